@@ -1,0 +1,93 @@
+// The one accounted allocator: a caching allocator over any MemorySource.
+//
+// The same code serves malloc, cudaMalloc and simulated memory, and which block a request gets depends on the sequence
+// of calls alone: never on addresses, time or threads. That is what makes memory predictable to the byte.
+//
+// Requests are rounded up to 512 bytes. Up to 1 MiB they are cut from 2 MiB segments, up to 10 MiB from 20 MiB
+// segments, larger ones get a segment of their own rounded up to 2 MiB. The best fit wins; among equal blocks, the one
+// of the oldest segment, lowest offset. Neighbouring free blocks merge. (The scheme and its constants are those of
+// PyTorch's CUDA caching allocator, so that what is learned of one holds for the other.)
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "core/base/units.h"
+#include "core/memory/ledger.h"
+#include "core/memory/source.h"
+
+namespace twofold {
+
+class CachingAllocator;
+
+// A piece of device memory; returns to its allocator when the last tensor that views it is gone. That must happen on
+// the rank's own thread (Work keeps tensors until the program waits for them, for this reason).
+class Buffer {
+ public:
+  ~Buffer();
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  Address address() const { return address_; }
+  Bytes size() const { return size_; }
+  bool host_accessible() const { return host_accessible_; }
+  Category category() const { return category_; }
+
+ private:
+  friend class CachingAllocator;
+  struct Token {};
+
+ public:
+  Buffer(Token, CachingAllocator* owner, void* block, Address address, Bytes size, bool host, Category category)
+      : owner_(owner), block_(block), address_(address), size_(size), host_accessible_(host), category_(category) {}
+
+ private:
+  CachingAllocator* owner_;
+  void* block_;
+  Address address_;
+  Bytes size_;
+  bool host_accessible_;
+  Category category_;
+};
+
+class CachingAllocator {
+ public:
+  // `rank` is named in out-of-memory errors. The source must outlive the allocator, the allocator every buffer.
+  CachingAllocator(MemorySource& source, int rank);
+  ~CachingAllocator();
+
+  // Throws OutOfMemory, naming rank, request and the largest categories. Zero bytes are a valid request.
+  std::shared_ptr<Buffer> Allocate(Bytes size, Category category);
+
+  // Gives segments that are wholly free back to the source.
+  void ReleaseCached();
+
+  MemoryLedger& ledger() { return ledger_; }
+  const MemoryLedger& ledger() const { return ledger_; }
+
+ private:
+  friend class Buffer;
+  struct Segment;
+  struct Block;
+  struct Order { bool operator()(const Block* a, const Block* b) const; };
+  using FreeList = std::set<Block*, Order>;
+
+  Block* FindFree(Bytes size, bool small);
+  Block* NewSegment(Bytes size, bool small);
+  void Split(Block* block, Bytes size);
+  void Free(Block* block, Category category);
+  Block* MergeWithNeighbours(Block* block);
+  FreeList& free_list(bool small) { return small ? free_small_ : free_large_; }
+  [[noreturn]] void ThrowOutOfMemory(Bytes request, Category category) const;
+
+  MemorySource& source_;
+  const int rank_;
+  MemoryLedger ledger_;
+  FreeList free_small_, free_large_;
+  std::vector<std::unique_ptr<Segment>> segments_;
+  std::vector<Block*> spare_;  // block descriptors for reuse
+  int64_t next_segment_ = 0;
+};
+
+}  // namespace twofold

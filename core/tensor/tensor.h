@@ -1,0 +1,92 @@
+// A tensor: shape and element type over a buffer of device memory. Contiguous, row-major; views share the buffer.
+//
+// Tensors are handles: copying one copies no data. The storage may hold no data at all (a simulated rank's SYMBOLIC
+// tensors have an address and a size only); code that is not a kernel or a test never asks.
+#pragma once
+
+#include <initializer_list>
+#include <memory>
+#include <numeric>
+#include <span>
+#include <string>
+
+#include "absl/container/inlined_vector.h"
+#include "core/base/check.h"
+#include "core/memory/allocator.h"
+#include "core/tensor/dtype.h"
+
+namespace twofold {
+
+class Shape {
+ public:
+  Shape() = default;
+  Shape(std::initializer_list<int64_t> dims) : dims_(dims) {}
+  explicit Shape(std::span<const int64_t> dims) : dims_(dims.begin(), dims.end()) {}
+  int rank() const { return static_cast<int>(dims_.size()); }
+  int64_t operator[](int i) const { return dims_[static_cast<size_t>(i < 0 ? i + rank() : i)]; }  // -1: last
+  int64_t numel() const {
+    int64_t n = 1;
+    for (int64_t d : dims_) n *= d;
+    return n;
+  }
+  std::string ToString() const;  // "[4, 128]"
+  friend bool operator==(const Shape&, const Shape&) = default;
+  auto begin() const { return dims_.begin(); }
+  auto end() const { return dims_.end(); }
+
+ private:
+  absl::InlinedVector<int64_t, 4> dims_;
+};
+std::ostream& operator<<(std::ostream& out, const Shape& shape);
+
+class Tensor {
+ public:
+  Tensor() = default;  // no storage: empty() is true
+  Tensor(std::shared_ptr<Buffer> buffer, Shape shape, DType dtype, int64_t byte_offset = 0);
+
+  bool empty() const { return buffer_ == nullptr; }
+  // No other tensor shares the buffer: who holds this handle may overwrite it. Depends on program order alone.
+  bool unique() const { return buffer_.use_count() == 1; }
+  const Shape& shape() const { return shape_; }
+  int64_t dim(int i) const { return shape_[i]; }
+  DType dtype() const { return dtype_; }
+  int64_t numel() const { return numel_; }
+  Bytes bytes() const { return Bytes(numel_ * ElementSize(dtype_)); }
+
+  // The same elements under another shape of equal size.
+  Tensor View(Shape shape) const;
+  Tensor Flat() const { return View(Shape{numel_}); }
+  // Elements [first, first + count) of the flattened tensor, as `shape`, which must hold `count` elements.
+  Tensor Slice(int64_t first, int64_t count) const;
+  Tensor Slice(int64_t first, Shape shape) const;
+
+  // The same tensor without a share in its buffer, which somebody else keeps alive while it is used. For communication
+  // threads: the last owner must let go on the rank's own thread.
+  Tensor Borrowed() const;
+
+  bool has_data() const { return buffer_ != nullptr && buffer_->host_accessible(); }
+  Address address() const { return buffer_->address() + static_cast<Address>(byte_offset_); }
+  // For kernels, transports and tests. T must match dtype; the storage must hold data.
+  template <class T>
+  T* data() const {
+    TWOFOLD_CHECK(DTypeOf<T>::value == dtype_, "element type of the tensor");
+    return static_cast<T*>(raw());
+  }
+  void* raw() const {
+    TWOFOLD_CHECK(has_data(), "this tensor is symbolic: it has a size and no data");
+    return reinterpret_cast<void*>(address());
+  }
+  std::string ToString() const;  // "f32[4, 128]"
+
+ private:
+  std::shared_ptr<Buffer> buffer_;
+  Shape shape_;
+  int64_t byte_offset_ = 0;
+  int64_t numel_ = 0;
+  DType dtype_ = DType::kF32;
+};
+
+// A tensor of its own buffer. Throws OutOfMemory.
+Tensor Allocate(CachingAllocator& allocator, Shape shape, DType dtype, Category category);
+
+}  // namespace twofold
