@@ -1,0 +1,26 @@
+// The table of fabrics. A new backend is one folder and one row in registry.cc; --fabric, --help, `twofold list fabrics`
+// and the conformance suite read this table.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "core/proto/spec.pb.h"
+#include "core/run/fabric.h"
+
+namespace twofold {
+
+struct Backend {
+  std::string_view name, summary;
+  std::string (*why_not)();  // empty: available; else why this build or machine lacks it
+  absl::StatusOr<std::unique_ptr<Fabric>> (*make)(const spec::Spec& spec);
+};
+
+std::span<const Backend> Backends();
+// The backend that the spec names. Refuses one that is not available, with the reason and the names of those that are.
+absl::StatusOr<std::unique_ptr<Fabric>> MakeFabric(const spec::Spec& spec);
+
+}  // namespace twofold

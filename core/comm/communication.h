@@ -1,0 +1,46 @@
+// A communication as a value: what is to be done, to which tensors. Process groups issue them, backends run them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/comm/reduce_op.h"
+#include "core/tensor/tensor.h"
+
+namespace twofold {
+
+using Tag = int;
+inline constexpr int kAnySource = -1;
+inline constexpr Tag kMaxTag = 32766;  // tags are 0..kMaxTag; the next one carries default_collectives.h's messages
+
+struct P2p {
+  enum Kind { kSend, kRecv } kind;
+  Tensor tensor;
+  int peer;  // rank in the group; kRecv: may be kAnySource
+  Tag tag = 0;
+};
+
+struct Communication {
+  enum Kind {
+    kSend, kRecv, kBatch, kAllReduce, kAllGather, kReduceScatter, kBroadcast, kReduce, kGather, kScatter,
+    kAllToAll, kAllToAllV, kBarrier,
+  };
+  Kind kind;
+  Tensor in, out;     // kAllReduce, kBroadcast, kReduce: both are the one tensor; unused sides are empty
+  ReduceOp op = ReduceOp::kSum;
+  int peer = 0;       // root, or the other side of a send or receive
+  Tag tag = 0;
+  std::vector<int64_t> in_counts, out_counts;  // kAllToAllV: elements to and from each rank
+  std::vector<P2p> batch;                      // kBatch
+
+  // Payload as nccl-tests counts it: the larger of both sides, for all-gather the output, for reduce-scatter the input.
+  Bytes bytes() const;
+  bool is_collective() const { return kind > kBatch; }
+  std::string ToString() const;  // "all_reduce(sum) of f32[1000]"
+  Communication Borrowed() const;  // with Tensor::Borrowed operands: what a communication thread works from
+};
+std::string_view KindName(Communication::Kind kind);  // "all_reduce"
+
+}  // namespace twofold

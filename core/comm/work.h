@@ -1,0 +1,81 @@
+// Work: the handle of a communication in flight.
+//
+// A Work keeps the tensors it touches alive until the *program* waits for it, so when a buffer returns to the allocator
+// is a function of the sequence of host calls, never of timing. Waiting for one work of a group also lets go of all that
+// was issued to the group before it (a group's work runs in order). Used from the rank's own thread.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "core/device/device.h"
+#include "core/tensor/tensor.h"
+
+namespace twofold {
+
+// Tensors in use by a group's unfinished work, in issue order. One a group; touched by the rank's thread only.
+class HeldTensors {
+ public:
+  explicit HeldTensors(const Stream* compute) : compute_(compute) {}
+  uint64_t Hold(std::vector<Tensor> tensors) {
+    held_.emplace_back(++last_, std::move(tensors));
+    return last_;
+  }
+  void ReleaseUpTo(uint64_t sequence) {
+    while (!held_.empty() && held_.front().first <= sequence) held_.pop_front();
+  }
+  const Stream* compute() const { return compute_; }
+
+ private:
+  const Stream* compute_;
+  uint64_t last_ = 0;
+  std::deque<std::pair<uint64_t, std::vector<Tensor>>> held_;
+};
+
+class Work {
+ public:
+  // What a backend implements.
+  class State {
+   public:
+    virtual ~State() = default;
+    virtual void Wait() = 0;             // blocks the host; throws PeerLost, CollectiveMismatch, TimedOut, ...
+    virtual void WaitOn(Stream& s) = 0;  // later work of `s` starts after; throws like Wait where `s` is the host
+    virtual bool Test() = 0;             // done (or failed: Wait will throw)?
+    // Blocks until at least one of `states` is done and returns its index. All belong to one fabric.
+    virtual size_t WaitAny(std::span<State* const> states) = 0;
+    virtual int source() const { return -1; }  // of a finished Recv: the rank that sent
+  };
+
+  Work() = default;  // done
+  Work(std::shared_ptr<State> state, std::shared_ptr<HeldTensors> held, uint64_t sequence)
+      : state_(std::move(state)), held_(std::move(held)), sequence_(sequence) {}
+
+  void Wait() {
+    if (state_ == nullptr) return;
+    state_->Wait();
+    held_->ReleaseUpTo(sequence_);
+  }
+  // Orders `stream` after this work. Its tensors are let go where `stream` is the compute stream, for whose operations
+  // memory is reused; another stream's wait keeps them.
+  void WaitOn(Stream& stream) {
+    if (state_ == nullptr) return;
+    state_->WaitOn(stream);
+    if (&stream == held_->compute()) held_->ReleaseUpTo(sequence_);
+  }
+  bool Test() const { return state_ == nullptr || state_->Test(); }
+  int source() const { return state_ == nullptr ? -1 : state_->source(); }
+
+  // Index of one that is done; blocks until there is one. Does not release its tensors: call Wait on it.
+  static size_t WaitAny(std::span<const Work> works);
+
+ private:
+  std::shared_ptr<State> state_;
+  std::shared_ptr<HeldTensors> held_;
+  uint64_t sequence_ = 0;
+};
+
+}  // namespace twofold

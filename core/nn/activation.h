@@ -1,0 +1,36 @@
+// Element-wise non-linearities. No parameters; x and y have one shape.
+#pragma once
+
+#include "core/nn/module.h"
+
+namespace twofold::nn {
+
+class Activation : public Module {
+ public:
+  Tensor Forward(Context& ctx, const Tensor& x, Saved& saved) override;
+  Tensor BackwardInput(Context& ctx, Tensor dy, Saved& saved) override;  // in place when nobody else holds dy
+  void BackwardWeights(Context&, Saved&) override {}
+
+ protected:
+  explicit Activation(ops::ActivationForward::Kind kind) : kind_(kind) {}
+
+ private:
+  enum Slot { kX };
+  ops::ActivationForward::Kind kind_;
+};
+
+// max(x, 0); its derivative at 0 is 0.
+class Relu : public Activation {
+ public:
+  Relu() : Activation(ops::ActivationForward::kRelu) {}
+  std::string_view kind() const override { return "relu"; }
+};
+
+// Hendrycks and Gimpel 2016, in the tanh form that GPT-2 uses.
+class Gelu : public Activation {
+ public:
+  Gelu() : Activation(ops::ActivationForward::kGelu) {}
+  std::string_view kind() const override { return "gelu"; }
+};
+
+}  // namespace twofold::nn

@@ -1,0 +1,48 @@
+// A module made of child modules.
+//
+// A subclass says once, in Propagate, how a gradient travels back through its children. The same text serves both ways
+// of running backward: child by child with the weights' gradients at once (Backward), or the inputs' gradients of all
+// children first and the weights' later (BackwardInput, then BackwardWeights: zero-bubble schedules). The two give the
+// same bits, because every child does the same operations on the same values.
+//
+// Children are reached by their index only, so that what WrapChild puts in their place is used.
+#pragma once
+
+#include "core/nn/module.h"
+
+namespace twofold::nn {
+
+class Composite : public Module {
+ public:
+  Tensor BackwardInput(Context& ctx, Tensor dy, Saved& saved) override;
+  void BackwardWeights(Context& ctx, Saved& saved) override;  // children in reverse order
+  Tensor Backward(Context& ctx, Tensor dy, Saved& saved) override;
+
+ protected:
+  // Takes a gradient back through one child, in the way that this pass runs.
+  class Backprop {
+   public:
+    using Method = Tensor (Module::*)(Context&, Tensor, Saved&);
+    Backprop(const Composite& parent, Context& ctx, Saved& saved, Method method)
+        : ctx(ctx), parent_(parent), saved_(saved), method_(method) {}
+    Tensor operator()(size_t child, Tensor dy) const {
+      return (parent_.children()[child].module->*method_)(ctx, std::move(dy), saved_.child(child));
+    }
+    Context& ctx;
+
+   private:
+    const Composite& parent_;
+    Saved& saved_;
+    Method method_;
+  };
+
+  // From the gradient of the output to that of the input, through every child once, last to first.
+  virtual Tensor Propagate(const Backprop& back, Tensor dy) = 0;
+
+  // Runs one child forward.
+  Tensor Apply(size_t child, Context& ctx, const Tensor& x, Saved& saved) {
+    return children()[child].module->Forward(ctx, x, saved.child(child));
+  }
+};
+
+}  // namespace twofold::nn

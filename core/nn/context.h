@@ -1,0 +1,31 @@
+// What a module needs to run: a device, a stream on it, and the coordinates of random draws.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "core/base/philox.h"
+#include "core/device/device.h"
+
+namespace twofold::nn {
+
+struct Context {
+  Device& device;
+  Stream& stream;        // where operations go; usually device.compute()
+  bool training = true;  // dropout is off otherwise
+  uint64_t seed = 0;
+  int64_t step = 0;         // optimizer steps done so far
+  int64_t micro_batch = 0;  // index within the step, over all ranks: no two draw the same dropout mask
+
+  void Launch(const ops::Op& op) { device.Launch(stream, op); }
+  Tensor Activation(Shape shape, DType dtype) {
+    return device.NewTensor(std::move(shape), dtype, Category::kActivations);
+  }
+  // The key of one random site in this micro-batch.
+  PhiloxKey RandomKey(std::string_view site) const {
+    return MakeKey(seed + 0x51ed2701u * static_cast<uint64_t>(step) + 0x9e3779b9u * static_cast<uint64_t>(micro_batch),
+                   StableHash(site));
+  }
+};
+
+}  // namespace twofold::nn

@@ -1,0 +1,52 @@
+// GPT-2 (Radford et al. 2019): token and position embeddings, pre-norm blocks, a final norm, a language-model head.
+//
+// Initial values are those of the published code (github.com/openai/gpt-2, src/model.py): normal with deviation 0.02
+// for matrices and tokens, 0.01 for positions, biases 0, norms 1 and 0; and of section 2.3 of the paper: matrices whose
+// output joins the residual stream are scaled by 1/sqrt(2 * layers).
+#pragma once
+
+#include "core/nn/sequential.h"
+#include "core/nn/transformer_block.h"
+
+namespace twofold::nn {
+
+struct GptConfig {
+  int64_t layers = 0, hidden = 0, heads = 1, vocab = 0;
+  int64_t sequence = 0;  // positions
+  int64_t ffn = 0;       // 0: 4 * hidden
+  double dropout = 0;    // after the embeddings and on both branches of each block
+  bool tied = true;      // the head uses the token embedding's table; else a matrix of its own, without bias
+  DType dtype = DType::kF32;
+
+  int64_t ffn_width() const { return ffn > 0 ? ffn : 4 * hidden; }
+};
+
+// Which consecutive part of the model a pipeline stage holds. Parameters have the names, hence the initial values, that
+// they have in the whole. A tied head without the embedding holds its own "token_embedding.weight": the stages that
+// have one must add up its gradients.
+struct GptPart {
+  int64_t first_block = 0, last_block = 0;  // [first, last)
+  bool embedding = true, head = true;
+  static GptPart Whole(const GptConfig& config) { return {0, config.layers, true, true}; }
+};
+
+// The configuration of any of its blocks, initial values included.
+BlockConfig GptBlock(const GptConfig& config);
+
+// x: token ids [b, t] (I32 or U8), t <= sequence, or hidden states [b, t, hidden] where the part has no embedding.
+// y: logits [b, t, vocab], or hidden states where it has no head.
+// Children, in order: "token_embedding", "position_embedding", "embedding_dropout", "blocks.<i>", "final_norm", "head".
+class GptModel : public Sequential {
+ public:
+  explicit GptModel(const GptConfig& config) : GptModel(config, GptPart::Whole(config)) {}
+  GptModel(const GptConfig& config, const GptPart& part);
+  std::string_view kind() const override { return "gpt"; }
+  const GptConfig& config() const { return config_; }
+
+ private:
+  void AddHead(Parameter* token_table);
+
+  GptConfig config_;
+};
+
+}  // namespace twofold::nn

@@ -1,0 +1,22 @@
+// Softmax cross-entropy, averaged over rows. Not a module: it has two inputs and ends the forward pass.
+#pragma once
+
+#include "core/nn/module.h"
+
+namespace twofold::nn {
+
+class SoftmaxCrossEntropy {
+ public:
+  // logits: [.., classes]; targets: I32 or U8, one a row, each below `classes`. Returns the mean of -log softmax over
+  // rows as one element, F32 (F64 when the logits are F64).
+  static Tensor Forward(Context& ctx, const Tensor& logits, const Tensor& targets, Saved& saved);
+
+  // The gradient of scale * loss, written over the logits: what the caller still holds of them is overwritten. Move
+  // the result into the model's backward, so that it can be freed there.
+  static Tensor Backward(Context& ctx, Saved& saved, double scale = 1);
+
+ private:
+  enum Slot { kLogits, kTargets, kLse };
+};
+
+}  // namespace twofold::nn

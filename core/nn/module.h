@@ -1,0 +1,121 @@
+// A layer or a model, with explicit forward and backward: no tape.
+//
+// What backward needs is kept in a Saved, one per micro-batch, so several micro-batches may be in flight at once,
+// recomputation is Forward again, and a schedule may run the two halves of backward at different times:
+//     y  = m.Forward(ctx, x, saved)
+//     dx = m.BackwardInput(ctx, dy, saved)    // keeps in `saved` what BackwardWeights needs; drops the rest
+//     m.BackwardWeights(ctx, saved)           // empties `saved`
+// Backward() runs both; composite modules run them child by child, so that activations are freed and gradients become
+// ready as early as possible.
+//
+// Gradients travel by value: who moves the last handle of `dy` in lets the module free it early, or write over it.
+//
+// Modules own their children and parameters; parameters get their full dotted names when the root is Finalized.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "core/nn/context.h"
+#include "core/nn/parameter.h"
+
+namespace twofold::nn {
+
+// What one module keeps between forward and backward of one micro-batch: a node of a tree shaped like the module tree.
+// Reused from step to step (Clear keeps the nodes), so that a step allocates no host memory.
+class Saved {
+ public:
+  Tensor& operator[](size_t slot) {
+    if (slot >= tensors_.size()) tensors_.resize(slot + 1);
+    return tensors_[slot];
+  }
+  // Moves the tensor out: the caller holds the only handle that this node had.
+  Tensor Take(size_t slot) { return std::exchange((*this)[slot], Tensor()); }
+  Saved& child(size_t i) {
+    while (i >= children_.size()) children_.emplace_back();
+    return children_[i];
+  }
+  void Clear() {
+    key.reset();
+    for (Tensor& t : tensors_) t = Tensor();
+    for (Saved& c : children_) c.Clear();
+  }
+  bool empty() const {  // nothing kept, here or below
+    for (const Tensor& t : tensors_) if (!t.empty()) return false;
+    for (const Saved& c : children_) if (!c.empty()) return false;
+    return true;
+  }
+
+  // The key that forward drew random numbers with, if it did: backward draws the same, whatever the context says then.
+  std::optional<PhiloxKey> key;
+
+ private:
+  std::vector<Tensor> tensors_;
+  std::deque<Saved> children_;
+};
+
+class Module {
+ public:
+  Module() = default;
+  virtual ~Module() = default;
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+
+  virtual Tensor Forward(Context& ctx, const Tensor& x, Saved& saved) = 0;
+  // Where the input is not differentiable (token ids), returns an empty tensor.
+  virtual Tensor BackwardInput(Context& ctx, Tensor dy, Saved& saved) = 0;
+  virtual void BackwardWeights(Context& ctx, Saved& saved) = 0;
+  virtual Tensor Backward(Context& ctx, Tensor dy, Saved& saved) {
+    Tensor dx = BackwardInput(ctx, std::move(dy), saved);
+    BackwardWeights(ctx, saved);
+    return dx;
+  }
+
+  // What kind of module it is, as wrapping policies name it: "linear", "transformer_block", ...
+  virtual std::string_view kind() const = 0;
+
+  // Own parameters, then those of children in order; each parameter once, however often it is used.
+  std::vector<Parameter*> Parameters() const;
+  // Persistent state that is no parameter (running statistics of a batch norm).
+  std::vector<Parameter*> Buffers() const;
+  int64_t ParameterCount() const;
+  struct NamedChild { std::string name; Module* module; };
+  const std::vector<NamedChild>& children() const { return children_; }
+
+  // Gives every module and parameter its dotted path below this module. Call once, on the root.
+  void Finalize(std::string_view prefix = "");
+  const std::string& path() const { return path_; }  // "blocks.0.attention"; empty before Finalize, and at the root
+
+  // Puts a wrapper (recomputation, a layout that gathers parameters) in the place of child i. `wrap` is given the child
+  // and returns its owner; names stay as they are, so call it after Finalize.
+  void WrapChild(size_t i, absl::FunctionRef<std::unique_ptr<Module>(std::unique_ptr<Module>)> wrap);
+
+ protected:
+  Parameter* AddParameter(std::string name, Shape shape, DType dtype, Init init, bool decay = true);
+  Parameter* AddBuffer(std::string name, Shape shape, DType dtype, Init init);
+  // A parameter that another module owns, used here too (tied embeddings).
+  void ShareParameter(Parameter* parameter) { parameter->AddUse(); }
+  template <class M>
+  M* AddChild(std::string name, std::unique_ptr<M> module) {
+    M* raw = module.get();
+    children_.push_back({std::move(name), raw});
+    owned_.push_back(std::move(module));
+    return raw;
+  }
+
+ private:
+  std::string path_;
+  bool finalized_ = false;
+  std::vector<std::unique_ptr<Parameter>> parameters_, buffers_;
+  std::vector<NamedChild> children_;
+  std::vector<std::unique_ptr<Module>> owned_;
+};
+
+}  // namespace twofold::nn

@@ -1,0 +1,38 @@
+// One block of a pre-norm transformer, as GPT-2 (Radford et al. 2019, section 2.3):
+//     r = x + dropout(attention(norm1(x)))
+//     y = r + dropout(mlp(norm2(r)))
+#pragma once
+
+#include "core/nn/composite.h"
+
+namespace twofold::nn {
+
+struct BlockConfig {
+  int64_t hidden = 0, heads = 1, ffn = 0;
+  double dropout = 0;
+  DType dtype = DType::kF32;
+  Init weight_init, projection_init;  // of matrices, and of those whose output joins the residual stream
+};
+
+// x, y: [b, t, hidden].
+class TransformerBlock : public Composite {
+ public:
+  explicit TransformerBlock(const BlockConfig& config);
+  // With another attention and feed-forward part: split over ranks, or of another kind.
+  TransformerBlock(const BlockConfig& config, std::unique_ptr<Module> attention, std::unique_ptr<Module> mlp);
+
+  Tensor Forward(Context& ctx, const Tensor& x, Saved& saved) override;
+  std::string_view kind() const override { return "transformer_block"; }
+
+ protected:
+  Tensor Propagate(const Backprop& back, Tensor dy) override;
+
+ private:
+  // A residual branch: y = x + dropout(inner(norm(x))), by the indices of its children.
+  struct Branch { size_t norm, inner, dropout; };
+  static constexpr Branch kAttention{0, 1, 2}, kMlp{3, 4, 5};
+  Tensor Forward(const Branch& branch, Context& ctx, const Tensor& x, Saved& saved);
+  Tensor Propagate(const Branch& branch, const Backprop& back, Tensor dy);
+};
+
+}  // namespace twofold::nn

@@ -1,0 +1,43 @@
+// Optimizers update slices: pieces of parameters with their gradients. A whole parameter is one slice; a sharded layout
+// hands in the shards it owns. State is kept per slice, in the order in which slices are given, and allocated as
+// Category::kOptimizerState when the slices are first seen.
+//
+// Narrow parameters (bf16, f16) get an f32 master copy in the state: it leads, the parameter is its rounded image.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/nn/context.h"
+#include "core/tensor/tensor.h"
+
+namespace twofold::optim {
+
+struct Slice {
+  std::string name;
+  Tensor data, gradient;
+  bool decay = true;  // weight decay applies
+};
+
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+  // Allocates the state for `slices` and (narrow types) copies the masters. Call once, before the first Step.
+  virtual void Attach(nn::Context& ctx, std::span<const Slice> slices) = 0;
+  // One update of all slices given to Attach; lr is this step's rate.
+  virtual void Step(nn::Context& ctx, double lr) = 0;
+  virtual double learning_rate() const = 0;  // the base rate
+};
+
+struct SgdOptions { double lr = 0.01, momentum = 0, weight_decay = 0; bool nesterov = false; };
+struct AdamOptions {
+  double lr = 3e-4, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+  bool decoupled = true;  // AdamW (Loshchilov and Hutter 2019); false: decay is added to the gradient
+};
+std::unique_ptr<Optimizer> MakeSgd(const SgdOptions& options);
+std::unique_ptr<Optimizer> MakeAdam(const AdamOptions& options);
+
+}  // namespace twofold::optim

@@ -1,0 +1,16 @@
+// Time as a rank sees it: wall time on real fabrics, virtual time on the simulated one. Code above the fabric seam asks
+// this clock and no other.
+#pragma once
+
+#include "core/base/units.h"
+
+namespace twofold {
+
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  // Since the run began. On an asynchronous device this is the host's time: synchronize first to time the device.
+  virtual Seconds Now() = 0;
+};
+
+}  // namespace twofold

@@ -1,0 +1,65 @@
+// All that a worker can reach: who it is, its device, its group of all ranks, its clock, its trace.
+//
+// Made by the fabric for each rank; valid during the rank function; used from the rank's thread.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/comm/process_group.h"
+#include "core/comm/stats.h"
+#include "core/device/device.h"
+#include "core/run/clock.h"
+#include "core/run/trace.h"
+
+namespace twofold {
+
+class RankContext {
+ public:
+  struct Parts {
+    int rank = 0, world_size = 1;
+    Device* device = nullptr;
+    ProcessGroup* world = nullptr;
+    Clock* clock = nullptr;
+    Trace* trace = nullptr;
+    CommunicationStats* communication = nullptr;
+    std::function<void()> check_interrupt;  // throws Interrupted once the run was interrupted; may be empty
+    std::function<Bytes()> outside_ledger;  // memory that libraries took; empty: none
+    std::function<std::pair<double, double>()> uncertainty;  // low and high share of predicted time; empty: 1, 1
+  };
+  explicit RankContext(Parts parts) : parts_(std::move(parts)) {}
+
+  int rank() const { return parts_.rank; }
+  int world_size() const { return parts_.world_size; }
+  Device& device() { return *parts_.device; }
+  ProcessGroup& world() { return *parts_.world; }
+  Clock& clock() { return *parts_.clock; }
+  Trace& trace() { return *parts_.trace; }
+  const CommunicationStats& communication() const { return *parts_.communication; }
+  const MemoryStats& memory() { return device().allocator().ledger().stats(); }
+
+  // To be called between steps: ends a rank that the user interrupted.
+  void CheckInterrupt() { if (parts_.check_interrupt) parts_.check_interrupt(); }
+  Bytes outside_ledger_bytes() const { return parts_.outside_ledger ? parts_.outside_ledger() : Bytes(0); }
+  // Sum of the low (high) estimates of this rank's predicted times over the sum of the estimates; 1, 1 when measured.
+  std::pair<double, double> uncertainty() const {
+    return parts_.uncertainty ? parts_.uncertainty() : std::pair(1.0, 1.0);
+  }
+
+  // What the rank would hand back if it ended now by an exception: kept up to date by a guard in the rank function.
+  void SetPartialResult(std::string bytes) { partial_result_ = std::move(bytes); }
+  const std::string& partial_result() const { return partial_result_; }
+
+  // A line for the report: what a reader must know to trust the figures. Repeated lines are kept once.
+  void AddNote(std::string note);
+  const std::vector<std::string>& notes() const { return notes_; }
+
+ private:
+  Parts parts_;
+  std::string partial_result_;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace twofold

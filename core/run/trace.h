@@ -1,0 +1,47 @@
+// What happened when: spans of work on a rank's streams, kept while enabled.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/units.h"
+
+namespace twofold {
+
+struct Span {
+  std::string stream;  // "compute", "communication world"
+  std::string name;    // "matmul_nt", "all_reduce"
+  Seconds start, end;
+  Bytes bytes;
+};
+
+// Add may be called from any thread; the rest from the rank's own.
+class Trace {
+ public:
+  bool enabled() const { return enabled_.load(std::memory_order_relaxed); }
+  void SetEnabled(bool enabled) {
+    enabled_.store(enabled, std::memory_order_relaxed);
+    if (on_change_) on_change_(enabled);
+  }
+  void Add(Span span) {
+    if (!enabled()) return;
+    std::lock_guard lock(mutex_);
+    spans_.push_back(std::move(span));
+  }
+  // Sorted by (stream, start). Moves the spans out.
+  std::vector<Span> Take();
+  // A fabric's hook: told when tracing goes on or off.
+  void OnChange(std::function<void(bool)> hook) { on_change_ = std::move(hook); }
+
+ private:
+  std::atomic<bool> enabled_ = false;
+  std::mutex mutex_;
+  std::vector<Span> spans_;
+  std::function<void(bool)> on_change_;
+};
+
+}  // namespace twofold

@@ -1,0 +1,63 @@
+#include <limits>
+#include <optional>
+
+#include "sim/collectives/builder.h"
+#include "sim/collectives/schedule.h"
+
+namespace twofold::sim {
+
+const std::vector<Algorithm>& Algorithms() {
+  static const auto* const kTable = new std::vector<Algorithm>{
+      {"ring", "neighbours only; least bytes, most latency", RingSchedule},
+      {"recursive_doubling", "partners at distance 1, 2, 4, ...; least latency", RecursiveDoublingSchedule},
+      {"tree", "binomial tree", TreeSchedule},
+      {"direct", "everyone to everyone at once", DirectSchedule},
+      {"shared_memory", "ranks read each other's memory; shared-memory hosts only", SharedMemorySchedule},
+  };
+  return *kTable;
+}
+
+double EstimateSeconds(const Schedule& schedule, double alpha, double bandwidth) {
+  const size_t ranks = schedule.last_phase.size();
+  double seconds = 0;
+  std::vector<double> out(ranks), in(ranks);
+  for (const Phase& phase : schedule.phases) {
+    std::fill(out.begin(), out.end(), 0);
+    std::fill(in.begin(), in.end(), 0);
+    double most = 0;
+    for (const Flow& f : phase.flows) {
+      most = std::max({most, out[static_cast<size_t>(f.from)] += f.bytes, in[static_cast<size_t>(f.to)] += f.bytes});
+    }
+    seconds += phase.rounds * alpha + most / bandwidth;
+  }
+  return seconds;
+}
+
+absl::StatusOr<Schedule> ChooseSchedule(const CollectiveShape& shape, std::string_view algorithm, double alpha,
+                                        double bandwidth, bool shared_memory_host) {
+  if (shape.kind == Communication::kBarrier) {  // dissemination (Hensgen, Finkel and Manber 1988): log2 N rounds
+    return Finished({Phase{.rounds = shared_memory_host ? 1 : CeilLog2(shape.ranks), .flows = {}}}, shape.ranks);
+  }
+  if (algorithm == "auto" && shared_memory_host) algorithm = "shared_memory";
+  if (algorithm == "shared_memory" && !shared_memory_host) {
+    return NoForm(algorithm, shape, "its ranks do not share memory");
+  }
+  if (algorithm != "auto") {
+    for (const Algorithm& a : Algorithms()) {
+      if (a.name == algorithm) return a.make(shape);
+    }
+    return absl::InvalidArgumentError(StrCat("no collective algorithm is called ", algorithm));
+  }
+  std::optional<Schedule> best;
+  double least = std::numeric_limits<double>::infinity();
+  for (auto make : {RingSchedule, RecursiveDoublingSchedule, TreeSchedule}) {
+    absl::StatusOr<Schedule> schedule = make(shape);
+    if (!schedule.ok()) continue;
+    const double seconds = EstimateSeconds(*schedule, alpha, bandwidth);
+    if (seconds < least) least = seconds, best = *std::move(schedule);
+  }
+  if (!best) return DirectSchedule(shape);
+  return *std::move(best);
+}
+
+}  // namespace twofold::sim

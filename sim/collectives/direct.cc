@@ -1,0 +1,64 @@
+// Direct: every message goes straight to its reader, all posted at once.
+//
+//   all_gather, reduce_scatter, all_to_all  a + (N-1)/N n b
+//   all_reduce                              both in turn:  2 a + 2 (N-1)/N n b
+//   broadcast, gather, scatter, reduce      through the root's link:  a + (N-1) part b, part = n, n/N, n/N, n
+//   all_to_all_v                            a + the fullest link's bytes b, on a star
+//
+// The messages of one rank drain in rotation (to i + 1, i + 2, ...), so that N flows are in flight at a time and no
+// receiver is swamped: on a network that only limits the ends this costs the same as all N(N-1) at once.
+#include "sim/collectives/builder.h"
+
+namespace twofold::sim {
+namespace {
+
+void Rotate(std::vector<Phase>& phases, int n, double part) {
+  for (int shift = 1; shift < n; ++shift) {
+    Phase phase{.rounds = shift == 1 ? 1 : 0, .flows = {}};
+    for (int i = 0; i < n; ++i) phase.flows.push_back({i, (i + shift) % n, part});
+    phases.push_back(std::move(phase));
+  }
+}
+
+Phase AtRoot(const CollectiveShape& shape, double part, bool from_root) {
+  Phase phase;
+  for (int k = 1; k < shape.ranks; ++k) {
+    const int other = (shape.root + k) % shape.ranks;
+    phase.flows.push_back(from_root ? Flow{shape.root, other, part} : Flow{other, shape.root, part});
+  }
+  return phase;
+}
+
+Phase FromMatrix(const CollectiveShape& shape) {
+  Phase phase;
+  for (int i = 0; i < shape.ranks; ++i) {
+    for (int j = 0; j < shape.ranks; ++j) {
+      const double bytes = shape.matrix[static_cast<size_t>(i)][static_cast<size_t>(j)];
+      if (i != j && bytes > 0) phase.flows.push_back({i, j, bytes});
+    }
+  }
+  return phase;
+}
+
+}  // namespace
+
+absl::StatusOr<Schedule> DirectSchedule(const CollectiveShape& shape) {
+  const int n = shape.ranks;
+  const double part = shape.bytes / n;
+  std::vector<Phase> phases;
+  switch (shape.kind) {
+    case Communication::kAllReduce: Rotate(phases, n, part), Rotate(phases, n, part); break;
+    case Communication::kAllGather:
+    case Communication::kReduceScatter:
+    case Communication::kAllToAll: Rotate(phases, n, part); break;
+    case Communication::kAllToAllV: phases.push_back(FromMatrix(shape)); break;
+    case Communication::kBroadcast: phases.push_back(AtRoot(shape, shape.bytes, true)); break;
+    case Communication::kReduce: phases.push_back(AtRoot(shape, shape.bytes, false)); break;
+    case Communication::kScatter: phases.push_back(AtRoot(shape, part, true)); break;
+    case Communication::kGather: phases.push_back(AtRoot(shape, part, false)); break;
+    default: return NoForm("direct", shape);
+  }
+  return Finished(std::move(phases), n);
+}
+
+}  // namespace twofold::sim

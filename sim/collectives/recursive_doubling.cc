@@ -1,0 +1,48 @@
+// Recursive doubling (Thakur, Rabenseifner and Gropp 2005, sections 4.1 and 4.4): in round k ranks at distance 2^k
+// exchange what they have.
+//
+//   all_reduce      log2 N (a + n b); for other N the N - 2^L ranks past the largest power of two fold into a partner
+//                   first and hear the result last:  (L + 2)(a + n b), L = floor(log2 N)
+//   all_gather      L a + (N-1)/N n b, N a power of two  (n: the gathered tensor)
+//   reduce_scatter  the same, halving; N a power of two  (n: the tensor that is scattered)
+#include "sim/collectives/builder.h"
+
+namespace twofold::sim {
+namespace {
+
+Phase Exchange(int distance, int n, double bytes) {
+  Phase phase;
+  for (int i = 0; i < n; ++i) phase.flows.push_back({i, i ^ distance, bytes});
+  return phase;
+}
+
+}  // namespace
+
+absl::StatusOr<Schedule> RecursiveDoublingSchedule(const CollectiveShape& shape) {
+  const int n = shape.ranks;
+  const int core = static_cast<int>(std::bit_floor(static_cast<unsigned>(n)));
+  std::vector<Phase> phases;
+  switch (shape.kind) {
+    case Communication::kAllReduce: {
+      Phase in, out;
+      for (int i = core; i < n; ++i) {
+        in.flows.push_back({i, i - core, shape.bytes});
+        out.flows.push_back({i - core, i, shape.bytes});
+      }
+      if (core < n) phases.push_back(std::move(in));
+      for (int d = 1; d < core; d *= 2) phases.push_back(Exchange(d, core, shape.bytes));
+      if (core < n) phases.push_back(std::move(out));
+      break;
+    }
+    case Communication::kAllGather:
+    case Communication::kReduceScatter:
+      if (core < n) return NoForm("recursive_doubling", shape, "it needs a power of two");
+      for (int d = 1; d < n; d *= 2) phases.push_back(Exchange(d, n, shape.bytes / n * d));
+      if (shape.kind == Communication::kReduceScatter) std::reverse(phases.begin(), phases.end());
+      break;
+    default: return NoForm("recursive_doubling", shape);
+  }
+  return Finished(std::move(phases), n);
+}
+
+}  // namespace twofold::sim

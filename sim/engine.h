@@ -1,0 +1,81 @@
+// The simulation: ranks as actors on SimGrid's virtual clock, and transfers as flows that share the links.
+//
+// One engine a process (SimGrid's rule), used by one thread; everything here runs in turn, never at once, so nothing is
+// locked. A rank's actor runs ahead of the clock as far as its own time lines are known and blocks only on a TimePoint
+// that others decide. What it starts never lies before the clock.
+//
+// Assumes: what topologies and schedules state. Ignores: CPU time of the network stack, packet effects, congestion control
+// (flows take their max-min share at once).
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "core/base/errors.h"
+#include "core/base/units.h"
+#include "sim/collectives/schedule.h"
+#include "sim/timeline.h"
+#include "topologies/topology.h"
+
+namespace twofold::sim {
+
+class Engine {
+ public:
+  struct Options {
+    Bytes stack{256 << 10};  // of each actor; ranks that compute need 8 MiB
+  };
+  // The topology must outlive the engine.
+  Engine(const Topology& topology, const Options& options);
+  ~Engine();
+
+  const Topology& topology() const { return topology_; }
+
+  // Before Run. `body` may throw; the first failure ends every rank.
+  void AddRank(int rank, std::function<void()> body);
+  // Runs to the end; OK, or the first cause.
+  absl::Status Run();
+
+  double now() const;  // SimGrid's clock
+
+  // For rank actors: returns when `point` is known. Throws Deadlock when that can never be, PeerLost when another rank
+  // failed. `what` tells what the rank waits for; it is asked for only then.
+  void Block(int rank, const TimePointPtr& point, std::function<std::string()> what);
+
+  // Runs `schedule` among `endpoints` from `start` on (not before now). `done` is told when each of them has finished.
+  void Transfer(std::shared_ptr<const Schedule> schedule, std::vector<int> endpoints, double start,
+                std::function<void(const std::vector<double>& finish)> done);
+  // Calls `fn` when the clock shows `time` (at once if it does).
+  void At(double time, std::function<void()> fn);
+
+  // Ends every rank with this cause; the first counts.
+  void Fail(const RankFailure& failure);
+  bool failed() const { return failure_.has_value(); }
+
+  // Whether anything is on the network now.
+  bool network_idle() const { return in_flight_ == 0; }
+
+ private:
+  struct Platform;
+  struct Waiting;
+
+  void RankMain(int rank, const std::function<void()>& body);
+  void Spawn(std::function<void()> body);
+  void Landed();
+  void CheckDeadlock();
+  void WakeAll();
+
+  const Topology& topology_;
+  std::unique_ptr<Platform> platform_;
+  std::map<int, Waiting*> waiting_;  // blocked ranks
+  int running_ = 0;                  // ranks that are neither blocked nor done
+  int in_flight_ = 0;                // transfers and timers
+  std::optional<RankFailure> failure_;
+};
+
+}  // namespace twofold::sim

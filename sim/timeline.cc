@@ -1,0 +1,91 @@
+#include "sim/timeline.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace twofold::sim {
+
+void TimePoint::Resolve(double time) {
+  TWOFOLD_CHECK(!known_, "a point in time is resolved once");
+  time_ = time;
+  known_ = true;
+  for (auto& fn : std::exchange(waiters_, {})) fn();
+}
+
+void TimePoint::Then(std::function<void()> fn) {
+  if (known_) return fn();
+  waiters_.push_back(std::move(fn));
+}
+
+void Timeline::Advance(double seconds, double not_before, std::string_view name) {
+  const bool traced = tracer_ && !name.empty();
+  if (queue_.empty()) {
+    if (traced) return Span(seconds, not_before, name);
+    time_ = std::max(time_, not_before) + seconds;
+    return;
+  }
+  if (traced) return Push({.kind = Command::kSpan, .seconds = seconds, .not_before = not_before, .name = name});
+  if (queue_.back().kind != Command::kStretch) {
+    return Push({.kind = Command::kStretch, .stretch = {seconds, not_before + seconds}});
+  }
+  Stretch& s = queue_.back().stretch;
+  s = {s.add + seconds, std::max(s.least, not_before) + seconds};
+}
+
+void Timeline::Span(double seconds, double not_before, std::string_view name) {
+  const double start = std::max(time_, not_before);
+  time_ = start + seconds;
+  if (tracer_) tracer_(name, start, time_);
+}
+
+void Timeline::PassWait(double until) {
+  stalled_ += std::max(0.0, until - time_);
+  time_ = std::max(time_, until);
+}
+
+void Timeline::WaitFor(const TimePointPtr& point) {
+  if (queue_.empty() && point->known()) return PassWait(point->time());
+  const bool first = queue_.empty();
+  Push({.kind = Command::kWait, .point = point});
+  if (first) point->Then([this] { Resume(); });
+}
+
+TimePointPtr Timeline::Record() {
+  if (queue_.empty()) return std::make_shared<TimePoint>(time_);
+  auto point = std::make_shared<TimePoint>();
+  Call([point](double t) { point->Resolve(t); });
+  return point;
+}
+
+void Timeline::Call(std::function<void(double)> fn) {
+  if (queue_.empty()) return fn(time_);
+  Push({.kind = Command::kCall, .fn = std::move(fn)});
+}
+
+void Timeline::Push(Command command) { queue_.push_back(std::move(command)); }
+
+// The point at the head of the queue has become known: goes on to the next that is not.
+void Timeline::Resume() {
+  TWOFOLD_CHECK(!resuming_, "a stream goes on once at a time");
+  resuming_ = true;
+  while (!queue_.empty()) {
+    Command& head = queue_.front();
+    switch (head.kind) {
+      case Command::kStretch: time_ = std::max(time_ + head.stretch.add, head.stretch.least); break;
+      case Command::kSpan: Span(head.seconds, head.not_before, head.name); break;
+      case Command::kCall: head.fn(time_); break;  // may push, never pops
+      case Command::kWait:
+        if (!head.point->known()) {
+          resuming_ = false;
+          head.point->Then([this] { Resume(); });
+          return;
+        }
+        PassWait(head.point->time());
+        break;
+    }
+    queue_.pop_front();
+  }
+  resuming_ = false;
+}
+
+}  // namespace twofold::sim

@@ -1,0 +1,79 @@
+// Virtual time without a simulator: points in time that may not be known yet, and streams that advance through them.
+//
+// A stream's durations add up lazily: a thousand kernels cost a thousand additions and no event. Only where a stream
+// waits for something that others decide (a collective) does it stop, and go on when that point becomes known.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "core/base/check.h"
+
+namespace twofold::sim {
+
+// Seconds of virtual time, known once. Waiters run in the order they came.
+class TimePoint {
+ public:
+  TimePoint() = default;
+  explicit TimePoint(double time) : time_(time), known_(true) {}
+  bool known() const { return known_; }
+  double time() const {
+    TWOFOLD_CHECK(known_, "the time of this point is not known yet");
+    return time_;
+  }
+  void Resolve(double time);
+  void Then(std::function<void()> fn);  // at once when the time is known
+
+ private:
+  double time_ = 0;
+  bool known_ = false;
+  std::vector<std::function<void()>> waiters_;
+};
+using TimePointPtr = std::shared_ptr<TimePoint>;
+
+class Timeline {
+ public:
+  // Told of each named stretch when its place in time is known. `name` must outlive the simulation.
+  using Tracer = std::function<void(std::string_view name, double start, double end)>;
+
+  // Busy for `seconds`, starting no earlier than `not_before`. A name makes it a traced span.
+  void Advance(double seconds, double not_before = 0, std::string_view name = {});
+  void NotBefore(double time) { Advance(0, time); }
+  void WaitFor(const TimePointPtr& point);            // idle until `point`; counted as stalled
+  TimePointPtr Record();                              // the point after all that was given so far
+  void Call(std::function<void(double time)> fn);     // when the stream gets here
+
+  bool blocked() const { return !queue_.empty(); }    // waiting for a point that is not known
+  double time() const {                               // where the stream stands
+    TWOFOLD_CHECK(!blocked(), "the stream waits for a point that is not known yet");
+    return time_;
+  }
+  double stalled() const { return stalled_; }         // up to where it stands
+  void SetTracer(Tracer tracer) { tracer_ = std::move(tracer); }
+
+ private:
+  // t -> max(t + add, least): any run of untraced stretches is one of these.
+  struct Stretch { double add, least; };
+  struct Command {
+    enum Kind { kStretch, kSpan, kWait, kCall } kind;
+    Stretch stretch{};
+    double seconds = 0, not_before = 0;  // kSpan
+    std::string_view name;
+    TimePointPtr point;
+    std::function<void(double)> fn;
+  };
+  void Push(Command command);
+  void Resume();
+  void Span(double seconds, double not_before, std::string_view name);
+  void PassWait(double until);
+
+  double time_ = 0, stalled_ = 0;
+  bool resuming_ = false;
+  std::deque<Command> queue_;  // the first is a wait for an unknown point, or empty
+  Tracer tracer_;
+};
+
+}  // namespace twofold::sim

@@ -1,0 +1,22 @@
+// The catalogue of clusters that ships with the program, and files of the same form by users.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/proto/cluster.pb.h"
+
+namespace twofold {
+
+struct ClusterInfo {
+  std::string name, summary, source;
+};
+std::vector<ClusterInfo> ListClusters();
+
+// A catalogue name, or the path of a .textproto file. Refuses unknown names (listing the known) and incomplete or
+// impossible descriptions, naming file, field and value.
+absl::StatusOr<cluster::Cluster> FindCluster(std::string_view name_or_path);
+
+}  // namespace twofold
