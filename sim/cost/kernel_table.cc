@@ -1,0 +1,95 @@
+#include "sim/cost/kernel_table.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace twofold {
+namespace {
+
+double LogSize(int64_t dim) { return std::log(static_cast<double>(std::max<int64_t>(dim, 1))); }
+
+double Total(const std::array<double, 3>& at) { return at[0] + at[1] + at[2]; }
+
+// Logarithms of equal integers are equal, so this only has to forgive the sum of three.
+constexpr double kSlack = 1e-9;
+
+}  // namespace
+
+bool CountsFlops(std::string_view kernel) {
+  return kernel.starts_with("matmul_") || kernel.starts_with("attention_");
+}
+
+KernelTable::KernelTable(const profile::Kernel& kernel) : flops_(CountsFlops(kernel.name())) {
+  TWOFOLD_CHECK(kernel.points_size() > 0, "a kernel of a profile has points");
+  least_seconds_ = kernel.points(0).seconds();
+  for (const profile::Point& p : kernel.points()) {
+    Point point{};
+    for (int i = 0; i < 3; ++i) point.at[static_cast<size_t>(i)] = i < p.dims_size() ? LogSize(p.dims(i)) : 0;
+    point.log_rate = std::log((flops_ ? p.flops() : p.bytes()) / p.seconds());
+    point.log_low = p.low() > 0 ? std::log(p.low() / p.seconds()) : 0;
+    point.log_high = p.high() > 0 ? std::log(p.high() / p.seconds()) : 0;
+    least_seconds_ = std::min(least_seconds_, p.seconds());
+    points_.push_back(point);
+  }
+  std::stable_sort(points_.begin(), points_.end(),
+                   [](const Point& a, const Point& b) { return Total(a.at) < Total(b.at); });
+  least_size_ = Total(points_.front().at);
+  largest_size_ = Total(points_.back().at);
+  for (size_t i = 0; i < 3; ++i) {
+    for (const Point& p : points_) lines_[i].push_back(p.at[i]);
+    std::sort(lines_[i].begin(), lines_[i].end());
+    lines_[i].erase(std::unique(lines_[i].begin(), lines_[i].end()), lines_[i].end());
+  }
+}
+
+double KernelTable::LargestRate() const { return std::exp(points_.back().log_rate); }
+
+KernelTable::Axis KernelTable::Locate(int axis, double x) const {
+  const std::vector<double>& lines = lines_[static_cast<size_t>(axis)];
+  const size_t above = static_cast<size_t>(std::lower_bound(lines.begin(), lines.end(), x) - lines.begin());
+  if (above == lines.size()) return {above - 1, above - 1, 0};
+  if (above == 0 || lines[above] == x) return {above, above, 0};
+  return {above - 1, above, (x - lines[above - 1]) / (lines[above] - lines[above - 1])};
+}
+
+const KernelTable::Point& KernelTable::Nearest(const Coordinates& at) const {
+  const Point* best = &points_.front();
+  double least = 1e300;
+  for (const Point& p : points_) {
+    double distance = 0;
+    for (size_t i = 0; i < 3; ++i) distance += (p.at[i] - at[i]) * (p.at[i] - at[i]);
+    if (distance < least) least = distance, best = &p;
+  }
+  return *best;
+}
+
+KernelTable::Result KernelTable::At(const std::array<int64_t, 3>& dims, const ops::Cost& cost) const {
+  Coordinates at;
+  std::array<Axis, 3> axes;
+  bool inside = true;
+  for (size_t i = 0; i < 3; ++i) {
+    at[i] = LogSize(dims[i]);
+    axes[i] = Locate(static_cast<int>(i), at[i]);
+    inside = inside && at[i] >= lines_[i].front() && at[i] <= lines_[i].back();
+  }
+  inside = inside && Total(at) >= least_size_ - kSlack && Total(at) <= largest_size_ + kSlack;
+
+  double log_rate = 0, log_low = 0, log_high = 0;
+  for (int corner = 0; corner < 8; ++corner) {
+    double weight = 1;
+    Coordinates place;
+    for (size_t i = 0; i < 3; ++i) {
+      const bool above = (corner >> i & 1) != 0;
+      weight *= above ? axes[i].weight : 1 - axes[i].weight;
+      place[i] = lines_[i][above ? axes[i].above : axes[i].below];
+    }
+    if (weight == 0) continue;
+    const Point& p = Nearest(place);
+    log_rate += weight * p.log_rate, log_low += weight * p.log_low, log_high += weight * p.log_high;
+  }
+  const double work = flops_ ? cost.flops.value() : static_cast<double>(cost.bytes().value());
+  const double seconds = std::max(work / std::exp(log_rate), least_seconds_);
+  return {seconds, seconds * std::exp(log_low), seconds * std::exp(log_high), inside};
+}
+
+}  // namespace twofold

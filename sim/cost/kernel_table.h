@@ -1,0 +1,60 @@
+// What one kernel costs at any size, from the sizes that calibration measured.
+//
+// The table holds a rate at each measured point: flops per second for products and attention, bytes per second for
+// all other kernels. Between points the rate is interpolated, linear in logarithms (multilinear over the grid that the
+// points' dimensions span; a corner of the grid that was not measured has the rate of the nearest point that was).
+//   * At a measured point the answer is the measured time.
+//   * Beyond the measured sizes the rate of the nearest ones holds, so time grows linearly with the work.
+//   * No call is faster than the fastest one measured: that is what a call costs by itself.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "core/device/ops.h"
+#include "core/proto/profile.pb.h"
+
+namespace twofold {
+
+// Whether the kernel's rate counts flops (products, attention); else it counts bytes.
+bool CountsFlops(std::string_view kernel);
+
+class KernelTable {
+ public:
+  // `kernel` has one point or more, each as ReadProfile demands.
+  explicit KernelTable(const profile::Kernel& kernel);
+
+  struct Result {
+    double seconds, low, high;
+    bool inside;  // each dimension, and their product, lies within what was measured
+  };
+  // `dims` as in ops::KernelKey; `cost` of the operation asked for, which may touch more or fewer bytes than the
+  // measured one of equal dims did (another element type, an output that is added to).
+  Result At(const std::array<int64_t, 3>& dims, const ops::Cost& cost) const;
+
+  // Work per second at the largest point: what the kernel reaches when it streams.
+  double LargestRate() const;
+  double least_seconds() const { return least_seconds_; }
+
+ private:
+  using Coordinates = std::array<double, 3>;  // logarithms of dims
+  struct Point {
+    Coordinates at;
+    double log_rate, log_low, log_high;  // of the rate; of low and high over the median
+  };
+  struct Axis {
+    size_t below, above;  // indices into an axis' grid lines
+    double weight;        // of `above`
+  };
+  Axis Locate(int axis, double x) const;
+  const Point& Nearest(const Coordinates& at) const;
+
+  bool flops_;
+  double least_seconds_ = 0, least_size_ = 0, largest_size_ = 0;  // sizes: logarithms of the dims' product
+  std::array<std::vector<double>, 3> lines_;                      // the grid that the points span, ascending
+  std::vector<Point> points_;                                     // by ascending size
+};
+
+}  // namespace twofold

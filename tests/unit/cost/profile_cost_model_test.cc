@@ -1,0 +1,100 @@
+#include "sim/cost/profile_cost_model.h"
+
+#include "gtest/gtest.h"
+#include "sim/cost/read_profile.h"
+
+namespace twofold {
+namespace {
+
+// `rate` is work (flops or bytes) per second.
+void AddKernel(profile::Profile& profile, const char* name, const char* dtype, int64_t dim, int dims, double work,
+               double rate) {
+  profile::Kernel& kernel = *profile.add_kernels();
+  kernel.set_name(name), kernel.set_dtype(dtype);
+  profile::Point& p = *kernel.add_points();
+  if (dims == 2) p.add_dims(1);
+  for (int i = dims == 2 ? 1 : 0; i < dims; ++i) p.add_dims(dim);
+  p.set_flops(work), p.set_bytes(work), p.set_seconds(work / rate);
+  p.set_low(0.5 * p.seconds()), p.set_high(2 * p.seconds());
+}
+
+profile::Profile Machine() {
+  profile::Profile profile;
+  profile.set_name("test"), profile.set_source("made up");
+  profile.set_peak_flops_per_second(1e10);
+  AddKernel(profile, "matmul_nn", "f32", 64, 3, 2.0 * 64 * 64 * 64, 1e10);
+  AddKernel(profile, "add", "f32", 1024, 2, 12 * 1024, 1e9);
+  AddKernel(profile, "scale", "f32", 1024, 2, 8 * 1024, 2e9);
+  AddKernel(profile, "cast", "f32", 1024, 2, 6 * 1024, 4e9);
+  return profile;
+}
+
+struct CostModelTest : testing::Test {
+  Tensor New(Shape shape, DType dtype = DType::kF32) {
+    return Allocate(allocator, std::move(shape), dtype, Category::kOther);
+  }
+  ops::Op Product(int64_t m, bool transpose_b = false, DType dtype = DType::kF32) {
+    return ops::MatMul{.a = New({m, 64}, dtype), .b = New({64, 64}, dtype), .out = New({m, 64}, dtype),
+                       .transpose_b = transpose_b};
+  }
+  ops::Op Add(int64_t n, DType dtype) { return ops::Add{New({n}, dtype), New({n}, dtype), New({n}, dtype)}; }
+
+  MallocSource source;
+  CachingAllocator allocator{source, 0};
+  ProfileCostModel model{Machine()};
+};
+
+TEST_F(CostModelTest, MeasuredKernelIsNotExtrapolated) {
+  const Estimate e = model.Time(Product(64));
+  EXPECT_NEAR(e.seconds.value(), 2.0 * 64 * 64 * 64 / 1e10, 1e-15);
+  EXPECT_NEAR(e.low.value(), 0.5 * e.seconds.value(), 1e-15);
+  EXPECT_NEAR(e.high.value(), 2 * e.seconds.value(), 1e-15);
+  EXPECT_FALSE(e.extrapolated);
+}
+
+TEST_F(CostModelTest, OutsideTheMeasuredSizesItSaysSoAndWidensTheInterval) {
+  const Estimate e = model.Time(Product(256));
+  EXPECT_TRUE(e.extrapolated);
+  EXPECT_NEAR(e.seconds.value(), 2.0 * 256 * 64 * 64 / 1e10, 1e-15);
+  EXPECT_NEAR(e.high.value(), 2 * e.seconds.value() * ProfileCostModel::kExtrapolationSlack, 1e-15);
+}
+
+TEST_F(CostModelTest, ProductThatWasNotMeasuredTakesAnotherProductsRate) {
+  const Estimate e = model.Time(Product(64, true));
+  EXPECT_TRUE(e.extrapolated);
+  EXPECT_NEAR(e.seconds.value(), model.Time(Product(64)).seconds.value(), 1e-15);
+}
+
+TEST_F(CostModelTest, OtherElementTypeIsScaledByItsBytes) {
+  const Estimate wide = model.Time(Add(4096, DType::kF32)), narrow = model.Time(Add(4096, DType::kBF16));
+  EXPECT_TRUE(narrow.extrapolated);
+  EXPECT_NEAR(narrow.seconds.value(), wide.seconds.value() / 2, 1e-15);
+}
+
+TEST_F(CostModelTest, UnknownKernelCostsItsBytesAtTheMedianStreamingRate) {
+  const Estimate e = model.Time(ops::Fill{New({1 << 20})});
+  EXPECT_TRUE(e.extrapolated);
+  EXPECT_NEAR(e.seconds.value(), 4.0 * (1 << 20) / 2e9, 1e-12);  // rates are 1, 2 and 4 GB/s
+}
+
+TEST_F(CostModelTest, UnknownAttentionCostsItsFlopsAtThePeak) {
+  const ops::AttentionForward op{.qkv = New({2, 128, 3 * 64}), .out = New({2, 128, 64}), .lse = New({2, 1, 128})};
+  const Estimate e = model.Time(op);
+  EXPECT_TRUE(e.extrapolated);
+  EXPECT_NEAR(e.seconds.value(), ops::CostOf(op).flops.value() / 1e10, 1e-12);
+}
+
+TEST_F(CostModelTest, RemembersAnswersByAllThatTheyDependOn) {
+  const Tensor wide = New({4096}), narrow = New({4096}, DType::kBF16);
+  const double copy = model.Time(ops::Cast{wide, wide}).seconds.value();
+  const double round = model.Time(ops::Cast{wide, narrow}).seconds.value();  // equal key, fewer bytes
+  EXPECT_NEAR(round, copy * 6 / 8, 1e-15);
+  EXPECT_EQ(model.Time(ops::Cast{wide, wide}).seconds.value(), copy);
+}
+
+TEST_F(CostModelTest, DescribesItsProfile) {
+  EXPECT_NE(model.Describe().find("made up"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace twofold
