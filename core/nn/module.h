@@ -37,14 +37,14 @@ class Saved {
     return tensors_[slot];
   }
   // Moves the tensor out: the caller holds the only handle that this node had.
-  Tensor Take(size_t slot) { return std::exchange((*this)[slot], Tensor()); }
+  Tensor Take(size_t slot) { return std::move((*this)[slot]); }  // a tensor that was moved from is empty
   Saved& child(size_t i) {
     while (i >= children_.size()) children_.emplace_back();
     return children_[i];
   }
   void Clear() {
     key.reset();
-    for (Tensor& t : tensors_) t = Tensor();
+    tensors_.clear();  // keeps its room
     for (Saved& c : children_) c.Clear();
   }
   bool empty() const {  // nothing kept, here or below

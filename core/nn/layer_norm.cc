@@ -1,0 +1,39 @@
+#include "core/nn/layer_norm.h"
+
+namespace twofold::nn {
+
+LayerNorm::LayerNorm(int64_t hidden, DType dtype, double eps)
+    : eps_(eps),
+      gamma_(AddParameter("weight", Shape{hidden}, dtype, {Init::kConstant, 1}, /*decay=*/false)),
+      beta_(AddParameter("bias", Shape{hidden}, dtype, {Init::kConstant, 0}, /*decay=*/false)) {}
+
+Tensor LayerNorm::Forward(Context& ctx, const Tensor& x, Saved& saved) {
+  const Shape rows{x.numel() / x.dim(-1)};
+  Tensor y = ctx.Activation(x.shape(), x.dtype());
+  saved[kX] = x;
+  saved[kMean] = ctx.Activation(rows, ops::AccumulationType(x.dtype()));
+  saved[kRstd] = ctx.Activation(rows, ops::AccumulationType(x.dtype()));
+  ctx.Launch(ops::LayerNormForward{.x = x, .gamma = gamma_->data(), .beta = beta_->data(), .y = y,
+                                   .mean = saved[kMean], .rstd = saved[kRstd], .eps = eps_});
+  return y;
+}
+
+Tensor LayerNorm::BackwardInput(Context& ctx, Tensor dy, Saved& saved) {
+  Tensor dx = ctx.Activation(dy.shape(), dy.dtype());
+  ctx.Launch(ops::LayerNormBackward{.dy = dy, .x = saved[kX], .gamma = gamma_->data(), .mean = saved[kMean],
+                                    .rstd = saved[kRstd], .dx = dx});
+  saved[kDy] = std::move(dy);
+  return dx;
+}
+
+void LayerNorm::BackwardWeights(Context& ctx, Saved& saved) {
+  const Tensor x = saved.Take(kX), mean = saved.Take(kMean), rstd = saved.Take(kRstd), dy = saved.Take(kDy);
+  const Parameter::Gradient dgamma = gamma_->BeginGradient(), dbeta = beta_->BeginGradient();
+  TWOFOLD_CHECK_EQ(dgamma.accumulate, dbeta.accumulate);
+  ctx.Launch(ops::LayerNormWeights{.dy = dy, .x = x, .mean = mean, .rstd = rstd, .dgamma = dgamma.tensor,
+                                   .dbeta = dbeta.tensor, .accumulate = dgamma.accumulate});
+  beta_->EndGradient();
+  gamma_->EndGradient();
+}
+
+}  // namespace twofold::nn

@@ -1,0 +1,49 @@
+#include "core/nn/linear.h"
+
+#include "core/nn/rows.h"
+
+namespace twofold::nn {
+
+Linear::Linear(const LinearConfig& config) : in_(config.in), out_(config.out) {
+  weight_ = AddParameter("weight", Shape{out_, in_}, config.dtype, config.weight_init);
+  if (config.bias) bias_ = AddParameter("bias", Shape{out_}, config.dtype, config.bias_init, /*decay=*/false);
+}
+
+Linear::Linear(const LinearConfig& config, Parameter* shared_weight)
+    : in_(config.in), out_(config.out), weight_(shared_weight) {
+  TWOFOLD_CHECK_EQ(shared_weight->shape(), (Shape{out_, in_}));
+  ShareParameter(shared_weight);
+  if (config.bias) bias_ = AddParameter("bias", Shape{out_}, config.dtype, config.bias_init, /*decay=*/false);
+}
+
+Tensor Linear::Forward(Context& ctx, const Tensor& x, Saved& saved) {
+  TWOFOLD_CHECK_EQ(x.dim(-1), in_);
+  Tensor y = ctx.Activation(WithLast(x.shape(), out_), x.dtype());
+  ctx.Launch(ops::MatMul{.a = Rows(x), .b = weight_->data(), .out = Rows(y),
+                         .bias = bias_ != nullptr ? bias_->data() : Tensor(), .transpose_b = true});
+  saved[kX] = x;
+  return y;
+}
+
+Tensor Linear::BackwardInput(Context& ctx, Tensor dy, Saved& saved) {
+  Tensor dx = ctx.Activation(WithLast(dy.shape(), in_), dy.dtype());
+  ctx.Launch(ops::MatMul{.a = Rows(dy), .b = weight_->data(), .out = Rows(dx)});
+  saved[kDy] = std::move(dy);
+  return dx;
+}
+
+// The bias first: gradients become ready in the reverse of the order of Parameters().
+void Linear::BackwardWeights(Context& ctx, Saved& saved) {
+  const Tensor x = saved.Take(kX), dy = saved.Take(kDy);
+  if (bias_ != nullptr) {
+    const Parameter::Gradient db = bias_->BeginGradient();
+    ctx.Launch(ops::ColumnSum{.in = Rows(dy), .out = db.tensor, .accumulate = db.accumulate});
+    bias_->EndGradient();
+  }
+  const Parameter::Gradient dw = weight_->BeginGradient();
+  ctx.Launch(ops::MatMul{.a = Rows(dy), .b = Rows(x), .out = dw.tensor, .transpose_a = true,
+                         .accumulate = dw.accumulate});
+  weight_->EndGradient();
+}
+
+}  // namespace twofold::nn
