@@ -1,0 +1,44 @@
+// Stochastic gradient descent with momentum as PyTorch defines it (Sutskever et al. 2013, the rate outside the velocity):
+//     g = gradient + decay * p;  v = momentum * v + g;  p -= lr * (nesterov ? g + momentum * v : v)
+#include "core/optim/optimizer.h"
+#include "core/optim/state.h"
+
+namespace twofold::optim {
+namespace {
+
+class Sgd final : public Optimizer {
+ public:
+  explicit Sgd(const SgdOptions& options) : options_(options) {
+    TWOFOLD_CHECK(!options.nesterov || options.momentum > 0, "Nesterov's rule needs momentum");
+  }
+
+  void Attach(nn::Context& ctx, std::span<const Slice> slices) override {
+    TWOFOLD_CHECK(entries_.empty(), "slices are attached once");
+    for (const Slice& slice : slices) {
+      entries_.push_back({slice, options_.momentum != 0 ? NewMoment(ctx, slice) : Tensor(), NewMaster(ctx, slice)});
+    }
+  }
+
+  void Step(nn::Context& ctx, double lr) override {
+    for (const Entry& e : entries_) {
+      if (e.slice.data.numel() == 0) continue;
+      ctx.Launch(ops::SgdStep{.param = e.slice.data, .grad = e.slice.gradient, .momentum = e.momentum,
+                              .master = e.master, .lr = lr, .momentum_factor = options_.momentum,
+                              .weight_decay = e.slice.decay ? options_.weight_decay : 0,
+                              .nesterov = options_.nesterov});
+    }
+  }
+
+  double learning_rate() const override { return options_.lr; }
+
+ private:
+  struct Entry { Slice slice; Tensor momentum, master; };
+  SgdOptions options_;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace
+
+std::unique_ptr<Optimizer> MakeSgd(const SgdOptions& options) { return std::make_unique<Sgd>(options); }
+
+}  // namespace twofold::optim
