@@ -1,0 +1,116 @@
+// The model's structure: counts, names, initial values, parts.
+#include "core/nn/gpt.h"
+
+#include <cmath>
+#include <map>
+
+#include "core/nn/mlp_model.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/unit/nn/testing.h"
+
+namespace twofold::nn {
+namespace {
+
+using twofold::testing::Cpu;
+using twofold::testing::Materialize;
+using twofold::testing::RandomIds;
+using twofold::testing::Values;
+
+// Published counts: 124,439,808 and 354,823,168 parameters (gpt2 and gpt2-medium).
+TEST(GptTest, PublishedParameterCounts) {
+  GptModel small({.layers = 12, .hidden = 768, .heads = 12, .vocab = 50257, .sequence = 1024});
+  EXPECT_EQ(small.ParameterCount(), 124439808);
+  GptModel medium({.layers = 24, .hidden = 1024, .heads = 16, .vocab = 50257, .sequence = 1024});
+  EXPECT_EQ(medium.ParameterCount(), 354823168);
+  GptModel untied({.layers = 12, .hidden = 768, .heads = 12, .vocab = 50257, .sequence = 1024, .tied = false});
+  EXPECT_EQ(untied.ParameterCount(), 124439808 + 50257 * 768);
+}
+
+TEST(GptTest, NamesAndDecay) {
+  GptModel model({.layers = 1, .hidden = 4, .heads = 2, .vocab = 5, .sequence = 3});
+  model.Finalize();
+  std::vector<std::string> names, decayed;
+  for (const Parameter* p : model.Parameters()) {
+    names.push_back(p->name());
+    if (p->decay()) decayed.push_back(p->name());
+  }
+  EXPECT_THAT(names, ::testing::ElementsAre(
+      "token_embedding.weight", "position_embedding.weight", "blocks.0.norm1.weight", "blocks.0.norm1.bias",
+      "blocks.0.attention.qkv.weight", "blocks.0.attention.qkv.bias", "blocks.0.attention.projection.weight",
+      "blocks.0.attention.projection.bias", "blocks.0.norm2.weight", "blocks.0.norm2.bias",
+      "blocks.0.mlp.fc.weight", "blocks.0.mlp.fc.bias", "blocks.0.mlp.projection.weight",
+      "blocks.0.mlp.projection.bias", "final_norm.weight", "final_norm.bias"));
+  EXPECT_THAT(decayed, ::testing::ElementsAre(
+      "token_embedding.weight", "position_embedding.weight", "blocks.0.attention.qkv.weight",
+      "blocks.0.attention.projection.weight", "blocks.0.mlp.fc.weight", "blocks.0.mlp.projection.weight"));
+}
+
+TEST(GptTest, InitialValues) {
+  Cpu cpu;
+  GptModel model({.layers = 2, .hidden = 64, .heads = 2, .vocab = 100, .sequence = 64, .dtype = DType::kF64});
+  model.Finalize();
+  Materialize(cpu.ctx, model);
+  std::map<std::string, std::pair<double, double>> moments;  // mean, deviation
+  for (const Parameter* p : model.Parameters()) {
+    double sum = 0, squares = 0;
+    for (double v : Values(p->data())) sum += v, squares += v * v;
+    const auto n = static_cast<double>(p->numel());
+    moments[p->name()] = {sum / n, std::sqrt(std::max(0.0, squares / n - sum / n * sum / n))};
+  }
+  auto expect = [&](const std::string& name, double mean, double deviation) {
+    EXPECT_NEAR(moments.at(name).first, mean, 0.06 * deviation) << name;
+    EXPECT_NEAR(moments.at(name).second, deviation, 0.06 * deviation) << name;
+  };
+  expect("token_embedding.weight", 0, 0.02);
+  expect("position_embedding.weight", 0, 0.01);
+  expect("blocks.1.attention.qkv.weight", 0, 0.02);
+  expect("blocks.1.attention.projection.weight", 0, 0.01);  // 0.02 / sqrt(2 * 2)
+  expect("blocks.0.mlp.fc.weight", 0, 0.02);
+  expect("blocks.0.mlp.projection.weight", 0, 0.01);
+  expect("blocks.0.mlp.fc.bias", 0, 0);
+  expect("final_norm.weight", 1, 0);
+  expect("final_norm.bias", 0, 0);
+}
+
+TEST(GptTest, PartsInARowAreTheWhole) {
+  for (const bool tied : {true, false}) {
+    Cpu cpu;
+    const GptConfig config{.layers = 3, .hidden = 8, .heads = 2, .vocab = 11, .sequence = 5, .dropout = 0.2,
+                           .tied = tied, .dtype = DType::kF64};
+    GptModel whole(config), first(config, {0, 1, true, false}), middle(config, {1, 2, false, false}),
+        last(config, {2, 3, false, true});
+    for (GptModel* m : {&whole, &first, &middle, &last}) {
+      m->Finalize();
+      Materialize(cpu.ctx, *m);
+    }
+    const Tensor ids = RandomIds(cpu, Shape{2, 5}, 11, 1);
+    Saved saved[4];
+    const Tensor expected = whole.Forward(cpu.ctx, ids, saved[0]);
+    Tensor h = first.Forward(cpu.ctx, ids, saved[1]);
+    h = middle.Forward(cpu.ctx, h, saved[2]);
+    h = last.Forward(cpu.ctx, h, saved[3]);
+    EXPECT_EQ(h.shape(), (Shape{2, 5, 11}));
+    EXPECT_EQ(Values(h), Values(expected));
+    const int64_t parts = first.ParameterCount() + middle.ParameterCount() + last.ParameterCount();
+    EXPECT_EQ(parts, whole.ParameterCount() + (tied ? 11 * 8 : 0)) << "a tied table is on both ends";
+  }
+}
+
+TEST(MlpModelTest, CountAndInitialRange) {
+  Cpu cpu;
+  MlpModel model({.inputs = 25, .hidden = {16}, .classes = 10, .dtype = DType::kF64});
+  EXPECT_EQ(model.ParameterCount(), 25 * 16 + 16 + 16 * 10 + 10);
+  model.Finalize();
+  Materialize(cpu.ctx, model);
+  for (const Parameter* p : model.Parameters()) {
+    const double bound = p->name().starts_with("layers.0") ? 0.2 : 0.25;
+    double largest = 0;
+    for (double v : Values(p->data())) largest = std::max(largest, std::abs(v));
+    EXPECT_LE(largest, bound) << p->name();
+    EXPECT_GT(largest, bound / 2) << p->name();
+  }
+}
+
+}  // namespace
+}  // namespace twofold::nn

@@ -1,0 +1,44 @@
+// A device without data that records what is launched: for tests of memory, launches and costs.
+#pragma once
+
+#include <vector>
+
+#include "core/device/device.h"
+
+namespace twofold::testing {
+
+class SymbolicDevice final : public Device {
+ public:
+  struct Launched { ops::KernelKey key; ops::Cost cost; };
+
+  DeviceKind kind() const override { return DeviceKind::kCpu; }
+  int threads() const override { return 1; }
+  CachingAllocator& allocator() override { return allocator_; }
+  Stream& compute() override { return stream_; }
+  std::unique_ptr<Stream> NewStream(std::string_view) override { return std::make_unique<NoStream>(); }
+  void Upload(Tensor&, absl::FunctionRef<void(std::span<std::byte>)>) override {}
+  void Download(const Tensor&, std::span<std::byte>) override {}
+  double Item(const Tensor&, StandIn stand_in) override { return stand_in.value; }
+
+  const std::vector<Launched>& launched() const { return launched_; }
+  void Forget() { launched_.clear(); }
+  const MemoryStats& memory() const { return allocator_.ledger().stats(); }
+  Bytes Live(Category c) const { return memory().live_by_category[static_cast<size_t>(c)]; }
+
+ protected:
+  void Run(Stream&, const ops::Op& op, Tensor) override { launched_.push_back({ops::Key(op), ops::CostOf(op)}); }
+
+ private:
+  struct NoStream final : Stream {
+    Event Record() override { return Event(); }
+    void WaitFor(const Event&) override {}
+    void Synchronize() override {}
+    Seconds stalled() override { return Seconds(0); }
+  };
+  VirtualSource source_;
+  CachingAllocator allocator_{source_, 0};
+  NoStream stream_;
+  std::vector<Launched> launched_;
+};
+
+}  // namespace twofold::testing

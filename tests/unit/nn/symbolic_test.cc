@@ -1,0 +1,142 @@
+// Models on a device without data: what they launch, what it costs and what they keep.
+#include "core/nn/activation.h"
+#include "core/nn/flops.h"
+#include "core/nn/linear.h"
+#include "core/nn/loss.h"
+#include "gtest/gtest.h"
+#include "tests/unit/nn/symbolic_device.h"
+
+namespace twofold::nn {
+namespace {
+
+using twofold::testing::SymbolicDevice;
+
+struct Symbolic {
+  SymbolicDevice device;
+  Context ctx{.device = device, .stream = device.compute()};
+
+  void Materialize(Module& module) {
+    module.Finalize();
+    for (Parameter* p : module.Parameters()) {
+      p->set_data(device.NewTensor(p->shape(), p->dtype(), Category::kParameters));
+      p->set_gradient(device.NewTensor(p->shape(), p->dtype(), Category::kGradients));
+    }
+  }
+  double Flops(std::string_view kernel) const {  // of the kernels whose name starts so
+    double sum = 0;
+    for (const auto& l : device.launched()) sum += l.key.name.starts_with(kernel) ? l.cost.flops.value() : 0;
+    return sum;
+  }
+  int64_t Count(std::string_view kernel) const {
+    int64_t n = 0;
+    for (const auto& l : device.launched()) n += l.key.name == kernel;
+    return n;
+  }
+};
+
+TEST(FlopsTest, GptFormulaIsWhatIsLaunched) {
+  for (const bool tied : {true, false}) {
+    const GptConfig config{.layers = 3, .hidden = 64, .heads = 4, .vocab = 100, .sequence = 16, .ffn = 96, .tied = tied};
+    Symbolic s;
+    GptModel model(config);
+    s.Materialize(model);
+    Saved saved;
+    Tensor logits = model.Forward(s.ctx, s.ctx.Activation(Shape{5, 16}, DType::kI32), saved);
+    EXPECT_EQ(s.Flops("matmul") + s.Flops("attention"), GptForwardFlops(config, 5));
+    const double products = s.Flops("matmul"), attention = s.Flops("attention");
+    s.device.Forget();
+    model.Backward(s.ctx, std::move(logits), saved);
+    EXPECT_EQ(s.Flops("matmul"), 2 * products);
+    EXPECT_EQ(s.Flops("attention"), 2.5 * attention) << "5 products: the scores are computed again";
+    EXPECT_EQ(GptTrainingFlops(config, 5), 3 * GptForwardFlops(config, 5));
+  }
+}
+
+TEST(FlopsTest, MlpFormulaIsWhatIsLaunched) {
+  const MlpConfig config{.inputs = 20, .hidden = {30, 40}, .classes = 10};
+  Symbolic s;
+  MlpModel model(config);
+  s.Materialize(model);
+  Saved saved;
+  Tensor logits = model.Forward(s.ctx, s.ctx.Activation(Shape{8, 20}, DType::kF32), saved);
+  model.Backward(s.ctx, std::move(logits), saved);
+  EXPECT_EQ(s.Flops("matmul"), MlpTrainingFlops(config, 8));
+}
+
+// What a block keeps, a token: x, both norms' outputs, qkv, attention's output, r, and the feed-forward part twice
+// (before and after GELU), besides four norm statistics and a log-sum-exp a head.
+TEST(SymbolicTest, ABlockKeepsWhatItMust) {
+  constexpr int64_t kHidden = 128, kFfn = 512, kHeads = 4, kTokens = 2 * 64;
+  Symbolic s;
+  TransformerBlock block({.hidden = kHidden, .heads = kHeads, .ffn = kFfn});
+  s.Materialize(block);
+  Saved saved;
+  Tensor y;
+  {
+    const Tensor x = s.ctx.Activation(Shape{2, 64, kHidden}, DType::kF32);
+    y = block.Forward(s.ctx, x, saved);
+  }
+  const int64_t kept = kHidden * (1 + 2 + 3 + 1 + 1) + 2 * kFfn + 4 + kHeads;
+  EXPECT_EQ(s.device.Live(Category::kActivations), Bytes(4 * kTokens * (kept + kHidden /* y */)));
+  block.Backward(s.ctx, std::move(y), saved);
+  EXPECT_EQ(s.device.Live(Category::kActivations), Bytes(0));
+}
+
+// While the blocks go back, the gradient of the logits is gone.
+TEST(SymbolicTest, BackwardFreesAsItGoes) {
+  Symbolic s;
+  GptModel model({.layers = 4, .hidden = 128, .heads = 4, .vocab = 8192, .sequence = 64});
+  s.Materialize(model);
+  Saved saved, loss;
+  SoftmaxCrossEntropy::Forward(s.ctx, model.Forward(s.ctx, s.ctx.Activation(Shape{2, 64}, DType::kI32), saved),
+                               s.ctx.Activation(Shape{2, 64}, DType::kI32), loss);
+  const Bytes after_forward = s.device.Live(Category::kActivations), logits(4 * 128 * 8192);
+  std::vector<Bytes> live;  // as each parameter becomes ready, head first
+  for (Parameter* p : model.Parameters()) {
+    p->SetReadyHook([&](Parameter&) { live.push_back(s.device.Live(Category::kActivations)); });
+  }
+  model.Backward(s.ctx, SoftmaxCrossEntropy::Backward(s.ctx, loss), saved);
+  ASSERT_EQ(live.size(), model.Parameters().size());
+  EXPECT_LT(live[0], after_forward - logits + MiB(1));  // the final norm's bias
+  EXPECT_LT(live.back(), live[0] - MiB(1));
+  EXPECT_EQ(s.device.Live(Category::kActivations), Bytes(0));
+}
+
+TEST(SymbolicTest, GradientsAreWrittenInPlaceOnlyWhenNobodyElseHoldsThem) {
+  Symbolic s;
+  Gelu gelu;
+  Saved saved;
+  const Tensor x = s.ctx.Activation(Shape{1024}, DType::kF32);
+  gelu.Forward(s.ctx, x, saved);
+  Tensor dy = s.ctx.Activation(Shape{1024}, DType::kF32);
+  const Address address = dy.address();
+  EXPECT_NE(gelu.Backward(s.ctx, dy, saved).address(), address);
+  gelu.Forward(s.ctx, x, saved);
+  EXPECT_EQ(gelu.Backward(s.ctx, std::move(dy), saved).address(), address);
+}
+
+TEST(SymbolicTest, AStepLaunchesTheSameEveryTime) {
+  Symbolic s;
+  GptModel model({.layers = 2, .hidden = 32, .heads = 2, .vocab = 64, .sequence = 8});
+  s.Materialize(model);
+  Saved saved, loss;
+  auto step = [&] {
+    s.device.Forget();
+    SoftmaxCrossEntropy::Forward(s.ctx, model.Forward(s.ctx, s.ctx.Activation(Shape{2, 8}, DType::kI32), saved),
+                                 s.ctx.Activation(Shape{16}, DType::kU8), loss);
+    model.Backward(s.ctx, SoftmaxCrossEntropy::Backward(s.ctx, loss), saved);
+    return s.device.launched().size();
+  };
+  const size_t first = step();
+  const Bytes peak = s.device.memory().peak, reserved = s.device.memory().reserved;
+  EXPECT_EQ(step(), first);
+  EXPECT_EQ(s.device.memory().peak, peak);
+  EXPECT_EQ(s.device.memory().reserved, reserved);
+  EXPECT_EQ(s.Count("dropout"), 0);
+  EXPECT_EQ(s.Count("attention_forward"), 2);
+  EXPECT_EQ(s.Count("add"), 4);     // two residual sums a block
+  EXPECT_EQ(s.Count("add_to"), 4);  // and their gradients
+}
+
+}  // namespace
+}  // namespace twofold::nn

@@ -1,0 +1,150 @@
+// Optimizers against the formulas of the papers, in double.
+#include "core/optim/optimizer.h"
+
+#include <cmath>
+#include <functional>
+#include <utility>
+
+#include "gtest/gtest.h"
+#include "tests/unit/nn/testing.h"
+
+namespace twofold::optim {
+namespace {
+
+using twofold::testing::Cpu;
+using twofold::testing::FillRandom;
+using twofold::testing::Random;
+using twofold::testing::Values;
+
+constexpr int64_t kElements = 13;
+constexpr int kSteps = 6;
+
+// Slices "a" (decays) and "b" (does not), with fresh gradients for each step.
+struct Problem {
+  Cpu cpu;
+  std::vector<Slice> slices{{"a", Random(cpu, Shape{kElements}, 1), cpu.New(Shape{kElements}, DType::kF64), true},
+                            {"b", Random(cpu, Shape{kElements}, 2), cpu.New(Shape{kElements}, DType::kF64), false}};
+  void NewGradients(int step) {
+    for (size_t i = 0; i < 2; ++i) FillRandom(slices[i].gradient, 100 + 10 * static_cast<uint64_t>(step) + i);
+  }
+};
+
+double Rate(int step) { return 0.1 / (1 + step); }
+
+// `expected(p, g, state, decay, lr, step)` is one update of one element.
+struct State { double first = 0, second = 0; };
+using Rule = std::function<void(double& p, double g, State& s, bool decay, double lr, int step)>;
+
+void ExpectFollows(std::unique_ptr<Optimizer> given, const Rule& rule) {
+  Problem problem;
+  const std::unique_ptr<Optimizer> optimizer = std::move(given);  // its state is gone before the device is
+  optimizer->Attach(problem.cpu.ctx, problem.slices);
+  std::vector<double> p[2] = {Values(problem.slices[0].data), Values(problem.slices[1].data)};
+  std::vector<State> state[2] = {std::vector<State>(kElements), std::vector<State>(kElements)};
+  for (int step = 0; step < kSteps; ++step) {
+    problem.NewGradients(step);
+    optimizer->Step(problem.cpu.ctx, Rate(step));
+    for (size_t s = 0; s < 2; ++s) {
+      const std::vector<double> g = Values(problem.slices[s].gradient), actual = Values(problem.slices[s].data);
+      for (size_t i = 0; i < kElements; ++i) {
+        rule(p[s][i], g[i], state[s][i], problem.slices[s].decay, Rate(step), step);
+        EXPECT_NEAR(actual[i], p[s][i], 1e-12 * (1 + std::abs(p[s][i]))) << "slice " << s << " step " << step;
+      }
+    }
+  }
+}
+
+TEST(SgdTest, PlainWithDecay) {
+  ExpectFollows(MakeSgd({.weight_decay = 0.1}), [](double& p, double g, State&, bool decay, double lr, int) {
+    p -= lr * (g + (decay ? 0.1 : 0) * p);
+  });
+}
+
+TEST(SgdTest, MomentumAndNesterov) {
+  for (const bool nesterov : {false, true}) {
+    ExpectFollows(MakeSgd({.momentum = 0.9, .weight_decay = 0.05, .nesterov = nesterov}),
+                  [&](double& p, double g, State& s, bool decay, double lr, int) {
+                    g += (decay ? 0.05 : 0) * p;
+                    s.first = 0.9 * s.first + g;
+                    p -= lr * (nesterov ? g + 0.9 * s.first : s.first);
+                  });
+  }
+}
+
+TEST(AdamTest, CoupledAndDecoupledDecay) {
+  for (const bool decoupled : {false, true}) {
+    ExpectFollows(MakeAdam({.beta1 = 0.8, .beta2 = 0.95, .eps = 1e-3, .weight_decay = 0.1, .decoupled = decoupled}),
+                  [&](double& p, double g, State& s, bool decays, double lr, int step) {
+                    const double decay = decays ? 0.1 : 0;
+                    if (decoupled) p -= lr * decay * p;
+                    else g += decay * p;
+                    s.first = 0.8 * s.first + 0.2 * g;
+                    s.second = 0.95 * s.second + 0.05 * g * g;
+                    const double m = s.first / (1 - std::pow(0.8, step + 1)), v = s.second / (1 - std::pow(0.95, step + 1));
+                    p -= lr * m / (std::sqrt(v) + 1e-3);
+                  });
+  }
+}
+
+// Steps too small for bf16 to show add up in the master.
+TEST(MasterTest, NarrowParametersFollowTheirMaster) {
+  for (const bool adam : {false, true}) {
+    Cpu cpu;
+    const Slice slice{"w", cpu.New(Shape{4}, DType::kBF16), cpu.New(Shape{4}, DType::kBF16), true};
+    for (int i = 0; i < 4; ++i) {
+      slice.data.data<BF16>()[i] = BF16(1.0f);
+      slice.gradient.data<BF16>()[i] = BF16(1.0f);
+    }
+    const auto optimizer = adam ? MakeAdam({}) : MakeSgd({});
+    optimizer->Attach(cpu.ctx, {&slice, 1});
+    EXPECT_GE(cpu.Live(Category::kOptimizerState), Bytes(16));
+    const double lr = 1.0 / 2048;  // bf16 has no number between 1 - 1/256 and 1
+    optimizer->Step(cpu.ctx, lr);
+    EXPECT_EQ(static_cast<float>(slice.data.data<BF16>()[0]), 1.0f);
+    for (int step = 1; step < 64; ++step) optimizer->Step(cpu.ctx, lr);  // a gradient of 1 moves either by lr
+    for (int i = 0; i < 4; ++i) EXPECT_NEAR(static_cast<float>(slice.data.data<BF16>()[i]), 1 - 64 * lr, 1.0 / 512);
+  }
+}
+
+TEST(OptimizerStateTest, OnlyWhatIsNeededIsAllocated) {
+  struct Case { std::unique_ptr<Optimizer> optimizer; DType dtype; int64_t tensors; };
+  Case cases[] = {{MakeSgd({}), DType::kF32, 0},        {MakeSgd({.momentum = 0.9}), DType::kF32, 1},
+                  {MakeSgd({.momentum = 0.9}), DType::kBF16, 2}, {MakeAdam({}), DType::kF32, 2},
+                  {MakeAdam({}), DType::kF16, 3}};
+  for (Case& c : cases) {
+    Cpu cpu;
+    const Slice slice{"w", cpu.New(Shape{256}, c.dtype), cpu.New(Shape{256}, c.dtype)};
+    cpu.device.Launch(cpu.ctx.stream, ops::Fill{.out = slice.data, .value = 1});
+    const std::unique_ptr<Optimizer> optimizer = std::move(c.optimizer);
+    optimizer->Attach(cpu.ctx, {&slice, 1});
+    EXPECT_EQ(cpu.Live(Category::kOptimizerState), Bytes(c.tensors * 256 * 4));
+  }
+}
+
+TEST(OptimizerStateTest, AnEmptyShardIsLeftAlone) {
+  for (const bool adam : {false, true}) {
+    Cpu cpu;
+    const Slice slice{"empty", cpu.New(Shape{0}, DType::kBF16), cpu.New(Shape{0}, DType::kBF16)};
+    const auto optimizer = adam ? MakeAdam({}) : MakeSgd({.momentum = 0.5});
+    optimizer->Attach(cpu.ctx, {&slice, 1});
+    int launched = 0;
+    cpu.device.SetObserver([&](const ops::Op&, double, double) { ++launched; });
+    optimizer->Step(cpu.ctx, 1);
+    EXPECT_EQ(launched, 0);
+  }
+}
+
+TEST(OptimizerTest, OneLaunchASlice) {
+  Problem problem;
+  problem.NewGradients(0);
+  const auto optimizer = MakeAdam({.lr = 0.25});
+  EXPECT_EQ(optimizer->learning_rate(), 0.25);
+  optimizer->Attach(problem.cpu.ctx, problem.slices);
+  int launched = 0;
+  problem.cpu.device.SetObserver([&](const ops::Op&, double, double) { ++launched; });
+  optimizer->Step(problem.cpu.ctx, 0.1);
+  EXPECT_EQ(launched, 2);
+}
+
+}  // namespace
+}  // namespace twofold::optim

@@ -1,0 +1,61 @@
+// A small model, a loss and an optimizer together: training learns, in every float type.
+#include <cmath>
+
+#include "core/nn/gpt.h"
+#include "core/nn/loss.h"
+#include "core/optim/clip.h"
+#include "core/optim/optimizer.h"
+#include "gtest/gtest.h"
+#include "tests/unit/nn/testing.h"
+
+namespace twofold::optim {
+namespace {
+
+using twofold::testing::Cpu;
+using twofold::testing::Materialize;
+
+// Losses of 40 steps on one batch of a repeating sequence of 7 tokens.
+std::vector<double> Train(DType dtype) {
+  Cpu cpu;
+  nn::GptModel model({.layers = 2, .hidden = 16, .heads = 2, .vocab = 16, .sequence = 12, .dtype = dtype});
+  model.Finalize();
+  Materialize(cpu.ctx, model);
+  const Tensor ids = cpu.New(Shape{2, 12}, DType::kU8), targets = cpu.New(Shape{2, 12}, DType::kU8);
+  for (int i = 0; i < 24; ++i) {
+    ids.data<uint8_t>()[i] = static_cast<uint8_t>(i % 7);
+    targets.data<uint8_t>()[i] = static_cast<uint8_t>((i + 1) % 7);
+  }
+  std::vector<Slice> slices;
+  for (nn::Parameter* p : model.Parameters()) slices.push_back({p->name(), p->data(), p->gradient(), p->decay()});
+  const auto optimizer = MakeAdam({.weight_decay = 0.01});
+  optimizer->Attach(cpu.ctx, slices);
+
+  std::vector<double> losses;
+  nn::Saved saved, kept;
+  for (cpu.ctx.step = 0; cpu.ctx.step < 40; ++cpu.ctx.step) {
+    for (nn::Parameter* p : model.Parameters()) p->ZeroGradient();
+    const Tensor loss = nn::SoftmaxCrossEntropy::Forward(cpu.ctx, model.Forward(cpu.ctx, ids, saved), targets, kept);
+    losses.push_back(cpu.device.Item(loss, {0, "loss"}));
+    model.Backward(cpu.ctx, nn::SoftmaxCrossEntropy::Backward(cpu.ctx, kept), saved);
+    ClipByGlobalNorm(cpu.ctx, slices, 1.0);
+    optimizer->Step(cpu.ctx, 0.02);
+  }
+  return losses;
+}
+
+TEST(TrainingTest, LearnsInEveryFloatType) {
+  const std::vector<double> reference = Train(DType::kF64);
+  EXPECT_NEAR(reference.front(), std::log(16.0), 0.1) << "the first guess is uniform";
+  EXPECT_LT(reference.back(), 0.3);
+  struct Case { DType dtype; double first, last; };
+  for (const Case& c : {Case{DType::kF32, 1e-5, 1e-2}, Case{DType::kBF16, 2e-2, 0.2}, Case{DType::kF16, 2e-3, 0.1}}) {
+    const std::vector<double> losses = Train(c.dtype);
+    EXPECT_NEAR(losses.front(), reference.front(), c.first) << DTypeName(c.dtype);
+    EXPECT_NEAR(losses.back(), reference.back(), c.last) << DTypeName(c.dtype);
+  }
+}
+
+TEST(TrainingTest, TheSameSeedGivesTheSameLosses) { EXPECT_EQ(Train(DType::kF32), Train(DType::kF32)); }
+
+}  // namespace
+}  // namespace twofold::optim
