@@ -1,0 +1,62 @@
+// Which samples each rank sees, and in which order.
+//
+// The semantics are those of PyTorch's DistributedSampler: every epoch is a permutation of the dataset (a new
+// one per epoch when shuffled, made from seed and epoch alone), ranks take disjoint parts of it in turn, and
+// what does not fill the last batch is either dropped or padded by starting over from the front of the
+// permutation.
+//
+// One thing is fixed more firmly: batch b of an epoch is positions [b * block, (b + 1) * block) of the
+// permutation whatever the number of replicas, and rank r takes of those the positions congruent to r modulo
+// replicas, in order. The sequence of global batches therefore does not depend on the mesh, and any layout
+// can be held against one process.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace twofold {
+
+struct SamplerOptions {
+  int64_t dataset_size = 0;  // samples, 1 to 2^32 - 1
+  int64_t replicas = 1;      // data-parallel ranks
+  int64_t rank = 0;          // of this replica
+  int64_t block = 1;         // samples in a global batch; a multiple of replicas
+  bool shuffle = true;
+  uint64_t seed = 1;
+  bool drop_last = false;  // drop the last batch when it is not full, instead of padding it
+};
+
+// Belongs to one rank and its thread. Holds the epoch's permutation: 4 bytes a sample when shuffled, else
+// nothing.
+class DistributedSampler {
+ public:
+  // Refuses options outside the ranges above, and a dataset that drop_last leaves without a batch.
+  static absl::StatusOr<DistributedSampler> Make(const SamplerOptions& options);
+
+  int64_t batches_per_epoch() const { return batches_; }
+  int64_t samples_per_batch() const { return options_.block / options_.replicas; }  // of this rank
+
+  // Chooses the epoch (from 0) that Batch draws from; a new sampler is at epoch 0.
+  void SetEpoch(int64_t epoch) { epoch_ = epoch; }
+  int64_t epoch() const { return epoch_; }
+
+  // This rank's samples_per_batch() dataset indices of batch b. REQUIRES: 0 <= b < batches_per_epoch().
+  std::vector<int64_t> Batch(int64_t b);
+
+  // The batch of a training step (from 0): moves to epoch step / batches_per_epoch() and takes what is left.
+  std::vector<int64_t> BatchAt(int64_t step);
+
+ private:
+  explicit DistributedSampler(const SamplerOptions& options);
+  void Permute();
+
+  SamplerOptions options_;
+  int64_t batches_ = 0;
+  int64_t epoch_ = 0;
+  int64_t permuted_epoch_ = -1;  // the epoch that permutation_ belongs to
+  std::vector<uint32_t> permutation_;
+};
+
+}  // namespace twofold

@@ -1,0 +1,40 @@
+#include "core/data/load_batch.h"
+
+#include <cstring>
+#include <vector>
+
+namespace twofold {
+namespace {
+
+Tensor NewBatchTensor(Device& device, int64_t n, const SampleType& sample) {
+  std::vector<int64_t> dims = {n};
+  dims.insert(dims.end(), sample.shape.begin(), sample.shape.end());
+  return device.NewTensor(Shape(std::span<const int64_t>(dims)), sample.dtype, Category::kActivations);
+}
+
+}  // namespace
+
+Batch LoadBatch(Device& device, const Dataset& dataset, std::span<const int64_t> indices) {
+  const auto n = static_cast<int64_t>(indices.size());
+  const auto input_bytes = static_cast<size_t>(dataset.input().bytes());
+  const auto target_bytes = static_cast<size_t>(dataset.target().bytes());
+  Batch batch;
+  batch.inputs = NewBatchTensor(device, n, dataset.input());
+  batch.targets = NewBatchTensor(device, n, dataset.target());
+  // A sample is read once: its target waits here while the inputs are uploaded.
+  std::vector<std::byte> targets;
+  device.Upload(batch.inputs, [&](std::span<std::byte> out) {
+    targets.resize(indices.size() * target_bytes);
+    for (size_t i = 0; i < indices.size(); ++i) {
+      dataset.Read(indices[i], out.subspan(i * input_bytes, input_bytes),
+                   std::span(targets).subspan(i * target_bytes, target_bytes));
+    }
+  });
+  device.Upload(batch.targets, [&](std::span<std::byte> out) {
+    TWOFOLD_CHECK_EQ(out.size(), targets.size());
+    if (!targets.empty()) std::memcpy(out.data(), targets.data(), targets.size());
+  });
+  return batch;
+}
+
+}  // namespace twofold

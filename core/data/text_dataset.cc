@@ -1,0 +1,111 @@
+#include "core/data/text_dataset.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+#include <vector>
+
+#include "core/base/check.h"
+#include "core/base/strings.h"
+
+namespace twofold {
+namespace {
+
+namespace fs = std::filesystem;
+
+class TextDataset : public Dataset {
+ public:
+  TextDataset(std::string text, int64_t sequence, std::string description)
+      : text_(std::move(text)), sequence_(sequence), description_(std::move(description)) {}
+
+  int64_t size() const override { return (static_cast<int64_t>(text_.size()) - 1) / sequence_; }
+  SampleType input() const override { return {Shape{sequence_}, DType::kU8}; }
+  SampleType target() const override { return {Shape{sequence_}, DType::kU8}; }
+
+  void Read(int64_t index, std::span<std::byte> input, std::span<std::byte> target) const override {
+    TWOFOLD_CHECK_GE(index, 0);
+    TWOFOLD_CHECK_LT(index, size());
+    TWOFOLD_CHECK_EQ(static_cast<int64_t>(input.size()), sequence_);
+    TWOFOLD_CHECK_EQ(static_cast<int64_t>(target.size()), sequence_);
+    const char* window = text_.data() + index * sequence_;
+    std::memcpy(input.data(), window, input.size());
+    std::memcpy(target.data(), window + 1, target.size());
+  }
+
+  std::string Describe() const override { return description_; }
+
+ private:
+  const std::string text_;
+  const int64_t sequence_;
+  const std::string description_;
+};
+
+absl::Status AppendFile(const fs::path& path, std::string& text) {
+  errno = 0;
+  std::ifstream in(path, std::ios::binary);
+  if (in) {
+    text.append(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+    if (!in.bad()) return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(StrCat(path.string(),
+                                           ": cannot be read: ", std::strerror(errno != 0 ? errno : EIO),
+                                           "; give a file or folder of text that this user may read"));
+}
+
+// The regular files of a folder, sorted by their path within it.
+absl::StatusOr<std::vector<fs::path>> FilesOf(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  fs::recursive_directory_iterator it(folder, error);
+  for (const fs::recursive_directory_iterator end; !error && it != end; it.increment(error)) {
+    std::error_code ignored;
+    if (!it->is_symlink(ignored) && it->is_regular_file(ignored)) files.push_back(it->path());
+  }
+  if (error) {
+    return absl::InvalidArgumentError(StrCat(folder.string(), ": cannot be read: ", error.message(),
+                                             "; give a folder whose content this user may read"));
+  }
+  std::sort(files.begin(), files.end(),
+            [](const fs::path& a, const fs::path& b) { return a.native() < b.native(); });
+  return files;
+}
+
+absl::StatusOr<std::vector<fs::path>> FilesAt(const std::string& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (fs::is_directory(status)) return FilesOf(path);
+  if (fs::is_regular_file(status)) return std::vector<fs::path>{path};
+  return absl::InvalidArgumentError(StrCat(
+      path, fs::exists(status) ? ": is neither a file nor a folder" : ": does not exist",
+      "; give a file or folder of text, or \"\" for the system's licence texts in ", kDefaultTextPath));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Dataset>> MakeTextDataset(const std::string& path, int64_t sequence) {
+  TWOFOLD_CHECK_GE(sequence, 1);
+  const std::string where = path.empty() ? std::string(kDefaultTextPath) : path;
+  absl::StatusOr<std::vector<fs::path>> files = FilesAt(where);
+  if (!files.ok()) return files.status();
+  std::string text;
+  for (const fs::path& file : *files) {
+    if (absl::Status status = AppendFile(file, text); !status.ok()) return status;
+  }
+  if (static_cast<int64_t>(text.size()) < sequence + 1) {
+    return absl::InvalidArgumentError(StrCat(where, ": holds ", text.size(), " bytes of text in ",
+                                             files->size(), " files, and one sample of sequence ", sequence,
+                                             " needs ", sequence + 1,
+                                             "; give more text or a shorter sequence"));
+  }
+  const int64_t bytes = static_cast<int64_t>(text.size());
+  auto dataset =
+      std::make_unique<TextDataset>(std::move(text), sequence,
+                                    StrCat("text ", where, ": ", files->size(), " files, ", bytes, " bytes, ",
+                                           (bytes - 1) / sequence, " samples of ", sequence));
+  return dataset;
+}
+
+}  // namespace twofold

@@ -1,0 +1,25 @@
+// Reading and writing whole files.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace twofold {
+
+struct NamedText {
+  std::string name;  // within the folder
+  std::string text;
+};
+
+// Makes the folder (and those above it) and puts the files into it: all are written aside first and then
+// renamed in the given order, so that a reader never sees half a file, and a failure to write leaves the old
+// files as they were. Errors name the path and the reason.
+absl::Status WriteFiles(const std::string& folder, const std::vector<NamedText>& files);
+
+absl::StatusOr<std::string> ReadFile(const std::string& path);
+
+}  // namespace twofold

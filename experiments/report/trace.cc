@@ -1,0 +1,101 @@
+#include "experiments/report/trace.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "core/memory/ledger.h"
+#include "experiments/report/tables.h"
+
+namespace twofold {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double Microseconds(double seconds) { return std::round(seconds * 1e9) / 1e3; }
+
+// Appends events, one a line.
+class EventList {
+ public:
+  void Add(const Json& event) {
+    text_ += first_ ? "\n" : ",\n";
+    first_ = false;
+    text_ += event.dump(-1, ' ', false, Json::error_handler_t::replace);
+  }
+  std::string Finish() && { return "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[" + text_ + "\n]}\n"; }
+
+ private:
+  std::string text_;
+  bool first_ = true;
+};
+
+// Stream name to thread id: compute is 0, the others follow by name.
+std::map<std::string, int> StreamIds(const report::RankRecord& record) {
+  std::map<std::string, int> ids;
+  for (const report::Span& span : record.spans()) ids.emplace(span.stream(), 0);
+  int next = 1;
+  for (auto& [name, id] : ids) id = name == "compute" ? 0 : next++;
+  return ids;
+}
+
+void AddNames(const report::RankRecord& record, const std::map<std::string, int>& streams,
+              EventList& events) {
+  const int64_t rank = record.rank();
+  const auto name = [&](const char* what, int tid, Json args) {
+    events.Add({{"ph", "M"}, {"name", what}, {"pid", rank}, {"tid", tid}, {"args", std::move(args)}});
+  };
+  name("process_name", 0, {{"name", "rank " + std::to_string(rank)}});
+  name("process_sort_index", 0, {{"sort_index", rank}});
+  for (const auto& [stream, id] : streams) {
+    name("thread_name", id, {{"name", stream}});
+    name("thread_sort_index", id, {{"sort_index", id}});
+  }
+}
+
+void AddSpan(const report::RankRecord& record, const report::Span& span, int tid, double offset,
+             EventList& events) {
+  if (!std::isfinite(span.start()) || !std::isfinite(span.end())) return;
+  const double start = Microseconds(offset + span.start());
+  const double duration = std::max(0.0, Microseconds(span.end() - span.start()));
+  events.Add({{"ph", "X"},
+              {"name", span.name()},
+              {"pid", record.rank()},
+              {"tid", tid},
+              {"ts", start},
+              {"dur", duration},
+              {"args", {{"bytes", span.bytes()}}}});
+}
+
+void AddMemory(const report::RankRecord& record, const report::MemorySample& sample, double offset,
+               EventList& events) {
+  if (!std::isfinite(sample.time())) return;
+  Json live = Json::object();
+  for (int c = 0; c < kCategories && c < sample.live_by_category_size(); ++c) {
+    live[std::string(CategoryName(static_cast<Category>(c)))] = sample.live_by_category(c);
+  }
+  events.Add({{"ph", "C"},
+              {"name", "memory"},
+              {"pid", record.rank()},
+              {"tid", 0},
+              {"ts", Microseconds(offset + sample.time())},
+              {"args", live}});
+}
+
+}  // namespace
+
+std::string TraceJson(absl::Span<const report::RankRecord> records) {
+  EventList events;
+  const double origin = TraceOrigin(records);
+  for (const report::RankRecord& record : records) {
+    const std::map<std::string, int> streams = StreamIds(record);
+    const double offset = record.trace_origin_seconds() - origin;
+    AddNames(record, streams, events);
+    for (const report::Span& span : record.spans())
+      AddSpan(record, span, streams.at(span.stream()), offset, events);
+    for (const report::MemorySample& sample : record.samples()) AddMemory(record, sample, offset, events);
+  }
+  return std::move(events).Finish();
+}
+
+}  // namespace twofold

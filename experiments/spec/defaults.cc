@@ -1,0 +1,114 @@
+// Defaults: the constant ones stand in spec.proto and are copied by reflection; those that depend on other
+// fields or on a choice stand here.
+#include <google/protobuf/message.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <vector>
+
+#include "experiments/spec/spec.h"
+
+namespace twofold {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+
+void SetToDefault(Message& m, const FieldDescriptor* f) {
+  const Reflection* r = m.GetReflection();
+  switch (f->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT64:
+      return r->SetInt64(&m, f, f->default_value_int64());
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return r->SetUInt64(&m, f, f->default_value_uint64());
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return r->SetDouble(&m, f, f->default_value_double());
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return r->SetBool(&m, f, f->default_value_bool());
+    case FieldDescriptor::CPPTYPE_STRING:
+      return r->SetString(&m, f, f->default_value_string());
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return r->SetEnum(&m, f, f->default_value_enum());
+    default:
+      return;  // messages have no default; no spec field has another type
+  }
+}
+
+// Writes out every `[default = ...]` of spec.proto, in `m` and the blocks within it.
+void FillConstants(Message& m) {
+  const Reflection* r = m.GetReflection();
+  for (int i = 0; i < m.GetDescriptor()->field_count(); ++i) {
+    const FieldDescriptor* f = m.GetDescriptor()->field(i);
+    if (f->is_repeated()) continue;
+    if (f->message_type() != nullptr) {
+      if (r->HasField(m, f)) FillConstants(*r->MutableMessage(&m, f));
+    } else if (f->has_default_value() && !r->HasField(m, f)) {
+      SetToDefault(m, f);
+    }
+  }
+}
+
+// Makes every block that is always there, and chooses the default member of each oneof.
+void MakeBlocks(spec::Spec& spec) {
+  const bool mlp = spec.model().has_mlp();
+  spec::Data& data = *spec.mutable_data();
+  if (data.kind_case() == spec::Data::KIND_NOT_SET)
+    mlp ? (void)data.mutable_synthetic() : (void)data.mutable_text();
+  if (data.has_text() && !data.text().has_path()) data.mutable_text()->set_path("");
+  spec::Train& train = *spec.mutable_train();
+  spec::Optimizer& optimizer = *train.mutable_optimizer();
+  if (optimizer.kind_case() == spec::Optimizer::KIND_NOT_SET) optimizer.mutable_adamw();
+  train.mutable_precision();
+  train.mutable_activation_checkpointing();
+  if (train.schedule().kind_case() == spec::Schedule::KIND_NOT_SET)
+    train.mutable_schedule()->mutable_constant();
+  spec.mutable_parallel();
+  if (spec.fabric().kind_case() == spec::Fabric::KIND_NOT_SET) spec.mutable_fabric()->mutable_in_memory();
+  spec.mutable_trace();
+}
+
+// `value` where the field has none. Sizes beyond any sense are left for Validate to refuse.
+template <class Block>
+void DefaultTo(Block& block, bool has, void (Block::*set)(int64_t), int64_t a, int64_t b) {
+  int64_t product = 0;
+  if (!has && !__builtin_mul_overflow(a, b, &product)) (block.*set)(product);
+}
+
+void FillDependent(spec::Spec& spec) {
+  spec::Train& train = *spec.mutable_train();
+  if (!train.has_warmup_steps())
+    train.set_warmup_steps(std::clamp<int64_t>(train.steps() - 1, 0, train.warmup_steps()));
+  DefaultTo(train, train.has_global_batch(), &spec::Train::set_global_batch, spec.parallel().dp(),
+            train.micro_batch());
+  if (spec.model().has_gpt()) {
+    spec::Gpt& gpt = *spec.mutable_model()->mutable_gpt();
+    if (gpt.has_hidden()) DefaultTo(gpt, gpt.has_ffn(), &spec::Gpt::set_ffn, 4, gpt.hidden());
+  }
+  spec::Optimizer& optimizer = *train.mutable_optimizer();
+  if (optimizer.has_adam() && !optimizer.adam().has_weight_decay())
+    optimizer.mutable_adam()->set_weight_decay(0);
+  if (optimizer.has_adamw() && !optimizer.adamw().has_weight_decay())
+    optimizer.mutable_adamw()->set_weight_decay(0.01);
+  spec::Precision& precision = *train.mutable_precision();
+  if (!precision.has_reduce()) precision.set_reduce(precision.parameter());
+  if (!train.activation_checkpointing().has_every()) train.mutable_activation_checkpointing()->set_every(0);
+  spec::Schedule& schedule = *train.mutable_schedule();
+  if (schedule.has_cosine() && !schedule.cosine().has_decay_steps()) {
+    schedule.mutable_cosine()->set_decay_steps(train.steps());
+  }
+  if (schedule.has_linear() && !schedule.linear().has_decay_steps()) {
+    schedule.mutable_linear()->set_decay_steps(train.steps());
+  }
+}
+
+}  // namespace
+
+void FillDefaults(spec::Spec& spec, const std::string& file) {
+  if (!spec.has_name()) spec.set_name(std::filesystem::path(file).stem().string());
+  MakeBlocks(spec);
+  FillDependent(spec);
+  FillConstants(spec);
+}
+
+}  // namespace twofold

@@ -1,0 +1,32 @@
+// What a proto's description says about its fields, in words for error messages.
+#pragma once
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace twofold {
+
+// "; did you mean lr? (known: lr, eps)" with the names nearest to `name`, or "; known: lr, eps" when none is
+// near.
+std::string Suggestion(std::string_view name, const std::vector<std::string>& known);
+
+std::vector<std::string> FieldNames(const google::protobuf::Descriptor& message);
+std::vector<std::string> ValueNames(const google::protobuf::EnumDescriptor& type);  // aliases included
+
+// "a whole number", "one of SYMBOLIC, REAL", "a block { ... } of cluster, nodes": what may stand for the
+// field.
+std::string ExpectedValue(const google::protobuf::FieldDescriptor& field);
+
+// The field at the end of a path of names; null when there is none.
+const google::protobuf::FieldDescriptor* FindField(const google::protobuf::Descriptor& root,
+                                                   std::span<const std::string> path);
+
+// A number as the user would write it: the shortest text that reads back as the same double.
+std::string NumberText(double value);
+
+}  // namespace twofold

@@ -1,0 +1,62 @@
+// What a spec can name and this version cannot do. Who builds one of these deletes its row.
+#include "core/base/strings.h"
+#include "experiments/spec/problems.h"
+
+namespace twofold {
+namespace {
+
+using spec::Parallel;
+using spec::Spec;
+
+struct Row {
+  std::string_view path;
+  std::string (*value)(const Spec&);  // as the user wrote it; "" when the spec does not ask for it
+  std::string_view available;
+};
+
+std::string AboveOne(int64_t degree) { return degree > 1 ? StrCat(degree) : ""; }
+
+constexpr Row kRows[] = {
+    {"parallel.tp", [](const Spec& s) { return AboveOne(s.parallel().tp()); },
+     "use 1; parallel.dp is available"},
+    {"parallel.pp", [](const Spec& s) { return AboveOne(s.parallel().pp()); },
+     "use 1; parallel.dp is available"},
+    {"parallel.cp", [](const Spec& s) { return AboveOne(s.parallel().cp()); },
+     "use 1; parallel.dp is available"},
+    {"parallel.ep", [](const Spec& s) { return AboveOne(s.parallel().ep()); },
+     "use 1; parallel.dp is available"},
+    {"parallel.sharding",
+     [](const Spec& s) {
+       const Parallel::Sharding sharding = s.parallel().sharding();
+       return sharding == Parallel::NO_SHARD ? std::string() : Parallel::Sharding_Name(sharding);
+     },
+     "use NO_SHARD"},
+    {"parallel.virtual_stages", [](const Spec& s) { return AboveOne(s.parallel().virtual_stages()); },
+     "use 1"},
+    {"train.activation_checkpointing.every",
+     [](const Spec& s) {
+       const int64_t every = s.train().activation_checkpointing().every();
+       return every > 0 ? StrCat(every) : "";
+     },
+     "use 0 (off)"},
+    {"fabric.mpi", [](const Spec& s) { return std::string(s.fabric().has_mpi() ? "mpi" : ""); },
+     "use in_memory or simulated"},
+    {"fabric.gloo", [](const Spec& s) { return std::string(s.fabric().has_gloo() ? "gloo" : ""); },
+     "use in_memory or simulated"},
+    {"fabric.nccl", [](const Spec& s) { return std::string(s.fabric().has_nccl() ? "nccl" : ""); },
+     "use in_memory or simulated"},
+    {"device",
+     [](const Spec& s) { return s.device() == spec::CPU ? std::string() : spec::Device_Name(s.device()); },
+     "use CPU"},
+};
+
+}  // namespace
+
+void CheckNotInThisVersion(const Spec& spec, Problems& problems) {
+  for (const Row& row : kRows) {
+    const std::string value = row.value(spec);
+    if (!value.empty()) problems.Add(row.path, StrCat(value, " is not in this build; ", row.available));
+  }
+}
+
+}  // namespace twofold

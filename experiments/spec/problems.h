@@ -1,0 +1,36 @@
+// What is wrong with a spec: a line for each problem, "file: field.path: value ...; what would be right".
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "core/proto/spec.pb.h"
+
+namespace twofold {
+
+class Problems {
+ public:
+  explicit Problems(std::string file) : file_(std::move(file)) {}
+
+  void Add(std::string_view path, std::string_view text);
+
+  // Each returns whether the value is fine. `has`: the field is required and may be absent.
+  bool Whole(std::string_view path, int64_t value, int64_t least, int64_t most, bool has = true);
+  bool AtLeast(std::string_view path, double value, double least);  // finite, >= least
+  bool Above(std::string_view path, double value, double bound);    // finite, > bound
+  bool Fraction(std::string_view path, double value);               // in [0, 1)
+
+  absl::Status status() const;
+
+ private:
+  std::string file_;
+  std::vector<std::string> lines_;
+};
+
+// ---- Parts of Validate, each of which adds what it finds ----
+void CheckData(const spec::Spec& spec, Problems& problems);  // paths, and whether data fits the model
+void CheckNotInThisVersion(const spec::Spec& spec, Problems& problems);  // named in the proto, not yet built
+
+}  // namespace twofold

@@ -1,0 +1,158 @@
+// --set and --fabric: changes to a spec by the names of its fields.
+#include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/text_format.h>
+
+#include <cstdint>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "core/base/strings.h"
+#include "experiments/spec/fields.h"
+#include "experiments/spec/spec.h"
+
+namespace twofold {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+
+absl::Status WrongValue(const FieldDescriptor& field, absl::string_view value) {
+  const bool text = field.cpp_type() == FieldDescriptor::CPPTYPE_STRING;
+  return absl::InvalidArgumentError(
+      StrCat("\"", value, "\" does not fit; use ", text ? "text" : ExpectedValue(field)));
+}
+
+// Appends to a repeated field, sets any other.
+template <class T, class Set, class Add>
+absl::Status Store(Message& m, const FieldDescriptor& field, T value, Set set, Add add) {
+  const Reflection* r = m.GetReflection();
+  field.is_repeated() ? (r->*add)(&m, &field, std::move(value)) : (r->*set)(&m, &field, std::move(value));
+  return absl::OkStatus();
+}
+
+absl::Status StoreEnum(Message& m, const FieldDescriptor& field, absl::string_view value) {
+  const auto* found = field.enum_type()->FindValueByName(std::string(value));
+  if (found == nullptr) {
+    return absl::InvalidArgumentError(StrCat("\"", value, "\" is not a value of this field",
+                                             Suggestion(std::string(value), ValueNames(*field.enum_type()))));
+  }
+  return Store(m, field, found, &Reflection::SetEnum, &Reflection::AddEnum);
+}
+
+absl::Status StoreBlock(Message& m, const FieldDescriptor& field, absl::string_view value) {
+  absl::string_view inside = value;
+  if (!absl::ConsumePrefix(&inside, "{") || !absl::ConsumeSuffix(&inside, "}"))
+    return WrongValue(field, value);
+  const Reflection* r = m.GetReflection();
+  r->ClearField(&m, &field);
+  google::protobuf::TextFormat::Parser parser;
+  struct : google::protobuf::io::ErrorCollector {
+    void AddError(int, int, const std::string& text) override {
+      if (message.empty()) message = text;
+    }
+    std::string message;
+  } error;
+  parser.RecordErrorsTo(&error);
+  if (parser.ParseFromString(std::string(inside), r->MutableMessage(&m, &field))) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      StrCat("\"", value, "\" does not fit: ", error.message, " Use ", ExpectedValue(field)));
+}
+
+absl::Status StoreOne(Message& m, const FieldDescriptor& field, absl::string_view value) {
+  int64_t whole = 0;
+  uint64_t natural = 0;
+  double number = 0;
+  bool flag = false;
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT64:
+      if (!absl::SimpleAtoi(value, &whole)) return WrongValue(field, value);
+      return Store(m, field, whole, &Reflection::SetInt64, &Reflection::AddInt64);
+    case FieldDescriptor::CPPTYPE_UINT64:
+      if (!absl::SimpleAtoi(value, &natural)) return WrongValue(field, value);
+      return Store(m, field, natural, &Reflection::SetUInt64, &Reflection::AddUInt64);
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      if (!absl::SimpleAtod(value, &number)) return WrongValue(field, value);
+      return Store(m, field, number, &Reflection::SetDouble, &Reflection::AddDouble);
+    case FieldDescriptor::CPPTYPE_BOOL:
+      if (!absl::SimpleAtob(value, &flag)) return WrongValue(field, value);
+      return Store(m, field, flag, &Reflection::SetBool, &Reflection::AddBool);
+    case FieldDescriptor::CPPTYPE_STRING:
+      return Store(m, field, std::string(value), &Reflection::SetString, &Reflection::AddString);
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return StoreEnum(m, field, value);
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      return StoreBlock(m, field, value);
+    default:
+      return WrongValue(field, value);  // no spec field has another type
+  }
+}
+
+absl::Status StoreValue(Message& m, const FieldDescriptor& field, absl::string_view value) {
+  if (!field.is_repeated()) return StoreOne(m, field, value);
+  m.GetReflection()->ClearField(&m, &field);
+  if (value.empty()) return absl::OkStatus();
+  for (absl::string_view element : absl::StrSplit(value, ',')) {
+    if (absl::Status status = StoreOne(m, field, absl::StripAsciiWhitespace(element)); !status.ok())
+      return status;
+  }
+  return absl::OkStatus();
+}
+
+// Walks `path` from the root, choosing members of oneofs and making blocks as it goes.
+absl::Status SetByPath(Message& root, const std::vector<std::string>& path, absl::string_view value) {
+  Message* message = &root;
+  for (size_t i = 0; i < path.size(); ++i) {
+    const FieldDescriptor* field = message->GetDescriptor()->FindFieldByName(path[i]);
+    if (field == nullptr) {
+      return absl::InvalidArgumentError(StrCat("\"", path[i], "\" is not a field",
+                                               Suggestion(path[i], FieldNames(*message->GetDescriptor()))));
+    }
+    if (i + 1 == path.size()) return StoreValue(*message, *field, value);
+    if (field->message_type() == nullptr) {
+      return absl::InvalidArgumentError(
+          StrCat("\"", path[i], "\" holds ", ExpectedValue(*field), ", not a block; end the path there"));
+    }
+    message = message->GetReflection()->MutableMessage(message, field);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ApplySet(spec::Spec& spec, std::string_view text) {
+  const absl::string_view assignment(text.data(), text.size());
+  const size_t equals = assignment.find('=');
+  if (equals == absl::string_view::npos || equals == 0) {
+    return absl::InvalidArgumentError(
+        StrCat("--set ", assignment, ": needs the form path=value, such as train.steps=10"));
+  }
+  const absl::string_view name = absl::StripAsciiWhitespace(assignment.substr(0, equals));
+  const absl::string_view value = absl::StripAsciiWhitespace(assignment.substr(equals + 1));
+  spec::Spec changed = spec;  // so that a refused assignment leaves no trace
+  if (name == "model.preset") changed.clear_model();
+  const std::vector<std::string> path = absl::StrSplit(name, '.');
+  if (absl::Status status = SetByPath(changed, path, value); !status.ok()) {
+    return absl::InvalidArgumentError(StrCat("--set ", assignment, ": ", name, ": ", status.message()));
+  }
+  spec = std::move(changed);
+  return absl::OkStatus();
+}
+
+absl::Status ApplyFabric(spec::Spec& spec, std::string_view name) {
+  const google::protobuf::OneofDescriptor* kind = spec::Fabric::descriptor()->FindOneofByName("kind");
+  std::vector<std::string> known;
+  for (int i = 0; i < kind->field_count(); ++i) {
+    const FieldDescriptor* field = kind->field(i);
+    known.push_back(field->name());
+    if (field->name() != name) continue;
+    spec.mutable_fabric()->GetReflection()->MutableMessage(spec.mutable_fabric(), field);
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      StrCat("--fabric=", name, ": fabric: \"", name, "\" is not a fabric", Suggestion(name, known)));
+}
+
+}  // namespace twofold

@@ -1,0 +1,55 @@
+// From what the user wrote to a whole, checked spec.
+//
+// A spec is resolved in this order: file, --fabric, model preset, --set, defaults; then it is validated as a
+// whole. The result has every field that matters filled in, so that written out (SpecToText) it repeats the
+// run, whatever later versions choose as defaults. Every error names the file (or the flag), the field's
+// path, the value and what would be right; several problems make several lines.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "core/proto/spec.pb.h"
+
+namespace twofold {
+
+// The whole way. `fabric`: as --fabric, "" for what the file says. `sets`: each "path=value" as --set takes
+// it.
+absl::StatusOr<spec::Spec> LoadSpec(const std::string& path, std::string_view fabric = "",
+                                    absl::Span<const std::string> sets = {});
+// Likewise from text; `file` is the name that errors and the default of `name` are made from.
+absl::StatusOr<spec::Spec> ResolveSpec(const std::string& text, const std::string& file,
+                                       std::string_view fabric = "", absl::Span<const std::string> sets = {});
+
+// ---- The steps of it ----
+// Text to message. Errors: file:line:column, the field's path, and the nearest known name or the type
+// expected.
+absl::StatusOr<spec::Spec> ParseSpec(const std::string& text, const std::string& file);
+
+// Another fabric with its defaults; timeout_s stays, and so does everything when it is the fabric already.
+absl::Status ApplyFabric(spec::Spec& spec, std::string_view name);
+
+// One "path=value": a dotted path of field names, members of a oneof included (train.optimizer.adamw.lr=1e-3
+// also chooses adamw). Repeated fields take a list with commas (model.mlp.hidden=64,64) and replace what was
+// there; blocks take "{ ... }" as a spec file writes them. model.preset replaces the whole model.
+absl::Status ApplySet(spec::Spec& spec, std::string_view assignment);
+
+// Replaces model.preset's absent sizes by the preset's; explicit ones win.
+absl::Status ExpandPreset(spec::Spec& spec, const std::string& file);
+
+void FillDefaults(spec::Spec& spec, const std::string& file);
+
+// Checks a spec that has its defaults. Data files must exist; that the cluster does is checked where it is
+// looked up.
+absl::Status Validate(const spec::Spec& spec, const std::string& file);
+
+// ---- What a spec says ----
+std::string FabricName(const spec::Spec& spec);     // "in_memory", "simulated", ...
+int64_t WorldSize(const spec::Spec& spec);          // ranks: pp * dp * cp * tp
+int64_t AccumulationSteps(const spec::Spec& spec);  // micro-batches per rank and step
+std::string SpecToText(const spec::Spec& spec);     // as .textproto; ParseSpec of it gives the same spec
+
+}  // namespace twofold

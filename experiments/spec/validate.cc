@@ -1,0 +1,239 @@
+// The upper bounds are far beyond what exists; they are there so that no product of sizes overflows 64 bits.
+#include <google/protobuf/message.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "core/base/strings.h"
+#include "experiments/spec/fields.h"
+#include "experiments/spec/problems.h"
+#include "experiments/spec/spec.h"
+
+namespace twofold {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+// Infinities and NaN are numbers to the parser and nonsense in every field.
+void CheckFinite(const Message& m, const std::string& path, Problems& problems) {
+  const google::protobuf::Reflection* r = m.GetReflection();
+  std::vector<const FieldDescriptor*> fields;
+  r->ListFields(m, &fields);
+  for (const FieldDescriptor* f : fields) {
+    if (f->is_repeated()) continue;  // no repeated numbers but whole ones
+    const std::string here = path.empty() ? f->name() : StrCat(path, ".", f->name());
+    if (f->message_type() != nullptr) CheckFinite(r->GetMessage(m, f), here, problems);
+    if (f->cpp_type() != FieldDescriptor::CPPTYPE_DOUBLE) continue;
+    const double value = r->GetDouble(m, f);
+    if (!std::isfinite(value))
+      problems.Add(here, StrCat(NumberText(value), " is not finite; use a finite number"));
+  }
+}
+
+// The name becomes a folder's, with "-<fabric>" behind it.
+void CheckName(const spec::Spec& spec, Problems& problems) {
+  const std::string& name = spec.name();
+  const bool odd =
+      std::any_of(name.begin(), name.end(), [](char c) { return c == '/' || absl::ascii_iscntrl(c); });
+  if (!name.empty() && name.size() <= 200 && !odd && name[0] != '.' && name[0] != '-') return;
+  problems.Add("name", StrCat("\"", name, "\" cannot name a folder; use 1 to 200 characters without / and ",
+                              "control characters, not starting with . or -"));
+}
+
+// ---- Model ----
+// "4 or 8": the divisors of n next to x.
+std::string DivisorsNear(int64_t n, int64_t x) {
+  int64_t below = std::min(x - 1, n), above = x + 1;
+  while (below > 1 && n % below != 0) --below;
+  while (above < n && n % above != 0) ++above;
+  if (above > n) return StrCat(below);
+  return below < 1 ? StrCat(above) : StrCat(below, " or ", above);
+}
+
+void CheckGpt(const spec::Gpt& gpt, Problems& problems) {
+  problems.Whole("model.gpt.layers", gpt.layers(), 1, 1 << 12, gpt.has_layers());
+  const bool hidden = problems.Whole("model.gpt.hidden", gpt.hidden(), 1, 1 << 18, gpt.has_hidden());
+  const bool heads = problems.Whole("model.gpt.heads", gpt.heads(), 1, 1 << 12, gpt.has_heads());
+  problems.Whole("model.gpt.vocab", gpt.vocab(), 2, 1 << 22);
+  problems.Whole("model.gpt.sequence", gpt.sequence(), 1, 1 << 20, gpt.has_sequence());
+  if (hidden) problems.Whole("model.gpt.ffn", gpt.ffn(), 1, 1 << 20);
+  problems.Fraction("model.gpt.dropout", gpt.dropout());
+  if (hidden && heads && gpt.hidden() % gpt.heads() != 0) {
+    problems.Add("model.gpt.heads",
+                 StrCat(gpt.heads(), " does not divide model.gpt.hidden = ", gpt.hidden(),
+                        "; use a divisor such as ", DivisorsNear(gpt.hidden(), gpt.heads())));
+  }
+}
+
+void CheckMlp(const spec::Mlp& mlp, Problems& problems) {
+  problems.Whole("model.mlp.inputs", mlp.inputs(), 1, 1 << 20, mlp.has_inputs());
+  problems.Whole("model.mlp.classes", mlp.classes(), 2, 1 << 20, mlp.has_classes());
+  for (int i = 0; i < mlp.hidden_size(); ++i) {
+    problems.Whole(StrCat("model.mlp.hidden[", i, "]"), mlp.hidden(i), 1, 1 << 20);
+  }
+  problems.Fraction("model.mlp.dropout", mlp.dropout());
+}
+
+void CheckModel(const spec::Model& model, Problems& problems) {
+  if (model.has_gpt()) return CheckGpt(model.gpt(), problems);
+  if (model.has_mlp()) return CheckMlp(model.mlp(), problems);
+  problems.Add("model",
+               "is missing; use a preset such as model { preset: \"gpt-3m\" }, or model { gpt { ... } } or "
+               "model { mlp { ... } } with sizes");
+}
+
+// ---- Training ----
+void CheckBatch(const spec::Spec& spec, Problems& problems) {
+  const spec::Train& train = spec.train();
+  const bool micro = problems.Whole("train.micro_batch", train.micro_batch(), 1, 1 << 16);
+  const bool dp = problems.Whole("parallel.dp", spec.parallel().dp(), 1, 1 << 20);
+  if (!micro || !dp) return;
+  if (!problems.Whole("train.global_batch", train.global_batch(), 1, 1 << 30)) return;
+  const int64_t pass = spec.parallel().dp() * train.micro_batch(), rest = train.global_batch() % pass;
+  if (rest == 0) return;
+  const int64_t below = train.global_batch() - rest, above = below + pass;
+  problems.Add("train.global_batch",
+               StrCat(train.global_batch(), " is not a multiple of parallel.dp * train.micro_batch = ",
+                      spec.parallel().dp(), " * ", train.micro_batch(), " = ", pass, "; use ",
+                      below > 0 ? StrCat(below, " or ") : "", above));
+}
+
+void CheckAdam(std::string_view path, const spec::Adam& adam, Problems& problems) {
+  problems.Above(StrCat(path, ".lr"), adam.lr(), 0);
+  problems.Fraction(StrCat(path, ".beta1"), adam.beta1());
+  problems.Fraction(StrCat(path, ".beta2"), adam.beta2());
+  problems.Above(StrCat(path, ".eps"), adam.eps(), 0);
+  problems.AtLeast(StrCat(path, ".weight_decay"), adam.weight_decay(), 0);
+}
+
+void CheckSgd(const spec::Sgd& sgd, Problems& problems) {
+  problems.Above("train.optimizer.sgd.lr", sgd.lr(), 0);
+  problems.Fraction("train.optimizer.sgd.momentum", sgd.momentum());
+  problems.AtLeast("train.optimizer.sgd.weight_decay", sgd.weight_decay(), 0);
+  if (sgd.nesterov() && sgd.momentum() == 0) {
+    problems.Add("train.optimizer.sgd.nesterov", "true needs momentum; use false, or a momentum such as 0.9");
+  }
+}
+
+void CheckOptimizer(const spec::Optimizer& optimizer, Problems& problems) {
+  if (optimizer.has_sgd()) CheckSgd(optimizer.sgd(), problems);
+  if (optimizer.has_adam()) CheckAdam("train.optimizer.adam", optimizer.adam(), problems);
+  if (optimizer.has_adamw()) CheckAdam("train.optimizer.adamw", optimizer.adamw(), problems);
+}
+
+void CheckPrecision(const spec::Precision& precision, Problems& problems) {
+  const auto check = [&problems](std::string_view path, spec::DType type) {
+    if (type != spec::I32 && type != spec::U8) return;
+    problems.Add(path,
+                 StrCat(spec::DType_Name(type), " is not a floating-point type; use F32, F64, BF16 or F16"));
+  };
+  check("train.precision.parameter", precision.parameter());
+  if (precision.reduce() != precision.parameter()) check("train.precision.reduce", precision.reduce());
+}
+
+template <class Decay>
+void CheckDecay(std::string_view path, const Decay& decay, int64_t warmup, Problems& problems) {
+  problems.Whole(StrCat(path, ".decay_steps"), decay.decay_steps(), 1, int64_t{1} << 31);
+  if (!(decay.min_lr_ratio() >= 0 && decay.min_lr_ratio() <= 1)) {
+    problems.Add(StrCat(path, ".min_lr_ratio"),
+                 StrCat(NumberText(decay.min_lr_ratio()), " is out of range; use a number from 0 to 1"));
+  }
+  if (warmup >= decay.decay_steps() && decay.decay_steps() > 0) {
+    problems.Add("train.schedule.warmup_steps", StrCat(warmup, " leaves no step to decay in; use less than ",
+                                                       path, ".decay_steps = ", decay.decay_steps()));
+  }
+}
+
+void CheckSchedule(const spec::Schedule& schedule, Problems& problems) {
+  const int64_t warmup = schedule.warmup_steps();
+  problems.Whole("train.schedule.warmup_steps", warmup, 0, int64_t{1} << 31);
+  if (schedule.has_cosine()) CheckDecay("train.schedule.cosine", schedule.cosine(), warmup, problems);
+  if (schedule.has_linear()) CheckDecay("train.schedule.linear", schedule.linear(), warmup, problems);
+}
+
+void CheckTrain(const spec::Spec& spec, Problems& problems) {
+  const spec::Train& train = spec.train();
+  const bool steps = problems.Whole("train.steps", train.steps(), 1, int64_t{1} << 31);
+  CheckBatch(spec, problems);
+  CheckOptimizer(train.optimizer(), problems);
+  CheckPrecision(train.precision(), problems);
+  problems.Whole("train.activation_checkpointing.every", train.activation_checkpointing().every(), 0,
+                 1 << 12);
+  problems.AtLeast("train.clip_norm", train.clip_norm(), 0);
+  CheckSchedule(train.schedule(), problems);
+  problems.Whole("train.threads_per_rank", train.threads_per_rank(), 1, 1024);
+  if (problems.Whole("train.warmup_steps", train.warmup_steps(), 0, int64_t{1} << 31) && steps &&
+      train.warmup_steps() >= train.steps()) {
+    problems.Add("train.warmup_steps", StrCat(train.warmup_steps(), " leaves no step of train.steps = ",
+                                              train.steps(), " to measure; use at most ", train.steps() - 1));
+  }
+}
+
+// ---- Layout and fabric ----
+void CheckParallel(const spec::Parallel& parallel, Problems& problems) {
+  constexpr int64_t kMost = 1 << 10;
+  problems.Whole("parallel.tp", parallel.tp(), 1, kMost);
+  problems.Whole("parallel.pp", parallel.pp(), 1, kMost);
+  problems.Whole("parallel.cp", parallel.cp(), 1, kMost);
+  problems.Whole("parallel.ep", parallel.ep(), 1, kMost);
+  problems.Whole("parallel.virtual_stages", parallel.virtual_stages(), 1, kMost);
+  if (problems.Above("parallel.bucket_mib", parallel.bucket_mib(), 0) && parallel.bucket_mib() > 1 << 20) {
+    problems.Add("parallel.bucket_mib",
+                 StrCat(NumberText(parallel.bucket_mib()), " is out of range; use at most ", 1 << 20));
+  }
+}
+
+void CheckSimulated(const spec::Simulated& simulated, Problems& problems) {
+  const std::vector<std::string> known = {"auto",   "ring",         "tree", "recursive_doubling",
+                                          "direct", "shared_memory"};
+  if (simulated.cluster().empty()) {
+    problems.Add("fabric.simulated.cluster",
+                 "\"\" names no cluster; use \"this-machine\" or one of `twofold list clusters`");
+  }
+  if (simulated.has_nodes()) problems.Whole("fabric.simulated.nodes", simulated.nodes(), 1, 1 << 20);
+  if (std::find(known.begin(), known.end(), simulated.algorithm()) == known.end()) {
+    problems.Add("fabric.simulated.algorithm", StrCat("\"", simulated.algorithm(), "\" is not an algorithm",
+                                                      Suggestion(simulated.algorithm(), known)));
+  }
+}
+
+void CheckFabric(const spec::Fabric& fabric, Problems& problems) {
+  constexpr double kLongest = 1e9;
+  if (problems.Above("fabric.timeout_s", fabric.timeout_s(), 0) && fabric.timeout_s() > kLongest) {
+    problems.Add("fabric.timeout_s",
+                 StrCat(NumberText(fabric.timeout_s()), " is out of range; use at most 1e9"));
+  }
+  if (fabric.has_simulated()) CheckSimulated(fabric.simulated(), problems);
+}
+
+// On the in-memory fabric every rank is a thread of this process.
+void CheckThreads(const spec::Spec& spec, Problems& problems) {
+  constexpr int64_t kMost = 4096;
+  if (!spec.fabric().has_in_memory() || spec.parallel().dp() <= kMost) return;
+  problems.Add("parallel.dp",
+               StrCat(spec.parallel().dp(), " is too many ranks for fabric.in_memory, where each is ",
+                      "a thread; use at most ", kMost, ", or fabric.simulated"));
+}
+
+}  // namespace
+
+absl::Status Validate(const spec::Spec& spec, const std::string& file) {
+  Problems problems(file);
+  CheckFinite(spec, "", problems);
+  if (absl::Status status = problems.status(); !status.ok()) return status;
+  CheckName(spec, problems);
+  CheckModel(spec.model(), problems);
+  CheckData(spec, problems);
+  CheckTrain(spec, problems);
+  CheckParallel(spec.parallel(), problems);
+  CheckFabric(spec.fabric(), problems);
+  CheckThreads(spec, problems);
+  problems.Whole("trace.last_steps", spec.trace().last_steps(), 1, int64_t{1} << 31);
+  CheckNotInThisVersion(spec, problems);
+  return problems.status();
+}
+
+}  // namespace twofold

@@ -1,0 +1,82 @@
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "core/base/strings.h"
+#include "core/data/text_dataset.h"
+#include "experiments/spec/problems.h"
+
+namespace twofold {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Adds a problem unless `path` is a readable file (or folder, where allowed).
+void CheckReadable(std::string_view field, const std::string& path, bool folder_too, std::string_view remedy,
+                   Problems& problems) {
+  const auto refuse = [&](std::string_view why) {
+    problems.Add(field, StrCat("\"", path, "\" ", why, "; ", remedy));
+  };
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (!fs::exists(status))
+    return refuse(error && error.value() != ENOENT ? error.message() : "does not exist");
+  if (fs::is_directory(status)) {
+    if (!folder_too) return refuse("is a folder");
+    const fs::directory_iterator entries(path, error);
+    if (error) refuse(StrCat("cannot be read: ", error.message()));
+    return;
+  }
+  if (!fs::is_regular_file(status)) return refuse("is neither a file nor a folder");
+  errno = 0;
+  if (!std::ifstream(path, std::ios::binary)) refuse(StrCat("cannot be read: ", std::strerror(errno)));
+}
+
+void CheckText(const spec::Spec& spec, Problems& problems) {
+  const std::string& path = spec.data().text().path();
+  CheckReadable("data.text.path", path.empty() ? std::string(kDefaultTextPath) : path, /*folder_too=*/true,
+                "give a file or folder of text", problems);
+  const int64_t vocab = spec.model().gpt().vocab();
+  if (spec.model().has_gpt() && vocab > 0 && vocab < 256) {
+    problems.Add("model.gpt.vocab",
+                 StrCat(vocab, " is too small for data.text, whose ids are bytes; use 256 or more"));
+  }
+}
+
+void CheckTokens(const spec::Spec& spec, Problems& problems) {
+  const spec::Tokens& tokens = spec.data().tokens();
+  constexpr std::string_view kRemedy = "give a .bin file of tokens as llm.c writes them";
+  if (tokens.path().empty()) return problems.Add("data.tokens.path", StrCat("is missing; ", kRemedy));
+  CheckReadable("data.tokens.path", tokens.path(), /*folder_too=*/false, kRemedy, problems);
+}
+
+void CheckKindFitsModel(const spec::Spec& spec, Problems& problems) {
+  const bool words = spec.data().has_text() || spec.data().has_tokens();
+  if (spec.model().has_gpt() && !words) {
+    problems.Add("data",
+                 "synthetic does not fit model.gpt, which learns sequences of ids; use text or tokens");
+  }
+  if (spec.model().has_mlp() && words) {
+    problems.Add("data", StrCat(spec.data().has_text() ? "text" : "tokens",
+                                " does not fit model.mlp, which learns features; use synthetic"));
+  }
+}
+
+}  // namespace
+
+void CheckData(const spec::Spec& spec, Problems& problems) {
+  CheckKindFitsModel(spec, problems);
+  if (spec.data().has_text()) CheckText(spec, problems);
+  if (spec.data().has_tokens()) CheckTokens(spec, problems);
+  if (spec.data().has_synthetic()) {
+    problems.Whole("data.synthetic.samples", spec.data().synthetic().samples(), 1, int64_t{1} << 31);
+  }
+  const std::string& profile = spec.fabric().simulated().profile();
+  if (!profile.empty()) {
+    CheckReadable("fabric.simulated.profile", profile, /*folder_too=*/false,
+                  "give a profile that `twofold calibrate` wrote, or leave the field out", problems);
+  }
+}
+
+}  // namespace twofold

@@ -1,0 +1,302 @@
+// Reports as JSON, tables and traces: what is written, that it reads back, and that the bytes are always the
+// same.
+#include <gmock/gmock.h>
+#include <google/protobuf/util/message_differencer.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+
+#include "core/memory/ledger.h"
+#include "experiments/report/files.h"
+#include "experiments/report/json.h"
+#include "experiments/report/tables.h"
+#include "experiments/report/trace.h"
+#include "experiments/report/write_report.h"
+#include "experiments/spec/spec.h"
+
+namespace twofold {
+namespace {
+
+namespace fs = std::filesystem;
+using ::google::protobuf::util::MessageDifferencer;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
+using Json = nlohmann::ordered_json;
+
+report::Report ExampleReport() {
+  report::Report report;
+  report.set_schema_version(kReportSchemaVersion);
+  report.set_name("example");
+  report.set_fabric("simulated");
+  report.set_predicted(true);
+  report.set_outcome(report::DEADLOCK);
+  report.set_message("rank 1 waits, \"all\" of it");
+  report.set_world_size(2);
+  report.set_median_step_seconds(0.1);
+  report.set_parameters((int64_t{1} << 53) + 1);  // not a double
+  report.add_notes("a note");
+  for (double loss : {5.5, 1.0 / 3}) {
+    report::Step& step = *report.add_steps();
+    step.set_seconds(1e-7);
+    step.set_loss(loss);
+    step.set_exposed_communication_seconds(0);
+  }
+  report::Rank& rank = *report.add_ranks();
+  rank.set_peak_bytes(int64_t{5} << 40);
+  rank.add_categories()->set_name("parameters");
+  report::Collective& collective = *report.add_collectives();
+  collective.set_operation("all_reduce");
+  collective.set_group("dp, \"first\"");
+  collective.set_count(3);
+  collective.set_bytes(4096);
+  collective.set_seconds(0.25);
+  return report;
+}
+
+report::Span& AddSpan(report::RankRecord& record, const char* stream, const char* name, double start,
+                      double end) {
+  report::Span& span = *record.add_spans();
+  span.set_stream(stream);
+  span.set_name(name);
+  span.set_start(start);
+  span.set_end(end);
+  return span;
+}
+
+std::vector<report::RankRecord> ExampleRecords() {
+  std::vector<report::RankRecord> records(2);
+  for (int r = 0; r < 2; ++r) {
+    records[r].set_rank(r);
+    records[r].set_trace_origin_seconds(10 + 0.5 * r);
+    AddSpan(records[r], "dp", "all_reduce", 0.25, 0.5).set_bytes(4096);
+    AddSpan(records[r], "compute", "matmul", 0, 0.25);
+    report::MemorySample& sample = *records[r].add_samples();
+    sample.set_time(0.125);
+    for (int64_t bytes : {512, 0, 0, 1024, 0, 0}) sample.add_live_by_category(bytes);
+    sample.set_reserved(1 << 21);
+  }
+  return records;
+}
+
+spec::Spec ExampleSpec() { return *ResolveSpec("model { preset: \"gpt-3m\" }", "example.textproto"); }
+
+std::string Folder(const std::string& name) {
+  const fs::path folder = fs::path(::testing::TempDir()) / ("twofold_report_" + name);
+  fs::remove_all(folder);
+  return folder.string();
+}
+
+std::string Text(const std::string& path) {
+  const absl::StatusOr<std::string> text = ReadFile(path);
+  EXPECT_TRUE(text.ok()) << text.status();
+  return text.value_or("");
+}
+
+// ---- JSON ----
+TEST(ReportJson, HasEveryScalarAndList) {
+  const Json json = ToJson(report::Report());
+  EXPECT_EQ(json.size(), static_cast<size_t>(report::Report::descriptor()->field_count()));
+  EXPECT_EQ(json["world_size"], 0);
+  EXPECT_TRUE(json["world_size"].is_number_integer());
+  EXPECT_TRUE(json["median_step_seconds"].is_number_float());
+  EXPECT_EQ(json["predicted"], false);
+  EXPECT_EQ(json["outcome"], "OK");
+  EXPECT_EQ(json["steps"], Json::array());
+}
+
+TEST(ReportJson, UnsetBlocksAreLeftOutAndDefaultsShown) {
+  spec::Spec spec;
+  EXPECT_FALSE(ToJson(spec).contains("model"));
+  spec.mutable_train();
+  EXPECT_EQ(ToJson(spec)["train"]["steps"], 20);
+  EXPECT_FALSE(ToJson(spec)["train"].contains("optimizer"));
+}
+
+TEST(ReportJson, ReadsBackAsItWas) {
+  const report::Report report = ExampleReport();
+  const Json json = ToJson(report);
+  report::Report again;
+  ASSERT_TRUE(FromJson(Json::parse(JsonText(json)), &again).ok());
+  EXPECT_EQ(JsonText(ToJson(again)), JsonText(json));
+  EXPECT_EQ(again.parameters(), (int64_t{1} << 53) + 1);
+  EXPECT_EQ(again.steps(1).loss(), 1.0 / 3);
+  EXPECT_EQ(again.outcome(), report::DEADLOCK);
+}
+
+TEST(ReportJson, NumbersAreNumbersInFull) {
+  report::Report report = ExampleReport();
+  report.set_parameters(std::numeric_limits<int64_t>::min());
+  const std::string text = JsonText(ToJson(report));
+  EXPECT_THAT(text, HasSubstr("\"parameters\": -9223372036854775808,"));
+  EXPECT_THAT(text, HasSubstr("\"loss\": 0.3333333333333333,"));
+  EXPECT_THAT(text, HasSubstr("\"seconds\": 1e-07,"));
+  spec::Train train;
+  train.set_seed(~uint64_t{0});
+  EXPECT_THAT(JsonText(ToJson(train)), HasSubstr("\"seed\": 18446744073709551615,"));
+  spec::Train again;
+  ASSERT_TRUE(FromJson(ToJson(train), &again).ok());
+  EXPECT_EQ(again.seed(), ~uint64_t{0});
+}
+
+TEST(ReportJson, WhatIsNotFiniteIsNullAndReadsAsNan) {
+  report::Step step;
+  step.set_seconds(std::numeric_limits<double>::infinity());
+  step.set_loss(std::nan(""));
+  const Json json = ToJson(step);
+  EXPECT_TRUE(json["seconds"].is_null());
+  EXPECT_TRUE(json["loss"].is_null());
+  ASSERT_TRUE(FromJson(json, &step).ok());
+  EXPECT_TRUE(std::isnan(step.seconds()));
+}
+
+TEST(ReportJson, RefusesWhatDoesNotFitAndSaysWhere) {
+  report::Report report;
+  const auto refused = [&report](const char* text) {
+    const absl::Status status = FromJson(Json::parse(text), &report);
+    EXPECT_FALSE(status.ok()) << text;
+    return std::string(status.message());
+  };
+  EXPECT_THAT(refused(R"({"world_sizes": 1})"), AllOf(HasSubstr("world_sizes"), HasSubstr("no such field")));
+  EXPECT_THAT(refused(R"({"steps": [{"loss": 1}, {"loss": "x"}]})"),
+              AllOf(HasSubstr("steps[1].loss"), HasSubstr("a number")));
+  EXPECT_THAT(refused(R"({"world_size": 1.5})"),
+              AllOf(HasSubstr("world_size: 1.5"), HasSubstr("a whole number")));
+  EXPECT_THAT(refused(R"({"world_size": 9223372036854775808})"), HasSubstr("a whole number of 64 bits"));
+  EXPECT_THAT(refused(R"({"world_size": null})"), HasSubstr("a whole number"));
+  EXPECT_THAT(refused(R"({"outcome": "FINE"})"), HasSubstr("a value name of Outcome"));
+  EXPECT_THAT(refused(R"({"steps": {}})"), HasSubstr("a list"));
+  EXPECT_THAT(refused(R"({"name": 3})"), HasSubstr("text"));
+  EXPECT_THAT(refused(R"({"predicted": 1})"), HasSubstr("true or false"));
+  EXPECT_THAT(refused("[]"), HasSubstr("an object"));
+}
+
+// ---- CSV ----
+TEST(ReportTables, Steps) {
+  EXPECT_EQ(StepsCsv(ExampleReport()),
+            "step,seconds,loss,exposed_communication_seconds\n"
+            "0,1e-07,5.5,0\n"
+            "1,1e-07,0.3333333333333333,0\n");
+  report::Report report;
+  report.add_steps()->set_loss(std::nan(""));
+  EXPECT_THAT(StepsCsv(report), HasSubstr("\n0,0,,0\n"));
+}
+
+TEST(ReportTables, CollectivesQuoteWhatNeedsIt) {
+  EXPECT_EQ(CollectivesCsv(ExampleReport()),
+            "operation,group,count,bytes,seconds\n"
+            "all_reduce,\"dp, \"\"first\"\"\",3,4096,0.25\n");
+}
+
+TEST(ReportTables, MemoryCountsFromTheEarliestRank) {
+  EXPECT_EQ(MemoryCsv(ExampleRecords()),
+            "rank,time,parameters,gradients,optimizer_state,activations,communication,other,live,reserved\n"
+            "0,0.125,512,0,0,1024,0,0,1536,2097152\n"
+            "1,0.625,512,0,0,1024,0,0,1536,2097152\n");
+}
+
+// ---- Trace ----
+std::vector<Json> Events(const std::string& trace, const std::string& kind) {
+  std::vector<Json> events;
+  const Json parsed = Json::parse(trace);
+  for (const Json& event : parsed["traceEvents"]) {
+    if (event["ph"] == kind) events.push_back(event);
+  }
+  return events;
+}
+
+TEST(ReportTrace, NamesRanksAndStreams) {
+  std::vector<std::string> names;
+  for (const Json& event : Events(TraceJson(ExampleRecords()), "M")) {
+    const std::string name = event["name"];
+    if (name == "process_name")
+      names.push_back(std::to_string(int{event["pid"]}) + " " + std::string(event["args"]["name"]));
+    if (name == "thread_name") {
+      names.push_back(std::to_string(int{event["pid"]}) + "." + std::to_string(int{event["tid"]}) + " " +
+                      std::string(event["args"]["name"]));
+    }
+  }
+  EXPECT_THAT(names,
+              UnorderedElementsAre("0 rank 0", "0.0 compute", "0.1 dp", "1 rank 1", "1.0 compute", "1.1 dp"));
+}
+
+TEST(ReportTrace, SpansAreMicrosecondsFromTheEarliestRank) {
+  const std::vector<Json> events = Events(TraceJson(ExampleRecords()), "X");
+  ASSERT_EQ(events.size(), 4u);
+  const Json& reduce = events[2];  // rank 1's first
+  EXPECT_EQ(reduce["name"], "all_reduce");
+  EXPECT_EQ(reduce["pid"], 1);
+  EXPECT_EQ(reduce["tid"], 1);
+  EXPECT_EQ(reduce["ts"], 750000.0);
+  EXPECT_EQ(reduce["dur"], 250000.0);
+  EXPECT_EQ(reduce["args"]["bytes"], 4096);
+  EXPECT_EQ(Events(TraceJson(ExampleRecords()), "C").size(), 2u);
+}
+
+TEST(ReportTrace, IsValidForNothingAndLeavesOutWhatHasNoTime) {
+  EXPECT_TRUE(Json::parse(TraceJson({}))["traceEvents"].empty());
+  std::vector<report::RankRecord> records(1);
+  AddSpan(records[0], "compute", "lost", 0, std::nan(""));
+  AddSpan(records[0], "compute", "backwards", 2, 1);
+  const std::vector<Json> events = Events(TraceJson(records), "X");
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0]["dur"], 0.0);
+}
+
+// ---- The folder ----
+TEST(WriteReport, WritesEveryFileAndNothingElse) {
+  const std::string folder = Folder("all") + "/deeper";
+  ASSERT_TRUE(WriteReport(folder, ExampleReport(), ExampleSpec(), ExampleRecords()).ok());
+  std::vector<std::string> names;
+  for (const auto& file : fs::directory_iterator(folder)) names.push_back(file.path().filename());
+  EXPECT_THAT(names, UnorderedElementsAre("report.json", "steps.csv", "memory.csv", "collectives.csv",
+                                          "trace.json", "spec.textproto"));
+  const absl::StatusOr<report::Report> report = ReadReport(folder);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(JsonText(ToJson(*report)), JsonText(ToJson(ExampleReport())));
+  const absl::StatusOr<spec::Spec> spec = LoadSpec(folder + "/spec.textproto");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_TRUE(MessageDifferencer::Equals(*spec, ExampleSpec()));
+}
+
+TEST(WriteReport, GivesTheSameBytesAgain) {
+  const std::string a = Folder("same_a"), b = Folder("same_b");
+  for (const std::string& folder : {a, b, b}) {
+    ASSERT_TRUE(WriteReport(folder, ExampleReport(), ExampleSpec(), ExampleRecords()).ok());
+  }
+  for (const auto& file : fs::directory_iterator(a)) {
+    EXPECT_EQ(Text(file.path()), Text(b + "/" + file.path().filename().string()));
+  }
+}
+
+TEST(WriteReport, NamesThePathThatCannotBeWritten) {
+  const std::string folder = Folder("blocked");
+  fs::create_directories(folder);
+  ASSERT_TRUE(WriteFiles(folder, {{"plain", "a file"}}).ok());
+  const absl::Status in_file = WriteReport(folder + "/plain", ExampleReport(), ExampleSpec(), {});
+  EXPECT_THAT(std::string(in_file.message()), HasSubstr(folder + "/plain"));
+  EXPECT_FALSE(in_file.ok());
+  fs::create_directories(folder + "/steps.csv/occupied");
+  const absl::Status over_folder = WriteReport(folder, ExampleReport(), ExampleSpec(), {});
+  EXPECT_THAT(std::string(over_folder.message()), HasSubstr(folder + "/steps.csv"));
+  EXPECT_FALSE(fs::exists(folder + "/report.json"));
+  EXPECT_FALSE(fs::exists(folder + "/report.json.part"));
+}
+
+TEST(ReadReport, NamesTheFileAndWhatIsWrong) {
+  EXPECT_THAT(std::string(ReadReport("no/such").status().message()),
+              AllOf(HasSubstr("no/such/report.json"), HasSubstr("twofold run")));
+  const std::string folder = Folder("wrong");
+  const auto message = [&folder](const std::string& text) {
+    EXPECT_TRUE(WriteFiles(folder, {{"report.json", text}}).ok());
+    return std::string(ReadReport(folder).status().message());
+  };
+  EXPECT_THAT(message("{"), AllOf(HasSubstr(folder), HasSubstr("is not JSON")));
+  EXPECT_THAT(message(R"({"schema_version": 1, "stepz": []})"), AllOf(HasSubstr(folder), HasSubstr("stepz")));
+  EXPECT_THAT(message(R"({"schema_version": 99})"), HasSubstr("schema_version: 99"));
+}
+
+}  // namespace
+}  // namespace twofold

@@ -1,0 +1,122 @@
+// Every file in tests/specs/bad is refused, and the message says where, what, and what would be right.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "experiments/spec/spec.h"
+
+namespace twofold {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct Refusal {
+  std::string name;
+  std::vector<std::string> fragments;
+};
+
+// The file's name is expected in every message and therefore not in the table.
+const std::vector<Refusal>& Refusals() {
+  static const auto* rows = new std::vector<Refusal>{
+      {"no_model", {"model: is missing", "preset: \"gpt-3m\""}},
+      {"unknown_field", {":2:9: train.stepz:", "is not a field", "did you mean steps?"}},
+      {"unknown_block", {":1:1: modle:", "is not a field", "did you mean model?"}},
+      {"unknown_enum", {":2:28: fabric.simulated.data:", "\"REEL\" is not a value", "did you mean REAL?"}},
+      {"text_for_number", {":2:16: train.steps:", "five", "use a whole number"}},
+      {"fraction_for_whole", {":2:16: train.steps:", "2.5", "use a whole number"}},
+      {"word_for_flag", {":2:", "train.shuffle:", "maybe", "true or false"}},
+      {"number_for_text", {":1:17: model.preset:", "124", "text in double quotes"}},
+      {"number_for_block", {":1:8: model:", "5", "a block { ... } of preset, gpt, mlp"}},
+      {"unclosed_block", {":2:1: model.gpt: ", "the end of the file", "close every brace"}},
+      {"twice", {":2:18: train.steps:", "write it once"}},
+      {"two_fabrics", {"fabric.simulated:", "in_memory", "keep one of them"}},
+      {"preset_unknown", {"model.preset: \"gpt2-124\" is not a preset", "did you mean gpt2-124m"}},
+      {"preset_of_other_kind", {"model.preset: \"gpt-3m\" is of kind gpt", "model.mlp", "keep one of them"}},
+      {"heads_do_not_divide",
+       {"model.gpt.heads: 5 does not divide model.gpt.hidden = 256", "use a divisor such as 4 or 8"}},
+      {"layers_missing", {"model.gpt.layers: is missing", "use a whole number from 1"}},
+      {"layers_zero", {"model.gpt.layers: 0 is out of range", "from 1"}},
+      {"hidden_huge", {"model.gpt.hidden: 9223372036854775807 is out of range", "to 262144"}},
+      {"dropout_one", {"model.gpt.dropout: 1 is out of range", "from 0 to below 1"}},
+      {"vocab_below_bytes", {"model.gpt.vocab: 100 is too small for data.text", "use 256 or more"}},
+      {"classes_one", {"model.mlp.classes: 1 is out of range", "from 2"}},
+      {"mlp_hidden_negative", {"model.mlp.hidden[1]: -8 is out of range", "from 1"}},
+      {"text_for_mlp", {"data: text does not fit model.mlp", "use synthetic"}},
+      {"synthetic_for_gpt", {"data: synthetic does not fit model.gpt", "use text or tokens"}},
+      {"text_missing",
+       {"data.text.path: \"/does/not/exist\" does not exist", "give a file or folder of text"}},
+      {"tokens_without_path", {"data.tokens.path: is missing", "give a .bin file"}},
+      {"tokens_folder", {"data.tokens.path: \"tests\" is a folder", "give a .bin file"}},
+      {"steps_zero", {"train.steps: 0 is out of range", "from 1"}},
+      {"batch_not_whole",
+       {"train.global_batch: 30 is not a multiple of parallel.dp * train.micro_batch = 4 * 4 = 16",
+        "use 16 or 32"}},
+      {"dp_zero", {"parallel.dp: 0 is out of range", "from 1"}},
+      {"too_many_threads",
+       {"parallel.dp: 100000 is too many ranks for fabric.in_memory", "use at most 4096"}},
+      {"threads_per_rank", {"train.threads_per_rank: 4096 is out of range", "to 1024"}},
+      {"warmup_leaves_nothing", {"train.warmup_steps: 4 leaves no step", "use at most 3"}},
+      {"lr_zero", {"train.optimizer.sgd.lr: 0 is out of range", "a number above 0"}},
+      {"lr_not_a_number", {"train.optimizer.adamw.lr: nan is not finite", "use a finite number"}},
+      {"beta_one", {"train.optimizer.adam.beta2: 1 is out of range", "below 1"}},
+      {"eps_negative", {"train.optimizer.adamw.eps: -1e-08 is out of range", "above 0"}},
+      {"decay_negative", {"train.optimizer.sgd.weight_decay: -0.5 is out of range", "0 or more"}},
+      {"nesterov_alone", {"train.optimizer.sgd.nesterov: true needs momentum", "such as 0.9"}},
+      {"precision_whole",
+       {"train.precision.parameter: I32 is not a floating-point type", "use F32, F64, BF16 or F16"}},
+      {"reduce_whole", {"train.precision.reduce: U8 is not a floating-point type", "use F32"}},
+      {"clip_infinite", {"train.clip_norm: inf is not finite", "use a finite number"}},
+      {"schedule_warmup",
+       {"train.schedule.warmup_steps: 10 leaves no step",
+        "less than train.schedule.cosine.decay_steps = 10"}},
+      {"bucket_zero", {"parallel.bucket_mib: 0 is out of range", "above 0"}},
+      {"timeout_zero", {"fabric.timeout_s: 0 is out of range", "above 0"}},
+      {"last_steps_zero", {"trace.last_steps: 0 is out of range", "from 1"}},
+      {"algorithm_unknown",
+       {"fabric.simulated.algorithm: \"rings\" is not an algorithm", "did you mean ring?"}},
+      {"profile_missing",
+       {"fabric.simulated.profile: \"no/such.profile\" does not exist", "twofold calibrate"}},
+      {"nodes_zero", {"fabric.simulated.nodes: 0 is out of range", "from 1"}},
+      {"name_with_slash", {"name: \"a/b\" cannot name a folder", "without /"}},
+      {"tensor_parallel", {"parallel.tp: 2 is not in this build", "use 1"}},
+      {"pipeline",
+       {"parallel.pp: 4 is not in this build", "parallel.virtual_stages: 2 is not in this build"}},
+      {"sharded", {"parallel.sharding: FULL_SHARD is not in this build", "use NO_SHARD"}},
+      {"checkpointing", {"train.activation_checkpointing.every: 1 is not in this build", "use 0"}},
+      {"nccl", {"fabric.nccl: nccl is not in this build", "use in_memory or simulated"}},
+      {"cuda", {"device: CUDA is not in this build", "use CPU"}},
+      {"several_problems",
+       {"model.gpt.layers: 0", "model.gpt.heads: 5 does not divide", "train.steps: -1 is out of range"}},
+  };
+  return *rows;
+}
+
+class SpecRefusals : public ::testing::TestWithParam<Refusal> {};
+
+TEST_P(SpecRefusals, NameFileFieldValueAndRemedy) {
+  const std::string path = "tests/specs/bad/" + GetParam().name + ".textproto";
+  const absl::StatusOr<spec::Spec> spec = LoadSpec(path);
+  ASSERT_FALSE(spec.ok()) << path << " was accepted";
+  EXPECT_EQ(spec.status().code(), absl::StatusCode::kInvalidArgument);
+  const std::string message(spec.status().message());
+  EXPECT_EQ(message.find(path), 0u) << message;
+  for (const std::string& fragment : GetParam().fragments) EXPECT_THAT(message, HasSubstr(fragment));
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, SpecRefusals, ::testing::ValuesIn(Refusals()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(SpecRefusalTable, HoldsEveryFile) {
+  std::set<std::string> listed, found;
+  for (const Refusal& row : Refusals()) listed.insert(row.name);
+  for (const auto& file : std::filesystem::directory_iterator("tests/specs/bad"))
+    found.insert(file.path().stem());
+  EXPECT_EQ(listed, found);
+}
+
+}  // namespace
+}  // namespace twofold

@@ -1,0 +1,206 @@
+// What resolving a spec gives: order, presets, --fabric, --set, defaults, and writing it out again.
+#include "experiments/spec/spec.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/util/message_differencer.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "experiments/spec/presets.h"
+
+namespace twofold {
+namespace {
+
+using ::google::protobuf::util::MessageDifferencer;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr char kMinimal[] = "model { preset: \"gpt-3m\" }";
+constexpr char kMlp[] = "model { mlp { inputs: 3 hidden: [4] classes: 2 } }";
+
+spec::Spec Resolved(const std::string& text, std::string_view fabric = "",
+                    std::vector<std::string> sets = {}) {
+  absl::StatusOr<spec::Spec> spec = ResolveSpec(text, "a/test.textproto", fabric, sets);
+  EXPECT_TRUE(spec.ok()) << spec.status();
+  return spec.ok() ? *spec : spec::Spec();
+}
+
+std::string Refused(const std::string& text, std::string_view fabric, std::vector<std::string> sets = {}) {
+  const absl::StatusOr<spec::Spec> spec = ResolveSpec(text, "test.textproto", fabric, sets);
+  EXPECT_FALSE(spec.ok());
+  return std::string(spec.status().message());
+}
+
+TEST(Spec, GoodFilesSurviveBeingWrittenOut) {
+  int files = 0;
+  for (const auto& file : std::filesystem::directory_iterator("tests/specs/good")) {
+    SCOPED_TRACE(file.path());
+    const absl::StatusOr<spec::Spec> spec = LoadSpec(file.path());
+    ASSERT_TRUE(spec.ok()) << spec.status();
+    const absl::StatusOr<spec::Spec> again = ResolveSpec(SpecToText(*spec), "elsewhere/spec.textproto");
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_TRUE(MessageDifferencer::Equals(*spec, *again)) << SpecToText(*spec) << "\nagainst\n"
+                                                           << SpecToText(*again);
+    ++files;
+  }
+  EXPECT_GE(files, 5);
+}
+
+TEST(Spec, FillsInTheDefaults) {
+  const spec::Spec spec = Resolved(kMinimal);
+  EXPECT_EQ(spec.name(), "test");
+  EXPECT_EQ(spec.model().gpt().ffn(), 4 * 256);
+  EXPECT_TRUE(spec.data().has_text());
+  EXPECT_TRUE(spec.train().has_steps());
+  EXPECT_EQ(spec.train().steps(), 20);
+  EXPECT_EQ(spec.train().global_batch(), 1);
+  EXPECT_EQ(spec.train().warmup_steps(), 2);
+  EXPECT_DOUBLE_EQ(spec.train().optimizer().adamw().weight_decay(), 0.01);
+  EXPECT_EQ(spec.train().precision().reduce(), spec::F32);
+  EXPECT_TRUE(spec.train().schedule().has_constant());
+  EXPECT_TRUE(spec.parallel().has_bucket_mib());
+  EXPECT_EQ(FabricName(spec), "in_memory");
+  EXPECT_DOUBLE_EQ(spec.fabric().timeout_s(), 60);
+  EXPECT_EQ(WorldSize(spec), 1);
+  EXPECT_EQ(AccumulationSteps(spec), 1);
+}
+
+TEST(Spec, DefaultsFollowOtherFields) {
+  const spec::Spec spec = Resolved(
+      "model { preset: \"mlp-small\" } train { steps: 1 micro_batch: 3 optimizer { adam {} } "
+      "precision { parameter: BF16 } schedule { cosine {} } } parallel { dp: 2 }");
+  EXPECT_TRUE(spec.data().has_synthetic());
+  EXPECT_EQ(spec.train().global_batch(), 6);
+  EXPECT_EQ(spec.train().warmup_steps(), 0);
+  EXPECT_DOUBLE_EQ(spec.train().optimizer().adam().weight_decay(), 0);
+  EXPECT_EQ(spec.train().precision().reduce(), spec::BF16);
+  EXPECT_EQ(spec.train().schedule().cosine().decay_steps(), 1);
+}
+
+TEST(Spec, CountsRanksAndAccumulation) {
+  const spec::Spec spec =
+      Resolved(std::string(kMinimal) + " train { global_batch: 48 micro_batch: 4 } parallel { dp: 3 }");
+  EXPECT_EQ(WorldSize(spec), 3);
+  EXPECT_EQ(AccumulationSteps(spec), 4);
+}
+
+// ---- Presets ----
+TEST(Presets, AreValidModelsWithDistinctNames) {
+  std::set<std::string_view> names;
+  for (const ModelPreset& preset : ModelPresets()) {
+    Resolved("model { preset: \"" + std::string(preset.name) + "\" }");
+    names.insert(preset.name);
+  }
+  EXPECT_EQ(names.size(), ModelPresets().size());
+}
+
+TEST(Presets, ExplicitSizesWin) {
+  const spec::Spec gpt = Resolved("model { preset: \"gpt2-124m\" gpt { layers: 2 } }");
+  EXPECT_EQ(gpt.model().gpt().layers(), 2);
+  EXPECT_EQ(gpt.model().gpt().hidden(), 768);
+  EXPECT_EQ(gpt.model().gpt().vocab(), 50257);
+  EXPECT_EQ(gpt.model().preset(), "gpt2-124m");
+  EXPECT_THAT(Resolved("model { preset: \"mlp-small\" mlp { hidden: 7 } }").model().mlp().hidden(),
+              ElementsAre(7));
+}
+
+// ---- --fabric ----
+TEST(FabricOverride, ReplacesTheFabricAndKeepsTheTimeout) {
+  const std::string text = std::string(kMinimal) + " fabric { in_memory {} timeout_s: 7 }";
+  const spec::Spec spec = Resolved(text, "simulated");
+  EXPECT_EQ(FabricName(spec), "simulated");
+  EXPECT_EQ(spec.fabric().simulated().cluster(), "this-machine");
+  EXPECT_DOUBLE_EQ(spec.fabric().timeout_s(), 7);
+}
+
+TEST(FabricOverride, KeepsTheSettingsOfTheSameFabric) {
+  const std::string text = std::string(kMinimal) + " fabric { simulated { data: REAL } }";
+  EXPECT_EQ(Resolved(text, "simulated").fabric().simulated().data(), spec::Simulated::REAL);
+  EXPECT_EQ(FabricName(Resolved(text, "in_memory")), "in_memory");
+}
+
+TEST(FabricOverride, RefusesWhatIsNoFabric) {
+  EXPECT_THAT(Refused(kMinimal, "simulate"),
+              AllOf(HasSubstr("--fabric=simulate"), HasSubstr("did you mean simulated?")));
+  EXPECT_THAT(Refused(kMinimal, "mpi"), HasSubstr("fabric.mpi: mpi is not in this build"));
+}
+
+// ---- --set ----
+TEST(Set, ReachesEveryKindOfField) {
+  const spec::Spec spec =
+      Resolved(kMinimal, "",
+               {"model.gpt.layers=6", "train.optimizer.adamw.lr=1e-3", "train.seed=18446744073709551615",
+                "fabric.simulated.data=REAL", "train.shuffle=false", "name= with spaces ",
+                "train.schedule.cosine={ decay_steps: 9 }", "parallel.sharding=NO_SHARD"});
+  EXPECT_EQ(spec.model().gpt().layers(), 6);
+  EXPECT_DOUBLE_EQ(spec.train().optimizer().adamw().lr(), 1e-3);
+  EXPECT_EQ(spec.train().seed(), ~uint64_t{0});
+  EXPECT_EQ(spec.fabric().simulated().data(), spec::Simulated::REAL);
+  EXPECT_FALSE(spec.train().shuffle());
+  EXPECT_EQ(spec.name(), "with spaces");
+  EXPECT_EQ(spec.train().schedule().cosine().decay_steps(), 9);
+}
+
+TEST(Set, ReplacesLists) {
+  EXPECT_THAT(Resolved(kMlp, "", {"model.mlp.hidden=8, 16,32"}).model().mlp().hidden(),
+              ElementsAre(8, 16, 32));
+  EXPECT_THAT(Resolved(kMlp, "", {"model.mlp.hidden="}).model().mlp().hidden(), ElementsAre());
+}
+
+TEST(Set, AppliesInOrderAfterPresetAndFabric) {
+  const spec::Spec spec =
+      Resolved(kMinimal, "simulated", {"train.steps=3", "train.steps=4", "fabric.in_memory={}"});
+  EXPECT_EQ(spec.train().steps(), 4);
+  EXPECT_EQ(FabricName(spec), "in_memory");
+}
+
+TEST(Set, APresetReplacesTheModelAndLeavesOtherSettings) {
+  const spec::Spec spec = Resolved(kMinimal, "", {"model.gpt.layers=3", "model.preset=gpt2-350m"});
+  EXPECT_EQ(spec.model().gpt().layers(), 3);
+  EXPECT_EQ(spec.model().gpt().hidden(), 1024);
+  EXPECT_TRUE(Resolved(kMlp, "", {"model.preset=gpt-3m"}).model().has_gpt());
+}
+
+TEST(Set, AListEmptiedByHandStaysEmptyWhenWrittenOut) {
+  const spec::Spec spec = Resolved("model { preset: \"mlp-small\" }", "", {"model.mlp.hidden="});
+  EXPECT_THAT(Resolved(SpecToText(spec)).model().mlp().hidden(), ElementsAre());
+}
+
+TEST(Set, SaysWhatIsWrong) {
+  EXPECT_THAT(Refused(kMinimal, "", {"train.stepz=4"}),
+              AllOf(HasSubstr("--set train.stepz=4: train.stepz:"), HasSubstr("did you mean steps?")));
+  EXPECT_THAT(Refused(kMinimal, "", {"train.steps=four"}),
+              AllOf(HasSubstr("\"four\""), HasSubstr("a whole number")));
+  EXPECT_THAT(Refused(kMinimal, "", {"train.steps=1e3"}), HasSubstr("a whole number"));
+  EXPECT_THAT(Refused(kMinimal, "", {"train.shuffle=maybe"}), HasSubstr("true or false"));
+  EXPECT_THAT(Refused(kMinimal, "", {"fabric.simulated.data=REEL"}), HasSubstr("did you mean REAL?"));
+  EXPECT_THAT(Refused(kMinimal, "", {"train.steps.more=1"}), HasSubstr("not a block"));
+  EXPECT_THAT(Refused(kMinimal, "", {"train=5"}), HasSubstr("a block { ... }"));
+  EXPECT_THAT(Refused(kMinimal, "", {"train={ stepz: 5 }"}), HasSubstr("stepz"));
+  EXPECT_THAT(Refused(kMinimal, "", {"train.steps"}), HasSubstr("path=value"));
+  EXPECT_THAT(Refused(kMinimal, "", {"=5"}), HasSubstr("path=value"));
+  EXPECT_THAT(Refused(kMinimal, "", {"train.steps="}), HasSubstr("a whole number"));
+  EXPECT_THAT(Refused(kMlp, "", {"model.mlp.hidden=8,,9"}), HasSubstr("a whole number"));
+  EXPECT_THAT(Refused(kMinimal, "", {"train.optimizer.adamw.lr=-1"}),
+              HasSubstr("train.optimizer.adamw.lr: -1"));
+}
+
+TEST(Set, ARefusedAssignmentLeavesTheSpecAsItWas) {
+  spec::Spec spec = Resolved(kMlp);
+  const spec::Spec before = spec;
+  EXPECT_FALSE(ApplySet(spec, "model.mlp.hidden=8,x").ok());
+  EXPECT_FALSE(ApplySet(spec, "fabric.simulated.data=REEL").ok());
+  EXPECT_TRUE(MessageDifferencer::Equals(spec, before));
+}
+
+TEST(LoadSpec, NamesAFileThatCannotBeRead) {
+  EXPECT_THAT(std::string(LoadSpec("no/such.textproto").status().message()),
+              AllOf(HasSubstr("no/such.textproto: cannot be read"), HasSubstr("give the path")));
+  EXPECT_THAT(std::string(LoadSpec("tests").status().message()), HasSubstr("it is a folder"));
+}
+
+}  // namespace
+}  // namespace twofold
