@@ -81,7 +81,7 @@ void Engine::Block(int rank, const TimePointPtr& point, std::function<std::strin
     Waiting waiting{s4u::Semaphore::create(0), std::move(what)};
     waiting_[rank] = &waiting;
     --running_;
-    point->Then([this, rank, &waiting, point = point.get()] {
+    point->Then([this, rank, &waiting] {
       auto it = waiting_.find(rank);  // gone when a failure woke the rank before
       if (it != waiting_.end() && it->second == &waiting) waiting.wake->release();
     });
@@ -101,7 +101,9 @@ void Engine::Fail(const RankFailure& failure) {
 }
 
 void Engine::WakeAll() {
-  for (auto& [rank, waiting] : waiting_) waiting->wake->release();
+  std::vector<s4u::SemaphorePtr> all;  // a release lets others run, which changes waiting_
+  for (auto& [rank, waiting] : waiting_) all.push_back(waiting->wake);
+  for (const s4u::SemaphorePtr& wake : all) wake->release();
 }
 
 void Engine::CheckDeadlock() {

@@ -4,9 +4,9 @@
 #include <sstream>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "core/base/strings.h"
 #include "absl/strings/str_join.h"
+#include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
 #include "topologies/catalogue_texts.h"  // made by CMake from catalogue/*.textproto
 
@@ -89,7 +89,7 @@ absl::StatusOr<cluster::Cluster> FindCluster(std::string_view name_or_path) {
     names.push_back(c->name());
   }
   std::ifstream in{std::string(name_or_path)};
-  if (!in || !absl::EndsWith(name_or_path, ".textproto")) {
+  if (!in || !name_or_path.ends_with(".textproto")) {
     return absl::NotFoundError(StrCat("fabric.simulated.cluster: no cluster or .textproto file is called \"",
                                             name_or_path, "\"; the catalogue has ", absl::StrJoin(names, ", ")));
   }

@@ -1,0 +1,60 @@
+// A device that takes as long as its cost model says.
+//
+// Under SYMBOLIC data nothing is computed; under REAL data the arithmetic is that of kernels/cpu, so that losses equal
+// the in-memory fabric's bit for bit. The workspace rules are those of the device that is modelled.
+//
+// Assumes: operations of one rank run one at a time, each as long as alone. Ignores: caches warmed by the operation before,
+// clock changes under load.
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "backends/simulated/rank.h"
+#include "core/device/cost_model.h"
+#include "core/device/device.h"
+#include "kernels/cpu/cpu_device.h"
+
+namespace twofold {
+
+class SimulatedDevice : public Device {
+ public:
+  // The cost model may be shared by ranks. `threads` is what one operation may use, as on the real device.
+  SimulatedDevice(SimulatedRank& rank, CachingAllocator& allocator, CostModel& costs, int threads);
+  ~SimulatedDevice() override;
+
+  DeviceKind kind() const override { return rank_.machine().gpu ? DeviceKind::kCuda : DeviceKind::kCpu; }
+  int threads() const override { return threads_; }
+  CachingAllocator& allocator() override { return allocator_; }
+  Stream& compute() override { return *compute_; }
+  std::unique_ptr<Stream> NewStream(std::string_view name) override;
+  void Upload(Tensor& dst, absl::FunctionRef<void(std::span<std::byte>)> fill) override;
+  void Download(const Tensor& src, std::span<std::byte> dst) override;
+  double Item(const Tensor& scalar, StandIn stand_in) override;
+
+  // Sums of the low and high estimates over the sum of the estimates; 1, 1 before the first operation.
+  std::pair<double, double> uncertainty() const;
+  // Kernels whose time lies outside what calibration has seen, with how often they ran.
+  const std::map<std::string, int64_t, std::less<>>& extrapolated() const { return extrapolated_; }
+
+ protected:
+  void Run(Stream& stream, const ops::Op& op, Tensor workspace) override;
+
+ private:
+  class Arithmetic;
+  void Charge(Stream& stream, const ops::Op& op);
+
+  SimulatedRank& rank_;
+  CachingAllocator& allocator_;
+  CostModel& costs_;
+  const int threads_;
+  std::unique_ptr<Arithmetic> arithmetic_;  // REAL only
+  std::unique_ptr<Stream> compute_;
+  double seconds_ = 0, low_ = 0, high_ = 0;
+  std::map<std::string, int64_t, std::less<>> extrapolated_;
+};
+
+}  // namespace twofold

@@ -1,0 +1,169 @@
+#include "backends/simulated/fabric.h"
+
+#include <csignal>
+#include <cstdio>
+#include <optional>
+#include <utility>
+
+#include "backends/simulated/child.h"
+#include "backends/simulated/device.h"
+#include "backends/simulated/plan.h"
+#include "backends/simulated/process_group.h"
+#include "core/base/strings.h"
+#include "core/proto/outcome.pb.h"
+#include "sim/engine.h"
+#include "sim/network.h"
+
+namespace twofold {
+namespace {
+
+// All that one actor needs. Members are destroyed from the bottom up: the group before the device before its memory.
+struct Actor {
+  Actor(int rank, SimulationPlan& plan, SimulatedWorld& world, std::shared_ptr<SimulatedGroup> group)
+      : clock(rank, world.engine, plan.machine),
+        source(MakeSource(plan)),
+        allocator(*source, rank),
+        device(clock, allocator, *plan.costs, plan.threads),
+        group(std::make_unique<SimulatedProcessGroup>(std::move(group), rank, clock, device, stats)) {}
+
+  static std::unique_ptr<MemorySource> MakeSource(const SimulationPlan& plan) {
+    if (plan.machine.real) return std::make_unique<MallocSource>(plan.device_memory);
+    return std::make_unique<VirtualSource>(plan.device_memory);
+  }
+
+  SimulatedRank clock;
+  std::unique_ptr<MemorySource> source;
+  CachingAllocator allocator;
+  CommunicationStats stats;
+  SimulatedDevice device;
+  std::unique_ptr<ProcessGroup> group;
+};
+
+// Spans of compute are told by the time line itself, once it knows when they were.
+void TraceCompute(SimulatedRank& rank) {
+  rank.trace().OnChange([&rank](bool enabled) {
+    if (!enabled) return rank.compute().SetTracer(nullptr);
+    rank.compute().SetTracer([&rank](std::string_view name, double start, double end) {
+      rank.trace().Add({"compute", std::string(name), Seconds(start), Seconds(end), Bytes(0)});
+    });
+  });
+}
+
+RankContext MakeContext(int rank, const SimulationPlan& plan, Actor& actor) {
+  TraceCompute(actor.clock);
+  return RankContext({.rank = rank,
+                      .world_size = plan.world_size,
+                      .device = &actor.device,
+                      .world = actor.group.get(),
+                      .clock = &actor.clock,
+                      .trace = &actor.clock.trace(),
+                      .communication = &actor.stats,
+                      .check_interrupt =
+                          [rank] {
+                            if (InterruptedInChild()) throw Interrupted(rank, StrCat("rank ", rank, ": interrupted"));
+                          },
+                      .outside_ledger = nullptr,
+                      .uncertainty = [&actor] { return actor.device.uncertainty(); }});
+}
+
+void AddExtrapolationNotes(const SimulatedDevice& device, outcome::Outcome& outcome) {
+  for (const auto& [kernel, count] : device.extrapolated()) {
+    outcome.add_notes(StrCat("time of ", kernel, " is extrapolated beyond what was calibrated (", count, " calls of rank 0)"));
+  }
+}
+
+// The whole simulation, in the child process.
+outcome::Outcome Simulate(SimulationPlan& plan, bool fold, const RankFunction& fn) {
+  sim::Engine engine(*plan.topology, {.stack = plan.machine.real ? MiB(8) : KiB(256)});
+  sim::Network network(engine, plan.algorithm);
+  SimulatedWorld world{engine, network, plan.machine.real, fold, "", false};
+  std::vector<int> ranks(static_cast<size_t>(plan.world_size));
+  for (size_t r = 0; r < ranks.size(); ++r) ranks[r] = static_cast<int>(r);
+  auto group = std::make_shared<SimulatedGroup>(world, "world", ranks);
+
+  outcome::Outcome outcome;
+  for (int r = 0; r < plan.world_size; ++r) outcome.add_results();
+  for (int r : ranks) {
+    if (fold && r > 0) break;
+    engine.AddRank(r, [&, r] {
+      Actor actor(r, plan, world, group);
+      RankContext ctx = MakeContext(r, plan, actor);
+      std::optional<RankFailure> failure;  // leave the catch block before anything else: actors share a thread
+      try {
+        outcome.set_results(r, fn(ctx));
+      } catch (const RankFailure& e) {
+        failure = e;
+      } catch (const std::exception& e) {
+        failure = RankFailure(RankFailure::Kind::kOther, r, StrCat("rank ", r, ": ", e.what()));
+      }
+      if (failure) outcome.set_results(r, ctx.partial_result());
+      if (r == 0) AddExtrapolationNotes(actor.device, outcome);
+      if (failure) engine.Fail(*failure);
+    });
+  }
+  const absl::Status status = engine.Run();
+  if (fold) {
+    for (int r = 1; r < plan.world_size; ++r) outcome.set_results(r, outcome.results(0));
+    outcome.set_folding_refused(world.folding_refused);
+  }
+  outcome.set_code(static_cast<int>(status.code()));
+  outcome.set_message(std::string(status.message()));
+  return outcome;
+}
+
+class SimulatedFabric : public Fabric {
+ public:
+  SimulatedFabric(const spec::Spec& spec) : spec_(spec) {}
+  std::string_view name() const override { return "simulated"; }
+  bool predicted() const override { return true; }
+
+  RunResult Run(int world_size, const RankFunction& fn) override {
+    absl::StatusOr<SimulationPlan> plan = MakePlan(spec_);
+    if (!plan.ok()) return {plan.status(), std::vector<std::string>(static_cast<size_t>(world_size)), {}};
+    if (world_size != plan->world_size) plan = Resized(world_size);
+    if (!plan.ok()) return {plan.status(), std::vector<std::string>(static_cast<size_t>(world_size)), {}};
+    if (!plan->may_fold) return RunOnce(*plan, false, fn);
+    std::string refused;
+    RunResult result = RunOnce(*plan, true, fn, &refused);
+    if (refused.empty()) return result;
+    if (spec_.fabric().simulated().folding() == spec::Simulated::ON) {
+      result.status = absl::InvalidArgumentError(StrCat("fabric.simulated.folding: ON, but ", refused, "; use AUTO or OFF"));
+      return result;
+    }
+    result = RunOnce(*plan, false, fn);
+    result.notes.push_back(StrCat("ranks were not folded: ", refused));
+    return result;
+  }
+
+ private:
+  absl::StatusOr<SimulationPlan> Resized(int world_size) const {
+    spec::Spec spec = spec_;
+    spec.mutable_parallel()->set_dp(world_size);
+    return MakePlan(spec);
+  }
+
+  static RunResult RunOnce(SimulationPlan& plan, bool fold, const RankFunction& fn, std::string* refused = nullptr) {
+    absl::StatusOr<outcome::Outcome> outcome = RunInChild([&] { return Simulate(plan, fold, fn); });
+    if (!outcome.ok()) return {outcome.status(), std::vector<std::string>(static_cast<size_t>(plan.world_size)), plan.notes};
+    RunResult result;
+    result.status = absl::Status(static_cast<absl::StatusCode>(outcome->code()), outcome->message());
+    result.results.assign(outcome->results().begin(), outcome->results().end());
+    result.notes = plan.notes;
+    result.notes.insert(result.notes.end(), outcome->notes().begin(), outcome->notes().end());
+    if (fold) result.notes.push_back(StrCat("ranks are folded: rank 0 stands for all ", plan.world_size));
+    if (refused != nullptr) *refused = outcome->folding_refused();
+    return result;
+  }
+
+  const spec::Spec spec_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Fabric>> MakeSimulatedFabric(const spec::Spec& spec) {
+  absl::StatusOr<SimulationPlan> plan = MakePlan(spec);
+  if (!plan.ok()) return plan.status();
+  return std::make_unique<SimulatedFabric>(spec);
+}
+
+}  // namespace twofold

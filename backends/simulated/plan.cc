@@ -1,0 +1,153 @@
+#include "backends/simulated/plan.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <thread>
+#include <utility>
+
+#include "core/base/strings.h"
+#include "sim/collectives/schedule.h"
+#include "sim/cost/profile_cost_model.h"
+#include "sim/cost/read_profile.h"
+#include "sim/cost/roofline.h"
+#include "topologies/catalogue.h"
+#include "topologies/shared_memory_host.h"
+#include "topologies/star.h"
+
+namespace twofold {
+namespace {
+
+constexpr char kDefaultProfile[] = "runs/this-machine.profile.textproto";
+
+absl::Status CheckAlgorithm(const std::string& name) {
+  std::string known = "auto";
+  for (const sim::Algorithm& a : sim::Algorithms()) {
+    if (a.name == name) return absl::OkStatus();
+    StrAppend(&known, ", ", a.name);
+  }
+  if (name == "auto") return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      StrCat("fabric.simulated.algorithm: \"", name, "\" is not known; use one of ", known));
+}
+
+// The profile that the spec names; for this machine, the one that calibration left at its usual place.
+absl::StatusOr<std::string> ProfilePath(const spec::Simulated& simulated, const cluster::Cluster& c) {
+  if (!simulated.profile().empty()) return simulated.profile();
+  if (c.device().kind() == cluster::Device::CPU_DEVICE && std::filesystem::exists(kDefaultProfile)) return kDefaultProfile;
+  return std::string();
+}
+
+absl::Status SetCosts(const spec::Simulated& simulated, const cluster::Cluster& c, SimulationPlan& plan,
+                      profile::Profile& profile) {
+  absl::StatusOr<std::string> path = ProfilePath(simulated, c);
+  if (!path.ok()) return path.status();
+  if (path->empty()) {
+    plan.costs = std::make_unique<RooflineCostModel>(c.device());
+    plan.notes.push_back(StrCat("times of kernels are from a data sheet or assumed, not calibrated: ", c.name(), ", ",
+                                c.source()));
+    return absl::OkStatus();
+  }
+  absl::StatusOr<profile::Profile> read = ReadProfile(*path);
+  if (!read.ok()) return read.status();
+  profile = *std::move(read);
+  auto costs = std::make_unique<ProfileCostModel>(profile);
+  plan.notes.push_back(StrCat("calibration: ", *path, ": ", costs->Describe()));
+  plan.costs = std::move(costs);
+  return absl::OkStatus();
+}
+
+double FirstPositive(std::initializer_list<double> values) {
+  for (double v : values) {
+    if (v > 0) return v;
+  }
+  return 0;
+}
+
+void SetSharedMemoryHost(const cluster::Cluster& c, const profile::Profile& profile, SimulationPlan& plan) {
+  const cluster::SharedMemoryHost& host = c.shared_memory_host();
+  const profile::SharedMemory& measured = profile.shared_memory();
+  constexpr double kLatency = 5e-6, kCore = 8e9, kTotal = 16e9;  // where nothing was measured or stated
+  if (!profile.has_shared_memory() && host.core_gbytes_per_second() == 0) {
+    plan.notes.push_back("links between ranks are assumed (5 us, 8 GB/s a core, 16 GB/s in all), not calibrated");
+  }
+  SharedMemoryHostOptions options;
+  options.ranks = plan.world_size;
+  options.latency = Seconds(FirstPositive({host.latency_us() * 1e-6, measured.latency_s(), kLatency}));
+  options.core_bandwidth =
+      BytesPerSecond(FirstPositive({host.core_gbytes_per_second() * 1e9, measured.bytes_per_second_core(), kCore}));
+  options.total_bandwidth =
+      BytesPerSecond(FirstPositive({host.total_gbytes_per_second() * 1e9, measured.bytes_per_second_total(), kTotal}));
+  plan.topology = MakeSharedMemoryHost(options);
+
+  const double cores = FirstPositive({static_cast<double>(host.cores()), static_cast<double>(profile.cores()),
+                                      static_cast<double>(std::thread::hardware_concurrency()), 1});
+  const double busy = static_cast<double>(plan.world_size) * plan.threads;
+  plan.machine.slowdown = std::max(1.0, busy / cores);
+  plan.machine.shared_cores = plan.world_size > 1 && busy + plan.world_size > cores;
+  if (plan.machine.slowdown > 1) {
+    plan.notes.push_back(StrCat(busy, " threads compute on ", cores, " cores: their operations take ", plan.machine.slowdown,
+                                " times as long"));
+  }
+  if (plan.machine.shared_cores) {
+    plan.notes.push_back("communication threads share cores with computing ones: communication that overlaps costs compute time");
+  }
+}
+
+absl::Status SetStar(const spec::Simulated& simulated, const cluster::Cluster& c, SimulationPlan& plan) {
+  const int64_t most = simulated.has_nodes() ? std::min(simulated.nodes(), c.star().hosts()) : c.star().hosts();
+  if (plan.world_size > most) {
+    return absl::InvalidArgumentError(StrCat("parallel: ", plan.world_size, " ranks do not fit cluster ", c.name(), " with ", most,
+                                             " hosts of one device; use fewer ranks or more nodes"));
+  }
+  plan.topology = MakeStar({.hosts = plan.world_size,
+                            .bandwidth = BytesPerSecond(c.star().link_gbytes_per_second() * 1e9),
+                            .latency = Seconds(c.star().latency_us() * 1e-6)});
+  return absl::OkStatus();
+}
+
+// Folding is used only where it is proven to change nothing: replicas of one data-parallel group, alike in place and
+// device, without data.
+void DecideFolding(const spec::Spec& spec, SimulationPlan& plan) {
+  const spec::Parallel& p = spec.parallel();
+  if (plan.world_size == 1) plan.why_not_fold = "there is one rank";
+  if (p.dp() != plan.world_size) plan.why_not_fold = "ranks do different things (another axis than dp is used)";
+  if (plan.machine.real) plan.why_not_fold = "ranks hold different data (data: REAL)";
+  if (!plan.topology->symmetric()) plan.why_not_fold = "ranks sit in different places of the topology";
+  plan.may_fold = plan.why_not_fold.empty();
+}
+
+}  // namespace
+
+absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec) {
+  const spec::Simulated& simulated = spec.fabric().simulated();
+  if (absl::Status s = CheckAlgorithm(simulated.algorithm()); !s.ok()) return s;
+  absl::StatusOr<cluster::Cluster> c = FindCluster(simulated.cluster());
+  if (!c.ok()) return c.status();
+
+  SimulationPlan plan;
+  const spec::Parallel& p = spec.parallel();
+  plan.world_size = static_cast<int>(p.dp() * p.tp() * p.pp() * p.cp());
+  plan.threads = static_cast<int>(spec.train().threads_per_rank());
+  plan.algorithm = simulated.algorithm();
+  plan.device_memory = Bytes(c->device().memory_bytes());
+  plan.machine.gpu = c->device().kind() == cluster::Device::GPU_DEVICE;
+  plan.machine.launch_seconds = c->device().launch_us() * 1e-6;
+  plan.machine.real = simulated.data() == spec::Simulated::REAL;
+
+  profile::Profile profile;
+  if (absl::Status s = SetCosts(simulated, *c, plan, profile); !s.ok()) return s;
+  if (c->has_star()) {
+    if (absl::Status s = SetStar(simulated, *c, plan); !s.ok()) return s;
+  } else {
+    SetSharedMemoryHost(*c, profile, plan);
+  }
+  DecideFolding(spec, plan);
+  if (simulated.folding() == spec::Simulated::ON && !plan.may_fold) {
+    return absl::InvalidArgumentError(
+        StrCat("fabric.simulated.folding: ON, but ", plan.why_not_fold, "; use AUTO or OFF"));
+  }
+  if (simulated.folding() == spec::Simulated::OFF) plan.may_fold = false;
+  return plan;
+}
+
+}  // namespace twofold

@@ -1,0 +1,32 @@
+// From a spec to what is simulated: cluster, topology, costs and how the ranks share the machine.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "backends/simulated/rank.h"
+#include "core/base/units.h"
+#include "core/device/cost_model.h"
+#include "core/proto/spec.pb.h"
+#include "topologies/topology.h"
+
+namespace twofold {
+
+struct SimulationPlan {
+  int world_size = 1;
+  std::unique_ptr<Topology> topology;
+  std::unique_ptr<CostModel> costs;
+  SimulatedMachine machine;
+  Bytes device_memory;           // of each rank; zero: not bounded
+  int threads = 1;               // per rank
+  std::string algorithm;         // of collectives
+  bool may_fold = false;         // identical ranks may run as one
+  std::string why_not_fold;
+  std::vector<std::string> notes;
+};
+
+absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec);
+
+}  // namespace twofold

@@ -1,0 +1,88 @@
+// Schedules move the bytes that their operation needs, whatever the algorithm.
+#include "sim/collectives/schedule.h"
+
+#include <set>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace twofold::sim {
+namespace {
+
+constexpr double kBytes = 5040;  // divisible by 1..10
+
+std::vector<double> Received(const Schedule& s) {
+  std::vector<double> in(s.last_phase.size(), 0);
+  for (const Phase& p : s.phases) {
+    for (const Flow& f : p.flows) in[static_cast<size_t>(f.to)] += f.bytes;
+  }
+  return in;
+}
+
+TEST(ScheduleTest, FlowsStayWithinTheGroupAndRanksFinish) {
+  for (const Algorithm& algorithm : Algorithms()) {
+    for (int kind = Communication::kAllReduce; kind < Communication::kBarrier; ++kind) {
+      for (int n : {2, 3, 4, 5, 8, 9}) {
+        CollectiveShape shape{static_cast<Communication::Kind>(kind), n, kBytes, n - 1, {}};
+        shape.matrix.assign(static_cast<size_t>(n), std::vector<double>(static_cast<size_t>(n), 1));
+        const auto schedule = algorithm.make(shape);
+        if (!schedule.ok()) continue;
+        ASSERT_EQ(schedule->last_phase.size(), static_cast<size_t>(n));
+        for (int last : schedule->last_phase) EXPECT_GE(last, 0) << algorithm.name << " " << kind << " " << n;
+        for (const Phase& p : schedule->phases) {
+          std::set<std::pair<int, int>> pairs;
+          for (const Flow& f : p.flows) {
+            EXPECT_NE(f.from, f.to);
+            EXPECT_TRUE(f.from >= 0 && f.from < n && f.to >= 0 && f.to < n);
+            EXPECT_GE(f.bytes, 0);
+            EXPECT_TRUE(pairs.emplace(f.from, f.to).second) << "one flow a pair and phase";
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(ScheduleTest, EveryRankReceivesWhatItLacks) {
+  for (int n : {2, 3, 4, 8, 9}) {
+    for (auto make : {RingSchedule, DirectSchedule}) {
+      for (double b : Received(*make({Communication::kAllGather, n, kBytes, 0, {}}))) {
+        EXPECT_DOUBLE_EQ(b, kBytes * (n - 1) / n);
+      }
+      for (double b : Received(*make({Communication::kAllReduce, n, kBytes, 0, {}}))) {
+        EXPECT_DOUBLE_EQ(b, 2 * kBytes * (n - 1) / n);
+      }
+    }
+    for (auto make : {RingSchedule, TreeSchedule, DirectSchedule}) {
+      const auto in = Received(*make({Communication::kBroadcast, n, kBytes, 1, {}}));
+      for (size_t r = 0; r < in.size(); ++r) EXPECT_EQ(in[r], r == 1 ? 0 : kBytes);
+    }
+    for (auto make : {TreeSchedule, DirectSchedule}) {
+      EXPECT_DOUBLE_EQ(Received(*make({Communication::kGather, n, kBytes, 1, {}}))[1], kBytes * (n - 1) / n);
+    }
+  }
+}
+
+TEST(ScheduleTest, RefusesWhatItCannotDo) {
+  EXPECT_FALSE(RecursiveDoublingSchedule({Communication::kAllGather, 6, kBytes, 0, {}}).ok());
+  EXPECT_FALSE(RingSchedule({Communication::kAllToAll, 4, kBytes, 0, {}}).ok());
+  EXPECT_FALSE(ChooseSchedule({Communication::kAllToAll, 4, kBytes, 0, {}}, "ring", 1e-6, 1e9, false).ok());
+  EXPECT_FALSE(ChooseSchedule({Communication::kAllReduce, 4, kBytes, 0, {}}, "shared_memory", 1e-6, 1e9, false).ok());
+  EXPECT_FALSE(ChooseSchedule({Communication::kAllReduce, 4, kBytes, 0, {}}, "magic", 1e-6, 1e9, false).ok());
+}
+
+TEST(ScheduleTest, AutoTakesTheCheapest) {
+  const CollectiveShape small{Communication::kAllReduce, 16, 8, 0, {}}, large{Communication::kAllReduce, 16, 1e9, 0, {}};
+  const auto cheap = ChooseSchedule(small, "auto", 1e-6, 25e9, false);
+  EXPECT_EQ(cheap->phases.size(), 4u);  // recursive doubling
+  EXPECT_EQ(ChooseSchedule(large, "auto", 1e-6, 25e9, false)->phases.size(), 1u);  // ring
+  for (const CollectiveShape& shape : {small, large}) {
+    const double chosen = EstimateSeconds(*ChooseSchedule(shape, "auto", 1e-6, 25e9, false), 1e-6, 25e9);
+    for (auto make : {RingSchedule, TreeSchedule, RecursiveDoublingSchedule}) {
+      EXPECT_LE(chosen, EstimateSeconds(*make(shape), 1e-6, 25e9));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace twofold::sim
