@@ -8,7 +8,8 @@ Tensor AttentionCore::Forward(Context& ctx, const Tensor& qkv, Saved& saved) {
   const int64_t head_dim = qkv.dim(-1) / (heads_ + 2 * kv_heads_);
   Tensor out = ctx.Activation(WithLast(qkv.shape(), heads_ * head_dim), qkv.dtype());
   Tensor lse = ctx.Activation(Shape{qkv.dim(0), heads_, qkv.dim(1)}, ops::AccumulationType(qkv.dtype()));
-  ctx.Launch(ops::AttentionForward{.qkv = qkv, .out = out, .lse = lse, .heads = heads_, .kv_heads = kv_heads_});
+  ctx.Launch(
+      ops::AttentionForward{.qkv = qkv, .out = out, .lse = lse, .heads = heads_, .kv_heads = kv_heads_});
   saved[kQkv] = qkv;
   saved[kOut] = out;
   saved[kLse] = std::move(lse);
@@ -18,8 +19,8 @@ Tensor AttentionCore::Forward(Context& ctx, const Tensor& qkv, Saved& saved) {
 Tensor AttentionCore::BackwardInput(Context& ctx, Tensor dy, Saved& saved) {
   const Tensor qkv = saved.Take(kQkv), out = saved.Take(kOut), lse = saved.Take(kLse);
   Tensor dqkv = ctx.Activation(qkv.shape(), qkv.dtype());
-  ctx.Launch(ops::AttentionBackward{.qkv = qkv, .out = out, .lse = lse, .dout = dy, .dqkv = dqkv, .heads = heads_,
-                                    .kv_heads = kv_heads_});
+  ctx.Launch(ops::AttentionBackward{
+      .qkv = qkv, .out = out, .lse = lse, .dout = dy, .dqkv = dqkv, .heads = heads_, .kv_heads = kv_heads_});
   return dqkv;
 }
 

@@ -1,4 +1,5 @@
-// Causal self-attention (Vaswani et al. 2017), tiled: the t x t scores are never stored, so there is no dropout on them.
+// Causal self-attention (Vaswani et al. 2017), tiled: the t x t scores are never stored, so there is no
+// dropout on them.
 #pragma once
 
 #include "core/nn/linear.h"
@@ -6,8 +7,8 @@
 
 namespace twofold::nn {
 
-// The part without parameters. x: qkv [b, t, (heads + 2 * kv_heads) * head_dim]: of each position all queries, then all
-// keys, then all values; y: [b, t, heads * head_dim].
+// The part without parameters. x: qkv [b, t, (heads + 2 * kv_heads) * head_dim]: of each position all
+// queries, then all keys, then all values; y: [b, t, heads * head_dim].
 class AttentionCore : public Module {
  public:
   explicit AttentionCore(int64_t heads) : AttentionCore(heads, heads) {}

@@ -1,9 +1,10 @@
 // A module made of child modules.
 //
-// A subclass says once, in Propagate, how a gradient travels back through its children. The same text serves both ways
-// of running backward: child by child with the weights' gradients at once (Backward), or the inputs' gradients of all
-// children first and the weights' later (BackwardInput, then BackwardWeights: zero-bubble schedules). The two give the
-// same bits, because every child does the same operations on the same values.
+// A subclass says once, in Propagate, how a gradient travels back through its children. The same text serves
+// both ways of running backward: child by child with the weights' gradients at once (Backward), or the
+// inputs' gradients of all children first and the weights' later (BackwardInput, then BackwardWeights:
+// zero-bubble schedules). The two give the same bits, because every child does the same operations on the
+// same values.
 //
 // Children are reached by their index only, so that what WrapChild puts in their place is used.
 #pragma once

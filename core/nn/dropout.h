@@ -1,8 +1,8 @@
 // Dropout (Srivastava et al. 2014), scaled by 1 / (1 - p) in training.
 //
-// The mask is not stored: it is a function of (seed, step, micro-batch, site, element), and backward draws it again
-// with the key that forward used. Where p is 0 or the context is not training, forward and backward return the very
-// tensor they are given: nothing is launched and nothing allocated.
+// The mask is not stored: it is a function of (seed, step, micro-batch, site, element), and backward draws it
+// again with the key that forward used. Where p is 0 or the context is not training, forward and backward
+// return the very tensor they are given: nothing is launched and nothing allocated.
 #pragma once
 
 #include <string>

@@ -7,7 +7,7 @@ double GptForwardFlops(const GptConfig& config, int64_t samples) {
              t = static_cast<double>(config.sequence), vocab = static_cast<double>(config.vocab),
              layers = static_cast<double>(config.layers);
   const double products = 2 * (4 * h * h + 2 * h * ffn);  // qkv and projection; fc and projection
-  const double attention = 2 * t * h;                     // scores and values: 2 products, half of them masked
+  const double attention = 2 * t * h;  // scores and values: 2 products, half of them masked
   return static_cast<double>(samples) * t * (layers * (products + attention) + 2 * h * vocab);
 }
 

@@ -1,12 +1,14 @@
-// Model FLOPs: what a training step must compute, whatever is recomputed on the way. A multiply-add counts as two.
+// Model FLOPs: what a training step must compute, whatever is recomputed on the way. A multiply-add counts as
+// two.
 //
-// Counted are the matrix products and attention's two products, as Narayanan et al. 2021 (appendix) and Chowdhery et al.
-// 2022 (PaLM, appendix B) do; norms, activations and additions are not. Of attention's t x t scores only the causal
-// half is counted, as the attention operation computes it (Megatron's formula counts them all).
+// Counted are the matrix products and attention's two products, as Narayanan et al. 2021 (appendix) and
+// Chowdhery et al. 2022 (PaLM, appendix B) do; norms, activations and additions are not. Of attention's t x t
+// scores only the causal half is counted, as the attention operation computes it (Megatron's formula counts
+// them all).
 //
 // GPT, a token: layers * (2 * (4 hidden^2 + 2 hidden ffn) + 2 t hidden) + 2 hidden vocab.
-// Backward costs twice as much as forward: each product has two gradients. (The attention operation's backward also
-// computes its scores again: 2.5 times. That is hardware, not model, FLOPs.)
+// Backward costs twice as much as forward: each product has two gradients. (The attention operation's
+// backward also computes its scores again: 2.5 times. That is hardware, not model, FLOPs.)
 #pragma once
 
 #include <cstdint>
@@ -21,7 +23,11 @@ double GptForwardFlops(const GptConfig& config, int64_t samples);
 double MlpForwardFlops(const MlpConfig& config, int64_t samples);
 
 // Forward and backward.
-inline double GptTrainingFlops(const GptConfig& config, int64_t samples) { return 3 * GptForwardFlops(config, samples); }
-inline double MlpTrainingFlops(const MlpConfig& config, int64_t samples) { return 3 * MlpForwardFlops(config, samples); }
+inline double GptTrainingFlops(const GptConfig& config, int64_t samples) {
+  return 3 * GptForwardFlops(config, samples);
+}
+inline double MlpTrainingFlops(const MlpConfig& config, int64_t samples) {
+  return 3 * MlpForwardFlops(config, samples);
+}
 
 }  // namespace twofold::nn

@@ -28,8 +28,9 @@ GptModel::GptModel(const GptConfig& c, const GptPart& part) : config_(c) {
                 "a part is a range of the model's blocks");
   Parameter* token_table = nullptr;
   if (part.embedding) {
-    token_table = Add("token_embedding", std::make_unique<Embedding>(c.vocab, c.hidden, c.dtype, Normal(kDeviation)))
-                      ->weight();
+    token_table =
+        Add("token_embedding", std::make_unique<Embedding>(c.vocab, c.hidden, c.dtype, Normal(kDeviation)))
+            ->weight();
     Add("position_embedding",
         std::make_unique<PositionEmbedding>(c.sequence, c.hidden, c.dtype, Normal(kPositionDeviation)));
     Add("embedding_dropout", std::make_unique<Dropout>(c.dropout));

@@ -1,8 +1,9 @@
-// GPT-2 (Radford et al. 2019): token and position embeddings, pre-norm blocks, a final norm, a language-model head.
+// GPT-2 (Radford et al. 2019): token and position embeddings, pre-norm blocks, a final norm, a language-model
+// head.
 //
-// Initial values are those of the published code (github.com/openai/gpt-2, src/model.py): normal with deviation 0.02
-// for matrices and tokens, 0.01 for positions, biases 0, norms 1 and 0; and of section 2.3 of the paper: matrices whose
-// output joins the residual stream are scaled by 1/sqrt(2 * layers).
+// Initial values are those of the published code (github.com/openai/gpt-2, src/model.py): normal with
+// deviation 0.02 for matrices and tokens, 0.01 for positions, biases 0, norms 1 and 0; and of section 2.3 of
+// the paper: matrices whose output joins the residual stream are scaled by 1/sqrt(2 * layers).
 #pragma once
 
 #include "core/nn/sequential.h"
@@ -21,9 +22,9 @@ struct GptConfig {
   int64_t ffn_width() const { return ffn > 0 ? ffn : 4 * hidden; }
 };
 
-// Which consecutive part of the model a pipeline stage holds. Parameters have the names, hence the initial values, that
-// they have in the whole. A tied head without the embedding holds its own "token_embedding.weight": the stages that
-// have one must add up its gradients.
+// Which consecutive part of the model a pipeline stage holds. Parameters have the names, hence the initial
+// values, that they have in the whole. A tied head without the embedding holds its own
+// "token_embedding.weight": the stages that have one must add up its gradients.
 struct GptPart {
   int64_t first_block = 0, last_block = 0;  // [first, last)
   bool embedding = true, head = true;
@@ -33,9 +34,9 @@ struct GptPart {
 // The configuration of any of its blocks, initial values included.
 BlockConfig GptBlock(const GptConfig& config);
 
-// x: token ids [b, t] (I32 or U8), t <= sequence, or hidden states [b, t, hidden] where the part has no embedding.
-// y: logits [b, t, vocab], or hidden states where it has no head.
-// Children, in order: "token_embedding", "position_embedding", "embedding_dropout", "blocks.<i>", "final_norm", "head".
+// x: token ids [b, t] (I32 or U8), t <= sequence, or hidden states [b, t, hidden] where the part has no
+// embedding. y: logits [b, t, vocab], or hidden states where it has no head. Children, in order:
+// "token_embedding", "position_embedding", "embedding_dropout", "blocks.<i>", "final_norm", "head".
 class GptModel : public Sequential {
  public:
   explicit GptModel(const GptConfig& config) : GptModel(config, GptPart::Whole(config)) {}

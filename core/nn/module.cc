@@ -15,7 +15,8 @@ std::vector<Parameter*> Module::Parameters() const {
   std::vector<Parameter*> all;
   for (const auto& p : parameters_) all.push_back(p.get());
   for (const NamedChild& child : children_) {
-    for (Parameter* p : child.module->Parameters()) all.push_back(p);  // shared ones are in their owner's list only
+    // Shared ones are in their owner's list only.
+    for (Parameter* p : child.module->Parameters()) all.push_back(p);
   }
   return all;
 }

@@ -1,16 +1,18 @@
 // A layer or a model, with explicit forward and backward: no tape.
 //
-// What backward needs is kept in a Saved, one per micro-batch, so several micro-batches may be in flight at once,
-// recomputation is Forward again, and a schedule may run the two halves of backward at different times:
+// What backward needs is kept in a Saved, one per micro-batch, so several micro-batches may be in flight at
+// once, recomputation is Forward again, and a schedule may run the two halves of backward at different times:
 //     y  = m.Forward(ctx, x, saved)
 //     dx = m.BackwardInput(ctx, dy, saved)    // keeps in `saved` what BackwardWeights needs; drops the rest
 //     m.BackwardWeights(ctx, saved)           // empties `saved`
-// Backward() runs both; composite modules run them child by child, so that activations are freed and gradients become
-// ready as early as possible.
+// Backward() runs both; composite modules run them child by child, so that activations are freed and
+// gradients become ready as early as possible.
 //
-// Gradients travel by value: who moves the last handle of `dy` in lets the module free it early, or write over it.
+// Gradients travel by value: who moves the last handle of `dy` in lets the module free it early, or write
+// over it.
 //
-// Modules own their children and parameters; parameters get their full dotted names when the root is Finalized.
+// Modules own their children and parameters; parameters get their full dotted names when the root is
+// Finalized.
 #pragma once
 
 #include <deque>
@@ -28,8 +30,8 @@
 
 namespace twofold::nn {
 
-// What one module keeps between forward and backward of one micro-batch: a node of a tree shaped like the module tree.
-// Reused from step to step (Clear keeps the nodes), so that a step allocates no host memory.
+// What one module keeps between forward and backward of one micro-batch: a node of a tree shaped like the
+// module tree. Reused from step to step (Clear keeps the nodes), so that a step allocates no host memory.
 class Saved {
  public:
   Tensor& operator[](size_t slot) {
@@ -53,7 +55,8 @@ class Saved {
     return true;
   }
 
-  // The key that forward drew random numbers with, if it did: backward draws the same, whatever the context says then.
+  // The key that forward drew random numbers with, if it did: backward draws the same, whatever the context
+  // says then.
   std::optional<PhiloxKey> key;
 
  private:
@@ -91,10 +94,11 @@ class Module {
 
   // Gives every module and parameter its dotted path below this module. Call once, on the root.
   void Finalize(std::string_view prefix = "");
-  const std::string& path() const { return path_; }  // "blocks.0.attention"; empty before Finalize, and at the root
+  // "blocks.0.attention"; empty before Finalize, and at the root.
+  const std::string& path() const { return path_; }
 
-  // Puts a wrapper (recomputation, a layout that gathers parameters) in the place of child i. `wrap` is given the child
-  // and returns its owner; names stay as they are, so call it after Finalize.
+  // Puts a wrapper (recomputation, a layout that gathers parameters) in the place of child i. `wrap` is given
+  // the child and returns its owner; names stay as they are, so call it after Finalize.
   void WrapChild(size_t i, absl::FunctionRef<std::unique_ptr<Module>(std::unique_ptr<Module>)> wrap);
 
  protected:

@@ -10,13 +10,14 @@ void Parameter::Initialize(Device& device, Stream& stream, uint64_t seed, Tensor
     device.Launch(stream, ops::Fill{.out = out, .value = init_.a});
     return;
   }
-  device.Launch(stream, ops::RandomFill{.distribution = init_.kind == Init::kNormal ? ops::RandomFill::kNormal
-                                                                                    : ops::RandomFill::kUniform,
-                                        .out = out,
-                                        .a = init_.a,
-                                        .b = init_.b,
-                                        .key = MakeKey(seed, name_),
-                                        .first = first});
+  device.Launch(stream,
+                ops::RandomFill{.distribution = init_.kind == Init::kNormal ? ops::RandomFill::kNormal
+                                                                            : ops::RandomFill::kUniform,
+                                .out = out,
+                                .a = init_.a,
+                                .b = init_.b,
+                                .key = MakeKey(seed, name_),
+                                .first = first});
 }
 
 }  // namespace twofold::nn

@@ -8,17 +8,18 @@
 namespace twofold::nn {
 
 TransformerBlock::TransformerBlock(const BlockConfig& c)
-    : TransformerBlock(c,
-                       std::make_unique<CausalSelfAttention>(AttentionConfig{.hidden = c.hidden,
-                                                                             .heads = c.heads,
-                                                                             .dtype = c.dtype,
-                                                                             .qkv_init = c.weight_init,
-                                                                             .projection_init = c.projection_init}),
-                       std::make_unique<Mlp>(MlpBlockConfig{.hidden = c.hidden,
-                                                            .ffn = c.ffn,
-                                                            .dtype = c.dtype,
-                                                            .fc_init = c.weight_init,
-                                                            .projection_init = c.projection_init})) {}
+    : TransformerBlock(
+          c,
+          std::make_unique<CausalSelfAttention>(AttentionConfig{.hidden = c.hidden,
+                                                                .heads = c.heads,
+                                                                .dtype = c.dtype,
+                                                                .qkv_init = c.weight_init,
+                                                                .projection_init = c.projection_init}),
+          std::make_unique<Mlp>(MlpBlockConfig{.hidden = c.hidden,
+                                               .ffn = c.ffn,
+                                               .dtype = c.dtype,
+                                               .fc_init = c.weight_init,
+                                               .projection_init = c.projection_init})) {}
 
 TransformerBlock::TransformerBlock(const BlockConfig& c, std::unique_ptr<Module> attention,
                                    std::unique_ptr<Module> mlp) {

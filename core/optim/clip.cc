@@ -10,7 +10,8 @@ Tensor ClipByGlobalNorm(nn::Context& ctx, std::span<const Slice> slices, double 
 
   bool any = false;
   for (const Slice& slice : slices) {
-    TWOFOLD_CHECK(ops::AccumulationType(slice.gradient.dtype()) == wide, slice.name + ": gradients all F64, or none");
+    TWOFOLD_CHECK(ops::AccumulationType(slice.gradient.dtype()) == wide,
+                  slice.name + ": gradients all F64, or none");
     if (slice.gradient.numel() == 0) continue;
     ctx.Launch(ops::SquaredNorm{.in = slice.gradient, .out = squares, .accumulate = any});
     any = true;

@@ -5,10 +5,10 @@
 
 namespace twofold::optim {
 
-// Warm-up: step s of the first `warmup_steps` uses (s + 1) / warmup_steps of the rate, so the line starts at 0 before
-// the first step and reaches the rate with the last. Then, until step `decay_steps` (counted from the beginning,
-// warm-up included), the rate falls to min_ratio of itself, on half a cosine (Loshchilov and Hutter 2017) or a line,
-// and stays there.
+// Warm-up: step s of the first `warmup_steps` uses (s + 1) / warmup_steps of the rate, so the line starts at
+// 0 before the first step and reaches the rate with the last. Then, until step `decay_steps` (counted from
+// the beginning, warm-up included), the rate falls to min_ratio of itself, on half a cosine (Loshchilov and
+// Hutter 2017) or a line, and stays there.
 struct LrSchedule {
   enum Kind { kConstant, kCosine, kLinear } kind = kConstant;
   int64_t warmup_steps = 0;

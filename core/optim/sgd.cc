@@ -1,4 +1,5 @@
-// Stochastic gradient descent with momentum as PyTorch defines it (Sutskever et al. 2013, the rate outside the velocity):
+// Stochastic gradient descent with momentum as PyTorch defines it (Sutskever et al. 2013, the rate outside
+// the velocity):
 //     g = gradient + decay * p;  v = momentum * v + g;  p -= lr * (nesterov ? g + momentum * v : v)
 #include "core/optim/optimizer.h"
 #include "core/optim/state.h"
@@ -15,7 +16,8 @@ class Sgd final : public Optimizer {
   void Attach(nn::Context& ctx, std::span<const Slice> slices) override {
     TWOFOLD_CHECK(entries_.empty(), "slices are attached once");
     for (const Slice& slice : slices) {
-      entries_.push_back({slice, options_.momentum != 0 ? NewMoment(ctx, slice) : Tensor(), NewMaster(ctx, slice)});
+      entries_.push_back(
+          {slice, options_.momentum != 0 ? NewMoment(ctx, slice) : Tensor(), NewMaster(ctx, slice)});
     }
   }
 

@@ -23,7 +23,8 @@ TEST(GptTest, PublishedParameterCounts) {
   EXPECT_EQ(small.ParameterCount(), 124439808);
   GptModel medium({.layers = 24, .hidden = 1024, .heads = 16, .vocab = 50257, .sequence = 1024});
   EXPECT_EQ(medium.ParameterCount(), 354823168);
-  GptModel untied({.layers = 12, .hidden = 768, .heads = 12, .vocab = 50257, .sequence = 1024, .tied = false});
+  GptModel untied(
+      {.layers = 12, .hidden = 768, .heads = 12, .vocab = 50257, .sequence = 1024, .tied = false});
   EXPECT_EQ(untied.ParameterCount(), 124439808 + 50257 * 768);
 }
 

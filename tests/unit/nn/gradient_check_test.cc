@@ -195,7 +195,8 @@ void CheckGpt(const GptConfig& config, int64_t t) {
   model.Finalize();
   Materialize(cpu.ctx, model);
   Scatter(model, 0.3);
-  const Tensor ids = RandomIds(cpu, Shape{2, t}, config.vocab, 14), targets = RandomIds(cpu, Shape{2, t}, config.vocab, 15);
+  const Tensor ids = RandomIds(cpu, Shape{2, t}, config.vocab, 14),
+               targets = RandomIds(cpu, Shape{2, t}, config.vocab, 15);
   const double scale = 0.5;  // as one of two micro-batches
   auto loss = [&] {
     Saved saved, kept;
@@ -213,7 +214,8 @@ void CheckGpt(const GptConfig& config, int64_t t) {
 }
 
 TEST(GradientCheck, GptTied) {
-  CheckGpt({.layers = 2, .hidden = 6, .heads = 2, .vocab = 9, .sequence = 4, .ffn = 10, .dtype = DType::kF64}, 4);
+  CheckGpt({.layers = 2, .hidden = 6, .heads = 2, .vocab = 9, .sequence = 4, .ffn = 10, .dtype = DType::kF64},
+           4);
 }
 
 TEST(GradientCheck, GptUntiedWithDropoutAndShortSequence) {

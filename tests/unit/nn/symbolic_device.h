@@ -26,7 +26,9 @@ class SymbolicDevice final : public Device {
   Bytes Live(Category c) const { return memory().live_by_category[static_cast<size_t>(c)]; }
 
  protected:
-  void Run(Stream&, const ops::Op& op, Tensor) override { launched_.push_back({ops::Key(op), ops::CostOf(op)}); }
+  void Run(Stream&, const ops::Op& op, Tensor) override {
+    launched_.push_back({ops::Key(op), ops::CostOf(op)});
+  }
 
  private:
   struct NoStream final : Stream {

@@ -36,7 +36,8 @@ struct Symbolic {
 
 TEST(FlopsTest, GptFormulaIsWhatIsLaunched) {
   for (const bool tied : {true, false}) {
-    const GptConfig config{.layers = 3, .hidden = 64, .heads = 4, .vocab = 100, .sequence = 16, .ffn = 96, .tied = tied};
+    const GptConfig config{
+        .layers = 3, .hidden = 64, .heads = 4, .vocab = 100, .sequence = 16, .ffn = 96, .tied = tied};
     Symbolic s;
     GptModel model(config);
     s.Materialize(model);
@@ -63,8 +64,8 @@ TEST(FlopsTest, MlpFormulaIsWhatIsLaunched) {
   EXPECT_EQ(s.Flops("matmul"), MlpTrainingFlops(config, 8));
 }
 
-// What a block keeps, a token: x, both norms' outputs, qkv, attention's output, r, and the feed-forward part twice
-// (before and after GELU), besides four norm statistics and a log-sum-exp a head.
+// What a block keeps, a token: x, both norms' outputs, qkv, attention's output, r, and the feed-forward part
+// twice (before and after GELU), besides four norm statistics and a log-sum-exp a head.
 TEST(SymbolicTest, ABlockKeepsWhatItMust) {
   constexpr int64_t kHidden = 128, kFfn = 512, kHeads = 4, kTokens = 2 * 64;
   Symbolic s;
@@ -88,7 +89,8 @@ TEST(SymbolicTest, BackwardFreesAsItGoes) {
   GptModel model({.layers = 4, .hidden = 128, .heads = 4, .vocab = 8192, .sequence = 64});
   s.Materialize(model);
   Saved saved, loss;
-  SoftmaxCrossEntropy::Forward(s.ctx, model.Forward(s.ctx, s.ctx.Activation(Shape{2, 64}, DType::kI32), saved),
+  SoftmaxCrossEntropy::Forward(s.ctx,
+                               model.Forward(s.ctx, s.ctx.Activation(Shape{2, 64}, DType::kI32), saved),
                                s.ctx.Activation(Shape{2, 64}, DType::kI32), loss);
   const Bytes after_forward = s.device.Live(Category::kActivations), logits(4 * 128 * 8192);
   std::vector<Bytes> live;  // as each parameter becomes ready, head first
@@ -122,7 +124,8 @@ TEST(SymbolicTest, AStepLaunchesTheSameEveryTime) {
   Saved saved, loss;
   auto step = [&] {
     s.device.Forget();
-    SoftmaxCrossEntropy::Forward(s.ctx, model.Forward(s.ctx, s.ctx.Activation(Shape{2, 8}, DType::kI32), saved),
+    SoftmaxCrossEntropy::Forward(s.ctx,
+                                 model.Forward(s.ctx, s.ctx.Activation(Shape{2, 8}, DType::kI32), saved),
                                  s.ctx.Activation(Shape{16}, DType::kU8), loss);
     model.Backward(s.ctx, SoftmaxCrossEntropy::Backward(s.ctx, loss), saved);
     return s.device.launched().size();

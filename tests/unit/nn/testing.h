@@ -18,7 +18,9 @@ struct Cpu {
   nn::Context ctx{.device = device, .stream = device.compute(), .seed = 7};
 
   Bytes Live(Category c) { return allocator.ledger().stats().live_by_category[static_cast<size_t>(c)]; }
-  Tensor New(Shape shape, DType dtype) { return device.NewTensor(std::move(shape), dtype, Category::kActivations); }
+  Tensor New(Shape shape, DType dtype) {
+    return device.NewTensor(std::move(shape), dtype, Category::kActivations);
+  }
 };
 
 // What a NO_SHARD layout does: every parameter whole, with its initial value and a gradient.
@@ -32,7 +34,8 @@ inline void Materialize(nn::Context& ctx, nn::Module& module, uint64_t seed = 3)
 
 inline void FillRandom(Tensor t, uint64_t seed, double scale = 1) {
   double* x = t.data<double>();
-  for (int64_t i = 0; i < t.numel(); ++i) x[i] = scale * NormalAt(MakeKey(seed, "fill"), static_cast<uint64_t>(i));
+  for (int64_t i = 0; i < t.numel(); ++i)
+    x[i] = scale * NormalAt(MakeKey(seed, "fill"), static_cast<uint64_t>(i));
 }
 
 // Parameters away from their initial values, whose zeros and ones would hide errors.
@@ -56,7 +59,9 @@ inline Tensor RandomIds(Cpu& cpu, Shape shape, int64_t below, uint64_t seed) {
   return t;
 }
 
-inline std::vector<double> Values(const Tensor& t) { return {t.data<double>(), t.data<double>() + t.numel()}; }
+inline std::vector<double> Values(const Tensor& t) {
+  return {t.data<double>(), t.data<double>() + t.numel()};
+}
 
 inline std::vector<std::vector<double>> Gradients(const nn::Module& module) {
   std::vector<std::vector<double>> all;

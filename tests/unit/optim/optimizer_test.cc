@@ -22,8 +22,9 @@ constexpr int kSteps = 6;
 // Slices "a" (decays) and "b" (does not), with fresh gradients for each step.
 struct Problem {
   Cpu cpu;
-  std::vector<Slice> slices{{"a", Random(cpu, Shape{kElements}, 1), cpu.New(Shape{kElements}, DType::kF64), true},
-                            {"b", Random(cpu, Shape{kElements}, 2), cpu.New(Shape{kElements}, DType::kF64), false}};
+  std::vector<Slice> slices{
+      {"a", Random(cpu, Shape{kElements}, 1), cpu.New(Shape{kElements}, DType::kF64), true},
+      {"b", Random(cpu, Shape{kElements}, 2), cpu.New(Shape{kElements}, DType::kF64), false}};
   void NewGradients(int step) {
     for (size_t i = 0; i < 2; ++i) FillRandom(slices[i].gradient, 100 + 10 * static_cast<uint64_t>(step) + i);
   }
@@ -45,7 +46,8 @@ void ExpectFollows(std::unique_ptr<Optimizer> given, const Rule& rule) {
     problem.NewGradients(step);
     optimizer->Step(problem.cpu.ctx, Rate(step));
     for (size_t s = 0; s < 2; ++s) {
-      const std::vector<double> g = Values(problem.slices[s].gradient), actual = Values(problem.slices[s].data);
+      const std::vector<double> g = Values(problem.slices[s].gradient),
+                                actual = Values(problem.slices[s].data);
       for (size_t i = 0; i < kElements; ++i) {
         rule(p[s][i], g[i], state[s][i], problem.slices[s].decay, Rate(step), step);
         EXPECT_NEAR(actual[i], p[s][i], 1e-12 * (1 + std::abs(p[s][i]))) << "slice " << s << " step " << step;
@@ -73,16 +75,20 @@ TEST(SgdTest, MomentumAndNesterov) {
 
 TEST(AdamTest, CoupledAndDecoupledDecay) {
   for (const bool decoupled : {false, true}) {
-    ExpectFollows(MakeAdam({.beta1 = 0.8, .beta2 = 0.95, .eps = 1e-3, .weight_decay = 0.1, .decoupled = decoupled}),
-                  [&](double& p, double g, State& s, bool decays, double lr, int step) {
-                    const double decay = decays ? 0.1 : 0;
-                    if (decoupled) p -= lr * decay * p;
-                    else g += decay * p;
-                    s.first = 0.8 * s.first + 0.2 * g;
-                    s.second = 0.95 * s.second + 0.05 * g * g;
-                    const double m = s.first / (1 - std::pow(0.8, step + 1)), v = s.second / (1 - std::pow(0.95, step + 1));
-                    p -= lr * m / (std::sqrt(v) + 1e-3);
-                  });
+    ExpectFollows(
+        MakeAdam({.beta1 = 0.8, .beta2 = 0.95, .eps = 1e-3, .weight_decay = 0.1, .decoupled = decoupled}),
+        [&](double& p, double g, State& s, bool decays, double lr, int step) {
+          const double decay = decays ? 0.1 : 0;
+          if (decoupled)
+            p -= lr * decay * p;
+          else
+            g += decay * p;
+          s.first = 0.8 * s.first + 0.2 * g;
+          s.second = 0.95 * s.second + 0.05 * g * g;
+          const double m = s.first / (1 - std::pow(0.8, step + 1)),
+                       v = s.second / (1 - std::pow(0.95, step + 1));
+          p -= lr * m / (std::sqrt(v) + 1e-3);
+        });
   }
 }
 
@@ -102,7 +108,8 @@ TEST(MasterTest, NarrowParametersFollowTheirMaster) {
     optimizer->Step(cpu.ctx, lr);
     EXPECT_EQ(static_cast<float>(slice.data.data<BF16>()[0]), 1.0f);
     for (int step = 1; step < 64; ++step) optimizer->Step(cpu.ctx, lr);  // a gradient of 1 moves either by lr
-    for (int i = 0; i < 4; ++i) EXPECT_NEAR(static_cast<float>(slice.data.data<BF16>()[i]), 1 - 64 * lr, 1.0 / 512);
+    for (int i = 0; i < 4; ++i)
+      EXPECT_NEAR(static_cast<float>(slice.data.data<BF16>()[i]), 1 - 64 * lr, 1.0 / 512);
   }
 }
 

@@ -26,7 +26,8 @@ std::vector<double> Train(DType dtype) {
     targets.data<uint8_t>()[i] = static_cast<uint8_t>((i + 1) % 7);
   }
   std::vector<Slice> slices;
-  for (nn::Parameter* p : model.Parameters()) slices.push_back({p->name(), p->data(), p->gradient(), p->decay()});
+  for (nn::Parameter* p : model.Parameters())
+    slices.push_back({p->name(), p->data(), p->gradient(), p->decay()});
   const auto optimizer = MakeAdam({.weight_decay = 0.01});
   optimizer->Attach(cpu.ctx, slices);
 
@@ -34,7 +35,8 @@ std::vector<double> Train(DType dtype) {
   nn::Saved saved, kept;
   for (cpu.ctx.step = 0; cpu.ctx.step < 40; ++cpu.ctx.step) {
     for (nn::Parameter* p : model.Parameters()) p->ZeroGradient();
-    const Tensor loss = nn::SoftmaxCrossEntropy::Forward(cpu.ctx, model.Forward(cpu.ctx, ids, saved), targets, kept);
+    const Tensor loss =
+        nn::SoftmaxCrossEntropy::Forward(cpu.ctx, model.Forward(cpu.ctx, ids, saved), targets, kept);
     losses.push_back(cpu.device.Item(loss, {0, "loss"}));
     model.Backward(cpu.ctx, nn::SoftmaxCrossEntropy::Backward(cpu.ctx, kept), saved);
     ClipByGlobalNorm(cpu.ctx, slices, 1.0);
@@ -48,7 +50,8 @@ TEST(TrainingTest, LearnsInEveryFloatType) {
   EXPECT_NEAR(reference.front(), std::log(16.0), 0.1) << "the first guess is uniform";
   EXPECT_LT(reference.back(), 0.3);
   struct Case { DType dtype; double first, last; };
-  for (const Case& c : {Case{DType::kF32, 1e-5, 1e-2}, Case{DType::kBF16, 2e-2, 0.2}, Case{DType::kF16, 2e-3, 0.1}}) {
+  for (const Case& c :
+       {Case{DType::kF32, 1e-5, 1e-2}, Case{DType::kBF16, 2e-2, 0.2}, Case{DType::kF16, 2e-3, 0.1}}) {
     const std::vector<double> losses = Train(c.dtype);
     EXPECT_NEAR(losses.front(), reference.front(), c.first) << DTypeName(c.dtype);
     EXPECT_NEAR(losses.back(), reference.back(), c.last) << DTypeName(c.dtype);
