@@ -78,7 +78,7 @@ void DefaultTo(Block& block, bool has, void (Block::*set)(int64_t), int64_t a, i
 void FillDependent(spec::Spec& spec) {
   spec::Train& train = *spec.mutable_train();
   if (!train.has_warmup_steps())
-    train.set_warmup_steps(std::clamp<int64_t>(train.steps() - 1, 0, train.warmup_steps()));
+    train.set_warmup_steps(std::clamp<int64_t>(train.steps(), 1, train.warmup_steps() + 1) - 1);
   DefaultTo(train, train.has_global_batch(), &spec::Train::set_global_batch, spec.parallel().dp(),
             train.micro_batch());
   if (spec.model().has_gpt()) {
