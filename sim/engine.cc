@@ -135,9 +135,9 @@ void Engine::Landed() {
 
 void Engine::At(double time, std::function<void()> fn) {
   if (time <= now()) return fn();
-  Spawn([time, fn = std::move(fn)] {
+  Spawn([this, time, fn = std::move(fn)] {
     s4u::this_actor::sleep_until(time);
-    fn();
+    if (!failed()) fn();
   });
 }
 
@@ -168,7 +168,7 @@ void Engine::Transfer(std::shared_ptr<const Schedule> schedule, std::vector<int>
     }
     std::vector<double> finish;
     for (int last : schedule->last_phase) finish.push_back(last < 0 ? start : ends[static_cast<size_t>(last)]);
-    done(finish);
+    if (!failed()) done(finish);
   });
 }
 

@@ -47,7 +47,8 @@ class Engine {
   // failed. `what` tells what the rank waits for; it is asked for only then.
   void Block(int rank, const TimePointPtr& point, std::function<std::string()> what);
 
-  // Runs `schedule` among `endpoints` from `start` on (not before now). `done` is told when each of them has finished.
+  // Runs `schedule` among `endpoints` from `start` on (not before now). `done` is told when each of them has finished;
+  // it is not called once the run has failed, nor is a timer: whom they would tell may be gone.
   void Transfer(std::shared_ptr<const Schedule> schedule, std::vector<int> endpoints, double start,
                 std::function<void(const std::vector<double>& finish)> done);
   // Calls `fn` when the clock shows `time` (at once if it does).

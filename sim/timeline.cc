@@ -47,7 +47,7 @@ void Timeline::WaitFor(const TimePointPtr& point) {
   if (queue_.empty() && point->known()) return PassWait(point->time());
   const bool first = queue_.empty();
   Push({.kind = Command::kWait, .point = point});
-  if (first) point->Then([this] { Resume(); });
+  if (first) point->Then([self = shared_from_this()] { self->Resume(); });
 }
 
 TimePointPtr Timeline::Record() {
@@ -68,6 +68,7 @@ void Timeline::Push(Command command) { queue_.push_back(std::move(command)); }
 void Timeline::Resume() {
   TWOFOLD_CHECK(!resuming_, "a stream goes on once at a time");
   resuming_ = true;
+  const auto self = shared_from_this();
   while (!queue_.empty()) {
     Command& head = queue_.front();
     switch (head.kind) {
@@ -77,7 +78,7 @@ void Timeline::Resume() {
       case Command::kWait:
         if (!head.point->known()) {
           resuming_ = false;
-          head.point->Then([this] { Resume(); });
+          head.point->Then([self] { self->Resume(); });
           return;
         }
         PassWait(head.point->time());

@@ -34,7 +34,8 @@ class TimePoint {
 };
 using TimePointPtr = std::shared_ptr<TimePoint>;
 
-class Timeline {
+// Made by std::make_shared: a stream that is going on stays alive until it has, whoever lets go of it meanwhile.
+class Timeline : public std::enable_shared_from_this<Timeline> {
  public:
   // Told of each named stretch when its place in time is known. `name` must outlive the simulation.
   using Tracer = std::function<void(std::string_view name, double start, double end)>;

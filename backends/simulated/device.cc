@@ -29,11 +29,11 @@ class SimulatedStream : public Stream {
 
 class OwnStream : public SimulatedStream {
  public:
-  OwnStream(SimulatedRank& rank, std::unique_ptr<sim::Timeline> line)
+  OwnStream(SimulatedRank& rank, std::shared_ptr<sim::Timeline> line)
       : SimulatedStream(rank, *line), owned_(std::move(line)) {}
 
  private:
-  std::unique_ptr<sim::Timeline> owned_;
+  std::shared_ptr<sim::Timeline> owned_;
 };
 
 }  // namespace
@@ -69,7 +69,7 @@ SimulatedDevice::~SimulatedDevice() = default;
 
 std::unique_ptr<Stream> SimulatedDevice::NewStream(std::string_view) {
   if (!rank_.machine().gpu) return std::make_unique<SimulatedStream>(rank_, rank_.host());
-  return std::make_unique<OwnStream>(rank_, std::make_unique<sim::Timeline>());
+  return std::make_unique<OwnStream>(rank_, std::make_shared<sim::Timeline>());
 }
 
 void SimulatedDevice::Charge(Stream& stream, const ops::Op& op) {

@@ -91,6 +91,7 @@ outcome::Outcome Simulate(SimulationPlan& plan, bool fold, const RankFunction& f
       std::optional<RankFailure> failure;  // leave the catch block before anything else: actors share a thread
       try {
         outcome.set_results(r, fn(ctx));
+        actor.device.compute().Synchronize();  // the run ends when its work has
       } catch (const RankFailure& e) {
         failure = e;
       } catch (const std::exception& e) {

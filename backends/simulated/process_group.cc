@@ -88,6 +88,14 @@ size_t SimulatedWork::WaitAny(std::span<Work::State* const> states) {
   }
 }
 
+// The shared state of a group outlives the ranks' handles; it must not keep their memory.
+Communication Borrowed(Communication c) {
+  if (!c.in.empty()) c.in = c.in.Alias();
+  if (!c.out.empty()) c.out = c.out.Alias();
+  for (P2p& p : c.batch) p.tensor = p.tensor.Alias();
+  return c;
+}
+
 bool SameCall(const Communication& a, const Communication& b) {
   if (a.kind != b.kind || a.op != b.op || a.peer != b.peer) return false;
   auto same = [](const Tensor& x, const Tensor& y) {
@@ -180,6 +188,7 @@ void SimulatedGroup::Finish(const std::vector<Arrival>& arrivals, const std::vec
   }
   if (kind == Communication::kBarrier) world_.barrier_passed = true;
   for (const Arrival& a : arrivals) {
+    if (world_.engine.failed()) return;  // a rank that was told may have failed since: the others are gone
     const double done = world_.folded ? end : finish[static_cast<size_t>(a.rank)];
     a.entry->seconds.store(a.entry->seconds.load() + (end - a.time));
     if (a.trace->enabled()) {
@@ -253,8 +262,9 @@ void SimulatedGroup::Deliver(const Message& send, const Message& recv) {
   recv.pending->source = send.rank;
   const double start = std::max({send.time, recv.time, world_.engine.now()});
   const double bytes = static_cast<double>(send.op.tensor.bytes().value());
-  world_.network.Message(from, to, bytes, start, [s = send.pending, r = recv.pending](double finish) {
+  world_.network.Message(from, to, bytes, start, [engine = &world_.engine, s = send.pending, r = recv.pending](double finish) {
     for (const auto& p : {s, r}) {
+      if (engine->failed()) return;
       p->finish = std::max(p->finish, finish);
       if (--p->left > 0) continue;
       p->entry->seconds.store(p->entry->seconds.load() + (p->finish - p->started));
@@ -282,8 +292,11 @@ void SimulatedGroup::RequestSplit(uint64_t sequence, SplitRequest request) {
   for (auto& [color, ranks] : members) {
     split_results_[sequence][color] = std::make_shared<SimulatedGroup>(world_, names[color], std::move(ranks));
   }
-  for (const SplitRequest& r : here) r.done->Resolve(start);
+  const std::vector<SplitRequest> all = std::move(here);
   splits_.erase(sequence);
+  for (const SplitRequest& r : all) {
+    if (!world_.engine.failed()) r.done->Resolve(start);
+  }
 }
 
 std::shared_ptr<SimulatedGroup> SimulatedGroup::SplitResult(uint64_t sequence, int color) {
@@ -298,12 +311,21 @@ SimulatedProcessGroup::SimulatedProcessGroup(std::shared_ptr<SimulatedGroup> sha
       shared_(std::move(shared)),
       rank_(rank) {}
 
+SimulatedProcessGroup::~SimulatedProcessGroup() {
+  auto drained = line_->Record();
+  if (drained->known() || rank_.engine().failed()) return;
+  try {
+    rank_.HostWait(drained, [this] { return StrCat("what group ", name(), " was given, to end it"); });
+  } catch (const RankFailure&) {  // the run has failed meanwhile: its cause is known to the engine
+  }
+}
+
 std::unique_ptr<ProcessGroup> SimulatedProcessGroup::Split(int color, int key, std::string name) {
   if (shared_->world().folded) {
     shared_->world().folding_refused = "ranks form different groups";
     throw RankFailure(RankFailure::Kind::kOther, rank_.rank(), "identical ranks cannot be folded: they form different groups");
   }
-  rank_.HostWait(line_.Record(), [this] { return StrCat("what group ", this->name(), " was given before its split"); });
+  rank_.HostWait(line_->Record(), [this] { return StrCat("what group ", this->name(), " was given before its split"); });
   const uint64_t sequence = sequence_++;
   auto done = std::make_shared<sim::TimePoint>();
   shared_->RequestSplit(sequence, {rank(), color, key, rank_.host().time(), name, done});
@@ -315,9 +337,10 @@ std::unique_ptr<ProcessGroup> SimulatedProcessGroup::Split(int color, int key, s
   return std::make_unique<SimulatedProcessGroup>(std::move(group), mine, rank_, device(), stats());
 }
 
-ProcessGroup::Issued SimulatedProcessGroup::Issue(const Communication& c, CommunicationStats::Entry& entry) {
-  line_.NotBefore(rank_.host().time());
-  if (rank_.machine().gpu) line_.WaitFor(rank_.compute().Record());
+ProcessGroup::Issued SimulatedProcessGroup::Issue(const Communication& call, CommunicationStats::Entry& entry) {
+  Communication c = Borrowed(call);
+  line_->NotBefore(rank_.host().time());
+  if (rank_.machine().gpu) line_->WaitFor(rank_.compute().Record());
   const uint64_t sequence = sequence_++;
   if (!c.is_collective()) {
     auto pending = IssueMessages(c, entry);
@@ -332,10 +355,10 @@ ProcessGroup::Issued SimulatedProcessGroup::Issue(const Communication& c, Commun
     return StrCat(KindName(kind), " of ", bytes, " bytes, call ", sequence, " of group ", name(), " (not there: ranks ",
                   shared_->Missing(sequence), ")");
   });
-  line_.Call([this, c, done, sequence, &entry, started = work->started](double time) {
+  line_->Call([this, c = std::move(c), done, sequence, &entry, started = work->started](double time) {
     shared_->Arrive(sequence, {rank(), time, c, done, started, &entry, &rank_.trace()});
   });
-  line_.WaitFor(done);
+  line_->WaitFor(done);
   return {std::move(work), {}};
 }
 
@@ -348,13 +371,13 @@ std::shared_ptr<SimulatedGroup::Pending> SimulatedProcessGroup::IssueMessages(co
   pending->left = ops.size();
   pending->done = std::make_shared<sim::TimePoint>();
   pending->entry = &entry;
-  line_.Call([this, ops = std::move(ops), pending](double time) {
+  line_->Call([this, ops = std::move(ops), pending](double time) {
     pending->started = time;
     pending->finish = time;
     if (ops.empty()) pending->done->Resolve(time);
     for (const P2p& op : ops) shared_->Post(rank(), op, time, pending);
   });
-  line_.WaitFor(pending->done);
+  line_->WaitFor(pending->done);
   return pending;
 }
 

@@ -87,6 +87,8 @@ class SimulatedProcessGroup : public ProcessGroup {
  public:
   SimulatedProcessGroup(std::shared_ptr<SimulatedGroup> shared, int rank_in_group, SimulatedRank& rank, Device& device,
                         CommunicationStats& stats);
+  // Waits for what was issued, unless the run has failed.
+  ~SimulatedProcessGroup() override;
   std::unique_ptr<ProcessGroup> Split(int color, int key, std::string name) override;
 
  protected:
@@ -97,7 +99,7 @@ class SimulatedProcessGroup : public ProcessGroup {
 
   std::shared_ptr<SimulatedGroup> shared_;
   SimulatedRank& rank_;
-  sim::Timeline line_;  // the communication stream
+  std::shared_ptr<sim::Timeline> line_ = std::make_shared<sim::Timeline>();  // the communication stream
   uint64_t sequence_ = 0;
 };
 

@@ -32,14 +32,14 @@ class SimulatedRank : public Clock {
   const SimulatedMachine& machine() const { return machine_; }
   Trace& trace() { return trace_; }
 
-  Seconds Now() override { return Seconds(host_.time()); }
-  sim::Timeline& host() { return host_; }
-  sim::Timeline& compute() { return machine_.gpu ? compute_ : host_; }
+  Seconds Now() override { return Seconds(host_->time()); }
+  sim::Timeline& host() { return *host_; }
+  sim::Timeline& compute() { return machine_.gpu ? *compute_ : *host_; }
 
   // The host waits for `point`. `what`: what for, should it never come.
   void HostWait(const sim::TimePointPtr& point, std::function<std::string()> what) {
     engine_.Block(rank_, point, std::move(what));
-    host_.WaitFor(point);
+    host_->WaitFor(point);
   }
   // Lets the simulation catch up with the compute stream, at no cost in virtual time: under REAL data, arithmetic is done
   // when its stream has reached it.
@@ -53,7 +53,7 @@ class SimulatedRank : public Clock {
   sim::Engine& engine_;
   const SimulatedMachine machine_;
   Trace trace_;
-  sim::Timeline host_, compute_;
+  std::shared_ptr<sim::Timeline> host_ = std::make_shared<sim::Timeline>(), compute_ = std::make_shared<sim::Timeline>();
 };
 
 // An event is a point on some time line.

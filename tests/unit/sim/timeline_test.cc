@@ -10,7 +10,8 @@ namespace twofold::sim {
 namespace {
 
 TEST(TimelineTest, DurationsAddUp) {
-  Timeline line;
+  auto owned = std::make_shared<Timeline>();
+  Timeline& line = *owned;
   line.Advance(1.5);
   line.Advance(0.5);
   EXPECT_EQ(line.time(), 2.0);
@@ -20,7 +21,8 @@ TEST(TimelineTest, DurationsAddUp) {
 }
 
 TEST(TimelineTest, WaitingForTheFutureIsAStall) {
-  Timeline line;
+  auto owned = std::make_shared<Timeline>();
+  Timeline& line = *owned;
   line.Advance(1);
   line.WaitFor(std::make_shared<TimePoint>(4.0));
   EXPECT_EQ(line.time(), 4);
@@ -31,7 +33,8 @@ TEST(TimelineTest, WaitingForTheFutureIsAStall) {
 }
 
 TEST(TimelineTest, StopsAtAnUnknownPointAndGoesOnWhenItIsKnown) {
-  Timeline line;
+  auto owned = std::make_shared<Timeline>();
+  Timeline& line = *owned;
   auto point = std::make_shared<TimePoint>();
   line.Advance(1);
   line.WaitFor(point);
@@ -54,7 +57,8 @@ TEST(TimelineTest, StopsAtAnUnknownPointAndGoesOnWhenItIsKnown) {
 TEST(TimelineTest, QueuedStretchesGiveWhatImmediateOnesWould) {
   const std::vector<std::pair<double, double>> stretches = {{1, 0}, {2, 8}, {0.5, 3}, {4, 11}, {1, 12}};
   for (double resolved : {0.0, 5.0, 9.0, 30.0}) {
-    Timeline now, later;
+    auto owned = std::make_shared<Timeline>(), other = std::make_shared<Timeline>();
+    Timeline &now = *owned, &later = *other;
     auto point = std::make_shared<TimePoint>();
     later.WaitFor(point);
     now.WaitFor(std::make_shared<TimePoint>(resolved));
@@ -65,7 +69,8 @@ TEST(TimelineTest, QueuedStretchesGiveWhatImmediateOnesWould) {
 }
 
 TEST(TimelineTest, ChainsOfUnknownPoints) {
-  Timeline a, b;
+  auto owned = std::make_shared<Timeline>(), other = std::make_shared<Timeline>();
+  Timeline &a = *owned, &b = *other;
   auto first = std::make_shared<TimePoint>();
   a.WaitFor(first);
   a.Advance(1);
@@ -81,7 +86,8 @@ TEST(TimelineTest, ChainsOfUnknownPoints) {
 }
 
 TEST(TimelineTest, TracedSpansKnowTheirPlace) {
-  Timeline line;
+  auto owned = std::make_shared<Timeline>();
+  Timeline& line = *owned;
   std::vector<std::tuple<std::string, double, double>> spans;
   line.SetTracer([&](std::string_view name, double s, double e) { spans.emplace_back(name, s, e); });
   auto point = std::make_shared<TimePoint>();

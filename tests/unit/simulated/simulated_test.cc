@@ -1,0 +1,309 @@
+// The simulated fabric through the seams: what programs see of virtual time, memory, failures and folding.
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "backends/simulated/fabric.h"
+#include "core/base/errors.h"
+#include "core/base/strings.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace twofold {
+namespace {
+
+using testing::HasSubstr;
+
+// 1 GFLOP/s, 1 GB/s devices without launch costs on a star of 1 GB/s links and 1 ms latency: times can be said by heart.
+constexpr char kPlain[] = R"(
+  name: "plain"
+  device { kind: GPU_DEVICE memory_bytes: 1000000000 memory_bytes_per_second: 1e9 f32_flops_per_second: 1e9
+           matmul_efficiency: 1 memory_efficiency: 1 }
+  star { hosts: 64 link_gbytes_per_second: 1 latency_us: 1000 }
+)";
+constexpr char kHost[] = R"(
+  name: "host"
+  device { kind: CPU_DEVICE memory_bytes_per_second: 1e9 f32_flops_per_second: 1e9 matmul_efficiency: 1 memory_efficiency: 1 }
+  shared_memory_host { cores: %d latency_us: 1000 core_gbytes_per_second: 1 total_gbytes_per_second: 100 }
+)";
+
+class SimulatedTest : public testing::Test {
+ protected:
+  spec::Spec Spec(int ranks, const std::string& cluster = kPlain) {
+    const std::string path = StrCat(testing::TempDir(), "/", testing::UnitTest::GetInstance()->current_test_info()->name(),
+                                    ".textproto");
+    std::ofstream(path) << cluster;
+    spec::Spec spec;
+    spec.mutable_parallel()->set_dp(ranks);
+    spec.mutable_fabric()->mutable_simulated()->set_cluster(path);
+    spec.mutable_fabric()->mutable_simulated()->set_folding(spec::Simulated::OFF);
+    spec.mutable_fabric()->mutable_simulated()->set_algorithm("auto");
+    return spec;
+  }
+  RunResult Run(const spec::Spec& spec, const RankFunction& fn) {
+    auto fabric = MakeSimulatedFabric(spec);
+    EXPECT_TRUE(fabric.ok()) << fabric.status();
+    if (!fabric.ok()) return {fabric.status(), {}, {}};
+    return (*fabric)->Run(static_cast<int>(spec.parallel().dp()), fn);
+  }
+};
+
+std::string Number(double x) { return absl::StrFormat("%.9g", x); }
+// An operation of `seconds` on the plain device: that many GB read and written.
+void Busy(RankContext& ctx, double seconds) {
+  const auto n = static_cast<int64_t>(seconds * 1e9 / 4);
+  Tensor t = ctx.device().NewTensor(Shape{n}, DType::kF32, Category::kActivations);
+  ctx.device().Launch(ctx.device().compute(), ops::Fill{t, 0});
+}
+Tensor Floats(RankContext& ctx, int64_t n) { return ctx.device().NewTensor(Shape{n}, DType::kF32, Category::kActivations); }
+std::string Finished(RankContext& ctx) {
+  ctx.device().compute().Synchronize();
+  return Number(ctx.clock().Now().value());
+}
+
+TEST_F(SimulatedTest, CommunicationOverlapsComputation) {
+  const auto result = Run(Spec(2), [](RankContext& ctx) {
+    Tensor t = Floats(ctx, 100'000'000);            // 0.4 GB: all-reduce over 2 = 1 ms + 0.4 s
+    Busy(ctx, 0.1);
+    Work work = ctx.world().AllReduce(t);           // starts at 0.1, ends at 0.501
+    Busy(ctx, 0.3);                                 // ends at 0.4
+    work.WaitOn(ctx.device().compute());            // stalls 0.101
+    Busy(ctx, 0.2);
+    const std::string finished = Finished(ctx);
+    return StrCat(finished, " ", Number(ctx.device().compute().stalled().value()));
+  });
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  for (const std::string& r : result.results) EXPECT_EQ(r, "0.701 0.101");
+}
+
+TEST_F(SimulatedTest, ACollectiveStartsWhenTheLastRankArrives) {
+  const auto result = Run(Spec(4), [](RankContext& ctx) {
+    Busy(ctx, 0.1 * ctx.rank());
+    ctx.world().Barrier().Wait();  // dissemination: 2 rounds of 1 ms
+    return Finished(ctx);
+  });
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  for (const std::string& r : result.results) EXPECT_EQ(r, "0.302");
+}
+
+TEST_F(SimulatedTest, OverlapOnSharedCoresCostsComputeTime) {
+  for (const auto& [cores, expected] : {std::pair(4, "0.5"), std::pair(2, "0.901")}) {
+    const auto result = Run(Spec(2, absl::StrFormat(kHost, cores)), [](RankContext& ctx) {
+      Tensor t = Floats(ctx, 100'000'000);  // 0.4 GB moved by each core: 0.401 s
+      Work work = ctx.world().AllReduce(t);
+      Busy(ctx, 0.5);
+      work.WaitOn(ctx.device().compute());
+      return Finished(ctx);
+    });
+    ASSERT_TRUE(result.status.ok()) << result.status;
+    EXPECT_EQ(result.results[0], expected) << cores << " cores";
+  }
+}
+
+TEST_F(SimulatedTest, MoreRanksThanCoresTakeTurns) {
+  const auto result = Run(Spec(4, absl::StrFormat(kHost, 2)), [](RankContext& ctx) {
+    Busy(ctx, 0.5);
+    return Finished(ctx);
+  });
+  EXPECT_EQ(result.results[0], "1");
+  EXPECT_THAT(result.notes, testing::Contains(HasSubstr("4 threads compute on 2 cores")));
+}
+
+TEST_F(SimulatedTest, AnySourceTakesTheEarliestInVirtualTime) {
+  const auto result = Run(Spec(3), [](RankContext& ctx) {
+    Tensor t = Floats(ctx, 1);
+    if (ctx.rank() == 0) {
+      std::string order;
+      for (int i = 0; i < 2; ++i) {
+        Work work = ctx.world().Recv(t, kAnySource);
+        work.Wait();
+        StrAppend(&order, work.source(), "@", Finished(ctx), " ");
+      }
+      return order;
+    }
+    Busy(ctx, ctx.rank() == 1 ? 0.5 : 0.2);  // rank 1 runs first in the simulator, rank 2 is first in time
+    ctx.world().Send(t, 0).Wait();
+    return std::string();
+  });
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  EXPECT_EQ(result.results[0], "2@0.201000004 1@0.501000004 ");
+}
+
+TEST_F(SimulatedTest, WaitAnyReturnsTheEarliest) {
+  const auto result = Run(Spec(3), [](RankContext& ctx) {
+    Tensor t = Floats(ctx, 1), u = Floats(ctx, 1);
+    if (ctx.rank() > 0) {
+      Busy(ctx, ctx.rank() == 1 ? 0.5 : 0.2);
+      ctx.world().Send(t, 0).Wait();
+      return std::string();
+    }
+    std::vector<Work> works = {ctx.world().Recv(t, 1)};
+    works.push_back(ctx.world().Recv(u, 2));  // sent earlier, but behind the first on the group's stream
+    const size_t first_done = Work::WaitAny(works);
+    return StrCat(first_done, "@", Finished(ctx));
+  });
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  EXPECT_EQ(result.results[0], "0@0.501000004");
+}
+
+TEST_F(SimulatedTest, PollingEnds) {
+  const auto result = Run(Spec(2), [](RankContext& ctx) {
+    Tensor t = Floats(ctx, 1000);
+    Work work = ctx.world().AllReduce(t);
+    int polls = 1;
+    while (!work.Test()) ++polls;
+    return std::to_string(polls);
+  });
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  EXPECT_NEAR(std::stoi(result.results[0]), 1004, 3);  // 1 round of 1 ms and 4 us, a microsecond a poll
+}
+
+TEST_F(SimulatedTest, SplitGroupsShareTheNetwork) {
+  const auto result = Run(Spec(4), [](RankContext& ctx) {
+    auto half = ctx.world().Split(ctx.rank() % 2, ctx.rank(), "half");
+    auto all = ctx.world().NewGroup(std::vector<int>{0, 1, 2, 3}, "all");
+    Tensor t = Floats(ctx, 100'000'000), u = Floats(ctx, 100'000'000);
+    const double start = ctx.clock().Now().value();
+    Work a = half->AllReduce(t);  // each alone would take 0.4 s; together the links are shared
+    Work b = all->AllReduce(u);
+    a.Wait();
+    b.Wait();
+    return Number(ctx.clock().Now().value() - start);
+  });
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  // 0.4 GB by the pairs and 2 * 3/4 * 0.4 GB by the ring over all leave each rank: 1 GB over 1 GB/s, and 6 ms of ring
+  // latency that the pairs fill.
+  for (const std::string& r : result.results) EXPECT_NEAR(std::stod(r), 1.0, 0.01);
+}
+
+TEST_F(SimulatedTest, ADeadlockIsAResultThatNamesWhoWaits) {
+  const auto result = Run(Spec(2), [](RankContext& ctx) {
+    Tensor t = Floats(ctx, 10);
+    if (ctx.rank() == 0) ctx.world().AllReduce(t).Wait();
+    if (ctx.rank() == 1) ctx.world().Recv(t, 0, 7).Wait();
+    return std::string();
+  });
+  EXPECT_EQ(FailureKind(result.status), RankFailure::Kind::kDeadlock) << result.status;
+  EXPECT_THAT(std::string(result.status.message()), HasSubstr("rank 0 waits for all_reduce of 40 bytes"));
+  EXPECT_THAT(std::string(result.status.message()), HasSubstr("not there: ranks 1"));
+  EXPECT_THAT(std::string(result.status.message()), HasSubstr("rank 1 waits for recv"));
+}
+
+TEST_F(SimulatedTest, MismatchedCollectivesAreNamed) {
+  const auto result = Run(Spec(2), [](RankContext& ctx) {
+    Tensor t = Floats(ctx, 10 + ctx.rank());
+    ctx.world().AllReduce(t).Wait();
+    return std::string();
+  });
+  EXPECT_EQ(FailureKind(result.status), RankFailure::Kind::kCollectiveMismatch) << result.status;
+  EXPECT_THAT(std::string(result.status.message()), HasSubstr("rank 0 called all_reduce(sum) of f32[10]"));
+  EXPECT_THAT(std::string(result.status.message()), HasSubstr("rank 1 called all_reduce(sum) of f32[11]"));
+}
+
+TEST_F(SimulatedTest, OutOfMemoryIsPredicted) {
+  const auto result = Run(Spec(2), [](RankContext& ctx) {
+    ctx.SetPartialResult("got here");
+    std::vector<Tensor> kept;
+    if (ctx.rank() == 1) for (int i = 0; i < 3; ++i) kept.push_back(Floats(ctx, 100'000'000));  // 0.4 of 1 GB each
+    ctx.world().Barrier().Wait();
+    return std::string("done");
+  });
+  EXPECT_EQ(FailureKind(result.status), RankFailure::Kind::kOutOfMemory) << result.status;
+  EXPECT_THAT(std::string(result.status.message()), HasSubstr("rank 1: out of memory: asked for 400000000 bytes of activations"));
+  EXPECT_EQ(result.results[1], "got here");
+}
+
+// A data-parallel step in small: compute, overlapped reductions, a wait.
+std::string Step(RankContext& ctx) {
+  Tensor a = Floats(ctx, 1'000'000), b = Floats(ctx, 3'000'000), c = Floats(ctx, 1);
+  ctx.world().Broadcast(a, 0).WaitOn(ctx.device().compute());
+  ctx.world().Barrier().Wait();
+  for (int i = 0; i < 5; ++i) {
+    Busy(ctx, 0.01);
+    Work first = ctx.world().AllReduce(a);
+    Busy(ctx, 0.01);
+    Work second = ctx.world().AllReduce(b);
+    Busy(ctx, 0.003);
+    first.WaitOn(ctx.device().compute());
+    second.WaitOn(ctx.device().compute());
+    ctx.world().AllReduce(c).Wait();
+  }
+  std::string out = StrCat(Finished(ctx), " stalled ", Number(ctx.device().compute().stalled().value()), " peak ",
+                           ctx.memory().peak.value());
+  for (const auto& [key, entry] : ctx.communication().entries()) {
+    StrAppend(&out, " ", KindName(key.second), " ", entry.count, " ", entry.bytes.value(), " ", Number(entry.seconds.load()));
+  }
+  return out;
+}
+
+TEST_F(SimulatedTest, FoldedRanksGiveTheSameFigures) {
+  for (int ranks : {2, 3, 8, 64}) {
+    for (const char* algorithm : {"auto", "ring", "direct"}) {
+      spec::Spec spec = Spec(ranks);
+      spec.mutable_fabric()->mutable_simulated()->set_algorithm(algorithm);
+      const auto unfolded = Run(spec, Step);
+      spec.mutable_fabric()->mutable_simulated()->set_folding(spec::Simulated::ON);
+      const auto folded = Run(spec, Step);
+      ASSERT_TRUE(unfolded.status.ok()) << unfolded.status;
+      if (algorithm == std::string("auto") && (ranks & (ranks - 1)) != 0) {
+        // 4-byte all-reduces over 3 ranks take recursive doubling or a tree, whose ranks finish at different times
+        if (!folded.status.ok()) continue;
+      }
+      ASSERT_TRUE(folded.status.ok()) << folded.status << " " << algorithm << " " << ranks;
+      EXPECT_THAT(folded.notes, testing::Contains(HasSubstr("rank 0 stands for all")));
+      EXPECT_EQ(folded.results, unfolded.results) << algorithm << " " << ranks;
+    }
+  }
+}
+
+TEST_F(SimulatedTest, FoldingIsRefusedWhereItWouldChangeSomething) {
+  spec::Spec spec = Spec(5);
+  spec::Simulated& simulated = *spec.mutable_fabric()->mutable_simulated();
+  simulated.set_algorithm("tree");  // its ranks finish at different times
+  const auto unfolded = Run(spec, Step);
+  simulated.set_folding(spec::Simulated::AUTO);
+  const auto automatic = Run(spec, Step);
+  EXPECT_EQ(automatic.results, unfolded.results);
+  EXPECT_THAT(automatic.notes, testing::Contains(HasSubstr("not folded")));
+  simulated.set_folding(spec::Simulated::ON);
+  EXPECT_THAT(std::string(Run(spec, Step).status.message()), HasSubstr("folding: ON"));
+  simulated.set_data(spec::Simulated::REAL);
+  EXPECT_THAT(std::string(MakeSimulatedFabric(spec).status().message()), HasSubstr("data: REAL"));
+}
+
+TEST_F(SimulatedTest, BadRequestsAreRefusedBeforeTheRun) {
+  spec::Spec spec = Spec(65);
+  EXPECT_THAT(std::string(MakeSimulatedFabric(spec).status().message()), HasSubstr("65 ranks do not fit"));
+  spec = Spec(2);
+  spec.mutable_fabric()->mutable_simulated()->set_algorithm("rings");
+  EXPECT_THAT(std::string(MakeSimulatedFabric(spec).status().message()), HasSubstr("recursive_doubling"));
+  spec.mutable_fabric()->mutable_simulated()->set_algorithm("shared_memory");
+  const auto result = Run(spec, Step);
+  EXPECT_THAT(std::string(result.status.message()), HasSubstr("do not share memory"));
+}
+
+TEST_F(SimulatedTest, TracesTellBothStreams) {
+  const auto result = Run(Spec(2), [](RankContext& ctx) {
+    ctx.trace().SetEnabled(true);
+    Tensor t = Floats(ctx, 1'000'000);
+    Busy(ctx, 0.01);
+    ctx.world().AllReduce(t).WaitOn(ctx.device().compute());
+    Busy(ctx, 0.01);
+    ctx.device().compute().Synchronize();
+    ctx.trace().SetEnabled(false);
+    std::string out;
+    for (const Span& s : ctx.trace().Take()) {
+      StrAppend(&out, s.stream, " ", s.name, " ", Number(s.start.value()), "-", Number(s.end.value()), "\n");
+    }
+    return out;
+  });
+  EXPECT_EQ(result.results[0],
+            "communication world all_reduce 0.01-0.015\ncompute fill 0-0.01\ncompute fill 0.015-0.025\n");
+}
+
+}  // namespace
+}  // namespace twofold
