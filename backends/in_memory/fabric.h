@@ -1,0 +1,24 @@
+// The in-memory fabric: every rank is a thread of this process with its own allocator and CPU device.
+//
+// Reductions are in rank order, narrow types accumulate in f32 and are rounded once. How a rank's failure ends the others
+// and what the messages say: run_state.h and group_state.h.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "backends/in_memory/group.h"
+#include "core/proto/spec.pb.h"
+#include "core/run/fabric.h"
+
+namespace twofold {
+
+struct Backend;
+
+// Uses train.threads_per_rank and fabric.timeout_s.
+absl::StatusOr<std::unique_ptr<Fabric>> MakeInMemoryFabric(const spec::Spec& spec);
+std::unique_ptr<Fabric> MakeInMemoryFabric(const spec::Spec& spec, in_memory::GroupOptions options);
+
+const Backend& InMemoryBackend();
+
+}  // namespace twofold

@@ -1,0 +1,128 @@
+#include "backends/in_memory/group.h"
+
+#include <exception>
+#include <utility>
+
+#include "backends/in_memory/collectives.h"
+#include "core/base/strings.h"
+#include "core/comm/default_collectives.h"
+#include "kernels/cpu/reduce.h"
+
+namespace twofold::in_memory {
+namespace {
+
+Message ToMessage(P2p::Kind kind, const Tensor& t, int peer, Tag tag) {
+  return {.kind = kind, .data = t.raw(), .bytes = t.bytes().value(), .peer = peer, .tag = tag};
+}
+
+// Messages of one collective, for default_collectives.h.
+class Transport : public PointToPoint {
+ public:
+  Transport(GroupState& group, int rank, const Call& call) : group_(group), rank_(rank), call_(call) {}
+  int rank() const override { return rank_; }
+  int size() const override { return group_.size(); }
+  void Send(std::span<const std::byte> data, int to, Tag tag) override {
+    Message m = Outgoing(data, to, tag);
+    group_.Exchange(rank_, call_, {&m, 1});
+  }
+  void Recv(std::span<std::byte> data, int from, Tag tag) override {
+    Message m = Incoming(data, from, tag);
+    group_.Exchange(rank_, call_, {&m, 1});
+  }
+  void SendRecv(std::span<const std::byte> out, int to, std::span<std::byte> in, int from, Tag tag) override {
+    Message both[] = {Outgoing(out, to, tag), Incoming(in, from, tag)};
+    group_.Exchange(rank_, call_, both);
+  }
+  void Reduce(std::span<const void* const> inputs, void* output, DType dtype, ReduceOp op, int64_t count) override {
+    cpu::ReduceSlices(inputs, {&output, 1}, dtype, op, 0, count);
+  }
+
+ private:
+  static Message Outgoing(std::span<const std::byte> data, int to, Tag tag) {
+    return {.kind = P2p::kSend,
+            .data = const_cast<std::byte*>(data.data()),  // only read
+            .bytes = static_cast<int64_t>(data.size()),
+            .peer = to,
+            .tag = tag};
+  }
+  static Message Incoming(std::span<std::byte> data, int from, Tag tag) {
+    return {.kind = P2p::kRecv, .data = data.data(), .bytes = static_cast<int64_t>(data.size()), .peer = from, .tag = tag};
+  }
+
+  GroupState& group_;
+  const int rank_;
+  const Call& call_;
+};
+
+}  // namespace
+
+InMemoryGroup::InMemoryGroup(std::shared_ptr<GroupState> state, int rank, std::shared_ptr<RankState> owner,
+                             CommunicationStats& stats, GroupOptions options)
+    : ProcessGroup(state->name(), rank, state->ranks(), owner->device, stats),
+      state_(std::move(state)),
+      owner_(std::move(owner)),
+      options_(options),
+      exceptions_(std::uncaught_exceptions()),
+      queue_(owner_, StrCat("communication ", state_->name()),
+             [this](const std::shared_ptr<const Call>& call, std::span<std::byte> w) { return Execute(call, w); }) {}
+
+InMemoryGroup::~InMemoryGroup() {
+  if (std::uncaught_exceptions() > exceptions_ && !queue_.Idle()) {
+    owner_->run.Claim(owner_->rank, StrCat("rank ", owner_->rank, ": an exception left unfinished work in group ",
+                                                 *state_->label()));
+  }
+  queue_.Close();
+}
+
+std::unique_ptr<ProcessGroup> InMemoryGroup::Split(int color, int key, std::string name) {
+  const auto call = std::make_shared<Call>();
+  call->group = state_->label();
+  call->sequence = ++splits_;
+  call->split = true;
+  owner_->run.ThrowIfEnding(owner_->rank, "split");
+  owner_->run.Begin(owner_->rank, call);
+  GroupState::Membership m = state_->Split(rank(), *call, color, key, std::move(name));
+  owner_->run.End(owner_->rank, call);
+  if (m.group == nullptr) return nullptr;
+  return std::make_unique<InMemoryGroup>(std::move(m.group), m.rank, owner_, stats(), options_);
+}
+
+ProcessGroup::Issued InMemoryGroup::Issue(const Communication& c, CommunicationStats::Entry& entry) {
+  const auto call = std::make_shared<Call>();
+  call->group = state_->label();
+  call->communication = c.Borrowed();
+  call->sequence = c.is_collective() ? ++collectives_ : ++messages_;
+  if (owner_->run.ending()) owner_->run.ThrowIfEnding(owner_->rank, call->ToString());
+  Issued issued;
+  if (options_.point_to_point_only && c.is_collective()) {
+    const Bytes bytes = CollectiveWorkspace(c, size());
+    if (bytes.value() > 0) {
+      issued.workspace.push_back(device().NewTensor(Shape{bytes.value()}, DType::kU8, Category::kCommunication));
+    }
+  }
+  issued.state = queue_.Push(call, issued.workspace.empty() ? Tensor() : issued.workspace[0].Borrowed(), entry);
+  return issued;
+}
+
+int InMemoryGroup::Execute(const std::shared_ptr<const Call>& call, std::span<std::byte> workspace) {
+  const Communication& c = call->communication;
+  if (c.is_collective()) {
+    if (options_.point_to_point_only) {
+      Transport transport(*state_, rank(), *call);
+      RunCollective(c, transport, workspace);
+      return -1;
+    }
+    const std::vector<const Call*> calls = state_->Meet(rank(), *call);
+    DoShare(calls, rank());
+    state_->Part(rank());
+    return -1;
+  }
+  std::vector<Message> messages;
+  if (c.kind == Communication::kSend) messages.push_back(ToMessage(P2p::kSend, c.in, c.peer, c.tag));
+  if (c.kind == Communication::kRecv) messages.push_back(ToMessage(P2p::kRecv, c.out, c.peer, c.tag));
+  for (const P2p& m : c.batch) messages.push_back(ToMessage(m.kind, m.tensor, m.peer, m.tag));
+  state_->Exchange(rank(), *call, messages);
+  return c.kind == Communication::kRecv ? messages[0].source : -1;
+}
+
+}  // namespace twofold::in_memory

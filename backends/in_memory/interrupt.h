@@ -1,0 +1,17 @@
+// SIGINT, while a run lasts: the first one ends the ranks in order, a second one kills the process as usual.
+#pragma once
+
+namespace twofold::in_memory {
+
+// Installs the handler for its lifetime and restores what stood there before. Scopes may nest or overlap: the handler
+// belongs to the process. A process that ignores SIGINT (as under nohup) goes on ignoring it.
+class InterruptScope {
+ public:
+  InterruptScope();
+  ~InterruptScope();
+  InterruptScope(const InterruptScope&) = delete;
+  InterruptScope& operator=(const InterruptScope&) = delete;
+  static bool Raised();  // from any thread
+};
+
+}  // namespace twofold::in_memory

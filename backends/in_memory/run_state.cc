@@ -1,0 +1,106 @@
+#include "backends/in_memory/run_state.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/strings.h"
+
+namespace twofold::in_memory {
+
+using Kind = RankFailure::Kind;
+
+std::string Call::ToString() const {
+  if (split) return StrCat("split ", sequence, " of group ", *group);
+  const bool collective = communication.is_collective();
+  return StrCat(communication.ToString(), " (", communication.bytes().value(), " bytes), ",
+                      collective ? "collective " : "message ", sequence, " of group ", *group);
+}
+
+void Throw(Kind kind, int rank, const std::string& message) {
+  switch (kind) {
+    case Kind::kPeerLost: throw PeerLost(rank, message);
+    case Kind::kCollectiveMismatch: throw CollectiveMismatch(rank, message);
+    case Kind::kOutOfMemory: throw OutOfMemory(rank, message);
+    case Kind::kTimedOut: throw TimedOut(rank, message);
+    case Kind::kDeadlock: throw Deadlock(rank, message);
+    case Kind::kInterrupted: throw Interrupted(rank, message);
+    case Kind::kOther: break;
+  }
+  throw RankFailure(kind, rank, message);
+}
+
+RunState::RunState(int world_size, double timeout_s)
+    : timeout_s_(timeout_s), left_(static_cast<size_t>(world_size)), activities_(static_cast<size_t>(world_size)) {}
+
+double RunState::Now() const { return Since(std::chrono::steady_clock::now()); }
+
+double RunState::Since(std::chrono::steady_clock::time_point t) const {
+  return std::chrono::duration<double>(t - origin_).count();
+}
+
+void RunState::Fail(int rank, Kind kind, std::string message) {
+  std::lock_guard lock(mutex_);
+  if (!failure_) failure_ = Failure{rank, kind, std::move(message), false};
+  failed_.store(true, std::memory_order_release);
+}
+
+void RunState::Claim(int rank, std::string message) {
+  std::lock_guard lock(mutex_);
+  if (!failure_) failure_ = Failure{rank, Kind::kOther, std::move(message), true};
+  failed_.store(true, std::memory_order_release);
+}
+
+void RunState::Explain(int rank, Kind kind, std::string message) {
+  std::lock_guard lock(mutex_);
+  const bool mine = failure_ && failure_->rank == rank && failure_->claimed;
+  if (!failure_ || mine) failure_ = Failure{rank, kind, std::move(message), false};
+  failed_.store(true, std::memory_order_release);
+}
+
+void RunState::Leave(int rank) { left_[static_cast<size_t>(rank)].store(true, std::memory_order_release); }
+
+std::optional<RunState::Failure> RunState::failure() const {
+  std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+void RunState::ThrowIfEnding(int rank, std::string_view doing) const {
+  if (!ending()) return;
+  const std::optional<Failure> first = failure();
+  if (!first || first->kind == Kind::kInterrupted) {
+    throw Interrupted(rank, StrCat("rank ", rank, ": interrupted in ", doing));
+  }
+  if (first->rank == rank) Throw(first->kind, rank, first->message);
+  throw PeerLost(rank, StrCat("rank ", rank, ": lost rank ", first->rank, " in ", doing, ": ", first->message));
+}
+
+absl::Status RunState::status() const {
+  const std::optional<Failure> first = failure();
+  return first ? ToStatus(RankFailure(first->kind, first->rank, first->message)) : absl::OkStatus();
+}
+
+void RunState::Begin(int rank, std::shared_ptr<const Call> call) {
+  Activity& a = activities_[static_cast<size_t>(rank)];
+  std::lock_guard lock(a.mutex);
+  a.now.push_back(std::move(call));
+}
+
+void RunState::End(int rank, const std::shared_ptr<const Call>& call) {
+  Activity& a = activities_[static_cast<size_t>(rank)];
+  std::lock_guard lock(a.mutex);
+  a.now.erase(std::find(a.now.begin(), a.now.end(), call));
+  a.last = call;
+}
+
+std::string RunState::Doing(int rank) const {
+  const Activity& a = activities_[static_cast<size_t>(rank)];
+  std::lock_guard lock(a.mutex);
+  std::string text = StrCat("rank ", rank);
+  if (HasLeft(rank)) return text + ", whose function has returned";
+  if (a.now.empty() && a.last == nullptr) return text + ", which has not communicated yet";
+  if (a.now.empty()) return StrCat(text, ", which computes; its last call was ", a.last->ToString());
+  for (size_t i = 0; i < a.now.size(); ++i) StrAppend(&text, i == 0 ? ", which is in " : " and in ", a.now[i]->ToString());
+  return text;
+}
+
+}  // namespace twofold::in_memory

@@ -1,0 +1,81 @@
+// What the ranks of one run share besides their groups: when it began, how it ends, and who is doing what.
+//
+// Every function may be called from any thread.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/in_memory/interrupt.h"
+#include "core/base/errors.h"
+#include "core/comm/communication.h"
+
+namespace twofold::in_memory {
+
+// One call on a group by one rank, as error messages name it.
+struct Call {
+  std::shared_ptr<const std::string> group;  // "world", "tp (ranks 2, 3)"
+  Communication communication{};             // borrowed operands; unused for a split
+  uint64_t sequence = 0;                     // from 1; collectives, messages and splits of a group are counted apart
+  bool split = false;
+  std::string ToString() const;  // "all_reduce(sum) of f32[10] (40 bytes), collective 3 of group world"
+};
+
+[[noreturn]] void Throw(RankFailure::Kind kind, int rank, const std::string& message);
+
+class RunState {
+ public:
+  RunState(int world_size, double timeout_s);
+
+  double Now() const;  // seconds since the run began
+  double Since(std::chrono::steady_clock::time_point t) const;  // `t` on the run's time line
+  double timeout_s() const { return timeout_s_; }
+
+  // ---- How the run ends: the first failure is the run's; later ones are its consequences ----
+  void Fail(int rank, RankFailure::Kind kind, std::string message);
+  // An exception is leaving `rank`'s function and has reached work that cannot finish without it. What it is, Explain
+  // will say; until then `message` stands in.
+  void Claim(int rank, std::string message);
+  void Explain(int rank, RankFailure::Kind kind, std::string message);
+  void Leave(int rank);  // its function has returned and all that it issued is done
+  bool HasLeft(int rank) const { return left_[static_cast<size_t>(rank)].load(std::memory_order_acquire); }
+  bool ending() const { return failed_.load(std::memory_order_acquire) || InterruptScope::Raised(); }
+  // Throws Interrupted, PeerLost naming the rank that failed first and why, or `rank`'s own failure again.
+  void ThrowIfEnding(int rank, std::string_view doing) const;
+  absl::Status status() const;
+
+  // ---- Who is doing what ----
+  void Begin(int rank, std::shared_ptr<const Call> call);
+  void End(int rank, const std::shared_ptr<const Call>& call);
+  std::string Doing(int rank) const;  // "rank 2, which is in send of ..."
+
+ private:
+  struct Failure {
+    int rank;
+    RankFailure::Kind kind;
+    std::string message;
+    bool claimed;
+  };
+  struct Activity {
+    mutable std::mutex mutex;
+    std::vector<std::shared_ptr<const Call>> now;
+    std::shared_ptr<const Call> last;
+  };
+  std::optional<Failure> failure() const;
+
+  const std::chrono::steady_clock::time_point origin_ = std::chrono::steady_clock::now();
+  const double timeout_s_;
+  mutable std::mutex mutex_;
+  std::optional<Failure> failure_;
+  std::atomic<bool> failed_ = false;
+  std::vector<std::atomic<bool>> left_;
+  std::vector<Activity> activities_;
+};
+
+}  // namespace twofold::in_memory

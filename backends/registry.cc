@@ -1,0 +1,50 @@
+#include "backends/registry.h"
+
+#include <algorithm>
+#include <array>
+
+#include "absl/strings/str_join.h"
+#include "backends/in_memory/fabric.h"
+#include "backends/simulated_row.h"
+#include "core/base/strings.h"
+
+namespace twofold {
+namespace {
+
+std::string_view FabricName(const spec::Fabric& fabric) {
+  switch (fabric.kind_case()) {
+    case spec::Fabric::kInMemory: case spec::Fabric::KIND_NOT_SET: return "in_memory";
+    case spec::Fabric::kSimulated: return "simulated";
+    case spec::Fabric::kMpi: return "mpi";
+    case spec::Fabric::kGloo: return "gloo";
+    case spec::Fabric::kNccl: return "nccl";
+  }
+  return "";
+}
+
+std::string AvailableNames() {
+  std::vector<std::string> names;
+  for (const Backend& b : Backends()) {
+    if (b.why_not().empty()) names.emplace_back(b.name);
+  }
+  return absl::StrJoin(names, ", ");
+}
+
+}  // namespace
+
+std::span<const Backend> Backends() {
+  static const std::array<Backend, 2> kBackends = {InMemoryBackend(), SimulatedBackend()};
+  return kBackends;
+}
+
+absl::StatusOr<std::unique_ptr<Fabric>> MakeFabric(const spec::Spec& spec) {
+  const std::string_view name = FabricName(spec.fabric());
+  const auto rows = Backends();
+  const auto row = std::find_if(rows.begin(), rows.end(), [&](const Backend& b) { return b.name == name; });
+  const std::string reason = row == rows.end() ? "this build does not have it" : row->why_not();
+  if (reason.empty()) return row->make(spec);
+  return absl::UnimplementedError(
+      StrCat("fabric.", name, " is not available: ", reason, "; available: ", AvailableNames()));
+}
+
+}  // namespace twofold

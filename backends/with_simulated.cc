@@ -1,0 +1,16 @@
+#include "backends/simulated/fabric.h"
+#include "backends/simulated_row.h"
+
+namespace twofold {
+
+const Backend& SimulatedBackend() {
+  static constexpr Backend kBackend = {
+      .name = "simulated",
+      .summary = "ranks and the network between them are simulated; times are predicted",
+      .why_not = [] { return std::string(); },
+      .make = [](const spec::Spec& spec) { return MakeSimulatedFabric(spec); },
+  };
+  return kBackend;
+}
+
+}  // namespace twofold
