@@ -1,0 +1,38 @@
+#include "core/run/trace.h"
+
+#include "core/run/rank_context.h"
+#include "gtest/gtest.h"
+
+namespace twofold {
+namespace {
+
+TEST(Trace, KeepsSpansWhileEnabledSortedByStreamAndStart) {
+  Trace trace;
+  std::vector<bool> changes;
+  trace.OnChange([&](bool on) { changes.push_back(on); });
+  trace.Add({.stream = "compute", .name = "before"});
+  trace.SetEnabled(true);
+  trace.Add({.stream = "compute", .name = "second", .start = Seconds(2)});
+  trace.Add({.stream = "communication a", .name = "third", .start = Seconds(3)});
+  trace.Add({.stream = "compute", .name = "first", .start = Seconds(1)});
+  trace.SetEnabled(false);
+  trace.Add({.stream = "compute", .name = "after"});
+  const std::vector<Span> spans = trace.Take();
+  ASSERT_EQ(spans.size(), 3u);
+  EXPECT_EQ(spans[0].name, "third");
+  EXPECT_EQ(spans[1].name, "first");
+  EXPECT_EQ(spans[2].name, "second");
+  EXPECT_TRUE(trace.Take().empty());
+  EXPECT_EQ(changes, (std::vector<bool>{true, false}));
+}
+
+TEST(RankContext, KeepsRepeatedNotesOnce) {
+  RankContext context({});
+  context.AddNote("a");
+  context.AddNote("b");
+  context.AddNote("a");
+  EXPECT_EQ(context.notes(), (std::vector<std::string>{"a", "b"}));
+}
+
+}  // namespace
+}  // namespace twofold

@@ -1,0 +1,30 @@
+#include "core/base/units.h"
+
+#include <type_traits>
+
+#include "gtest/gtest.h"
+
+namespace twofold {
+namespace {
+
+template <class A, class B>
+concept Addable = requires(A a, B b) { a + b; };
+static_assert(Addable<Bytes, Bytes> && !Addable<Bytes, Seconds> && !Addable<Bytes, int64_t>);
+static_assert(!std::is_convertible_v<int64_t, Bytes> && !std::is_convertible_v<double, Seconds>);
+
+TEST(Units, KeepTheirUnit) {
+  EXPECT_EQ(KiB(1) + Bytes(1), Bytes(1025));
+  EXPECT_EQ(MiB(1) - KiB(1), KiB(1023));
+  EXPECT_EQ(2 * GiB(1), MiB(2048));
+  EXPECT_LT(Microseconds(999), Seconds(1e-3));
+  EXPECT_DOUBLE_EQ(Seconds(3) / Seconds(2), 1.5);
+}
+
+TEST(Units, QuotientsThatMeanSomething) {
+  EXPECT_DOUBLE_EQ((Bytes(1000) / BytesPerSecond(500)).value(), 2);
+  EXPECT_DOUBLE_EQ((Bytes(1000) / Seconds(2)).value(), 500);
+  EXPECT_DOUBLE_EQ((Flops(1e12) / FlopsPerSecond(4e12)).value(), 0.25);
+}
+
+}  // namespace
+}  // namespace twofold
