@@ -1,0 +1,72 @@
+#include "kernels/cpu/cpu_device.h"
+
+#include <chrono>
+#include <cstring>
+#include <variant>
+
+#include "kernels/cpu/blas.h"
+#include "kernels/cpu/convert.h"
+#include "kernels/cpu/kernels.h"
+
+namespace twofold {
+namespace {
+
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+class HostStream : public Stream {
+ public:
+  Event Record() override { return Event(); }  // all that was launched is done
+  void WaitFor(const Event& event) override {
+    if (event.Done()) return event.Wait();  // throws what went wrong before the point
+    const double start = Now();
+    event.Wait();
+    stalled_ += Seconds(Now() - start);
+  }
+  void Synchronize() override {}
+  Seconds stalled() override { return stalled_; }
+
+ private:
+  Seconds stalled_;
+};
+
+std::span<std::byte> BytesOf(const Tensor& t) {
+  return {static_cast<std::byte*>(t.raw()), static_cast<size_t>(t.bytes().value())};
+}
+
+}  // namespace
+
+CpuDevice::CpuDevice(CachingAllocator& allocator, int threads)
+    : allocator_(allocator), pool_(threads), compute_(std::make_unique<HostStream>()) {
+  cpu::SetBlasThreads(threads);
+}
+
+CpuDevice::~CpuDevice() = default;
+
+std::unique_ptr<Stream> CpuDevice::NewStream(std::string_view) { return std::make_unique<HostStream>(); }
+
+void CpuDevice::Upload(Tensor& dst, absl::FunctionRef<void(std::span<std::byte>)> fill) {
+  fill(BytesOf(dst));
+}
+
+void CpuDevice::Download(const Tensor& src, std::span<std::byte> dst) {
+  TWOFOLD_CHECK_EQ(static_cast<size_t>(src.bytes().value()), dst.size());
+  std::memcpy(dst.data(), src.raw(), dst.size());
+}
+
+double CpuDevice::Item(const Tensor& scalar, StandIn) {
+  TWOFOLD_CHECK_EQ(scalar.numel(), 1);
+  double value = 0;
+  cpu::Convert(scalar.raw(), scalar.dtype(), &value, DType::kF64, 1);
+  return value;
+}
+
+void CpuDevice::Run(Stream&, const ops::Op& op, Tensor workspace) {
+  const double start = observer_ ? Now() : 0;
+  cpu::Context context{pool_, cpu::Scratch(workspace.empty() ? std::span<std::byte>() : BytesOf(workspace))};
+  std::visit([&context](const auto& o) { cpu::Compute(o, context); }, op);
+  if (observer_) observer_(op, start, Now());
+}
+
+}  // namespace twofold

@@ -1,0 +1,90 @@
+// Fill, cast, sums of two, scaling, activations.
+#include <algorithm>
+
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/vector_math.h"
+
+namespace twofold::cpu {
+namespace {
+
+// GELU in its tanh form (Hendrycks and Gimpel 2016), x/2 (1 + tanh u) with u = sqrt(2/pi) (x + 0.044715 x^3),
+// written as x / (1 + e^(-2u)).
+constexpr double kTwoRootTwoOverPi = 1.5957691216057308, kCubic = 0.044715;
+
+template <class A>
+A GeluGate(A x) {
+  return A(1) / (A(1) + Exp(-A(kTwoRootTwoOverPi) * (x + A(kCubic) * x * x * x)));
+}
+template <class A>
+A Gelu(A x) {
+  return x * GeluGate(x);
+}
+template <class A>
+A GeluSlope(A x) {
+  const A gate = GeluGate(x);
+  return gate + x * gate * (A(1) - gate) * A(kTwoRootTwoOverPi) * (A(1) + A(3 * kCubic) * x * x);
+}
+
+}  // namespace
+
+void Compute(const ops::Fill& o, Context& c) {
+  VisitType(o.out.dtype(), [&]<class T>() {
+    T* out = o.out.data<T>();
+    const T value = ConvertTo<T>(o.value);
+    ForChunks(c.pool, o.out.numel(),
+              [&](int64_t first, int64_t count) { std::fill_n(out + first, count, value); });
+  });
+}
+
+void Compute(const ops::Cast& o, Context& c) {
+  ForChunks(c.pool, o.in.numel(), [&](int64_t first, int64_t count) {
+    Convert(AddressOf(o.in, first), o.in.dtype(), AddressOf(o.out, first), o.out.dtype(), count);
+  });
+}
+
+void Compute(const ops::Add& o, Context& c) {
+  VisitWide(o.out.dtype(), [&]<class A>() {
+    Map<A>(
+        c.pool, o.out, [](A a, A b) { return a + b; }, o.a, o.b);
+  });
+}
+
+void Compute(const ops::AddTo& o, Context& c) {
+  VisitWide(o.out.dtype(), [&]<class A>() {
+    Map<A>(
+        c.pool, o.out, [](A a, A b) { return a + b; }, o.out, o.in);
+  });
+}
+
+void Compute(const ops::Scale& o, Context& c) {
+  VisitWide(o.x.dtype(), [&]<class A>() {
+    const A factor = static_cast<A>(o.factor * (o.by.empty() ? 1.0 : static_cast<double>(*o.by.data<A>())));
+    Map<A>(
+        c.pool, o.x, [factor](A x) { return factor * x; }, o.x);
+  });
+}
+
+void Compute(const ops::ActivationForward& o, Context& c) {
+  VisitWide(o.x.dtype(), [&]<class A>() {
+    if (o.kind == ops::ActivationForward::kRelu)
+      Map<A>(
+          c.pool, o.y, [](A x) { return x > 0 ? x : A(0); }, o.x);
+    else
+      Map<A>(
+          c.pool, o.y, [](A x) { return Gelu(x); }, o.x);
+  });
+}
+
+void Compute(const ops::ActivationBackward& o, Context& c) {
+  VisitWide(o.x.dtype(), [&]<class A>() {
+    if (o.kind == ops::ActivationForward::kRelu) {
+      Map<A>(
+          c.pool, o.dx, [](A x, A dy) { return x > 0 ? dy : A(0); }, o.x, o.dy);
+    } else {
+      Map<A>(
+          c.pool, o.dx, [](A x, A dy) { return dy * GeluSlope(x); }, o.x, o.dy);
+    }
+  });
+}
+
+}  // namespace twofold::cpu

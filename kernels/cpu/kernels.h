@@ -1,0 +1,115 @@
+// One function an operation: its arithmetic on the CPU, done when the call returns. Shapes have been checked.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <span>
+#include <tuple>
+
+#include "core/base/check.h"
+#include "core/device/ops.h"
+#include "kernels/cpu/convert.h"
+#include "kernels/cpu/thread_pool.h"
+
+namespace twofold::cpu {
+
+// The scratch memory of one operation, handed out from its start in multiples of 16 elements; its size is the
+// rule CpuWorkspace in core/device/ops.cc.
+class Scratch {
+ public:
+  explicit Scratch(std::span<std::byte> memory) : left_(memory) {}
+  template <class A>
+  A* Take(int64_t elements) {
+    const size_t bytes = static_cast<size_t>((elements + 15) / 16 * 16) * sizeof(A);
+    TWOFOLD_CHECK_LE(bytes, left_.size());
+    A* taken = reinterpret_cast<A*>(left_.data());
+    left_ = left_.subspan(bytes);
+    return taken;
+  }
+
+ private:
+  std::span<std::byte> left_;
+};
+
+struct Context {
+  ThreadPool& pool;
+  Scratch scratch;
+};
+
+void Compute(const ops::MatMul& o, Context& c);
+void Compute(const ops::Fill& o, Context& c);
+void Compute(const ops::Cast& o, Context& c);
+void Compute(const ops::Add& o, Context& c);
+void Compute(const ops::AddTo& o, Context& c);
+void Compute(const ops::Scale& o, Context& c);
+void Compute(const ops::ActivationForward& o, Context& c);
+void Compute(const ops::ActivationBackward& o, Context& c);
+void Compute(const ops::Dropout& o, Context& c);
+void Compute(const ops::ColumnSum& o, Context& c);
+void Compute(const ops::EmbeddingForward& o, Context& c);
+void Compute(const ops::EmbeddingBackward& o, Context& c);
+void Compute(const ops::PositionForward& o, Context& c);
+void Compute(const ops::PositionBackward& o, Context& c);
+void Compute(const ops::LayerNormForward& o, Context& c);
+void Compute(const ops::LayerNormBackward& o, Context& c);
+void Compute(const ops::LayerNormWeights& o, Context& c);
+void Compute(const ops::AttentionForward& o, Context& c);
+void Compute(const ops::AttentionBackward& o, Context& c);
+void Compute(const ops::CrossEntropyForward& o, Context& c);
+void Compute(const ops::CrossEntropyBackward& o, Context& c);
+void Compute(const ops::Sum& o, Context& c);
+void Compute(const ops::RandomFill& o, Context& c);
+void Compute(const ops::SgdStep& o, Context& c);
+void Compute(const ops::AdamStep& o, Context& c);
+void Compute(const ops::SquaredNorm& o, Context& c);
+void Compute(const ops::ClipFactor& o, Context& c);
+
+// ---- What several kernels share ----
+
+// Rows are all dimensions but the last.
+inline int64_t Columns(const Tensor& t) { return t.dim(-1); }
+inline int64_t Rows(const Tensor& t) { return Columns(t) == 0 ? 0 : t.numel() / Columns(t); }
+
+// f(first, count) for pieces of [0, n) of at most kChunk.
+template <class F>
+void InChunks(int64_t begin, int64_t end, F&& f) {
+  for (int64_t first = begin; first < end; first += kChunk)
+    f(first, end - first < kChunk ? end - first : kChunk);
+}
+
+// The same, divided among the threads; what is smaller than 16 pieces is not worth waking a thread for.
+template <class F>
+void ForChunks(ThreadPool& pool, int64_t n, F&& f) {
+  pool.ParallelFor(n, 16 * kChunk, [&f](int64_t begin, int64_t end) { InChunks(begin, end, f); });
+}
+
+// How many rows make a part worth a thread.
+inline int64_t RowGrain(int64_t columns) { return columns == 0 ? 1 : (8 * kChunk + columns - 1) / columns; }
+
+template <class A, class F, class... In>
+void MapChunk(int64_t n, A* out, F f, In... in) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) out[i] = f(in[i]...);
+}
+
+// out[i] = f(in[i]...), computed in A. `out` may be one of the inputs; all have as many elements.
+template <class A, class F, class... In>
+void Map(ThreadPool& pool, const Tensor& out, F f, const In&... in) {
+  const Sink<A> sink(out);
+  ForChunks(pool, out.numel(), [&](int64_t first, int64_t count) {
+    A buffers[1 + sizeof...(In)][kChunk];
+    A* to = sink.At(first, buffers[0]);
+    int used = 0;
+    const std::array<const A*, sizeof...(In)> from = {Source<A>(in).At(first, count, buffers[++used])...};
+    std::apply([&](auto... in_chunk) { MapChunk(count, to, f, in_chunk...); }, from);
+    sink.Put(first, count, to);
+  });
+}
+
+// Elements [first, first + n) become zero, of whatever type.
+inline void SetZero(const Tensor& t, int64_t first, int64_t n) {
+  if (n > 0) std::memset(AddressOf(t, first), 0, static_cast<size_t>(n * ElementSize(t.dtype())));
+}
+
+}  // namespace twofold::cpu

@@ -1,0 +1,143 @@
+// Parameter updates, and the sums that they and the loss need.
+//
+// The value that leads is the master copy, or the parameter itself where there is none; both are of type A,
+// as are the moments, so only the gradient and the rounded parameter are converted.
+#include <cmath>
+
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/vector_math.h"
+
+namespace twofold::cpu {
+namespace {
+
+// update(first, count, weights, gradient) for every piece; then the parameter is rounded from its master.
+template <class A, class F>
+void UpdateChunks(const Tensor& param, const Tensor& master, const Tensor& grad, ThreadPool& pool, F update) {
+  A* weights = master.empty() ? param.data<A>() : master.data<A>();
+  const Source<A> gradient(grad);
+  ForChunks(pool, param.numel(), [&](int64_t first, int64_t count) {
+    A buffer[kChunk];
+    update(first, count, weights + first, gradient.At(first, count, buffer));
+    if (!master.empty()) {
+      Convert(weights + first, DTypeOf<A>::value, AddressOf(param, first), param.dtype(), count);
+    }
+  });
+}
+
+// The loops take their factors by value, so that the compiler sees that no store changes them.
+template <class A>
+struct SgdFactors {
+  A lr, decay, momentum, of_gradient, of_momentum;
+};
+
+// With momentum: m = momentum * m + g, and the step is m, or g + momentum * m (Nesterov's).
+template <class A>
+void SgdChunk(int64_t n, SgdFactors<A> f, const A* grad, A* m, A* w) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const A g = grad[i] + f.decay * w[i], moment = f.momentum * m[i] + g;
+    m[i] = moment;
+    w[i] = w[i] - f.lr * (f.of_gradient * g + f.of_momentum * moment);
+  }
+}
+
+template <class A>
+void Sgd(const ops::SgdStep& o, ThreadPool& pool) {
+  const A lr = static_cast<A>(o.lr), decay = static_cast<A>(o.weight_decay),
+          momentum = static_cast<A>(o.momentum_factor);
+  const SgdFactors<A> factors{lr, decay, momentum, A(o.nesterov ? 1 : 0), o.nesterov ? momentum : A(1)};
+  A* m = o.momentum.empty() ? nullptr : o.momentum.data<A>();
+  UpdateChunks<A>(o.param, o.master, o.grad, pool, [=](int64_t first, int64_t count, A* w, const A* grad) {
+    if (m != nullptr) return SgdChunk(count, factors, grad, m + first, w);
+    MapChunk(
+        count, w, [lr, decay](A x, A g) { return x - lr * (g + decay * x); }, w, grad);
+  });
+}
+
+template <class A>
+struct AdamFactors {
+  A keep1, take1, keep2, take2, rate, root, eps, decay_in_gradient, kept;
+};
+
+template <class A>
+void AdamChunk(int64_t n, AdamFactors<A> f, const A* grad, A* m, A* v, A* w) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const A g = grad[i] + f.decay_in_gradient * w[i];
+    const A mean = f.keep1 * m[i] + f.take1 * g, square = f.keep2 * v[i] + f.take2 * (g * g);
+    m[i] = mean;
+    v[i] = square;
+    w[i] = f.kept * w[i] - f.rate * (mean / (std::sqrt(square) * f.root + f.eps));
+  }
+}
+
+template <class A>
+void Adam(const ops::AdamStep& o, ThreadPool& pool) {
+  const double t = static_cast<double>(o.step);
+  const double rate = o.lr / (1 - std::pow(o.beta1, t));  // the learning rate and the first bias correction
+  const double root = 1 / std::sqrt(1 - std::pow(o.beta2, t));  // the second, under the square root
+  const double kept = o.decoupled ? 1 - o.lr * o.weight_decay : 1,
+               in_gradient = o.decoupled ? 0 : o.weight_decay;
+  const AdamFactors<A> factors{
+      static_cast<A>(o.beta1),     static_cast<A>(1 - o.beta1), static_cast<A>(o.beta2),
+      static_cast<A>(1 - o.beta2), static_cast<A>(rate),        static_cast<A>(root),
+      static_cast<A>(o.eps),       static_cast<A>(in_gradient), static_cast<A>(kept)};
+  A* m = o.m.data<A>();
+  A* v = o.v.data<A>();
+  UpdateChunks<A>(o.param, o.master, o.grad, pool, [=](int64_t first, int64_t count, A* w, const A* grad) {
+    AdamChunk(count, factors, grad, m + first, v + first, w);
+  });
+}
+
+// Pieces are summed in A, and their sums in double.
+template <class A, class F>
+double SumTerms(const Tensor& in, ThreadPool& pool, F term) {
+  const Source<A> source(in);
+  return pool.ParallelSum(in.numel(), 16 * kChunk, [&](int64_t begin, int64_t end) {
+    double sum = 0;
+    InChunks(begin, end, [&](int64_t first, int64_t count) {
+      A buffer[kChunk];
+      const A* x = source.At(first, count, buffer);
+      sum += static_cast<double>(SumOf<A>(count, [x, term](int64_t i) { return term(x[i]); }));
+    });
+    return sum;
+  });
+}
+
+template <class A>
+void StoreScalar(const Tensor& out, double value, bool accumulate) {
+  A& to = *out.data<A>();
+  to = static_cast<A>((accumulate ? static_cast<double>(to) : 0.0) + value);
+}
+
+}  // namespace
+
+void Compute(const ops::SgdStep& o, Context& c) {
+  VisitWide(o.param.dtype(), [&]<class A>() { Sgd<A>(o, c.pool); });
+}
+
+void Compute(const ops::AdamStep& o, Context& c) {
+  VisitWide(o.param.dtype(), [&]<class A>() { Adam<A>(o, c.pool); });
+}
+
+void Compute(const ops::Sum& o, Context& c) {
+  VisitWide(o.in.dtype(), [&]<class A>() {
+    StoreScalar<A>(o.out, o.factor * SumTerms<A>(o.in, c.pool, [](A x) { return x; }), o.accumulate);
+  });
+}
+
+void Compute(const ops::SquaredNorm& o, Context& c) {
+  VisitWide(o.in.dtype(), [&]<class A>() {
+    StoreScalar<A>(o.out, SumTerms<A>(o.in, c.pool, [](A x) { return x * x; }), o.accumulate);
+  });
+}
+
+void Compute(const ops::ClipFactor& o, Context&) {
+  VisitWide(o.out.dtype(), [&]<class A>() {
+    const double norm = std::sqrt(static_cast<double>(*o.squared_norm.data<A>()));
+    const double factor = o.max_norm / (norm + 1e-6);
+    StoreScalar<A>(o.out, factor > 1 ? 1 : factor, false);  // a NaN norm gives NaN, so that it is seen
+  });
+}
+
+}  // namespace twofold::cpu

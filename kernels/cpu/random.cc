@@ -1,0 +1,113 @@
+// Random numbers and dropout. Both draw element i of a key's sequence for element i of the tensor, as
+// core/base/philox.h defines it: UniformAt and NormalAt, to the bit.
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/philox.h"
+#include "kernels/cpu/kernels.h"
+
+namespace twofold::cpu {
+namespace {
+
+constexpr int64_t kCounters = 16, kNumbers = 4 * kCounters;  // of one block
+constexpr uint64_t kLow = 0xffffffff;
+
+// The numbers of kCounters counters from `counter` on: Philox() for all of them side by side.
+void PhiloxBlock(PhiloxKey key, uint64_t counter, uint32_t* out) {
+  uint64_t c0[kCounters], c1[kCounters], c2[kCounters] = {},
+                                         c3[kCounters] = {};  // 32 bits each, ready to be multiplied
+  for (int64_t l = 0; l < kCounters; ++l) {
+    c0[l] = static_cast<uint32_t>(counter + static_cast<uint64_t>(l));
+    c1[l] = (counter + static_cast<uint64_t>(l)) >> 32;
+  }
+  uint32_t k0 = static_cast<uint32_t>(key.value), k1 = static_cast<uint32_t>(key.value >> 32);
+  for (int round = 0; round < 10; ++round) {
+#pragma omp simd
+    for (int64_t l = 0; l < kCounters; ++l) {
+      const uint64_t p0 = uint64_t{0xD2511F53} * c0[l], p1 = uint64_t{0xCD9E8D57} * c2[l];
+      c0[l] = (p1 >> 32) ^ c1[l] ^ k0;
+      c1[l] = p1 & kLow;
+      c2[l] = (p0 >> 32) ^ c3[l] ^ k1;
+      c3[l] = p0 & kLow;
+    }
+    k0 += 0x9E3779B9, k1 += 0xBB67AE85;
+  }
+  for (int64_t l = 0; l < kCounters; ++l) {
+    const uint64_t lane[] = {c0[l], c1[l], c2[l], c3[l]};
+    for (int64_t w = 0; w < 4; ++w) out[4 * l + w] = static_cast<uint32_t>(lane[w]);
+  }
+}
+
+// Numbers [index, index + n) of the key's sequence.
+void Numbers(PhiloxKey key, uint64_t index, int64_t n, uint32_t* out) {
+  uint32_t block[kNumbers];
+  for (int64_t done = 0; done < n;) {
+    const uint64_t at = index + static_cast<uint64_t>(done);
+    const int64_t skip = static_cast<int64_t>(at % 4), count = std::min(n - done, kNumbers - skip);
+    PhiloxBlock(key, at / 4, block);
+    std::copy_n(block + skip, count, out + done);
+    done += count;
+  }
+}
+
+// Standard normals [index, index + n), n <= kChunk: Box-Muller on pairs of numbers, in double as NormalAt.
+void Normals(PhiloxKey key, uint64_t index, int64_t n, float* out) {
+  uint32_t bits[kChunk + 2];
+  const uint64_t even = index & ~uint64_t{1};
+  const int64_t skip = static_cast<int64_t>(index - even), pairs = (skip + n + 1) / 2;
+  Numbers(key, even, 2 * pairs, bits);
+  for (int64_t p = 0; p < pairs; ++p) {
+    const double u = (static_cast<double>(bits[2 * p]) + 1.0) * 0x1p-32;
+    const double angle = 6.283185307179586 * static_cast<double>(bits[2 * p + 1]) * 0x1p-32;
+    const double radius = std::sqrt(-2.0 * std::log(u));
+    const int64_t i = 2 * p - skip;
+    if (i >= 0) out[i] = static_cast<float>(radius * std::cos(angle));
+    if (i + 1 < n) out[i + 1] = static_cast<float>(radius * std::sin(angle));
+  }
+}
+
+}  // namespace
+
+void Compute(const ops::RandomFill& o, Context& c) {
+  const bool normal = o.distribution == ops::RandomFill::kNormal;
+  const double offset = o.a, factor = normal ? o.b : o.b - o.a;
+  ForChunks(c.pool, o.out.numel(), [&](int64_t first, int64_t count) {
+    float drawn[kChunk];
+    double scaled[kChunk];
+    const uint64_t index = static_cast<uint64_t>(o.first + first);
+    if (normal) {
+      Normals(o.key, index, count, drawn);
+    } else {
+      uint32_t bits[kChunk];
+      Numbers(o.key, index, count, bits);
+      MapChunk(
+          count, drawn, [](uint32_t b) { return ToUniform(b); }, static_cast<const uint32_t*>(bits));
+    }
+    MapChunk(
+        count, scaled, [=](float u) { return offset + factor * static_cast<double>(u); },
+        static_cast<const float*>(drawn));
+    Convert(scaled, DType::kF64, AddressOf(o.out, first), o.out.dtype(), count);
+  });
+}
+
+// Keeps element i when UniformAt(key, i) >= p.
+void Compute(const ops::Dropout& o, Context& c) {
+  VisitWide(o.x.dtype(), [&]<class A>() {
+    const Source<A> source(o.x);
+    const Sink<A> sink(o.y);
+    const A scale = static_cast<A>(1 / (1 - o.p));
+    const float p = static_cast<float>(o.p);
+    ForChunks(c.pool, o.x.numel(), [&](int64_t first, int64_t count) {
+      uint32_t bits[kChunk];
+      Numbers(o.key, static_cast<uint64_t>(first), count, bits);
+      A buffer[kChunk], result[kChunk];
+      A* y = sink.At(first, result);
+      MapChunk(
+          count, y, [=](A x, uint32_t b) { return ToUniform(b) >= p ? x * scale : A(0); },
+          source.At(first, count, buffer), static_cast<const uint32_t*>(bits));
+      sink.Put(first, count, y);
+    });
+  });
+}
+
+}  // namespace twofold::cpu

@@ -1,0 +1,173 @@
+// Sums over rows, and tables of tokens and positions.
+//
+// Sums over rows are divided among threads by columns, so each column is summed in one fixed order whatever
+// the number of threads.
+#include <algorithm>
+#include <numeric>
+
+#include "kernels/cpu/kernels.h"
+
+namespace twofold::cpu {
+namespace {
+
+using ops::Op;
+
+// Token ids of either type.
+class Ids {
+ public:
+  Ids(const Tensor& ids, int64_t limit)
+      : data_(ids.raw()), bytes_(ids.dtype() == DType::kU8), limit_(limit) {}
+  int64_t operator[](int64_t i) const {
+    const int64_t id = bytes_ ? static_cast<const uint8_t*>(data_)[i] : static_cast<const int32_t*>(data_)[i];
+    TWOFOLD_CHECK_GE(id, 0);
+    TWOFOLD_CHECK_LT(id, limit_);
+    return id;
+  }
+
+ private:
+  const void* data_;
+  bool bytes_;
+  int64_t limit_;
+};
+
+constexpr int64_t kColumnGrain = 64;
+
+// sums[j] = sum over rows of in[r, first + j], `count` <= kChunk columns. Blocks of rows are summed apart,
+// four rows at a time, so that rounding errors grow with the number of blocks.
+template <class A>
+void SumColumns(const Source<A>& in, int64_t rows, int64_t columns, int64_t first, int64_t count, A* sums) {
+  constexpr int64_t kBlock = 64;
+  A buffers[4][kChunk], block[kChunk];
+  std::fill_n(sums, count, A(0));
+  for (int64_t start = 0; start < rows; start += kBlock) {
+    const int64_t end = std::min(rows, start + kBlock);
+    std::fill_n(block, count, A(0));
+    const auto row = [&](int64_t r, A* buffer) { return in.At(r * columns + first, count, buffer); };
+    int64_t r = start;
+    for (; r + 4 <= end; r += 4) {
+      MapChunk(
+          count, block, [](A s, A w, A x, A y, A z) { return s + ((w + x) + (y + z)); }, block,
+          row(r, buffers[0]), row(r + 1, buffers[1]), row(r + 2, buffers[2]), row(r + 3, buffers[3]));
+    }
+    for (; r < end; ++r)
+      MapChunk(
+          count, block, [](A s, A x) { return s + x; }, block, row(r, buffers[0]));
+    MapChunk(
+        count, sums, [](A s, A x) { return s + x; }, sums, block);
+  }
+}
+
+void ColumnSums(const Tensor& in, int64_t rows, int64_t columns, const Tensor& out, bool accumulate,
+                Context& c) {
+  VisitWide(in.dtype(), [&]<class A>() {
+    const Source<A> source(in);
+    c.pool.ParallelFor(columns, kColumnGrain, [&](int64_t begin, int64_t end) {
+      InChunks(begin, end, [&](int64_t first, int64_t count) {
+        A sums[kChunk];
+        SumColumns(source, rows, columns, first, count, sums);
+        StoreOrAdd(out, first, count, sums, accumulate);
+      });
+    });
+  });
+}
+
+// dtable[id] += dy[r], for a table that holds A.
+template <class A>
+void AddRows(const ops::EmbeddingBackward& o, const Ids& ids, int64_t begin, int64_t end) {
+  const int64_t columns = Columns(o.dy), rows = o.ids.numel();
+  const Source<A> dy(o.dy);
+  A* table = o.dtable.data<A>();
+  for (int64_t r = 0; r < rows; ++r) {
+    A* to = table + ids[r] * columns;
+    InChunks(begin, end, [&](int64_t first, int64_t count) {
+      A buffer[kChunk];
+      MapChunk(
+          count, to + first, [](A t, A d) { return t + d; }, to + first,
+          dy.At(r * columns + first, count, buffer));
+    });
+  }
+}
+
+// The same for a narrow table: all rows of one id are summed first, so that each element is rounded once.
+// `order` holds the rows sorted by id.
+void AddRowsOnce(const ops::EmbeddingBackward& o, const Ids& ids, const int32_t* order, int64_t begin,
+                 int64_t end) {
+  const int64_t columns = Columns(o.dy), rows = o.ids.numel();
+  const Source<float> dy(o.dy);
+  for (int64_t i = 0; i < rows;) {
+    const int64_t id = ids[order[i]];
+    int64_t next = i;
+    while (next < rows && ids[order[next]] == id) ++next;
+    InChunks(begin, end, [&](int64_t first, int64_t count) {
+      float sum[kChunk], buffer[kChunk];
+      std::fill_n(sum, count, 0.f);
+      for (int64_t j = i; j < next; ++j) {
+        MapChunk(
+            count, sum, [](float s, float d) { return s + d; }, sum,
+            dy.At(order[j] * columns + first, count, buffer));
+      }
+      StoreOrAdd(o.dtable, id * columns + first, count, sum, true);  // cleared before, unless it accumulates
+    });
+    i = next;
+  }
+}
+
+}  // namespace
+
+void Compute(const ops::ColumnSum& o, Context& c) {
+  ColumnSums(o.in, Rows(o.in), Columns(o.in), o.out, o.accumulate, c);
+}
+
+void Compute(const ops::EmbeddingForward& o, Context& c) {
+  const int64_t columns = Columns(o.out), row_bytes = columns * ElementSize(o.out.dtype());
+  const Ids ids(o.ids, o.table.dim(0));
+  const auto* table = static_cast<const std::byte*>(o.table.raw());
+  auto* out = static_cast<std::byte*>(o.out.raw());
+  c.pool.ParallelFor(o.ids.numel(), RowGrain(columns), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      std::memcpy(out + r * row_bytes, table + ids[r] * row_bytes, static_cast<size_t>(row_bytes));
+    }
+  });
+}
+
+void Compute(const ops::EmbeddingBackward& o, Context& c) {
+  const Ids ids(o.ids, o.dtable.dim(0));
+  if (!o.accumulate) {
+    c.pool.ParallelFor(o.dtable.numel(), 16 * kChunk,
+                       [&](int64_t begin, int64_t end) { SetZero(o.dtable, begin, end - begin); });
+  }
+  const bool narrow = o.dtable.dtype() != ops::AccumulationType(o.dtable.dtype());
+  int32_t* order = narrow ? c.scratch.Take<int32_t>(o.ids.numel()) : nullptr;
+  if (narrow) {
+    std::iota(order, order + o.ids.numel(), 0);
+    std::sort(order, order + o.ids.numel(), [&](int32_t a, int32_t b) {
+      const int64_t id_a = ids[a], id_b = ids[b];
+      return id_a != id_b ? id_a < id_b : a < b;
+    });
+  }
+  c.pool.ParallelFor(Columns(o.dy), kColumnGrain, [&](int64_t begin, int64_t end) {
+    if (narrow) return AddRowsOnce(o, ids, order, begin, end);
+    VisitWide(o.dtable.dtype(), [&]<class A>() { AddRows<A>(o, ids, begin, end); });
+  });
+}
+
+void Compute(const ops::PositionForward& o, Context& c) {
+  const int64_t per_batch = o.x.dim(1) * o.x.dim(2);
+  const Tensor table = o.table.Slice(0, per_batch);
+  VisitWide(o.x.dtype(), [&]<class A>() {
+    for (int64_t b = 0; b < o.x.dim(0); ++b) {
+      Map<A>(
+          c.pool, o.out.Slice(b * per_batch, per_batch), [](A x, A p) { return x + p; },
+          o.x.Slice(b * per_batch, per_batch), table);
+    }
+  });
+}
+
+// A sum over the batches, each seen as one row.
+void Compute(const ops::PositionBackward& o, Context& c) {
+  const int64_t per_batch = o.dy.dim(1) * o.dy.dim(2);
+  ColumnSums(o.dy, o.dy.dim(0), per_batch, o.dtable, o.accumulate, c);
+  if (!o.accumulate) SetZero(o.dtable, per_batch, o.dtable.numel() - per_batch);
+}
+
+}  // namespace twofold::cpu
