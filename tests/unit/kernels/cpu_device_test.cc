@@ -1,0 +1,98 @@
+#include "kernels/cpu/cpu_device.h"
+
+#include <chrono>
+
+#include "tests/unit/kernels/lab.h"
+
+namespace twofold {
+namespace {
+
+TEST(CpuDevice, MovesBytes) {
+  Lab lab(1, 3);
+  Tensor t = lab.Blank({3}, DType::kF32);
+  const float values[] = {1, 2, 3};
+  lab.device.Upload(t, [&](std::span<std::byte> to) { std::memcpy(to.data(), values, to.size()); });
+  EXPECT_EQ(ValuesOf(t), (Values{1, 2, 3}));
+  float back[3];
+  lab.device.Download(t, std::as_writable_bytes(std::span(back)));
+  EXPECT_EQ(back[2], 3);
+}
+
+TEST(CpuDevice, ItemReadsEveryFloatTypeAndIgnoresTheStandIn) {
+  Lab lab(1, 0);
+  for (DType t : kFloats) EXPECT_EQ(lab.device.Item(lab.Of({1}, t, {1.5}), {99, "loss"}), 1.5);
+}
+
+// An event that happens when it is waited for.
+class LateEvent : public Event::State {
+ public:
+  bool Done() override { return happened_; }
+  void Wait() override {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(2);
+    while (std::chrono::steady_clock::now() < until) {
+    }
+    happened_ = true;
+  }
+  bool happened_ = false;
+};
+
+TEST(CpuDevice, StreamsWaitOnTheHostAndCountIt) {
+  Lab lab(1, 0);
+  const auto stream = lab.device.NewStream("communication");
+  EXPECT_TRUE(stream->Record().Done());
+  stream->WaitFor(stream->Record());
+  EXPECT_EQ(stream->stalled().value(), 0);
+  const auto late = std::make_shared<LateEvent>();
+  stream->WaitFor(Event(late));
+  EXPECT_TRUE(late->happened_);
+  const double stalled = stream->stalled().value();
+  EXPECT_GE(stalled, 0.002);
+  stream->WaitFor(Event(late));  // it has happened
+  EXPECT_EQ(stream->stalled().value(), stalled);
+  EXPECT_EQ(lab.device.compute().stalled().value(), 0);
+}
+
+TEST(CpuDevice, StreamsRunAtOnce) {
+  Lab lab(1, 0);
+  const auto stream = lab.device.NewStream("side");
+  const Tensor t = lab.Blank({2}, DType::kF32);
+  lab.device.Launch(*stream, ops::Fill{t, 4});
+  EXPECT_EQ(ValuesOf(t), (Values{4, 4}));
+}
+
+TEST(CpuDevice, ObserverSeesEachOperation) {
+  Lab lab(1, 0);
+  std::vector<std::string> seen;
+  double last = 0;
+  lab.device.SetObserver([&](const ops::Op& op, double start, double end) {
+    seen.emplace_back(ops::Key(op).name);
+    EXPECT_LE(last, start);
+    EXPECT_LE(start, end);
+    last = end;
+  });
+  const Tensor t = lab.Blank({2}, DType::kF32);
+  lab.Run(ops::Fill{t, 4});
+  lab.Run(ops::Scale{t, 2, Tensor()});
+  lab.device.SetObserver(nullptr);
+  lab.Run(ops::Fill{t, 1});
+  EXPECT_THAT(seen, testing::ElementsAre("fill", "scale"));
+}
+
+TEST(CpuDevice, WorkspaceIsGivenBack) {
+  Lab lab(1, 0);
+  const Tensor a = lab.Normal({64, 64}, DType::kBF16), out = lab.Blank({64, 64}, DType::kBF16);
+  const MemoryStats before = lab.device.allocator().ledger().stats();
+  lab.Run(ops::MatMul{a, a, out, Tensor()});
+  const MemoryStats after = lab.device.allocator().ledger().stats();
+  EXPECT_EQ(after.live.value(), before.live.value());
+  EXPECT_EQ((after.peak - before.live).value(), 3 * 64 * 64 * 4);  // a, b and the product in f32
+}
+
+TEST(CpuDevice, IsHostMemoryOnACpu) {
+  Lab lab(3, 0);
+  EXPECT_EQ(lab.device.kind(), DeviceKind::kCpu);
+  EXPECT_EQ(lab.device.threads(), 3);
+}
+
+}  // namespace
+}  // namespace twofold

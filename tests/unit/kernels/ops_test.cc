@@ -1,0 +1,124 @@
+// The rules of operations: keys, costs, shapes, workspace. No kernel runs here.
+#include "core/device/ops.h"
+
+#include "core/memory/allocator.h"
+#include "core/memory/source.h"
+#include "gtest/gtest.h"
+
+namespace twofold::ops {
+namespace {
+
+class Ops : public testing::Test {
+ protected:
+  Tensor New(Shape shape, DType t = DType::kF32) {
+    return Allocate(allocator_, std::move(shape), t, Category::kOther);
+  }
+  Bytes Scratch(const Op& op, int threads = 1) { return Workspace(op, DeviceKind::kCpu, threads); }
+
+ private:
+  VirtualSource source_;  // rules need no data
+  CachingAllocator allocator_{source_, 0};
+};
+using OpsDeathTest = Ops;
+
+TEST_F(Ops, KeysNameTheKernelAndItsSize) {
+  EXPECT_EQ(Key(MatMul{New({3, 5}), New({5, 7}), New({3, 7}), Tensor()}),
+            (KernelKey{"matmul_nn", DType::kF32, {3, 7, 5}}));
+  EXPECT_EQ(Key(MatMul{New({5, 3}), New({7, 5}), New({3, 7}), Tensor(), true, true}),
+            (KernelKey{"matmul_tt", DType::kF32, {3, 7, 5}}));
+  EXPECT_EQ(Key(Add{New({2, 3}), New({2, 3}), New({2, 3})}), (KernelKey{"add", DType::kF32, {1, 6, 0}}));
+  EXPECT_EQ(Key(ColumnSum{New({2, 4, 3}), New({3})}), (KernelKey{"column_sum", DType::kF32, {8, 3, 0}}));
+  EXPECT_EQ(Key(AttentionForward{New({2, 9, 8 * 5}), New({2, 9, 20}), New({2, 4, 9}), 4, 2}),
+            (KernelKey{"attention_forward", DType::kF32, {8, 9, 5}}));
+}
+
+TEST_F(Ops, CostOfProducts) {
+  const Cost cost = CostOf(MatMul{New({3, 5}), New({5, 7}), New({3, 7}), New({7})});
+  EXPECT_EQ(cost.flops.value(), 2 * 3 * 5 * 7);
+  EXPECT_EQ(cost.read.value(), 4 * (15 + 35 + 7));
+  EXPECT_EQ(cost.written.value(), 4 * 21);
+  const Cost added =
+      CostOf(MatMul{.a = New({3, 5}), .b = New({5, 7}), .out = New({3, 7}), .accumulate = true});
+  EXPECT_EQ(added.read.value(), 4 * (15 + 35 + 21));
+}
+
+TEST_F(Ops, CostOfAttentionHalvesUnderACausalMask) {
+  AttentionForward o{New({2, 16, 24}), New({2, 16, 8}), New({2, 2, 16}), 2, 2, false};
+  const double whole = CostOf(o).flops.value();
+  EXPECT_EQ(whole, 2.0 * 2 * (2 * 2 * 16 * 16 * 4));
+  o.causal = true;
+  EXPECT_EQ(CostOf(o).flops.value(), whole / 2);
+}
+
+TEST_F(Ops, CostOfAdamCountsItsState) {
+  const Tensor p = New({100}, DType::kBF16), g = New({100}, DType::kBF16), s = New({100});
+  const Cost cost = CostOf(AdamStep{p, g, s, s, s});
+  EXPECT_EQ(cost.read.value(), 200 + 200 + 3 * 400);
+  EXPECT_EQ(cost.written.value(), 200 + 3 * 400);
+}
+
+TEST_F(Ops, WorkspaceOfProducts) {
+  const auto scratch = [&](DType in, DType out) {
+    return Scratch(MatMul{New({16, 32}, in), New({32, 48}, in), New({16, 48}, out), Tensor()}).value();
+  };
+  EXPECT_EQ(scratch(DType::kF32, DType::kF32), 0);
+  EXPECT_EQ(scratch(DType::kF64, DType::kF64), 0);
+  EXPECT_EQ(scratch(DType::kBF16, DType::kF32), 4 * (16 * 32 + 32 * 48));
+  EXPECT_EQ(scratch(DType::kF16, DType::kF16), 4 * (16 * 32 + 32 * 48 + 16 * 48));
+  EXPECT_EQ(scratch(DType::kF32, DType::kF64), 4 * 16 * 48);
+}
+
+TEST_F(Ops, WorkspaceOfAttentionIsOneTile) {
+  const auto scratch = [&](int64_t t, DType type, int threads) {
+    return Scratch(AttentionForward{New({2, t, 96}, type), New({2, t, 32}, type), New({2, 2, t}), 2, 2},
+                   threads)
+        .value();
+  };
+  EXPECT_EQ(scratch(64, DType::kF32, 1), 4 * 64 * 64);
+  EXPECT_EQ(scratch(512, DType::kF32, 1), 4 * 128 * 512);
+  EXPECT_EQ(scratch(512, DType::kF32, 3), scratch(512, DType::kF32, 1));
+  EXPECT_EQ(scratch(64, DType::kBF16, 1), 4 * (64 * 64 + 4 * 64 * 16));
+}
+
+TEST_F(Ops, WorkspaceIsOfTheCpuAlone) {
+  const Op op = MatMul{New({16, 32}, DType::kBF16), New({32, 48}, DType::kBF16), New({16, 48}), Tensor()};
+  EXPECT_EQ(Workspace(op, DeviceKind::kCuda, 1).value(), 0);
+}
+
+TEST_F(Ops, WorkspaceOfANarrowTableOrdersItsRows) {
+  const Tensor ids = New({100}, DType::kI32), dy = New({100, 8});
+  EXPECT_EQ(Scratch(EmbeddingBackward{ids, dy, New({50, 8})}).value(), 0);
+  EXPECT_EQ(Scratch(EmbeddingBackward{ids, dy, New({50, 8}, DType::kBF16)}).value(), 4 * 112);
+}
+
+TEST_F(Ops, ShapesThatFitPass) {
+  CheckShapes(MatMul{New({3, 5}), New({5, 7}), New({3, 7}, DType::kF64), New({7})});
+  CheckShapes(EmbeddingForward{New({2, 3}, DType::kU8), New({9, 4}), New({2, 3, 4})});
+  CheckShapes(LayerNormForward{New({2, 3, 4}), New({4}), New({4}), New({2, 3, 4}), New({6}), New({2, 3})});
+  CheckShapes(AdamStep{New({3}, DType::kBF16), New({3}), New({3}), New({3}), New({3})});
+}
+
+TEST_F(OpsDeathTest, ShapesThatDoNotFitAbortAndArePrinted) {
+  EXPECT_DEATH(CheckShapes(MatMul{New({3, 5}), New({6, 7}), New({3, 7}), Tensor()}),
+               "f32\\[3, 5\\] f32\\[6, 7\\]");
+  EXPECT_DEATH(CheckShapes(MatMul{New({3, 5}), New({5, 7}, DType::kBF16), New({3, 7}), Tensor()}), "matmul");
+  EXPECT_DEATH(CheckShapes(MatMul{New({3, 5}), New({5, 7}), New({3, 7}), New({3})}), "matmul");
+  EXPECT_DEATH(CheckShapes(Add{New({3}), New({4}), New({3})}), "add");
+  EXPECT_DEATH(CheckShapes(ColumnSum{New({3, 4}), New({3})}), "column_sum");
+  EXPECT_DEATH(CheckShapes(EmbeddingForward{New({2}, DType::kF32), New({9, 4}), New({2, 4})}),
+               "embedding_forward");
+  EXPECT_DEATH(CheckShapes(PositionForward{New({1, 5, 4}), New({4, 4}), New({1, 5, 4})}), "position_forward");
+  EXPECT_DEATH(CheckShapes(LayerNormForward{New({2, 4}), New({4}), New({4}), New({2, 4}),
+                                            New({2}, DType::kF64), New({2})}),
+               "layer_norm_forward");
+  EXPECT_DEATH(CheckShapes(AttentionForward{New({1, 4, 24}), New({1, 4, 8}), New({1, 2, 4}), 3, 2}),
+               "attention_forward");
+  EXPECT_DEATH(CheckShapes(CrossEntropyForward{New({3, 4}), New({4}, DType::kI32), New({3}), New({3})}),
+               "cross_entropy");
+  EXPECT_DEATH(CheckShapes(AdamStep{New({3}, DType::kBF16), New({3}), New({3}), New({3}), Tensor()}),
+               "adam_step");
+  EXPECT_DEATH(CheckShapes(SgdStep{New({3}), New({3}), Tensor(), New({3})}), "sgd_step");
+}
+
+}  // namespace
+}  // namespace twofold::ops
