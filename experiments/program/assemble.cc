@@ -1,0 +1,142 @@
+#include "experiments/program/assemble.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <string>
+
+#include "core/base/strings.h"
+#include "core/base/errors.h"
+#include "experiments/report/write_report.h"
+#include "strategies/model_factory.h"
+
+namespace twofold {
+namespace {
+
+// The steps that count, of rank 0.
+std::vector<report::Step> SteadySteps(const spec::Spec& spec, const report::RankRecord& record) {
+  const auto warmup = std::min<int64_t>(spec.train().warmup_steps(), record.steps_size());
+  std::vector<report::Step> steady(record.steps().begin() + (warmup < record.steps_size() ? warmup : 0),
+                                   record.steps().end());
+  return steady;
+}
+
+template <class Get>
+std::vector<double> Column(const std::vector<report::Step>& steps, Get get) {
+  std::vector<double> values;
+  for (const report::Step& step : steps) values.push_back(get(step));
+  return values;
+}
+
+void AddTimes(const spec::Spec& spec, const std::vector<report::RankRecord>& records, report::Report& out) {
+  const std::vector<report::Step> steady = SteadySteps(spec, records[0]);
+  const std::vector<double> seconds = Column(steady, [](const report::Step& s) { return s.seconds(); });
+  const double median = Quantile(seconds, 0.5);
+  double low = Quantile(seconds, 0.1), high = Quantile(seconds, 0.9);
+  if (out.predicted()) {
+    double low_ratio = 1, high_ratio = 1;
+    for (const report::RankRecord& record : records) {
+      low_ratio = std::min(low_ratio, record.compute_low_ratio());
+      high_ratio = std::max(high_ratio, record.compute_high_ratio());
+    }
+    low = median * low_ratio;
+    high = median * high_ratio;
+  }
+  out.set_median_step_seconds(median);
+  out.set_low(low);
+  out.set_high(high);
+  out.set_exposed_communication_seconds(
+      Quantile(Column(steady, [](const report::Step& s) { return s.exposed_communication_seconds(); }), 0.5));
+  if (median <= 0) return;
+  const double items = static_cast<double>(spec.train().global_batch() * ItemsPerSample(spec.model()));
+  out.set_tokens_per_second(items / median);
+  if (out.peak_flops_per_second() > 0) {
+    const double mfu = out.model_flops_per_step() / median /
+                       (out.peak_flops_per_second() * static_cast<double>(out.world_size()));
+    out.set_mfu(mfu);
+    out.set_hfu(mfu);  // nothing is recomputed
+  }
+}
+
+void AddNotes(const spec::Spec& spec, const RunResult& result, const std::vector<report::RankRecord>& records,
+              report::Report& out) {
+  std::set<std::string> seen;
+  const auto add = [&](const std::string& note) {
+    if (seen.insert(note).second) out.add_notes(note);
+  };
+  if (spec.fabric().has_simulated() && spec.fabric().simulated().data() == spec::Simulated::SYMBOLIC) {
+    add("data SYMBOLIC: no arithmetic was done; each loss is a stand-in, the logarithm of the number of classes");
+  }
+  const int steps = out.steps_size();
+  if (steps > 0 && steps <= spec.train().warmup_steps()) {
+    add(StrCat("the run ended within its ", spec.train().warmup_steps(),
+                     " warm-up steps: the median and its interval are over all ", steps));
+  }
+  if (out.outcome() == report::OK && !out.predicted()) {
+    const int64_t counted = steps > spec.train().warmup_steps() ? steps - spec.train().warmup_steps() : steps;
+    if (counted < 10) add(StrCat("low and high are percentiles of only ", counted, " steps"));
+  }
+  for (const std::string& note : result.notes) add(note);
+  for (const report::RankRecord& record : records) {
+    for (const std::string& note : record.notes()) add(note);
+  }
+}
+
+}  // namespace
+
+double Quantile(std::vector<double> values, double q) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const double at = q * static_cast<double>(values.size() - 1);
+  const auto below = static_cast<size_t>(at);
+  const size_t above = std::min(below + 1, values.size() - 1);
+  return values[below] + (at - static_cast<double>(below)) * (values[above] - values[below]);
+}
+
+report::Outcome OutcomeOf(const absl::Status& status) {
+  if (status.ok()) return report::OK;
+  switch (FailureKind(status)) {
+    case RankFailure::Kind::kOutOfMemory: return report::OUT_OF_MEMORY;
+    case RankFailure::Kind::kDeadlock: return report::DEADLOCK;
+    case RankFailure::Kind::kInterrupted: return report::INTERRUPTED;
+    default: return report::FAILED;
+  }
+}
+
+std::vector<report::RankRecord> ReadRecords(const RunResult& result) {
+  std::vector<report::RankRecord> records;
+  for (const std::string& bytes : result.results) {
+    report::RankRecord record;
+    if (!bytes.empty() && record.ParseFromString(bytes)) records.push_back(std::move(record));
+  }
+  return records;
+}
+
+report::Report Assemble(const spec::Spec& spec, const RunFacts& facts, const RunResult& result,
+                        const std::vector<report::RankRecord>& records) {
+  report::Report out;
+  out.set_schema_version(kReportSchemaVersion);
+  out.set_name(spec.name());
+  out.set_fabric(std::string(facts.fabric));
+  out.set_predicted(facts.predicted);
+  out.set_outcome(OutcomeOf(result.status));
+  out.set_message(std::string(result.status.message()));
+  out.set_world_size(facts.world_size);
+  out.set_device(facts.device);
+  out.set_bubble_fraction(0);  // data parallelism has no pipeline to fill
+  out.set_model_flops_per_step(TrainingFlops(spec.model(), spec.train().global_batch()));
+  out.set_peak_flops_per_second(facts.peak_flops_per_second);
+  for (const report::RankRecord& record : records) *out.add_ranks() = record.memory();
+  if (!records.empty()) {
+    const report::RankRecord& first = records[0];
+    *out.mutable_steps() = first.steps();
+    *out.mutable_collectives() = first.collectives();
+    *out.mutable_kernels() = first.kernels();
+    out.set_parameters(first.parameters());
+    AddTimes(spec, records, out);
+  }
+  AddNotes(spec, result, records, out);
+  return out;
+}
+
+}  // namespace twofold

@@ -1,0 +1,197 @@
+#include "experiments/program/compare.h"
+
+#include <google/protobuf/util/message_differencer.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "core/base/strings.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "experiments/program/text.h"
+
+namespace twofold {
+namespace {
+
+using report::Report;
+using Unit = ComparedValue::Unit;
+
+int64_t Highest(const Report& r, int64_t (report::Rank::*get)() const) {
+  int64_t highest = 0;
+  for (const report::Rank& rank : r.ranks()) highest = std::max(highest, (rank.*get)());
+  return highest;
+}
+
+double FinalLoss(const Report& r) { return r.steps_size() > 0 ? r.steps(r.steps_size() - 1).loss() : std::nan(""); }
+
+bool LossesAreStandIns(const spec::Spec& spec) {
+  return spec.fabric().has_simulated() && spec.fabric().simulated().data() == spec::Simulated::SYMBOLIC;
+}
+
+void AddValues(const Report& p, const spec::Spec& p_spec, const Report& m, const spec::Spec& m_spec, Comparison& out) {
+  const auto add = [&out](std::string name, Unit unit, double predicted, double measured) {
+    out.values.push_back({unit, std::move(name), predicted, measured});
+  };
+  add("step time", Unit::kSeconds, p.median_step_seconds(), m.median_step_seconds());
+  add(p_spec.model().has_mlp() ? "samples a second" : "tokens a second", Unit::kPerSecond, p.tokens_per_second(),
+      m.tokens_per_second());
+  add("exposed communication", Unit::kSeconds, p.exposed_communication_seconds(), m.exposed_communication_seconds());
+  add("peak memory", Unit::kBytes, static_cast<double>(Highest(p, &report::Rank::peak_bytes)),
+      static_cast<double>(Highest(m, &report::Rank::peak_bytes)));
+  add("reserved memory", Unit::kBytes, static_cast<double>(Highest(p, &report::Rank::reserved_bytes)),
+      static_cast<double>(Highest(m, &report::Rank::reserved_bytes)));
+  add("final loss", Unit::kLoss, FinalLoss(p), FinalLoss(m));
+  out.values.back().comparable = !LossesAreStandIns(p_spec) && !LossesAreStandIns(m_spec);
+}
+
+void AddStepParts(const Report& p, const Report& m, Comparison& out) {
+  const auto compute = [](const Report& r) { return r.median_step_seconds() - r.exposed_communication_seconds(); };
+  out.step_parts.push_back({Unit::kSeconds, "compute", compute(p), compute(m)});
+  out.step_parts.push_back({Unit::kSeconds, "exposed communication", p.exposed_communication_seconds(),
+                            m.exposed_communication_seconds()});
+}
+
+// Only what both sides have; per call, so that runs of different length can be compared.
+void AddCollectives(const Report& p, const Report& m, Comparison& out) {
+  for (const report::Collective& a : p.collectives()) {
+    for (const report::Collective& b : m.collectives()) {
+      if (a.operation() != b.operation() || a.group() != b.group() || a.count() == 0 || b.count() == 0) continue;
+      out.collectives.push_back({Unit::kSeconds, StrCat(a.operation(), " on ", a.group()),
+                                 a.seconds() / static_cast<double>(a.count()),
+                                 b.seconds() / static_cast<double>(b.count())});
+    }
+  }
+}
+
+// Every kernel of either side, the one with the largest difference first.
+void AddKernels(const Report& p, const Report& m, Comparison& out) {
+  if (p.kernels().empty() || m.kernels().empty()) return;
+  std::map<std::string, std::pair<double, double>> seconds;
+  for (const report::KernelTotal& k : p.kernels()) seconds[k.kernel()].first = k.seconds();
+  for (const report::KernelTotal& k : m.kernels()) seconds[k.kernel()].second = k.seconds();
+  for (const auto& [name, both] : seconds) out.kernels.push_back({Unit::kSeconds, name, both.first, both.second});
+  std::stable_sort(out.kernels.begin(), out.kernels.end(), [](const ComparedValue& a, const ComparedValue& b) {
+    return std::abs(a.predicted - a.measured) > std::abs(b.predicted - b.measured);
+  });
+}
+
+void RemarkOnMemory(const Report& p, const Report& m, Comparison& out) {
+  std::vector<int64_t> differ;
+  for (int i = 0; i < std::min(p.ranks_size(), m.ranks_size()); ++i) {
+    const report::Rank &a = p.ranks(i), &b = m.ranks(i);
+    if (a.peak_bytes() != b.peak_bytes() || a.reserved_bytes() != b.reserved_bytes()) differ.push_back(b.rank());
+  }
+  if (!differ.empty()) {
+    out.remarks.push_back(StrCat("peak or reserved bytes differ on rank", differ.size() > 1 ? "s " : " ",
+                                       absl::StrJoin(differ, ", "), ": on one kind of device they should be equal"));
+  }
+}
+
+void RemarkOnSpecs(const spec::Spec& p, const spec::Spec& m, Comparison& out) {
+  using google::protobuf::util::MessageDifferencer;
+  std::vector<std::string> differ;
+  if (!MessageDifferencer::Equals(p.model(), m.model())) differ.push_back("model");
+  if (!MessageDifferencer::Equals(p.data(), m.data())) differ.push_back("data");
+  if (!MessageDifferencer::Equals(p.train(), m.train())) differ.push_back("train");
+  if (!MessageDifferencer::Equals(p.parallel(), m.parallel())) differ.push_back("parallel");
+  if (!differ.empty()) {
+    out.remarks.push_back(StrCat("the two runs did not do the same: their specs differ in ",
+                                       absl::StrJoin(differ, ", ")));
+  }
+}
+
+std::string ValueText(Unit unit, double value) {
+  switch (unit) {
+    case Unit::kSeconds: return SecondsText(value);
+    case Unit::kBytes: return CountText(static_cast<int64_t>(value));
+    case Unit::kPerSecond: return RateText(value);
+    case Unit::kLoss: return absl::StrFormat("%.6f", value);
+  }
+  return "";
+}
+
+void AppendRows(const std::vector<ComparedValue>& values, std::vector<std::vector<std::string>>& rows) {
+  for (const ComparedValue& v : values) {
+    rows.push_back({StrCat(v.name, v.unit == Unit::kBytes ? " (bytes)" : ""), ValueText(v.unit, v.predicted),
+                    ValueText(v.unit, v.measured), v.comparable ? PercentText(v.error()) : "stand-in"});
+  }
+}
+
+nlohmann::ordered_json ValuesJson(const std::vector<ComparedValue>& values) {
+  const auto number = [](double v) { return std::isfinite(v) ? nlohmann::ordered_json(v) : nullptr; };
+  auto json = nlohmann::ordered_json::array();
+  for (const ComparedValue& v : values) {
+    constexpr const char* kUnits[] = {"seconds", "bytes", "per_second", "loss"};
+    json.push_back({{"name", v.name}, {"unit", kUnits[v.unit]}, {"predicted", number(v.predicted)},
+                    {"measured", number(v.measured)}, {"error", v.comparable ? number(v.error()) : nullptr}});
+  }
+  return json;
+}
+
+}  // namespace
+
+Comparison Compare(const Report& predicted, const spec::Spec& predicted_spec, const Report& measured,
+                   const spec::Spec& measured_spec) {
+  Comparison out{.name = measured.name(), .predicted_fabric = predicted.fabric(), .measured_fabric = measured.fabric(),
+                 .interval_low = predicted.low(), .interval_high = predicted.high()};
+  out.inside_interval = predicted.low() <= measured.median_step_seconds() &&
+                        measured.median_step_seconds() <= predicted.high();
+  AddValues(predicted, predicted_spec, measured, measured_spec, out);
+  AddStepParts(predicted, measured, out);
+  AddCollectives(predicted, measured, out);
+  AddKernels(predicted, measured, out);
+  RemarkOnSpecs(predicted_spec, measured_spec, out);
+  RemarkOnMemory(predicted, measured, out);
+  for (const auto& [side, r] : {std::pair("predicted", &predicted), std::pair("measured", &measured)}) {
+    if (r->outcome() != report::OK) {
+      out.remarks.push_back(StrCat("the ", side, " run ended with ", report::Outcome_Name(r->outcome()), ": ",
+                                         r->message()));
+    }
+  }
+  return out;
+}
+
+std::string ComparisonText(const Comparison& c) {
+  const double step_error = c.values[0].predicted - c.values[0].measured;
+  std::vector<std::vector<std::string>> rows = {{c.name, "predicted", "measured", "error"},
+                                                {"", c.predicted_fabric, c.measured_fabric, ""}};
+  AppendRows(c.values, rows);
+  if (!c.collectives.empty()) rows.push_back({});
+  if (!c.collectives.empty()) rows.push_back({"Seconds a call"});
+  AppendRows(c.collectives, rows);
+  rows.push_back({});
+  rows.push_back({StrCat("The error in step time, ", SecondsText(step_error), ", is made of")});
+  std::string text = TableText(rows);
+
+  std::vector<std::vector<std::string>> parts;
+  for (const ComparedValue& v : c.step_parts) {
+    const double part = v.predicted - v.measured;
+    parts.push_back({StrCat("  ", v.name), SecondsText(part), PercentText(part / c.values[0].measured),
+                     "of the measured step"});
+  }
+  const size_t shown = std::min<size_t>(c.kernels.size(), 8);
+  for (size_t i = 0; i < shown; ++i) {
+    const double part = c.kernels[i].predicted - c.kernels[i].measured;
+    parts.push_back({StrCat("    ", c.kernels[i].name), SecondsText(part),
+                     PercentText(part / c.values[0].measured), "in the traced steps"});
+  }
+  StrAppend(&text, TableText(parts), "\nThe measured median lies ", c.inside_interval ? "inside" : "outside",
+                  " the predicted interval, ", SecondsText(c.interval_low), " to ", SecondsText(c.interval_high), ".\n");
+  for (const std::string& remark : c.remarks) StrAppend(&text, "Note: ", remark, "\n");
+  return text;
+}
+
+nlohmann::ordered_json ComparisonJson(const Comparison& c) {
+  return {{"name", c.name},
+          {"predicted_fabric", c.predicted_fabric},
+          {"measured_fabric", c.measured_fabric},
+          {"values", ValuesJson(c.values)},
+          {"step_parts", ValuesJson(c.step_parts)},
+          {"collectives", ValuesJson(c.collectives)},
+          {"kernels", ValuesJson(c.kernels)},
+          {"interval", {{"low", c.interval_low}, {"high", c.interval_high}, {"inside", c.inside_interval}}},
+          {"remarks", c.remarks}};
+}
+
+}  // namespace twofold

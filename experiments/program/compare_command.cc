@@ -1,0 +1,80 @@
+// twofold compare DIR_PREDICTED DIR_MEASURED
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "core/base/strings.h"
+#include "experiments/program/commands.h"
+#include "experiments/program/compare.h"
+#include "experiments/report/files.h"
+#include "experiments/report/json.h"
+#include "experiments/report/write_report.h"
+#include "experiments/spec/spec.h"
+#include "spdlog/spdlog.h"
+
+namespace twofold {
+namespace {
+
+struct Options {
+  std::string predicted, measured;
+  bool json = false;
+};
+
+struct Run {
+  report::Report report;
+  spec::Spec spec;
+};
+
+absl::StatusOr<Run> ReadRun(const std::string& folder) {
+  absl::StatusOr<report::Report> report = ReadReport(folder);
+  if (!report.ok()) return report.status();
+  const std::string file = StrCat(folder, "/spec.textproto");
+  const absl::StatusOr<std::string> text = ReadFile(file);
+  if (!text.ok()) return text.status();
+  absl::StatusOr<spec::Spec> spec = ParseSpec(*text, file);
+  if (!spec.ok()) return spec.status();
+  return Run{*std::move(report), *std::move(spec)};
+}
+
+absl::StatusOr<Comparison> CompareFolders(const Options& options) {
+  absl::StatusOr<Run> predicted = ReadRun(options.predicted), measured = ReadRun(options.measured);
+  if (!predicted.ok()) return predicted.status();
+  if (!measured.ok()) return measured.status();
+  if (!predicted->report.predicted() && measured->report.predicted()) {
+    return absl::InvalidArgumentError(StrCat(options.predicted, " was measured and ", options.measured,
+                                                   " was predicted; give the prediction first"));
+  }
+  return Compare(predicted->report, predicted->spec, measured->report, measured->spec);
+}
+
+int RunCompare(const Options& options) {
+  const absl::StatusOr<Comparison> comparison = CompareFolders(options);
+  if (!comparison.ok()) {
+    spdlog::error("{}", std::string(comparison.status().message()));
+    return kExitWrongInput;
+  }
+  const std::string text = options.json ? JsonText(ComparisonJson(*comparison)) : ComparisonText(*comparison);
+  std::fputs(text.c_str(), stdout);
+  if (!text.ends_with('\n')) std::fputc('\n', stdout);
+  return kExitFine;
+}
+
+}  // namespace
+
+void AddCompareCommand(CLI::App& app, int& exit_status) {
+  CLI::App* command = app.add_subcommand("compare", "lays a prediction beside a measurement");
+  auto options = std::make_shared<Options>();
+  command->add_option("DIR_PREDICTED", options->predicted, "folder of a simulated run")->required();
+  command->add_option("DIR_MEASURED", options->measured, "folder of the same spec's run on a real fabric")->required();
+  command->add_flag("--json", options->json, "print JSON instead of a table");
+  command->footer(
+      "Errors are (predicted - measured) / measured. Memory is the highest rank's.\n"
+      "\nExamples:\n"
+      "  twofold run my.textproto --fabric=simulated\n"
+      "  twofold run my.textproto --fabric=in_memory\n"
+      "  twofold compare runs/my-simulated runs/my-in_memory");
+  command->callback([options, &exit_status] { exit_status = RunCompare(*options); });
+}
+
+}  // namespace twofold

@@ -1,0 +1,39 @@
+#include "experiments/program/device_facts.h"
+
+#include "sim/cost/read_profile.h"
+#include "topologies/catalogue.h"
+
+namespace twofold {
+namespace {
+
+constexpr char kUsualProfile[] = "runs/this-machine.profile.textproto";  // where `twofold calibrate` writes
+
+double SheetPeak(const cluster::Device& device, spec::DType dtype) {
+  switch (dtype) {
+    case spec::F64: return device.f64_flops_per_second();
+    case spec::BF16:
+    case spec::F16: return device.bf16_flops_per_second();
+    default: return device.f32_flops_per_second();
+  }
+}
+
+double MeasuredPeak(const spec::Spec& spec) {
+  const std::string& named = spec.fabric().simulated().profile();
+  const absl::StatusOr<profile::Profile> profile = ReadProfile(named.empty() ? kUsualProfile : named);
+  return profile.ok() ? profile->peak_flops_per_second() : 0;
+}
+
+}  // namespace
+
+DeviceFacts FactsOfDevice(const spec::Spec& spec) {
+  if (!spec.fabric().has_simulated()) return {.name = "CPU", .peak_flops_per_second = MeasuredPeak(spec)};
+  const absl::StatusOr<cluster::Cluster> cluster = FindCluster(spec.fabric().simulated().cluster());
+  if (!cluster.ok()) return {};
+  const cluster::Device& device = cluster->device();
+  return {.name = device.name(),
+          .peak_flops_per_second = device.kind() == cluster::Device::CPU_DEVICE
+                                       ? MeasuredPeak(spec)
+                                       : SheetPeak(device, spec.train().precision().parameter())};
+}
+
+}  // namespace twofold

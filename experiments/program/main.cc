@@ -1,0 +1,55 @@
+// The `twofold` program.
+#include <memory>
+
+#include "core/base/errors.h"
+#include "experiments/calibrate/command.h"
+#include "experiments/pictures/command.h"
+#include "experiments/program/commands.h"
+#include "spdlog/sinks/stdout_color_sinks.h"
+#include "spdlog/spdlog.h"
+
+namespace {
+
+constexpr const char* kTour =
+    "A small tour:\n"
+    "  twofold list models                                what can be trained\n"
+    "  twofold run SPEC --check                           is this spec right?\n"
+    "  twofold calibrate                                  what do kernels and links of this machine cost?\n"
+    "  twofold run SPEC --fabric=simulated                predict memory, communication and step time\n"
+    "  twofold run SPEC --fabric=in_memory                measure them\n"
+    "  twofold compare DIR_PREDICTED DIR_MEASURED         how good was the prediction?\n"
+    "  twofold report DIR                                 see it: time line, memory, errors\n"
+    "\n`twofold COMMAND --help` has examples of each command.\n"
+    "Results go to stdout; messages and progress go to stderr.";
+
+// "twofold: error: ..." on stderr, in colour where that is a terminal.
+void LogToStderr() {
+  auto logger = spdlog::stderr_color_mt("twofold");
+  logger->set_pattern("%n: %^%l%$: %v");
+  spdlog::set_default_logger(std::move(logger));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  LogToStderr();
+  CLI::App app("Twofold runs distributed training twice, simulated and real, with the same strategy code.", "twofold");
+  app.set_version_flag("--version", "twofold " TWOFOLD_VERSION);
+  app.require_subcommand(1);
+  app.footer(kTour);
+  int exit_status = twofold::kExitFine;
+  twofold::AddRunCommand(app, exit_status);
+  twofold::AddCompareCommand(app, exit_status);
+  twofold::AddCalibrateCommand(app, exit_status);
+  twofold::AddReportCommand(app, exit_status);
+  twofold::AddListCommand(app, exit_status);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? twofold::kExitFine : twofold::kExitWrongInput;  // --help and --version are fine
+  } catch (const std::exception& error) {
+    spdlog::error("{}", error.what());
+    return twofold::kExitFailed;
+  }
+  return exit_status;
+}

@@ -1,0 +1,53 @@
+#include "experiments/program/progress.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+
+#include "core/base/strings.h"
+#include "absl/strings/str_format.h"
+#include "experiments/program/text.h"
+
+namespace twofold {
+namespace {
+
+constexpr int kBarWidth = 30;
+constexpr std::chrono::milliseconds kBarEvery(100);
+constexpr std::chrono::seconds kLineEvery(5);
+
+std::string TimeLeft(double seconds) {
+  if (seconds < 60) return absl::StrFormat("%.0f s left", seconds);
+  if (seconds < 3600) return absl::StrFormat("%.0f min left", seconds / 60);
+  return absl::StrFormat("%.1f h left", seconds / 3600);
+}
+
+}  // namespace
+
+Progress::Progress() : terminal_(isatty(STDERR_FILENO) != 0), start_(std::chrono::steady_clock::now()), last_(start_) {}
+
+void Progress::operator()(const StepProgress& p) {
+  const Time now = std::chrono::steady_clock::now();
+  const bool done = p.step == p.steps;
+  if (now - last_ < (terminal_ ? std::chrono::milliseconds(kBarEvery) : kLineEvery) && !(done && terminal_)) return;
+  last_ = now;
+  const double passed = std::chrono::duration<double>(now - start_).count();
+  const double left = passed / static_cast<double>(p.step) * static_cast<double>(p.steps - p.step);
+  const std::string text = StrCat("step ", p.step, " of ", p.steps, ", ", SecondsText(p.seconds), " a step, loss ",
+                                        absl::StrFormat("%.4f", p.loss), ", ", TimeLeft(left));
+  if (!terminal_) {
+    std::fprintf(stderr, "%s\n", text.c_str());
+    return;
+  }
+  const int filled = static_cast<int>(kBarWidth * p.step / p.steps);
+  std::fprintf(stderr, "\r\033[K[%s%s] %s", std::string(static_cast<size_t>(filled), '#').c_str(),
+               std::string(static_cast<size_t>(kBarWidth - filled), '.').c_str(), text.c_str());
+  if (done) ClearLine();
+  std::fflush(stderr);
+}
+
+void Progress::ClearLine() {
+  if (isatty(STDERR_FILENO) != 0) std::fprintf(stderr, "\r\033[K");
+}
+
+}  // namespace twofold

@@ -1,0 +1,174 @@
+// twofold run SPEC
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/strings.h"
+#include "absl/strings/str_format.h"
+#include "backends/registry.h"
+#include "experiments/program/assemble.h"
+#include "experiments/program/commands.h"
+#include "experiments/program/dataset.h"
+#include "experiments/program/device_facts.h"
+#include "experiments/program/progress.h"
+#include "experiments/program/text.h"
+#include "experiments/report/write_report.h"
+#include "experiments/spec/spec.h"
+#include "spdlog/spdlog.h"
+#include "strategies/model_factory.h"
+#include "strategies/trainer.h"
+
+namespace twofold {
+namespace {
+
+struct Options {
+  std::string spec, fabric, out;
+  std::vector<std::string> sets;
+  bool check = false, quiet = false;
+};
+
+// Everything that is known before ranks run: what is wrong in here is the user's input.
+struct Job {
+  spec::Spec spec;
+  std::unique_ptr<Dataset> data;
+  std::unique_ptr<Fabric> fabric;
+  std::string out;
+};
+
+absl::Status MakeFolder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (!error) return absl::OkStatus();
+  return absl::InvalidArgumentError(StrCat("--out: ", path, ": cannot be made: ", error.message(),
+                                                 "; give a folder that this user may write to"));
+}
+
+absl::StatusOr<Job> Prepare(const Options& options) {
+  Job job;
+  absl::StatusOr<spec::Spec> spec = LoadSpec(options.spec, options.fabric, options.sets);
+  if (!spec.ok()) return spec.status();
+  job.spec = *std::move(spec);
+  absl::StatusOr<std::unique_ptr<Dataset>> data = MakeDataset(job.spec);
+  if (!data.ok()) return data.status();
+  job.data = *std::move(data);
+  absl::StatusOr<std::unique_ptr<Fabric>> fabric = MakeFabric(job.spec);
+  if (!fabric.ok()) return fabric.status();
+  job.fabric = *std::move(fabric);
+  job.out = options.out.empty() ? StrCat("runs/", job.spec.name(), "-", FabricName(job.spec)) : options.out;
+  return job;
+}
+
+std::string Headline(const Job& job) {
+  return absl::StrFormat("%s on %s: %d rank%s, %d steps of %d samples (%d micro-batch%s of %d a rank)", job.spec.name(),
+                         job.fabric->name(), WorldSize(job.spec), WorldSize(job.spec) == 1 ? "" : "s",
+                         job.spec.train().steps(), job.spec.train().global_batch(), AccumulationSteps(job.spec),
+                         AccumulationSteps(job.spec) == 1 ? "" : "es", job.spec.train().micro_batch());
+}
+
+void PrintSummary(const Job& job, const report::Report& r) {
+  int64_t peak = 0, reserved = 0;
+  for (const report::Rank& rank : r.ranks()) {
+    peak = std::max(peak, rank.peak_bytes());
+    reserved = std::max(reserved, rank.reserved_bytes());
+  }
+  std::vector<std::vector<std::string>> rows;
+  if (r.steps_size() > 0) {
+    rows.push_back({"step time", SecondsText(r.median_step_seconds()),
+                    StrCat(SecondsText(r.low()), " to ", SecondsText(r.high()))});
+    rows.push_back({job.spec.model().has_mlp() ? "samples a second" : "tokens a second", RateText(r.tokens_per_second())});
+    rows.push_back({"exposed communication", SecondsText(r.exposed_communication_seconds())});
+  }
+  rows.push_back({"peak memory", BytesText(peak), StrCat(CountText(peak), " bytes")});
+  rows.push_back({"reserved memory", BytesText(reserved), StrCat(CountText(reserved), " bytes")});
+  if (r.mfu() > 0) rows.push_back({"model FLOPs utilisation", absl::StrFormat("%.1f %%", 100 * r.mfu())});
+  if (r.steps_size() > 0) {
+    rows.push_back({"loss, first to last", absl::StrFormat("%.4f", r.steps(0).loss()),
+                    absl::StrFormat("%.4f", r.steps(r.steps_size() - 1).loss())});
+  }
+  std::printf("%s, %s\n%s", Headline(job).c_str(), r.predicted() ? "predicted" : "measured", TableText(rows).c_str());
+  constexpr int kShownNotes = 8;
+  for (int i = 0; i < std::min(kShownNotes, r.notes_size()); ++i) std::printf("note: %s\n", r.notes(i).c_str());
+  if (r.notes_size() > kShownNotes) {
+    std::printf("note: %d more in %s/report.json\n", r.notes_size() - kShownNotes, job.out.c_str());
+  }
+  std::printf("report: %s\n", job.out.c_str());
+}
+
+int ExitStatus(const report::Report& r) {
+  if (r.outcome() == report::OK) return kExitFine;
+  const bool foretold = r.outcome() == report::OUT_OF_MEMORY || r.outcome() == report::DEADLOCK;
+  return r.predicted() && foretold ? kExitPredictedFailure : kExitFailed;
+}
+
+int RunJob(const Job& job, bool quiet) {
+  if (const absl::Status made = MakeFolder(job.out); !made.ok()) {
+    spdlog::error("{}", std::string(made.message()));
+    return kExitWrongInput;
+  }
+  const auto world_size = static_cast<int>(WorldSize(job.spec));
+  std::function<void(const StepProgress&)> progress;
+  if (!quiet) progress = Progress();
+  const RunResult result = job.fabric->Run(
+      world_size, [&](RankContext& ctx) { return TrainRank(ctx, job.spec, *job.data, progress); });
+  if (!quiet) Progress::ClearLine();
+
+  const std::vector<report::RankRecord> records = ReadRecords(result);
+  const DeviceFacts device = FactsOfDevice(job.spec);
+  const report::Report report = Assemble(job.spec,
+                                         {.fabric = job.fabric->name(), .predicted = job.fabric->predicted(),
+                                          .world_size = world_size, .device = device.name,
+                                          .peak_flops_per_second = device.peak_flops_per_second},
+                                         result, records);
+  if (report.outcome() != report::OK) {
+    spdlog::error("{}: {}", report::Outcome_Name(report.outcome()), report.message());
+  }
+  if (const absl::Status written = WriteReport(job.out, report, job.spec, records); !written.ok()) {
+    spdlog::error("{}", std::string(written.message()));
+    return kExitFailed;
+  }
+  PrintSummary(job, report);
+  return ExitStatus(report);
+}
+
+int RunCommand(const Options& options) {
+  const absl::StatusOr<Job> job = Prepare(options);
+  if (!job.ok()) {
+    spdlog::error("{}", std::string(job.status().message()));
+    return kExitWrongInput;
+  }
+  if (options.check) {
+    std::printf("%s: fine. %s; %s\n", options.spec.c_str(), Headline(*job).c_str(), job->data->Describe().c_str());
+    return kExitFine;
+  }
+  return RunJob(*job, options.quiet);
+}
+
+}  // namespace
+
+void AddRunCommand(CLI::App& app, int& exit_status) {
+  CLI::App* command = app.add_subcommand("run", "predicts (fabric simulated) or measures (any other) a spec");
+  auto options = std::make_shared<Options>();
+  command->add_option("SPEC", options->spec, "a spec, .textproto")->required();
+  command->add_option("--fabric", options->fabric, "run on this fabric instead of the spec's; see `twofold list fabrics`");
+  command->add_option("--set", options->sets, "path=value: replace a field of the spec; may be repeated")
+      ->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command->add_option("--out", options->out, "folder of the report (default: runs/<name>-<fabric>)");
+  command->add_flag("--check", options->check, "only check the spec, its data and its fabric");
+  command->add_flag("--quiet", options->quiet, "no progress on stderr");
+  command->footer(
+      "Exit status: 0 fine; 1 a failure at run time; 2 wrong input; 3 the simulation predicts that\n"
+      "memory runs out or ranks wait for each other forever. The report is written in all but case 2.\n"
+      "\nExamples:\n"
+      "  twofold run my.textproto --fabric=simulated          predict\n"
+      "  twofold run my.textproto --fabric=in_memory          measure\n"
+      "  twofold run my.textproto --set=parallel.dp=8 --set=train.global_batch=32\n"
+      "  twofold run my.textproto --check                     is it right?\n"
+      "  twofold run runs/my-simulated/spec.textproto         repeat a run");
+  command->callback([options, &exit_status] { exit_status = RunCommand(*options); });
+}
+
+}  // namespace twofold

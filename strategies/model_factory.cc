@@ -1,0 +1,92 @@
+#include "strategies/model_factory.h"
+
+#include <utility>
+
+#include "core/base/check.h"
+#include "core/nn/flops.h"
+#include "core/nn/gpt.h"
+#include "core/nn/mlp_model.h"
+
+namespace twofold {
+namespace {
+
+nn::GptConfig ToConfig(const spec::Gpt& gpt, DType dtype) {
+  return {.layers = gpt.layers(), .hidden = gpt.hidden(), .heads = gpt.heads(), .vocab = gpt.vocab(),
+          .sequence = gpt.sequence(), .ffn = gpt.ffn(), .dropout = gpt.dropout(), .tied = gpt.tied_embeddings(),
+          .dtype = dtype};
+}
+
+nn::MlpConfig ToConfig(const spec::Mlp& mlp, DType dtype) {
+  return {.inputs = mlp.inputs(), .hidden = {mlp.hidden().begin(), mlp.hidden().end()}, .classes = mlp.classes(),
+          .dropout = mlp.dropout(), .dtype = dtype};
+}
+
+std::unique_ptr<optim::Optimizer> MakeAdam(const spec::Adam& adam, bool decoupled) {
+  return optim::MakeAdam({.lr = adam.lr(), .beta1 = adam.beta1(), .beta2 = adam.beta2(), .eps = adam.eps(),
+                          .weight_decay = adam.weight_decay(), .decoupled = decoupled});
+}
+
+}  // namespace
+
+DType ToDType(spec::DType dtype) {
+  switch (dtype) {
+    case spec::F32: return DType::kF32;
+    case spec::F64: return DType::kF64;
+    case spec::BF16: return DType::kBF16;
+    case spec::F16: return DType::kF16;
+    case spec::I32: return DType::kI32;
+    case spec::U8: return DType::kU8;
+  }
+  return DType::kF32;
+}
+
+std::unique_ptr<nn::Module> MakeModel(const spec::Model& model, DType dtype) {
+  std::unique_ptr<nn::Module> module;
+  if (model.has_mlp()) {
+    module = std::make_unique<nn::MlpModel>(ToConfig(model.mlp(), dtype));
+  } else {
+    TWOFOLD_CHECK(model.has_gpt(), "a resolved spec names its model's sizes");
+    module = std::make_unique<nn::GptModel>(ToConfig(model.gpt(), dtype));
+  }
+  module->Finalize();
+  return module;
+}
+
+int64_t Classes(const spec::Model& model) { return model.has_mlp() ? model.mlp().classes() : model.gpt().vocab(); }
+
+int64_t ItemsPerSample(const spec::Model& model) { return model.has_mlp() ? 1 : model.gpt().sequence(); }
+
+double TrainingFlops(const spec::Model& model, int64_t samples) {
+  return model.has_mlp() ? nn::MlpTrainingFlops(ToConfig(model.mlp(), DType::kF32), samples)
+                         : nn::GptTrainingFlops(ToConfig(model.gpt(), DType::kF32), samples);
+}
+
+std::unique_ptr<optim::Optimizer> MakeOptimizer(const spec::Optimizer& optimizer) {
+  switch (optimizer.kind_case()) {
+    case spec::Optimizer::kSgd: {
+      const spec::Sgd& sgd = optimizer.sgd();
+      return optim::MakeSgd({.lr = sgd.lr(), .momentum = sgd.momentum(), .weight_decay = sgd.weight_decay(),
+                             .nesterov = sgd.nesterov()});
+    }
+    case spec::Optimizer::kAdam: return MakeAdam(optimizer.adam(), /*decoupled=*/false);
+    case spec::Optimizer::kAdamw:
+    case spec::Optimizer::KIND_NOT_SET: return MakeAdam(optimizer.adamw(), /*decoupled=*/true);
+  }
+  return nullptr;
+}
+
+optim::LrSchedule MakeSchedule(const spec::Schedule& schedule) {
+  optim::LrSchedule out{.warmup_steps = schedule.warmup_steps()};
+  if (schedule.has_cosine()) {
+    out.kind = optim::LrSchedule::kCosine;
+    out.decay_steps = schedule.cosine().decay_steps();
+    out.min_ratio = schedule.cosine().min_lr_ratio();
+  } else if (schedule.has_linear()) {
+    out.kind = optim::LrSchedule::kLinear;
+    out.decay_steps = schedule.linear().decay_steps();
+    out.min_ratio = schedule.linear().min_lr_ratio();
+  }
+  return out;
+}
+
+}  // namespace twofold

@@ -1,0 +1,27 @@
+// From what a spec says to the parts of a training step: model, optimizer, schedule, element types.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "core/nn/module.h"
+#include "core/optim/optimizer.h"
+#include "core/optim/schedule.h"
+#include "core/proto/spec.pb.h"
+
+namespace twofold {
+
+DType ToDType(spec::DType dtype);
+
+// A model whose output is logits [.., classes]; named (finalized), without storage.
+std::unique_ptr<nn::Module> MakeModel(const spec::Model& model, DType dtype);
+int64_t Classes(const spec::Model& model);         // width of the logits: vocabulary or classes
+int64_t ItemsPerSample(const spec::Model& model);  // what tokens_per_second counts: tokens of a sequence, else 1
+
+// FLOPs of forward and backward over `samples`, as core/nn/flops.h counts them.
+double TrainingFlops(const spec::Model& model, int64_t samples);
+
+std::unique_ptr<optim::Optimizer> MakeOptimizer(const spec::Optimizer& optimizer);
+optim::LrSchedule MakeSchedule(const spec::Schedule& schedule);
+
+}  // namespace twofold

@@ -1,0 +1,146 @@
+#include "strategies/recorder.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace twofold {
+
+void MemorySamples::Add(Seconds time, const MemoryStats& stats) {
+  const bool merge = in_last_ < stride_ && !samples_.empty();
+  if (!merge && samples_.size() == limit_) Merge();
+  if (in_last_ < stride_ && !samples_.empty()) {
+    ++in_last_;
+    if (stats.live < samples_.back().live) return;
+    samples_.back() = {time, stats.live, stats.reserved, stats.live_by_category};
+    return;
+  }
+  in_last_ = 1;
+  samples_.push_back({time, stats.live, stats.reserved, stats.live_by_category});
+}
+
+void MemorySamples::Merge() {
+  size_t kept = 0;
+  for (size_t i = 0; i < samples_.size(); i += 2) {
+    const bool second = i + 1 < samples_.size() && samples_[i + 1].live >= samples_[i].live;
+    samples_[kept++] = samples_[second ? i + 1 : i];
+  }
+  // With an odd count the last sample stands for half a stride and is filled up first.
+  in_last_ = samples_.size() % 2 == 0 ? 2 * stride_ : stride_;
+  samples_.resize(kept);
+  stride_ *= 2;
+}
+
+void MemorySamples::WriteTo(Seconds origin, report::RankRecord& record) const {
+  for (const Sample& s : samples_) {
+    report::MemorySample* out = record.add_samples();
+    out->set_time((s.time - origin).value());
+    for (const Bytes live : s.live_by_category) out->add_live_by_category(live.value());
+    out->set_reserved(s.reserved.value());
+  }
+}
+
+Recorder::Recorder(RankContext& ctx, const spec::Spec& spec) : ctx_(ctx) {
+  const int64_t steps = spec.train().steps();
+  const bool traced = spec.trace().enabled() && ctx.rank() < spec.trace().ranks();
+  first_traced_step_ = traced ? std::max<int64_t>(0, steps - spec.trace().last_steps()) : steps;
+  record_.set_rank(ctx.rank());
+  record_.mutable_steps()->Reserve(static_cast<int>(steps));
+}
+
+Recorder::~Recorder() {
+  if (!tracing_) return;
+  ctx_.trace().SetEnabled(false);
+  ctx_.device().allocator().ledger().SetObserver(nullptr);
+}
+
+void Recorder::StartTracing() {
+  tracing_ = true;
+  trace_origin_ = step_start_;
+  samples_.Add(step_start_, ctx_.memory());
+  ctx_.device().allocator().ledger().SetObserver(
+      [this](const MemoryStats& stats) { samples_.Add(ctx_.clock().Now(), stats); });
+  ctx_.trace().SetEnabled(true);
+}
+
+void Recorder::BeginStep(int64_t step) {
+  step_start_ = ctx_.clock().Now();
+  stalled_at_start_ = ctx_.device().compute().stalled();
+  if (step >= first_traced_step_ && !tracing_) StartTracing();
+}
+
+void Recorder::EndStep(double loss) {
+  last_step_ = ctx_.clock().Now() - step_start_;
+  report::Step* step = record_.add_steps();
+  step->set_seconds(last_step_.value());
+  step->set_loss(loss);
+  step->set_exposed_communication_seconds((ctx_.device().compute().stalled() - stalled_at_start_).value());
+  if (tracing_) ++traced_steps_;
+}
+
+std::string Recorder::Record() {
+  report::RankRecord record = record_;
+  AddMemory(record);
+  AddCollectives(record);
+  if (tracing_) AddTimeLine(record);
+  for (const std::string& note : ctx_.notes()) record.add_notes(note);
+  const auto [low, high] = ctx_.uncertainty();
+  record.set_compute_low_ratio(low);
+  record.set_compute_high_ratio(high);
+  return record.SerializeAsString();
+}
+
+void Recorder::AddMemory(report::RankRecord& record) {
+  const MemoryStats& stats = ctx_.memory();
+  report::Rank* memory = record.mutable_memory();
+  memory->set_rank(ctx_.rank());
+  memory->set_peak_bytes(stats.peak.value());
+  memory->set_reserved_bytes(stats.peak_reserved.value());
+  memory->set_outside_ledger_bytes(ctx_.outside_ledger_bytes().value());
+  for (size_t c = 0; c < kCategories; ++c) {
+    report::Category* category = memory->add_categories();
+    category->set_name(std::string(CategoryName(static_cast<Category>(c))));
+    category->set_peak_bytes(stats.peak_by_category[c].value());
+    category->set_bytes_at_peak(stats.at_peak[c].value());
+  }
+}
+
+void Recorder::AddCollectives(report::RankRecord& record) {
+  for (const auto& [key, entry] : ctx_.communication().entries()) {
+    report::Collective* collective = record.add_collectives();
+    collective->set_operation(std::string(KindName(key.second)));
+    collective->set_group(key.first);
+    collective->set_count(entry.count);
+    collective->set_bytes(entry.bytes.value());
+    collective->set_seconds(entry.seconds);
+  }
+}
+
+// Spans and samples from the first traced step on; kernel totals are the mean over the traced steps.
+void Recorder::AddTimeLine(report::RankRecord& record) {
+  record.set_trace_origin_seconds(trace_origin_.value());
+  samples_.WriteTo(trace_origin_, record);
+  std::map<std::string, std::pair<int64_t, double>> kernels;
+  for (Span& span : ctx_.trace().Take()) {
+    report::Span* out = record.add_spans();
+    out->set_start((span.start - trace_origin_).value());
+    out->set_end((span.end - trace_origin_).value());
+    out->set_bytes(span.bytes.value());
+    if (span.stream == "compute") {
+      auto& [count, seconds] = kernels[span.name];
+      ++count;
+      seconds += (span.end - span.start).value();
+    }
+    out->set_stream(std::move(span.stream));
+    out->set_name(std::move(span.name));
+  }
+  const int64_t steps = std::max<int64_t>(1, traced_steps_);
+  for (const auto& [name, total] : kernels) {
+    report::KernelTotal* kernel = record.add_kernels();
+    kernel->set_kernel(name);
+    kernel->set_count(total.first / steps);
+    kernel->set_seconds(total.second / static_cast<double>(steps));
+  }
+}
+
+}  // namespace twofold

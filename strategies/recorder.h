@@ -1,0 +1,74 @@
+// What a rank's training leaves behind: steps, memory, communication, and the time line of the last steps, as the
+// report::RankRecord that travels back to the program.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/proto/report.pb.h"
+#include "core/proto/spec.pb.h"
+#include "core/run/rank_context.h"
+
+namespace twofold {
+
+// The memory time line, thinned to at most `limit` samples: every change is kept until there are that many, then
+// neighbours are merged two by two and each sample stands for twice as many changes. Of the changes it stands for, a
+// sample is the one with the most live bytes, so the highest point of the line is never lost.
+class MemorySamples {
+ public:
+  explicit MemorySamples(size_t limit) : limit_(limit) {}
+  void Add(Seconds time, const MemoryStats& stats);
+  void WriteTo(Seconds origin, report::RankRecord& record) const;
+  size_t size() const { return samples_.size(); }
+
+ private:
+  struct Sample {
+    Seconds time;
+    Bytes live, reserved;
+    std::array<Bytes, kCategories> live_by_category;
+  };
+  void Merge();
+
+  const size_t limit_;
+  int64_t stride_ = 1;    // changes that one sample stands for
+  int64_t in_last_ = 0;   // changes that the last sample stands for so far
+  std::vector<Sample> samples_;
+};
+
+// One a rank, on its thread. Watches the clock and the compute stream over each step, and, in the last
+// spec.trace.last_steps steps, the trace and the memory ledger.
+class Recorder {
+ public:
+  static constexpr size_t kMemorySamples = 4000;
+
+  Recorder(RankContext& ctx, const spec::Spec& spec);
+  ~Recorder();
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+
+  void SetParameters(int64_t count) { record_.set_parameters(count); }  // of the whole model
+  void BeginStep(int64_t step);
+  // The host has waited for everything that the step launched.
+  void EndStep(double loss);
+  Seconds last_step() const { return last_step_; }
+
+  // Everything so far, serialized. Moves the trace's spans out: call once, at the end.
+  std::string Record();
+
+ private:
+  void StartTracing();
+  void AddMemory(report::RankRecord& record);
+  void AddCollectives(report::RankRecord& record);
+  void AddTimeLine(report::RankRecord& record);
+
+  RankContext& ctx_;
+  int64_t first_traced_step_;  // from here on steps are traced
+  Seconds step_start_, stalled_at_start_, last_step_, trace_origin_;
+  bool tracing_ = false;
+  int64_t traced_steps_ = 0;
+  MemorySamples samples_{kMemorySamples};
+  report::RankRecord record_;
+};
+
+}  // namespace twofold

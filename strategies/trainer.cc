@@ -1,0 +1,163 @@
+#include "strategies/trainer.h"
+
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/cleanup/cleanup.h"
+#include "core/comm/device_mesh.h"
+#include "core/data/distributed_sampler.h"
+#include "core/data/load_batch.h"
+#include "core/nn/loss.h"
+#include "core/optim/clip.h"
+#include "strategies/data_parallel/ddp.h"
+#include "strategies/model_factory.h"
+#include "strategies/recorder.h"
+
+namespace twofold {
+namespace {
+
+MeshShape ToMesh(const spec::Parallel& p) {
+  return {.pp = static_cast<int>(p.pp()), .dp = static_cast<int>(p.dp()), .cp = static_cast<int>(p.cp()),
+          .tp = static_cast<int>(p.tp())};
+}
+
+DistributedSampler MakeSampler(const spec::Train& train, const Dataset& data, const ProcessGroup& replicas) {
+  absl::StatusOr<DistributedSampler> sampler = DistributedSampler::Make(
+      {.dataset_size = data.size(), .replicas = replicas.size(), .rank = replicas.rank(),
+       .block = train.global_batch(), .shuffle = train.shuffle(), .seed = train.seed()});
+  TWOFOLD_CHECK(sampler.ok(), sampler.status().message());  // the spec was validated
+  return *std::move(sampler);
+}
+
+DdpOptions ToDdpOptions(const spec::Spec& spec) {
+  return {.bucket = Bytes(static_cast<int64_t>(spec.parallel().bucket_mib() * 1048576.0)),
+          .overlap = spec.parallel().overlap(),
+          .reduce = ToDType(spec.train().precision().reduce())};
+}
+
+// One rank's share of every training step.
+class Trainer {
+ public:
+  Trainer(RankContext& ctx, const spec::Spec& spec, const Dataset& data);
+  int64_t parameters() const { return model_->ParameterCount(); }
+  double Step(int64_t step);  // returns the loss, the mean over the global batch
+
+ private:
+  void MicroBatch(std::span<const int64_t> indices, bool first);
+  Tensor ToModelInput(Tensor inputs);
+  void Clip();
+
+  const spec::Spec& spec_;
+  const Dataset& data_;
+  Device& device_;
+  DeviceMesh mesh_;
+  ProcessGroup& replicas_;
+  nn::Context nn_;
+  const DType dtype_;
+  std::unique_ptr<nn::Module> model_;
+  DistributedDataParallel ddp_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  const optim::LrSchedule schedule_;
+  DistributedSampler sampler_;
+  const int64_t micro_batch_, accumulation_;
+  std::vector<optim::Slice> clipped_;  // the gradients as clipping wants them; empty when there is no clipping
+  Tensor loss_;                        // this rank's part of the mean over the global batch
+  nn::Saved saved_, loss_saved_;
+};
+
+Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Dataset& data)
+    : spec_(spec),
+      data_(data),
+      device_(ctx.device()),
+      mesh_(ctx.world(), ToMesh(spec.parallel())),
+      replicas_(mesh_.Group(Axis::kDp)),
+      nn_{.device = device_, .stream = device_.compute(), .seed = spec.train().seed()},
+      dtype_(ToDType(spec.train().precision().parameter())),
+      model_(MakeModel(spec.model(), dtype_)),
+      ddp_(nn_, *model_, replicas_, ToDdpOptions(spec)),
+      optimizer_(MakeOptimizer(spec.train().optimizer())),
+      schedule_(MakeSchedule(spec.train().schedule())),
+      sampler_(MakeSampler(spec.train(), data, replicas_)),
+      micro_batch_(spec.train().micro_batch()),
+      accumulation_(sampler_.samples_per_batch() / micro_batch_) {
+  const std::vector<optim::Slice> slices = ddp_.Slices();
+  optimizer_->Attach(nn_, slices);
+  if (spec.train().clip_norm() > 0) {  // by whole buckets: a few large kernels
+    for (Tensor& gradients : ddp_.Gradients()) clipped_.push_back({.name = "bucket", .gradient = std::move(gradients)});
+  }
+  loss_ = device_.NewTensor(Shape{1}, ops::AccumulationType(dtype_), Category::kOther);
+}
+
+// Forward and backward over a part of this rank's samples. Adds to the gradients and to loss_.
+void Trainer::MicroBatch(std::span<const int64_t> indices, bool first) {
+  Batch batch = LoadBatch(device_, data_, indices);
+  Tensor logits = model_->Forward(nn_, ToModelInput(std::exchange(batch.inputs, Tensor())), saved_);
+  {
+    const Tensor mean = nn::SoftmaxCrossEntropy::Forward(nn_, std::exchange(logits, Tensor()), batch.targets, loss_saved_);
+    nn_.Launch(ops::Sum{.in = mean, .out = loss_, .factor = 1.0 / static_cast<double>(accumulation_ * replicas_.size()),
+                        .accumulate = !first});
+  }
+  batch = {};  // what backward needs of it is saved
+  model_->Backward(nn_, nn::SoftmaxCrossEntropy::Backward(nn_, loss_saved_, 1.0 / static_cast<double>(accumulation_)),
+                   saved_);
+}
+
+// Features come in the dataset's own float type; ids go in as they are.
+Tensor Trainer::ToModelInput(Tensor inputs) {
+  if (!IsFloat(inputs.dtype()) || inputs.dtype() == dtype_) return inputs;
+  Tensor cast = nn_.Activation(inputs.shape(), dtype_);
+  nn_.Launch(ops::Cast{.in = inputs, .out = cast});
+  return cast;
+}
+
+void Trainer::Clip() {
+  // After the reduction every rank has the same gradients, hence the same norm: nothing to exchange.
+  if (!clipped_.empty()) optim::ClipByGlobalNorm(nn_, clipped_, spec_.train().clip_norm());
+}
+
+double Trainer::Step(int64_t step) {
+  const std::vector<int64_t> indices = sampler_.BatchAt(step);
+  nn_.step = step;
+  ddp_.ZeroGradient();
+  for (int64_t a = 0; a < accumulation_; ++a) {
+    std::optional<DistributedDataParallel::NoSync> no_sync;
+    if (a + 1 < accumulation_) no_sync.emplace(ddp_);
+    nn_.micro_batch = a * replicas_.size() + replicas_.rank();
+    MicroBatch(std::span(indices).subspan(static_cast<size_t>(a * micro_batch_), static_cast<size_t>(micro_batch_)),
+               a == 0);
+  }
+  Work loss_sum = replicas_.AllReduce(loss_, ReduceOp::kSum);  // travels while the optimizer works
+  ddp_.Finish();
+  Clip();
+  optimizer_->Step(nn_, optimizer_->learning_rate() * optim::Factor(schedule_, step));
+  loss_sum.WaitOn(device_.compute());
+  return device_.Item(loss_, StandIn{std::log(static_cast<double>(Classes(spec_.model()))), "loss"});
+}
+
+}  // namespace
+
+std::string TrainRank(RankContext& ctx, const spec::Spec& spec, const Dataset& data,
+                      const std::function<void(const StepProgress&)>& progress) {
+  Recorder recorder(ctx, spec);
+  // Whatever ends this rank, what it did until then is kept.
+  absl::Cleanup keep = [&] { ctx.SetPartialResult(recorder.Record()); };
+
+  Trainer trainer(ctx, spec, data);
+  recorder.SetParameters(trainer.parameters());
+  ctx.world().Barrier().Wait();
+  const int64_t steps = spec.train().steps();
+  for (int64_t step = 0; step < steps; ++step) {
+    ctx.CheckInterrupt();
+    recorder.BeginStep(step);
+    const double loss = trainer.Step(step);
+    recorder.EndStep(loss);
+    if (ctx.rank() == 0 && progress) progress({step + 1, steps, recorder.last_step().value(), loss});
+  }
+  std::move(keep).Cancel();
+  return recorder.Record();
+}
+
+}  // namespace twofold

@@ -1,0 +1,143 @@
+// From rank records to a report, and from two reports to a comparison: the arithmetic.
+#include "experiments/program/assemble.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "core/base/errors.h"
+#include "experiments/program/compare.h"
+#include "experiments/program/text.h"
+#include "tests/integration/run_spec.h"
+
+namespace twofold {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+TEST(Quantile, InterpolatesBetweenRanks) {
+  EXPECT_EQ(Quantile({}, 0.5), 0);
+  EXPECT_EQ(Quantile({3}, 0.9), 3);
+  EXPECT_EQ(Quantile({4, 1, 2}, 0.5), 2);
+  EXPECT_EQ(Quantile({4, 1, 2, 3}, 0.5), 2.5);
+  EXPECT_DOUBLE_EQ(Quantile({0, 10}, 0.1), 1);
+  EXPECT_EQ(Quantile({5, 7}, 1), 7);
+}
+
+TEST(OutcomeOf, FollowsTheFirstCause) {
+  EXPECT_EQ(OutcomeOf(absl::OkStatus()), report::OK);
+  EXPECT_EQ(OutcomeOf(ToStatus(OutOfMemory(1, "m"))), report::OUT_OF_MEMORY);
+  EXPECT_EQ(OutcomeOf(ToStatus(Deadlock(1, "m"))), report::DEADLOCK);
+  EXPECT_EQ(OutcomeOf(ToStatus(Interrupted(1, "m"))), report::INTERRUPTED);
+  EXPECT_EQ(OutcomeOf(ToStatus(PeerLost(1, "m"))), report::FAILED);
+  EXPECT_EQ(OutcomeOf(ToStatus(CollectiveMismatch(1, "m"))), report::FAILED);
+}
+
+// Two ranks, steps of 9, 2, 4 and 3 seconds of which the first is warm-up.
+RunResult Records(double low = 1, double high = 1) {
+  RunResult result;
+  for (int rank = 0; rank < 2; ++rank) {
+    report::RankRecord record;
+    record.set_rank(rank);
+    for (const double seconds : {9.0, 2.0, 4.0, 3.0}) {
+      report::Step* step = record.add_steps();
+      step->set_seconds(seconds);
+      step->set_loss(seconds / 2);
+      step->set_exposed_communication_seconds(seconds / 4);
+    }
+    record.mutable_memory()->set_rank(rank);
+    record.mutable_memory()->set_peak_bytes(1000 + rank);
+    record.set_compute_low_ratio(rank == 0 ? 1 : low);
+    record.set_compute_high_ratio(rank == 0 ? high : 1);
+    record.add_notes("said by both");
+    result.results.push_back(record.SerializeAsString());
+  }
+  return result;
+}
+
+spec::Spec Spec(const std::string& more = "") {
+  return testing::Resolve(
+      StrCat(testing::kTinyMlp, "train { steps: 4 global_batch: 6 micro_batch: 3 warmup_steps: 1 }\nparallel { dp: 2 }\n", more));
+}
+
+report::Report Of(const spec::Spec& spec, const RunResult& result, bool predicted, double peak = 0) {
+  return Assemble(spec, {.fabric = "f", .predicted = predicted, .world_size = 2, .peak_flops_per_second = peak}, result,
+                  ReadRecords(result));
+}
+
+TEST(Assemble, TakesTheMedianAndPercentilesAfterWarmUp) {
+  const report::Report r = Of(Spec(), Records(), /*predicted=*/false);
+  EXPECT_EQ(r.median_step_seconds(), 3);
+  EXPECT_DOUBLE_EQ(r.low(), 2.2);
+  EXPECT_DOUBLE_EQ(r.high(), 3.8);
+  EXPECT_EQ(r.exposed_communication_seconds(), 0.75);
+  EXPECT_EQ(r.tokens_per_second(), 2);
+  EXPECT_EQ(r.steps_size(), 4);
+  EXPECT_EQ(r.ranks_size(), 2);
+  EXPECT_THAT(r.notes(), Contains(HasSubstr("only 3 steps")));
+  EXPECT_EQ(std::count(r.notes().begin(), r.notes().end(), "said by both"), 1);
+}
+
+TEST(Assemble, GivesAPredictionTheWidestUncertaintyOfAnyRank) {
+  const report::Report r = Of(Spec(), Records(0.8, 1.5), /*predicted=*/true);
+  EXPECT_DOUBLE_EQ(r.low(), 2.4);
+  EXPECT_DOUBLE_EQ(r.high(), 4.5);
+}
+
+TEST(Assemble, HoldsFlopsAgainstThePeakOfAllRanks) {
+  const report::Report r = Of(Spec(), Records(), false, /*peak=*/1000);
+  EXPECT_DOUBLE_EQ(r.model_flops_per_step(), 3.0 * 2 * (8 * 24 + 24 * 16 + 16 * 5) * 6);
+  EXPECT_DOUBLE_EQ(r.mfu(), r.model_flops_per_step() / 3 / 2000);
+  EXPECT_EQ(Of(Spec(), Records(), false).mfu(), 0);
+}
+
+TEST(Assemble, ReportsAFailureWithoutAnyRecord) {
+  RunResult result{.status = ToStatus(PeerLost(1, "rank 1 is gone")), .results = {"", ""}};
+  const report::Report r = Of(Spec(), result, false);
+  EXPECT_EQ(r.outcome(), report::FAILED);
+  EXPECT_THAT(r.message(), HasSubstr("rank 1 is gone"));
+  EXPECT_EQ(r.ranks_size(), 0);
+}
+
+TEST(Compare, SplitsTheErrorIntoPartsThatAddUp) {
+  const spec::Spec spec = Spec();
+  report::Report predicted = Of(spec, Records(0.5, 1.1), true), measured = Of(spec, Records(), false);
+  predicted.set_median_step_seconds(3.6);
+  predicted.set_exposed_communication_seconds(1);
+  const Comparison c = Compare(predicted, spec, measured, spec);
+  EXPECT_NEAR(c.values[0].error(), 0.2, 1e-12);
+  double parts = 0;
+  for (const ComparedValue& part : c.step_parts) parts += part.predicted - part.measured;
+  EXPECT_NEAR(parts, 0.6, 1e-12);
+  EXPECT_TRUE(c.inside_interval);  // 1.5 to 3.3 holds 3
+  predicted.set_high(2.9);
+  EXPECT_FALSE(Compare(predicted, spec, measured, spec).inside_interval);
+  EXPECT_TRUE(c.remarks.empty());
+}
+
+TEST(Compare, NamesRanksWhoseBytesDifferAndRunsThatDiffer) {
+  const spec::Spec spec = Spec();
+  spec::Spec other = spec;
+  other.mutable_train()->set_seed(99);
+  report::Report predicted = Of(spec, Records(), true);
+  predicted.mutable_ranks(1)->set_peak_bytes(7);
+  const Comparison c = Compare(predicted, spec, Of(spec, Records(), false), other);
+  EXPECT_THAT(c.remarks, Contains(HasSubstr("rank 1")));
+  EXPECT_THAT(c.remarks, Contains(HasSubstr("differ in train")));
+}
+
+TEST(Text, IsReadable) {
+  EXPECT_EQ(SecondsText(0.0123456), "12.3 ms");
+  EXPECT_EQ(SecondsText(-4.2e-7), "-420 ns");
+  EXPECT_EQ(CountText(-1234567), "-1,234,567");
+  EXPECT_EQ(CountText(-123), "-123");
+  EXPECT_EQ(BytesText(1536), "1.50 KiB");
+  EXPECT_EQ(PercentText(-0.031), "-3.1 %");
+  EXPECT_EQ(PercentText(1.0 / 0.0), "-");
+  EXPECT_EQ(TableText({{"a", "bb"}, {"ccc", "d"}}), "a    bb\nccc   d\n");
+}
+
+}  // namespace
+}  // namespace twofold

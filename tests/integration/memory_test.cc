@@ -1,0 +1,54 @@
+// Promise 2: what a simulated run without data predicts of memory is what the same run measures, to the byte.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <tuple>
+
+#include "tests/integration/run_spec.h"
+
+namespace twofold {
+namespace {
+
+using Case = std::tuple<const char*, int, int, const char*>;  // model, ranks, accumulation, element types
+
+class MemoryToTheByte : public ::testing::TestWithParam<Case> {};
+
+TEST_P(MemoryToTheByte, PredictedEqualsMeasured) {
+  const auto [model, ranks, accumulation, precision] = GetParam();
+  const std::string text =
+      StrCat(model, "train { steps: 3 micro_batch: 2 global_batch: ", 2 * ranks * accumulation, " clip_norm: 1 ", precision,
+             " }\nparallel { dp: ", ranks, " bucket_mib: 0.01 }\n");
+  const auto predicted = testing::RunText(text + testing::Simulated("SYMBOLIC"));
+  const auto measured = testing::RunText(text + testing::kInMemory);
+  ASSERT_EQ(predicted.size(), measured.size());
+  for (size_t r = 0; r < measured.size(); ++r) {
+    const report::Rank &p = predicted[r].memory(), &m = measured[r].memory();
+    EXPECT_EQ(p.peak_bytes(), m.peak_bytes()) << "rank " << r;
+    EXPECT_EQ(p.reserved_bytes(), m.reserved_bytes()) << "rank " << r;
+    ASSERT_EQ(p.categories_size(), m.categories_size());
+    for (int c = 0; c < m.categories_size(); ++c) {
+      EXPECT_EQ(p.categories(c).peak_bytes(), m.categories(c).peak_bytes()) << m.categories(c).name();
+      EXPECT_EQ(p.categories(c).bytes_at_peak(), m.categories(c).bytes_at_peak()) << m.categories(c).name();
+    }
+    EXPECT_GT(m.peak_bytes(), 0);
+    EXPECT_GE(m.reserved_bytes(), m.peak_bytes());
+  }
+}
+
+constexpr char kF32[] = "precision { parameter: F32 }", kBf16[] = "precision { parameter: BF16 }",
+               kMixed[] = "precision { parameter: BF16 reduce: F32 }";
+
+std::string CaseName(const ::testing::TestParamInfo<Case>& info) {
+  const auto [model, ranks, accumulation, precision] = info.param;
+  return StrCat(model == testing::kTinyGpt ? "Gpt" : "Mlp", ranks, "Ranks", accumulation, "Parts",
+                precision == kF32 ? "F32" : precision == kBf16 ? "Bf16" : "Mixed");
+}
+
+INSTANTIATE_TEST_SUITE_P(Specs, MemoryToTheByte,
+                         ::testing::Combine(::testing::Values(testing::kTinyGpt, testing::kTinyMlp),
+                                            ::testing::Values(1, 2, 4), ::testing::Values(1, 4),
+                                            ::testing::Values(kF32, kBf16, kMixed)),
+                         CaseName);
+
+}  // namespace
+}  // namespace twofold

@@ -1,0 +1,293 @@
+// The built program as a user meets it: exit statuses, messages, files.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/base/strings.h"
+
+namespace twofold {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+std::string ReadAll(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+constexpr char kSmall[] =
+    "model { mlp { inputs: 8 hidden: [16] classes: 4 } }\n"
+    "train { steps: 4 micro_batch: 2 }\n"
+    "parallel { dp: 2 }\n"
+    "fabric { simulated { profile: \"tests/integration/tiny.profile.textproto\" } }\n";
+
+class Program : public ::testing::Test {
+ protected:
+  Program() {
+    std::string name = (fs::temp_directory_path() / "twofold-program-XXXXXX").string();
+    folder_ = mkdtemp(name.data());
+  }
+  ~Program() override { fs::remove_all(folder_); }
+
+  std::string At(const std::string& name) const { return (folder_ / name).string(); }
+  std::string Write(const std::string& name, const std::string& text) const {
+    std::ofstream(At(name)) << text;
+    return At(name);
+  }
+
+  // Runs `twofold <arguments>`; returns its exit status and keeps what it printed.
+  int Run(const std::string& arguments) {
+    const std::string command = StrCat(TWOFOLD_PROGRAM, " ", arguments, " >", At("stdout"), " 2>", At("stderr"));
+    const int status = std::system(command.c_str());
+    out_ = ReadAll(At("stdout"));
+    err_ = ReadAll(At("stderr"));
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+  nlohmann::json Report(const std::string& folder) const { return nlohmann::json::parse(ReadAll(folder + "/report.json")); }
+
+  fs::path folder_;
+  std::string out_, err_;
+};
+
+TEST_F(Program, TeachesWithoutArgumentsAndWithHelp) {
+  EXPECT_EQ(Run(""), 2);
+  EXPECT_EQ(Run("--help"), 0);
+  EXPECT_THAT(out_, HasSubstr("tour"));
+  for (const char* command : {"run", "compare", "list", "calibrate", "report"}) {
+    EXPECT_EQ(Run(StrCat(command, " --help")), 0) << command;
+    EXPECT_THAT(out_, HasSubstr(StrCat("twofold ", command))) << command << " shows no example";
+  }
+}
+
+TEST_F(Program, StatesItsVersion) {
+  EXPECT_EQ(Run("--version"), 0);
+  EXPECT_THAT(out_, HasSubstr("twofold 0."));
+}
+
+TEST_F(Program, RefusesWhatItDoesNotKnow) {
+  EXPECT_EQ(Run("jog"), 2);
+  EXPECT_EQ(Run("run"), 2);
+  EXPECT_EQ(Run("run a.textproto --frabic=simulated"), 2);
+  EXPECT_EQ(Run("list flowers"), 2);
+}
+
+TEST_F(Program, NamesASpecThatIsNotThere) {
+  EXPECT_EQ(Run("run " + At("nothing.textproto")), 2);
+  EXPECT_THAT(err_, HasSubstr(At("nothing.textproto")));
+  EXPECT_THAT(out_, IsEmpty());
+}
+
+TEST_F(Program, RefusesEveryBadSpec) {
+  int count = 0;
+  for (const fs::directory_entry& file : fs::directory_iterator("tests/specs/bad")) {
+    EXPECT_EQ(Run(StrCat("run --check ", file.path().string())), 2) << file.path();
+    EXPECT_THAT(err_, HasSubstr(file.path().filename().string())) << "the message does not name the file";
+    ++count;
+  }
+  EXPECT_GT(count, 20);
+}
+
+TEST_F(Program, ChecksWithoutRunning) {
+  const std::string spec = Write("small.textproto", kSmall);
+  EXPECT_EQ(Run(StrCat("run ", spec, " --check --out=", At("run"))), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("fine"));
+  EXPECT_FALSE(fs::exists(At("run")));
+  EXPECT_EQ(Run(StrCat("run ", spec, " --check --set=train.steps=0")), 2);
+  EXPECT_THAT(err_, HasSubstr("train.steps"));
+  EXPECT_EQ(Run(StrCat("run ", spec, " --check --set=train.stops=3")), 2);
+  EXPECT_THAT(err_, HasSubstr("did you mean steps"));
+  EXPECT_EQ(Run(StrCat("run ", spec, " --check --fabric=telepathy")), 2);
+  EXPECT_THAT(err_, HasSubstr("telepathy"));
+  EXPECT_EQ(Run(StrCat("run ", spec, " --check --set=fabric.simulated.cluster=moon")), 2);
+  EXPECT_THAT(err_, HasSubstr("moon"));
+}
+
+TEST_F(Program, MeasuresAndWritesTheReport) {
+  const std::string spec = Write("small.textproto", kSmall);
+  ASSERT_EQ(Run(StrCat("run ", spec, " --fabric=in_memory --set=train.steps=6 --set parallel.dp=3 --out=", At("run"))), 0)
+      << err_;
+  EXPECT_THAT(out_, HasSubstr("step time"));
+  const nlohmann::json report = Report(At("run"));
+  EXPECT_EQ(report["schema_version"], 1);
+  EXPECT_EQ(report["name"], "small");
+  EXPECT_EQ(report["fabric"], "in_memory");
+  EXPECT_EQ(report["predicted"], false);
+  EXPECT_EQ(report["outcome"], "OK");
+  EXPECT_EQ(report["world_size"], 3);
+  EXPECT_EQ(report["steps"].size(), 6u);
+  EXPECT_EQ(report["ranks"].size(), 3u);
+  EXPECT_EQ(report["parameters"], 8 * 16 + 16 + 16 * 4 + 4);
+  EXPECT_EQ(report["model_flops_per_step"], 3.0 * 2 * (8 * 16 + 16 * 4) * 6);  // forward, and twice that backward
+  EXPECT_GT(report["median_step_seconds"], 0);
+  EXPECT_LE(report["low"], report["median_step_seconds"]);
+  EXPECT_GE(report["high"], report["median_step_seconds"]);
+  EXPECT_NEAR(report["tokens_per_second"].get<double>() * report["median_step_seconds"].get<double>(), 6, 1e-9);
+  for (const char* name : {"steps.csv", "memory.csv", "collectives.csv", "trace.json", "spec.textproto"}) {
+    EXPECT_TRUE(fs::exists(StrCat(At("run"), "/", name))) << name;
+  }
+}
+
+TEST_F(Program, WritesToRunsByDefault) {
+  const std::string spec = Write("small.textproto", kSmall);
+  const std::string here = fs::current_path().string();
+  const std::string program = StrCat("cd ", folder_.string(), " && mkdir tests && ln -s ", here, "/tests/integration tests/ && ");
+  const std::string command = StrCat(program, TWOFOLD_PROGRAM, " run small.textproto --quiet >stdout 2>stderr");
+  ASSERT_EQ(std::system(command.c_str()), 0) << ReadAll(At("stderr"));
+  EXPECT_EQ(Report(At("runs/small-simulated"))["predicted"], true);
+}
+
+// Promise 5. The second run is of the spec that the first one wrote.
+TEST_F(Program, PredictsTheSameBytesTwice) {
+  const std::string spec = Write("small.textproto", kSmall);
+  for (const char* data : {"SYMBOLIC", "REAL"}) {
+    const std::string set = StrCat(" --set=fabric.simulated.data=", data);
+    ASSERT_EQ(Run(StrCat("run ", spec, set, " --out=", At("a"))), 0) << err_;
+    ASSERT_EQ(Run(StrCat("run ", spec, set, " --out=", At("b"))), 0) << err_;
+    ASSERT_EQ(Run(StrCat("run ", At("a"), "/spec.textproto --out=", At("c"))), 0) << err_;
+    int files = 0;
+    for (const fs::directory_entry& file : fs::directory_iterator(At("a"))) {
+      const std::string name = file.path().filename().string(), text = ReadAll(file.path());
+      EXPECT_EQ(text, ReadAll(StrCat(At("b"), "/", name))) << data << " " << name;
+      EXPECT_EQ(text, ReadAll(StrCat(At("c"), "/", name))) << data << " " << name;
+      ++files;
+    }
+    EXPECT_EQ(files, 6);
+    EXPECT_LT(Report(At("a"))["low"], Report(At("a"))["median_step_seconds"]);
+  }
+}
+
+TEST_F(Program, SaysThatSymbolicLossesAreStandIns) {
+  const std::string spec = Write("small.textproto", kSmall);
+  ASSERT_EQ(Run(StrCat("run ", spec, " --out=", At("a"))), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("stand-in"));
+  EXPECT_NEAR(Report(At("a"))["steps"][0]["loss"].get<double>(), std::log(4.0), 1e-12);
+  ASSERT_EQ(Run(StrCat("run ", spec, " --set=fabric.simulated.data=REAL --out=", At("b"))), 0) << err_;
+  EXPECT_THAT(out_, Not(HasSubstr("stand-in")));
+}
+
+TEST_F(Program, PredictsThatMemoryRunsOut) {
+  const std::string spec = Write("big.textproto",
+                                 "model { preset: \"gpt2-1.5b\" }\n"
+                                 "train { steps: 1 micro_batch: 64 }\n"
+                                 "fabric { simulated { cluster: \"star-a100\" } }\nparallel { dp: 2 }\n");
+  EXPECT_EQ(Run(StrCat("run ", spec, " --out=", At("run"))), 3) << err_;
+  EXPECT_THAT(err_, HasSubstr("out of memory"));
+  const nlohmann::json report = Report(At("run"));
+  EXPECT_EQ(report["outcome"], "OUT_OF_MEMORY");
+  EXPECT_THAT(report["message"].get<std::string>(), HasSubstr("rank"));
+  ASSERT_GE(report["ranks"].size(), 1u);
+  EXPECT_GT(report["ranks"][0]["peak_bytes"], int64_t{10} << 30);  // it had begun
+}
+
+TEST_F(Program, RefusesAFolderThatCannotBeMade) {
+  const std::string spec = Write("small.textproto", kSmall), file = Write("occupied", "");
+  EXPECT_EQ(Run(StrCat("run ", spec, " --out=", file, "/run")), 2);
+  EXPECT_THAT(err_, HasSubstr("occupied/run"));
+}
+
+// An interrupted run reports what it has done.
+TEST_F(Program, ReportsAnInterruptedRun) {
+  const std::string spec = Write("long.textproto",
+                                 "model { mlp { inputs: 8 hidden: [16] classes: 4 } }\n"
+                                 "train { steps: 2000000 micro_batch: 2 }\nparallel { dp: 2 }\n");
+  int status = 0;
+  // An interrupt that comes before the run has begun kills the program as usual: then it is given more time.
+  for (int wait_ms = 200; wait_ms < 20000; wait_ms *= 2) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      if (freopen(At("stderr").c_str(), "w", stderr) == nullptr || freopen(At("stdout").c_str(), "w", stdout) == nullptr) _exit(127);
+      execl(TWOFOLD_PROGRAM, "twofold", "run", spec.c_str(), StrCat("--out=", At("run")).c_str(), nullptr);
+      _exit(127);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(wait_ms));
+    kill(child, SIGINT);
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    if (!WIFSIGNALED(status)) break;
+  }
+  ASSERT_TRUE(WIFEXITED(status)) << status;
+  EXPECT_EQ(WEXITSTATUS(status), 1) << ReadAll(At("stderr"));
+  const nlohmann::json report = Report(At("run"));
+  EXPECT_EQ(report["outcome"], "INTERRUPTED");
+  EXPECT_LT(report["steps"].size(), 2000000u);
+  EXPECT_EQ(report["ranks"].size(), 2u);
+}
+
+TEST_F(Program, ComparesAPredictionWithAMeasurement) {
+  const std::string spec = Write("small.textproto", kSmall);
+  ASSERT_EQ(Run(StrCat("run ", spec, " --out=", At("p"))), 0) << err_;
+  ASSERT_EQ(Run(StrCat("run ", spec, " --fabric=in_memory --out=", At("m"))), 0) << err_;
+  ASSERT_EQ(Run(StrCat("compare ", At("p"), " ", At("m"))), 0) << err_;
+  for (const char* row : {"step time", "samples a second", "exposed communication", "peak memory", "reserved memory",
+                          "final loss", "stand-in", "all_reduce", "is made of", "predicted interval"}) {
+    EXPECT_THAT(out_, HasSubstr(row));
+  }
+  EXPECT_THAT(out_, Not(HasSubstr("differ")));
+  ASSERT_EQ(Run(StrCat("compare --json ", At("p"), " ", At("m"))), 0) << err_;
+  const nlohmann::json json = nlohmann::json::parse(out_);
+  const nlohmann::json& peak = json["values"][3];
+  EXPECT_EQ(peak["name"], "peak memory");
+  EXPECT_EQ(peak["predicted"], peak["measured"]);
+  EXPECT_EQ(peak["error"], 0);
+  const double parts = json["step_parts"][0]["measured"].get<double>() + json["step_parts"][1]["measured"].get<double>();
+  EXPECT_NEAR(parts, json["values"][0]["measured"].get<double>(), 1e-12);
+
+  EXPECT_EQ(Run(StrCat("compare ", At("m"), " ", At("p"))), 2);
+  EXPECT_THAT(err_, HasSubstr("prediction first"));
+}
+
+TEST_F(Program, SaysWhenTheTwoRunsDiffer) {
+  const std::string spec = Write("small.textproto", kSmall);
+  ASSERT_EQ(Run(StrCat("run ", spec, " --out=", At("p"))), 0) << err_;
+  ASSERT_EQ(Run(StrCat("run ", spec, " --fabric=in_memory --set=model.mlp.hidden=32 --set=train.steps=3 --out=", At("m"))), 0);
+  ASSERT_EQ(Run(StrCat("compare ", At("p"), " ", At("m"))), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("their specs differ in model, train"));
+  EXPECT_THAT(out_, HasSubstr("bytes differ on ranks 0, 1"));
+}
+
+TEST_F(Program, NamesTheFolderWithoutAReport) {
+  fs::create_directory(At("empty"));
+  EXPECT_EQ(Run(StrCat("compare ", At("empty"), " ", At("none"))), 2);
+  EXPECT_THAT(err_, HasSubstr(StrCat(At("empty"), "/report.json")));
+}
+
+TEST_F(Program, ListsWhatASpecCanName) {
+  EXPECT_EQ(Run("list models"), 0);
+  EXPECT_THAT(out_, HasSubstr("gpt2-124m"));
+  EXPECT_EQ(Run("list clusters"), 0);
+  EXPECT_THAT(out_, HasSubstr("this-machine"));
+  EXPECT_EQ(Run("list strategies"), 0);
+  EXPECT_THAT(out_, HasSubstr("NO_SHARD"));
+  EXPECT_EQ(Run("list fabrics"), 0);
+  EXPECT_THAT(out_, HasSubstr("in_memory"));
+  EXPECT_THAT(out_, HasSubstr("simulated"));
+  EXPECT_EQ(Run("list"), 2);
+}
+
+TEST_F(Program, PrintsProgressWithoutABarWhereThereIsNoTerminal) {
+  const std::string spec = Write("small.textproto", kSmall);
+  ASSERT_EQ(Run(StrCat("run ", spec, " --out=", At("p"))), 0) << err_;
+  EXPECT_THAT(err_, Not(HasSubstr("\r")));
+}
+
+}  // namespace
+}  // namespace twofold

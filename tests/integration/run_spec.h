@@ -1,0 +1,62 @@
+// Runs a spec that a test writes down, on any fabric.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/registry.h"
+#include "core/base/strings.h"
+#include "core/proto/report.pb.h"
+#include "experiments/program/assemble.h"
+#include "experiments/program/dataset.h"
+#include "experiments/spec/spec.h"
+#include "strategies/trainer.h"
+
+namespace twofold::testing {
+
+// A whole spec; the text is one that a user could have written.
+inline spec::Spec Resolve(const std::string& text) {
+  absl::StatusOr<spec::Spec> spec = ResolveSpec(text, "test.textproto");
+  EXPECT_TRUE(spec.ok()) << spec.status().message() << "\n" << text;
+  return spec.ok() ? *spec : spec::Spec();
+}
+
+inline RunResult RunResolved(const spec::Spec& spec) {
+  auto data = MakeDataset(spec);
+  auto fabric = MakeFabric(spec);
+  if (!data.ok()) return {.status = data.status()};
+  if (!fabric.ok()) return {.status = fabric.status()};
+  return (*fabric)->Run(static_cast<int>(WorldSize(spec)),
+                        [&](RankContext& ctx) { return TrainRank(ctx, spec, **data); });
+}
+
+// The records of all ranks; the test fails if the run does.
+inline std::vector<report::RankRecord> RunText(const std::string& text) {
+  const spec::Spec spec = Resolve(text);
+  const RunResult result = RunResolved(spec);
+  EXPECT_TRUE(result.status.ok()) << result.status.message();
+  std::vector<report::RankRecord> records = ReadRecords(result);
+  EXPECT_EQ(static_cast<int64_t>(records.size()), WorldSize(spec));
+  return records;
+}
+
+inline std::vector<double> Losses(const report::RankRecord& record) {
+  std::vector<double> losses;
+  for (const report::Step& step : record.steps()) losses.push_back(step.loss());
+  return losses;
+}
+
+// ---- Pieces of specs ----
+inline constexpr char kInMemory[] = "fabric { in_memory {} timeout_s: 30 }\n";
+// A CPU cluster timed by a profile that is part of the tests.
+inline std::string Simulated(std::string_view data) {
+  return StrCat("fabric { simulated { cluster: \"this-machine\" profile: \"tests/integration/tiny.profile.textproto\" data: ",
+                data, " } timeout_s: 30 }\n");
+}
+inline constexpr char kTinyGpt[] = "model { gpt { layers: 2 hidden: 16 heads: 2 vocab: 256 sequence: 8 } }\n";
+inline constexpr char kTinyMlp[] = "model { mlp { inputs: 8 hidden: [24, 16] classes: 5 } }\n";
+
+}  // namespace twofold::testing

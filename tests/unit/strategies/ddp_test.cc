@@ -1,0 +1,309 @@
+#include "strategies/data_parallel/ddp.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "backends/in_memory/fabric.h"
+#include "core/nn/loss.h"
+#include "core/nn/mlp_model.h"
+
+namespace twofold {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+
+std::vector<Bytes> Sizes(std::initializer_list<int64_t> bytes) {
+  std::vector<Bytes> sizes;
+  for (int64_t b : bytes) sizes.push_back(Bytes(b));
+  return sizes;
+}
+
+TEST(AssignBuckets, GoesFromTheLastParameterToTheFirst) {
+  EXPECT_THAT(AssignBuckets(Sizes({10, 20, 30, 40}), Bytes(1000), Bytes(1000)), ElementsAre(ElementsAre(3, 2, 1, 0)));
+}
+
+TEST(AssignBuckets, ClosesABucketOnceItHoldsItsShare) {
+  EXPECT_THAT(AssignBuckets(Sizes({10, 10, 10, 10, 10}), Bytes(20), Bytes(20)),
+              ElementsAre(ElementsAre(4, 3), ElementsAre(2, 1), ElementsAre(0)));
+}
+
+TEST(AssignBuckets, HasASmallerFirstBucket) {
+  EXPECT_THAT(AssignBuckets(Sizes({10, 10, 10, 10}), Bytes(10), Bytes(30)),
+              ElementsAre(ElementsAre(3), ElementsAre(2, 1, 0)));
+}
+
+TEST(AssignBuckets, NeverMakesTheFirstBucketLargerThanTheOthers) {
+  EXPECT_THAT(AssignBuckets(Sizes({10, 10}), Bytes(100), Bytes(5)), ElementsAre(ElementsAre(1), ElementsAre(0)));
+}
+
+TEST(AssignBuckets, GivesAParameterLargerThanABucketItsOwn) {
+  EXPECT_THAT(AssignBuckets(Sizes({10, 500, 10}), Bytes(10), Bytes(50)),
+              ElementsAre(ElementsAre(2), ElementsAre(1), ElementsAre(0)));
+}
+
+TEST(AssignBuckets, OfNothingIsNothing) { EXPECT_TRUE(AssignBuckets({}, Bytes(1), Bytes(1)).empty()); }
+
+// ---- On ranks of the in-memory fabric ----
+
+nn::MlpConfig Config() { return {.inputs = 6, .hidden = {10, 7}, .classes = 4}; }
+constexpr int64_t kParameters = 6 * 10 + 10 + 10 * 7 + 7 + 7 * 4 + 4;
+
+// One rank's replica of a small model with a batch of its own.
+struct Replica {
+  explicit Replica(RankContext& ctx, DdpOptions options = {}, uint64_t seed = 5,
+                   std::unique_ptr<GradientCodec> codec = std::make_unique<IdentityCodec>())
+      : rank(ctx.rank()), context{.device = ctx.device(), .stream = ctx.device().compute(), .seed = seed}, model(Config()) {
+    model.Finalize();
+    ddp.emplace(context, model, ctx.world(), options, std::move(codec));
+    inputs = context.Activation(Shape{3, 6}, DType::kF32);
+    targets = context.Activation(Shape{3}, DType::kI32);
+  }
+  void Backward(int sample = 0) {
+    for (int64_t i = 0; i < inputs.numel(); ++i) {
+      inputs.data<float>()[i] = NormalAt(MakeKey(100 + rank + 10 * sample, "inputs"), static_cast<uint64_t>(i));
+    }
+    for (int i = 0; i < 3; ++i) targets.data<int32_t>()[i] = (i + rank + sample) % 4;
+    nn::Saved saved, loss;
+    nn::SoftmaxCrossEntropy::Forward(context, model.Forward(context, inputs, saved), targets, loss);
+    model.Backward(context, nn::SoftmaxCrossEntropy::Backward(context, loss), saved);
+  }
+  std::string AllBytes(bool gradients) const {
+    std::string bytes;
+    for (const nn::Parameter* p : model.Parameters()) {
+      const Tensor& t = gradients ? p->gradient() : p->data();
+      bytes.append(static_cast<const char*>(t.raw()), static_cast<size_t>(t.bytes().value()));
+    }
+    return bytes;
+  }
+  std::string GradientBytes() const { return AllBytes(true); }
+  std::string ParameterBytes() const { return AllBytes(false); }
+
+  int rank;
+  nn::Context context;
+  nn::MlpModel model;
+  std::optional<DistributedDataParallel> ddp;
+  Tensor inputs, targets;
+};
+
+// Small enough for several buckets of the model above.
+DdpOptions SmallBuckets(bool overlap = true) {
+  return {.bucket = Bytes(200), .first_bucket = Bytes(100), .overlap = overlap};
+}
+
+std::vector<std::string> OnRanks(int ranks, const RankFunction& fn) {
+  spec::Spec spec;
+  spec.mutable_fabric()->mutable_in_memory();
+  spec.mutable_fabric()->set_timeout_s(20);
+  spec.mutable_train()->set_threads_per_rank(1);
+  auto fabric = MakeInMemoryFabric(spec);
+  EXPECT_TRUE(fabric.ok()) << fabric.status().message();
+  RunResult result = (*fabric)->Run(ranks, fn);
+  EXPECT_TRUE(result.status.ok()) << result.status.message();
+  return result.results;
+}
+
+// Runs `fn` on every rank; each returns "" or what is wrong.
+void ExpectOnRanks(int ranks, const RankFunction& fn) { EXPECT_THAT(OnRanks(ranks, fn), Each("")); }
+
+TEST(Ddp, GradientsAreViewsIntoBucketsInReverseOrder) {
+  ExpectOnRanks(2, [](RankContext& ctx) -> std::string {
+    Replica r(ctx, SmallBuckets());
+    const std::vector<Tensor> buckets = r.ddp->Gradients();
+    int64_t elements = 0;
+    for (const Tensor& b : buckets) elements += b.numel();
+    if (elements != kParameters) return "buckets hold other than the parameters";
+    const std::vector<nn::Parameter*> parameters = r.model.Parameters();
+    if (parameters.back()->gradient().address() != buckets[0].address()) return "the last parameter is not first";
+    const Tensor& first = parameters.front()->gradient();
+    if (first.address() + static_cast<Address>(first.bytes().value()) !=
+        buckets.back().address() + static_cast<Address>(buckets.back().bytes().value())) {
+      return "the first parameter is not last";
+    }
+    return buckets.size() > 2 ? "" : "too few buckets for this test";
+  });
+}
+
+TEST(Ddp, AveragesTheGradientsOfAllRanks) {
+  const std::vector<std::string> alone = OnRanks(3, [](RankContext& ctx) {  // nothing sent: each rank's own
+    Replica r(ctx);
+    DistributedDataParallel::NoSync no_sync(*r.ddp);
+    r.Backward();
+    return r.GradientBytes();
+  });
+  const std::vector<std::string> averaged = OnRanks(3, [](RankContext& ctx) {
+    Replica r(ctx, SmallBuckets());
+    r.Backward();
+    r.ddp->Finish();
+    return r.GradientBytes();
+  });
+  EXPECT_EQ(averaged[0], averaged[1]);
+  EXPECT_EQ(averaged[0], averaged[2]);
+  std::vector<std::vector<float>> own(3, std::vector<float>(kParameters));
+  std::vector<float> mean(kParameters);
+  for (size_t i = 0; i < 3; ++i) std::memcpy(own[i].data(), alone[i].data(), alone[i].size());
+  std::memcpy(mean.data(), averaged[0].data(), averaged[0].size());
+  for (size_t i = 0; i < mean.size(); ++i) {
+    EXPECT_NEAR(mean[i], (own[0][i] + own[1][i] + own[2][i]) / 3, 1e-6) << "element " << i;
+  }
+}
+
+TEST(Ddp, GivesTheSameBitsWithAndWithoutOverlap) {
+  const auto run = [](bool overlap) {
+    return OnRanks(2, [overlap](RankContext& ctx) {
+      Replica r(ctx, SmallBuckets(overlap));
+      r.Backward();
+      if (!overlap && r.ddp->reductions() != 0) return std::string("reduced during backward");
+      if (overlap && r.ddp->reductions() == 0) return std::string("did not reduce during backward");
+      r.ddp->Finish();
+      return r.GradientBytes();
+    });
+  };
+  const auto with = run(true);
+  EXPECT_EQ(with, run(false));
+  EXPECT_EQ(with[0].size(), kParameters * sizeof(float));
+}
+
+TEST(Ddp, SendsNothingUnderNoSyncAndTheSumAfterwards) {
+  ExpectOnRanks(2, [](RankContext& ctx) -> std::string {
+    Replica r(ctx, SmallBuckets());
+    {
+      DistributedDataParallel::NoSync no_sync(*r.ddp);
+      r.Backward(0);
+      r.Backward(1);
+    }
+    if (r.ddp->reductions() != 0) return "something was reduced under NoSync";
+    const std::string before = r.GradientBytes();
+    r.Backward(2);
+    r.ddp->Finish();
+    if (r.ddp->reductions() != static_cast<int64_t>(r.ddp->Gradients().size())) return "not one reduction a bucket";
+    return before != r.GradientBytes() ? "" : "the last micro-batch added nothing";
+  });
+}
+
+TEST(Ddp, ReducesOncePerStepOverManySteps) {
+  ExpectOnRanks(2, [](RankContext& ctx) -> std::string {
+    Replica r(ctx, SmallBuckets());
+    for (int step = 0; step < 3; ++step) {
+      r.ddp->ZeroGradient();
+      r.Backward(step);
+      r.ddp->Finish();
+    }
+    return r.ddp->reductions() == 3 * static_cast<int64_t>(r.ddp->Gradients().size()) ? "" : "other than 3 a bucket";
+  });
+}
+
+TEST(Ddp, StartsAllRanksFromRankZero) {
+  const std::vector<std::string> parameters = OnRanks(3, [](RankContext& ctx) {
+    return Replica(ctx, {}, /*seed=*/static_cast<uint64_t>(ctx.rank())).ParameterBytes();
+  });
+  EXPECT_EQ(parameters[0], parameters[1]);
+  EXPECT_EQ(parameters[0], parameters[2]);
+  const auto of_seed_0 = OnRanks(1, [](RankContext& ctx) { return Replica(ctx, {}, 0).ParameterBytes(); });
+  EXPECT_EQ(parameters[0], of_seed_0[0]);
+}
+
+TEST(Ddp, SendsNothingAlone) {
+  ExpectOnRanks(1, [](RankContext& ctx) -> std::string {
+    Replica r(ctx, SmallBuckets());
+    r.Backward();
+    r.ddp->Finish();
+    if (r.ddp->reductions() != 0) return "reduced with itself";
+    return ctx.communication().entries().empty() ? "" : "communicated with itself";
+  });
+}
+
+TEST(Ddp, HandsTheOptimizerEveryParameterWhole) {
+  ExpectOnRanks(2, [](RankContext& ctx) -> std::string {
+    Replica r(ctx, SmallBuckets());
+    const std::vector<optim::Slice> slices = r.ddp->Slices();
+    int64_t elements = 0;
+    for (const optim::Slice& s : slices) {
+      if (s.data.numel() != s.gradient.numel()) return s.name + ": data and gradient differ in size";
+      elements += s.data.numel();
+    }
+    return elements == kParameters ? "" : "not every parameter";
+  });
+}
+
+TEST(Ddp, KeepsGradientsInTheReduceType) {
+  ExpectOnRanks(2, [](RankContext& ctx) -> std::string {
+    DdpOptions options = SmallBuckets();
+    options.reduce = DType::kF64;
+    Replica r(ctx, options);
+    for (const Tensor& bucket : r.ddp->Gradients()) {
+      if (bucket.dtype() != DType::kF64) return "a bucket of another type";
+    }
+    const auto& live = ctx.memory().live_by_category;
+    if (live[static_cast<size_t>(Category::kParameters)].value() == 0) return "parameters are not accounted as such";
+    const int64_t gradients = live[static_cast<size_t>(Category::kGradients)].value();
+    return gradients >= kParameters * 8 ? "" : "gradients are not accounted as such";
+  });
+}
+
+// Counts what it is asked to do, and halves what comes out.
+class HalvingCodec : public GradientCodec {
+ public:
+  explicit HalvingCodec(std::vector<std::string>& calls) : calls_(calls) {}
+  Work Reduce(nn::Context&, size_t index, Tensor& bucket, ProcessGroup& group) override {
+    calls_.push_back("reduce " + std::to_string(index));
+    return group.AllReduce(bucket, ReduceOp::kAvg);
+  }
+  void Decode(nn::Context& ctx, size_t index, Tensor& bucket) override {
+    calls_.push_back("decode " + std::to_string(index));
+    ctx.Launch(ops::Scale{.x = bucket, .factor = 0.5});
+  }
+
+ private:
+  std::vector<std::string>& calls_;
+};
+
+TEST(Ddp, SendsEveryBucketThroughTheCodecInOrder) {
+  const auto gradients = [](bool halved) {
+    return OnRanks(2, [halved](RankContext& ctx) -> std::string {
+      std::vector<std::string> calls;
+      std::unique_ptr<GradientCodec> codec = std::make_unique<IdentityCodec>();
+      if (halved) codec = std::make_unique<HalvingCodec>(calls);
+      Replica r(ctx, SmallBuckets(), 5, std::move(codec));
+      r.Backward();
+      r.ddp->Finish();
+      const size_t buckets = r.ddp->Gradients().size();
+      if (halved && calls.size() != 2 * buckets) return "not each bucket once";
+      for (size_t i = 0; halved && i < buckets; ++i) {
+        if (calls[i] != "reduce " + std::to_string(i)) return "out of order: " + calls[i];
+        if (calls[buckets + i] != "decode " + std::to_string(i)) return "out of order: " + calls[buckets + i];
+      }
+      return r.GradientBytes();
+    });
+  };
+  const std::string whole = gradients(false)[0], half = gradients(true)[0];
+  ASSERT_EQ(half.size(), whole.size());
+  for (size_t i = 0; i < whole.size(); i += sizeof(float)) {
+    float a, b;
+    std::memcpy(&a, &whole[i], sizeof(a));
+    std::memcpy(&b, &half[i], sizeof(b));
+    ASSERT_EQ(a * 0.5f, b);
+  }
+}
+
+using DdpDeathTest = ::testing::Test;
+
+TEST(DdpDeathTest, NamesAParameterWithoutAGradient) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(OnRanks(2,
+                       [](RankContext& ctx) -> std::string {
+                         Replica r(ctx, SmallBuckets());
+                         r.ddp->Finish();  // no backward pass at all
+                         return "";
+                       }),
+               "layers.* got no gradient");
+}
+
+}  // namespace
+}  // namespace twofold

@@ -1,0 +1,61 @@
+#include "strategies/recorder.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace twofold {
+namespace {
+
+MemoryStats Live(int64_t bytes) {
+  MemoryStats stats;
+  stats.live = Bytes(bytes);
+  stats.reserved = Bytes(2 * bytes);
+  stats.live_by_category[static_cast<size_t>(Category::kActivations)] = Bytes(bytes);
+  return stats;
+}
+
+report::RankRecord Written(const MemorySamples& samples, double origin = 0) {
+  report::RankRecord record;
+  samples.WriteTo(Seconds(origin), record);
+  return record;
+}
+
+int64_t Activations(const report::MemorySample& s) {
+  return s.live_by_category(static_cast<int>(Category::kActivations));
+}
+
+TEST(MemorySamples, KeepsEveryChangeUpToTheLimit) {
+  MemorySamples samples(8);
+  for (int i = 0; i < 8; ++i) samples.Add(Seconds(10 + i), Live(100 - i));
+  const report::RankRecord record = Written(samples, 10);
+  ASSERT_EQ(record.samples_size(), 8);
+  for (int i = 0; i < 8; ++i) {
+    EXPECT_EQ(record.samples(i).time(), i);
+    EXPECT_EQ(Activations(record.samples(i)), 100 - i);
+    EXPECT_EQ(record.samples(i).reserved(), 2 * (100 - i));
+  }
+}
+
+// Whatever is merged, the line keeps its highest point, stays in order and within the limit.
+TEST(MemorySamples, KeepsTheHighestPointHoweverMuchIsMerged) {
+  for (const size_t limit : {2, 7, 8, 100}) {
+    for (const int peak_at : {0, 1, 499, 998, 999}) {
+      MemorySamples samples(limit);
+      for (int i = 0; i < 1000; ++i) samples.Add(Seconds(i), Live(i == peak_at ? 5000 : 1000 + i % 7));
+      const report::RankRecord record = Written(samples);
+      ASSERT_LE(record.samples_size(), static_cast<int>(limit));
+      ASSERT_GE(record.samples_size(), static_cast<int>(limit) / 2);
+      int64_t highest = 0;
+      for (int i = 0; i < record.samples_size(); ++i) {
+        highest = std::max(highest, Activations(record.samples(i)));
+        if (i > 0) EXPECT_LT(record.samples(i - 1).time(), record.samples(i).time());
+      }
+      EXPECT_EQ(highest, 5000) << "limit " << limit << ", peak at " << peak_at;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace twofold
