@@ -232,6 +232,7 @@ absl::Status Validate(const spec::Spec& spec, const std::string& file) {
   CheckFabric(spec.fabric(), problems);
   CheckThreads(spec, problems);
   problems.Whole("trace.last_steps", spec.trace().last_steps(), 1, int64_t{1} << 31);
+  problems.Whole("trace.ranks", spec.trace().ranks(), 1, int64_t{1} << 31);
   CheckNotInThisVersion(spec, problems);
   return problems.status();
 }
