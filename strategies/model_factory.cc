@@ -11,31 +11,50 @@ namespace twofold {
 namespace {
 
 nn::GptConfig ToConfig(const spec::Gpt& gpt, DType dtype) {
-  return {.layers = gpt.layers(), .hidden = gpt.hidden(), .heads = gpt.heads(), .vocab = gpt.vocab(),
-          .sequence = gpt.sequence(), .ffn = gpt.ffn(), .dropout = gpt.dropout(), .tied = gpt.tied_embeddings(),
+  return {.layers = gpt.layers(),
+          .hidden = gpt.hidden(),
+          .heads = gpt.heads(),
+          .vocab = gpt.vocab(),
+          .sequence = gpt.sequence(),
+          .ffn = gpt.ffn(),
+          .dropout = gpt.dropout(),
+          .tied = gpt.tied_embeddings(),
           .dtype = dtype};
 }
 
 nn::MlpConfig ToConfig(const spec::Mlp& mlp, DType dtype) {
-  return {.inputs = mlp.inputs(), .hidden = {mlp.hidden().begin(), mlp.hidden().end()}, .classes = mlp.classes(),
-          .dropout = mlp.dropout(), .dtype = dtype};
+  return {.inputs = mlp.inputs(),
+          .hidden = {mlp.hidden().begin(), mlp.hidden().end()},
+          .classes = mlp.classes(),
+          .dropout = mlp.dropout(),
+          .dtype = dtype};
 }
 
 std::unique_ptr<optim::Optimizer> MakeAdam(const spec::Adam& adam, bool decoupled) {
-  return optim::MakeAdam({.lr = adam.lr(), .beta1 = adam.beta1(), .beta2 = adam.beta2(), .eps = adam.eps(),
-                          .weight_decay = adam.weight_decay(), .decoupled = decoupled});
+  return optim::MakeAdam({.lr = adam.lr(),
+                          .beta1 = adam.beta1(),
+                          .beta2 = adam.beta2(),
+                          .eps = adam.eps(),
+                          .weight_decay = adam.weight_decay(),
+                          .decoupled = decoupled});
 }
 
 }  // namespace
 
 DType ToDType(spec::DType dtype) {
   switch (dtype) {
-    case spec::F32: return DType::kF32;
-    case spec::F64: return DType::kF64;
-    case spec::BF16: return DType::kBF16;
-    case spec::F16: return DType::kF16;
-    case spec::I32: return DType::kI32;
-    case spec::U8: return DType::kU8;
+    case spec::F32:
+      return DType::kF32;
+    case spec::F64:
+      return DType::kF64;
+    case spec::BF16:
+      return DType::kBF16;
+    case spec::F16:
+      return DType::kF16;
+    case spec::I32:
+      return DType::kI32;
+    case spec::U8:
+      return DType::kU8;
   }
   return DType::kF32;
 }
@@ -52,7 +71,9 @@ std::unique_ptr<nn::Module> MakeModel(const spec::Model& model, DType dtype) {
   return module;
 }
 
-int64_t Classes(const spec::Model& model) { return model.has_mlp() ? model.mlp().classes() : model.gpt().vocab(); }
+int64_t Classes(const spec::Model& model) {
+  return model.has_mlp() ? model.mlp().classes() : model.gpt().vocab();
+}
 
 int64_t ItemsPerSample(const spec::Model& model) { return model.has_mlp() ? 1 : model.gpt().sequence(); }
 
@@ -65,12 +86,16 @@ std::unique_ptr<optim::Optimizer> MakeOptimizer(const spec::Optimizer& optimizer
   switch (optimizer.kind_case()) {
     case spec::Optimizer::kSgd: {
       const spec::Sgd& sgd = optimizer.sgd();
-      return optim::MakeSgd({.lr = sgd.lr(), .momentum = sgd.momentum(), .weight_decay = sgd.weight_decay(),
+      return optim::MakeSgd({.lr = sgd.lr(),
+                             .momentum = sgd.momentum(),
+                             .weight_decay = sgd.weight_decay(),
                              .nesterov = sgd.nesterov()});
     }
-    case spec::Optimizer::kAdam: return MakeAdam(optimizer.adam(), /*decoupled=*/false);
+    case spec::Optimizer::kAdam:
+      return MakeAdam(optimizer.adam(), /*decoupled=*/false);
     case spec::Optimizer::kAdamw:
-    case spec::Optimizer::KIND_NOT_SET: return MakeAdam(optimizer.adamw(), /*decoupled=*/true);
+    case spec::Optimizer::KIND_NOT_SET:
+      return MakeAdam(optimizer.adamw(), /*decoupled=*/true);
   }
   return nullptr;
 }

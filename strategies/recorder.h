@@ -1,5 +1,5 @@
-// What a rank's training leaves behind: steps, memory, communication, and the time line of the last steps, as the
-// report::RankRecord that travels back to the program.
+// What a rank's training leaves behind: steps, memory, communication, and the time line of the last steps, as
+// the report::RankRecord that travels back to the program.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@
 
 namespace twofold {
 
-// The memory time line, thinned to at most `limit` samples: every change is kept until there are that many, then
-// neighbours are merged two by two and each sample stands for twice as many changes. Of the changes it stands for, a
-// sample is the one with the most live bytes, so the highest point of the line is never lost.
+// The memory time line, thinned to at most `limit` samples: every change is kept until there are that many,
+// then neighbours are merged two by two and each sample stands for twice as many changes. Of the changes it
+// stands for, a sample is the one with the most live bytes, so the highest point of the line is never lost.
 class MemorySamples {
  public:
   explicit MemorySamples(size_t limit) : limit_(limit) {}
@@ -31,13 +31,13 @@ class MemorySamples {
   void Merge();
 
   const size_t limit_;
-  int64_t stride_ = 1;    // changes that one sample stands for
-  int64_t in_last_ = 0;   // changes that the last sample stands for so far
+  int64_t stride_ = 1;   // changes that one sample stands for
+  int64_t in_last_ = 0;  // changes that the last sample stands for so far
   std::vector<Sample> samples_;
 };
 
 // One a rank, on its thread. Watches the clock and the compute stream over each step, and, in the last
-// spec.trace.last_steps steps, the trace and the memory ledger.
+// spec.trace.last_steps steps of the first spec.trace.ranks ranks, the trace and the memory ledger.
 class Recorder {
  public:
   static constexpr size_t kMemorySamples = 4000;

@@ -20,14 +20,19 @@ namespace twofold {
 namespace {
 
 MeshShape ToMesh(const spec::Parallel& p) {
-  return {.pp = static_cast<int>(p.pp()), .dp = static_cast<int>(p.dp()), .cp = static_cast<int>(p.cp()),
+  return {.pp = static_cast<int>(p.pp()),
+          .dp = static_cast<int>(p.dp()),
+          .cp = static_cast<int>(p.cp()),
           .tp = static_cast<int>(p.tp())};
 }
 
 DistributedSampler MakeSampler(const spec::Train& train, const Dataset& data, const ProcessGroup& replicas) {
-  absl::StatusOr<DistributedSampler> sampler = DistributedSampler::Make(
-      {.dataset_size = data.size(), .replicas = replicas.size(), .rank = replicas.rank(),
-       .block = train.global_batch(), .shuffle = train.shuffle(), .seed = train.seed()});
+  absl::StatusOr<DistributedSampler> sampler = DistributedSampler::Make({.dataset_size = data.size(),
+                                                                         .replicas = replicas.size(),
+                                                                         .rank = replicas.rank(),
+                                                                         .block = train.global_batch(),
+                                                                         .shuffle = train.shuffle(),
+                                                                         .seed = train.seed()});
   TWOFOLD_CHECK(sampler.ok(), sampler.status().message());  // the spec was validated
   return *std::move(sampler);
 }
@@ -63,8 +68,9 @@ class Trainer {
   const optim::LrSchedule schedule_;
   DistributedSampler sampler_;
   const int64_t micro_batch_, accumulation_;
-  std::vector<optim::Slice> clipped_;  // the gradients as clipping wants them; empty when there is no clipping
-  Tensor loss_;                        // this rank's part of the mean over the global batch
+  std::vector<optim::Slice>
+      clipped_;  // the gradients as clipping wants them; empty when there is no clipping
+  Tensor loss_;  // this rank's part of the mean over the global batch
   nn::Saved saved_, loss_saved_;
 };
 
@@ -86,7 +92,8 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Dataset& data)
   const std::vector<optim::Slice> slices = ddp_.Slices();
   optimizer_->Attach(nn_, slices);
   if (spec.train().clip_norm() > 0) {  // by whole buckets: a few large kernels
-    for (Tensor& gradients : ddp_.Gradients()) clipped_.push_back({.name = "bucket", .gradient = std::move(gradients)});
+    for (Tensor& gradients : ddp_.Gradients())
+      clipped_.push_back({.name = "bucket", .gradient = std::move(gradients)});
   }
   loss_ = device_.NewTensor(Shape{1}, ops::AccumulationType(dtype_), Category::kOther);
 }
@@ -96,13 +103,17 @@ void Trainer::MicroBatch(std::span<const int64_t> indices, bool first) {
   Batch batch = LoadBatch(device_, data_, indices);
   Tensor logits = model_->Forward(nn_, ToModelInput(std::exchange(batch.inputs, Tensor())), saved_);
   {
-    const Tensor mean = nn::SoftmaxCrossEntropy::Forward(nn_, std::exchange(logits, Tensor()), batch.targets, loss_saved_);
-    nn_.Launch(ops::Sum{.in = mean, .out = loss_, .factor = 1.0 / static_cast<double>(accumulation_ * replicas_.size()),
+    const Tensor mean =
+        nn::SoftmaxCrossEntropy::Forward(nn_, std::exchange(logits, Tensor()), batch.targets, loss_saved_);
+    nn_.Launch(ops::Sum{.in = mean,
+                        .out = loss_,
+                        .factor = 1.0 / static_cast<double>(accumulation_ * replicas_.size()),
                         .accumulate = !first});
   }
   batch = {};  // what backward needs of it is saved
-  model_->Backward(nn_, nn::SoftmaxCrossEntropy::Backward(nn_, loss_saved_, 1.0 / static_cast<double>(accumulation_)),
-                   saved_);
+  model_->Backward(
+      nn_, nn::SoftmaxCrossEntropy::Backward(nn_, loss_saved_, 1.0 / static_cast<double>(accumulation_)),
+      saved_);
 }
 
 // Features come in the dataset's own float type; ids go in as they are.
@@ -126,8 +137,9 @@ double Trainer::Step(int64_t step) {
     std::optional<DistributedDataParallel::NoSync> no_sync;
     if (a + 1 < accumulation_) no_sync.emplace(ddp_);
     nn_.micro_batch = a * replicas_.size() + replicas_.rank();
-    MicroBatch(std::span(indices).subspan(static_cast<size_t>(a * micro_batch_), static_cast<size_t>(micro_batch_)),
-               a == 0);
+    MicroBatch(
+        std::span(indices).subspan(static_cast<size_t>(a * micro_batch_), static_cast<size_t>(micro_batch_)),
+        a == 0);
   }
   Work loss_sum = replicas_.AllReduce(loss_, ReduceOp::kSum);  // travels while the optimizer works
   ddp_.Finish();

@@ -11,11 +11,15 @@
 
 namespace twofold {
 
-struct StepProgress { int64_t step, steps; double seconds, loss; };  // step: done so far, from 1
+struct StepProgress {
+  int64_t step, steps;
+  double seconds, loss;
+};  // step: done so far, from 1
 
-// Trains this rank for spec.train.steps and returns its serialized report::RankRecord. `spec` is whole and validated
-// (every default filled in), `data` holds the samples. `progress` is called on rank 0 after each step; may be empty.
-// Throws what the fabric throws; the record of the steps done so far is then the context's partial result.
+// Trains this rank for spec.train.steps and returns its serialized report::RankRecord. `spec` is whole and
+// validated (every default filled in), `data` holds the samples. `progress` is called on rank 0 after each
+// step; may be empty. Throws what the fabric throws; the record of the steps done so far is then the
+// context's partial result.
 std::string TrainRank(RankContext& ctx, const spec::Spec& spec, const Dataset& data,
                       const std::function<void(const StepProgress&)>& progress = {});
 

@@ -5,8 +5,8 @@
 #include <set>
 #include <string>
 
-#include "core/base/strings.h"
 #include "core/base/errors.h"
+#include "core/base/strings.h"
 #include "experiments/report/write_report.h"
 #include "strategies/model_factory.h"
 
@@ -65,12 +65,13 @@ void AddNotes(const spec::Spec& spec, const RunResult& result, const std::vector
     if (seen.insert(note).second) out.add_notes(note);
   };
   if (spec.fabric().has_simulated() && spec.fabric().simulated().data() == spec::Simulated::SYMBOLIC) {
-    add("data SYMBOLIC: no arithmetic was done; each loss is a stand-in, the logarithm of the number of classes");
+    add("data SYMBOLIC: no arithmetic was done; each loss is a stand-in, the logarithm of the number of "
+        "classes");
   }
   const int steps = out.steps_size();
   if (steps > 0 && steps <= spec.train().warmup_steps()) {
     add(StrCat("the run ended within its ", spec.train().warmup_steps(),
-                     " warm-up steps: the median and its interval are over all ", steps));
+               " warm-up steps: the median and its interval are over all ", steps));
   }
   if (out.outcome() == report::OK && !out.predicted()) {
     const int64_t counted = steps > spec.train().warmup_steps() ? steps - spec.train().warmup_steps() : steps;
@@ -96,18 +97,30 @@ double Quantile(std::vector<double> values, double q) {
 report::Outcome OutcomeOf(const absl::Status& status) {
   if (status.ok()) return report::OK;
   switch (FailureKind(status)) {
-    case RankFailure::Kind::kOutOfMemory: return report::OUT_OF_MEMORY;
-    case RankFailure::Kind::kDeadlock: return report::DEADLOCK;
-    case RankFailure::Kind::kInterrupted: return report::INTERRUPTED;
-    default: return report::FAILED;
+    case RankFailure::Kind::kOutOfMemory:
+      return report::OUT_OF_MEMORY;
+    case RankFailure::Kind::kDeadlock:
+      return report::DEADLOCK;
+    case RankFailure::Kind::kInterrupted:
+      return report::INTERRUPTED;
+    default:
+      return report::FAILED;
   }
 }
 
-std::vector<report::RankRecord> ReadRecords(const RunResult& result) {
+std::vector<report::RankRecord> ReadRecords(const spec::Spec& spec, const RunResult& result) {
   std::vector<report::RankRecord> records;
-  for (const std::string& bytes : result.results) {
+  for (size_t rank = 0; rank < result.results.size(); ++rank) {
     report::RankRecord record;
-    if (!bytes.empty() && record.ParseFromString(bytes)) records.push_back(std::move(record));
+    if (result.results[rank].empty() || !record.ParseFromString(result.results[rank])) continue;
+    // Where ranks were folded, the record is that of the one which stood for this rank.
+    record.set_rank(static_cast<int64_t>(rank));
+    record.mutable_memory()->set_rank(static_cast<int64_t>(rank));
+    if (record.rank() >= spec.trace().ranks()) {
+      record.clear_spans();
+      record.clear_samples();
+    }
+    records.push_back(std::move(record));
   }
   return records;
 }

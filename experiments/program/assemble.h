@@ -10,20 +10,22 @@
 
 namespace twofold {
 
-// The records of a run, by rank. Ranks that left none (or an unreadable one) are not among them.
-std::vector<report::RankRecord> ReadRecords(const RunResult& result);
+// The records of a run, by rank. Ranks that left none (or an unreadable one) are not among them; time lines are those
+// of the first spec.trace.ranks ranks.
+std::vector<report::RankRecord> ReadRecords(const spec::Spec& spec, const RunResult& result);
 
 struct RunFacts {
-  std::string_view fabric;   // its name
+  std::string_view fabric;  // its name
   bool predicted = false;
   int world_size = 1;
-  std::string device;        // what it ran on, in words
+  std::string device;                // what it ran on, in words
   double peak_flops_per_second = 0;  // of one rank's device; 0: unknown
 };
 
-// Step times, losses, collectives and kernels are rank 0's (synchronous training: the ranks meet in every step). The
-// median is over the steps after train.warmup_steps, or over all where there are no more than those; a note says so.
-// The interval: predicted, the median times the widest of the ranks' uncertainties; measured, percentiles 10 and 90.
+// Step times, losses, collectives and kernels are rank 0's (synchronous training: the ranks meet in every
+// step). The median is over the steps after train.warmup_steps, or over all where there are no more than
+// those; a note says so. The interval: predicted, the median times the widest of the ranks' uncertainties;
+// measured, percentiles 10 and 90.
 report::Report Assemble(const spec::Spec& spec, const RunFacts& facts, const RunResult& result,
                         const std::vector<report::RankRecord>& records);
 

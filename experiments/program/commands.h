@@ -1,5 +1,5 @@
-// The commands of the program. Each Add...Command gives `app` a subcommand; when the user chose it, CLI11 calls it back
-// and it leaves the program's exit status in `exit_status`, which must outlive the parse.
+// The commands of the program. Each Add...Command gives `app` a subcommand; when the user chose it, CLI11
+// calls it back and it leaves the program's exit status in `exit_status`, which must outlive the parse.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -8,9 +8,9 @@ namespace twofold {
 
 // What the program's exit status says.
 inline constexpr int kExitFine = 0;
-inline constexpr int kExitFailed = 1;             // something went wrong while ranks ran
-inline constexpr int kExitWrongInput = 2;         // spec, flags or files
-inline constexpr int kExitPredictedFailure = 3;   // a simulated run predicts out-of-memory or deadlock
+inline constexpr int kExitFailed = 1;            // something went wrong while ranks ran
+inline constexpr int kExitWrongInput = 2;        // spec, flags or files
+inline constexpr int kExitPredictedFailure = 3;  // a simulated run predicts out-of-memory or deadlock
 
 void AddRunCommand(CLI::App& app, int& exit_status);
 void AddCompareCommand(CLI::App& app, int& exit_status);

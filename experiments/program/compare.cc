@@ -6,9 +6,9 @@
 #include <cmath>
 #include <map>
 
-#include "core/base/strings.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "core/base/strings.h"
 #include "experiments/program/text.h"
 
 namespace twofold {
@@ -23,20 +23,24 @@ int64_t Highest(const Report& r, int64_t (report::Rank::*get)() const) {
   return highest;
 }
 
-double FinalLoss(const Report& r) { return r.steps_size() > 0 ? r.steps(r.steps_size() - 1).loss() : std::nan(""); }
+double FinalLoss(const Report& r) {
+  return r.steps_size() > 0 ? r.steps(r.steps_size() - 1).loss() : std::nan("");
+}
 
 bool LossesAreStandIns(const spec::Spec& spec) {
   return spec.fabric().has_simulated() && spec.fabric().simulated().data() == spec::Simulated::SYMBOLIC;
 }
 
-void AddValues(const Report& p, const spec::Spec& p_spec, const Report& m, const spec::Spec& m_spec, Comparison& out) {
+void AddValues(const Report& p, const spec::Spec& p_spec, const Report& m, const spec::Spec& m_spec,
+               Comparison& out) {
   const auto add = [&out](std::string name, Unit unit, double predicted, double measured) {
     out.values.push_back({unit, std::move(name), predicted, measured});
   };
   add("step time", Unit::kSeconds, p.median_step_seconds(), m.median_step_seconds());
-  add(p_spec.model().has_mlp() ? "samples a second" : "tokens a second", Unit::kPerSecond, p.tokens_per_second(),
-      m.tokens_per_second());
-  add("exposed communication", Unit::kSeconds, p.exposed_communication_seconds(), m.exposed_communication_seconds());
+  add(p_spec.model().has_mlp() ? "samples a second" : "tokens a second", Unit::kPerSecond,
+      p.tokens_per_second(), m.tokens_per_second());
+  add("exposed communication", Unit::kSeconds, p.exposed_communication_seconds(),
+      m.exposed_communication_seconds());
   add("peak memory", Unit::kBytes, static_cast<double>(Highest(p, &report::Rank::peak_bytes)),
       static_cast<double>(Highest(m, &report::Rank::peak_bytes)));
   add("reserved memory", Unit::kBytes, static_cast<double>(Highest(p, &report::Rank::reserved_bytes)),
@@ -46,7 +50,9 @@ void AddValues(const Report& p, const spec::Spec& p_spec, const Report& m, const
 }
 
 void AddStepParts(const Report& p, const Report& m, Comparison& out) {
-  const auto compute = [](const Report& r) { return r.median_step_seconds() - r.exposed_communication_seconds(); };
+  const auto compute = [](const Report& r) {
+    return r.median_step_seconds() - r.exposed_communication_seconds();
+  };
   out.step_parts.push_back({Unit::kSeconds, "compute", compute(p), compute(m)});
   out.step_parts.push_back({Unit::kSeconds, "exposed communication", p.exposed_communication_seconds(),
                             m.exposed_communication_seconds()});
@@ -56,7 +62,8 @@ void AddStepParts(const Report& p, const Report& m, Comparison& out) {
 void AddCollectives(const Report& p, const Report& m, Comparison& out) {
   for (const report::Collective& a : p.collectives()) {
     for (const report::Collective& b : m.collectives()) {
-      if (a.operation() != b.operation() || a.group() != b.group() || a.count() == 0 || b.count() == 0) continue;
+      if (a.operation() != b.operation() || a.group() != b.group() || a.count() == 0 || b.count() == 0)
+        continue;
       out.collectives.push_back({Unit::kSeconds, StrCat(a.operation(), " on ", a.group()),
                                  a.seconds() / static_cast<double>(a.count()),
                                  b.seconds() / static_cast<double>(b.count())});
@@ -70,21 +77,25 @@ void AddKernels(const Report& p, const Report& m, Comparison& out) {
   std::map<std::string, std::pair<double, double>> seconds;
   for (const report::KernelTotal& k : p.kernels()) seconds[k.kernel()].first = k.seconds();
   for (const report::KernelTotal& k : m.kernels()) seconds[k.kernel()].second = k.seconds();
-  for (const auto& [name, both] : seconds) out.kernels.push_back({Unit::kSeconds, name, both.first, both.second});
-  std::stable_sort(out.kernels.begin(), out.kernels.end(), [](const ComparedValue& a, const ComparedValue& b) {
-    return std::abs(a.predicted - a.measured) > std::abs(b.predicted - b.measured);
-  });
+  for (const auto& [name, both] : seconds)
+    out.kernels.push_back({Unit::kSeconds, name, both.first, both.second});
+  std::stable_sort(out.kernels.begin(), out.kernels.end(),
+                   [](const ComparedValue& a, const ComparedValue& b) {
+                     return std::abs(a.predicted - a.measured) > std::abs(b.predicted - b.measured);
+                   });
 }
 
 void RemarkOnMemory(const Report& p, const Report& m, Comparison& out) {
   std::vector<int64_t> differ;
   for (int i = 0; i < std::min(p.ranks_size(), m.ranks_size()); ++i) {
     const report::Rank &a = p.ranks(i), &b = m.ranks(i);
-    if (a.peak_bytes() != b.peak_bytes() || a.reserved_bytes() != b.reserved_bytes()) differ.push_back(b.rank());
+    if (a.peak_bytes() != b.peak_bytes() || a.reserved_bytes() != b.reserved_bytes())
+      differ.push_back(b.rank());
   }
   if (!differ.empty()) {
     out.remarks.push_back(StrCat("peak or reserved bytes differ on rank", differ.size() > 1 ? "s " : " ",
-                                       absl::StrJoin(differ, ", "), ": on one kind of device they should be equal"));
+                                 absl::StrJoin(differ, ", "),
+                                 ": on one kind of device they should be equal"));
   }
 }
 
@@ -96,17 +107,21 @@ void RemarkOnSpecs(const spec::Spec& p, const spec::Spec& m, Comparison& out) {
   if (!MessageDifferencer::Equals(p.train(), m.train())) differ.push_back("train");
   if (!MessageDifferencer::Equals(p.parallel(), m.parallel())) differ.push_back("parallel");
   if (!differ.empty()) {
-    out.remarks.push_back(StrCat("the two runs did not do the same: their specs differ in ",
-                                       absl::StrJoin(differ, ", ")));
+    out.remarks.push_back(
+        StrCat("the two runs did not do the same: their specs differ in ", absl::StrJoin(differ, ", ")));
   }
 }
 
 std::string ValueText(Unit unit, double value) {
   switch (unit) {
-    case Unit::kSeconds: return SecondsText(value);
-    case Unit::kBytes: return CountText(static_cast<int64_t>(value));
-    case Unit::kPerSecond: return RateText(value);
-    case Unit::kLoss: return absl::StrFormat("%.6f", value);
+    case Unit::kSeconds:
+      return SecondsText(value);
+    case Unit::kBytes:
+      return CountText(static_cast<int64_t>(value));
+    case Unit::kPerSecond:
+      return RateText(value);
+    case Unit::kLoss:
+      return absl::StrFormat("%.6f", value);
   }
   return "";
 }
@@ -123,8 +138,11 @@ nlohmann::ordered_json ValuesJson(const std::vector<ComparedValue>& values) {
   auto json = nlohmann::ordered_json::array();
   for (const ComparedValue& v : values) {
     constexpr const char* kUnits[] = {"seconds", "bytes", "per_second", "loss"};
-    json.push_back({{"name", v.name}, {"unit", kUnits[v.unit]}, {"predicted", number(v.predicted)},
-                    {"measured", number(v.measured)}, {"error", v.comparable ? number(v.error()) : nullptr}});
+    json.push_back({{"name", v.name},
+                    {"unit", kUnits[v.unit]},
+                    {"predicted", number(v.predicted)},
+                    {"measured", number(v.measured)},
+                    {"error", v.comparable ? number(v.error()) : nullptr}});
   }
   return json;
 }
@@ -133,10 +151,13 @@ nlohmann::ordered_json ValuesJson(const std::vector<ComparedValue>& values) {
 
 Comparison Compare(const Report& predicted, const spec::Spec& predicted_spec, const Report& measured,
                    const spec::Spec& measured_spec) {
-  Comparison out{.name = measured.name(), .predicted_fabric = predicted.fabric(), .measured_fabric = measured.fabric(),
-                 .interval_low = predicted.low(), .interval_high = predicted.high()};
-  out.inside_interval = predicted.low() <= measured.median_step_seconds() &&
-                        measured.median_step_seconds() <= predicted.high();
+  Comparison out{.name = measured.name(),
+                 .predicted_fabric = predicted.fabric(),
+                 .measured_fabric = measured.fabric(),
+                 .interval_low = predicted.low(),
+                 .interval_high = predicted.high()};
+  out.inside_interval =
+      predicted.low() <= measured.median_step_seconds() && measured.median_step_seconds() <= predicted.high();
   AddValues(predicted, predicted_spec, measured, measured_spec, out);
   AddStepParts(predicted, measured, out);
   AddCollectives(predicted, measured, out);
@@ -145,8 +166,8 @@ Comparison Compare(const Report& predicted, const spec::Spec& predicted_spec, co
   RemarkOnMemory(predicted, measured, out);
   for (const auto& [side, r] : {std::pair("predicted", &predicted), std::pair("measured", &measured)}) {
     if (r->outcome() != report::OK) {
-      out.remarks.push_back(StrCat("the ", side, " run ended with ", report::Outcome_Name(r->outcome()), ": ",
-                                         r->message()));
+      out.remarks.push_back(
+          StrCat("the ", side, " run ended with ", report::Outcome_Name(r->outcome()), ": ", r->message()));
     }
   }
   return out;
@@ -177,7 +198,8 @@ std::string ComparisonText(const Comparison& c) {
                      PercentText(part / c.values[0].measured), "in the traced steps"});
   }
   StrAppend(&text, TableText(parts), "\nThe measured median lies ", c.inside_interval ? "inside" : "outside",
-                  " the predicted interval, ", SecondsText(c.interval_low), " to ", SecondsText(c.interval_high), ".\n");
+            " the predicted interval, ", SecondsText(c.interval_low), " to ", SecondsText(c.interval_high),
+            ".\n");
   for (const std::string& remark : c.remarks) StrAppend(&text, "Note: ", remark, "\n");
   return text;
 }

@@ -43,7 +43,7 @@ absl::StatusOr<Comparison> CompareFolders(const Options& options) {
   if (!measured.ok()) return measured.status();
   if (!predicted->report.predicted() && measured->report.predicted()) {
     return absl::InvalidArgumentError(StrCat(options.predicted, " was measured and ", options.measured,
-                                                   " was predicted; give the prediction first"));
+                                             " was predicted; give the prediction first"));
   }
   return Compare(predicted->report, predicted->spec, measured->report, measured->spec);
 }
@@ -66,7 +66,8 @@ void AddCompareCommand(CLI::App& app, int& exit_status) {
   CLI::App* command = app.add_subcommand("compare", "lays a prediction beside a measurement");
   auto options = std::make_shared<Options>();
   command->add_option("DIR_PREDICTED", options->predicted, "folder of a simulated run")->required();
-  command->add_option("DIR_MEASURED", options->measured, "folder of the same spec's run on a real fabric")->required();
+  command->add_option("DIR_MEASURED", options->measured, "folder of the same spec's run on a real fabric")
+      ->required();
   command->add_flag("--json", options->json, "print JSON instead of a table");
   command->footer(
       "Errors are (predicted - measured) / measured. Memory is the highest rank's.\n"

@@ -12,8 +12,10 @@ absl::StatusOr<std::unique_ptr<Dataset>> MakeDataset(const spec::Spec& spec) {
   if (data.has_tokens()) return MakeTokenDataset(data.tokens().path(), gpt.sequence(), gpt.vocab());
   if (data.has_text()) return MakeTextDataset(data.text().path(), gpt.sequence());
   const spec::Mlp& mlp = spec.model().mlp();
-  return MakeSyntheticDataset({.samples = data.synthetic().samples(), .inputs = mlp.inputs(),
-                               .classes = mlp.classes(), .seed = spec.train().seed()});
+  return MakeSyntheticDataset({.samples = data.synthetic().samples(),
+                               .inputs = mlp.inputs(),
+                               .classes = mlp.classes(),
+                               .seed = spec.train().seed()});
 }
 
 }  // namespace twofold

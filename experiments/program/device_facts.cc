@@ -10,10 +10,13 @@ constexpr char kUsualProfile[] = "runs/this-machine.profile.textproto";  // wher
 
 double SheetPeak(const cluster::Device& device, spec::DType dtype) {
   switch (dtype) {
-    case spec::F64: return device.f64_flops_per_second();
+    case spec::F64:
+      return device.f64_flops_per_second();
     case spec::BF16:
-    case spec::F16: return device.bf16_flops_per_second();
-    default: return device.f32_flops_per_second();
+    case spec::F16:
+      return device.bf16_flops_per_second();
+    default:
+      return device.f32_flops_per_second();
   }
 }
 

@@ -12,9 +12,10 @@ struct DeviceFacts {
   double peak_flops_per_second = 0;  // of one rank; 0: unknown
 };
 
-// `spec` is resolved and its fabric has been made, so its cluster is known. Of a GPU the peak is the data sheet's, for
-// the parameters' element type; of the CPU of this machine it is the best rate that calibration measured: of the
-// profile that the spec names, else of the one at calibration's usual place, if there is one.
+// `spec` is resolved and its fabric has been made, so its cluster is known. Of a GPU the peak is the data
+// sheet's, for the parameters' element type; of the CPU of this machine it is the best rate that calibration
+// measured: of the profile that the spec names, else of the one at calibration's usual place, if there is
+// one.
 DeviceFacts FactsOfDevice(const spec::Spec& spec);
 
 }  // namespace twofold

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "core/base/strings.h"
 #include "backends/registry.h"
+#include "core/base/strings.h"
 #include "experiments/program/commands.h"
 #include "experiments/program/text.h"
 #include "experiments/spec/presets.h"
@@ -31,7 +31,8 @@ Rows Clusters() {
 }
 
 Rows Strategies() {
-  return {{"NO_SHARD", "distributed data parallelism (DDP): whole model on every rank, gradients averaged in buckets",
+  return {{"NO_SHARD",
+           "distributed data parallelism (DDP): whole model on every rank, gradients averaged in buckets",
            "parallel { dp: N sharding: NO_SHARD bucket_mib: 25 overlap: true }"}};
 }
 
@@ -45,7 +46,8 @@ Rows Fabrics() {
   return rows;
 }
 
-void AddTopic(CLI::App& list, const std::string& name, const std::string& summary, Rows (*rows)(), int& exit_status) {
+void AddTopic(CLI::App& list, const std::string& name, const std::string& summary, Rows (*rows)(),
+              int& exit_status) {
   list.add_subcommand(name, summary)->callback([rows, &exit_status] {
     for (const auto& row : rows()) {
       std::printf("%s\n", row[0].c_str());
@@ -62,8 +64,10 @@ void AddListCommand(CLI::App& app, int& exit_status) {
   command->require_subcommand(1);
   AddTopic(*command, "models", "what model.preset can be", Models, exit_status);
   AddTopic(*command, "clusters", "what fabric.simulated.cluster can be", Clusters, exit_status);
-  AddTopic(*command, "strategies", "layouts of parameters, gradients and work over ranks", Strategies, exit_status);
-  AddTopic(*command, "fabrics", "what --fabric can be, and what this build and machine lack", Fabrics, exit_status);
+  AddTopic(*command, "strategies", "layouts of parameters, gradients and work over ranks", Strategies,
+           exit_status);
+  AddTopic(*command, "fabrics", "what --fabric can be, and what this build and machine lack", Fabrics,
+           exit_status);
   command->footer("Examples:\n  twofold list models\n  twofold list fabrics");
 }
 

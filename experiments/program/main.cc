@@ -33,7 +33,8 @@ void LogToStderr() {
 
 int main(int argc, char** argv) {
   LogToStderr();
-  CLI::App app("Twofold runs distributed training twice, simulated and real, with the same strategy code.", "twofold");
+  CLI::App app("Twofold runs distributed training twice, simulated and real, with the same strategy code.",
+               "twofold");
   app.set_version_flag("--version", "twofold " TWOFOLD_VERSION);
   app.require_subcommand(1);
   app.footer(kTour);
@@ -46,7 +47,8 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? twofold::kExitFine : twofold::kExitWrongInput;  // --help and --version are fine
+    return app.exit(error) == 0 ? twofold::kExitFine
+                                : twofold::kExitWrongInput;  // --help and --version are fine
   } catch (const std::exception& error) {
     spdlog::error("{}", error.what());
     return twofold::kExitFailed;

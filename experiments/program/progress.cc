@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <string>
 
-#include "core/base/strings.h"
 #include "absl/strings/str_format.h"
+#include "core/base/strings.h"
 #include "experiments/program/text.h"
 
 namespace twofold {
@@ -24,17 +24,19 @@ std::string TimeLeft(double seconds) {
 
 }  // namespace
 
-Progress::Progress() : terminal_(isatty(STDERR_FILENO) != 0), start_(std::chrono::steady_clock::now()), last_(start_) {}
+Progress::Progress()
+    : terminal_(isatty(STDERR_FILENO) != 0), start_(std::chrono::steady_clock::now()), last_(start_) {}
 
 void Progress::operator()(const StepProgress& p) {
   const Time now = std::chrono::steady_clock::now();
   const bool done = p.step == p.steps;
-  if (now - last_ < (terminal_ ? std::chrono::milliseconds(kBarEvery) : kLineEvery) && !(done && terminal_)) return;
+  if (now - last_ < (terminal_ ? std::chrono::milliseconds(kBarEvery) : kLineEvery) && !(done && terminal_))
+    return;
   last_ = now;
   const double passed = std::chrono::duration<double>(now - start_).count();
   const double left = passed / static_cast<double>(p.step) * static_cast<double>(p.steps - p.step);
-  const std::string text = StrCat("step ", p.step, " of ", p.steps, ", ", SecondsText(p.seconds), " a step, loss ",
-                                        absl::StrFormat("%.4f", p.loss), ", ", TimeLeft(left));
+  const std::string text = StrCat("step ", p.step, " of ", p.steps, ", ", SecondsText(p.seconds),
+                                  " a step, loss ", absl::StrFormat("%.4f", p.loss), ", ", TimeLeft(left));
   if (!terminal_) {
     std::fprintf(stderr, "%s\n", text.c_str());
     return;

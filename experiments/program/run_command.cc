@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/strings.h"
 #include "absl/strings/str_format.h"
 #include "backends/registry.h"
+#include "core/base/strings.h"
 #include "experiments/program/assemble.h"
 #include "experiments/program/commands.h"
 #include "experiments/program/dataset.h"
@@ -44,7 +44,7 @@ absl::Status MakeFolder(const std::string& path) {
   std::filesystem::create_directories(path, error);
   if (!error) return absl::OkStatus();
   return absl::InvalidArgumentError(StrCat("--out: ", path, ": cannot be made: ", error.message(),
-                                                 "; give a folder that this user may write to"));
+                                           "; give a folder that this user may write to"));
 }
 
 absl::StatusOr<Job> Prepare(const Options& options) {
@@ -63,9 +63,10 @@ absl::StatusOr<Job> Prepare(const Options& options) {
 }
 
 std::string Headline(const Job& job) {
-  return absl::StrFormat("%s on %s: %d rank%s, %d steps of %d samples (%d micro-batch%s of %d a rank)", job.spec.name(),
-                         job.fabric->name(), WorldSize(job.spec), WorldSize(job.spec) == 1 ? "" : "s",
-                         job.spec.train().steps(), job.spec.train().global_batch(), AccumulationSteps(job.spec),
+  return absl::StrFormat("%s on %s: %d rank%s, %d steps of %d samples (%d micro-batch%s of %d a rank)",
+                         job.spec.name(), job.fabric->name(), WorldSize(job.spec),
+                         WorldSize(job.spec) == 1 ? "" : "s", job.spec.train().steps(),
+                         job.spec.train().global_batch(), AccumulationSteps(job.spec),
                          AccumulationSteps(job.spec) == 1 ? "" : "es", job.spec.train().micro_batch());
 }
 
@@ -79,7 +80,8 @@ void PrintSummary(const Job& job, const report::Report& r) {
   if (r.steps_size() > 0) {
     rows.push_back({"step time", SecondsText(r.median_step_seconds()),
                     StrCat(SecondsText(r.low()), " to ", SecondsText(r.high()))});
-    rows.push_back({job.spec.model().has_mlp() ? "samples a second" : "tokens a second", RateText(r.tokens_per_second())});
+    rows.push_back({job.spec.model().has_mlp() ? "samples a second" : "tokens a second",
+                    RateText(r.tokens_per_second())});
     rows.push_back({"exposed communication", SecondsText(r.exposed_communication_seconds())});
   }
   rows.push_back({"peak memory", BytesText(peak), StrCat(CountText(peak), " bytes")});
@@ -89,9 +91,11 @@ void PrintSummary(const Job& job, const report::Report& r) {
     rows.push_back({"loss, first to last", absl::StrFormat("%.4f", r.steps(0).loss()),
                     absl::StrFormat("%.4f", r.steps(r.steps_size() - 1).loss())});
   }
-  std::printf("%s, %s\n%s", Headline(job).c_str(), r.predicted() ? "predicted" : "measured", TableText(rows).c_str());
+  std::printf("%s, %s\n%s", Headline(job).c_str(), r.predicted() ? "predicted" : "measured",
+              TableText(rows).c_str());
   constexpr int kShownNotes = 8;
-  for (int i = 0; i < std::min(kShownNotes, r.notes_size()); ++i) std::printf("note: %s\n", r.notes(i).c_str());
+  for (int i = 0; i < std::min(kShownNotes, r.notes_size()); ++i)
+    std::printf("note: %s\n", r.notes(i).c_str());
   if (r.notes_size() > kShownNotes) {
     std::printf("note: %d more in %s/report.json\n", r.notes_size() - kShownNotes, job.out.c_str());
   }
@@ -116,11 +120,13 @@ int RunJob(const Job& job, bool quiet) {
       world_size, [&](RankContext& ctx) { return TrainRank(ctx, job.spec, *job.data, progress); });
   if (!quiet) Progress::ClearLine();
 
-  const std::vector<report::RankRecord> records = ReadRecords(result);
+  const std::vector<report::RankRecord> records = ReadRecords(job.spec, result);
   const DeviceFacts device = FactsOfDevice(job.spec);
   const report::Report report = Assemble(job.spec,
-                                         {.fabric = job.fabric->name(), .predicted = job.fabric->predicted(),
-                                          .world_size = world_size, .device = device.name,
+                                         {.fabric = job.fabric->name(),
+                                          .predicted = job.fabric->predicted(),
+                                          .world_size = world_size,
+                                          .device = device.name,
                                           .peak_flops_per_second = device.peak_flops_per_second},
                                          result, records);
   if (report.outcome() != report::OK) {
@@ -141,7 +147,8 @@ int RunCommand(const Options& options) {
     return kExitWrongInput;
   }
   if (options.check) {
-    std::printf("%s: fine. %s; %s\n", options.spec.c_str(), Headline(*job).c_str(), job->data->Describe().c_str());
+    std::printf("%s: fine. %s; %s\n", options.spec.c_str(), Headline(*job).c_str(),
+                job->data->Describe().c_str());
     return kExitFine;
   }
   return RunJob(*job, options.quiet);
@@ -153,9 +160,11 @@ void AddRunCommand(CLI::App& app, int& exit_status) {
   CLI::App* command = app.add_subcommand("run", "predicts (fabric simulated) or measures (any other) a spec");
   auto options = std::make_shared<Options>();
   command->add_option("SPEC", options->spec, "a spec, .textproto")->required();
-  command->add_option("--fabric", options->fabric, "run on this fabric instead of the spec's; see `twofold list fabrics`");
+  command->add_option("--fabric", options->fabric,
+                      "run on this fabric instead of the spec's; see `twofold list fabrics`");
   command->add_option("--set", options->sets, "path=value: replace a field of the spec; may be repeated")
-      ->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command->add_option("--out", options->out, "folder of the report (default: runs/<name>-<fabric>)");
   command->add_flag("--check", options->check, "only check the spec, its data and its fabric");
   command->add_flag("--quiet", options->quiet, "no progress on stderr");

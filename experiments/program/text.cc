@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/base/strings.h"
 #include "absl/strings/str_format.h"
+#include "core/base/strings.h"
 
 namespace twofold {
 namespace {
@@ -29,7 +29,8 @@ std::string SecondsText(double seconds) {
 std::string CountText(int64_t count) {
   std::string digits = StrCat(count);
   const int64_t sign = count < 0 ? 1 : 0;
-  for (int64_t i = static_cast<int64_t>(digits.size()) - 3; i > sign; i -= 3) digits.insert(static_cast<size_t>(i), ",");
+  for (int64_t i = static_cast<int64_t>(digits.size()) - 3; i > sign; i -= 3)
+    digits.insert(static_cast<size_t>(i), ",");
   return digits;
 }
 

@@ -7,14 +7,14 @@
 
 namespace twofold {
 
-std::string SecondsText(double seconds);       // "12.3 ms"; three digits that count
-std::string CountText(int64_t count);          // "12,345,678"
-std::string BytesText(int64_t bytes);          // "52.1 MiB"
-std::string RateText(double per_second);       // "41,600"
-std::string PercentText(double share);         // "+3.2 %"; "-" where it means nothing (infinite, not a number)
+std::string SecondsText(double seconds);  // "12.3 ms"; three digits that count
+std::string CountText(int64_t count);     // "12,345,678"
+std::string BytesText(int64_t bytes);     // "52.1 MiB"
+std::string RateText(double per_second);  // "41,600"
+std::string PercentText(double share);    // "+3.2 %"; "-" where it means nothing (infinite, not a number)
 
-// Columns padded to their widest cell: the first to the left, the others to the right, two spaces between. A row may
-// be shorter than the first; an empty first row is printed as an empty line.
+// Columns padded to their widest cell: the first to the left, the others to the right, two spaces between. A
+// row may be shorter than the first; an empty first row is printed as an empty line.
 std::string TableText(const std::vector<std::vector<std::string>>& rows);
 
 }  // namespace twofold

@@ -7,7 +7,8 @@
 
 namespace twofold {
 
-std::vector<std::vector<size_t>> AssignBuckets(std::span<const Bytes> sizes, Bytes first_bucket, Bytes bucket) {
+std::vector<std::vector<size_t>> AssignBuckets(std::span<const Bytes> sizes, Bytes first_bucket,
+                                               Bytes bucket) {
   std::vector<std::vector<size_t>> buckets;
   Bytes limit = std::min(first_bucket, bucket), held;
   bool open = false;
@@ -25,8 +26,13 @@ std::vector<std::vector<size_t>> AssignBuckets(std::span<const Bytes> sizes, Byt
 }
 
 DistributedDataParallel::DistributedDataParallel(nn::Context& ctx, nn::Module& module, ProcessGroup& group,
-                                                 const DdpOptions& options, std::unique_ptr<GradientCodec> codec)
-    : ctx_(ctx), group_(group), options_(options), codec_(std::move(codec)), parameters_(module.Parameters()) {
+                                                 const DdpOptions& options,
+                                                 std::unique_ptr<GradientCodec> codec)
+    : ctx_(ctx),
+      group_(group),
+      options_(options),
+      codec_(std::move(codec)),
+      parameters_(module.Parameters()) {
   AllocateParameters();
   AllocateGradients();
   BroadcastParameters();
@@ -43,10 +49,12 @@ void DistributedDataParallel::AllocateParameters() {
   }
 }
 
-// One flat tensor a bucket; each parameter's gradient is a view into it, so that what backward writes is what is sent.
+// One flat tensor a bucket; each parameter's gradient is a view into it, so that what backward writes is what
+// is sent.
 void DistributedDataParallel::AllocateGradients() {
   std::vector<Bytes> sizes;
-  for (const nn::Parameter* p : parameters_) sizes.push_back(Bytes(p->numel() * ElementSize(options_.reduce)));
+  for (const nn::Parameter* p : parameters_)
+    sizes.push_back(Bytes(p->numel() * ElementSize(options_.reduce)));
   std::vector<std::vector<size_t>> assigned = AssignBuckets(sizes, options_.first_bucket, options_.bucket);
   buckets_.resize(assigned.size());  // once: the hooks below point into it
   for (size_t b = 0; b < buckets_.size(); ++b) {
@@ -107,9 +115,11 @@ void DistributedDataParallel::Finish() {
 void DistributedDataParallel::CheckAllReduced() const {
   if (next_ == buckets_.size()) return;
   for (const size_t i : buckets_[next_].parameters) {
-    TWOFOLD_CHECK(parameters_[i]->has_gradient(), parameters_[i]->name() + " got no gradient in this backward pass");
+    TWOFOLD_CHECK(parameters_[i]->has_gradient(),
+                  parameters_[i]->name() + " got no gradient in this backward pass");
   }
-  TWOFOLD_CHECK_EQ(buckets_[next_].pending, size_t{0});  // else: every backward pass of the step was under NoSync
+  TWOFOLD_CHECK_EQ(buckets_[next_].pending,
+                   size_t{0});  // else: every backward pass of the step was under NoSync
 }
 
 void DistributedDataParallel::ZeroGradient() {
@@ -118,7 +128,8 @@ void DistributedDataParallel::ZeroGradient() {
 
 std::vector<optim::Slice> DistributedDataParallel::Slices() const {
   std::vector<optim::Slice> slices;
-  for (const nn::Parameter* p : parameters_) slices.push_back({p->name(), p->data(), p->gradient(), p->decay()});
+  for (const nn::Parameter* p : parameters_)
+    slices.push_back({p->name(), p->data(), p->gradient(), p->decay()});
   return slices;
 }
 

@@ -1,19 +1,21 @@
-// Distributed data parallelism: every rank holds the whole model and works on its own part of the batch; gradients are
-// averaged in buckets while backward is still going on.
+// Distributed data parallelism: every rank holds the whole model and works on its own part of the batch;
+// gradients are averaged in buckets while backward is still going on.
 //   Li et al. 2020, "PyTorch Distributed: Experiences on Accelerating Data Parallel Training", VLDB 13(12):
 //   section 3.2.2 (bucketing), 3.2.3 (overlap), 3.2.4 (accumulation).
 //
 // With N ranks and a model of P parameters, Psi = P * size(reduce dtype):
-//   memory         parameters, gradients and optimizer state in full on every rank (Rajbhandari et al. 2020, ZeRO,
+//   memory         parameters, gradients and optimizer state in full on every rank (Rajbhandari et al. 2020,
+//   ZeRO,
 //                  figure 1, baseline); gradients live in the buckets, so a reduction needs no copy
-//   communication  each rank sends and receives 2 Psi (N - 1) / N bytes a step (a ring; Patarasuk and Yuan 2009,
-//                  section 3), in about Psi / bucket all-reduces, once per optimizer step however many micro-batches;
-//                  and every parameter is broadcast once at the start
+//   communication  each rank sends and receives 2 Psi (N - 1) / N bytes a step (a ring; Patarasuk and Yuan
+//   2009,
+//                  section 3), in about Psi / bucket all-reduces, once per optimizer step however many
+//                  micro-batches; and every parameter is broadcast once at the start
 //   compute        that of one process on 1/N of the batch; nothing is computed twice
-// Use it when the model with its optimizer state fits on one device: it has the least communication for each byte of
-// gradient and hides nearly all of it behind backward. Beyond that, shard.
-// Limits: every parameter must receive a gradient in every backward pass (PyTorch's find_unused_parameters has no
-// counterpart here); persistent buffers (batch norm's running statistics) are not synchronised.
+// Use it when the model with its optimizer state fits on one device: it has the least communication for each
+// byte of gradient and hides nearly all of it behind backward. Beyond that, shard. Limits: every parameter
+// must receive a gradient in every backward pass (PyTorch's find_unused_parameters has no counterpart here);
+// persistent buffers (batch norm's running statistics) are not synchronised.
 #pragma once
 
 #include <cstdint>
@@ -30,26 +32,30 @@
 namespace twofold {
 
 struct DdpOptions {
-  // Bytes after which a bucket is closed: it takes parameters until it holds at least this much, so it is larger by at
-  // most one parameter. More: fewer, better-filled messages. Less: communication starts sooner.
+  // Bytes after which a bucket is closed: it takes parameters until it holds at least this much, so it is
+  // larger by at most one parameter. More: fewer, better-filled messages. Less: communication starts sooner.
   Bytes bucket = MiB(25);
-  // The same for the first bucket, if less: it is the only one whose wait nothing else can hide (as PyTorch, 1 MiB).
+  // The same for the first bucket, if less: it is the only one whose wait nothing else can hide (as PyTorch,
+  // 1 MiB).
   Bytes first_bucket = MiB(1);
-  bool overlap = true;  // false: all buckets are reduced after backward, for comparison
+  bool overlap = true;         // false: all buckets are reduced after backward, for comparison
   DType reduce = DType::kF32;  // of gradients and their reduction
 };
 
-// Which parameters share a bucket: indices into `sizes` (bytes of each parameter's gradient, in the model's order).
-// Filled from the last parameter to the first, since that is about the order in which backward finishes them.
-std::vector<std::vector<size_t>> AssignBuckets(std::span<const Bytes> sizes, Bytes first_bucket, Bytes bucket);
+// Which parameters share a bucket: indices into `sizes` (bytes of each parameter's gradient, in the model's
+// order). Filled from the last parameter to the first, since that is about the order in which backward
+// finishes them.
+std::vector<std::vector<size_t>> AssignBuckets(std::span<const Bytes> sizes, Bytes first_bucket,
+                                               Bytes bucket);
 
 // One rank's replica. Used from the rank's thread; `ctx`, `module` and `group` must outlive it.
 class DistributedDataParallel {
  public:
-  // Allocates every parameter (Category::kParameters) and gradient bucket (Category::kGradients; parameters one after
-  // the other without padding), draws the initial values from ctx.seed, and gives all ranks those of rank 0.
-  // Collective over `group`. Throws OutOfMemory and what the broadcast throws.
-  DistributedDataParallel(nn::Context& ctx, nn::Module& module, ProcessGroup& group, const DdpOptions& options,
+  // Allocates every parameter (Category::kParameters) and gradient bucket (Category::kGradients; parameters
+  // one after the other without padding), draws the initial values from ctx.seed, and gives all ranks those
+  // of rank 0. Collective over `group`. Throws OutOfMemory and what the broadcast throws.
+  DistributedDataParallel(nn::Context& ctx, nn::Module& module, ProcessGroup& group,
+                          const DdpOptions& options,
                           std::unique_ptr<GradientCodec> codec = std::make_unique<IdentityCodec>());
   ~DistributedDataParallel();
   DistributedDataParallel(const DistributedDataParallel&) = delete;
@@ -67,7 +73,8 @@ class DistributedDataParallel {
     DistributedDataParallel& ddp_;
   };
 
-  // After the last backward pass of a step: the compute stream goes on once every bucket holds the mean over the group.
+  // After the last backward pass of a step: the compute stream goes on once every bucket holds the mean over
+  // the group.
   void Finish();
   void ZeroGradient();  // the next backward pass overwrites the gradients
 
@@ -97,8 +104,8 @@ class DistributedDataParallel {
   std::unique_ptr<GradientCodec> codec_;
   std::vector<nn::Parameter*> parameters_;
   std::vector<Bucket> buckets_;
-  size_t next_ = 0;       // the first bucket not reduced in this step
-  int no_sync_ = 0;       // how many NoSync live
+  size_t next_ = 0;  // the first bucket not reduced in this step
+  int no_sync_ = 0;  // how many NoSync live
   int64_t reductions_ = 0;
 };
 

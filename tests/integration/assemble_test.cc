@@ -58,13 +58,15 @@ RunResult Records(double low = 1, double high = 1) {
 }
 
 spec::Spec Spec(const std::string& more = "") {
-  return testing::Resolve(
-      StrCat(testing::kTinyMlp, "train { steps: 4 global_batch: 6 micro_batch: 3 warmup_steps: 1 }\nparallel { dp: 2 }\n", more));
+  return testing::Resolve(StrCat(
+      testing::kTinyMlp,
+      "train { steps: 4 global_batch: 6 micro_batch: 3 warmup_steps: 1 }\nparallel { dp: 2 }\n", more));
 }
 
 report::Report Of(const spec::Spec& spec, const RunResult& result, bool predicted, double peak = 0) {
-  return Assemble(spec, {.fabric = "f", .predicted = predicted, .world_size = 2, .peak_flops_per_second = peak}, result,
-                  ReadRecords(result));
+  return Assemble(spec,
+                  {.fabric = "f", .predicted = predicted, .world_size = 2, .peak_flops_per_second = peak},
+                  result, ReadRecords(spec, result));
 }
 
 TEST(Assemble, TakesTheMedianAndPercentilesAfterWarmUp) {

@@ -16,8 +16,8 @@ class MemoryToTheByte : public ::testing::TestWithParam<Case> {};
 TEST_P(MemoryToTheByte, PredictedEqualsMeasured) {
   const auto [model, ranks, accumulation, precision] = GetParam();
   const std::string text =
-      StrCat(model, "train { steps: 3 micro_batch: 2 global_batch: ", 2 * ranks * accumulation, " clip_norm: 1 ", precision,
-             " }\nparallel { dp: ", ranks, " bucket_mib: 0.01 }\n");
+      StrCat(model, "train { steps: 3 micro_batch: 2 global_batch: ", 2 * ranks * accumulation,
+             " clip_norm: 1 ", precision, " }\nparallel { dp: ", ranks, " bucket_mib: 0.01 }\n");
   const auto predicted = testing::RunText(text + testing::Simulated("SYMBOLIC"));
   const auto measured = testing::RunText(text + testing::kInMemory);
   ASSERT_EQ(predicted.size(), measured.size());
@@ -41,7 +41,9 @@ constexpr char kF32[] = "precision { parameter: F32 }", kBf16[] = "precision { p
 std::string CaseName(const ::testing::TestParamInfo<Case>& info) {
   const auto [model, ranks, accumulation, precision] = info.param;
   return StrCat(model == testing::kTinyGpt ? "Gpt" : "Mlp", ranks, "Ranks", accumulation, "Parts",
-                precision == kF32 ? "F32" : precision == kBf16 ? "Bf16" : "Mixed");
+                precision == kF32    ? "F32"
+                : precision == kBf16 ? "Bf16"
+                                     : "Mixed");
 }
 
 INSTANTIATE_TEST_SUITE_P(Specs, MemoryToTheByte,

@@ -15,8 +15,8 @@ class NumericsToTheBit : public ::testing::TestWithParam<Case> {};
 
 TEST_P(NumericsToTheBit, SimulatedEqualsInMemory) {
   const auto [model, ranks, precision] = GetParam();
-  const std::string text = StrCat(model, "train { steps: 20 micro_batch: 2 global_batch: 24 clip_norm: 1 ", precision,
-                                  " }\nparallel { dp: ", ranks, " bucket_mib: 0.01 }\n");
+  const std::string text = StrCat(model, "train { steps: 20 micro_batch: 2 global_batch: 24 clip_norm: 1 ",
+                                  precision, " }\nparallel { dp: ", ranks, " bucket_mib: 0.01 }\n");
   const auto simulated = testing::RunText(text + testing::Simulated("REAL"));
   const auto in_memory = testing::RunText(text + testing::kInMemory);
   ASSERT_EQ(simulated.size(), in_memory.size());
@@ -31,7 +31,8 @@ constexpr char kF32[] = "precision { parameter: F32 }", kBf16[] = "precision { p
 
 std::string CaseName(const ::testing::TestParamInfo<Case>& info) {
   const auto [model, ranks, precision] = info.param;
-  return StrCat(model == testing::kTinyGpt ? "Gpt" : "Mlp", ranks, "Ranks", precision == kF32 ? "F32" : "Bf16");
+  return StrCat(model == testing::kTinyGpt ? "Gpt" : "Mlp", ranks, "Ranks",
+                precision == kF32 ? "F32" : "Bf16");
 }
 
 INSTANTIATE_TEST_SUITE_P(Specs, NumericsToTheBit,

@@ -56,13 +56,16 @@ class Program : public ::testing::Test {
 
   // Runs `twofold <arguments>`; returns its exit status and keeps what it printed.
   int Run(const std::string& arguments) {
-    const std::string command = StrCat(TWOFOLD_PROGRAM, " ", arguments, " >", At("stdout"), " 2>", At("stderr"));
+    const std::string command =
+        StrCat(TWOFOLD_PROGRAM, " ", arguments, " >", At("stdout"), " 2>", At("stderr"));
     const int status = std::system(command.c_str());
     out_ = ReadAll(At("stdout"));
     err_ = ReadAll(At("stderr"));
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
-  nlohmann::json Report(const std::string& folder) const { return nlohmann::json::parse(ReadAll(folder + "/report.json")); }
+  nlohmann::json Report(const std::string& folder) const {
+    return nlohmann::json::parse(ReadAll(folder + "/report.json"));
+  }
 
   fs::path folder_;
   std::string out_, err_;
@@ -123,7 +126,9 @@ TEST_F(Program, ChecksWithoutRunning) {
 
 TEST_F(Program, MeasuresAndWritesTheReport) {
   const std::string spec = Write("small.textproto", kSmall);
-  ASSERT_EQ(Run(StrCat("run ", spec, " --fabric=in_memory --set=train.steps=6 --set parallel.dp=3 --out=", At("run"))), 0)
+  ASSERT_EQ(Run(StrCat("run ", spec,
+                       " --fabric=in_memory --set=train.steps=6 --set parallel.dp=3 --out=", At("run"))),
+            0)
       << err_;
   EXPECT_THAT(out_, HasSubstr("step time"));
   const nlohmann::json report = Report(At("run"));
@@ -136,11 +141,13 @@ TEST_F(Program, MeasuresAndWritesTheReport) {
   EXPECT_EQ(report["steps"].size(), 6u);
   EXPECT_EQ(report["ranks"].size(), 3u);
   EXPECT_EQ(report["parameters"], 8 * 16 + 16 + 16 * 4 + 4);
-  EXPECT_EQ(report["model_flops_per_step"], 3.0 * 2 * (8 * 16 + 16 * 4) * 6);  // forward, and twice that backward
+  EXPECT_EQ(report["model_flops_per_step"],
+            3.0 * 2 * (8 * 16 + 16 * 4) * 6);  // forward, and twice that backward
   EXPECT_GT(report["median_step_seconds"], 0);
   EXPECT_LE(report["low"], report["median_step_seconds"]);
   EXPECT_GE(report["high"], report["median_step_seconds"]);
-  EXPECT_NEAR(report["tokens_per_second"].get<double>() * report["median_step_seconds"].get<double>(), 6, 1e-9);
+  EXPECT_NEAR(report["tokens_per_second"].get<double>() * report["median_step_seconds"].get<double>(), 6,
+              1e-9);
   for (const char* name : {"steps.csv", "memory.csv", "collectives.csv", "trace.json", "spec.textproto"}) {
     EXPECT_TRUE(fs::exists(StrCat(At("run"), "/", name))) << name;
   }
@@ -149,8 +156,10 @@ TEST_F(Program, MeasuresAndWritesTheReport) {
 TEST_F(Program, WritesToRunsByDefault) {
   const std::string spec = Write("small.textproto", kSmall);
   const std::string here = fs::current_path().string();
-  const std::string program = StrCat("cd ", folder_.string(), " && mkdir tests && ln -s ", here, "/tests/integration tests/ && ");
-  const std::string command = StrCat(program, TWOFOLD_PROGRAM, " run small.textproto --quiet >stdout 2>stderr");
+  const std::string program =
+      StrCat("cd ", folder_.string(), " && mkdir tests && ln -s ", here, "/tests/integration tests/ && ");
+  const std::string command =
+      StrCat(program, TWOFOLD_PROGRAM, " run small.textproto --quiet >stdout 2>stderr");
   ASSERT_EQ(std::system(command.c_str()), 0) << ReadAll(At("stderr"));
   EXPECT_EQ(Report(At("runs/small-simulated"))["predicted"], true);
 }
@@ -215,7 +224,9 @@ TEST_F(Program, ReportsAnInterruptedRun) {
     const pid_t child = fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
-      if (freopen(At("stderr").c_str(), "w", stderr) == nullptr || freopen(At("stdout").c_str(), "w", stdout) == nullptr) _exit(127);
+      if (freopen(At("stderr").c_str(), "w", stderr) == nullptr ||
+          freopen(At("stdout").c_str(), "w", stdout) == nullptr)
+        _exit(127);
       execl(TWOFOLD_PROGRAM, "twofold", "run", spec.c_str(), StrCat("--out=", At("run")).c_str(), nullptr);
       _exit(127);
     }
@@ -237,8 +248,9 @@ TEST_F(Program, ComparesAPredictionWithAMeasurement) {
   ASSERT_EQ(Run(StrCat("run ", spec, " --out=", At("p"))), 0) << err_;
   ASSERT_EQ(Run(StrCat("run ", spec, " --fabric=in_memory --out=", At("m"))), 0) << err_;
   ASSERT_EQ(Run(StrCat("compare ", At("p"), " ", At("m"))), 0) << err_;
-  for (const char* row : {"step time", "samples a second", "exposed communication", "peak memory", "reserved memory",
-                          "final loss", "stand-in", "all_reduce", "is made of", "predicted interval"}) {
+  for (const char* row :
+       {"step time", "samples a second", "exposed communication", "peak memory", "reserved memory",
+        "final loss", "stand-in", "all_reduce", "is made of", "predicted interval"}) {
     EXPECT_THAT(out_, HasSubstr(row));
   }
   EXPECT_THAT(out_, Not(HasSubstr("differ")));
@@ -248,7 +260,8 @@ TEST_F(Program, ComparesAPredictionWithAMeasurement) {
   EXPECT_EQ(peak["name"], "peak memory");
   EXPECT_EQ(peak["predicted"], peak["measured"]);
   EXPECT_EQ(peak["error"], 0);
-  const double parts = json["step_parts"][0]["measured"].get<double>() + json["step_parts"][1]["measured"].get<double>();
+  const double parts =
+      json["step_parts"][0]["measured"].get<double>() + json["step_parts"][1]["measured"].get<double>();
   EXPECT_NEAR(parts, json["values"][0]["measured"].get<double>(), 1e-12);
 
   EXPECT_EQ(Run(StrCat("compare ", At("m"), " ", At("p"))), 2);
@@ -258,7 +271,9 @@ TEST_F(Program, ComparesAPredictionWithAMeasurement) {
 TEST_F(Program, SaysWhenTheTwoRunsDiffer) {
   const std::string spec = Write("small.textproto", kSmall);
   ASSERT_EQ(Run(StrCat("run ", spec, " --out=", At("p"))), 0) << err_;
-  ASSERT_EQ(Run(StrCat("run ", spec, " --fabric=in_memory --set=model.mlp.hidden=32 --set=train.steps=3 --out=", At("m"))), 0);
+  ASSERT_EQ(Run(StrCat("run ", spec,
+                       " --fabric=in_memory --set=model.mlp.hidden=32 --set=train.steps=3 --out=", At("m"))),
+            0);
   ASSERT_EQ(Run(StrCat("compare ", At("p"), " ", At("m"))), 0) << err_;
   EXPECT_THAT(out_, HasSubstr("their specs differ in model, train"));
   EXPECT_THAT(out_, HasSubstr("bytes differ on ranks 0, 1"));

@@ -38,7 +38,7 @@ inline std::vector<report::RankRecord> RunText(const std::string& text) {
   const spec::Spec spec = Resolve(text);
   const RunResult result = RunResolved(spec);
   EXPECT_TRUE(result.status.ok()) << result.status.message();
-  std::vector<report::RankRecord> records = ReadRecords(result);
+  std::vector<report::RankRecord> records = ReadRecords(spec, result);
   EXPECT_EQ(static_cast<int64_t>(records.size()), WorldSize(spec));
   return records;
 }
@@ -53,8 +53,10 @@ inline std::vector<double> Losses(const report::RankRecord& record) {
 inline constexpr char kInMemory[] = "fabric { in_memory {} timeout_s: 30 }\n";
 // A CPU cluster timed by a profile that is part of the tests.
 inline std::string Simulated(std::string_view data) {
-  return StrCat("fabric { simulated { cluster: \"this-machine\" profile: \"tests/integration/tiny.profile.textproto\" data: ",
-                data, " } timeout_s: 30 }\n");
+  return StrCat(
+      "fabric { simulated { cluster: \"this-machine\" profile: \"tests/integration/tiny.profile.textproto\" "
+      "data: ",
+      data, " } timeout_s: 30 }\n");
 }
 inline constexpr char kTinyGpt[] = "model { gpt { layers: 2 hidden: 16 heads: 2 vocab: 256 sequence: 8 } }\n";
 inline constexpr char kTinyMlp[] = "model { mlp { inputs: 8 hidden: [24, 16] classes: 5 } }\n";

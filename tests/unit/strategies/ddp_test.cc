@@ -26,7 +26,8 @@ std::vector<Bytes> Sizes(std::initializer_list<int64_t> bytes) {
 }
 
 TEST(AssignBuckets, GoesFromTheLastParameterToTheFirst) {
-  EXPECT_THAT(AssignBuckets(Sizes({10, 20, 30, 40}), Bytes(1000), Bytes(1000)), ElementsAre(ElementsAre(3, 2, 1, 0)));
+  EXPECT_THAT(AssignBuckets(Sizes({10, 20, 30, 40}), Bytes(1000), Bytes(1000)),
+              ElementsAre(ElementsAre(3, 2, 1, 0)));
 }
 
 TEST(AssignBuckets, ClosesABucketOnceItHoldsItsShare) {
@@ -40,7 +41,8 @@ TEST(AssignBuckets, HasASmallerFirstBucket) {
 }
 
 TEST(AssignBuckets, NeverMakesTheFirstBucketLargerThanTheOthers) {
-  EXPECT_THAT(AssignBuckets(Sizes({10, 10}), Bytes(100), Bytes(5)), ElementsAre(ElementsAre(1), ElementsAre(0)));
+  EXPECT_THAT(AssignBuckets(Sizes({10, 10}), Bytes(100), Bytes(5)),
+              ElementsAre(ElementsAre(1), ElementsAre(0)));
 }
 
 TEST(AssignBuckets, GivesAParameterLargerThanABucketItsOwn) {
@@ -59,7 +61,9 @@ constexpr int64_t kParameters = 6 * 10 + 10 + 10 * 7 + 7 + 7 * 4 + 4;
 struct Replica {
   explicit Replica(RankContext& ctx, DdpOptions options = {}, uint64_t seed = 5,
                    std::unique_ptr<GradientCodec> codec = std::make_unique<IdentityCodec>())
-      : rank(ctx.rank()), context{.device = ctx.device(), .stream = ctx.device().compute(), .seed = seed}, model(Config()) {
+      : rank(ctx.rank()),
+        context{.device = ctx.device(), .stream = ctx.device().compute(), .seed = seed},
+        model(Config()) {
     model.Finalize();
     ddp.emplace(context, model, ctx.world(), options, std::move(codec));
     inputs = context.Activation(Shape{3, 6}, DType::kF32);
@@ -67,7 +71,8 @@ struct Replica {
   }
   void Backward(int sample = 0) {
     for (int64_t i = 0; i < inputs.numel(); ++i) {
-      inputs.data<float>()[i] = NormalAt(MakeKey(100 + rank + 10 * sample, "inputs"), static_cast<uint64_t>(i));
+      inputs.data<float>()[i] =
+          NormalAt(MakeKey(100 + rank + 10 * sample, "inputs"), static_cast<uint64_t>(i));
     }
     for (int i = 0; i < 3; ++i) targets.data<int32_t>()[i] = (i + rank + sample) % 4;
     nn::Saved saved, loss;
@@ -120,7 +125,8 @@ TEST(Ddp, GradientsAreViewsIntoBucketsInReverseOrder) {
     for (const Tensor& b : buckets) elements += b.numel();
     if (elements != kParameters) return "buckets hold other than the parameters";
     const std::vector<nn::Parameter*> parameters = r.model.Parameters();
-    if (parameters.back()->gradient().address() != buckets[0].address()) return "the last parameter is not first";
+    if (parameters.back()->gradient().address() != buckets[0].address())
+      return "the last parameter is not first";
     const Tensor& first = parameters.front()->gradient();
     if (first.address() + static_cast<Address>(first.bytes().value()) !=
         buckets.back().address() + static_cast<Address>(buckets.back().bytes().value())) {
@@ -182,7 +188,8 @@ TEST(Ddp, SendsNothingUnderNoSyncAndTheSumAfterwards) {
     const std::string before = r.GradientBytes();
     r.Backward(2);
     r.ddp->Finish();
-    if (r.ddp->reductions() != static_cast<int64_t>(r.ddp->Gradients().size())) return "not one reduction a bucket";
+    if (r.ddp->reductions() != static_cast<int64_t>(r.ddp->Gradients().size()))
+      return "not one reduction a bucket";
     return before != r.GradientBytes() ? "" : "the last micro-batch added nothing";
   });
 }
@@ -195,7 +202,9 @@ TEST(Ddp, ReducesOncePerStepOverManySteps) {
       r.Backward(step);
       r.ddp->Finish();
     }
-    return r.ddp->reductions() == 3 * static_cast<int64_t>(r.ddp->Gradients().size()) ? "" : "other than 3 a bucket";
+    return r.ddp->reductions() == 3 * static_cast<int64_t>(r.ddp->Gradients().size())
+               ? ""
+               : "other than 3 a bucket";
   });
 }
 
@@ -241,7 +250,8 @@ TEST(Ddp, KeepsGradientsInTheReduceType) {
       if (bucket.dtype() != DType::kF64) return "a bucket of another type";
     }
     const auto& live = ctx.memory().live_by_category;
-    if (live[static_cast<size_t>(Category::kParameters)].value() == 0) return "parameters are not accounted as such";
+    if (live[static_cast<size_t>(Category::kParameters)].value() == 0)
+      return "parameters are not accounted as such";
     const int64_t gradients = live[static_cast<size_t>(Category::kGradients)].value();
     return gradients >= kParameters * 8 ? "" : "gradients are not accounted as such";
   });

@@ -26,8 +26,8 @@ using testing::RunText;
 constexpr int kGlobalBatch = 12;  // a multiple of 1, 2, 3 and 4
 
 std::string TrainText(int ranks, int micro_batch, int steps, const std::string& more = "") {
-  return StrCat("train { steps: ", steps, " global_batch: ", kGlobalBatch, " micro_batch: ", micro_batch, " seed: 3 ",
-                more, " }\nparallel { dp: ", ranks, " bucket_mib: 0.002 }\n", kInMemory);
+  return StrCat("train { steps: ", steps, " global_batch: ", kGlobalBatch, " micro_batch: ", micro_batch,
+                " seed: 3 ", more, " }\nparallel { dp: ", ranks, " bucket_mib: 0.002 }\n", kInMemory);
 }
 
 void ExpectNear(const std::vector<double>& a, const std::vector<double>& b, double relative) {
@@ -37,13 +37,15 @@ void ExpectNear(const std::vector<double>& a, const std::vector<double>& b, doub
 
 class RanksAgainstOne : public ::testing::TestWithParam<std::tuple<int, const char*>> {};
 
-// F32: sums over ranks are taken in another order than sums over a batch, so bits differ; 1e-4 relative over 50 steps.
+// F32: sums over ranks are taken in another order than sums over a batch, so bits differ; 1e-4 relative over
+// 50 steps.
 TEST_P(RanksAgainstOne, TrainAlike) {
   const auto [ranks, model] = GetParam();
   const auto one = Losses(RunText(model + TrainText(1, kGlobalBatch, 50))[0]);
   const auto records = RunText(model + TrainText(ranks, kGlobalBatch / ranks, 50));
   ExpectNear(Losses(records[0]), one, 1e-4);
-  for (const auto& record : records) EXPECT_EQ(Losses(record), Losses(records[0])) << "rank " << record.rank();
+  for (const auto& record : records)
+    EXPECT_EQ(Losses(record), Losses(records[0])) << "rank " << record.rank();
   EXPECT_LT(one.back(), one.front()) << "nothing was learned";
 }
 
@@ -55,12 +57,15 @@ TEST_P(RanksAgainstOne, AccumulateAlike) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, RanksAgainstOne,
-                         ::testing::Combine(::testing::Values(1, 2, 3, 4), ::testing::Values(kTinyGpt, kTinyMlp)),
+                         ::testing::Combine(::testing::Values(1, 2, 3, 4),
+                                            ::testing::Values(kTinyGpt, kTinyMlp)),
                          [](const auto& info) {
-                           return StrCat(std::get<1>(info.param) == kTinyGpt ? "Gpt" : "Mlp", std::get<0>(info.param));
+                           return StrCat(std::get<1>(info.param) == kTinyGpt ? "Gpt" : "Mlp",
+                                         std::get<0>(info.param));
                          });
 
-// A replica's first loss is that of its part of the batch under the initial parameters: near ln(classes), untrained.
+// A replica's first loss is that of its part of the batch under the initial parameters: near ln(classes),
+// untrained.
 TEST(Trainer, StartsNearTheLossOfGuessing) {
   const auto losses = Losses(RunText(kTinyGpt + TrainText(2, 3, 1))[0]);
   ASSERT_EQ(losses.size(), 1u);
@@ -77,16 +82,18 @@ TEST(Trainer, ClipsByTheNormOverAllRanks) {
 }
 
 TEST(Trainer, FollowsTheSchedule) {
-  const std::string still = "optimizer { sgd { lr: 0.5 } } schedule { linear { decay_steps: 1 } }";  // rate 0 after step 0
+  const std::string still =
+      "optimizer { sgd { lr: 0.5 } } schedule { linear { decay_steps: 1 } }";  // rate 0 after step 0
   const auto losses = Losses(RunText(StrCat(kTinyMlp, "data { synthetic { samples: 12 } }\n",
-                                     TrainText(1, kGlobalBatch, 4, still + " shuffle: false")))[0]);
+                                            TrainText(1, kGlobalBatch, 4, still + " shuffle: false")))[0]);
   EXPECT_NE(losses[0], losses[1]);
   EXPECT_EQ(losses[1], losses[2]);
   EXPECT_EQ(losses[1], losses[3]);
 }
 
 TEST(Trainer, DrawsOtherDropoutMasksOnEveryRank) {
-  // Without dropout, two ranks of the same samples would agree; with it, splitting the batch changes the masks.
+  // Without dropout, two ranks of the same samples would agree; with it, splitting the batch changes the
+  // masks.
   const std::string model = "model { mlp { inputs: 8 hidden: [64] classes: 5 dropout: 0.5 } }\n";
   const auto one = Losses(RunText(model + TrainText(1, kGlobalBatch, 2))[0]);
   const auto two = Losses(RunText(model + TrainText(2, kGlobalBatch / 2, 2))[0]);
@@ -97,7 +104,8 @@ TEST(Trainer, DrawsOtherDropoutMasksOnEveryRank) {
 TEST(Trainer, TrainsInNarrowTypes) {
   for (const char* precision : {"precision { parameter: BF16 reduce: F32 }", "precision { parameter: BF16 }",
                                 "precision { parameter: F64 }"}) {
-    const auto losses = Losses(RunText(kTinyMlp + TrainText(2, 3, 30, StrCat(precision, " optimizer { sgd { lr: 0.3 } }")))[0]);
+    const auto losses = Losses(
+        RunText(kTinyMlp + TrainText(2, 3, 30, StrCat(precision, " optimizer { sgd { lr: 0.3 } }")))[0]);
     EXPECT_LT(losses.back(), losses.front()) << precision;
   }
 }
@@ -110,15 +118,17 @@ TEST(Trainer, CommunicatesWhatTheClosedFormSays) {
     const report::RankRecord record = RunText(text)[0];
     const spec::Spec spec = testing::Resolve(text);
     std::vector<Bytes> sizes;
-    for (const nn::Parameter* p : MakeModel(spec.model(), DType::kF32)->Parameters()) sizes.push_back(Bytes(4 * p->numel()));
+    for (const nn::Parameter* p : MakeModel(spec.model(), DType::kF32)->Parameters())
+      sizes.push_back(Bytes(4 * p->numel()));
     const auto buckets = static_cast<int64_t>(
-        AssignBuckets(sizes, MiB(1), Bytes(static_cast<int64_t>(spec.parallel().bucket_mib() * 1048576))).size());
+        AssignBuckets(sizes, MiB(1), Bytes(static_cast<int64_t>(spec.parallel().bucket_mib() * 1048576)))
+            .size());
     ASSERT_GT(buckets, 2);
     bool reduced = false, broadcast = false;
     for (const report::Collective& c : record.collectives()) {
       if (c.operation() == "all_reduce") {
         reduced = true;
-        EXPECT_EQ(c.count(), kSteps * (buckets + 1));                   // and one for the loss
+        EXPECT_EQ(c.count(), kSteps * (buckets + 1));  // and one for the loss
         EXPECT_EQ(c.bytes(), kSteps * (4 * record.parameters() + 4));
       } else if (c.operation() == "broadcast") {
         broadcast = true;
@@ -176,7 +186,7 @@ TEST(Trainer, KeepsTheStepsDoneBeforeAFailure) {
   ASSERT_TRUE(fabric.ok());
   const RunResult result = (*fabric)->Run(1, [&](RankContext& ctx) { return TrainRank(ctx, spec, data); });
   EXPECT_EQ(FailureKind(result.status), RankFailure::Kind::kTimedOut) << result.status.message();
-  const std::vector<report::RankRecord> records = ReadRecords(result);
+  const std::vector<report::RankRecord> records = ReadRecords(spec, result);
   ASSERT_EQ(records.size(), 1u);
   EXPECT_EQ(records[0].steps_size(), 3);
   EXPECT_GT(records[0].memory().peak_bytes(), 0);
