@@ -7,6 +7,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <span>
 #include <string>
 #include <vector>
@@ -35,6 +36,7 @@ struct Parameter {
   TestedFabric fabric;
   int ranks;
 };
+inline void PrintTo(const Parameter& p, std::ostream* out) { *out << p.fabric.name << " with " << p.ranks << " ranks"; }
 std::vector<Parameter> Parameters(std::vector<int> sizes);
 std::string ParameterName(const testing::TestParamInfo<Parameter>& info);
 
