@@ -1,0 +1,41 @@
+#include "experiments/calibrate/arena.h"
+
+namespace twofold::calibrate {
+
+Tensor Arena::Input(Shape shape, DType dtype) { return Take(Use::kInput, std::move(shape), dtype); }
+Tensor Arena::Output(Shape shape, DType dtype) { return Take(Use::kOutput, std::move(shape), dtype); }
+Tensor Arena::State(Shape shape, DType dtype) { return Take(Use::kState, std::move(shape), dtype); }
+Tensor Arena::Ids(Shape shape) { return Take(Use::kIds, std::move(shape), DType::kU8); }
+
+Arena::Pool Arena::MakePool(Use use, DType dtype) {
+  Bytes size = use == Use::kState ? kStatePool : kPool;
+  if (ElementSize(dtype) < 4) size = size / 3;
+  Pool pool;
+  pool.all = device_.NewTensor(Shape{size.value() / ElementSize(dtype)}, dtype, Category::kOther);
+  if (use == Use::kIds) {
+    device_.Upload(pool.all, [](std::span<std::byte> bytes) {
+      uint32_t x = 1;
+      for (std::byte& b : bytes) x = x * 1664525u + 1013904223u, b = static_cast<std::byte>(x >> 16 & (kIds - 1));
+    });
+    return pool;
+  }
+  ops::RandomFill fill{.out = pool.all, .key = MakeKey(1, "calibrate")};
+  if (use == Use::kState) fill.distribution = ops::RandomFill::kUniform, fill.a = 0.5, fill.b = 1;
+  device_.Launch(device_.compute(), fill);
+  return pool;
+}
+
+Tensor Arena::Take(Use use, Shape shape, DType dtype) {
+  auto it = pools_.find({use, dtype});
+  if (it == pools_.end()) it = pools_.emplace(std::pair(use, dtype), MakePool(use, dtype)).first;
+  Pool& pool = it->second;
+  const int64_t count = shape.numel();
+  TWOFOLD_CHECK_LE(count, pool.all.numel());
+  if (pool.next + count > pool.all.numel()) pool.next = 0;
+  Tensor taken = pool.all.Slice(pool.next, std::move(shape));
+  constexpr int64_t kAlign = 128;  // elements: every slice begins on a line of its own
+  pool.next = (pool.next + count + kAlign - 1) / kAlign * kAlign;
+  return taken;
+}
+
+}  // namespace twofold::calibrate

@@ -1,0 +1,64 @@
+// Operands for measurements: slices of pools that are larger than a core's own caches, taken in turn.
+//
+// Each request gets the part of its pool that was used longest ago, so that an operand comes from the outer caches or
+// from memory, as most operands of a training step do, and not from the cache of the call before.
+#pragma once
+
+#include <map>
+
+#include "core/device/device.h"
+#include "core/memory/source.h"
+
+namespace twofold::calibrate {
+
+// Where a case gets its operands from.
+class Operands {
+ public:
+  static constexpr int kIds = 64;
+
+  virtual ~Operands() = default;
+  virtual Tensor Input(Shape shape, DType dtype) = 0;   // standard normal
+  virtual Tensor Output(Shape shape, DType dtype) = 0;  // to be written
+  virtual Tensor State(Shape shape, DType dtype) = 0;   // in [0.5, 1): what optimizers keep, none of it near zero
+  virtual Tensor Ids(Shape shape) = 0;                  // U8, each below kIds
+};
+
+// Shapes alone, on memory that does not exist: for what an operation is called and costs.
+class ShapesOnly : public Operands {
+ public:
+  Tensor Input(Shape shape, DType dtype) override { return Allocate(allocator_, std::move(shape), dtype, Category::kOther); }
+  Tensor Output(Shape shape, DType dtype) override { return Input(std::move(shape), dtype); }
+  Tensor State(Shape shape, DType dtype) override { return Input(std::move(shape), dtype); }
+  Tensor Ids(Shape shape) override { return Input(std::move(shape), DType::kU8); }
+
+ private:
+  VirtualSource source_;
+  CachingAllocator allocator_{source_, 0};
+};
+
+class Arena : public Operands {
+ public:
+  static constexpr Bytes kPool = MiB(24);       // inputs and outputs, each, of f32; narrower types: a third
+  static constexpr Bytes kStatePool = MiB(64);
+
+  explicit Arena(Device& device) : device_(device) {}
+
+  Tensor Input(Shape shape, DType dtype) override;
+  Tensor Output(Shape shape, DType dtype) override;
+  Tensor State(Shape shape, DType dtype) override;
+  Tensor Ids(Shape shape) override;
+
+ private:
+  enum class Use { kInput, kOutput, kState, kIds };
+  struct Pool {
+    Tensor all;
+    int64_t next = 0;  // element
+  };
+  Tensor Take(Use use, Shape shape, DType dtype);
+  Pool MakePool(Use use, DType dtype);
+
+  Device& device_;
+  std::map<std::pair<Use, DType>, Pool> pools_;
+};
+
+}  // namespace twofold::calibrate

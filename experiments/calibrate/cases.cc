@@ -1,0 +1,201 @@
+#include "experiments/calibrate/cases.h"
+
+#include <algorithm>
+
+namespace twofold::calibrate {
+namespace {
+
+using Sizes = std::vector<int64_t>;
+
+// A product above this takes longer than it teaches: at this size the rate has settled.
+constexpr double kMostFlops = 2.2e9;
+constexpr int64_t kMostElements = int64_t{4} << 20;  // of one operand
+
+class List {
+ public:
+  explicit List(bool quick) : quick_(quick) {}
+
+  void AddAll() {
+    Products(DType::kF32);
+    Attention(DType::kF32);
+    Rows(DType::kF32);
+    Elements(DType::kF32);
+    Steps();
+    Products(DType::kBF16);
+    Attention(DType::kBF16);
+    Rows(DType::kBF16);
+    Elements(DType::kBF16);
+  }
+  std::vector<Case> Take() { return std::move(cases_); }
+
+ private:
+  void Add(std::function<ops::Op(Operands&)> make) { cases_.push_back({std::move(make)}); }
+
+  // Layers: nn and nt have rows of samples as m; tn (weight gradients) sums over them, so they are k.
+  void Products(DType t) {
+    const bool fine = t == DType::kF32 && !quick_;
+    const Sizes rows = fine ? Sizes{16, 64, 256, 512, 1024, 2048, 4096} : Sizes{64, 512, 2048};
+    const Sizes features = fine ? Sizes{64, 128, 256, 512, 768, 1024, 3072} : Sizes{64, 256, 768};
+    for (const int64_t r : rows) {
+      for (const int64_t f : features) {
+        for (const int64_t g : features) {
+          if (2.0 * static_cast<double>(r) * static_cast<double>(f) * static_cast<double>(g) > kMostFlops) continue;
+          if (std::max({r * f, r * g, f * g}) > kMostElements) continue;
+          Product(t, r, f, g, false, false);
+          Product(t, r, f, g, false, true);
+          Product(t, f, g, r, true, false);
+        }
+      }
+    }
+  }
+  void Product(DType t, int64_t m, int64_t n, int64_t k, bool ta, bool tb) {
+    Add([=](Operands& arena) {
+      ops::MatMul op;
+      op.a = arena.Input(ta ? Shape{k, m} : Shape{m, k}, t);
+      op.b = arena.Input(tb ? Shape{n, k} : Shape{k, n}, t);
+      op.out = arena.Output(Shape{m, n}, t);
+      op.transpose_a = ta, op.transpose_b = tb;
+      return op;
+    });
+  }
+
+  void Attention(DType t) {
+    const bool fine = t == DType::kF32 && !quick_;
+    const Sizes heads = fine ? Sizes{1, 4, 16, 64} : Sizes{4, 32};
+    const Sizes lengths = fine ? Sizes{32, 64, 128, 256, 512, 1024} : Sizes{64, 256};
+    const Sizes widths = fine ? Sizes{16, 32, 64} : Sizes{32, 64};
+    for (const int64_t h : heads) {
+      for (const int64_t length : lengths) {
+        for (const int64_t d : widths) {
+          const double scores = static_cast<double>(h) * static_cast<double>(length) * static_cast<double>(length);
+          if (5 * scores * static_cast<double>(d) <= kMostFlops) Attend(t, h, length, d);
+        }
+      }
+    }
+  }
+  void Attend(DType t, int64_t batch_heads, int64_t length, int64_t d) {
+    const int64_t heads = std::min<int64_t>(batch_heads, 4), batch = batch_heads / heads, c = heads * d;
+    Add([=](Operands& arena) {
+      return ops::AttentionForward{.qkv = arena.Input({batch, length, 3 * c}, t), .out = arena.Output({batch, length, c}, t),
+                                   .lse = arena.Output({batch, heads, length}, ops::AccumulationType(t)),
+                                   .heads = heads, .kv_heads = heads};
+    });
+    Add([=](Operands& arena) {
+      return ops::AttentionBackward{.qkv = arena.Input({batch, length, 3 * c}, t), .out = arena.Input({batch, length, c}, t),
+                                    .lse = arena.Input({batch, heads, length}, ops::AccumulationType(t)),
+                                    .dout = arena.Input({batch, length, c}, t),
+                                    .dqkv = arena.Output({batch, length, 3 * c}, t), .heads = heads, .kv_heads = heads};
+    });
+  }
+
+  void Rows(DType t) {
+    const bool fine = t == DType::kF32 && !quick_;
+    for (const int64_t r : fine ? Sizes{16, 64, 512, 4096} : Sizes{64, 2048}) {
+      for (const int64_t c : fine ? Sizes{64, 256, 1024, 3072} : Sizes{64, 768}) {
+        if (r * c <= kMostElements) ByRow(t, r, c);
+      }
+    }
+  }
+  void ByRow(DType t, int64_t r, int64_t c) {
+    const DType wide = ops::AccumulationType(t);
+    Add([=](Operands& a) { return ops::ColumnSum{.in = a.Input({r, c}, t), .out = a.Output({c}, t)}; });
+    Add([=](Operands& a) {
+      return ops::EmbeddingForward{.ids = a.Ids({r}), .table = a.Input({Operands::kIds, c}, t), .out = a.Output({r, c}, t)};
+    });
+    Add([=](Operands& a) {
+      return ops::EmbeddingBackward{.ids = a.Ids({r}), .dy = a.Input({r, c}, t), .dtable = a.Output({Operands::kIds, c}, t)};
+    });
+    const int64_t length = std::min<int64_t>(r, 64);
+    Add([=](Operands& a) {
+      return ops::PositionForward{.x = a.Input({r / length, length, c}, t), .table = a.Input({length, c}, t),
+                                  .out = a.Output({r / length, length, c}, t)};
+    });
+    Add([=](Operands& a) {
+      return ops::PositionBackward{.dy = a.Input({r / length, length, c}, t), .dtable = a.Output({length, c}, t)};
+    });
+    Add([=](Operands& a) {
+      return ops::LayerNormForward{.x = a.Input({r, c}, t), .gamma = a.Input({c}, t), .beta = a.Input({c}, t),
+                                   .y = a.Output({r, c}, t), .mean = a.Output({r}, wide), .rstd = a.Output({r}, wide)};
+    });
+    Add([=](Operands& a) {
+      return ops::LayerNormBackward{.dy = a.Input({r, c}, t), .x = a.Input({r, c}, t), .gamma = a.Input({c}, t),
+                                    .mean = a.Input({r}, wide), .rstd = a.Input({r}, wide), .dx = a.Output({r, c}, t)};
+    });
+    Add([=](Operands& a) {
+      return ops::LayerNormWeights{.dy = a.Input({r, c}, t), .x = a.Input({r, c}, t), .mean = a.Input({r}, wide),
+                                   .rstd = a.Input({r}, wide), .dgamma = a.Output({c}, t), .dbeta = a.Output({c}, t)};
+    });
+    Add([=](Operands& a) {
+      return ops::CrossEntropyForward{.logits = a.Input({r, c}, t), .targets = a.Ids({r}),
+                                      .losses = a.Output({r}, wide), .lse = a.Output({r}, wide)};
+    });
+    Add([=](Operands& a) {
+      return ops::CrossEntropyBackward{.logits = a.Input({r, c}, t), .targets = a.Ids({r}), .lse = a.Input({r}, wide),
+                                       .dlogits = a.Output({r, c}, t)};
+    });
+  }
+
+  Sizes Numbers() const {
+    return quick_ ? Sizes{1, 4096, 262144, 4194304} : Sizes{1, 64, 1024, 16384, 65536, 262144, 1048576, 4194304};
+  }
+  void Elements(DType t) {
+    for (const int64_t n : Numbers()) {
+      if (t == DType::kF32 || (n != 64 && n != 65536)) Element(t, n);
+    }
+  }
+  void Element(DType t, int64_t n) {
+    const DType other = t == DType::kF32 ? DType::kBF16 : DType::kF32, wide = ops::AccumulationType(t);
+    Add([=](Operands& a) { return ops::Fill{.out = a.Output({n}, t)}; });
+    Add([=](Operands& a) { return ops::Cast{.in = a.Input({n}, t), .out = a.Output({n}, other)}; });
+    Add([=](Operands& a) { return ops::Add{.a = a.Input({n}, t), .b = a.Input({n}, t), .out = a.Output({n}, t)}; });
+    Add([=](Operands& a) { return ops::AddTo{.in = a.Input({n}, t), .out = a.Output({n}, t)}; });
+    Add([=](Operands& a) { return ops::Scale{.x = a.Output({n}, t), .factor = 0.5}; });
+    Add([=](Operands& a) { return ops::Sum{.in = a.Input({n}, t), .out = a.Output({1}, wide)}; });
+    Add([=](Operands& a) { return ops::SquaredNorm{.in = a.Input({n}, t), .out = a.Output({1}, wide)}; });
+    Add([=](Operands& a) {
+      return ops::Dropout{.x = a.Input({n}, t), .y = a.Output({n}, t), .p = 0.1, .key = MakeKey(1, "dropout")};
+    });
+    if (n <= 262144) {  // slow, and needed once a run
+      Add([=](Operands& a) { return ops::RandomFill{.out = a.Output({n}, t), .key = MakeKey(1, "fill")}; });
+    }
+    for (const auto kind : {ops::ActivationForward::kRelu, ops::ActivationForward::kGelu}) {
+      Add([=](Operands& a) { return ops::ActivationForward{.kind = kind, .x = a.Input({n}, t), .y = a.Output({n}, t)}; });
+      Add([=](Operands& a) {
+        return ops::ActivationBackward{.kind = kind, .x = a.Input({n}, t), .dy = a.Input({n}, t), .dx = a.Output({n}, t)};
+      });
+    }
+  }
+
+  // Optimizers; rates of zero keep their operands where they are. bf16 parameters have an f32 master.
+  void Steps() {
+    for (const int64_t n : Numbers()) {
+      Step(DType::kF32, n);
+      if (n > 64 && n <= 1048576) Step(DType::kBF16, n);
+    }
+    Add([](Operands& a) { return ops::ClipFactor{.squared_norm = a.State({1}, DType::kF32), .out = a.Output({1}, DType::kF32)}; });
+  }
+  void Step(DType t, int64_t n) {
+    const auto master = [=](Operands& a) { return t == DType::kF32 ? Tensor() : a.State({n}, DType::kF32); };
+    Add([=](Operands& a) {
+      return ops::SgdStep{.param = a.State({n}, t), .grad = a.Input({n}, t), .momentum = a.State({n}, DType::kF32),
+                          .master = master(a), .momentum_factor = 0.9};
+    });
+    Add([=](Operands& a) {
+      return ops::AdamStep{.param = a.State({n}, t), .grad = a.Input({n}, t), .m = a.State({n}, DType::kF32),
+                           .v = a.State({n}, DType::kF32), .master = master(a)};
+    });
+  }
+
+  const bool quick_;
+  std::vector<Case> cases_;
+};
+
+}  // namespace
+
+std::vector<Case> Cases(bool quick) {
+  List list(quick);
+  list.AddAll();
+  return list.Take();
+}
+
+}  // namespace twofold::calibrate

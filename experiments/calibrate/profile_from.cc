@@ -1,0 +1,63 @@
+#include "experiments/calibrate/profile_from.h"
+
+#include <algorithm>
+
+#include "sim/cost/kernel_table.h"
+
+namespace twofold::calibrate {
+namespace {
+
+profile::Kernel& KernelOf(const ops::KernelKey& key, profile::Profile& profile) {
+  for (profile::Kernel& kernel : *profile.mutable_kernels()) {
+    if (kernel.name() == key.name && kernel.dtype() == DTypeName(key.dtype)) return kernel;
+  }
+  profile::Kernel& kernel = *profile.add_kernels();
+  kernel.set_name(std::string(key.name));
+  kernel.set_dtype(std::string(DTypeName(key.dtype)));
+  return kernel;
+}
+
+// Bytes a second: of `moved` bytes in each of the samples, less the latency.
+Spread Rate(const std::vector<double>& samples, Bytes moved, double latency) {
+  std::vector<double> rates;
+  for (const double s : samples) rates.push_back(static_cast<double>(moved.value()) / std::max(s - latency, 1e-9));
+  return SpreadOf(std::move(rates));
+}
+
+}  // namespace
+
+void AddKernels(const std::vector<ops::KernelKey>& keys, const std::vector<ops::Cost>& costs, const Samples& samples,
+                profile::Profile& profile) {
+  TWOFOLD_CHECK_EQ(keys.size(), samples.size());
+  double peak = 0;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const Spread spread = SpreadOf(samples[i]);
+    profile::Point& p = *KernelOf(keys[i], profile).add_points();
+    const int dims = CountsFlops(keys[i].name) ? 3 : 2;
+    for (int d = 0; d < dims; ++d) p.add_dims(keys[i].dims[static_cast<size_t>(d)]);
+    p.set_flops(costs[i].flops.value());
+    p.set_bytes(static_cast<double>(costs[i].bytes().value()));
+    p.set_seconds(spread.median), p.set_low(spread.low), p.set_high(spread.high);
+    if (keys[i].name.starts_with("matmul_")) peak = std::max(peak, p.flops() / p.seconds());
+  }
+  profile.set_peak_flops_per_second(peak);
+}
+
+void AddLinks(const Samples& samples, int ranks, profile::Profile& profile) {
+  TWOFOLD_CHECK_EQ(samples.size(), LinkRows::kRows);
+  profile::SharedMemory& links = *profile.mutable_shared_memory();
+  const Spread latency = SpreadOf(samples[LinkRows::kLatency]);
+  links.set_latency_s(latency.median), links.set_latency_low_s(latency.low), links.set_latency_high_s(latency.high);
+  const Spread core = Rate(samples[LinkRows::kOneCopier], kMessage, latency.median);
+  links.set_bytes_per_second_core(core.median);
+  links.set_bandwidth_low(core.low), links.set_bandwidth_high(core.high);
+  links.set_bytes_per_second_total(Rate(samples[LinkRows::kAllCopy], kMessage * ranks, latency.median).median);
+}
+
+double PredictCollective(const profile::SharedMemory& links, int ranks, Bytes moved) {
+  const double bytes = static_cast<double>(moved.value());
+  return links.latency_s() +
+         std::max(bytes / links.bytes_per_second_core(), ranks * bytes / links.bytes_per_second_total());
+}
+
+}  // namespace twofold::calibrate

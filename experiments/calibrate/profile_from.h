@@ -1,0 +1,23 @@
+// From samples to a profile.
+#pragma once
+
+#include <vector>
+
+#include "core/proto/profile.pb.h"
+#include "experiments/calibrate/measure_links.h"
+#include "experiments/calibrate/samples.h"
+
+namespace twofold::calibrate {
+
+// One point a case: its dimensions and costs, the median and the percentiles of its samples. Rows of `samples` belong
+// to `keys` and `costs`. Sets kernels (in the order of first appearance) and peak_flops_per_second.
+void AddKernels(const std::vector<ops::KernelKey>& keys, const std::vector<ops::Cost>& costs, const Samples& samples,
+                profile::Profile& profile);
+
+// `samples` as MeasureLinks returns them, of all ranks together.
+void AddLinks(const Samples& samples, int ranks, profile::Profile& profile);
+
+// What the profile's shared memory lets a collective take in which each of `ranks` ranks moves `moved` bytes.
+double PredictCollective(const profile::SharedMemory& links, int ranks, Bytes moved);
+
+}  // namespace twofold::calibrate

@@ -1,0 +1,22 @@
+// What a rank measured, and as the bytes in which it travels back.
+#pragma once
+
+#include <string>
+#include <vector>
+
+
+namespace twofold::calibrate {
+
+// Rows of samples in seconds: one row a case, in the order of the cases.
+using Samples = std::vector<std::vector<double>>;
+
+std::string Pack(const Samples& samples);
+Samples Unpack(const std::string& bytes);
+void Append(Samples& to, const Samples& from);  // row by row
+
+struct Spread {
+  double median, low, high;  // 10th and 90th percentile
+};
+Spread SpreadOf(std::vector<double> samples);  // of one or more
+
+}  // namespace twofold::calibrate

@@ -1,0 +1,71 @@
+#include "experiments/pictures/command.h"
+
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "experiments/pictures/memory_picture.h"
+#include "experiments/pictures/page.h"
+#include "experiments/pictures/run_data.h"
+#include "experiments/pictures/style.h"
+#include "experiments/pictures/timeline_picture.h"
+#include "spdlog/spdlog.h"
+
+namespace twofold {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace pictures;
+
+struct Options {
+  std::vector<std::string> folders;
+  std::string out;
+};
+
+absl::Status WriteText(const fs::path& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  if (!(file << text) || !file.flush()) return absl::InternalError(absl::StrCat(path.string(), ": cannot be written"));
+  std::cout << path.string() << "\n";
+  return absl::OkStatus();
+}
+
+absl::Status Write(const Options& o) {
+  std::vector<RunData> read;
+  for (const std::string& folder : o.folders) {
+    auto run = ReadRun(folder);
+    if (!run.ok()) return absl::InvalidArgumentError(run.status().message());
+    read.push_back(*std::move(run));
+  }
+  std::vector<const RunData*> runs;
+  for (const RunData& run : read) runs.push_back(&run);
+  const fs::path page = o.out.empty() ? fs::path(o.folders.back()) / "report.html" : fs::path(o.out);
+  if (absl::Status s = WriteText(page, Page(runs)); !s.ok()) return s;
+  const std::pair<const char*, std::string> svgs[] = {{"timeline.svg", TimelinePicture(runs)},
+                                                      {"memory.svg", MemoryPicture(runs)}};
+  for (const auto& [name, svg] : svgs) {
+    if (svg.empty()) continue;
+    if (absl::Status s = WriteText(page.parent_path() / name, StandAlone(svg)); !s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddReportCommand(CLI::App& app, int& exit_status) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("report", "Draw a run as one HTML page, or a prediction above its measurement");
+  command->add_option("folders", options->folders, "The folder of a run; a second one to compare with")->required()->expected(1, 2);
+  command->add_option("--out", options->out, "The page to write; default: report.html in the last folder");
+  command->callback([options, &exit_status] {
+    const absl::Status status = Write(*options);
+    if (status.ok()) return;
+    spdlog::error("{}", std::string(status.message()));
+    exit_status = status.code() == absl::StatusCode::kInvalidArgument ? 2 : 1;
+  });
+}
+
+}  // namespace twofold

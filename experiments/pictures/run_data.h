@@ -1,0 +1,45 @@
+// A run's folder as `twofold run` writes it, read for drawing.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/proto/report.pb.h"
+
+namespace twofold::pictures {
+
+struct DrawnSpan {
+  std::string name;
+  double start, end;  // seconds since the trace began
+  int64_t bytes;
+};
+struct Lane {  // a stream of a rank, spans by start
+  int rank;
+  std::string stream;
+  std::vector<DrawnSpan> spans;
+};
+struct MemoryLine {  // of one rank
+  std::vector<double> time;                      // seconds, since the trace began
+  std::vector<std::vector<double>> by_category;  // bytes, as RunData::categories
+  std::vector<double> reserved;
+};
+
+struct RunData {
+  std::string folder;
+  report::Report report;
+  std::vector<Lane> lanes;  // by rank, compute first
+  std::vector<std::string> categories;
+  std::map<int, MemoryLine> memory;  // by rank
+  double trace_end = 0;
+
+  // "predicted (simulated)", "measured (in_memory)"
+  std::string Title() const;
+};
+
+// trace.json and memory.csv may be missing (then there is nothing to draw of them); report.json must be there. Errors
+// name the file and what is wrong in it.
+absl::StatusOr<RunData> ReadRun(const std::string& folder);
+
+}  // namespace twofold::pictures

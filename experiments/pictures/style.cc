@@ -1,0 +1,76 @@
+#include "experiments/pictures/style.h"
+
+#include "core/base/check.h"
+
+namespace twofold::pictures {
+
+// The hues are those of Paul Tol's "bright" scheme, which stays distinct for colour-blind readers.
+std::string Style() {
+  return R"css(
+:root{color-scheme:light dark;--page:#fdfdfc;--ink:#22262b;--soft:#667078;--rule:#dfe2e5;--panel:#f4f5f6;
+--blue:#4477aa;--cyan:#5bb8dd;--green:#2f8f46;--yellow:#c9b037;--red:#e25f6f;--purple:#a23b78;--grey:#a9aeb3;--orange:#e0883a}
+@media (prefers-color-scheme:dark){:root{--page:#16181b;--ink:#e3e6e9;--soft:#98a1a9;--rule:#33383d;--panel:#1e2125;
+--blue:#5c93cc;--cyan:#6fcaea;--green:#48ad60;--yellow:#d8c455;--red:#ee7885;--purple:#c766a2;--grey:#7d848a;--orange:#eb9d57}}
+svg{font-family:system-ui,"Segoe UI","DejaVu Sans",sans-serif;font-size:12px;background:var(--page)}
+svg text{fill:var(--ink)}svg .soft{fill:var(--soft)}svg .head{font-size:13px;font-weight:600}
+svg .end{text-anchor:end}svg .mid{text-anchor:middle}
+svg .rule{stroke:var(--rule);stroke-width:1;fill:none}svg .lane{fill:var(--panel)}
+.c-product{fill:var(--blue)}.c-attention{fill:var(--cyan)}.c-norm{fill:var(--green)}.c-element{fill:var(--yellow)}
+.c-loss{fill:var(--purple)}.c-optimizer{fill:var(--orange)}.c-communication{fill:var(--red)}.c-other{fill:var(--grey)}
+.m-parameters{fill:var(--blue)}.m-gradients{fill:var(--red)}.m-optimizer{fill:var(--orange)}
+.m-activations{fill:var(--green)}.m-communication{fill:var(--purple)}.m-other{fill:var(--grey)}
+svg .reserved{stroke:var(--ink);stroke-width:1.5;stroke-dasharray:5 3;fill:none}
+svg .mark{fill:var(--ink);stroke:var(--page);stroke-width:1.5}
+svg .line0,svg .line1{fill:none;stroke-width:2;stroke-linejoin:round}
+svg .line0{stroke:var(--blue)}svg .line1{stroke:var(--red)}svg .dot0{fill:var(--blue)}svg .dot1{fill:var(--red)}
+svg .band0{fill:var(--blue);opacity:.15}svg .band1{fill:var(--red);opacity:.15}
+svg .median0{stroke:var(--blue);stroke-dasharray:4 3;fill:none}svg .median1{stroke:var(--red);stroke-dasharray:4 3;fill:none}
+)css";
+}
+
+std::string StandAlone(const std::string& svg) {
+  const size_t end = svg.find('>');
+  TWOFOLD_CHECK(end != std::string::npos, "a picture begins with its svg element");
+  return svg.substr(0, end + 1) + "<style>" + Style() + "</style>" + svg.substr(end + 1) + "\n";
+}
+
+SpanClass ClassOf(std::string_view stream, std::string_view name) {
+  if (!stream.starts_with("compute")) return SpanClass::kCommunication;
+  if (name.starts_with("matmul")) return SpanClass::kProduct;
+  if (name.starts_with("attention")) return SpanClass::kAttention;
+  if (name.starts_with("layer_norm")) return SpanClass::kNorm;
+  if (name.starts_with("cross_entropy") || name.starts_with("embedding") || name.starts_with("position")) {
+    return SpanClass::kLoss;
+  }
+  for (const std::string_view optimizer : {"adam_step", "sgd_step", "squared_norm", "clip_factor"}) {
+    if (name == optimizer) return SpanClass::kOptimizer;
+  }
+  for (const std::string_view element : {"add", "add_to", "scale", "cast", "fill", "dropout", "sum", "column_sum",
+                                         "random_fill", "gelu_forward", "gelu_backward", "relu_forward", "relu_backward"}) {
+    if (name == element) return SpanClass::kElement;
+  }
+  return SpanClass::kOther;
+}
+
+std::string CssClass(SpanClass c) {
+  constexpr std::string_view kNames[] = {"c-product", "c-attention", "c-norm",          "c-element",
+                                         "c-loss",    "c-optimizer", "c-communication", "c-other"};
+  return std::string(kNames[static_cast<int>(c)]);
+}
+
+std::string LegendName(SpanClass c) {
+  constexpr std::string_view kNames[] = {"matrix products",     "attention", "layer norm",    "element by element",
+                                         "embedding and loss",  "optimizer", "communication", "other"};
+  return std::string(kNames[static_cast<int>(c)]);
+}
+
+std::string MemoryCss(std::string_view category) {
+  if (category == "parameters") return "m-parameters";
+  if (category == "gradients") return "m-gradients";
+  if (category.starts_with("optimizer")) return "m-optimizer";
+  if (category == "activations") return "m-activations";
+  if (category == "communication") return "m-communication";
+  return "m-other";
+}
+
+}  // namespace twofold::pictures

@@ -1,0 +1,25 @@
+// Colours and type of all pictures, for light and dark screens.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace twofold::pictures {
+
+// CSS for pages and for pictures that stand alone.
+std::string Style();
+
+// A picture as a file of its own: `svg` with the style inside.
+std::string StandAlone(const std::string& svg);
+
+// What a span is drawn as: a CSS class, and its name in the legend.
+enum class SpanClass { kProduct, kAttention, kNorm, kElement, kLoss, kOptimizer, kCommunication, kOther };
+inline constexpr int kSpanClasses = 8;
+SpanClass ClassOf(std::string_view stream, std::string_view name);
+std::string CssClass(SpanClass c);
+std::string LegendName(SpanClass c);
+
+// Likewise of a memory category; unknown ones are drawn as "other".
+std::string MemoryCss(std::string_view category);
+
+}  // namespace twofold::pictures

@@ -1,0 +1,115 @@
+#include "experiments/pictures/page.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include "experiments/report/write_report.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace twofold::pictures {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// A folder as `twofold run` leaves it: two ranks, one traced step.
+struct PageTest : testing::Test {
+  void SetUp() override {
+    folder = testing::TempDir() + "/page_test";
+    report.set_name("a <b> run"), report.set_fabric("in_memory"), report.set_world_size(2);
+    report.set_median_step_seconds(0.02), report.set_low(0.019), report.set_high(0.022);
+    report.set_parameters(3200000);
+    for (int i = 0; i < 4; ++i) {
+      report::Step& s = *report.add_steps();
+      s.set_seconds(0.02 + 1e-4 * i), s.set_loss(5.5 - i);
+    }
+    report::Collective& c = *report.add_collectives();
+    c.set_operation("all_reduce"), c.set_group("world"), c.set_count(4), c.set_bytes(4 << 20), c.set_seconds(0.004);
+    report.add_notes("a note & more");
+    for (int rank = 0; rank < 2; ++rank) {
+      report::RankRecord record;
+      record.set_rank(rank), record.set_trace_origin_seconds(5 + rank * 1e-3);
+      AddSpan(record, "compute", "matmul_nt", 0, 0.012);
+      AddSpan(record, "communication world", "all_reduce", 0.010, 0.018);
+      for (int i = 0; i < 3; ++i) {
+        report::MemorySample& m = *record.add_samples();
+        m.set_time(0.005 * i), m.set_reserved(32 << 20);
+        for (int category = 0; category < 6; ++category) m.add_live_by_category((1 + i % 2) << 20);
+      }
+      records.push_back(record);
+    }
+  }
+  void TearDown() override { std::filesystem::remove_all(folder); }
+  static void AddSpan(report::RankRecord& r, const char* stream, const char* name, double start, double end) {
+    report::Span& s = *r.add_spans();
+    s.set_stream(stream), s.set_name(name), s.set_start(start), s.set_end(end), s.set_bytes(1024);
+  }
+  RunData Written() {
+    EXPECT_TRUE(WriteReport(folder, report, spec::Spec(), records).ok());
+    auto run = ReadRun(folder);
+    EXPECT_TRUE(run.ok()) << run.status();
+    return *std::move(run);
+  }
+  std::string folder;
+  report::Report report;
+  std::vector<report::RankRecord> records;
+};
+
+TEST_F(PageTest, ReadsWhatARunWrites) {
+  const RunData run = Written();
+  ASSERT_EQ(run.lanes.size(), 4u);
+  EXPECT_EQ(run.lanes[0].stream, "compute");
+  EXPECT_EQ(run.lanes[1].stream, "communication world");
+  EXPECT_EQ(run.lanes[2].rank, 1);
+  EXPECT_NEAR(run.lanes[2].spans[0].start, 1e-3, 1e-9);  // rank 1's trace began a millisecond later
+  EXPECT_NEAR(run.trace_end, 0.019, 1e-9);
+  ASSERT_EQ(run.memory.size(), 2u);
+  EXPECT_EQ(run.memory.at(0).time.size(), 3u);
+  EXPECT_EQ(run.categories.size(), 6u);
+}
+
+TEST_F(PageTest, HasEverySectionAndNeedsNothingElse) {
+  const RunData run = Written();
+  const std::string page = Page({&run});
+  for (const char* part : {"a &lt;b&gt; run", "3.20 million", "20.0 ms", "Time line", "Memory", "peak 12.0 MiB", "loss", "all_reduce",
+                           "4.00 MiB", "a note &amp; more"}) {
+    EXPECT_THAT(page, HasSubstr(part));
+  }
+  for (const char* outside : {"<script", "<link", "src=", "url(", "@import"}) EXPECT_THAT(page, Not(HasSubstr(outside)));
+}
+
+TEST_F(PageTest, TwoRunsAreHeldAgainstEachOther) {
+  const RunData measured = Written();
+  RunData predicted = measured;
+  predicted.report.set_predicted(true), predicted.report.set_fabric("simulated");
+  predicted.report.set_median_step_seconds(0.022);
+  for (report::Step& s : *predicted.report.mutable_steps()) s.set_loss(1);  // a stand-in: no curve
+  const std::string page = Page({&predicted, &measured});
+  EXPECT_THAT(page, HasSubstr("+10.0 %"));
+  EXPECT_THAT(page, HasSubstr("predicted (simulated): 19.0 ms"));
+  EXPECT_THAT(page, HasSubstr("measured (in_memory): 19.0 ms"));
+}
+
+TEST_F(PageTest, AFailureIsSaidFirst) {
+  report.set_outcome(report::OUT_OF_MEMORY), report.set_message("rank 1 asked for 3 GiB");
+  records.clear();
+  const RunData run = Written();
+  const std::string page = Page({&run});
+  EXPECT_LT(page.find("OUT_OF_MEMORY"), page.find("Summary"));
+  EXPECT_THAT(page, HasSubstr("rank 1 asked for 3 GiB"));
+  EXPECT_THAT(page, Not(HasSubstr("Time line")));
+}
+
+TEST_F(PageTest, RefusesFoldersThatAreNotARuns) {
+  EXPECT_FALSE(ReadRun("/nowhere").ok());
+  Written();
+  std::ofstream(folder + "/trace.json") << "{";
+  EXPECT_THAT(std::string(ReadRun(folder).status().message()), HasSubstr("trace.json"));
+  std::ofstream(folder + "/trace.json") << "{\"traceEvents\":[]}";
+  std::ofstream(folder + "/memory.csv") << "rank,time,parameters,live,reserved\n0,1,2,x,4\n";
+  EXPECT_THAT(std::string(ReadRun(folder).status().message()), HasSubstr("memory.csv: line 2"));
+}
+
+}  // namespace
+}  // namespace twofold::pictures
