@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# From nothing to a prediction beside its measurement: experiments/quickstart.sh [--keep-profile]
+#
+# Installs what is missing, builds `twofold`, calibrates this machine, predicts a small GPT on one rank a core, trains it,
+# and compares. Safe to run again. --keep-profile: use the calibration of an earlier run, when there is one.
+#
+# Held against each other: predicted and measured rows of the same spec. What calibrated the prediction: kernels and
+# links alone (`twofold calibrate`), no row of a training run.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+keep=no
+case "${1-}" in
+  "") ;;
+  --keep-profile) keep=yes ;;
+  *)
+    echo "quickstart.sh: \"$1\": --keep-profile or nothing is right" >&2
+    exit 2
+    ;;
+esac
+
+spec=experiments/quickstart/gpt.textproto
+profile=runs/this-machine.profile.textproto
+predicted=runs/quickstart-predicted
+measured=runs/quickstart-measured
+cores=$(nproc)
+dp=1  # the most ranks, a core each, that the global batch of 16 can be shared among
+for ranks in 2 4 8 16; do ((ranks <= cores)) && dp=$ranks; done
+layout=(--set "parallel.dp=$dp" --set "train.micro_batch=$((dp > 2 ? 16 / dp : 8))")
+
+step() { printf '\n== %s\n' "$*"; }
+
+step "what the build needs"
+bash scripts/setup.sh
+step "build"
+mkdir -p build
+cmake --preset release > build/release.configure.log || { cat build/release.configure.log; exit 1; }
+cmake --build --preset release -j "${JOBS:-$cores}" --target twofold
+twofold=build/release/experiments/program/twofold
+
+if [[ $keep == yes && -f $profile ]]; then
+  step "calibration: $profile is kept"
+else
+  step "calibrate: what do kernels and links of this machine cost? (about a minute)"
+  "$twofold" calibrate --out="$profile"
+fi
+step "predict: $dp ranks, simulated"
+"$twofold" run "$spec" --fabric=simulated --set "fabric.simulated.profile=$profile" "${layout[@]}" --out="$predicted"
+step "measure: the same spec, for real"
+"$twofold" run "$spec" --fabric=in_memory "${layout[@]}" --out="$measured"
+step "compare"
+"$twofold" compare "$predicted" "$measured"
+step "pictures"
+"$twofold" report "$predicted" "$measured"
+echo
+echo "Open $measured/report.html in a browser; $measured/trace.json opens in ui.perfetto.dev."

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Installs what the build needs (Debian 12 packages). Does nothing, and needs no network, when all of it is there.
+set -euo pipefail
+
+packages=(
+  cmake ninja-build ccache g++ pkg-config git
+  libsimgrid-dev libopenblas-pthread-dev libabsl-dev libprotobuf-dev protobuf-compiler
+  libgtest-dev libgmock-dev libbenchmark-dev nlohmann-json3-dev libspdlog-dev libcli11-dev
+)
+
+if ! command -v dpkg-query > /dev/null; then
+  echo "setup: this is not a Debian system; please install by hand what these packages hold: ${packages[*]}" >&2
+  exit 1
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+  state=$(dpkg-query -W -f='${Status}' "$package" 2> /dev/null || true)
+  [[ $state == "install ok installed" ]] || missing+=("$package")
+done
+if ((${#missing[@]} == 0)); then
+  echo "setup: every package is there" >&2
+  exit 0
+fi
+
+as_root=()
+if ((EUID != 0)); then
+  if ! command -v sudo > /dev/null; then
+    echo "setup: missing: ${missing[*]}" >&2
+    echo "setup: neither root nor sudo; please have an administrator run: apt-get install ${missing[*]}" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+
+echo "setup: installing ${missing[*]}" >&2
+"${as_root[@]}" apt-get update -qq
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"

@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Builds everything and runs the tests. tests/run.sh [--full]
+#
+#   release   all tests but those labelled "full"            (--full: all)
+#   asan      tests labelled "unit" under the address and undefined-behaviour sanitizers
+#   tsan      likewise under the thread sanitizer
+#
+# The last line says how it went; the exit status is 0 when everything passed. JOBS sets the number of parallel jobs.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+full=no
+case "${1-}" in
+  "") ;;
+  --full) full=yes ;;
+  *)
+    echo "tests/run.sh: \"$1\": --full or nothing is right" >&2
+    exit 2
+    ;;
+esac
+jobs=${JOBS:-$(nproc)}
+
+bash scripts/setup.sh
+
+results=()
+failed=no
+
+# run NAME COMMAND...: remembers how it went and how long it took.
+run() {
+  local name=$1 start=$SECONDS
+  shift
+  echo "== $name"
+  if "$@"; then
+    results+=("$name passed ($((SECONDS - start)) s)")
+  else
+    results+=("$name FAILED ($((SECONDS - start)) s)")
+    failed=yes
+  fi
+}
+
+# Timings are nobody's friend here: tests run one at a time, so that ranks have the cores to themselves.
+release() {
+  local select=(-LE '^full$')
+  [[ $full == yes ]] && select=()
+  cmake --preset release > build/release.configure.log || { cat build/release.configure.log; return 1; }
+  cmake --build --preset release -j "$jobs" && ctest --preset release "${select[@]}"
+}
+
+# The targets of the tests labelled "unit" are those of the same names as the tests.
+sanitized() {
+  local preset=$1 log=build/$1.configure.log targets
+  cmake --preset "$preset" -DTWOFOLD_BENCHMARKS=OFF > "$log" || { cat "$log"; return 1; }
+  mapfile -t targets < <(ctest --preset "$preset" -N -L '^unit$' | sed -n 's/^ *Test *#[0-9]*: //p')
+  ((${#targets[@]} > 0)) || { echo "no tests are labelled unit" >&2; return 1; }
+  cmake --build --preset "$preset" -j "$jobs" --target "${targets[@]}" && ctest --preset "$preset" -L '^unit$'
+}
+
+mkdir -p build
+run release release
+run asan sanitized asan
+run tsan sanitized tsan
+
+echo
+summary=$(printf '%s, ' "${results[@]}")
+echo "tests: ${summary%, }; $SECONDS s in all"
+[[ $failed == no ]]
