@@ -53,10 +53,27 @@ std::string ReadAll(int fd) {
   }
 }
 
-[[noreturn]] void RunChild(int out, const std::function<outcome::Outcome()>& body) {
+// Interrupts wait while it lives: none is lost between fork and the handlers on both sides.
+class HoldInterrupts {
+ public:
+  HoldInterrupts() {
+    sigset_t interrupt;
+    sigemptyset(&interrupt);
+    sigaddset(&interrupt, SIGINT);
+    sigprocmask(SIG_BLOCK, &interrupt, &before_);
+  }
+  ~HoldInterrupts() { Release(); }
+  void Release() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
+
+[[noreturn]] void RunChild(int out, HoldInterrupts& hold, const std::function<outcome::Outcome()>& body) {
   setpgid(0, 0);  // the terminal's interrupt reaches the parent alone, which passes it on
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  SetHandler(OnInterruptInChild, nullptr);
+  CatchInterruptsInChild();
+  hold.Release();
   WriteAll(out, body().SerializeAsString());
   std::fflush(nullptr);
   _exit(0);  // neither destructors nor exit handlers of the parent's copy
@@ -69,6 +86,8 @@ std::string HowItEnded(int status) {
 
 }  // namespace
 
+void CatchInterruptsInChild() { SetHandler(OnInterruptInChild, nullptr); }
+
 bool InterruptedInChild() { return g_interrupted != 0; }
 
 absl::StatusOr<outcome::Outcome> RunInChild(const std::function<outcome::Outcome()>& body) {
@@ -76,16 +95,18 @@ absl::StatusOr<outcome::Outcome> RunInChild(const std::function<outcome::Outcome
   if (pipe(ends) != 0) return absl::InternalError(StrCat("pipe: ", std::strerror(errno)));
   std::fflush(nullptr);
   g_interrupted = 0;
+  HoldInterrupts hold;
   const pid_t child = fork();
   if (child < 0) return absl::InternalError(StrCat("fork: ", std::strerror(errno)));
   if (child == 0) {
     close(ends[0]);
-    RunChild(ends[1], body);
+    RunChild(ends[1], hold, body);
   }
   close(ends[1]);
   g_child = child;
   struct sigaction old = {};
   SetHandler(PassOn, &old);
+  hold.Release();
   const std::string bytes = ReadAll(ends[0]);
   close(ends[0]);
   int status = 0;

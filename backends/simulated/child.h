@@ -12,6 +12,8 @@ namespace twofold {
 // where InterruptedInChild() turns true; a second one ends it. The child dies with its parent. INTERNAL when it crashed.
 absl::StatusOr<outcome::Outcome> RunInChild(const std::function<outcome::Outcome()>& body);
 
+// To be called in the child once SimGrid is up, which catches interrupts itself (and exits).
+void CatchInterruptsInChild();
 bool InterruptedInChild();
 
 }  // namespace twofold

@@ -75,6 +75,7 @@ void AddExtrapolationNotes(const SimulatedDevice& device, outcome::Outcome& outc
 // The whole simulation, in the child process.
 outcome::Outcome Simulate(SimulationPlan& plan, bool fold, const RankFunction& fn) {
   sim::Engine engine(*plan.topology, {.stack = plan.machine.real ? MiB(8) : KiB(256)});
+  CatchInterruptsInChild();
   sim::Network network(engine, plan.algorithm);
   SimulatedWorld world{engine, network, plan.machine.real, fold, "", false};
   std::vector<int> ranks(static_cast<size_t>(plan.world_size));

@@ -17,6 +17,7 @@
 namespace twofold {
 namespace {
 
+constexpr char kThisMachine[] = "this-machine";
 constexpr char kDefaultProfile[] = "runs/this-machine.profile.textproto";
 
 absl::Status CheckAlgorithm(const std::string& name) {
@@ -33,7 +34,7 @@ absl::Status CheckAlgorithm(const std::string& name) {
 // The profile that the spec names; for this machine, the one that calibration left at its usual place.
 absl::StatusOr<std::string> ProfilePath(const spec::Simulated& simulated, const cluster::Cluster& c) {
   if (!simulated.profile().empty()) return simulated.profile();
-  if (c.device().kind() == cluster::Device::CPU_DEVICE && std::filesystem::exists(kDefaultProfile)) return kDefaultProfile;
+  if (c.name() == kThisMachine && std::filesystem::exists(kDefaultProfile)) return kDefaultProfile;
   return std::string();
 }
 

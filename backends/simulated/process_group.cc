@@ -88,14 +88,6 @@ size_t SimulatedWork::WaitAny(std::span<Work::State* const> states) {
   }
 }
 
-// The shared state of a group outlives the ranks' handles; it must not keep their memory.
-Communication Borrowed(Communication c) {
-  if (!c.in.empty()) c.in = c.in.Alias();
-  if (!c.out.empty()) c.out = c.out.Alias();
-  for (P2p& p : c.batch) p.tensor = p.tensor.Alias();
-  return c;
-}
-
 bool SameCall(const Communication& a, const Communication& b) {
   if (a.kind != b.kind || a.op != b.op || a.peer != b.peer) return false;
   auto same = [](const Tensor& x, const Tensor& y) {
@@ -338,10 +330,9 @@ std::unique_ptr<ProcessGroup> SimulatedProcessGroup::Split(int color, int key, s
 }
 
 ProcessGroup::Issued SimulatedProcessGroup::Issue(const Communication& call, CommunicationStats::Entry& entry) {
-  Communication c = Borrowed(call);
+  Communication c = call.Borrowed();  // the group's state outlives the rank's handles; it must not keep their memory
   line_->NotBefore(rank_.host().time());
   if (rank_.machine().gpu) line_->WaitFor(rank_.compute().Record());
-  const uint64_t sequence = sequence_++;
   if (!c.is_collective()) {
     auto pending = IssueMessages(c, entry);
     auto work = std::make_shared<SimulatedWork>(rank_, pending->done, [this, text = c.ToString()] {
@@ -350,6 +341,7 @@ ProcessGroup::Issued SimulatedProcessGroup::Issue(const Communication& call, Com
     work->set_pending(pending);
     return {std::move(work), {}};
   }
+  const uint64_t sequence = sequence_++;  // of collectives: ranks send and receive different numbers of messages
   auto done = std::make_shared<sim::TimePoint>();
   auto work = std::make_shared<SimulatedWork>(rank_, done, [this, sequence, kind = c.kind, bytes = c.bytes().value()] {
     return StrCat(KindName(kind), " of ", bytes, " bytes, call ", sequence, " of group ", name(), " (not there: ranks ",

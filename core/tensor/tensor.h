@@ -66,12 +66,6 @@ class Tensor {
 
   bool has_data() const { return buffer_ != nullptr && buffer_->host_accessible(); }
   Address address() const { return buffer_->address() + static_cast<Address>(byte_offset_); }
-  // A handle that does not keep the storage alive: for those who are outlived by somebody's real one.
-  Tensor Alias() const {
-    Tensor t = *this;
-    t.buffer_ = std::shared_ptr<Buffer>(std::shared_ptr<void>(), buffer_.get());
-    return t;
-  }
   // For kernels, transports and tests. T must match dtype; the storage must hold data.
   template <class T>
   T* data() const {

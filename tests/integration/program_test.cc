@@ -214,7 +214,11 @@ TEST_F(Program, RefusesAFolderThatCannotBeMade) {
 }
 
 // An interrupted run reports what it has done.
-TEST_F(Program, ReportsAnInterruptedRun) {
+class InterruptedProgram : public Program, public testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Fabrics, InterruptedProgram, testing::Values("in_memory", "simulated"));
+
+TEST_P(InterruptedProgram, ReportsWhatWasDone) {
+  const std::string fabric = StrCat("--fabric=", GetParam());
   const std::string spec = Write("long.textproto",
                                  "model { mlp { inputs: 8 hidden: [16] classes: 4 } }\n"
                                  "train { steps: 2000000 micro_batch: 2 }\nparallel { dp: 2 }\n");
@@ -227,7 +231,8 @@ TEST_F(Program, ReportsAnInterruptedRun) {
       if (freopen(At("stderr").c_str(), "w", stderr) == nullptr ||
           freopen(At("stdout").c_str(), "w", stdout) == nullptr)
         _exit(127);
-      execl(TWOFOLD_PROGRAM, "twofold", "run", spec.c_str(), StrCat("--out=", At("run")).c_str(), nullptr);
+      execl(TWOFOLD_PROGRAM, "twofold", "run", spec.c_str(), fabric.c_str(),
+            StrCat("--out=", At("run")).c_str(), nullptr);
       _exit(127);
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(wait_ms));
@@ -239,6 +244,7 @@ TEST_F(Program, ReportsAnInterruptedRun) {
   EXPECT_EQ(WEXITSTATUS(status), 1) << ReadAll(At("stderr"));
   const nlohmann::json report = Report(At("run"));
   EXPECT_EQ(report["outcome"], "INTERRUPTED");
+  EXPECT_GT(report["steps"].size(), 0u);
   EXPECT_LT(report["steps"].size(), 2000000u);
   EXPECT_EQ(report["ranks"].size(), 2u);
 }

@@ -1,0 +1,63 @@
+// The README keeps its word: its code is the example's code, its files exist, and the example does what it says.
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <sstream>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace twofold {
+namespace {
+
+std::string ReadAll(const std::string& path) {
+  std::ifstream in(path);
+  EXPECT_TRUE(in.good()) << path;
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+TEST(Readme, ShowsTheExampleAsItIs) {
+  const std::string readme = ReadAll("README.md");
+  const std::string fence = "```cpp\n";
+  const size_t begin = readme.find(fence) + fence.size();
+  const std::string block = readme.substr(begin, readme.find("```", begin) - begin);
+  ASSERT_GT(block.size(), 500u);
+  EXPECT_THAT(ReadAll("examples/local_sgd.cc"), testing::HasSubstr(block));
+}
+
+TEST(Readme, LinksToFilesThatExist) {
+  const std::string readme = ReadAll("README.md");
+  const std::regex link(R"(\]\(([^)#]+)\))");
+  int links = 0;
+  for (std::sregex_iterator it(readme.begin(), readme.end(), link), end; it != end; ++it) {
+    const std::string target = (*it)[1];
+    if (target.rfind("http", 0) == 0) continue;
+    const std::string path = std::filesystem::exists(target) ? target : "strategies/data_parallel/" + target;
+    EXPECT_TRUE(std::filesystem::exists(path)) << target;
+    ++links;
+  }
+  EXPECT_GT(links, 10);
+}
+
+TEST(Readme, TheExampleGivesOneLossOnBothFabrics) {
+  FILE* pipe = popen(TWOFOLD_LOCAL_SGD, "r");
+  ASSERT_NE(pipe, nullptr);
+  std::array<double, 2> loss{1, 1};
+  std::array<double, 2> milliseconds{};
+  for (int i = 0; i < 2; ++i) {
+    const size_t at = static_cast<size_t>(i);
+    ASSERT_EQ(std::fscanf(pipe, "%*s loss %lf after %lf ms", &loss[at], &milliseconds[at]), 2);
+    EXPECT_GT(milliseconds[at], 0);
+  }
+  EXPECT_EQ(pclose(pipe), 0);
+  EXPECT_EQ(loss[0], loss[1]);
+  EXPECT_LT(loss[0], 0.5);  // from ln 4 = 1.39
+}
+
+}  // namespace
+}  // namespace twofold
