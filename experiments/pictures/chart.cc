@@ -33,9 +33,9 @@ class Drawing {
   Drawing(Range range, size_t steps) : range_(range), steps_(static_cast<double>(std::max<size_t>(steps, 2))) {}
 
   void Frame(const std::string& title, const std::function<std::string(double)>& format) {
-    absl::StrAppend(&body_, "<text class=head x=\"0\" y=\"14\">", Escape(title), "</text>");
+    absl::StrAppend(&body_, "<text class=\"head\" x=\"0\" y=\"14\">", Escape(title), "</text>");
     for (const double v : Ticks(range_.low, range_.high, 5)) {
-      absl::StrAppend(&body_, "<path class=rule d=\"M", Px(kLeft), " ", Px(Y(v)), "H", Px(kWidth - kRight),
+      absl::StrAppend(&body_, "<path class=\"rule\" d=\"M", Px(kLeft), " ", Px(Y(v)), "H", Px(kWidth - kRight),
                       "\"/><text class=\"soft end\" x=\"", Px(kLeft - 7), "\" y=\"", Px(Y(v) + 4), "\">", format(v), "</text>");
     }
     for (const double s : Ticks(0, steps_ - 1, 6)) {
@@ -49,9 +49,9 @@ class Drawing {
 
   void Add(const Series& s) {
     if (s.median > 0) {
-      absl::StrAppend(&body_, "<rect class=band", s.color, " x=\"", Px(kLeft), "\" y=\"", Px(Y(s.high)), "\" width=\"",
+      absl::StrAppend(&body_, "<rect class=\"band", s.color, "\" x=\"", Px(kLeft), "\" y=\"", Px(Y(s.high)), "\" width=\"",
                       Px(kWidth - kRight - kLeft), "\" height=\"", Px(std::max(0.5, Y(s.low) - Y(s.high))),
-                      "\"/><path class=median", s.color, " d=\"M", Px(kLeft), " ", Px(Y(s.median)), "H",
+                      "\"/><path class=\"median", s.color, "\" d=\"M", Px(kLeft), " ", Px(Y(s.median)), "H",
                       Px(kWidth - kRight), "\"/>");
     }
     std::string d;
@@ -59,9 +59,9 @@ class Drawing {
       if (!std::isfinite(s.values[i])) continue;
       absl::StrAppend(&d, d.empty() ? "M" : "L", Px(X(static_cast<double>(i))), " ", Px(Y(s.values[i])));
     }
-    absl::StrAppend(&body_, "<path class=line", s.color, " d=\"", d, "\"/>");
+    absl::StrAppend(&body_, "<path class=\"line", s.color, "\" d=\"", d, "\"/>");
     if (!s.values.empty() && s.values.size() <= 80) Dots(s);
-    absl::StrAppend(&body_, "<rect class=dot", s.color, " x=\"", Px(legend_), "\" y=\"24\" width=\"12\" height=\"12\"/><text x=\"",
+    absl::StrAppend(&body_, "<rect class=\"dot", s.color, "\" x=\"", Px(legend_), "\" y=\"24\" width=\"12\" height=\"12\"/><text x=\"",
                     Px(legend_ + 17), "\" y=\"34.5\">", Escape(s.name), "</text>");
     legend_ += 17 + 7.2 * static_cast<double>(s.name.size()) + 14;
   }
@@ -78,7 +78,7 @@ class Drawing {
   void Dots(const Series& s) {
     for (size_t i = 0; i < s.values.size(); ++i) {
       if (!std::isfinite(s.values[i])) continue;
-      absl::StrAppend(&body_, "<circle class=dot", s.color, " cx=\"", Px(X(static_cast<double>(i))), "\" cy=\"",
+      absl::StrAppend(&body_, "<circle class=\"dot", s.color, "\" cx=\"", Px(X(static_cast<double>(i))), "\" cy=\"",
                       Px(Y(s.values[i])), "\" r=\"2.4\"><title>step ", i, ": ", Number(s.values[i]), "</title></circle>");
     }
   }

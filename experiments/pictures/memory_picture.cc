@@ -64,11 +64,11 @@ class Picture {
     for (const std::string& c : categories_) {
       std::string name = c;
       std::replace(name.begin(), name.end(), '_', ' ');
-      absl::StrAppend(&body_, "<rect class=", MemoryCss(c), " x=\"", Px(x), "\" y=\"", Px(y_), "\" width=\"12\" height=\"12\"/>",
+      absl::StrAppend(&body_, "<rect class=\"", MemoryCss(c), "\" x=\"", Px(x), "\" y=\"", Px(y_), "\" width=\"12\" height=\"12\"/>",
                       "<text x=\"", Px(x + 17), "\" y=\"", Px(y_ + 10.5), "\">", Escape(name), "</text>");
       x += 17 + 7.2 * static_cast<double>(c.size()) + 14;
     }
-    absl::StrAppend(&body_, "<path class=reserved d=\"M", Px(x), " ", Px(y_ + 6), "h24\"/><text x=\"", Px(x + 30), "\" y=\"",
+    absl::StrAppend(&body_, "<path class=\"reserved\" d=\"M", Px(x), " ", Px(y_ + 6), "h24\"/><text x=\"", Px(x + 30), "\" y=\"",
                     Px(y_ + 10.5), "\">reserved</text>");
     return absl::StrCat("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", Px(kWidth), " ", Px(y_ + 20),
                         "\" width=\"100%\" role=\"img\" aria-label=\"memory over time\">", body_, "</svg>");
@@ -85,13 +85,13 @@ class Picture {
   }
   void Title(const std::string& title) {
     y_ += 8;
-    absl::StrAppend(&body_, "<text class=head x=\"0\" y=\"", Px(y_ + 12), "\">", Escape(title), "</text>");
+    absl::StrAppend(&body_, "<text class=\"head\" x=\"0\" y=\"", Px(y_ + 12), "\">", Escape(title), "</text>");
     y_ += kHead;
   }
   void Grid() {
     const double unit = bytes_ >= (1 << 30) ? 1 << 30 : bytes_ >= (1 << 20) ? 1 << 20 : 1 << 10;
     for (const double t : Ticks(0, bytes_ / unit, 5)) {
-      absl::StrAppend(&body_, "<path class=rule d=\"M", Px(kLeft), " ", Px(Y(t * unit)), "H", Px(kWidth - kRight),
+      absl::StrAppend(&body_, "<path class=\"rule\" d=\"M", Px(kLeft), " ", Px(Y(t * unit)), "H", Px(kWidth - kRight),
                       "\"/><text class=\"soft end\" x=\"", Px(kLeft - 8), "\" y=\"", Px(Y(t * unit) + 4), "\">",
                       Size(t * unit), "</text>");
     }
@@ -117,12 +117,12 @@ class Picture {
         for (size_t k = 0; k <= c; ++k) sum += m.by_category[k][i];
         return sum;
       };
-      absl::StrAppend(&body_, "<path class=", MemoryCss(run.categories[c]), " d=\"", Steps(run, m, kept, stacked), "V",
+      absl::StrAppend(&body_, "<path class=\"", MemoryCss(run.categories[c]), "\" d=\"", Steps(run, m, kept, stacked), "V",
                       Px(Y(0)), "H", Px(X(m.time[kept[0]])), "Z\"><title>", Escape(run.categories[c]), "</title></path>");
     }
   }
   void Reserved(const RunData& run, const MemoryLine& m, const std::vector<size_t>& kept) {
-    absl::StrAppend(&body_, "<path class=reserved d=\"",
+    absl::StrAppend(&body_, "<path class=\"reserved\" d=\"",
                     Steps(run, m, kept, [&](size_t i) { return m.reserved[i]; }), "\"/>");
   }
   void Peak(const MemoryLine& m) {
@@ -132,13 +132,13 @@ class Picture {
     }
     const double x = X(m.time[at]), y = Y(Live(m, at));
     const bool left = x > kWidth - 220;
-    absl::StrAppend(&body_, "<circle class=mark cx=\"", Px(x), "\" cy=\"", Px(y), "\" r=\"4.5\"/><text class=\"", left ? "end" : "",
+    absl::StrAppend(&body_, "<circle class=\"mark\" cx=\"", Px(x), "\" cy=\"", Px(y), "\" r=\"4.5\"/><text class=\"", left ? "end" : "",
                     "\" x=\"", Px(left ? x - 9 : x + 9), "\" y=\"", Px(y - 6), "\">peak ", Size(Live(m, at)), "</text>");
   }
   void TimeAxis() {
     y_ = top_ + kHeight;
     for (const double t : Ticks(0, seconds_, 8)) {
-      absl::StrAppend(&body_, "<path class=rule d=\"M", Px(X(t)), " ", Px(y_), "v5\"/><text class=\"soft mid\" x=\"", Px(X(t)),
+      absl::StrAppend(&body_, "<path class=\"rule\" d=\"M", Px(X(t)), " ", Px(y_), "v5\"/><text class=\"soft mid\" x=\"", Px(X(t)),
                       "\" y=\"", Px(y_ + 18), "\">", Duration(t), "</text>");
     }
     y_ += kAxis - 8;

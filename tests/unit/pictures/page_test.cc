@@ -3,6 +3,10 @@
 #include <filesystem>
 #include <fstream>
 
+#include "experiments/pictures/chart.h"
+#include "experiments/pictures/format.h"
+#include "experiments/pictures/memory_picture.h"
+#include "experiments/pictures/timeline_picture.h"
 #include "experiments/report/write_report.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -77,6 +81,21 @@ TEST_F(PageTest, HasEverySectionAndNeedsNothingElse) {
     EXPECT_THAT(page, HasSubstr(part));
   }
   for (const char* outside : {"<script", "<link", "src=", "url(", "@import"}) EXPECT_THAT(page, Not(HasSubstr(outside)));
+}
+
+// HTML forgives; a picture that stands alone is XML.
+TEST_F(PageTest, PicturesQuoteTheirAttributes) {
+  const RunData run = Written();
+  for (const std::string& svg : {TimelinePicture({&run}), MemoryPicture({&run}), Chart({{"a", {1, 2}, 0, 1, 1, 2}}, "t", Duration, true)}) {
+    bool in_tag = false, in_quotes = false;
+    for (size_t i = 0; i + 1 < svg.size(); ++i) {
+      if (svg[i] == '"') in_quotes = in_tag && !in_quotes;
+      else if (!in_quotes && svg[i] == '<') in_tag = true;
+      else if (!in_quotes && svg[i] == '>') in_tag = false;
+      else if (in_tag && !in_quotes && svg[i] == '=') EXPECT_EQ(svg[i + 1], '"') << svg.substr(i < 30 ? 0 : i - 30, 60);
+    }
+    EXPECT_FALSE(in_tag && in_quotes);
+  }
 }
 
 TEST_F(PageTest, TwoRunsAreHeldAgainstEachOther) {

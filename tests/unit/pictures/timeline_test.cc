@@ -45,7 +45,7 @@ TEST(TimelinePicture, DrawsARowAStreamAndASpanABox) {
   RunData run = MakeRun(2, 3);
   run.lanes.push_back({1, "communication world", {{"all_reduce", 0, 1e-6, 4096}}});
   const std::string svg = TimelinePicture({&run});
-  EXPECT_EQ(Count(svg, "class=lane"), 3u);
+  EXPECT_EQ(Count(svg, "class=\"lane\""), 3u);
   EXPECT_EQ(Count(svg, "<title>add, 900 ns</title>"), 6u);
   EXPECT_EQ(Count(svg, "<title>all_reduce, 1.00 µs, 4.00 KiB</title>"), 1u);
   EXPECT_THAT(svg, HasSubstr("rank 1"));
