@@ -1,0 +1,224 @@
+#include "backends/simulated/group.h"
+
+#include <algorithm>
+#include <cstring>
+#include <tuple>
+#include <utility>
+
+#include "backends/simulated/apply.h"
+#include "core/base/errors.h"
+#include "core/base/strings.h"
+
+namespace twofold {
+namespace {
+
+bool SameCall(const Communication& a, const Communication& b) {
+  if (a.kind != b.kind || a.op != b.op || a.peer != b.peer) return false;
+  auto same = [](const Tensor& x, const Tensor& y) {
+    return x.empty() || y.empty() || (x.numel() == y.numel() && x.dtype() == y.dtype());
+  };
+  if (a.kind == Communication::kAllToAllV) return a.in.dtype() == b.in.dtype();
+  return same(a.in, b.in) && same(a.out, b.out);
+}
+
+sim::CollectiveShape ShapeOf(const std::vector<SimulatedGroup::Arrival>& arrivals, int ranks) {
+  const Communication& c = arrivals[0].call;
+  sim::CollectiveShape shape{c.kind, ranks, static_cast<double>(c.bytes().value()), c.peer, {}};
+  if (c.kind == Communication::kGather || c.kind == Communication::kScatter) {  // others than the root know their part
+    const Tensor& part = c.kind == Communication::kGather ? c.in : c.out;
+    shape.bytes = static_cast<double>(part.bytes().value()) * ranks;
+  }
+  if (c.kind == Communication::kAllToAllV) {
+    for (const auto& a : arrivals) {
+      auto& row = shape.matrix.emplace_back();
+      for (int64_t count : a.call.in_counts) row.push_back(static_cast<double>(count * ElementSize(c.in.dtype())));
+    }
+  }
+  return shape;
+}
+
+}  // namespace
+
+SimulatedGroup::SimulatedGroup(SimulatedWorld& world, std::string name, std::vector<int> ranks)
+    : world_(world), name_(std::move(name)), ranks_(std::move(ranks)) {
+  if (ranks_.size() > 1) network_group_ = world_.network.AddGroup(ranks_);
+}
+
+SimulatedGroup::~SimulatedGroup() {
+  if (network_group_ >= 0) world_.network.RemoveGroup(network_group_);
+}
+
+std::string SimulatedGroup::Missing(uint64_t sequence) const {
+  auto it = arrivals_.find(sequence);
+  std::string missing;
+  for (int r = 0; r < static_cast<int>(ranks_.size()); ++r) {
+    const bool here = it != arrivals_.end() && std::any_of(it->second.begin(), it->second.end(),
+                                                           [r](const Arrival& a) { return a.rank == r; });
+    if (!here) StrAppend(&missing, missing.empty() ? "" : ", ", ranks_[static_cast<size_t>(r)]);
+  }
+  return missing;
+}
+
+void SimulatedGroup::Arrive(uint64_t sequence, Arrival arrival) {
+  std::vector<Arrival>& here = arrivals_[sequence];
+  if (here.empty()) here.reserve(actors());
+  if (!here.empty() && !SameCall(here[0].call, arrival.call)) {
+    const int first = ranks_[static_cast<size_t>(here[0].rank)], second = ranks_[static_cast<size_t>(arrival.rank)];
+    return world_.engine.Fail(CollectiveMismatch(
+        second, StrCat("call ", sequence, " of group ", name_, " does not match: rank ", first, " called ",
+                       here[0].call.ToString(), ", rank ", second, " called ", arrival.call.ToString())));
+  }
+  here.push_back(std::move(arrival));
+  if (here.size() < actors()) return;
+  std::vector<Arrival> all = std::move(here);
+  arrivals_.erase(sequence);
+  Begin(sequence, std::move(all));
+}
+
+void SimulatedGroup::Begin(uint64_t, std::vector<Arrival> arrivals) {
+  std::sort(arrivals.begin(), arrivals.end(), [](const Arrival& a, const Arrival& b) { return a.rank < b.rank; });
+  double start = 0;
+  for (const Arrival& a : arrivals) start = std::max(start, a.time);
+  for (const Arrival& a : arrivals) *a.started = start;
+  if (world_.real) {
+    std::vector<const Communication*> calls;
+    for (const Arrival& a : arrivals) calls.push_back(&a.call);
+    ApplyCollective(calls);
+  }
+  const sim::CollectiveShape shape = ShapeOf(arrivals, static_cast<int>(ranks_.size()));
+  auto all = std::make_shared<std::vector<Arrival>>(std::move(arrivals));
+  try {
+    world_.network.Collective(network_group_, shape, start,
+                              [self = shared_from_this(), all](const std::vector<double>& finish) { self->Finish(*all, finish); });
+  } catch (const RankFailure& failure) {
+    world_.engine.Fail(failure);
+  }
+}
+
+void SimulatedGroup::Finish(const std::vector<Arrival>& arrivals, const std::vector<double>& finish) {
+  const auto [first, last] = std::minmax_element(finish.begin(), finish.end());
+  const double end = *last;
+  const Communication::Kind kind = arrivals[0].call.kind;
+  if (world_.folded && *first != end && world_.barrier_passed) {
+    world_.folding_refused = StrCat("ranks finish ", KindName(kind), " at different times");
+  }
+  if (kind == Communication::kBarrier) world_.barrier_passed = true;
+  for (const Arrival& a : arrivals) {
+    if (world_.engine.failed()) return;  // a rank that was told may have failed since: the others are gone
+    const double done = world_.folded ? end : finish[static_cast<size_t>(a.rank)];
+    a.entry->seconds.store(a.entry->seconds.load() + (end - a.time));
+    if (a.trace->enabled()) {
+      a.trace->Add({StrCat("communication ", name_), std::string(KindName(kind)), Seconds(a.time), Seconds(done),
+                    a.call.bytes()});
+    }
+    a.done->Resolve(done);
+  }
+}
+
+bool SimulatedGroup::Match(const Message& send, const Message& recv) const {
+  return send.op.peer == recv.rank && send.op.tag == recv.op.tag &&
+         (recv.op.peer == kAnySource || recv.op.peer == send.rank);
+}
+
+void SimulatedGroup::Post(int rank, const P2p& op, double time, std::shared_ptr<Pending> pending) {
+  const Message message{rank, op, time, std::move(pending)};
+  const bool is_send = op.kind == P2p::kSend;
+  std::deque<Message>& others = is_send ? recvs_ : sends_;
+  std::deque<Message>& own = is_send ? sends_ : recvs_;
+  if (!is_send && op.peer == kAnySource) {
+    own.push_back(message);
+    return world_.engine.At(time, [self = shared_from_this(), rank] { self->MatchAnySource(rank); });
+  }
+  for (auto it = others.begin(); it != others.end(); ++it) {
+    const Message& send = is_send ? message : *it;
+    const Message& recv = is_send ? *it : message;
+    if (!Match(send, recv)) continue;
+    if (recv.op.peer == kAnySource) break;  // decided when the clock gets there: an earlier sender may still come
+    const Message other = *it;
+    others.erase(it);
+    return is_send ? Deliver(message, other) : Deliver(other, message);
+  }
+  own.push_back(message);
+  if (is_send) {
+    const int receiver = op.peer;
+    world_.engine.At(time, [self = shared_from_this(), receiver] { self->MatchAnySource(receiver); });
+  }
+}
+
+// At this moment of the clock all sends that could have been posted earlier have been: the earliest wins, then the
+// lowest rank.
+void SimulatedGroup::MatchAnySource(int receiver) {
+  for (auto recv = recvs_.begin(); recv != recvs_.end();) {
+    auto best = sends_.end();
+    if (recv->rank == receiver && recv->op.peer == kAnySource && recv->time <= world_.engine.now()) {
+      for (auto send = sends_.begin(); send != sends_.end(); ++send) {
+        if (!Match(*send, *recv) || send->time > world_.engine.now()) continue;
+        if (best == sends_.end() || std::pair(send->time, send->rank) < std::pair(best->time, best->rank)) best = send;
+      }
+    }
+    if (best == sends_.end()) {
+      ++recv;
+      continue;
+    }
+    const Message s = *best, r = *recv;
+    sends_.erase(best);
+    recv = recvs_.erase(recv);
+    Deliver(s, r);
+  }
+}
+
+void SimulatedGroup::Deliver(const Message& send, const Message& recv) {
+  const int from = ranks_[static_cast<size_t>(send.rank)], to = ranks_[static_cast<size_t>(recv.rank)];
+  if (send.op.tensor.bytes() != recv.op.tensor.bytes()) {
+    return world_.engine.Fail(CollectiveMismatch(
+        to, StrCat("message of group ", name_, " with tag ", send.op.tag, ": rank ", from, " sends ",
+                   send.op.tensor.ToString(), ", rank ", to, " receives ", recv.op.tensor.ToString())));
+  }
+  if (world_.real) std::memcpy(recv.op.tensor.raw(), send.op.tensor.raw(), static_cast<size_t>(send.op.tensor.bytes().value()));
+  recv.pending->source = send.rank;
+  const double start = std::max({send.time, recv.time, world_.engine.now()});
+  const double bytes = static_cast<double>(send.op.tensor.bytes().value());
+  world_.network.Message(from, to, bytes, start, [engine = &world_.engine, s = send.pending, r = recv.pending](double finish) {
+    for (const auto& p : {s, r}) {
+      if (engine->failed()) return;
+      p->finish = std::max(p->finish, finish);
+      if (--p->left > 0) continue;
+      p->entry->seconds.store(p->entry->seconds.load() + (p->finish - p->started));
+      p->done->Resolve(p->finish);
+    }
+  });
+}
+
+void SimulatedGroup::RequestSplit(uint64_t sequence, SplitRequest request) {
+  std::vector<SplitRequest>& here = splits_[sequence];
+  here.push_back(std::move(request));
+  if (here.size() < actors()) return;
+  std::sort(here.begin(), here.end(), [](const SplitRequest& a, const SplitRequest& b) {
+    return std::tie(a.color, a.key, a.rank) < std::tie(b.color, b.key, b.rank);
+  });
+  double start = 0;
+  std::map<int, std::vector<int>> members;
+  std::map<int, std::string> names;
+  for (const SplitRequest& r : here) {
+    start = std::max(start, r.time);
+    if (r.color < 0) continue;
+    members[r.color].push_back(ranks_[static_cast<size_t>(r.rank)]);
+    names[r.color] = r.name;
+  }
+  for (auto& [color, ranks] : members) {
+    split_results_[sequence][color] = std::make_shared<SimulatedGroup>(world_, names[color], std::move(ranks));
+  }
+  const std::vector<SplitRequest> all = std::move(here);
+  splits_.erase(sequence);
+  for (const SplitRequest& r : all) {
+    if (!world_.engine.failed()) r.done->Resolve(start);
+  }
+}
+
+std::shared_ptr<SimulatedGroup> SimulatedGroup::SplitResult(uint64_t sequence, int color) {
+  auto& by_color = split_results_[sequence];
+  auto it = by_color.find(color);
+  return it == by_color.end() ? nullptr : it->second;
+}
+
+}  // namespace twofold

@@ -1,0 +1,86 @@
+// What the ranks of a simulated group share: calls meet here, messages find each other, groups split.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/comm/communication.h"
+#include "core/comm/stats.h"
+#include "core/run/trace.h"
+#include "sim/engine.h"
+#include "sim/network.h"
+#include "sim/timeline.h"
+
+namespace twofold {
+
+// What the ranks of a run have in common.
+struct SimulatedWorld {
+  sim::Engine& engine;
+  sim::Network& network;
+  bool real = false;
+  bool folded = false;         // rank 0's actor stands for all
+  std::string folding_refused; // set when standing for the others would have changed something
+  bool barrier_passed = false; // before it, ranks may end a collective at different times without consequence
+};
+
+// What the ranks of one group have in common.
+class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
+ public:
+  SimulatedGroup(SimulatedWorld& world, std::string name, std::vector<int> ranks);
+  ~SimulatedGroup();
+
+  struct Arrival {
+    int rank;  // in the group
+    double time;
+    Communication call;
+    sim::TimePointPtr done;
+    std::shared_ptr<double> started;  // set to the latest arrival's time when all are there
+    CommunicationStats::Entry* entry;
+    Trace* trace;
+  };
+  void Arrive(uint64_t sequence, Arrival arrival);
+
+  struct Pending {  // all parts of one Send, Recv or Batch
+    size_t left;
+    double finish;
+    int source = -1;
+    double started;
+    sim::TimePointPtr done;
+    CommunicationStats::Entry* entry;
+  };
+  void Post(int rank, const P2p& op, double time, std::shared_ptr<Pending> pending);
+
+  struct SplitRequest { int rank, color, key; double time; std::string name; sim::TimePointPtr done; };
+  void RequestSplit(uint64_t sequence, SplitRequest request);
+  // After the request's point is known: the group of that color.
+  std::shared_ptr<SimulatedGroup> SplitResult(uint64_t sequence, int color);
+
+  const std::string& name() const { return name_; }
+  const std::vector<int>& ranks() const { return ranks_; }
+  // What a rank that waits for call `sequence` should be told about the others.
+  std::string Missing(uint64_t sequence) const;
+  size_t actors() const { return world_.folded ? 1 : ranks_.size(); }
+  SimulatedWorld& world() { return world_; }
+
+ private:
+  struct Message { int rank; P2p op; double time; std::shared_ptr<Pending> pending; };
+  void Begin(uint64_t sequence, std::vector<Arrival> arrivals);
+  void Finish(const std::vector<Arrival>& arrivals, const std::vector<double>& finish);
+  void MatchAnySource(int receiver);
+  void Deliver(const Message& send, const Message& recv);
+  bool Match(const Message& a, const Message& b) const;
+
+  SimulatedWorld& world_;
+  const std::string name_;
+  const std::vector<int> ranks_;
+  int network_group_ = -1;
+  std::map<uint64_t, std::vector<Arrival>> arrivals_;
+  std::deque<Message> sends_, recvs_;
+  std::map<uint64_t, std::vector<SplitRequest>> splits_;
+  std::map<uint64_t, std::map<int, std::shared_ptr<SimulatedGroup>>> split_results_;
+};
+
+}  // namespace twofold

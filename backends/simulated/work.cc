@@ -1,0 +1,68 @@
+#include "backends/simulated/work.h"
+
+#include <algorithm>
+
+namespace twofold {
+namespace {
+
+constexpr double kPollSeconds = 1e-6;  // host time of one Test()
+
+// How long the host's own work was held up by communication that ran on its core meanwhile: between `start` and the
+// wait the core did both, so what the communication needed of it comes on top.
+double CoreTimeTaken(double start, double end, double host) {
+  return std::max(0.0, std::min(host - start, end - start));
+}
+
+}  // namespace
+
+void SimulatedWork::Wait() {
+  if (rank_.machine().shared_cores) PayForCore();
+  rank_.HostWait(done_, what_);
+}
+
+void SimulatedWork::PayForCore() {
+  if (paid_) return;
+  paid_ = true;
+  rank_.engine().Block(rank_.rank(), done_, what_);
+  const double host = rank_.host().time();
+  rank_.host().Advance(CoreTimeTaken(*started_, done_->time(), host));
+}
+
+void SimulatedWork::WaitOn(Stream& stream) {
+  if (!rank_.machine().gpu) return Wait();  // a CPU's stream is the host
+  stream.WaitFor(Event(std::make_shared<SimulatedPoint>(rank_, done_)));
+}
+
+// Polling takes time, else a loop around it would never end.
+bool SimulatedWork::Test() {
+  auto until = std::make_shared<sim::TimePoint>();
+  const double next = rank_.host().time() + kPollSeconds;
+  rank_.engine().At(next, [until, next] { until->Resolve(next); });
+  rank_.HostWait(until, [] { return std::string("its next poll"); });
+  return done_->known() && done_->time() <= rank_.host().time();
+}
+
+// The earliest to finish in virtual time: one whose time is known may still be beaten by one whose time is not.
+size_t SimulatedWork::WaitAny(std::span<Work::State* const> states) {
+  auto done = [&](size_t i) -> const sim::TimePointPtr& { return static_cast<SimulatedWork*>(states[i])->done_; };
+  while (true) {
+    size_t best = states.size();
+    for (size_t i = 0; i < states.size(); ++i) {
+      if (done(i)->known() && (best == states.size() || done(i)->time() < done(best)->time())) best = i;
+    }
+    const bool any_known = best < states.size();
+    if (any_known && done(best)->time() <= std::max(rank_.host().time(), rank_.engine().now())) {
+      rank_.HostWait(done(best), what_);
+      return best;
+    }
+    auto change = std::make_shared<sim::TimePoint>();
+    auto wake = [change] { if (!change->known()) change->Resolve(0); };
+    if (any_known) rank_.engine().At(done(best)->time(), wake);
+    for (size_t i = 0; i < states.size(); ++i) {
+      if (!done(i)->known()) done(i)->Then(wake);
+    }
+    rank_.engine().Block(rank_.rank(), change, what_);
+  }
+}
+
+}  // namespace twofold
