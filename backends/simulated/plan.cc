@@ -18,7 +18,6 @@ namespace twofold {
 namespace {
 
 constexpr char kThisMachine[] = "this-machine";
-constexpr char kDefaultProfile[] = "runs/this-machine.profile.textproto";
 
 absl::Status CheckAlgorithm(const std::string& name) {
   std::string known = "auto";
@@ -34,7 +33,7 @@ absl::Status CheckAlgorithm(const std::string& name) {
 // The profile that the spec names; for this machine, the one that calibration left at its usual place.
 absl::StatusOr<std::string> ProfilePath(const spec::Simulated& simulated, const cluster::Cluster& c) {
   if (!simulated.profile().empty()) return simulated.profile();
-  if (c.name() == kThisMachine && std::filesystem::exists(kDefaultProfile)) return kDefaultProfile;
+  if (c.name() == kThisMachine && std::filesystem::exists(kThisMachineProfile)) return kThisMachineProfile;
   return std::string();
 }
 

@@ -20,6 +20,7 @@
 #include "experiments/calibrate/samples.h"
 #include "experiments/calibrate/table.h"
 #include "google/protobuf/text_format.h"
+#include "sim/cost/read_profile.h"
 #include "spdlog/spdlog.h"
 
 namespace twofold {
@@ -28,7 +29,7 @@ namespace {
 using namespace calibrate;
 
 struct Options {
-  std::string device = "cpu", fabric = "in_memory", out = "runs/this-machine.profile.textproto";
+  std::string device = "cpu", fabric = "in_memory", out = kThisMachineProfile;
   int threads = 1;
   bool quick = false;
 };
@@ -151,13 +152,13 @@ absl::Status Calibrate(const Options& o) {
 
 void AddCalibrateCommand(CLI::App& app, int& exit_status) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("calibrate", "Measure this machine's kernels and links into a profile");
-  command->add_option("--device", options->device, "The device whose kernels are measured: cpu")->capture_default_str();
-  command->add_option("--fabric", options->fabric, "The fabric whose links are measured: in_memory")->capture_default_str();
-  command->add_option("--threads", options->threads, "Threads a rank; as many ranks as fit the cores run at once")
+  CLI::App* command = app.add_subcommand("calibrate", "measures this machine's kernels and links into a profile");
+  command->add_option("--device", options->device, "the device whose kernels are measured: cpu")->capture_default_str();
+  command->add_option("--fabric", options->fabric, "the fabric whose links are measured: in_memory")->capture_default_str();
+  command->add_option("--threads", options->threads, "threads a rank; as many ranks as fit the cores run at once")
       ->capture_default_str();
-  command->add_option("--out", options->out, "The profile to write")->capture_default_str();
-  command->add_flag("--quick", options->quick, "Fewer sizes and rounds: some seconds, wider intervals");
+  command->add_option("--out", options->out, "the profile to write")->capture_default_str();
+  command->add_flag("--quick", options->quick, "fewer sizes and rounds: some seconds, wider intervals");
   command->callback([options, &exit_status] {
     const absl::Status status = Calibrate(*options);
     if (status.ok()) return;

@@ -57,9 +57,9 @@ absl::Status Write(const Options& o) {
 
 void AddReportCommand(CLI::App& app, int& exit_status) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("report", "Draw a run as one HTML page, or a prediction above its measurement");
-  command->add_option("folders", options->folders, "The folder of a run; a second one to compare with")->required()->expected(1, 2);
-  command->add_option("--out", options->out, "The page to write; default: report.html in the last folder");
+  CLI::App* command = app.add_subcommand("report", "draws a run as one HTML page, or a prediction above its measurement");
+  command->add_option("folders", options->folders, "the folder of a run; a second one to compare with")->required()->expected(1, 2);
+  command->add_option("--out", options->out, "the page to write; default: report.html in the last folder");
   command->callback([options, &exit_status] {
     const absl::Status status = Write(*options);
     if (status.ok()) return;

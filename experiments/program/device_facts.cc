@@ -6,8 +6,6 @@
 namespace twofold {
 namespace {
 
-constexpr char kUsualProfile[] = "runs/this-machine.profile.textproto";  // where `twofold calibrate` writes
-
 double SheetPeak(const cluster::Device& device, spec::DType dtype) {
   switch (dtype) {
     case spec::F64:
@@ -22,7 +20,7 @@ double SheetPeak(const cluster::Device& device, spec::DType dtype) {
 
 double MeasuredPeak(const spec::Spec& spec) {
   const std::string& named = spec.fabric().simulated().profile();
-  const absl::StatusOr<profile::Profile> profile = ReadProfile(named.empty() ? kUsualProfile : named);
+  const absl::StatusOr<profile::Profile> profile = ReadProfile(named.empty() ? kThisMachineProfile : named);
   return profile.ok() ? profile->peak_flops_per_second() : 0;
 }
 
@@ -34,7 +32,7 @@ DeviceFacts FactsOfDevice(const spec::Spec& spec) {
   if (!cluster.ok()) return {};
   const cluster::Device& device = cluster->device();
   return {.name = device.name(),
-          .peak_flops_per_second = device.kind() == cluster::Device::CPU_DEVICE
+          .peak_flops_per_second = cluster->name() == "this-machine"
                                        ? MeasuredPeak(spec)
                                        : SheetPeak(device, spec.train().precision().parameter())};
 }

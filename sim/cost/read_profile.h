@@ -8,6 +8,10 @@
 
 namespace twofold {
 
+// Where `twofold calibrate` leaves the profile of the machine it runs on, below the current folder; the cluster
+// "this-machine" reads it unless the spec names another.
+inline constexpr char kThisMachineProfile[] = "runs/this-machine.profile.textproto";
+
 // NOT_FOUND when there is no such file (says how to make one), INVALID_ARGUMENT naming file, line or field, value and
 // what would be right. What comes back has one kernel or more, each with a name, a known element type and points whose
 // dims, work and times are positive.

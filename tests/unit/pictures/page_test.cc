@@ -92,7 +92,9 @@ TEST_F(PageTest, PicturesQuoteTheirAttributes) {
       if (svg[i] == '"') in_quotes = in_tag && !in_quotes;
       else if (!in_quotes && svg[i] == '<') in_tag = true;
       else if (!in_quotes && svg[i] == '>') in_tag = false;
-      else if (in_tag && !in_quotes && svg[i] == '=') EXPECT_EQ(svg[i + 1], '"') << svg.substr(i < 30 ? 0 : i - 30, 60);
+      else if (in_tag && !in_quotes && svg[i] == '=') {
+        EXPECT_EQ(svg[i + 1], '"') << svg.substr(i < 30 ? 0 : i - 30, 60);
+      }
     }
     EXPECT_FALSE(in_tag && in_quotes);
   }

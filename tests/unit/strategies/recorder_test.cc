@@ -50,7 +50,9 @@ TEST(MemorySamples, KeepsTheHighestPointHoweverMuchIsMerged) {
       int64_t highest = 0;
       for (int i = 0; i < record.samples_size(); ++i) {
         highest = std::max(highest, Activations(record.samples(i)));
-        if (i > 0) EXPECT_LT(record.samples(i - 1).time(), record.samples(i).time());
+        if (i > 0) {
+          EXPECT_LT(record.samples(i - 1).time(), record.samples(i).time());
+        }
       }
       EXPECT_EQ(highest, 5000) << "limit " << limit << ", peak at " << peak_at;
     }
