@@ -30,9 +30,6 @@ void Configure(const Engine::Options& options) {
     s4u::Engine::set_config(setting);
   }
   s4u::Engine::set_config(StrCat("contexts/stack-size:", options.stack.value() >> 10));
-#ifdef TWOFOLD_SANITIZED
-  s4u::Engine::set_config("contexts/factory:thread");  // sanitizers do not follow raw context switches
-#endif
 }
 
 }  // namespace
@@ -40,8 +37,14 @@ void Configure(const Engine::Options& options) {
 Engine::Engine(const Topology& topology, const Options& options)
     : topology_(topology), platform_(std::make_unique<Platform>()) {
   static char name[] = "twofold", quiet[] = "--log=root.thresh:critical";
+#ifdef TWOFOLD_SANITIZED
+  // Sanitizers do not follow raw context switches. The factory is chosen as the engine is made, so not in Configure.
+  static char factory[] = "--cfg=contexts/factory:thread";
+  static char* argv[] = {name, quiet, factory, nullptr};
+#else
   static char* argv[] = {name, quiet, nullptr};
-  int argc = 2;
+#endif
+  int argc = static_cast<int>(std::size(argv)) - 1;
   platform_->engine = std::make_unique<s4u::Engine>(&argc, argv);
   Configure(options);
   platform_->hosts = BuildPlatform(topology);
