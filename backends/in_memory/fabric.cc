@@ -32,7 +32,7 @@ std::string TypeName(const std::exception& e) {
 struct Shared {
   Shared(int world_size, double timeout_s) : run(world_size, timeout_s) {}
   RunState run;
-  std::atomic<int64_t> reserved = 0;
+  Segments segments;
   const Bytes resident_at_start = ResidentBytes();
 };
 
@@ -61,7 +61,7 @@ class Rank {
   const std::shared_ptr<GroupState> world_;
   const int rank_;
   const GroupOptions options_;
-  CountedSource source_;
+  ListedSource source_;
   CachingAllocator allocator_;
   CpuDevice device_;
   Trace trace_;
@@ -74,7 +74,7 @@ Rank::Rank(Shared& shared, std::shared_ptr<GroupState> world, int rank, int thre
       world_(std::move(world)),
       rank_(rank),
       options_(options),
-      source_(shared.reserved),
+      source_(shared.segments),
       allocator_(source_, rank),
       device_(allocator_, threads),
       clock_(shared.run) {
@@ -93,11 +93,10 @@ void Rank::Observe(bool enabled) {
   });
 }
 
-// An even part of what the process grew by since the run began beyond what all ranks reserved. Reserved memory that was
-// never touched is not resident, so this may be too low; never below zero.
+// An even part of what the process grew by since the run began, beyond the ranks' own memory; never below zero.
 Bytes Rank::OutsideLedger() const {
   const int64_t grown = ResidentBytes().value() - shared_.resident_at_start.value();
-  return Bytes(std::max<int64_t>(0, grown - shared_.reserved.load(std::memory_order_relaxed)) / world_->size());
+  return Bytes(std::max<int64_t>(0, grown - shared_.segments.Resident().value()) / world_->size());
 }
 
 std::string Rank::Run(const RankFunction& fn) {

@@ -1,7 +1,8 @@
 // What the process has in memory beyond what the ranks' allocators took: libraries, stacks, the C++ heap.
 #pragma once
 
-#include <atomic>
+#include <map>
+#include <mutex>
 
 #include "core/base/units.h"
 #include "core/memory/source.h"
@@ -11,15 +12,28 @@ namespace twofold::in_memory {
 // Resident bytes of this process, from /proc/self/statm; 0 where that does not exist.
 Bytes ResidentBytes();
 
-// malloc'ed memory that adds what is reserved to a total over all ranks, which any thread may read.
-class CountedSource : public MallocSource {
+// The segments that all ranks' allocators hold. Any thread may call.
+class Segments {
  public:
-  explicit CountedSource(std::atomic<int64_t>& total) : total_(total) {}
+  void Add(Address address, Bytes size);
+  void Remove(Address address);
+  // How much of them is resident: pages that were never touched are not.
+  Bytes Resident() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<Address, Bytes> segments_;
+};
+
+// malloc'ed memory whose segments are entered in a list shared by all ranks.
+class ListedSource : public MallocSource {
+ public:
+  explicit ListedSource(Segments& segments) : segments_(segments) {}
   std::optional<Address> Reserve(Bytes size) override;
   void Release(Address address, Bytes size) override;
 
  private:
-  std::atomic<int64_t>& total_;
+  Segments& segments_;
 };
 
 }  // namespace twofold::in_memory

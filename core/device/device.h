@@ -67,7 +67,8 @@ class Device {
   virtual Stream& compute() = 0;
   virtual std::unique_ptr<Stream> NewStream(std::string_view name) = 0;
 
-  // Checks the shapes, sets the workspace aside and runs `op` on `stream`. Throws OutOfMemory.
+  // Checks the shapes, sets the workspace aside and runs `op` on `stream`. Throws OutOfMemory. Operations that need a
+  // workspace run on the compute stream only: memory is reused in its order.
   void Launch(Stream& stream, const ops::Op& op);
 
   // Host to device: `fill` writes the bytes of `dst`; it is not called where no data exists. On the compute stream.

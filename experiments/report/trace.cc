@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -13,7 +15,15 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-double Microseconds(double seconds) { return std::round(seconds * 1e9) / 1e3; }
+int64_t Nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
+
+// In the format's unit. Perfetto counts whole nanoseconds and truncates: the number must not lie a hair below, else spans
+// that follow one another would overlap and be dropped.
+double Microseconds(int64_t nanoseconds) {
+  const double us = static_cast<double>(nanoseconds) / 1e3;
+  const bool below = static_cast<int64_t>(us * 1e3) < nanoseconds;
+  return below ? std::nextafter(us, std::numeric_limits<double>::infinity()) : us;
+}
 
 // Appends events, one a line.
 class EventList {
@@ -56,14 +66,14 @@ void AddNames(const report::RankRecord& record, const std::map<std::string, int>
 void AddSpan(const report::RankRecord& record, const report::Span& span, int tid, double offset,
              EventList& events) {
   if (!std::isfinite(span.start()) || !std::isfinite(span.end())) return;
-  const double start = Microseconds(offset + span.start());
-  const double duration = std::max(0.0, Microseconds(span.end() - span.start()));
+  const int64_t start = Nanoseconds(offset + span.start());
+  const int64_t end = std::max(start, Nanoseconds(offset + span.end()));
   events.Add({{"ph", "X"},
               {"name", span.name()},
               {"pid", record.rank()},
               {"tid", tid},
-              {"ts", start},
-              {"dur", duration},
+              {"ts", Microseconds(start)},
+              {"dur", Microseconds(end - start)},
               {"args", {{"bytes", span.bytes()}}}});
 }
 
@@ -78,7 +88,7 @@ void AddMemory(const report::RankRecord& record, const report::MemorySample& sam
               {"name", "memory"},
               {"pid", record.rank()},
               {"tid", 0},
-              {"ts", Microseconds(offset + sample.time())},
+              {"ts", Microseconds(Nanoseconds(offset + sample.time()))},
               {"args", live}});
 }
 

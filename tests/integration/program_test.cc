@@ -249,6 +249,26 @@ TEST_P(InterruptedProgram, ReportsWhatWasDone) {
   EXPECT_EQ(report["ranks"].size(), 2u);
 }
 
+// What calibration writes is what the simulated fabric reads, and kernels of a small model are among it.
+TEST_F(Program, CalibratesThisMachineForPredictions) {
+  ASSERT_EQ(Run(StrCat("calibrate --quick --out=", At("profile.textproto"))), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("matmul_nt"));
+  const std::string spec = Write("small.textproto", kSmall);
+  ASSERT_EQ(Run(StrCat("run ", spec, " --out=", At("p"), " --set=fabric.simulated.profile=", At("profile.textproto"))), 0)
+      << err_;
+  EXPECT_THAT(out_, HasSubstr("calibration: "));
+  const nlohmann::json report = Report(At("p"));
+  EXPECT_GT(report["median_step_seconds"], 0);
+  EXPECT_LE(report["low"], report["median_step_seconds"]);
+  EXPECT_GE(report["high"], report["median_step_seconds"]);
+
+  EXPECT_EQ(Run("calibrate --device=abacus"), 2);
+  EXPECT_THAT(err_, HasSubstr("abacus"));
+  EXPECT_EQ(Run(StrCat("run ", spec, " --out=", At("p"), " --set=fabric.simulated.profile=", Write("x.textproto", "name: 3"))),
+            2);
+  EXPECT_THAT(err_, HasSubstr("x.textproto"));
+}
+
 TEST_F(Program, ComparesAPredictionWithAMeasurement) {
   const std::string spec = Write("small.textproto", kSmall);
   ASSERT_EQ(Run(StrCat("run ", spec, " --out=", At("p"))), 0) << err_;

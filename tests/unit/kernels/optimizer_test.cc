@@ -96,8 +96,10 @@ TEST(Scalars, SumAndSquaredNorm) {
         Verify("sum " + Name(t) + " " + std::to_string(n), [&](Lab& lab) {
           const Tensor in = lab.Normal({n}, t), sum = lab.Output({1}, Wide(t), accumulate);
           const Tensor norm = lab.Output({1}, Wide(t), accumulate);
-          double sum_want = accumulate ? ValuesOf(sum)[0] : 0, norm_want = accumulate ? ValuesOf(norm)[0] : 0;
-          for (double x : ValuesOf(in)) sum_want += 0.25 * x, norm_want += x * x;
+          // In long double: f64 added one by one would err by more than the kernel.
+          long double sum_exact = accumulate ? ValuesOf(sum)[0] : 0, norm_exact = accumulate ? ValuesOf(norm)[0] : 0;
+          for (long double x : ValuesOf(in)) sum_exact += x / 4, norm_exact += x * x;
+          const auto sum_want = static_cast<double>(sum_exact), norm_want = static_cast<double>(norm_exact);
           lab.Run(ops::Sum{in, sum, 0.25, accumulate});
           lab.Run(ops::SquaredNorm{in, norm, accumulate});
           return std::vector<Expected>{{sum, {sum_want}, 1 + std::sqrt(static_cast<double>(n)) / 10, t},

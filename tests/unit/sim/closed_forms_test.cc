@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <vector>
@@ -100,11 +101,20 @@ std::vector<double> Simulate(const Case& c, int ranks, const std::vector<double>
   return seconds;
 }
 
+// 2 to 256 ranks; all of them up to 96 where the long tests are asked for.
+std::vector<int> Ranks() {
+  std::vector<int> ranks = {2, 3, 4, 6, 8, 13, 16, 32, 64, 100, 128, 256};
+  if (std::getenv("TWOFOLD_ALL_RANKS") == nullptr) return ranks;
+  ranks = {100, 128, 192, 255, 256};
+  for (int n = 2; n <= 96; ++n) ranks.push_back(n);
+  return ranks;
+}
+
 TEST(ClosedFormsTest, EveryAlgorithmOnAStar) {
   const std::vector<double> sizes = {8, 1000, 1 << 20, 1 << 30};
   int checked = 0;
   for (const Case& c : Cases()) {
-    for (int ranks : {2, 3, 4, 6, 8, 13, 16, 32, 64, 100, 128, 256}) {
+    for (int ranks : Ranks()) {
       if (!c.valid(ranks)) continue;
       const std::vector<double> seconds = Simulate(c, ranks, sizes);
       ASSERT_EQ(seconds.size(), 2 * sizes.size());

@@ -235,6 +235,27 @@ TEST(ReportTrace, SpansAreMicrosecondsFromTheEarliestRank) {
   EXPECT_EQ(Events(TraceJson(ExampleRecords()), "C").size(), 2u);
 }
 
+// Perfetto counts whole nanoseconds, truncated, and drops a span that begins before the one ahead of it ends.
+TEST(ReportTrace, SpansThatFollowOneAnotherDoNotOverlap) {
+  report::RankRecord record;
+  double time = 0;
+  for (int i = 0; i < 5000; ++i) {
+    report::Span* span = record.add_spans();
+    span->set_stream("compute");
+    span->set_name("op");
+    span->set_start(time);
+    time += 1e-6 * (1 + 0.37 * (i % 11)) / 3;
+    span->set_end(time);
+  }
+  int64_t end = 0;
+  for (const Json& event : Events(TraceJson({&record, 1}), "X")) {
+    const auto start = static_cast<int64_t>(event["ts"].get<double>() * 1000);
+    EXPECT_GE(start, end);
+    end = start + static_cast<int64_t>(event["dur"].get<double>() * 1000);
+  }
+  EXPECT_NEAR(static_cast<double>(end) * 1e-9, time, 2e-9);
+}
+
 TEST(ReportTrace, IsValidForNothingAndLeavesOutWhatHasNoTime) {
   EXPECT_TRUE(Json::parse(TraceJson({}))["traceEvents"].empty());
   std::vector<report::RankRecord> records(1);
