@@ -29,6 +29,13 @@ void LogToStderr() {
   spdlog::set_default_logger(std::move(logger));
 }
 
+// A first word that names no command; null when there is none.
+const char* UnknownCommand(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return nullptr;
+  const auto named = [&](const CLI::App* command) { return command->get_name() == argv[1]; };
+  return app.get_subcommands(named).empty() ? argv[1] : nullptr;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -44,6 +51,10 @@ int main(int argc, char** argv) {
   twofold::AddCalibrateCommand(app, exit_status);
   twofold::AddReportCommand(app, exit_status);
   twofold::AddListCommand(app, exit_status);
+  if (const char* word = UnknownCommand(app, argc, argv)) {
+    spdlog::error("\"{}\" is no command; use run, compare, calibrate, report or list (twofold --help)", word);
+    return twofold::kExitWrongInput;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -56,7 +56,9 @@ absl::StatusOr<Job> Prepare(const Options& options) {
   if (!data.ok()) return data.status();
   job.data = *std::move(data);
   absl::StatusOr<std::unique_ptr<Fabric>> fabric = MakeFabric(job.spec);
-  if (!fabric.ok()) return fabric.status();
+  if (!fabric.ok()) {
+    return absl::Status(fabric.status().code(), StrCat(options.spec, ": ", std::string(fabric.status().message())));
+  }
   job.fabric = *std::move(fabric);
   job.out = options.out.empty() ? StrCat("runs/", job.spec.name(), "-", FabricName(job.spec)) : options.out;
   return job;

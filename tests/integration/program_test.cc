@@ -88,6 +88,7 @@ TEST_F(Program, StatesItsVersion) {
 
 TEST_F(Program, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(Run("jog"), 2);
+  EXPECT_THAT(err_, HasSubstr("\"jog\" is no command; use run, compare"));
   EXPECT_EQ(Run("run"), 2);
   EXPECT_EQ(Run("run a.textproto --frabic=simulated"), 2);
   EXPECT_EQ(Run("list flowers"), 2);
@@ -121,6 +122,7 @@ TEST_F(Program, ChecksWithoutRunning) {
   EXPECT_EQ(Run(StrCat("run ", spec, " --check --fabric=telepathy")), 2);
   EXPECT_THAT(err_, HasSubstr("telepathy"));
   EXPECT_EQ(Run(StrCat("run ", spec, " --check --set=fabric.simulated.cluster=moon")), 2);
+  EXPECT_THAT(err_, HasSubstr(StrCat(spec, ": fabric.simulated.cluster")));
   EXPECT_THAT(err_, HasSubstr("moon"));
 }
 
