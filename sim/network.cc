@@ -7,7 +7,8 @@
 
 namespace twofold::sim {
 
-Network::Network(Engine& engine, std::string algorithm) : engine_(engine), algorithm_(std::move(algorithm)) {}
+Network::Network(Engine& engine, std::string algorithm, bool closed_forms)
+    : engine_(engine), algorithm_(std::move(algorithm)), closed_forms_(closed_forms) {}
 
 int Network::AddGroup(std::vector<int> endpoints) {
   groups_.emplace(next_group_, std::move(endpoints));
@@ -25,11 +26,36 @@ std::shared_ptr<const Schedule> Network::Make(const CollectiveShape& shape) {
                     StrCat("fabric.simulated.algorithm: ", schedule.status().message()));
 }
 
+double Network::ClosedForm(const Schedule& schedule, const std::vector<int>& endpoints) const {
+  const Topology& topology = engine_.topology();
+  for (int last : schedule.last_phase) {
+    if (last != schedule.last_phase[0]) return -1;
+  }
+  double seconds = 0;
+  std::vector<int> used(topology.links().size(), -1), route;  // links, by the phase that used them last
+  for (size_t p = 0; p < schedule.phases.size(); ++p) {
+    const Phase& phase = schedule.phases[p];
+    double latency = phase.flows.empty() ? topology.alpha().value() : 0, transfer = 0;
+    for (const Flow& f : phase.flows) {
+      const int from = endpoints[static_cast<size_t>(f.from)], to = endpoints[static_cast<size_t>(f.to)];
+      latency = std::max(latency, topology.Latency(from, to).value());
+      topology.Route(from, to, route);
+      for (int link : route) {
+        if (std::exchange(used[static_cast<size_t>(link)], static_cast<int>(p)) == static_cast<int>(p)) return -1;
+        transfer = std::max(transfer, f.bytes / topology.links()[static_cast<size_t>(link)].bandwidth.value());
+      }
+    }
+    seconds += phase.rounds * latency + transfer;
+  }
+  return seconds;
+}
+
 void Network::Collective(int group, const CollectiveShape& shape, double start,
                          std::function<void(const std::vector<double>&)> done) {
   Known& known = known_[Key(group, shape.kind, shape.bytes, shape.root)];
   if (known.schedule == nullptr || shape.kind == Communication::kAllToAllV) known = {Make(shape), -1};
   const bool alone = Alone();
+  if (alone && closed_forms_ && known.seconds < 0) known.seconds = ClosedForm(*known.schedule, groups_.at(group));
   if (alone && known.seconds >= 0) {
     return done(std::vector<double>(static_cast<size_t>(shape.ranks), start + known.seconds));
   }

@@ -1,8 +1,9 @@
 // Collectives and messages on the simulated network: from what is asked for to when each rank is done.
 //
-// What nothing else can touch is simulated once: while only one group of several ranks exists and no point-to-point
-// message was ever sent, collectives follow one another and have the network to themselves, so the duration of one is
-// that of every later one alike. Otherwise every collective is flows among flows.
+// What nothing else can touch needs no simulation: while only one group of several ranks exists and no point-to-point
+// message was ever sent, collectives follow one another and have the network to themselves. Then, for algorithms whose ranks
+// all finish together, the duration is computed where no link carries two flows of a phase, and else simulated once and
+// remembered. Otherwise every collective is flows among flows.
 #pragma once
 
 #include <functional>
@@ -21,8 +22,8 @@ namespace twofold::sim {
 
 class Network {
  public:
-  // `algorithm`: a name of Algorithms(), or "auto".
-  Network(Engine& engine, std::string algorithm);
+  // `algorithm`: a name of Algorithms(), or "auto". `closed_forms` false: everything is simulated at least once.
+  Network(Engine& engine, std::string algorithm, bool closed_forms = true);
 
   // Groups of several ranks that may communicate; `endpoints` by rank. Returns its number.
   int AddGroup(std::vector<int> endpoints);
@@ -42,10 +43,13 @@ class Network {
   using Key = std::tuple<int, int, double, int>;  // group, kind, bytes, root
 
   std::shared_ptr<const Schedule> Make(const CollectiveShape& shape);
+  // Seconds of a schedule alone on the network; -1 where flows share links or ranks finish at different times.
+  double ClosedForm(const Schedule& schedule, const std::vector<int>& endpoints) const;
   bool Alone() const { return groups_.size() == 1 && !messages_ && engine_.network_idle(); }
 
   Engine& engine_;
   const std::string algorithm_;
+  const bool closed_forms_;
   std::map<int, std::vector<int>> groups_;
   int next_group_ = 0;
   bool messages_ = false;  // point-to-point was used
