@@ -10,6 +10,7 @@
 #include "experiments/spec/fields.h"
 #include "experiments/spec/problems.h"
 #include "experiments/spec/spec.h"
+#include "sim/collectives/schedule.h"
 
 namespace twofold {
 namespace {
@@ -187,8 +188,8 @@ void CheckParallel(const spec::Parallel& parallel, Problems& problems) {
 }
 
 void CheckSimulated(const spec::Simulated& simulated, Problems& problems) {
-  const std::vector<std::string> known = {"auto",   "ring",         "tree", "recursive_doubling",
-                                          "direct", "shared_memory"};
+  std::vector<std::string> known = {"auto"};
+  for (const sim::Algorithm& a : sim::Algorithms()) known.emplace_back(a.name);
   if (simulated.cluster().empty()) {
     problems.Add("fabric.simulated.cluster",
                  "\"\" names no cluster; use \"this-machine\" or one of `twofold list clusters`");
