@@ -16,6 +16,7 @@ const Backend& SimulatedBackend() {
       .make = [](const spec::Spec&) -> absl::StatusOr<std::unique_ptr<Fabric>> {
         return absl::UnimplementedError(WhyNot());
       },
+      .launcher = [](int) { return std::vector<std::string>(); },
   };
   return kBackend;
 }

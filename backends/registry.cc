@@ -37,11 +37,16 @@ std::span<const Backend> Backends() {
   return kBackends;
 }
 
-absl::StatusOr<std::unique_ptr<Fabric>> MakeFabric(const spec::Spec& spec) {
-  const std::string_view name = FabricName(spec.fabric());
+const Backend* FindBackend(std::string_view name) {
   const auto rows = Backends();
   const auto row = std::find_if(rows.begin(), rows.end(), [&](const Backend& b) { return b.name == name; });
-  const std::string reason = row == rows.end() ? "this build does not have it" : row->why_not();
+  return row == rows.end() ? nullptr : &*row;
+}
+
+absl::StatusOr<std::unique_ptr<Fabric>> MakeFabric(const spec::Spec& spec) {
+  const std::string_view name = FabricName(spec.fabric());
+  const Backend* row = FindBackend(name);
+  const std::string reason = row == nullptr ? "this build does not have it" : row->why_not();
   if (reason.empty()) return row->make(spec);
   return absl::UnimplementedError(
       StrCat("fabric.", name, " is not available: ", reason, "; available: ", AvailableNames()));

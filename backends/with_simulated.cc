@@ -9,6 +9,7 @@ const Backend& SimulatedBackend() {
       .summary = "ranks and the network between them are simulated; times are predicted",
       .why_not = [] { return std::string(); },
       .make = [](const spec::Spec& spec) { return MakeSimulatedFabric(spec); },
+      .launcher = [](int) { return std::vector<std::string>(); },
   };
   return kBackend;
 }

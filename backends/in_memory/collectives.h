@@ -6,9 +6,11 @@
 
 #include <span>
 
-#include "backends/in_memory/run_state.h"
+#include "backends/host/run_state.h"
 
 namespace twofold::in_memory {
+
+using host::Call;
 
 // `rank`'s share of the collective that `calls`, by rank, agree on. All ranks have arrived, and none returns to its
 // caller before all shares are done. Does not block.

@@ -4,11 +4,14 @@
 #include <memory>
 #include <string>
 
+#include "backends/host/queue.h"
 #include "backends/in_memory/group_state.h"
-#include "backends/in_memory/queue.h"
 #include "core/comm/process_group.h"
 
 namespace twofold::in_memory {
+
+using host::Queue;
+using host::RankState;
 
 struct GroupOptions {
   bool point_to_point_only = false;  // collectives from default_collectives.h, as a backend without native ones has them

@@ -7,7 +7,6 @@
 #include <thread>
 #include <utility>
 
-#include "absl/strings/str_join.h"
 #include "core/base/check.h"
 #include "core/base/strings.h"
 
@@ -16,6 +15,10 @@
 #endif
 
 namespace twofold::in_memory {
+
+using host::SameCollective;
+using host::WithBytes;
+
 namespace {
 
 using Kind = Communication::Kind;
@@ -29,41 +32,13 @@ void Pause() {
 #endif
 }
 
-std::shared_ptr<const std::string> MakeLabel(const std::string& name, const std::vector<int>& ranks) {
-  if (name == "world") return std::make_shared<const std::string>(name);
-  return std::make_shared<const std::string>(StrCat(name, " (ranks ", absl::StrJoin(ranks, ", "), ")"));
-}
-
-bool Reduces(Kind k) { return k == Kind::kAllReduce || k == Kind::kReduceScatter || k == Kind::kReduce; }
-bool Rooted(Kind k) {
-  return k == Kind::kBroadcast || k == Kind::kReduce || k == Kind::kGather || k == Kind::kScatter;
-}
-
-// The side of which every rank of the group must have as many elements; null where there is none.
-const Tensor* EqualSide(const Communication& c) {
-  switch (c.kind) {
-    case Kind::kBarrier: return nullptr;
-    case Kind::kAllGather: case Kind::kGather: return &c.in;
-    default: return &c.out;
-  }
-}
-
-bool SameCollective(const Communication& a, const Communication& b) {
-  if (a.kind != b.kind || (Reduces(a.kind) && a.op != b.op) || (Rooted(a.kind) && a.peer != b.peer)) return false;
-  const Tensor *x = EqualSide(a), *y = EqualSide(b);
-  if (x == nullptr) return true;
-  return x->dtype() == y->dtype() && (a.kind == Kind::kAllToAllV || x->numel() == y->numel());
-}
-
-std::string WithBytes(const Communication& c) { return StrCat(c.ToString(), " (", c.bytes().value(), " bytes)"); }
-
 }  // namespace
 
 GroupState::GroupState(RunState& run, std::string name, std::vector<int> world_ranks)
     : run_(run),
       name_(std::move(name)),
       ranks_(std::move(world_ranks)),
-      label_(MakeLabel(name_, ranks_)),
+      label_(host::GroupLabel(name_, ranks_)),
       slots_(ranks_.size()) {}
 
 // ---- Waiting ----
@@ -199,10 +174,7 @@ void GroupState::CompareCounts() {
 }
 
 void GroupState::Mismatch(int rank_a, const std::string& a, int rank_b, const std::string& b, const std::string& where) {
-  const bool swap = world_rank(rank_b) < world_rank(rank_a);
-  const std::string message = StrCat(
-      "collective mismatch in group ", *label_, ", ", where, ": rank ", world_rank(swap ? rank_b : rank_a), " calls ",
-      swap ? b : a, ", rank ", world_rank(swap ? rank_a : rank_b), " calls ", swap ? a : b);
+  const std::string message = host::MismatchText(*label_, where, world_rank(rank_a), a, world_rank(rank_b), b);
   Break(RankFailure::Kind::kCollectiveMismatch, rank_b, message);
   throw CollectiveMismatch(world_rank(rank_b), message);
 }

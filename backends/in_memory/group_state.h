@@ -15,9 +15,12 @@
 #include <string>
 #include <vector>
 
-#include "backends/in_memory/run_state.h"
+#include "backends/host/run_state.h"
 
 namespace twofold::in_memory {
+
+using host::Call;
+using host::RunState;
 
 // One side of a message. `peer` may be kAnySource where it is received; then `source` says who sent it.
 struct Message {

@@ -16,7 +16,7 @@ using RankFunction = std::function<std::string(RankContext&)>;
 
 struct RunResult {
   absl::Status status;               // the first cause, when any rank failed; see core/base/errors.h for the codes
-  std::vector<std::string> results;  // by rank; of a rank that failed: its partial result
+  std::vector<std::string> results;  // by rank, where the fabric speaks; of a rank that failed: its partial result
   std::vector<std::string> notes;    // of the fabric: calibration used, parts not modelled
 };
 
@@ -25,6 +25,11 @@ class Fabric {
   virtual ~Fabric() = default;
   virtual std::string_view name() const = 0;
   virtual bool predicted() const = 0;  // times are modelled, not measured
+  // Where ranks are processes, all of them call Run with the same arguments; this one prints and writes for all. Asked
+  // after Run, since another may have to speak when the first is lost.
+  virtual bool speaks() const { return true; }
+  // Whether Run could be called with this number of ranks: OK, or what the user should do.
+  virtual absl::Status Accepts(int world_size) const { return world_size >= 1 ? absl::OkStatus() : absl::InvalidArgumentError("no ranks"); }
   // Starts `fn` on every rank and returns when all have ended. A rank that fails ends them all.
   virtual RunResult Run(int world_size, const RankFunction& fn) = 0;
 };

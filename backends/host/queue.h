@@ -14,13 +14,13 @@
 #include <string>
 #include <thread>
 
-#include "backends/in_memory/run_state.h"
+#include "backends/host/run_state.h"
 #include "core/comm/stats.h"
 #include "core/comm/work.h"
 #include "core/device/device.h"
 #include "core/run/trace.h"
 
-namespace twofold::in_memory {
+namespace twofold::host {
 
 // What the queues of one rank share.
 struct RankState {
@@ -98,4 +98,4 @@ class Queue {
   std::thread thread_;
 };
 
-}  // namespace twofold::in_memory
+}  // namespace twofold::host

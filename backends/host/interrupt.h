@@ -1,7 +1,7 @@
 // SIGINT, while a run lasts: the first one ends the ranks in order, a second one kills the process as usual.
 #pragma once
 
-namespace twofold::in_memory {
+namespace twofold::host {
 
 // Installs the handler for its lifetime and restores what stood there before. Scopes may nest or overlap: the handler
 // belongs to the process. A process that ignores SIGINT (as under nohup) goes on ignoring it.
@@ -14,4 +14,4 @@ class InterruptScope {
   static bool Raised();  // from any thread
 };
 
-}  // namespace twofold::in_memory
+}  // namespace twofold::host

@@ -7,7 +7,7 @@
 #include "core/base/units.h"
 #include "core/memory/source.h"
 
-namespace twofold::in_memory {
+namespace twofold::host {
 
 // Resident bytes of this process, from /proc/self/statm; 0 where that does not exist.
 Bytes ResidentBytes();
@@ -36,4 +36,4 @@ class ListedSource : public MallocSource {
   Segments& segments_;
 };
 
-}  // namespace twofold::in_memory
+}  // namespace twofold::host

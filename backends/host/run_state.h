@@ -12,22 +12,10 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/in_memory/interrupt.h"
-#include "core/base/errors.h"
-#include "core/comm/communication.h"
+#include "backends/host/call.h"
+#include "backends/host/interrupt.h"
 
-namespace twofold::in_memory {
-
-// One call on a group by one rank, as error messages name it.
-struct Call {
-  std::shared_ptr<const std::string> group;  // "world", "tp (ranks 2, 3)"
-  Communication communication{};             // borrowed operands; unused for a split
-  uint64_t sequence = 0;                     // from 1; collectives, messages and splits of a group are counted apart
-  bool split = false;
-  std::string ToString() const;  // "all_reduce(sum) of f32[10] (40 bytes), collective 3 of group world"
-};
-
-[[noreturn]] void Throw(RankFailure::Kind kind, int rank, const std::string& message);
+namespace twofold::host {
 
 class RunState {
  public:
@@ -78,4 +66,4 @@ class RunState {
   std::vector<Activity> activities_;
 };
 
-}  // namespace twofold::in_memory
+}  // namespace twofold::host

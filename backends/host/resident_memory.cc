@@ -1,4 +1,4 @@
-#include "backends/in_memory/resident_memory.h"
+#include "backends/host/resident_memory.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include <fstream>
 #include <vector>
 
-namespace twofold::in_memory {
+namespace twofold::host {
 namespace {
 
 int64_t PageSize() { return sysconf(_SC_PAGESIZE); }
@@ -58,4 +58,4 @@ void ListedSource::Release(Address address, Bytes size) {
   MallocSource::Release(address, size);
 }
 
-}  // namespace twofold::in_memory
+}  // namespace twofold::host

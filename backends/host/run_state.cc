@@ -1,33 +1,13 @@
-#include "backends/in_memory/run_state.h"
+#include "backends/host/run_state.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "core/base/strings.h"
 
-namespace twofold::in_memory {
+namespace twofold::host {
 
 using Kind = RankFailure::Kind;
-
-std::string Call::ToString() const {
-  if (split) return StrCat("split ", sequence, " of group ", *group);
-  const bool collective = communication.is_collective();
-  return StrCat(communication.ToString(), " (", communication.bytes().value(), " bytes), ",
-                      collective ? "collective " : "message ", sequence, " of group ", *group);
-}
-
-void Throw(Kind kind, int rank, const std::string& message) {
-  switch (kind) {
-    case Kind::kPeerLost: throw PeerLost(rank, message);
-    case Kind::kCollectiveMismatch: throw CollectiveMismatch(rank, message);
-    case Kind::kOutOfMemory: throw OutOfMemory(rank, message);
-    case Kind::kTimedOut: throw TimedOut(rank, message);
-    case Kind::kDeadlock: throw Deadlock(rank, message);
-    case Kind::kInterrupted: throw Interrupted(rank, message);
-    case Kind::kOther: break;
-  }
-  throw RankFailure(kind, rank, message);
-}
 
 RunState::RunState(int world_size, double timeout_s)
     : timeout_s_(timeout_s), left_(static_cast<size_t>(world_size)), activities_(static_cast<size_t>(world_size)) {}
@@ -103,4 +83,4 @@ std::string RunState::Doing(int rank) const {
   return text;
 }
 
-}  // namespace twofold::in_memory
+}  // namespace twofold::host

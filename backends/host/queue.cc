@@ -1,4 +1,4 @@
-#include "backends/in_memory/queue.h"
+#include "backends/host/queue.h"
 
 #include <exception>
 #include <utility>
@@ -6,7 +6,7 @@
 #include "core/base/check.h"
 #include "core/base/strings.h"
 
-namespace twofold::in_memory {
+namespace twofold::host {
 
 // ---- Item ----
 
@@ -131,4 +131,4 @@ void Queue::Do(Item& item) {
                      .bytes = c.bytes()});
 }
 
-}  // namespace twofold::in_memory
+}  // namespace twofold::host

@@ -1,11 +1,11 @@
-#include "backends/in_memory/interrupt.h"
+#include "backends/host/interrupt.h"
 
 #include <csignal>
 
 #include <atomic>
 #include <mutex>
 
-namespace twofold::in_memory {
+namespace twofold::host {
 namespace {
 
 std::atomic<bool> raised = false;
@@ -37,4 +37,4 @@ InterruptScope::~InterruptScope() {
 
 bool InterruptScope::Raised() { return raised.load(std::memory_order_relaxed); }
 
-}  // namespace twofold::in_memory
+}  // namespace twofold::host

@@ -1,0 +1,41 @@
+// One call on a group by one rank: what queues run, what messages name, what ranks compare.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "core/base/errors.h"
+#include "core/comm/communication.h"
+
+namespace twofold::host {
+
+struct Call {
+  std::shared_ptr<const std::string> group;  // "world", "tp (ranks 2, 3)"
+  Communication communication{};             // borrowed operands; unused for a split
+  uint64_t sequence = 0;                     // from 1; collectives, messages and splits of a group are counted apart
+  bool split = false;
+  std::string ToString() const;  // "all_reduce(sum) of f32[10] (40 bytes), collective 3 of group world"
+};
+
+// "world", or the name with the group's ranks in the world.
+std::shared_ptr<const std::string> GroupLabel(const std::string& name, const std::vector<int>& world_ranks);
+
+// Whether two ranks' calls are the same collective: kind, operation, root, and the type and count of the side that all
+// ranks must have alike. (Of all_to_all_v the type only: counts differ by rank.)
+bool SameCollective(const Communication& a, const Communication& b);
+bool Reduces(Communication::Kind kind);
+bool Rooted(Communication::Kind kind);
+// The side of which every rank of the group must have as many elements; null where there is none.
+const Tensor* EqualSide(const Communication& c);
+
+std::string WithBytes(const Communication& c);  // "all_reduce(sum) of f32[10] (40 bytes)"
+// "collective mismatch in group world, collective 3: rank 0 calls a, rank 1 calls b"; the lower rank comes first. Ranks
+// are those of the world.
+std::string MismatchText(const std::string& group, const std::string& where, int rank_a, const std::string& a, int rank_b,
+                         const std::string& b);
+
+// Throws the type that belongs to `kind`.
+[[noreturn]] void Throw(RankFailure::Kind kind, int rank, const std::string& message);
+
+}  // namespace twofold::host

@@ -1,0 +1,86 @@
+#include "backends/host/rank.h"
+
+#include <cxxabi.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <typeinfo>
+
+#include "core/base/strings.h"
+
+namespace twofold::host {
+namespace {
+
+std::string TypeName(const std::exception& e) {
+  int status = 0;
+  std::unique_ptr<char, void (*)(void*)> name(abi::__cxa_demangle(typeid(e).name(), nullptr, nullptr, &status), std::free);
+  return status == 0 ? std::string(name.get()) : std::string(typeid(e).name());
+}
+
+class RunClock : public Clock {
+ public:
+  explicit RunClock(const RunState& run) : run_(run) {}
+  Seconds Now() override { return Seconds(run_.Now()); }
+
+ private:
+  const RunState& run_;
+};
+
+}  // namespace
+
+Rank::Rank(Process& process, int rank, int threads)
+    : process_(process),
+      rank_(rank),
+      source_(process.segments),
+      allocator_(source_, rank),
+      device_(allocator_, threads),
+      clock_(std::make_unique<RunClock>(process.run)),
+      state_(std::make_shared<RankState>(process.run, rank, device_, trace_)) {
+  trace_.OnChange([this](bool enabled) { Observe(enabled); });
+}
+
+void Rank::Observe(bool enabled) {
+  if (!enabled) return device_.SetObserver(nullptr);
+  const double origin = -process_.run.Since(std::chrono::steady_clock::time_point());
+  device_.SetObserver([this, origin](const ops::Op& op, double start, double end) {
+    trace_.Add({.stream = "compute",
+                .name = std::string(ops::Key(op).name),
+                .start = Seconds(start - origin),
+                .end = Seconds(end - origin),
+                .bytes = ops::CostOf(op).bytes()});
+  });
+}
+
+// An even part of what the process grew by since the run began, beyond its ranks' own memory; never below zero.
+Bytes Rank::OutsideLedger() const {
+  const int64_t grown = ResidentBytes().value() - process_.resident_at_start.value();
+  return Bytes(std::max<int64_t>(0, grown - process_.segments.Resident().value()) / process_.local_ranks);
+}
+
+std::string Rank::Run(const RankFunction& fn, ProcessGroup& world, const std::function<void()>& drain) {
+  RunState& run = process_.run;
+  RankContext context({.rank = rank_,
+                       .world_size = process_.world_size,
+                       .device = &device_,
+                       .world = &world,
+                       .clock = clock_.get(),
+                       .trace = &trace_,
+                       .communication = &stats_,
+                       .check_interrupt = [this] { process_.run.ThrowIfEnding(rank_, "a check between steps"); },
+                       .outside_ledger = [this] { return OutsideLedger(); }});
+  try {
+    std::string result = fn(context);
+    drain();
+    run.Leave(rank_);
+    return result;
+  } catch (const RankFailure& f) {
+    run.Explain(rank_, f.kind(), f.what());
+  } catch (const std::exception& e) {
+    run.Explain(rank_, RankFailure::Kind::kOther, StrCat("rank ", rank_, ": ", TypeName(e), ": ", e.what()));
+  } catch (...) {
+    run.Explain(rank_, RankFailure::Kind::kOther, StrCat("rank ", rank_, ": an exception that is no std::exception"));
+  }
+  return context.partial_result();
+}
+
+}  // namespace twofold::host

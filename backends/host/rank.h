@@ -1,0 +1,56 @@
+// What one rank owns on fabrics whose ranks compute on this machine's CPU: memory, device, trace, clock, counts.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "backends/host/queue.h"
+#include "backends/host/resident_memory.h"
+#include "backends/host/run_state.h"
+#include "core/run/fabric.h"
+#include "kernels/cpu/cpu_device.h"
+
+namespace twofold::host {
+
+// What the ranks of one run have in common within this process.
+struct Process {
+  Process(int world_size, int local_ranks, double timeout_s)
+      : run(world_size, timeout_s), world_size(world_size), local_ranks(local_ranks) {}
+  RunState run;
+  const int world_size;
+  const int local_ranks;  // that share this process
+  Segments segments;
+  const Bytes resident_at_start = ResidentBytes();
+};
+
+class Rank {
+ public:
+  // Made by one thread at a time: making a device sets the number of OpenBLAS's threads, which all ranks share.
+  Rank(Process& process, int rank, int threads);
+  Rank(const Rank&) = delete;
+  Rank& operator=(const Rank&) = delete;
+
+  // Runs `fn` on the calling thread and tells the run how it ended. `drain` finishes what was issued. Returns the result,
+  // or the partial result of a rank that failed.
+  std::string Run(const RankFunction& fn, ProcessGroup& world, const std::function<void()>& drain);
+
+  const std::shared_ptr<RankState>& state() { return state_; }
+  CommunicationStats& stats() { return stats_; }
+
+ private:
+  void Observe(bool enabled);
+  Bytes OutsideLedger() const;
+
+  Process& process_;
+  const int rank_;
+  ListedSource source_;
+  CachingAllocator allocator_;
+  CpuDevice device_;
+  Trace trace_;
+  CommunicationStats stats_;
+  std::unique_ptr<Clock> clock_;
+  std::shared_ptr<RankState> state_;
+};
+
+}  // namespace twofold::host
