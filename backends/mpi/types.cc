@@ -31,9 +31,9 @@ MPI_Op MakeOp(MPI_User_function* function) {
   return op;
 }
 
-// Ours for one narrow type, by ReduceOp; made at first use, after MPI_Init.
+// Ours for one type, by ReduceOp; made at first use, after MPI_Init.
 template <DType kType>
-MPI_Op NarrowOp(ReduceOp op) {
+MPI_Op OwnOp(ReduceOp op) {
   static const MPI_Op sum = MakeOp(Combine<kType, ReduceOp::kSum>), product = MakeOp(Combine<kType, ReduceOp::kProduct>),
                       min = MakeOp(Combine<kType, ReduceOp::kMin>), max = MakeOp(Combine<kType, ReduceOp::kMax>);
   switch (op) {
@@ -96,8 +96,10 @@ MPI_Datatype TypeOf(DType dtype) {
 }
 
 MPI_Op OpOf(DType dtype, ReduceOp op) {
-  if (dtype == DType::kBF16) return NarrowOp<DType::kBF16>(op);
-  if (dtype == DType::kF16) return NarrowOp<DType::kF16>(op);
+  if (dtype == DType::kBF16) return OwnOp<DType::kBF16>(op);
+  if (dtype == DType::kF16) return OwnOp<DType::kF16>(op);
+  // Open MPI 4.1's vectorised sums of bytes saturate where its scalar ones wrap.
+  if (dtype == DType::kU8) return OwnOp<DType::kU8>(op);
   switch (op) {
     case ReduceOp::kSum: case ReduceOp::kAvg: return MPI_SUM;
     case ReduceOp::kProduct: return MPI_PROD;

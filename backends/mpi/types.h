@@ -32,7 +32,7 @@ struct SizeMismatch : std::runtime_error {
 };
 
 MPI_Datatype TypeOf(DType dtype);                // bf16 and f16: two bytes
-MPI_Op OpOf(DType dtype, ReduceOp op);           // kAvg: the sum; bf16 and f16: ours, in f32, rounded at every step
+MPI_Op OpOf(DType dtype, ReduceOp op);           // kAvg: the sum; bf16 and f16: ours, in f32, rounded at every step; u8: ours
 
 // `count` elements of `type` as a count and a type that MPI-3 takes. Frees what it made.
 class Counted {
