@@ -17,6 +17,7 @@ constexpr const char* kTour =
     "  twofold calibrate                                  what do kernels and links of this machine cost?\n"
     "  twofold run SPEC --fabric=simulated                predict memory, communication and step time\n"
     "  twofold run SPEC --fabric=in_memory                measure them\n"
+    "  twofold launch --ranks=2 -- run SPEC               the same with a process a rank, by MPI\n"
     "  twofold compare DIR_PREDICTED DIR_MEASURED         how good was the prediction?\n"
     "  twofold report DIR                                 see it: time line, memory, errors\n"
     "\n`twofold COMMAND --help` has examples of each command.\n"
@@ -49,10 +50,11 @@ int main(int argc, char** argv) {
   twofold::AddRunCommand(app, exit_status);
   twofold::AddCompareCommand(app, exit_status);
   twofold::AddCalibrateCommand(app, exit_status);
+  twofold::AddLaunchCommand(app, exit_status);
   twofold::AddReportCommand(app, exit_status);
   twofold::AddListCommand(app, exit_status);
   if (const char* word = UnknownCommand(app, argc, argv)) {
-    spdlog::error("\"{}\" is no command; use run, compare, calibrate, report or list (twofold --help)", word);
+    spdlog::error("\"{}\" is no command; use run, launch, compare, calibrate, report or list (twofold --help)", word);
     return twofold::kExitWrongInput;
   }
   try {
