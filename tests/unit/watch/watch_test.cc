@@ -143,6 +143,14 @@ TEST(Watch, StrangersAreTurnedAway) {
   EXPECT_EQ(member.AwaitVerdict().code(), 0);
 }
 
+// Its timer may go off at the moment when it is taken down.
+TEST(Watch, EndsAtAnyMoment) {
+  for (int i = 0; i < 40; ++i) {
+    auto watches = Watches(2);
+    std::this_thread::sleep_for(std::chrono::microseconds(19000 + 50 * i));
+  }
+}
+
 TEST(Watch, WhoDoesNotComeIsMissed) {
   try {
     Watch({.rank = 0, .processes = 3, .broadcast = [](std::string&) {}, .connect_timeout_s = 0.2});
