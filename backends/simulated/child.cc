@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -24,18 +25,20 @@ namespace {
 constexpr int kInterruptedTwice = 130;  // the child's exit status
 constexpr char kWhole = '.';            // ends an outcome in the pipe: an empty one is not what a child leaves that exits
 
-// Written by signal handlers; one simulation runs at a time.
-volatile sig_atomic_t g_interrupted = 0;  // in the child: seen; in the parent: passed on
-volatile sig_atomic_t g_child = 0;
+// Touched by signal handlers; one simulation runs at a time.
+std::atomic<bool> g_interrupted = false;  // in the child: seen; in the parent: passed on
+std::atomic<pid_t> g_child = 0;
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<pid_t>::is_always_lock_free, "for signal handlers");
 
 void OnInterruptInChild(int) {
-  if (g_interrupted != 0) _exit(kInterruptedTwice);
-  g_interrupted = 1;
+  if (g_interrupted.exchange(true)) _exit(kInterruptedTwice);
 }
 
 void PassOn(int) {
-  g_interrupted = 1;
-  if (g_child > 0) kill(static_cast<pid_t>(g_child), SIGINT);
+  const int error = errno;
+  g_interrupted = true;
+  if (g_child > 0) kill(g_child, SIGINT);
+  errno = error;
 }
 
 void SetHandler(void (*handler)(int), struct sigaction* old) {
@@ -114,7 +117,7 @@ std::string HowItEnded(int status) {
 }
 
 absl::Status EndedEarly(int status, const sim::FlightRecord* record) {
-  if (WIFEXITED(status) && WEXITSTATUS(status) == kInterruptedTwice && g_interrupted != 0) {
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kInterruptedTwice && g_interrupted) {
     return absl::CancelledError("interrupted twice: the simulation was ended at once");
   }
   const std::string how = StrCat("the simulation's process ", HowItEnded(status));
@@ -135,13 +138,13 @@ absl::Status Hangs(const Watch& watch) {
 
 void CatchInterruptsInChild() { SetHandler(OnInterruptInChild, nullptr); }
 
-bool InterruptedInChild() { return g_interrupted != 0; }
+bool InterruptedInChild() { return g_interrupted; }
 
 absl::StatusOr<outcome::Outcome> RunInChild(const std::function<outcome::Outcome()>& body, const Watch& watch) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return absl::InternalError(StrCat("pipe: ", std::strerror(errno)));
   std::fflush(nullptr);
-  g_interrupted = 0;
+  g_interrupted = false;
   HoldInterrupts hold;
   const pid_t parent = getpid();
   const pid_t child = fork();
