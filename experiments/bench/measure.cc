@@ -93,13 +93,17 @@ class Rank {
     return Work();
   }
 
+  void Call(Operands& operands) {
+    ctx_.CheckInterrupt();
+    Start(operands).Wait();
+  }
+
   void SetToZero(Tensor& t) {
     if (t.empty()) return;
     ctx_.device().Upload(t, [](std::span<std::byte> bytes) { std::fill(bytes.begin(), bytes.end(), std::byte{0}); });
   }
 
   Packed::Variant MeasureOn(Operands operands, int64_t block) {
-    ctx_.CheckInterrupt();
     SetToZero(operands.in), SetToZero(operands.out);
     Packed::Variant figures;
     figures.seconds = Time(operands);
@@ -109,17 +113,17 @@ class Rank {
 
   double Time(Operands& operands) {
     ctx_.device().compute().Synchronize();
-    for (int i = 0; i < request_.warmup; ++i) Start(operands).Wait();
+    for (int i = 0; i < request_.warmup; ++i) Call(operands);
     ctx_.world().Barrier().Wait();
     const Seconds start = ctx_.clock().Now();
-    for (int i = 0; i < request_.iterations; ++i) Start(operands).Wait();
+    for (int i = 0; i < request_.iterations; ++i) Call(operands);
     return (ctx_.clock().Now() - start).value() / request_.iterations;
   }
 
   int64_t Check(Operands& operands, int64_t block) {
     SetToZero(operands.out);
     expectation_.FillInput(ctx_.device(), operands.in);
-    Start(operands).Wait();
+    Call(operands);
     return expectation_.CountWrong(ctx_.device(), operands.out, block);
   }
 

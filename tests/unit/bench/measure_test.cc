@@ -10,6 +10,14 @@
 namespace twofold::bench {
 namespace {
 
+class DoneState : public Work::State {
+ public:
+  void Wait() override {}
+  void WaitOn(Stream&) override {}
+  bool Test() override { return true; }
+  size_t WaitAny(std::span<Work::State* const>) override { return 0; }
+};
+
 // Rank 0 of three, whose communication is done at once and moves nothing.
 class IdleGroup : public ProcessGroup {
  public:
@@ -17,7 +25,9 @@ class IdleGroup : public ProcessGroup {
   std::unique_ptr<ProcessGroup> Split(int, int, std::string) override { return nullptr; }
 
  private:
-  Issued Issue(const Communication&, CommunicationStats::Entry&) override { return {}; }
+  Issued Issue(const Communication&, CommunicationStats::Entry&) override {
+    return {std::make_shared<DoneState>(), {}};
+  }
 };
 
 // A second passes between any two looks.
