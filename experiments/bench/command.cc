@@ -95,13 +95,16 @@ void AddBenchCommand(CLI::App& app, int& exit_status) {
   command->add_option("-o,--op", o.reduce, "of reductions: sum, prod, min, max or avg (default sum)");
   command->add_option("-d,--datatype", o.dtype, "float, double, bfloat16, half, int32 or uint8 (default float)");
   command->add_option("-r,--root", o.root, "of broadcast, reduce, gather and scatter (default 0)");
-  command->add_option("-c,--check", o.check, "1: compare results and count wrong values; 0: not (default 1; predicted: 0)");
+  command->add_option("-c,--check", o.check,
+                      "1: compare results and count wrong values; 0: not (default 1; predicted: 0)");
   command->add_option("--fabric", o.fabric, "where to run; see `twofold list fabrics`")->capture_default_str();
   command->add_option("--ranks", o.ranks,
                       "default: the processes that were started, where ranks are processes; simulated: 8, or what the "
                       "cluster holds; else 2");
-  command->add_option("--cluster", o.cluster, "simulated: a name of `twofold list clusters`, or a file (default this-machine)");
-  command->add_option("--nodes", o.nodes, "simulated: how many nodes of the cluster (default: as many as the ranks need)");
+  command->add_option("--cluster", o.cluster,
+                      "simulated: a name of `twofold list clusters`, or a file (default this-machine)");
+  command->add_option("--nodes", o.nodes,
+                      "simulated: how many nodes of the cluster (default: as many as the ranks need)");
   command->add_option("--algorithm", o.algorithm,
                       "simulated: auto, ring, tree, recursive_doubling, direct or shared_memory (default auto)");
   command->add_option("--protocol", o.protocol, "Simple, LL or LL128: not modelled in this version, refused");

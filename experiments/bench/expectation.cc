@@ -125,7 +125,8 @@ double Expectation::Output(int64_t i, int64_t block) const {
     case Communication::kScatter: return input(root_, rank_ * block + i);
     case Communication::kAllToAll: return input(i / block, rank_ * block + i % block);
     case Communication::kBatch: return input((rank_ + ranks_ - 1) % ranks_, i);
-    case Communication::kSend: case Communication::kRecv: case Communication::kAllToAllV: case Communication::kBarrier: break;
+    case Communication::kSend: case Communication::kRecv: case Communication::kAllToAllV: break;
+    case Communication::kBarrier: break;
   }
   TWOFOLD_CHECK(false, "an operation of the table");
   return 0;

@@ -87,7 +87,8 @@ class Rank {
       case Communication::kAllToAll: return world.AllToAll(o.out, o.in);
       case Communication::kBatch:
         return world.Batch(std::array{P2p{P2p::kSend, o.in, next}, P2p{P2p::kRecv, o.out, previous}});
-      case Communication::kSend: case Communication::kRecv: case Communication::kAllToAllV: case Communication::kBarrier: break;
+      case Communication::kSend: case Communication::kRecv: case Communication::kAllToAllV: break;
+      case Communication::kBarrier: break;
     }
     TWOFOLD_CHECK(false, "an operation of the table");
     return Work();
