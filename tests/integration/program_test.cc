@@ -88,7 +88,7 @@ TEST_F(Program, StatesItsVersion) {
 
 TEST_F(Program, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(Run("jog"), 2);
-  EXPECT_THAT(err_, HasSubstr("\"jog\" is no command; use run, compare"));
+  EXPECT_THAT(err_, HasSubstr("\"jog\" is no command; use run, launch, compare"));
   EXPECT_EQ(Run("run"), 2);
   EXPECT_EQ(Run("run a.textproto --frabic=simulated"), 2);
   EXPECT_EQ(Run("list flowers"), 2);
