@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "core/base/strings.h"
+#include "tests/integration/program.h"
 
 namespace twofold {
 namespace {
@@ -27,49 +28,11 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-std::string ReadAll(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
 constexpr char kSmall[] =
     "model { mlp { inputs: 8 hidden: [16] classes: 4 } }\n"
     "train { steps: 4 micro_batch: 2 }\n"
     "parallel { dp: 2 }\n"
     "fabric { simulated { profile: \"tests/integration/tiny.profile.textproto\" } }\n";
-
-class Program : public ::testing::Test {
- protected:
-  Program() {
-    std::string name = (fs::temp_directory_path() / "twofold-program-XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-  }
-  ~Program() override { fs::remove_all(folder_); }
-
-  std::string At(const std::string& name) const { return (folder_ / name).string(); }
-  std::string Write(const std::string& name, const std::string& text) const {
-    std::ofstream(At(name)) << text;
-    return At(name);
-  }
-
-  // Runs `twofold <arguments>`; returns its exit status and keeps what it printed.
-  int Run(const std::string& arguments) {
-    const std::string command =
-        StrCat(TWOFOLD_PROGRAM, " ", arguments, " >", At("stdout"), " 2>", At("stderr"));
-    const int status = std::system(command.c_str());
-    out_ = ReadAll(At("stdout"));
-    err_ = ReadAll(At("stderr"));
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
-  nlohmann::json Report(const std::string& folder) const {
-    return nlohmann::json::parse(ReadAll(folder + "/report.json"));
-  }
-
-  fs::path folder_;
-  std::string out_, err_;
-};
 
 TEST_F(Program, TeachesWithoutArgumentsAndWithHelp) {
   EXPECT_EQ(Run(""), 2);
