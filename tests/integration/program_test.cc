@@ -257,6 +257,13 @@ TEST_F(Program, ComparesAPredictionWithAMeasurement) {
 
   EXPECT_EQ(Run(StrCat("compare ", At("m"), " ", At("p"))), 2);
   EXPECT_THAT(err_, HasSubstr("prediction first"));
+
+  ASSERT_EQ(Run(StrCat("compare ", At("p"), " ", At("m"), " ", At("m"))), 0) << err_;
+  const std::string header = out_.substr(0, out_.find('\n'));
+  EXPECT_THAT(header, testing::ContainsRegex("predicted +measured +error +measured +error$"));
+  ASSERT_EQ(Run(StrCat("compare --json ", At("p"), " ", At("m"), " ", At("m"))), 0) << err_;
+  EXPECT_EQ(nlohmann::json::parse(out_).size(), 2u);
+  EXPECT_EQ(Run(StrCat("compare ", At("p"), " ", At("m"), " ", At("nothing"))), 2);
 }
 
 TEST_F(Program, SaysWhenTheTwoRunsDiffer) {
