@@ -10,31 +10,37 @@ namespace twofold::host {
 
 // ---- Item ----
 
-class Item::DoneEvent : public Event::State {
- public:
-  explicit DoneEvent(std::shared_ptr<Item> item) : item_(std::move(item)) {}
-  bool Done() override { return item_->Test(); }
-  void Wait() override {
-    item_->queue_->Await(*item_);
-    item_->ThrowIfFailed();
-  }
-
- private:
-  std::shared_ptr<Item> item_;
-};
+void Item::DoneEvent::Wait() {
+  item_.queue_->Await(item_);
+  item_.ThrowIfFailed();
+}
 
 void Item::Wait() { WaitOn(owner_->device.compute()); }
 
 void Item::WaitOn(Stream& stream) {
-  if (!Test()) stream.WaitFor(Event(std::make_shared<DoneEvent>(shared_from_this())));
+  if (!done()) stream.WaitFor(Event(std::shared_ptr<Event::State>(shared_from_this(), &event_)));
   ThrowIfFailed();
 }
 
+bool Item::Test() {
+  if (!done() && quiet_) queue_->Settle();
+  return done();
+}
+
 size_t Item::WaitAny(std::span<Work::State* const> states) {
+  for (size_t i = 0; i < states.size(); ++i) {
+    if (states[i]->Test()) return i;
+  }
   std::unique_lock lock(owner_->mutex);
+  for (Work::State* s : states) {  // the host sleeps now: quiet calls are the thread's
+    auto* item = static_cast<Item*>(s);
+    if (!item->quiet_ || item->done()) continue;
+    item->queue_->StartThread();
+    item->queue_->wake_.notify_one();
+  }
   while (true) {
     for (size_t i = 0; i < states.size(); ++i) {
-      if (states[i]->Test()) return i;
+      if (static_cast<Item*>(states[i])->done()) return i;
     }
     owner_->done.wait(lock);
   }
@@ -47,23 +53,43 @@ void Item::ThrowIfFailed() const {
 // ---- Queue ----
 
 std::shared_ptr<Item> Queue::Push(std::shared_ptr<const Call> call, Tensor workspace, CommunicationStats::Entry& entry) {
-  auto item = std::make_shared<Item>(owner_, this, std::move(call), std::move(workspace), entry);
+  auto item = std::make_shared<Item>(owner_, this, std::move(call), std::move(workspace), entry, false);
   {
     std::lock_guard lock(owner_->mutex);
     TWOFOLD_CHECK(!closing_, "a group issues nothing while it is destroyed");
     pending_.push_back(item);
-    if (!thread_.joinable()) thread_ = std::thread([this] { Loop(); });
+    StartThread();
   }
   wake_.notify_one();
   return item;
 }
 
+std::shared_ptr<Item> Queue::PushQuietly(std::shared_ptr<const Call> call, CommunicationStats::Entry& entry) {
+  auto item = std::make_shared<Item>(owner_, this, std::move(call), Tensor(), entry, true);
+  std::lock_guard lock(owner_->mutex);
+  TWOFOLD_CHECK(!closing_, "a group issues nothing while it is destroyed");
+  TWOFOLD_CHECK(!busy_ && pending_.empty(), "a quiet call is alone in its queue");
+  pending_.push_back(item);
+  return item;
+}
+
 void Queue::Await(Item& item) {
   std::unique_lock lock(owner_->mutex);
-  while (!item.Test()) {
+  while (!item.done()) {
     if (!busy_ && !pending_.empty()) DoFront(lock);
     else owner_->done.wait(lock);
   }
+}
+
+bool Queue::Settle() {
+  std::unique_lock lock(owner_->mutex);
+  if (!busy_ && !pending_.empty() && pending_.front()->quiet_ && ready_(*pending_.front()->call_)) DoFront(lock);
+  return !busy_ && pending_.empty();
+}
+
+// With the lock held; if it runs, it is to be notified.
+void Queue::StartThread() {
+  if (!thread_.joinable()) thread_ = std::thread([this] { Loop(); });
 }
 
 bool Queue::Idle() {
@@ -75,6 +101,7 @@ void Queue::Close() {
   {
     std::lock_guard lock(owner_->mutex);
     closing_ = true;
+    if (!pending_.empty()) StartThread();
   }
   wake_.notify_one();
   if (thread_.joinable()) thread_.join();

@@ -64,7 +64,8 @@ InMemoryGroup::InMemoryGroup(std::shared_ptr<GroupState> state, int rank, std::s
       options_(options),
       exceptions_(std::uncaught_exceptions()),
       queue_(owner_, StrCat("communication ", state_->name()),
-             [this](const std::shared_ptr<const Call>& call, std::span<std::byte> w) { return Execute(call, w); }) {}
+             [this](const std::shared_ptr<const Call>& call, std::span<std::byte> w) { return Execute(call, w); },
+             [this](const Call& call) { return state_->CanComplete(call); }) {}
 
 InMemoryGroup::~InMemoryGroup() {
   if (std::uncaught_exceptions() > exceptions_ && !queue_.Idle()) {
@@ -100,7 +101,11 @@ ProcessGroup::Issued InMemoryGroup::Issue(const Communication& c, CommunicationS
       issued.workspace.push_back(device().NewTensor(Shape{bytes.value()}, DType::kU8, Category::kCommunication));
     }
   }
-  issued.state = queue_.Push(call, issued.workspace.empty() ? Tensor() : issued.workspace[0].Borrowed(), entry);
+  // A small collective waits for the host, unless there is something before it in the queue: waking a thread takes longer.
+  const bool quiet = !options_.point_to_point_only && IsSmall(c) && queue_.Settle();
+  if (quiet) state_->Arrive(rank(), *call);
+  const Tensor workspace = issued.workspace.empty() ? Tensor() : issued.workspace[0].Borrowed();
+  issued.state = quiet ? queue_.PushQuietly(call, entry) : queue_.Push(call, workspace, entry);
   return issued;
 }
 
@@ -112,9 +117,7 @@ int InMemoryGroup::Execute(const std::shared_ptr<const Call>& call, std::span<st
       RunCollective(c, transport, workspace);
       return -1;
     }
-    const std::vector<const Call*> calls = state_->Meet(rank(), *call);
-    DoShare(calls, rank());
-    state_->Part(rank());
+    state_->Complete(rank(), *call);
     return -1;
   }
   std::vector<Message> messages;
