@@ -23,8 +23,8 @@
 
 namespace twofold::host {
 
-// What the queues of one rank share.
-struct RankState {
+// What the queues of one rank share; on cache lines of its own, as ranks write to theirs at every call.
+struct alignas(128) RankState {
   RunState& run;
   int rank;
   Device& device;

@@ -50,7 +50,7 @@ class RunState {
     std::string message;
     bool claimed;
   };
-  struct Activity {
+  struct alignas(128) Activity {  // ranks write theirs at every call: apart, for their caches' sake
     mutable std::mutex mutex;
     std::vector<std::shared_ptr<const Call>> now;
     std::shared_ptr<const Call> last;

@@ -62,6 +62,7 @@ InMemoryGroup::InMemoryGroup(std::shared_ptr<GroupState> state, int rank, std::s
       state_(std::move(state)),
       owner_(std::move(owner)),
       options_(options),
+      label_(std::make_shared<const std::string>(*state_->label())),
       exceptions_(std::uncaught_exceptions()),
       queue_(owner_, StrCat("communication ", state_->name()),
              [this](const std::shared_ptr<const Call>& call, std::span<std::byte> w) { return Execute(call, w); },
@@ -70,14 +71,14 @@ InMemoryGroup::InMemoryGroup(std::shared_ptr<GroupState> state, int rank, std::s
 InMemoryGroup::~InMemoryGroup() {
   if (std::uncaught_exceptions() > exceptions_ && !queue_.Idle()) {
     owner_->run.Claim(owner_->rank, StrCat("rank ", owner_->rank, ": an exception left unfinished work in group ",
-                                                 *state_->label()));
+                                                 *label_));
   }
   queue_.Close();
 }
 
 std::unique_ptr<ProcessGroup> InMemoryGroup::Split(int color, int key, std::string name) {
   const auto call = std::make_shared<Call>();
-  call->group = state_->label();
+  call->group = label_;
   call->sequence = ++splits_;
   call->split = true;
   owner_->run.ThrowIfEnding(owner_->rank, "split");
@@ -90,7 +91,7 @@ std::unique_ptr<ProcessGroup> InMemoryGroup::Split(int color, int key, std::stri
 
 ProcessGroup::Issued InMemoryGroup::Issue(const Communication& c, CommunicationStats::Entry& entry) {
   const auto call = std::make_shared<Call>();
-  call->group = state_->label();
+  call->group = label_;
   call->communication = c.Borrowed();
   call->sequence = c.is_collective() ? ++collectives_ : ++messages_;
   if (owner_->run.ending()) owner_->run.ThrowIfEnding(owner_->rank, call->ToString());

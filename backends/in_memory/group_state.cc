@@ -163,7 +163,6 @@ void GroupState::Complete(int rank, const Call& call) {
   }
   if (call.communication.kind == Kind::kBarrier) return;
   DoShares(rank, call);
-  AwaitShares(call.sequence);
   if (!rendezvous_.IsVoid(call.sequence)) return;
   Lock lock(mutex_);
   ThrowIfBroken(rank);
@@ -218,23 +217,23 @@ void GroupState::CompareCounts(int rank, const Call& call) {
 }
 
 // The rank's own share; then, of a small collective, those of ranks that have arrived and gone on to something else.
+// Nobody's operands are in use any more when it returns. Throws nothing: who has claimed a share does it.
 void GroupState::DoShares(int rank, const Call& call) {
   const uint64_t number = call.sequence;
+  auto over = [&] { return rendezvous_.IsOver(number); };
   auto do_share = [&](int share) {
     if (!rendezvous_.Claim(share, number)) return;
     DoShare(Round(rendezvous_, number), call.communication, share);
     rendezvous_.Finish(share, number);
-    WakeSleepers([&] { return rendezvous_.IsOver(number); });
   };
   do_share(rank);
-  if (!IsSmall(call.communication)) return;
-  for (int i = 0; i < kPauses && !rendezvous_.IsOver(number); ++i) Pause();
-  for (int i = 1; i < size() && !rendezvous_.IsOver(number); ++i) do_share((rank + i) % size());
-}
-
-// Nobody's operands are in use any more. Throws nothing: who has claimed a share does it.
-void GroupState::AwaitShares(uint64_t round) {
-  auto over = [&] { return rendezvous_.IsOver(round); };
+  if (IsSmall(call.communication)) {
+    for (int i = 0; i < kPauses && !over(); ++i) Pause();
+    for (int i = 1; i < size() && !over(); ++i) do_share((rank + i) % size());
+    while (!over()) std::this_thread::yield();  // somebody is doing it
+    return;
+  }
+  WakeSleepers(over);
   if (SpinUntil(over)) return;
   Lock lock(mutex_);
   const Sleeper sleeper(sleepers_);

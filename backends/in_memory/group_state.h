@@ -101,7 +101,6 @@ class GroupState {
   Missing CompareArrived(int rank, const Call& call);
   void CompareCounts(int rank, const Call& call);
   void DoShares(int rank, const Call& call);
-  void AwaitShares(uint64_t round);
   [[noreturn]] void Mismatch(int rank_a, const std::string& a, int rank_b, const std::string& b, const std::string& where);
 
   void TakeMessages(Lock& lock, int rank, const Call& call, std::span<Message> messages);
