@@ -8,6 +8,10 @@
 
 namespace twofold::host {
 
+namespace {
+constexpr int kPatience = 1000;  // tests
+}
+
 // ---- Item ----
 
 void Item::DoneEvent::Wait() {
@@ -23,7 +27,10 @@ void Item::WaitOn(Stream& stream) {
 }
 
 bool Item::Test() {
-  if (!done() && quiet_) queue_->Settle();
+  if (done() || !quiet_) return done();
+  queue_->Settle();
+  // A host that goes on testing is not to find out by itself that there is nobody left to wait for.
+  if (!done() && ++tests_ == kPatience) queue_->LeaveToThread();
   return done();
 }
 
@@ -31,13 +38,11 @@ size_t Item::WaitAny(std::span<Work::State* const> states) {
   for (size_t i = 0; i < states.size(); ++i) {
     if (states[i]->Test()) return i;
   }
-  std::unique_lock lock(owner_->mutex);
-  for (Work::State* s : states) {  // the host sleeps now: quiet calls are the thread's
+  for (Work::State* s : states) {  // the host sleeps now
     auto* item = static_cast<Item*>(s);
-    if (!item->quiet_ || item->done()) continue;
-    item->queue_->StartThread();
-    item->queue_->wake_.notify_one();
+    if (item->quiet_ && !item->done()) item->queue_->LeaveToThread();
   }
+  std::unique_lock lock(owner_->mutex);
   while (true) {
     for (size_t i = 0; i < states.size(); ++i) {
       if (static_cast<Item*>(states[i])->done()) return i;
@@ -87,7 +92,15 @@ bool Queue::Settle() {
   return !busy_ && pending_.empty();
 }
 
-// With the lock held; if it runs, it is to be notified.
+void Queue::LeaveToThread() {
+  {
+    std::lock_guard lock(owner_->mutex);
+    StartThread();
+  }
+  wake_.notify_one();
+}
+
+// With the lock held. A thread that runs already is to be notified.
 void Queue::StartThread() {
   if (!thread_.joinable()) thread_ = std::thread([this] { Loop(); });
 }

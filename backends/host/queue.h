@@ -79,6 +79,7 @@ class Item : public Work::State, public std::enable_shared_from_this<Item> {
   CommunicationStats::Entry& entry_;
   const bool quiet_;
   DoneEvent event_;
+  int tests_ = 0;
   std::atomic<bool> done_ = false;
   int source_ = -1;                 // written before done_
   std::optional<Failure> failure_;  // likewise
@@ -105,7 +106,8 @@ class Queue {
   // `workspace` is borrowed like the call's operands: the program keeps both until it has waited.
   std::shared_ptr<Item> Push(std::shared_ptr<const Call> call, Tensor workspace, CommunicationStats::Entry& entry);
   // The same into an empty queue, without waking the thread: the call is done when the host waits, when it tests and the
-  // call is ready, or before what is pushed next. Its time is counted from then.
+  // call is ready, or before what is pushed next. Its time is counted from then. A host that tests in vain many times, or
+  // that sleeps until any of several calls is done, leaves it to the thread.
   std::shared_ptr<Item> PushQuietly(std::shared_ptr<const Call> call, CommunicationStats::Entry& entry);
   void Await(Item& item);  // blocks the host
   bool Settle();           // does a quiet call that is ready; returns whether the queue is empty then
@@ -114,6 +116,7 @@ class Queue {
 
  private:
   friend class Item;
+  void LeaveToThread();
   void StartThread();
   void Loop();
   void DoFront(std::unique_lock<std::mutex>& lock);
