@@ -22,7 +22,11 @@ void Item::DoneEvent::Wait() {
 void Item::Wait() { WaitOn(owner_->device.compute()); }
 
 void Item::WaitOn(Stream& stream) {
-  if (!done()) stream.WaitFor(Event(std::shared_ptr<Event::State>(shared_from_this(), &event_)));
+  if (!done()) {
+    const Seconds before = stream.stalled();
+    stream.WaitFor(Event(std::shared_ptr<Event::State>(shared_from_this(), &event_)));
+    if (timed_by_host_) entry_.seconds.fetch_add((stream.stalled() - before).value(), std::memory_order_relaxed);
+  }
   ThrowIfFailed();
 }
 
@@ -61,8 +65,7 @@ std::shared_ptr<Item> Queue::Push(std::shared_ptr<const Call> call, Tensor works
   auto item = std::make_shared<Item>(owner_, this, std::move(call), std::move(workspace), entry, false);
   {
     std::lock_guard lock(owner_->mutex);
-    TWOFOLD_CHECK(!closing_, "a group issues nothing while it is destroyed");
-    pending_.push_back(item);
+    Append(item);
     StartThread();
   }
   wake_.notify_one();
@@ -72,24 +75,36 @@ std::shared_ptr<Item> Queue::Push(std::shared_ptr<const Call> call, Tensor works
 std::shared_ptr<Item> Queue::PushQuietly(std::shared_ptr<const Call> call, CommunicationStats::Entry& entry) {
   auto item = std::make_shared<Item>(owner_, this, std::move(call), Tensor(), entry, true);
   std::lock_guard lock(owner_->mutex);
-  TWOFOLD_CHECK(!closing_, "a group issues nothing while it is destroyed");
-  TWOFOLD_CHECK(!busy_ && pending_.empty(), "a quiet call is alone in its queue");
-  pending_.push_back(item);
+  TWOFOLD_CHECK(Idle(), "a quiet call is alone in its queue");
+  Append(item);
   return item;
+}
+
+// With the lock held.
+void Queue::Append(std::shared_ptr<Item> item) {
+  TWOFOLD_CHECK(!closing_, "a group issues nothing while it is destroyed");
+  pending_.push_back(std::move(item));
+  unfinished_.store(unfinished_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
 void Queue::Await(Item& item) {
   std::unique_lock lock(owner_->mutex);
   while (!item.done()) {
-    if (!busy_ && !pending_.empty()) DoFront(lock);
-    else owner_->done.wait(lock);
+    if (busy_ || pending_.empty()) {
+      owner_->done.wait(lock);
+      continue;
+    }
+    // Looking at the clock costs as much as all else about a small call, and the stream that waits for it does so already.
+    item.timed_by_host_ = item.quiet_ && pending_.front().get() == &item && !owner_->trace.enabled();
+    DoFront(lock);
   }
 }
 
 bool Queue::Settle() {
+  if (Idle()) return true;
   std::unique_lock lock(owner_->mutex);
   if (!busy_ && !pending_.empty() && pending_.front()->quiet_ && ready_(*pending_.front()->call_)) DoFront(lock);
-  return !busy_ && pending_.empty();
+  return Idle();
 }
 
 void Queue::LeaveToThread() {
@@ -103,11 +118,6 @@ void Queue::LeaveToThread() {
 // With the lock held. A thread that runs already is to be notified.
 void Queue::StartThread() {
   if (!thread_.joinable()) thread_ = std::thread([this] { Loop(); });
-}
-
-bool Queue::Idle() {
-  std::lock_guard lock(owner_->mutex);
-  return !busy_ && pending_.empty();
 }
 
 void Queue::Close() {
@@ -138,6 +148,7 @@ void Queue::DoFront(std::unique_lock<std::mutex>& lock) {
   Do(*item);
   lock.lock();
   busy_ = false;
+  unfinished_.store(unfinished_.load(std::memory_order_relaxed) - 1, std::memory_order_release);
   item->done_.store(true, std::memory_order_release);
   owner_->done.notify_all();
   if (closing_ || !pending_.empty()) wake_.notify_one();
@@ -146,7 +157,7 @@ void Queue::DoFront(std::unique_lock<std::mutex>& lock) {
 void Queue::Do(Item& item) {
   RunState& run = owner_->run;
   const Communication& c = item.call_->communication;
-  const double start = run.Now();
+  const double start = item.timed_by_host_ ? 0 : run.Now();
   run.Begin(owner_->rank, item.call_);
   try {
     std::span<std::byte> workspace;
@@ -161,6 +172,7 @@ void Queue::Do(Item& item) {
   }
   run.End(owner_->rank, item.call_);
   if (item.failure_) run.Fail(owner_->rank, item.failure_->kind, item.failure_->message);
+  if (item.timed_by_host_) return;
   const double end = run.Now();
   item.entry_.seconds.fetch_add(end - start, std::memory_order_relaxed);
   if (!owner_->trace.enabled()) return;

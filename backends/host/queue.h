@@ -80,6 +80,7 @@ class Item : public Work::State, public std::enable_shared_from_this<Item> {
   const bool quiet_;
   DoneEvent event_;
   int tests_ = 0;
+  bool timed_by_host_ = false;  // WaitOn adds the seconds, not Do
   std::atomic<bool> done_ = false;
   int source_ = -1;                 // written before done_
   std::optional<Failure> failure_;  // likewise
@@ -111,11 +112,12 @@ class Queue {
   std::shared_ptr<Item> PushQuietly(std::shared_ptr<const Call> call, CommunicationStats::Entry& entry);
   void Await(Item& item);  // blocks the host
   bool Settle();           // does a quiet call that is ready; returns whether the queue is empty then
-  bool Idle();
+  bool Idle() const { return unfinished_.load(std::memory_order_acquire) == 0; }  // for the host, which alone pushes
   void Close();  // does what is left and ends the thread; nothing may be pushed afterwards
 
  private:
   friend class Item;
+  void Append(std::shared_ptr<Item> item);
   void LeaveToThread();
   void StartThread();
   void Loop();
@@ -128,6 +130,7 @@ class Queue {
   const Ready ready_;
   std::condition_variable wake_;  // the communication thread
   std::deque<std::shared_ptr<Item>> pending_;
+  std::atomic<int> unfinished_ = 0;  // pending, or being done; written with the lock held
   bool busy_ = false, closing_ = false;
   std::thread thread_;
 };

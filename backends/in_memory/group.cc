@@ -90,6 +90,7 @@ std::unique_ptr<ProcessGroup> InMemoryGroup::Split(int color, int key, std::stri
 }
 
 ProcessGroup::Issued InMemoryGroup::Issue(const Communication& c, CommunicationStats::Entry& entry) {
+  if (c.is_collective()) state_->PrepareToArrive(rank(), collectives_ + 1);
   const auto call = std::make_shared<Call>();
   call->group = label_;
   call->communication = c.Borrowed();

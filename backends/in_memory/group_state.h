@@ -46,6 +46,7 @@ class GroupState {
   // has not been done, and returns when the collective is done at every rank. CanComplete: all ranks have arrived.
   // Between Arrive and the end of Complete, which throws what went wrong, `call` stays where it is, and other ranks read
   // and write its operands.
+  void PrepareToArrive(int rank, uint64_t sequence) const { rendezvous_.PrepareToArrive(rank, sequence); }
   void Arrive(int rank, const Call& call);
   bool CanComplete(const Call& call) const { return rendezvous_.AllArrived(call.sequence); }
   void Complete(int rank, const Call& call);

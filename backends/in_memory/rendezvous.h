@@ -44,6 +44,8 @@ class Rendezvous {
   explicit Rendezvous(int size) : places_(static_cast<size_t>(size)) {}
   int size() const { return static_cast<int>(places_.size()); }
 
+  // Fetches what Arrive will write, which other ranks have read; the processor does it while the caller goes on.
+  void PrepareToArrive(int rank, uint64_t round) const { __builtin_prefetch(&place(rank).entries[round % 2], 1); }
   // `call` stays valid until the round is over or has been voided.
   void Arrive(int rank, uint64_t round, const Call& call);
   bool HasArrived(int rank, uint64_t round) const {
