@@ -34,9 +34,14 @@ bool Rendezvous::AllArrived(uint64_t round) const {
   });
 }
 
+// Never goes back: a rank may still look at this round's shares when another has finished it and voids the next one's.
 bool Rendezvous::Claim(int share, uint64_t round) {
   std::atomic<uint64_t>& claimed = place(share).claimed.value;
-  return claimed.load(std::memory_order_relaxed) != round && claimed.exchange(round, std::memory_order_acq_rel) != round;
+  uint64_t last = claimed.load(std::memory_order_relaxed);
+  while (last < round) {
+    if (claimed.compare_exchange_weak(last, round, std::memory_order_acq_rel)) return true;
+  }
+  return false;
 }
 
 bool Rendezvous::IsOver(uint64_t round) const {

@@ -81,6 +81,23 @@ TEST(Rendezvous, RanksOneRoundApartDoNotDisturbEachOther) {
   EXPECT_FALSE(r.AllArrived(2));
 }
 
+// Rank 1 still looks at round 1, whose shares rank 0 has done, while rank 0 gives up in round 2.
+TEST(Rendezvous, WhoIsBehindClaimsNothing) {
+  Rendezvous r(2);
+  const Call first = Barrier(1), second = Barrier(2);
+  for (int rank : {0, 1}) r.Arrive(rank, 1, first);
+  for (int share : {0, 1}) {
+    ASSERT_TRUE(r.Claim(share, 1));
+    r.Finish(share, 1);
+  }
+  r.Arrive(0, 2, second);
+  EXPECT_TRUE(r.VoidWhatIsLeft(2));
+  for (int share : {0, 1}) EXPECT_FALSE(r.Claim(share, 1));
+  EXPECT_TRUE(r.IsOver(1));
+  EXPECT_FALSE(r.IsVoid(1));
+  EXPECT_TRUE(r.IsVoid(2));
+}
+
 // Every thread takes any share it can get; what they write without atomics is seen by all in the next round.
 TEST(Rendezvous, SharesAreDoneOnceAndSeenByAll) {
   constexpr int kRanks = 4;
