@@ -8,33 +8,48 @@
 
 namespace twofold::host {
 
+namespace {
+constexpr int kPatience = 1000;  // tests
+}
+
 // ---- Item ----
 
-class Item::DoneEvent : public Event::State {
- public:
-  explicit DoneEvent(std::shared_ptr<Item> item) : item_(std::move(item)) {}
-  bool Done() override { return item_->Test(); }
-  void Wait() override {
-    item_->queue_->Await(*item_);
-    item_->ThrowIfFailed();
-  }
-
- private:
-  std::shared_ptr<Item> item_;
-};
+void Item::DoneEvent::Wait() {
+  item_.queue_->Await(item_);
+  item_.ThrowIfFailed();
+}
 
 void Item::Wait() { WaitOn(owner_->device.compute()); }
 
 void Item::WaitOn(Stream& stream) {
-  if (!Test()) stream.WaitFor(Event(std::make_shared<DoneEvent>(shared_from_this())));
+  if (!done()) {
+    const Seconds before = stream.stalled();
+    stream.WaitFor(Event(std::shared_ptr<Event::State>(shared_from_this(), &event_)));
+    if (timed_by_host_) entry_.seconds.fetch_add((stream.stalled() - before).value(), std::memory_order_relaxed);
+  }
   ThrowIfFailed();
 }
 
+bool Item::Test() {
+  if (done() || !quiet_) return done();
+  queue_->Settle();
+  // A host that goes on testing is not to find out by itself that there is nobody left to wait for.
+  if (!done() && ++tests_ == kPatience) queue_->LeaveToThread();
+  return done();
+}
+
 size_t Item::WaitAny(std::span<Work::State* const> states) {
+  for (size_t i = 0; i < states.size(); ++i) {
+    if (states[i]->Test()) return i;
+  }
+  for (Work::State* s : states) {  // the host sleeps now
+    auto* item = static_cast<Item*>(s);
+    if (item->quiet_ && !item->done()) item->queue_->LeaveToThread();
+  }
   std::unique_lock lock(owner_->mutex);
   while (true) {
     for (size_t i = 0; i < states.size(); ++i) {
-      if (states[i]->Test()) return i;
+      if (static_cast<Item*>(states[i])->done()) return i;
     }
     if (owner_->abandoned) owner_->run.ThrowIfEnding(owner_->rank, call_->ToString());
     owner_->done.wait(lock);
@@ -56,35 +71,70 @@ void Abandon(RankState& rank) {
 // ---- Queue ----
 
 std::shared_ptr<Item> Queue::Push(std::shared_ptr<const Call> call, Tensor workspace, CommunicationStats::Entry& entry) {
-  auto item = std::make_shared<Item>(owner_, this, std::move(call), std::move(workspace), entry);
+  auto item = std::make_shared<Item>(owner_, this, std::move(call), std::move(workspace), entry, false);
   {
     std::lock_guard lock(owner_->mutex);
-    TWOFOLD_CHECK(!closing_, "a group issues nothing while it is destroyed");
-    pending_.push_back(item);
-    if (!thread_.joinable()) thread_ = std::thread([this] { Loop(); });
+    Append(item);
+    StartThread();
   }
   wake_.notify_one();
   return item;
 }
 
+std::shared_ptr<Item> Queue::PushQuietly(std::shared_ptr<const Call> call, CommunicationStats::Entry& entry) {
+  auto item = std::make_shared<Item>(owner_, this, std::move(call), Tensor(), entry, true);
+  std::lock_guard lock(owner_->mutex);
+  TWOFOLD_CHECK(Idle(), "a quiet call is alone in its queue");
+  Append(item);
+  return item;
+}
+
+// With the lock held.
+void Queue::Append(std::shared_ptr<Item> item) {
+  TWOFOLD_CHECK(!closing_, "a group issues nothing while it is destroyed");
+  pending_.push_back(std::move(item));
+  unfinished_.store(unfinished_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
 void Queue::Await(Item& item) {
   std::unique_lock lock(owner_->mutex);
-  while (!item.Test()) {
+  while (!item.done()) {
     if (owner_->abandoned) owner_->run.ThrowIfEnding(owner_->rank, item.call_->ToString());
-    if (!busy_ && !pending_.empty()) DoFront(lock, true);
-    else owner_->done.wait(lock);
+    if (busy_ || pending_.empty()) {
+      owner_->done.wait(lock);
+      continue;
+    }
+    // Looking at the clock costs as much as all else about a small call, and the stream that waits for it does so already.
+    item.timed_by_host_ = item.quiet_ && pending_.front().get() == &item && !owner_->trace.enabled();
+    DoFront(lock, true);
   }
 }
 
-bool Queue::Idle() {
-  std::lock_guard lock(owner_->mutex);
-  return !busy_ && pending_.empty();
+bool Queue::Settle() {
+  if (Idle()) return true;
+  std::unique_lock lock(owner_->mutex);
+  if (!busy_ && !pending_.empty() && pending_.front()->quiet_ && ready_(*pending_.front()->call_)) DoFront(lock, true);
+  return Idle();
+}
+
+void Queue::LeaveToThread() {
+  {
+    std::lock_guard lock(owner_->mutex);
+    StartThread();
+  }
+  wake_.notify_one();
+}
+
+// With the lock held. A thread that runs already is to be notified.
+void Queue::StartThread() {
+  if (!thread_.joinable()) thread_ = std::thread([this] { Loop(); });
 }
 
 bool Queue::Close() {
   {
     std::unique_lock lock(owner_->mutex);
     closing_ = true;
+    if (!pending_.empty()) StartThread();
     wake_.notify_one();
     owner_->done.wait(lock, [this] { return owner_->abandoned || (!busy_ && pending_.empty()); });
     if (busy_ || !pending_.empty()) return false;
@@ -113,6 +163,7 @@ void Queue::DoFront(std::unique_lock<std::mutex>& lock, bool on_host) {
   lock.lock();
   busy_ = false;
   if (on_host) owner_->host_in_call = false;
+  unfinished_.store(unfinished_.load(std::memory_order_relaxed) - 1, std::memory_order_release);
   item->done_.store(true, std::memory_order_release);
   owner_->done.notify_all();
   if (closing_ || !pending_.empty()) wake_.notify_one();
@@ -121,7 +172,7 @@ void Queue::DoFront(std::unique_lock<std::mutex>& lock, bool on_host) {
 void Queue::Do(Item& item) {
   RunState& run = owner_->run;
   const Communication& c = item.call_->communication;
-  const double start = run.Now();
+  const double start = item.timed_by_host_ ? 0 : run.Now();
   run.Begin(owner_->rank, item.call_);
   try {
     std::span<std::byte> workspace;
@@ -136,6 +187,7 @@ void Queue::Do(Item& item) {
   }
   run.End(owner_->rank, item.call_);
   if (item.failure_) run.Fail(owner_->rank, item.failure_->kind, item.failure_->message);
+  if (item.timed_by_host_) return;
   const double end = run.Now();
   item.entry_.seconds.fetch_add(end - start, std::memory_order_relaxed);
   if (item.call_->split || !owner_->trace.enabled()) return;

@@ -1,5 +1,6 @@
 // The stream of one group at one rank: calls in the order issued, done by a communication thread of its own, so that they
-// overlap with what the host computes. A host that waits does the next call itself when the thread has not begun it.
+// overlap with what the host computes. A host that waits does the next call itself when the thread has not begun it; calls
+// that cost less than waking the thread are left to the host.
 #pragma once
 
 #include <atomic>
@@ -22,8 +23,8 @@
 
 namespace twofold::host {
 
-// What the queues of one rank share.
-struct RankState {
+// What the queues of one rank share; on cache lines of its own, as ranks write to theirs at every call.
+struct alignas(128) RankState {
   RunState& run;
   int rank;
   Device& device;
@@ -43,22 +44,37 @@ class Queue;
 class Item : public Work::State, public std::enable_shared_from_this<Item> {
  public:
   Item(std::shared_ptr<RankState> owner, Queue* queue, std::shared_ptr<const Call> call, Tensor workspace,
-       CommunicationStats::Entry& entry)
-      : owner_(std::move(owner)), queue_(queue), call_(std::move(call)), workspace_(std::move(workspace)), entry_(entry) {}
+       CommunicationStats::Entry& entry, bool quiet)
+      : owner_(std::move(owner)),
+        queue_(queue),
+        call_(std::move(call)),
+        workspace_(std::move(workspace)),
+        entry_(entry),
+        quiet_(quiet),
+        event_(*this) {}
 
   void Wait() override;
   void WaitOn(Stream& stream) override;
-  bool Test() override { return done_.load(std::memory_order_acquire); }
+  bool Test() override;
   size_t WaitAny(std::span<Work::State* const> states) override;
   int source() const override { return source_; }
 
  private:
   friend class Queue;
-  class DoneEvent;
+  class DoneEvent : public Event::State {
+   public:
+    explicit DoneEvent(Item& item) : item_(item) {}
+    bool Done() override { return item_.done(); }
+    void Wait() override;
+
+   private:
+    Item& item_;
+  };
   struct Failure {
     RankFailure::Kind kind;
     std::string message;
   };
+  bool done() const { return done_.load(std::memory_order_acquire); }
   void ThrowIfFailed() const;  // once done
 
   const std::shared_ptr<RankState> owner_;
@@ -66,6 +82,10 @@ class Item : public Work::State, public std::enable_shared_from_this<Item> {
   const std::shared_ptr<const Call> call_;
   const Tensor workspace_;  // borrowed; empty: none
   CommunicationStats::Entry& entry_;
+  const bool quiet_;
+  DoneEvent event_;
+  int tests_ = 0;
+  bool timed_by_host_ = false;  // WaitOn adds the seconds, not Do
   std::atomic<bool> done_ = false;
   int source_ = -1;                 // written before done_
   std::optional<Failure> failure_;  // likewise
@@ -76,22 +96,37 @@ class Queue {
   // Does one call, blocking, and returns the source of a receive, else -1. Throws what went wrong.
   using Execute = std::function<int(const std::shared_ptr<const Call>& call, std::span<std::byte> workspace)>;
 
-  // `stream_name` is what the trace calls it.
-  Queue(std::shared_ptr<RankState> owner, std::string stream_name, Execute execute)
-      : owner_(std::move(owner)), stream_name_(std::move(stream_name)), execute_(std::move(execute)) {}
+  // Whether `call`, which was pushed quietly, can be done without waiting for something that may take long.
+  using Ready = std::function<bool(const Call& call)>;
+
+  // `stream_name` is what the trace calls it. `ready` is needed where PushQuietly is used.
+  Queue(std::shared_ptr<RankState> owner, std::string stream_name, Execute execute, Ready ready = nullptr)
+      : owner_(std::move(owner)),
+        stream_name_(std::move(stream_name)),
+        execute_(std::move(execute)),
+        ready_(std::move(ready)) {}
   ~Queue() { Close(); }
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
 
   // `workspace` is borrowed like the call's operands: the program keeps both until it has waited.
   std::shared_ptr<Item> Push(std::shared_ptr<const Call> call, Tensor workspace, CommunicationStats::Entry& entry);
+  // The same into an empty queue, without waking the thread: the call is done when the host waits, when it tests and the
+  // call is ready, or before what is pushed next. Its time is counted from then. A host that tests in vain many times, or
+  // that sleeps until any of several calls is done, leaves it to the thread.
+  std::shared_ptr<Item> PushQuietly(std::shared_ptr<const Call> call, CommunicationStats::Entry& entry);
   void Await(Item& item);  // blocks the host
-  bool Idle();
+  bool Settle();           // does a quiet call that is ready; returns whether the queue is empty then
+  bool Idle() const { return unfinished_.load(std::memory_order_acquire) == 0; }  // for the host, which alone pushes
   // Does what is left and ends the thread; nothing may be pushed afterwards. False where the rank has been abandoned with
   // a call under way: then the queue must never be destroyed.
   bool Close();
 
  private:
+  friend class Item;
+  void Append(std::shared_ptr<Item> item);
+  void LeaveToThread();
+  void StartThread();
   void Loop();
   void DoFront(std::unique_lock<std::mutex>& lock, bool on_host);
   void Do(Item& item);
@@ -99,8 +134,10 @@ class Queue {
   const std::shared_ptr<RankState> owner_;
   const std::string stream_name_;
   const Execute execute_;
+  const Ready ready_;
   std::condition_variable wake_;  // the communication thread
   std::deque<std::shared_ptr<Item>> pending_;
+  std::atomic<int> unfinished_ = 0;  // pending, or being done; written with the lock held
   bool busy_ = false, closing_ = false;
   std::thread thread_;
 };

@@ -68,8 +68,9 @@ void RunState::Begin(int rank, std::shared_ptr<const Call> call) {
 void RunState::End(int rank, const std::shared_ptr<const Call>& call) {
   Activity& a = activities_[static_cast<size_t>(rank)];
   std::lock_guard lock(a.mutex);
-  a.now.erase(std::find(a.now.begin(), a.now.end(), call));
-  a.last = call;
+  const auto place = std::find(a.now.begin(), a.now.end(), call);
+  a.last = std::move(*place);
+  a.now.erase(place);
 }
 
 RunState::Calls RunState::CallsOf(int rank) const {

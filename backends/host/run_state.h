@@ -57,7 +57,7 @@ class RunState {
   std::optional<Failure> failure() const;  // the first one
 
  private:
-  struct Activity {
+  struct alignas(128) Activity {  // ranks write theirs at every call: apart, for their caches' sake
     mutable std::mutex mutex;
     std::vector<std::shared_ptr<const Call>> now;
     std::shared_ptr<const Call> last;

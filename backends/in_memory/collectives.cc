@@ -3,20 +3,35 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <span>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "core/base/check.h"
 #include "kernels/cpu/reduce.h"
 
 namespace twofold::in_memory {
 namespace {
 
-using Calls = std::span<const Call* const>;
-
 constexpr int64_t kPiece = 64 << 10;  // bytes copied to all receivers while they are in the cache
+constexpr int64_t kSmall = 64 << 10;  // bytes that are reduced, or copied, in some ten microseconds
 
-const Communication& Of(Calls calls, int rank) { return calls[static_cast<size_t>(rank)]->communication; }
-char* Raw(const Tensor& t) { return static_cast<char*>(t.raw()); }
+using Addresses = absl::InlinedVector<char*, 8>;
+
+char* In(const Round& ranks, int rank) { return static_cast<char*>(ranks[rank].in); }
+char* Out(const Round& ranks, int rank) { return static_cast<char*>(ranks[rank].out); }
+
+// Everybody's operand, from a byte offset.
+Addresses Ins(const Round& ranks, int64_t from = 0) {
+  Addresses all;
+  for (int r = 0; r < ranks.size(); ++r) all.push_back(In(ranks, r) + from);
+  return all;
+}
+Addresses Outs(const Round& ranks, int64_t from = 0) {
+  Addresses all;
+  for (int r = 0; r < ranks.size(); ++r) all.push_back(Out(ranks, r) + from);
+  return all;
+}
 
 // A rank's share of n elements; boundaries lie on multiples of 64 elements, so that ranks write no common cache line.
 struct Share { int64_t first, count; };
@@ -37,107 +52,102 @@ void CopyToAll(std::span<char* const> to, const char* from, int64_t bytes) {
   }
 }
 
-// Rank r reduces share r of everybody's tensor, in rank order, and writes it to `outputs`: all tensors, or the root's.
-void Reduce(Calls calls, int rank, bool to_all) {
-  const Communication& own = Of(calls, rank);
-  const Share share = ShareOf(own.out.numel(), rank, static_cast<int>(calls.size()));
+void ReduceInOrder(const Addresses& from, std::span<char* const> to, const Communication& c, Share share) {
+  const absl::InlinedVector<const void*, 8> inputs(from.begin(), from.end());
+  const absl::InlinedVector<void*, 8> outputs(to.begin(), to.end());
+  cpu::ReduceSlices(inputs, outputs, c.out.dtype(), c.op, share.first, share.count);
+}
+
+// Share r: elements of everybody's tensor, reduced in rank order and written to all tensors, or to the root's.
+void Reduce(const Round& ranks, const Communication& c, int r) {
+  const Share share = ShareOf(c.out.numel(), r, ranks.size());
   if (share.count == 0) return;
-  std::vector<const void*> inputs;
-  std::vector<void*> outputs;
-  for (const Call* c : calls) {
-    inputs.push_back(c->communication.out.raw());
-    if (to_all) outputs.push_back(c->communication.out.raw());
-  }
-  if (!to_all) outputs.push_back(Of(calls, own.peer).out.raw());
-  cpu::ReduceSlices(inputs, outputs, own.out.dtype(), own.op, share.first, share.count);
+  const Addresses all = Outs(ranks);
+  if (c.kind == Communication::kAllReduce) return ReduceInOrder(all, all, c, share);
+  char* const root = Out(ranks, c.peer);
+  ReduceInOrder(all, {&root, 1}, c, share);
 }
 
-// Rank r reduces block r of everybody's input into its shard.
-void ReduceScatter(Calls calls, int rank) {
-  const Communication& own = Of(calls, rank);
-  const int64_t count = own.out.numel();
-  if (count == 0) return;
-  std::vector<const void*> inputs;
-  for (const Call* c : calls) inputs.push_back(Raw(c->communication.in) + rank * own.out.bytes().value());
-  void* const output = own.out.raw();
-  cpu::ReduceSlices(inputs, {&output, 1}, own.out.dtype(), own.op, 0, count);
+// Share r: block r of everybody's input, reduced into rank r's shard.
+void ReduceScatter(const Round& ranks, const Communication& c, int r) {
+  if (c.out.numel() == 0) return;
+  char* const shard = Out(ranks, r);
+  ReduceInOrder(Ins(ranks, r * c.out.bytes().value()), {&shard, 1}, c, {0, c.out.numel()});
 }
 
-// Rank r writes its shard to its place in everybody's output.
-void AllGather(Calls calls, int rank) {
-  const Communication& own = Of(calls, rank);
-  const int64_t bytes = own.in.bytes().value();
-  if (bytes == 0) return;
-  std::vector<char*> outputs;
-  for (const Call* c : calls) outputs.push_back(Raw(c->communication.out) + rank * bytes);
-  CopyToAll(outputs, Raw(own.in), bytes);
+// Share r: rank r's shard, written to its place in everybody's output.
+void AllGather(const Round& ranks, const Communication& c, int r) {
+  const int64_t bytes = c.in.bytes().value();
+  if (bytes > 0) CopyToAll(Outs(ranks, r * bytes), In(ranks, r), bytes);
 }
 
-// Rank r copies share r of the root's tensor to everybody else.
-void Broadcast(Calls calls, int rank) {
-  const Communication& root = Of(calls, Of(calls, rank).peer);
-  const Share share = ShareOf(root.out.numel(), rank, static_cast<int>(calls.size()));
+// Share r: elements of the root's tensor, written to everybody else's.
+void Broadcast(const Round& ranks, const Communication& c, int r) {
+  const Share share = ShareOf(c.out.numel(), r, ranks.size());
   if (share.count == 0) return;
-  const int64_t element = ElementSize(root.out.dtype()), first = share.first * element;
-  std::vector<char*> outputs;
-  for (const Call* c : calls) outputs.push_back(Raw(c->communication.out) + first);
-  CopyToAll(outputs, Raw(root.out) + first, share.count * element);
+  const int64_t element = ElementSize(c.out.dtype()), first = share.first * element;
+  CopyToAll(Outs(ranks, first), Out(ranks, c.peer) + first, share.count * element);
 }
 
-// Rank r writes its shard to its place at the root.
-void Gather(Calls calls, int rank) {
-  const Communication &own = Of(calls, rank), &root = Of(calls, own.peer);
-  const int64_t bytes = own.in.bytes().value();
-  if (bytes > 0) Copy(Raw(root.out) + rank * bytes, Raw(own.in), bytes);
+// Share r: rank r's shard, written to its place at the root.
+void Gather(const Round& ranks, const Communication& c, int r) {
+  const int64_t bytes = c.in.bytes().value();
+  if (bytes > 0) Copy(Out(ranks, c.peer) + r * bytes, In(ranks, r), bytes);
 }
 
-// Rank r takes its block from the root.
-void Scatter(Calls calls, int rank) {
-  const Communication &own = Of(calls, rank), &root = Of(calls, own.peer);
-  const int64_t bytes = own.out.bytes().value();
-  if (bytes > 0) Copy(Raw(own.out), Raw(root.in) + rank * bytes, bytes);
+// Share r: rank r's block at the root.
+void Scatter(const Round& ranks, const Communication& c, int r) {
+  const int64_t bytes = c.out.bytes().value();
+  if (bytes > 0) Copy(Out(ranks, r), In(ranks, c.peer) + r * bytes, bytes);
 }
 
-// Rank r takes block r of everybody's input.
-void AllToAll(Calls calls, int rank) {
-  const Communication& own = Of(calls, rank);
-  const int64_t bytes = own.out.bytes().value() / static_cast<int64_t>(calls.size());
+// Share r: block r of everybody's input, written to rank r's output.
+void AllToAll(const Round& ranks, const Communication& c, int r) {
+  const int64_t bytes = c.out.bytes().value() / ranks.size();
   if (bytes == 0) return;
-  for (size_t i = 0; i < calls.size(); ++i) {
-    Copy(Raw(own.out) + static_cast<int64_t>(i) * bytes, Raw(calls[i]->communication.in) + rank * bytes, bytes);
-  }
+  for (int from = 0; from < ranks.size(); ++from) Copy(Out(ranks, r) + from * bytes, In(ranks, from) + r * bytes, bytes);
 }
 
-void AllToAllV(Calls calls, int rank) {
-  const Communication& own = Of(calls, rank);
-  const int64_t element = ElementSize(own.out.dtype());
+void AllToAllV(const Round& ranks, const Communication& c, int r) {
+  const int64_t element = ElementSize(c.out.dtype());
+  const std::vector<int64_t>& out_counts = ranks[r].call->communication.out_counts;
   int64_t to = 0;
-  for (size_t i = 0; i < calls.size(); ++i) {
-    const Communication& other = calls[i]->communication;
-    const int64_t count = own.out_counts[i];
-    const int64_t from = std::accumulate(other.in_counts.begin(), other.in_counts.begin() + rank, int64_t{0});
-    if (count > 0) Copy(Raw(own.out) + to * element, Raw(other.in) + from * element, count * element);
+  for (int from = 0; from < ranks.size(); ++from) {
+    const std::vector<int64_t>& in_counts = ranks[from].call->communication.in_counts;
+    const int64_t first = std::accumulate(in_counts.begin(), in_counts.begin() + r, int64_t{0});
+    const int64_t count = out_counts[static_cast<size_t>(from)];
+    if (count > 0) Copy(Out(ranks, r) + to * element, In(ranks, from) + first * element, count * element);
     to += count;
   }
 }
 
 }  // namespace
 
-void DoShare(Calls calls, int rank) {
-  switch (Of(calls, rank).kind) {
-    case Communication::kAllReduce: return Reduce(calls, rank, true);
-    case Communication::kReduce: return Reduce(calls, rank, false);
-    case Communication::kReduceScatter: return ReduceScatter(calls, rank);
-    case Communication::kAllGather: return AllGather(calls, rank);
-    case Communication::kBroadcast: return Broadcast(calls, rank);
-    case Communication::kGather: return Gather(calls, rank);
-    case Communication::kScatter: return Scatter(calls, rank);
-    case Communication::kAllToAll: return AllToAll(calls, rank);
-    case Communication::kAllToAllV: return AllToAllV(calls, rank);
+void DoShare(const Round& round, const Communication& c, int share) {
+  switch (c.kind) {
+    case Communication::kAllReduce: case Communication::kReduce: return Reduce(round, c, share);
+    case Communication::kReduceScatter: return ReduceScatter(round, c, share);
+    case Communication::kAllGather: return AllGather(round, c, share);
+    case Communication::kBroadcast: return Broadcast(round, c, share);
+    case Communication::kGather: return Gather(round, c, share);
+    case Communication::kScatter: return Scatter(round, c, share);
+    case Communication::kAllToAll: return AllToAll(round, c, share);
+    case Communication::kAllToAllV: return AllToAllV(round, c, share);
     case Communication::kBarrier: return;
     case Communication::kSend: case Communication::kRecv: case Communication::kBatch: break;
   }
-  TWOFOLD_CHECK(false, Of(calls, rank).ToString() + " is no collective");
+  TWOFOLD_CHECK(false, c.ToString() + " is no collective");
+}
+
+bool IsSmall(const Communication& c) {
+  switch (c.kind) {
+    case Communication::kAllReduce: case Communication::kReduce: case Communication::kReduceScatter:
+    case Communication::kAllGather: case Communication::kBroadcast: case Communication::kAllToAll:
+    case Communication::kBarrier:
+      return c.bytes().value() <= kSmall;
+    default:  // messages; and where ranks differ in how many bytes they have
+      return false;
+  }
 }
 
 }  // namespace twofold::in_memory

@@ -1,19 +1,19 @@
-// Collectives over shared memory: every rank does its share of the work on everybody's operands.
+// Collectives over shared memory, in as many shares as there are ranks: each does a part of the work on everybody's
+// operands.
 //
-// Each byte of input is read once and each byte of output written once, over all ranks; nothing is staged. What each rank
-// does is stated above its function in the source.
+// Each byte of input is read once and each byte of output written once, over all shares; nothing is staged. What a share
+// is, is stated above its function in the source.
 #pragma once
 
-#include <span>
-
-#include "backends/host/run_state.h"
+#include "backends/in_memory/rendezvous.h"
 
 namespace twofold::in_memory {
 
-using host::Call;
+// One share of the collective that all ranks of `round` have arrived with; `c` is any rank's communication. Does not block.
+// Different shares may be done at the same time; when all are, the collective is.
+void DoShare(const Round& round, const Communication& c, int share);
 
-// `rank`'s share of the collective that `calls`, by rank, agree on. All ranks have arrived, and none returns to its
-// caller before all shares are done. Does not block.
-void DoShare(std::span<const Call* const> calls, int rank);
+// Whether the whole of it takes less time than waking a thread that would do it. The same at every rank.
+bool IsSmall(const Communication& c);
 
 }  // namespace twofold::in_memory

@@ -62,21 +62,23 @@ InMemoryGroup::InMemoryGroup(std::shared_ptr<GroupState> state, int rank, std::s
       state_(std::move(state)),
       owner_(std::move(owner)),
       options_(options),
+      label_(std::make_shared<const std::string>(*state_->label())),
       exceptions_(std::uncaught_exceptions()),
       queue_(owner_, StrCat("communication ", state_->name()),
-             [this](const std::shared_ptr<const Call>& call, std::span<std::byte> w) { return Execute(call, w); }) {}
+             [this](const std::shared_ptr<const Call>& call, std::span<std::byte> w) { return Execute(call, w); },
+             [this](const Call& call) { return state_->CanComplete(call); }) {}
 
 InMemoryGroup::~InMemoryGroup() {
   if (std::uncaught_exceptions() > exceptions_ && !queue_.Idle()) {
     owner_->run.Claim(owner_->rank, StrCat("rank ", owner_->rank, ": an exception left unfinished work in group ",
-                                                 *state_->label()));
+                                                 *label_));
   }
   queue_.Close();
 }
 
 std::unique_ptr<ProcessGroup> InMemoryGroup::Split(int color, int key, std::string name) {
   const auto call = std::make_shared<Call>();
-  call->group = state_->label();
+  call->group = label_;
   call->sequence = ++splits_;
   call->split = true;
   owner_->run.ThrowIfEnding(owner_->rank, "split");
@@ -88,8 +90,9 @@ std::unique_ptr<ProcessGroup> InMemoryGroup::Split(int color, int key, std::stri
 }
 
 ProcessGroup::Issued InMemoryGroup::Issue(const Communication& c, CommunicationStats::Entry& entry) {
+  if (c.is_collective()) state_->PrepareToArrive(rank(), collectives_ + 1);
   const auto call = std::make_shared<Call>();
-  call->group = state_->label();
+  call->group = label_;
   call->communication = c.Borrowed();
   call->sequence = c.is_collective() ? ++collectives_ : ++messages_;
   if (owner_->run.ending()) owner_->run.ThrowIfEnding(owner_->rank, call->ToString());
@@ -100,7 +103,11 @@ ProcessGroup::Issued InMemoryGroup::Issue(const Communication& c, CommunicationS
       issued.workspace.push_back(device().NewTensor(Shape{bytes.value()}, DType::kU8, Category::kCommunication));
     }
   }
-  issued.state = queue_.Push(call, issued.workspace.empty() ? Tensor() : issued.workspace[0].Borrowed(), entry);
+  // A small collective waits for the host, unless there is something before it in the queue: waking a thread takes longer.
+  const bool quiet = !options_.point_to_point_only && IsSmall(c) && queue_.Settle();
+  if (quiet) state_->Arrive(rank(), *call);
+  const Tensor workspace = issued.workspace.empty() ? Tensor() : issued.workspace[0].Borrowed();
+  issued.state = quiet ? queue_.PushQuietly(call, entry) : queue_.Push(call, workspace, entry);
   return issued;
 }
 
@@ -112,9 +119,7 @@ int InMemoryGroup::Execute(const std::shared_ptr<const Call>& call, std::span<st
       RunCollective(c, transport, workspace);
       return -1;
     }
-    const std::vector<const Call*> calls = state_->Meet(rank(), *call);
-    DoShare(calls, rank());
-    state_->Part(rank());
+    state_->Complete(rank(), *call);
     return -1;
   }
   std::vector<Message> messages;

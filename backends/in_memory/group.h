@@ -35,6 +35,7 @@ class InMemoryGroup : public ProcessGroup {
   const std::shared_ptr<GroupState> state_;
   const std::shared_ptr<RankState> owner_;
   const GroupOptions options_;
+  const std::shared_ptr<const std::string> label_;  // this rank's own: counting its users is not shared with other ranks
   const int exceptions_;  // in flight when this was made
   uint64_t collectives_ = 0, messages_ = 0, splits_ = 0;
   Queue queue_;

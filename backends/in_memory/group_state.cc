@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "backends/in_memory/collectives.h"
 #include "core/base/check.h"
 #include "core/base/strings.h"
 
@@ -16,7 +17,6 @@
 
 namespace twofold::in_memory {
 
-using host::SameCollective;
 using host::WithBytes;
 
 namespace {
@@ -32,6 +32,19 @@ void Pause() {
 #endif
 }
 
+template <class Done>
+bool SpinUntil(Done done) {
+  for (int i = 0; i < kPauses; ++i) {
+    if (done()) return true;
+    Pause();
+  }
+  for (int i = 0; i < kYields; ++i) {
+    if (done()) return true;
+    std::this_thread::yield();
+  }
+  return done();
+}
+
 }  // namespace
 
 GroupState::GroupState(RunState& run, std::string name, std::vector<int> world_ranks)
@@ -39,6 +52,7 @@ GroupState::GroupState(RunState& run, std::string name, std::vector<int> world_r
       name_(std::move(name)),
       ranks_(std::move(world_ranks)),
       label_(host::GroupLabel(name_, ranks_)),
+      rendezvous_(size()),
       slots_(ranks_.size()) {}
 
 // ---- Waiting ----
@@ -50,23 +64,20 @@ void GroupState::Signal(int rank) {
 
 void GroupState::SignalAll() {
   for (int r = 0; r < size(); ++r) Signal(r);
+  met_.notify_all();
 }
 
 // Gives the lock away until this rank is signalled, or for some ten microseconds.
 void GroupState::Spin(Lock& lock, Slot& slot) {
   const uint32_t before = slot.signals.load(std::memory_order_relaxed);
-  auto signalled = [&] { return slot.signals.load(std::memory_order_acquire) != before; };
   lock.unlock();
-  for (int i = 0; i < kPauses && !signalled(); ++i) Pause();
-  for (int i = 0; i < kYields && !signalled(); ++i) std::this_thread::yield();
+  SpinUntil([&] { return slot.signals.load(std::memory_order_acquire) != before; });
   lock.lock();
 }
 
 template <class Done, class WhoIsMissing>
 void GroupState::Await(Lock& lock, std::condition_variable& changed, int rank, const Call& call, Done done,
                        WhoIsMissing missing) {
-  if (done()) return;
-  Spin(lock, slot(rank));
   const double started = run_.Now();
   while (!done()) {
     ThrowIfBroken(rank);
@@ -110,67 +121,123 @@ void GroupState::ThrowIfBroken(int rank) const {
 
 // ---- Collectives ----
 
-std::vector<const Call*> GroupState::Meet(int rank, const Call& call) {
+namespace {
+
+// Says that somebody sleeps, before looking whether there is reason to.
+class Sleeper {
+ public:
+  explicit Sleeper(std::atomic<int>& sleepers) : sleepers_(sleepers) { sleepers_.fetch_add(1); }
+  ~Sleeper() { sleepers_.fetch_sub(1); }
+  Sleeper(const Sleeper&) = delete;
+  Sleeper& operator=(const Sleeper&) = delete;
+
+ private:
+  std::atomic<int>& sleepers_;
+};
+
+}  // namespace
+
+// After something that `reason` may depend on was stored.
+template <class Reason>
+void GroupState::WakeSleepers(Reason reason) {
+  if (sleepers_.load() == 0 || !reason()) return;
+  Lock lock(mutex_);  // a sleeper has looked before, and waits by now; or it will look after
+  met_.notify_all();
+}
+
+void GroupState::Arrive(int rank, const Call& call) {
+  rendezvous_.Arrive(rank, call.sequence, call);
+  WakeSleepers([&] { return rendezvous_.AllArrived(call.sequence); });
+}
+
+void GroupState::Complete(int rank, const Call& call) {
+  if (!rendezvous_.HasArrived(rank, call.sequence)) Arrive(rank, call);
+  try {
+    AwaitArrivals(rank, call);
+  } catch (const RankFailure& f) {
+    // Nobody may complete this collective with the operands of a rank that has given up.
+    Lock lock(mutex_);
+    if (!rendezvous_.VoidWhatIsLeft(call.sequence)) return;
+    Break(f.kind(), rank, f.what());
+    throw;
+  }
+  if (call.communication.kind == Kind::kBarrier) return;
+  DoShares(rank, call);
+  if (!rendezvous_.IsVoid(call.sequence)) return;
   Lock lock(mutex_);
   ThrowIfBroken(rank);
-  Slot& own = slot(rank);
-  if (arrivals_ % static_cast<uint64_t>(size()) == 0) first_ = rank;
-  else CompareCalls(rank, call);
-  own.posted = &call;
-  ++arrivals_;
-  const uint64_t complete = ++own.rounds * static_cast<uint64_t>(size());
-  if (arrivals_ == complete) {
-    CompareCounts();
-    SignalAll();
-  } else {
-    try {
-      Await(lock, own.changed, rank, call, [&] { return arrivals_ >= complete; },
-            [&] {
-              Missing missing;
-              for (int r = 0; r < size(); ++r) {
-                if (slot(r).rounds < own.rounds) missing.ranks.push_back(r);
-              }
-              return missing;
-            });
-      ThrowIfBroken(rank);  // the last to arrive found the counts to differ
-    } catch (const RankFailure& f) {
-      // Nobody may complete this collective with the operands of a rank that has given up.
-      Break(f.kind(), rank, f.what());
-      throw;
-    }
-  }
-  std::vector<const Call*> calls;
-  for (const Slot& s : slots_) calls.push_back(s.posted);
-  return calls;
 }
 
-void GroupState::Part(int rank) {
+// Returns when all ranks have arrived with equal calls.
+void GroupState::AwaitArrivals(int rank, const Call& call) {
+  auto all_arrived = [&] { return rendezvous_.AllArrived(call.sequence); };
+  if (!SpinUntil(all_arrived)) {
+    Lock lock(mutex_);
+    const Sleeper sleeper(sleepers_);
+    Await(lock, met_, rank, call, all_arrived, [&] { return CompareArrived(rank, call); });
+  }
+  const Round round(rendezvous_, call.sequence);
+  const Signature& own = round[rank].signature;
+  bool equal = true;
+  for (int r = 0; r < size(); ++r) equal = equal && round[r].signature == own;
+  if (equal && own.kind != Kind::kAllToAllV) return;
   Lock lock(mutex_);
-  Slot& own = slot(rank);
-  const uint64_t complete = own.rounds * static_cast<uint64_t>(size());
-  if (++departures_ == complete) return SignalAll();
-  Spin(lock, own);
-  own.changed.wait(lock, [&] { return departures_ >= complete; });
+  ThrowIfBroken(rank);
+  CompareArrived(rank, call);
+  CompareCounts(rank, call);
 }
 
-void GroupState::CompareCalls(int rank, const Call& call) {
-  const Communication &a = slot(first_).posted->communication, &b = call.communication;
-  if (SameCollective(a, b)) return;
-  Mismatch(first_, WithBytes(a), rank, WithBytes(b), StrCat("collective ", call.sequence));
-}
-
-void GroupState::CompareCounts() {
-  if (slot(0).posted->communication.kind != Kind::kAllToAllV) return;
-  for (int to = 0; to < size(); ++to) {
-    for (int from = 0; from < size(); ++from) {
-      const int64_t sent = slot(from).posted->communication.in_counts[static_cast<size_t>(to)];
-      const int64_t expected = slot(to).posted->communication.out_counts[static_cast<size_t>(from)];
-      if (sent == expected) continue;
-      Mismatch(from, StrCat("all_to_all_v sending ", sent, " elements to rank ", to, " of the group"), to,
-               StrCat("all_to_all_v expecting ", expected, " elements from rank ", from, " of the group"),
-               StrCat("collective ", slot(to).posted->sequence));
+// Who has not arrived; throws if somebody has with another call. Those who have are still there: a round in which calls
+// differ is never over, and who gives up breaks the group first. That takes the lock, which is held here.
+GroupState::Missing GroupState::CompareArrived(int rank, const Call& call) {
+  const Round round(rendezvous_, call.sequence);
+  Missing missing;
+  for (int r = 0; r < size(); ++r) {
+    if (!rendezvous_.HasArrived(r, call.sequence)) {
+      missing.ranks.push_back(r);
+    } else if (!(round[r].signature == round[rank].signature)) {
+      Mismatch(r, WithBytes(round[r].call->communication), rank, WithBytes(call.communication),
+               StrCat("collective ", call.sequence));
     }
   }
+  return missing;
+}
+
+// What this rank of an all_to_all_v is sent is what it expects.
+void GroupState::CompareCounts(int rank, const Call& call) {
+  const Round round(rendezvous_, call.sequence);
+  for (int from = 0; from < size(); ++from) {
+    const int64_t sent = round[from].call->communication.in_counts[static_cast<size_t>(rank)];
+    const int64_t expected = call.communication.out_counts[static_cast<size_t>(from)];
+    if (sent == expected) continue;
+    Mismatch(from, StrCat("all_to_all_v sending ", sent, " elements to rank ", rank, " of the group"), rank,
+             StrCat("all_to_all_v expecting ", expected, " elements from rank ", from, " of the group"),
+             StrCat("collective ", call.sequence));
+  }
+}
+
+// The rank's own share; then, of a small collective, those of ranks that have arrived and gone on to something else.
+// Nobody's operands are in use any more when it returns. Throws nothing: who has claimed a share does it.
+void GroupState::DoShares(int rank, const Call& call) {
+  const uint64_t number = call.sequence;
+  auto over = [&] { return rendezvous_.IsOver(number); };
+  auto do_share = [&](int share) {
+    if (!rendezvous_.Claim(share, number)) return;
+    DoShare(Round(rendezvous_, number), call.communication, share);
+    rendezvous_.Finish(share, number);
+  };
+  do_share(rank);
+  if (IsSmall(call.communication)) {
+    for (int i = 0; i < kPauses && !over(); ++i) Pause();
+    for (int i = 1; i < size() && !over(); ++i) do_share((rank + i) % size());
+    while (!over()) std::this_thread::yield();  // somebody is doing it
+    return;
+  }
+  WakeSleepers(over);
+  if (SpinUntil(over)) return;
+  Lock lock(mutex_);
+  const Sleeper sleeper(sleepers_);
+  met_.wait(lock, over);
 }
 
 void GroupState::Mismatch(int rank_a, const std::string& a, int rank_b, const std::string& b, const std::string& where) {
@@ -198,6 +265,7 @@ void GroupState::Exchange(int rank, const Call& call, std::span<Message> message
       const uint32_t seen = own.signals.load(std::memory_order_relaxed);
       TakeMessages(lock, rank, call, messages);
       if (all_done()) return;
+      Spin(lock, own);
       Await(lock, own.changed, rank, call,
             [&] { return all_done() || own.signals.load(std::memory_order_relaxed) != seen; },
             [&] { return MissingPeers(messages, rank); });
@@ -276,6 +344,7 @@ GroupState::Membership GroupState::Split(int rank, const Call& call, int color, 
     for (Slot& s : slots_) s.split_done.notify_one();
   } else {
     try {
+      Spin(lock, own);
       Await(lock, own.split_done, rank, call, [&] { return split_requests_ >= complete; },
             [&] {
               Missing missing;

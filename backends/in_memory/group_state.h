@@ -3,7 +3,7 @@
 // Ranks here are ranks in the group. Each rank uses it from one thread at a time for collectives and messages (its
 // communication thread, or the host that stands in for it) and from its host for splits. Waiting is a short spin, then a
 // condition variable that is looked after every few milliseconds for what nobody announces: a time-out, SIGINT, a
-// failure elsewhere, a rank that has left.
+// failure elsewhere, a rank that has left. A collective whose ranks come at about the same time takes no lock.
 #pragma once
 
 #include <atomic>
@@ -16,10 +16,10 @@
 #include <vector>
 
 #include "backends/host/run_state.h"
+#include "backends/in_memory/rendezvous.h"
 
 namespace twofold::in_memory {
 
-using host::Call;
 using host::RunState;
 
 // One side of a message. `peer` may be kAnySource where it is received; then `source` says who sent it.
@@ -42,11 +42,14 @@ class GroupState {
   const std::string& name() const { return name_; }
   const std::shared_ptr<const std::string>& label() const { return label_; }  // name, with the ranks if not the world
 
-  // A collective begins: returns when all ranks have called, with everybody's call by rank. All calls have been compared
-  // (CollectiveMismatch). Valid until Part returns. `call` must live that long.
-  std::vector<const Call*> Meet(int rank, const Call& call);
-  // It ends: returns when all ranks have called, so that nobody's operands are in use any more. Throws nothing.
-  void Part(int rank);
+  // Collectives, numbered by call.sequence. Arrive hands over the operands and returns at once; Complete arrives if that
+  // has not been done, and returns when the collective is done at every rank. CanComplete: all ranks have arrived.
+  // Between Arrive and the end of Complete, which throws what went wrong, `call` stays where it is, and other ranks read
+  // and write its operands.
+  void PrepareToArrive(int rank, uint64_t sequence) const { rendezvous_.PrepareToArrive(rank, sequence); }
+  void Arrive(int rank, const Call& call);
+  bool CanComplete(const Call& call) const { return rendezvous_.AllArrived(call.sequence); }
+  void Complete(int rank, const Call& call);
 
   // Sends and receives all of `messages` together; a message is copied once, by its receiver.
   void Exchange(int rank, const Call& call, std::span<Message> messages);
@@ -69,8 +72,6 @@ class GroupState {
   struct Slot {
     std::condition_variable changed;
     std::atomic<uint32_t> signals = 0;
-    const Call* posted = nullptr;
-    uint64_t rounds = 0;
     std::deque<Offer> mailbox;  // sent to this rank and not yet taken, in order of arrival
     std::condition_variable split_done;
     uint64_t splits = 0;
@@ -88,6 +89,8 @@ class GroupState {
   int world_rank(int rank) const { return ranks_[static_cast<size_t>(rank)]; }
   void Signal(int rank);
   void SignalAll();
+  template <class Reason>
+  void WakeSleepers(Reason reason);
   void Spin(Lock& lock, Slot& slot);
   template <class Done, class WhoIsMissing>
   void Await(Lock& lock, std::condition_variable& changed, int rank, const Call& call, Done done, WhoIsMissing missing);
@@ -95,8 +98,10 @@ class GroupState {
 
   void Break(RankFailure::Kind kind, int rank, std::string message);
   void ThrowIfBroken(int rank) const;
-  void CompareCalls(int rank, const Call& call);
-  void CompareCounts();
+  void AwaitArrivals(int rank, const Call& call);
+  Missing CompareArrived(int rank, const Call& call);
+  void CompareCounts(int rank, const Call& call);
+  void DoShares(int rank, const Call& call);
   [[noreturn]] void Mismatch(int rank_a, const std::string& a, int rank_b, const std::string& b, const std::string& where);
 
   void TakeMessages(Lock& lock, int rank, const Call& call, std::span<Message> messages);
@@ -109,10 +114,11 @@ class GroupState {
   const std::vector<int> ranks_;
   const std::shared_ptr<const std::string> label_;
 
+  Rendezvous rendezvous_;
+  alignas(128) std::atomic<int> sleepers_ = 0;  // in collectives, on met_
+  std::condition_variable met_;
   std::mutex mutex_;
   std::vector<Slot> slots_;
-  uint64_t arrivals_ = 0, departures_ = 0;  // over all rounds
-  int first_ = 0;                           // who came first in this round
   uint64_t split_requests_ = 0;
   bool broken_ = false;  // a collective was abandoned: nothing more can be done in this group
   RankFailure::Kind broken_kind_ = RankFailure::Kind::kOther;

@@ -30,7 +30,7 @@ std::string BatchText(const std::vector<P2p>& batch) {
 }  // namespace
 
 std::string_view KindName(Communication::Kind kind) {
-  constexpr std::array<std::string_view, 13> kNames = {
+  constexpr std::array<std::string_view, Communication::kKinds> kNames = {
       "send",   "recv",   "batch",   "all_reduce", "all_gather",   "reduce_scatter", "broadcast",
       "reduce", "gather", "scatter", "all_to_all", "all_to_all_v", "barrier"};
   return kNames[static_cast<size_t>(kind)];
@@ -64,10 +64,16 @@ std::string Communication::ToString() const {
 }
 
 Communication Communication::Borrowed() const {
-  Communication c = *this;
-  c.in = in.Borrowed();
-  c.out = out.Borrowed();
-  for (P2p& m : c.batch) m.tensor = m.tensor.Borrowed();
+  Communication c{.kind = kind,
+                  .in = in.Borrowed(),
+                  .out = out.Borrowed(),
+                  .op = op,
+                  .peer = peer,
+                  .tag = tag,
+                  .in_counts = in_counts,
+                  .out_counts = out_counts};
+  c.batch.reserve(batch.size());
+  for (const P2p& m : batch) c.batch.push_back({m.kind, m.tensor.Borrowed(), m.peer, m.tag});
   return c;
 }
 

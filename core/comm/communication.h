@@ -1,6 +1,7 @@
 // A communication as a value: what is to be done, to which tensors. Process groups issue them, backends run them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -27,6 +28,7 @@ struct Communication {
     kSend, kRecv, kBatch, kAllReduce, kAllGather, kReduceScatter, kBroadcast, kReduce, kGather, kScatter,
     kAllToAll, kAllToAllV, kBarrier,
   };
+  static constexpr size_t kKinds = kBarrier + 1;
   Kind kind;
   Tensor in, out;     // kAllReduce, kBroadcast, kReduce: both are the one tensor; unused sides are empty
   ReduceOp op = ReduceOp::kSum;

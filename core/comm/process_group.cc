@@ -167,15 +167,16 @@ Work ProcessGroup::Start(Communication c) {
     CopyLocally(c);
     return Work();
   }
-  CommunicationStats::Entry& entry = stats_(name_, c.kind);
-  ++entry.count;
-  entry.bytes += c.bytes();
-  Issued issued = Issue(c, entry);
-  std::vector<Tensor> held = std::move(issued.workspace);
-  if (!c.in.empty()) held.push_back(std::move(c.in));
-  if (!c.out.empty()) held.push_back(std::move(c.out));
-  for (P2p& m : c.batch) held.push_back(std::move(m.tensor));
-  const uint64_t sequence = held_->Hold(std::move(held));
+  CommunicationStats::Entry*& entry = entries_[static_cast<size_t>(c.kind)];
+  if (entry == nullptr) entry = &stats_(name_, c.kind);
+  ++entry->count;
+  entry->bytes += c.bytes();
+  Issued issued = Issue(c, *entry);
+  const uint64_t sequence = held_->NextCall();
+  for (Tensor& t : issued.workspace) held_->Hold(std::move(t));
+  if (!c.in.empty()) held_->Hold(std::move(c.in));
+  if (!c.out.empty()) held_->Hold(std::move(c.out));
+  for (P2p& m : c.batch) held_->Hold(std::move(m.tensor));
   return Work(std::move(issued.state), held_, sequence);
 }
 

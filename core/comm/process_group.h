@@ -10,6 +10,7 @@
 // point-to-point messages.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <span>
 #include <string>
@@ -80,6 +81,7 @@ class ProcessGroup {
   std::vector<int> ranks_;
   Device& device_;
   CommunicationStats& stats_;
+  std::array<CommunicationStats::Entry*, Communication::kKinds> entries_{};  // null: that kind was not used yet
   std::shared_ptr<HeldTensors> held_;
 };
 

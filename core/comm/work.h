@@ -17,14 +17,13 @@
 
 namespace twofold {
 
-// Tensors in use by a group's unfinished work, in issue order. One a group; touched by the rank's thread only.
+// Tensors in use by a group's unfinished work, in issue order; calls are numbered from 1. One a group; touched by the rank's
+// thread only.
 class HeldTensors {
  public:
   explicit HeldTensors(const Stream* compute) : compute_(compute) {}
-  uint64_t Hold(std::vector<Tensor> tensors) {
-    held_.emplace_back(++last_, std::move(tensors));
-    return last_;
-  }
+  uint64_t NextCall() { return ++last_; }
+  void Hold(Tensor tensor) { held_.emplace_back(last_, std::move(tensor)); }  // for the latest call
   void ReleaseUpTo(uint64_t sequence) {
     while (!held_.empty() && held_.front().first <= sequence) held_.pop_front();
   }
@@ -33,7 +32,7 @@ class HeldTensors {
  private:
   const Stream* compute_;
   uint64_t last_ = 0;
-  std::deque<std::pair<uint64_t, std::vector<Tensor>>> held_;
+  std::deque<std::pair<uint64_t, Tensor>> held_;
 };
 
 class Work {

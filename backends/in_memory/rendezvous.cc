@@ -1,0 +1,67 @@
+#include "backends/in_memory/rendezvous.h"
+
+#include <algorithm>
+#include <thread>
+
+namespace twofold::in_memory {
+
+Signature SignatureOf(const Communication& c) {
+  Signature s{.kind = c.kind};
+  if (host::Reduces(c.kind)) s.op = c.op;
+  if (host::Rooted(c.kind)) s.root = c.peer;
+  if (const Tensor* side = host::EqualSide(c)) {
+    s.dtype = side->dtype();
+    if (c.kind != Communication::kAllToAllV) s.count = side->numel();
+  }
+  return s;
+}
+
+// Sequentially consistent, like the loads: a rank that arrives and then looks whether anybody sleeps, and one that says
+// it sleeps and then looks whether all have arrived, must not both miss the other.
+void Rendezvous::Arrive(int rank, uint64_t round, const Call& call) {
+  const Communication& c = call.communication;
+  Entry& entry = place(rank).entries[round % 2];
+  entry.arrival = {.signature = SignatureOf(c),
+                   .in = c.in.empty() ? nullptr : c.in.raw(),
+                   .out = c.out.empty() ? nullptr : c.out.raw(),
+                   .call = &call};
+  entry.round.store(round, std::memory_order_seq_cst);
+}
+
+bool Rendezvous::AllArrived(uint64_t round) const {
+  return std::all_of(places_.begin(), places_.end(), [round](const Place& p) {
+    return p.entries[round % 2].round.load(std::memory_order_seq_cst) == round;
+  });
+}
+
+// Never goes back: a rank may still look at this round's shares when another has finished it and voids the next one's.
+bool Rendezvous::Claim(int share, uint64_t round) {
+  std::atomic<uint64_t>& claimed = place(share).claimed.value;
+  uint64_t last = claimed.load(std::memory_order_relaxed);
+  while (last < round) {
+    if (claimed.compare_exchange_weak(last, round, std::memory_order_acq_rel)) return true;
+  }
+  return false;
+}
+
+bool Rendezvous::IsOver(uint64_t round) const {
+  return std::all_of(places_.begin(), places_.end(), [round](const Place& p) {
+    return p.finished.value.load(std::memory_order_seq_cst) >= 2 * round;
+  });
+}
+
+bool Rendezvous::IsVoid(uint64_t round) const {
+  return std::any_of(places_.begin(), places_.end(), [round](const Place& p) {
+    return p.finished.value.load(std::memory_order_acquire) == 2 * round + 1;
+  });
+}
+
+bool Rendezvous::VoidWhatIsLeft(uint64_t round) {
+  for (int share = 0; share < size(); ++share) {
+    if (Claim(share, round)) place(share).finished.value.store(2 * round + 1, std::memory_order_seq_cst);
+  }
+  while (!IsOver(round)) std::this_thread::yield();
+  return IsVoid(round);
+}
+
+}  // namespace twofold::in_memory
