@@ -54,7 +54,7 @@ struct Everyone {
 };
 
 constexpr std::chrono::milliseconds kLook(20);
-constexpr std::chrono::seconds kGrace(3);
+constexpr std::chrono::seconds kGrace(2);
 
 // Joins the thread of `rank`. One that will not end is left where it is: its function has called exit(), or goes on
 // computing long after the run has failed. True when joined.

@@ -1,6 +1,7 @@
 #include "backends/mpi/fabric.h"
 
 #include <condition_variable>
+#include <csignal>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -123,7 +124,7 @@ RunResult MpiFabric::Run(int world_size, const RankFunction& fn) {
     return refuse(absl::FailedPreconditionError("fabric.mpi: an earlier run of this process failed; MPI cannot go on after that"));
   }
   if (world_size > session.processes()) return refuse(Accepts(world_size));
-  const host::InterruptScope interrupt(true);
+  auto interrupt = std::make_unique<host::InterruptScope>(true);
   const bool takes_part = session.rank() < world_size;
   MPI_Comm comm = MPI_COMM_NULL;
   if (const int code = MPI_Comm_split(session.world(), takes_part ? 0 : MPI_UNDEFINED, session.rank(), &comm); code != MPI_SUCCESS) {
@@ -138,6 +139,8 @@ RunResult MpiFabric::Run(int world_size, const RankFunction& fn) {
   const control::Verdict verdict = session.watch().AwaitVerdict();
   if (verdict.code() != 0) {
     session.GiveUp();
+    (void)interrupt.release();
+    std::signal(SIGTERM, SIG_IGN);  // launchers end the survivors of a lost rank, who have yet to write what they know
     if (takes_part) session.watch().HandIn(runner->Partial(watch::Hub::GraceOf(verdict)));
     (void)runner.release();
   } else if (takes_part) {

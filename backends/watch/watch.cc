@@ -27,7 +27,7 @@ using asio::ip::tcp;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kTick(20), kProgressEvery(200), kClaimTime(1000);
-constexpr std::chrono::seconds kSpeakerTime(10);
+constexpr std::chrono::seconds kSpeakerTime(10), kSpeakerTimeAfterLoss(1);
 
 std::string MakeToken() {
   std::random_device random;
@@ -315,6 +315,8 @@ RunResult Watch::Impl::Conclude() {
   const control::Verdict verdict = *told_verdict_;
   if (hub_ != nullptr) {
     changed_.wait(lock, [this] { return closed_; });
+  } else if (bereaved_ && !speaks()) {
+    changed_.wait_for(lock, kSpeakerTimeAfterLoss, [] { return false; });
   } else if (verdict.code() != 0) {
     changed_.wait_for(lock, kSpeakerTime, [this] { return hub_lost_.load(); });
   }

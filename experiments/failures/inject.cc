@@ -2,6 +2,7 @@
 //
 // KIND: exception, exit, hang, crash (SIGSEGV), count, op, dtype, order, none. It happens when RANK reads its SAMPLE-th sample,
 // in the midst of a training step. Prints the run's status: "code N" and "message TEXT".
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -53,7 +54,10 @@ class FaultyDataset : public Dataset {
   std::string Describe() const override { return data_->Describe(); }
   void Read(int64_t index, std::span<std::byte> input, std::span<std::byte> target) const override {
     data_->Read(index, input, target);
-    if (this_rank->rank() == rank_ && samples_read++ == sample_) fault_(*this_rank);
+    if (this_rank->rank() != rank_ || samples_read++ != sample_) return;
+    std::printf("fault %.6f\n", std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count());
+    std::fflush(stdout);
+    fault_(*this_rank);
   }
 
  private:
