@@ -1,118 +1,22 @@
 // How an MPI run ends when a rank fails: every process ends in time, the cause is named, nothing is left behind. Each case
 // is a job of its own (scenario.cc).
-#include <signal.h>
-#include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <chrono>
-#include <filesystem>
-#include <fstream>
-#include <map>
-#include <sstream>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "backends/registry.h"
 #include "core/base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/unit/mpi/job.h"
 
 namespace twofold {
 namespace {
 
-namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
 using Code = absl::StatusCode;
 
-constexpr double kTimeout = 3, kSlack = 9;  // seconds; starting and ending a job takes some on a busy machine
-
-struct Outcome {
-  int exit_status = -1;
-  int code = -1;  // -1: nobody spoke
-  std::string message, output;
-  std::vector<std::string> results;
-  double seconds = 0;
-};
-
-// A folder in which a job keeps its files; afterwards it must be empty, and no process may know it.
-class Job {
- public:
-  Job() {
-    std::string name = (fs::temp_directory_path() / "twofold-mpi-XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-    fs::create_directories(folder_ / "shared");
-    fs::create_directories(folder_ / "session");
-  }
-  ~Job() { fs::remove_all(folder_); }
-
-  Outcome Run(const std::string& scenario, int ranks, int interrupt_after_ms = 0) {
-    const auto start = std::chrono::steady_clock::now();
-    const pid_t child = fork();
-    if (child == 0) Exec(scenario, ranks);
-    if (interrupt_after_ms > 0) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(interrupt_after_ms));
-      kill(child, SIGINT);
-    }
-    int status = 0;
-    waitpid(child, &status, 0);
-    Outcome outcome = Read();
-    outcome.exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    return outcome;
-  }
-
-  // Files of shared memory and processes, after a moment in which the launcher may still clean up.
-  std::string LeftBehind() {
-    std::string left;
-    for (int tries = 0; tries < 40; ++tries) {
-      left.clear();
-      for (const auto& file : fs::directory_iterator(folder_ / "shared")) StrAppend(&left, file.path().string(), "\n");
-      for (const auto& process : fs::directory_iterator("/proc")) {
-        std::ifstream environment(process.path() / "environ", std::ios::binary);
-        std::stringstream text;
-        text << environment.rdbuf();
-        if (text.str().find(folder_.string()) != std::string::npos) StrAppend(&left, process.path().string(), "\n");
-      }
-      if (left.empty()) return left;
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    }
-    return left;
-  }
-
- private:
-  [[noreturn]] void Exec(const std::string& scenario, int ranks) {
-    const std::string out = (folder_ / "output").string();
-    if (freopen(out.c_str(), "w", stdout) == nullptr || freopen(out.c_str(), "a", stderr) == nullptr) _exit(127);
-    setenv("OMPI_MCA_btl_vader_backing_directory", (folder_ / "shared").c_str(), 1);
-    setenv("OMPI_MCA_orte_tmpdir_base", (folder_ / "session").c_str(), 1);
-    std::vector<std::string> words = FindBackend("mpi")->launcher(ranks);
-    words.insert(words.end(), {TWOFOLD_SCENARIO, scenario, StrCat(ranks), StrCat(kTimeout)});
-    std::vector<char*> argv;
-    for (std::string& word : words) argv.push_back(word.data());
-    argv.push_back(nullptr);
-    execvp(argv[0], argv.data());
-    _exit(127);
-  }
-  Outcome Read() const {
-    std::ifstream file(folder_ / "output");
-    std::stringstream text;
-    text << file.rdbuf();
-    Outcome outcome{.output = text.str()};
-    for (const absl::string_view line : absl::StrSplit(outcome.output, '\n')) {
-      const std::vector<std::string> words = absl::StrSplit(line, absl::MaxSplits(' ', 1));
-      if (words[0] == "code") outcome.code = std::stoi(words[1]);
-      if (words[0] == "message") outcome.message = words[1];
-      if (words[0] == "result") outcome.results.push_back(std::vector<std::string>(absl::StrSplit(words[1], absl::MaxSplits(' ', 1)))[1]);
-    }
-    return outcome;
-  }
-  fs::path folder_;
-};
+constexpr double kSlack = 9;  // seconds; starting and ending a job takes some on a busy machine
 
 class MpiFailures : public testing::Test {
  protected:
@@ -125,7 +29,7 @@ class MpiFailures : public testing::Test {
     EXPECT_EQ(outcome.code, static_cast<int>(code)) << outcome.output;
     EXPECT_THAT(outcome.message, message) << outcome.output;
     EXPECT_NE(outcome.exit_status, 0);
-    EXPECT_LT(outcome.seconds, kTimeout + kSlack);
+    EXPECT_LT(outcome.seconds, kJobTimeout + kSlack);
     EXPECT_EQ(job.LeftBehind(), "");
     return outcome;
   }

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -51,7 +52,113 @@ Body Differ(Body a, Body b) {
   };
 }
 
+// ---- Large counts ----
+
+float At(int rank, int64_t i) { return static_cast<float>((rank + 1) * (i % 13 + 1)); }
+
+void Require(bool right, const std::string& what) {
+  if (!right) throw std::runtime_error("wrong: " + what);
+}
+
+// Every communication, with more elements than a count may name (see Limits).
+void EveryCommunication(RankContext& c, int64_t count) {
+  ProcessGroup& world = c.world();
+  const int n = world.size(), me = world.rank();
+  auto make = [&](int64_t elements, auto value) {
+    Tensor t = c.device().NewTensor(Shape{elements}, DType::kF32, Category::kOther);
+    for (int64_t i = 0; i < elements; ++i) t.data<float>()[i] = value(i);
+    return t;
+  };
+  auto check = [&](const Tensor& t, auto value, const char* what) {
+    for (int64_t i = 0; i < t.numel(); ++i) Require(t.data<float>()[i] == value(i), what);
+  };
+  auto mine = [&](int64_t i) { return At(me, i); };
+  auto sum = [&](int64_t i) {
+    float s = 0;
+    for (int r = 0; r < n; ++r) s += At(r, i);
+    return s;
+  };
+  auto block = [&](int64_t i) { return At(static_cast<int>(i / count), i % count); };  // rank by rank
+  auto nothing = [](int64_t) { return -1.0f; };
+
+  Tensor t = make(count, mine);
+  world.AllReduce(t).Wait();
+  check(t, sum, "all_reduce");
+  t = make(count, mine);
+  world.AllReduce(t, ReduceOp::kAvg).Wait();
+  check(t, [&](int64_t i) { return sum(i) / static_cast<float>(n); }, "all_reduce(avg)");
+  t = make(count, mine);
+  world.Reduce(t, ReduceOp::kSum, n - 1).Wait();
+  check(t, [&](int64_t i) { return me == n - 1 ? sum(i) : mine(i); }, "reduce");
+  t = make(count, mine);
+  world.Broadcast(t, 1).Wait();
+  check(t, [&](int64_t i) { return At(1, i); }, "broadcast");
+
+  Tensor all = make(count * n, nothing), shard = make(count, mine);
+  world.AllGather(all, shard).Wait();
+  check(all, block, "all_gather");
+  Tensor root = me == 0 ? make(count * n, nothing) : Tensor();
+  world.Gather(root, shard, 0).Wait();
+  if (me == 0) check(root, block, "gather");
+  world.Scatter(shard, root, 0).Wait();
+  check(shard, mine, "scatter");
+
+  auto whole = [&](int64_t i) { return At(me, i); };
+  auto reduced = [&](int64_t i) { return sum(me * count + i); };
+  all = make(count * n, whole);
+  world.ReduceScatter(shard, all).Wait();
+  check(shard, reduced, "reduce_scatter");
+  check(all, whole, "input of reduce_scatter");
+  Tensor inside = all.Slice(me * count, count);
+  world.ReduceScatter(inside, all).Wait();
+  check(inside, reduced, "reduce_scatter in place");
+
+  all = make(count * n, whole);
+  Tensor out = make(count * n, nothing);
+  world.AllToAll(out, all).Wait();
+  auto exchanged = [&](int64_t i) { return At(static_cast<int>(i / count), me * count + i % count); };
+  check(out, exchanged, "all_to_all");
+  out = make(count * n, nothing);
+  const std::vector<int64_t> counts(static_cast<size_t>(n), count);
+  world.AllToAllV(out, counts, all, counts).Wait();
+  check(out, exchanged, "all_to_all_v");
+
+  t = make(count, mine);
+  Tensor from = make(count, nothing);
+  const int next = (me + 1) % n, previous = (me + n - 1) % n;
+  const P2p both[] = {{P2p::kSend, t, next}, {P2p::kRecv, from, previous}};
+  world.Batch(both).Wait();
+  check(from, [&](int64_t i) { return At(previous, i); }, "batch");
+  if (me == 0) world.Send(t, 1).Wait();
+  if (me == 1) {
+    Work w = world.Recv(from, kAnySource);
+    w.Wait();
+    Require(w.source() == 0, "source");
+    check(from, [&](int64_t i) { return At(0, i); }, "recv");
+  }
+}
+
+// More than 2^31 elements for real: bytes.
+void Huge(RankContext& c) {
+  const int64_t count = (int64_t{1} << 31) + 5;
+  Tensor t = c.device().NewTensor(Shape{count}, DType::kU8, Category::kOther);
+  auto bytes = t.data<uint8_t>();
+  auto all_are = [&](uint8_t value) { return std::all_of(bytes, bytes + count, [value](uint8_t b) { return b == value; }); };
+  std::fill_n(bytes, count, static_cast<uint8_t>(c.rank() + 1));
+  c.world().AllReduce(t).Wait();
+  Require(all_are(3), "all_reduce");
+  std::fill_n(bytes, count, static_cast<uint8_t>(c.rank() + 1));
+  c.world().Broadcast(t, 1).Wait();
+  Require(all_are(2), "broadcast");
+  std::fill_n(bytes, count, static_cast<uint8_t>(c.rank() + 7));
+  if (c.rank() == 0) c.world().Send(t, 1).Wait();
+  else c.world().Recv(t, 0).Wait();
+  Require(all_are(7), "message");
+}
+
 const std::map<std::string, Body> kScenarios = {
+    {"pieces", [](RankContext& c) { for (int64_t count : {0, 10, 64, 65, 1000, 10007}) EveryCommunication(c, count); }},
+    {"huge", Huge},
     {"well", [](RankContext& c) { Reduce(c); }},
     {"well_in_flight",
      [](RankContext& c) {
@@ -176,7 +283,9 @@ int Main(int argc, char** argv) {
   spec::Spec spec;
   spec.mutable_fabric()->mutable_mpi();
   spec.mutable_fabric()->set_timeout_s(std::atof(argv[3]));
-  auto fabric = MakeMpiFabric(spec);
+  if (std::string(argv[1]) == "huge") spec.mutable_fabric()->set_timeout_s(120);
+  const bool pieces = std::string(argv[1]) == "pieces";
+  auto fabric = MakeMpiFabric(spec, pieces ? mpi::Limits{.most_elements = 64} : mpi::Limits());
   const Body& body = kScenarios.at(argv[1]);
   const RunResult result = (*fabric)->Run(std::atoi(argv[2]), [&body](RankContext& c) -> std::string {
     c.SetPartialResult("part of " + std::to_string(c.rank()));
