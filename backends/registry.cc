@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_join.h"
 #include "backends/in_memory/fabric.h"
+#include "backends/mpi_row.h"
 #include "backends/simulated_row.h"
 #include "core/base/strings.h"
 
@@ -33,7 +34,7 @@ std::string AvailableNames() {
 }  // namespace
 
 std::span<const Backend> Backends() {
-  static const std::array<Backend, 2> kBackends = {InMemoryBackend(), SimulatedBackend()};
+  static const std::array<Backend, 3> kBackends = {InMemoryBackend(), MpiBackend(), SimulatedBackend()};
   return kBackends;
 }
 

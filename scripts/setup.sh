@@ -4,7 +4,7 @@ set -euo pipefail
 
 packages=(
   cmake ninja-build ccache g++ pkg-config git python3
-  libsimgrid-dev libopenblas-pthread-dev libabsl-dev libprotobuf-dev protobuf-compiler
+  libsimgrid-dev libopenmpi-dev openmpi-bin libasio-dev libopenblas-pthread-dev libabsl-dev libprotobuf-dev protobuf-compiler
   libgtest-dev libgmock-dev libbenchmark-dev nlohmann-json3-dev libspdlog-dev libcli11-dev
 )
 

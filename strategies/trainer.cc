@@ -155,7 +155,11 @@ std::string TrainRank(RankContext& ctx, const spec::Spec& spec, const Dataset& d
                       const std::function<void(const StepProgress&)>& progress) {
   Recorder recorder(ctx, spec);
   // Whatever ends this rank, what it did until then is kept.
-  absl::Cleanup keep = [&] { ctx.SetPartialResult(recorder.Record()); };
+  ctx.SetPartialResultSource([&] { return recorder.Record(); });
+  absl::Cleanup keep = [&] {
+    ctx.SetPartialResultSource(nullptr);
+    ctx.SetPartialResult(recorder.Record());
+  };
 
   Trainer trainer(ctx, spec, data);
   recorder.SetParameters(trainer.parameters());
@@ -169,6 +173,7 @@ std::string TrainRank(RankContext& ctx, const spec::Spec& spec, const Dataset& d
     if (ctx.rank() == 0 && progress) progress({step + 1, steps, recorder.last_step().value(), loss});
   }
   std::move(keep).Cancel();
+  ctx.SetPartialResultSource(nullptr);
   return recorder.Record();
 }
 

@@ -1,7 +1,5 @@
 #include "backends/host/call.h"
 
-#include <vector>
-
 #include "absl/strings/str_join.h"
 #include "core/base/strings.h"
 

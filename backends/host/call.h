@@ -4,17 +4,26 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/base/errors.h"
 #include "core/comm/communication.h"
 
 namespace twofold::host {
 
+// A group as other processes know it.
+struct GroupIdentity {
+  uint64_t id = 0;  // the same at all of its ranks, and no other group's
+  std::string label;
+  std::vector<int> ranks;  // of the world, by rank in the group
+};
+
 struct Call {
   std::shared_ptr<const std::string> group;  // "world", "tp (ranks 2, 3)"
   Communication communication{};             // borrowed operands; unused for a split
   uint64_t sequence = 0;                     // from 1; collectives, messages and splits of a group are counted apart
   bool split = false;
+  std::shared_ptr<const GroupIdentity> identity{};  // null where all ranks live in one process
   std::string ToString() const;  // "all_reduce(sum) of f32[10] (40 bytes), collective 3 of group world"
 };
 

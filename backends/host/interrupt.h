@@ -1,4 +1,5 @@
-// SIGINT, while a run lasts: the first one ends the ranks in order, a second one kills the process as usual.
+// SIGINT, while a run lasts: the first one ends the ranks in order, a second one kills the process as usual. So does
+// SIGTERM where launchers use it to pass an interrupt on.
 #pragma once
 
 namespace twofold::host {
@@ -7,7 +8,7 @@ namespace twofold::host {
 // belongs to the process. A process that ignores SIGINT (as under nohup) goes on ignoring it.
 class InterruptScope {
  public:
-  InterruptScope();
+  explicit InterruptScope(bool terminate_too = false);
   ~InterruptScope();
   InterruptScope(const InterruptScope&) = delete;
   InterruptScope& operator=(const InterruptScope&) = delete;

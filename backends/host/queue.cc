@@ -36,12 +36,21 @@ size_t Item::WaitAny(std::span<Work::State* const> states) {
     for (size_t i = 0; i < states.size(); ++i) {
       if (states[i]->Test()) return i;
     }
+    if (owner_->abandoned) owner_->run.ThrowIfEnding(owner_->rank, call_->ToString());
     owner_->done.wait(lock);
   }
 }
 
 void Item::ThrowIfFailed() const {
   if (failure_) Throw(failure_->kind, owner_->rank, failure_->message);
+}
+
+void Abandon(RankState& rank) {
+  {
+    std::lock_guard lock(rank.mutex);
+    rank.abandoned = true;
+  }
+  rank.done.notify_all();
 }
 
 // ---- Queue ----
@@ -61,7 +70,8 @@ std::shared_ptr<Item> Queue::Push(std::shared_ptr<const Call> call, Tensor works
 void Queue::Await(Item& item) {
   std::unique_lock lock(owner_->mutex);
   while (!item.Test()) {
-    if (!busy_ && !pending_.empty()) DoFront(lock);
+    if (owner_->abandoned) owner_->run.ThrowIfEnding(owner_->rank, item.call_->ToString());
+    if (!busy_ && !pending_.empty()) DoFront(lock, true);
     else owner_->done.wait(lock);
   }
 }
@@ -71,13 +81,16 @@ bool Queue::Idle() {
   return !busy_ && pending_.empty();
 }
 
-void Queue::Close() {
+bool Queue::Close() {
   {
-    std::lock_guard lock(owner_->mutex);
+    std::unique_lock lock(owner_->mutex);
     closing_ = true;
+    wake_.notify_one();
+    owner_->done.wait(lock, [this] { return owner_->abandoned || (!busy_ && pending_.empty()); });
+    if (busy_ || !pending_.empty()) return false;
   }
-  wake_.notify_one();
   if (thread_.joinable()) thread_.join();
+  return true;
 }
 
 void Queue::Loop() {
@@ -85,19 +98,21 @@ void Queue::Loop() {
   while (true) {
     wake_.wait(lock, [this] { return !busy_ && (closing_ || !pending_.empty()); });
     if (pending_.empty()) return;
-    DoFront(lock);
+    DoFront(lock, false);
   }
 }
 
 // Entered and left with the lock held.
-void Queue::DoFront(std::unique_lock<std::mutex>& lock) {
+void Queue::DoFront(std::unique_lock<std::mutex>& lock, bool on_host) {
   const std::shared_ptr<Item> item = std::move(pending_.front());
   pending_.pop_front();
   busy_ = true;
+  if (on_host) owner_->host_in_call = true;
   lock.unlock();
   Do(*item);
   lock.lock();
   busy_ = false;
+  if (on_host) owner_->host_in_call = false;
   item->done_.store(true, std::memory_order_release);
   owner_->done.notify_all();
   if (closing_ || !pending_.empty()) wake_.notify_one();
@@ -123,7 +138,7 @@ void Queue::Do(Item& item) {
   if (item.failure_) run.Fail(owner_->rank, item.failure_->kind, item.failure_->message);
   const double end = run.Now();
   item.entry_.seconds.fetch_add(end - start, std::memory_order_relaxed);
-  if (!owner_->trace.enabled()) return;
+  if (item.call_->split || !owner_->trace.enabled()) return;
   owner_->trace.Add({.stream = stream_name_,
                      .name = std::string(KindName(c.kind)),
                      .start = Seconds(start),

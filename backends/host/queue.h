@@ -30,7 +30,12 @@ struct RankState {
   Trace& trace;
   std::mutex mutex;              // guards all of the rank's queues
   std::condition_variable done;  // some call of some queue is done
+  // Both under `mutex`, for fabrics whose blocking calls nothing can interrupt: what hangs in one is left where it is.
+  bool abandoned = false;     // the run has failed: nobody waits any more for what a communication thread is in
+  bool host_in_call = false;  // the rank's host stands in for a communication thread
 };
+// The run has failed; hosts that wait are told, and queues are no longer drained. Any thread may call.
+void Abandon(RankState& rank);
 
 class Queue;
 
@@ -82,11 +87,13 @@ class Queue {
   std::shared_ptr<Item> Push(std::shared_ptr<const Call> call, Tensor workspace, CommunicationStats::Entry& entry);
   void Await(Item& item);  // blocks the host
   bool Idle();
-  void Close();  // does what is left and ends the thread; nothing may be pushed afterwards
+  // Does what is left and ends the thread; nothing may be pushed afterwards. False where the rank has been abandoned with
+  // a call under way: then the queue must never be destroyed.
+  bool Close();
 
  private:
   void Loop();
-  void DoFront(std::unique_lock<std::mutex>& lock);
+  void DoFront(std::unique_lock<std::mutex>& lock, bool on_host);
   void Do(Item& item);
 
   const std::shared_ptr<RankState> owner_;

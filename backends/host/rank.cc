@@ -68,6 +68,7 @@ std::string Rank::Run(const RankFunction& fn, ProcessGroup& world, const std::fu
                        .communication = &stats_,
                        .check_interrupt = [this] { process_.run.ThrowIfEnding(rank_, "a check between steps"); },
                        .outside_ledger = [this] { return OutsideLedger(); }});
+  context_ = &context;
   try {
     std::string result = fn(context);
     drain();
@@ -81,6 +82,11 @@ std::string Rank::Run(const RankFunction& fn, ProcessGroup& world, const std::fu
     run.Explain(rank_, RankFailure::Kind::kOther, StrCat("rank ", rank_, ": an exception that is no std::exception"));
   }
   return context.partial_result();
+}
+
+std::string Rank::PartialIfStuck() {
+  std::lock_guard lock(state_->mutex);  // the host needs it to leave the call
+  return state_->host_in_call && context_ != nullptr ? context_->PartialResultOfStuckRank() : std::string();
 }
 
 }  // namespace twofold::host

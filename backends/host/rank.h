@@ -35,6 +35,10 @@ class Rank {
   // or the partial result of a rank that failed.
   std::string Run(const RankFunction& fn, ProcessGroup& world, const std::function<void()>& drain);
 
+  // For another thread, once the rank has been abandoned: its partial result when its host is stuck in a communication,
+  // else nothing.
+  std::string PartialIfStuck();
+
   const std::shared_ptr<RankState>& state() { return state_; }
   CommunicationStats& stats() { return stats_; }
 
@@ -50,6 +54,7 @@ class Rank {
   Trace trace_;
   CommunicationStats stats_;
   std::unique_ptr<Clock> clock_;
+  RankContext* context_ = nullptr;  // while the rank's function runs
   std::shared_ptr<RankState> state_;
 };
 

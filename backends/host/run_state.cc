@@ -72,6 +72,12 @@ void RunState::End(int rank, const std::shared_ptr<const Call>& call) {
   a.last = call;
 }
 
+RunState::Calls RunState::CallsOf(int rank) const {
+  const Activity& a = activities_[static_cast<size_t>(rank)];
+  std::lock_guard lock(a.mutex);
+  return {a.now, a.last};
+}
+
 std::string RunState::Doing(int rank) const {
   const Activity& a = activities_[static_cast<size_t>(rank)];
   std::lock_guard lock(a.mutex);

@@ -41,21 +41,27 @@ class RunState {
   // ---- Who is doing what ----
   void Begin(int rank, std::shared_ptr<const Call> call);
   void End(int rank, const std::shared_ptr<const Call>& call);
+  struct Calls {
+    std::vector<std::shared_ptr<const Call>> now;  // begun and not ended
+    std::shared_ptr<const Call> last;              // that ended
+  };
+  Calls CallsOf(int rank) const;
   std::string Doing(int rank) const;  // "rank 2, which is in send of ..."
 
- private:
   struct Failure {
     int rank;
     RankFailure::Kind kind;
     std::string message;
     bool claimed;
   };
+  std::optional<Failure> failure() const;  // the first one
+
+ private:
   struct Activity {
     mutable std::mutex mutex;
     std::vector<std::shared_ptr<const Call>> now;
     std::shared_ptr<const Call> last;
   };
-  std::optional<Failure> failure() const;
 
   const std::chrono::steady_clock::time_point origin_ = std::chrono::steady_clock::now();
   const double timeout_s_;

@@ -51,6 +51,10 @@ class RankContext {
   // What the rank would hand back if it ended now by an exception: kept up to date by a guard in the rank function.
   void SetPartialResult(std::string bytes) { partial_result_ = std::move(bytes); }
   const std::string& partial_result() const { return partial_result_; }
+  // Where the partial result comes from should the rank's thread never return from a communication: asked for then, from
+  // another thread, while the rank's own is stuck there. Null takes it back.
+  void SetPartialResultSource(std::function<std::string()> source) { partial_source_ = std::move(source); }
+  std::string PartialResultOfStuckRank() const { return partial_source_ ? partial_source_() : partial_result_; }
 
   // A line for the report: what a reader must know to trust the figures. Repeated lines are kept once.
   void AddNote(std::string note);
@@ -59,6 +63,7 @@ class RankContext {
  private:
   Parts parts_;
   std::string partial_result_;
+  std::function<std::string()> partial_source_;
   std::vector<std::string> notes_;
 };
 

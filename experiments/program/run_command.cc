@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "backends/launch.h"
 #include "backends/registry.h"
 #include "core/base/strings.h"
 #include "experiments/program/assemble.h"
@@ -60,6 +61,9 @@ absl::StatusOr<Job> Prepare(const Options& options) {
     return absl::Status(fabric.status().code(), StrCat(options.spec, ": ", std::string(fabric.status().message())));
   }
   job.fabric = *std::move(fabric);
+  if (const absl::Status fits = job.fabric->Accepts(static_cast<int>(WorldSize(job.spec))); !fits.ok()) {
+    return absl::Status(fits.code(), StrCat(options.spec, ": ", std::string(fits.message())));
+  }
   job.out = options.out.empty() ? StrCat("runs/", job.spec.name(), "-", FabricName(job.spec)) : options.out;
   return job;
 }
@@ -118,8 +122,9 @@ int RunJob(const Job& job, bool quiet) {
   const auto world_size = static_cast<int>(WorldSize(job.spec));
   std::function<void(const StepProgress&)> progress;
   if (!quiet) progress = Progress();
-  const RunResult result = job.fabric->Run(
+  RunResult result = job.fabric->Run(
       world_size, [&](RankContext& ctx) { return TrainRank(ctx, job.spec, *job.data, progress); });
+  if (!job.fabric->speaks()) return result.status.ok() ? kExitFine : kExitFailed;
   if (!quiet) Progress::ClearLine();
 
   const std::vector<report::RankRecord> records = ReadRecords(job.spec, result);
@@ -144,12 +149,13 @@ int RunJob(const Job& job, bool quiet) {
 
 int RunCommand(const Options& options) {
   const absl::StatusOr<Job> job = Prepare(options);
+  const bool first = LaunchedAs().rank == 0;  // of several processes that were started alike, one speaks
   if (!job.ok()) {
-    spdlog::error("{}", std::string(job.status().message()));
+    if (first) spdlog::error("{}", std::string(job.status().message()));
     return kExitWrongInput;
   }
   if (options.check) {
-    std::printf("%s: fine. %s; %s\n", options.spec.c_str(), Headline(*job).c_str(),
+    if (first) std::printf("%s: fine. %s; %s\n", options.spec.c_str(), Headline(*job).c_str(),
                 job->data->Describe().c_str());
     return kExitFine;
   }

@@ -86,6 +86,23 @@ void ReduceChunk(std::span<const void* const> inputs, std::span<void* const> out
 
 }  // namespace
 
+void DivideAll(void* values, DType dtype, int64_t count, int64_t by) {
+  VisitType(dtype, [&]<class T>() {
+    using A = Accumulator<T>;
+    A buffer[kChunk];
+    for (int64_t at = 0; at < count; at += kChunk) {
+      const int64_t n = std::min(kChunk, count - at);
+      T* const piece = static_cast<T*>(values) + at;
+      if constexpr (sizeof(A) == sizeof(T)) {
+        Divide<T>(reinterpret_cast<A*>(piece), n, by);
+      } else {
+        Divide<T>(const_cast<A*>(Read<T>(values, at, n, buffer)), n, by);
+        Convert(buffer, DType::kF32, piece, DTypeOf<T>::value, n);
+      }
+    }
+  });
+}
+
 void ReduceSlices(std::span<const void* const> inputs, std::span<void* const> outputs, DType dtype,
                   ReduceOp op, int64_t first, int64_t count) {
   TWOFOLD_CHECK(!inputs.empty(), "a reduction has at least one input");

@@ -21,4 +21,7 @@ namespace twofold::cpu {
 void ReduceSlices(std::span<const void* const> inputs, std::span<void* const> outputs, DType dtype,
                   ReduceOp op, int64_t first, int64_t count);
 
+// Divides `count` elements by `by`, as ReduceSlices ends a kAvg: for fabrics whose library knows sums only.
+void DivideAll(void* values, DType dtype, int64_t count, int64_t by);
+
 }  // namespace twofold::cpu

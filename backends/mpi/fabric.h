@@ -1,0 +1,21 @@
+// The MPI fabric: every rank is a process that mpirun, srun or `twofold launch` started.
+//
+// All processes call Run alike. The rank's function runs on a thread of its own; the main thread waits for the watch's
+// verdict, so that a rank which is stuck in an MPI call that will never end (nothing can interrupt one) does not keep the
+// process from reporting. After a failed run the process can only leave. Sums of f32 may differ from those of other fabrics
+// in the last bits: the library chooses the order; bf16 and f16 are rounded at every step.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "backends/mpi/types.h"
+#include "core/proto/spec.pb.h"
+#include "core/run/fabric.h"
+
+namespace twofold {
+
+// Uses train.threads_per_rank and fabric.timeout_s.
+absl::StatusOr<std::unique_ptr<Fabric>> MakeMpiFabric(const spec::Spec& spec, mpi::Limits limits = {});
+
+}  // namespace twofold

@@ -1,0 +1,69 @@
+#include "backends/watch/link.h"
+
+#include <utility>
+
+namespace twofold::watch {
+
+void Link::Start(OnMessage on_message, OnClose on_close) {
+  on_message_ = std::move(on_message);
+  on_close_ = std::move(on_close);
+  asio::error_code ignored;
+  socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
+  socket_.set_option(asio::socket_base::keep_alive(true), ignored);  // a host that is gone says nothing
+  ReadLength();
+}
+
+void Link::ReadLength() {
+  asio::async_read(socket_, asio::buffer(length_), [self = shared_from_this()](asio::error_code error, size_t) {
+    if (error) return self->Break();
+    const auto& l = self->length_;
+    const uint32_t size = uint32_t{l[0]} | uint32_t{l[1]} << 8 | uint32_t{l[2]} << 16 | uint32_t{l[3]} << 24;
+    if (size > kMostBytes) return self->Break();
+    self->body_.resize(size);
+    self->ReadBody();
+  });
+}
+
+void Link::ReadBody() {
+  asio::async_read(socket_, asio::buffer(body_), [self = shared_from_this()](asio::error_code error, size_t) {
+    if (error) return self->Break();
+    const OnMessage tell = self->on_message_;  // a copy: what is told may close the link
+    if (tell) tell(self->body_);
+    self->ReadLength();
+  });
+}
+
+void Link::Send(const google::protobuf::MessageLite& message) {
+  if (!socket_.is_open()) return;
+  const std::string body = message.SerializeAsString();
+  const auto size = static_cast<uint32_t>(body.size());
+  std::string frame;
+  for (int shift = 0; shift < 32; shift += 8) frame.push_back(static_cast<char>(size >> shift & 0xff));
+  outgoing_.push_back(frame + body);
+  if (outgoing_.size() == 1) Write();
+}
+
+void Link::Write() {
+  asio::async_write(socket_, asio::buffer(outgoing_.front()), [self = shared_from_this()](asio::error_code error, size_t) {
+    if (error || !self->socket_.is_open()) return self->Break();
+    self->outgoing_.pop_front();
+    if (!self->outgoing_.empty()) self->Write();
+  });
+}
+
+void Link::Break() {
+  if (!socket_.is_open()) return;
+  const OnClose tell = std::move(on_close_);
+  Close();
+  if (tell) tell();
+}
+
+void Link::Close() {
+  asio::error_code ignored;
+  socket_.close(ignored);
+  outgoing_.clear();
+  on_message_ = nullptr;
+  on_close_ = nullptr;
+}
+
+}  // namespace twofold::watch

@@ -1,0 +1,54 @@
+// Beside the communication of a run whose ranks are processes: who is alive, what each does, how the run ends.
+//
+// A communication library that has lost a rank, or that ranks call in different ways, hangs, crashes or goes on with wrong
+// data; none of them says who did what. So every process keeps a TCP connection to the one of rank 0, the hub. It costs
+// nothing on the way of a call: calls are noted in memory (call_log.h, RunState), and a thread of the watch compares notes
+// some times a second. A connection that breaks is a lost process; a call that lasts longer than fabric.timeout_s, an
+// exception or a difference in the notes makes the hub ask everybody what they do, find the cause (inquest.h) and tell all.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "backends/host/run_state.h"
+#include "backends/watch/call_log.h"
+#include "core/proto/control.pb.h"
+#include "core/run/fabric.h"
+
+namespace twofold::watch {
+
+class Watch {
+ public:
+  struct Options {
+    int rank = 0, processes = 1;
+    bool one_host = true;  // the hub listens on the loopback address
+    std::function<void(std::string& bytes)> broadcast;  // hands the bytes of process 0 to all; collective
+    double connect_timeout_s = 60;
+  };
+  // Collective over the processes. Throws std::runtime_error naming what could not be reached.
+  explicit Watch(const Options& options);
+  ~Watch();
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+  // ---- One run, from the process's main thread ----
+  // `run` is this process's, null where its rank only stands by; it must live until the verdict. `on_failure` is called
+  // from the watch's thread once the run is to end before its time, after `run` was told.
+  void Begin(int world_size, double timeout_s, host::RunState* run, std::function<void()> on_failure);
+  control::Verdict AwaitVerdict();      // blocks
+  void HandIn(std::string partial);     // after a verdict that is a failure
+  // The results at the process that speaks; after a failure, elsewhere, returns when that one has ended (or takes too long).
+  RunResult Conclude();
+  bool speaks() const;  // rank 0; should it be lost, rank 1
+
+  // ---- From the rank's thread ----
+  void Finish(std::string result);  // its function has ended well and all that it issued is done
+  void AddLog(std::shared_ptr<CallLog> log);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace twofold::watch
