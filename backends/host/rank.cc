@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <typeinfo>
 
+#include "backends/host/exit_scope.h"
 #include "core/base/strings.h"
 
 namespace twofold::host {
@@ -69,6 +70,7 @@ std::string Rank::Run(const RankFunction& fn, ProcessGroup& world, const std::fu
                        .check_interrupt = [this] { process_.run.ThrowIfEnding(rank_, "a check between steps"); },
                        .outside_ledger = [this] { return OutsideLedger(); }});
   context_ = &context;
+  const ExitScope scope([this](int status) { Exit(status); });
   try {
     std::string result = fn(context);
     drain();
@@ -86,7 +88,13 @@ std::string Rank::Run(const RankFunction& fn, ProcessGroup& world, const std::fu
 
 std::string Rank::PartialIfStuck() {
   std::lock_guard lock(state_->mutex);  // the host needs it to leave the call
-  return state_->host_in_call && context_ != nullptr ? context_->PartialResultOfStuckRank() : std::string();
+  const bool stuck = state_->host_in_call || exited();
+  return stuck && context_ != nullptr ? context_.load()->PartialResultOfStuckRank() : std::string();
+}
+
+void Rank::Exit(int status) {
+  process_.run.Explain(rank_, RankFailure::Kind::kOther, StrCat("rank ", rank_, ": called exit(", status, "); ", process_.run.Doing(rank_)));
+  exited_.store(true, std::memory_order_release);
 }
 
 }  // namespace twofold::host

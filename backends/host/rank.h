@@ -1,6 +1,7 @@
 // What one rank owns on fabrics whose ranks compute on this machine's CPU: memory, device, trace, clock, counts.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -35,9 +36,11 @@ class Rank {
   // or the partial result of a rank that failed.
   std::string Run(const RankFunction& fn, ProcessGroup& world, const std::function<void()>& drain);
 
-  // For another thread, once the rank has been abandoned: its partial result when its host is stuck in a communication,
-  // else nothing.
+  // For another thread, once the run has failed: the partial result of a rank that will not hand it back itself, because
+  // its host is stuck in a communication or has called exit(). Else nothing.
   std::string PartialIfStuck();
+  // Its function has called exit(): the thread that runs it will never return.
+  bool exited() const { return exited_.load(std::memory_order_acquire); }
 
   const std::shared_ptr<RankState>& state() { return state_; }
   CommunicationStats& stats() { return stats_; }
@@ -45,6 +48,7 @@ class Rank {
  private:
   void Observe(bool enabled);
   Bytes OutsideLedger() const;
+  void Exit(int status);
 
   Process& process_;
   const int rank_;
@@ -54,7 +58,8 @@ class Rank {
   Trace trace_;
   CommunicationStats stats_;
   std::unique_ptr<Clock> clock_;
-  RankContext* context_ = nullptr;  // while the rank's function runs
+  std::atomic<RankContext*> context_ = nullptr;  // while the rank's function runs
+  std::atomic<bool> exited_ = false;
   std::shared_ptr<RankState> state_;
 };
 

@@ -1,11 +1,14 @@
 #include "backends/in_memory/fabric.h"
 
+#include <chrono>
+#include <future>
 #include <numeric>
 #include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "backends/host/exit_scope.h"
 #include "backends/host/interrupt.h"
 #include "backends/host/rank.h"
 #include "backends/registry.h"
@@ -29,31 +32,71 @@ class InMemoryFabric : public Fabric {
   const GroupOptions options_;
 };
 
+// What the ranks of one run live in. Kept for good where a rank's thread never ends.
+struct Everyone {
+  Everyone(int size, int threads_per_rank, double timeout_s, const RankFunction& function)
+      : process(size, size, timeout_s), fn(function), results(static_cast<size_t>(size)) {
+    std::vector<int> all(results.size());
+    std::iota(all.begin(), all.end(), 0);
+    world = std::make_shared<GroupState>(process.run, "world", all);
+    for (int r : all) ranks.push_back(std::make_unique<host::Rank>(process, r, threads_per_rank));
+  }
+  void RunRank(size_t r, GroupOptions options) {
+    InMemoryGroup group(world, static_cast<int>(r), ranks[r]->state(), ranks[r]->stats(), options);
+    results[r] = ranks[r]->Run(fn, group, [&group] { group.Drain(); });
+  }
+
+  host::Process process;
+  const RankFunction fn;
+  std::shared_ptr<GroupState> world;
+  std::vector<std::unique_ptr<host::Rank>> ranks;
+  std::vector<std::string> results;
+};
+
+constexpr std::chrono::milliseconds kLook(20);
+constexpr std::chrono::seconds kGrace(3);
+
+// Joins the thread of `rank`. One that will not end is left where it is: its function has called exit(), or goes on
+// computing long after the run has failed. True when joined.
+bool Join(std::thread& thread, host::Process& process, host::Rank& rank, std::future<void>& done) {
+  for (auto ending_for = std::chrono::milliseconds(0); done.wait_for(kLook) != std::future_status::ready;) {
+    if (process.run.ending()) ending_for += kLook;
+    if (!rank.exited() && ending_for < kGrace) continue;
+    thread.detach();
+    return false;
+  }
+  thread.join();
+  return true;
+}
+
 RunResult InMemoryFabric::Run(int world_size, const RankFunction& fn) {
   TWOFOLD_CHECK_GE(world_size, 1);
   const host::InterruptScope interrupt;
-  host::Process process(world_size, world_size, timeout_s_);
-  std::vector<int> everyone(static_cast<size_t>(world_size));
-  std::iota(everyone.begin(), everyone.end(), 0);
-  const auto world = std::make_shared<GroupState>(process.run, "world", everyone);
-  RunResult result;
-  result.results.resize(everyone.size());
-  std::vector<std::unique_ptr<host::Rank>> ranks;
-  for (int r : everyone) ranks.push_back(std::make_unique<host::Rank>(process, r, threads_));
+  auto everyone = std::make_unique<Everyone>(world_size, threads_, timeout_s_, fn);
   std::vector<std::thread> threads;
+  std::vector<std::future<void>> done;
   try {
-    for (size_t r = 0; r < ranks.size(); ++r) {
-      threads.emplace_back([&, r] {
-        InMemoryGroup group(world, static_cast<int>(r), ranks[r]->state(), ranks[r]->stats(), options_);
-        result.results[r] = ranks[r]->Run(fn, group, [&group] { group.Drain(); });
-      });
+    for (size_t r = 0; r < everyone->ranks.size(); ++r) {
+      std::packaged_task<void()> task([options = options_, r, e = everyone.get()] { e->RunRank(r, options); });
+      done.push_back(task.get_future());
+      threads.emplace_back(std::move(task));
     }
   } catch (const std::system_error& e) {
     const int r = static_cast<int>(threads.size());
-    process.run.Fail(r, RankFailure::Kind::kOther, StrCat("rank ", r, ": could not start its thread: ", e.what()));
+    everyone->process.run.Fail(r, RankFailure::Kind::kOther, StrCat("rank ", r, ": could not start its thread: ", e.what()));
   }
-  for (std::thread& t : threads) t.join();
-  result.status = process.run.status();
+  RunResult result{.status = {}, .results = std::vector<std::string>(static_cast<size_t>(world_size)), .notes = {}};
+  bool all_joined = true;
+  for (size_t r = 0; r < threads.size(); ++r) {
+    const bool joined = Join(threads[r], everyone->process, *everyone->ranks[r], done[r]);
+    result.results[r] = joined ? std::move(everyone->results[r]) : everyone->ranks[r]->PartialIfStuck();
+    all_joined = all_joined && joined;
+  }
+  result.status = everyone->process.run.status();
+  if (!all_joined) {
+    (void)everyone.release();
+    host::LeaveWithoutCleanUp();
+  }
   return result;
 }
 

@@ -1,13 +1,12 @@
 #include "backends/mpi/session.h"
 
 #include <dlfcn.h>
-#include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
 
+#include "backends/host/exit_scope.h"
 #include "backends/mpi/types.h"
 #include "core/base/strings.h"
 
@@ -20,12 +19,6 @@ void Broadcast(MPI_Comm comm, std::string& bytes) {
   Check(MPI_Bcast(&size, 1, MPI_INT, 0, comm), "MPI_Bcast");
   bytes.resize(static_cast<size_t>(size));
   Check(MPI_Bcast(bytes.data(), size, MPI_BYTE, 0, comm), "MPI_Bcast");
-}
-
-// exit() would run destructors and finalizers under a thread that is stuck in the library.
-void LeaveAtOnce(int status, void*) {
-  std::fflush(nullptr);
-  _exit(status);
 }
 
 }  // namespace
@@ -87,7 +80,7 @@ absl::Status Session::Start() try {
 void Session::GiveUp() {
   if (given_up_) return;
   given_up_ = true;
-  on_exit(LeaveAtOnce, nullptr);  // registered late, called first
+  host::LeaveWithoutCleanUp();
 }
 
 void Session::Finish() {

@@ -76,7 +76,7 @@ class Watch::Impl {
   control::Verdict AwaitVerdict();
   void HandIn(std::string partial);
   RunResult Conclude();
-  bool speaks() const { return rank_ == 0 || (rank_ == 1 && hub_lost_.load()); }
+  bool speaks() const { return rank_ == 0 || (rank_ == 1 && bereaved_.load()); }
   void Finish(std::string result);
   void AddLog(std::shared_ptr<CallLog> log);
 
@@ -121,7 +121,9 @@ class Watch::Impl {
   std::promise<void> all_connected_;
 
   std::shared_ptr<Link> to_hub_;  // at the others
+  std::string hub_process_;
   std::atomic<bool> hub_lost_ = false;
+  std::atomic<bool> bereaved_ = false;  // lost before it had told how the run ends
 
   // The run, touched by the watch's thread alone.
   uint64_t run_number_ = 0;
@@ -177,7 +179,7 @@ void Watch::Impl::Listen(const Options& options) {
   acceptor_ = std::make_unique<tcp::acceptor>(io_, tcp::endpoint(address, 0));
   token_ = MakeToken();
   std::string card = StrCat(options.one_host ? "127.0.0.1" : asio::ip::host_name(), " ",
-                            acceptor_->local_endpoint().port(), " ", token_);
+                            acceptor_->local_endpoint().port(), " ", token_, " ", process_);
   options.broadcast(card);
   if (processes_ == 1) all_connected_.set_value();
   Accept();
@@ -186,8 +188,9 @@ void Watch::Impl::Listen(const Options& options) {
 void Watch::Impl::Connect(const Options& options) {
   std::string card;
   options.broadcast(card);
-  const std::vector<std::string> parts = absl::StrSplit(card, ' ');
+  const std::vector<std::string> parts = absl::StrSplit(card, absl::MaxSplits(' ', 3));
   token_ = parts.at(2);
+  hub_process_ = parts.at(3);
   tcp::socket socket(io_);
   asio::error_code error;
   asio::connect(socket, tcp::resolver(io_).resolve(parts[0], parts[1], error), error);
@@ -294,6 +297,12 @@ void Watch::Impl::Finish(std::string result) {
 }
 
 void Watch::Impl::HandIn(std::string partial) {
+  if (bereaved_) {  // nobody to hand it to
+    std::lock_guard lock(mutex_);
+    results_.resize(static_cast<size_t>(processes_));
+    results_[static_cast<size_t>(rank_)] = std::move(partial);
+    return;
+  }
   control::ToHub message;
   message.mutable_partial()->set_result(std::move(partial));
   asio::post(io_, [this, message = std::move(message)]() mutable { Tell(std::move(message)); });
@@ -438,11 +447,12 @@ void Watch::Impl::LoseHub() {
     changed_.notify_all();
   }
   if (verdict_ || run_number_ == 0) return;
+  bereaved_ = true;
   control::Verdict verdict;
   verdict.set_code(static_cast<int>(absl::StatusCode::kUnavailable));
   verdict.set_rank(0);
   verdict.set_lost(true);
-  verdict.set_message("lost rank 0: its process has ended");
+  verdict.set_message(StrCat("lost rank 0: its process (", hub_process_, ") has ended"));
   if (run_ != nullptr) StrAppend(verdict.mutable_message(), "; ", run_->Doing(rank_));
   Judge(verdict);
 }

@@ -331,5 +331,48 @@ TEST(Failures, FailingAmidTrafficIsSafe) {
   }
 }
 
+// A rank that computes for ever: the others' time-out ends the run, its thread is left alone.
+TEST(Failures, ARankThatHangsIsNamedAndLeftBehind) {
+  static std::atomic<bool> over = false, left = false;
+  const RunResult result = RunRanks(
+      2,
+      [](RankContext& c) -> std::string {
+        c.SetPartialResult("so far");
+        Tensor t = Floats(c, 10);
+        c.world().AllReduce(t).Wait();
+        if (c.rank() == 1) {
+          while (!over) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          left = true;
+        } else {
+          c.world().AllReduce(t).Wait();
+        }
+        return "";
+      },
+      0.5);
+  EXPECT_EQ(result.status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(Message(result), AllOf(HasSubstr("rank 0: all_reduce(sum) of f32[10] (40 bytes), collective 2 of group world"),
+                                     HasSubstr("for rank 1, which computes")));
+  EXPECT_EQ(result.results[0], "so far");
+  over = true;
+  while (!left) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+TEST(Failures, ARankThatCallsExitIsACause) {
+  for (int status : {0, 3}) {
+    const RunResult result = RunRanks(3, [status](RankContext& c) -> std::string {
+      c.SetPartialResult("so far");
+      Tensor t = Floats(c, 10);
+      c.world().AllReduce(t).Wait();
+      if (c.rank() == 1) exit(status);
+      c.world().AllReduce(t).Wait();
+      return "";
+    });
+    EXPECT_EQ(result.status.code(), absl::StatusCode::kInternal);
+    EXPECT_THAT(Message(result), AllOf(HasSubstr("rank 1: called exit(" + std::to_string(status) + ")"),
+                                       HasSubstr("its last call was all_reduce(sum) of f32[10] (40 bytes), collective 1 of group world")));
+    EXPECT_THAT(result.results, testing::Each("so far"));
+  }
+}
+
 }  // namespace
 }  // namespace twofold
