@@ -33,7 +33,7 @@ class ConformanceTest : public testing::Test {
     ASSERT_TRUE(outcome.status.ok()) << outcome.status;
     if (!outcome.speaks) return;
     ASSERT_EQ(outcome.reports.size(), static_cast<size_t>(ranks_));
-    for (const std::string& report : outcome.reports) EXPECT_EQ(report, kFine);
+    for (const std::string& report : outcome.reports) EXPECT_TRUE(report == kFine) << report;
   }
 
   const Row& row_;
