@@ -38,7 +38,8 @@ std::span<const Operation> Operations();
 
 // Every call of `operation` that tests have to make in a group of `size` ranks: types x counts x reduce operations x in
 // place or not; roots take turns. Of kLarge elements, so that the suite stays affordable, reduce and reduce_scatter only
-// sum: the other reduce operations are all_reduce's there.
+// sum: the other reduce operations are all_reduce's there. Sanitizers make every access ten times as dear: builds with them
+// have sums of f32 alone in that size, of each operation.
 std::vector<Call> Calls(const Operation& operation, int size, std::span<const int64_t> counts);
 
 inline constexpr int64_t kLarge = 1'000'003;  // a prime: no algorithm's blocks divide it

@@ -80,12 +80,10 @@ std::optional<Difference> FirstDifferent(const T* values, const T* expected, int
 // Calls compare(values of a block, its length, index of its first element) until one gives a difference.
 template <class T, class F>
 std::optional<Difference> Blockwise(std::span<const std::byte> bytes, F&& compare) {
+  const auto* values = reinterpret_cast<const T*>(bytes.data());
   const auto count = static_cast<int64_t>(bytes.size() / sizeof(T));
-  alignas(64) T values[kBlock];
   for (int64_t begin = 0; begin < count; begin += kBlock) {
-    const int64_t n = std::min(kBlock, count - begin);
-    std::memcpy(values, bytes.data() + static_cast<size_t>(begin) * sizeof(T), static_cast<size_t>(n) * sizeof(T));
-    if (auto difference = compare(values, n, begin)) return difference;
+    if (auto difference = compare(values + begin, std::min(kBlock, count - begin), begin)) return difference;
   }
   return std::nullopt;
 }
@@ -141,13 +139,7 @@ double Tolerance(ReduceOp op, size_t ranks, double expected, double magnitude) {
 
 void Write(DType dtype, const Series& series, int64_t first, std::span<std::byte> out) {
   WithType(dtype, [&]<class T>() {
-    alignas(64) T values[kBlock];
-    const auto count = static_cast<int64_t>(out.size() / sizeof(T));
-    for (int64_t begin = 0; begin < count; begin += kBlock) {
-      const int64_t n = std::min(kBlock, count - begin);
-      Generate(series, first + begin, n, values);
-      std::memcpy(out.data() + static_cast<size_t>(begin) * sizeof(T), values, static_cast<size_t>(n) * sizeof(T));
-    }
+    Generate(series, first, static_cast<int64_t>(out.size() / sizeof(T)), reinterpret_cast<T*>(out.data()));
   });
 }
 

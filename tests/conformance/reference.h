@@ -30,6 +30,8 @@ struct Difference {
   double value, expected, tolerance;
 };
 
+// Bytes are aligned as their type wants it.
+
 // Element `first` of the series and those that follow it.
 void Write(DType dtype, const Series& series, int64_t first, std::span<std::byte> out);
 // Bit for bit.

@@ -26,7 +26,9 @@ void Rig::Fill(Tensor t, const Series& series, int64_t first) {
 
 Tensor Rig::Blank(DType dtype, int64_t count) {
   Tensor t = device().NewTensor(Shape{count}, dtype, Category::kOther);
-  device().Upload(t, [](std::span<std::byte> bytes) { std::fill(bytes.begin(), bytes.end(), std::byte{0xff}); });
+  device().Upload(t, [](std::span<std::byte> bytes) {
+    if (!bytes.empty()) std::memset(bytes.data(), 0xff, bytes.size());
+  });
   return t;
 }
 
