@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # From nothing to a prediction beside its measurement: experiments/quickstart.sh [--keep-profile]
 #
-# Installs what is missing, builds `twofold`, calibrates this machine, predicts a small GPT on one rank a core, trains it,
-# and compares. Safe to run again. --keep-profile: use the calibration of an earlier run, when there is one.
+# Installs what is missing, builds `twofold`, calibrates this machine, predicts a small GPT on one rank a core, trains it on
+# threads and again on processes that communicate by MPI, and compares. Safe to run again. --keep-profile: use the calibration of an earlier run, when there is one.
 #
 # Held against each other: predicted and measured rows of the same spec. What calibrated the prediction: kernels and
 # links alone (`twofold calibrate`), no row of a training run.
@@ -23,6 +23,7 @@ spec=experiments/quickstart/gpt.textproto
 profile=runs/this-machine.profile.textproto
 predicted=runs/quickstart-predicted
 measured=runs/quickstart-measured
+measured_mpi=runs/quickstart-measured-mpi
 cores=$(nproc)
 dp=1  # the most ranks, a core each, that the global batch of 16 can be shared among
 for ranks in 2 4 8 16; do ((ranks <= cores)) && dp=$ranks; done
@@ -48,8 +49,10 @@ step "predict: $dp ranks, simulated"
 "$twofold" run "$spec" --fabric=simulated --set "fabric.simulated.profile=$profile" "${layout[@]}" --out="$predicted"
 step "measure: the same spec, for real"
 "$twofold" run "$spec" --fabric=in_memory "${layout[@]}" --out="$measured"
+step "measure again: $dp processes under mpirun"
+"$twofold" launch --ranks="$dp" --fabric=mpi -- run "$spec" "${layout[@]}" --out="$measured_mpi"
 step "compare"
-"$twofold" compare "$predicted" "$measured"
+"$twofold" compare "$predicted" "$measured" "$measured_mpi"
 step "pictures"
 "$twofold" report "$predicted" "$measured"
 echo

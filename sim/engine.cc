@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
+#include "core/base/rank_list.h"
 #include "core/base/strings.h"
 #include "sim/zone.h"
+#include "simgrid/Exception.hpp"
 #include "xbt/log.h"
 
 namespace twofold::sim {
@@ -18,7 +21,7 @@ struct Engine::Platform {
 
 struct Engine::Waiting {
   s4u::SemaphorePtr wake;
-  std::function<std::string()> what;
+  const std::function<std::string()>& what;
 };
 
 namespace {
@@ -35,7 +38,7 @@ void Configure(const Engine::Options& options) {
 }  // namespace
 
 Engine::Engine(const Topology& topology, const Options& options)
-    : topology_(topology), platform_(std::make_unique<Platform>()) {
+    : topology_(topology), record_(options.record), platform_(std::make_unique<Platform>()) {
   static char name[] = "twofold", quiet[] = "--log=root.thresh:critical";
 #ifdef TWOFOLD_SANITIZED
   // Sanitizers do not follow raw context switches. The factory is chosen as the engine is made, so not in Configure.
@@ -62,15 +65,19 @@ void Engine::AddRank(int rank, std::function<void()> body) {
 
 void Engine::RankMain(int rank, const std::function<void()>& body) {
   std::optional<RankFailure> failure;
+  if (record_ != nullptr) record_->SetTurn({rank, false});
   try {
     body();
-  } catch (const RankFailure& e) {
-    failure = e;
-  } catch (const std::exception& e) {
-    failure = RankFailure(RankFailure::Kind::kOther, rank, StrCat("rank ", rank, ": ", e.what()));
+  } catch (const simgrid::ForcefulKillException&) {
+    throw;  // SimGrid's own way to end an actor
+  } catch (...) {
+    failure = CurrentFailure(rank);
   }
+  if (record_ != nullptr) record_->SetTurn({FlightRecord::kNobody, true});
   --running_;
   if (failure) return Fail(*failure);
+  returned_.insert(rank);
+  if (failure_) return WakeAll();  // it caught an exception that had left unfinished work behind
   CheckDeadlock();
 }
 
@@ -79,31 +86,58 @@ absl::Status Engine::Run() {
   return failure_ ? ToStatus(*failure_) : absl::OkStatus();
 }
 
-void Engine::Block(int rank, const TimePointPtr& point, std::function<std::string()> what) {
+void Engine::Block(int rank, const TimePointPtr& point, const std::function<std::string()>& what) {
+  const FlightRecord::Aside aside(record_);
   if (!point->known() && !failure_) {
-    Waiting waiting{s4u::Semaphore::create(0), std::move(what)};
+    Waiting waiting{s4u::Semaphore::create(0), what};
     waiting_[rank] = &waiting;
     --running_;
     point->Then([this, rank, &waiting] {
       auto it = waiting_.find(rank);  // gone when a failure woke the rank before
-      if (it != waiting_.end() && it->second == &waiting) waiting.wake->release();
+      if (it != waiting_.end() && it->second == &waiting) Wake(waiting);
     });
     CheckDeadlock();
     waiting.wake->acquire();
     waiting_.erase(rank);
     ++running_;
   }
+  ThrowIfFailed(rank, what);
+}
+
+void Engine::ThrowIfFailed(int rank, const std::function<std::string()>& doing) const {
   if (!failure_) return;
-  if (failure_->kind() == RankFailure::Kind::kDeadlock) throw Deadlock(rank, failure_->what());
-  throw PeerLost(rank, StrCat("rank ", rank, " ends because: ", failure_->what()));
+  using Kind = RankFailure::Kind;
+  const Kind kind = failure_->kind();
+  if (failure_->rank() == rank || kind == Kind::kDeadlock || kind == Kind::kCollectiveMismatch) {
+    ThrowFailure(kind, rank, failure_->what());
+  }
+  if (kind == Kind::kInterrupted) throw Interrupted(rank, StrCat("rank ", rank, ": interrupted in ", doing()));
+  throw PeerLost(rank, StrCat("rank ", rank, ": lost rank ", failure_->rank(), " in ", doing(), ": ", failure_->what()));
 }
 
 void Engine::Fail(const RankFailure& failure) {
-  if (!failure_) failure_.emplace(failure);
+  const bool explains = claimed_ && failure_->rank() == failure.rank();
+  if (!failure_ || explains) failure_.emplace(failure);
+  claimed_ = claimed_ && !explains;
   WakeAll();
 }
 
+// Wakes nobody: that would let others run amid the unwinding. The end of the rank's function does.
+void Engine::Claim(int rank, const std::string& message) {
+  if (failure_) return;
+  failure_.emplace(RankFailure::Kind::kOther, rank, message);
+  claimed_ = true;
+}
+
+// A release, as every call of SimGrid's, may let others run before it returns.
+void Engine::Wake(Waiting& waiting) {
+  const FlightRecord::Aside aside(record_);
+  const s4u::SemaphorePtr wake = waiting.wake;
+  wake->release();
+}
+
 void Engine::WakeAll() {
+  const FlightRecord::Aside aside(record_);
   std::vector<s4u::SemaphorePtr> all;  // a release lets others run, which changes waiting_
   for (auto& [rank, waiting] : waiting_) all.push_back(waiting->wake);
   for (const s4u::SemaphorePtr& wake : all) wake->release();
@@ -111,20 +145,36 @@ void Engine::WakeAll() {
 
 void Engine::CheckDeadlock() {
   if (running_ > 0 || in_flight_ > 0 || waiting_.empty() || failure_) return;
-  std::string all;
-  int told = 0;
+  Fail(Deadlock(waiting_.begin()->first, StrCat("deadlock: ", Deadlocked())));
+}
+
+// Who waits for what; ranks that wait for the same are told together.
+std::string Engine::Deadlocked() const {
+  constexpr size_t kTold = 64;
+  std::vector<std::pair<std::string, std::vector<int>>> waits;
+  absl::flat_hash_map<std::string, size_t> places;
   for (const auto& [rank, waiting] : waiting_) {
-    if (++told > 64) {
-      StrAppend(&all, "; and ", waiting_.size() - 64, " more ranks");
-      break;
-    }
-    StrAppend(&all, told > 1 ? "; " : "", "rank ", rank, " waits for ", waiting->what());
+    std::string what = waiting->what();
+    const auto [place, first] = places.try_emplace(what, waits.size());
+    if (first) waits.emplace_back(std::move(what), std::vector<int>());
+    waits[place->second].second.push_back(rank);
   }
-  Fail(Deadlock(waiting_.begin()->first, StrCat("deadlock: ", all)));
+  std::string all;
+  size_t untold = waiting_.size();
+  for (size_t i = 0; i < std::min(waits.size(), kTold); ++i) {
+    const auto& [what, ranks] = waits[i];
+    StrAppend(&all, i > 0 ? "; " : "", RankList(ranks), ranks.size() == 1 ? " waits for " : " wait for ", what);
+    untold -= ranks.size();
+  }
+  if (untold > 0) StrAppend(&all, "; and ", untold, " more ranks");
+  const std::vector<int> returned(returned_.begin(), returned_.end());
+  if (!returned.empty()) StrAppend(&all, "; ", RankList(returned), returned.size() == 1 ? " has" : " have", " returned");
+  return all;
 }
 
 void Engine::Spawn(std::function<void()> body) {
   ++in_flight_;
+  const FlightRecord::Aside aside(record_);  // the new actor may run before this returns
   s4u::Actor::create("transfer", platform_->hosts[0], [this, body = std::move(body)] {
     body();
     Landed();

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "core/base/errors.h"
 #include "core/base/units.h"
 #include "sim/collectives/schedule.h"
+#include "sim/flight_record.h"
 #include "sim/timeline.h"
 #include "topologies/topology.h"
 
@@ -28,13 +30,15 @@ namespace twofold::sim {
 class Engine {
  public:
   struct Options {
-    Bytes stack{256 << 10};  // of each actor; ranks that compute need 8 MiB
+    Bytes stack{256 << 10};          // of each actor; ranks that compute need 8 MiB
+    FlightRecord* record = nullptr;  // told whose turn it is; outlives the engine
   };
   // The topology must outlive the engine.
   Engine(const Topology& topology, const Options& options);
   ~Engine();
 
   const Topology& topology() const { return topology_; }
+  FlightRecord* record() const { return record_; }  // null: nobody watches
 
   // Before Run. `body` may throw; the first failure ends every rank.
   void AddRank(int rank, std::function<void()> body);
@@ -43,9 +47,9 @@ class Engine {
 
   double now() const;  // SimGrid's clock
 
-  // For rank actors: returns when `point` is known. Throws Deadlock when that can never be, PeerLost when another rank
-  // failed. `what` tells what the rank waits for; it is asked for only then.
-  void Block(int rank, const TimePointPtr& point, std::function<std::string()> what);
+  // For rank actors: returns when `point` is known. Throws Deadlock when that can never be, and what ThrowIfFailed throws.
+  // `what` tells what the rank waits for; it is asked for only then.
+  void Block(int rank, const TimePointPtr& point, const std::function<std::string()>& what);
 
   // Runs `schedule` among `endpoints` from `start` on (not before now). `done` is told when each of them has finished;
   // it is not called once the run has failed, nor is a timer: whom they would tell may be gone.
@@ -56,7 +60,13 @@ class Engine {
 
   // Ends every rank with this cause; the first counts.
   void Fail(const RankFailure& failure);
+  // An exception is leaving `rank`'s function past work that cannot finish without it: from now on the run has failed.
+  // What the exception is will be known when it has left; until then `message` stands in.
+  void Claim(int rank, const std::string& message);
   bool failed() const { return failure_.has_value(); }
+  // Once the run has failed: throws PeerLost, which names the rank that failed first and why, or what all ranks are told
+  // alike (Deadlock, CollectiveMismatch, Interrupted).
+  void ThrowIfFailed(int rank, const std::function<std::string()>& doing) const;
 
   // Whether anything is on the network now.
   bool network_idle() const { return in_flight_ == 0; }
@@ -69,14 +79,19 @@ class Engine {
   void Spawn(std::function<void()> body);
   void Landed();
   void CheckDeadlock();
+  std::string Deadlocked() const;
+  void Wake(Waiting& waiting);
   void WakeAll();
 
   const Topology& topology_;
+  FlightRecord* const record_;
   std::unique_ptr<Platform> platform_;
   std::map<int, Waiting*> waiting_;  // blocked ranks
+  std::set<int> returned_;           // ranks whose function has
   int running_ = 0;                  // ranks that are neither blocked nor done
   int in_flight_ = 0;                // transfers and timers
   std::optional<RankFailure> failure_;
+  bool claimed_ = false;             // the failure is a stand-in
 };
 
 }  // namespace twofold::sim

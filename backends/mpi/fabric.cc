@@ -82,6 +82,7 @@ class MpiFabric : public Fabric {
   std::string_view name() const override { return "mpi"; }
   bool predicted() const override { return false; }
   bool speaks() const override;
+  int processes() const override { return LaunchedAs().launched ? LaunchedAs().size : 0; }
   absl::Status Accepts(int world_size) const override;
   RunResult Run(int world_size, const RankFunction& fn) override;
 

@@ -1,31 +1,44 @@
 #include "backends/simulated/child.h"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <string>
 
+#include "backends/simulated/hang_clock.h"
 #include "core/base/strings.h"
 
 namespace twofold {
 namespace {
 
-// Written by signal handlers; one simulation runs at a time.
-volatile sig_atomic_t g_interrupted = 0;
-volatile sig_atomic_t g_child = 0;
+constexpr int kInterruptedTwice = 130;  // the child's exit status
+constexpr char kWhole = '.';            // ends an outcome in the pipe: an empty one is not what a child leaves that exits
+
+// Touched by signal handlers; one simulation runs at a time.
+std::atomic<bool> g_interrupted = false;  // in the child: seen; in the parent: passed on
+std::atomic<pid_t> g_child = 0;
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<pid_t>::is_always_lock_free, "for signal handlers");
 
 void OnInterruptInChild(int) {
-  if (g_interrupted != 0) _exit(130);
-  g_interrupted = 1;
+  if (g_interrupted.exchange(true)) _exit(kInterruptedTwice);
 }
 
 void PassOn(int) {
-  if (g_child > 0) kill(static_cast<pid_t>(g_child), SIGINT);
+  const int error = errno;
+  g_interrupted = true;
+  if (g_child > 0) kill(g_child, SIGINT);
+  errno = error;
 }
 
 void SetHandler(void (*handler)(int), struct sigaction* old) {
@@ -43,10 +56,19 @@ void WriteAll(int fd, const std::string& bytes) {
   }
 }
 
-std::string ReadAll(int fd) {
+// Reads to the end, or until the child has been silent for too long: nullopt.
+std::optional<std::string> ReadWatching(int fd, pid_t child, const Watch& watch) {
+  std::optional<HangClock> silence;
+  if (watch.record != nullptr) silence.emplace(child, *watch.record);
+  const int look_ms = silence ? static_cast<int>(std::clamp(watch.timeout_s * 100, 1.0, 200.0)) : -1;
   std::string bytes;
   char buffer[1 << 16];
   while (true) {
+    pollfd ready = {.fd = fd, .events = POLLIN, .revents = 0};
+    if (poll(&ready, 1, look_ms) <= 0) {  // nothing yet, or a signal
+      if (silence && silence->Read() >= watch.timeout_s) return std::nullopt;
+      continue;
+    }
     const ssize_t n = read(fd, buffer, sizeof buffer);
     if (n > 0) bytes.append(buffer, static_cast<size_t>(n));
     if (n == 0 || (n < 0 && errno != EINTR)) return bytes;
@@ -69,55 +91,90 @@ class HoldInterrupts {
   sigset_t before_;
 };
 
-[[noreturn]] void RunChild(int out, HoldInterrupts& hold, const std::function<outcome::Outcome()>& body) {
+// Somebody's exit(): neither destructors nor exit handlers of the parent's copy, amid whatever actors are doing.
+void OnExit(int status, void*) {
+  std::fflush(nullptr);
+  _exit(status);
+}
+
+[[noreturn]] void RunChild(int out, pid_t parent, HoldInterrupts& hold, const std::function<outcome::Outcome()>& body) {
   setpgid(0, 0);  // the terminal's interrupt reaches the parent alone, which passes it on
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(1);  // it died before
+  on_exit(OnExit, nullptr);
   CatchInterruptsInChild();
   hold.Release();
-  WriteAll(out, body().SerializeAsString());
+  WriteAll(out, body().SerializeAsString() + kWhole);
   std::fflush(nullptr);
-  _exit(0);  // neither destructors nor exit handlers of the parent's copy
+  _exit(0);
 }
 
 std::string HowItEnded(int status) {
-  if (WIFSIGNALED(status)) return StrCat("was ended by signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)), ")");
-  return StrCat("ended with status ", WEXITSTATUS(status));
+  if (!WIFSIGNALED(status)) return StrCat("ended with exit status ", WEXITSTATUS(status));
+  const int signal = WTERMSIG(status);
+  const char* name = sigabbrev_np(signal);
+  return StrCat("was ended by ", name != nullptr ? StrCat("SIG", name) : StrCat("signal ", signal), " (", strsignal(signal), ")");
+}
+
+absl::Status EndedEarly(int status, const sim::FlightRecord* record) {
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kInterruptedTwice && g_interrupted) {
+    return absl::CancelledError("interrupted twice: the simulation was ended at once");
+  }
+  const std::string how = StrCat("the simulation's process ", HowItEnded(status));
+  const sim::FlightRecord::Turn turn = record != nullptr ? record->turn() : sim::FlightRecord::Turn{sim::FlightRecord::kNobody, true};
+  if (turn.rank == sim::FlightRecord::kNobody) return absl::InternalError(how);
+  const std::string last = record->LastCall(turn.rank);
+  if (!turn.in_simulator) return absl::InternalError(StrCat("rank ", turn.rank, ": ", how, " in its turn; ", last));
+  return absl::InternalError(StrCat(how, " within the simulator, which rank ", turn.rank, " had called; ", last));
+}
+
+absl::Status Hangs(const Watch& watch) {
+  const int rank = watch.record->turn().rank;
+  return absl::DeadlineExceededError(StrCat("rank ", rank, " has called nothing for ", watch.timeout_s,
+                                            " s (fabric.timeout_s); ", watch.record->LastCall(rank)));
 }
 
 }  // namespace
 
 void CatchInterruptsInChild() { SetHandler(OnInterruptInChild, nullptr); }
 
-bool InterruptedInChild() { return g_interrupted != 0; }
+bool InterruptedInChild() { return g_interrupted; }
 
-absl::StatusOr<outcome::Outcome> RunInChild(const std::function<outcome::Outcome()>& body) {
+absl::StatusOr<outcome::Outcome> RunInChild(const std::function<outcome::Outcome()>& body, const Watch& watch) {
   int ends[2];
-  if (pipe(ends) != 0) return absl::InternalError(StrCat("pipe: ", std::strerror(errno)));
+  if (pipe2(ends, O_CLOEXEC) != 0) return absl::InternalError(StrCat("pipe: ", std::strerror(errno)));
   std::fflush(nullptr);
-  g_interrupted = 0;
+  g_interrupted = false;
   HoldInterrupts hold;
+  const pid_t parent = getpid();
   const pid_t child = fork();
-  if (child < 0) return absl::InternalError(StrCat("fork: ", std::strerror(errno)));
+  if (child < 0) {
+    const absl::Status why = absl::InternalError(StrCat("fork: ", std::strerror(errno)));
+    for (int end : ends) close(end);
+    return why;
+  }
   if (child == 0) {
     close(ends[0]);
-    RunChild(ends[1], hold, body);
+    RunChild(ends[1], parent, hold, body);
   }
   close(ends[1]);
   g_child = child;
   struct sigaction old = {};
   SetHandler(PassOn, &old);
   hold.Release();
-  const std::string bytes = ReadAll(ends[0]);
+  std::optional<std::string> bytes = ReadWatching(ends[0], child, watch);
+  if (!bytes) kill(child, SIGKILL);
   close(ends[0]);
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   g_child = 0;
   sigaction(SIGINT, &old, nullptr);
+  if (!bytes) return Hangs(watch);
+  const bool whole = status == 0 && bytes->ends_with(kWhole);
+  if (whole) bytes->pop_back();
   outcome::Outcome outcome;
-  if (status != 0 || !outcome.ParseFromString(bytes)) {
-    return absl::InternalError(StrCat("the simulation's process ", HowItEnded(status)));
-  }
+  if (!whole || !outcome.ParseFromString(*bytes)) return EndedEarly(status, watch.record);
   return outcome;
 }
 

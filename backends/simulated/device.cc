@@ -17,7 +17,7 @@ class SimulatedStream : public Stream {
     line_.WaitFor(state->point());
   }
   void Synchronize() override {
-    if (&line_ != &rank_.host()) rank_.HostWait(line_.Record(), [] { return std::string("its stream"); });
+    if (&line_ != &rank_.host()) rank_.HostWait(line_.Record(), [this] { return rank_.Behind("its stream"); });
   }
   Seconds stalled() override { return Seconds(line_.stalled()); }
   sim::Timeline& line() { return line_; }
@@ -79,7 +79,8 @@ void SimulatedDevice::Charge(Stream& stream, const ops::Op& op) {
   low_ += e.low.value() * factor;
   high_ += e.high.value() * factor;
   const bool traced = rank_.trace().enabled();
-  const std::string_view name = traced || e.extrapolated ? ops::Key(op).name : std::string_view();
+  const std::string_view name = ops::Key(op).name;
+  rank_.Launches(name);
   if (e.extrapolated) {
     auto it = extrapolated_.find(name);
     if (it == extrapolated_.end()) it = extrapolated_.emplace(name, 0).first;
@@ -94,6 +95,7 @@ void SimulatedDevice::Run(Stream& stream, const ops::Op& op, Tensor workspace) {
   Charge(stream, op);
   if (arithmetic_ == nullptr) return;
   rank_.CatchUp();
+  const sim::FlightRecord::Aside aside(rank_.engine().record());  // long operations are no hangs
   arithmetic_->Compute(op, std::move(workspace));
 }
 

@@ -2,9 +2,9 @@
 
 #include <csignal>
 #include <cstdio>
-#include <optional>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "backends/simulated/child.h"
 #include "backends/simulated/device.h"
 #include "backends/simulated/plan.h"
@@ -73,8 +73,8 @@ void AddExtrapolationNotes(const SimulatedDevice& device, outcome::Outcome& outc
 }
 
 // The whole simulation, in the child process.
-outcome::Outcome Simulate(SimulationPlan& plan, bool fold, const RankFunction& fn) {
-  sim::Engine engine(*plan.topology, {.stack = plan.machine.real ? MiB(8) : KiB(256)});
+outcome::Outcome Simulate(SimulationPlan& plan, bool fold, const RankFunction& fn, sim::FlightRecord& record) {
+  sim::Engine engine(*plan.topology, {.stack = plan.machine.real ? MiB(8) : KiB(256), .record = &record});
   CatchInterruptsInChild();
   sim::Network network(engine, plan.algorithm);
   SimulatedWorld world{engine, network, plan.machine.real, fold, "", false};
@@ -89,18 +89,14 @@ outcome::Outcome Simulate(SimulationPlan& plan, bool fold, const RankFunction& f
     engine.AddRank(r, [&, r] {
       Actor actor(r, plan, world, group);
       RankContext ctx = MakeContext(r, plan, actor);
-      std::optional<RankFailure> failure;  // leave the catch block before anything else: actors share a thread
+      const absl::Cleanup notes = [&] { if (r == 0) AddExtrapolationNotes(actor.device, outcome); };
       try {
         outcome.set_results(r, fn(ctx));
-        actor.device.compute().Synchronize();  // the run ends when its work has
-      } catch (const RankFailure& e) {
-        failure = e;
-      } catch (const std::exception& e) {
-        failure = RankFailure(RankFailure::Kind::kOther, r, StrCat("rank ", r, ": ", e.what()));
+        if (!engine.failed()) actor.device.compute().Synchronize();  // the run ends when its work has
+      } catch (...) {
+        outcome.set_results(r, ctx.partial_result());
+        throw;  // the engine knows what to do
       }
-      if (failure) outcome.set_results(r, ctx.partial_result());
-      if (r == 0) AddExtrapolationNotes(actor.device, outcome);
-      if (failure) engine.Fail(*failure);
     });
   }
   const absl::Status status = engine.Run();
@@ -144,15 +140,21 @@ class SimulatedFabric : public Fabric {
     return MakePlan(spec);
   }
 
-  static RunResult RunOnce(SimulationPlan& plan, bool fold, const RankFunction& fn, std::string* refused = nullptr) {
-    absl::StatusOr<outcome::Outcome> outcome = RunInChild([&] { return Simulate(plan, fold, fn); });
-    if (!outcome.ok()) return {outcome.status(), std::vector<std::string>(static_cast<size_t>(plan.world_size)), plan.notes};
+  RunResult RunOnce(SimulationPlan& plan, bool fold, const RankFunction& fn, std::string* refused = nullptr) const {
     RunResult result;
+    result.results.resize(static_cast<size_t>(plan.world_size));
+    result.notes = plan.notes;
+    if (fold) result.notes.push_back(StrCat("ranks are folded: rank 0 stands for all ", plan.world_size));
+    absl::StatusOr<std::unique_ptr<sim::FlightRecord>> record = sim::FlightRecord::Make(plan.world_size);
+    result.status = record.status();
+    if (!record.ok()) return result;
+    absl::StatusOr<outcome::Outcome> outcome = RunInChild([&] { return Simulate(plan, fold, fn, **record); },
+                                                          {record->get(), spec_.fabric().timeout_s()});
+    result.status = outcome.status();
+    if (!outcome.ok()) return result;
     result.status = absl::Status(static_cast<absl::StatusCode>(outcome->code()), outcome->message());
     result.results.assign(outcome->results().begin(), outcome->results().end());
-    result.notes = plan.notes;
     result.notes.insert(result.notes.end(), outcome->notes().begin(), outcome->notes().end());
-    if (fold) result.notes.push_back(StrCat("ranks are folded: rank 0 stands for all ", plan.world_size));
     if (refused != nullptr) *refused = outcome->folding_refused();
     return result;
   }

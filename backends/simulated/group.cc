@@ -2,27 +2,30 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <tuple>
 #include <utility>
 
 #include "backends/simulated/apply.h"
 #include "core/base/errors.h"
+#include "core/base/rank_list.h"
 #include "core/base/strings.h"
 
 namespace twofold {
 namespace {
 
-bool SameCall(const Communication& a, const Communication& b) {
-  if (a.kind != b.kind || a.op != b.op || a.peer != b.peer) return false;
-  auto same = [](const Tensor& x, const Tensor& y) {
-    return x.empty() || y.empty() || (x.numel() == y.numel() && x.dtype() == y.dtype());
-  };
-  if (a.kind == Communication::kAllToAllV) return a.in.dtype() == b.in.dtype();
-  return same(a.in, b.in) && same(a.out, b.out);
+// One message of a batch as a communication of its own, for texts.
+Communication Alone(const P2p& m) {
+  const bool send = m.kind == P2p::kSend;
+  return {.kind = send ? Communication::kSend : Communication::kRecv,
+          .in = send ? m.tensor : Tensor(),
+          .out = send ? Tensor() : m.tensor,
+          .peer = m.peer,
+          .tag = m.tag};
 }
 
 sim::CollectiveShape ShapeOf(const std::vector<SimulatedGroup::Arrival>& arrivals, int ranks) {
-  const Communication& c = arrivals[0].call;
+  const Communication& c = arrivals[0].call->communication;
   sim::CollectiveShape shape{c.kind, ranks, static_cast<double>(c.bytes().value()), c.peer, {}};
   if (c.kind == Communication::kGather || c.kind == Communication::kScatter) {  // others than the root know their part
     const Tensor& part = c.kind == Communication::kGather ? c.in : c.out;
@@ -31,8 +34,11 @@ sim::CollectiveShape ShapeOf(const std::vector<SimulatedGroup::Arrival>& arrival
   if (c.kind == Communication::kAllToAllV) {
     for (const auto& a : arrivals) {
       auto& row = shape.matrix.emplace_back();
-      for (int64_t count : a.call.in_counts) row.push_back(static_cast<double>(count * ElementSize(c.in.dtype())));
+      for (int64_t count : a.call->communication.in_counts) {
+        row.push_back(static_cast<double>(count * ElementSize(c.in.dtype())));
+      }
     }
+    shape.matrix.resize(static_cast<size_t>(ranks), shape.matrix[0]);  // folded: the others send alike
   }
   return shape;
 }
@@ -40,7 +46,7 @@ sim::CollectiveShape ShapeOf(const std::vector<SimulatedGroup::Arrival>& arrival
 }  // namespace
 
 SimulatedGroup::SimulatedGroup(SimulatedWorld& world, std::string name, std::vector<int> ranks)
-    : world_(world), name_(std::move(name)), ranks_(std::move(ranks)) {
+    : world_(world), name_(std::move(name)), ranks_(std::move(ranks)), label_(host::GroupLabel(name_, ranks_)) {
   if (ranks_.size() > 1) network_group_ = world_.network.AddGroup(ranks_);
 }
 
@@ -48,41 +54,88 @@ SimulatedGroup::~SimulatedGroup() {
   if (network_group_ >= 0) world_.network.RemoveGroup(network_group_);
 }
 
-std::string SimulatedGroup::Missing(uint64_t sequence) const {
-  auto it = arrivals_.find(sequence);
-  std::string missing;
-  for (int r = 0; r < static_cast<int>(ranks_.size()); ++r) {
-    const bool here = it != arrivals_.end() && std::any_of(it->second.begin(), it->second.end(),
-                                                           [r](const Arrival& a) { return a.rank == r; });
-    if (!here) StrAppend(&missing, missing.empty() ? "" : ", ", ranks_[static_cast<size_t>(r)]);
+std::string SimulatedGroup::MissingAt(const host::Call& call) const {
+  if (call.sequence <= (call.split ? split_ : met_)) return "";
+  std::vector<bool> here(ranks_.size());
+  auto note = [&here](const auto& calls, uint64_t sequence) {
+    const auto those = calls.find(sequence);
+    if (those == calls.end()) return;
+    for (const auto& a : those->second) here[static_cast<size_t>(a.rank)] = true;
+  };
+  call.split ? note(splits_, call.sequence) : note(arrivals_, call.sequence);
+  std::vector<int> missing;
+  for (size_t r = 0; r < ranks_.size(); ++r) {
+    if (!here[r]) missing.push_back(ranks_[r]);
   }
-  return missing;
+  std::sort(missing.begin(), missing.end());
+  return RankList(missing);
 }
 
-void SimulatedGroup::Arrive(uint64_t sequence, Arrival arrival) {
+std::string SimulatedGroup::MissingFor(const Pending& messages) const {
+  std::set<int> missing;
+  bool any = false;
+  for (const std::deque<Message>* waiting : {&sends_, &recvs_}) {
+    for (const Message& m : *waiting) {
+      if (m.pending.get() != &messages) continue;
+      if (m.op.peer == kAnySource) any = true;
+      else missing.insert(world_rank(m.op.peer));
+    }
+  }
+  if (missing.empty()) return any ? "a sender" : "";
+  return StrCat(RankList(std::vector<int>(missing.begin(), missing.end())), any ? " and a sender" : "");
+}
+
+void SimulatedGroup::Mismatch(const std::string& where, int rank_a, const std::string& a, int rank_b, const std::string& b) {
+  const int world_a = world_rank(rank_a), world_b = world_rank(rank_b);
+  world_.engine.Fail(CollectiveMismatch(world_b, host::MismatchText(*label_, where, world_a, a, world_b, b)));
+}
+
+void SimulatedGroup::Arrive(Arrival arrival) {
+  if (world_.engine.failed()) return;  // others that came may have taken their operands with them
+  const host::Call& call = *arrival.call;
+  const uint64_t sequence = call.sequence;
   std::vector<Arrival>& here = arrivals_[sequence];
   if (here.empty()) here.reserve(actors());
-  if (!here.empty() && !SameCall(here[0].call, arrival.call)) {
-    const int first = ranks_[static_cast<size_t>(here[0].rank)], second = ranks_[static_cast<size_t>(arrival.rank)];
-    return world_.engine.Fail(CollectiveMismatch(
-        second, StrCat("call ", sequence, " of group ", name_, " does not match: rank ", first, " called ",
-                       here[0].call.ToString(), ", rank ", second, " called ", arrival.call.ToString())));
+  if (!here.empty() && !host::SameCollective(here[0].call->communication, call.communication)) {
+    return Mismatch(StrCat("collective ", sequence), here[0].rank, host::WithBytes(here[0].call->communication), arrival.rank,
+                    host::WithBytes(call.communication));
   }
   here.push_back(std::move(arrival));
   if (here.size() < actors()) return;
   std::vector<Arrival> all = std::move(here);
   arrivals_.erase(sequence);
-  Begin(sequence, std::move(all));
+  met_ = sequence;
+  std::sort(all.begin(), all.end(), [](const Arrival& a, const Arrival& b) { return a.rank < b.rank; });
+  if (SameCounts(all)) Begin(std::move(all));
 }
 
-void SimulatedGroup::Begin(uint64_t, std::vector<Arrival> arrivals) {
-  std::sort(arrivals.begin(), arrivals.end(), [](const Arrival& a, const Arrival& b) { return a.rank < b.rank; });
+bool SimulatedGroup::SameCounts(const std::vector<Arrival>& arrivals) {
+  if (arrivals[0].call->communication.kind != Communication::kAllToAllV) return true;
+  for (const Arrival& to : arrivals) {
+    for (const Arrival& from : arrivals) {
+      const int64_t sent = from.call->communication.in_counts[static_cast<size_t>(to.rank)];
+      const int64_t expected = to.call->communication.out_counts[static_cast<size_t>(from.rank)];
+      if (sent == expected) continue;
+      const int64_t size = ElementSize(to.call->communication.out.dtype());
+      auto text = [size](std::string_view does, int64_t count, std::string_view direction, int rank) {
+        return StrCat("all_to_all_v ", does, " ", count, " elements (", count * size, " bytes) ", direction, " rank ", rank,
+                      " of the group");
+      };
+      Mismatch(StrCat("collective ", to.call->sequence), from.rank, text("sending", sent, "to", to.rank), to.rank,
+               text("expecting", expected, "from", from.rank));
+      return false;
+    }
+  }
+  return true;
+}
+
+void SimulatedGroup::Begin(std::vector<Arrival> arrivals) {
   double start = 0;
   for (const Arrival& a : arrivals) start = std::max(start, a.time);
   for (const Arrival& a : arrivals) *a.started = start;
   if (world_.real) {
     std::vector<const Communication*> calls;
-    for (const Arrival& a : arrivals) calls.push_back(&a.call);
+    for (const Arrival& a : arrivals) calls.push_back(&a.call->communication);
     ApplyCollective(calls);
   }
   const sim::CollectiveShape shape = ShapeOf(arrivals, static_cast<int>(ranks_.size()));
@@ -98,7 +151,7 @@ void SimulatedGroup::Begin(uint64_t, std::vector<Arrival> arrivals) {
 void SimulatedGroup::Finish(const std::vector<Arrival>& arrivals, const std::vector<double>& finish) {
   const auto [first, last] = std::minmax_element(finish.begin(), finish.end());
   const double end = *last;
-  const Communication::Kind kind = arrivals[0].call.kind;
+  const Communication::Kind kind = arrivals[0].call->communication.kind;
   if (world_.folded && *first != end && world_.barrier_passed) {
     world_.folding_refused = StrCat("ranks finish ", KindName(kind), " at different times");
   }
@@ -109,7 +162,7 @@ void SimulatedGroup::Finish(const std::vector<Arrival>& arrivals, const std::vec
     a.entry->seconds.store(a.entry->seconds.load() + (end - a.time));
     if (a.trace->enabled()) {
       a.trace->Add({StrCat("communication ", name_), std::string(KindName(kind)), Seconds(a.time), Seconds(done),
-                    a.call.bytes()});
+                    a.call->communication.bytes()});
     }
     a.done->Resolve(done);
   }
@@ -121,6 +174,7 @@ bool SimulatedGroup::Match(const Message& send, const Message& recv) const {
 }
 
 void SimulatedGroup::Post(int rank, const P2p& op, double time, std::shared_ptr<Pending> pending) {
+  if (world_.engine.failed()) return;  // as in Arrive
   const Message message{rank, op, time, std::move(pending)};
   const bool is_send = op.kind == P2p::kSend;
   std::deque<Message>& others = is_send ? recvs_ : sends_;
@@ -168,17 +222,19 @@ void SimulatedGroup::MatchAnySource(int receiver) {
 }
 
 void SimulatedGroup::Deliver(const Message& send, const Message& recv) {
-  const int from = ranks_[static_cast<size_t>(send.rank)], to = ranks_[static_cast<size_t>(recv.rank)];
-  if (send.op.tensor.bytes() != recv.op.tensor.bytes()) {
-    return world_.engine.Fail(CollectiveMismatch(
-        to, StrCat("message of group ", name_, " with tag ", send.op.tag, ": rank ", from, " sends ",
-                   send.op.tensor.ToString(), ", rank ", to, " receives ", recv.op.tensor.ToString())));
+  if (send.op.tensor.numel() != recv.op.tensor.numel() || send.op.tensor.dtype() != recv.op.tensor.dtype()) {
+    const uint64_t sent = send.pending->call->sequence, received = recv.pending->call->sequence;
+    const std::string where =
+        sent == received ? StrCat("message ", sent)
+                         : StrCat("message ", sent, " of rank ", world_rank(send.rank), " and message ", received, " of rank ",
+                                  world_rank(recv.rank));
+    return Mismatch(where, send.rank, host::WithBytes(Alone(send.op)), recv.rank, host::WithBytes(Alone(recv.op)));
   }
   if (world_.real) std::memcpy(recv.op.tensor.raw(), send.op.tensor.raw(), static_cast<size_t>(send.op.tensor.bytes().value()));
   recv.pending->source = send.rank;
   const double start = std::max({send.time, recv.time, world_.engine.now()});
   const double bytes = static_cast<double>(send.op.tensor.bytes().value());
-  world_.network.Message(from, to, bytes, start, [engine = &world_.engine, s = send.pending, r = recv.pending](double finish) {
+  world_.network.Message(world_rank(send.rank), world_rank(recv.rank), bytes, start, [engine = &world_.engine, s = send.pending, r = recv.pending](double finish) {
     for (const auto& p : {s, r}) {
       if (engine->failed()) return;
       p->finish = std::max(p->finish, finish);
@@ -190,6 +246,7 @@ void SimulatedGroup::Deliver(const Message& send, const Message& recv) {
 }
 
 void SimulatedGroup::RequestSplit(uint64_t sequence, SplitRequest request) {
+  if (world_.engine.failed()) return;
   std::vector<SplitRequest>& here = splits_[sequence];
   here.push_back(std::move(request));
   if (here.size() < actors()) return;
@@ -210,6 +267,7 @@ void SimulatedGroup::RequestSplit(uint64_t sequence, SplitRequest request) {
   }
   const std::vector<SplitRequest> all = std::move(here);
   splits_.erase(sequence);
+  split_ = sequence;
   for (const SplitRequest& r : all) {
     if (!world_.engine.failed()) r.done->Resolve(start);
   }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/host/call.h"
 #include "core/comm/communication.h"
 #include "core/comm/stats.h"
 #include "core/run/trace.h"
@@ -35,15 +36,16 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
   struct Arrival {
     int rank;  // in the group
     double time;
-    Communication call;
+    std::shared_ptr<const host::Call> call;
     sim::TimePointPtr done;
     std::shared_ptr<double> started;  // set to the latest arrival's time when all are there
     CommunicationStats::Entry* entry;
     Trace* trace;
   };
-  void Arrive(uint64_t sequence, Arrival arrival);
+  void Arrive(Arrival arrival);
 
   struct Pending {  // all parts of one Send, Recv or Batch
+    std::shared_ptr<const host::Call> call;
     size_t left;
     double finish;
     int source = -1;
@@ -60,23 +62,31 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
 
   const std::string& name() const { return name_; }
   const std::vector<int>& ranks() const { return ranks_; }
-  // What a rank that waits for call `sequence` should be told about the others.
-  std::string Missing(uint64_t sequence) const;
+  const std::shared_ptr<const std::string>& label() const { return label_; }  // "world", "half (ranks 0, 2)"
+  // Who has yet to come, "ranks 1, 3" of the world: to a collective, to a split, to receive or send messages. Empty: nobody.
+  std::string MissingAt(const host::Call& call) const;
+  std::string MissingFor(const Pending& messages) const;
   size_t actors() const { return world_.folded ? 1 : ranks_.size(); }
   SimulatedWorld& world() { return world_; }
 
  private:
   struct Message { int rank; P2p op; double time; std::shared_ptr<Pending> pending; };
-  void Begin(uint64_t sequence, std::vector<Arrival> arrivals);
+  void Begin(std::vector<Arrival> arrivals);
   void Finish(const std::vector<Arrival>& arrivals, const std::vector<double>& finish);
   void MatchAnySource(int receiver);
   void Deliver(const Message& send, const Message& recv);
   bool Match(const Message& a, const Message& b) const;
+  int world_rank(int rank) const { return ranks_[static_cast<size_t>(rank)]; }
+  // Whether all send what the receivers expect; if not, ends the run.
+  bool SameCounts(const std::vector<Arrival>& arrivals);
+  void Mismatch(const std::string& where, int rank_a, const std::string& a, int rank_b, const std::string& b);
 
   SimulatedWorld& world_;
   const std::string name_;
   const std::vector<int> ranks_;
+  const std::shared_ptr<const std::string> label_;
   int network_group_ = -1;
+  uint64_t met_ = 0, split_ = 0;  // how many collectives and splits all ranks have come to
   std::map<uint64_t, std::vector<Arrival>> arrivals_;
   std::deque<Message> sends_, recvs_;
   std::map<uint64_t, std::vector<SplitRequest>> splits_;

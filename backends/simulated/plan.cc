@@ -50,6 +50,11 @@ absl::Status SetCosts(const spec::Simulated& simulated, const cluster::Cluster& 
   absl::StatusOr<profile::Profile> read = ReadProfile(*path);
   if (!read.ok()) return read.status();
   profile = *std::move(read);
+  if (profile.kernels_size() == 0) {
+    plan.costs = std::make_unique<RooflineCostModel>(c.device());
+    plan.notes.push_back(StrCat(*path, " has no kernels: their times are from a data sheet or assumed: ", c.name(), ", ", c.source()));
+    return absl::OkStatus();
+  }
   auto costs = std::make_unique<ProfileCostModel>(profile);
   plan.notes.push_back(StrCat("calibration: ", *path, ": ", costs->Describe()));
   plan.costs = std::move(costs);
@@ -61,6 +66,22 @@ double FirstPositive(std::initializer_list<double> values) {
     if (v > 0) return v;
   }
   return 0;
+}
+
+// The ranks of one host that are processes and send each other messages: every rank its own link, as fast as when all send.
+absl::Status SetMessagePassingHost(const spec::Simulated& simulated, const profile::Profile& profile, SimulationPlan& plan) {
+  for (const profile::MessagePassing& links : profile.message_passing()) {
+    if (links.fabric() != simulated.links()) continue;
+    plan.topology = MakeStar({.hosts = plan.world_size,
+                              .bandwidth = BytesPerSecond(links.bytes_per_second_exchange()),
+                              .latency = Seconds(links.latency_s())});
+    plan.notes.push_back(StrCat("links are the profile's of ", links.fabric(), ": ", links.latency_s() * 1e6, " us and ",
+                                links.bytes_per_second_exchange() / 1e9, " GB/s a rank; its eager and rendezvous protocols and the "
+                                "time of reductions are not modelled"));
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(StrCat("fabric.simulated.links: \"", simulated.links(), "\": the profile has no such links; `twofold launch --ranks=2 --fabric=",
+                                           simulated.links(), " -- calibrate` measures them, or use in_memory"));
 }
 
 void SetSharedMemoryHost(const cluster::Cluster& c, const profile::Profile& profile, SimulationPlan& plan) {
@@ -78,7 +99,11 @@ void SetSharedMemoryHost(const cluster::Cluster& c, const profile::Profile& prof
   options.total_bandwidth =
       BytesPerSecond(FirstPositive({host.total_gbytes_per_second() * 1e9, measured.bytes_per_second_total(), kTotal}));
   plan.topology = MakeSharedMemoryHost(options);
+}
 
+// Threads of ranks and of their communication on the cores of one host.
+void ShareCores(const cluster::Cluster& c, const profile::Profile& profile, SimulationPlan& plan) {
+  const cluster::SharedMemoryHost& host = c.shared_memory_host();
   const double cores = FirstPositive({static_cast<double>(host.cores()), static_cast<double>(profile.cores()),
                                       static_cast<double>(std::thread::hardware_concurrency()), 1});
   const double busy = static_cast<double>(plan.world_size) * plan.threads;
@@ -137,9 +162,15 @@ absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec) {
   profile::Profile profile;
   if (absl::Status s = SetCosts(simulated, *c, plan, profile); !s.ok()) return s;
   if (c->has_star()) {
+    if (simulated.links() != "in_memory") {
+      return absl::InvalidArgumentError(StrCat("fabric.simulated.links: \"", simulated.links(), "\": cluster ", c->name(),
+                                               " has links of its own; leave it out"));
+    }
     if (absl::Status s = SetStar(simulated, *c, plan); !s.ok()) return s;
   } else {
-    SetSharedMemoryHost(*c, profile, plan);
+    if (simulated.links() == "in_memory") SetSharedMemoryHost(*c, profile, plan);
+    else if (absl::Status s = SetMessagePassingHost(simulated, profile, plan); !s.ok()) return s;
+    ShareCores(*c, profile, plan);
   }
   DecideFolding(spec, plan);
   if (simulated.folding() == spec::Simulated::ON && !plan.may_fold) {

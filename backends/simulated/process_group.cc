@@ -1,9 +1,9 @@
 #include "backends/simulated/process_group.h"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
-#include "backends/simulated/work.h"
 #include "core/base/errors.h"
 #include "core/base/strings.h"
 
@@ -13,76 +13,104 @@ SimulatedProcessGroup::SimulatedProcessGroup(std::shared_ptr<SimulatedGroup> sha
                                              Device& device, CommunicationStats& stats)
     : ProcessGroup(shared->name(), rank_in_group, shared->ranks(), device, stats),
       shared_(std::move(shared)),
-      rank_(rank) {}
+      rank_(rank),
+      exceptions_(std::uncaught_exceptions()) {}
 
 SimulatedProcessGroup::~SimulatedProcessGroup() {
+  const std::string* label = shared_->label().get();
   auto drained = line_->Record();
-  if (drained->known() || rank_.engine().failed()) return;
+  if (!drained->known() && std::uncaught_exceptions() > exceptions_) {
+    rank_.engine().Claim(rank_.rank(), StrCat("rank ", rank_.rank(), ": an exception left unfinished work in group ", *label));
+  }
   try {
-    rank_.HostWait(drained, [this] { return StrCat("what group ", name(), " was given, to end it"); });
+    if (!rank_.engine().failed()) {
+      rank_.HostWait(drained, [&] { return StrCat(rank_.calls().FirstOf(label), ", which it left unfinished"); });
+    }
   } catch (const RankFailure&) {  // the run has failed meanwhile: its cause is known to the engine
+  }
+  rank_.calls().RemoveGroup(label);
+}
+
+void SimulatedProcessGroup::RefuseFolding(const std::string& why) {
+  shared_->world().folding_refused = why;
+  throw RankFailure(RankFailure::Kind::kOther, rank_.rank(), StrCat("identical ranks cannot be folded: ", why));
+}
+
+// What ranks that do the same thing can do without one another.
+void SimulatedProcessGroup::CheckFoldable(const Communication& c) {
+  if (!c.is_collective()) RefuseFolding("ranks send messages to one another");
+  for (const auto* counts : {&c.in_counts, &c.out_counts}) {
+    const bool equal = std::all_of(counts->begin(), counts->end(), [&](int64_t n) { return n == c.in_counts[0]; });
+    if (!equal) RefuseFolding("all_to_all_v moves different numbers of elements");
   }
 }
 
 std::unique_ptr<ProcessGroup> SimulatedProcessGroup::Split(int color, int key, std::string name) {
-  if (shared_->world().folded) {
-    shared_->world().folding_refused = "ranks form different groups";
-    throw RankFailure(RankFailure::Kind::kOther, rank_.rank(), "identical ranks cannot be folded: they form different groups");
-  }
-  rank_.HostWait(line_->Record(), [this] { return StrCat("what group ", this->name(), " was given before its split"); });
-  const uint64_t sequence = sequence_++;
+  if (shared_->world().folded) RefuseFolding("ranks form different groups");
+  const host::Call call{.group = shared_->label(), .sequence = ++splits_, .split = true};
+  rank_.engine().ThrowIfFailed(rank_.rank(), [&call] { return call.ToString(); });
+  rank_.Communicates(call);
+  rank_.HostWait(line_->Record(), [&] { return StrCat(rank_.calls().FirstOf(call.group.get()), ", before ", call.ToString()); });
   auto done = std::make_shared<sim::TimePoint>();
-  shared_->RequestSplit(sequence, {rank(), color, key, rank_.host().time(), name, done});
-  rank_.HostWait(done, [this] { return StrCat("the other ranks of group ", this->name(), " to split it"); });
-  std::shared_ptr<SimulatedGroup> group = shared_->SplitResult(sequence, color);
+  shared_->RequestSplit(call.sequence, {rank(), color, key, rank_.host().time(), name, done});
+  rank_.HostWait(done, [&] { return StrCat(call.ToString(), " (missing: ", shared_->MissingAt(call), ")"); });
+  std::shared_ptr<SimulatedGroup> group = shared_->SplitResult(call.sequence, color);
   if (color < 0 || group == nullptr) return nullptr;
   const auto& ranks = group->ranks();
   const int mine = static_cast<int>(std::find(ranks.begin(), ranks.end(), rank_.rank()) - ranks.begin());
   return std::make_unique<SimulatedProcessGroup>(std::move(group), mine, rank_, device(), stats());
 }
 
-ProcessGroup::Issued SimulatedProcessGroup::Issue(const Communication& call, CommunicationStats::Entry& entry) {
-  Communication c = call.Borrowed();  // the group's state outlives the rank's handles; it must not keep their memory
+ProcessGroup::Issued SimulatedProcessGroup::Issue(const Communication& c, CommunicationStats::Entry& entry) {
+  // Borrowed: the group's state outlives the rank's handles; it must not keep their memory.
+  const auto call = std::make_shared<const host::Call>(
+      host::Call{shared_->label(), c.Borrowed(), c.is_collective() ? ++collectives_ : ++messages_});
+  rank_.engine().ThrowIfFailed(rank_.rank(), [&call] { return call->ToString(); });
+  if (shared_->world().folded) CheckFoldable(c);
+  rank_.Communicates(*call);
+  const sim::FlightRecord::Aside aside(rank_.engine().record());
   line_->NotBefore(rank_.host().time());
   if (rank_.machine().gpu) line_->WaitFor(rank_.compute().Record());
-  if (!c.is_collective()) {
-    auto pending = IssueMessages(c, entry);
-    auto work = std::make_shared<SimulatedWork>(rank_, pending->done, [this, text = c.ToString()] {
-      return StrCat(text, " of group ", name());
-    });
-    work->SetMessages(pending);
-    return {std::move(work), {}};
-  }
-  const uint64_t sequence = sequence_++;  // of collectives: ranks send and receive different numbers of messages
-  auto done = std::make_shared<sim::TimePoint>();
-  auto work = std::make_shared<SimulatedWork>(rank_, done, [this, sequence, kind = c.kind, bytes = c.bytes().value()] {
-    return StrCat(KindName(kind), " of ", bytes, " bytes, call ", sequence, " of group ", name(), " (not there: ranks ",
-                  shared_->Missing(sequence), ")");
-  });
-  line_->Call([this, c = std::move(c), done, sequence, &entry, started = work->started()](double time) {
-    shared_->Arrive(sequence, {rank(), time, c, done, started, &entry, &rank_.trace()});
-  });
-  line_->WaitFor(done);
-  return {std::move(work), {}};
+  return {c.is_collective() ? IssueCollective(call, entry) : IssueMessages(call, entry), {}};
 }
 
-std::shared_ptr<SimulatedGroup::Pending> SimulatedProcessGroup::IssueMessages(const Communication& c,
-                                                                             CommunicationStats::Entry& entry) {
+std::shared_ptr<SimulatedWork> SimulatedProcessGroup::NewWork(InFlight call) {
+  auto shared = std::make_shared<const InFlight>(std::move(call));
+  rank_.calls().Add(shared);
+  return std::make_shared<SimulatedWork>(rank_, std::move(shared));
+}
+
+std::shared_ptr<SimulatedWork> SimulatedProcessGroup::IssueCollective(std::shared_ptr<const host::Call> call,
+                                                                      CommunicationStats::Entry& entry) {
+  auto done = std::make_shared<sim::TimePoint>();
+  auto work = NewWork({call, done, [group = shared_, c = call.get()] { return group->MissingAt(*c); }});
+  line_->Call([group = shared_, rank = rank(), call = std::move(call), done, &entry, started = work->started(),
+               trace = &rank_.trace()](double time) { group->Arrive({rank, time, call, done, started, &entry, trace}); });
+  line_->WaitFor(done);
+  return work;
+}
+
+std::shared_ptr<SimulatedWork> SimulatedProcessGroup::IssueMessages(std::shared_ptr<const host::Call> call,
+                                                                    CommunicationStats::Entry& entry) {
+  const Communication& c = call->communication;
   std::vector<P2p> ops = c.batch;
   if (c.kind == Communication::kSend) ops = {{P2p::kSend, c.in, c.peer, c.tag}};
   if (c.kind == Communication::kRecv) ops = {{P2p::kRecv, c.out, c.peer, c.tag}};
   auto pending = std::make_shared<SimulatedGroup::Pending>();
+  pending->call = call;
   pending->left = ops.size();
   pending->done = std::make_shared<sim::TimePoint>();
   pending->entry = &entry;
-  line_->Call([this, ops = std::move(ops), pending](double time) {
+  auto work = NewWork({std::move(call), pending->done, [group = shared_, p = pending.get()] { return group->MissingFor(*p); }});
+  work->SetMessages(pending);
+  line_->Call([group = shared_, rank = rank(), ops = std::move(ops), pending](double time) {
     pending->started = time;
     pending->finish = time;
     if (ops.empty()) pending->done->Resolve(time);
-    for (const P2p& op : ops) shared_->Post(rank(), op, time, pending);
+    for (const P2p& op : ops) group->Post(rank, op, time, pending);
   });
   line_->WaitFor(pending->done);
-  return pending;
+  return work;
 }
 
 }  // namespace twofold

@@ -9,6 +9,7 @@
 
 #include "backends/simulated/group.h"
 #include "backends/simulated/rank.h"
+#include "backends/simulated/work.h"
 #include "core/comm/process_group.h"
 
 namespace twofold {
@@ -17,7 +18,8 @@ class SimulatedProcessGroup : public ProcessGroup {
  public:
   SimulatedProcessGroup(std::shared_ptr<SimulatedGroup> shared, int rank_in_group, SimulatedRank& rank, Device& device,
                         CommunicationStats& stats);
-  // Waits for what was issued, unless the run has failed.
+  // Waits for what was issued, unless the run has failed. Where an exception is leaving the rank's function and work is left
+  // that cannot finish without this rank, ends the run.
   ~SimulatedProcessGroup() override;
   std::unique_ptr<ProcessGroup> Split(int color, int key, std::string name) override;
 
@@ -25,12 +27,17 @@ class SimulatedProcessGroup : public ProcessGroup {
   Issued Issue(const Communication& c, CommunicationStats::Entry& entry) override;
 
  private:
-  std::shared_ptr<SimulatedGroup::Pending> IssueMessages(const Communication& c, CommunicationStats::Entry& entry);
+  std::shared_ptr<SimulatedWork> IssueCollective(std::shared_ptr<const host::Call> call, CommunicationStats::Entry& entry);
+  std::shared_ptr<SimulatedWork> IssueMessages(std::shared_ptr<const host::Call> call, CommunicationStats::Entry& entry);
+  std::shared_ptr<SimulatedWork> NewWork(InFlight call);
+  void CheckFoldable(const Communication& c);
+  [[noreturn]] void RefuseFolding(const std::string& why);
 
   std::shared_ptr<SimulatedGroup> shared_;
   SimulatedRank& rank_;
   std::shared_ptr<sim::Timeline> line_ = std::make_shared<sim::Timeline>();  // the communication stream
-  uint64_t sequence_ = 0;
+  const int exceptions_;  // in flight when this was made
+  uint64_t collectives_ = 0, messages_ = 0, splits_ = 0;  // counted apart: ranks send different numbers of messages
 };
 
 }  // namespace twofold

@@ -4,7 +4,10 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
+#include "backends/simulated/in_flight.h"
+#include "core/base/strings.h"
 #include "core/device/device.h"
 #include "core/run/clock.h"
 #include "core/run/trace.h"
@@ -31,21 +34,42 @@ class SimulatedRank : public Clock {
   sim::Engine& engine() { return engine_; }
   const SimulatedMachine& machine() const { return machine_; }
   Trace& trace() { return trace_; }
+  CallsInFlight& calls() { return calls_; }
+  // What this rank does next, for the flight record.
+  void Communicates(const host::Call& call) {
+    if (engine_.record() == nullptr) return;
+    const Communication& c = call.communication;
+    sim::FlightRecord::Call next = {.counted = "split", .sequence = call.sequence};
+    if (!call.split) {
+      next.counted = c.is_collective() ? "collective" : "message";
+      next.operation = KindName(c.kind);
+      next.bytes = c.bytes().value();
+    }
+    engine_.record()->Communicated(rank_, next, *call.group);
+  }
+  void Launches(std::string_view operation) {
+    if (engine_.record() != nullptr) engine_.record()->Launched(rank_, operation);
+  }
 
   Seconds Now() override { return Seconds(host_->time()); }
   sim::Timeline& host() { return *host_; }
   sim::Timeline& compute() { return machine_.gpu ? *compute_ : *host_; }
 
   // The host waits for `point`. `what`: what for, should it never come.
-  void HostWait(const sim::TimePointPtr& point, std::function<std::string()> what) {
-    engine_.Block(rank_, point, std::move(what));
+  void HostWait(const sim::TimePointPtr& point, const std::function<std::string()>& what) {
+    engine_.Block(rank_, point, what);
     host_->WaitFor(point);
   }
   // Lets the simulation catch up with the compute stream, at no cost in virtual time: under REAL data, arithmetic is done
   // when its stream has reached it.
   void CatchUp() {
     if (!compute().blocked()) return;
-    engine_.Block(rank_, compute().Record(), [] { return std::string("its compute stream"); });
+    engine_.Block(rank_, compute().Record(), [this] { return Behind("its compute stream"); });
+  }
+  // "its compute stream, behind all_reduce ...": a stream or event can only wait for what is in flight.
+  std::string Behind(std::string_view what) const {
+    const std::string calls = calls_.FirstOfEach();
+    return calls.empty() ? std::string(what) : StrCat(what, ", behind ", calls);
   }
 
  private:
@@ -53,6 +77,7 @@ class SimulatedRank : public Clock {
   sim::Engine& engine_;
   const SimulatedMachine machine_;
   Trace trace_;
+  CallsInFlight calls_;
   std::shared_ptr<sim::Timeline> host_ = std::make_shared<sim::Timeline>(), compute_ = std::make_shared<sim::Timeline>();
 };
 
@@ -61,7 +86,7 @@ class SimulatedPoint : public Event::State {
  public:
   SimulatedPoint(SimulatedRank& rank, sim::TimePointPtr point) : rank_(rank), point_(std::move(point)) {}
   bool Done() override { return point_->known() && point_->time() <= rank_.host().time(); }
-  void Wait() override { rank_.HostWait(point_, [] { return std::string("an event"); }); }
+  void Wait() override { rank_.HostWait(point_, [this] { return rank_.Behind("an event"); }); }
   const sim::TimePointPtr& point() const { return point_; }
 
  private:

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/base/strings.h"
+
 namespace twofold {
 namespace {
 
@@ -17,20 +19,20 @@ double CoreTimeTaken(double start, double end, double host) {
 
 void SimulatedWork::Wait() {
   if (rank_.machine().shared_cores) PayForCore();
-  rank_.HostWait(done_, what_);
+  rank_.HostWait(done(), [this] { return What(); });
 }
 
 void SimulatedWork::PayForCore() {
   if (paid_) return;
   paid_ = true;
-  rank_.engine().Block(rank_.rank(), done_, what_);
+  rank_.engine().Block(rank_.rank(), done(), [this] { return What(); });
   const double host = rank_.host().time();
-  rank_.host().Advance(CoreTimeTaken(*started_, done_->time(), host));
+  rank_.host().Advance(CoreTimeTaken(*started_, done()->time(), host));
 }
 
 void SimulatedWork::WaitOn(Stream& stream) {
   if (!rank_.machine().gpu) return Wait();  // a CPU's stream is the host
-  stream.WaitFor(Event(std::make_shared<SimulatedPoint>(rank_, done_)));
+  stream.WaitFor(Event(std::make_shared<SimulatedPoint>(rank_, done())));
 }
 
 // Polling takes time, else a loop around it would never end.
@@ -39,12 +41,19 @@ bool SimulatedWork::Test() {
   const double next = rank_.host().time() + kPollSeconds;
   rank_.engine().At(next, [until, next] { until->Resolve(next); });
   rank_.HostWait(until, [] { return std::string("its next poll"); });
-  return done_->known() && done_->time() <= rank_.host().time();
+  return done()->known() && done()->time() <= rank_.host().time();
 }
 
 // The earliest to finish in virtual time: one whose time is known may still be beaten by one whose time is not.
 size_t SimulatedWork::WaitAny(std::span<Work::State* const> states) {
-  auto done = [&](size_t i) -> const sim::TimePointPtr& { return static_cast<SimulatedWork*>(states[i])->done_; };
+  auto done = [&](size_t i) -> const sim::TimePointPtr& { return static_cast<SimulatedWork*>(states[i])->done(); };
+  auto what = [&] {
+    std::string text = states.size() > 1 ? "any of " : "";
+    for (size_t i = 0; i < states.size(); ++i) {
+      StrAppend(&text, i > 0 ? " or " : "", static_cast<SimulatedWork*>(states[i])->What());
+    }
+    return text;
+  };
   while (true) {
     size_t best = states.size();
     for (size_t i = 0; i < states.size(); ++i) {
@@ -52,7 +61,7 @@ size_t SimulatedWork::WaitAny(std::span<Work::State* const> states) {
     }
     const bool any_known = best < states.size();
     if (any_known && done(best)->time() <= std::max(rank_.host().time(), rank_.engine().now())) {
-      rank_.HostWait(done(best), what_);
+      rank_.HostWait(done(best), what);
       return best;
     }
     auto change = std::make_shared<sim::TimePoint>();
@@ -61,7 +70,7 @@ size_t SimulatedWork::WaitAny(std::span<Work::State* const> states) {
     for (size_t i = 0; i < states.size(); ++i) {
       if (!done(i)->known()) done(i)->Then(wake);
     }
-    rank_.engine().Block(rank_.rank(), change, what_);
+    rank_.engine().Block(rank_.rank(), change, what);
   }
 }
 

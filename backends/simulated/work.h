@@ -14,9 +14,8 @@ namespace twofold {
 
 class SimulatedWork : public Work::State {
  public:
-  // `done` is when this rank's part ends; `what` tells what a rank that waits for it waits for.
-  SimulatedWork(SimulatedRank& rank, sim::TimePointPtr done, std::function<std::string()> what)
-      : rank_(rank), done_(std::move(done)), what_(std::move(what)) {}
+  // `call.done` is when this rank's part ends.
+  SimulatedWork(SimulatedRank& rank, InFlightPtr call) : rank_(rank), call_(std::move(call)) {}
 
   void Wait() override;
   void WaitOn(Stream& stream) override;
@@ -30,10 +29,11 @@ class SimulatedWork : public Work::State {
 
  private:
   void PayForCore();
+  const sim::TimePointPtr& done() const { return call_->done; }
+  std::string What() const { return rank_.calls().WaitingFor(*call_); }
 
   SimulatedRank& rank_;
-  sim::TimePointPtr done_;
-  std::function<std::string()> what_;
+  const InFlightPtr call_;
   std::shared_ptr<SimulatedGroup::Pending> messages_;
   std::shared_ptr<double> started_ = std::make_shared<double>(std::numeric_limits<double>::infinity());
   bool paid_ = false;

@@ -34,7 +34,7 @@ void Link::ReadBody() {
 }
 
 void Link::Send(const google::protobuf::MessageLite& message) {
-  if (!socket_.is_open()) return;
+  if (!socket_.is_open() || mute_) return;
   const std::string body = message.SerializeAsString();
   const auto size = static_cast<uint32_t>(body.size());
   std::string frame;
@@ -45,7 +45,9 @@ void Link::Send(const google::protobuf::MessageLite& message) {
 
 void Link::Write() {
   asio::async_write(socket_, asio::buffer(outgoing_.front()), [self = shared_from_this()](asio::error_code error, size_t) {
-    if (error || !self->socket_.is_open()) return self->Break();
+    if (!self->socket_.is_open()) return;
+    if (error) self->mute_ = true;  // what the other side said before it left is still to be read
+    if (error) return self->outgoing_.clear();
     self->outgoing_.pop_front();
     if (!self->outgoing_.empty()) self->Write();
   });

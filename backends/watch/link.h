@@ -40,6 +40,7 @@ class Link : public std::enable_shared_from_this<Link> {
   std::array<unsigned char, 4> length_{};
   std::string body_;
   std::deque<std::string> outgoing_;
+  bool mute_ = false;  // writing has failed
 };
 
 }  // namespace twofold::watch

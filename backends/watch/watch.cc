@@ -112,6 +112,7 @@ class Watch::Impl {
   asio::executor_work_guard<asio::io_context::executor_type> work_ = asio::make_work_guard(io_);
   asio::steady_timer timer_{io_};
   std::string token_;
+  bool ending_ = false;
 
   // The hub, at rank 0.
   std::unique_ptr<Hub> hub_;
@@ -244,6 +245,7 @@ void Watch::Impl::Greet(const std::shared_ptr<Link>& link) {
 
 Watch::Impl::~Impl() {
   asio::post(io_, [this] {
+    ending_ = true;
     timer_.cancel();
     if (acceptor_ != nullptr) acceptor_->close();
     for (const auto& link : links_) {
@@ -327,6 +329,7 @@ void Watch::Impl::AddLog(std::shared_ptr<CallLog> log) {
 // ---- On the watch's thread ----
 
 void Watch::Impl::Tick() {
+  if (ending_) return;  // the timer had gone off before it was cancelled
   if (active()) Look();
   if (hub_ != nullptr) hub_->Tick(Clock::now());
   CloseIfDone();

@@ -1,7 +1,14 @@
 #include "core/base/errors.h"
 
+#include <cxxabi.h>
+
 #include <array>
+#include <cstdlib>
+#include <memory>
+#include <typeinfo>
 #include <utility>
+
+#include "core/base/strings.h"
 
 namespace twofold {
 namespace {
@@ -19,6 +26,12 @@ constexpr std::array<std::pair<Kind, Code>, 7> kCodes = {{
     {Kind::kOther, Code::kInternal},
 }};
 
+std::string TypeName(const std::exception& e) {
+  int status = 0;
+  std::unique_ptr<char, void (*)(void*)> name(abi::__cxa_demangle(typeid(e).name(), nullptr, nullptr, &status), std::free);
+  return status == 0 ? std::string(name.get()) : std::string(typeid(e).name());
+}
+
 }  // namespace
 
 absl::Status ToStatus(const RankFailure& failure) {
@@ -33,6 +46,31 @@ RankFailure::Kind FailureKind(const absl::Status& status) {
     if (code == status.code()) return kind;
   }
   return Kind::kOther;
+}
+
+void ThrowFailure(Kind kind, int rank, const std::string& message) {
+  switch (kind) {
+    case Kind::kPeerLost: throw PeerLost(rank, message);
+    case Kind::kCollectiveMismatch: throw CollectiveMismatch(rank, message);
+    case Kind::kOutOfMemory: throw OutOfMemory(rank, message);
+    case Kind::kTimedOut: throw TimedOut(rank, message);
+    case Kind::kDeadlock: throw Deadlock(rank, message);
+    case Kind::kInterrupted: throw Interrupted(rank, message);
+    case Kind::kOther: break;
+  }
+  throw RankFailure(kind, rank, message);
+}
+
+RankFailure CurrentFailure(int rank) {
+  try {
+    throw;
+  } catch (const RankFailure& e) {
+    return e;
+  } catch (const std::exception& e) {
+    return RankFailure(Kind::kOther, rank, StrCat("rank ", rank, ": ", TypeName(e), ": ", e.what()));
+  } catch (...) {
+    return RankFailure(Kind::kOther, rank, StrCat("rank ", rank, ": an exception that is no std::exception"));
+  }
 }
 
 }  // namespace twofold

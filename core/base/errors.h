@@ -50,4 +50,10 @@ struct Interrupted : RankFailure {
 absl::Status ToStatus(const RankFailure& failure);
 RankFailure::Kind FailureKind(const absl::Status& status);
 
+// Throws the type that belongs to `kind`.
+[[noreturn]] void ThrowFailure(RankFailure::Kind kind, int rank, const std::string& message);
+// Within a catch block: what is being handled, as the end of `rank`. A RankFailure as it is; anything else becomes kOther
+// with its type, "rank 2: std::runtime_error: injected".
+RankFailure CurrentFailure(int rank);
+
 }  // namespace twofold

@@ -28,6 +28,9 @@ class Fabric {
   // Where ranks are processes, all of them call Run with the same arguments; this one prints and writes for all. Asked
   // after Run, since another may have to speak when the first is lost.
   virtual bool speaks() const { return true; }
+  // Where ranks are processes: how many were started, which is the number of ranks that Run expects. 0: ranks are not
+  // processes that somebody else started; Run makes as many as it is asked for.
+  virtual int processes() const { return 0; }
   // Whether Run could be called with this number of ranks: OK, or what the user should do.
   virtual absl::Status Accepts(int world_size) const { return world_size >= 1 ? absl::OkStatus() : absl::InvalidArgumentError("no ranks"); }
   // Starts `fn` on every rank and returns when all have ended. A rank that fails ends them all.

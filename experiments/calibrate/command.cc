@@ -13,9 +13,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "backends/launch.h"
 #include "backends/registry.h"
 #include "experiments/calibrate/measure_kernels.h"
 #include "experiments/calibrate/measure_links.h"
+#include "experiments/calibrate/measure_messages.h"
 #include "experiments/calibrate/profile_from.h"
 #include "experiments/calibrate/samples.h"
 #include "experiments/calibrate/table.h"
@@ -58,9 +60,13 @@ absl::Status CheckOptions(const Options& o) {
   if (o.device != "cpu") {
     return absl::InvalidArgumentError(absl::StrCat("--device=", o.device, ": this build measures cpu"));
   }
-  if (o.fabric != "in_memory") {
+  const Backend* fabric = FindBackend(o.fabric);
+  if (fabric == nullptr || (o.fabric != "in_memory" && fabric->launcher(2).empty())) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "--fabric=", o.fabric, ": in_memory is right (its ranks and links are what the profile describes)"));
+        "--fabric=", o.fabric, ": in_memory is right (kernels and links of this machine), or a fabric whose ranks are processes"));
+  }
+  if (const std::string reason = fabric->why_not(); !reason.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("--fabric=", o.fabric, ": ", reason));
   }
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   if (o.threads < 1 || o.threads > cores) {
@@ -126,8 +132,51 @@ absl::Status Write(const profile::Profile& profile, const std::string& path) {
   return absl::OkStatus();
 }
 
+// Messages between processes: added to the profile that is there, whose kernels and other links stay as they are.
+absl::Status CalibrateMessages(const Options& o) {
+  const Launch launch = LaunchedAs();
+  if (launch.size < 2) {
+    return absl::InvalidArgumentError(absl::StrCat("--fabric=", o.fabric, ": two processes or more are needed; start it with `twofold launch --ranks=2 --fabric=",
+                                                   o.fabric, " -- calibrate` or under mpirun"));
+  }
+  spec::Spec spec;
+  spec::Fabric* fabric_spec = spec.mutable_fabric();
+  fabric_spec->GetReflection()->MutableMessage(fabric_spec, fabric_spec->GetDescriptor()->FindFieldByName(o.fabric));
+  spec.mutable_parallel()->set_dp(launch.size);
+  auto fabric = MakeFabric(spec);
+  if (!fabric.ok()) return fabric.status();
+  if (launch.rank == 0) std::cerr << "messages: " << launch.size << " ranks on " << o.fabric << "\n";
+  const int rounds = o.quick ? 9 : 31;
+  const RunResult result = (*fabric)->Run(launch.size, [rounds](RankContext& ctx) { return MeasureMessages(ctx, rounds); });
+  if (!result.status.ok()) return absl::InternalError(result.status.message());
+  if (!(*fabric)->speaks()) return absl::OkStatus();
+
+  profile::Profile profile;
+  if (std::filesystem::exists(o.out)) {
+    absl::StatusOr<profile::Profile> read = ReadProfile(o.out);
+    if (!read.ok()) return read.status();
+    profile = *std::move(read);
+  } else {
+    profile.set_name("this-machine");
+    profile.set_source("measured by `twofold calibrate`");
+    profile.set_created(Now());
+    profile.set_processor(ProcessorName());
+  }
+  profile::MessagePassing links;
+  links.ParseFromString(result.results[0]);
+  links.set_fabric(o.fabric);
+  auto* all = profile.mutable_message_passing();
+  all->erase(std::remove_if(all->begin(), all->end(), [&](const auto& l) { return l.fabric() == o.fabric; }), all->end());
+  *all->Add() = links;
+  if (absl::Status s = Write(profile, o.out); !s.ok()) return s;
+  std::cout << MessageTableText(links) << "\n" << o.out << "\n";
+  if (profile.kernels_size() == 0) std::cout << "note: the profile has no kernels yet: `twofold calibrate --out=" << o.out << "` measures them\n";
+  return absl::OkStatus();
+}
+
 absl::Status Calibrate(const Options& o) {
   if (absl::Status s = CheckOptions(o); !s.ok()) return s;
+  if (o.fabric != "in_memory") return CalibrateMessages(o);
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   const int ranks = std::max(1, cores / o.threads);
   profile::Profile profile;
@@ -143,6 +192,9 @@ absl::Status Calibrate(const Options& o) {
   const auto links = RunOn(linked, o.threads, [rounds](RankContext& ctx) { return MeasureLinks(ctx, rounds); });
   if (!links.ok()) return links.status();
   AddLinks(*links, linked, profile);
+  if (const auto before = ReadProfile(o.out); before.ok()) {  // what was measured of other fabrics stays
+    *profile.mutable_message_passing() = before->message_passing();
+  }
   if (absl::Status s = Write(profile, o.out); !s.ok()) return s;
   std::cout << KernelTableText(profile) << "\n" << LinkTableText(profile, *links, linked) << "\n" << o.out << "\n";
   return absl::OkStatus();
@@ -154,7 +206,8 @@ void AddCalibrateCommand(CLI::App& app, int& exit_status) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("calibrate", "measures this machine's kernels and links into a profile");
   command->add_option("--device", options->device, "the device whose kernels are measured: cpu")->capture_default_str();
-  command->add_option("--fabric", options->fabric, "the fabric whose links are measured: in_memory")->capture_default_str();
+  command->add_option("--fabric", options->fabric, "the fabric whose links are measured: in_memory, with the kernels; mpi (start it under mpirun or "
+                      "`twofold launch --ranks=2 --fabric=mpi -- calibrate`): added to the profile")->capture_default_str();
   command->add_option("--threads", options->threads, "threads a rank; as many ranks as fit the cores run at once")
       ->capture_default_str();
   command->add_option("--out", options->out, "the profile to write")->capture_default_str();
@@ -162,7 +215,7 @@ void AddCalibrateCommand(CLI::App& app, int& exit_status) {
   command->callback([options, &exit_status] {
     const absl::Status status = Calibrate(*options);
     if (status.ok()) return;
-    spdlog::error("{}", std::string(status.message()));
+    if (LaunchedAs().rank == 0) spdlog::error("{}", std::string(status.message()));
     exit_status = status.code() == absl::StatusCode::kInvalidArgument ? 2 : 1;
   });
 }

@@ -126,10 +126,30 @@ std::string ValueText(Unit unit, double value) {
   return "";
 }
 
-void AppendRows(const std::vector<ComparedValue>& values, std::vector<std::vector<std::string>>& rows) {
-  for (const ComparedValue& v : values) {
-    rows.push_back({StrCat(v.name, v.unit == Unit::kBytes ? " (bytes)" : ""), ValueText(v.unit, v.predicted),
-                    ValueText(v.unit, v.measured), v.comparable ? PercentText(v.error()) : "stand-in"});
+const ComparedValue* Find(const std::vector<ComparedValue>& values, const std::string& name) {
+  const auto found = std::find_if(values.begin(), values.end(), [&](const ComparedValue& v) { return v.name == name; });
+  return found == values.end() ? nullptr : &*found;
+}
+
+using Values = std::vector<ComparedValue> Comparison::*;
+
+// A row a value, in the order in which they first appear; for each comparison what was measured and how far off it is.
+void AppendRows(std::span<const Comparison> comparisons, Values values, std::vector<std::vector<std::string>>& rows) {
+  std::vector<const ComparedValue*> named;
+  for (const Comparison& c : comparisons) {
+    for (const ComparedValue& v : c.*values) {
+      const bool known = std::any_of(named.begin(), named.end(), [&](const ComparedValue* n) { return n->name == v.name; });
+      if (!known) named.push_back(&v);
+    }
+  }
+  for (const ComparedValue* name : named) {
+    std::vector<std::string>& row = rows.emplace_back();
+    row = {StrCat(name->name, name->unit == Unit::kBytes ? " (bytes)" : ""), ValueText(name->unit, name->predicted)};
+    for (const Comparison& c : comparisons) {
+      const ComparedValue* v = Find(c.*values, name->name);
+      row.push_back(v == nullptr ? "-" : ValueText(v->unit, v->measured));
+      row.push_back(v == nullptr ? "-" : v->comparable ? PercentText(v->error()) : "stand-in");
+    }
   }
 }
 
@@ -173,18 +193,11 @@ Comparison Compare(const Report& predicted, const spec::Spec& predicted_spec, co
   return out;
 }
 
-std::string ComparisonText(const Comparison& c) {
-  const double step_error = c.values[0].predicted - c.values[0].measured;
-  std::vector<std::vector<std::string>> rows = {{c.name, "predicted", "measured", "error"},
-                                                {"", c.predicted_fabric, c.measured_fabric, ""}};
-  AppendRows(c.values, rows);
-  if (!c.collectives.empty()) rows.push_back({});
-  if (!c.collectives.empty()) rows.push_back({"Seconds a call"});
-  AppendRows(c.collectives, rows);
-  rows.push_back({});
-  rows.push_back({StrCat("The error in step time, ", SecondsText(step_error), ", is made of")});
-  std::string text = TableText(rows);
+namespace {
 
+// What the error in step time consists of, and whether the measurement lies in the predicted interval.
+std::string ErrorText(const Comparison& c) {
+  const double step_error = c.values[0].predicted - c.values[0].measured;
   std::vector<std::vector<std::string>> parts;
   for (const ComparedValue& v : c.step_parts) {
     const double part = v.predicted - v.measured;
@@ -197,14 +210,34 @@ std::string ComparisonText(const Comparison& c) {
     parts.push_back({StrCat("    ", c.kernels[i].name), SecondsText(part),
                      PercentText(part / c.values[0].measured), "in the traced steps"});
   }
-  StrAppend(&text, TableText(parts), "\nThe measured median lies ", c.inside_interval ? "inside" : "outside",
-            " the predicted interval, ", SecondsText(c.interval_low), " to ", SecondsText(c.interval_high),
-            ".\n");
+  std::string text = StrCat("\nThe error in step time against ", c.measured_fabric, ", ", SecondsText(step_error), ", is made of\n",
+                            TableText(parts), "\nThe measured median lies ", c.inside_interval ? "inside" : "outside",
+                            " the predicted interval, ", SecondsText(c.interval_low), " to ", SecondsText(c.interval_high), ".\n");
   for (const std::string& remark : c.remarks) StrAppend(&text, "Note: ", remark, "\n");
   return text;
 }
 
-nlohmann::ordered_json ComparisonJson(const Comparison& c) {
+}  // namespace
+
+std::string ComparisonText(std::span<const Comparison> comparisons) {
+  const Comparison& first = comparisons[0];
+  std::vector<std::vector<std::string>> rows = {{first.name, "predicted"}, {"", first.predicted_fabric}};
+  for (const Comparison& c : comparisons) {
+    rows[0].insert(rows[0].end(), {"measured", "error"});
+    rows[1].insert(rows[1].end(), {c.measured_fabric, ""});
+  }
+  AppendRows(comparisons, &Comparison::values, rows);
+  if (std::any_of(comparisons.begin(), comparisons.end(), [](const Comparison& c) { return !c.collectives.empty(); })) {
+    rows.push_back({});
+    rows.push_back({"Seconds a call"});
+    AppendRows(comparisons, &Comparison::collectives, rows);
+  }
+  std::string text = TableText(rows);
+  for (const Comparison& c : comparisons) text += ErrorText(c);
+  return text;
+}
+
+static nlohmann::ordered_json OneJson(const Comparison& c) {
   return {{"name", c.name},
           {"predicted_fabric", c.predicted_fabric},
           {"measured_fabric", c.measured_fabric},
@@ -214,6 +247,13 @@ nlohmann::ordered_json ComparisonJson(const Comparison& c) {
           {"kernels", ValuesJson(c.kernels)},
           {"interval", {{"low", c.interval_low}, {"high", c.interval_high}, {"inside", c.inside_interval}}},
           {"remarks", c.remarks}};
+}
+
+nlohmann::ordered_json ComparisonJson(std::span<const Comparison> comparisons) {
+  if (comparisons.size() == 1) return OneJson(comparisons[0]);
+  auto json = nlohmann::ordered_json::array();
+  for (const Comparison& c : comparisons) json.push_back(OneJson(c));
+  return json;
 }
 
 }  // namespace twofold

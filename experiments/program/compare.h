@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,7 +35,8 @@ struct Comparison {
 Comparison Compare(const report::Report& predicted, const spec::Spec& predicted_spec,
                    const report::Report& measured, const spec::Spec& measured_spec);
 
-std::string ComparisonText(const Comparison& comparison);
-nlohmann::ordered_json ComparisonJson(const Comparison& comparison);
+// Of one prediction with one measurement or more, which are columns of the table. As JSON: one object, or an array of them.
+std::string ComparisonText(std::span<const Comparison> comparisons);
+nlohmann::ordered_json ComparisonJson(std::span<const Comparison> comparisons);
 
 }  // namespace twofold

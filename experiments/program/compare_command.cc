@@ -17,7 +17,8 @@ namespace twofold {
 namespace {
 
 struct Options {
-  std::string predicted, measured;
+  std::string predicted;
+  std::vector<std::string> measured;
   bool json = false;
 };
 
@@ -37,19 +38,24 @@ absl::StatusOr<Run> ReadRun(const std::string& folder) {
   return Run{*std::move(report), *std::move(spec)};
 }
 
-absl::StatusOr<Comparison> CompareFolders(const Options& options) {
-  absl::StatusOr<Run> predicted = ReadRun(options.predicted), measured = ReadRun(options.measured);
+absl::StatusOr<std::vector<Comparison>> CompareFolders(const Options& options) {
+  absl::StatusOr<Run> predicted = ReadRun(options.predicted);
   if (!predicted.ok()) return predicted.status();
-  if (!measured.ok()) return measured.status();
-  if (!predicted->report.predicted() && measured->report.predicted()) {
-    return absl::InvalidArgumentError(StrCat(options.predicted, " was measured and ", options.measured,
-                                             " was predicted; give the prediction first"));
+  std::vector<Comparison> comparisons;
+  for (const std::string& folder : options.measured) {
+    absl::StatusOr<Run> measured = ReadRun(folder);
+    if (!measured.ok()) return measured.status();
+    if (!predicted->report.predicted() && measured->report.predicted()) {
+      return absl::InvalidArgumentError(StrCat(options.predicted, " was measured and ", folder,
+                                               " was predicted; give the prediction first"));
+    }
+    comparisons.push_back(Compare(predicted->report, predicted->spec, measured->report, measured->spec));
   }
-  return Compare(predicted->report, predicted->spec, measured->report, measured->spec);
+  return comparisons;
 }
 
 int RunCompare(const Options& options) {
-  const absl::StatusOr<Comparison> comparison = CompareFolders(options);
+  const absl::StatusOr<std::vector<Comparison>> comparison = CompareFolders(options);
   if (!comparison.ok()) {
     spdlog::error("{}", std::string(comparison.status().message()));
     return kExitWrongInput;
@@ -66,7 +72,7 @@ void AddCompareCommand(CLI::App& app, int& exit_status) {
   CLI::App* command = app.add_subcommand("compare", "lays a prediction beside a measurement");
   auto options = std::make_shared<Options>();
   command->add_option("DIR_PREDICTED", options->predicted, "folder of a simulated run")->required();
-  command->add_option("DIR_MEASURED", options->measured, "folder of the same spec's run on a real fabric")
+  command->add_option("DIR_MEASURED", options->measured, "folders of the same spec's runs on real fabrics, a column each")
       ->required();
   command->add_flag("--json", options->json, "print JSON instead of a table");
   command->footer(
@@ -74,7 +80,8 @@ void AddCompareCommand(CLI::App& app, int& exit_status) {
       "\nExamples:\n"
       "  twofold run my.textproto --fabric=simulated\n"
       "  twofold run my.textproto --fabric=in_memory\n"
-      "  twofold compare runs/my-simulated runs/my-in_memory");
+      "  twofold compare runs/my-simulated runs/my-in_memory\n"
+      "  twofold compare runs/my-simulated runs/my-in_memory runs/my-mpi");
   command->callback([options, &exit_status] { exit_status = RunCompare(*options); });
 }
 

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "core/base/errors.h"
+#include "experiments/bench/command.h"
 #include "experiments/calibrate/command.h"
 #include "experiments/pictures/command.h"
 #include "experiments/program/commands.h"
@@ -17,7 +18,9 @@ constexpr const char* kTour =
     "  twofold calibrate                                  what do kernels and links of this machine cost?\n"
     "  twofold run SPEC --fabric=simulated                predict memory, communication and step time\n"
     "  twofold run SPEC --fabric=in_memory                measure them\n"
+    "  twofold launch --ranks=2 -- run SPEC               the same with a process a rank, by MPI\n"
     "  twofold compare DIR_PREDICTED DIR_MEASURED         how good was the prediction?\n"
+    "  twofold bench all_reduce                           how fast is communication? (nccl-tests' table)\n"
     "  twofold report DIR                                 see it: time line, memory, errors\n"
     "\n`twofold COMMAND --help` has examples of each command.\n"
     "Results go to stdout; messages and progress go to stderr.";
@@ -48,11 +51,13 @@ int main(int argc, char** argv) {
   int exit_status = twofold::kExitFine;
   twofold::AddRunCommand(app, exit_status);
   twofold::AddCompareCommand(app, exit_status);
+  twofold::AddBenchCommand(app, exit_status);
   twofold::AddCalibrateCommand(app, exit_status);
+  twofold::AddLaunchCommand(app, exit_status);
   twofold::AddReportCommand(app, exit_status);
   twofold::AddListCommand(app, exit_status);
   if (const char* word = UnknownCommand(app, argc, argv)) {
-    spdlog::error("\"{}\" is no command; use run, compare, calibrate, report or list (twofold --help)", word);
+    spdlog::error("\"{}\" is no command; use run, launch, compare, bench, calibrate, report or list (twofold --help)", word);
     return twofold::kExitWrongInput;
   }
   try {

@@ -54,7 +54,16 @@ absl::Status CheckPoint(const profile::Point& p, bool counts_flops, const std::s
 }  // namespace
 
 absl::Status CheckProfile(const profile::Profile& profile, const std::string& path) {
-  if (profile.kernels_size() == 0) {
+  for (int i = 0; i < profile.message_passing_size(); ++i) {
+    const profile::MessagePassing& links = profile.message_passing(i);
+    const std::string where = absl::StrCat(path, ": message_passing[", i, "]");
+    if (links.fabric().empty()) return absl::InvalidArgumentError(absl::StrCat(where, ".fabric: missing; a fabric's name, as mpi"));
+    for (const auto& [field, value] : {std::pair("latency_s", links.latency_s()), std::pair("bytes_per_second", links.bytes_per_second()),
+                                       std::pair("bytes_per_second_exchange", links.bytes_per_second_exchange())}) {
+      if (!(value > 0)) return absl::InvalidArgumentError(absl::StrFormat("%s.%s: %g; it must be above 0", where, field, value));
+    }
+  }
+  if (profile.kernels_size() == 0 && profile.message_passing_size() == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": kernels: none; a profile as `twofold calibrate` writes it has one entry a kernel"));
   }

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "core/base/strings.h"
+#include "tests/integration/program.h"
 
 namespace twofold {
 namespace {
@@ -27,55 +28,17 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-std::string ReadAll(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
 constexpr char kSmall[] =
     "model { mlp { inputs: 8 hidden: [16] classes: 4 } }\n"
     "train { steps: 4 micro_batch: 2 }\n"
     "parallel { dp: 2 }\n"
     "fabric { simulated { profile: \"tests/integration/tiny.profile.textproto\" } }\n";
 
-class Program : public ::testing::Test {
- protected:
-  Program() {
-    std::string name = (fs::temp_directory_path() / "twofold-program-XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-  }
-  ~Program() override { fs::remove_all(folder_); }
-
-  std::string At(const std::string& name) const { return (folder_ / name).string(); }
-  std::string Write(const std::string& name, const std::string& text) const {
-    std::ofstream(At(name)) << text;
-    return At(name);
-  }
-
-  // Runs `twofold <arguments>`; returns its exit status and keeps what it printed.
-  int Run(const std::string& arguments) {
-    const std::string command =
-        StrCat(TWOFOLD_PROGRAM, " ", arguments, " >", At("stdout"), " 2>", At("stderr"));
-    const int status = std::system(command.c_str());
-    out_ = ReadAll(At("stdout"));
-    err_ = ReadAll(At("stderr"));
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
-  nlohmann::json Report(const std::string& folder) const {
-    return nlohmann::json::parse(ReadAll(folder + "/report.json"));
-  }
-
-  fs::path folder_;
-  std::string out_, err_;
-};
-
 TEST_F(Program, TeachesWithoutArgumentsAndWithHelp) {
   EXPECT_EQ(Run(""), 2);
   EXPECT_EQ(Run("--help"), 0);
   EXPECT_THAT(out_, HasSubstr("tour"));
-  for (const char* command : {"run", "compare", "list", "calibrate", "report"}) {
+  for (const char* command : {"run", "compare", "bench", "list", "calibrate", "report"}) {
     EXPECT_EQ(Run(StrCat(command, " --help")), 0) << command;
     EXPECT_THAT(out_, HasSubstr(StrCat("twofold ", command))) << command << " shows no example";
   }
@@ -88,7 +51,7 @@ TEST_F(Program, StatesItsVersion) {
 
 TEST_F(Program, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(Run("jog"), 2);
-  EXPECT_THAT(err_, HasSubstr("\"jog\" is no command; use run, compare"));
+  EXPECT_THAT(err_, HasSubstr("\"jog\" is no command; use run, launch, compare"));
   EXPECT_EQ(Run("run"), 2);
   EXPECT_EQ(Run("run a.textproto --frabic=simulated"), 2);
   EXPECT_EQ(Run("list flowers"), 2);
@@ -294,6 +257,13 @@ TEST_F(Program, ComparesAPredictionWithAMeasurement) {
 
   EXPECT_EQ(Run(StrCat("compare ", At("m"), " ", At("p"))), 2);
   EXPECT_THAT(err_, HasSubstr("prediction first"));
+
+  ASSERT_EQ(Run(StrCat("compare ", At("p"), " ", At("m"), " ", At("m"))), 0) << err_;
+  const std::string header = out_.substr(0, out_.find('\n'));
+  EXPECT_THAT(header, testing::ContainsRegex("predicted +measured +error +measured +error$"));
+  ASSERT_EQ(Run(StrCat("compare --json ", At("p"), " ", At("m"), " ", At("m"))), 0) << err_;
+  EXPECT_EQ(nlohmann::json::parse(out_).size(), 2u);
+  EXPECT_EQ(Run(StrCat("compare ", At("p"), " ", At("m"), " ", At("nothing"))), 2);
 }
 
 TEST_F(Program, SaysWhenTheTwoRunsDiffer) {
@@ -305,6 +275,93 @@ TEST_F(Program, SaysWhenTheTwoRunsDiffer) {
   ASSERT_EQ(Run(StrCat("compare ", At("p"), " ", At("m"))), 0) << err_;
   EXPECT_THAT(out_, HasSubstr("their specs differ in model, train"));
   EXPECT_THAT(out_, HasSubstr("bytes differ on ranks 0, 1"));
+}
+
+TEST_F(Program, BenchesThreadsAndChecksWhatTheyHold) {
+  ASSERT_EQ(Run("bench all_reduce --ranks=3 -b 8 -e 64K -f 8 -n 2 -w 1"), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("all_reduce on in_memory: 3 ranks, measured"));
+  EXPECT_THAT(out_, HasSubstr("#wrong"));
+  EXPECT_THAT(out_, HasSubstr("\n       32768          8192     float     sum      -1 "));
+  EXPECT_THAT(out_, HasSubstr("# Out of bounds values : 0 OK"));
+  EXPECT_THAT(err_, IsEmpty());
+  for (const char* operation : {"all_gather", "reduce_scatter", "broadcast", "reduce", "gather", "scatter", "all_to_all", "send_recv"}) {
+    ASSERT_EQ(Run(StrCat("bench ", operation, " --json -d bfloat16 -b 64 -e 4K -f 8 -n 2 -w 1 --out=", At("rows.csv"))), 0) << err_;
+    const nlohmann::json json = nlohmann::json::parse(out_);
+    EXPECT_EQ(json["out_of_bounds"], 0) << operation;
+    ASSERT_EQ(json["results"].size(), 3u) << operation;
+    EXPECT_EQ(json["results"][2]["size"], 4096) << operation;
+    const std::string csv = ReadAll(At("rows.csv"));
+    EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 4) << csv;
+  }
+}
+
+// Ring: 2 (N - 1) rounds of 2 us, and 2 (N - 1)/N of the bytes at 25 GB/s (the catalogue's star-a100).
+TEST_F(Program, BenchesASimulatedRingByItsClosedForm) {
+  constexpr char kRing[] = "bench all_reduce --json --fabric=simulated --cluster=star-a100 --algorithm=ring -b 1K -e 1G -f 32";
+  for (int n : {2, 3, 8, 100}) {
+    ASSERT_EQ(Run(StrCat(kRing, " --ranks=", n)), 0) << err_;
+    const nlohmann::json json = nlohmann::json::parse(out_);
+    EXPECT_EQ(json["predicted"], true);
+    EXPECT_TRUE(json["out_of_bounds"].is_null());
+    ASSERT_EQ(json["results"].size(), 5u);
+    for (const nlohmann::json& row : json["results"]) {
+      const double bytes = row["size"], share = 2.0 * (n - 1) / n;
+      const double seconds = 2 * (n - 1) * 2e-6 + share * bytes / 25e9, busbw = share * bytes / seconds / 1e9;
+      EXPECT_NEAR(row["in_place"]["time"].get<double>(), seconds * 1e6, seconds * 1e6 * 1e-6) << n << " ranks, " << bytes;
+      EXPECT_NEAR(row["in_place"]["bus_bw"].get<double>(), busbw, busbw * 1e-6) << n << " ranks, " << bytes;
+    }
+  }
+}
+
+TEST_F(Program, BenchesTheSameBytesTwice) {
+  for (const char* operation : {"all_reduce", "broadcast", "gather", "all_to_all", "send_recv"}) {
+    const std::string command = StrCat("bench ", operation, " --fabric=simulated --cluster=star-a100 --ranks=16 -e 1G");
+    ASSERT_EQ(Run(command), 0) << err_;
+    const std::string first = out_;
+    ASSERT_EQ(Run(command), 0) << err_;
+    EXPECT_EQ(out_, first);
+    EXPECT_THAT(first, HasSubstr("\n  1073741824 "));
+  }
+}
+
+// Whatever the algorithm, nothing goes through a rank's link of 25 GB/s faster than that.
+TEST_F(Program, BenchesNoFasterThanTheLink) {
+  for (const char* operation : {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "gather", "scatter",
+                                "all_to_all", "send_recv"}) {
+    const std::string command = StrCat("bench ", operation, " --json --fabric=simulated --cluster=star-a100");
+    ASSERT_EQ(Run(StrCat(command, " --ranks=12 -b 1G -e 1G")), 0) << err_;
+    const nlohmann::json row = nlohmann::json::parse(out_)["results"].at(0);
+    for (const char* form : {"out_of_place", "in_place"}) {
+      if (row[form].is_null()) continue;
+      EXPECT_LE(row[form]["bus_bw"].get<double>(), 25.0 * (1 + 1e-9)) << operation;
+      EXPECT_GE(row[form]["bus_bw"].get<double>(), 12) << operation;
+    }
+  }
+}
+
+TEST_F(Program, RefusesABenchByTheOption) {
+  const std::pair<const char*, const char*> kWrong[] = {
+      {"", "OPERATION"}, {"all_sing", "all_sing"}, {"all_reduce -b 12Q", "--minbytes"},
+      {"all_reduce -e 1", "--maxbytes"},           {"all_reduce -f 1", "--stepfactor"},
+      {"all_reduce -n x", "--iters"},              {"all_reduce --op=xor", "--op"},
+      {"all_reduce --protocol=LL128", "--protocol"}, {"all_reduce --fabric=telepathy", "in_memory"},
+      {"all_reduce --cluster=star-a100", "--cluster"}, {"gather --fabric=simulated --algorithm=ring", "--algorithm"},
+      {"all_reduce --fabrik=simulated", "--fabrik"}};
+  for (const auto& [arguments, name] : kWrong) {
+    EXPECT_EQ(Run(StrCat("bench ", arguments)), 2) << arguments;
+    EXPECT_THAT(err_, HasSubstr(name)) << arguments;
+    EXPECT_THAT(out_, IsEmpty()) << arguments;
+  }
+}
+
+// Where an allocation fails, what was done before is shown.
+TEST_F(Program, ReportsABenchThatRunsOutOfMemory) {
+  const std::string command = StrCat("ulimit -v 16000000 && ", TWOFOLD_PROGRAM, " bench all_reduce -b 1K -e 32G -f 33554432 >",
+                                     At("stdout"), " 2>", At("stderr"));
+  const int status = std::system(command.c_str());
+  EXPECT_EQ(WEXITSTATUS(status), 1);
+  EXPECT_THAT(ReadAll(At("stderr")), HasSubstr("out of memory: asked for 34359738368 bytes"));
+  EXPECT_THAT(ReadAll(At("stdout")), HasSubstr("\n        1024 "));
 }
 
 TEST_F(Program, NamesTheFolderWithoutAReport) {

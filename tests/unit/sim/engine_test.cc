@@ -93,7 +93,7 @@ TEST(EngineTest, AFailureEndsTheOthersAndIsTheCause) {
     engine.AddRank(1, [] { throw std::runtime_error("injected"); });
   });
   EXPECT_EQ(outcome.code(), static_cast<int>(absl::StatusCode::kInternal));
-  EXPECT_EQ(outcome.message(), "rank 1: injected");
+  EXPECT_EQ(outcome.message(), "rank 1: std::runtime_error: injected");
 }
 
 TEST(EngineTest, TimersFollowTheClock) {

@@ -212,8 +212,8 @@ TEST_F(SimulatedTest, ADeadlockIsAResultThatNamesWhoWaits) {
     return std::string();
   });
   EXPECT_EQ(FailureKind(result.status), RankFailure::Kind::kDeadlock) << result.status;
-  EXPECT_THAT(std::string(result.status.message()), HasSubstr("rank 0 waits for all_reduce of 40 bytes"));
-  EXPECT_THAT(std::string(result.status.message()), HasSubstr("not there: ranks 1"));
+  EXPECT_THAT(std::string(result.status.message()), HasSubstr("rank 0 waits for all_reduce(sum) of f32[10] (40 bytes)"));
+  EXPECT_THAT(std::string(result.status.message()), HasSubstr("(missing: rank 1)"));
   EXPECT_THAT(std::string(result.status.message()), HasSubstr("rank 1 waits for recv"));
 }
 
@@ -224,8 +224,8 @@ TEST_F(SimulatedTest, MismatchedCollectivesAreNamed) {
     return std::string();
   });
   EXPECT_EQ(FailureKind(result.status), RankFailure::Kind::kCollectiveMismatch) << result.status;
-  EXPECT_THAT(std::string(result.status.message()), HasSubstr("rank 0 called all_reduce(sum) of f32[10]"));
-  EXPECT_THAT(std::string(result.status.message()), HasSubstr("rank 1 called all_reduce(sum) of f32[11]"));
+  EXPECT_THAT(std::string(result.status.message()), HasSubstr("rank 0 calls all_reduce(sum) of f32[10]"));
+  EXPECT_THAT(std::string(result.status.message()), HasSubstr("rank 1 calls all_reduce(sum) of f32[11]"));
 }
 
 TEST_F(SimulatedTest, OutOfMemoryIsPredicted) {

@@ -1,0 +1,117 @@
+#include "experiments/bench/command.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "core/base/strings.h"
+#include "experiments/bench/plan.h"
+#include "spdlog/spdlog.h"
+
+namespace twofold {
+namespace {
+
+using namespace bench;
+
+constexpr char kFooter[] =
+    "OPERATION is one of all_reduce, all_gather, reduce_scatter, broadcast, reduce, gather, scatter,\n"
+    "all_to_all, send_recv. Sizes take K, M and G (powers of 1024) and mean what they mean to nccl-tests:\n"
+    "the whole tensor of a rank, for all_gather its output, for reduce_scatter its input.\n"
+    "algbw is size / time; busbw is what the busiest link must carry, to be held against its bandwidth.\n"
+    "Exit status: 0 fine; 1 a failure at run time, or wrong values; 2 wrong input.\n"
+    "\nExamples:\n"
+    "  twofold bench all_reduce                                  threads of this machine, measured\n"
+    "  twofold bench all_reduce --ranks=4 -b 1K -e 256M -f 4     four of them, fewer and larger sizes\n"
+    "  twofold bench all_reduce -e 1G --fabric=simulated --cluster=star-a100 --ranks=1024\n"
+    "                                                            1,024 GPUs, predicted\n"
+    "  twofold bench all_gather --fabric=simulated --cluster=star-h100 --algorithm=ring\n"
+    "  twofold bench reduce_scatter -d bfloat16 -o avg --json    for programs";
+
+// On a terminal: which size is being run.
+std::function<void(size_t)> ProgressOf(const Request& request, int ranks) {
+  if (isatty(STDERR_FILENO) == 0) return nullptr;
+  return [blocks = request.blocks, op = request.operation, element = ElementSize(request.dtype), ranks](size_t i) {
+    std::fprintf(stderr, "\rsize %zu of %zu: %lld B \033[K", i + 1, blocks.size(),
+                 static_cast<long long>(WholeCount(*op, blocks[i], ranks) * element));
+    std::fflush(stderr);
+  };
+}
+
+void ClearProgress() {
+  if (isatty(STDERR_FILENO) != 0) std::fprintf(stderr, "\r\033[K");
+}
+
+absl::Status WriteCsv(const std::string& path, const Bench& bench) {
+  std::ofstream file(path);
+  file << CsvText(bench);
+  file.close();
+  if (file) return absl::OkStatus();
+  return absl::UnknownError(StrCat("--out=", path, ": could not be written"));
+}
+
+int Fail(const absl::Status& status, int exit_status) {
+  spdlog::error("{}", std::string(status.message()));
+  return exit_status;
+}
+
+int RunBench(const Options& options) {
+  absl::StatusOr<Plan> plan = MakePlan(options);
+  if (!plan.ok()) return Fail(plan.status(), 2);
+  Bench& bench = plan->bench;
+  bench.request.progress = ProgressOf(bench.request, bench.ranks);
+  const RunResult result =
+      plan->fabric->Run(bench.ranks, [&](RankContext& ctx) { return MeasureRank(ctx, bench.request); });
+  if (!plan->fabric->speaks()) return result.status.ok() ? 0 : 1;
+  ClearProgress();
+  bench.notes = result.notes;
+  bench.rows = CombineRanks(bench.request, result.results);
+  if (!result.status.ok()) bench.error = std::string(result.status.message());
+  const std::string text = options.json ? JsonText(bench) : HeaderText(bench) + RowsText(bench) + FooterText(bench);
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+  if (!options.out.empty()) {
+    if (const absl::Status written = WriteCsv(options.out, bench); !written.ok()) return Fail(written, 1);
+  }
+  if (!result.status.ok()) return Fail(result.status, 1);
+  return WrongValues(bench).value_or(0) == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+void AddBenchCommand(CLI::App& app, int& exit_status) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("bench", "times a collective over sizes: nccl-tests' table, on any fabric");
+  Options& o = *options;
+  command->add_option("OPERATION", o.operation, "what to run, see below")->required();
+  command->add_option("-b,--minbytes", o.least, "smallest size (default 8)");
+  command->add_option("-e,--maxbytes", o.most, "largest size (default 64M; with real data it must fit memory)");
+  command->add_option("-f,--stepfactor", o.factor, "each size is this times the one before (default 2)");
+  command->add_option("-i,--stepbytes", o.step, "or: this many bytes more");
+  command->add_option("-n,--iters", o.iterations, "timed calls a size (default 20; predicted: 1)");
+  command->add_option("-w,--warmup_iters", o.warmup, "calls before (default 5; predicted: 0)");
+  command->add_option("-o,--op", o.reduce, "of reductions: sum, prod, min, max or avg (default sum)");
+  command->add_option("-d,--datatype", o.dtype, "float, double, bfloat16, half, int32 or uint8 (default float)");
+  command->add_option("-r,--root", o.root, "of broadcast, reduce, gather and scatter (default 0)");
+  command->add_option("-c,--check", o.check,
+                      "1: compare results and count wrong values; 0: not (default 1; predicted: 0)");
+  command->add_option("--fabric", o.fabric, "where to run; see `twofold list fabrics`")->capture_default_str();
+  command->add_option("--ranks", o.ranks,
+                      "default: the processes that were started, where ranks are processes; simulated: 8, or what the "
+                      "cluster holds; else 2");
+  command->add_option("--cluster", o.cluster,
+                      "simulated: a name of `twofold list clusters`, or a file (default this-machine)");
+  command->add_option("--nodes", o.nodes,
+                      "simulated: how many nodes of the cluster (default: as many as the ranks need)");
+  command->add_option("--algorithm", o.algorithm,
+                      "simulated: auto, ring, tree, recursive_doubling, direct or shared_memory (default auto)");
+  command->add_option("--protocol", o.protocol, "Simple, LL or LL128: not modelled in this version, refused");
+  command->add_flag("--json", o.json, "print JSON instead of the table");
+  command->add_option("--out", o.out, "write the rows to this file too, as CSV");
+  command->footer(kFooter);
+  command->callback([options, &exit_status] { exit_status = RunBench(*options); });
+}
+
+}  // namespace twofold

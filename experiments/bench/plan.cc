@@ -1,0 +1,260 @@
+#include "experiments/bench/plan.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+
+#include "absl/strings/str_join.h"
+#include "backends/registry.h"
+#include "core/base/strings.h"
+#include "experiments/bench/expectation.h"
+#include "experiments/spec/spec.h"
+#include "sim/collectives/schedule.h"
+#include "topologies/catalogue.h"
+
+namespace twofold::bench {
+namespace {
+
+constexpr int kSimulatedRanks = 8, kRanks = 2;  // where --ranks is absent and ranks are not processes
+constexpr int kMostRanks = 1 << 20, kMostIterations = 1 << 20;
+
+absl::Status Wrong(std::string_view option, const auto& value, std::string_view why) {
+  return absl::InvalidArgumentError(StrCat("--", option, "=", value, ": ", why));
+}
+
+absl::Status CheckRange(std::string_view option, const std::optional<int>& value, int least, int most) {
+  if (!value || (*value >= least && *value <= most)) return absl::OkStatus();
+  return Wrong(option, *value, StrCat("use ", least, " to ", most));
+}
+
+// ---- What is asked for ----
+absl::StatusOr<const Operation*> ReadOperation(const std::string& name) {
+  if (const Operation* op = FindOperation(name)) return op;
+  std::vector<std::string> names;
+  for (const Operation& op : Operations()) names.emplace_back(op.name);
+  return absl::InvalidArgumentError(StrCat("OPERATION \"", name, "\" is not known; use one of ", absl::StrJoin(names, ", ")));
+}
+
+absl::StatusOr<DType> ReadType(const std::string& name) {
+  constexpr DType kTypes[] = {DType::kF64, DType::kF32, DType::kBF16, DType::kF16, DType::kI32, DType::kU8};
+  std::vector<std::string> names;
+  for (DType t : kTypes) {
+    if (name == NcclTypeName(t) || name == DTypeName(t)) return t;
+    names.push_back(StrCat(NcclTypeName(t), " (", DTypeName(t), ")"));
+  }
+  return Wrong("datatype", name, StrCat("use one of ", absl::StrJoin(names, ", ")));
+}
+
+absl::StatusOr<ReduceOp> ReadReduce(const std::string& name) {
+  constexpr std::pair<std::string_view, ReduceOp> kNames[] = {{"sum", ReduceOp::kSum}, {"prod", ReduceOp::kProduct},
+                                                              {"min", ReduceOp::kMin}, {"max", ReduceOp::kMax},
+                                                              {"avg", ReduceOp::kAvg}};
+  for (const auto& [known, op] : kNames) {
+    if (name == known) return op;
+  }
+  return Wrong("op", name, "use one of sum, prod, min, max, avg");
+}
+
+absl::Status ReadSize(std::string_view option, const std::optional<std::string>& text, int64_t& size) {
+  if (!text) return absl::OkStatus();
+  const absl::StatusOr<int64_t> parsed = ParseSize(*text);
+  if (!parsed.ok()) return absl::InvalidArgumentError(StrCat("--", option, ": ", parsed.status().message()));
+  size = *parsed;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Sweep> ReadSweep(const Options& o) {
+  Sweep sweep;
+  if (absl::Status s = ReadSize("minbytes", o.least, sweep.least); !s.ok()) return s;
+  if (!o.most) sweep.most = std::max(sweep.most, sweep.least);
+  if (absl::Status s = ReadSize("maxbytes", o.most, sweep.most); !s.ok()) return s;
+  if (absl::Status s = ReadSize("stepbytes", o.step, sweep.step); !s.ok()) return s;
+  if (o.step && o.factor) return Wrong("stepfactor", *o.factor, "--stepbytes is given too; use one of them");
+  sweep.factor = o.factor.value_or(sweep.factor);
+  return sweep;
+}
+
+absl::StatusOr<Request> ReadRequest(const Options& o) {
+  Request r;
+  const auto operation = ReadOperation(o.operation);
+  if (!operation.ok()) return operation.status();
+  r.operation = *operation;
+  if (o.dtype) {
+    const auto dtype = ReadType(*o.dtype);
+    if (!dtype.ok()) return dtype.status();
+    r.dtype = *dtype;
+  }
+  if (o.reduce) {
+    if (!r.operation->reduces) return Wrong("op", *o.reduce, StrCat(o.operation, " reduces nothing; leave it out"));
+    const auto reduce = ReadReduce(*o.reduce);
+    if (!reduce.ok()) return reduce.status();
+    r.reduce = *reduce;
+  }
+  if (o.root && !r.operation->rooted) return Wrong("root", *o.root, StrCat(o.operation, " has no root; leave it out"));
+  r.root = o.root.value_or(0);
+  if (absl::Status s = CheckRange("iters", o.iterations, 1, kMostIterations); !s.ok()) return s;
+  if (absl::Status s = CheckRange("warmup_iters", o.warmup, 0, kMostIterations); !s.ok()) return s;
+  if (absl::Status s = CheckRange("check", o.check, 0, 1); !s.ok()) return s;
+  return r;
+}
+
+// ---- Where ----
+absl::Status CheckFabric(const Options& o) {
+  if (o.protocol) {
+    return Wrong("protocol", *o.protocol, "this version models no protocols (Simple, LL, LL128); leave it out");
+  }
+  const Backend* row = FindBackend(o.fabric);
+  const std::string why_not = row == nullptr ? "there is no such fabric" : row->why_not();
+  if (!why_not.empty()) {
+    std::vector<std::string> names;
+    for (const Backend& b : Backends()) {
+      if (b.why_not().empty()) names.emplace_back(b.name);
+    }
+    return Wrong("fabric", o.fabric, StrCat(why_not, "; use one of ", absl::StrJoin(names, ", ")));
+  }
+  if (o.fabric == "simulated") return absl::OkStatus();
+  constexpr std::string_view kAlone = "only a simulated cluster has that; use it with --fabric=simulated";
+  if (o.cluster) return Wrong("cluster", *o.cluster, kAlone);
+  if (o.nodes) return Wrong("nodes", *o.nodes, kAlone);
+  if (o.algorithm) return Wrong("algorithm", *o.algorithm, kAlone);
+  return absl::OkStatus();
+}
+
+// The most ranks that the chosen nodes hold.
+absl::StatusOr<int> Capacity(const Options& o, const cluster::Cluster& c) {
+  const int64_t hosts = c.has_star() ? c.star().hosts() : c.has_shared_memory_host() ? 1 : std::numeric_limits<int>::max();
+  if (o.nodes && (*o.nodes < 1 || *o.nodes > hosts)) {
+    return Wrong("nodes", *o.nodes, hosts == 1 ? StrCat("cluster ", c.name(), " is one host; leave it out")
+                                               : StrCat("cluster ", c.name(), " has ", hosts, " hosts; use 1 to ", hosts));
+  }
+  if (!c.has_star()) return kMostRanks;
+  return static_cast<int>(o.nodes.value_or(hosts));
+}
+
+// An algorithm that is known and has a form of the operation. `auto` always does.
+absl::Status CheckAlgorithm(const Options& o, const Operation& op, const cluster::Cluster& c, int ranks) {
+  if (!o.algorithm || *o.algorithm == "auto") return absl::OkStatus();
+  std::vector<std::string> names = {"auto"}, fitting = {"auto"};
+  const sim::CollectiveShape shape{.kind = op.kind, .ranks = ranks, .bytes = 1, .root = 0, .matrix = {}};
+  for (const sim::Algorithm& a : sim::Algorithms()) {
+    names.emplace_back(a.name);
+    if (op.kind == Communication::kBatch) continue;
+    const auto schedule = sim::ChooseSchedule(shape, a.name, 1e-6, 1e9, c.has_shared_memory_host());
+    if (schedule.ok()) fitting.emplace_back(a.name);
+  }
+  if (std::find(fitting.begin(), fitting.end(), *o.algorithm) != fitting.end()) return absl::OkStatus();
+  if (std::find(names.begin(), names.end(), *o.algorithm) == names.end()) {
+    return Wrong("algorithm", *o.algorithm, StrCat("not known; use one of ", absl::StrJoin(names, ", ")));
+  }
+  if (op.kind == Communication::kBatch) return Wrong("algorithm", *o.algorithm, "send_recv has none; leave it out");
+  return Wrong("algorithm", *o.algorithm, StrCat("it has no ", op.name, " over ", ranks, " ranks of cluster ", c.name(),
+                                                 "; use one of ", absl::StrJoin(fitting, ", ")));
+}
+
+// Fills in the simulator's part of the spec and of `bench`, and the number of ranks.
+absl::Status PlanSimulation(const Options& o, spec::Spec& spec, Bench& bench) {
+  spec::Simulated& simulated = *spec.mutable_fabric()->mutable_simulated();
+  if (o.cluster) simulated.set_cluster(*o.cluster);
+  const absl::StatusOr<cluster::Cluster> c = FindCluster(simulated.cluster());
+  if (!c.ok()) return absl::InvalidArgumentError(StrCat("--cluster: ", c.status().message()));
+  const absl::StatusOr<int> capacity = Capacity(o, *c);
+  if (!capacity.ok()) return capacity.status();
+  bench.ranks = o.ranks.value_or(std::min(kSimulatedRanks, *capacity));
+  if (bench.ranks > *capacity) {
+    return Wrong("ranks", bench.ranks, StrCat("cluster ", c->name(), o.nodes ? " with that many nodes" : "", " holds ",
+                                              *capacity, "; use fewer ranks", o.nodes ? " or more nodes" : ""));
+  }
+  const Operation& op = *bench.request.operation;
+  if (absl::Status s = CheckAlgorithm(o, op, *c, bench.ranks); !s.ok()) return s;
+  if (o.nodes) simulated.set_nodes(*o.nodes);
+  if (o.algorithm) simulated.set_algorithm(*o.algorithm);
+  // One rank stands for all only where all do the same.
+  const bool alike = !op.rooted && op.kind != Communication::kBatch;
+  if (!alike) simulated.set_folding(spec::Simulated::OFF);
+  bench.cluster = c->name();
+  if (op.kind != Communication::kBatch) bench.algorithm = simulated.algorithm();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Fabric>> PlanFabric(const Options& o, Bench& bench) {
+  if (absl::Status s = CheckFabric(o); !s.ok()) return s;
+  if (absl::Status s = CheckRange("ranks", o.ranks, 1, kMostRanks); !s.ok()) return s;
+  spec::Spec spec;
+  if (absl::Status s = ApplyFabric(spec, o.fabric); !s.ok()) return s;
+  bench.ranks = o.ranks.value_or(kRanks);
+  if (spec.fabric().has_simulated()) {
+    if (absl::Status s = PlanSimulation(o, spec, bench); !s.ok()) return s;
+  }
+  spec.mutable_parallel()->set_dp(bench.ranks);
+  absl::StatusOr<std::unique_ptr<Fabric>> fabric = MakeFabric(spec);
+  if (!fabric.ok()) return absl::InvalidArgumentError(StrCat("--fabric=", o.fabric, ": ", fabric.status().message()));
+  if (!o.ranks && (*fabric)->processes() > 0) bench.ranks = (*fabric)->processes();
+  if (absl::Status s = (*fabric)->Accepts(bench.ranks); !s.ok()) return Wrong("ranks", bench.ranks, std::string(s.message()));
+  return fabric;
+}
+
+// Said before the run, which may be long.
+absl::Status CheckOut(const std::string& path) {
+  if (path.empty()) return absl::OkStatus();
+  std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  if (folder.empty()) folder = ".";
+  const bool exists = access(path.c_str(), F_OK) == 0;
+  if (!std::filesystem::is_directory(path) && access(exists ? path.c_str() : folder.c_str(), W_OK) == 0) {
+    return absl::OkStatus();
+  }
+  return Wrong("out", path, "cannot be written; use a file in a folder that this user may write to");
+}
+
+// ---- What depends on both ----
+absl::Status FinishRequest(const Options& o, Bench& bench, const Fabric& fabric) {
+  Request& r = bench.request;
+  const Operation& op = *r.operation;
+  if (op.kind == Communication::kBatch && bench.ranks < 2) {
+    return Wrong("ranks", bench.ranks, "a rank sends no messages to itself; use 2 or more");
+  }
+  if (r.root < 0 || r.root >= bench.ranks) {
+    return Wrong("root", r.root, StrCat("use a rank, 0 to ", bench.ranks - 1));
+  }
+  if (fabric.predicted() && o.check.value_or(0) == 1) {
+    return Wrong("check", 1, StrCat("fabric ", fabric.name(), " moves no data here that could be checked; leave it out"));
+  }
+  r.check = o.check.value_or(fabric.predicted() ? 0 : 1) == 1;
+  r.iterations = o.iterations.value_or(fabric.predicted() ? 1 : 20);
+  r.last_rank = fabric.predicted();
+  r.warmup = o.warmup.value_or(fabric.predicted() ? 0 : 5);
+  const absl::StatusOr<std::vector<int64_t>> sizes = Sizes(bench.sweep);
+  if (!sizes.ok()) return sizes.status();
+  for (int64_t bytes : *sizes) {
+    const int64_t block = BlockCount(op, bytes, r.dtype, bench.ranks);
+    bench.rounded |= WholeCount(op, block, bench.ranks) * ElementSize(r.dtype) != bytes;
+    if (block > 0 && (r.blocks.empty() || block > r.blocks.back())) r.blocks.push_back(block);
+  }
+  if (!r.blocks.empty()) return absl::OkStatus();
+  return Wrong("maxbytes", bench.sweep.most,
+               StrCat("no size holds one ", NcclTypeName(r.dtype), op.split ? " of every rank" : "", "; use ",
+                      WholeCount(op, 1, bench.ranks) * ElementSize(r.dtype), " or more"));
+}
+
+}  // namespace
+
+absl::StatusOr<Plan> MakePlan(const Options& options) {
+  Plan plan;
+  absl::StatusOr<Request> request = ReadRequest(options);
+  if (!request.ok()) return request.status();
+  plan.bench.request = *std::move(request);
+  if (absl::Status s = CheckOut(options.out); !s.ok()) return s;
+  const absl::StatusOr<Sweep> sweep = ReadSweep(options);
+  if (!sweep.ok()) return sweep.status();
+  plan.bench.sweep = *sweep;
+  absl::StatusOr<std::unique_ptr<Fabric>> fabric = PlanFabric(options, plan.bench);
+  if (!fabric.ok()) return fabric.status();
+  plan.fabric = *std::move(fabric);
+  if (absl::Status s = FinishRequest(options, plan.bench, *plan.fabric); !s.ok()) return s;
+  plan.bench.fabric = std::string(plan.fabric->name());
+  plan.bench.predicted = plan.fabric->predicted();
+  return plan;
+}
+
+}  // namespace twofold::bench

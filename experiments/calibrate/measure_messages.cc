@@ -1,0 +1,189 @@
+#include "experiments/calibrate/measure_messages.h"
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "experiments/calibrate/samples.h"
+
+namespace twofold::calibrate {
+namespace {
+
+constexpr Bytes kTiny = Bytes(8), kLarge = MiB(4);
+constexpr Bytes kSizes[] = {Bytes(8), Bytes(64), Bytes(512), KiB(1), KiB(2), KiB(4), KiB(8), KiB(16), KiB(64), KiB(256), MiB(1), MiB(4)};
+constexpr Bytes kMostEager = MiB(16);
+constexpr auto kLate = std::chrono::milliseconds(4);  // how long a receiver makes a sender wait
+
+class MessageTimer {
+ public:
+  MessageTimer(RankContext& ctx, int rounds)
+      : ctx_(ctx), world_(ctx.world()), beside_(world_.Split(0, world_.rank(), "beside")), rounds_(rounds) {
+    Device& device = ctx.device();
+    for (Tensor* t : {&out_, &in_}) {
+      *t = device.NewTensor(Shape{kMostEager.value() + 1}, DType::kU8, Category::kCommunication);
+      device.Launch(device.compute(), ops::Fill{.out = *t, .value = 0});
+    }
+  }
+
+  profile::MessagePassing Measure() {
+    profile::MessagePassing links;
+    links.set_ranks(world_.size());
+    const Spread latency = SpreadOf(PingPong(kTiny));
+    links.set_latency_s(latency.median), links.set_latency_low_s(latency.low), links.set_latency_high_s(latency.high);
+    for (const Bytes size : kSizes) {
+      profile::MessagePoint& p = *links.add_points();
+      p.set_bytes(size.value());
+      p.set_seconds(SpreadOf(PingPong(size)).median);
+    }
+    const Spread large = SpreadOf(PingPong(kLarge));
+    auto rate = [&](double seconds) { return static_cast<double>(kLarge.value()) / std::max(seconds - latency.median, 1e-9); };
+    links.set_bytes_per_second(rate(large.median));
+    links.set_bandwidth_low(rate(large.high)), links.set_bandwidth_high(rate(large.low));
+    links.set_overhead_s(SpreadOf(Burst()).median);
+    links.set_bytes_per_second_exchange(rate(SpreadOf(Exchange()).median));
+    links.set_eager_bytes(LargestEager().value());
+    return links;
+  }
+
+ private:
+  Tensor Out(Bytes size) { return out_.Slice(0, size.value()); }
+  Tensor In(Bytes size) { return in_.Slice(0, size.value()); }
+  bool measured() const { return world_.rank() < 2; }
+  int other() const { return 1 - world_.rank(); }
+  void Send(Bytes size) { world_.Send(Out(size), other()).Wait(); }
+  void Recv(Bytes size) {
+    Tensor in = In(size);
+    world_.Recv(in, other()).Wait();
+  }
+  double Seconds(const std::function<void()>& f) {
+    const twofold::Seconds start = ctx_.clock().Now();
+    f();
+    return (ctx_.clock().Now() - start).value();
+  }
+  // One sample a round; every round begins together.
+  std::vector<double> Rounds(const std::function<double()>& round) {
+    std::vector<double> samples;
+    round();  // first touch
+    for (int i = 0; i < rounds_; ++i) {
+      ctx_.CheckInterrupt();
+      world_.Barrier().Wait();
+      samples.push_back(round());
+    }
+    return samples;
+  }
+
+  // Half a round trip.
+  std::vector<double> PingPong(Bytes size) {
+    const int trips = size <= KiB(16) ? 50 : size <= MiB(1) ? 8 : 2;
+    return Rounds([&] {
+      if (!measured()) return 0.0;
+      return Seconds([&] {
+               for (int i = 0; i < trips; ++i) {
+                 if (world_.rank() == 0) Send(size), Recv(size);
+                 else Recv(size), Send(size);
+               }
+             }) / (2 * trips);
+    });
+  }
+
+  // Small messages one after the other, of which only the last is waited for: what each adds.
+  std::vector<double> Burst() {
+    constexpr int kMessages = 100;
+    return Rounds([&] {
+      if (!measured()) return 0.0;
+      return Seconds([&] {
+               if (world_.rank() == 0) {
+                 Work last;
+                 for (int i = 0; i < kMessages; ++i) last = world_.Send(Out(kTiny), 1);
+                 last.Wait();
+                 Recv(kTiny);  // all have arrived
+               } else {
+                 for (int i = 0; i < kMessages; ++i) Recv(kTiny);
+                 Send(kTiny);
+               }
+             }) / kMessages;
+    });
+  }
+
+  // Everybody sends to the next and receives from the one before, at once.
+  std::vector<double> Exchange() {
+    const int n = world_.size(), next = (world_.rank() + 1) % n, previous = (world_.rank() + n - 1) % n;
+    return Rounds([&] {
+      const P2p both[] = {{P2p::kSend, Out(kLarge), next}, {P2p::kRecv, In(kLarge), previous}};
+      return Seconds([&] { world_.Batch(both).Wait(); });
+    });
+  }
+
+  // Whether a send of this size is done before the receiver asks for it. Meanwhile the receiver waits for a message of
+  // another group, as some libraries take in what arrives only while they are called.
+  bool IsEager(Bytes size) {
+    bool eager = false;  // one early end is proof: the receiver's lateness begins after the sender's clock
+    for (int i = 0; i < 7; ++i) {
+      Tensor go = in_.Slice(size.value(), 1), over = in_.Slice(size.value(), 1);
+      world_.Barrier().Wait();
+      if (world_.rank() == 0) {
+        const double seconds = Seconds([&] {
+          beside_->Send(go, 1).Wait();
+          Send(size);
+        });
+        eager = eager || seconds < std::chrono::duration<double>(kLate).count();
+        beside_->Send(over, 1).Wait();
+      } else if (world_.rank() == 1) {
+        beside_->Recv(go, 0).Wait();
+        Work meanwhile = beside_->Recv(over, 0);
+        std::this_thread::sleep_for(kLate);
+        Recv(size);
+        meanwhile.Wait();
+      }
+    }
+    Tensor verdict = Out(Bytes(1));
+    *verdict.data<uint8_t>() = eager;
+    world_.Broadcast(verdict, 0).Wait();
+    return *verdict.data<uint8_t>() != 0;
+  }
+
+  // To 16 bytes; zero when even the smallest message waits.
+  Bytes LargestEager() {
+    int64_t yes = 0, no = 64;
+    while (no <= kMostEager.value() && IsEager(Bytes(no))) yes = no, no *= 2;
+    if (no > kMostEager.value()) return Bytes(yes);
+    while (no - yes > 16) {
+      const int64_t middle = (yes + no) / 2;
+      (IsEager(Bytes(middle)) ? yes : no) = middle;
+    }
+    return Bytes(yes);
+  }
+
+  RankContext& ctx_;
+  ProcessGroup& world_;
+  const std::unique_ptr<ProcessGroup> beside_;
+  const int rounds_;
+  Tensor out_, in_;
+};
+
+}  // namespace
+
+std::string MeasureMessages(RankContext& ctx, int rounds) {
+  const profile::MessagePassing links = MessageTimer(ctx, rounds).Measure();
+  return ctx.rank() == 0 ? links.SerializeAsString() : std::string();
+}
+
+std::string MessageTableText(const profile::MessagePassing& links) {
+  std::string text = absl::StrFormat(
+      "%s between %d ranks: latency %.2f us (%.2f to %.2f), %.2f us a small message, %.2f GB/s alone (%.2f to %.2f), "
+      "%.2f GB/s each when all send at once, eager to %d bytes\n",
+      links.fabric(), links.ranks(), links.latency_s() * 1e6, links.latency_low_s() * 1e6, links.latency_high_s() * 1e6,
+      links.overhead_s() * 1e6, links.bytes_per_second() / 1e9, links.bandwidth_low() / 1e9, links.bandwidth_high() / 1e9,
+      links.bytes_per_second_exchange() / 1e9, links.eager_bytes());
+  text += absl::StrFormat("%12s %14s %12s\n", "bytes", "half trip", "GB/s");
+  for (const profile::MessagePoint& p : links.points()) {
+    text += absl::StrFormat("%12d %11.2f us %12.3f\n", p.bytes(), p.seconds() * 1e6, static_cast<double>(p.bytes()) / p.seconds() / 1e9);
+  }
+  return text;
+}
+
+}  // namespace twofold::calibrate

@@ -1,0 +1,128 @@
+// Training on MPI, through the program: the losses of the in-memory fabric, the memory that was predicted.
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "tests/integration/program.h"
+
+namespace twofold {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kGpt[] = "model { gpt { layers: 2 hidden: 16 heads: 2 vocab: 256 sequence: 8 } }\n";
+constexpr char kMlp[] = "model { mlp { inputs: 8 hidden: [24, 16] classes: 5 } }\n";
+constexpr char kProfile[] = "fabric { simulated { profile: \"tests/integration/tiny.profile.textproto\" } }\n";
+
+struct Case {
+  const char* name;
+  const char* model;
+  int ranks, parts;
+  const char* precision;
+};
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+class OnMpi : public Program, public testing::WithParamInterface<Case> {
+ protected:
+  void SetUp() override {
+    const Case& c = GetParam();
+    spec_ = Write("small.textproto", StrCat(c.model, "train { steps: 20 micro_batch: 2 global_batch: ", 2 * c.ranks * c.parts,
+                                            " clip_norm: 1 precision { parameter: ", c.precision, " } }\nparallel { dp: ", c.ranks,
+                                            " bucket_mib: 0.01 }\n", kProfile));
+    ASSERT_EQ(Run(StrCat("launch --ranks=", c.ranks, " -- run ", spec_, " --quiet --out=", At("mpi"))), 0) << err_;
+  }
+  std::string spec_;
+};
+
+TEST_P(OnMpi, LossesAreThoseOfTheInMemoryFabric) {
+  ASSERT_EQ(Run(StrCat("run ", spec_, " --quiet --fabric=in_memory --out=", At("threads"))), 0) << err_;
+  const nlohmann::json mpi = Report(At("mpi")), threads = Report(At("threads"));
+  EXPECT_EQ(mpi["fabric"], "mpi");
+  ASSERT_EQ(mpi["steps"].size(), 20u);
+  double largest = 0;
+  for (size_t i = 0; i < 20; ++i) {
+    const double a = mpi["steps"][i]["loss"], b = threads["steps"][i]["loss"];
+    largest = std::max(largest, std::abs(a - b) / b);
+  }
+  RecordProperty("largest_relative_difference", StrCat(largest));
+  EXPECT_LT(largest, std::string(GetParam().precision) == "F32" ? 1e-5 : 2e-2);
+  EXPECT_NE(mpi["steps"][0]["loss"], mpi["steps"][19]["loss"]);
+}
+
+TEST_P(OnMpi, MemoryIsWhatWasPredicted) {
+  ASSERT_EQ(Run(StrCat("run ", spec_, " --quiet --out=", At("predicted"))), 0) << err_;
+  const nlohmann::json predicted = Report(At("predicted"))["ranks"], measured = Report(At("mpi"))["ranks"];
+  ASSERT_EQ(predicted.size(), measured.size());
+  ASSERT_EQ(static_cast<int>(measured.size()), GetParam().ranks);
+  for (size_t r = 0; r < measured.size(); ++r) {
+    EXPECT_GT(measured[r]["peak_bytes"], 0);
+    EXPECT_EQ(predicted[r]["peak_bytes"], measured[r]["peak_bytes"]) << "rank " << r;
+    EXPECT_EQ(predicted[r]["reserved_bytes"], measured[r]["reserved_bytes"]) << "rank " << r;
+    EXPECT_EQ(predicted[r]["categories"], measured[r]["categories"]) << "rank " << r;
+    EXPECT_GT(measured[r]["outside_ledger_bytes"], 0) << "MPI's own memory is seen apart";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Specs, OnMpi,
+                         testing::Values(Case{"Gpt2", kGpt, 2, 1, "F32"}, Case{"Gpt4", kGpt, 4, 1, "F32"},
+                                         Case{"Gpt4Parts", kGpt, 4, 3, "F32"}, Case{"Mlp2", kMlp, 2, 1, "F32"},
+                                         Case{"Mlp4", kMlp, 4, 2, "F32"}, Case{"Mlp3", kMlp, 3, 1, "F32"},
+                                         Case{"Gpt2Bf16", kGpt, 2, 1, "BF16"}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+class ProgramOnMpi : public Program {};
+
+TEST_F(ProgramOnMpi, RefusesTheWrongNumberOfProcesses) {
+  const std::string spec = Write("small.textproto", StrCat(kMlp, "parallel { dp: 2 }\n"));
+  EXPECT_EQ(Run(StrCat("run ", spec, " --fabric=mpi")), 2);
+  EXPECT_THAT(err_, HasSubstr("2 ranks are asked for, and this process was started without a launcher"));
+  EXPECT_THAT(err_, HasSubstr("twofold launch --ranks=2 --fabric=mpi -- run"));
+  EXPECT_EQ(Run(StrCat("launch --ranks=3 -- run ", spec)), 2);
+  EXPECT_THAT(err_, HasSubstr("3 processes were started; start 2"));
+}
+
+TEST_F(ProgramOnMpi, OneRankNeedsNoLauncher) {
+  const std::string spec = Write("small.textproto", kMlp);
+  EXPECT_EQ(Run(StrCat("run ", spec, " --fabric=mpi --quiet --out=", At("one"))), 0) << err_;
+  EXPECT_EQ(Report(At("one"))["world_size"], 1);
+}
+
+TEST_F(ProgramOnMpi, LaunchRefusesWhatItCannotLaunch) {
+  EXPECT_EQ(Run("launch --ranks=2 --fabric=in_memory -- run x"), 2);
+  EXPECT_THAT(err_, HasSubstr("its ranks are not processes"));
+  EXPECT_EQ(Run("launch --ranks=0 -- run x"), 2);
+  EXPECT_EQ(Run("launch --ranks=2 --fabric=pigeon -- run x"), 2);
+  EXPECT_THAT(err_, HasSubstr("pigeon"));
+  EXPECT_EQ(Run("launch --ranks=2"), 2);
+  EXPECT_EQ(Run("launch --ranks=2 --print -- run x"), 0);
+  EXPECT_THAT(out_, HasSubstr("run x --fabric=mpi"));
+}
+
+TEST_F(ProgramOnMpi, BenchesWithoutWrongResults) {
+  EXPECT_EQ(Run("launch --ranks=3 -- bench all_reduce -b 4 -e 64K -f 16 -n 5"), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("mpi: 3 ranks, measured"));
+  EXPECT_THAT(out_, HasSubstr("# Out of bounds values : 0 OK"));
+}
+
+TEST_F(ProgramOnMpi, CalibratesMessagesForPredictions) {
+  const std::string profile = At("p.textproto");
+  fs::copy("tests/integration/tiny.profile.textproto", profile);
+  ASSERT_EQ(Run(StrCat("launch --ranks=2 -- calibrate --quick --out=", profile)), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("mpi between 2 ranks: latency"));
+  const std::string text = ReadAll(profile);
+  for (const char* field : {"message_passing", "fabric: \"mpi\"", "latency_s", "overhead_s", "eager_bytes", "kernels"}) {
+    EXPECT_THAT(text, HasSubstr(field));
+  }
+  const std::string spec = Write("small.textproto", StrCat(kMlp, "parallel { dp: 2 }\n"));
+  const std::string simulate = StrCat("run ", spec, " --quiet --fabric=simulated --out=", At("s"),
+                                      " --set=fabric.simulated.profile=", profile, " --set=fabric.simulated.links=");
+  ASSERT_EQ(Run(simulate + "mpi"), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("links are the profile's of mpi"));
+  EXPECT_EQ(Run(simulate + "gloo"), 2);
+  EXPECT_THAT(err_, HasSubstr("fabric.simulated.links: \"gloo\": the profile has no such links"));
+  EXPECT_EQ(Run(StrCat("calibrate --fabric=mpi --out=", profile)), 2);
+  EXPECT_THAT(err_, HasSubstr("two processes or more are needed"));
+}
+
+}  // namespace
+}  // namespace twofold

@@ -1,0 +1,149 @@
+// From options to a fabric and a request: defaults, and what is refused by which name.
+#include "experiments/bench/plan.h"
+
+#include <functional>
+
+#include "backends/registry.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace twofold::bench {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+Options On(std::string operation, std::string fabric = "in_memory") {
+  Options o;
+  o.operation = std::move(operation);
+  o.fabric = std::move(fabric);
+  return o;
+}
+Options Simulated(std::string operation, std::string cluster = "star-a100") {
+  Options o = On(std::move(operation), "simulated");
+  o.cluster = std::move(cluster);
+  return o;
+}
+bool CanSimulate() { return FindBackend("simulated")->why_not().empty(); }
+
+std::string Refusal(const Options& o) {
+  const absl::StatusOr<Plan> plan = MakePlan(o);
+  EXPECT_FALSE(plan.ok());
+  return plan.ok() ? "" : std::string(plan.status().message());
+}
+std::string Refusal(Options o, const std::function<void(Options&)>& change) {
+  change(o);
+  return Refusal(o);
+}
+
+TEST(Plan, DefaultsOfARealFabric) {
+  const Plan plan = MakePlan(On("all_reduce")).value();
+  EXPECT_EQ(plan.bench.ranks, 2);
+  EXPECT_FALSE(plan.bench.predicted);
+  EXPECT_EQ(plan.bench.fabric, "in_memory");
+  EXPECT_EQ(plan.bench.cluster, "");
+  const Request& r = plan.bench.request;
+  EXPECT_EQ(r.iterations, 20);
+  EXPECT_EQ(r.warmup, 5);
+  EXPECT_TRUE(r.check);
+  EXPECT_FALSE(r.last_rank);
+  EXPECT_EQ(r.dtype, DType::kF32);
+  EXPECT_EQ(r.blocks.front(), 2);
+  EXPECT_EQ(r.blocks.back(), 16 << 20);
+  EXPECT_EQ(r.blocks.size(), 24u);
+  EXPECT_FALSE(plan.bench.rounded);
+}
+
+TEST(Plan, DefaultsOfAPrediction) {
+  if (!CanSimulate()) GTEST_SKIP() << FindBackend("simulated")->why_not();
+  Options o = Simulated("all_reduce");
+  Plan plan = MakePlan(o).value();
+  EXPECT_EQ(plan.bench.ranks, 8);
+  EXPECT_TRUE(plan.bench.predicted);
+  EXPECT_EQ(plan.bench.cluster, "star-a100");
+  EXPECT_EQ(plan.bench.algorithm, "auto");
+  EXPECT_EQ(plan.bench.request.iterations, 1);
+  EXPECT_EQ(plan.bench.request.warmup, 0);
+  EXPECT_FALSE(plan.bench.request.check);
+  EXPECT_TRUE(plan.bench.request.last_rank);
+  o.nodes = 4;
+  EXPECT_EQ(MakePlan(o).value().bench.ranks, 4);  // what they hold
+  o.iterations = 3, o.warmup = 2;
+  plan = MakePlan(o).value();
+  EXPECT_EQ(plan.bench.request.iterations, 3);
+  EXPECT_EQ(plan.bench.request.warmup, 2);
+}
+
+TEST(Plan, TakesTypesByBothNames) {
+  for (const auto& [name, dtype] : {std::pair("half", DType::kF16), {"f16", DType::kF16}, {"bfloat16", DType::kBF16},
+                                    {"double", DType::kF64}, {"int32", DType::kI32}, {"uint8", DType::kU8}}) {
+    Options o = On("reduce");
+    o.dtype = name, o.reduce = "prod", o.root = 1;
+    const Request r = MakePlan(o).value().bench.request;
+    EXPECT_EQ(r.dtype, dtype) << name;
+    EXPECT_EQ(r.reduce, ReduceOp::kProduct);
+    EXPECT_EQ(r.root, 1);
+  }
+}
+
+TEST(Plan, LeavesOutSizesThatHoldNothing) {
+  Options o = On("all_gather");
+  o.ranks = 3, o.most = "64";
+  Plan plan = MakePlan(o).value();
+  EXPECT_THAT(plan.bench.request.blocks, ElementsAre(1, 2, 5));  // of 16, 32 and 64 bytes; 8 hold less than three floats
+  EXPECT_TRUE(plan.bench.rounded);
+  o.least = "12", o.most = "20", o.step = "1";
+  EXPECT_THAT(MakePlan(o).value().bench.request.blocks, ElementsAre(1));  // once, not nine times
+  o.least = "1", o.most = "8";
+  EXPECT_THAT(Refusal(o), AllOf(HasSubstr("--maxbytes=8"), HasSubstr("use 12 or more")));
+}
+
+TEST(Plan, ALargeLeastSizeIsItsOwnRange) {
+  Options o = On("all_reduce");
+  o.least = "1G";
+  EXPECT_THAT(MakePlan(o).value().bench.request.blocks, ElementsAre(1 << 28));
+}
+
+TEST(Plan, RefusesByName) {
+  EXPECT_THAT(Refusal(On("all_sing")), AllOf(HasSubstr("all_sing"), HasSubstr("all_reduce, all_gather")));
+  EXPECT_THAT(Refusal(On("all_reduce", "telepathy")), AllOf(HasSubstr("--fabric=telepathy"), HasSubstr("in_memory")));
+  const Options sum = On("all_reduce");
+  EXPECT_THAT(Refusal(sum, [](Options& o) { o.protocol = "LL"; }), HasSubstr("--protocol=LL: this version models no protocols"));
+  EXPECT_THAT(Refusal(sum, [](Options& o) { o.cluster = "star-a100"; }), HasSubstr("--cluster=star-a100"));
+  EXPECT_THAT(Refusal(sum, [](Options& o) { o.nodes = 2; }), HasSubstr("--nodes=2"));
+  EXPECT_THAT(Refusal(sum, [](Options& o) { o.algorithm = "ring"; }), HasSubstr("--algorithm=ring"));
+  EXPECT_THAT(Refusal(sum, [](Options& o) { o.ranks = 0; }), HasSubstr("--ranks=0"));
+  EXPECT_THAT(Refusal(sum, [](Options& o) { o.least = "12Q"; }), HasSubstr("--minbytes: \"12Q\""));
+  EXPECT_THAT(Refusal(sum, [](Options& o) { o.most = "4"; }), HasSubstr("--minbytes=8"));
+  EXPECT_THAT(Refusal(sum, [](Options& o) { o.step = "8", o.factor = 2; }), HasSubstr("--stepfactor=2"));
+  EXPECT_THAT(Refusal(sum, [](Options& o) { o.iterations = 0; }), HasSubstr("--iters=0"));
+  EXPECT_THAT(Refusal(sum, [](Options& o) { o.warmup = -1; }), HasSubstr("--warmup_iters=-1"));
+  EXPECT_THAT(Refusal(sum, [](Options& o) { o.check = 2; }), HasSubstr("--check=2"));
+  EXPECT_THAT(Refusal(sum, [](Options& o) { o.dtype = "quad"; }), AllOf(HasSubstr("--datatype=quad"), HasSubstr("bfloat16")));
+  EXPECT_THAT(Refusal(sum, [](Options& o) { o.reduce = "xor"; }), HasSubstr("--op=xor"));
+  EXPECT_THAT(Refusal(sum, [](Options& o) { o.root = 0; }), HasSubstr("--root=0: all_reduce has no root"));
+  EXPECT_THAT(Refusal(sum, [](Options& o) { o.out = "/no such folder/x.csv"; }), HasSubstr("--out=/no such folder/x.csv"));
+  EXPECT_THAT(Refusal(On("gather"), [](Options& o) { o.reduce = "sum"; }), HasSubstr("--op=sum: gather reduces nothing"));
+  EXPECT_THAT(Refusal(On("reduce"), [](Options& o) { o.root = 2; }), HasSubstr("--root=2: use a rank, 0 to 1"));
+  EXPECT_THAT(Refusal(On("send_recv"), [](Options& o) { o.ranks = 1; }), HasSubstr("--ranks=1"));
+}
+
+TEST(Plan, RefusesWhatTheSimulatorCannot) {
+  if (!CanSimulate()) GTEST_SKIP() << FindBackend("simulated")->why_not();
+  const Options sum = Simulated("all_reduce");
+  EXPECT_THAT(Refusal(Simulated("all_reduce", "moon")), AllOf(HasSubstr("--cluster"), HasSubstr("moon"), HasSubstr("star-a100")));
+  EXPECT_THAT(Refusal(sum, [](Options& o) { o.ranks = 20000; }), AllOf(HasSubstr("--ranks=20000"), HasSubstr("16384")));
+  EXPECT_THAT(Refusal(sum, [](Options& o) { o.nodes = 4, o.ranks = 5; }), HasSubstr("--ranks=5"));
+  EXPECT_THAT(Refusal(sum, [](Options& o) { o.nodes = 20000; }), HasSubstr("--nodes=20000"));
+  EXPECT_THAT(Refusal(Simulated("all_reduce", "this-machine"), [](Options& o) { o.nodes = 2; }), HasSubstr("--nodes=2"));
+  EXPECT_THAT(Refusal(sum, [](Options& o) { o.check = 1; }), HasSubstr("--check=1"));
+  EXPECT_THAT(Refusal(sum, [](Options& o) { o.algorithm = "rong"; }), AllOf(HasSubstr("--algorithm=rong"), HasSubstr("ring")));
+  EXPECT_THAT(Refusal(sum, [](Options& o) { o.algorithm = "shared_memory"; }), HasSubstr("--algorithm=shared_memory"));
+  EXPECT_THAT(Refusal(Simulated("gather"), [](Options& o) { o.algorithm = "ring"; }),
+              AllOf(HasSubstr("--algorithm=ring: it has no gather"), HasSubstr("auto, tree, direct")));
+  EXPECT_THAT(Refusal(Simulated("send_recv"), [](Options& o) { o.algorithm = "ring"; }), HasSubstr("send_recv has none"));
+}
+
+}  // namespace
+}  // namespace twofold::bench

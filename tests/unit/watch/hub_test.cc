@@ -1,0 +1,207 @@
+#include "backends/watch/hub.h"
+
+#include "absl/status/status.h"
+#include "core/base/errors.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace twofold::watch {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+
+// Three processes; what the hub tells them is kept.
+class HubTest : public testing::Test {
+ protected:
+  HubTest() {
+    for (int r = 0; r < 3; ++r) hub_.Connected(r, "process " + std::to_string(r));
+  }
+  static control::ToHub In(uint64_t run) {
+    control::ToHub m;
+    m.set_run(run);
+    return m;
+  }
+  static control::Point At(uint64_t sequence, uint64_t digest, uint64_t balance = 0) {
+    control::Point p;
+    p.set_group(1);
+    p.set_sequence(sequence);
+    p.set_digest(digest);
+    p.set_balance(balance);
+    p.set_ranks(3);
+    return p;
+  }
+  void Finish(int rank, uint64_t run, control::Point end = At(7, 70)) {
+    control::ToHub m = In(run);
+    m.mutable_finished()->set_result("whole " + std::to_string(rank));
+    *m.mutable_finished()->add_points() = end;
+    hub_.Hear(rank, m, now_);
+  }
+  void Report(int rank, control::Point point) {
+    control::ToHub m = In(1);
+    *m.mutable_progress()->add_points() = point;
+    hub_.Hear(rank, m, now_);
+  }
+  void Answer(int rank) {
+    control::ToHub m = In(1);
+    m.mutable_answer()->set_doing("rank " + std::to_string(rank));
+    hub_.Hear(rank, m, now_);
+  }
+  void HandIn(int rank) {
+    control::ToHub m = In(1);
+    m.mutable_partial()->set_result("part " + std::to_string(rank));
+    hub_.Hear(rank, m, now_);
+  }
+  void Trouble(int rank, const std::string& message) {
+    control::ToHub m = In(1);
+    m.mutable_trouble()->set_kind(static_cast<int>(RankFailure::Kind::kOther));
+    m.mutable_trouble()->set_message(message);
+    hub_.Hear(rank, m, now_);
+  }
+  int Queries() const { return static_cast<int>(std::count_if(told_.begin(), told_.end(), [](const auto& t) { return t.second.has_query(); })); }
+  int Verdicts() const { return static_cast<int>(std::count_if(told_.begin(), told_.end(), [](const auto& t) { return t.second.has_verdict(); })); }
+
+  Hub::Time now_{};
+  std::vector<std::pair<int, control::FromHub>> told_;
+  Hub hub_{3, [this](int rank, const control::FromHub& m) { told_.emplace_back(rank, m); }};
+};
+
+TEST_F(HubTest, AllFinishedIsFine) {
+  hub_.Begin(1, 3, 60, now_);
+  for (int r = 0; r < 3; ++r) {
+    EXPECT_FALSE(hub_.closed());
+    Finish(r, 1);
+  }
+  EXPECT_TRUE(hub_.closed());
+  EXPECT_EQ(Verdicts(), 3);
+  EXPECT_EQ(hub_.verdict().code(), 0);
+  EXPECT_THAT(hub_.TakeResults(), testing::ElementsAre("whole 0", "whole 1", "whole 2"));
+}
+
+TEST_F(HubTest, ThoseThatStandByAreToldToo) {
+  hub_.Begin(1, 2, 60, now_);
+  Finish(0, 1);
+  Finish(1, 1);
+  EXPECT_TRUE(hub_.closed());
+  EXPECT_EQ(Verdicts(), 3);
+  EXPECT_EQ(hub_.TakeResults().size(), 2u);
+}
+
+TEST_F(HubTest, WhoIsAheadOfTheHubIsHeardLater) {
+  Finish(1, 1);
+  hub_.Begin(1, 3, 60, now_);
+  Finish(0, 1);
+  Finish(2, 1);
+  EXPECT_TRUE(hub_.closed());
+  Finish(2, 2);
+  hub_.Begin(2, 3, 60, now_);
+  Finish(0, 2);
+  EXPECT_FALSE(hub_.closed());
+  Finish(1, 2);
+  EXPECT_TRUE(hub_.closed());
+}
+
+TEST_F(HubTest, DifferentDigestsAtOnePointAreTrouble) {
+  hub_.Begin(1, 3, 60, now_);
+  Report(0, At(5, 50));
+  Report(1, At(6, 60));
+  EXPECT_EQ(Queries(), 0);
+  Report(2, At(5, 51));
+  EXPECT_EQ(Queries(), 3);
+}
+
+TEST_F(HubTest, BalancesCountOnlyOnceAllHaveReported) {
+  hub_.Begin(1, 3, 60, now_);
+  Report(0, At(5, 50, 3));
+  Report(1, At(5, 50, 4));
+  EXPECT_EQ(Queries(), 0);
+  Report(2, At(5, 50, static_cast<uint64_t>(-7)));
+  EXPECT_EQ(Queries(), 0);
+  for (int r = 0; r < 3; ++r) Report(r, At(6, 60, 1));
+  EXPECT_EQ(Queries(), 3);
+}
+
+TEST_F(HubTest, EndsAtDifferentPlacesAreTrouble) {
+  hub_.Begin(1, 3, 60, now_);
+  Finish(0, 1, At(7, 70));
+  Finish(1, 1, At(8, 80));
+  EXPECT_EQ(Queries(), 3);
+}
+
+TEST_F(HubTest, ATroubleIsLookedIntoAndTold) {
+  hub_.Begin(1, 3, 60, now_);
+  Trouble(1, "rank 1: injected");
+  Trouble(2, "a consequence");
+  EXPECT_EQ(Queries(), 3);
+  for (int r = 0; r < 3; ++r) {
+    EXPECT_EQ(Verdicts(), 0);
+    Answer(r);
+  }
+  EXPECT_EQ(Verdicts(), 3);
+  EXPECT_EQ(hub_.verdict().message(), "rank 1: injected");
+  for (int r = 0; r < 3; ++r) {
+    EXPECT_FALSE(hub_.closed());
+    HandIn(r);
+  }
+  EXPECT_TRUE(hub_.closed());
+  EXPECT_THAT(hub_.TakeResults(), testing::ElementsAre("part 0", "part 1", "part 2"));
+}
+
+TEST_F(HubTest, WhoDoesNotAnswerIsNotWaitedForForEver) {
+  hub_.Begin(1, 3, 60, now_);
+  Trouble(1, "rank 1: injected");
+  Answer(0);
+  Answer(1);
+  hub_.Tick(now_ += milliseconds(900));
+  EXPECT_EQ(Verdicts(), 0);
+  hub_.Tick(now_ += milliseconds(200));
+  EXPECT_EQ(Verdicts(), 3);
+  HandIn(0);
+  HandIn(1);
+  EXPECT_FALSE(hub_.closed());
+  hub_.Tick(now_ += milliseconds(5000));
+  EXPECT_TRUE(hub_.closed());
+}
+
+TEST_F(HubTest, ALostProcessIsNamedAndNeitherAskedNorWaitedFor) {
+  hub_.Begin(1, 3, 60, now_);
+  hub_.Lose(2, now_);
+  EXPECT_EQ(Queries(), 2);
+  Answer(0);
+  Answer(1);
+  EXPECT_EQ(Verdicts(), 2);
+  EXPECT_TRUE(hub_.verdict().lost());
+  EXPECT_THAT(hub_.verdict().message(), HasSubstr("lost rank 2: its process (process 2) has ended"));
+  HandIn(0);
+  HandIn(1);
+  EXPECT_TRUE(hub_.closed());
+}
+
+// A rank that dies of what another has reported: the loss is the cause.
+TEST_F(HubTest, ALossDuringTheInquestCounts) {
+  hub_.Begin(1, 3, 60, now_);
+  Trouble(0, "rank 0: MPI says something odd");
+  Answer(0);
+  Answer(1);
+  EXPECT_EQ(Verdicts(), 0);
+  hub_.Lose(2, now_);
+  EXPECT_EQ(Verdicts(), 2);
+  EXPECT_THAT(hub_.verdict().message(), HasSubstr("lost rank 2"));
+}
+
+TEST_F(HubTest, WhoWasLostBeforeTheRunEndsIt) {
+  hub_.Lose(1, now_);
+  hub_.Begin(1, 3, 60, now_);
+  EXPECT_EQ(Queries(), 2);
+}
+
+TEST_F(HubTest, AProcessThatStoodByCanBeLostToo) {
+  hub_.Begin(1, 2, 60, now_);
+  hub_.Lose(2, now_);
+  Answer(0);
+  Answer(1);
+  EXPECT_THAT(hub_.verdict().message(), HasSubstr("lost process 2, process 2 of 3, which stood by"));
+}
+
+}  // namespace
+}  // namespace twofold::watch

@@ -1,0 +1,164 @@
+// Watches of several "processes" within one, over loopback connections.
+#include "backends/watch/watch.h"
+
+#include <asio.hpp>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace twofold::watch {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+// Watches as if of `n` processes, made at the same time as MPI processes would.
+std::vector<std::unique_ptr<Watch>> Watches(int n) {
+  auto card = std::make_shared<std::promise<std::string>>();
+  const std::shared_future<std::string> written = card->get_future();
+  std::vector<std::unique_ptr<Watch>> watches(static_cast<size_t>(n));
+  std::vector<std::thread> threads;
+  for (int r = 0; r < n; ++r) {
+    threads.emplace_back([&, r] {
+      watches[static_cast<size_t>(r)] = std::make_unique<Watch>(Watch::Options{
+          .rank = r, .processes = n, .one_host = true, .broadcast = [&, r](std::string& bytes) {
+            if (r == 0) card->set_value(bytes);
+            else bytes = written.get();
+          }});
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  return watches;
+}
+
+TEST(Watch, ResultsComeTogetherAtRankZero) {
+  auto watches = Watches(3);
+  for (int run = 0; run < 3; ++run) {
+    std::vector<std::unique_ptr<host::RunState>> states;
+    for (auto& w : watches) {
+      states.push_back(std::make_unique<host::RunState>(3, 60));
+      w->Begin(3, 60, states.back().get(), [] { ADD_FAILURE() << "nothing failed"; });
+    }
+    for (size_t r = 0; r < 3; ++r) watches[r]->Finish("result " + std::to_string(r));
+    for (auto& w : watches) EXPECT_EQ(w->AwaitVerdict().code(), 0);
+    EXPECT_THAT(watches[0]->Conclude().results, testing::ElementsAre("result 0", "result 1", "result 2"));
+    EXPECT_TRUE(watches[1]->Conclude().status.ok());
+  }
+  EXPECT_TRUE(watches[0]->speaks());
+  EXPECT_FALSE(watches[1]->speaks());
+}
+
+TEST(Watch, AFailureReachesEveryProcessAndPartsAreHandedIn) {
+  auto watches = Watches(2);
+  host::RunState first(2, 60), second(2, 60);
+  std::atomic<int> told = 0;
+  watches[0]->Begin(2, 60, &first, [&] { ++told; });
+  watches[1]->Begin(2, 60, &second, [&] { ++told; });
+  second.Explain(1, RankFailure::Kind::kOther, "rank 1: injected");
+  for (auto& w : watches) EXPECT_EQ(w->AwaitVerdict().message(), "rank 1: injected");
+  EXPECT_EQ(told, 2);
+  EXPECT_TRUE(first.ending());
+  watches[0]->HandIn("part 0");
+  watches[1]->HandIn("part 1");
+  const RunResult result = watches[0]->Conclude();
+  EXPECT_EQ(result.status.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(result.results, testing::ElementsAre("part 0", "part 1"));
+}
+
+TEST(Watch, ATimeOutNamesTheCall) {
+  auto watches = Watches(2);
+  host::RunState first(2, 0.2), second(2, 0.2);
+  watches[0]->Begin(2, 0.2, &first, [] {});
+  watches[1]->Begin(2, 0.2, &second, [] {});
+  auto call = std::make_shared<host::Call>();
+  call->group = std::make_shared<const std::string>("world");
+  call->communication.kind = Communication::kBarrier;
+  call->sequence = 4;
+  call->identity = std::make_shared<host::GroupIdentity>(host::GroupIdentity{1, "world", {0, 1}});
+  first.Begin(0, call);
+  const control::Verdict v = watches[1]->AwaitVerdict();
+  EXPECT_EQ(v.code(), static_cast<int>(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_THAT(v.message(), AllOf(HasSubstr("rank 0: barrier (0 bytes), collective 4 of group world has waited 0.2 s"),
+                                 HasSubstr("for rank 1, which has not communicated yet")));
+  watches[0]->HandIn("");
+  watches[1]->HandIn("");
+  watches[0]->Conclude();
+}
+
+TEST(Watch, WhenTheHubIsLostRankOneSpeaks) {
+  auto watches = Watches(3);
+  host::RunState first(3, 60), second(3, 60), third(3, 60);
+  watches[0]->Begin(3, 60, &first, [] {});
+  watches[1]->Begin(3, 60, &second, [] {});
+  watches[2]->Begin(3, 60, &third, [] {});
+  std::thread end([&] { watches[0].reset(); });
+  for (size_t r : {1u, 2u}) {
+    const control::Verdict v = watches[r]->AwaitVerdict();
+    EXPECT_EQ(v.code(), static_cast<int>(absl::StatusCode::kUnavailable));
+    EXPECT_THAT(v.message(), HasSubstr("lost rank 0"));
+    watches[r]->HandIn("part " + std::to_string(r));
+  }
+  end.join();
+  EXPECT_TRUE(watches[1]->speaks());
+  EXPECT_FALSE(watches[2]->speaks());
+  EXPECT_THAT(watches[1]->Conclude().results, testing::ElementsAre("", "part 1", ""));
+}
+
+// Whoever connects without the run's token is turned away and changes nothing.
+TEST(Watch, StrangersAreTurnedAway) {
+  std::string card;
+  std::promise<void> listening;
+  std::unique_ptr<Watch> hub;
+  std::thread make([&] {
+    hub = std::make_unique<Watch>(Watch::Options{.rank = 0, .processes = 2, .broadcast = [&](std::string& bytes) {
+                                                   card = bytes;
+                                                   listening.set_value();
+                                                 }});
+  });
+  listening.get_future().wait();
+  const std::string port = card.substr(10, card.find(' ', 10) - 10);  // after "127.0.0.1 "
+  asio::io_context io;
+  for (const std::string& said : {std::string("GET / HTTP/1.1\r\n\r\n"), std::string("\x04\0\0\0\x0a\x02\x08\x01", 8)}) {
+    asio::ip::tcp::socket socket(io);
+    asio::connect(socket, asio::ip::tcp::resolver(io).resolve("127.0.0.1", port));
+    asio::write(socket, asio::buffer(said));
+    char byte;
+    asio::error_code error;
+    if (said.size() == 8) {  // a message without a hello; the other names a length that never comes
+      EXPECT_EQ(socket.read_some(asio::buffer(&byte, 1), error), 0u);
+      EXPECT_TRUE(error);
+    }
+  }
+  Watch member({.rank = 1, .processes = 2, .broadcast = [&](std::string& bytes) { bytes = card; }});
+  make.join();
+  hub->Begin(2, 60, nullptr, [] {});
+  member.Begin(2, 60, nullptr, [] {});
+  hub->Finish("a");
+  member.Finish("b");
+  EXPECT_EQ(member.AwaitVerdict().code(), 0);
+}
+
+// Its timer may go off at the moment when it is taken down.
+TEST(Watch, EndsAtAnyMoment) {
+  for (int i = 0; i < 40; ++i) {
+    auto watches = Watches(2);
+    std::this_thread::sleep_for(std::chrono::microseconds(19000 + 50 * i));
+  }
+}
+
+TEST(Watch, WhoDoesNotComeIsMissed) {
+  try {
+    Watch({.rank = 0, .processes = 3, .broadcast = [](std::string&) {}, .connect_timeout_s = 0.2});
+    FAIL() << "nobody came";
+  } catch (const std::runtime_error& e) {
+    EXPECT_THAT(std::string(e.what()), HasSubstr("only 0 of 2 processes reached rank 0"));
+  }
+}
+
+}  // namespace
+}  // namespace twofold::watch
