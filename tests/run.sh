@@ -2,8 +2,8 @@
 # Builds everything and runs the tests. tests/run.sh [--full]
 #
 #   release   all tests but those labelled "full"            (--full: all)
-#   asan      tests labelled "unit" under the address and undefined-behaviour sanitizers
-#   tsan      likewise under the thread sanitizer
+#   asan      tests labelled "unit" and the conformance suite under the address and undefined-behaviour sanitizers
+#   tsan      likewise under the thread sanitizer, but for fabrics whose ranks are processes: it looks into one process
 #
 # The last line says how it went; the exit status is 0 when everything passed. JOBS sets the number of parallel jobs.
 set -euo pipefail
@@ -46,19 +46,22 @@ release() {
   cmake --build --preset release -j "$jobs" && ctest --preset release "${select[@]}"
 }
 
-# The targets of the tests labelled "unit" are those of the same names as the tests.
+# sanitized PRESET [LEFT_OUT]: all but the tests with label LEFT_OUT. The targets of the tests labelled "unit" are those of
+# the same names as the tests; conformance_test is all rows'.
 sanitized() {
-  local preset=$1 log=build/$1.configure.log targets
+  local preset=$1 leave=() log=build/$1.configure.log targets
+  [[ -n ${2-} ]] && leave=(-LE "^$2\$")
   cmake --preset "$preset" -DTWOFOLD_BENCHMARKS=OFF > "$log" || { cat "$log"; return 1; }
   mapfile -t targets < <(ctest --preset "$preset" -N -L '^unit$' | sed -n 's/^ *Test *#[0-9]*: //p')
   ((${#targets[@]} > 0)) || { echo "no tests are labelled unit" >&2; return 1; }
-  cmake --build --preset "$preset" -j "$jobs" --target "${targets[@]}" && ctest --preset "$preset" -L '^unit$'
+  cmake --build --preset "$preset" -j "$jobs" --target "${targets[@]}" conformance_test &&
+    ctest --preset "$preset" -L '^(unit|conformance)$' "${leave[@]}"
 }
 
 mkdir -p build
 run release release
 run asan sanitized asan
-run tsan sanitized tsan
+run tsan sanitized tsan processes
 
 echo
 summary=$(printf '%s, ' "${results[@]}")

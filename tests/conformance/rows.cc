@@ -1,0 +1,51 @@
+#include "tests/conformance/rows.h"
+
+#include "backends/in_memory/fabric.h"
+#include "core/base/check.h"
+
+namespace twofold::conformance {
+namespace {
+
+spec::Spec SpecFor(std::string_view fabric) {
+  spec::Spec spec;
+  spec::Fabric* f = spec.mutable_fabric();
+  const auto* field = f->GetDescriptor()->FindFieldByName(std::string(fabric));
+  TWOFOLD_CHECK(field != nullptr, StrCat("spec.proto has no fabric ", fabric));
+  f->GetReflection()->MutableMessage(f, field);
+  if (f->has_simulated()) f->mutable_simulated()->set_data(spec::Simulated::REAL);
+  spec.mutable_model()->mutable_mlp()->set_inputs(4);  // required, and of no interest here
+  spec.mutable_model()->mutable_mlp()->set_classes(2);
+  return spec;
+}
+
+std::vector<Row> MakeRows() {
+  std::vector<Row> rows;
+  for (const Backend& b : Backends()) {
+    rows.push_back({std::string(b.name), b.why_not(), b.make, SpecFor(b.name), b.launcher(kMostRanks), b.canonical_reductions});
+  }
+  rows.push_back({.name = "in_memory_point_to_point",
+                  .make = [](const spec::Spec& spec) -> absl::StatusOr<std::unique_ptr<Fabric>> {
+                    return MakeInMemoryFabric(spec, in_memory::GroupOptions{.point_to_point_only = true});
+                  },
+                  .spec = SpecFor("in_memory")});
+  return rows;
+}
+
+}  // namespace
+
+const std::vector<Row>& Rows() {
+  static const std::vector<Row> rows = MakeRows();
+  return rows;
+}
+
+Outcome RunCase(Fabric& fabric, const Case& c, int ranks, bool exact_reductions, const WorldWrapper& wrap) {
+  RunResult result = fabric.Run(ranks, [&](RankContext& context) {
+    const std::unique_ptr<ProcessGroup> wrapped = wrap ? wrap(context) : nullptr;
+    Rig rig(context, wrapped == nullptr ? context.world() : *wrapped, exact_reductions);
+    c.body(rig);
+    return rig.wrong().empty() ? std::string(kFine) : rig.wrong();
+  });
+  return {std::move(result.status), fabric.speaks(), std::move(result.results)};
+}
+
+}  // namespace twofold::conformance
