@@ -4,10 +4,10 @@
   * moves at least 70 % of what a copy of the same bytes reaches, at 64 MiB;
   * is no slower than bare Open MPI and than Gloo (the faster of its algorithms) at any size.
 
-  tests/benchmarks/all_reduce.py [--repetitions=9] [--min-time=0.1] [--json=FILE] [--out=FILE] [--program=FILE]
+  tests/benchmarks/all_reduce.py [--repetitions=9] [--min-time=0.1] [--json=FILE] [--out=FILE] [--note=TEXT] [--program=FILE]
 
 --json keeps what Google Benchmark measured; with a FILE that exists, nothing is run and that is judged. --out writes the
-table as Markdown. Exit status: 0 both hold, 1 one does not, 2 wrong input. Let nothing else run meanwhile.
+table as Markdown, with --note=TEXT under it (how the machine was). Exit status: 0 both hold, 1 one does not, 2 wrong input. Let nothing else run meanwhile.
 """
 
 import argparse
@@ -107,6 +107,7 @@ def main():
     parser.add_argument("--min-time", type=float, default=0.1)
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--out", type=pathlib.Path)
+    parser.add_argument("--note", default="")
     parser.add_argument("--program", type=pathlib.Path,
                         default=here.parent.parent / "build/release/tests/benchmarks/all_reduce_benchmark")
     arguments = parser.parse_args()
@@ -120,7 +121,7 @@ def main():
     text = "\n".join(["# All-reduce of f32, sum, in place, 2 ranks on one machine", "",
                       f"Medians of {repetitions} repetitions in one run on {processor()}; written by "
                       "tests/benchmarks/all_reduce.py. The in-memory ranks are threads; Open MPI's and Gloo's (TCP over the "
-                      "loopback) are processes.", "", *lines, ""])
+                      "loopback) are processes.", "", *lines, *(["", arguments.note] if arguments.note else []), ""])
     print(text, end="")
     if arguments.out:
         arguments.out.write_text(text)
