@@ -23,7 +23,7 @@ namespace {
 
 using Kind = Communication::Kind;
 
-constexpr int kPauses = 64, kYields = 32;  // some ten microseconds; yields, as there may be more ranks than cores
+constexpr int kPauses = 256, kYields = 32;  // some ten microseconds; yields, as there may be more ranks than cores
 constexpr std::chrono::milliseconds kLook(20);
 
 void Pause() {
