@@ -136,6 +136,7 @@ class Watch::Impl {
   std::map<const host::Call*, Waiting> waiting_;
   std::string told_doing_;
   std::optional<control::Verdict> verdict_;
+  std::vector<control::FromHub> early_;
 
   // What other threads wait for or add to.
   std::mutex mutex_;
@@ -279,6 +280,7 @@ void Watch::Impl::Begin(int world_size, double timeout_s, host::RunState* run, s
     verdict_.reset();
     if (hub_ != nullptr) hub_->Begin(run_number_, world_size, timeout_s, Clock::now());
     if (hub_lost_) LoseHub();
+    for (const control::FromHub& message : std::exchange(early_, {})) Hear(message);
   });
 }
 
@@ -411,7 +413,8 @@ void Watch::Impl::Tell(control::ToHub message) {
 }
 
 void Watch::Impl::Hear(const control::FromHub& message) {
-  if (message.run() != run_number_) return;
+  if (message.run() > run_number_) return early_.push_back(message);  // the run has yet to begin here
+  if (message.run() < run_number_) return;
   if (message.has_query()) Reply();
   if (message.has_verdict()) Judge(message.verdict());
 }

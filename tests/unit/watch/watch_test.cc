@@ -53,6 +53,23 @@ TEST(Watch, ResultsComeTogetherAtRankZero) {
   EXPECT_FALSE(watches[1]->speaks());
 }
 
+// A process that stands by may hear how a run ended before it has begun it.
+TEST(Watch, WhoIsLateHearsTheVerdictToo) {
+  auto watches = Watches(3);
+  for (int run = 0; run < 3; ++run) {
+    host::RunState state(1, 60);
+    watches[0]->Begin(1, 60, &state, [] {});
+    watches[1]->Begin(1, 60, nullptr, [] {});
+    watches[0]->Finish("whole");
+    EXPECT_EQ(watches[0]->AwaitVerdict().code(), 0);
+    EXPECT_EQ(watches[1]->AwaitVerdict().code(), 0);
+    watches[0]->Conclude();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    watches[2]->Begin(1, 60, nullptr, [] {});
+    EXPECT_EQ(watches[2]->AwaitVerdict().code(), 0);
+  }
+}
+
 TEST(Watch, AFailureReachesEveryProcessAndPartsAreHandedIn) {
   auto watches = Watches(2);
   host::RunState first(2, 60), second(2, 60);
