@@ -72,12 +72,14 @@ void Abandon(RankState& rank) {
 
 std::shared_ptr<Item> Queue::Push(std::shared_ptr<const Call> call, Tensor workspace, CommunicationStats::Entry& entry) {
   auto item = std::make_shared<Item>(owner_, this, std::move(call), std::move(workspace), entry, false);
+  bool tell = true;
   {
     std::lock_guard lock(owner_->mutex);
     Append(item);
     StartThread();
+    tell = !looking_;
   }
-  wake_.notify_one();
+  if (tell) wake_.notify_one();
   return item;
 }
 
@@ -93,6 +95,7 @@ std::shared_ptr<Item> Queue::PushQuietly(std::shared_ptr<const Call> call, Commu
 void Queue::Append(std::shared_ptr<Item> item) {
   TWOFOLD_CHECK(!closing_, "a group issues nothing while it is destroyed");
   pending_.push_back(std::move(item));
+  ++pushed_;
   unfinished_.store(unfinished_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
@@ -146,10 +149,23 @@ bool Queue::Close() {
 void Queue::Loop() {
   std::unique_lock lock(owner_->mutex);
   while (true) {
-    wake_.wait(lock, [this] { return !busy_ && (closing_ || !pending_.empty()); });
+    if (start_ == kLooks) Look(lock);
+    wake_.wait(lock, [this] { return HasWork(); });
     if (pending_.empty()) return;
     DoFront(lock, false);
   }
+}
+
+// Until there is work, or no call has come for a while.
+void Queue::Look(std::unique_lock<std::mutex>& lock) {
+  looking_ = true;
+  uint64_t seen = pushed_;
+  for (int in_vain = 0; in_vain < kLooksInVain && !closing_; ++in_vain) {
+    wake_.wait_for(lock, kLook);
+    if (HasWork()) break;
+    if (std::exchange(seen, pushed_) != pushed_) in_vain = 0;
+  }
+  looking_ = false;
 }
 
 // Entered and left with the lock held.
@@ -166,7 +182,7 @@ void Queue::DoFront(std::unique_lock<std::mutex>& lock, bool on_host) {
   unfinished_.store(unfinished_.load(std::memory_order_relaxed) - 1, std::memory_order_release);
   item->done_.store(true, std::memory_order_release);
   owner_->done.notify_all();
-  if (closing_ || !pending_.empty()) wake_.notify_one();
+  if (closing_ || (!pending_.empty() && !looking_)) wake_.notify_one();
 }
 
 void Queue::Do(Item& item) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -99,11 +100,17 @@ class Queue {
   // Whether `call`, which was pushed quietly, can be done without waiting for something that may take long.
   using Ready = std::function<bool(const Call& call)>;
 
+  // How the thread learns of a call. Told at once, it starts in a few microseconds, which a host that waits at once pays, too.
+  // Looking by itself every kLook while calls come (and told when they come again after a pause), it starts later, and costs
+  // a host that waits nothing.
+  enum Start { kTold, kLooks };
+
   // `stream_name` is what the trace calls it. `ready` is needed where PushQuietly is used.
-  Queue(std::shared_ptr<RankState> owner, std::string stream_name, Execute execute, Ready ready = nullptr)
+  Queue(std::shared_ptr<RankState> owner, std::string stream_name, Execute execute, Start start = kTold, Ready ready = nullptr)
       : owner_(std::move(owner)),
         stream_name_(std::move(stream_name)),
         execute_(std::move(execute)),
+        start_(start),
         ready_(std::move(ready)) {}
   ~Queue() { Close(); }
   Queue(const Queue&) = delete;
@@ -128,17 +135,26 @@ class Queue {
   void LeaveToThread();
   void StartThread();
   void Loop();
+  void Look(std::unique_lock<std::mutex>& lock);
   void DoFront(std::unique_lock<std::mutex>& lock, bool on_host);
   void Do(Item& item);
 
   const std::shared_ptr<RankState> owner_;
   const std::string stream_name_;
+  static constexpr std::chrono::microseconds kLook{100};
+  static constexpr int kLooksInVain = 20;
+
+  bool HasWork() const { return !busy_ && (closing_ || !pending_.empty()); }
+
   const Execute execute_;
+  const Start start_;
   const Ready ready_;
   std::condition_variable wake_;  // the communication thread
   std::deque<std::shared_ptr<Item>> pending_;
   std::atomic<int> unfinished_ = 0;  // pending, or being done; written with the lock held
   bool busy_ = false, closing_ = false;
+  bool looking_ = false;  // the thread looks by itself
+  uint64_t pushed_ = 0;   // calls, ever
   std::thread thread_;
 };
 

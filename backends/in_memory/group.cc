@@ -66,7 +66,7 @@ InMemoryGroup::InMemoryGroup(std::shared_ptr<GroupState> state, int rank, std::s
       exceptions_(std::uncaught_exceptions()),
       queue_(owner_, StrCat("communication ", state_->name()),
              [this](const std::shared_ptr<const Call>& call, std::span<std::byte> w) { return Execute(call, w); },
-             [this](const Call& call) { return state_->CanComplete(call); }) {}
+             Queue::kTold, [this](const Call& call) { return state_->CanComplete(call); }) {}
 
 InMemoryGroup::~InMemoryGroup() {
   if (std::uncaught_exceptions() > exceptions_ && !queue_.Idle()) {

@@ -66,7 +66,8 @@ MpiGroup::MpiGroup(std::shared_ptr<Endpoint> endpoint, std::shared_ptr<host::Ran
       exceptions_(std::uncaught_exceptions()),
       queue_(std::make_unique<host::Queue>(
           owner_, StrCat("communication ", endpoint_->name),
-          [e = endpoint_](const std::shared_ptr<const host::Call>& call, std::span<std::byte>) { return Execute(*e, *call); })) {
+          [e = endpoint_](const std::shared_ptr<const host::Call>& call, std::span<std::byte>) { return Execute(*e, *call); },
+          host::Queue::kLooks)) {
   watch_.AddLog(log_);
 }
 

@@ -38,6 +38,7 @@ void Reduce(Calls calls) {
 
 void ReduceScatter(Calls calls) {  // a shard may lie in its rank's input, where others still read: write at the end
   const int64_t shard = calls[0]->out.numel();
+  if (shard == 0) return;
   const size_t bytes = static_cast<size_t>(shard * ElementSize(calls[0]->out.dtype()));
   std::vector<std::vector<std::byte>> results(calls.size(), std::vector<std::byte>(bytes));
   for (size_t r = 0; r < calls.size(); ++r) {
