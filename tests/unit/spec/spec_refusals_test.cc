@@ -87,7 +87,7 @@ const std::vector<Refusal>& Refusals() {
        {"parallel.pp: 4 is not in this build", "parallel.virtual_stages: 2 is not in this build"}},
       {"sharded", {"parallel.sharding: FULL_SHARD is not in this build", "use NO_SHARD"}},
       {"checkpointing", {"train.activation_checkpointing.every: 1 is not in this build", "use 0"}},
-      {"nccl", {"fabric.nccl: nccl is not in this build", "use in_memory or simulated"}},
+      {"nccl", {"fabric.nccl: nccl is not in this build", "use in_memory, mpi or simulated"}},
       {"cuda", {"device: CUDA is not in this build", "use CPU"}},
       {"several_problems",
        {"model.gpt.layers: 0", "model.gpt.heads: 5 does not divide", "train.steps: -1 is out of range"}},

@@ -125,7 +125,7 @@ TEST(FabricOverride, KeepsTheSettingsOfTheSameFabric) {
 TEST(FabricOverride, RefusesWhatIsNoFabric) {
   EXPECT_THAT(Refused(kMinimal, "simulate"),
               AllOf(HasSubstr("--fabric=simulate"), HasSubstr("did you mean simulated?")));
-  EXPECT_THAT(Refused(kMinimal, "mpi"), HasSubstr("fabric.mpi: mpi is not in this build"));
+  EXPECT_THAT(Refused(kMinimal, "gloo"), HasSubstr("fabric.gloo: gloo is not in this build"));
 }
 
 // ---- --set ----
