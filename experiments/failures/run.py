@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How runs end when ranks fail: kills on MPI, faults in memory, counted.
 
-    experiments/failures/run.py [--write] [--runs=100] [--seed=1] [BUILD_FOLDER]
+    experiments/failures/run.py [--write] [--runs=100] [--only=mpi|in_memory] [--seed=1] [BUILD_FOLDER]
 
 MPI: a training job, of which a random rank is killed (SIGKILL) at a random moment. In memory: a random fault (an exception,
 exit(), a hang, a mismatched collective) at a random rank and sample. Every run must end within fabric.timeout_s (10 s; and 5 s
@@ -167,12 +167,13 @@ def main():
     build = pathlib.Path(arguments[0] if arguments else ROOT / "build/release").resolve()
     runs, dice = int(options.get("--runs", 100)), random.Random(int(options.get("--seed", 1)))
     lines = ["| what was done | runs | ended after, median | at most |", "|---|---|---|---|"]
-    mpi, wrong_mpi, training = series("mpi", kill_a_rank, build, runs, dice)
-    memory, wrong_memory, _ = series("in_memory", inject_a_fault, build, runs, dice)
+    only = options.get("--only")
+    mpi, wrong_mpi, training = series("mpi", kill_a_rank, build, 0 if only == "in_memory" else runs, dice)
+    memory, wrong_memory, _ = series("in_memory", inject_a_fault, build, 0 if only == "mpi" else runs, dice)
     lines += mpi + memory
     wrong = wrong_mpi + wrong_memory
     text = "# How runs end when ranks fail\n\n" + "\n".join(lines) + (
-        f"\n\nOf {runs} kills and {runs} faults, {len({(w[0], w[1]) for w in wrong})} runs broke a rule (ended within {TIMEOUT} + {END} s, "
+        f"\n\nOf {0 if only == 'in_memory' else runs} kills and {0 if only == 'mpi' else runs} faults, {len({(w[0], w[1]) for w in wrong})} runs broke a rule (ended within {TIMEOUT} + {END} s, "
         f"not well, naming the rank, its operation and group, leaving no process and no file of shared memory). {training} of the "
         f"kills came when at least one training step had been done. Times count from the kill or fault "
         f"(a hang: {TIMEOUT} s until the others time out, 2 s until its thread is given up). {RANKS} ranks, "
