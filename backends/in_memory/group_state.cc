@@ -237,7 +237,8 @@ void GroupState::DoShares(int rank, const Call& call) {
   if (SpinUntil(over)) return;
   Lock lock(mutex_);
   const Sleeper sleeper(sleepers_);
-  met_.wait(lock, over);
+  while (!met_.wait_for(lock, kLook, over)) {  // looks by itself, too, like every wait here
+  }
 }
 
 void GroupState::Mismatch(int rank_a, const std::string& a, int rank_b, const std::string& b, const std::string& where) {
