@@ -56,7 +56,7 @@ class Rendezvous {
   const Arrival& arrival(int rank, uint64_t round) const { return place(rank).entries[round % 2].arrival; }
 
   bool Claim(int share, uint64_t round);  // true for one caller, who must then do the share
-  void Finish(int share, uint64_t round) { place(share).finished.value.store(2 * round, std::memory_order_release); }
+  void Finish(int share, uint64_t round) { place(share).finished.value.store(2 * round, std::memory_order_seq_cst); }
   bool IsOver(uint64_t round) const;  // nobody works on any share any more: all are done or void
   bool IsVoid(uint64_t round) const;  // once it is over
   // Returns false if all shares were done meanwhile; waits for those that others are doing.
