@@ -15,7 +15,7 @@
 namespace twofold::cpu {
 namespace {
 
-constexpr int64_t kTile = 128;  // query rows; CpuWorkspace in core/device/ops.cc counts on it
+constexpr int64_t kTile = 128;  // query rows; CpuWorkspace in core/device/ops/attention.cc counts on it
 
 // One head of a tensor: t rows of head_dim elements, `stride` apart.
 template <class A>

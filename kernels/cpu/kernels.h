@@ -15,7 +15,7 @@
 namespace twofold::cpu {
 
 // The scratch memory of one operation, handed out from its start in multiples of 16 elements; its size is the
-// rule CpuWorkspace in core/device/ops.cc.
+// rule CpuWorkspace in core/device/ops/.
 class Scratch {
  public:
   explicit Scratch(std::span<std::byte> memory) : left_(memory) {}

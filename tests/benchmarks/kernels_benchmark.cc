@@ -1,5 +1,5 @@
 // The main CPU kernels at the sizes of small GPTs: 512 rows, hidden sizes 256 and 768. Rates are those of the
-// cost rules in core/device/ops.cc: GFLOP/s and GB/s of operands, which lie in cache or in memory as they
+// cost rules in core/device/ops/: GFLOP/s and GB/s of operands, which lie in cache or in memory as they
 // fit.
 #include <benchmark/benchmark.h>
 

@@ -1,0 +1,67 @@
+#include "core/device/ops/attention.h"
+
+#include "core/device/ops/rules.h"
+
+namespace twofold::ops::rules {
+namespace {
+
+constexpr int64_t kTile = 128;  // query rows, as in the kernels
+
+struct Heads { int64_t batch, t, head_dim; };
+template <class A>
+Heads Sizes(const A& o) {
+  return {o.qkv.dim(0), o.qkv.dim(1), o.qkv.dim(2) / (o.heads + 2 * o.kv_heads)};
+}
+
+// `products` t x t x head_dim products a head; the causal half is skipped.
+template <class A>
+Cost Products(const A& o, int products, Bytes read, Bytes written) {
+  const Heads s = Sizes(o);
+  const double scores = static_cast<double>(s.batch * o.heads) * static_cast<double>(s.t) * static_cast<double>(s.t);
+  return {Flops(2.0 * products * scores * static_cast<double>(s.head_dim) * (o.causal ? 0.5 : 1.0)), read, written};
+}
+
+template <class A>
+void CheckHeads(const A& o, std::string_view name) {
+  Expect(o.qkv.shape().rank() == 3 && o.heads % o.kv_heads == 0 && o.qkv.dim(2) % (o.heads + 2 * o.kv_heads) == 0, name,
+         {&o.qkv, &o.out, &o.lse});
+  const Heads s = Sizes(o);
+  Expect(o.out.numel() == s.batch * s.t * o.heads * s.head_dim && o.out.dtype() == o.qkv.dtype() &&
+             Wide(o.lse, o.qkv, s.batch * o.heads * s.t), name, {&o.qkv, &o.out, &o.lse});
+}
+
+// One head after another: `tiles` tiles of scores and `copies` f32 copies of the head (narrow types). Independent of the
+// number of threads.
+template <class A>
+Bytes Tiles(const A& o, int tiles, int copies) {
+  const Heads s = Sizes(o);
+  const DType wide = AccumulationType(o.qkv.dtype());
+  int64_t elements = tiles * RoundUp(std::min(kTile, s.t) * s.t, 16);
+  if (o.qkv.dtype() != wide) elements += copies * RoundUp(s.t * s.head_dim, 16);
+  return Bytes(elements * ElementSize(wide));
+}
+
+}  // namespace
+
+KernelKey Key(const AttentionForward& o) {
+  const Heads s = Sizes(o);
+  return {"attention_forward", o.qkv.dtype(), {s.batch * o.heads, s.t, s.head_dim}};
+}
+Cost CostOf(const AttentionForward& o) { return Products(o, 2, o.qkv.bytes(), o.out.bytes() + o.lse.bytes()); }
+void CheckShapes(const AttentionForward& o) { CheckHeads(o, "attention_forward"); }
+Bytes CpuWorkspace(const AttentionForward& o) { return Tiles(o, 1, 4); }
+
+KernelKey Key(const AttentionBackward& o) {
+  const Heads s = Sizes(o);
+  return {"attention_backward", o.qkv.dtype(), {s.batch * o.heads, s.t, s.head_dim}};
+}
+Cost CostOf(const AttentionBackward& o) {
+  return Products(o, 5, o.qkv.bytes() + o.out.bytes() + o.dout.bytes() + o.lse.bytes(), o.dqkv.bytes());
+}
+void CheckShapes(const AttentionBackward& o) {
+  CheckHeads(o, "attention_backward");
+  Expect(Like(o.qkv, o.dqkv) && Like(o.out, o.dout), "attention_backward", {&o.qkv, &o.out, &o.lse, &o.dout, &o.dqkv});
+}
+Bytes CpuWorkspace(const AttentionBackward& o) { return Tiles(o, 2, 8); }
+
+}  // namespace twofold::ops::rules

@@ -1,0 +1,51 @@
+#include "core/device/ops/elementwise.h"
+
+#include "core/device/ops/rules.h"
+
+namespace twofold::ops::rules {
+
+KernelKey Key(const Fill& o) { return Flat("fill", o.out); }
+Cost CostOf(const Fill& o) { return Streaming(0, o.out.numel(), Bytes(0), o.out.bytes()); }
+void CheckShapes(const Fill&) {}
+
+KernelKey Key(const Cast& o) { return Flat("cast", o.in); }
+Cost CostOf(const Cast& o) { return Streaming(0, o.in.numel(), o.in.bytes(), o.out.bytes()); }
+void CheckShapes(const Cast& o) { Expect(o.in.numel() == o.out.numel(), "cast", {&o.in, &o.out}); }
+
+KernelKey Key(const Add& o) { return Flat("add", o.out); }
+Cost CostOf(const Add& o) { return Streaming(1, o.out.numel(), o.a.bytes() + o.b.bytes(), o.out.bytes()); }
+void CheckShapes(const Add& o) { Expect(Like(o.a, o.b) && Like(o.a, o.out), "add", {&o.a, &o.b, &o.out}); }
+
+KernelKey Key(const AddTo& o) { return Flat("add_to", o.in); }
+Cost CostOf(const AddTo& o) { return Streaming(1, o.in.numel(), o.in.bytes() + o.out.bytes(), o.out.bytes()); }
+void CheckShapes(const AddTo& o) { Expect(o.in.numel() == o.out.numel(), "add_to", {&o.in, &o.out}); }
+
+KernelKey Key(const Scale& o) { return Flat("scale", o.x); }
+Cost CostOf(const Scale& o) { return Streaming(1, o.x.numel(), o.x.bytes(), o.x.bytes()); }
+void CheckShapes(const Scale& o) {
+  Expect(o.by.empty() || o.by.numel() == 1, "scale", {&o.x, &o.by});
+}
+
+KernelKey Key(const ActivationForward& o) {
+  return Flat(o.kind == ActivationForward::kRelu ? "relu_forward" : "gelu_forward", o.x);
+}
+Cost CostOf(const ActivationForward& o) {
+  return Streaming(o.kind == ActivationForward::kRelu ? 1 : 12, o.x.numel(), o.x.bytes(), o.y.bytes());
+}
+void CheckShapes(const ActivationForward& o) { Expect(Like(o.x, o.y), "activation_forward", {&o.x, &o.y}); }
+
+KernelKey Key(const ActivationBackward& o) {
+  return Flat(o.kind == ActivationForward::kRelu ? "relu_backward" : "gelu_backward", o.x);
+}
+Cost CostOf(const ActivationBackward& o) {
+  return Streaming(o.kind == ActivationForward::kRelu ? 1 : 20, o.x.numel(), o.x.bytes() + o.dy.bytes(), o.dx.bytes());
+}
+void CheckShapes(const ActivationBackward& o) {
+  Expect(Like(o.x, o.dy) && Like(o.x, o.dx), "activation_backward", {&o.x, &o.dy, &o.dx});
+}
+
+KernelKey Key(const Dropout& o) { return Flat("dropout", o.x); }
+Cost CostOf(const Dropout& o) { return Streaming(40, o.x.numel(), o.x.bytes(), o.y.bytes()); }
+void CheckShapes(const Dropout& o) { Expect(Like(o.x, o.y), "dropout", {&o.x, &o.y}); }
+
+}  // namespace twofold::ops::rules

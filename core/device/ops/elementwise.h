@@ -1,0 +1,46 @@
+// Operations that take each element by itself.
+#pragma once
+
+#include "core/base/philox.h"
+#include "core/device/ops/op.h"
+
+namespace twofold::ops {
+
+struct Fill { Tensor out; double value = 0; };
+struct Cast { Tensor in, out; };                                   // any dtypes; a copy when they are equal
+struct Add { Tensor a, b, out; };
+struct AddTo { Tensor in, out /*(acc)*/; };                        // out += in
+struct Scale { Tensor x; double factor = 1; Tensor by /* (f32)[1], may be empty: factor * by[0] */; };  // in place
+struct ActivationForward { enum Kind { kRelu, kGelu } kind; Tensor x, y; };  // GELU: tanh form, as GPT-2
+struct ActivationBackward { ActivationForward::Kind kind; Tensor x, dy, dx; };  // dx may be dy
+// y = x * keep / (1 - p) with keep drawn from (key, element index); its own backward, applied to dy.
+struct Dropout { Tensor x, y; double p = 0; PhiloxKey key; };
+
+namespace rules {
+KernelKey Key(const Fill&);
+Cost CostOf(const Fill&);
+void CheckShapes(const Fill&);
+KernelKey Key(const Cast&);
+Cost CostOf(const Cast&);
+void CheckShapes(const Cast&);
+KernelKey Key(const Add&);
+Cost CostOf(const Add&);
+void CheckShapes(const Add&);
+KernelKey Key(const AddTo&);
+Cost CostOf(const AddTo&);
+void CheckShapes(const AddTo&);
+KernelKey Key(const Scale&);
+Cost CostOf(const Scale&);
+void CheckShapes(const Scale&);
+KernelKey Key(const ActivationForward&);
+Cost CostOf(const ActivationForward&);
+void CheckShapes(const ActivationForward&);
+KernelKey Key(const ActivationBackward&);
+Cost CostOf(const ActivationBackward&);
+void CheckShapes(const ActivationBackward&);
+KernelKey Key(const Dropout&);
+Cost CostOf(const Dropout&);
+void CheckShapes(const Dropout&);
+}  // namespace rules
+
+}  // namespace twofold::ops

@@ -1,0 +1,26 @@
+// The loss and sums of it.
+#pragma once
+
+#include "core/device/ops/op.h"
+
+namespace twofold::ops {
+
+// losses (f32)[rows] = -log softmax(logits)[target]; lse (f32)[rows].
+struct CrossEntropyForward { Tensor logits /*[rows, classes]*/, targets /*I32 or U8 [rows]*/, losses, lse; };
+// dlogits = scale * (softmax - onehot); may be logits itself.
+struct CrossEntropyBackward { Tensor logits, targets, lse, dlogits; double scale = 1; };
+struct Sum { Tensor in, out /*(f32)[1]*/; double factor = 1; bool accumulate = false; };  // out = factor * sum(in)
+
+namespace rules {
+KernelKey Key(const CrossEntropyForward&);
+Cost CostOf(const CrossEntropyForward&);
+void CheckShapes(const CrossEntropyForward&);
+KernelKey Key(const CrossEntropyBackward&);
+Cost CostOf(const CrossEntropyBackward&);
+void CheckShapes(const CrossEntropyBackward&);
+KernelKey Key(const Sum&);
+Cost CostOf(const Sum&);
+void CheckShapes(const Sum&);
+}  // namespace rules
+
+}  // namespace twofold::ops

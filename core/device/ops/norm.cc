@@ -1,0 +1,34 @@
+#include "core/device/ops/norm.h"
+
+#include "core/device/ops/rules.h"
+
+namespace twofold::ops::rules {
+
+KernelKey Key(const LayerNormForward& o) { return ByRows("layer_norm_forward", o.x); }
+Cost CostOf(const LayerNormForward& o) { return Streaming(8, o.x.numel(), o.x.bytes(), o.y.bytes()); }
+void CheckShapes(const LayerNormForward& o) {
+  const int64_t c = o.x.dim(-1);
+  Expect(Like(o.x, o.y) && o.gamma.numel() == c && o.beta.numel() == c && Wide(o.mean, o.x, Rows(o.x)) &&
+             Wide(o.rstd, o.x, Rows(o.x)), "layer_norm_forward", {&o.x, &o.gamma, &o.beta, &o.y, &o.mean, &o.rstd});
+}
+
+KernelKey Key(const LayerNormBackward& o) { return ByRows("layer_norm_backward", o.x); }
+Cost CostOf(const LayerNormBackward& o) {
+  return Streaming(12, o.x.numel(), o.x.bytes() + o.dy.bytes(), o.dx.bytes());
+}
+void CheckShapes(const LayerNormBackward& o) {
+  Expect(Like(o.x, o.dy) && Like(o.x, o.dx) && o.gamma.numel() == o.x.dim(-1) && Wide(o.mean, o.x, Rows(o.x)) &&
+             Wide(o.rstd, o.x, Rows(o.x)), "layer_norm_backward", {&o.dy, &o.x, &o.gamma, &o.mean, &o.rstd, &o.dx});
+}
+
+KernelKey Key(const LayerNormWeights& o) { return ByRows("layer_norm_weights", o.x); }
+Cost CostOf(const LayerNormWeights& o) {
+  return Streaming(5, o.x.numel(), o.x.bytes() + o.dy.bytes(), o.dgamma.bytes() + o.dbeta.bytes());
+}
+void CheckShapes(const LayerNormWeights& o) {
+  const int64_t c = o.x.dim(-1);
+  Expect(Like(o.x, o.dy) && o.dgamma.numel() == c && o.dbeta.numel() == c && o.dgamma.dtype() == o.dbeta.dtype(),
+         "layer_norm_weights", {&o.dy, &o.x, &o.mean, &o.rstd, &o.dgamma, &o.dbeta});
+}
+
+}  // namespace twofold::ops::rules

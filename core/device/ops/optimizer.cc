@@ -1,0 +1,47 @@
+#include "core/device/ops/optimizer.h"
+
+#include "core/device/ops/rules.h"
+
+namespace twofold::ops::rules {
+namespace {
+
+bool Master(const Tensor& master, const Tensor& param) {
+  const bool narrow = param.dtype() == DType::kBF16 || param.dtype() == DType::kF16;
+  return narrow ? master.numel() == param.numel() && master.dtype() == DType::kF32 : master.empty();
+}
+
+}  // namespace
+
+KernelKey Key(const SgdStep& o) { return Flat("sgd_step", o.param); }
+Cost CostOf(const SgdStep& o) {
+  const Bytes state = OrZero(o.momentum) + OrZero(o.master);
+  return Streaming(4, o.param.numel(), o.param.bytes() + o.grad.bytes() + state, o.param.bytes() + state);
+}
+void CheckShapes(const SgdStep& o) {
+  const int64_t n = o.param.numel();
+  Expect(o.grad.numel() == n && (o.momentum.empty() || Wide(o.momentum, o.param, n)) && Master(o.master, o.param), "sgd_step",
+         {&o.param, &o.grad, &o.momentum, &o.master});
+}
+
+KernelKey Key(const AdamStep& o) { return Flat("adam_step", o.param); }
+Cost CostOf(const AdamStep& o) {
+  const Bytes state = o.m.bytes() + o.v.bytes() + OrZero(o.master);
+  return Streaming(14, o.param.numel(), o.param.bytes() + o.grad.bytes() + state, o.param.bytes() + state);
+}
+void CheckShapes(const AdamStep& o) {
+  const int64_t n = o.param.numel();
+  Expect(o.grad.numel() == n && Wide(o.m, o.param, n) && Wide(o.v, o.param, n) && Master(o.master, o.param), "adam_step",
+         {&o.param, &o.grad, &o.m, &o.v, &o.master});
+}
+
+KernelKey Key(const SquaredNorm& o) { return Flat("squared_norm", o.in); }
+Cost CostOf(const SquaredNorm& o) { return Streaming(2, o.in.numel(), o.in.bytes(), o.out.bytes()); }
+void CheckShapes(const SquaredNorm& o) { Expect(o.out.numel() == 1, "squared_norm", {&o.in, &o.out}); }
+
+KernelKey Key(const ClipFactor& o) { return Flat("clip_factor", o.out); }
+Cost CostOf(const ClipFactor& o) { return Streaming(3, 1, o.squared_norm.bytes(), o.out.bytes()); }
+void CheckShapes(const ClipFactor& o) {
+  Expect(o.squared_norm.numel() == 1 && o.out.numel() == 1, "clip_factor", {&o.squared_norm, &o.out});
+}
+
+}  // namespace twofold::ops::rules

@@ -1,0 +1,47 @@
+#include "core/device/ops/product.h"
+
+#include "core/device/ops/rules.h"
+
+namespace twofold::ops::rules {
+namespace {
+
+// m, n, k of a product.
+struct Product { int64_t m, n, k, k_of_b; };
+Product Sizes(const MatMul& o) {
+  const bool ta = o.transpose_a, tb = o.transpose_b;
+  return {ta ? o.a.dim(1) : o.a.dim(0), tb ? o.b.dim(0) : o.b.dim(1), ta ? o.a.dim(0) : o.a.dim(1),
+          tb ? o.b.dim(1) : o.b.dim(0)};
+}
+
+}  // namespace
+
+KernelKey Key(const MatMul& o) {
+  const Product p = Sizes(o);
+  constexpr std::string_view kNames[] = {"matmul_nn", "matmul_nt", "matmul_tn", "matmul_tt"};
+  return {kNames[o.transpose_a * 2 + o.transpose_b], o.a.dtype(), {p.m, p.n, p.k}};
+}
+Cost CostOf(const MatMul& o) {
+  const Product p = Sizes(o);
+  const double mn = static_cast<double>(p.m) * static_cast<double>(p.n);
+  return {Flops(2 * mn * static_cast<double>(p.k)),
+          o.a.bytes() + o.b.bytes() + OrZero(o.bias) + (o.accumulate ? o.out.bytes() : Bytes(0)), o.out.bytes()};
+}
+void CheckShapes(const MatMul& o) {
+  Expect(o.a.shape().rank() == 2 && o.b.shape().rank() == 2 && o.out.shape().rank() == 2, "matmul", {&o.a, &o.b, &o.out});
+  const Product p = Sizes(o);
+  Expect(p.k == p.k_of_b && o.out.dim(0) == p.m && o.out.dim(1) == p.n && o.a.dtype() == o.b.dtype() &&
+             IsFloat(o.out.dtype()) && (o.bias.empty() || (o.bias.numel() == p.n && o.bias.dtype() == o.a.dtype())),
+         Key(o).name, {&o.a, &o.b, &o.out, &o.bias});
+}
+
+// Products of narrow types are computed on f32 copies.
+Bytes CpuWorkspace(const MatMul& o) {
+  const Product p = Sizes(o);
+  const DType wide = AccumulationType(o.a.dtype());
+  int64_t elements = 0;
+  if (o.a.dtype() != wide) elements += RoundUp(p.m * p.k, 16) + RoundUp(p.k * p.n, 16);
+  if (o.out.dtype() != wide) elements += RoundUp(p.m * p.n, 16);
+  return Bytes(elements * ElementSize(wide));
+}
+
+}  // namespace twofold::ops::rules

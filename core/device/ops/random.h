@@ -1,0 +1,24 @@
+// Initial values.
+#pragma once
+
+#include "core/base/philox.h"
+#include "core/device/ops/op.h"
+
+namespace twofold::ops {
+
+// Element i of out is element first + i of the key's sequence: a shard draws its own part.
+struct RandomFill {
+  enum Distribution { kNormal, kUniform } distribution = kNormal;  // kNormal: mean a, deviation b; kUniform: [a, b)
+  Tensor out;
+  double a = 0, b = 1;
+  PhiloxKey key;
+  int64_t first = 0;
+};
+
+namespace rules {
+KernelKey Key(const RandomFill&);
+Cost CostOf(const RandomFill&);
+void CheckShapes(const RandomFill&);
+}  // namespace rules
+
+}  // namespace twofold::ops

@@ -1,0 +1,48 @@
+#include "core/device/ops/rows.h"
+
+#include "core/device/ops/rules.h"
+
+namespace twofold::ops::rules {
+
+KernelKey Key(const ColumnSum& o) { return ByRows("column_sum", o.in); }
+Cost CostOf(const ColumnSum& o) { return Streaming(1, o.in.numel(), o.in.bytes(), o.out.bytes()); }
+void CheckShapes(const ColumnSum& o) { Expect(o.in.dim(-1) == o.out.numel(), "column_sum", {&o.in, &o.out}); }
+
+KernelKey Key(const EmbeddingForward& o) { return ByRows("embedding_forward", o.out); }
+Cost CostOf(const EmbeddingForward& o) {
+  return Streaming(0, o.out.numel(), o.ids.bytes() + o.out.bytes(), o.out.bytes());
+}
+void CheckShapes(const EmbeddingForward& o) {
+  Expect(OneOf(o.ids, DType::kI32, DType::kU8) && o.table.dim(-1) == o.out.dim(-1) && Rows(o.out) == o.ids.numel() &&
+             o.table.dtype() == o.out.dtype(), "embedding_forward", {&o.ids, &o.table, &o.out});
+}
+
+KernelKey Key(const EmbeddingBackward& o) { return ByRows("embedding_backward", o.dy); }
+Cost CostOf(const EmbeddingBackward& o) {  // a table that is not accumulated into is written whole
+  return Streaming(1, o.dy.numel(), o.ids.bytes() + o.dy.bytes() * 2, o.dy.bytes() + (o.accumulate ? Bytes(0) : o.dtable.bytes()));
+}
+void CheckShapes(const EmbeddingBackward& o) {
+  Expect(OneOf(o.ids, DType::kI32, DType::kU8) && o.dtable.dim(-1) == o.dy.dim(-1) && Rows(o.dy) == o.ids.numel(),
+         "embedding_backward", {&o.ids, &o.dy, &o.dtable});
+}
+// A narrow table's gradient needs its rows in order of their ids, to round each element once.
+Bytes CpuWorkspace(const EmbeddingBackward& o) {
+  const bool narrow = o.dtable.dtype() != AccumulationType(o.dtable.dtype());
+  return Bytes(narrow ? RoundUp(o.ids.numel(), 16) * ElementSize(DType::kI32) : 0);
+}
+
+KernelKey Key(const PositionForward& o) { return ByRows("position_forward", o.x); }
+Cost CostOf(const PositionForward& o) { return Streaming(1, o.x.numel(), o.x.bytes() * 2, o.out.bytes()); }
+void CheckShapes(const PositionForward& o) {
+  Expect(o.x.shape().rank() == 3 && o.table.dim(0) >= o.x.dim(1) && o.table.dim(1) == o.x.dim(2) && Like(o.x, o.out),
+         "position_forward", {&o.x, &o.table, &o.out});
+}
+
+KernelKey Key(const PositionBackward& o) { return ByRows("position_backward", o.dy); }
+Cost CostOf(const PositionBackward& o) { return Streaming(1, o.dy.numel(), o.dy.bytes(), o.dtable.bytes()); }
+void CheckShapes(const PositionBackward& o) {
+  Expect(o.dy.shape().rank() == 3 && o.dtable.dim(0) >= o.dy.dim(1) && o.dtable.dim(1) == o.dy.dim(2),
+         "position_backward", {&o.dy, &o.dtable});
+}
+
+}  // namespace twofold::ops::rules

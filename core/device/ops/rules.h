@@ -1,0 +1,35 @@
+// What the rules of several operations share. For this folder's .cc files only.
+#pragma once
+
+#include <algorithm>
+#include <initializer_list>
+
+#include "core/base/strings.h"
+#include "core/device/ops/op.h"
+
+namespace twofold::ops::rules {
+
+inline int64_t Rows(const Tensor& t) { return t.numel() / std::max<int64_t>(t.dim(-1), 1); }
+inline int64_t RoundUp(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+inline Bytes OrZero(const Tensor& t) { return t.empty() ? Bytes(0) : t.bytes(); }
+
+// Aborts with the shapes unless `ok`.
+inline void Expect(bool ok, std::string_view op, std::initializer_list<const Tensor*> tensors) {
+  if (ok) [[likely]] return;
+  std::string text = StrCat(std::string(op), " does not accept shapes");
+  for (const Tensor* t : tensors) StrAppend(&text, " ", t->ToString());
+  TWOFOLD_CHECK(false, text);
+}
+inline bool OneOf(const Tensor& t, DType a, DType b) { return t.dtype() == a || t.dtype() == b; }
+inline bool Like(const Tensor& a, const Tensor& b) { return a.numel() == b.numel() && a.dtype() == b.dtype(); }
+inline bool Wide(const Tensor& t, const Tensor& like, int64_t numel) {  // "(f32)" with `numel` elements
+  return t.numel() == numel && t.dtype() == AccumulationType(like.dtype());
+}
+
+inline KernelKey Flat(std::string_view name, const Tensor& t) { return {name, t.dtype(), {1, t.numel(), 0}}; }
+inline KernelKey ByRows(std::string_view name, const Tensor& t) { return {name, t.dtype(), {Rows(t), t.dim(-1), 0}}; }
+inline Cost Streaming(double flops_per_element, int64_t elements, Bytes read, Bytes written) {
+  return {Flops(flops_per_element * static_cast<double>(elements)), read, written};
+}
+
+}  // namespace twofold::ops::rules
