@@ -7,8 +7,8 @@
 
 namespace twofold::sim {
 
-Network::Network(Engine& engine, std::string algorithm, bool closed_forms)
-    : engine_(engine), algorithm_(std::move(algorithm)), closed_forms_(closed_forms) {}
+Network::Network(Engine& engine, std::string algorithm, bool closed_forms, MeasuredCollectives measured)
+    : engine_(engine), algorithm_(std::move(algorithm)), closed_forms_(closed_forms), measured_(std::move(measured)) {}
 
 int Network::AddGroup(std::vector<int> endpoints) {
   groups_.emplace(next_group_, std::move(endpoints));
@@ -24,6 +24,13 @@ std::shared_ptr<const Schedule> Network::Make(const CollectiveShape& shape) {
   if (schedule.ok()) return std::make_shared<const Schedule>(*std::move(schedule));
   throw RankFailure(RankFailure::Kind::kOther, 0,
                     StrCat("fabric.simulated.algorithm: ", schedule.status().message()));
+}
+
+double Network::Alone(const Schedule& schedule, const CollectiveShape& shape, const std::vector<int>& endpoints) const {
+  if (algorithm_ == "auto") {
+    if (const std::optional<double> seconds = measured_.Seconds(shape)) return *seconds;
+  }
+  return closed_forms_ ? ClosedForm(schedule, endpoints) : -1;
 }
 
 double Network::ClosedForm(const Schedule& schedule, const std::vector<int>& endpoints) const {
@@ -55,7 +62,7 @@ void Network::Collective(int group, const CollectiveShape& shape, double start,
   Known& known = known_[Key(group, shape.kind, shape.bytes, shape.root)];
   if (known.schedule == nullptr || shape.kind == Communication::kAllToAllV) known = {Make(shape), -1};
   const bool alone = Alone();
-  if (alone && closed_forms_ && known.seconds < 0) known.seconds = ClosedForm(*known.schedule, groups_.at(group));
+  if (alone && known.seconds < 0) known.seconds = Alone(*known.schedule, shape, groups_.at(group));
   if (alone && known.seconds >= 0) {
     return done(std::vector<double>(static_cast<size_t>(shape.ranks), start + known.seconds));
   }

@@ -84,9 +84,10 @@ std::string Recorder::Record() {
   AddCollectives(record);
   if (tracing_) AddTimeLine(record);
   for (const std::string& note : ctx_.notes()) record.add_notes(note);
-  const auto [low, high] = ctx_.uncertainty();
-  record.set_compute_low_ratio(low);
-  record.set_compute_high_ratio(high);
+  const auto [compute, communication, machine] = ctx_.uncertainty();
+  record.set_compute_low_ratio(compute.low), record.set_compute_high_ratio(compute.high);
+  record.set_communication_low_ratio(communication.low), record.set_communication_high_ratio(communication.high);
+  record.set_machine_low_ratio(machine.low), record.set_machine_high_ratio(machine.high);
   return record.SerializeAsString();
 }
 
@@ -126,6 +127,7 @@ void Recorder::AddTimeLine(report::RankRecord& record) {
     out->set_start((span.start - trace_origin_).value());
     out->set_end((span.end - trace_origin_).value());
     out->set_bytes(span.bytes.value());
+    if (span.waiting > Seconds(0)) out->set_waiting(span.waiting.value());
     if (span.stream == "compute") {
       auto& [count, seconds] = kernels[span.name];
       ++count;

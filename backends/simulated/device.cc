@@ -1,5 +1,6 @@
 #include "backends/simulated/device.h"
 
+#include <cmath>
 #include <utility>
 
 namespace twofold {
@@ -75,18 +76,23 @@ std::unique_ptr<Stream> SimulatedDevice::NewStream(std::string_view) {
 void SimulatedDevice::Charge(Stream& stream, const ops::Op& op) {
   Estimate e = costs_.Time(op);
   const double factor = rank_.machine().slowdown;
+  const ops::KernelKey key = ops::Key(op);
+  const std::string_view name = key.name;
   seconds_ += e.seconds.value() * factor;
-  low_ += e.low.value() * factor;
-  high_ += e.high.value() * factor;
+  const auto [place, is_new] = places_.try_emplace(name.data(), spreads_.size());
+  if (is_new) spreads_.emplace_back();
+  Spread& spread = spreads_[place->second];
+  spread.below += (e.seconds - e.low).value() * factor;
+  spread.above += (e.high - e.seconds).value() * factor;
   const bool traced = rank_.trace().enabled();
-  const std::string_view name = ops::Key(op).name;
   rank_.Launches(name);
   if (e.extrapolated) {
     auto it = extrapolated_.find(name);
-    if (it == extrapolated_.end()) it = extrapolated_.emplace(name, 0).first;
-    ++it->second;
+    if (it == extrapolated_.end()) it = extrapolated_.emplace(name, Extrapolated::mapped_type()).first;
+    ++it->second[key.dims];
   }
   if (rank_.machine().gpu) rank_.host().Advance(rank_.machine().launch_seconds);
+  else if (rank_.machine().host_seconds > 0) rank_.host().Advance(rank_.machine().host_seconds * factor);
   static_cast<SimulatedStream&>(stream).line().Advance(e.seconds.value() * factor, rank_.host().time(),
                                                        traced ? name : std::string_view());
 }
@@ -115,9 +121,16 @@ double SimulatedDevice::Item(const Tensor& scalar, StandIn stand_in) {
   return arithmetic_ != nullptr ? arithmetic_->Item(scalar, stand_in) : stand_in.value;
 }
 
-std::pair<double, double> SimulatedDevice::uncertainty() const {
-  if (seconds_ == 0) return {1, 1};
-  return {low_ / seconds_, high_ / seconds_};
+Range SimulatedDevice::uncertainty() const {
+  if (seconds_ == 0) return {};
+  const bool squares = costs_.independent();
+  double below = 0, above = 0;
+  for (const Spread& s : spreads_) {
+    below += squares ? s.below * s.below : s.below;
+    above += squares ? s.above * s.above : s.above;
+  }
+  if (squares) below = std::sqrt(below), above = std::sqrt(above);
+  return {1 - below / seconds_, 1 + above / seconds_};
 }
 
 }  // namespace twofold

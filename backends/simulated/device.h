@@ -3,8 +3,8 @@
 // Under SYMBOLIC data nothing is computed; under REAL data the arithmetic is that of kernels/cpu, so that losses equal
 // the in-memory fabric's bit for bit. The workspace rules are those of the device that is modelled.
 //
-// Assumes: operations of one rank run one at a time, each as long as alone. Ignores: caches warmed by the operation before,
-// clock changes under load.
+// Assumes: operations of one rank run one at a time, each as long as its cost model says, with the same time of the host
+// before each. Ignores: caches warmed by the operation before, clock changes under load, beyond what the cost model knows.
 #pragma once
 
 #include <array>
@@ -12,7 +12,9 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "backends/simulated/rank.h"
 #include "core/device/cost_model.h"
 #include "core/device/device.h"
@@ -35,10 +37,12 @@ class SimulatedDevice : public Device {
   void Download(const Tensor& src, std::span<std::byte> dst) override;
   double Item(const Tensor& scalar, StandIn stand_in) override;
 
-  // Sums of the low and high estimates over the sum of the estimates; 1, 1 before the first operation.
-  std::pair<double, double> uncertainty() const;
-  // Kernels whose time lies outside what calibration has seen, with how often they ran.
-  const std::map<std::string, int64_t, std::less<>>& extrapolated() const { return extrapolated_; }
+  // Of all operations' time together, as a share of it. Where the cost model's kernels are independent, what they are off
+  // by adds up as squares, kernel by kernel; calls of one kernel are off alike. 1, 1 before the first operation.
+  Range uncertainty() const;
+  // Kernels and dimensions whose time lies outside what calibration has seen, with how often they ran.
+  using Extrapolated = std::map<std::string, std::map<std::array<int64_t, 3>, int64_t>, std::less<>>;
+  const Extrapolated& extrapolated() const { return extrapolated_; }
 
  protected:
   void Run(Stream& stream, const ops::Op& op, Tensor workspace) override;
@@ -53,8 +57,11 @@ class SimulatedDevice : public Device {
   const int threads_;
   std::unique_ptr<Arithmetic> arithmetic_;  // REAL only
   std::unique_ptr<Stream> compute_;
-  double seconds_ = 0, low_ = 0, high_ = 0;
-  std::map<std::string, int64_t, std::less<>> extrapolated_;
+  struct Spread { double below = 0, above = 0; };  // seconds
+  double seconds_ = 0;
+  absl::flat_hash_map<const char*, size_t> places_;  // in spreads_, by kernel: names are literals
+  std::vector<Spread> spreads_;
+  Extrapolated extrapolated_;
 };
 
 }  // namespace twofold

@@ -63,12 +63,23 @@ RankContext MakeContext(int rank, const SimulationPlan& plan, Actor& actor) {
                             if (InterruptedInChild()) throw Interrupted(rank, StrCat("rank ", rank, ": interrupted"));
                           },
                       .outside_ledger = nullptr,
-                      .uncertainty = [&actor] { return actor.device.uncertainty(); }});
+                      .uncertainty = [&plan, &actor] {
+                        return Uncertainty{actor.device.uncertainty(), plan.link_spread, plan.costs->common()};
+                      }});
 }
 
 void AddExtrapolationNotes(const SimulatedDevice& device, outcome::Outcome& outcome) {
-  for (const auto& [kernel, count] : device.extrapolated()) {
-    outcome.add_notes(StrCat("time of ", kernel, " is extrapolated beyond what was calibrated (", count, " calls of rank 0)"));
+  for (const auto& [kernel, shapes] : device.extrapolated()) {
+    constexpr size_t kShown = 4;
+    std::string text;
+    size_t shown = 0;
+    int64_t calls = 0;
+    for (const auto& [dims, count] : shapes) {
+      calls += count;
+      if (++shown <= kShown) StrAppend(&text, shown > 1 ? ", " : "", dims[0], " x ", dims[1], dims[2] > 0 ? StrCat(" x ", dims[2]) : "");
+    }
+    if (shapes.size() > kShown) StrAppend(&text, " and ", shapes.size() - kShown, " more shapes");
+    outcome.add_notes(StrCat("time of ", kernel, " is extrapolated beyond what was calibrated: ", text, " (", calls, " calls of rank 0)"));
   }
 }
 
@@ -76,7 +87,7 @@ void AddExtrapolationNotes(const SimulatedDevice& device, outcome::Outcome& outc
 outcome::Outcome Simulate(SimulationPlan& plan, bool fold, const RankFunction& fn, sim::FlightRecord& record) {
   sim::Engine engine(*plan.topology, {.stack = plan.machine.real ? MiB(8) : KiB(256), .record = &record});
   CatchInterruptsInChild();
-  sim::Network network(engine, plan.algorithm);
+  sim::Network network(engine, plan.algorithm, true, plan.collectives);
   SimulatedWorld world{engine, network, plan.machine.real, fold, "", false};
   std::vector<int> ranks(static_cast<size_t>(plan.world_size));
   for (size_t r = 0; r < ranks.size(); ++r) ranks[r] = static_cast<int>(r);

@@ -131,7 +131,7 @@ bool SimulatedGroup::SameCounts(const std::vector<Arrival>& arrivals) {
 
 void SimulatedGroup::Begin(std::vector<Arrival> arrivals) {
   double start = 0;
-  for (const Arrival& a : arrivals) start = std::max(start, a.time);
+  for (const Arrival& a : arrivals) start = std::max({start, a.time, a.slowest});
   for (const Arrival& a : arrivals) *a.started = start;
   if (world_.real) {
     std::vector<const Communication*> calls;
@@ -162,7 +162,7 @@ void SimulatedGroup::Finish(const std::vector<Arrival>& arrivals, const std::vec
     a.entry->seconds.store(a.entry->seconds.load() + (end - a.time));
     if (a.trace->enabled()) {
       a.trace->Add({StrCat("communication ", name_), std::string(KindName(kind)), Seconds(a.time), Seconds(done),
-                    a.call->communication.bytes()});
+                    a.call->communication.bytes(), Seconds(*a.started - a.time)});
     }
     a.done->Resolve(done);
   }

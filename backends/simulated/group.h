@@ -36,9 +36,10 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
   struct Arrival {
     int rank;  // in the group
     double time;
+    double slowest;  // when the slowest of ranks like this one comes
     std::shared_ptr<const host::Call> call;
     sim::TimePointPtr done;
-    std::shared_ptr<double> started;  // set to the latest arrival's time when all are there
+    std::shared_ptr<double> started;  // set to when all are there
     CommunicationStats::Entry* entry;
     Trace* trace;
   };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -18,6 +19,11 @@ namespace twofold {
 namespace {
 
 constexpr char kThisMachine[] = "this-machine";
+
+int WorldSizeOf(const spec::Spec& spec) {
+  const spec::Parallel& p = spec.parallel();
+  return static_cast<int>(p.dp() * p.tp() * p.pp() * p.cp());
+}
 
 absl::Status CheckAlgorithm(const std::string& name) {
   std::string known = "auto";
@@ -37,8 +43,14 @@ absl::StatusOr<std::string> ProfilePath(const spec::Simulated& simulated, const 
   return std::string();
 }
 
-absl::Status SetCosts(const spec::Simulated& simulated, const cluster::Cluster& c, SimulationPlan& plan,
-                      profile::Profile& profile) {
+// Training jobs were measured where ranks share the machine's cores; ranks that only sleep (EMULATED) share nothing.
+const profile::Training* HowItTrains(const spec::Spec& spec, const cluster::Cluster& c, const profile::Profile& profile) {
+  if (spec.device() == spec::EMULATED || !c.has_shared_memory_host()) return nullptr;
+  return TrainingFor(profile, WorldSizeOf(spec));
+}
+
+absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, SimulationPlan& plan, profile::Profile& profile) {
+  const spec::Simulated& simulated = spec.fabric().simulated();
   absl::StatusOr<std::string> path = ProfilePath(simulated, c);
   if (!path.ok()) return path.status();
   if (path->empty()) {
@@ -55,7 +67,21 @@ absl::Status SetCosts(const spec::Simulated& simulated, const cluster::Cluster& 
     plan.notes.push_back(StrCat(*path, " has no kernels: their times are from a data sheet or assumed: ", c.name(), ", ", c.source()));
     return absl::OkStatus();
   }
-  auto costs = std::make_unique<ProfileCostModel>(profile);
+  const profile::Training* training = HowItTrains(spec, c, profile);
+  if (training != nullptr && !plan.machine.gpu) {
+    plan.machine.host_seconds = training->host_s();
+    plan.machine.waiting = plan.world_size > 1 ? training->waiting() : 0;
+    plan.machine.core_share = training->core_share();
+    if (training->ranks() != plan.world_size) {
+      plan.notes.push_back(StrCat("how kernels go in training is the profile's of ", training->ranks(), " ranks at once: it has none of ",
+                                  plan.world_size));
+    }
+  }
+  if (profile.threads() > 0 && profile.threads() != plan.threads) {
+    plan.notes.push_back(StrCat("the profile's kernels ran on ", profile.threads(), " threads a rank, this job's have ", plan.threads,
+                                ": `twofold calibrate --threads=", plan.threads, "` measures those"));
+  }
+  auto costs = std::make_unique<ProfileCostModel>(profile, training);
   plan.notes.push_back(StrCat("calibration: ", *path, ": ", costs->Describe()));
   plan.costs = std::move(costs);
   return absl::OkStatus();
@@ -68,6 +94,35 @@ double FirstPositive(std::initializer_list<double> values) {
   return 0;
 }
 
+// How a rate's spread spreads times.
+Range TimesOf(double rate, double low, double high) {
+  if (rate <= 0 || low <= 0 || high <= 0) return {};
+  return {std::min(1.0, rate / high), std::max(1.0, rate / low)};
+}
+
+// Collectives that were measured among as many ranks, and how much the times of those that matter spread.
+template <class Collectives>
+void SetCollectives(const Collectives& measured, SimulationPlan& plan) {
+  if (plan.algorithm != "auto") return;
+  double low = 0, high = 0;
+  int points = 0;
+  std::string names;
+  for (const profile::MeasuredCollective& c : measured) {
+    const std::optional<Communication::Kind> kind = KindNamed(c.operation());
+    if (c.ranks() != plan.world_size || !kind) continue;
+    std::vector<sim::MeasuredCollectives::Point> times;
+    for (const profile::CollectivePoint& p : c.points()) {
+      times.push_back({static_cast<double>(p.bytes()), p.seconds()});
+      low += p.low() > 0 ? p.low() / p.seconds() : 1, high += p.high() > 0 ? p.high() / p.seconds() : 1, ++points;
+    }
+    plan.collectives.Add(*kind, plan.world_size, std::move(times));
+    StrAppend(&names, names.empty() ? "" : ", ", c.operation());
+  }
+  if (points == 0) return;
+  plan.link_spread = {std::min(low / points, 1.0), std::max(high / points, 1.0)};
+  plan.notes.push_back(StrCat("alone on the links, ", names, " of ", plan.world_size, " ranks take what calibration measured of them"));
+}
+
 // The ranks of one host that are processes and send each other messages: every rank its own link, as fast as when all send.
 absl::Status SetMessagePassingHost(const spec::Simulated& simulated, const profile::Profile& profile, SimulationPlan& plan) {
   for (const profile::MessagePassing& links : profile.message_passing()) {
@@ -75,9 +130,11 @@ absl::Status SetMessagePassingHost(const spec::Simulated& simulated, const profi
     plan.topology = MakeStar({.hosts = plan.world_size,
                               .bandwidth = BytesPerSecond(links.bytes_per_second_exchange()),
                               .latency = Seconds(links.latency_s())});
+    plan.link_spread = TimesOf(links.bytes_per_second(), links.bandwidth_low(), links.bandwidth_high());
     plan.notes.push_back(StrCat("links are the profile's of ", links.fabric(), ": ", links.latency_s() * 1e6, " us and ",
-                                links.bytes_per_second_exchange() / 1e9, " GB/s a rank; its eager and rendezvous protocols and the "
-                                "time of reductions are not modelled"));
+                                links.bytes_per_second_exchange() / 1e9, " GB/s a rank; where a collective was not measured, eager and "
+                                "rendezvous protocols and the time of reductions are not modelled"));
+    SetCollectives(links.collectives(), plan);
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(StrCat("fabric.simulated.links: \"", simulated.links(), "\": the profile has no such links; `twofold launch --ranks=2 --fabric=",
@@ -99,6 +156,9 @@ void SetSharedMemoryHost(const cluster::Cluster& c, const profile::Profile& prof
   options.total_bandwidth =
       BytesPerSecond(FirstPositive({host.total_gbytes_per_second() * 1e9, measured.bytes_per_second_total(), kTotal}));
   plan.topology = MakeSharedMemoryHost(options);
+  if (host.core_gbytes_per_second() > 0 || !profile.has_shared_memory()) return;
+  plan.link_spread = TimesOf(measured.bytes_per_second_core(), measured.bandwidth_low(), measured.bandwidth_high());
+  SetCollectives(measured.collectives(), plan);
 }
 
 // Threads of ranks and of their communication on the cores of one host.
@@ -150,8 +210,7 @@ absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec) {
   if (!c.ok()) return c.status();
 
   SimulationPlan plan;
-  const spec::Parallel& p = spec.parallel();
-  plan.world_size = static_cast<int>(p.dp() * p.tp() * p.pp() * p.cp());
+  plan.world_size = WorldSizeOf(spec);
   plan.threads = static_cast<int>(spec.train().threads_per_rank());
   plan.algorithm = simulated.algorithm();
   plan.device_memory = Bytes(c->device().memory_bytes());
@@ -160,7 +219,7 @@ absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec) {
   plan.machine.real = simulated.data() == spec::Simulated::REAL;
 
   profile::Profile profile;
-  if (absl::Status s = SetCosts(simulated, *c, plan, profile); !s.ok()) return s;
+  if (absl::Status s = SetCosts(spec, *c, plan, profile); !s.ok()) return s;
   if (c->has_star()) {
     if (simulated.links() != "in_memory") {
       return absl::InvalidArgumentError(StrCat("fabric.simulated.links: \"", simulated.links(), "\": cluster ", c->name(),

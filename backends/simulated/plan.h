@@ -10,6 +10,7 @@
 #include "core/base/units.h"
 #include "core/device/cost_model.h"
 #include "core/proto/spec.pb.h"
+#include "sim/collectives/measured.h"
 #include "topologies/topology.h"
 
 namespace twofold {
@@ -22,6 +23,8 @@ struct SimulationPlan {
   Bytes device_memory;           // of each rank; zero: not bounded
   int threads = 1;               // per rank
   std::string algorithm;         // of collectives
+  sim::MeasuredCollectives collectives;  // those of the links that join the ranks, where the profile has them
+  Range link_spread;             // of communication's times
   bool may_fold = false;         // identical ranks may run as one
   std::string why_not_fold;
   std::vector<std::string> notes;

@@ -84,8 +84,9 @@ std::shared_ptr<SimulatedWork> SimulatedProcessGroup::IssueCollective(std::share
                                                                       CommunicationStats::Entry& entry) {
   auto done = std::make_shared<sim::TimePoint>();
   auto work = NewWork({call, done, [group = shared_, c = call.get()] { return group->MissingAt(*c); }});
-  line_->Call([group = shared_, rank = rank(), call = std::move(call), done, &entry, started = work->started(),
-               trace = &rank_.trace()](double time) { group->Arrive({rank, time, call, done, started, &entry, trace}); });
+  const double slowest = rank_.machine().waiting > 0 ? rank_.SlowestIsHere() : 0;
+  line_->Call([group = shared_, rank = rank(), slowest, call = std::move(call), done, &entry, started = work->started(),
+               trace = &rank_.trace()](double time) { group->Arrive({rank, time, slowest, call, done, started, &entry, trace}); });
   line_->WaitFor(done);
   return work;
 }

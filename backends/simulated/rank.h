@@ -21,6 +21,9 @@ struct SimulatedMachine {
   bool gpu = false;          // the compute stream is its own time line; else it is the host
   double slowdown = 1;       // of CPU operations: threads of all ranks per core, where there are more threads than cores
   bool shared_cores = false; // communication threads take turns with computing ones
+  double core_share = 1;     // of a collective's time beside computing: what the computing loses to it, on shared cores
+  double waiting = 0;        // how much later the slowest rank comes, as a share of what ranks computed since they met
+  double host_seconds = 0;   // of the host, before each of a CPU's operations
   double launch_seconds = 0; // host time per launch, GPU only
   bool real = false;         // tensors hold data
 };
@@ -55,6 +58,11 @@ class SimulatedRank : public Clock {
   sim::Timeline& host() { return *host_; }
   sim::Timeline& compute() { return machine_.gpu ? *compute_ : *host_; }
 
+  // When the slowest of ranks that do what this one does is where this one is now. Ranks are together whenever one has
+  // waited for the others.
+  double SlowestIsHere() const { return host_->time() + machine_.waiting * (host_->time() - met_); }
+  void Met() { met_ = host_->time(); }
+
   // The host waits for `point`. `what`: what for, should it never come.
   void HostWait(const sim::TimePointPtr& point, const std::function<std::string()>& what) {
     engine_.Block(rank_, point, what);
@@ -78,6 +86,7 @@ class SimulatedRank : public Clock {
   const SimulatedMachine machine_;
   Trace trace_;
   CallsInFlight calls_;
+  double met_ = 0;
   std::shared_ptr<sim::Timeline> host_ = std::make_shared<sim::Timeline>(), compute_ = std::make_shared<sim::Timeline>();
 };
 

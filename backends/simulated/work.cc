@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/strings.h"
+#include "core/run/trace.h"
 
 namespace twofold {
 namespace {
@@ -19,7 +20,9 @@ double CoreTimeTaken(double start, double end, double host) {
 
 void SimulatedWork::Wait() {
   if (rank_.machine().shared_cores) PayForCore();
+  const double before = rank_.host().time();
   rank_.HostWait(done(), [this] { return What(); });
+  if (messages_ == nullptr && done()->time() > before) rank_.Met();
 }
 
 void SimulatedWork::PayForCore() {
@@ -27,7 +30,8 @@ void SimulatedWork::PayForCore() {
   paid_ = true;
   rank_.engine().Block(rank_.rank(), done(), [this] { return What(); });
   const double host = rank_.host().time();
-  rank_.host().Advance(CoreTimeTaken(*started_, done()->time(), host));
+  const double taken = rank_.machine().core_share * CoreTimeTaken(*started_, done()->time(), host);
+  rank_.host().Advance(taken, 0, rank_.trace().enabled() && taken > 0 ? kCommunicationBesideCompute : std::string_view());
 }
 
 void SimulatedWork::WaitOn(Stream& stream) {

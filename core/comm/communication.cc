@@ -36,6 +36,14 @@ std::string_view KindName(Communication::Kind kind) {
   return kNames[static_cast<size_t>(kind)];
 }
 
+std::optional<Communication::Kind> KindNamed(std::string_view name) {
+  for (size_t k = 0; k < Communication::kKinds; ++k) {
+    const auto kind = static_cast<Communication::Kind>(k);
+    if (KindName(kind) == name) return kind;
+  }
+  return std::nullopt;
+}
+
 Bytes Communication::bytes() const {
   if (kind != kBatch) return std::max(Size(in), Size(out));
   Bytes sent, received;

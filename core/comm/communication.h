@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,5 +45,6 @@ struct Communication {
   Communication Borrowed() const;  // with Tensor::Borrowed operands: what a communication thread works from
 };
 std::string_view KindName(Communication::Kind kind);  // "all_reduce"
+std::optional<Communication::Kind> KindNamed(std::string_view name);
 
 }  // namespace twofold

@@ -11,10 +11,19 @@ struct Estimate {
   bool extrapolated = false;  // outside what calibration has seen
 };
 
+// Shares of an expected time, at most 1 and at least 1.
+struct Range {
+  double low = 1, high = 1;
+};
+
 class CostModel {
  public:
   virtual ~CostModel() = default;
   virtual Estimate Time(const ops::Op& op) = 0;
+  // Whether what one kernel's estimates are off by tells nothing of another kernel's.
+  virtual bool independent() const { return false; }
+  // What all of a step has in common, beyond the estimates' own intervals: how fast the machine is on that day.
+  virtual Range common() const { return {}; }
 };
 
 }  // namespace twofold

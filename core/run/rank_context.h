@@ -10,11 +10,19 @@
 
 #include "core/comm/process_group.h"
 #include "core/comm/stats.h"
+#include "core/device/cost_model.h"
 #include "core/device/device.h"
 #include "core/run/clock.h"
 #include "core/run/trace.h"
 
 namespace twofold {
+
+// Of a rank's predicted times, as shares of them: independent of one another. All 1 where times are measured.
+struct Uncertainty {
+  Range compute;        // of its operations together
+  Range communication;
+  Range machine;        // of whole steps: what all in them has in common
+};
 
 class RankContext {
  public:
@@ -27,7 +35,7 @@ class RankContext {
     CommunicationStats* communication = nullptr;
     std::function<void()> check_interrupt;  // throws Interrupted once the run was interrupted; may be empty
     std::function<Bytes()> outside_ledger;  // memory that libraries took; empty: none
-    std::function<std::pair<double, double>()> uncertainty;  // low and high share of predicted time; empty: 1, 1
+    std::function<Uncertainty()> uncertainty;  // of predicted times; empty: none
   };
   explicit RankContext(Parts parts) : parts_(std::move(parts)) {}
 
@@ -43,10 +51,7 @@ class RankContext {
   // To be called between steps: ends a rank that the user interrupted.
   void CheckInterrupt() { if (parts_.check_interrupt) parts_.check_interrupt(); }
   Bytes outside_ledger_bytes() const { return parts_.outside_ledger ? parts_.outside_ledger() : Bytes(0); }
-  // Sum of the low (high) estimates of this rank's predicted times over the sum of the estimates; 1, 1 when measured.
-  std::pair<double, double> uncertainty() const {
-    return parts_.uncertainty ? parts_.uncertainty() : std::pair(1.0, 1.0);
-  }
+  Uncertainty uncertainty() const { return parts_.uncertainty ? parts_.uncertainty() : Uncertainty(); }
 
   // What the rank would hand back if it ended now by an exception: kept up to date by a guard in the rank function.
   void SetPartialResult(std::string bytes) { partial_result_ = std::move(bytes); }

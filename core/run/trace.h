@@ -17,7 +17,12 @@ struct Span {
   std::string name;    // "matmul_nt", "all_reduce"
   Seconds start, end;
   Bytes bytes;
+  Seconds waiting;     // of a collective: from its start until the last rank came, where that is known; else 0
 };
+
+// A span of a simulated compute stream that is no operation: the core time that communication took from it. On a real
+// machine the operations themselves are longer by it.
+inline constexpr std::string_view kCommunicationBesideCompute = "(communication beside compute)";
 
 // Add may be called from any thread; the rest from the rank's own.
 class Trace {

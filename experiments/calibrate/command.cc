@@ -7,20 +7,27 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "backends/launch.h"
 #include "backends/registry.h"
+#include "experiments/calibrate/fit_training.h"
+#include "experiments/calibrate/jobs.h"
 #include "experiments/calibrate/measure_kernels.h"
 #include "experiments/calibrate/measure_links.h"
 #include "experiments/calibrate/measure_messages.h"
 #include "experiments/calibrate/profile_from.h"
 #include "experiments/calibrate/samples.h"
 #include "experiments/calibrate/table.h"
+#include "experiments/spec/spec.h"
 #include "google/protobuf/text_format.h"
 #include "sim/cost/read_profile.h"
 #include "spdlog/spdlog.h"
@@ -91,34 +98,6 @@ absl::StatusOr<Samples> RunOn(int ranks, int threads, const RankFunction& fn) {
   return samples;
 }
 
-absl::Status MeasureKernelsInto(const Options& o, int ranks, profile::Profile& profile) {
-  const auto cases = std::make_shared<std::vector<Case>>(Cases(o.quick));
-  KernelPlan plan;
-  plan.cases = *cases;
-  plan.budget = Seconds(o.quick ? 4 : 30);
-  plan.most_rounds = o.quick ? 5 : 9;
-  plan.progress = [](int round, int rounds, Seconds left) {
-    std::cerr << absl::StrFormat("kernels: round %d of %d, about %.0f s left\n", round, rounds, left.value());
-  };
-  std::cerr << absl::StrFormat("kernels: %d cases on %d ranks of %d thread%s at once, warming up\n", cases->size(), ranks,
-                               o.threads, o.threads == 1 ? "" : "s");
-  auto samples = RunOn(ranks, o.threads, [&plan](RankContext& ctx) { return MeasureKernels(ctx, plan); });
-  if (!samples.ok()) return samples.status();
-  // The cases again, as shapes alone, for what they are called and cost.
-  std::vector<ops::KernelKey> keys;
-  std::vector<ops::Cost> costs;
-  ShapesOnly shapes;
-  for (const Case& c : *cases) {
-    const ops::Op op = c.make(shapes);
-    keys.push_back(ops::Key(op)), costs.push_back(ops::CostOf(op));
-  }
-  AddKernels(keys, costs, *samples, profile);
-  profile.set_source(absl::StrFormat("measured by `twofold calibrate%s`: %d ranks of %d thread%s at once, %d rounds",
-                                     o.quick ? " --quick" : "", ranks, o.threads, o.threads == 1 ? "" : "s",
-                                     samples->front().size() / static_cast<size_t>(ranks)));
-  return absl::OkStatus();
-}
-
 absl::Status Write(const profile::Profile& profile, const std::string& path) {
   const std::filesystem::path target(path);
   std::error_code error;
@@ -131,6 +110,116 @@ absl::Status Write(const profile::Profile& profile, const std::string& path) {
   if (error) return absl::InvalidArgumentError(absl::StrCat("--out=", path, ": cannot be written (", error.message(), ")"));
   return absl::OkStatus();
 }
+
+// A machine's speed drifts, so all that is measured comes in parts, one of each after the other: kernels, links, jobs.
+class Calibration {
+ public:
+  Calibration(const Options& o, int ranks, int cores)
+      : options_(o), ranks_(ranks), linked_(std::max(2, ranks)), parts_(o.quick ? 3 : 5) {
+    profile_.set_name("this-machine");
+    profile_.set_created(Now());
+    profile_.set_processor(ProcessorName());
+    profile_.set_cores(cores);
+    profile_.set_threads(o.threads);
+  }
+
+  absl::Status Run() {
+    if (absl::Status s = PlanKernels(); !s.ok()) return s;
+    for (int part = 0; part < parts_; ++part) {
+      std::cerr << absl::StrFormat("part %d of %d: kernels, links, training jobs\n", part + 1, parts_);
+      if (absl::Status s = Measure(part); !s.ok()) return s;
+    }
+    AddKernels(keys_, costs_, kernels_, profile_);
+    AddLinks(links_, linked_, profile_);
+    profile_.set_source(absl::StrFormat("measured by `twofold calibrate%s`: %d ranks of %d thread%s at once, in %d parts", options_.quick ? " --quick" : "",
+                                        ranks_, options_.threads, options_.threads == 1 ? "" : "s", parts_));
+    if (const auto before = ReadProfile(options_.out); before.ok()) {  // what was measured of other fabrics stays
+      *profile_.mutable_message_passing() = before->message_passing();
+    }
+    return Train();
+  }
+  profile::Profile& profile() { return profile_; }
+  int linked() const { return linked_; }
+
+ private:
+  absl::Status PlanKernels() {
+    plan_.cases = Cases(options_.quick);
+    plan_.parts = parts_;
+    std::cerr << absl::StrFormat("%d kernels and sizes on %d rank%s of %d thread%s at once: warming up\n", plan_.cases.size(), ranks_,
+                                 ranks_ == 1 ? "" : "s", options_.threads, options_.threads == 1 ? "" : "s");
+    const auto tried = RunOn(ranks_, options_.threads, [this](RankContext& ctx) { return TryKernels(ctx, plan_.cases); });
+    if (!tried.ok()) return tried.status();
+    for (const std::vector<double>& row : *tried) plan_.seconds.push_back(row[0]);
+    plan_.rounds = RoundsWithin(plan_.seconds, Seconds(options_.quick ? 4 : 12), options_.quick ? 5 : 9);
+    // The cases again, as shapes alone, for what they are called and cost.
+    ShapesOnly shapes;
+    for (const Case& c : plan_.cases) {
+      const ops::Op op = c.make(shapes);
+      keys_.push_back(ops::Key(op)), costs_.push_back(ops::CostOf(op));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Measure(int part) {
+    plan_.part = part;
+    const auto kernels = RunOn(ranks_, options_.threads, [this](RankContext& ctx) { return MeasureKernels(ctx, plan_); });
+    if (!kernels.ok()) return kernels.status();
+    Append(kernels_, *kernels);
+    const int rounds = options_.quick ? 3 : 6;
+    const auto links = RunOn(linked_, options_.threads, [rounds](RankContext& ctx) { return MeasureLinks(ctx, rounds); });
+    if (!links.ok()) return links.status();
+    Append(links_, *links);
+    for (size_t job = 0; job < jobs_.size(); ++job) {
+      for (const auto& [ranks, overlap] : Ways()) {
+        const absl::StatusOr<JobTimes> times = RunJob(jobs_[job], SpecOf(jobs_[job], ranks, options_.threads, overlap));
+        if (!times.ok()) return times.status();
+        runs_[ranks].push_back({job, overlap, part, *times});
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Numbers of ranks at once, and whether communication overlaps.
+  std::vector<std::pair<int, bool>> Ways() const {
+    if (ranks_ == 1) return {{1, false}};
+    return {{1, false}, {ranks_, false}, {ranks_, true}};
+  }
+
+  absl::Status Train() {
+    const std::string scratch = options_.out + ".fit";  // the simulator reads profiles from files
+    const absl::Cleanup remove = [&] { std::filesystem::remove(scratch); };
+    for (const auto& [ranks, runs] : runs_) {
+      const auto predict = [&, n = ranks](size_t job, bool overlap, const profile::Training* training) -> absl::StatusOr<JobTimes> {
+        profile::Profile with = profile_;
+        with.clear_training();
+        if (training != nullptr) *with.add_training() = *training;
+        if (absl::Status s = Write(with, scratch); !s.ok()) return s;
+        spec::Spec spec = SpecOf(jobs_[job], n, options_.threads, overlap);
+        if (absl::Status s = ApplyFabric(spec, "simulated"); !s.ok()) return s;
+        spec.mutable_fabric()->mutable_simulated()->set_profile(scratch);
+        FillDefaults(spec, jobs_[job].name);
+        return RunJob(jobs_[job], spec);
+      };
+      absl::StatusOr<profile::Training> training = FitTraining(ranks, runs, predict);
+      if (!training.ok()) return training.status();
+      for (const Job& job : jobs_) training->add_jobs(job.name);
+      trainings_.push_back(*std::move(training));
+    }
+    for (profile::Training& t : trainings_) *profile_.add_training() = std::move(t);
+    return absl::OkStatus();
+  }
+
+  const Options& options_;
+  const int ranks_, linked_, parts_;
+  const std::vector<Job> jobs_ = Jobs();
+  profile::Profile profile_;
+  KernelPlan plan_;
+  std::vector<ops::KernelKey> keys_;
+  std::vector<ops::Cost> costs_;
+  Samples kernels_, links_;
+  std::map<int, std::vector<JobRun>> runs_;  // by ranks at once
+  std::vector<profile::Training> trainings_;
+};
 
 // Messages between processes: added to the profile that is there, whose kernels and other links stay as they are.
 absl::Status CalibrateMessages(const Options& o) {
@@ -179,24 +268,13 @@ absl::Status Calibrate(const Options& o) {
   if (o.fabric != "in_memory") return CalibrateMessages(o);
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   const int ranks = std::max(1, cores / o.threads);
-  profile::Profile profile;
-  profile.set_name("this-machine");
-  profile.set_created(Now());
-  profile.set_processor(ProcessorName());
-  profile.set_cores(cores);
-  if (absl::Status s = MeasureKernelsInto(o, ranks, profile); !s.ok()) return s;
-
-  const int linked = std::max(2, ranks);
-  std::cerr << "links: " << linked << " ranks\n";
-  const int rounds = o.quick ? 9 : 51;
-  const auto links = RunOn(linked, o.threads, [rounds](RankContext& ctx) { return MeasureLinks(ctx, rounds); });
-  if (!links.ok()) return links.status();
-  AddLinks(*links, linked, profile);
-  if (const auto before = ReadProfile(o.out); before.ok()) {  // what was measured of other fabrics stays
-    *profile.mutable_message_passing() = before->message_passing();
-  }
+  Calibration calibration(o, ranks, cores);
+  if (absl::Status s = calibration.Run(); !s.ok()) return s;
+  const profile::Profile& profile = calibration.profile();
   if (absl::Status s = Write(profile, o.out); !s.ok()) return s;
-  std::cout << KernelTableText(profile) << "\n" << LinkTableText(profile, *links, linked) << "\n" << o.out << "\n";
+  std::cout << KernelTableText(profile) << "\n" << LinkTableText(profile.shared_memory(), calibration.linked()) << "\n";
+  for (const profile::Training& t : profile.training()) std::cout << TrainingTableText(t);
+  std::cout << "\n" << o.out << "\n";
   return absl::OkStatus();
 }
 

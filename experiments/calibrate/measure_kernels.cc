@@ -33,31 +33,65 @@ std::vector<double> Agree(RankContext& ctx, const std::vector<double>& values) {
   return agreed;
 }
 
+constexpr double kSettled = 2e-3;  // seconds: a call that lasts longer shows little of its first touches
+
 int CallsFor(double seconds) { return std::clamp(static_cast<int>(kSample.value() / std::max(seconds, 1e-9)), 1, 100); }
 
 }  // namespace
 
+std::string TryKernels(RankContext& ctx, const std::vector<Case>& cases) {
+  Arena arena(ctx.device());
+  std::vector<double> seconds;
+  for (const Case& c : cases) {
+    ctx.CheckInterrupt();
+    double s = Time(ctx, c, arena, 1);  // also touches every page and starts whatever starts on first use
+    if (Agree(ctx, {s})[0] < kSettled) s = Time(ctx, c, arena, 1);
+    seconds.push_back(s);
+  }
+  seconds = Agree(ctx, seconds);
+  Samples rows;
+  for (const double s : seconds) rows.push_back({s});
+  return Pack(rows);
+}
+
+std::vector<int> RoundsWithin(const std::vector<double>& seconds, Seconds budget, int most) {
+  const auto rounds = [&](double share) {
+    std::vector<int> each;
+    for (const double s : seconds) {
+      const double fit = share / std::max(s, kSample.value());
+      each.push_back(fit >= most ? most : std::max(1, static_cast<int>(fit)));
+    }
+    return each;
+  };
+  const auto total = [&](const std::vector<int>& each) {
+    double sum = 0;
+    for (size_t i = 0; i < each.size(); ++i) sum += each[i] * std::max(seconds[i], kSample.value());
+    return sum;
+  };
+  double low = 0, high = budget.value();  // seconds for each case
+  for (int i = 0; i < 60; ++i) {
+    const double middle = (low + high) / 2;
+    (total(rounds(middle)) <= budget.value() ? low : high) = middle;
+  }
+  return rounds(low);
+}
+
+int RoundsOfPart(int rounds, size_t i, int part, int parts) {
+  const auto before = [&](int p) { return (static_cast<int64_t>(rounds) * p + static_cast<int64_t>(i) % parts) / parts; };
+  return static_cast<int>(before(part + 1) - before(part));
+}
+
 std::string MeasureKernels(RankContext& ctx, const KernelPlan& plan) {
   Arena arena(ctx.device());
-  std::vector<double> first;  // also touches every page and starts whatever starts on first use
-  for (const Case& c : plan.cases) {
-    ctx.CheckInterrupt();
-    Time(ctx, c, arena, 1);
-    first.push_back(Time(ctx, c, arena, 1));
-  }
-  first = Agree(ctx, first);
   Samples samples(plan.cases.size());
-  const Seconds start = ctx.clock().Now();
-  for (int round = 1; round <= plan.most_rounds; ++round) {
+  for (bool more = true; more;) {
+    more = false;
     for (size_t i = 0; i < plan.cases.size(); ++i) {
+      if (static_cast<int>(samples[i].size()) >= RoundsOfPart(plan.rounds[i], i, plan.part, plan.parts)) continue;
       ctx.CheckInterrupt();
-      samples[i].push_back(Time(ctx, plan.cases[i], arena, CallsFor(first[i])));
+      samples[i].push_back(Time(ctx, plan.cases[i], arena, CallsFor(plan.seconds[i])));
+      more = true;
     }
-    const double spent = Agree(ctx, {(ctx.clock().Now() - start).value()})[0];
-    const int fit = static_cast<int>(plan.budget.value() / (spent / round));
-    const int rounds = std::clamp(fit, std::max(plan.least_rounds, round), plan.most_rounds);
-    if (ctx.rank() == 0 && plan.progress) plan.progress(round, rounds, Seconds(spent / round * (rounds - round)));
-    if (round == rounds) break;
   }
   return Pack(samples);
 }

@@ -1,10 +1,10 @@
 // Times every case on one rank, with all ranks at the same case at the same time.
 //
 // Ranks of a job share caches, memory and clock rate, so a kernel is timed while the other ranks run it too. Cases take
-// turns in rounds, so that a disturbance of the machine hits one round of many kernels and not all rounds of one.
+// turns in rounds, so that a disturbance of the machine hits one round of many kernels and not all rounds of one. The rounds
+// come in parts, between which other things are measured: the machine's speed drifts, and all that is measured drifts alike.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -13,15 +13,26 @@
 
 namespace twofold::calibrate {
 
+inline constexpr Seconds kSample = Seconds(300e-6);  // the least that a sample lasts: as many calls as fill it, 100 at most
+
+// What one call of each case takes, first touches left out; the slowest rank's, the same at every rank. Packed, a row a case.
+std::string TryKernels(RankContext& ctx, const std::vector<Case>& cases);
+
+// How often to sample each case, by what one call of it takes: all cases equally long, but each `most` times at most and
+// once at least, together not longer than `budget` where that can be.
+std::vector<int> RoundsWithin(const std::vector<double>& seconds, Seconds budget, int most);
+
 struct KernelPlan {
   std::vector<Case> cases;
-  int most_rounds = 9, least_rounds = 3;
-  Seconds budget;  // rounds end when the next one would pass it, after the least
-  std::function<void(int round, int rounds, Seconds left)> progress;  // after each round, on rank 0; may be empty
+  std::vector<double> seconds;  // of a call, by case: from TryKernels
+  std::vector<int> rounds;      // by case
+  int part = 0, parts = 1;      // which of several parts that have these rounds together
 };
 
-// Returns Pack(samples): a row a case, a sample a round: the mean of as many calls as fill kSample.
-inline constexpr Seconds kSample = Seconds(300e-6);
+// Returns Pack(samples): a row a case, a sample a round of this part: the mean of as many calls as fill kSample.
 std::string MeasureKernels(RankContext& ctx, const KernelPlan& plan);
+
+// Of `rounds` rounds of case number `i`, those that part `part` of `parts` has: as even as can be.
+int RoundsOfPart(int rounds, size_t i, int part, int parts);
 
 }  // namespace twofold::calibrate

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "experiments/calibrate/measure_links.h"
 #include "experiments/calibrate/samples.h"
+#include "experiments/calibrate/table.h"
 
 namespace twofold::calibrate {
 namespace {
@@ -46,6 +48,8 @@ class MessageTimer {
     links.set_overhead_s(SpreadOf(Burst()).median);
     links.set_bytes_per_second_exchange(rate(SpreadOf(Exchange()).median));
     links.set_eager_bytes(LargestEager().value());
+    const Samples collectives = MeasureCollectives(ctx_, rounds_);
+    for (profile::MeasuredCollective& c : CollectivesFrom(collectives, 0, world_.size())) *links.add_collectives() = std::move(c);
     return links;
   }
 
@@ -183,6 +187,7 @@ std::string MessageTableText(const profile::MessagePassing& links) {
   for (const profile::MessagePoint& p : links.points()) {
     text += absl::StrFormat("%12d %11.2f us %12.3f\n", p.bytes(), p.seconds() * 1e6, static_cast<double>(p.bytes()) / p.seconds() / 1e9);
   }
+  for (const profile::MeasuredCollective& c : links.collectives()) text += CollectiveTableText(c);
   return text;
 }
 

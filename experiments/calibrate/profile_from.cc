@@ -21,7 +21,7 @@ profile::Kernel& KernelOf(const ops::KernelKey& key, profile::Profile& profile) 
 Spread Rate(const std::vector<double>& samples, Bytes moved, double latency) {
   std::vector<double> rates;
   for (const double s : samples) rates.push_back(static_cast<double>(moved.value()) / std::max(s - latency, 1e-9));
-  return SpreadOf(std::move(rates));
+  return SpreadOf(rates);
 }
 
 }  // namespace
@@ -52,12 +52,7 @@ void AddLinks(const Samples& samples, int ranks, profile::Profile& profile) {
   links.set_bytes_per_second_core(core.median);
   links.set_bandwidth_low(core.low), links.set_bandwidth_high(core.high);
   links.set_bytes_per_second_total(Rate(samples[LinkRows::kAllCopy], kMessage * ranks, latency.median).median);
-}
-
-double PredictCollective(const profile::SharedMemory& links, int ranks, Bytes moved) {
-  const double bytes = static_cast<double>(moved.value());
-  return links.latency_s() +
-         std::max(bytes / links.bytes_per_second_core(), ranks * bytes / links.bytes_per_second_total());
+  for (profile::MeasuredCollective& c : CollectivesFrom(samples, LinkRows::kCollective, ranks)) *links.add_collectives() = std::move(c);
 }
 
 }  // namespace twofold::calibrate

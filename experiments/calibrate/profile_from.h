@@ -17,7 +17,4 @@ void AddKernels(const std::vector<ops::KernelKey>& keys, const std::vector<ops::
 // `samples` as MeasureLinks returns them, of all ranks together.
 void AddLinks(const Samples& samples, int ranks, profile::Profile& profile);
 
-// What the profile's shared memory lets a collective take in which each of `ranks` ranks moves `moved` bytes.
-double PredictCollective(const profile::SharedMemory& links, int ranks, Bytes moved);
-
 }  // namespace twofold::calibrate

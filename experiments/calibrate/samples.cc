@@ -36,15 +36,16 @@ void Append(Samples& to, const Samples& from) {
   for (size_t i = 0; i < from.size(); ++i) to[i].insert(to[i].end(), from[i].begin(), from[i].end());
 }
 
-Spread SpreadOf(std::vector<double> samples) {
-  TWOFOLD_CHECK(!samples.empty(), "a spread needs samples");
+double Quantile(std::vector<double> samples, double share) {
+  TWOFOLD_CHECK(!samples.empty(), "a quantile needs samples");
   std::sort(samples.begin(), samples.end());
-  const auto at = [&](double share) {
-    const double place = share * static_cast<double>(samples.size() - 1);
-    const size_t below = static_cast<size_t>(place), above = std::min(below + 1, samples.size() - 1);
-    return samples[below] + (place - std::floor(place)) * (samples[above] - samples[below]);
-  };
-  return {at(0.5), at(0.1), at(0.9)};
+  const double place = share * static_cast<double>(samples.size() - 1);
+  const size_t below = static_cast<size_t>(place), above = std::min(below + 1, samples.size() - 1);
+  return samples[below] + (place - std::floor(place)) * (samples[above] - samples[below]);
+}
+
+Spread SpreadOf(const std::vector<double>& samples) {
+  return {Quantile(samples, 0.5), Quantile(samples, 0.1), Quantile(samples, 0.9)};
 }
 
 }  // namespace twofold::calibrate

@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-
 namespace twofold::calibrate {
 
 // Rows of samples in seconds: one row a case, in the order of the cases.
@@ -17,6 +16,7 @@ void Append(Samples& to, const Samples& from);  // row by row
 struct Spread {
   double median, low, high;  // 10th and 90th percentile
 };
-Spread SpreadOf(std::vector<double> samples);  // of one or more
+Spread SpreadOf(const std::vector<double>& samples);  // of one or more
+double Quantile(std::vector<double> samples, double share);
 
 }  // namespace twofold::calibrate

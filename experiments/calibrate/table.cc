@@ -1,11 +1,11 @@
 #include "experiments/calibrate/table.h"
 
 #include <algorithm>
+#include <cmath>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "experiments/calibrate/measure_links.h"
-#include "experiments/calibrate/profile_from.h"
 #include "sim/cost/kernel_table.h"
 
 namespace twofold::calibrate {
@@ -31,13 +31,6 @@ std::string KernelLine(const profile::Kernel& kernel) {
                          absl::StrJoin(fastest->dims(), " x "), 100 * spread);
 }
 
-std::string CollectiveLine(const char* name, const profile::Profile& profile, int ranks, Bytes moved,
-                           const std::vector<double>& samples) {
-  const double predicted = PredictCollective(profile.shared_memory(), ranks, moved), measured = SpreadOf(samples).median;
-  return absl::StrFormat("%-12s %8.0f KiB %12s %12s %+7.0f %%\n", name, static_cast<double>(moved.value()) / 1024,
-                         Time(predicted), Time(measured), 100 * (predicted / measured - 1));
-}
-
 }  // namespace
 
 std::string KernelTableText(const profile::Profile& profile) {
@@ -47,21 +40,45 @@ std::string KernelTableText(const profile::Profile& profile) {
   return text;
 }
 
-std::string LinkTableText(const profile::Profile& profile, const Samples& samples, int ranks) {
-  const profile::SharedMemory& links = profile.shared_memory();
+std::string LinkTableText(const profile::SharedMemory& links, int ranks) {
   std::string text = absl::StrFormat(
       "shared memory: latency %s (%s to %s), %.2f GB/s moved by one rank (%.2f to %.2f), %.2f GB/s by %d together\n",
       Time(links.latency_s()), Time(links.latency_low_s()), Time(links.latency_high_s()),
       links.bytes_per_second_core() / 1e9, links.bandwidth_low() / 1e9, links.bandwidth_high() / 1e9,
       links.bytes_per_second_total() / 1e9, ranks);
-  text += absl::StrFormat("%-12s %12s %12s %12s %9s\n", "check", "size", "predicted", "measured", "error");
-  for (size_t i = 0; i < std::size(kCheckSizes); ++i) {
-    text += CollectiveLine("all_reduce", profile, ranks, kCheckSizes[i], samples[LinkRows::kAllReduce + i]);
-  }
-  for (size_t i = 0; i < std::size(kCheckSizes); ++i) {
-    text += CollectiveLine("all_gather", profile, ranks, kCheckSizes[i], samples[LinkRows::kAllGather + i]);
-  }
+  for (const profile::MeasuredCollective& c : links.collectives()) text += CollectiveTableText(c);
   return text;
+}
+
+std::string CollectiveTableText(const profile::MeasuredCollective& collective) {
+  std::string text = absl::StrFormat("%-14s", collective.operation());
+  for (const profile::CollectivePoint& p : collective.points()) {
+    const bool mib = p.bytes() >= 1 << 20;
+    const bool kib = p.bytes() >= 1 << 10;
+    text += absl::StrFormat("  %g %s %s", static_cast<double>(p.bytes()) / (mib ? 1 << 20 : kib ? 1 << 10 : 1), mib ? "MiB" : kib ? "KiB" : "B",
+                            Time(p.seconds()));
+  }
+  return text + "\n";
+}
+
+std::string TrainingTableText(const profile::Training& training) {
+  std::vector<const profile::KernelFactor*> kernels;
+  for (const profile::KernelFactor& k : training.kernels()) kernels.push_back(&k);
+  const auto off = [&](const profile::KernelFactor* k) { return std::abs(std::log(k->factor() / training.factor())); };
+  std::stable_sort(kernels.begin(), kernels.end(), [&](const auto* a, const auto* b) { return off(a) > off(b); });
+  std::string text = absl::StrFormat(
+      "in training, %d rank%s: kernels take %.2f of their time alone, the host %s before each; ", training.ranks(),
+      training.ranks() == 1 ? "" : "s", training.factor(), Time(training.host_s()));
+  if (training.ranks() > 1) {
+    text += absl::StrFormat("ranks wait %.1f %% of their time for the last, communication costs %.0f %% of its time; ",
+                            100 * training.waiting(), 100 * training.core_share());
+  }
+  text += absl::StrFormat("steps lie %+.1f %% to %+.1f %% off\n", 100 * (training.low() - 1), 100 * (training.high() - 1));
+  constexpr size_t kShown = 6;
+  for (size_t i = 0; i < std::min(kShown, kernels.size()); ++i) {
+    text += absl::StrFormat("%s%s %.2f", i == 0 ? "  " : ", ", kernels[i]->kernel(), kernels[i]->factor());
+  }
+  return text + "\n";
 }
 
 }  // namespace twofold::calibrate

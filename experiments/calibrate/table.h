@@ -4,15 +4,17 @@
 #include <string>
 
 #include "core/proto/profile.pb.h"
-#include "experiments/calibrate/samples.h"
 
 namespace twofold::calibrate {
 
 // A line a kernel: least time, rate at the largest size, spread over rounds.
 std::string KernelTableText(const profile::Profile& profile);
 
-// The links, and what they predict for collectives beside what `samples` (of MeasureLinks) show; nothing was fitted to
-// those.
-std::string LinkTableText(const profile::Profile& profile, const Samples& samples, int ranks);
+// The links, and collectives by size.
+std::string LinkTableText(const profile::SharedMemory& links, int ranks);
+std::string CollectiveTableText(const profile::MeasuredCollective& collective);
+
+// How training jobs went beside kernels alone: a line a number of ranks, with the kernels whose factors are farthest from it.
+std::string TrainingTableText(const profile::Training& training);
 
 }  // namespace twofold::calibrate

@@ -7,6 +7,7 @@
 
 #include "core/base/errors.h"
 #include "core/base/strings.h"
+#include "experiments/program/step_time.h"
 #include "experiments/report/write_report.h"
 #include "strategies/model_factory.h"
 
@@ -28,25 +29,33 @@ std::vector<double> Column(const std::vector<report::Step>& steps, Get get) {
   return values;
 }
 
+// What kernels together, links, and the machine as a whole may be off by is independent: squares add up.
+void AddInterval(const std::vector<report::RankRecord>& records, report::Report& out) {
+  const double median = out.median_step_seconds(), exposed = out.exposed_communication_seconds();
+  double below = 0, above = 0;
+  for (const report::RankRecord& r : records) {
+    const auto off = [&](double compute, double communication, double machine) {
+      return std::hypot((median - exposed) * (1 - compute), exposed * (1 - communication), median * (1 - machine));
+    };
+    below = std::max(below, off(r.compute_low_ratio(), r.communication_low_ratio(), r.machine_low_ratio()));
+    above = std::max(above, off(r.compute_high_ratio(), r.communication_high_ratio(), r.machine_high_ratio()));
+  }
+  out.set_low(std::max(0.0, median - below));
+  out.set_high(median + above);
+}
+
 void AddTimes(const spec::Spec& spec, const std::vector<report::RankRecord>& records, report::Report& out) {
   const std::vector<report::Step> steady = SteadySteps(spec, records[0]);
   const std::vector<double> seconds = Column(steady, [](const report::Step& s) { return s.seconds(); });
   const double median = Quantile(seconds, 0.5);
-  double low = Quantile(seconds, 0.1), high = Quantile(seconds, 0.9);
-  if (out.predicted()) {
-    double low_ratio = 1, high_ratio = 1;
-    for (const report::RankRecord& record : records) {
-      low_ratio = std::min(low_ratio, record.compute_low_ratio());
-      high_ratio = std::max(high_ratio, record.compute_high_ratio());
-    }
-    low = median * low_ratio;
-    high = median * high_ratio;
-  }
   out.set_median_step_seconds(median);
-  out.set_low(low);
-  out.set_high(high);
   out.set_exposed_communication_seconds(
       Quantile(Column(steady, [](const report::Step& s) { return s.exposed_communication_seconds(); }), 0.5));
+  if (out.predicted()) {
+    AddInterval(records, out);
+  } else {
+    out.set_low(Quantile(seconds, 0.1)), out.set_high(Quantile(seconds, 0.9));
+  }
   if (median <= 0) return;
   const double items = static_cast<double>(spec.train().global_batch() * ItemsPerSample(spec.model()));
   out.set_tokens_per_second(items / median);
@@ -147,6 +156,7 @@ report::Report Assemble(const spec::Spec& spec, const RunFacts& facts, const Run
     *out.mutable_kernels() = first.kernels();
     out.set_parameters(first.parameters());
     AddTimes(spec, records, out);
+    AddStepTime(records, spec.trace().last_steps(), out);
   }
   AddNotes(spec, result, records, out);
   return out;

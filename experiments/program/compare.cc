@@ -17,6 +17,8 @@ namespace {
 using report::Report;
 using Unit = ComparedValue::Unit;
 
+constexpr char kKernels[] = "kernels", kExposed[] = "exposed communication";
+
 int64_t Highest(const Report& r, int64_t (report::Rank::*get)() const) {
   int64_t highest = 0;
   for (const report::Rank& rank : r.ranks()) highest = std::max(highest, (rank.*get)());
@@ -49,13 +51,44 @@ void AddValues(const Report& p, const spec::Spec& p_spec, const Report& m, const
   out.values.back().comparable = !LossesAreStandIns(p_spec) && !LossesAreStandIns(m_spec);
 }
 
+double KernelSeconds(const Report& r) {
+  double seconds = 0;
+  for (const report::KernelTotal& k : r.kernels()) seconds += k.seconds();
+  return seconds;
+}
+
+double ExposedSeconds(const Report& r) {
+  double seconds = 0;
+  for (const report::Collective& c : r.collectives()) seconds += c.exposed_seconds();
+  return seconds;
+}
+
+double HostSeconds(const Report& r) {
+  return r.traced_step_seconds() - KernelSeconds(r) - ExposedSeconds(r) - r.waiting_seconds();
+}
+
 void AddStepParts(const Report& p, const Report& m, Comparison& out) {
+  if (p.traced_step_seconds() > 0 && m.traced_step_seconds() > 0) {
+    const auto add = [&](const char* name, auto get) { out.step_parts.push_back({Unit::kSeconds, name, get(p), get(m)}); };
+    add(kKernels, KernelSeconds);
+    add(kExposed, ExposedSeconds);
+    add("waiting for other ranks", [](const Report& r) { return r.waiting_seconds(); });
+    add("host between kernels", HostSeconds);
+    add("the rest: the median step beyond the traced", [](const Report& r) { return r.median_step_seconds() - r.traced_step_seconds(); });
+    return;
+  }
   const auto compute = [](const Report& r) {
     return r.median_step_seconds() - r.exposed_communication_seconds();
   };
   out.step_parts.push_back({Unit::kSeconds, "compute", compute(p), compute(m)});
-  out.step_parts.push_back({Unit::kSeconds, "exposed communication", p.exposed_communication_seconds(),
+  out.step_parts.push_back({Unit::kSeconds, kExposed, p.exposed_communication_seconds(),
                             m.exposed_communication_seconds()});
+}
+
+void LargestErrorFirst(std::vector<ComparedValue>& values) {
+  std::stable_sort(values.begin(), values.end(), [](const ComparedValue& a, const ComparedValue& b) {
+    return std::abs(a.predicted - a.measured) > std::abs(b.predicted - b.measured);
+  });
 }
 
 // Only what both sides have; per call, so that runs of different length can be compared.
@@ -71,6 +104,18 @@ void AddCollectives(const Report& p, const Report& m, Comparison& out) {
   }
 }
 
+// Every collective of either side, as far as the compute stream stood still for it.
+void AddExposed(const Report& p, const Report& m, Comparison& out) {
+  if (p.traced_step_seconds() <= 0 || m.traced_step_seconds() <= 0) return;
+  std::map<std::string, std::pair<double, double>> seconds;
+  for (const report::Collective& c : p.collectives()) seconds[StrCat(c.operation(), " on ", c.group())].first = c.exposed_seconds();
+  for (const report::Collective& c : m.collectives()) seconds[StrCat(c.operation(), " on ", c.group())].second = c.exposed_seconds();
+  for (const auto& [name, both] : seconds) {
+    if (both.first > 0 || both.second > 0) out.exposed.push_back({Unit::kSeconds, name, both.first, both.second});
+  }
+  LargestErrorFirst(out.exposed);
+}
+
 // Every kernel of either side, the one with the largest difference first.
 void AddKernels(const Report& p, const Report& m, Comparison& out) {
   if (p.kernels().empty() || m.kernels().empty()) return;
@@ -79,10 +124,7 @@ void AddKernels(const Report& p, const Report& m, Comparison& out) {
   for (const report::KernelTotal& k : m.kernels()) seconds[k.kernel()].second = k.seconds();
   for (const auto& [name, both] : seconds)
     out.kernels.push_back({Unit::kSeconds, name, both.first, both.second});
-  std::stable_sort(out.kernels.begin(), out.kernels.end(),
-                   [](const ComparedValue& a, const ComparedValue& b) {
-                     return std::abs(a.predicted - a.measured) > std::abs(b.predicted - b.measured);
-                   });
+  LargestErrorFirst(out.kernels);
 }
 
 void RemarkOnMemory(const Report& p, const Report& m, Comparison& out) {
@@ -180,6 +222,7 @@ Comparison Compare(const Report& predicted, const spec::Spec& predicted_spec, co
       predicted.low() <= measured.median_step_seconds() && measured.median_step_seconds() <= predicted.high();
   AddValues(predicted, predicted_spec, measured, measured_spec, out);
   AddStepParts(predicted, measured, out);
+  AddExposed(predicted, measured, out);
   AddCollectives(predicted, measured, out);
   AddKernels(predicted, measured, out);
   RemarkOnSpecs(predicted_spec, measured_spec, out);
@@ -195,23 +238,33 @@ Comparison Compare(const Report& predicted, const spec::Spec& predicted_spec, co
 
 namespace {
 
-// What the error in step time consists of, and whether the measurement lies in the predicted interval.
+constexpr size_t kShownDetails = 8;
+
+// What the error in step time consists of, and whether the measurement lies in the predicted interval. Parts add up to the
+// error, and details to their part.
 std::string ErrorText(const Comparison& c) {
-  const double step_error = c.values[0].predicted - c.values[0].measured;
-  std::vector<std::vector<std::string>> parts;
+  std::vector<std::vector<std::string>> rows = {{"", "predicted", "measured", "difference", "of the measured step"}};
+  const auto add = [&](std::string name, double predicted, double measured) {
+    const double part = predicted - measured;
+    rows.push_back({std::move(name), SecondsText(predicted), SecondsText(measured), SecondsText(part),
+                    PercentText(part / c.values[0].measured)});
+  };
+  const auto add_details = [&](const std::vector<ComparedValue>& details) {
+    ComparedValue others{Unit::kSeconds, ""};
+    for (size_t i = 0; i < details.size(); ++i) {
+      if (i < kShownDetails) add(StrCat("    ", details[i].name), details[i].predicted, details[i].measured);
+      else others.predicted += details[i].predicted, others.measured += details[i].measured;
+    }
+    if (details.size() > kShownDetails) add(StrCat("    ", details.size() - kShownDetails, " others"), others.predicted, others.measured);
+  };
+  add("step", c.values[0].predicted, c.values[0].measured);
   for (const ComparedValue& v : c.step_parts) {
-    const double part = v.predicted - v.measured;
-    parts.push_back({StrCat("  ", v.name), SecondsText(part), PercentText(part / c.values[0].measured),
-                     "of the measured step"});
+    add(StrCat("  ", v.name), v.predicted, v.measured);
+    if (v.name == kKernels) add_details(c.kernels);
+    if (v.name == kExposed) add_details(c.exposed);
   }
-  const size_t shown = std::min<size_t>(c.kernels.size(), 8);
-  for (size_t i = 0; i < shown; ++i) {
-    const double part = c.kernels[i].predicted - c.kernels[i].measured;
-    parts.push_back({StrCat("    ", c.kernels[i].name), SecondsText(part),
-                     PercentText(part / c.values[0].measured), "in the traced steps"});
-  }
-  std::string text = StrCat("\nThe error in step time against ", c.measured_fabric, ", ", SecondsText(step_error), ", is made of\n",
-                            TableText(parts), "\nThe measured median lies ", c.inside_interval ? "inside" : "outside",
+  std::string text = StrCat("\nWhat the error in step time against ", c.measured_fabric, " is made of\n", TableText(rows),
+                            "\nThe measured median lies ", c.inside_interval ? "inside" : "outside",
                             " the predicted interval, ", SecondsText(c.interval_low), " to ", SecondsText(c.interval_high), ".\n");
   for (const std::string& remark : c.remarks) StrAppend(&text, "Note: ", remark, "\n");
   return text;
@@ -245,6 +298,7 @@ static nlohmann::ordered_json OneJson(const Comparison& c) {
           {"step_parts", ValuesJson(c.step_parts)},
           {"collectives", ValuesJson(c.collectives)},
           {"kernels", ValuesJson(c.kernels)},
+          {"exposed", ValuesJson(c.exposed)},
           {"interval", {{"low", c.interval_low}, {"high", c.interval_high}, {"inside", c.inside_interval}}},
           {"remarks", c.remarks}};
 }

@@ -22,10 +22,13 @@ struct ComparedValue {
 struct Comparison {
   std::string name, predicted_fabric, measured_fabric;
   std::vector<ComparedValue> values;  // step time, tokens, communication, memory (the highest rank's), loss
-  std::vector<ComparedValue> step_parts;   // compute, exposed communication: they add up to the step time
+  // On rank 0, each side's add up to its step time: kernels, exposed communication, waiting for other ranks, the host between
+  // kernels, the rest (what the median step took beyond the traced ones). Of runs that were not both traced: compute and
+  // exposed communication.
+  std::vector<ComparedValue> step_parts;
+  std::vector<ComparedValue> kernels;  // seconds a step: they add up to the first part; empty unless both were traced
+  std::vector<ComparedValue> exposed;  // by collective, seconds a step: likewise, to the second part
   std::vector<ComparedValue> collectives;  // seconds of one call, as rank 0 saw it
-  std::vector<ComparedValue>
-      kernels;  // seconds a step on rank 0's compute stream; empty unless both were traced
   double interval_low = 0, interval_high = 0;  // the prediction's
   bool inside_interval = false;                // the measured median lies in it
   std::vector<std::string> remarks;  // what a reader must know: runs that differ, memory that differs

@@ -4,10 +4,11 @@
 #include <bit>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 
 namespace twofold {
 
-ProfileCostModel::ProfileCostModel(const profile::Profile& profile)
+ProfileCostModel::ProfileCostModel(const profile::Profile& profile, const profile::Training* training)
     : peak_flops_(profile.peak_flops_per_second()) {
   TWOFOLD_CHECK(profile.kernels_size() > 0, "a profile has kernels");
   std::vector<double> rates;
@@ -22,6 +23,12 @@ ProfileCostModel::ProfileCostModel(const profile::Profile& profile)
   description_ = absl::StrCat("kernel times: profile \"", profile.name(), "\" (", profile.source(), "; ",
                               profile.processor(), ", ", profile.cores(), " cores; ", profile.kernels_size(),
                               " kernels)");
+  if (training == nullptr) return;
+  for (const profile::KernelFactor& f : training->kernels()) factors_[f.kernel()] = f.factor();
+  other_factor_ = training->factor();
+  common_ = {training->low(), training->high()};
+  absl::StrAppend(&description_, "; in training times ", absl::StrFormat("%.2f", other_factor_), ", by ", training->jobs_size(),
+                  " small jobs on ", training->ranks(), training->ranks() == 1 ? " rank" : " ranks");
 }
 
 size_t ProfileCostModel::CacheHash::operator()(const CacheKey& key) const {
@@ -69,7 +76,19 @@ ProfileCostModel::Found ProfileCostModel::Find(std::string_view name, DType dtyp
   return {product ? Product("") : nullptr, false};
 }
 
+double ProfileCostModel::Factor(std::string_view kernel) const {
+  const auto found = factors_.find(kernel);
+  return found == factors_.end() ? other_factor_ : found->second;
+}
+
 Estimate ProfileCostModel::Compute(const ops::KernelKey& key, const ops::Cost& cost) const {
+  Estimate e = Alone(key, cost);
+  const double factor = Factor(key.name);
+  for (Seconds* s : {&e.seconds, &e.low, &e.high}) *s = *s * factor;
+  return e;
+}
+
+Estimate ProfileCostModel::Alone(const ops::KernelKey& key, const ops::Cost& cost) const {
   const Found found = Find(key.name, key.dtype);
   if (found.table == nullptr) return FromBytes(key, cost);
   const KernelTable::Result r = found.table->At(key.dims, cost);
@@ -85,6 +104,14 @@ Estimate ProfileCostModel::FromBytes(const ops::KernelKey& key, const ops::Cost&
   }
   if (CountsFlops(key.name) && peak_flops_ > 0) seconds = std::max(seconds, cost.flops.value() / peak_flops_);
   return {Seconds(seconds), Seconds(seconds / kExtrapolationSlack), Seconds(seconds * kExtrapolationSlack), true};
+}
+
+const profile::Training* TrainingFor(const profile::Profile& profile, int64_t ranks) {
+  const profile::Training* best = nullptr;
+  for (const profile::Training& t : profile.training()) {
+    if (best == nullptr || t.ranks() <= ranks) best = &t;  // they ascend
+  }
+  return best;
 }
 
 }  // namespace twofold

@@ -1,11 +1,14 @@
-// What operations take on a machine that `twofold calibrate` has measured.
+// What operations take on a machine that `twofold calibrate` has measured: seconds(kernel, dims) * factor(kernel).
 //
-// Assumes: a kernel's time depends on its dimensions and the bytes it touches; ranks keep the machine as busy as
-// calibration did (all cores at it); operands come from where calibration's did (outer caches and memory).
-// Ignores: what runs beside the ranks, changing clock rates, and cache contents that one operation leaves for the next.
+// Assumes: a kernel's time alone depends on its dimensions and the bytes it touches; in training it takes a factor of that,
+// the same at all sizes (what the operations before it leave in the caches, and what the other ranks do meanwhile).
+// Ignores: what else runs on the machine, and that a factor may depend on sizes.
 // Calibrated from: the profile's points, the median of several rounds each; low and high are their 10th and 90th
-// percentile. An estimate outside the measured sizes, or of a kernel that the profile lacks, is marked extrapolated and
-// its interval is widened by kExtrapolationSlack either way.
+// percentile, noise of one kernel and independent of the next one's. Factors are those of the profile's training jobs with
+// the same number of ranks, or the next smaller one; a kernel that no job had takes the factor of whole jobs. common() is the
+// jobs' own error: how far step times lay off when each job was predicted by the others. Without training jobs
+// factors are 1. An estimate outside the measured sizes, or of a kernel that the profile lacks, is marked extrapolated
+// and its interval is widened by kExtrapolationSlack either way.
 //
 // A kernel that the profile lacks costs, in this order: another product's rate (for a product); what the kernel costs in
 // another element type, in proportion to the bytes (products and attention: at equal flops per second); what its bytes
@@ -30,10 +33,13 @@ class ProfileCostModel : public CostModel {
  public:
   static constexpr double kExtrapolationSlack = 1.5;
 
-  // `profile` is as ReadProfile gives it: one kernel or more, each with points.
-  explicit ProfileCostModel(const profile::Profile& profile);
+  // `profile` is as ReadProfile gives it: one kernel or more, each with points. `training`: one of its, or null for
+  // kernels alone.
+  explicit ProfileCostModel(const profile::Profile& profile, const profile::Training* training = nullptr);
 
   Estimate Time(const ops::Op& op) override;
+  bool independent() const override { return true; }
+  Range common() const override { return common_; }
   Estimate Time(const ops::KernelKey& key, const ops::Cost& cost);
 
   // One line for a report's notes: where the figures come from.
@@ -59,13 +65,21 @@ class ProfileCostModel : public CostModel {
 
   Found Find(std::string_view name, DType dtype) const;
   const KernelTable* Product(std::string_view dtype) const;
+  double Factor(std::string_view kernel) const;
   Estimate Compute(const ops::KernelKey& key, const ops::Cost& cost) const;
+  Estimate Alone(const ops::KernelKey& key, const ops::Cost& cost) const;
   Estimate FromBytes(const ops::KernelKey& key, const ops::Cost& cost) const;
 
   std::map<std::pair<std::string, std::string>, KernelTable, std::less<>> tables_;  // by name, element type
   double streaming_rate_ = 0, least_seconds_ = 0, peak_flops_ = 0;
+  std::map<std::string, double, std::less<>> factors_;
+  double other_factor_ = 1;
+  Range common_;
   std::string description_;
   absl::flat_hash_map<CacheKey, Estimate, CacheHash> cache_;
 };
+
+// The training jobs whose figures hold for `ranks` ranks: as many, or the next smaller number, else the least. Null: none.
+const profile::Training* TrainingFor(const profile::Profile& profile, int64_t ranks);
 
 }  // namespace twofold

@@ -1,5 +1,6 @@
 #include "sim/cost/read_profile.h"
 
+#include <cmath>
 #include <fstream>
 #include <sstream>
 
@@ -31,6 +32,11 @@ bool KnownDType(const std::string& dtype) {
   return false;
 }
 
+absl::Status Positive(const std::string& where, const char* field, double value) {
+  if (value > 0 && std::isfinite(value)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat("%s.%s: %g; it must be above 0", where, field, value));
+}
+
 absl::Status CheckPoint(const profile::Point& p, bool counts_flops, const std::string& where) {
   if (p.dims_size() < 1 || p.dims_size() > 3) {
     return absl::InvalidArgumentError(
@@ -39,16 +45,62 @@ absl::Status CheckPoint(const profile::Point& p, bool counts_flops, const std::s
   for (const int64_t d : p.dims()) {
     if (d < 1) return absl::InvalidArgumentError(absl::StrCat(where, ".dims: ", d, "; dimensions are 1 or more"));
   }
-  const auto positive = [&](const char* field, double value) {
-    if (value > 0) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrFormat("%s.%s: %g; it must be above 0", where, field, value));
-  };
-  if (absl::Status s = positive("seconds", p.seconds()); !s.ok()) return s;
+  if (absl::Status s = Positive(where, "seconds", p.seconds()); !s.ok()) return s;
   if (p.low() > p.seconds() || (p.has_high() && p.high() < p.seconds())) {
     return absl::InvalidArgumentError(
         absl::StrFormat("%s: low %g, seconds %g, high %g; they must ascend", where, p.low(), p.seconds(), p.high()));
   }
-  return counts_flops ? positive("flops", p.flops()) : positive("bytes", p.bytes());
+  return counts_flops ? Positive(where, "flops", p.flops()) : Positive(where, "bytes", p.bytes());
+}
+
+template <class Collectives>
+absl::Status CheckCollectives(const Collectives& collectives, const std::string& of) {
+  for (int i = 0; i < collectives.size(); ++i) {
+    const profile::MeasuredCollective& c = collectives[i];
+    const std::string where = absl::StrCat(of, ".collectives[", i, "]");
+    if (c.ranks() < 2) {
+      return absl::InvalidArgumentError(absl::StrCat(where, ".ranks: ", c.ranks(), "; a collective has two ranks or more"));
+    }
+    if (c.points_size() == 0) {
+      return absl::InvalidArgumentError(absl::StrCat(where, ".points: none (", c.operation(), "); one or more are right"));
+    }
+    for (int p = 0; p < c.points_size(); ++p) {
+      const std::string point = absl::StrCat(where, ".points[", p, "]");
+      if (absl::Status s = Positive(point, "seconds", c.points(p).seconds()); !s.ok()) return s;
+      const int64_t before = p == 0 ? 0 : c.points(p - 1).bytes();
+      if (c.points(p).bytes() <= before) {
+        return absl::InvalidArgumentError(absl::StrCat(point, ".bytes: ", c.points(p).bytes(), " after ", before, "; sizes must ascend from 1"));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTraining(const profile::Profile& profile, const std::string& path) {
+  for (int i = 0; i < profile.training_size(); ++i) {
+    const profile::Training& t = profile.training(i);
+    const std::string where = absl::StrCat(path, ": training[", i, "]");
+    const int64_t before = i == 0 ? 0 : profile.training(i - 1).ranks();
+    if (t.ranks() <= before) {
+      return absl::InvalidArgumentError(absl::StrCat(where, ".ranks: ", t.ranks(), " after ", before, "; they must ascend from 1"));
+    }
+    if (absl::Status s = Positive(where, "factor", t.factor()); !s.ok()) return s;
+    for (int k = 0; k < t.kernels_size(); ++k) {
+      const std::string place = absl::StrCat(where, ".kernels[", k, "] (", t.kernels(k).kernel(), ")");
+      if (absl::Status s = Positive(place, "factor", t.kernels(k).factor()); !s.ok()) return s;
+    }
+    for (const auto& [field, value] : {std::pair("host_s", t.host_s()), std::pair("waiting", t.waiting()),
+                                       std::pair("core_share", t.core_share())}) {
+      if (!(value >= 0) || !std::isfinite(value)) {
+        return absl::InvalidArgumentError(absl::StrFormat("%s.%s: %g; it must be 0 or more", where, field, value));
+      }
+    }
+    if (!(t.low() > 0 && t.low() <= 1 && t.high() >= 1)) {
+      return absl::InvalidArgumentError(absl::StrFormat("%s: low %g, high %g; shares of the expected time, at most and at least 1", where,
+                                                        t.low(), t.high()));
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -60,9 +112,12 @@ absl::Status CheckProfile(const profile::Profile& profile, const std::string& pa
     if (links.fabric().empty()) return absl::InvalidArgumentError(absl::StrCat(where, ".fabric: missing; a fabric's name, as mpi"));
     for (const auto& [field, value] : {std::pair("latency_s", links.latency_s()), std::pair("bytes_per_second", links.bytes_per_second()),
                                        std::pair("bytes_per_second_exchange", links.bytes_per_second_exchange())}) {
-      if (!(value > 0)) return absl::InvalidArgumentError(absl::StrFormat("%s.%s: %g; it must be above 0", where, field, value));
+      if (absl::Status s = Positive(where, field, value); !s.ok()) return s;
     }
+    if (absl::Status s = CheckCollectives(links.collectives(), where); !s.ok()) return s;
   }
+  if (absl::Status s = CheckCollectives(profile.shared_memory().collectives(), absl::StrCat(path, ": shared_memory")); !s.ok()) return s;
+  if (absl::Status s = CheckTraining(profile, path); !s.ok()) return s;
   if (profile.kernels_size() == 0 && profile.message_passing_size() == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": kernels: none; a profile as `twofold calibrate` writes it has one entry a kernel"));

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/base/errors.h"
 #include "experiments/program/compare.h"
@@ -84,8 +85,68 @@ TEST(Assemble, TakesTheMedianAndPercentilesAfterWarmUp) {
 
 TEST(Assemble, GivesAPredictionTheWidestUncertaintyOfAnyRank) {
   const report::Report r = Of(Spec(), Records(0.8, 1.5), /*predicted=*/true);
-  EXPECT_DOUBLE_EQ(r.low(), 2.4);
-  EXPECT_DOUBLE_EQ(r.high(), 4.5);
+  EXPECT_DOUBLE_EQ(r.low(), 3 - 0.2 * 2.25);  // 0.75 of the 3 s are communication
+  EXPECT_DOUBLE_EQ(r.high(), 3 + 0.5 * 2.25);
+}
+
+TEST(Assemble, AddsIndependentUncertaintiesAsSquares) {
+  RunResult result = Records(0.8, 1);
+  for (std::string& bytes : result.results) {
+    report::RankRecord record;
+    record.ParseFromString(bytes);
+    record.set_communication_low_ratio(0.5), record.set_communication_high_ratio(3);
+    record.set_machine_low_ratio(0.9), record.set_machine_high_ratio(1.25);
+    bytes = record.SerializeAsString();
+  }
+  const report::Report r = Of(Spec(), result, /*predicted=*/true);
+  EXPECT_DOUBLE_EQ(r.low(), 3 - std::hypot(0.2 * 2.25, 0.5 * 0.75, 0.1 * 3));
+  EXPECT_DOUBLE_EQ(r.high(), 3 + std::hypot(0, 2 * 0.75, 0.25 * 3));
+}
+
+// Two ranks whose last step, of 3 s, was traced: kernels 0 to 1 and 2.5 to 2.75, an all-reduce of 0.75 s at rank 1 that rank 0
+// began 0.5 s earlier, beside its first kernel.
+RunResult Traced(double waiting_known = 0) {
+  RunResult result = Records();
+  for (int rank = 0; rank < 2; ++rank) {
+    report::RankRecord record;
+    record.ParseFromString(result.results[static_cast<size_t>(rank)]);
+    const auto add = [&](const char* stream, const char* name, double start, double end) {
+      report::Span* span = record.add_spans();
+      span->set_stream(stream), span->set_name(name), span->set_start(start), span->set_end(end);
+      return span;
+    };
+    add("communication dp", "all_reduce", rank == 0 ? 0.75 : 1.25, 2)->set_waiting(waiting_known);
+    add("compute", "matmul_nn", 0, 1);
+    add("compute", "adam_step", 2.5, 2.75);
+    for (const auto& [name, seconds] : {std::pair("adam_step", 0.25), std::pair("matmul_nn", 1.0)}) {
+      report::KernelTotal* kernel = record.add_kernels();
+      kernel->set_kernel(name), kernel->set_count(1), kernel->set_seconds(seconds);
+    }
+    report::Collective* collective = record.add_collectives();
+    collective->set_operation("all_reduce"), collective->set_group("dp"), collective->set_count(4), collective->set_seconds(4);
+    result.results[static_cast<size_t>(rank)] = record.SerializeAsString();
+  }
+  return result;
+}
+
+TEST(StepTime, SharesOutWhatTheComputeStreamStoodStillFor) {
+  const report::Report r = Of(Spec(), Traced(), /*predicted=*/false);
+  EXPECT_DOUBLE_EQ(r.traced_step_seconds(), 3);
+  // Idle from 1 to 2 beside the all-reduce, of which the last rank came at 1.25: a quarter. Stalled for 0.75 s in all.
+  EXPECT_DOUBLE_EQ(r.waiting_seconds(), 0.25 * 0.75);
+  EXPECT_DOUBLE_EQ(r.collectives(0).exposed_seconds(), 0.75 * 0.75);
+}
+
+TEST(StepTime, AKnownWaitingCountsWhereTheOtherRanksWereNotSeen) {
+  const report::Report r = Of(Spec(), Traced(/*waiting_known=*/0.75), /*predicted=*/true);
+  EXPECT_DOUBLE_EQ(r.waiting_seconds(), 0.5 * 0.75);  // until 1.5
+  EXPECT_DOUBLE_EQ(r.collectives(0).exposed_seconds(), 0.5 * 0.75);
+}
+
+TEST(StepTime, IsNotThereWithoutATrace) {
+  const report::Report r = Of(Spec(), Records(), false);
+  EXPECT_EQ(r.traced_step_seconds(), 0);
+  EXPECT_EQ(r.waiting_seconds(), 0);
 }
 
 TEST(Assemble, HoldsFlopsAgainstThePeakOfAllRanks) {
@@ -117,6 +178,38 @@ TEST(Compare, SplitsTheErrorIntoPartsThatAddUp) {
   predicted.set_high(2.9);
   EXPECT_FALSE(Compare(predicted, spec, measured, spec).inside_interval);
   EXPECT_TRUE(c.remarks.empty());
+}
+
+double Sum(const std::vector<ComparedValue>& values, double ComparedValue::* side) {
+  double sum = 0;
+  for (const ComparedValue& v : values) sum += v.*side;
+  return sum;
+}
+
+TEST(Compare, OfTracedRunsNamesKernelsCollectivesWaitingHostAndRest) {
+  const spec::Spec spec = Spec();
+  report::Report predicted = Of(spec, Traced(0.75), true), measured = Of(spec, Traced(), false);
+  predicted.mutable_kernels(0)->set_seconds(0.125);
+  predicted.set_median_step_seconds(2.5);
+  predicted.set_high(2.9);
+  measured.mutable_kernels(1)->set_kernel("matmul_tn");
+  const Comparison c = Compare(predicted, spec, measured, spec);
+  ASSERT_EQ(c.step_parts.size(), 5u);
+  for (double ComparedValue::* side : {&ComparedValue::predicted, &ComparedValue::measured}) {
+    EXPECT_NEAR(Sum(c.step_parts, side), c.values[0].*side, 1e-12);
+    EXPECT_NEAR(Sum(c.kernels, side), c.step_parts[0].*side, 1e-12);
+    EXPECT_NEAR(Sum(c.exposed, side), c.step_parts[1].*side, 1e-12);
+  }
+  EXPECT_EQ(c.kernels[0].name, "matmul_nn");  // only one side has it: the largest differences first
+  EXPECT_EQ(c.step_parts[2].name, "waiting for other ranks");
+  EXPECT_DOUBLE_EQ(c.step_parts[2].predicted - c.step_parts[2].measured, 0.25 * 0.75);
+  EXPECT_DOUBLE_EQ(c.step_parts[3].measured, 3 - 1.25 - 0.75);  // the host: neither kernels nor stalled
+  EXPECT_DOUBLE_EQ(c.step_parts[4].predicted, 2.5 - 3);
+  const std::string text = ComparisonText({&c, 1});
+  for (const char* row : {"matmul_nn", "matmul_tn", "adam_step", "all_reduce on dp", "waiting for other ranks", "host between kernels",
+                          "the rest", "-188 ms", "outside the predicted interval"}) {
+    EXPECT_THAT(text, HasSubstr(row)) << text;
+  }
 }
 
 TEST(Compare, NamesRanksWhoseBytesDifferAndRunsThatDiffer) {

@@ -92,6 +92,31 @@ TEST_F(CostModelTest, RemembersAnswersByAllThatTheyDependOn) {
   EXPECT_EQ(model.Time(ops::Cast{wide, wide}).seconds.value(), copy);
 }
 
+TEST_F(CostModelTest, InTrainingAKernelTakesItsFactorAndOthersThatOfWholeJobs) {
+  profile::Training training;
+  training.set_ranks(2), training.set_factor(1.25), training.set_low(0.9), training.set_high(1.2);
+  training.add_kernels()->set_kernel("add"), training.mutable_kernels(0)->set_factor(2);
+  ProfileCostModel busy(Machine(), &training);
+  for (const auto& [op, factor] : {std::pair(Add(1024, DType::kF32), 2.0), std::pair(Product(64), 1.25)}) {
+    const Estimate alone = model.Time(op), e = busy.Time(op);
+    EXPECT_NEAR(e.seconds.value(), factor * alone.seconds.value(), 1e-15);
+    EXPECT_NEAR(e.low.value(), factor * alone.low.value(), 1e-15);
+    EXPECT_NEAR(e.high.value(), factor * alone.high.value(), 1e-15);
+  }
+  EXPECT_EQ(busy.common().low, 0.9);
+  EXPECT_EQ(busy.common().high, 1.2);
+  EXPECT_EQ(model.common().high, 1);
+}
+
+TEST_F(CostModelTest, TrainingIsThatOfAsManyRanksOrTheNextFewer) {
+  profile::Profile profile = Machine();
+  EXPECT_EQ(TrainingFor(profile, 1), nullptr);
+  for (const int ranks : {2, 4}) profile.add_training()->set_ranks(ranks);
+  for (const auto& [asked, given] : {std::pair(1, 2), std::pair(2, 2), std::pair(3, 2), std::pair(4, 4), std::pair(64, 4)}) {
+    EXPECT_EQ(TrainingFor(profile, asked)->ranks(), given) << asked;
+  }
+}
+
 TEST_F(CostModelTest, DescribesItsProfile) {
   EXPECT_NE(model.Describe().find("made up"), std::string::npos);
 }

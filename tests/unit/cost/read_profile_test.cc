@@ -54,6 +54,19 @@ TEST_F(ReadProfileTest, RefusesWhatIsWrongAndSaysWhere) {
   ExpectRefused(point("dims: 1 seconds: 1"), "points[0].bytes: 0");
   ExpectRefused(point("dims: 1 bytes: 1 seconds: 1 low: 2"), "they must ascend");
   ExpectRefused("kernels { name: 'matmul_nn' dtype: 'f32' points { dims: 1 bytes: 1 seconds: 1 } }", "points[0].flops: 0");
+  const auto collective = [](const std::string& c) { return "shared_memory { collectives { operation: 'all_reduce' " + c + " } }"; };
+  ExpectRefused(collective("points { bytes: 8 seconds: 1 }"), "shared_memory.collectives[0].ranks: 0");
+  ExpectRefused(collective("ranks: 2"), "shared_memory.collectives[0].points: none");
+  ExpectRefused(collective("ranks: 2 points { bytes: 8 }"), "points[0].seconds: 0");
+  ExpectRefused(collective("ranks: 2 points { bytes: 8 seconds: 1 } points { bytes: 8 seconds: 1 }"), "points[1].bytes: 8 after 8");
+  const auto training = [](const std::string& t) { return "training { ranks: 2 factor: 1 low: 1 high: 1 " + t + " }"; };
+  ExpectRefused("training { factor: 1 low: 1 high: 1 }", "training[0].ranks: 0");
+  ExpectRefused(training("") + training(""), "training[1].ranks: 2 after 2");
+  ExpectRefused("training { ranks: 2 low: 1 high: 1 }", "training[0].factor: 0");
+  ExpectRefused(training("kernels { kernel: 'add' factor: -1 }"), "training[0].kernels[0] (add).factor: -1");
+  ExpectRefused(training("waiting: -0.1"), "training[0].waiting: -0.1");
+  ExpectRefused(training("host_s: nan"), "training[0].host_s: nan");
+  ExpectRefused("training { ranks: 2 factor: 1 low: 1.1 high: 1 }", "low 1.1, high 1");
 }
 
 }  // namespace

@@ -105,6 +105,111 @@ TEST_F(SimulatedTest, OverlapOnSharedCoresCostsComputeTime) {
   }
 }
 
+// A host of which a profile says how its ranks train: 1 GB/s fills take twice their time alone, the host 10 ms before each.
+class TrainingTest : public SimulatedTest {
+ protected:
+  spec::Spec Trained(int ranks, const std::string& training, const std::string& more = "") {
+    spec::Spec spec = Spec(ranks, absl::StrFormat(kBareHost, 2));
+    const std::string path = StrCat(testing::TempDir(), "/", testing::UnitTest::GetInstance()->current_test_info()->name(), ".profile");
+    std::ofstream(path) << "cores: 2 kernels { name: 'fill' dtype: 'f32' "
+                           "points { dims: [1, 250000] bytes: 1e6 seconds: 1e-3 } points { dims: [1, 250000000] bytes: 1e9 seconds: 1 "
+                           "low: 0.9 high: 1.3 } }\n"
+                           "kernels { name: 'scale' dtype: 'f32' points { dims: [1, 125000000] bytes: 1e9 seconds: 1 low: 0.8 } }\n"
+                           "shared_memory { latency_s: 1e-3 bytes_per_second_core: 1e9 bytes_per_second_total: 1e11 " << more << " }\n"
+                        << "training { ranks: 1 factor: 2 host_s: 0.01 low: 0.8 high: 1.1 " << training << " }";
+    spec.mutable_fabric()->mutable_simulated()->set_profile(path);
+    return spec;
+  }
+  static constexpr char kBareHost[] = "name: \"host\" device { kind: CPU_DEVICE memory_bytes_per_second: 1e9 f32_flops_per_second: 1e9 "
+                                      "matmul_efficiency: 1 memory_efficiency: 1 } shared_memory_host { cores: %d }";
+};
+
+TEST_F(TrainingTest, KernelsTakeTheirFactorAndTheHostItsTime) {
+  const auto result = Run(Trained(1, ""), [](RankContext& ctx) {
+    Busy(ctx, 0.1);
+    Busy(ctx, 0.1);
+    const Uncertainty u = ctx.uncertainty();
+    return StrCat(Finished(ctx), " ", Number(u.machine.low), " ", Number(u.machine.high));
+  });
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  EXPECT_EQ(result.results[0], "0.42 0.8 1.1");
+}
+
+TEST_F(TrainingTest, RanksWaitForTheSlowestSinceTheyLastMet) {
+  const auto result = Run(Trained(2, "waiting: 0.1"), [](RankContext& ctx) {
+    Tensor t = Floats(ctx, 1);
+    std::string times;
+    for (int i = 0; i < 2; ++i) {
+      Busy(ctx, 0.095);               // 0.2 with the host's time
+      ctx.world().AllReduce(t).Wait();  // the slowest comes 0.02 later; 1 ms for the meeting
+      StrAppend(&times, Finished(ctx), " ");
+    }
+    return StrCat(times, Number(ctx.device().compute().stalled().value()));
+  });
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  EXPECT_EQ(result.results[0], "0.221000004 0.442000008 0.042000008");
+}
+
+TEST_F(TrainingTest, CommunicationBesideComputeCostsItsShareOfTheCore) {
+  const auto result = Run(Trained(2, "core_share: 0.25"), [](RankContext& ctx) {
+    Tensor t = Floats(ctx, 99'750'000);  // 0.399 GB and the meeting: 0.4 s
+    Work work = ctx.world().AllReduce(t);
+    Busy(ctx, 0.245);                    // 0.5
+    work.WaitOn(ctx.device().compute());
+    return Finished(ctx);
+  });
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  EXPECT_EQ(result.results[0], "0.6");
+}
+
+TEST_F(TrainingTest, CollectivesTakeWhatWasMeasuredOfThem) {
+  const auto result = Run(Trained(2, "", "collectives { operation: 'all_reduce' ranks: 2 points { bytes: 4 seconds: 0.125 low: 0.1 high: 0.25 } }"),
+                          [](RankContext& ctx) {
+    Tensor t = Floats(ctx, 1);
+    ctx.world().AllReduce(t).Wait();
+    const std::string first = Finished(ctx);
+    ctx.world().Broadcast(t, 0).Wait();  // was not measured: the links' time
+    const Uncertainty uncertainty = ctx.uncertainty();
+    return StrCat(first, " ", Finished(ctx), " ", Number(uncertainty.communication.low), " ", Number(uncertainty.communication.high));
+  });
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  EXPECT_EQ(result.results[0], "0.125 0.126000004 0.8 2");
+  EXPECT_THAT(result.notes, testing::Contains(HasSubstr("all_reduce of 2 ranks take what calibration measured")));
+}
+
+TEST_F(TrainingTest, ExtrapolatedKernelsAreListedWithTheirShapes) {
+  const auto result = Run(Trained(1, ""), [](RankContext& ctx) {
+    for (int i = 0; i < 3; ++i) Busy(ctx, 4);  // a billion elements, four times what was measured
+    return Finished(ctx);
+  });
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  EXPECT_THAT(result.notes, testing::Contains(HasSubstr("fill is extrapolated beyond what was calibrated: 1 x 1000000000 (3 calls")));
+}
+
+TEST_F(TrainingTest, SleepingRanksShareNothing) {
+  spec::Spec spec = Trained(1, "");
+  spec.set_device(spec::EMULATED);
+  const auto result = Run(spec, [](RankContext& ctx) {
+    Busy(ctx, 0.1);
+    return Finished(ctx);
+  });
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  EXPECT_EQ(result.results[0], "0.1");
+}
+
+TEST_F(TrainingTest, IndependentKernelsAddTheirSquares) {
+  const auto result = Run(Trained(1, ""), [](RankContext& ctx) {
+    Tensor t = Floats(ctx, 125'000'000);
+    for (int i = 0; i < 2; ++i) {
+      Busy(ctx, 1);                                                    // 2 s in training, 0.2 less at the least
+      ctx.device().Launch(ctx.device().compute(), ops::Scale{.x = t});  // likewise, 0.4 less
+    }
+    return Number(ctx.uncertainty().compute.low);
+  });
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  EXPECT_EQ(result.results[0], Number(1 - std::hypot(0.1, 0.2) / 2));
+}
+
 TEST_F(SimulatedTest, SmallKernelsAreBoundByTheirLaunch) {
   std::string cluster = kPlain;
   cluster.replace(cluster.find("kind: GPU_DEVICE"), 16, "kind: GPU_DEVICE launch_us: 10000");

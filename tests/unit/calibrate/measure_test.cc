@@ -1,0 +1,66 @@
+#include <numeric>
+
+#include "experiments/calibrate/measure_kernels.h"
+#include "experiments/calibrate/measure_links.h"
+#include "gtest/gtest.h"
+
+namespace twofold::calibrate {
+namespace {
+
+double Total(const std::vector<double>& seconds, const std::vector<int>& rounds) {
+  double sum = 0;
+  for (size_t i = 0; i < seconds.size(); ++i) sum += rounds[i] * std::max(seconds[i], kSample.value());
+  return sum;
+}
+
+TEST(RoundsWithinTest, CheapKernelsGetMoreAndTheBudgetHolds) {
+  std::vector<double> seconds(900, 1e-6);
+  seconds.insert(seconds.end(), 100, 20e-3);
+  const std::vector<int> rounds = RoundsWithin(seconds, Seconds(6), 9);
+  EXPECT_EQ(rounds.front(), 9);
+  EXPECT_EQ(rounds.back(), 1);
+  EXPECT_LE(Total(seconds, rounds), 6);
+  EXPECT_GT(Total(seconds, RoundsWithin(seconds, Seconds(12), 9)), 8);  // what there is, is used
+  EXPECT_LE(Total(seconds, RoundsWithin(seconds, Seconds(12), 9)), 12);
+}
+
+TEST(RoundsWithinTest, MoreKernelsGetFewerRoundsEachAndOneAtLeast) {
+  for (const size_t kernels : {1000u, 3000u, 9000u}) {
+    const std::vector<double> seconds(kernels, 1e-3);
+    const std::vector<int> rounds = RoundsWithin(seconds, Seconds(9.5), 9);
+    EXPECT_LE(Total(seconds, rounds), 9.5) << kernels;
+  }
+  EXPECT_EQ(RoundsWithin({1, 1}, Seconds(1), 9), (std::vector<int>{1, 1}));
+}
+
+TEST(RoundsOfPartTest, PartsAddUpAndShareEvenly) {
+  for (const int parts : {1, 3, 5}) {
+    for (int rounds = 1; rounds <= 9; ++rounds) {
+      int in_first = 0;
+      for (size_t i = 0; i < 15; ++i) {
+        int sum = 0;
+        for (int part = 0; part < parts; ++part) sum += RoundsOfPart(rounds, i, part, parts);
+        EXPECT_EQ(sum, rounds);
+        in_first += RoundsOfPart(rounds, i, 0, parts);
+      }
+      EXPECT_EQ(in_first, 15 * rounds / parts);  // single rounds do not all fall into one part
+    }
+  }
+}
+
+TEST(CollectivesFromTest, SizesThatManyRanksCannotShareAreLeftOut) {
+  Samples samples(1 + std::size(kCollectives) * std::size(kCollectiveSizes), {1, 2, 3});
+  const auto two = CollectivesFrom(samples, 1, 2), many = CollectivesFrom(samples, 1, 64);
+  ASSERT_EQ(two.size(), std::size(kCollectives));
+  EXPECT_EQ(two[0].operation(), "all_reduce");
+  EXPECT_EQ(two[0].points_size(), static_cast<int>(std::size(kCollectiveSizes)));
+  EXPECT_EQ(two[0].points(0).bytes(), 64);
+  EXPECT_EQ(two[0].points(0).seconds(), 2);
+  EXPECT_EQ(many[0].points(0).bytes(), 256);  // an element each
+  for (const auto& c : many) {
+    for (int i = 1; i < c.points_size(); ++i) EXPECT_GT(c.points(i).bytes(), c.points(i - 1).bytes());
+  }
+}
+
+}  // namespace
+}  // namespace twofold::calibrate
