@@ -6,8 +6,6 @@
 #include <string_view>
 #include <utility>
 
-#include "absl/strings/strip.h"
-
 namespace twofold {
 namespace {
 
@@ -97,7 +95,7 @@ void AddStepTime(const std::vector<report::RankRecord>& records, int64_t traced_
   double waiting = 0, all = 0;
   std::map<std::pair<std::string, std::string>, double> exposed;  // by group and operation
   for (const auto& [stream, calls] : ranks[0]) {
-    const std::string group(absl::StripPrefix(stream, kCommunication));
+    const std::string group = stream.substr(kCommunication.size());
     const std::vector<double> waits = Waiting(ranks, stream);
     for (size_t i = 0; i < calls.size(); ++i) {
       const double met = calls[i]->start() + waits[i];
