@@ -38,11 +38,15 @@ class Fit {
       absl::StatusOr<profile::Training> t = all;
       if (JobsOf().size() > 1) t = Figures(static_cast<int>(job));
       if (!t.ok()) return t.status();
+      std::map<bool, double> steps;  // predicted, by overlap
       for (const JobRun& run : runs_) {
         if (run.job != job) continue;
-        const absl::StatusOr<JobTimes> predicted = predict_(job, run.overlap, &*t);
-        if (!predicted.ok()) return predicted.status();
-        ratios.push_back(run.measured.step / predicted->step);
+        if (!steps.contains(run.overlap)) {
+          const absl::StatusOr<JobTimes> predicted = predict_(job, run.overlap, &*t);
+          if (!predicted.ok()) return predicted.status();
+          steps[run.overlap] = predicted->step;
+        }
+        ratios.push_back(run.measured.step / steps[run.overlap]);
       }
     }
     return ratios;

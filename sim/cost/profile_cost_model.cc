@@ -76,16 +76,15 @@ ProfileCostModel::Found ProfileCostModel::Find(std::string_view name, DType dtyp
   return {product ? Product("") : nullptr, false};
 }
 
-double ProfileCostModel::Factor(std::string_view kernel) const {
-  const auto found = factors_.find(kernel);
-  return found == factors_.end() ? other_factor_ : found->second;
-}
-
 Estimate ProfileCostModel::Compute(const ops::KernelKey& key, const ops::Cost& cost) const {
-  Estimate e = Alone(key, cost);
-  const double factor = Factor(key.name);
-  for (Seconds* s : {&e.seconds, &e.low, &e.high}) *s = *s * factor;
-  return e;
+  const Estimate alone = Alone(key, cost);
+  const auto factor = factors_.find(key.name);
+  if (factor == factors_.end()) {
+    return {alone.seconds * other_factor_, alone.low * other_factor_, alone.high * other_factor_, alone.extrapolated};
+  }
+  const Seconds seconds = alone.seconds * factor->second;
+  const double slack = alone.extrapolated ? kExtrapolationSlack : 1;
+  return {seconds, seconds * (1 / slack), seconds * slack, alone.extrapolated};
 }
 
 Estimate ProfileCostModel::Alone(const ops::KernelKey& key, const ops::Cost& cost) const {

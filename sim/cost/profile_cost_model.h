@@ -6,8 +6,8 @@
 // Calibrated from: the profile's points, the median of several rounds each; low and high are their 10th and 90th
 // percentile, noise of one kernel and independent of the next one's. Factors are those of the profile's training jobs with
 // the same number of ranks, or the next smaller one; a kernel that no job had takes the factor of whole jobs. common() is the
-// jobs' own error: how far step times lay off when each job was predicted by the others. Without training jobs
-// factors are 1. An estimate outside the measured sizes, or of a kernel that the profile lacks, is marked extrapolated
+// jobs' own error: how far step times lay off when each job was predicted by the others. It holds the noise of the jobs'
+// kernels, which have no interval of their own then. Without training jobs factors are 1. An estimate outside the measured sizes, or of a kernel that the profile lacks, is marked extrapolated
 // and its interval is widened by kExtrapolationSlack either way.
 //
 // A kernel that the profile lacks costs, in this order: another product's rate (for a product); what the kernel costs in
@@ -65,7 +65,6 @@ class ProfileCostModel : public CostModel {
 
   Found Find(std::string_view name, DType dtype) const;
   const KernelTable* Product(std::string_view dtype) const;
-  double Factor(std::string_view kernel) const;
   Estimate Compute(const ops::KernelKey& key, const ops::Cost& cost) const;
   Estimate Alone(const ops::KernelKey& key, const ops::Cost& cost) const;
   Estimate FromBytes(const ops::KernelKey& key, const ops::Cost& cost) const;
