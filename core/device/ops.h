@@ -5,10 +5,13 @@
 #include <variant>
 
 #include "core/device/ops/attention.h"
+#include "core/device/ops/batch_norm.h"
+#include "core/device/ops/convolution.h"
 #include "core/device/ops/elementwise.h"
 #include "core/device/ops/loss.h"
 #include "core/device/ops/norm.h"
 #include "core/device/ops/optimizer.h"
+#include "core/device/ops/pool.h"
 #include "core/device/ops/product.h"
 #include "core/device/ops/random.h"
 #include "core/device/ops/rows.h"
@@ -17,7 +20,10 @@ namespace twofold::ops {
 
 using Op = std::variant<
     MatMul,
-    Fill, Cast, Add, AddTo, Scale, ActivationForward, ActivationBackward, Dropout,
+    ConvolutionForward, ConvolutionBackward, ConvolutionWeights,
+    MaxPoolForward, MaxPoolBackward, AveragePoolForward, AveragePoolBackward,
+    BatchNormStatistics, BatchNormFinish, BatchNormForward, BatchNormSums, BatchNormBackward,
+    Fill, Cast, Affine, Add, AddRelu, AddTo, Scale, ActivationForward, ActivationBackward, Dropout,
     ColumnSum, EmbeddingForward, EmbeddingBackward, PositionForward, PositionBackward,
     LayerNormForward, LayerNormBackward, LayerNormWeights,
     AttentionForward, AttentionBackward,

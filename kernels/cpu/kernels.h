@@ -38,9 +38,23 @@ struct Context {
 };
 
 void Compute(const ops::MatMul& o, Context& c);
+void Compute(const ops::ConvolutionForward& o, Context& c);
+void Compute(const ops::ConvolutionBackward& o, Context& c);
+void Compute(const ops::ConvolutionWeights& o, Context& c);
+void Compute(const ops::MaxPoolForward& o, Context& c);
+void Compute(const ops::MaxPoolBackward& o, Context& c);
+void Compute(const ops::AveragePoolForward& o, Context& c);
+void Compute(const ops::AveragePoolBackward& o, Context& c);
+void Compute(const ops::BatchNormStatistics& o, Context& c);
+void Compute(const ops::BatchNormFinish& o, Context& c);
+void Compute(const ops::BatchNormForward& o, Context& c);
+void Compute(const ops::BatchNormSums& o, Context& c);
+void Compute(const ops::BatchNormBackward& o, Context& c);
 void Compute(const ops::Fill& o, Context& c);
 void Compute(const ops::Cast& o, Context& c);
+void Compute(const ops::Affine& o, Context& c);
 void Compute(const ops::Add& o, Context& c);
+void Compute(const ops::AddRelu& o, Context& c);
 void Compute(const ops::AddTo& o, Context& c);
 void Compute(const ops::Scale& o, Context& c);
 void Compute(const ops::ActivationForward& o, Context& c);

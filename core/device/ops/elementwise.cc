@@ -12,9 +12,19 @@ KernelKey Key(const Cast& o) { return Flat("cast", o.in); }
 Cost CostOf(const Cast& o) { return Streaming(0, o.in.numel(), o.in.bytes(), o.out.bytes()); }
 void CheckShapes(const Cast& o) { Expect(o.in.numel() == o.out.numel(), "cast", {&o.in, &o.out}); }
 
+KernelKey Key(const Affine& o) { return {"affine", o.out.dtype(), {1, o.in.numel(), 0}}; }
+Cost CostOf(const Affine& o) { return Streaming(2, o.in.numel(), o.in.bytes(), o.out.bytes()); }
+void CheckShapes(const Affine& o) {
+  Expect(o.in.numel() == o.out.numel() && IsFloat(o.out.dtype()), "affine", {&o.in, &o.out});
+}
+
 KernelKey Key(const Add& o) { return Flat("add", o.out); }
 Cost CostOf(const Add& o) { return Streaming(1, o.out.numel(), o.a.bytes() + o.b.bytes(), o.out.bytes()); }
 void CheckShapes(const Add& o) { Expect(Like(o.a, o.b) && Like(o.a, o.out), "add", {&o.a, &o.b, &o.out}); }
+
+KernelKey Key(const AddRelu& o) { return Flat("add_relu", o.out); }
+Cost CostOf(const AddRelu& o) { return Streaming(2, o.out.numel(), o.a.bytes() + o.b.bytes(), o.out.bytes()); }
+void CheckShapes(const AddRelu& o) { Expect(Like(o.a, o.b) && Like(o.a, o.out), "add_relu", {&o.a, &o.b, &o.out}); }
 
 KernelKey Key(const AddTo& o) { return Flat("add_to", o.in); }
 Cost CostOf(const AddTo& o) { return Streaming(1, o.in.numel(), o.in.bytes() + o.out.bytes(), o.out.bytes()); }

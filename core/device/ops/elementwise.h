@@ -8,7 +8,9 @@ namespace twofold::ops {
 
 struct Fill { Tensor out; double value = 0; };
 struct Cast { Tensor in, out; };                                   // any dtypes; a copy when they are equal
+struct Affine { Tensor in, out; double scale = 1, shift = 0; };    // out = scale * in + shift; `in` of any dtype (pixels)
 struct Add { Tensor a, b, out; };
+struct AddRelu { Tensor a, b, out; };                              // out = max(a + b, 0); may be in place
 struct AddTo { Tensor in, out /*(acc)*/; };                        // out += in
 struct Scale { Tensor x; double factor = 1; Tensor by /* (f32)[1], may be empty: factor * by[0] */; };  // in place
 struct ActivationForward { enum Kind { kRelu, kGelu } kind; Tensor x, y; };  // GELU: tanh form, as GPT-2
@@ -23,9 +25,15 @@ void CheckShapes(const Fill&);
 KernelKey Key(const Cast&);
 Cost CostOf(const Cast&);
 void CheckShapes(const Cast&);
+KernelKey Key(const Affine&);
+Cost CostOf(const Affine&);
+void CheckShapes(const Affine&);
 KernelKey Key(const Add&);
 Cost CostOf(const Add&);
 void CheckShapes(const Add&);
+KernelKey Key(const AddRelu&);
+Cost CostOf(const AddRelu&);
+void CheckShapes(const AddRelu&);
 KernelKey Key(const AddTo&);
 Cost CostOf(const AddTo&);
 void CheckShapes(const AddTo&);
