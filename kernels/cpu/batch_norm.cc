@@ -3,6 +3,7 @@
 // Rows of few channels are short, so several are taken as one wide row, with every channel's figures repeated along it.
 // Sums over rows are made in slabs, a fixed number of them, which are then put together in their order.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "kernels/cpu/kernels.h"
@@ -17,7 +18,11 @@ using ops::rules::kBatchNormSlabs;
 struct Sweep {
   Sweep(const Tensor& x, int64_t first)
       : first(first), count(std::min(kChunk, Columns(x) - first)), elements(x.numel()), columns(Columns(x)),
-        together(columns <= kChunk ? std::clamp<int64_t>(kChunk / columns, 1, std::max<int64_t>(Rows(x), 1)) : 1) {}
+        together(columns <= kChunk ? PowerOfTwo(std::min(kChunk / columns, Rows(x))) : 1) {}
+  // The largest that is not above n.
+  static int64_t PowerOfTwo(int64_t n) {
+    return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(n, 1))));
+  }
   int64_t first, count, elements, columns, together /* rows in one piece */;
   int64_t pieces() const { return (elements / columns + together - 1) / together; }
   int64_t at(int64_t piece) const { return piece * together * columns + first; }
@@ -116,15 +121,17 @@ void SlabMoments(const Tensor& x, const Sweep& s, const Slab& slab, A* mean, A* 
   int64_t done = 0;
   ForParts(s, slab, [&](int64_t row, int64_t rows, int64_t together) {
     MomentsOf(source, row * s.columns + s.first, together * s.columns, rows, together * s.count, lane_mean, lane_squares);
-    for (int64_t part = 0; part < together; ++part, done += rows) {
-      const A *m = lane_mean + part * s.count, *q = lane_squares + part * s.count;
-      if (done > 0) {
-        Merge(s.count, done, mean + s.first, squares + s.first, rows, m, q);
-      } else {
-        std::copy_n(m, s.count, mean + s.first);
-        std::copy_n(q, s.count, squares + s.first);
-      }
+    for (int64_t half = together / 2; half > 0; half /= 2, rows *= 2) {
+      const int64_t width = half * s.count;
+      Merge(width, rows, lane_mean, lane_squares, rows, lane_mean + width, lane_squares + width);
     }
+    if (done > 0) {
+      Merge(s.count, done, mean + s.first, squares + s.first, rows, lane_mean, lane_squares);
+    } else {
+      std::copy_n(lane_mean, s.count, mean + s.first);
+      std::copy_n(lane_squares, s.count, squares + s.first);
+    }
+    done += rows;
   });
 }
 
@@ -164,10 +171,12 @@ void SlabSums(const ops::BatchNormSums& o, const Sweep& s, const Slab& slab, A* 
         }
       }
       const auto add = [](A a, A b) { return a + b; };
-      for (int64_t part = 0; part < together; ++part) {
-        MapChunk(s.count, g_sum + s.first, add, g_sum + s.first, g_lane + part * s.count);
-        MapChunk(s.count, gx_sum + s.first, add, gx_sum + s.first, gx_lane + part * s.count);
+      for (int64_t half = together / 2; half > 0; half /= 2) {
+        MapChunk(half * s.count, g_lane, add, g_lane, g_lane + half * s.count);
+        MapChunk(half * s.count, gx_lane, add, gx_lane, gx_lane + half * s.count);
       }
+      MapChunk(s.count, g_sum + s.first, add, g_sum + s.first, g_lane);
+      MapChunk(s.count, gx_sum + s.first, add, gx_sum + s.first, gx_lane);
     }
   });
 }

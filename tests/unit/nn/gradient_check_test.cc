@@ -1,8 +1,6 @@
 // Every layer and model against central differences in f64, for every parameter and every input element.
 #include <algorithm>
-#include <cmath>
 
-#include "absl/functional/function_ref.h"
 #include "core/nn/activation.h"
 #include "core/nn/attention.h"
 #include "core/nn/dropout.h"
@@ -15,72 +13,18 @@
 #include "core/nn/mlp_model.h"
 #include "core/nn/position_embedding.h"
 #include "gtest/gtest.h"
+#include "tests/unit/nn/gradient_check.h"
 #include "tests/unit/nn/testing.h"
 
 namespace twofold::nn {
 namespace {
 
 using twofold::testing::Cpu;
-using twofold::testing::FillRandom;
 using twofold::testing::Materialize;
 using twofold::testing::Random;
 using twofold::testing::RandomIds;
 using twofold::testing::Scatter;
 using twofold::testing::Values;
-
-constexpr double kStep = 1e-5, kTolerance = 1e-6;
-
-// d loss / d values, one element at a time.
-void ExpectGradient(const std::string& what, const Tensor& values, const std::vector<double>& gradient,
-                    absl::FunctionRef<double()> loss) {
-  double largest = 1e-3;
-  for (double g : gradient) largest = std::max(largest, std::abs(g));
-  double* x = values.data<double>();
-  ASSERT_EQ(static_cast<int64_t>(gradient.size()), values.numel()) << what;
-  for (int64_t i = 0; i < values.numel(); ++i) {
-    const double kept = x[i];
-    x[i] = kept + kStep;
-    const double above = loss();
-    x[i] = kept - kStep;
-    const double below = loss();
-    x[i] = kept;
-    EXPECT_NEAR((above - below) / (2 * kStep), gradient[static_cast<size_t>(i)], kTolerance * largest)
-        << what << ", element " << i;
-  }
-}
-
-// The loss is <y, r> for a fixed random r.
-void CheckModule(Cpu& cpu, Module& module, const Tensor& x) {
-  if (module.path().empty() && module.children().empty()) module.Finalize("layer");
-  else module.Finalize();
-  Materialize(cpu.ctx, module);
-  Scatter(module);
-  std::vector<double> r;
-  Saved saved;
-  auto loss = [&] {
-    Saved scratch;
-    const std::vector<double> y = Values(module.Forward(cpu.ctx, x, scratch));
-    double sum = 0;
-    for (size_t i = 0; i < y.size(); ++i) sum += y[i] * r[i];
-    return sum;
-  };
-
-  Tensor y = module.Forward(cpu.ctx, x, saved);
-  Tensor dy = Random(cpu, y.shape(), 99);
-  r = Values(dy);
-  const Tensor dx = module.Backward(cpu.ctx, dy, saved);
-  EXPECT_EQ(Values(dy), r) << "a gradient that the caller still holds was written over";
-  EXPECT_TRUE(saved.empty());
-
-  for (Parameter* p : module.Parameters()) {
-    EXPECT_TRUE(p->has_gradient()) << p->name();
-    ExpectGradient(p->name(), p->data(), Values(p->gradient()), loss);
-  }
-  if (!dx.empty()) {
-    EXPECT_EQ(dx.shape(), x.shape());
-    ExpectGradient("input", x, Values(dx), loss);
-  }
-}
 
 LinearConfig F64Linear(int64_t in, int64_t out, bool bias) {
   return {.in = in, .out = out, .bias = bias, .dtype = DType::kF64};
