@@ -11,6 +11,16 @@ double GptForwardFlops(const GptConfig& config, int64_t samples) {
   return static_cast<double>(samples) * t * (layers * (products + attention) + 2 * h * vocab);
 }
 
+double LlamaForwardFlops(const LlamaConfig& config, int64_t samples) {
+  const auto h = static_cast<double>(config.hidden), ffn = static_cast<double>(config.ffn),
+             t = static_cast<double>(config.sequence), vocab = static_cast<double>(config.vocab),
+             layers = static_cast<double>(config.layers), head = static_cast<double>(config.head_width());
+  const double q = static_cast<double>(config.heads) * head, kv = static_cast<double>(config.kv()) * head;
+  const double products = 2 * (h * (2 * q + 2 * kv) + 3 * h * ffn);  // qkv and projection; gate, up and projection
+  const double attention = 2 * t * q;
+  return static_cast<double>(samples) * t * (layers * (products + attention) + 2 * h * vocab);
+}
+
 double MlpForwardFlops(const MlpConfig& config, int64_t samples) {
   double multiplies = 0;
   int64_t width = config.inputs;

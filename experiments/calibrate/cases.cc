@@ -69,9 +69,32 @@ class List {
         for (const int64_t d : widths) {
           const double scores = static_cast<double>(h) * static_cast<double>(length) * static_cast<double>(length);
           if (5 * scores * static_cast<double>(d) <= kMostFlops) Attend(t, h, length, d);
+          if (scores <= static_cast<double>(kMostElements) && length >= 64 && length <= 512) AttendUnfused(t, h, length, d);
         }
       }
     }
+  }
+  // The products and the softmax of attention whose scores are stored, its heads side by side in qkv.
+  void AttendUnfused(DType t, int64_t batch_heads, int64_t length, int64_t d) {
+    const int64_t heads = std::min<int64_t>(batch_heads, 4), batch = batch_heads / heads, c = heads * d;
+    const auto columns = [=](Tensor x) { return ops::Matrices{x, x.dim(2), length * x.dim(2), d}; };
+    const auto scores = [=](Tensor x) { return ops::Matrices{x, length, heads * length * length, length * length}; };
+    const Shape wide{batch, length, 3 * c}, square{batch, heads, length, length};
+    Add([=](Operands& a) {
+      return ops::BatchedMatMul{.a = columns(a.Input(wide, t)), .b = columns(a.Input(wide, t)), .out = scores(a.Output(square, t)),
+                                .batches = batch, .heads = heads, .m = length, .n = length, .k = d, .transpose_b = true};
+    });
+    for (const bool transpose : {false, true}) {
+      Add([=](Operands& a) {
+        return ops::BatchedMatMul{.a = scores(a.Input(square, t)), .b = columns(a.Input(wide, t)),
+                                  .out = columns(a.Output(wide, t)), .batches = batch, .heads = heads, .m = length, .n = d,
+                                  .k = length, .transpose_a = transpose};
+      });
+    }
+    Add([=](Operands& a) { return ops::SoftmaxForward{.x = a.Input(square, t), .y = a.Output(square, t)}; });
+    Add([=](Operands& a) {
+      return ops::SoftmaxBackward{.y = a.Input(square, t), .dy = a.Input(square, t), .dx = a.Output(square, t)};
+    });
   }
   void Attend(DType t, int64_t batch_heads, int64_t length, int64_t d) {
     const int64_t heads = std::min<int64_t>(batch_heads, 4), batch = batch_heads / heads, c = heads * d;
@@ -126,6 +149,28 @@ class List {
                                    .rstd = a.Input({r}, wide), .dgamma = a.Output({c}, t), .dbeta = a.Output({c}, t)};
     });
     Add([=](Operands& a) {
+      return ops::RmsNormForward{.x = a.Input({r, c}, t), .gamma = a.Input({c}, t), .y = a.Output({r, c}, t),
+                                 .rstd = a.Output({r}, wide)};
+    });
+    Add([=](Operands& a) {
+      return ops::RmsNormBackward{.dy = a.Input({r, c}, t), .x = a.Input({r, c}, t), .gamma = a.Input({c}, t),
+                                  .rstd = a.Input({r}, wide), .dx = a.Output({r, c}, t)};
+    });
+    Add([=](Operands& a) {
+      return ops::RmsNormWeights{.dy = a.Input({r, c}, t), .x = a.Input({r, c}, t), .rstd = a.Input({r}, wide),
+                                 .dgamma = a.Output({c}, t)};
+    });
+    if (2 * r * c <= kMostElements) {
+      Add([=](Operands& a) { return ops::SwiGluForward{.x = a.Input({r, 2 * c}, t), .y = a.Output({r, c}, t)}; });
+      Add([=](Operands& a) {
+        return ops::SwiGluBackward{.x = a.Input({r, 2 * c}, t), .dy = a.Input({r, c}, t), .dx = a.Output({r, 2 * c}, t)};
+      });
+    }
+    Add([=](Operands& a) {  // of qkv, two thirds are turned
+      return ops::Rotary{.x = a.Input({r / length, length, c}, t), .table = a.Input({length, 32}, wide),
+                         .y = a.Output({r / length, length, c}, t), .heads = c * 2 / 3 / 32};
+    });
+    Add([=](Operands& a) {
       return ops::CrossEntropyForward{.logits = a.Input({r, c}, t), .targets = a.Ids({r}),
                                       .losses = a.Output({r}, wide), .lse = a.Output({r}, wide)};
     });
@@ -155,7 +200,19 @@ class List {
     Add([=](Operands& a) {
       return ops::Dropout{.x = a.Input({n}, t), .y = a.Output({n}, t), .p = 0.1, .key = MakeKey(1, "dropout")};
     });
+    Add([=](Operands& a) {
+      return ops::MaskedDropoutForward{.x = a.Input({n}, t), .y = a.Output({n}, t), .mask = a.Ids({n}), .p = 0.1,
+                                       .key = MakeKey(1, "dropout")};
+    });
+    Add([=](Operands& a) {
+      return ops::MaskedDropoutBackward{.dy = a.Input({n}, t), .mask = a.Ids({n}), .dx = a.Output({n}, t), .p = 0.1};
+    });
     if (n <= 262144) {  // slow, and needed once a run
+      if (t == DType::kF32 && n >= 64) {
+        Add([=](Operands& a) {
+          return ops::RotaryTable{.table = a.Output({n / 64, 64}, t), .frequencies = std::vector<double>(32, 0.1)};
+        });
+      }
       Add([=](Operands& a) { return ops::RandomFill{.out = a.Output({n}, t), .key = MakeKey(1, "fill")}; });
     }
     for (const auto kind : {ops::ActivationForward::kRelu, ops::ActivationForward::kGelu}) {

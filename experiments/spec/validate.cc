@@ -47,8 +47,24 @@ void CheckName(const spec::Spec& spec, Problems& problems) {
                               "control characters, not starting with . or -"));
 }
 
+void CheckAttention(const spec::Model& model, Problems& problems) {
+  constexpr int64_t kLongest = 1 << 15;  // scores are sequence^2 a head
+  if (model.attention() != spec::Model::UNFUSED) return;
+  const ModelKind& kind = *FindModelKind(model.kind_case());
+  const ModelInput input = kind.input(model);
+  if (input.kind != ModelInput::kTokens) {
+    problems.Add("model.attention", StrCat("UNFUSED does not fit model.", kind.name, ", which has no attention; use TILED"));
+  } else if (input.length > kLongest) {
+    problems.Add("model.attention", StrCat("UNFUSED stores scores of model.", kind.name, ".sequence = ", input.length,
+                                           " squared; use TILED, or a sequence of at most ", kLongest));
+  }
+}
+
 void CheckModel(const spec::Model& model, Problems& problems) {
-  if (const ModelRules* rules = FindModelRules(model.kind_case())) return rules->check(model, problems);
+  if (const ModelRules* rules = FindModelRules(model.kind_case())) {
+    CheckAttention(model, problems);
+    return rules->check(model, problems);
+  }
   std::vector<std::string> kinds;
   for (const ModelKind* kind : ModelKinds()) kinds.push_back(StrCat("model { ", kind->name, " { ... } }"));
   problems.Add("model", StrCat("is missing; use a preset such as model { preset: \"gpt-3m\" }, or sizes: ",

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "absl/types/span.h"
-#include "core/nn/module.h"
+#include "core/nn/dropout.h"
 #include "core/proto/spec.pb.h"
 
 namespace twofold {
@@ -28,10 +28,14 @@ struct ModelKind {
   double (*training_flops)(const spec::Model& model, int64_t samples);         // as core/nn/flops.h counts
 };
 
+inline nn::DropoutMasks MasksOf(const spec::Model& model) {
+  return model.dropout_masks() == spec::Model::STORED ? nn::DropoutMasks::kStored : nn::DropoutMasks::kRecomputed;
+}
+
 absl::Span<const ModelKind* const> ModelKinds();
 const ModelKind* FindModelKind(spec::Model::KindCase kind);  // null: none is named
 
 // ---- The rows ----
-extern const ModelKind kGptModel, kMlpModel;
+extern const ModelKind kGptModel, kLlamaModel, kMlpModel;
 
 }  // namespace twofold

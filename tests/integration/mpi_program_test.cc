@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "tests/integration/models.h"
 #include "tests/integration/program.h"
 
 namespace twofold {
@@ -10,8 +11,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr char kGpt[] = "model { gpt { layers: 2 hidden: 16 heads: 2 vocab: 256 sequence: 8 } }\n";
-constexpr char kMlp[] = "model { mlp { inputs: 8 hidden: [24, 16] classes: 5 } }\n";
+constexpr auto& kGpt = testing::kTinyGpt;
+constexpr auto& kMlp = testing::kTinyMlp;
+constexpr auto& kLlama = testing::kTinyLlama;
 constexpr char kProfile[] = "fabric { simulated { profile: \"tests/integration/tiny.profile.textproto\" } }\n";
 
 struct Case {
@@ -22,7 +24,7 @@ struct Case {
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
-class OnMpi : public Program, public testing::WithParamInterface<Case> {
+class OnMpi : public Program, public ::testing::WithParamInterface<Case> {
  protected:
   void SetUp() override {
     const Case& c = GetParam();
@@ -64,10 +66,13 @@ TEST_P(OnMpi, MemoryIsWhatWasPredicted) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Specs, OnMpi,
-                         testing::Values(Case{"Gpt2", kGpt, 2, 1, "F32"}, Case{"Gpt4", kGpt, 4, 1, "F32"},
+                         ::testing::Values(Case{"Gpt2", kGpt, 2, 1, "F32"}, Case{"Gpt4", kGpt, 4, 1, "F32"},
                                          Case{"Gpt4Parts", kGpt, 4, 3, "F32"}, Case{"Mlp2", kMlp, 2, 1, "F32"},
                                          Case{"Mlp4", kMlp, 4, 2, "F32"}, Case{"Mlp3", kMlp, 3, 1, "F32"},
-                                         Case{"Gpt2Bf16", kGpt, 2, 1, "BF16"}),
+                                         Case{"Gpt2Bf16", kGpt, 2, 1, "BF16"}, Case{"Llama1", kLlama, 1, 2, "F32"},
+                                         Case{"Llama2", kLlama, 2, 1, "F32"}, Case{"Llama3", kLlama, 3, 1, "F32"},
+                                         Case{"Llama4", kLlama, 4, 1, "F32"},
+                                         Case{"GptStored2", testing::kTinyVariants[1].model, 2, 1, "F32"}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 class ProgramOnMpi : public Program {};

@@ -14,6 +14,7 @@
 #include "experiments/program/dataset.h"
 #include "experiments/spec/spec.h"
 #include "strategies/trainer.h"
+#include "tests/integration/models.h"
 
 namespace twofold::testing {
 
@@ -58,7 +59,5 @@ inline std::string Simulated(std::string_view data) {
       "data: ",
       data, " } timeout_s: 30 }\n");
 }
-inline constexpr char kTinyGpt[] = "model { gpt { layers: 2 hidden: 16 heads: 2 vocab: 256 sequence: 8 } }\n";
-inline constexpr char kTinyMlp[] = "model { mlp { inputs: 8 hidden: [24, 16] classes: 5 } }\n";
 
 }  // namespace twofold::testing

@@ -58,4 +58,22 @@ KernelKey Key(const Dropout& o) { return Flat("dropout", o.x); }
 Cost CostOf(const Dropout& o) { return Streaming(40, o.x.numel(), o.x.bytes(), o.y.bytes()); }
 void CheckShapes(const Dropout& o) { Expect(Like(o.x, o.y), "dropout", {&o.x, &o.y}); }
 
+KernelKey Key(const MaskedDropoutForward& o) { return Flat("masked_dropout_forward", o.x); }
+Cost CostOf(const MaskedDropoutForward& o) {
+  return Streaming(40, o.x.numel(), o.x.bytes(), o.y.bytes() + o.mask.bytes());
+}
+void CheckShapes(const MaskedDropoutForward& o) {
+  Expect(Like(o.x, o.y) && o.mask.numel() == o.x.numel() && o.mask.dtype() == DType::kU8, "masked_dropout_forward",
+         {&o.x, &o.y, &o.mask});
+}
+
+KernelKey Key(const MaskedDropoutBackward& o) { return Flat("masked_dropout_backward", o.dy); }
+Cost CostOf(const MaskedDropoutBackward& o) {
+  return Streaming(1, o.dy.numel(), o.dy.bytes() + o.mask.bytes(), o.dx.bytes());
+}
+void CheckShapes(const MaskedDropoutBackward& o) {
+  Expect(Like(o.dy, o.dx) && o.mask.numel() == o.dy.numel() && o.mask.dtype() == DType::kU8, "masked_dropout_backward",
+         {&o.dy, &o.mask, &o.dx});
+}
+
 }  // namespace twofold::ops::rules

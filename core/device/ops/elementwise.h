@@ -17,6 +17,9 @@ struct ActivationForward { enum Kind { kRelu, kGelu } kind; Tensor x, y; };  // 
 struct ActivationBackward { ActivationForward::Kind kind; Tensor x, dy, dx; };  // dx may be dy
 // y = x * keep / (1 - p) with keep drawn from (key, element index); its own backward, applied to dy.
 struct Dropout { Tensor x, y; double p = 0; PhiloxKey key; };
+// The same values, with keep written to mask [numel] (U8: 1 or 0), for a backward pass that reads it.
+struct MaskedDropoutForward { Tensor x, y, mask; double p = 0; PhiloxKey key; };
+struct MaskedDropoutBackward { Tensor dy, mask, dx; double p = 0; };  // dx may be dy
 
 namespace rules {
 KernelKey Key(const Fill&);
@@ -49,6 +52,12 @@ void CheckShapes(const ActivationBackward&);
 KernelKey Key(const Dropout&);
 Cost CostOf(const Dropout&);
 void CheckShapes(const Dropout&);
+KernelKey Key(const MaskedDropoutForward&);
+Cost CostOf(const MaskedDropoutForward&);
+void CheckShapes(const MaskedDropoutForward&);
+KernelKey Key(const MaskedDropoutBackward&);
+Cost CostOf(const MaskedDropoutBackward&);
+void CheckShapes(const MaskedDropoutBackward&);
 }  // namespace rules
 
 }  // namespace twofold::ops

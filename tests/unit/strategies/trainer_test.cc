@@ -35,14 +35,14 @@ void ExpectNear(const std::vector<double>& a, const std::vector<double>& b, doub
   for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], relative * std::abs(b[i])) << "step " << i;
 }
 
-class RanksAgainstOne : public ::testing::TestWithParam<std::tuple<int, const char*>> {};
+class RanksAgainstOne : public ::testing::TestWithParam<std::tuple<int, testing::TinyModel>> {};
 
 // F32: sums over ranks are taken in another order than sums over a batch, so bits differ; 1e-4 relative over
 // 50 steps.
 TEST_P(RanksAgainstOne, TrainAlike) {
   const auto [ranks, model] = GetParam();
-  const auto one = Losses(RunText(model + TrainText(1, kGlobalBatch, 50))[0]);
-  const auto records = RunText(model + TrainText(ranks, kGlobalBatch / ranks, 50));
+  const auto one = Losses(RunText(model.model + TrainText(1, kGlobalBatch, 50))[0]);
+  const auto records = RunText(model.model + TrainText(ranks, kGlobalBatch / ranks, 50));
   ExpectNear(Losses(records[0]), one, 1e-4);
   for (const auto& record : records)
     EXPECT_EQ(Losses(record), Losses(records[0])) << "rank " << record.rank();
@@ -51,17 +51,16 @@ TEST_P(RanksAgainstOne, TrainAlike) {
 
 TEST_P(RanksAgainstOne, AccumulateAlike) {
   const auto [ranks, model] = GetParam();
-  const auto whole = Losses(RunText(model + TrainText(ranks, kGlobalBatch / ranks, 10))[0]);
-  const auto parts = Losses(RunText(model + TrainText(ranks, 1, 10))[0]);  // 12 / ranks micro-batches
+  const auto whole = Losses(RunText(model.model + TrainText(ranks, kGlobalBatch / ranks, 10))[0]);
+  const auto parts = Losses(RunText(model.model + TrainText(ranks, 1, 10))[0]);  // 12 / ranks micro-batches
   ExpectNear(parts, whole, 1e-4);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, RanksAgainstOne,
                          ::testing::Combine(::testing::Values(1, 2, 3, 4),
-                                            ::testing::Values(kTinyGpt, kTinyMlp)),
+                                            ::testing::ValuesIn(testing::kTinyModels)),
                          [](const auto& info) {
-                           return StrCat(std::get<1>(info.param) == kTinyGpt ? "Gpt" : "Mlp",
-                                         std::get<0>(info.param));
+                           return StrCat(std::get<1>(info.param).name, std::get<0>(info.param));
                          });
 
 // A replica's first loss is that of its part of the batch under the initial parameters: near ln(classes),
