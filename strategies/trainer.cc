@@ -13,6 +13,7 @@
 #include "core/nn/loss.h"
 #include "core/optim/clip.h"
 #include "strategies/data_parallel/ddp.h"
+#include "strategies/data_parallel/replica_statistics.h"
 #include "strategies/model_factory.h"
 #include "strategies/recorder.h"
 
@@ -60,6 +61,7 @@ class Trainer {
   Device& device_;
   DeviceMesh mesh_;
   ProcessGroup& replicas_;
+  ReplicaStatistics statistics_;
   nn::Context nn_;
   const DType dtype_;
   std::unique_ptr<nn::Module> model_;
@@ -80,7 +82,11 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Dataset& data)
       device_(ctx.device()),
       mesh_(ctx.world(), ToMesh(spec.parallel())),
       replicas_(mesh_.Group(Axis::kDp)),
-      nn_{.device = device_, .stream = device_.compute(), .seed = spec.train().seed()},
+      statistics_(device_, replicas_),
+      nn_{.device = device_,
+          .stream = device_.compute(),
+          .seed = spec.train().seed(),
+          .statistics = &statistics_},
       dtype_(ToDType(spec.train().precision().parameter())),
       model_(MakeModel(spec.model(), dtype_)),
       ddp_(nn_, *model_, replicas_, ToDdpOptions(spec)),
@@ -116,11 +122,15 @@ void Trainer::MicroBatch(std::span<const int64_t> indices, bool first) {
       saved_);
 }
 
-// Features come in the dataset's own float type; ids go in as they are.
+// Ids go in as they are, features in the model's float type; pixels 0 to 255 become -1 to 1.
 Tensor Trainer::ToModelInput(Tensor inputs) {
-  if (!IsFloat(inputs.dtype()) || inputs.dtype() == dtype_) return inputs;
+  if (InputOf(spec_.model()).kind == ModelInput::kTokens || inputs.dtype() == dtype_) return inputs;
   Tensor cast = nn_.Activation(inputs.shape(), dtype_);
-  nn_.Launch(ops::Cast{.in = inputs, .out = cast});
+  if (IsFloat(inputs.dtype())) {
+    nn_.Launch(ops::Cast{.in = inputs, .out = cast});
+  } else {
+    nn_.Launch(ops::Affine{.in = inputs, .out = cast, .scale = 1 / 127.5, .shift = -1});
+  }
   return cast;
 }
 

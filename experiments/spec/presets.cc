@@ -46,6 +46,12 @@ constexpr ModelPreset kPresets[] = {
      "rope_scaling { llama3 { factor: 8 low_freq_factor: 1 high_freq_factor: 4 original_sequence: 8192 } } }"},
     {"mistral-7b", "Mistral 7B v0.1, 7.24 billion parameters, sequences up to its window",
      "llama { layers: 32 hidden: 4096 heads: 32 kv_heads: 8 ffn: 14336 vocab: 32000 sequence: 4096 sliding_window: 4096 }"},
+    {"resnet18", "ResNet-18 (He et al. 2016, table 1) for ImageNet, 11.7 million parameters",
+     "cnn { height: 224 width: 224 widths: [64, 128, 256, 512] blocks: [2, 2, 2, 2] classes: 1000 stem: IMAGENET }"},
+    {"resnet18-cifar", "ResNet-18 with a stem for images of 32 x 32, 11.2 million parameters",
+     "cnn { widths: [64, 128, 256, 512] blocks: [2, 2, 2, 2] classes: 10 }"},
+    {"cnn-small", "a residual network for this machine: images of 32 x 32, 152 thousand parameters",
+     "cnn { widths: [16, 32, 64] blocks: [1, 1, 2] classes: 10 }"},
     {"mlp-small", "two hidden layers for synthetic data, 85 thousand parameters",
      "mlp { inputs: 64 hidden: [256, 256] classes: 10 }"},
 };

@@ -16,7 +16,7 @@ constexpr double kSlack = 1e-9;
 }  // namespace
 
 bool CountsFlops(std::string_view kernel) {
-  return kernel.starts_with("matmul_") || kernel.starts_with("attention_");
+  return kernel.starts_with("matmul_") || kernel.starts_with("attention_") || kernel.starts_with("conv");
 }
 
 KernelTable::KernelTable(const profile::Kernel& kernel) : flops_(CountsFlops(kernel.name())) {

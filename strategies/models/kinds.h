@@ -14,9 +14,10 @@ namespace twofold {
 
 // What a model learns from: the shape of one sample and the width of its logits.
 struct ModelInput {
-  enum Kind { kTokens, kFeatures } kind;
-  int64_t length;   // tokens of a sequence, or features of a row
+  enum Kind { kTokens, kFeatures, kImages } kind;
+  int64_t length;   // tokens of a sequence, features of a row, or elements of an image
   int64_t classes;  // width of the logits: vocabulary or classes
+  int64_t height = 0, width = 0, channels = 0;  // of an image
 };
 
 // The functions take a model of this kind, with its sizes filled in.
@@ -36,6 +37,6 @@ absl::Span<const ModelKind* const> ModelKinds();
 const ModelKind* FindModelKind(spec::Model::KindCase kind);  // null: none is named
 
 // ---- The rows ----
-extern const ModelKind kGptModel, kLlamaModel, kMlpModel;
+extern const ModelKind kCnnModel, kGptModel, kLlamaModel, kMlpModel;
 
 }  // namespace twofold

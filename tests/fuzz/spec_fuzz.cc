@@ -32,7 +32,7 @@ constexpr std::string_view kWords[] = {
     "{", "}", "<", ">", "[", "]", ":", "-", "\"", "'", "#", "model", "gpt {", "mlp {", "llama {", "train {", "steps:", "nan",
     "inf", "-1", "0", "1e308", "9223372036854775807", "18446744073709551616", "true", "REAL", "dp: 3 ", "heads: 7 ",
     "preset: \"gpt-3m\"", "preset: \"llama3-8b\"", "hf_config: \"tests/data/hf/gpt2.json\"", "hf_config: \"/\"",
-    "attention: UNFUSED ", "dropout_masks: STORED ", "kv_heads: 2 ", "rope_scaling { linear { factor: 2 } } ", "path: \"/\"",
+    "attention: UNFUSED ", "dropout_masks: STORED ", "kv_heads: 2 ", "cnn {", "widths: [4, 8] ", "blocks: 1 ", "stem: IMAGENET ", "cifar10 { path: \"tests\" }", "rope_scaling { linear { factor: 2 } } ", "path: \"/\"",
     "name: \"..\"", "\\x", "[a.b/c]", ",", ";", "tokens { path: \"CMakeLists.txt\" }", "every: 2 ", "seed: 1 "};
 
 TEST(SpecFuzz, EveryAnswerIsAValidSpecOrAMessage) {

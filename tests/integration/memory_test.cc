@@ -51,6 +51,10 @@ INSTANTIATE_TEST_SUITE_P(Models, MemoryToTheByte,
                          ::testing::Combine(::testing::ValuesIn(testing::kTinyModels), ::testing::Values(1, 2, 3, 4),
                                             ::testing::Values(1, 4), ::testing::Values(kF32, kBf16, kMixed)),
                          CaseName);
+INSTANTIATE_TEST_SUITE_P(Cnns, MemoryToTheByte,
+                         ::testing::Combine(::testing::ValuesIn(testing::kTinyCnns), ::testing::Values(1, 2, 3, 4),
+                                            ::testing::Values(1, 4), ::testing::Values(kF32, kBf16, kMixed)),
+                         CaseName);
 INSTANTIATE_TEST_SUITE_P(Variants, MemoryToTheByte,
                          ::testing::Combine(::testing::ValuesIn(testing::kTinyVariants), ::testing::Values(1, 2),
                                             ::testing::Values(2), ::testing::Values(kF32, kBf16)),

@@ -38,6 +38,10 @@ INSTANTIATE_TEST_SUITE_P(Models, NumericsToTheBit,
                          ::testing::Combine(::testing::ValuesIn(testing::kTinyModels), ::testing::Values(1, 2, 3, 4),
                                             ::testing::Values("F32", "BF16")),
                          CaseName);
+INSTANTIATE_TEST_SUITE_P(Cnns, NumericsToTheBit,
+                         ::testing::Combine(::testing::ValuesIn(testing::kTinyCnns), ::testing::Values(1, 2, 3, 4),
+                                            ::testing::Values("F32", "BF16")),
+                         CaseName);
 INSTANTIATE_TEST_SUITE_P(Variants, NumericsToTheBit,
                          ::testing::Combine(::testing::ValuesIn(testing::kTinyVariants), ::testing::Values(3),
                                             ::testing::Values("F32", "BF16")),

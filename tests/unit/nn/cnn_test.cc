@@ -74,7 +74,7 @@ int64_t Count(const CnnConfig& config) {
   return model.ParameterCount();
 }
 
-// torchvision's resnet18 and resnet34; the network of He et al. 2016, table 6, with projections: ResNet-20.
+// torchvision's resnet18 and resnet34, and resnet18 as it is commonly changed for CIFAR-10.
 TEST(CnnModel, ParameterCountsArePublishedOnes) {
   const CnnConfig imagenet{.height = 224, .width = 224, .widths = {64, 128, 256, 512}, .blocks = {2, 2, 2, 2},
                            .classes = 1000, .stem = CnnConfig::kImageNet};
@@ -85,6 +85,7 @@ TEST(CnnModel, ParameterCountsArePublishedOnes) {
   CnnConfig small = imagenet;
   small.height = small.width = 32, small.classes = 10, small.stem = CnnConfig::kSmall;
   EXPECT_EQ(Count(small), 11173962);
+  EXPECT_EQ(Count({.widths = {16, 32, 64}, .blocks = {1, 1, 2}}), 152026);  // the preset cnn-small
 }
 
 // 1.814 billion multiply-adds an image, as torchvision counts them.

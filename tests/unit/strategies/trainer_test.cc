@@ -63,6 +63,41 @@ INSTANTIATE_TEST_SUITE_P(Models, RanksAgainstOne,
                            return StrCat(std::get<1>(info.param).name, std::get<0>(info.param));
                          });
 
+class CnnAgainstOne : public ::testing::TestWithParam<int> {};
+
+std::string CnnText(bool sync) {
+  return StrCat("model { cnn { height: 8 width: 8 widths: [6, 8] blocks: [1, 1] classes: 5 sync_batch_norm: ",
+                sync ? "true" : "false", " } }\ndata { synthetic { samples: 96 } }\n");
+}
+constexpr char kF64[] = "precision { parameter: F64 } optimizer { sgd { lr: 0.05 momentum: 0.9 } }";
+
+// Statistics over all ranks are those of one process with all their samples. F64, 20 steps: 1e-9 relative.
+TEST_P(CnnAgainstOne, SynchronisedRanksTrainAlike) {
+  const int ranks = GetParam();
+  for (const int parts : {1, 2}) {
+    if (kGlobalBatch / parts % ranks != 0) continue;
+    const auto one = Losses(RunText(CnnText(true) + TrainText(1, kGlobalBatch / parts, 20, kF64))[0]);
+    const auto records = RunText(CnnText(true) + TrainText(ranks, kGlobalBatch / parts / ranks, 20, kF64));
+    ExpectNear(Losses(records[0]), one, 1e-9);
+    EXPECT_EQ(Losses(records[1]), Losses(records[0]));
+    EXPECT_LT(one.back(), one.front()) << "nothing was learned";
+    // With statistics of their own, ranks learn something else.
+    const auto alone = Losses(RunText(CnnText(false) + TrainText(ranks, kGlobalBatch / parts / ranks, 20, kF64))[0]);
+    EXPECT_GT(std::abs(alone[1] - one[1]), 1e-3 * one[1]);
+  }
+}
+
+// Each rank with statistics of its own is one process that takes the same micro-batches one after the other.
+TEST_P(CnnAgainstOne, UnsynchronisedRanksTrainLikeMicroBatches) {
+  const int ranks = GetParam();
+  const auto one = Losses(RunText(CnnText(false) + TrainText(1, 1, 20, kF64))[0]);
+  const auto records = RunText(CnnText(false) + TrainText(ranks, 1, 20, kF64));
+  ExpectNear(Losses(records[0]), one, 1e-9);
+  EXPECT_LT(one.back(), one.front()) << "nothing was learned";
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, CnnAgainstOne, ::testing::Values(2, 3, 4));
+
 // A replica's first loss is that of its part of the batch under the initial parameters: near ln(classes),
 // untrained.
 TEST(Trainer, StartsNearTheLossOfGuessing) {
