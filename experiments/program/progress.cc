@@ -29,8 +29,8 @@ Progress::Progress()
 
 void Progress::operator()(const StepProgress& p) {
   const Time now = std::chrono::steady_clock::now();
-  const bool done = p.step == p.steps;
-  if (now - last_ < (terminal_ ? std::chrono::milliseconds(kBarEvery) : kLineEvery) && !(done && terminal_))
+  const bool first = p.step == 1, done = p.step == p.steps;  // the first is news: the job has started
+  if (!first && now - last_ < (terminal_ ? std::chrono::milliseconds(kBarEvery) : kLineEvery) && !(done && terminal_))
     return;
   last_ = now;
   const double passed = std::chrono::duration<double>(now - start_).count();
