@@ -21,7 +21,7 @@ using Op = std::variant<
     ColumnSum, EmbeddingForward, EmbeddingBackward, PositionForward, PositionBackward,
     LayerNormForward, LayerNormBackward, LayerNormWeights,
     AttentionForward, AttentionBackward,
-    CrossEntropyForward, CrossEntropyBackward, Sum,
+    CrossEntropyForward, CrossEntropyBackward, Sum, CountCorrect,
     RandomFill,
     SgdStep, AdamStep, SquaredNorm, ClipFactor>;
 
