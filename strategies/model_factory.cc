@@ -3,31 +3,14 @@
 #include <utility>
 
 #include "core/base/check.h"
-#include "core/nn/flops.h"
-#include "core/nn/gpt.h"
-#include "core/nn/mlp_model.h"
 
 namespace twofold {
 namespace {
 
-nn::GptConfig ToConfig(const spec::Gpt& gpt, DType dtype) {
-  return {.layers = gpt.layers(),
-          .hidden = gpt.hidden(),
-          .heads = gpt.heads(),
-          .vocab = gpt.vocab(),
-          .sequence = gpt.sequence(),
-          .ffn = gpt.ffn(),
-          .dropout = gpt.dropout(),
-          .tied = gpt.tied_embeddings(),
-          .dtype = dtype};
-}
-
-nn::MlpConfig ToConfig(const spec::Mlp& mlp, DType dtype) {
-  return {.inputs = mlp.inputs(),
-          .hidden = {mlp.hidden().begin(), mlp.hidden().end()},
-          .classes = mlp.classes(),
-          .dropout = mlp.dropout(),
-          .dtype = dtype};
+const ModelKind& KindOf(const spec::Model& model) {
+  const ModelKind* kind = FindModelKind(model.kind_case());
+  TWOFOLD_CHECK(kind != nullptr, "a resolved spec names its model's sizes");
+  return *kind;
 }
 
 std::unique_ptr<optim::Optimizer> MakeAdam(const spec::Adam& adam, bool decoupled) {
@@ -60,26 +43,24 @@ DType ToDType(spec::DType dtype) {
 }
 
 std::unique_ptr<nn::Module> MakeModel(const spec::Model& model, DType dtype) {
-  std::unique_ptr<nn::Module> module;
-  if (model.has_mlp()) {
-    module = std::make_unique<nn::MlpModel>(ToConfig(model.mlp(), dtype));
-  } else {
-    TWOFOLD_CHECK(model.has_gpt(), "a resolved spec names its model's sizes");
-    module = std::make_unique<nn::GptModel>(ToConfig(model.gpt(), dtype));
-  }
+  std::unique_ptr<nn::Module> module = KindOf(model).make(model, dtype);
   module->Finalize();
   return module;
 }
 
-int64_t Classes(const spec::Model& model) {
-  return model.has_mlp() ? model.mlp().classes() : model.gpt().vocab();
+ModelInput InputOf(const spec::Model& model) { return KindOf(model).input(model); }
+
+int64_t ItemsPerSample(const spec::Model& model) {
+  const ModelInput input = InputOf(model);
+  return input.kind == ModelInput::kTokens ? input.length : 1;
 }
 
-int64_t ItemsPerSample(const spec::Model& model) { return model.has_mlp() ? 1 : model.gpt().sequence(); }
+std::string_view ItemName(const spec::Model& model) {
+  return InputOf(model).kind == ModelInput::kTokens ? "tokens" : "samples";
+}
 
 double TrainingFlops(const spec::Model& model, int64_t samples) {
-  return model.has_mlp() ? nn::MlpTrainingFlops(ToConfig(model.mlp(), DType::kF32), samples)
-                         : nn::GptTrainingFlops(ToConfig(model.gpt(), DType::kF32), samples);
+  return KindOf(model).training_flops(model, samples);
 }
 
 std::unique_ptr<optim::Optimizer> MakeOptimizer(const spec::Optimizer& optimizer) {

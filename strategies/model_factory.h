@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <string_view>
 
 #include "core/nn/module.h"
 #include "core/optim/optimizer.h"
 #include "core/optim/schedule.h"
 #include "core/proto/spec.pb.h"
+#include "strategies/models/kinds.h"
 
 namespace twofold {
 
@@ -15,9 +17,9 @@ DType ToDType(spec::DType dtype);
 
 // A model whose output is logits [.., classes]; named (finalized), without storage.
 std::unique_ptr<nn::Module> MakeModel(const spec::Model& model, DType dtype);
-int64_t Classes(const spec::Model& model);  // width of the logits: vocabulary or classes
-int64_t ItemsPerSample(
-    const spec::Model& model);  // what tokens_per_second counts: tokens of a sequence, else 1
+ModelInput InputOf(const spec::Model& model);
+int64_t ItemsPerSample(const spec::Model& model);  // what tokens_per_second counts: tokens of a sequence, else 1
+std::string_view ItemName(const spec::Model& model);  // "tokens" or "samples"
 
 // FLOPs of forward and backward over `samples`, as core/nn/flops.h counts them.
 double TrainingFlops(const spec::Model& model, int64_t samples);

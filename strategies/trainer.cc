@@ -179,7 +179,7 @@ double Trainer::Step(int64_t step) {
   Clip();
   optimizer_->Step(nn_, optimizer_->learning_rate() * optim::Factor(schedule_, step));
   loss_sum.WaitOn(device_.compute());
-  return device_.Item(loss_, StandIn{std::log(static_cast<double>(Classes(spec_.model()))), "loss"});
+  return device_.Item(loss_, StandIn{std::log(static_cast<double>(InputOf(spec_.model()).classes)), "loss"});
 }
 
 // After every so many steps, and after the last one.

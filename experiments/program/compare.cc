@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "core/base/strings.h"
 #include "experiments/program/text.h"
+#include "strategies/model_factory.h"
 
 namespace twofold {
 namespace {
@@ -37,7 +38,7 @@ void AddValues(const Report& p, const spec::Spec& p_spec, const Report& m, const
     out.values.push_back({unit, std::move(name), predicted, measured});
   };
   add("step time", Unit::kSeconds, p.median_step_seconds(), m.median_step_seconds());
-  add(p_spec.model().has_mlp() ? "samples a second" : "tokens a second", Unit::kPerSecond,
+  add(StrCat(ItemName(p_spec.model()), " a second"), Unit::kPerSecond,
       p.tokens_per_second(), m.tokens_per_second());
   add("exposed communication", Unit::kSeconds, p.exposed_communication_seconds(),
       m.exposed_communication_seconds());

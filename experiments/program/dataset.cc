@@ -3,18 +3,18 @@
 #include "core/data/synthetic_dataset.h"
 #include "core/data/text_dataset.h"
 #include "core/data/token_dataset.h"
+#include "strategies/model_factory.h"
 
 namespace twofold {
 
 absl::StatusOr<std::unique_ptr<Dataset>> MakeDataset(const spec::Spec& spec) {
   const spec::Data& data = spec.data();
-  const spec::Gpt& gpt = spec.model().gpt();
-  if (data.has_tokens()) return MakeTokenDataset(data.tokens().path(), gpt.sequence(), gpt.vocab());
-  if (data.has_text()) return MakeTextDataset(data.text().path(), gpt.sequence());
-  const spec::Mlp& mlp = spec.model().mlp();
+  const ModelInput input = InputOf(spec.model());
+  if (data.has_tokens()) return MakeTokenDataset(data.tokens().path(), input.length, input.classes);
+  if (data.has_text()) return MakeTextDataset(data.text().path(), input.length);
   return MakeSyntheticDataset({.samples = data.synthetic().samples(),
-                               .inputs = mlp.inputs(),
-                               .classes = mlp.classes(),
+                               .inputs = input.length,
+                               .classes = input.classes,
                                .seed = spec.train().seed()});
 }
 

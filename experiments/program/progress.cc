@@ -29,9 +29,9 @@ Progress::Progress()
 
 void Progress::operator()(const StepProgress& p) {
   const Time now = std::chrono::steady_clock::now();
-  const bool done = p.step == p.steps;
+  const bool first = p.step == 1, done = p.step == p.steps;  // the first is news: the job has started
   if (p.validation != nullptr) return Validated(p);
-  if (now - last_ < (terminal_ ? std::chrono::milliseconds(kBarEvery) : kLineEvery) && !(done && terminal_))
+  if (!first && now - last_ < (terminal_ ? std::chrono::milliseconds(kBarEvery) : kLineEvery) && !(done && terminal_))
     return;
   last_ = now;
   const double passed = std::chrono::duration<double>(now - start_).count();

@@ -86,7 +86,7 @@ void PrintSummary(const Job& job, const report::Report& r) {
   if (r.steps_size() > 0) {
     rows.push_back({"step time", SecondsText(r.median_step_seconds()),
                     StrCat(SecondsText(r.low()), " to ", SecondsText(r.high()))});
-    rows.push_back({job.spec.model().has_mlp() ? "samples a second" : "tokens a second",
+    rows.push_back({StrCat(ItemName(job.spec.model()), " a second"),
                     RateText(r.tokens_per_second())});
     rows.push_back({"exposed communication", SecondsText(r.exposed_communication_seconds())});
   }

@@ -7,7 +7,10 @@
 #include <vector>
 
 #include "core/base/strings.h"
+#include "experiments/spec/defaults.h"
+#include "experiments/spec/models/rules.h"
 #include "experiments/spec/spec.h"
+#include "strategies/models/kinds.h"
 
 namespace twofold {
 namespace {
@@ -52,10 +55,11 @@ void FillConstants(Message& m) {
 
 // Makes every block that is always there, and chooses the default member of each oneof.
 void MakeBlocks(spec::Spec& spec) {
-  const bool mlp = spec.model().has_mlp();
+  const ModelKind* model = FindModelKind(spec.model().kind_case());
+  const bool words = model == nullptr || model->input(spec.model()).kind == ModelInput::kTokens;
   spec::Data& data = *spec.mutable_data();
   if (data.kind_case() == spec::Data::KIND_NOT_SET)
-    mlp ? (void)data.mutable_synthetic() : (void)data.mutable_text();
+    words ? (void)data.mutable_text() : (void)data.mutable_synthetic();
   if (data.has_text() && !data.text().has_path()) data.mutable_text()->set_path("");
   spec::Train& train = *spec.mutable_train();
   spec::Optimizer& optimizer = *train.mutable_optimizer();
@@ -74,21 +78,11 @@ void MakeBlocks(spec::Spec& spec) {
   spec.mutable_trace();
 }
 
-// `value` where the field has none. Sizes beyond any sense are left for Validate to refuse.
-template <class Block>
-void DefaultTo(Block& block, bool has, void (Block::*set)(int64_t), int64_t a, int64_t b) {
-  int64_t product = 0;
-  if (!has && !__builtin_mul_overflow(a, b, &product)) (block.*set)(product);
-}
-
 void FillDependent(spec::Spec& spec) {
   spec::Train& train = *spec.mutable_train();
   DefaultTo(train, train.has_global_batch(), &spec::Train::set_global_batch, spec.parallel().dp(),
             train.micro_batch());
-  if (spec.model().has_gpt()) {
-    spec::Gpt& gpt = *spec.mutable_model()->mutable_gpt();
-    if (gpt.has_hidden()) DefaultTo(gpt, gpt.has_ffn(), &spec::Gpt::set_ffn, 4, gpt.hidden());
-  }
+  if (const ModelRules* rules = FindModelRules(spec.model().kind_case())) rules->fill(*spec.mutable_model());
   spec::Optimizer& optimizer = *train.mutable_optimizer();
   if (optimizer.has_adam() && !optimizer.adam().has_weight_decay())
     optimizer.mutable_adam()->set_weight_decay(0);

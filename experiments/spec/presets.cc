@@ -9,6 +9,7 @@
 #include "core/base/strings.h"
 #include "experiments/spec/fields.h"
 #include "experiments/spec/spec.h"
+#include "strategies/models/kinds.h"
 
 namespace twofold {
 namespace {
@@ -29,7 +30,20 @@ constexpr ModelPreset kPresets[] = {
      "mlp { inputs: 64 hidden: [256, 256] classes: 10 }"},
 };
 
-std::string_view KindName(spec::Model::KindCase kind) { return kind == spec::Model::kMlp ? "mlp" : "gpt"; }
+std::string_view KindName(const spec::Model& model) { return FindModelKind(model.kind_case())->name; }
+
+// A list given replaces the preset's: clears in `model` the lists that `written`, of the same kind, has.
+void ClearListsOf(const spec::Model& written, spec::Model& model) {
+  const auto* kind = written.GetReflection()->GetOneofFieldDescriptor(
+      written, spec::Model::descriptor()->FindOneofByName("kind"));
+  if (kind == nullptr) return;
+  const google::protobuf::Message& from = written.GetReflection()->GetMessage(written, kind);
+  google::protobuf::Message& to = *model.GetReflection()->MutableMessage(&model, kind);
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  from.GetReflection()->ListFields(from, &fields);
+  for (const auto* field : fields)
+    if (field->is_repeated()) to.GetReflection()->ClearField(&to, field);
+}
 
 }  // namespace
 
@@ -51,12 +65,11 @@ absl::Status ExpandPreset(spec::Spec& spec, const std::string& file) {
     return absl::InvalidArgumentError(StrCat(where, " is not a preset", Suggestion(written.preset(), known)));
   }
   if (written.kind_case() != spec::Model::KIND_NOT_SET && written.kind_case() != model.kind_case()) {
-    return absl::InvalidArgumentError(StrCat(where, " is of kind ", KindName(model.kind_case()),
-                                             ", but model.", KindName(written.kind_case()),
+    return absl::InvalidArgumentError(StrCat(where, " is of kind ", KindName(model),
+                                             ", but model.", KindName(written),
                                              " is given too; keep one of them"));
   }
-  if (!written.mlp().hidden().empty())
-    model.mutable_mlp()->clear_hidden();  // a list given replaces the preset's
+  ClearListsOf(written, model);
   model.MergeFrom(written);
   *spec.mutable_model() = model;
   return absl::OkStatus();

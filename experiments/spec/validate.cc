@@ -6,11 +6,14 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_join.h"
 #include "core/base/strings.h"
 #include "experiments/spec/fields.h"
+#include "experiments/spec/models/rules.h"
 #include "experiments/spec/problems.h"
 #include "experiments/spec/spec.h"
 #include "sim/collectives/schedule.h"
+#include "strategies/models/kinds.h"
 
 namespace twofold {
 namespace {
@@ -44,46 +47,12 @@ void CheckName(const spec::Spec& spec, Problems& problems) {
                               "control characters, not starting with . or -"));
 }
 
-// ---- Model ----
-// "4 or 8": the divisors of n next to x.
-std::string DivisorsNear(int64_t n, int64_t x) {
-  int64_t below = std::min(x - 1, n), above = x + 1;
-  while (below > 1 && n % below != 0) --below;
-  while (above < n && n % above != 0) ++above;
-  if (above > n) return StrCat(below);
-  return below < 1 ? StrCat(above) : StrCat(below, " or ", above);
-}
-
-void CheckGpt(const spec::Gpt& gpt, Problems& problems) {
-  problems.Whole("model.gpt.layers", gpt.layers(), 1, 1 << 12, gpt.has_layers());
-  const bool hidden = problems.Whole("model.gpt.hidden", gpt.hidden(), 1, 1 << 18, gpt.has_hidden());
-  const bool heads = problems.Whole("model.gpt.heads", gpt.heads(), 1, 1 << 12, gpt.has_heads());
-  problems.Whole("model.gpt.vocab", gpt.vocab(), 2, 1 << 22);
-  problems.Whole("model.gpt.sequence", gpt.sequence(), 1, 1 << 20, gpt.has_sequence());
-  if (hidden) problems.Whole("model.gpt.ffn", gpt.ffn(), 1, 1 << 20);
-  problems.Fraction("model.gpt.dropout", gpt.dropout());
-  if (hidden && heads && gpt.hidden() % gpt.heads() != 0) {
-    problems.Add("model.gpt.heads",
-                 StrCat(gpt.heads(), " does not divide model.gpt.hidden = ", gpt.hidden(),
-                        "; use a divisor such as ", DivisorsNear(gpt.hidden(), gpt.heads())));
-  }
-}
-
-void CheckMlp(const spec::Mlp& mlp, Problems& problems) {
-  problems.Whole("model.mlp.inputs", mlp.inputs(), 1, 1 << 20, mlp.has_inputs());
-  problems.Whole("model.mlp.classes", mlp.classes(), 2, 1 << 20, mlp.has_classes());
-  for (int i = 0; i < mlp.hidden_size(); ++i) {
-    problems.Whole(StrCat("model.mlp.hidden[", i, "]"), mlp.hidden(i), 1, 1 << 20);
-  }
-  problems.Fraction("model.mlp.dropout", mlp.dropout());
-}
-
 void CheckModel(const spec::Model& model, Problems& problems) {
-  if (model.has_gpt()) return CheckGpt(model.gpt(), problems);
-  if (model.has_mlp()) return CheckMlp(model.mlp(), problems);
-  problems.Add("model",
-               "is missing; use a preset such as model { preset: \"gpt-3m\" }, or model { gpt { ... } } or "
-               "model { mlp { ... } } with sizes");
+  if (const ModelRules* rules = FindModelRules(model.kind_case())) return rules->check(model, problems);
+  std::vector<std::string> kinds;
+  for (const ModelKind* kind : ModelKinds()) kinds.push_back(StrCat("model { ", kind->name, " { ... } }"));
+  problems.Add("model", StrCat("is missing; use a preset such as model { preset: \"gpt-3m\" }, or sizes: ",
+                               absl::StrJoin(kinds, ", ")));
 }
 
 // ---- Training ----

@@ -6,6 +6,7 @@
 #include "core/base/strings.h"
 #include "core/data/text_dataset.h"
 #include "experiments/spec/problems.h"
+#include "strategies/models/kinds.h"
 
 namespace twofold {
 namespace {
@@ -37,10 +38,12 @@ void CheckText(const spec::Spec& spec, Problems& problems) {
   const std::string& path = spec.data().text().path();
   CheckReadable("data.text.path", path.empty() ? std::string(kDefaultTextPath) : path, /*folder_too=*/true,
                 "give a file or folder of text", problems);
-  const int64_t vocab = spec.model().gpt().vocab();
-  if (spec.model().has_gpt() && vocab > 0 && vocab < 256) {
-    problems.Add("model.gpt.vocab",
-                 StrCat(vocab, " is too small for data.text, whose ids are bytes; use 256 or more"));
+  const ModelKind* model = FindModelKind(spec.model().kind_case());
+  if (model == nullptr) return;
+  const ModelInput input = model->input(spec.model());
+  if (input.kind == ModelInput::kTokens && input.classes > 0 && input.classes < 256) {
+    problems.Add(StrCat("model.", model->name, ".vocab"),
+                 StrCat(input.classes, " is too small for data.text, whose ids are bytes; use 256 or more"));
   }
 }
 
@@ -51,16 +54,23 @@ void CheckTokens(const spec::Spec& spec, Problems& problems) {
   CheckReadable("data.tokens.path", tokens.path(), /*folder_too=*/false, kRemedy, problems);
 }
 
+// What a kind of input is learned from: in words, and the data that has it.
+struct Learns {
+  std::string_view what, data;
+};
+constexpr Learns kLearns[] = {{"sequences of ids", "text or tokens"}, {"features", "synthetic"}};  // by ModelInput::Kind
+
 void CheckKindFitsModel(const spec::Spec& spec, Problems& problems) {
-  const bool words = spec.data().has_text() || spec.data().has_tokens();
-  if (spec.model().has_gpt() && !words) {
-    problems.Add("data",
-                 "synthetic does not fit model.gpt, which learns sequences of ids; use text or tokens");
-  }
-  if (spec.model().has_mlp() && words) {
-    problems.Add("data", StrCat(spec.data().has_text() ? "text" : "tokens",
-                                " does not fit model.mlp, which learns features; use synthetic"));
-  }
+  const ModelKind* model = FindModelKind(spec.model().kind_case());
+  if (model == nullptr) return;  // said already
+  const spec::Data& data = spec.data();
+  const ModelInput::Kind holds = data.has_text() || data.has_tokens() ? ModelInput::kTokens : ModelInput::kFeatures;
+  const ModelInput::Kind wanted = model->input(spec.model()).kind;
+  if (holds == wanted) return;
+  const auto* written =
+      data.GetReflection()->GetOneofFieldDescriptor(data, spec::Data::descriptor()->FindOneofByName("kind"));
+  problems.Add("data", StrCat(written->name(), " does not fit model.", model->name, ", which learns ",
+                              kLearns[wanted].what, "; use ", kLearns[wanted].data));
 }
 
 }  // namespace

@@ -1,0 +1,37 @@
+#include "core/nn/gpt.h"
+
+#include "core/nn/flops.h"
+#include "strategies/models/kinds.h"
+
+namespace twofold {
+namespace {
+
+nn::GptConfig ToConfig(const spec::Model& model, DType dtype) {
+  const spec::Gpt& gpt = model.gpt();
+  return {.layers = gpt.layers(),
+          .hidden = gpt.hidden(),
+          .heads = gpt.heads(),
+          .vocab = gpt.vocab(),
+          .sequence = gpt.sequence(),
+          .ffn = gpt.ffn(),
+          .dropout = gpt.dropout(),
+          .tied = gpt.tied_embeddings(),
+          .dtype = dtype};
+}
+
+}  // namespace
+
+constinit const ModelKind kGptModel = {
+    .name = "gpt",
+    .kind = spec::Model::kGpt,
+    .input = [](const spec::Model& m) -> ModelInput {
+      return {ModelInput::kTokens, m.gpt().sequence(), m.gpt().vocab()};
+    },
+    .make = [](const spec::Model& m, DType dtype) -> std::unique_ptr<nn::Module> {
+      return std::make_unique<nn::GptModel>(ToConfig(m, dtype));
+    },
+    .training_flops = [](const spec::Model& m, int64_t samples) {
+      return nn::GptTrainingFlops(ToConfig(m, DType::kF32), samples);
+    }};
+
+}  // namespace twofold

@@ -1,0 +1,37 @@
+// The kinds of model that a spec can name. A new kind is a file of this folder and a row of kinds.cc (and, for what a
+// spec may say of it, a file and a row in experiments/spec/models/).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "absl/types/span.h"
+#include "core/nn/module.h"
+#include "core/proto/spec.pb.h"
+
+namespace twofold {
+
+// What a model learns from: the shape of one sample and the width of its logits.
+struct ModelInput {
+  enum Kind { kTokens, kFeatures } kind;
+  int64_t length;   // tokens of a sequence, or features of a row
+  int64_t classes;  // width of the logits: vocabulary or classes
+};
+
+// The functions take a model of this kind, with its sizes filled in.
+struct ModelKind {
+  std::string_view name;  // its field in spec.Model
+  spec::Model::KindCase kind;
+  ModelInput (*input)(const spec::Model& model);
+  std::unique_ptr<nn::Module> (*make)(const spec::Model& model, DType dtype);  // neither named nor with storage
+  double (*training_flops)(const spec::Model& model, int64_t samples);         // as core/nn/flops.h counts
+};
+
+absl::Span<const ModelKind* const> ModelKinds();
+const ModelKind* FindModelKind(spec::Model::KindCase kind);  // null: none is named
+
+// ---- The rows ----
+extern const ModelKind kGptModel, kMlpModel;
+
+}  // namespace twofold

@@ -1,0 +1,32 @@
+#include "core/nn/flops.h"
+#include "core/nn/mlp_model.h"
+#include "strategies/models/kinds.h"
+
+namespace twofold {
+namespace {
+
+nn::MlpConfig ToConfig(const spec::Model& model, DType dtype) {
+  const spec::Mlp& mlp = model.mlp();
+  return {.inputs = mlp.inputs(),
+          .hidden = {mlp.hidden().begin(), mlp.hidden().end()},
+          .classes = mlp.classes(),
+          .dropout = mlp.dropout(),
+          .dtype = dtype};
+}
+
+}  // namespace
+
+constinit const ModelKind kMlpModel = {
+    .name = "mlp",
+    .kind = spec::Model::kMlp,
+    .input = [](const spec::Model& m) -> ModelInput {
+      return {ModelInput::kFeatures, m.mlp().inputs(), m.mlp().classes()};
+    },
+    .make = [](const spec::Model& m, DType dtype) -> std::unique_ptr<nn::Module> {
+      return std::make_unique<nn::MlpModel>(ToConfig(m, dtype));
+    },
+    .training_flops = [](const spec::Model& m, int64_t samples) {
+      return nn::MlpTrainingFlops(ToConfig(m, DType::kF32), samples);
+    }};
+
+}  // namespace twofold
