@@ -32,7 +32,7 @@ using Op = std::variant<
     LayerNormForward, LayerNormBackward, LayerNormWeights, RmsNormForward, RmsNormBackward, RmsNormWeights,
     AttentionForward, AttentionBackward, RotaryTable, Rotary,
     BatchedMatMul, SoftmaxForward, SoftmaxBackward,
-    CrossEntropyForward, CrossEntropyBackward, Sum,
+    CrossEntropyForward, CrossEntropyBackward, Sum, CountCorrect,
     RandomFill,
     SgdStep, AdamStep, SquaredNorm, ClipFactor>;
 

@@ -180,6 +180,9 @@ class List {
       return ops::CrossEntropyBackward{.logits = a.Input({r, c}, t), .targets = a.Ids({r}), .lse = a.Input({r}, wide),
                                        .dlogits = a.Output({r, c}, t)};
     });
+    Add([=](Operands& a) {
+      return ops::CountCorrect{.logits = a.Input({r, c}, t), .targets = a.Ids({r}), .out = a.Output({1}, wide)};
+    });
   }
 
   Sizes Numbers() const {

@@ -103,11 +103,13 @@ void CheckData(const spec::Spec& spec, Problems& problems) {
   if (spec.data().has_synthetic()) {
     problems.Whole("data.synthetic.samples", spec.data().synthetic().samples(), 1, int64_t{1} << 31);
   }
-  const std::string& profile = spec.fabric().simulated().profile();
-  if (!profile.empty()) {
-    CheckReadable("fabric.simulated.profile", profile, /*folder_too=*/false,
-                  "give a profile that `twofold calibrate` wrote, or leave the field out", problems);
-  }
+  const auto check_profile = [&](std::string_view field, const std::string& profile) {
+    if (profile.empty()) return;
+    CheckReadable(field, profile, /*folder_too=*/false, "give a profile that `twofold calibrate` wrote, or leave the field out",
+                  problems);
+  };
+  check_profile("fabric.simulated.profile", spec.fabric().simulated().profile());
+  check_profile("emulated.profile", spec.emulated().profile());
 }
 
 }  // namespace twofold

@@ -85,6 +85,7 @@ void Compute(const ops::SoftmaxBackward& o, Context& c);
 void Compute(const ops::CrossEntropyForward& o, Context& c);
 void Compute(const ops::CrossEntropyBackward& o, Context& c);
 void Compute(const ops::Sum& o, Context& c);
+void Compute(const ops::CountCorrect& o, Context& c);
 void Compute(const ops::RandomFill& o, Context& c);
 void Compute(const ops::SgdStep& o, Context& c);
 void Compute(const ops::AdamStep& o, Context& c);

@@ -110,6 +110,36 @@ TEST_F(ProgramOnMpi, LaunchRefusesWhatItCannotLaunch) {
   EXPECT_THAT(out_, HasSubstr("run x --fabric=mpi"));
 }
 
+// The weights stay as they began, so that the first validation is the best one.
+TEST_F(ProgramOnMpi, StopsEarlyAtTheStepOfTheInMemoryFabric) {
+  const std::string spec = Write("stop.textproto", StrCat(kMlp, "data { synthetic { samples: 100 } }\ntrain { steps: 30 micro_batch: 4 ",
+                                                          "optimizer { sgd { lr: 1e-30 } } validation { every_steps: 2 samples: 13 ",
+                                                          "batch: 5 patience: 3 } }\nparallel { dp: 3 }\n", kProfile));
+  ASSERT_EQ(Run(StrCat("launch --ranks=3 -- run ", spec, " --quiet --out=", At("mpi"))), 0) << err_;
+  ASSERT_EQ(Run(StrCat("run ", spec, " --quiet --fabric=in_memory --out=", At("threads"))), 0) << err_;
+  const nlohmann::json mpi = Report(At("mpi")), threads = Report(At("threads"));
+  EXPECT_EQ(mpi["steps"].size(), 8u);
+  EXPECT_EQ(threads["steps"].size(), 8u);
+  EXPECT_EQ(mpi["stopped_early"], true);
+  ASSERT_EQ(mpi["validations"].size(), 4u);
+  for (size_t v = 0; v < 4; ++v) {
+    const double a = mpi["validations"][v]["loss"], b = threads["validations"][v]["loss"];
+    EXPECT_NEAR(a, b, 1e-5 * b);
+    EXPECT_EQ(mpi["validations"][v]["accuracy"], threads["validations"][v]["accuracy"]);
+  }
+}
+
+TEST_F(ProgramOnMpi, EmulatesDevices) {
+  const std::string spec = Write("emulated.textproto", StrCat(kMlp, "train { steps: 5 }\nparallel { dp: 2 }\ndevice: EMULATED\n",
+                                                              "emulated { cluster: \"star-a100\" speed: 0.01 }\n"));
+  ASSERT_EQ(Run(StrCat("launch --ranks=2 -- run ", spec, " --quiet --out=", At("mpi"))), 0) << err_;
+  ASSERT_EQ(Run(StrCat("run ", spec, " --quiet --fabric=simulated --out=", At("predicted"))), 0) << err_;
+  const nlohmann::json mpi = Report(At("mpi")), predicted = Report(At("predicted"));
+  EXPECT_GE(mpi["median_step_seconds"], 0.9 * static_cast<double>(predicted["median_step_seconds"]) - 1e-3);
+  EXPECT_EQ(mpi["ranks"][0]["peak_bytes"], predicted["ranks"][0]["peak_bytes"]);
+  EXPECT_EQ(mpi["device"], "emulated A100-80GB SXM");
+}
+
 TEST_F(ProgramOnMpi, BenchesWithoutWrongResults) {
   EXPECT_EQ(Run("launch --ranks=3 -- bench all_reduce -b 4 -e 64K -f 16 -n 5"), 0) << err_;
   EXPECT_THAT(out_, HasSubstr("mpi: 3 ranks, measured"));

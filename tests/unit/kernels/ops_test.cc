@@ -125,6 +125,7 @@ TEST_F(OpsDeathTest, ShapesThatDoNotFitAbortAndArePrinted) {
                "layer_norm_forward");
   EXPECT_DEATH(CheckShapes(AttentionForward{New({1, 4, 24}), New({1, 4, 8}), New({1, 2, 4}), 3, 2}),
                "attention_forward");
+  EXPECT_DEATH(CheckShapes(CountCorrect{New({3, 4}), New({3}, DType::kI32), New({2})}), "count_correct");
   EXPECT_DEATH(CheckShapes(CrossEntropyForward{New({3, 4}), New({4}, DType::kI32), New({3}), New({3})}),
                "cross_entropy");
   EXPECT_DEATH(CheckShapes(AdamStep{New({3}, DType::kBF16), New({3}), New({3}), New({3}), Tensor()}),
