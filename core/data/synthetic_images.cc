@@ -1,7 +1,7 @@
 #include "core/data/synthetic_images.h"
 
-#include <cmath>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "core/base/check.h"

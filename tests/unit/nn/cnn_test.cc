@@ -52,10 +52,11 @@ TEST(CnnGradientCheck, Pools) {
 }
 
 TEST(CnnGradientCheck, BasicBlock) {
-  for (const auto& [in, out, stride] : {std::tuple{3, 3, 1}, {2, 4, 2}, {2, 3, 1}}) {
+  struct Case { int64_t in, out, stride; };
+  for (const Case& c : {Case{3, 3, 1}, Case{2, 4, 2}, Case{2, 3, 1}}) {
     Cpu cpu;
-    BasicBlock block({.in = in, .out = out, .stride = stride, .dtype = kF64});
-    CheckModule(cpu, block, Random(cpu, Shape{2, 4, 5, in}, 5));
+    BasicBlock block({.in = c.in, .out = c.out, .stride = c.stride, .dtype = kF64});
+    CheckModule(cpu, block, Random(cpu, Shape{2, 4, 5, c.in}, 5));
   }
 }
 
