@@ -16,7 +16,7 @@ constexpr double kSlack = 1e-9;
 }  // namespace
 
 bool CountsFlops(std::string_view kernel) {
-  return kernel.starts_with("matmul_") || kernel.starts_with("attention_");
+  return kernel.starts_with("matmul_") || kernel.starts_with("batched_matmul_") || kernel.starts_with("attention_");
 }
 
 KernelTable::KernelTable(const profile::Kernel& kernel) : flops_(CountsFlops(kernel.name())) {
