@@ -71,7 +71,8 @@ class List {
         for (const int64_t d : widths) {
           const double scores = static_cast<double>(h) * static_cast<double>(length) * static_cast<double>(length);
           if (5 * scores * static_cast<double>(d) <= kMostFlops) Attend(t, h, length, d);
-          if (scores <= static_cast<double>(kMostElements) && length >= 64 && length <= 512) AttendUnfused(t, h, length, d);
+          const bool unfused = (length == 64 || length == 256) && d >= 32 && scores <= static_cast<double>(kMostElements);
+          if (unfused) AttendUnfused(t, h, length, d);
         }
       }
     }

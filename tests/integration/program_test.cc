@@ -400,6 +400,7 @@ TEST_F(Program, NamesTheFolderWithoutAReport) {
 
 TEST_F(Program, ListsWhatASpecCanName) {
   EXPECT_EQ(Run("list models"), 0);
+  EXPECT_THAT(out_, HasSubstr("405,853,388,800 parameters"));
   EXPECT_THAT(out_, HasSubstr("gpt2-124m"));
   EXPECT_EQ(Run("list clusters"), 0);
   EXPECT_THAT(out_, HasSubstr("this-machine"));

@@ -136,8 +136,8 @@ TEST_F(OpsDeathTest, ShapesThatDoNotFitAbortAndArePrinted) {
   EXPECT_DEATH(CheckShapes(Rotary{New({1, 5, 8}), New({5, 4}), New({1, 5, 8}), 3}), "rotary");
   EXPECT_DEATH(CheckShapes(MaskedDropoutForward{New({3}), New({3}), New({3})}), "masked_dropout_forward");
   EXPECT_DEATH(CheckShapes(SoftmaxForward{New({2, 3}), New({2, 3})}), "softmax_forward");
-  EXPECT_DEATH(CheckShapes(BatchedMatMul{.a = {New({2, 3}), 3}, .b = {New({3, 4}), 4}, .out = {New({2, 4}), 4}, .heads = 2,
-                                         .m = 2, .n = 4, .k = 3}), "");
+  EXPECT_DEATH(CheckShapes(BatchedMatMul{.a = {New({2, 3}), 3}, .b = {New({3, 4}), 4}, .out = {New({2, 4}), 4, 8, 8},
+                                         .heads = 2, .m = 2, .n = 4, .k = 3}), "batched_matmul_nn");
   EXPECT_DEATH(CheckShapes(SgdStep{New({3}), New({3}), Tensor(), New({3})}), "sgd_step");
 }
 

@@ -190,12 +190,15 @@ TEST(RopeTest, Llama3StretchesLongWavelengths) {
     EXPECT_NEAR(plain[i], 1 / std::pow(500000, static_cast<double>(2 * i) / 128), 1e-15);
     const double wavelength = 2 * M_PI / plain[i];
     if (wavelength < 8192.0 / 4) {
-      EXPECT_EQ(scaled[i], plain[i]), ++kept;
+      ++kept;
+      EXPECT_EQ(scaled[i], plain[i]);
     } else if (wavelength > 8192) {
-      EXPECT_EQ(scaled[i], plain[i] / 8), ++stretched;
+      ++stretched;
+      EXPECT_EQ(scaled[i], plain[i] / 8);
     } else {
       const double smooth = (8192 / wavelength - 1) / (4 - 1);
-      EXPECT_NEAR(scaled[i], (1 - smooth) * plain[i] / 8 + smooth * plain[i], 1e-15), ++between;
+      ++between;
+      EXPECT_NEAR(scaled[i], (1 - smooth) * plain[i] / 8 + smooth * plain[i], 1e-15);
     }
   }
   EXPECT_TRUE(kept > 20 && stretched > 20 && between > 2) << kept << " " << between << " " << stretched;

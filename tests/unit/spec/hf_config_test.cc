@@ -6,6 +6,7 @@
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
 
+#include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -70,12 +71,19 @@ INSTANTIATE_TEST_SUITE_P(Files, PublishedConfig,
 
 TEST(HfConfig, ReadsEveryFieldThatMatters) {
   const spec::Gpt gpt = Resolved("gpt2-xl").model().gpt();
-  EXPECT_EQ(gpt.layers(), 48), EXPECT_EQ(gpt.heads(), 25), EXPECT_EQ(gpt.hidden(), 1600), EXPECT_EQ(gpt.sequence(), 1024);
+  EXPECT_EQ(gpt.layers(), 48);
+  EXPECT_EQ(gpt.heads(), 25);
+  EXPECT_EQ(gpt.hidden(), 1600);
+  EXPECT_EQ(gpt.sequence(), 1024);
   EXPECT_EQ(gpt.dropout(), 0.1);
   const spec::Llama llama = Resolved("llama-3.1-405b").model().llama();
-  EXPECT_EQ(llama.kv_heads(), 8), EXPECT_EQ(llama.rope_theta(), 500000), EXPECT_EQ(llama.norm_eps(), 1e-5);
-  EXPECT_EQ(llama.sequence(), 131072), EXPECT_FALSE(llama.tied_embeddings());
-  EXPECT_EQ(llama.rope_scaling().llama3().factor(), 8), EXPECT_EQ(llama.rope_scaling().llama3().original_sequence(), 8192);
+  EXPECT_EQ(llama.kv_heads(), 8);
+  EXPECT_EQ(llama.rope_theta(), 500000);
+  EXPECT_EQ(llama.norm_eps(), 1e-5);
+  EXPECT_EQ(llama.sequence(), 131072);
+  EXPECT_FALSE(llama.tied_embeddings());
+  EXPECT_EQ(llama.rope_scaling().llama3().factor(), 8);
+  EXPECT_EQ(llama.rope_scaling().llama3().original_sequence(), 8192);
   EXPECT_EQ(Resolved("mistral-7b-v0.1").model().llama().sequence(), 4096) << "within its window";
   EXPECT_EQ(Resolved("mistral-7b-v0.2").model().llama().sequence(), 32768) << "it has no window";
   EXPECT_EQ(Resolved("mistral-7b-v0.2").model().llama().rope_theta(), 1e6);
