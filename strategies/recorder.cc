@@ -1,8 +1,11 @@
 #include "strategies/recorder.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
+
+#include "strategies/model_factory.h"
 
 namespace twofold {
 
@@ -40,8 +43,8 @@ void MemorySamples::WriteTo(Seconds origin, report::RankRecord& record) const {
   }
 }
 
-Recorder::Recorder(RankContext& ctx, const spec::Spec& spec) : ctx_(ctx) {
-  const int64_t steps = spec.train().steps();
+Recorder::Recorder(RankContext& ctx, const spec::Spec& spec) : ctx_(ctx), classifies_(ItemsPerSample(spec.model()) == 1) {
+  const int64_t steps = steps_ = spec.train().steps();
   const bool traced = spec.trace().enabled() && ctx.rank() < spec.trace().ranks();
   first_traced_step_ = traced ? std::max<int64_t>(0, steps - spec.trace().last_steps()) : steps;
   record_.set_rank(ctx.rank());
@@ -76,6 +79,22 @@ void Recorder::EndStep(double loss) {
   step->set_loss(loss);
   step->set_exposed_communication_seconds((ctx_.device().compute().stalled() - stalled_at_start_).value());
   if (tracing_) ++traced_steps_;
+}
+
+void Recorder::BeginValidation() {
+  if (tracing_) ctx_.trace().SetEnabled(false);
+  validation_start_ = ctx_.clock().Now();
+}
+
+const report::Validation& Recorder::EndValidation(int64_t steps_done, const ValidationResult& result) {
+  report::Validation* validation = record_.add_validations();
+  validation->set_step(steps_done);
+  validation->set_loss(result.loss);
+  classifies_ ? validation->set_accuracy(result.accuracy) : validation->set_perplexity(std::exp(result.loss));
+  validation->set_seconds((ctx_.clock().Now() - validation_start_).value());
+  record_.set_stopped_early(result.stop && steps_done < steps_);
+  if (tracing_) ctx_.trace().SetEnabled(true);
+  return *validation;
 }
 
 std::string Recorder::Record() {

@@ -9,6 +9,7 @@
 #include "core/proto/report.pb.h"
 #include "core/proto/spec.pb.h"
 #include "core/run/rank_context.h"
+#include "strategies/validation.h"
 
 namespace twofold {
 
@@ -52,6 +53,9 @@ class Recorder {
   // The host has waited for everything that the step launched.
   void EndStep(double loss);
   Seconds last_step() const { return last_step_; }
+  // Between steps. The trace and the kernels' totals leave validations out; memory is watched all the same.
+  void BeginValidation();
+  const report::Validation& EndValidation(int64_t steps_done, const ValidationResult& result);
 
   // Everything so far, serialized. Moves the trace's spans out: call once, at the end.
   std::string Record();
@@ -63,8 +67,11 @@ class Recorder {
   void AddTimeLine(report::RankRecord& record);
 
   RankContext& ctx_;
+  const bool classifies_;      // else it models language
+  int64_t steps_ = 0;
   int64_t first_traced_step_;  // from here on steps are traced
   Seconds step_start_, stalled_at_start_, last_step_, trace_origin_;
+  Seconds validation_start_;
   bool tracing_ = false;
   int64_t traced_steps_ = 0;
   MemorySamples samples_{kMemorySamples};

@@ -13,8 +13,10 @@
 #include "core/nn/loss.h"
 #include "core/optim/clip.h"
 #include "strategies/data_parallel/ddp.h"
+#include "strategies/data_parallel/replica_statistics.h"
 #include "strategies/model_factory.h"
 #include "strategies/recorder.h"
+#include "strategies/validation.h"
 
 namespace twofold {
 namespace {
@@ -46,20 +48,24 @@ DdpOptions ToDdpOptions(const spec::Spec& spec) {
 // One rank's share of every training step.
 class Trainer {
  public:
-  Trainer(RankContext& ctx, const spec::Spec& spec, const Dataset& data);
+  Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& samples);
   int64_t parameters() const { return model_->ParameterCount(); }
   double Step(int64_t step);  // returns the loss, the mean over the global batch
+  ValidationResult Validate();  // the spec asks for validation
 
  private:
   void MicroBatch(std::span<const int64_t> indices, bool first);
+  Tensor Evaluate(nn::Context& ctx, Tensor inputs);
   Tensor ToModelInput(Tensor inputs);
   void Clip();
 
+  RankContext& rank_;
   const spec::Spec& spec_;
   const Dataset& data_;
   Device& device_;
   DeviceMesh mesh_;
   ProcessGroup& replicas_;
+  ReplicaStatistics statistics_;
   nn::Context nn_;
   const DType dtype_;
   std::unique_ptr<nn::Module> model_;
@@ -72,21 +78,37 @@ class Trainer {
       clipped_;  // the gradients as clipping wants them; empty when there is no clipping
   Tensor loss_;  // this rank's part of the mean over the global batch
   nn::Saved saved_, loss_saved_;
+  std::optional<Validation> validation_;
 };
 
-Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Dataset& data)
-    : spec_(spec),
-      data_(data),
+ValidationOptions ToOptions(const spec::Spec& spec, DType dtype) {
+  const spec::Validation& v = spec.train().validation();
+  return {.samples = v.samples(),
+          .batch = v.batch(),
+          .classes = InputOf(spec.model()).classes,
+          .patience = v.patience(),
+          .min_delta = v.min_delta(),
+          .dtype = dtype};
+}
+
+Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& samples)
+    : rank_(ctx),
+      spec_(spec),
+      data_(samples.training),
       device_(ctx.device()),
       mesh_(ctx.world(), ToMesh(spec.parallel())),
       replicas_(mesh_.Group(Axis::kDp)),
-      nn_{.device = device_, .stream = device_.compute(), .seed = spec.train().seed()},
+      statistics_(device_, replicas_),
+      nn_{.device = device_,
+          .stream = device_.compute(),
+          .seed = spec.train().seed(),
+          .statistics = &statistics_},
       dtype_(ToDType(spec.train().precision().parameter())),
       model_(MakeModel(spec.model(), dtype_)),
       ddp_(nn_, *model_, replicas_, ToDdpOptions(spec)),
       optimizer_(MakeOptimizer(spec.train().optimizer())),
       schedule_(MakeSchedule(spec.train().schedule())),
-      sampler_(MakeSampler(spec.train(), data, replicas_)),
+      sampler_(MakeSampler(spec.train(), samples.training, replicas_)),
       micro_batch_(spec.train().micro_batch()),
       accumulation_(sampler_.samples_per_batch() / micro_batch_) {
   const std::vector<optim::Slice> slices = ddp_.Slices();
@@ -96,6 +118,25 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Dataset& data)
       clipped_.push_back({.name = "bucket", .gradient = std::move(gradients)});
   }
   loss_ = device_.NewTensor(Shape{1}, ops::AccumulationType(dtype_), Category::kOther);
+  if (spec.train().has_validation()) {
+    TWOFOLD_CHECK(samples.validation != nullptr, "there are samples to validate on");
+    validation_.emplace(
+        nn_, replicas_, *samples.validation, [this](nn::Context& c, Tensor inputs) { return Evaluate(c, std::move(inputs)); },
+        ToOptions(spec, dtype_));
+  }
+}
+
+// All ranks evaluate with the same running statistics, whatever micro-batches each has seen.
+ValidationResult Trainer::Validate() {
+  ddp_.AverageBuffers();
+  return validation_->Run([this] { rank_.CheckInterrupt(); });
+}
+
+// Forward alone.
+Tensor Trainer::Evaluate(nn::Context& ctx, Tensor inputs) {
+  Tensor logits = model_->Forward(ctx, ToModelInput(std::move(inputs)), saved_);
+  saved_.Clear();
+  return logits;
 }
 
 // Forward and backward over a part of this rank's samples. Adds to the gradients and to loss_.
@@ -116,11 +157,15 @@ void Trainer::MicroBatch(std::span<const int64_t> indices, bool first) {
       saved_);
 }
 
-// Features come in the dataset's own float type; ids go in as they are.
+// Ids go in as they are, features in the model's float type; pixels 0 to 255 become -1 to 1.
 Tensor Trainer::ToModelInput(Tensor inputs) {
-  if (!IsFloat(inputs.dtype()) || inputs.dtype() == dtype_) return inputs;
+  if (InputOf(spec_.model()).kind == ModelInput::kTokens || inputs.dtype() == dtype_) return inputs;
   Tensor cast = nn_.Activation(inputs.shape(), dtype_);
-  nn_.Launch(ops::Cast{.in = inputs, .out = cast});
+  if (IsFloat(inputs.dtype())) {
+    nn_.Launch(ops::Cast{.in = inputs, .out = cast});
+  } else {
+    nn_.Launch(ops::Affine{.in = inputs, .out = cast, .scale = 1 / 127.5, .shift = -1});
+  }
   return cast;
 }
 
@@ -149,10 +194,17 @@ double Trainer::Step(int64_t step) {
   return device_.Item(loss_, StandIn{std::log(static_cast<double>(InputOf(spec_.model()).classes)), "loss"});
 }
 
+// After every so many steps, and after the last one.
+bool IsValidated(const spec::Train& train, int64_t step) {
+  if (!train.has_validation()) return false;
+  return (step + 1) % train.validation().every_steps() == 0 || step + 1 == train.steps();
+}
+
 }  // namespace
 
-std::string TrainRank(RankContext& ctx, const spec::Spec& spec, const Dataset& data,
+std::string TrainRank(RankContext& ctx, const spec::Spec& spec, const Samples& samples,
                       const std::function<void(const StepProgress&)>& progress) {
+  TWOFOLD_CHECK(!spec.train().has_epochs(), "epochs have been made steps");
   Recorder recorder(ctx, spec);
   // Whatever ends this rank, what it did until then is kept.
   ctx.SetPartialResultSource([&] { return recorder.Record(); });
@@ -161,7 +213,7 @@ std::string TrainRank(RankContext& ctx, const spec::Spec& spec, const Dataset& d
     ctx.SetPartialResult(recorder.Record());
   };
 
-  Trainer trainer(ctx, spec, data);
+  Trainer trainer(ctx, spec, samples);
   recorder.SetParameters(trainer.parameters());
   ctx.world().Barrier().Wait();
   const int64_t steps = spec.train().steps();
@@ -170,7 +222,14 @@ std::string TrainRank(RankContext& ctx, const spec::Spec& spec, const Dataset& d
     recorder.BeginStep(step);
     const double loss = trainer.Step(step);
     recorder.EndStep(loss);
-    if (ctx.rank() == 0 && progress) progress({step + 1, steps, recorder.last_step().value(), loss});
+    StepProgress done{step + 1, steps, recorder.last_step().value(), loss};
+    if (ctx.rank() == 0 && progress) progress(done);
+    if (!IsValidated(spec.train(), step)) continue;
+    recorder.BeginValidation();
+    const ValidationResult result = trainer.Validate();
+    done.validation = &recorder.EndValidation(step + 1, result);
+    if (ctx.rank() == 0 && progress) progress(done);
+    if (result.stop) break;
   }
   std::move(keep).Cancel();
   ctx.SetPartialResultSource(nullptr);

@@ -14,13 +14,22 @@ namespace twofold {
 struct StepProgress {
   int64_t step, steps;
   double seconds, loss;
+  const report::Validation* validation = nullptr;  // when one was done after this step
 };  // step: done so far, from 1
 
-// Trains this rank for spec.train.steps and returns its serialized report::RankRecord. `spec` is whole and
-// validated (every default filled in), `data` holds the samples. `progress` is called on rank 0 after each
-// step; may be empty. Throws what the fabric throws; the record of the steps done so far is then the
-// context's partial result.
-std::string TrainRank(RankContext& ctx, const spec::Spec& spec, const Dataset& data,
+// What to train on, and what to validate on where spec.train.validation asks for it. Refers to both.
+struct Samples {
+  Samples(const Dataset& training_data, const Dataset* validation_data = nullptr)
+      : training(training_data), validation(validation_data) {}
+  const Dataset& training;
+  const Dataset* validation;
+};
+
+// Trains this rank for spec.train.steps, or until validation has its patience run out, and returns its
+// serialized report::RankRecord. `spec` is whole and validated (every default filled in, epochs made steps).
+// `progress` is called on rank 0 after each step, and again after a validation; may be empty. Throws what the
+// fabric throws; the record of what was done so far is then the context's partial result.
+std::string TrainRank(RankContext& ctx, const spec::Spec& spec, const Samples& samples,
                       const std::function<void(const StepProgress&)>& progress = {});
 
 }  // namespace twofold

@@ -3,7 +3,8 @@
 #
 #   release   all tests but those labelled "full"            (--full: all)
 #   asan      tests labelled "unit" and the conformance suite under the address and undefined-behaviour sanitizers
-#   tsan      likewise under the thread sanitizer, but for fabrics whose ranks are processes: it looks into one process
+#   tsan      likewise under the thread sanitizer, but for fabrics whose ranks are processes (it looks into one process) and
+#             for tests/fuzz, which have one thread
 #
 # The last line says how it went; the exit status is 0 when everything passed. JOBS sets the number of parallel jobs.
 set -euo pipefail
@@ -46,7 +47,7 @@ release() {
   cmake --build --preset release -j "$jobs" && ctest --preset release "${select[@]}"
 }
 
-# sanitized PRESET [LEFT_OUT]: all but the tests with label LEFT_OUT. The targets of the tests labelled "unit" are those of
+# sanitized PRESET [LEFT_OUT]: all but the tests whose label LEFT_OUT matches. The targets of the tests labelled "unit" are those of
 # the same names as the tests; conformance_test is all rows'.
 sanitized() {
   local preset=$1 leave=() log=build/$1.configure.log targets
@@ -61,7 +62,7 @@ sanitized() {
 mkdir -p build
 run release release
 run asan sanitized asan
-run tsan sanitized tsan processes
+run tsan sanitized tsan '(processes|fuzz)'
 
 echo
 summary=$(printf '%s, ' "${results[@]}")

@@ -80,7 +80,7 @@ std::vector<ClusterInfo> ListClusters() {
   return list;
 }
 
-absl::StatusOr<cluster::Cluster> FindCluster(std::string_view name_or_path) {
+absl::StatusOr<cluster::Cluster> FindCluster(std::string_view name_or_path, std::string_view field) {
   std::vector<std::string> names;
   for (const auto& [file, text] : kCatalogueTexts) {
     absl::StatusOr<cluster::Cluster> c = Parse(file, text);
@@ -90,7 +90,7 @@ absl::StatusOr<cluster::Cluster> FindCluster(std::string_view name_or_path) {
   }
   std::ifstream in{std::string(name_or_path)};
   if (!in || !name_or_path.ends_with(".textproto")) {
-    return absl::NotFoundError(StrCat("fabric.simulated.cluster: no cluster or .textproto file is called \"",
+    return absl::NotFoundError(StrCat(field, ": no cluster or .textproto file is called \"",
                                             name_or_path, "\"; the catalogue has ", absl::StrJoin(names, ", ")));
   }
   std::stringstream text;

@@ -16,7 +16,8 @@ struct ClusterInfo {
 std::vector<ClusterInfo> ListClusters();
 
 // A catalogue name, or the path of a .textproto file. Refuses unknown names (listing the known) and incomplete or
-// impossible descriptions, naming file, field and value.
-absl::StatusOr<cluster::Cluster> FindCluster(std::string_view name_or_path);
+// impossible descriptions, naming file, field and value. `field`: where the name stands in a spec, for messages.
+absl::StatusOr<cluster::Cluster> FindCluster(std::string_view name_or_path,
+                                             std::string_view field = "fabric.simulated.cluster");
 
 }  // namespace twofold

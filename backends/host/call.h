@@ -23,6 +23,8 @@ struct Call {
   Communication communication{};             // borrowed operands; unused for a split
   uint64_t sequence = 0;                     // from 1; collectives, messages and splits of a group are counted apart
   bool split = false;
+  double issued = 0;            // on the run's clock: when the compute stream had done all that was launched before
+  mutable double finished = 0;  // likewise, where links decide it; else 0. Written by who does the call, before it is done
   std::shared_ptr<const GroupIdentity> identity{};  // null where all ranks live in one process
   std::string ToString() const;  // "all_reduce(sum) of f32[10] (40 bytes), collective 3 of group world"
 };

@@ -1,5 +1,6 @@
 #include "backends/host/queue.h"
 
+#include <algorithm>
 #include <exception>
 #include <utility>
 
@@ -18,6 +19,8 @@ void Item::DoneEvent::Wait() {
   item_.queue_->Await(item_);
   item_.ThrowIfFailed();
 }
+
+double Item::DoneEvent::time() const { return item_.end_ == 0 ? 0 : item_.owner_->run.Steady(item_.end_); }
 
 void Item::Wait() { WaitOn(owner_->device.compute()); }
 
@@ -108,7 +111,7 @@ void Queue::Await(Item& item) {
       continue;
     }
     // Looking at the clock costs as much as all else about a small call, and the stream that waits for it does so already.
-    item.timed_by_host_ = item.quiet_ && pending_.front().get() == &item && !owner_->trace.enabled();
+    item.timed_by_host_ = item.quiet_ && owner_->emulated == nullptr && pending_.front().get() == &item && !owner_->trace.enabled();
     DoFront(lock, true);
   }
 }
@@ -204,12 +207,14 @@ void Queue::Do(Item& item) {
   run.End(owner_->rank, item.call_);
   if (item.failure_) run.Fail(owner_->rank, item.failure_->kind, item.failure_->message);
   if (item.timed_by_host_) return;
-  const double end = run.Now();
+  const bool paced = item.call_->finished > 0;  // the thread may wake a little later
+  const double end = paced ? item.call_->finished : run.Now();
+  item.end_ = end;
   item.entry_.seconds.fetch_add(end - start, std::memory_order_relaxed);
   if (item.call_->split || !owner_->trace.enabled()) return;
   owner_->trace.Add({.stream = stream_name_,
                      .name = std::string(KindName(c.kind)),
-                     .start = Seconds(start),
+                     .start = Seconds(std::min(start, end)),
                      .end = Seconds(end),
                      .bytes = c.bytes()});
 }

@@ -16,6 +16,7 @@
 #include <string>
 #include <thread>
 
+#include "backends/host/emulated_device.h"
 #include "backends/host/run_state.h"
 #include "core/comm/stats.h"
 #include "core/comm/work.h"
@@ -35,6 +36,9 @@ struct alignas(128) RankState {
   // Both under `mutex`, for fabrics whose blocking calls nothing can interrupt: what hangs in one is left where it is.
   bool abandoned = false;     // the run has failed: nobody waits any more for what a communication thread is in
   bool host_in_call = false;  // the rank's host stands in for a communication thread
+  EmulatedDevice* emulated = nullptr;  // the device, if it is one
+  // For the host, before it issues a call: what was launched on the compute stream is over. When it was, on the run's clock.
+  double CatchUp() { return emulated == nullptr ? run.Now() : run.Since(emulated->CatchUp()); }
 };
 // The run has failed; hosts that wait are told, and queues are no longer drained. Any thread may call.
 void Abandon(RankState& rank);
@@ -62,11 +66,12 @@ class Item : public Work::State, public std::enable_shared_from_this<Item> {
 
  private:
   friend class Queue;
-  class DoneEvent : public Event::State {
+  class DoneEvent : public TimedEvent {
    public:
     explicit DoneEvent(Item& item) : item_(item) {}
     bool Done() override { return item_.done(); }
     void Wait() override;
+    double time() const override;
 
    private:
     Item& item_;
@@ -89,6 +94,7 @@ class Item : public Work::State, public std::enable_shared_from_this<Item> {
   bool timed_by_host_ = false;  // WaitOn adds the seconds, not Do
   std::atomic<bool> done_ = false;
   int source_ = -1;                 // written before done_
+  double end_ = 0;                  // likewise: on the run's clock; 0: not timed
   std::optional<Failure> failure_;  // likewise
 };
 

@@ -29,21 +29,45 @@ class RunClock : public Clock {
 
 }  // namespace
 
-Rank::Rank(Process& process, int rank, int threads)
+absl::StatusOr<DeviceChoice> ChooseDevice(const spec::Spec& spec) {
+  DeviceChoice choice{.threads = static_cast<int>(spec.train().threads_per_rank())};
+  if (spec.device() != spec::EMULATED) return choice;
+  absl::StatusOr<Costs> costs = FindCosts(spec.emulated());
+  if (!costs.ok()) return costs.status();
+  choice.emulated = std::make_shared<const Costs>(*std::move(costs));
+  return choice;
+}
+
+Rank::Rank(Process& process, int rank, const DeviceChoice& device)
     : process_(process),
       rank_(rank),
-      source_(process.segments),
+      source_(process.segments, Bytes(device.emulated == nullptr ? 0 : device.emulated->device.memory_bytes())),
       allocator_(source_, rank),
-      device_(allocator_, threads),
+      device_(MakeDevice(device)),
       clock_(std::make_unique<RunClock>(process.run)),
-      state_(std::make_shared<RankState>(process.run, rank, device_, trace_)) {
+      state_(std::make_shared<RankState>(process.run, rank, *device_, trace_)) {
+  state_->emulated = emulated_;
   trace_.OnChange([this](bool enabled) { Observe(enabled); });
 }
 
+std::unique_ptr<Device> Rank::MakeDevice(const DeviceChoice& choice) {
+  if (choice.emulated == nullptr) {
+    auto device = std::make_unique<CpuDevice>(allocator_, choice.threads);
+    set_observer_ = [d = device.get()](CpuDevice::Observer o) { d->SetObserver(std::move(o)); };
+    return device;
+  }
+  auto device = std::make_unique<EmulatedDevice>(allocator_, choice.emulated->Make(), choice.threads, [this] {
+    if (process_.run.ending()) process_.run.ThrowIfEnding(rank_, "an operation");
+  });
+  emulated_ = device.get();
+  set_observer_ = [this](CpuDevice::Observer o) { emulated_->SetObserver(std::move(o)); };
+  return device;
+}
+
 void Rank::Observe(bool enabled) {
-  if (!enabled) return device_.SetObserver(nullptr);
+  if (!enabled) return set_observer_(nullptr);
   const double origin = -process_.run.Since(std::chrono::steady_clock::time_point());
-  device_.SetObserver([this, origin](const ops::Op& op, double start, double end) {
+  set_observer_([this, origin](const ops::Op& op, double start, double end) {
     trace_.Add({.stream = "compute",
                 .name = std::string(ops::Key(op).name),
                 .start = Seconds(start - origin),
@@ -62,7 +86,7 @@ std::string Rank::Run(const RankFunction& fn, ProcessGroup& world, const std::fu
   RunState& run = process_.run;
   RankContext context({.rank = rank_,
                        .world_size = process_.world_size,
-                       .device = &device_,
+                       .device = device_.get(),
                        .world = &world,
                        .clock = clock_.get(),
                        .trace = &trace_,

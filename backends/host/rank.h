@@ -6,6 +6,8 @@
 #include <memory>
 #include <string>
 
+#include "backends/host/costs.h"
+#include "backends/host/emulated_device.h"
 #include "backends/host/queue.h"
 #include "backends/host/resident_memory.h"
 #include "backends/host/run_state.h"
@@ -25,10 +27,18 @@ struct Process {
   const Bytes resident_at_start = ResidentBytes();
 };
 
+// What the ranks of a run compute on.
+struct DeviceChoice {
+  int threads = 1;                              // that one operation may use
+  std::shared_ptr<const Costs> emulated = {};   // null: the CPU
+};
+// By device, emulated and train.threads_per_rank.
+absl::StatusOr<DeviceChoice> ChooseDevice(const spec::Spec& spec);
+
 class Rank {
  public:
   // Made by one thread at a time: making a device sets the number of OpenBLAS's threads, which all ranks share.
-  Rank(Process& process, int rank, int threads);
+  Rank(Process& process, int rank, const DeviceChoice& device);
   Rank(const Rank&) = delete;
   Rank& operator=(const Rank&) = delete;
 
@@ -46,6 +56,7 @@ class Rank {
   CommunicationStats& stats() { return stats_; }
 
  private:
+  std::unique_ptr<Device> MakeDevice(const DeviceChoice& device);
   void Observe(bool enabled);
   Bytes OutsideLedger() const;
   void Exit(int status);
@@ -54,7 +65,9 @@ class Rank {
   const int rank_;
   ListedSource source_;
   CachingAllocator allocator_;
-  CpuDevice device_;
+  std::function<void(CpuDevice::Observer)> set_observer_;
+  EmulatedDevice* emulated_ = nullptr;  // the device, if it is one
+  std::unique_ptr<Device> device_;
   Trace trace_;
   CommunicationStats stats_;
   std::unique_ptr<Clock> clock_;

@@ -28,7 +28,7 @@ class Segments {
 // malloc'ed memory whose segments are entered in a list shared by all ranks.
 class ListedSource : public MallocSource {
  public:
-  explicit ListedSource(Segments& segments) : segments_(segments) {}
+  ListedSource(Segments& segments, Bytes limit) : MallocSource(limit), segments_(segments) {}
   std::optional<Address> Reserve(Bytes size) override;
   void Release(Address address, Bytes size) override;
 

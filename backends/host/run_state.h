@@ -23,6 +23,10 @@ class RunState {
 
   double Now() const;  // seconds since the run began
   double Since(std::chrono::steady_clock::time_point t) const;  // `t` on the run's time line
+  double Since(double steady) const { return steady - Steady(0); }  // likewise, of seconds of steady_clock
+  double Steady(double time) const {                                // and back
+    return time + std::chrono::duration<double>(origin_.time_since_epoch()).count();
+  }
   double timeout_s() const { return timeout_s_; }
 
   // ---- How the run ends: the first failure is the run's; later ones are its consequences ----

@@ -20,26 +20,32 @@ namespace {
 
 class InMemoryFabric : public Fabric {
  public:
-  InMemoryFabric(int threads, double timeout_s, GroupOptions options)
-      : threads_(threads), timeout_s_(timeout_s), options_(options) {}
+  InMemoryFabric(host::DeviceChoice device, const spec::Fabric& fabric, GroupOptions options)
+      : device_(std::move(device)), fabric_(fabric), options_(options) {}
   std::string_view name() const override { return "in_memory"; }
   bool predicted() const override { return false; }
   RunResult Run(int world_size, const RankFunction& fn) override;
 
  private:
-  const int threads_;
-  const double timeout_s_;
+  const host::DeviceChoice device_;
+  const spec::Fabric fabric_;
   const GroupOptions options_;
 };
 
+// Null: as fast as memory.
+std::shared_ptr<Links> MakeLinks(const spec::InMemory& fabric, int ranks) {
+  if (fabric.link_gbps() <= 0) return nullptr;
+  return std::make_shared<Links>(ranks, fabric.link_gbps() * 1e9 / 8, fabric.latency_us() * 1e-6);
+}
+
 // What the ranks of one run live in. Kept for good where a rank's thread never ends.
 struct Everyone {
-  Everyone(int size, int threads_per_rank, double timeout_s, const RankFunction& function)
-      : process(size, size, timeout_s), fn(function), results(static_cast<size_t>(size)) {
+  Everyone(int size, const host::DeviceChoice& device, const spec::Fabric& fabric, const RankFunction& function)
+      : process(size, size, fabric.timeout_s()), fn(function), results(static_cast<size_t>(size)) {
     std::vector<int> all(results.size());
     std::iota(all.begin(), all.end(), 0);
-    world = std::make_shared<GroupState>(process.run, "world", all);
-    for (int r : all) ranks.push_back(std::make_unique<host::Rank>(process, r, threads_per_rank));
+    world = std::make_shared<GroupState>(process.run, "world", all, MakeLinks(fabric.in_memory(), size));
+    for (int r : all) ranks.push_back(std::make_unique<host::Rank>(process, r, device));
   }
   void RunRank(size_t r, GroupOptions options) {
     InMemoryGroup group(world, static_cast<int>(r), ranks[r]->state(), ranks[r]->stats(), options);
@@ -72,7 +78,7 @@ bool Join(std::thread& thread, host::Process& process, host::Rank& rank, std::fu
 RunResult InMemoryFabric::Run(int world_size, const RankFunction& fn) {
   TWOFOLD_CHECK_GE(world_size, 1);
   const host::InterruptScope interrupt;
-  auto everyone = std::make_unique<Everyone>(world_size, threads_, timeout_s_, fn);
+  auto everyone = std::make_unique<Everyone>(world_size, device_, fabric_, fn);
   std::vector<std::thread> threads;
   std::vector<std::future<void>> done;
   try {
@@ -93,6 +99,10 @@ RunResult InMemoryFabric::Run(int world_size, const RankFunction& fn) {
     all_joined = all_joined && joined;
   }
   result.status = everyone->process.run.status();
+  if (device_.emulated != nullptr) result.notes = device_.emulated->notes;
+  if (const spec::InMemory& links = fabric_.in_memory(); links.link_gbps() > 0) {
+    result.notes.push_back(StrCat("links are slowed down to ", links.link_gbps(), " Gb/s each way and ", links.latency_us(), " us a message"));
+  }
   if (!all_joined) {
     (void)everyone.release();
     host::LeaveWithoutCleanUp();
@@ -104,11 +114,13 @@ RunResult InMemoryFabric::Run(int world_size, const RankFunction& fn) {
 }  // namespace in_memory
 
 std::unique_ptr<Fabric> MakeInMemoryFabric(const spec::Spec& spec, in_memory::GroupOptions options) {
-  return std::make_unique<in_memory::InMemoryFabric>(static_cast<int>(spec.train().threads_per_rank()),
-                                                     spec.fabric().timeout_s(), options);
+  absl::StatusOr<host::DeviceChoice> device = host::ChooseDevice(spec);
+  TWOFOLD_CHECK(device.ok(), device.status().message());
+  return std::make_unique<in_memory::InMemoryFabric>(*std::move(device), spec.fabric(), options);
 }
 
 absl::StatusOr<std::unique_ptr<Fabric>> MakeInMemoryFabric(const spec::Spec& spec) {
+  if (const absl::StatusOr<host::DeviceChoice> device = host::ChooseDevice(spec); !device.ok()) return device.status();
   return MakeInMemoryFabric(spec, in_memory::GroupOptions{});
 }
 

@@ -15,8 +15,9 @@ namespace twofold {
 
 struct Backend;
 
-// Uses train.threads_per_rank and fabric.timeout_s.
+// Uses train.threads_per_rank, fabric.timeout_s, fabric.in_memory, device and emulated.
 absl::StatusOr<std::unique_ptr<Fabric>> MakeInMemoryFabric(const spec::Spec& spec);
+// Likewise, where it is known that what the spec asks for is there.
 std::unique_ptr<Fabric> MakeInMemoryFabric(const spec::Spec& spec, in_memory::GroupOptions options);
 
 const Backend& InMemoryBackend();

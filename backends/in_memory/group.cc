@@ -95,6 +95,7 @@ ProcessGroup::Issued InMemoryGroup::Issue(const Communication& c, CommunicationS
   call->group = label_;
   call->communication = c.Borrowed();
   call->sequence = c.is_collective() ? ++collectives_ : ++messages_;
+  if (state_->slowed() || owner_->emulated != nullptr) call->issued = owner_->CatchUp();
   if (owner_->run.ending()) owner_->run.ThrowIfEnding(owner_->rank, call->ToString());
   Issued issued;
   if (options_.point_to_point_only && c.is_collective()) {
@@ -104,7 +105,8 @@ ProcessGroup::Issued InMemoryGroup::Issue(const Communication& c, CommunicationS
     }
   }
   // A small collective waits for the host, unless there is something before it in the queue: waking a thread takes longer.
-  const bool quiet = !options_.point_to_point_only && IsSmall(c) && queue_.Settle();
+  // On links that are slowed down it travels meanwhile.
+  const bool quiet = !options_.point_to_point_only && !state_->slowed() && IsSmall(c) && queue_.Settle();
   if (quiet) state_->Arrive(rank(), *call);
   const Tensor workspace = issued.workspace.empty() ? Tensor() : issued.workspace[0].Borrowed();
   issued.state = quiet ? queue_.PushQuietly(call, entry) : queue_.Push(call, workspace, entry);

@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "backends/host/sleep.h"
 #include "backends/in_memory/collectives.h"
 #include "core/base/check.h"
 #include "core/base/strings.h"
@@ -47,11 +48,13 @@ bool SpinUntil(Done done) {
 
 }  // namespace
 
-GroupState::GroupState(RunState& run, std::string name, std::vector<int> world_ranks)
+GroupState::GroupState(RunState& run, std::string name, std::vector<int> world_ranks, std::shared_ptr<Links> links)
     : run_(run),
       name_(std::move(name)),
       ranks_(std::move(world_ranks)),
       label_(host::GroupLabel(name_, ranks_)),
+      links_(std::move(links)),
+      free_(ranks_.size()),
       rendezvous_(size()),
       slots_(ranks_.size()) {}
 
@@ -161,11 +164,58 @@ void GroupState::Complete(int rank, const Call& call) {
     Break(f.kind(), rank, f.what());
     throw;
   }
-  if (call.communication.kind == Kind::kBarrier) return;
-  DoShares(rank, call);
-  if (!rendezvous_.IsVoid(call.sequence)) return;
-  Lock lock(mutex_);
-  ThrowIfBroken(rank);
+  const double arrival = links_ == nullptr ? 0 : ArrivalOf(rank, call);  // before operands may be gone
+  if (call.communication.kind != Kind::kBarrier) {
+    DoShares(rank, call);
+    if (rendezvous_.IsVoid(call.sequence)) {
+      Lock lock(mutex_);
+      ThrowIfBroken(rank);
+    }
+  }
+  if (links_ != nullptr) AwaitArrival(rank, call, arrival);
+}
+
+// ---- Links that are slowed down ----
+
+namespace {
+
+sim::CollectiveShape ShapeOf(const Round& round, const Communication& c) {
+  sim::CollectiveShape shape{c.kind, round.size(), static_cast<double>(c.bytes().value()), host::Rooted(c.kind) ? c.peer : 0, {}};
+  if (c.kind == Kind::kGather || c.kind == Kind::kScatter) {  // others than the root know their part
+    shape.bytes = static_cast<double>((c.kind == Kind::kGather ? c.in : c.out).bytes().value()) * round.size();
+  }
+  for (int r = 0; c.kind == Kind::kAllToAllV && r < round.size(); ++r) {
+    auto& row = shape.matrix.emplace_back();
+    for (const int64_t count : round[r].call->communication.in_counts) {
+      row.push_back(static_cast<double>(count * ElementSize(c.in.dtype())));
+    }
+  }
+  return shape;
+}
+
+}  // namespace
+
+// All ranks have arrived. The first that asks plays the collective on the links.
+double GroupState::ArrivalOf(int rank, const Call& call) {
+  const Round round(rendezvous_, call.sequence);
+  std::lock_guard lock(arrivals_mutex_);
+  Arrivals& arrivals = arrivals_[call.sequence];
+  if (arrivals.times.empty()) {
+    double start = 0;
+    for (int r = 0; r < size(); ++r) start = std::max({start, round[r].issued, free_[static_cast<size_t>(r)]});
+    arrivals = {links_->Collective(ShapeOf(round, call.communication), ranks_, start), size()};
+    free_ = arrivals.times;
+  }
+  const double arrival = arrivals.times[static_cast<size_t>(rank)];
+  if (--arrivals.unasked == 0) arrivals_.erase(call.sequence);
+  return arrival;
+}
+
+void GroupState::AwaitArrival(int rank, const Call& call, double arrival) {
+  call.finished = arrival;
+  host::SleepUntil(run_.Steady(arrival), [&] {
+    if (run_.ending()) run_.ThrowIfEnding(world_rank(rank), call.ToString());
+  });
 }
 
 // Returns when all ranks have arrived with equal calls.
@@ -250,6 +300,23 @@ void GroupState::Mismatch(int rank_a, const std::string& a, int rank_b, const st
 // ---- Messages ----
 
 void GroupState::Exchange(int rank, const Call& call, std::span<Message> messages) {
+  double last = 0;
+  if (links_ != nullptr) {
+    std::lock_guard lock(arrivals_mutex_);
+    last = std::max(call.issued, free_[static_cast<size_t>(rank)]);
+    for (Message& m : messages) m.ready = last;
+  }
+  ExchangeAtOnce(rank, call, messages);
+  if (links_ == nullptr) return;
+  for (const Message& m : messages) last = std::max(last, m.arrived);
+  {
+    std::lock_guard lock(arrivals_mutex_);
+    free_[static_cast<size_t>(rank)] = last;
+  }
+  AwaitArrival(rank, call, last);
+}
+
+void GroupState::ExchangeAtOnce(int rank, const Call& call, std::span<Message> messages) {
   Lock lock(mutex_);
   ThrowIfBroken(rank);
   for (Message& m : messages) {
@@ -298,6 +365,10 @@ void GroupState::TakeMessages(Lock& lock, int rank, const Call& call, std::span<
     if (m.bytes > 0) std::memcpy(m.data, sent.data, static_cast<size_t>(m.bytes));
     lock.lock();
     m.source = sender;
+    if (links_ != nullptr) {
+      const double ready = std::max(m.ready, sent.ready), bytes = static_cast<double>(m.bytes);
+      m.arrived = sent.arrived = links_->Message(world_rank(sender), world_rank(rank), bytes, ready);
+    }
     m.state = sent.state = Message::kDone;  // `sent` may be gone once the lock is
     Signal(sender);
   }
@@ -372,7 +443,7 @@ void GroupState::MakeGroups() {
                      [this](int a, int b) { return slot(a).request.key < slot(b).request.key; });
     std::vector<int> world_ranks;
     for (int r : ranks) world_ranks.push_back(world_rank(r));
-    auto group = std::make_shared<GroupState>(run_, slot(ranks[0]).request.name, world_ranks);
+    auto group = std::make_shared<GroupState>(run_, slot(ranks[0]).request.name, world_ranks, links_);
     for (size_t i = 0; i < ranks.size(); ++i) slot(ranks[i]).membership = {group, static_cast<int>(i)};
   }
 }

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "backends/host/run_state.h"
+#include "backends/in_memory/links.h"
 #include "backends/in_memory/rendezvous.h"
 
 namespace twofold::in_memory {
@@ -30,12 +32,15 @@ struct Message {
   int peer;
   Tag tag;
   int source = -1;
+  double ready = 0, arrived = 0;  // on the run's clock, where links are slowed down
   enum { kPosted, kCopying, kDone } state = kPosted;
 };
 
 class GroupState {
  public:
-  GroupState(RunState& run, std::string name, std::vector<int> world_ranks);
+  // `links`: null, or what the data goes over; shared by all groups of the run.
+  GroupState(RunState& run, std::string name, std::vector<int> world_ranks, std::shared_ptr<Links> links = nullptr);
+  bool slowed() const { return links_ != nullptr; }
 
   int size() const { return static_cast<int>(ranks_.size()); }
   const std::vector<int>& ranks() const { return ranks_; }
@@ -104,15 +109,30 @@ class GroupState {
   void DoShares(int rank, const Call& call);
   [[noreturn]] void Mismatch(int rank_a, const std::string& a, int rank_b, const std::string& b, const std::string& where);
 
+  void ExchangeAtOnce(int rank, const Call& call, std::span<Message> messages);
   void TakeMessages(Lock& lock, int rank, const Call& call, std::span<Message> messages);
   void Withdraw(Lock& lock, int rank, std::span<Message> messages);
   Missing MissingPeers(std::span<const Message> messages, int rank) const;
   void MakeGroups();
 
+  double ArrivalOf(int rank, const Call& call);
+  void AwaitArrival(int rank, const Call& call, double arrival);
+
   RunState& run_;
   const std::string name_;
   const std::vector<int> ranks_;
   const std::shared_ptr<const std::string> label_;
+  const std::shared_ptr<Links> links_;
+
+  // Where links are slowed down: when each rank's stream is free again, and when those collectives arrive that some ranks
+  // have yet to ask about, by sequence.
+  struct Arrivals {
+    std::vector<double> times;  // by rank
+    int unasked = 0;
+  };
+  std::mutex arrivals_mutex_;
+  std::vector<double> free_;
+  std::map<uint64_t, Arrivals> arrivals_;
 
   Rendezvous rendezvous_;
   alignas(128) std::atomic<int> sleepers_ = 0;  // in collectives, on met_

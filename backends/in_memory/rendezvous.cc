@@ -24,7 +24,8 @@ void Rendezvous::Arrive(int rank, uint64_t round, const Call& call) {
   entry.arrival = {.signature = SignatureOf(c),
                    .in = c.in.empty() ? nullptr : c.in.raw(),
                    .out = c.out.empty() ? nullptr : c.out.raw(),
-                   .call = &call};
+                   .call = &call,
+                   .issued = call.issued};
   entry.round.store(round, std::memory_order_seq_cst);
 }
 

@@ -39,6 +39,7 @@ class Rendezvous {
     Signature signature;
     void *in = nullptr, *out = nullptr;  // null: unused at this rank
     const Call* call = nullptr;          // valid while the round cannot be over
+    double issued = 0;                   // as in `call`
   };
 
   explicit Rendezvous(int size) : places_(static_cast<size_t>(size)) {}

@@ -22,8 +22,8 @@ namespace {
 // for good: the library may still write to the rank's memory.
 class Runner {
  public:
-  Runner(Session& session, int world_size, int threads, double timeout_s, MPI_Comm comm, const Limits& limits)
-      : session_(session), process_(world_size, 1, timeout_s), rank_(process_, session.rank(), threads) {
+  Runner(Session& session, int world_size, const host::DeviceChoice& device, double timeout_s, MPI_Comm comm, const Limits& limits)
+      : session_(session), process_(world_size, 1, timeout_s), rank_(process_, session.rank(), device) {
     auto identity = std::make_shared<host::GroupIdentity>();
     identity->id = 1;
     identity->label = "world";
@@ -79,7 +79,8 @@ class Runner {
 
 class MpiFabric : public Fabric {
  public:
-  MpiFabric(int threads, double timeout_s, Limits limits) : threads_(threads), timeout_s_(timeout_s), limits_(limits) {}
+  MpiFabric(host::DeviceChoice device, double timeout_s, Limits limits)
+      : device_(std::move(device)), timeout_s_(timeout_s), limits_(limits) {}
   std::string_view name() const override { return "mpi"; }
   bool predicted() const override { return false; }
   bool speaks() const override;
@@ -88,7 +89,7 @@ class MpiFabric : public Fabric {
   RunResult Run(int world_size, const RankFunction& fn) override;
 
  private:
-  const int threads_;
+  const host::DeviceChoice device_;
   const double timeout_s_;
   const Limits limits_;
 };
@@ -131,7 +132,7 @@ RunResult MpiFabric::Run(int world_size, const RankFunction& fn) {
     return refuse(absl::InternalError(StrCat("fabric.mpi: MPI_Comm_split: ", ErrorText(code))));
   }
   std::unique_ptr<Runner> runner;
-  if (takes_part) runner = std::make_unique<Runner>(session, world_size, threads_, timeout_s_, comm, limits_);
+  if (takes_part) runner = std::make_unique<Runner>(session, world_size, device_, timeout_s_, comm, limits_);
   session.watch().Begin(world_size, timeout_s_, takes_part ? &runner->run() : nullptr, [r = runner.get()] {
     if (r != nullptr) r->Abandon();
   });
@@ -148,6 +149,7 @@ RunResult MpiFabric::Run(int world_size, const RankFunction& fn) {
   }
   RunResult result = session.watch().Conclude();
   result.results.resize(static_cast<size_t>(world_size));
+  if (device_.emulated != nullptr) result.notes.insert(result.notes.end(), device_.emulated->notes.begin(), device_.emulated->notes.end());
   return result;
 }
 
@@ -155,7 +157,9 @@ RunResult MpiFabric::Run(int world_size, const RankFunction& fn) {
 }  // namespace mpi
 
 absl::StatusOr<std::unique_ptr<Fabric>> MakeMpiFabric(const spec::Spec& spec, mpi::Limits limits) {
-  return std::make_unique<mpi::MpiFabric>(static_cast<int>(spec.train().threads_per_rank()), spec.fabric().timeout_s(), limits);
+  absl::StatusOr<host::DeviceChoice> device = host::ChooseDevice(spec);
+  if (!device.ok()) return device.status();
+  return std::make_unique<mpi::MpiFabric>(*std::move(device), spec.fabric().timeout_s(), limits);
 }
 
 }  // namespace twofold

@@ -15,7 +15,7 @@
 
 namespace twofold {
 
-// Uses train.threads_per_rank and fabric.timeout_s.
+// Uses train.threads_per_rank, fabric.timeout_s, device and emulated.
 absl::StatusOr<std::unique_ptr<Fabric>> MakeMpiFabric(const spec::Spec& spec, mpi::Limits limits = {});
 
 }  // namespace twofold

@@ -98,6 +98,7 @@ std::shared_ptr<host::Call> MpiGroup::NewCall(uint64_t sequence) const {
 ProcessGroup::Issued MpiGroup::Issue(const Communication& c, CommunicationStats::Entry& entry) {
   const std::shared_ptr<host::Call> call = NewCall(c.is_collective() ? ++collectives_ : ++messages_);
   call->communication = c.Borrowed();
+  if (owner_->emulated != nullptr) call->issued = owner_->CatchUp();
   if (owner_->run.ending()) owner_->run.ThrowIfEnding(owner_->rank, call->ToString());
   if (c.is_collective()) log_->Add(c);
   Issued issued;

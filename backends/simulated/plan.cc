@@ -1,29 +1,21 @@
 #include "backends/simulated/plan.h"
 
 #include <algorithm>
-#include <filesystem>
+#include <cmath>
 #include <optional>
 #include <thread>
 #include <utility>
 
+#include "backends/host/costs.h"
 #include "core/base/strings.h"
 #include "sim/collectives/schedule.h"
 #include "sim/cost/profile_cost_model.h"
-#include "sim/cost/read_profile.h"
-#include "sim/cost/roofline.h"
 #include "topologies/catalogue.h"
 #include "topologies/shared_memory_host.h"
 #include "topologies/star.h"
 
 namespace twofold {
 namespace {
-
-constexpr char kThisMachine[] = "this-machine";
-
-int WorldSizeOf(const spec::Spec& spec) {
-  const spec::Parallel& p = spec.parallel();
-  return static_cast<int>(p.dp() * p.tp() * p.pp() * p.cp());
-}
 
 absl::Status CheckAlgorithm(const std::string& name) {
   std::string known = "auto";
@@ -36,54 +28,40 @@ absl::Status CheckAlgorithm(const std::string& name) {
       StrCat("fabric.simulated.algorithm: \"", name, "\" is not known; use one of ", known));
 }
 
-// The profile that the spec names; for this machine, the one that calibration left at its usual place.
-absl::StatusOr<std::string> ProfilePath(const spec::Simulated& simulated, const cluster::Cluster& c) {
-  if (!simulated.profile().empty()) return simulated.profile();
-  if (c.name() == kThisMachine && std::filesystem::exists(kThisMachineProfile)) return kThisMachineProfile;
-  return std::string();
-}
-
 // Training jobs were measured where ranks share the machine's cores; ranks that only sleep (EMULATED) share nothing.
-const profile::Training* HowItTrains(const spec::Spec& spec, const cluster::Cluster& c, const profile::Profile& profile) {
-  if (spec.device() == spec::EMULATED || !c.has_shared_memory_host()) return nullptr;
-  return TrainingFor(profile, WorldSizeOf(spec));
+void SetTraining(const cluster::Cluster& c, const profile::Profile& profile, host::Costs& costs, SimulationPlan& plan) {
+  if (!c.has_shared_memory_host() || plan.machine.gpu) return;
+  const profile::Training* training = TrainingFor(profile, plan.world_size);
+  if (training == nullptr) return;
+  costs.training = *training;
+  plan.machine.host_seconds = training->host_s();
+  plan.machine.waiting = plan.world_size > 1 ? training->waiting() : 0;
+  plan.machine.core_share = training->core_share();
+  plan.notes.push_back(StrCat("in training, kernels take ", std::round(100 * training->factor()) / 100, " of their time alone, as in ",
+                              training->jobs_size(), " small jobs of calibration on ", training->ranks(),
+                              training->ranks() == 1 ? " rank" : " ranks",
+                              training->ranks() == plan.world_size ? "" : "; it has none on as many ranks"));
 }
 
+// What operations cost; `profile` is that of the cluster's links, too.
 absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, SimulationPlan& plan, profile::Profile& profile) {
-  const spec::Simulated& simulated = spec.fabric().simulated();
-  absl::StatusOr<std::string> path = ProfilePath(simulated, c);
-  if (!path.ok()) return path.status();
-  if (path->empty()) {
-    plan.costs = std::make_unique<RooflineCostModel>(c.device());
-    plan.notes.push_back(StrCat("times of kernels are from a data sheet or assumed, not calibrated: ", c.name(), ", ",
-                                c.source()));
-    return absl::OkStatus();
-  }
-  absl::StatusOr<profile::Profile> read = ReadProfile(*path);
-  if (!read.ok()) return read.status();
-  profile = *std::move(read);
-  if (profile.kernels_size() == 0) {
-    plan.costs = std::make_unique<RooflineCostModel>(c.device());
-    plan.notes.push_back(StrCat(*path, " has no kernels: their times are from a data sheet or assumed: ", c.name(), ", ", c.source()));
-    return absl::OkStatus();
-  }
-  const profile::Training* training = HowItTrains(spec, c, profile);
-  if (training != nullptr && !plan.machine.gpu) {
-    plan.machine.host_seconds = training->host_s();
-    plan.machine.waiting = plan.world_size > 1 ? training->waiting() : 0;
-    plan.machine.core_share = training->core_share();
-    if (training->ranks() != plan.world_size) {
-      plan.notes.push_back(StrCat("how kernels go in training is the profile's of ", training->ranks(), " ranks at once: it has none of ",
-                                  plan.world_size));
+  absl::StatusOr<host::Costs> costs = host::FindCosts(c, spec.fabric().simulated().profile());
+  if (!costs.ok()) return costs.status();
+  profile = costs->profile;
+  if (spec.device() == spec::EMULATED) {
+    costs = host::FindCosts(spec.emulated());
+    if (!costs.ok()) return costs.status();
+    plan.machine.gpu = false;  // an emulated device's stream is the host
+    plan.device_memory = Bytes(costs->device.memory_bytes());
+  } else {
+    SetTraining(c, profile, *costs, plan);
+    if (profile.threads() > 0 && profile.threads() != plan.threads) {
+      plan.notes.push_back(StrCat("the profile's kernels ran on ", profile.threads(), " threads a rank, this job's have ", plan.threads,
+                                  ": `twofold calibrate --threads=", plan.threads, "` measures those"));
     }
   }
-  if (profile.threads() > 0 && profile.threads() != plan.threads) {
-    plan.notes.push_back(StrCat("the profile's kernels ran on ", profile.threads(), " threads a rank, this job's have ", plan.threads,
-                                ": `twofold calibrate --threads=", plan.threads, "` measures those"));
-  }
-  auto costs = std::make_unique<ProfileCostModel>(profile, training);
-  plan.notes.push_back(StrCat("calibration: ", *path, ": ", costs->Describe()));
-  plan.costs = std::move(costs);
+  plan.notes.insert(plan.notes.end(), costs->notes.begin(), costs->notes.end());
+  plan.costs = costs->Make();
   return absl::OkStatus();
 }
 
@@ -178,6 +156,18 @@ void ShareCores(const cluster::Cluster& c, const profile::Profile& profile, Simu
   }
 }
 
+// Links as in-memory ranks have them when they are slowed down: each rank its own, and no core is kept busy by them.
+void SetSlowLinks(const spec::Simulated& simulated, SimulationPlan& plan) {
+  plan.topology = MakeStar({.hosts = plan.world_size,
+                            .bandwidth = BytesPerSecond(simulated.link_gbps() * 1e9 / 8),
+                            .latency = Seconds(simulated.latency_us() * 1e-6)});
+  plan.machine.shared_cores = false;
+  plan.collectives = {};  // those were measured on the links as they are
+  plan.link_spread = {};
+  plan.notes.push_back(StrCat("links are slowed down to ", simulated.link_gbps(), " Gb/s each way and ", simulated.latency_us(),
+                              " us a message; that cores move their bytes, too, is not modelled"));
+}
+
 absl::Status SetStar(const spec::Simulated& simulated, const cluster::Cluster& c, SimulationPlan& plan) {
   const int64_t most = simulated.has_nodes() ? std::min(simulated.nodes(), c.star().hosts()) : c.star().hosts();
   if (plan.world_size > most) {
@@ -210,7 +200,8 @@ absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec) {
   if (!c.ok()) return c.status();
 
   SimulationPlan plan;
-  plan.world_size = WorldSizeOf(spec);
+  const spec::Parallel& p = spec.parallel();
+  plan.world_size = static_cast<int>(p.dp() * p.tp() * p.pp() * p.cp());
   plan.threads = static_cast<int>(spec.train().threads_per_rank());
   plan.algorithm = simulated.algorithm();
   plan.device_memory = Bytes(c->device().memory_bytes());
@@ -220,6 +211,11 @@ absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec) {
 
   profile::Profile profile;
   if (absl::Status s = SetCosts(spec, *c, plan, profile); !s.ok()) return s;
+  if (simulated.link_gbps() > 0 && (c->has_star() || simulated.links() != "in_memory")) {
+    return absl::InvalidArgumentError(StrCat("fabric.simulated.link_gbps: ", simulated.link_gbps(), " slows links of this-machine's "
+                                             "threads down; ", c->has_star() ? StrCat("cluster ", c->name(), " has links of its own")
+                                             : StrCat("fabric.simulated.links are ", simulated.links(), "'s"), "; use 0"));
+  }
   if (c->has_star()) {
     if (simulated.links() != "in_memory") {
       return absl::InvalidArgumentError(StrCat("fabric.simulated.links: \"", simulated.links(), "\": cluster ", c->name(),
@@ -229,7 +225,8 @@ absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec) {
   } else {
     if (simulated.links() == "in_memory") SetSharedMemoryHost(*c, profile, plan);
     else if (absl::Status s = SetMessagePassingHost(simulated, profile, plan); !s.ok()) return s;
-    ShareCores(*c, profile, plan);
+    if (spec.device() != spec::EMULATED) ShareCores(*c, profile, plan);
+    if (simulated.link_gbps() > 0) SetSlowLinks(simulated, plan);
   }
   DecideFolding(spec, plan);
   if (simulated.folding() == spec::Simulated::ON && !plan.may_fold) {

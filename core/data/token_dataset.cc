@@ -1,17 +1,12 @@
 #include "core/data/token_dataset.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <bit>
-#include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "core/base/check.h"
 #include "core/base/strings.h"
+#include "core/data/mapped_file.h"
 
 namespace twofold {
 namespace {
@@ -22,68 +17,22 @@ static_assert(std::endian::native == std::endian::little,
 constexpr int32_t kMagic = 20240520, kVersion = 1;
 constexpr int64_t kHeaderBytes = 256 * sizeof(int32_t);
 
-// A file mapped for reading; unmapped when it goes.
-class MappedFile {
- public:
-  MappedFile(const std::byte* data, int64_t size) : data_(data), size_(size) {}
-  MappedFile(MappedFile&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
-  ~MappedFile() {
-    if (data_ != nullptr) munmap(const_cast<std::byte*>(data_), static_cast<size_t>(size_));
-  }
-  const std::byte* data() const { return data_; }
-  int64_t size() const { return size_; }
-
- private:
-  const std::byte* data_;
-  int64_t size_;
-};
-
-absl::Status Refuse(const std::string& path, int64_t offset, std::string_view what) {
-  return absl::InvalidArgumentError(StrCat(path, ": at byte ", offset, ": ", what));
-}
-
-absl::StatusOr<MappedFile> Map(const std::string& path) {
-  const auto refuse = [&path](std::string_view why) {
-    return absl::InvalidArgumentError(
-        StrCat(path, ": cannot be read: ", why, "; give a .bin file of tokens as llm.c writes them"));
-  };
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return refuse(std::strerror(errno));
-  struct stat info {};
-  if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) {
-    close(file);
-    return refuse("not a regular file");
-  }
-  if (info.st_size < kHeaderBytes) {
-    close(file);
-    return Refuse(
-        path, info.st_size,
-        StrCat("the file ends within the header, which takes ", kHeaderBytes, " bytes; give a whole file"));
-  }
-  void* data = mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, file, 0);
-  const int error = errno;
-  close(file);
-  if (data == MAP_FAILED) return refuse(std::strerror(error));
-  return MappedFile(static_cast<const std::byte*>(data), info.st_size);
-}
-
 // The number of tokens that the header states, after holding the header against the file.
 absl::StatusOr<int64_t> CheckHeader(const std::string& path, const MappedFile& file) {
   int32_t header[3];
   std::memcpy(header, file.data(), sizeof(header));
   if (header[0] != kMagic) {
-    return Refuse(path, 0,
+    return RefuseFile(path, 0,
                   StrCat("magic number ", header[0], " where ", kMagic,
                          " would be right (GPT-2 tokens as llm.c writes them)"));
   }
   if (header[1] != kVersion) {
-    return Refuse(path, 4,
+    return RefuseFile(path, 4,
                   StrCat("version ", header[1], " where ", kVersion, " (uint16 tokens) would be right"));
   }
   const int64_t stated = header[2], held = (file.size() - kHeaderBytes) / 2;
   if (stated < 0 || file.size() != kHeaderBytes + 2 * stated) {
-    return Refuse(path, 8,
+    return RefuseFile(path, 8,
                   StrCat("the header states ", stated, " tokens, but the file's ", file.size(),
                          " bytes hold ", held, (file.size() - kHeaderBytes) % 2 != 0 ? " and a half" : "",
                          "; a file of ", stated, " tokens has ", kHeaderBytes + 2 * stated, " bytes"));
@@ -137,19 +86,20 @@ class TokenDataset : public Dataset {
 absl::StatusOr<std::unique_ptr<Dataset>> MakeTokenDataset(const std::string& path, int64_t sequence,
                                                           int64_t vocab) {
   TWOFOLD_CHECK_GE(sequence, 1);
-  absl::StatusOr<MappedFile> file = Map(path);
+  absl::StatusOr<MappedFile> file =
+      MappedFile::Open(path, kHeaderBytes, "the header", "give a .bin file of tokens as llm.c writes them");
   if (!file.ok()) return file.status();
   const absl::StatusOr<int64_t> tokens = CheckHeader(path, *file);
   if (!tokens.ok()) return tokens.status();
   if (*tokens < sequence + 1) {
-    return Refuse(path, 8,
+    return RefuseFile(path, 8,
                   StrCat(*tokens, " tokens, and one sample of sequence ", sequence, " needs ", sequence + 1,
                          "; give more tokens or a shorter sequence"));
   }
   auto dataset = std::make_unique<TokenDataset>(*std::move(file), path, *tokens, sequence);
   for (int64_t i = 0; vocab > 0 && vocab <= UINT16_MAX && i < *tokens; ++i) {
     if (const int64_t token = dataset->TokenAt(i); token >= vocab) {
-      return Refuse(path, kHeaderBytes + 2 * i,
+      return RefuseFile(path, kHeaderBytes + 2 * i,
                     StrCat("token ", i, " is ", token, ", but the vocabulary has ", vocab,
                            " entries; use a larger vocabulary or the tokens it was made for"));
     }

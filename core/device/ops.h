@@ -5,23 +5,34 @@
 #include <variant>
 
 #include "core/device/ops/attention.h"
+#include "core/device/ops/batch_norm.h"
+#include "core/device/ops/convolution.h"
 #include "core/device/ops/elementwise.h"
+#include "core/device/ops/gated.h"
 #include "core/device/ops/loss.h"
 #include "core/device/ops/norm.h"
 #include "core/device/ops/optimizer.h"
+#include "core/device/ops/pool.h"
 #include "core/device/ops/product.h"
 #include "core/device/ops/random.h"
+#include "core/device/ops/rotary.h"
 #include "core/device/ops/rows.h"
+#include "core/device/ops/unfused_attention.h"
 
 namespace twofold::ops {
 
 using Op = std::variant<
     MatMul,
-    Fill, Cast, Add, AddTo, Scale, ActivationForward, ActivationBackward, Dropout,
+    ConvolutionForward, ConvolutionBackward, ConvolutionWeights,
+    MaxPoolForward, MaxPoolBackward, AveragePoolForward, AveragePoolBackward,
+    BatchNormStatistics, BatchNormFinish, BatchNormForward, BatchNormSums, BatchNormBackward,
+    Fill, Cast, Affine, Add, AddRelu, AddTo, Scale, ActivationForward, ActivationBackward, Dropout, MaskedDropoutForward,
+    MaskedDropoutBackward, SwiGluForward, SwiGluBackward,
     ColumnSum, EmbeddingForward, EmbeddingBackward, PositionForward, PositionBackward,
-    LayerNormForward, LayerNormBackward, LayerNormWeights,
-    AttentionForward, AttentionBackward,
-    CrossEntropyForward, CrossEntropyBackward, Sum,
+    LayerNormForward, LayerNormBackward, LayerNormWeights, RmsNormForward, RmsNormBackward, RmsNormWeights,
+    AttentionForward, AttentionBackward, RotaryTable, Rotary,
+    BatchedMatMul, SoftmaxForward, SoftmaxBackward,
+    CrossEntropyForward, CrossEntropyBackward, Sum, CountCorrect,
     RandomFill,
     SgdStep, AdamStep, SquaredNorm, ClipFactor>;
 

@@ -6,6 +6,7 @@
 
 #include "core/base/philox.h"
 #include "core/device/device.h"
+#include "core/nn/statistics.h"
 
 namespace twofold::nn {
 
@@ -16,6 +17,7 @@ struct Context {
   uint64_t seed = 0;
   int64_t step = 0;         // optimizer steps done so far
   int64_t micro_batch = 0;  // index within the step, over all ranks: no two draw the same dropout mask
+  StatisticsReducer* statistics = nullptr;  // of the ranks that share a micro-batch; null: this one alone
 
   void Launch(const ops::Op& op) { device.Launch(stream, op); }
   Tensor Activation(Shape shape, DType dtype) {

@@ -2,7 +2,7 @@
 
 namespace twofold::nn {
 
-Dropout::Dropout(double p, std::string site) : p_(p), site_(std::move(site)) {
+Dropout::Dropout(double p, DropoutMasks masks, std::string site) : p_(p), masks_(masks), site_(std::move(site)) {
   TWOFOLD_CHECK(p >= 0 && p < 1, "dropout is a probability below 1");
 }
 
@@ -13,14 +13,24 @@ Tensor Dropout::Forward(Context& ctx, const Tensor& x, Saved& saved) {
   TWOFOLD_CHECK(!site.empty(), "Finalize the root module, or give the dropout a site of its own");
   saved.key = ctx.RandomKey(site);
   Tensor y = ctx.Activation(x.shape(), x.dtype());
-  ctx.Launch(ops::Dropout{.x = x, .y = y, .p = p_, .key = *saved.key});
+  if (masks_ == DropoutMasks::kStored) {
+    saved[kMask] = ctx.Activation(Shape{x.numel()}, DType::kU8);
+    ctx.Launch(ops::MaskedDropoutForward{.x = x, .y = y, .mask = saved[kMask], .p = p_, .key = *saved.key});
+  } else {
+    ctx.Launch(ops::Dropout{.x = x, .y = y, .p = p_, .key = *saved.key});
+  }
   return y;
 }
 
 Tensor Dropout::BackwardInput(Context& ctx, Tensor dy, Saved& saved) {
   if (!saved.key) return dy;
   Tensor dx = ctx.Activation(dy.shape(), dy.dtype());
-  ctx.Launch(ops::Dropout{.x = dy, .y = dx, .p = p_, .key = *saved.key});
+  if (masks_ == DropoutMasks::kStored) {
+    const Tensor mask = saved.Take(kMask);
+    ctx.Launch(ops::MaskedDropoutBackward{.dy = dy, .mask = mask, .dx = dx, .p = p_});
+  } else {
+    ctx.Launch(ops::Dropout{.x = dy, .y = dx, .p = p_, .key = *saved.key});
+  }
   saved.key.reset();
   return dx;
 }

@@ -1,8 +1,9 @@
 // Dropout (Srivastava et al. 2014), scaled by 1 / (1 - p) in training.
 //
-// The mask is not stored: it is a function of (seed, step, micro-batch, site, element), and backward draws it
-// again with the key that forward used. Where p is 0 or the context is not training, forward and backward
-// return the very tensor they are given: nothing is launched and nothing allocated.
+// The mask is a function of (seed, step, micro-batch, site, element). Recomputed, it is not stored: backward draws it again
+// with the key that forward used. Stored, it is kept from forward to backward, a byte an element, as PyTorch keeps it; the
+// values are the same to the bit. Where p is 0 or the context is not training, forward and backward return the very tensor
+// they are given: nothing is launched and nothing allocated.
 #pragma once
 
 #include <string>
@@ -11,10 +12,12 @@
 
 namespace twofold::nn {
 
+enum class DropoutMasks { kRecomputed, kStored };
+
 class Dropout : public Module {
  public:
   // p in [0, 1). `site` names the random draws; empty: the module's path.
-  explicit Dropout(double p, std::string site = "");
+  explicit Dropout(double p, DropoutMasks masks = DropoutMasks::kRecomputed, std::string site = "");
 
   Tensor Forward(Context& ctx, const Tensor& x, Saved& saved) override;
   Tensor BackwardInput(Context& ctx, Tensor dy, Saved& saved) override;
@@ -22,7 +25,9 @@ class Dropout : public Module {
   std::string_view kind() const override { return "dropout"; }
 
  private:
+  enum Slot { kMask };
   double p_;
+  DropoutMasks masks_;
   std::string site_;
 };
 

@@ -6,7 +6,7 @@
 // the paper: matrices whose output joins the residual stream are scaled by 1/sqrt(2 * layers).
 #pragma once
 
-#include "core/nn/sequential.h"
+#include "core/nn/language_model.h"
 #include "core/nn/transformer_block.h"
 
 namespace twofold::nn {
@@ -16,19 +16,13 @@ struct GptConfig {
   int64_t sequence = 0;  // positions
   int64_t ffn = 0;       // 0: 4 * hidden
   double dropout = 0;    // after the embeddings and on both branches of each block
+  double attention_dropout = 0;  // of the attention's probabilities; needs unfused_attention
+  bool unfused_attention = false;
+  DropoutMasks masks = DropoutMasks::kRecomputed;
   bool tied = true;      // the head uses the token embedding's table; else a matrix of its own, without bias
   DType dtype = DType::kF32;
 
   int64_t ffn_width() const { return ffn > 0 ? ffn : 4 * hidden; }
-};
-
-// Which consecutive part of the model a pipeline stage holds. Parameters have the names, hence the initial
-// values, that they have in the whole. A tied head without the embedding holds its own
-// "token_embedding.weight": the stages that have one must add up its gradients.
-struct GptPart {
-  int64_t first_block = 0, last_block = 0;  // [first, last)
-  bool embedding = true, head = true;
-  static GptPart Whole(const GptConfig& config) { return {0, config.layers, true, true}; }
 };
 
 // The configuration of any of its blocks, initial values included.
@@ -37,16 +31,14 @@ BlockConfig GptBlock(const GptConfig& config);
 // x: token ids [b, t] (I32 or U8), t <= sequence, or hidden states [b, t, hidden] where the part has no
 // embedding. y: logits [b, t, vocab], or hidden states where it has no head. Children, in order:
 // "token_embedding", "position_embedding", "embedding_dropout", "blocks.<i>", "final_norm", "head".
-class GptModel : public Sequential {
+class GptModel : public LanguageModel {
  public:
-  explicit GptModel(const GptConfig& config) : GptModel(config, GptPart::Whole(config)) {}
-  GptModel(const GptConfig& config, const GptPart& part);
+  explicit GptModel(const GptConfig& config) : GptModel(config, Part::Whole(config.layers)) {}
+  GptModel(const GptConfig& config, const Part& part);
   std::string_view kind() const override { return "gpt"; }
   const GptConfig& config() const { return config_; }
 
  private:
-  void AddHead(Parameter* token_table);
-
   GptConfig config_;
 };
 

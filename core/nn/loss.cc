@@ -17,6 +17,16 @@ Tensor SoftmaxCrossEntropy::Forward(Context& ctx, const Tensor& logits, const Te
   return loss;
 }
 
+Tensor SoftmaxCrossEntropy::Losses(Context& ctx, const Tensor& logits, const Tensor& targets) {
+  const Tensor rows = Rows(logits);
+  const Shape shape{rows.dim(0)};
+  const DType wide = ops::AccumulationType(logits.dtype());
+  Tensor losses = ctx.Activation(shape, wide);
+  const Tensor lse = ctx.Activation(shape, wide);
+  ctx.Launch(ops::CrossEntropyForward{.logits = rows, .targets = targets.Flat(), .losses = losses, .lse = lse});
+  return losses;
+}
+
 Tensor SoftmaxCrossEntropy::Backward(Context& ctx, Saved& saved, double scale) {
   Tensor logits = saved.Take(kLogits);
   const Tensor targets = saved.Take(kTargets), lse = saved.Take(kLse), rows = Rows(logits);

@@ -11,6 +11,9 @@ class SoftmaxCrossEntropy {
   // softmax over rows as one element, F32 (F64 when the logits are F64).
   static Tensor Forward(Context& ctx, const Tensor& logits, const Tensor& targets, Saved& saved);
 
+  // The losses of the rows, [rows], of the same type; nothing is kept for a backward pass.
+  static Tensor Losses(Context& ctx, const Tensor& logits, const Tensor& targets);
+
   // The gradient of scale * loss, written over the logits: what the caller still holds of them is
   // overwritten. Move the result into the model's backward, so that it can be freed there.
   static Tensor Backward(Context& ctx, Saved& saved, double scale = 1);

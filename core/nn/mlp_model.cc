@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/nn/activation.h"
-#include "core/nn/dropout.h"
 #include "core/nn/linear.h"
 
 namespace twofold::nn {
@@ -24,7 +23,7 @@ MlpModel::MlpModel(const MlpConfig& c) {
   for (size_t i = 0; i < c.hidden.size(); ++i) {
     Add(absl::StrCat("layers.", i), Layer(width, c.hidden[i], c.dtype));
     Add(absl::StrCat("relu.", i), std::make_unique<Relu>());
-    Add(absl::StrCat("dropout.", i), std::make_unique<Dropout>(c.dropout));
+    Add(absl::StrCat("dropout.", i), std::make_unique<Dropout>(c.dropout, c.masks));
     width = c.hidden[i];
   }
   Add(absl::StrCat("layers.", c.hidden.size()), Layer(width, c.classes, c.dtype));

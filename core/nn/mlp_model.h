@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "core/nn/dropout.h"
 #include "core/nn/sequential.h"
 
 namespace twofold::nn {
@@ -14,6 +15,7 @@ struct MlpConfig {
   std::vector<int64_t> hidden;  // widths of the hidden layers, may be empty
   int64_t classes = 0;
   double dropout = 0;
+  DropoutMasks masks = DropoutMasks::kRecomputed;
   DType dtype = DType::kF32;
 };
 

@@ -1,17 +1,27 @@
 #include "core/nn/transformer_block.h"
 
-#include "core/nn/attention.h"
-#include "core/nn/dropout.h"
 #include "core/nn/layer_norm.h"
 #include "core/nn/mlp.h"
+#include "core/nn/rms_norm.h"
 
 namespace twofold::nn {
+namespace {
+
+std::unique_ptr<Module> MakeNorm(const BlockConfig& c) {
+  if (c.norm == BlockConfig::kRmsNorm) return std::make_unique<RmsNorm>(c.hidden, c.dtype, c.norm_eps);
+  return std::make_unique<LayerNorm>(c.hidden, c.dtype, c.norm_eps);
+}
+
+}  // namespace
 
 TransformerBlock::TransformerBlock(const BlockConfig& c)
     : TransformerBlock(
           c,
           std::make_unique<CausalSelfAttention>(AttentionConfig{.hidden = c.hidden,
                                                                 .heads = c.heads,
+                                                                .unfused = c.unfused_attention,
+                                                                .dropout = c.attention_dropout,
+                                                                .masks = c.masks,
                                                                 .dtype = c.dtype,
                                                                 .qkv_init = c.weight_init,
                                                                 .projection_init = c.projection_init}),
@@ -23,12 +33,12 @@ TransformerBlock::TransformerBlock(const BlockConfig& c)
 
 TransformerBlock::TransformerBlock(const BlockConfig& c, std::unique_ptr<Module> attention,
                                    std::unique_ptr<Module> mlp) {
-  AddChild("norm1", std::make_unique<LayerNorm>(c.hidden, c.dtype));
+  AddChild("norm1", MakeNorm(c));
   AddChild("attention", std::move(attention));
-  AddChild("dropout1", std::make_unique<Dropout>(c.dropout));
-  AddChild("norm2", std::make_unique<LayerNorm>(c.hidden, c.dtype));
+  AddChild("dropout1", std::make_unique<Dropout>(c.dropout, c.masks));
+  AddChild("norm2", MakeNorm(c));
   AddChild("mlp", std::move(mlp));
-  AddChild("dropout2", std::make_unique<Dropout>(c.dropout));
+  AddChild("dropout2", std::make_unique<Dropout>(c.dropout, c.masks));
 }
 
 Tensor TransformerBlock::Forward(Context& ctx, const Tensor& x, Saved& saved) {

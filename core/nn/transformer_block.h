@@ -1,8 +1,9 @@
-// One block of a pre-norm transformer, as GPT-2 (Radford et al. 2019, section 2.3):
+// One block of a pre-norm transformer, as GPT-2 (Radford et al. 2019, section 2.3) and Llama (Touvron et al. 2023) have it:
 //     r = x + dropout(attention(norm1(x)))
 //     y = r + dropout(mlp(norm2(r)))
 #pragma once
 
+#include "core/nn/attention.h"
 #include "core/nn/composite.h"
 
 namespace twofold::nn {
@@ -10,6 +11,11 @@ namespace twofold::nn {
 struct BlockConfig {
   int64_t hidden = 0, heads = 1, ffn = 0;
   double dropout = 0;
+  DropoutMasks masks = DropoutMasks::kRecomputed;
+  enum Norm { kLayerNorm, kRmsNorm } norm = kLayerNorm;
+  double norm_eps = 1e-5;
+  bool unfused_attention = false;
+  double attention_dropout = 0;  // of the attention's probabilities; needs unfused_attention
   DType dtype = DType::kF32;
   Init weight_init, projection_init;  // of matrices, and of those whose output joins the residual stream
 };
@@ -18,7 +24,8 @@ struct BlockConfig {
 class TransformerBlock : public Composite {
  public:
   explicit TransformerBlock(const BlockConfig& config);
-  // With another attention and feed-forward part: split over ranks, or of another kind.
+  // With another attention and feed-forward part: split over ranks, or of another kind. Of `config` it uses the width, the
+  // norms, the dropout on the branches and dtype.
   TransformerBlock(const BlockConfig& config, std::unique_ptr<Module> attention, std::unique_ptr<Module> mlp);
 
   Tensor Forward(Context& ctx, const Tensor& x, Saved& saved) override;

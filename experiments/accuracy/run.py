@@ -22,6 +22,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 GPT = HERE / "gpt.textproto"
+LLAMA, CNN = HERE / "llama.textproto", HERE / "cnn.textproto"
 QUICKSTART = ROOT / "experiments/quickstart/gpt.textproto"
 # name: (spec, ranks, settings). The first is what README shows, the others vary one thing each.
 SPECS = {
@@ -30,6 +31,8 @@ SPECS = {
     "depth: 8 layers of 128": (GPT, 2, {"model.gpt.layers": 8, "model.gpt.hidden": 128}),
     "sequence: 256 tokens": (GPT, 1, {"model.gpt.sequence": 256, "train.micro_batch": 2}),
     "batch: 2 x 8 samples": (GPT, 1, {"train.micro_batch": 8, "train.global_batch": 16, "train.steps": 20}),
+    "Llama: 3 layers of 256": (LLAMA, 2, {}),
+    "CNN: 3 stages, 32 x 32": (CNN, 1, {}),
 }
 QUICKSTART_AT_MOST, MEDIAN_AT_MOST, WORST_AT_MOST, INSIDE = 0.10, 0.08, 0.20, (0.70, 0.95)
 

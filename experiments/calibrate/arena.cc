@@ -1,11 +1,14 @@
 #include "experiments/calibrate/arena.h"
 
+#include <algorithm>
+
 namespace twofold::calibrate {
 
 Tensor Arena::Input(Shape shape, DType dtype) { return Take(Use::kInput, std::move(shape), dtype); }
 Tensor Arena::Output(Shape shape, DType dtype) { return Take(Use::kOutput, std::move(shape), dtype); }
 Tensor Arena::State(Shape shape, DType dtype) { return Take(Use::kState, std::move(shape), dtype); }
 Tensor Arena::Ids(Shape shape) { return Take(Use::kIds, std::move(shape), DType::kU8); }
+Tensor Arena::Centres(Shape shape) { return Take(Use::kCentres, std::move(shape), DType::kU8); }
 
 Arena::Pool Arena::MakePool(Use use, DType dtype) {
   Bytes size = use == Use::kState ? kStatePool : kPool;
@@ -17,6 +20,10 @@ Arena::Pool Arena::MakePool(Use use, DType dtype) {
       uint32_t x = 1;
       for (std::byte& b : bytes) x = x * 1664525u + 1013904223u, b = static_cast<std::byte>(x >> 16 & (kIds - 1));
     });
+    return pool;
+  }
+  if (use == Use::kCentres) {
+    device_.Upload(pool.all, [](std::span<std::byte> bytes) { std::fill(bytes.begin(), bytes.end(), std::byte{4}); });
     return pool;
   }
   ops::RandomFill fill{.out = pool.all, .key = MakeKey(1, "calibrate")};

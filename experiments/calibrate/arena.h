@@ -21,6 +21,7 @@ class Operands {
   virtual Tensor Output(Shape shape, DType dtype) = 0;  // to be written
   virtual Tensor State(Shape shape, DType dtype) = 0;   // in [0.5, 1): what optimizers keep, none of it near zero
   virtual Tensor Ids(Shape shape) = 0;                  // U8, each below kIds
+  virtual Tensor Centres(Shape shape) = 0;              // U8, each the middle of a window of 3 x 3; not to be written
 };
 
 // Shapes alone, on memory that does not exist: for what an operation is called and costs.
@@ -30,6 +31,7 @@ class ShapesOnly : public Operands {
   Tensor Output(Shape shape, DType dtype) override { return Input(std::move(shape), dtype); }
   Tensor State(Shape shape, DType dtype) override { return Input(std::move(shape), dtype); }
   Tensor Ids(Shape shape) override { return Input(std::move(shape), DType::kU8); }
+  Tensor Centres(Shape shape) override { return Input(std::move(shape), DType::kU8); }
 
  private:
   VirtualSource source_;
@@ -47,9 +49,10 @@ class Arena : public Operands {
   Tensor Output(Shape shape, DType dtype) override;
   Tensor State(Shape shape, DType dtype) override;
   Tensor Ids(Shape shape) override;
+  Tensor Centres(Shape shape) override;
 
  private:
-  enum class Use { kInput, kOutput, kState, kIds };
+  enum class Use { kInput, kOutput, kState, kIds, kCentres };
   struct Pool {
     Tensor all;
     int64_t next = 0;  // element

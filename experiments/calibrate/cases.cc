@@ -21,10 +21,12 @@ class List {
     Rows(DType::kF32);
     Elements(DType::kF32);
     Steps();
+    Images(DType::kF32);
     Products(DType::kBF16);
     Attention(DType::kBF16);
     Rows(DType::kBF16);
     Elements(DType::kBF16);
+    Images(DType::kBF16);
   }
   std::vector<Case> Take() { return std::move(cases_); }
 
@@ -69,9 +71,33 @@ class List {
         for (const int64_t d : widths) {
           const double scores = static_cast<double>(h) * static_cast<double>(length) * static_cast<double>(length);
           if (5 * scores * static_cast<double>(d) <= kMostFlops) Attend(t, h, length, d);
+          const bool unfused = (length == 64 || length == 256) && d >= 32 && scores <= static_cast<double>(kMostElements);
+          if (unfused) AttendUnfused(t, h, length, d);
         }
       }
     }
+  }
+  // The products and the softmax of attention whose scores are stored, its heads side by side in qkv.
+  void AttendUnfused(DType t, int64_t batch_heads, int64_t length, int64_t d) {
+    const int64_t heads = std::min<int64_t>(batch_heads, 4), batch = batch_heads / heads, c = heads * d;
+    const auto columns = [=](Tensor x) { return ops::Matrices{x, x.dim(2), length * x.dim(2), d}; };
+    const auto scores = [=](Tensor x) { return ops::Matrices{x, length, heads * length * length, length * length}; };
+    const Shape wide{batch, length, 3 * c}, square{batch, heads, length, length};
+    Add([=](Operands& a) {
+      return ops::BatchedMatMul{.a = columns(a.Input(wide, t)), .b = columns(a.Input(wide, t)), .out = scores(a.Output(square, t)),
+                                .batches = batch, .heads = heads, .m = length, .n = length, .k = d, .transpose_b = true};
+    });
+    for (const bool transpose : {false, true}) {
+      Add([=](Operands& a) {
+        return ops::BatchedMatMul{.a = scores(a.Input(square, t)), .b = columns(a.Input(wide, t)),
+                                  .out = columns(a.Output(wide, t)), .batches = batch, .heads = heads, .m = length, .n = d,
+                                  .k = length, .transpose_a = transpose};
+      });
+    }
+    Add([=](Operands& a) { return ops::SoftmaxForward{.x = a.Input(square, t), .y = a.Output(square, t)}; });
+    Add([=](Operands& a) {
+      return ops::SoftmaxBackward{.y = a.Input(square, t), .dy = a.Input(square, t), .dx = a.Output(square, t)};
+    });
   }
   void Attend(DType t, int64_t batch_heads, int64_t length, int64_t d) {
     const int64_t heads = std::min<int64_t>(batch_heads, 4), batch = batch_heads / heads, c = heads * d;
@@ -126,12 +152,37 @@ class List {
                                    .rstd = a.Input({r}, wide), .dgamma = a.Output({c}, t), .dbeta = a.Output({c}, t)};
     });
     Add([=](Operands& a) {
+      return ops::RmsNormForward{.x = a.Input({r, c}, t), .gamma = a.Input({c}, t), .y = a.Output({r, c}, t),
+                                 .rstd = a.Output({r}, wide)};
+    });
+    Add([=](Operands& a) {
+      return ops::RmsNormBackward{.dy = a.Input({r, c}, t), .x = a.Input({r, c}, t), .gamma = a.Input({c}, t),
+                                  .rstd = a.Input({r}, wide), .dx = a.Output({r, c}, t)};
+    });
+    Add([=](Operands& a) {
+      return ops::RmsNormWeights{.dy = a.Input({r, c}, t), .x = a.Input({r, c}, t), .rstd = a.Input({r}, wide),
+                                 .dgamma = a.Output({c}, t)};
+    });
+    if (2 * r * c <= kMostElements) {
+      Add([=](Operands& a) { return ops::SwiGluForward{.x = a.Input({r, 2 * c}, t), .y = a.Output({r, c}, t)}; });
+      Add([=](Operands& a) {
+        return ops::SwiGluBackward{.x = a.Input({r, 2 * c}, t), .dy = a.Input({r, c}, t), .dx = a.Output({r, 2 * c}, t)};
+      });
+    }
+    Add([=](Operands& a) {  // of qkv, two thirds are turned
+      return ops::Rotary{.x = a.Input({r / length, length, c}, t), .table = a.Input({length, 32}, wide),
+                         .y = a.Output({r / length, length, c}, t), .heads = c * 2 / 3 / 32};
+    });
+    Add([=](Operands& a) {
       return ops::CrossEntropyForward{.logits = a.Input({r, c}, t), .targets = a.Ids({r}),
                                       .losses = a.Output({r}, wide), .lse = a.Output({r}, wide)};
     });
     Add([=](Operands& a) {
       return ops::CrossEntropyBackward{.logits = a.Input({r, c}, t), .targets = a.Ids({r}), .lse = a.Input({r}, wide),
                                        .dlogits = a.Output({r, c}, t)};
+    });
+    Add([=](Operands& a) {
+      return ops::CountCorrect{.logits = a.Input({r, c}, t), .targets = a.Ids({r}), .out = a.Output({1}, wide)};
     });
   }
 
@@ -147,6 +198,8 @@ class List {
     const DType other = t == DType::kF32 ? DType::kBF16 : DType::kF32, wide = ops::AccumulationType(t);
     Add([=](Operands& a) { return ops::Fill{.out = a.Output({n}, t)}; });
     Add([=](Operands& a) { return ops::Cast{.in = a.Input({n}, t), .out = a.Output({n}, other)}; });
+    Add([=](Operands& a) { return ops::Affine{.in = a.Ids({n}), .out = a.Output({n}, t), .scale = 0.5}; });
+    Add([=](Operands& a) { return ops::AddRelu{.a = a.Input({n}, t), .b = a.Input({n}, t), .out = a.Output({n}, t)}; });
     Add([=](Operands& a) { return ops::Add{.a = a.Input({n}, t), .b = a.Input({n}, t), .out = a.Output({n}, t)}; });
     Add([=](Operands& a) { return ops::AddTo{.in = a.Input({n}, t), .out = a.Output({n}, t)}; });
     Add([=](Operands& a) { return ops::Scale{.x = a.Output({n}, t), .factor = 0.5}; });
@@ -155,7 +208,19 @@ class List {
     Add([=](Operands& a) {
       return ops::Dropout{.x = a.Input({n}, t), .y = a.Output({n}, t), .p = 0.1, .key = MakeKey(1, "dropout")};
     });
+    Add([=](Operands& a) {
+      return ops::MaskedDropoutForward{.x = a.Input({n}, t), .y = a.Output({n}, t), .mask = a.Ids({n}), .p = 0.1,
+                                       .key = MakeKey(1, "dropout")};
+    });
+    Add([=](Operands& a) {
+      return ops::MaskedDropoutBackward{.dy = a.Input({n}, t), .mask = a.Ids({n}), .dx = a.Output({n}, t), .p = 0.1};
+    });
     if (n <= 262144) {  // slow, and needed once a run
+      if (t == DType::kF32 && n >= 64) {
+        Add([=](Operands& a) {
+          return ops::RotaryTable{.table = a.Output({n / 64, 64}, t), .frequencies = std::vector<double>(32, 0.1)};
+        });
+      }
       Add([=](Operands& a) { return ops::RandomFill{.out = a.Output({n}, t), .key = MakeKey(1, "fill")}; });
     }
     for (const auto kind : {ops::ActivationForward::kRelu, ops::ActivationForward::kGelu}) {
@@ -164,6 +229,81 @@ class List {
         return ops::ActivationBackward{.kind = kind, .x = a.Input({n}, t), .dy = a.Input({n}, t), .dx = a.Output({n}, t)};
       });
     }
+  }
+
+  // Residual networks: from the first stage of a small one, many pixels of few channels, to the last of a large one.
+  void Images(DType t) {
+    const bool fine = t == DType::kF32 && !quick_;
+    for (const int64_t side : fine ? Sizes{4, 8, 16, 32} : Sizes{8, 32}) {
+      const int64_t images = side <= 8 ? 8 : side;  // 128 to 32768 pixels
+      for (const int64_t out : fine ? Sizes{16, 32, 64, 256} : Sizes{16, 128}) {
+        for (const int64_t in : fine ? Sizes{3, 16, 32, 64, 256} : Sizes{3, 16, 128}) {
+          Convolve(t, {images, side, side, in}, 3, out, 1);
+          if (in >= 16) Convolve(t, {images, 2 * side, 2 * side, in}, 1, out, 2);
+        }
+      }
+      for (const int64_t c : fine ? Sizes{16, 64, 256} : Sizes{16, 128}) Normalise(t, {images, side, side, c});
+    }
+    for (const int64_t side : fine ? Sizes{32, 112, 224} : Sizes{64}) {
+      Convolve(t, {2, side, side, 3}, 7, 64, 2);
+      Pool(t, {2, side / 2, side / 2, 64});
+    }
+  }
+  void Convolve(DType t, const Shape& x, int64_t kernel, int64_t out, int64_t stride) {
+    const int64_t side = (x[1] - 1) / stride + 1, padding = kernel / 2;
+    const Shape w{kernel, kernel, x[3], out}, y{x[0], side, side, out};
+    const double flops = 2.0 * static_cast<double>(y.numel()) * static_cast<double>(w.numel() / out);
+    if (flops > kMostFlops / 2 || std::max({x.numel(), y.numel(), w.numel()}) > kMostElements) return;
+    Add([=](Operands& a) {
+      return ops::ConvolutionForward{
+          .x = a.Input(x, t), .w = a.Input(w, t), .y = a.Output(y, t), .stride = stride, .padding = padding};
+    });
+    Add([=](Operands& a) {
+      return ops::ConvolutionBackward{
+          .dy = a.Input(y, t), .w = a.Input(w, t), .dx = a.Output(x, t), .stride = stride, .padding = padding};
+    });
+    Add([=](Operands& a) {
+      return ops::ConvolutionWeights{
+          .dy = a.Input(y, t), .x = a.Input(x, t), .dw = a.Output(w, t), .stride = stride, .padding = padding};
+    });
+  }
+  void Normalise(DType t, const Shape& x) {
+    const DType wide = ops::AccumulationType(t);
+    const int64_t c = x[-1], rows = x.numel() / c;
+    Add([=](Operands& a) { return ops::BatchNormStatistics{.x = a.Input(x, t), .statistics = a.Output({2, c}, wide)}; });
+    Add([=](Operands& a) {
+      return ops::BatchNormFinish{.parts = a.State({2, c}, wide), .running_mean = a.State({c}, wide),
+                                  .running_variance = a.State({c}, wide), .mean = a.Output({c}, wide),
+                                  .rstd = a.Output({c}, wide), .rows = rows};
+    });
+    for (const bool relu : {false, true}) {
+      const auto mask = [=](Operands& a) { return relu ? a.Input(x, t) : Tensor(); };
+      Add([=](Operands& a) {
+        return ops::BatchNormForward{.x = a.Input(x, t), .gamma = a.Input({c}, t), .beta = a.Input({c}, t),
+                                     .mean = a.Input({c}, wide), .rstd = a.Input({c}, wide), .y = a.Output(x, t), .relu = relu};
+      });
+      Add([=](Operands& a) {
+        return ops::BatchNormSums{.dy = a.Input(x, t), .x = a.Input(x, t), .y = mask(a), .mean = a.Input({c}, wide),
+                                  .rstd = a.Input({c}, wide), .sums = a.Output({2, c}, wide)};
+      });
+      Add([=](Operands& a) {
+        return ops::BatchNormBackward{.dy = a.Input(x, t), .x = a.Input(x, t), .y = mask(a), .gamma = a.Input({c}, t),
+                                      .mean = a.Input({c}, wide), .rstd = a.Input({c}, wide), .sums = a.Input({2, c}, wide),
+                                      .dx = a.Output(x, t), .rows = rows};
+      });
+    }
+    Add([=](Operands& a) { return ops::AveragePoolForward{.x = a.Input(x, t), .y = a.Output({x[0], c}, t)}; });
+    Add([=](Operands& a) { return ops::AveragePoolBackward{.dy = a.Input({x[0], c}, t), .dx = a.Output(x, t)}; });
+  }
+  void Pool(DType t, const Shape& x) {
+    const int64_t side = (x[1] - 1) / 2 + 1;
+    const Shape y{x[0], side, side, x[3]};
+    Add([=](Operands& a) {
+      return ops::MaxPoolForward{.x = a.Input(x, t), .y = a.Output(y, t), .chosen = a.Ids(y), .size = 3, .stride = 2, .padding = 1};
+    });
+    Add([=](Operands& a) {
+      return ops::MaxPoolBackward{.dy = a.Input(y, t), .chosen = a.Centres(y), .dx = a.Output(x, t), .size = 3, .stride = 2, .padding = 1};
+    });
   }
 
   // Optimizers; rates of zero keep their operands where they are. bf16 parameters have an f32 master.

@@ -115,7 +115,7 @@ absl::Status Write(const profile::Profile& profile, const std::string& path) {
 class Calibration {
  public:
   Calibration(const Options& o, int ranks, int cores)
-      : options_(o), ranks_(ranks), linked_(std::max(2, ranks)), parts_(o.quick ? 3 : 5) {
+      : options_(o), ranks_(ranks), linked_(std::max(2, ranks)), parts_(o.quick ? 2 : 4) {
     profile_.set_name("this-machine");
     profile_.set_created(Now());
     profile_.set_processor(ProcessorName());

@@ -21,7 +21,7 @@ class Fit {
  public:
   Fit(int ranks, const std::vector<JobRun>& runs, const PredictJob& predict) : ranks_(ranks), runs_(runs), predict_(predict) {}
 
-  // `left_out`: a job whose runs do not count, or -1.
+  // `left_out`: a job whose runs do not count, but for kernels that no other job has; or -1.
   absl::StatusOr<profile::Training> Figures(int left_out) {
     profile::Training t;
     t.set_ranks(ranks_);
@@ -69,21 +69,25 @@ class Fit {
   }
 
   absl::Status Compute(int left_out, profile::Training& t) {
-    std::map<std::string, std::vector<double>> factors;
+    std::map<std::string, std::vector<double>> factors, left_out_factors;
     std::vector<double> whole, host, waiting;
     for (const JobRun& run : runs_) {
-      if (run.overlap || static_cast<int>(run.job) == left_out) continue;
+      if (run.overlap) continue;
       const absl::StatusOr<JobTimes> alone = Alone(run.job);
       if (!alone.ok()) return alone.status();
       const JobTimes& m = run.measured;
+      const bool counts = static_cast<int>(run.job) != left_out;
       for (const auto& [kernel, seconds] : m.kernels) {
         const auto predicted = alone->kernels.find(kernel);
-        if (predicted != alone->kernels.end() && predicted->second > 0) factors[kernel].push_back(seconds / predicted->second);
+        if (predicted == alone->kernels.end() || predicted->second <= 0) continue;
+        (counts ? factors : left_out_factors)[kernel].push_back(seconds / predicted->second);
       }
+      if (!counts) continue;
       whole.push_back(m.KernelSeconds() / alone->KernelSeconds());
       host.push_back((m.step - m.exposed - m.KernelSeconds()) / m.launches);
       waiting.push_back((m.exposed - alone->communication) / (m.step - m.exposed));
     }
+    factors.merge(left_out_factors);  // kernels that no other job has
     for (auto& [kernel, values] : factors) {
       profile::KernelFactor& f = *t.add_kernels();
       f.set_kernel(kernel), f.set_factor(Median(std::move(values)));

@@ -6,15 +6,17 @@
 #include "backends/registry.h"
 #include "core/base/check.h"
 #include "core/base/strings.h"
+#include "core/data/synthetic_images.h"
 #include "core/run/trace.h"
 #include "experiments/calibrate/samples.h"
 #include "experiments/spec/spec.h"
+#include "strategies/model_factory.h"
 #include "strategies/trainer.h"
 
 namespace twofold::calibrate {
 namespace {
 
-constexpr int kWarmUp = 2, kPlain = 5, kTraced = 4;  // steps
+constexpr int kWarmUp = 2, kPlain = 4, kTraced = 3;  // steps
 
 // Widths, lengths and batches of their own: none is a size of a preset.
 constexpr struct { const char *name, *text; } kJobs[] = {
@@ -22,8 +24,10 @@ constexpr struct { const char *name, *text; } kJobs[] = {
      "model { gpt { layers: 2 hidden: 192 heads: 6 vocab: 256 sequence: 96 } } train { micro_batch: 4 }"},
     {"GPT of 2 layers of 320, 3 x 80 tokens a rank",
      "model { gpt { layers: 2 hidden: 320 heads: 5 vocab: 256 sequence: 80 } } train { micro_batch: 3 }"},
-    {"GPT of 3 layers of 160, 10 x 48 tokens a rank",
-     "model { gpt { layers: 3 hidden: 160 heads: 5 vocab: 256 sequence: 48 } } train { micro_batch: 10 }"},
+    {"Llama of 2 layers of 224, 4 x 72 tokens a rank",
+     "model { llama { layers: 2 hidden: 224 heads: 7 kv_heads: 1 vocab: 256 sequence: 72 } } train { micro_batch: 4 }"},
+    {"residual CNN of 20 and 40 channels, 10 images of 24 x 24 a rank",
+     "model { cnn { height: 24 width: 24 widths: [20, 40] blocks: [1, 1] } } train { micro_batch: 10 }"},
 };
 
 // Bytes of no meaning, as tokens.
@@ -45,7 +49,14 @@ class Noise : public Dataset {
   const int64_t length_;
 };
 
-std::shared_ptr<const Dataset> DataFor(const spec::Model& model) { return std::make_shared<Noise>(model.gpt().sequence()); }
+std::shared_ptr<const Dataset> DataFor(const spec::Model& model) {
+  const ModelInput input = InputOf(model);
+  if (input.kind != ModelInput::kImages) return std::make_shared<Noise>(input.length);
+  auto images = MakeSyntheticImages({.samples = 256, .height = input.height, .width = input.width, .channels = input.channels,
+                                     .classes = input.classes});
+  TWOFOLD_CHECK(images.ok(), images.status().message());
+  return *std::move(images);
+}
 
 double Median(std::vector<double> values) { return values.empty() ? 0 : Quantile(std::move(values), 0.5); }
 

@@ -102,7 +102,7 @@ std::string Heading(const Runs& runs) {
 }
 
 std::string Charts(const Runs& runs) {
-  std::vector<Series> losses, times;
+  std::vector<Series> losses, times, validations;
   for (size_t i = 0; i < runs.size(); ++i) {
     const report::Report& r = runs[i]->report;
     Series loss{runs[i]->Title(), {}, static_cast<int>(i)}, time{runs[i]->Title(), {}, static_cast<int>(i)};
@@ -112,11 +112,16 @@ std::string Charts(const Runs& runs) {
     const auto differs = [&](double v) { return v != loss.values.front(); };
     if (std::any_of(loss.values.begin(), loss.values.end(), differs)) losses.push_back(loss);
     times.push_back(time);
+    Series validation{runs[i]->Title(), {}, static_cast<int>(i)};
+    for (const report::Validation& v : r.validations()) validation.values.push_back(v.loss());
+    if (validation.values.size() > 1 && !losses.empty()) validations.push_back(validation);
   }
   const std::string loss = Chart(losses, "loss", [](double v) { return absl::StrFormat("%.3g", v); }, false);
   const std::string time = Chart(times, "time of a step (band: the interval, dashes: the median)", Duration, true);
+  const std::string validation =
+      Chart(validations, "validation loss, by validation", [](double v) { return absl::StrFormat("%.3g", v); }, false);
   if (loss.empty() && time.empty()) return "";
-  return absl::StrCat("<h2>Training</h2><div class=two><div>", time, "</div><div>", loss, "</div></div>\n");
+  return absl::StrCat("<h2>Training</h2><div class=two><div>", time, "</div><div>", loss, "</div></div>\n", validation, "\n");
 }
 
 std::string Collectives(const Runs& runs) {

@@ -22,6 +22,20 @@ std::vector<report::Step> SteadySteps(const spec::Spec& spec, const report::Rank
   return steady;
 }
 
+void AddValidations(const spec::Spec& spec, const report::RankRecord& record, report::Report& out) {
+  *out.mutable_validations() = record.validations();
+  out.set_stopped_early(record.stopped_early());
+  for (const report::Validation& v : record.validations()) {
+    if (!out.has_best() || v.loss() < out.best().loss()) *out.mutable_best() = v;
+    *out.mutable_last() = v;
+  }
+  if (record.stopped_early()) {
+    out.add_notes(StrCat("stopped early, after ", record.steps_size(), " of ", spec.train().steps(), " steps: ",
+                         spec.train().validation().patience(), " validations in a row without a better loss",
+                         record.spans_size() == 0 && spec.trace().enabled() ? "; the last steps were not foreseen and not traced" : ""));
+  }
+}
+
 template <class Get>
 std::vector<double> Column(const std::vector<report::Step>& steps, Get get) {
   std::vector<double> values;
@@ -73,9 +87,14 @@ void AddNotes(const spec::Spec& spec, const RunResult& result, const std::vector
   const auto add = [&](const std::string& note) {
     if (seen.insert(note).second) out.add_notes(note);
   };
-  if (spec.fabric().has_simulated() && spec.fabric().simulated().data() == spec::Simulated::SYMBOLIC) {
-    add("data SYMBOLIC: no arithmetic was done; each loss is a stand-in, the logarithm of the number of "
-        "classes");
+  const bool symbolic = spec.fabric().has_simulated() && spec.fabric().simulated().data() == spec::Simulated::SYMBOLIC;
+  const bool emulated = !symbolic && spec.device() == spec::EMULATED;
+  if (symbolic || emulated) {
+    add(StrCat(symbolic ? "data SYMBOLIC" : "device EMULATED",
+               ": no arithmetic was done; each loss is a stand-in, the logarithm of the number of classes"));
+    if (spec.train().validation().patience() > 0) {
+      add("without losses nothing stops early: all steps were done, a run with data may do fewer");
+    }
   }
   const int steps = out.steps_size();
   if (steps > 0 && steps <= spec.train().warmup_steps()) {
@@ -157,6 +176,11 @@ report::Report Assemble(const spec::Spec& spec, const RunFacts& facts, const Run
     out.set_parameters(first.parameters());
     AddTimes(spec, records, out);
     AddStepTime(records, spec.trace().last_steps(), out);
+    AddValidations(spec, first, out);
+    if (facts.training_samples > 0) {
+      out.set_epochs(static_cast<double>(first.steps_size() * spec.train().global_batch()) /
+                     static_cast<double>(facts.training_samples));
+    }
   }
   AddNotes(spec, result, records, out);
   return out;

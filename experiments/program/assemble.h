@@ -18,6 +18,7 @@ struct RunFacts {
   std::string_view fabric;  // its name
   bool predicted = false;
   int world_size = 1;
+  int64_t training_samples = 0;      // that an epoch goes through; 0: unknown
   std::string device;                // what it ran on, in words
   double peak_flops_per_second = 0;  // of one rank's device; 0: unknown
 };

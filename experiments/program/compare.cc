@@ -244,7 +244,7 @@ constexpr size_t kShownDetails = 8;
 // What the error in step time consists of, and whether the measurement lies in the predicted interval. Parts add up to the
 // error, and details to their part.
 std::string ErrorText(const Comparison& c) {
-  std::vector<std::vector<std::string>> rows = {{"", "predicted", "measured", "difference", "of the measured step"}};
+  std::vector<std::vector<std::string>> rows = {{"", "predicted", "measured", "error", "of the measured step"}};
   const auto add = [&](std::string name, double predicted, double measured) {
     const double part = predicted - measured;
     rows.push_back({std::move(name), SecondsText(predicted), SecondsText(measured), SecondsText(part),

@@ -1,5 +1,7 @@
 #include "experiments/program/device_facts.h"
 
+#include "backends/host/costs.h"
+#include "core/base/strings.h"
 #include "sim/cost/read_profile.h"
 #include "topologies/catalogue.h"
 
@@ -24,9 +26,18 @@ double MeasuredPeak(const spec::Spec& spec) {
   return profile.ok() ? profile->peak_flops_per_second() : 0;
 }
 
+DeviceFacts FactsOfEmulated(const spec::Spec& spec) {
+  const absl::StatusOr<host::Costs> costs = host::FindCosts(spec.emulated());
+  if (!costs.ok()) return {};
+  const double measured = costs->profile.peak_flops_per_second();
+  const double peak = measured > 0 ? measured : SheetPeak(costs->device, spec.train().precision().parameter());
+  return {.name = StrCat("emulated ", costs->device.name()), .peak_flops_per_second = peak * costs->speed};
+}
+
 }  // namespace
 
 DeviceFacts FactsOfDevice(const spec::Spec& spec) {
+  if (spec.device() == spec::EMULATED) return FactsOfEmulated(spec);
   if (!spec.fabric().has_simulated()) return {.name = "CPU", .peak_flops_per_second = MeasuredPeak(spec)};
   const absl::StatusOr<cluster::Cluster> cluster = FindCluster(spec.fabric().simulated().cluster());
   if (!cluster.ok()) return {};

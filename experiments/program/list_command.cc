@@ -9,6 +9,8 @@
 #include "experiments/program/commands.h"
 #include "experiments/program/text.h"
 #include "experiments/spec/presets.h"
+#include "experiments/spec/spec.h"
+#include "strategies/model_factory.h"
 #include "topologies/catalogue.h"
 
 namespace twofold {
@@ -16,10 +18,20 @@ namespace {
 
 using Rows = std::vector<std::vector<std::string>>;
 
+// What the model would hold; nothing is allocated for it.
+int64_t ParameterCount(const ModelPreset& preset) {
+  spec::Spec spec;
+  spec.mutable_model()->set_preset(std::string(preset.name));
+  TWOFOLD_CHECK(ExpandPreset(spec, "list").ok(), preset.name);
+  FillDefaults(spec, "list");
+  return MakeModel(spec.model(), DType::kF32)->ParameterCount();
+}
+
 Rows Models() {
   Rows rows;
   for (const ModelPreset& preset : ModelPresets()) {
-    rows.push_back({std::string(preset.name), std::string(preset.summary), std::string(preset.model)});
+    rows.push_back({std::string(preset.name), std::string(preset.summary),
+                    StrCat(CountText(ParameterCount(preset)), " parameters"), std::string(preset.model)});
   }
   return rows;
 }

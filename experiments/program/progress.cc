@@ -30,6 +30,7 @@ Progress::Progress()
 void Progress::operator()(const StepProgress& p) {
   const Time now = std::chrono::steady_clock::now();
   const bool first = p.step == 1, done = p.step == p.steps;  // the first is news: the job has started
+  if (p.validation != nullptr) return Validated(p);
   if (!first && now - last_ < (terminal_ ? std::chrono::milliseconds(kBarEvery) : kLineEvery) && !(done && terminal_))
     return;
   last_ = now;
@@ -46,6 +47,13 @@ void Progress::operator()(const StepProgress& p) {
                std::string(static_cast<size_t>(kBarWidth - filled), '.').c_str(), text.c_str());
   if (done) ClearLine();
   std::fflush(stderr);
+}
+
+// A line of its own, which stays.
+void Progress::Validated(const StepProgress& p) {
+  if (terminal_) ClearLine();
+  std::fprintf(stderr, "after step %ld of %ld: validation %s\n", static_cast<long>(p.step), static_cast<long>(p.steps),
+               ValidationText(*p.validation).c_str());
 }
 
 void Progress::ClearLine() {

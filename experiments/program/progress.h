@@ -16,6 +16,7 @@ class Progress {
   static void ClearLine();  // removes a bar that is on the screen
 
  private:
+  void Validated(const StepProgress& p);
   using Time = std::chrono::steady_clock::time_point;  // of the person who waits, not of the run
   const bool terminal_;
   Time start_, last_;

@@ -13,10 +13,10 @@
 #include "core/base/strings.h"
 #include "experiments/program/assemble.h"
 #include "experiments/program/commands.h"
-#include "experiments/program/dataset.h"
 #include "experiments/program/device_facts.h"
 #include "experiments/program/progress.h"
 #include "experiments/program/text.h"
+#include "experiments/program/training_data.h"
 #include "experiments/report/write_report.h"
 #include "experiments/spec/spec.h"
 #include "spdlog/spdlog.h"
@@ -35,7 +35,7 @@ struct Options {
 // Everything that is known before ranks run: what is wrong in here is the user's input.
 struct Job {
   spec::Spec spec;
-  std::unique_ptr<Dataset> data;
+  TrainingData data;
   std::unique_ptr<Fabric> fabric;
   std::string out;
 };
@@ -53,7 +53,7 @@ absl::StatusOr<Job> Prepare(const Options& options) {
   absl::StatusOr<spec::Spec> spec = LoadSpec(options.spec, options.fabric, options.sets);
   if (!spec.ok()) return spec.status();
   job.spec = *std::move(spec);
-  absl::StatusOr<std::unique_ptr<Dataset>> data = MakeDataset(job.spec);
+  absl::StatusOr<TrainingData> data = LoadTrainingData(job.spec, options.spec);
   if (!data.ok()) return data.status();
   job.data = *std::move(data);
   absl::StatusOr<std::unique_ptr<Fabric>> fabric = MakeFabric(job.spec);
@@ -97,6 +97,10 @@ void PrintSummary(const Job& job, const report::Report& r) {
     rows.push_back({"loss, first to last", absl::StrFormat("%.4f", r.steps(0).loss()),
                     absl::StrFormat("%.4f", r.steps(r.steps_size() - 1).loss())});
   }
+  if (r.has_last()) {
+    rows.push_back({"validation, best", ValidationText(r.best())});
+    rows.push_back({"validation, last", ValidationText(r.last())});
+  }
   std::printf("%s, %s\n%s", Headline(job).c_str(), r.predicted() ? "predicted" : "measured",
               TableText(rows).c_str());
   constexpr int kShownNotes = 8;
@@ -123,7 +127,7 @@ int RunJob(const Job& job, bool quiet) {
   std::function<void(const StepProgress&)> progress;
   if (!quiet) progress = Progress();
   RunResult result = job.fabric->Run(
-      world_size, [&](RankContext& ctx) { return TrainRank(ctx, job.spec, *job.data, progress); });
+      world_size, [&](RankContext& ctx) { return TrainRank(ctx, job.spec, job.data.samples(), progress); });
   if (!job.fabric->speaks()) return result.status.ok() ? kExitFine : kExitFailed;
   if (!quiet) Progress::ClearLine();
 
@@ -133,6 +137,7 @@ int RunJob(const Job& job, bool quiet) {
                                          {.fabric = job.fabric->name(),
                                           .predicted = job.fabric->predicted(),
                                           .world_size = world_size,
+                                          .training_samples = job.data.training->size(),
                                           .device = device.name,
                                           .peak_flops_per_second = device.peak_flops_per_second},
                                          result, records);
@@ -156,7 +161,7 @@ int RunCommand(const Options& options) {
   }
   if (options.check) {
     if (first) std::printf("%s: fine. %s; %s\n", options.spec.c_str(), Headline(*job).c_str(),
-                job->data->Describe().c_str());
+                job->data.training->Describe().c_str());
     return kExitFine;
   }
   return RunJob(*job, options.quiet);

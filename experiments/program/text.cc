@@ -51,6 +51,13 @@ std::string PercentText(double share) {
   return std::isfinite(share) ? absl::StrFormat("%+.1f %%", share * 100) : "-";
 }
 
+std::string ValidationText(const report::Validation& v) {
+  return StrCat("loss ", absl::StrFormat("%.4f", v.loss()),
+                std::isnan(v.accuracy()) ? absl::StrFormat(", perplexity %.4g", v.perplexity())
+                                         : absl::StrFormat(", accuracy %.1f %%", 100 * v.accuracy()),
+                " after step ", v.step());
+}
+
 std::string TableText(const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> widths;
   for (const auto& row : rows) {

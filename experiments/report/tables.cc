@@ -34,6 +34,15 @@ std::string StepsCsv(const report::Report& report) {
   return csv;
 }
 
+std::string ValidationCsv(const report::Report& report) {
+  std::string csv = "step,loss,accuracy,perplexity,seconds\n";
+  for (const report::Validation& v : report.validations()) {
+    StrAppend(&csv, v.step(), ",", Number(v.loss()), ",", Number(v.accuracy()), ",", Number(v.perplexity()), ",",
+              Number(v.seconds()), "\n");
+  }
+  return csv;
+}
+
 std::string CollectivesCsv(const report::Report& report) {
   std::string csv = "operation,group,count,bytes,seconds\n";
   for (const report::Collective& c : report.collectives()) {

@@ -11,6 +11,8 @@ namespace twofold {
 
 std::string StepsCsv(
     const report::Report& report);  // step (from 0),seconds,loss,exposed_communication_seconds
+// step (done before it),loss,accuracy,perplexity,seconds; what a model has not is empty
+std::string ValidationCsv(const report::Report& report);
 std::string CollectivesCsv(
     const report::Report& report);  // operation,group,count,bytes,seconds; as rank 0 saw them
 

@@ -14,6 +14,7 @@ absl::Status WriteReport(const std::string& folder, const report::Report& report
   report::Report versioned = report;
   if (!versioned.has_schema_version()) versioned.set_schema_version(kReportSchemaVersion);
   return WriteFiles(folder, {{"steps.csv", StepsCsv(report)},
+                             {"validation.csv", ValidationCsv(report)},
                              {"memory.csv", MemoryCsv(records)},
                              {"collectives.csv", CollectivesCsv(report)},
                              {"trace.json", TraceJson(records)},

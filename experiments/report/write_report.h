@@ -3,6 +3,7 @@
 //   report.json       the report, every field present
 //   steps.csv         a line per step                       memory.csv   the memory time line of every rank
 //   collectives.csv   a line per collective of rank 0       trace.json   the time line, for Perfetto
+//   validation.csv    a line per validation
 //   spec.textproto    the whole spec: `twofold run DIR/spec.textproto` repeats the run
 //
 // The same arguments give the same bytes.

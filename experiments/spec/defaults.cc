@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "core/base/strings.h"
 #include "experiments/spec/defaults.h"
 #include "experiments/spec/models/rules.h"
 #include "experiments/spec/spec.h"
@@ -69,13 +70,16 @@ void MakeBlocks(spec::Spec& spec) {
     train.mutable_schedule()->mutable_constant();
   spec.mutable_parallel();
   if (spec.fabric().kind_case() == spec::Fabric::KIND_NOT_SET) spec.mutable_fabric()->mutable_in_memory();
+  if (spec.device() == spec::EMULATED) spec.mutable_emulated();
+  if (train.validation().has_data()) {
+    spec::Data& validation = *train.mutable_validation()->mutable_data();
+    if (validation.has_text() && !validation.text().has_path()) validation.mutable_text()->set_path("");
+  }
   spec.mutable_trace();
 }
 
 void FillDependent(spec::Spec& spec) {
   spec::Train& train = *spec.mutable_train();
-  if (!train.has_warmup_steps())
-    train.set_warmup_steps(std::clamp<int64_t>(train.steps(), 1, train.warmup_steps() + 1) - 1);
   DefaultTo(train, train.has_global_batch(), &spec::Train::set_global_batch, spec.parallel().dp(),
             train.micro_batch());
   if (const ModelRules* rules = FindModelRules(spec.model().kind_case())) rules->fill(*spec.mutable_model());
@@ -87,6 +91,15 @@ void FillDependent(spec::Spec& spec) {
   spec::Precision& precision = *train.mutable_precision();
   if (!precision.has_reduce()) precision.set_reduce(precision.parameter());
   if (!train.activation_checkpointing().has_every()) train.mutable_activation_checkpointing()->set_every(0);
+  if (train.has_validation() && !train.validation().has_batch()) {
+    train.mutable_validation()->set_batch(train.micro_batch());
+  }
+}
+
+// What follows from the number of steps.
+void FillFromSteps(spec::Train& train) {
+  if (!train.has_warmup_steps())
+    train.set_warmup_steps(std::clamp<int64_t>(train.steps(), 1, train.warmup_steps() + 1) - 1);
   spec::Schedule& schedule = *train.mutable_schedule();
   if (schedule.has_cosine() && !schedule.cosine().has_decay_steps()) {
     schedule.mutable_cosine()->set_decay_steps(train.steps());
@@ -96,13 +109,56 @@ void FillDependent(spec::Spec& spec) {
   }
 }
 
+// How many samples validation takes. Those that are held out leave some to train on.
+absl::Status ResolveValidation(spec::Validation& v, const std::string& file, const DataSizes& sizes) {
+  const int64_t available = v.has_data() ? sizes.validation : sizes.data, most = v.has_data() ? available : available - 1;
+  if (!v.has_samples()) {
+    const double share = v.has_fraction() ? v.fraction() : 0.1;
+    const auto part = static_cast<int64_t>(share * static_cast<double>(available));
+    v.set_samples(v.has_data() ? available : std::max<int64_t>(1, part));
+  }
+  v.clear_fraction();
+  if (v.samples() <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      StrCat(file, ": train.validation.samples: ", v.samples(), v.has_data() ? " are more than train.validation.data has, "
+             : " leave nothing to train on of ", available, " samples; use at most ", most));
+}
+
 }  // namespace
+
+absl::Status ResolveLength(spec::Spec& spec, const std::string& file, const DataSizes& sizes) {
+  spec::Train& train = *spec.mutable_train();
+  if (!train.has_epochs() && !train.has_validation()) return absl::OkStatus();
+  int64_t samples = sizes.data;
+  if (train.has_validation()) {
+    spec::Validation& validation = *train.mutable_validation();
+    if (absl::Status status = ResolveValidation(validation, file, sizes); !status.ok()) return status;
+    if (!validation.has_data()) samples -= validation.samples();
+  }
+  const int64_t steps_of_epoch = (samples + train.global_batch() - 1) / train.global_batch();
+  if (train.has_epochs()) {
+    train.set_steps(train.epochs() * steps_of_epoch);  // both are below 2^32
+    train.clear_epochs();
+    FillFromSteps(train);
+  }
+  if (train.has_validation() && !train.validation().has_every_steps()) {
+    train.mutable_validation()->set_every_steps(steps_of_epoch);
+  }
+  return Validate(spec, file);
+}
 
 void FillDefaults(spec::Spec& spec, const std::string& file) {
   if (!spec.has_name()) spec.set_name(std::filesystem::path(file).stem().string());
   MakeBlocks(spec);
   FillDependent(spec);
+  spec::Train& train = *spec.mutable_train();
+  const bool length_known = train.has_steps() || !train.has_epochs(), warmup_known = train.has_warmup_steps();
+  if (length_known) FillFromSteps(train);
   FillConstants(spec);
+  if (!length_known) {  // ResolveLength fills these
+    train.clear_steps();
+    if (!warmup_known) train.clear_warmup_steps();
+  }
 }
 
 }  // namespace twofold

@@ -28,20 +28,22 @@ absl::StatusOr<spec::Spec> ResolveSpec(const std::string& text, const std::strin
   if (!fabric.empty()) {
     if (absl::Status status = ApplyFabric(*spec, fabric); !status.ok()) return status;
   }
-  // A preset on the command line replaces the file's model, and is there before other settings change its
-  // sizes.
-  const auto chooses_preset = [](absl::string_view set) {
-    return absl::StripAsciiWhitespace(set.substr(0, set.find('='))) == "model.preset";
+  // A model on the command line replaces the file's, and is there before other settings change its sizes; what a
+  // config.json becomes depends on model.attention.
+  const auto apply = [&](auto chosen) {
+    for (const std::string& set : sets) {
+      if (!chosen(absl::StripAsciiWhitespace(absl::string_view(set).substr(0, set.find('='))))) continue;
+      if (absl::Status status = ApplySet(*spec, set); !status.ok()) return status;
+    }
+    return absl::OkStatus();
   };
-  for (const std::string& set : sets) {
-    if (!chooses_preset(set)) continue;
-    if (absl::Status status = ApplySet(*spec, set); !status.ok()) return status;
-  }
+  const auto is_model = [](absl::string_view path) { return path == "model.preset" || path == "model.hf_config"; };
+  const auto is_attention = [](absl::string_view path) { return path == "model.attention"; };
+  if (absl::Status status = apply(is_model); !status.ok()) return status;
+  if (absl::Status status = apply(is_attention); !status.ok()) return status;
   if (absl::Status status = ExpandPreset(*spec, file); !status.ok()) return status;
-  for (const std::string& set : sets) {
-    if (chooses_preset(set)) continue;
-    if (absl::Status status = ApplySet(*spec, set); !status.ok()) return status;
-  }
+  if (absl::Status status = ExpandHfConfig(*spec, file); !status.ok()) return status;
+  if (absl::Status status = apply([&](absl::string_view path) { return !is_model(path); }); !status.ok()) return status;
   FillDefaults(*spec, file);
   if (!PresetStillFits(*spec, file)) spec->mutable_model()->clear_preset();
   if (absl::Status status = Validate(*spec, file); !status.ok()) return status;

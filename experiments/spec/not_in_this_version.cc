@@ -44,8 +44,8 @@ constexpr Row kRows[] = {
     {"fabric.nccl", [](const Spec& s) { return std::string(s.fabric().has_nccl() ? "nccl" : ""); },
      "use in_memory, mpi or simulated"},
     {"device",
-     [](const Spec& s) { return s.device() == spec::CPU ? std::string() : spec::Device_Name(s.device()); },
-     "use CPU"},
+     [](const Spec& s) { return s.device() == spec::CUDA ? spec::Device_Name(s.device()) : std::string(); },
+     "use CPU or EMULATED"},
 };
 
 }  // namespace

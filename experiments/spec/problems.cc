@@ -37,6 +37,13 @@ bool Problems::Fraction(std::string_view path, double value) {
   return false;
 }
 
+void Problems::AddMoved(const Problems& found, std::string_view from, std::string_view to) {
+  const std::string start = StrCat(file_, ": ", from), moved = StrCat(file_, ": ", to);
+  for (const std::string& line : found.lines_) {
+    lines_.push_back(line.starts_with(start) ? StrCat(moved, line.substr(start.size())) : line);
+  }
+}
+
 absl::Status Problems::status() const {
   return lines_.empty() ? absl::OkStatus() : absl::InvalidArgumentError(absl::StrJoin(lines_, "\n"));
 }

@@ -15,12 +15,16 @@ class Problems {
   explicit Problems(std::string file) : file_(std::move(file)) {}
 
   void Add(std::string_view path, std::string_view text);
+  Problems None() const { return Problems(file_); }  // of the same file
 
   // Each returns whether the value is fine. `has`: the field is required and may be absent.
   bool Whole(std::string_view path, int64_t value, int64_t least, int64_t most, bool has = true);
   bool AtLeast(std::string_view path, double value, double least);  // finite, >= least
   bool Above(std::string_view path, double value, double bound);    // finite, > bound
   bool Fraction(std::string_view path, double value);               // in [0, 1)
+
+  // What was found in a copy of the spec whose block `from` stands at `to` in this one.
+  void AddMoved(const Problems& found, std::string_view from, std::string_view to);
 
   absl::Status status() const;
 
@@ -31,6 +35,7 @@ class Problems {
 
 // ---- Parts of Validate, each of which adds what it finds ----
 void CheckData(const spec::Spec& spec, Problems& problems);  // paths, and whether data fits the model
+void CheckValidation(const spec::Spec& spec, Problems& problems);  // train.validation
 void CheckNotInThisVersion(const spec::Spec& spec, Problems& problems);  // named in the proto, not yet built
 
 }  // namespace twofold

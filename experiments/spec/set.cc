@@ -132,7 +132,7 @@ absl::Status ApplySet(spec::Spec& spec, std::string_view text) {
   const absl::string_view name = absl::StripAsciiWhitespace(assignment.substr(0, equals));
   const absl::string_view value = absl::StripAsciiWhitespace(assignment.substr(equals + 1));
   spec::Spec changed = spec;  // so that a refused assignment leaves no trace
-  if (name == "model.preset") changed.clear_model();
+  if (name == "model.preset" || name == "model.hf_config") changed.clear_model();
   const std::vector<std::string> path = absl::StrSplit(name, '.');
   if (absl::Status status = SetByPath(changed, path, value); !status.ok()) {
     return absl::InvalidArgumentError(StrCat("--set ", assignment, ": ", name, ": ", status.message()));

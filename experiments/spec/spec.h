@@ -1,7 +1,8 @@
 // From what the user wrote to a whole, checked spec.
 //
-// A spec is resolved in this order: file, --fabric, model preset, --set, defaults; then it is validated as a
-// whole. The result has every field that matters filled in, so that written out (SpecToText) it repeats the
+// A spec is resolved in this order: file, --fabric, model preset or hf_config, --set, defaults; then it is validated as a
+// whole; what depends on the size of the data follows when that is known. The result has every field that matters filled
+// in, so that written out (SpecToText) it repeats the
 // run, whatever later versions choose as defaults. Every error names the file (or the flag), the field's
 // path, the value and what would be right; several problems make several lines.
 #pragma once
@@ -34,13 +35,23 @@ absl::Status ApplyFabric(spec::Spec& spec, std::string_view name);
 
 // One "path=value": a dotted path of field names, members of a oneof included (train.optimizer.adamw.lr=1e-3
 // also chooses adamw). Repeated fields take a list with commas (model.mlp.hidden=64,64) and replace what was
-// there; blocks take "{ ... }" as a spec file writes them. model.preset replaces the whole model.
+// there; blocks take "{ ... }" as a spec file writes them. model.preset and model.hf_config replace the whole model.
 absl::Status ApplySet(spec::Spec& spec, std::string_view assignment);
 
 // Replaces model.preset's absent sizes by the preset's; explicit ones win.
 absl::Status ExpandPreset(spec::Spec& spec, const std::string& file);
 
+// Replaces model.hf_config, a path, by the model that the file describes; see hf/hf_config.h.
+absl::Status ExpandHfConfig(spec::Spec& spec, const std::string& file);
+
 void FillDefaults(spec::Spec& spec, const std::string& file);
+
+// What depends on how many samples there are, which is known once they have been read: the steps that train.epochs make
+// (the resolved spec has these in their place), what is held out for validation and how often it is done. Validates again.
+struct DataSizes {
+  int64_t data = 0, validation = 0;  // samples of `data` and of train.validation.data
+};
+absl::Status ResolveLength(spec::Spec& spec, const std::string& file, const DataSizes& sizes);
 
 // Checks a spec that has its defaults. Data files must exist; that the cluster does is checked where it is
 // looked up.

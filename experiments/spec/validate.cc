@@ -47,8 +47,24 @@ void CheckName(const spec::Spec& spec, Problems& problems) {
                               "control characters, not starting with . or -"));
 }
 
+void CheckAttention(const spec::Model& model, Problems& problems) {
+  constexpr int64_t kLongest = 1 << 15;  // scores are sequence^2 a head
+  if (model.attention() != spec::Model::UNFUSED) return;
+  const ModelKind& kind = *FindModelKind(model.kind_case());
+  const ModelInput input = kind.input(model);
+  if (input.kind != ModelInput::kTokens) {
+    problems.Add("model.attention", StrCat("UNFUSED does not fit model.", kind.name, ", which has no attention; use TILED"));
+  } else if (input.length > kLongest) {
+    problems.Add("model.attention", StrCat("UNFUSED stores scores of model.", kind.name, ".sequence = ", input.length,
+                                           " squared; use TILED, or a sequence of at most ", kLongest));
+  }
+}
+
 void CheckModel(const spec::Model& model, Problems& problems) {
-  if (const ModelRules* rules = FindModelRules(model.kind_case())) return rules->check(model, problems);
+  if (const ModelRules* rules = FindModelRules(model.kind_case())) {
+    CheckAttention(model, problems);
+    return rules->check(model, problems);
+  }
   std::vector<std::string> kinds;
   for (const ModelKind* kind : ModelKinds()) kinds.push_back(StrCat("model { ", kind->name, " { ... } }"));
   problems.Add("model", StrCat("is missing; use a preset such as model { preset: \"gpt-3m\" }, or sizes: ",
@@ -124,16 +140,28 @@ void CheckSchedule(const spec::Schedule& schedule, Problems& problems) {
   if (schedule.has_linear()) CheckDecay("train.schedule.linear", schedule.linear(), warmup, problems);
 }
 
+// Whether the number of steps is known and fine. That of epochs will be when the data has been read.
+bool CheckLength(const spec::Train& train, Problems& problems) {
+  if (!train.has_epochs()) return problems.Whole("train.steps", train.steps(), 1, int64_t{1} << 31);
+  if (train.has_steps()) {
+    problems.Add("train.epochs", StrCat(train.epochs(), " and train.steps = ", train.steps(), " are two lengths; keep one of them"));
+  } else {
+    problems.Whole("train.epochs", train.epochs(), 1, 1 << 30);
+  }
+  return false;
+}
+
 void CheckTrain(const spec::Spec& spec, Problems& problems) {
   const spec::Train& train = spec.train();
-  const bool steps = problems.Whole("train.steps", train.steps(), 1, int64_t{1} << 31);
+  const bool steps = CheckLength(train, problems);
   CheckBatch(spec, problems);
   CheckOptimizer(train.optimizer(), problems);
   CheckPrecision(train.precision(), problems);
   problems.Whole("train.activation_checkpointing.every", train.activation_checkpointing().every(), 0,
                  1 << 12);
   problems.AtLeast("train.clip_norm", train.clip_norm(), 0);
-  CheckSchedule(train.schedule(), problems);
+  if (train.has_steps()) CheckSchedule(train.schedule(), problems);
+  CheckValidation(spec, problems);
   problems.Whole("train.threads_per_rank", train.threads_per_rank(), 1, 1024);
   if (problems.Whole("train.warmup_steps", train.warmup_steps(), 0, int64_t{1} << 31) && steps &&
       train.warmup_steps() >= train.steps()) {
@@ -153,6 +181,35 @@ void CheckParallel(const spec::Parallel& parallel, Problems& problems) {
   if (problems.Above("parallel.bucket_mib", parallel.bucket_mib(), 0) && parallel.bucket_mib() > 1 << 20) {
     problems.Add("parallel.bucket_mib",
                  StrCat(NumberText(parallel.bucket_mib()), " is out of range; use at most ", 1 << 20));
+  }
+}
+
+// Links that are slowed down. `path`: the fabric's.
+template <class Links>
+void CheckLinks(std::string_view path, const Links& links, Problems& problems) {
+  const std::string rate = StrCat(path, ".link_gbps"), latency = StrCat(path, ".latency_us");
+  problems.AtLeast(rate, links.link_gbps(), 0);
+  if (problems.AtLeast(latency, links.latency_us(), 0) && links.latency_us() > 0 && links.link_gbps() == 0) {
+    problems.Add(latency, StrCat(NumberText(links.latency_us()), " is of links that are slowed down, and ", rate,
+                                 " = 0 leaves them as they are; use a rate above 0, such as 10"));
+  }
+}
+
+void CheckEmulated(const spec::Spec& spec, Problems& problems) {
+  if (spec.device() != spec::EMULATED) {
+    if (!spec.has_emulated()) return;
+    return problems.Add("emulated", StrCat("is for device: EMULATED, and device is ", spec::Device_Name(spec.device()),
+                                           "; set that, or leave the block out"));
+  }
+  const spec::Emulated& emulated = spec.emulated();
+  if (emulated.cluster().empty()) {
+    problems.Add("emulated.cluster", "\"\" names no cluster; use \"this-machine\" or one of `twofold list clusters`");
+  }
+  if (problems.Above("emulated.speed", emulated.speed(), 0) && !(emulated.speed() >= 1e-9 && emulated.speed() <= 1e9)) {
+    problems.Add("emulated.speed", StrCat(NumberText(emulated.speed()), " is out of range; use 1e-9 to 1e9"));
+  }
+  if (spec.fabric().simulated().data() == spec::Simulated::REAL) {
+    problems.Add("fabric.simulated.data", "REAL does not fit device: EMULATED, which computes nothing; use SYMBOLIC, or device: CPU");
   }
 }
 
@@ -176,7 +233,11 @@ void CheckFabric(const spec::Fabric& fabric, Problems& problems) {
     problems.Add("fabric.timeout_s",
                  StrCat(NumberText(fabric.timeout_s()), " is out of range; use at most 1e9"));
   }
-  if (fabric.has_simulated()) CheckSimulated(fabric.simulated(), problems);
+  if (fabric.has_simulated()) {
+    CheckSimulated(fabric.simulated(), problems);
+    CheckLinks("fabric.simulated", fabric.simulated(), problems);
+  }
+  if (fabric.has_in_memory()) CheckLinks("fabric.in_memory", fabric.in_memory(), problems);
 }
 
 // On the in-memory fabric every rank is a thread of this process.
@@ -201,6 +262,7 @@ absl::Status Validate(const spec::Spec& spec, const std::string& file) {
   CheckParallel(spec.parallel(), problems);
   CheckFabric(spec.fabric(), problems);
   CheckThreads(spec, problems);
+  CheckEmulated(spec, problems);
   problems.Whole("trace.last_steps", spec.trace().last_steps(), 1, int64_t{1} << 31);
   problems.Whole("trace.ranks", spec.trace().ranks(), 1, int64_t{1} << 31);
   CheckNotInThisVersion(spec, problems);

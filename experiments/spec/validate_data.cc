@@ -58,19 +58,38 @@ void CheckTokens(const spec::Spec& spec, Problems& problems) {
 struct Learns {
   std::string_view what, data;
 };
-constexpr Learns kLearns[] = {{"sequences of ids", "text or tokens"}, {"features", "synthetic"}};  // by ModelInput::Kind
+constexpr Learns kLearns[] = {{"sequences of ids", "text or tokens"},
+                              {"features", "synthetic, idx or cifar10"},
+                              {"images", "synthetic, idx or cifar10"}};  // by ModelInput::Kind
 
+// Pixels are features, too.
 void CheckKindFitsModel(const spec::Spec& spec, Problems& problems) {
   const ModelKind* model = FindModelKind(spec.model().kind_case());
   if (model == nullptr) return;  // said already
   const spec::Data& data = spec.data();
-  const ModelInput::Kind holds = data.has_text() || data.has_tokens() ? ModelInput::kTokens : ModelInput::kFeatures;
+  const bool words = data.has_text() || data.has_tokens();
   const ModelInput::Kind wanted = model->input(spec.model()).kind;
-  if (holds == wanted) return;
+  if (words == (wanted == ModelInput::kTokens)) return;
   const auto* written =
       data.GetReflection()->GetOneofFieldDescriptor(data, spec::Data::descriptor()->FindOneofByName("kind"));
   problems.Add("data", StrCat(written->name(), " does not fit model.", model->name, ", which learns ",
                               kLearns[wanted].what, "; use ", kLearns[wanted].data));
+}
+
+void CheckIdx(const spec::Idx& idx, Problems& problems) {
+  const auto check = [&problems](std::string_view field, const std::string& path) {
+    constexpr std::string_view kRemedy = "give a file in MNIST's IDX format";
+    if (path.empty()) return problems.Add(field, StrCat("is missing; ", kRemedy));
+    CheckReadable(field, path, /*folder_too=*/false, kRemedy, problems);
+  };
+  check("data.idx.images", idx.images());
+  check("data.idx.labels", idx.labels());
+}
+
+void CheckCifar10(const spec::Cifar10& cifar10, Problems& problems) {
+  constexpr std::string_view kRemedy = "give a file or folder of CIFAR-10's binary version";
+  if (cifar10.path().empty()) return problems.Add("data.cifar10.path", StrCat("is missing; ", kRemedy));
+  CheckReadable("data.cifar10.path", cifar10.path(), /*folder_too=*/true, kRemedy, problems);
 }
 
 }  // namespace
@@ -79,14 +98,18 @@ void CheckData(const spec::Spec& spec, Problems& problems) {
   CheckKindFitsModel(spec, problems);
   if (spec.data().has_text()) CheckText(spec, problems);
   if (spec.data().has_tokens()) CheckTokens(spec, problems);
+  if (spec.data().has_idx()) CheckIdx(spec.data().idx(), problems);
+  if (spec.data().has_cifar10()) CheckCifar10(spec.data().cifar10(), problems);
   if (spec.data().has_synthetic()) {
     problems.Whole("data.synthetic.samples", spec.data().synthetic().samples(), 1, int64_t{1} << 31);
   }
-  const std::string& profile = spec.fabric().simulated().profile();
-  if (!profile.empty()) {
-    CheckReadable("fabric.simulated.profile", profile, /*folder_too=*/false,
-                  "give a profile that `twofold calibrate` wrote, or leave the field out", problems);
-  }
+  const auto check_profile = [&](std::string_view field, const std::string& profile) {
+    if (profile.empty()) return;
+    CheckReadable(field, profile, /*folder_too=*/false, "give a profile that `twofold calibrate` wrote, or leave the field out",
+                  problems);
+  };
+  check_profile("fabric.simulated.profile", spec.fabric().simulated().profile());
+  check_profile("emulated.profile", spec.emulated().profile());
 }
 
 }  // namespace twofold

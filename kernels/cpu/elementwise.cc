@@ -42,10 +42,25 @@ void Compute(const ops::Cast& o, Context& c) {
   });
 }
 
+void Compute(const ops::Affine& o, Context& c) {
+  VisitWide(o.out.dtype(), [&]<class A>() {
+    const A scale = static_cast<A>(o.scale), shift = static_cast<A>(o.shift);
+    Map<A>(
+        c.pool, o.out, [=](A x) { return scale * x + shift; }, o.in);
+  });
+}
+
 void Compute(const ops::Add& o, Context& c) {
   VisitWide(o.out.dtype(), [&]<class A>() {
     Map<A>(
         c.pool, o.out, [](A a, A b) { return a + b; }, o.a, o.b);
+  });
+}
+
+void Compute(const ops::AddRelu& o, Context& c) {
+  VisitWide(o.out.dtype(), [&]<class A>() {
+    Map<A>(
+        c.pool, o.out, [](A a, A b) { return a + b > 0 ? a + b : A(0); }, o.a, o.b);
   });
 }
 

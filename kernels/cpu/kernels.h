@@ -38,14 +38,32 @@ struct Context {
 };
 
 void Compute(const ops::MatMul& o, Context& c);
+void Compute(const ops::ConvolutionForward& o, Context& c);
+void Compute(const ops::ConvolutionBackward& o, Context& c);
+void Compute(const ops::ConvolutionWeights& o, Context& c);
+void Compute(const ops::MaxPoolForward& o, Context& c);
+void Compute(const ops::MaxPoolBackward& o, Context& c);
+void Compute(const ops::AveragePoolForward& o, Context& c);
+void Compute(const ops::AveragePoolBackward& o, Context& c);
+void Compute(const ops::BatchNormStatistics& o, Context& c);
+void Compute(const ops::BatchNormFinish& o, Context& c);
+void Compute(const ops::BatchNormForward& o, Context& c);
+void Compute(const ops::BatchNormSums& o, Context& c);
+void Compute(const ops::BatchNormBackward& o, Context& c);
 void Compute(const ops::Fill& o, Context& c);
 void Compute(const ops::Cast& o, Context& c);
+void Compute(const ops::Affine& o, Context& c);
 void Compute(const ops::Add& o, Context& c);
+void Compute(const ops::AddRelu& o, Context& c);
 void Compute(const ops::AddTo& o, Context& c);
 void Compute(const ops::Scale& o, Context& c);
 void Compute(const ops::ActivationForward& o, Context& c);
 void Compute(const ops::ActivationBackward& o, Context& c);
 void Compute(const ops::Dropout& o, Context& c);
+void Compute(const ops::MaskedDropoutForward& o, Context& c);
+void Compute(const ops::MaskedDropoutBackward& o, Context& c);
+void Compute(const ops::SwiGluForward& o, Context& c);
+void Compute(const ops::SwiGluBackward& o, Context& c);
 void Compute(const ops::ColumnSum& o, Context& c);
 void Compute(const ops::EmbeddingForward& o, Context& c);
 void Compute(const ops::EmbeddingBackward& o, Context& c);
@@ -54,11 +72,20 @@ void Compute(const ops::PositionBackward& o, Context& c);
 void Compute(const ops::LayerNormForward& o, Context& c);
 void Compute(const ops::LayerNormBackward& o, Context& c);
 void Compute(const ops::LayerNormWeights& o, Context& c);
+void Compute(const ops::RmsNormForward& o, Context& c);
+void Compute(const ops::RmsNormBackward& o, Context& c);
+void Compute(const ops::RmsNormWeights& o, Context& c);
 void Compute(const ops::AttentionForward& o, Context& c);
 void Compute(const ops::AttentionBackward& o, Context& c);
+void Compute(const ops::RotaryTable& o, Context& c);
+void Compute(const ops::Rotary& o, Context& c);
+void Compute(const ops::BatchedMatMul& o, Context& c);
+void Compute(const ops::SoftmaxForward& o, Context& c);
+void Compute(const ops::SoftmaxBackward& o, Context& c);
 void Compute(const ops::CrossEntropyForward& o, Context& c);
 void Compute(const ops::CrossEntropyBackward& o, Context& c);
 void Compute(const ops::Sum& o, Context& c);
+void Compute(const ops::CountCorrect& o, Context& c);
 void Compute(const ops::RandomFill& o, Context& c);
 void Compute(const ops::SgdStep& o, Context& c);
 void Compute(const ops::AdamStep& o, Context& c);
@@ -82,6 +109,14 @@ void InChunks(int64_t begin, int64_t end, F&& f) {
 template <class F>
 void ForChunks(ThreadPool& pool, int64_t n, F&& f) {
   pool.ParallelFor(n, 16 * kChunk, [&f](int64_t begin, int64_t end) { InChunks(begin, end, f); });
+}
+
+// The sum over [0, n) of f(first, count), which sums a piece.
+template <class A, class F>
+A SumOfChunks(int64_t n, F f) {
+  A sum = 0;
+  InChunks(0, n, [&](int64_t first, int64_t count) { sum += f(first, count); });
+  return sum;
 }
 
 // How many rows make a part worth a thread.

@@ -8,21 +8,13 @@
 namespace twofold::cpu {
 namespace {
 
-// The sum over columns of f(first, count), which sums a piece.
-template <class A, class F>
-A RowSum(int64_t columns, F f) {
-  A sum = 0;
-  InChunks(0, columns, [&](int64_t first, int64_t count) { sum += f(first, count); });
-  return sum;
-}
-
 template <class A>
 void NormaliseRow(const ops::LayerNormForward& o, int64_t row) {
   const int64_t columns = Columns(o.x), at = row * columns;
   const Source<A> x_of(o.x), gamma_of(o.gamma), beta_of(o.beta);
   const Sink<A> y_of(o.y);
   A buffer[kChunk];
-  const A mean = RowSum<A>(columns,
+  const A mean = SumOfChunks<A>(columns,
                            [&](int64_t first, int64_t count) {
                              const A* x = x_of.At(at + first, count, buffer);
                              return SumOf<A>(count, [x](int64_t i) { return x[i]; });
@@ -30,7 +22,7 @@ void NormaliseRow(const ops::LayerNormForward& o, int64_t row) {
                  static_cast<A>(columns);
   // The variance from differences, not from the sum of squares, which would cancel.
   const A variance =
-      RowSum<A>(columns,
+      SumOfChunks<A>(columns,
                 [&](int64_t first, int64_t count) {
                   const A* x = x_of.At(at + first, count, buffer);
                   return SumOf<A>(count, [x, mean](int64_t i) { return (x[i] - mean) * (x[i] - mean); });

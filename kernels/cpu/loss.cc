@@ -74,4 +74,28 @@ void Compute(const ops::CrossEntropyBackward& o, Context& c) {
   });
 }
 
+void Compute(const ops::CountCorrect& o, Context& c) {
+  const int64_t classes = Columns(o.logits);
+  VisitWide(o.logits.dtype(), [&]<class A>() {
+    const Source<A> logits(o.logits);
+    const auto correct = [&](int64_t begin, int64_t end) {
+      int64_t count = 0;
+      for (int64_t row = begin; row < end; ++row) {
+        A buffer[kChunk], largest = -std::numeric_limits<A>::infinity();
+        int64_t place = -1;
+        InChunks(0, classes, [&](int64_t first, int64_t n) {
+          const A* x = logits.At(row * classes + first, n, buffer);
+          for (int64_t i = 0; i < n; ++i) {
+            if (x[i] > largest) largest = x[i], place = first + i;
+          }
+        });
+        count += place == Target(o.targets, row, classes);
+      }
+      return static_cast<double>(count);
+    };
+    A& out = *o.out.data<A>();
+    out = (o.accumulate ? out : A(0)) + static_cast<A>(c.pool.ParallelSum(o.logits.dim(0), RowGrain(classes), correct));
+  });
+}
+
 }  // namespace twofold::cpu

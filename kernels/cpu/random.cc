@@ -90,8 +90,11 @@ void Compute(const ops::RandomFill& o, Context& c) {
   });
 }
 
-// Keeps element i when UniformAt(key, i) >= p.
-void Compute(const ops::Dropout& o, Context& c) {
+namespace {
+
+// Keeps element i when UniformAt(key, i) >= p. `mask` may be null.
+template <class Op>
+void Drop(const Op& o, uint8_t* mask, Context& c) {
   VisitWide(o.x.dtype(), [&]<class A>() {
     const Source<A> source(o.x);
     const Sink<A> sink(o.y);
@@ -100,12 +103,39 @@ void Compute(const ops::Dropout& o, Context& c) {
     ForChunks(c.pool, o.x.numel(), [&](int64_t first, int64_t count) {
       uint32_t bits[kChunk];
       Numbers(o.key, static_cast<uint64_t>(first), count, bits);
+      if (mask != nullptr) {
+        MapChunk(
+            count, mask + first, [=](uint32_t b) { return static_cast<uint8_t>(ToUniform(b) >= p); },
+            static_cast<const uint32_t*>(bits));
+      }
       A buffer[kChunk], result[kChunk];
       A* y = sink.At(first, result);
       MapChunk(
           count, y, [=](A x, uint32_t b) { return ToUniform(b) >= p ? x * scale : A(0); },
           source.At(first, count, buffer), static_cast<const uint32_t*>(bits));
       sink.Put(first, count, y);
+    });
+  });
+}
+
+}  // namespace
+
+void Compute(const ops::Dropout& o, Context& c) { Drop(o, nullptr, c); }
+void Compute(const ops::MaskedDropoutForward& o, Context& c) { Drop(o, o.mask.data<uint8_t>(), c); }
+
+void Compute(const ops::MaskedDropoutBackward& o, Context& c) {
+  VisitWide(o.dy.dtype(), [&]<class A>() {
+    const Source<A> source(o.dy);
+    const Sink<A> sink(o.dx);
+    const A scale = static_cast<A>(1 / (1 - o.p));
+    const uint8_t* mask = o.mask.data<uint8_t>();
+    ForChunks(c.pool, o.dy.numel(), [&](int64_t first, int64_t count) {
+      A buffer[kChunk], result[kChunk];
+      A* dx = sink.At(first, result);
+      MapChunk(
+          count, dx, [=](A dy, uint8_t keep) { return keep != 0 ? dy * scale : A(0); },
+          source.At(first, count, buffer), mask + first);
+      sink.Put(first, count, dx);
     });
   });
 }

@@ -16,7 +16,9 @@ constexpr double kSlack = 1e-9;
 }  // namespace
 
 bool CountsFlops(std::string_view kernel) {
-  return kernel.starts_with("matmul_") || kernel.starts_with("attention_");
+  for (const std::string_view product : {"matmul_", "batched_matmul_", "attention_", "conv"})
+    if (kernel.starts_with(product)) return true;
+  return false;
 }
 
 KernelTable::KernelTable(const profile::Kernel& kernel) : flops_(CountsFlops(kernel.name())) {

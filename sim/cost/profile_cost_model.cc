@@ -4,7 +4,6 @@
 #include <bit>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 
 namespace twofold {
 
@@ -27,8 +26,6 @@ ProfileCostModel::ProfileCostModel(const profile::Profile& profile, const profil
   for (const profile::KernelFactor& f : training->kernels()) factors_[f.kernel()] = f.factor();
   other_factor_ = training->factor();
   common_ = {training->low(), training->high()};
-  absl::StrAppend(&description_, "; in training times ", absl::StrFormat("%.2f", other_factor_), ", by ", training->jobs_size(),
-                  " small jobs on ", training->ranks(), training->ranks() == 1 ? " rank" : " ranks");
 }
 
 size_t ProfileCostModel::CacheHash::operator()(const CacheKey& key) const {

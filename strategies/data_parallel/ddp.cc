@@ -34,6 +34,7 @@ DistributedDataParallel::DistributedDataParallel(nn::Context& ctx, nn::Module& m
       codec_(std::move(codec)),
       parameters_(module.Parameters()) {
   AllocateParameters();
+  AllocateBuffers(module.Buffers());
   AllocateGradients();
   BroadcastParameters();
 }
@@ -47,6 +48,28 @@ void DistributedDataParallel::AllocateParameters() {
     p->set_data(ctx_.device.NewTensor(p->shape(), p->dtype(), Category::kParameters));
     p->Initialize(ctx_.device, ctx_.stream, ctx_.seed, p->data());
   }
+}
+
+// One flat tensor, of one type, so that they travel in one message. Their initial values are the same everywhere.
+void DistributedDataParallel::AllocateBuffers(const std::vector<nn::Parameter*>& buffers) {
+  if (buffers.empty()) return;
+  int64_t elements = 0;
+  for (const nn::Parameter* b : buffers) {
+    TWOFOLD_CHECK(b->dtype() == buffers[0]->dtype(), b->name() + " has another type than the buffers before it");
+    elements += b->numel();
+  }
+  buffers_ = ctx_.device.NewTensor(Shape{elements}, buffers[0]->dtype(), Category::kParameters);
+  int64_t first = 0;
+  for (nn::Parameter* b : buffers) {
+    b->set_data(buffers_.Slice(first, b->shape()));
+    b->Initialize(ctx_.device, ctx_.stream, ctx_.seed, b->data());
+    first += b->numel();
+  }
+}
+
+void DistributedDataParallel::AverageBuffers() {
+  if (group_.size() == 1 || buffers_.empty()) return;
+  group_.AllReduce(buffers_, ReduceOp::kAvg).WaitOn(ctx_.device.compute());
 }
 
 // One flat tensor a bucket; each parameter's gradient is a view into it, so that what backward writes is what

@@ -14,8 +14,11 @@
 //   compute        that of one process on 1/N of the batch; nothing is computed twice
 // Use it when the model with its optimizer state fits on one device: it has the least communication for each
 // byte of gradient and hides nearly all of it behind backward. Beyond that, shard. Limits: every parameter
-// must receive a gradient in every backward pass (PyTorch's find_unused_parameters has no counterpart here);
-// persistent buffers (batch norm's running statistics) are not synchronised.
+// must receive a gradient in every backward pass (PyTorch's find_unused_parameters has no counterpart here).
+//
+// Persistent buffers (batch norm's running statistics) follow each rank's own micro-batches while training, where nothing
+// reads them, and cost no message; AverageBuffers gives all ranks the mean of what they hold, and is called before
+// something does: evaluation, a checkpoint. (PyTorch gives rank 0's to all before every forward pass.)
 #pragma once
 
 #include <cstdint>
@@ -51,7 +54,7 @@ std::vector<std::vector<size_t>> AssignBuckets(std::span<const Bytes> sizes, Byt
 // One rank's replica. Used from the rank's thread; `ctx`, `module` and `group` must outlive it.
 class DistributedDataParallel {
  public:
-  // Allocates every parameter (Category::kParameters) and gradient bucket (Category::kGradients; parameters
+  // Allocates every parameter and buffer (Category::kParameters) and gradient bucket (Category::kGradients; parameters
   // one after the other without padding), draws the initial values from ctx.seed, and gives all ranks those
   // of rank 0. Collective over `group`. Throws OutOfMemory and what the broadcast throws.
   DistributedDataParallel(nn::Context& ctx, nn::Module& module, ProcessGroup& group,
@@ -77,6 +80,8 @@ class DistributedDataParallel {
   // the group.
   void Finish();
   void ZeroGradient();  // the next backward pass overwrites the gradients
+  // Every rank's buffers become their mean over the group, for what is launched from now on. Collective.
+  void AverageBuffers();
 
   std::vector<optim::Slice> Slices() const;  // what the optimizer updates: every parameter, whole
   // All gradients as flat tensors, in the order of their reduction.
@@ -93,6 +98,7 @@ class DistributedDataParallel {
 
   void AllocateParameters();
   void AllocateGradients();
+  void AllocateBuffers(const std::vector<nn::Parameter*>& buffers);
   void BroadcastParameters();
   void OnReady(Bucket& bucket);
   void ReduceWhatIsReady();  // in the order of the buckets, so that all ranks issue the same sequence
@@ -104,6 +110,7 @@ class DistributedDataParallel {
   std::unique_ptr<GradientCodec> codec_;
   std::vector<nn::Parameter*> parameters_;
   std::vector<Bucket> buckets_;
+  Tensor buffers_;   // flat; the module's buffers are views into it. Empty where it has none
   size_t next_ = 0;  // the first bucket not reduced in this step
   int no_sync_ = 0;  // how many NoSync live
   int64_t reductions_ = 0;

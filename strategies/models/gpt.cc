@@ -15,6 +15,9 @@ nn::GptConfig ToConfig(const spec::Model& model, DType dtype) {
           .sequence = gpt.sequence(),
           .ffn = gpt.ffn(),
           .dropout = gpt.dropout(),
+          .attention_dropout = gpt.attention_dropout(),
+          .unfused_attention = model.attention() == spec::Model::UNFUSED,
+          .masks = MasksOf(model),
           .tied = gpt.tied_embeddings(),
           .dtype = dtype};
 }

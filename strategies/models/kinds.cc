@@ -3,7 +3,7 @@
 namespace twofold {
 namespace {
 
-constexpr const ModelKind* kKinds[] = {&kGptModel, &kMlpModel};
+constexpr const ModelKind* kKinds[] = {&kGptModel, &kLlamaModel, &kMlpModel, &kCnnModel};
 
 }  // namespace
 

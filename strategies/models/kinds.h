@@ -7,16 +7,17 @@
 #include <string_view>
 
 #include "absl/types/span.h"
-#include "core/nn/module.h"
+#include "core/nn/dropout.h"
 #include "core/proto/spec.pb.h"
 
 namespace twofold {
 
 // What a model learns from: the shape of one sample and the width of its logits.
 struct ModelInput {
-  enum Kind { kTokens, kFeatures } kind;
-  int64_t length;   // tokens of a sequence, or features of a row
+  enum Kind { kTokens, kFeatures, kImages } kind;
+  int64_t length;   // tokens of a sequence, features of a row, or elements of an image
   int64_t classes;  // width of the logits: vocabulary or classes
+  int64_t height = 0, width = 0, channels = 0;  // of an image
 };
 
 // The functions take a model of this kind, with its sizes filled in.
@@ -28,10 +29,14 @@ struct ModelKind {
   double (*training_flops)(const spec::Model& model, int64_t samples);         // as core/nn/flops.h counts
 };
 
+inline nn::DropoutMasks MasksOf(const spec::Model& model) {
+  return model.dropout_masks() == spec::Model::STORED ? nn::DropoutMasks::kStored : nn::DropoutMasks::kRecomputed;
+}
+
 absl::Span<const ModelKind* const> ModelKinds();
 const ModelKind* FindModelKind(spec::Model::KindCase kind);  // null: none is named
 
 // ---- The rows ----
-extern const ModelKind kGptModel, kMlpModel;
+extern const ModelKind kCnnModel, kGptModel, kLlamaModel, kMlpModel;
 
 }  // namespace twofold

@@ -11,6 +11,7 @@ nn::MlpConfig ToConfig(const spec::Model& model, DType dtype) {
           .hidden = {mlp.hidden().begin(), mlp.hidden().end()},
           .classes = mlp.classes(),
           .dropout = mlp.dropout(),
+          .masks = MasksOf(model),
           .dtype = dtype};
 }
 

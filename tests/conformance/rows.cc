@@ -28,6 +28,9 @@ std::vector<Row> MakeRows() {
                     return MakeInMemoryFabric(spec, in_memory::GroupOptions{.point_to_point_only = true});
                   },
                   .spec = SpecFor("in_memory")});
+  rows.push_back({.name = "in_memory_slow_links", .make = FindBackend("in_memory")->make, .spec = SpecFor("in_memory")});
+  rows.back().spec.mutable_fabric()->mutable_in_memory()->set_link_gbps(400);
+  rows.back().spec.mutable_fabric()->mutable_in_memory()->set_latency_us(2);
   return rows;
 }
 

@@ -20,7 +20,7 @@ struct Row {
   std::vector<std::string> launcher;  // of kMostRanks processes; empty: ranks live within the test's process
   bool exact_reductions = true;
 };
-// Every row of the registry, and the in-memory fabric with collectives built from its messages.
+// Every row of the registry, and the in-memory fabric with collectives built from its messages, and with slow links.
 const std::vector<Row>& Rows();
 
 struct Outcome {

@@ -9,14 +9,15 @@
 namespace twofold {
 namespace {
 
-using Case = std::tuple<const char*, int, int, const char*>;  // model, ranks, accumulation, element types
+using testing::TinyModel;
+using Case = std::tuple<TinyModel, int, int, const char*>;  // model, ranks, accumulation, element types
 
 class MemoryToTheByte : public ::testing::TestWithParam<Case> {};
 
 TEST_P(MemoryToTheByte, PredictedEqualsMeasured) {
   const auto [model, ranks, accumulation, precision] = GetParam();
   const std::string text =
-      StrCat(model, "train { steps: 3 micro_batch: 2 global_batch: ", 2 * ranks * accumulation,
+      StrCat(model.model, "train { steps: 3 micro_batch: 2 global_batch: ", 2 * ranks * accumulation,
              " clip_norm: 1 ", precision, " }\nparallel { dp: ", ranks, " bucket_mib: 0.01 }\n");
   const auto predicted = testing::RunText(text + testing::Simulated("SYMBOLIC"));
   const auto measured = testing::RunText(text + testing::kInMemory);
@@ -40,16 +41,23 @@ constexpr char kF32[] = "precision { parameter: F32 }", kBf16[] = "precision { p
 
 std::string CaseName(const ::testing::TestParamInfo<Case>& info) {
   const auto [model, ranks, accumulation, precision] = info.param;
-  return StrCat(model == testing::kTinyGpt ? "Gpt" : "Mlp", ranks, "Ranks", accumulation, "Parts",
+  return StrCat(model.name, ranks, "Ranks", accumulation, "Parts",
                 precision == kF32    ? "F32"
                 : precision == kBf16 ? "Bf16"
                                      : "Mixed");
 }
 
-INSTANTIATE_TEST_SUITE_P(Specs, MemoryToTheByte,
-                         ::testing::Combine(::testing::Values(testing::kTinyGpt, testing::kTinyMlp),
-                                            ::testing::Values(1, 2, 4), ::testing::Values(1, 4),
-                                            ::testing::Values(kF32, kBf16, kMixed)),
+INSTANTIATE_TEST_SUITE_P(Models, MemoryToTheByte,
+                         ::testing::Combine(::testing::ValuesIn(testing::kTinyModels), ::testing::Values(1, 2, 3, 4),
+                                            ::testing::Values(1, 4), ::testing::Values(kF32, kBf16, kMixed)),
+                         CaseName);
+INSTANTIATE_TEST_SUITE_P(Cnns, MemoryToTheByte,
+                         ::testing::Combine(::testing::ValuesIn(testing::kTinyCnns), ::testing::Values(1, 2, 3, 4),
+                                            ::testing::Values(1, 4), ::testing::Values(kF32, kBf16, kMixed)),
+                         CaseName);
+INSTANTIATE_TEST_SUITE_P(Variants, MemoryToTheByte,
+                         ::testing::Combine(::testing::ValuesIn(testing::kTinyVariants), ::testing::Values(1, 2),
+                                            ::testing::Values(2), ::testing::Values(kF32, kBf16)),
                          CaseName);
 
 }  // namespace

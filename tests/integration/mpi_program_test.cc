@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "tests/integration/models.h"
 #include "tests/integration/program.h"
 
 namespace twofold {
@@ -10,8 +11,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr char kGpt[] = "model { gpt { layers: 2 hidden: 16 heads: 2 vocab: 256 sequence: 8 } }\n";
-constexpr char kMlp[] = "model { mlp { inputs: 8 hidden: [24, 16] classes: 5 } }\n";
+constexpr auto& kGpt = testing::kTinyGpt;
+constexpr auto& kMlp = testing::kTinyMlp;
+constexpr auto& kLlama = testing::kTinyLlama;
 constexpr char kProfile[] = "fabric { simulated { profile: \"tests/integration/tiny.profile.textproto\" } }\n";
 
 struct Case {
@@ -22,7 +24,7 @@ struct Case {
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
-class OnMpi : public Program, public testing::WithParamInterface<Case> {
+class OnMpi : public Program, public ::testing::WithParamInterface<Case> {
  protected:
   void SetUp() override {
     const Case& c = GetParam();
@@ -64,10 +66,20 @@ TEST_P(OnMpi, MemoryIsWhatWasPredicted) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Specs, OnMpi,
-                         testing::Values(Case{"Gpt2", kGpt, 2, 1, "F32"}, Case{"Gpt4", kGpt, 4, 1, "F32"},
+                         ::testing::Values(Case{"Gpt2", kGpt, 2, 1, "F32"}, Case{"Gpt4", kGpt, 4, 1, "F32"},
                                          Case{"Gpt4Parts", kGpt, 4, 3, "F32"}, Case{"Mlp2", kMlp, 2, 1, "F32"},
                                          Case{"Mlp4", kMlp, 4, 2, "F32"}, Case{"Mlp3", kMlp, 3, 1, "F32"},
-                                         Case{"Gpt2Bf16", kGpt, 2, 1, "BF16"}),
+                                         Case{"Gpt2Bf16", kGpt, 2, 1, "BF16"}, Case{"Llama1", kLlama, 1, 2, "F32"},
+                                         Case{"Llama2", kLlama, 2, 1, "F32"}, Case{"Llama3", kLlama, 3, 1, "F32"},
+                                         Case{"Llama4", kLlama, 4, 1, "F32"},
+                                         Case{"Cnn1", testing::kTinyCnns[0].model, 1, 2, "F32"},
+                                         Case{"Cnn2", testing::kTinyCnns[0].model, 2, 2, "F32"},
+                                         Case{"Cnn3", testing::kTinyCnns[0].model, 3, 1, "F32"},
+                                         Case{"Cnn4", testing::kTinyCnns[0].model, 4, 1, "F32"},
+                                         Case{"CnnSync2", testing::kTinyCnns[1].model, 2, 2, "F32"},
+                                         Case{"CnnSync3", testing::kTinyCnns[1].model, 3, 1, "F32"},
+                                         Case{"CnnSync4", testing::kTinyCnns[1].model, 4, 1, "F32"},
+                                         Case{"GptStored2", testing::kTinyVariants[1].model, 2, 1, "F32"}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 class ProgramOnMpi : public Program {};
@@ -96,6 +108,36 @@ TEST_F(ProgramOnMpi, LaunchRefusesWhatItCannotLaunch) {
   EXPECT_EQ(Run("launch --ranks=2"), 2);
   EXPECT_EQ(Run("launch --ranks=2 --print -- run x"), 0);
   EXPECT_THAT(out_, HasSubstr("run x --fabric=mpi"));
+}
+
+// The weights stay as they began, so that the first validation is the best one.
+TEST_F(ProgramOnMpi, StopsEarlyAtTheStepOfTheInMemoryFabric) {
+  const std::string spec = Write("stop.textproto", StrCat(kMlp, "data { synthetic { samples: 100 } }\ntrain { steps: 30 micro_batch: 4 ",
+                                                          "optimizer { sgd { lr: 1e-30 } } validation { every_steps: 2 samples: 13 ",
+                                                          "batch: 5 patience: 3 } }\nparallel { dp: 3 }\n", kProfile));
+  ASSERT_EQ(Run(StrCat("launch --ranks=3 -- run ", spec, " --quiet --out=", At("mpi"))), 0) << err_;
+  ASSERT_EQ(Run(StrCat("run ", spec, " --quiet --fabric=in_memory --out=", At("threads"))), 0) << err_;
+  const nlohmann::json mpi = Report(At("mpi")), threads = Report(At("threads"));
+  EXPECT_EQ(mpi["steps"].size(), 8u);
+  EXPECT_EQ(threads["steps"].size(), 8u);
+  EXPECT_EQ(mpi["stopped_early"], true);
+  ASSERT_EQ(mpi["validations"].size(), 4u);
+  for (size_t v = 0; v < 4; ++v) {
+    const double a = mpi["validations"][v]["loss"], b = threads["validations"][v]["loss"];
+    EXPECT_NEAR(a, b, 1e-5 * b);
+    EXPECT_EQ(mpi["validations"][v]["accuracy"], threads["validations"][v]["accuracy"]);
+  }
+}
+
+TEST_F(ProgramOnMpi, EmulatesDevices) {
+  const std::string spec = Write("emulated.textproto", StrCat(kMlp, "train { steps: 5 }\nparallel { dp: 2 }\ndevice: EMULATED\n",
+                                                              "emulated { cluster: \"star-a100\" speed: 0.01 }\n"));
+  ASSERT_EQ(Run(StrCat("launch --ranks=2 -- run ", spec, " --quiet --out=", At("mpi"))), 0) << err_;
+  ASSERT_EQ(Run(StrCat("run ", spec, " --quiet --fabric=simulated --out=", At("predicted"))), 0) << err_;
+  const nlohmann::json mpi = Report(At("mpi")), predicted = Report(At("predicted"));
+  EXPECT_GE(mpi["median_step_seconds"], 0.9 * static_cast<double>(predicted["median_step_seconds"]) - 1e-3);
+  EXPECT_EQ(mpi["ranks"][0]["peak_bytes"], predicted["ranks"][0]["peak_bytes"]);
+  EXPECT_EQ(mpi["device"], "emulated A100-80GB SXM");
 }
 
 TEST_F(ProgramOnMpi, BenchesWithoutWrongResults) {

@@ -9,14 +9,16 @@
 namespace twofold {
 namespace {
 
-using Case = std::tuple<const char*, int, const char*>;
+using testing::TinyModel;
+using Case = std::tuple<TinyModel, int, const char*>;
 
 class NumericsToTheBit : public ::testing::TestWithParam<Case> {};
 
 TEST_P(NumericsToTheBit, SimulatedEqualsInMemory) {
   const auto [model, ranks, precision] = GetParam();
-  const std::string text = StrCat(model, "train { steps: 20 micro_batch: 2 global_batch: 24 clip_norm: 1 ",
-                                  precision, " }\nparallel { dp: ", ranks, " bucket_mib: 0.01 }\n");
+  const std::string text = StrCat(model.model, "train { steps: 20 micro_batch: 2 global_batch: 24 clip_norm: 1 ",
+                                  "precision { parameter: ", precision, " } }\nparallel { dp: ", ranks,
+                                  " bucket_mib: 0.01 }\n");
   const auto simulated = testing::RunText(text + testing::Simulated("REAL"));
   const auto in_memory = testing::RunText(text + testing::kInMemory);
   ASSERT_EQ(simulated.size(), in_memory.size());
@@ -27,18 +29,34 @@ TEST_P(NumericsToTheBit, SimulatedEqualsInMemory) {
   }
 }
 
-constexpr char kF32[] = "precision { parameter: F32 }", kBf16[] = "precision { parameter: BF16 }";
-
 std::string CaseName(const ::testing::TestParamInfo<Case>& info) {
   const auto [model, ranks, precision] = info.param;
-  return StrCat(model == testing::kTinyGpt ? "Gpt" : "Mlp", ranks, "Ranks",
-                precision == kF32 ? "F32" : "Bf16");
+  return StrCat(model.name, ranks, "Ranks", precision);
 }
 
-INSTANTIATE_TEST_SUITE_P(Specs, NumericsToTheBit,
-                         ::testing::Combine(::testing::Values(testing::kTinyGpt, testing::kTinyMlp),
-                                            ::testing::Values(1, 2, 3, 4), ::testing::Values(kF32, kBf16)),
+INSTANTIATE_TEST_SUITE_P(Models, NumericsToTheBit,
+                         ::testing::Combine(::testing::ValuesIn(testing::kTinyModels), ::testing::Values(1, 2, 3, 4),
+                                            ::testing::Values("F32", "BF16")),
                          CaseName);
+INSTANTIATE_TEST_SUITE_P(Cnns, NumericsToTheBit,
+                         ::testing::Combine(::testing::ValuesIn(testing::kTinyCnns), ::testing::Values(1, 2, 3, 4),
+                                            ::testing::Values("F32", "BF16")),
+                         CaseName);
+INSTANTIATE_TEST_SUITE_P(Variants, NumericsToTheBit,
+                         ::testing::Combine(::testing::ValuesIn(testing::kTinyVariants), ::testing::Values(3),
+                                            ::testing::Values("F32", "BF16")),
+                         CaseName);
+
+// Where nothing is stored, less memory; the numbers are the same.
+TEST(DropoutMasks, StoredGiveTheLossesOfRecomputed) {
+  const std::string model = "model { gpt { layers: 2 hidden: 16 heads: 2 sequence: 8 dropout: 0.2 } dropout_masks: ";
+  const std::string rest = StrCat("train { steps: 5 micro_batch: 2 }\nparallel { dp: 2 }\n", testing::kInMemory);
+  const auto stored = testing::RunText(model + "STORED }\n" + rest), recomputed = testing::RunText(model + "RECOMPUTED }\n" + rest);
+  for (size_t r = 0; r < 2; ++r) {
+    EXPECT_EQ(testing::Losses(stored[r]), testing::Losses(recomputed[r]));
+    EXPECT_GT(stored[r].memory().peak_bytes(), recomputed[r].memory().peak_bytes());
+  }
+}
 
 }  // namespace
 }  // namespace twofold

@@ -113,7 +113,7 @@ TEST_F(Program, MeasuresAndWritesTheReport) {
   EXPECT_GE(report["high"], report["median_step_seconds"]);
   EXPECT_NEAR(report["tokens_per_second"].get<double>() * report["median_step_seconds"].get<double>(), 6,
               1e-9);
-  for (const char* name : {"steps.csv", "memory.csv", "collectives.csv", "trace.json", "spec.textproto"}) {
+  for (const char* name : {"steps.csv", "validation.csv", "memory.csv", "collectives.csv", "trace.json", "spec.textproto"}) {
     EXPECT_TRUE(fs::exists(StrCat(At("run"), "/", name))) << name;
   }
 }
@@ -172,6 +172,31 @@ TEST_F(Program, PredictsThatMemoryRunsOut) {
   EXPECT_GT(report["ranks"][0]["peak_bytes"], int64_t{10} << 30);  // it had begun
 }
 
+TEST_F(Program, TrainsForEpochsAndRepeatsThemFromTheSpecItWrites) {
+  const std::string spec = Write("epochs.textproto",
+                                 "model { mlp { inputs: 8 hidden: [24] classes: 5 } }\ndata { synthetic { samples: 100 } }\n"
+                                 "train { epochs: 3 global_batch: 16 micro_batch: 8 validation { fraction: 0.2 } }\nparallel { dp: 2 }\n");
+  ASSERT_EQ(Run(StrCat("run ", spec, " --out=", At("run"))), 0) << err_;
+  EXPECT_THAT(err_, HasSubstr("after step 5 of 15: validation loss "));
+  EXPECT_THAT(out_, HasSubstr("15 steps of 16 samples"));
+  EXPECT_THAT(out_, HasSubstr("validation, best"));
+  const nlohmann::json report = Report(At("run"));
+  EXPECT_EQ(report["steps"].size(), 15u);
+  EXPECT_EQ(report["validations"].size(), 3u);
+  EXPECT_EQ(report["epochs"], 3.0);
+  EXPECT_EQ(report["last"]["step"], 15);
+  EXPECT_EQ(report["last"]["perplexity"], nullptr);
+  EXPECT_THAT(ReadAll(At("run") + "/validation.csv"), HasSubstr("\n5,"));
+  ASSERT_EQ(Run(StrCat("run ", At("run"), "/spec.textproto --quiet --out=", At("again"))), 0) << err_;
+  nlohmann::json again = Report(At("again"));
+  for (size_t v = 0; v < 3; ++v) EXPECT_EQ(again["validations"][v]["loss"], report["validations"][v]["loss"]);
+  EXPECT_EQ(ReadAll(At("again") + "/spec.textproto"), ReadAll(At("run") + "/spec.textproto"));
+  EXPECT_EQ(Run(StrCat("run ", spec, " --check --set=train.validation.fraction=0.999 --set=train.steps=5")), 2);
+  EXPECT_THAT(err_, HasSubstr("are two lengths"));
+  ASSERT_EQ(Run(StrCat("report ", At("run"))), 0) << err_;
+  EXPECT_THAT(ReadAll(At("run") + "/report.html"), HasSubstr("validation loss, by validation"));
+}
+
 TEST_F(Program, RefusesAFolderThatCannotBeMade) {
   const std::string spec = Write("small.textproto", kSmall), file = Write("occupied", "");
   EXPECT_EQ(Run(StrCat("run ", spec, " --out=", file, "/run")), 2);
@@ -179,11 +204,14 @@ TEST_F(Program, RefusesAFolderThatCannotBeMade) {
 }
 
 // An interrupted run reports what it has done.
-class InterruptedProgram : public Program, public testing::WithParamInterface<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Fabrics, InterruptedProgram, testing::Values("in_memory", "simulated"));
+class InterruptedProgram : public Program, public testing::WithParamInterface<std::pair<const char*, const char*>> {};
+INSTANTIATE_TEST_SUITE_P(Fabrics, InterruptedProgram,
+                         testing::Values(std::pair("in_memory", "device=CPU"), std::pair("simulated", "device=CPU"),
+                                         std::pair("in_memory", "device=EMULATED"),
+                                         std::pair("in_memory", "train.validation={every_steps: 1 batch: 64}")));
 
 TEST_P(InterruptedProgram, ReportsWhatWasDone) {
-  const std::string fabric = StrCat("--fabric=", GetParam());
+  const std::string fabric = StrCat("--fabric=", GetParam().first), set = StrCat("--set=", GetParam().second);
   const std::string spec = Write("long.textproto",
                                  "model { mlp { inputs: 8 hidden: [16] classes: 4 } }\n"
                                  "train { steps: 2000000 micro_batch: 2 }\nparallel { dp: 2 }\n");
@@ -196,7 +224,7 @@ TEST_P(InterruptedProgram, ReportsWhatWasDone) {
       if (freopen(At("stderr").c_str(), "w", stderr) == nullptr ||
           freopen(At("stdout").c_str(), "w", stdout) == nullptr)
         _exit(127);
-      execl(TWOFOLD_PROGRAM, "twofold", "run", spec.c_str(), fabric.c_str(),
+      execl(TWOFOLD_PROGRAM, "twofold", "run", spec.c_str(), fabric.c_str(), set.c_str(),
             StrCat("--out=", At("run")).c_str(), nullptr);
       _exit(127);
     }
@@ -374,6 +402,7 @@ TEST_F(Program, NamesTheFolderWithoutAReport) {
 
 TEST_F(Program, ListsWhatASpecCanName) {
   EXPECT_EQ(Run("list models"), 0);
+  EXPECT_THAT(out_, HasSubstr("405,853,388,800 parameters"));
   EXPECT_THAT(out_, HasSubstr("gpt2-124m"));
   EXPECT_EQ(Run("list clusters"), 0);
   EXPECT_THAT(out_, HasSubstr("this-machine"));

@@ -11,9 +11,10 @@
 #include "core/base/strings.h"
 #include "core/proto/report.pb.h"
 #include "experiments/program/assemble.h"
-#include "experiments/program/dataset.h"
+#include "experiments/program/training_data.h"
 #include "experiments/spec/spec.h"
 #include "strategies/trainer.h"
+#include "tests/integration/models.h"
 
 namespace twofold::testing {
 
@@ -24,18 +25,19 @@ inline spec::Spec Resolve(const std::string& text) {
   return spec.ok() ? *spec : spec::Spec();
 }
 
-inline RunResult RunResolved(const spec::Spec& spec) {
-  auto data = MakeDataset(spec);
-  auto fabric = MakeFabric(spec);
+// `spec` gets what follows from the size of its data.
+inline RunResult RunResolved(spec::Spec& spec) {
+  auto data = LoadTrainingData(spec, "test.textproto");
   if (!data.ok()) return {.status = data.status()};
+  auto fabric = MakeFabric(spec);
   if (!fabric.ok()) return {.status = fabric.status()};
   return (*fabric)->Run(static_cast<int>(WorldSize(spec)),
-                        [&](RankContext& ctx) { return TrainRank(ctx, spec, **data); });
+                        [&](RankContext& ctx) { return TrainRank(ctx, spec, data->samples()); });
 }
 
 // The records of all ranks; the test fails if the run does.
 inline std::vector<report::RankRecord> RunText(const std::string& text) {
-  const spec::Spec spec = Resolve(text);
+  spec::Spec spec = Resolve(text);
   const RunResult result = RunResolved(spec);
   EXPECT_TRUE(result.status.ok()) << result.status.message();
   std::vector<report::RankRecord> records = ReadRecords(spec, result);
@@ -58,7 +60,5 @@ inline std::string Simulated(std::string_view data) {
       "data: ",
       data, " } timeout_s: 30 }\n");
 }
-inline constexpr char kTinyGpt[] = "model { gpt { layers: 2 hidden: 16 heads: 2 vocab: 256 sequence: 8 } }\n";
-inline constexpr char kTinyMlp[] = "model { mlp { inputs: 8 hidden: [24, 16] classes: 5 } }\n";
 
 }  // namespace twofold::testing

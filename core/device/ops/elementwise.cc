@@ -12,9 +12,19 @@ KernelKey Key(const Cast& o) { return Flat("cast", o.in); }
 Cost CostOf(const Cast& o) { return Streaming(0, o.in.numel(), o.in.bytes(), o.out.bytes()); }
 void CheckShapes(const Cast& o) { Expect(o.in.numel() == o.out.numel(), "cast", {&o.in, &o.out}); }
 
+KernelKey Key(const Affine& o) { return {"affine", o.out.dtype(), {1, o.in.numel(), 0}}; }
+Cost CostOf(const Affine& o) { return Streaming(2, o.in.numel(), o.in.bytes(), o.out.bytes()); }
+void CheckShapes(const Affine& o) {
+  Expect(o.in.numel() == o.out.numel() && IsFloat(o.out.dtype()), "affine", {&o.in, &o.out});
+}
+
 KernelKey Key(const Add& o) { return Flat("add", o.out); }
 Cost CostOf(const Add& o) { return Streaming(1, o.out.numel(), o.a.bytes() + o.b.bytes(), o.out.bytes()); }
 void CheckShapes(const Add& o) { Expect(Like(o.a, o.b) && Like(o.a, o.out), "add", {&o.a, &o.b, &o.out}); }
+
+KernelKey Key(const AddRelu& o) { return Flat("add_relu", o.out); }
+Cost CostOf(const AddRelu& o) { return Streaming(2, o.out.numel(), o.a.bytes() + o.b.bytes(), o.out.bytes()); }
+void CheckShapes(const AddRelu& o) { Expect(Like(o.a, o.b) && Like(o.a, o.out), "add_relu", {&o.a, &o.b, &o.out}); }
 
 KernelKey Key(const AddTo& o) { return Flat("add_to", o.in); }
 Cost CostOf(const AddTo& o) { return Streaming(1, o.in.numel(), o.in.bytes() + o.out.bytes(), o.out.bytes()); }
@@ -47,5 +57,23 @@ void CheckShapes(const ActivationBackward& o) {
 KernelKey Key(const Dropout& o) { return Flat("dropout", o.x); }
 Cost CostOf(const Dropout& o) { return Streaming(40, o.x.numel(), o.x.bytes(), o.y.bytes()); }
 void CheckShapes(const Dropout& o) { Expect(Like(o.x, o.y), "dropout", {&o.x, &o.y}); }
+
+KernelKey Key(const MaskedDropoutForward& o) { return Flat("masked_dropout_forward", o.x); }
+Cost CostOf(const MaskedDropoutForward& o) {
+  return Streaming(40, o.x.numel(), o.x.bytes(), o.y.bytes() + o.mask.bytes());
+}
+void CheckShapes(const MaskedDropoutForward& o) {
+  Expect(Like(o.x, o.y) && o.mask.numel() == o.x.numel() && o.mask.dtype() == DType::kU8, "masked_dropout_forward",
+         {&o.x, &o.y, &o.mask});
+}
+
+KernelKey Key(const MaskedDropoutBackward& o) { return Flat("masked_dropout_backward", o.dy); }
+Cost CostOf(const MaskedDropoutBackward& o) {
+  return Streaming(1, o.dy.numel(), o.dy.bytes() + o.mask.bytes(), o.dx.bytes());
+}
+void CheckShapes(const MaskedDropoutBackward& o) {
+  Expect(Like(o.dy, o.dx) && o.mask.numel() == o.dy.numel() && o.mask.dtype() == DType::kU8, "masked_dropout_backward",
+         {&o.dy, &o.mask, &o.dx});
+}
 
 }  // namespace twofold::ops::rules

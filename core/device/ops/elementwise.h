@@ -8,13 +8,18 @@ namespace twofold::ops {
 
 struct Fill { Tensor out; double value = 0; };
 struct Cast { Tensor in, out; };                                   // any dtypes; a copy when they are equal
+struct Affine { Tensor in, out; double scale = 1, shift = 0; };    // out = scale * in + shift; `in` of any dtype (pixels)
 struct Add { Tensor a, b, out; };
+struct AddRelu { Tensor a, b, out; };                              // out = max(a + b, 0); may be in place
 struct AddTo { Tensor in, out /*(acc)*/; };                        // out += in
 struct Scale { Tensor x; double factor = 1; Tensor by /* (f32)[1], may be empty: factor * by[0] */; };  // in place
 struct ActivationForward { enum Kind { kRelu, kGelu } kind; Tensor x, y; };  // GELU: tanh form, as GPT-2
 struct ActivationBackward { ActivationForward::Kind kind; Tensor x, dy, dx; };  // dx may be dy
 // y = x * keep / (1 - p) with keep drawn from (key, element index); its own backward, applied to dy.
 struct Dropout { Tensor x, y; double p = 0; PhiloxKey key; };
+// The same values, with keep written to mask [numel] (U8: 1 or 0), for a backward pass that reads it.
+struct MaskedDropoutForward { Tensor x, y, mask; double p = 0; PhiloxKey key; };
+struct MaskedDropoutBackward { Tensor dy, mask, dx; double p = 0; };  // dx may be dy
 
 namespace rules {
 KernelKey Key(const Fill&);
@@ -23,9 +28,15 @@ void CheckShapes(const Fill&);
 KernelKey Key(const Cast&);
 Cost CostOf(const Cast&);
 void CheckShapes(const Cast&);
+KernelKey Key(const Affine&);
+Cost CostOf(const Affine&);
+void CheckShapes(const Affine&);
 KernelKey Key(const Add&);
 Cost CostOf(const Add&);
 void CheckShapes(const Add&);
+KernelKey Key(const AddRelu&);
+Cost CostOf(const AddRelu&);
+void CheckShapes(const AddRelu&);
 KernelKey Key(const AddTo&);
 Cost CostOf(const AddTo&);
 void CheckShapes(const AddTo&);
@@ -41,6 +52,12 @@ void CheckShapes(const ActivationBackward&);
 KernelKey Key(const Dropout&);
 Cost CostOf(const Dropout&);
 void CheckShapes(const Dropout&);
+KernelKey Key(const MaskedDropoutForward&);
+Cost CostOf(const MaskedDropoutForward&);
+void CheckShapes(const MaskedDropoutForward&);
+KernelKey Key(const MaskedDropoutBackward&);
+Cost CostOf(const MaskedDropoutBackward&);
+void CheckShapes(const MaskedDropoutBackward&);
 }  // namespace rules
 
 }  // namespace twofold::ops

@@ -11,6 +11,9 @@ struct CrossEntropyForward { Tensor logits /*[rows, classes]*/, targets /*I32 or
 struct CrossEntropyBackward { Tensor logits, targets, lse, dlogits; double scale = 1; };
 struct Sum { Tensor in, out /*(f32)[1]*/; double factor = 1; bool accumulate = false; };  // out = factor * sum(in)
 
+// out (+)= the number of rows whose largest logit, the first of equals, is the target's. A row of NaNs has none.
+struct CountCorrect { Tensor logits /*[rows, classes]*/, targets /*I32 or U8 [rows]*/, out /*(f32)[1]*/; bool accumulate = false; };
+
 namespace rules {
 KernelKey Key(const CrossEntropyForward&);
 Cost CostOf(const CrossEntropyForward&);
@@ -21,6 +24,9 @@ void CheckShapes(const CrossEntropyBackward&);
 KernelKey Key(const Sum&);
 Cost CostOf(const Sum&);
 void CheckShapes(const Sum&);
+KernelKey Key(const CountCorrect&);
+Cost CostOf(const CountCorrect&);
+void CheckShapes(const CountCorrect&);
 }  // namespace rules
 
 }  // namespace twofold::ops

@@ -31,4 +31,27 @@ void CheckShapes(const LayerNormWeights& o) {
          "layer_norm_weights", {&o.dy, &o.x, &o.mean, &o.rstd, &o.dgamma, &o.dbeta});
 }
 
+KernelKey Key(const RmsNormForward& o) { return ByRows("rms_norm_forward", o.x); }
+Cost CostOf(const RmsNormForward& o) { return Streaming(4, o.x.numel(), o.x.bytes(), o.y.bytes()); }
+void CheckShapes(const RmsNormForward& o) {
+  Expect(Like(o.x, o.y) && o.gamma.numel() == o.x.dim(-1) && o.gamma.dtype() == o.x.dtype() && Wide(o.rstd, o.x, Rows(o.x)),
+         "rms_norm_forward", {&o.x, &o.gamma, &o.y, &o.rstd});
+}
+
+KernelKey Key(const RmsNormBackward& o) { return ByRows("rms_norm_backward", o.x); }
+Cost CostOf(const RmsNormBackward& o) { return Streaming(8, o.x.numel(), o.x.bytes() + o.dy.bytes(), o.dx.bytes()); }
+void CheckShapes(const RmsNormBackward& o) {
+  Expect(Like(o.x, o.dy) && Like(o.x, o.dx) && o.gamma.numel() == o.x.dim(-1) && o.gamma.dtype() == o.x.dtype() &&
+             Wide(o.rstd, o.x, Rows(o.x)), "rms_norm_backward", {&o.dy, &o.x, &o.gamma, &o.rstd, &o.dx});
+}
+
+KernelKey Key(const RmsNormWeights& o) { return ByRows("rms_norm_weights", o.x); }
+Cost CostOf(const RmsNormWeights& o) {
+  return Streaming(3, o.x.numel(), o.x.bytes() + o.dy.bytes(), o.dgamma.bytes());
+}
+void CheckShapes(const RmsNormWeights& o) {
+  Expect(Like(o.x, o.dy) && o.dgamma.numel() == o.x.dim(-1) && IsFloat(o.dgamma.dtype()) && Wide(o.rstd, o.x, Rows(o.x)),
+         "rms_norm_weights", {&o.dy, &o.x, &o.rstd, &o.dgamma});
+}
+
 }  // namespace twofold::ops::rules

@@ -9,6 +9,11 @@ struct LayerNormForward { Tensor x, gamma, beta, y, mean /*(f32)[rows]*/, rstd /
 struct LayerNormBackward { Tensor dy, x, gamma, mean, rstd, dx; };
 struct LayerNormWeights { Tensor dy, x, mean, rstd, dgamma /*(acc)*/, dbeta /*(acc)*/; bool accumulate = false; };
 
+// y = gamma * x * rstd with rstd = 1 / sqrt(mean of x^2 over the row + eps) (Zhang and Sennrich 2019).
+struct RmsNormForward { Tensor x, gamma, y, rstd /*(f32)[rows]*/; double eps = 1e-5; };
+struct RmsNormBackward { Tensor dy, x, gamma, rstd, dx; };
+struct RmsNormWeights { Tensor dy, x, rstd, dgamma /*(acc)*/; bool accumulate = false; };
+
 namespace rules {
 KernelKey Key(const LayerNormForward&);
 Cost CostOf(const LayerNormForward&);
@@ -19,6 +24,15 @@ void CheckShapes(const LayerNormBackward&);
 KernelKey Key(const LayerNormWeights&);
 Cost CostOf(const LayerNormWeights&);
 void CheckShapes(const LayerNormWeights&);
+KernelKey Key(const RmsNormForward&);
+Cost CostOf(const RmsNormForward&);
+void CheckShapes(const RmsNormForward&);
+KernelKey Key(const RmsNormBackward&);
+Cost CostOf(const RmsNormBackward&);
+void CheckShapes(const RmsNormBackward&);
+KernelKey Key(const RmsNormWeights&);
+Cost CostOf(const RmsNormWeights&);
+void CheckShapes(const RmsNormWeights&);
 }  // namespace rules
 
 }  // namespace twofold::ops

@@ -1,5 +1,6 @@
 #include "core/base/strings.h"
 #include "experiments/spec/defaults.h"
+#include "experiments/spec/fields.h"
 #include "experiments/spec/models/rules.h"
 
 namespace twofold {
@@ -19,6 +20,11 @@ void Check(const spec::Model& model, Problems& problems) {
   problems.Whole("model.gpt.sequence", gpt.sequence(), 1, 1 << 20, gpt.has_sequence());
   if (hidden) problems.Whole("model.gpt.ffn", gpt.ffn(), 1, 1 << 20);
   problems.Fraction("model.gpt.dropout", gpt.dropout());
+  if (problems.Fraction("model.gpt.attention_dropout", gpt.attention_dropout()) && gpt.attention_dropout() > 0 &&
+      model.attention() != spec::Model::UNFUSED) {
+    problems.Add("model.gpt.attention_dropout",
+                 StrCat(NumberText(gpt.attention_dropout()), " needs stored probabilities; use 0, or model.attention: UNFUSED"));
+  }
   if (hidden && heads) CheckDivides("model.gpt.heads", gpt.heads(), "model.gpt.hidden", gpt.hidden(), problems);
 }
 

@@ -15,7 +15,7 @@ struct ModelRules {
 const ModelRules* FindModelRules(spec::Model::KindCase kind);  // null: no kind is named
 
 // ---- The rows ----
-extern const ModelRules kGptRules, kMlpRules;
+extern const ModelRules kCnnRules, kGptRules, kLlamaRules, kMlpRules;
 
 // ---- What several of them need ----
 // Adds a problem to `path` unless `value` divides `whole`, which stands in `whole_path`.

@@ -95,6 +95,24 @@ TEST(FitTrainingTest, TheIntervalHoldsJobsThatWereLeftOut) {
   EXPECT_GT(t->high(), 1.2);
 }
 
+// But a kernel that one job alone has is known from that job.
+TEST(FitTrainingTest, TheIntervalIsNotThatOfUnknownKernels) {
+  const auto predict = [](size_t job, bool overlap, const profile::Training* t) {
+    JobTimes times = Predicted(job, overlap, t);
+    if (job == 2) times.kernels["conv"] = 10e-3 * Factor(t, "conv"), times.step += times.kernels["conv"];
+    return times;
+  };
+  profile::Training machine = Machine(1, 1);
+  machine.set_waiting(0);
+  machine.add_kernels()->set_kernel("conv"), machine.mutable_kernels(2)->set_factor(4);
+  std::vector<JobRun> runs;
+  for (size_t job = 0; job < 3; ++job) runs.push_back({job, false, 0, predict(job, false, &machine)});
+  const auto t = FitTraining(2, runs, predict);
+  ASSERT_TRUE(t.ok()) << t.status();
+  EXPECT_NEAR(Factor(&*t, "conv"), 4, 1e-9);
+  EXPECT_NEAR(t->high(), 1, 1e-6);
+}
+
 TEST(FitTrainingTest, OneRankNeitherWaitsNorOverlaps) {
   const auto t = FitTraining(1, Measured(Machine(1, 1), {1, 1}, 1), Predicted);
   ASSERT_TRUE(t.ok()) << t.status();

@@ -53,7 +53,8 @@ TEST(JobsTest, AreWholeSpecsThatTrain) {
     spec::Spec spec = SpecOf(job, 2, 1, true);
     EXPECT_EQ(WorldSize(spec), 2);
     EXPECT_EQ(AccumulationSteps(spec), 1) << job.name;
-    spec.mutable_train()->set_steps(7);  // one plain step
+    ASSERT_EQ(spec.train().warmup_steps() + spec.trace().last_steps(), 5);
+    spec.mutable_train()->set_steps(6);  // one plain step
     const auto times = RunJob(job, spec);
     ASSERT_TRUE(times.ok()) << times.status();
     EXPECT_GT(times->launches, 20);

@@ -80,6 +80,18 @@ TEST_F(Ops, WorkspaceOfAttentionIsOneTile) {
   EXPECT_EQ(scratch(64, DType::kBF16, 1), 4 * (64 * 64 + 4 * 64 * 16));
 }
 
+TEST_F(Ops, CostOfBatchedProductsCountsSharedMatricesOnce) {
+  const BatchedMatMul o{.a = {New({2, 4, 3, 5}), 5, 60, 15}, .b = {New({2, 2, 5, 7}), 7, 70, 35, 0, 2},
+                        .out = {New({2, 4, 3, 7}), 7, 84, 21}, .batches = 2, .heads = 4, .m = 3, .n = 7, .k = 5};
+  CheckShapes(o);
+  EXPECT_EQ(Key(o), (KernelKey{"batched_matmul_nn", DType::kF32, {24, 7, 5}}));
+  const Cost cost = CostOf(o);
+  EXPECT_EQ(cost.flops.value(), 2 * 8 * 3 * 7 * 5);
+  EXPECT_EQ(cost.read.value(), 4 * (8 * 15 + 4 * 35));
+  EXPECT_EQ(cost.written.value(), 4 * 8 * 21);
+  EXPECT_EQ(Scratch(o).value(), 0);
+}
+
 TEST_F(Ops, WorkspaceIsOfTheCpuAlone) {
   const Op op = MatMul{New({16, 32}, DType::kBF16), New({32, 48}, DType::kBF16), New({16, 48}), Tensor()};
   EXPECT_EQ(Workspace(op, DeviceKind::kCuda, 1).value(), 0);
@@ -113,10 +125,19 @@ TEST_F(OpsDeathTest, ShapesThatDoNotFitAbortAndArePrinted) {
                "layer_norm_forward");
   EXPECT_DEATH(CheckShapes(AttentionForward{New({1, 4, 24}), New({1, 4, 8}), New({1, 2, 4}), 3, 2}),
                "attention_forward");
+  EXPECT_DEATH(CheckShapes(CountCorrect{New({3, 4}), New({3}, DType::kI32), New({2})}), "count_correct");
   EXPECT_DEATH(CheckShapes(CrossEntropyForward{New({3, 4}), New({4}, DType::kI32), New({3}), New({3})}),
                "cross_entropy");
   EXPECT_DEATH(CheckShapes(AdamStep{New({3}, DType::kBF16), New({3}), New({3}), New({3}), Tensor()}),
                "adam_step");
+  EXPECT_DEATH(CheckShapes(RmsNormForward{New({2, 4}), New({3}), New({2, 4}), New({2})}), "rms_norm_forward");
+  EXPECT_DEATH(CheckShapes(SwiGluForward{New({2, 6}), New({2, 4})}), "swiglu_forward");
+  EXPECT_DEATH(CheckShapes(Rotary{New({1, 5, 8}), New({4, 4}), New({1, 5, 8}), 2}), "rotary");
+  EXPECT_DEATH(CheckShapes(Rotary{New({1, 5, 8}), New({5, 4}), New({1, 5, 8}), 3}), "rotary");
+  EXPECT_DEATH(CheckShapes(MaskedDropoutForward{New({3}), New({3}), New({3})}), "masked_dropout_forward");
+  EXPECT_DEATH(CheckShapes(SoftmaxForward{New({2, 3}), New({2, 3})}), "softmax_forward");
+  EXPECT_DEATH(CheckShapes(BatchedMatMul{.a = {New({2, 3}), 3}, .b = {New({3, 4}), 4}, .out = {New({2, 4}), 4, 8, 8},
+                                         .heads = 2, .m = 2, .n = 4, .k = 3}), "batched_matmul_nn");
   EXPECT_DEATH(CheckShapes(SgdStep{New({3}), New({3}), Tensor(), New({3})}), "sgd_step");
 }
 

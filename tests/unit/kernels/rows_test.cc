@@ -259,6 +259,33 @@ TEST(Rows, CrossEntropyOfLargeLogitsIsFinite) {
   EXPECT_EQ(ValuesOf(lse)[0], 1e4);
 }
 
+TEST(Rows, CountCorrect) {
+  for (const DType ids_type : {DType::kI32, DType::kU8}) {
+    ForEachCase("count_correct", [&](Lab& lab, DType t, int64_t rows, int64_t classes) {
+      const Tensor logits = lab.Normal({rows, classes}, t, 3), targets = lab.Ids(rows, ids_type, std::min<int64_t>(classes, 255));
+      const Values x = ValuesOf(logits), target = ValuesOf(targets);
+      double correct = 0;
+      for (int64_t r = 0; r < rows; ++r) {
+        const auto first = x.begin() + r * classes;
+        correct += std::max_element(first, first + classes) - first == static_cast<int64_t>(target[At(r)]);
+      }
+      const Tensor fresh = lab.Blank({1}, Wide(t)), added = lab.Of({1}, Wide(t), {7});
+      lab.Run(ops::CountCorrect{logits, targets, fresh});
+      lab.Run(ops::CountCorrect{logits, targets, added, true});
+      return std::vector<Expected>{{fresh, {correct}, 0, t}, {added, {correct + 7}, 0, t}};
+    });
+  }
+}
+
+TEST(Rows, TheFirstOfEqualLogitsCountsAndNoNumberDoesNot) {
+  Lab lab(1, 0);
+  const double nan = std::nan("");
+  const Tensor logits = lab.Of({4, 2}, DType::kF32, {1, 1, 1, 1, nan, nan, nan, 3});
+  const Tensor out = lab.Blank({1}, DType::kF32);
+  lab.Run(ops::CountCorrect{logits, lab.Of({4}, DType::kI32, {0, 1, 0, 1}), out});
+  EXPECT_EQ(ValuesOf(out)[0], 2);  // the first row and the last
+}
+
 TEST(RowsDeathTest, IdsOutsideTheTable) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   Lab lab(1, 0);

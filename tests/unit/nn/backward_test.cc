@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/nn/gpt.h"
+#include "core/nn/llama.h"
 #include "core/nn/loss.h"
 #include "core/nn/mlp_model.h"
 #include "gtest/gtest.h"
@@ -151,6 +152,64 @@ TEST_F(BackwardTest, NothingIsLeftBehind) {
     EXPECT_TRUE(a.model.empty() && a.loss.empty() && b.model.empty() && b.loss.empty());
     EXPECT_EQ(cpu_.Live(Category::kActivations), before);
   }
+}
+
+// A step's loss and gradients.
+template <class Model, class Config>
+std::vector<std::vector<double>> Step(const Config& config, bool halves = false) {
+  Cpu cpu;
+  Model model(config);
+  model.Finalize();
+  Materialize(cpu.ctx, model);
+  Scatter(model, 0.3);
+  const Tensor ids = RandomIds(cpu, Shape{2, 5}, config.vocab, 20), targets = RandomIds(cpu, Shape{2, 5}, config.vocab, 30);
+  Saved saved, kept;
+  const Tensor logits = model.Forward(cpu.ctx, ids, saved);
+  std::vector<std::vector<double>> all = {Values(SoftmaxCrossEntropy::Forward(cpu.ctx, logits, targets, kept))};
+  Tensor dy = SoftmaxCrossEntropy::Backward(cpu.ctx, kept);
+  if (halves) {
+    model.BackwardInput(cpu.ctx, std::move(dy), saved);
+    model.BackwardWeights(cpu.ctx, saved);
+  } else {
+    model.Backward(cpu.ctx, std::move(dy), saved);
+  }
+  EXPECT_TRUE(saved.empty());
+  for (auto& gradient : Gradients(model)) all.push_back(std::move(gradient));
+  return all;
+}
+
+void ExpectNear(const std::vector<std::vector<double>>& a, const std::vector<std::vector<double>>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t p = 0; p < a.size(); ++p) {
+    ASSERT_EQ(a[p].size(), b[p].size());
+    for (size_t i = 0; i < a[p].size(); ++i) EXPECT_NEAR(a[p][i], b[p][i], 1e-12) << p << ", " << i;
+  }
+}
+
+constexpr LlamaConfig kLlama{.layers = 2, .hidden = 8, .heads = 4, .vocab = 11, .kv_heads = 2, .ffn = 12, .sequence = 5,
+                             .dtype = DType::kF64};
+
+TEST(BackwardLlamaTest, InputsFirstWeightsLaterGivesTheSameBits) {
+  EXPECT_EQ(Step<LlamaModel>(kLlama, true), Step<LlamaModel>(kLlama, false));
+}
+
+TEST(UnfusedAttentionTest, IsTheSameFunctionAsTiled) {
+  LlamaConfig llama = kLlama;
+  llama.unfused_attention = true;
+  ExpectNear(Step<LlamaModel>(llama), Step<LlamaModel>(kLlama));
+  GptConfig gpt = kGpt;
+  gpt.unfused_attention = true;
+  ExpectNear(Step<GptModel>(gpt), Step<GptModel>(kGpt));
+}
+
+TEST(StoredMasksTest, GiveTheSameBits) {
+  GptConfig gpt = kGpt;
+  gpt.unfused_attention = true, gpt.attention_dropout = 0.3;
+  const auto recomputed = Step<GptModel>(gpt);
+  gpt.masks = DropoutMasks::kStored;
+  EXPECT_EQ(Step<GptModel>(gpt), recomputed);
+  gpt.attention_dropout = 0;
+  EXPECT_NE(Step<GptModel>(gpt), recomputed);
 }
 
 TEST(BackwardMlpTest, InputsFirstWeightsLaterGivesTheSameBits) {

@@ -1,8 +1,6 @@
 // Every layer and model against central differences in f64, for every parameter and every input element.
 #include <algorithm>
-#include <cmath>
 
-#include "absl/functional/function_ref.h"
 #include "core/nn/activation.h"
 #include "core/nn/attention.h"
 #include "core/nn/dropout.h"
@@ -10,77 +8,27 @@
 #include "core/nn/gpt.h"
 #include "core/nn/layer_norm.h"
 #include "core/nn/linear.h"
+#include "core/nn/llama.h"
 #include "core/nn/loss.h"
 #include "core/nn/mlp.h"
 #include "core/nn/mlp_model.h"
 #include "core/nn/position_embedding.h"
+#include "core/nn/rms_norm.h"
+#include "core/nn/rotary.h"
+#include "core/nn/swiglu.h"
 #include "gtest/gtest.h"
+#include "tests/unit/nn/gradient_check.h"
 #include "tests/unit/nn/testing.h"
 
 namespace twofold::nn {
 namespace {
 
 using twofold::testing::Cpu;
-using twofold::testing::FillRandom;
 using twofold::testing::Materialize;
 using twofold::testing::Random;
 using twofold::testing::RandomIds;
 using twofold::testing::Scatter;
 using twofold::testing::Values;
-
-constexpr double kStep = 1e-5, kTolerance = 1e-6;
-
-// d loss / d values, one element at a time.
-void ExpectGradient(const std::string& what, const Tensor& values, const std::vector<double>& gradient,
-                    absl::FunctionRef<double()> loss) {
-  double largest = 1e-3;
-  for (double g : gradient) largest = std::max(largest, std::abs(g));
-  double* x = values.data<double>();
-  ASSERT_EQ(static_cast<int64_t>(gradient.size()), values.numel()) << what;
-  for (int64_t i = 0; i < values.numel(); ++i) {
-    const double kept = x[i];
-    x[i] = kept + kStep;
-    const double above = loss();
-    x[i] = kept - kStep;
-    const double below = loss();
-    x[i] = kept;
-    EXPECT_NEAR((above - below) / (2 * kStep), gradient[static_cast<size_t>(i)], kTolerance * largest)
-        << what << ", element " << i;
-  }
-}
-
-// The loss is <y, r> for a fixed random r.
-void CheckModule(Cpu& cpu, Module& module, const Tensor& x) {
-  if (module.path().empty() && module.children().empty()) module.Finalize("layer");
-  else module.Finalize();
-  Materialize(cpu.ctx, module);
-  Scatter(module);
-  std::vector<double> r;
-  Saved saved;
-  auto loss = [&] {
-    Saved scratch;
-    const std::vector<double> y = Values(module.Forward(cpu.ctx, x, scratch));
-    double sum = 0;
-    for (size_t i = 0; i < y.size(); ++i) sum += y[i] * r[i];
-    return sum;
-  };
-
-  Tensor y = module.Forward(cpu.ctx, x, saved);
-  Tensor dy = Random(cpu, y.shape(), 99);
-  r = Values(dy);
-  const Tensor dx = module.Backward(cpu.ctx, dy, saved);
-  EXPECT_EQ(Values(dy), r) << "a gradient that the caller still holds was written over";
-  EXPECT_TRUE(saved.empty());
-
-  for (Parameter* p : module.Parameters()) {
-    EXPECT_TRUE(p->has_gradient()) << p->name();
-    ExpectGradient(p->name(), p->data(), Values(p->gradient()), loss);
-  }
-  if (!dx.empty()) {
-    EXPECT_EQ(dx.shape(), x.shape());
-    ExpectGradient("input", x, Values(dx), loss);
-  }
-}
 
 LinearConfig F64Linear(int64_t in, int64_t out, bool bias) {
   return {.in = in, .out = out, .bias = bias, .dtype = DType::kF64};
@@ -104,6 +52,37 @@ TEST(GradientCheck, LayerNorm) {
   }
 }
 
+TEST(GradientCheck, RmsNorm) {
+  for (const Shape& shape : {Shape{1, 7}, Shape{3, 2}, Shape{2, 3, 8}}) {
+    Cpu cpu;
+    RmsNorm layer(shape[-1], DType::kF64);
+    CheckModule(cpu, layer, Random(cpu, shape, 2));
+  }
+}
+
+TEST(GradientCheck, SwiGlu) {
+  for (const Shape& shape : {Shape{2}, Shape{5, 6}, Shape{2, 3, 4}}) {
+    Cpu cpu;
+    SwiGlu layer;
+    CheckModule(cpu, layer, Random(cpu, shape, 3));
+  }
+}
+
+TEST(GradientCheck, GatedMlp) {
+  Cpu cpu;
+  GatedMlp layer({.hidden = 4, .ffn = 6, .dtype = DType::kF64});
+  CheckModule(cpu, layer, Random(cpu, Shape{2, 3, 4}, 10));
+}
+
+TEST(GradientCheck, Rotary) {
+  for (const RopeScaling& scaling : {RopeScaling{}, RopeScaling{.kind = RopeScaling::kLinear, .factor = 3},
+                                     RopeScaling{.kind = RopeScaling::kLlama3, .factor = 8, .original_sequence = 4}}) {
+    Cpu cpu;
+    Rotary layer(std::make_shared<RotaryTable>(RopeConfig{.head_dim = 4, .theta = 50, .scaling = scaling}, 5, DType::kF64), 2);
+    CheckModule(cpu, layer, Random(cpu, Shape{2, 4, 11}, 4));
+  }
+}
+
 TEST(GradientCheck, Activations) {
   for (const Shape& shape : {Shape{1}, Shape{5, 3}, Shape{2, 3, 4}}) {
     Cpu cpu;
@@ -115,10 +94,12 @@ TEST(GradientCheck, Activations) {
 }
 
 TEST(GradientCheck, Dropout) {
-  for (const double p : {0.0, 0.1, 0.7}) {
-    Cpu cpu;
-    Dropout layer(p);
-    CheckModule(cpu, layer, Random(cpu, Shape{3, 17}, 5));
+  for (const DropoutMasks masks : {DropoutMasks::kRecomputed, DropoutMasks::kStored}) {
+    for (const double p : {0.0, 0.1, 0.7}) {
+      Cpu cpu;
+      Dropout layer(p, masks);
+      CheckModule(cpu, layer, Random(cpu, Shape{3, 17}, 5));
+    }
   }
 }
 
@@ -147,10 +128,32 @@ TEST(GradientCheck, AttentionCore) {
   }
 }
 
+TEST(GradientCheck, UnfusedAttentionCore) {
+  struct Case { int64_t heads, kv_heads, head_dim, t; double dropout; DropoutMasks masks; };
+  for (const Case& c : {Case{1, 1, 4, 1, 0, {}}, Case{2, 2, 3, 5, 0.3, DropoutMasks::kRecomputed},
+                        Case{4, 2, 2, 6, 0.3, DropoutMasks::kStored}, Case{4, 1, 2, 3, 0, {}}}) {
+    Cpu cpu;
+    UnfusedAttentionCore layer(c.heads, c.kv_heads, c.dropout, c.masks);
+    CheckModule(cpu, layer, Random(cpu, Shape{2, c.t, (c.heads + 2 * c.kv_heads) * c.head_dim}, 8));
+  }
+}
+
 TEST(GradientCheck, CausalSelfAttention) {
-  Cpu cpu;
-  CausalSelfAttention layer({.hidden = 6, .heads = 2, .dtype = DType::kF64});
-  CheckModule(cpu, layer, Random(cpu, Shape{2, 4, 6}, 9));
+  for (const bool unfused : {false, true}) {
+    Cpu cpu;
+    CausalSelfAttention layer({.hidden = 6, .heads = 2, .unfused = unfused, .dtype = DType::kF64});
+    CheckModule(cpu, layer, Random(cpu, Shape{2, 4, 6}, 9));
+  }
+}
+
+TEST(GradientCheck, GroupedRotaryAttention) {
+  for (const bool unfused : {false, true}) {
+    Cpu cpu;
+    const auto table = std::make_shared<RotaryTable>(RopeConfig{.head_dim = 4}, 5, DType::kF64);
+    CausalSelfAttention layer({.hidden = 6, .heads = 4, .kv_heads = 2, .head_dim = 4, .projection_bias = false, .rotary = table,
+                               .unfused = unfused, .dtype = DType::kF64});
+    CheckModule(cpu, layer, Random(cpu, Shape{2, 4, 6}, 9));
+  }
 }
 
 TEST(GradientCheck, Mlp) {
@@ -164,6 +167,16 @@ TEST(GradientCheck, TransformerBlock) {
     Cpu cpu;
     TransformerBlock block({.hidden = 6, .heads = 3, .ffn = 8, .dropout = dropout, .dtype = DType::kF64});
     CheckModule(cpu, block, Random(cpu, Shape{2, 3, 6}, 11));
+  }
+}
+
+TEST(GradientCheck, LlamaBlock) {
+  for (const bool unfused : {false, true}) {
+    Cpu cpu;
+    const LlamaConfig config{.layers = 1, .hidden = 8, .heads = 4, .kv_heads = 2, .ffn = 6, .sequence = 5, .qkv_bias = true,
+                             .unfused_attention = unfused, .dtype = DType::kF64};
+    const auto block = MakeLlamaBlock(config, MakeRotaryTable(config));
+    CheckModule(cpu, *block, Random(cpu, Shape{2, 3, 8}, 11));
   }
 }
 
@@ -189,9 +202,10 @@ TEST(GradientCheck, MlpModel) {
 }
 
 // Through the loss, as training runs it.
-void CheckGpt(const GptConfig& config, int64_t t) {
+template <class Model, class Config>
+void CheckLanguageModel(const Config& config, int64_t t) {
   Cpu cpu;
-  GptModel model(config);
+  Model model(config);
   model.Finalize();
   Materialize(cpu.ctx, model);
   Scatter(model, 0.3);
@@ -214,13 +228,27 @@ void CheckGpt(const GptConfig& config, int64_t t) {
 }
 
 TEST(GradientCheck, GptTied) {
-  CheckGpt({.layers = 2, .hidden = 6, .heads = 2, .vocab = 9, .sequence = 4, .ffn = 10, .dtype = DType::kF64},
+  CheckLanguageModel<GptModel>(GptConfig{.layers = 2, .hidden = 6, .heads = 2, .vocab = 9, .sequence = 4, .ffn = 10, .dtype = DType::kF64},
            4);
 }
 
 TEST(GradientCheck, GptUntiedWithDropoutAndShortSequence) {
-  CheckGpt({.layers = 1, .hidden = 4, .heads = 1, .vocab = 7, .sequence = 5, .dropout = 0.2, .tied = false,
+  CheckLanguageModel<GptModel>(GptConfig{.layers = 1, .hidden = 4, .heads = 1, .vocab = 7, .sequence = 5, .dropout = 0.2, .tied = false,
             .dtype = DType::kF64}, 3);
+}
+
+TEST(GradientCheck, GptUnfusedWithStoredMasks) {
+  CheckLanguageModel<GptModel>(GptConfig{.layers = 1, .hidden = 4, .heads = 2, .vocab = 7, .sequence = 4, .dropout = 0.2,
+                                         .attention_dropout = 0.3, .unfused_attention = true, .masks = DropoutMasks::kStored,
+                                         .dtype = DType::kF64}, 4);
+}
+
+TEST(GradientCheck, LlamaUntiedAndTied) {
+  LlamaConfig config{.layers = 2, .hidden = 8, .heads = 4, .vocab = 9, .kv_heads = 2, .ffn = 10, .sequence = 5,
+                     .dtype = DType::kF64};
+  CheckLanguageModel<LlamaModel>(config, 4);
+  config.tied = true;
+  CheckLanguageModel<LlamaModel>(config, 5);
 }
 
 TEST(GradientCheck, SoftmaxCrossEntropy) {

@@ -53,6 +53,22 @@ TEST(FlopsTest, GptFormulaIsWhatIsLaunched) {
   }
 }
 
+TEST(FlopsTest, LlamaFormulaIsWhatIsLaunched) {
+  const LlamaConfig config{.layers = 3, .hidden = 64, .heads = 4, .vocab = 100, .kv_heads = 2, .head_dim = 24, .ffn = 96,
+                           .sequence = 16};
+  Symbolic s;
+  LlamaModel model(config);
+  s.Materialize(model);
+  Saved saved;
+  Tensor logits = model.Forward(s.ctx, s.ctx.Activation(Shape{5, 16}, DType::kI32), saved);
+  EXPECT_EQ(s.Flops("matmul") + s.Flops("attention"), LlamaForwardFlops(config, 5));
+  const double products = s.Flops("matmul");
+  s.device.Forget();
+  model.Backward(s.ctx, std::move(logits), saved);
+  EXPECT_EQ(s.Flops("matmul"), 2 * products);
+  EXPECT_EQ(LlamaTrainingFlops(config, 5), 3 * LlamaForwardFlops(config, 5));
+}
+
 TEST(FlopsTest, MlpFormulaIsWhatIsLaunched) {
   const MlpConfig config{.inputs = 20, .hidden = {30, 40}, .classes = 10};
   Symbolic s;
@@ -81,6 +97,50 @@ TEST(SymbolicTest, ABlockKeepsWhatItMust) {
   EXPECT_EQ(s.device.Live(Category::kActivations), Bytes(4 * kTokens * (kept + kHidden /* y */)));
   block.Backward(s.ctx, std::move(y), saved);
   EXPECT_EQ(s.device.Live(Category::kActivations), Bytes(0));
+}
+
+// What a Llama block keeps, a token: x, both norms' outputs, the turned qkv, attention's output, r, gates, values and their
+// product, besides two norm statistics and a log-sum-exp a head. The rotary table is not an activation.
+TEST(SymbolicTest, ALlamaBlockKeepsWhatItMust) {
+  const LlamaConfig config{.layers = 1, .hidden = 128, .heads = 4, .kv_heads = 2, .ffn = 384, .sequence = 64};
+  Symbolic s;
+  const auto block = MakeLlamaBlock(config, MakeRotaryTable(config));
+  s.Materialize(*block);
+  Saved saved;
+  Tensor y;
+  {
+    const Tensor x = s.ctx.Activation(Shape{2, 64, 128}, DType::kF32);
+    y = block->Forward(s.ctx, x, saved);
+  }
+  const int64_t kept = 128 * (1 + 2 + 2 + 1 + 1) + 3 * 384 + 2 + 4;
+  EXPECT_EQ(s.device.Live(Category::kActivations), Bytes(4 * 128 * (kept + 128 /* y */)));
+  EXPECT_EQ(s.device.Live(Category::kOther), Bytes(4 * 64 * 32));
+  block->Backward(s.ctx, std::move(y), saved);
+  EXPECT_EQ(s.device.Live(Category::kActivations), Bytes(0));
+}
+
+// Unfused attention keeps the probabilities in place of the output and the log-sum-exp; with dropout also what was left of
+// them, and, where masks are stored, a byte an element.
+TEST(SymbolicTest, WhatIsStoredIsWhatTheSpecSays) {
+  constexpr int64_t kQkv = 2 * 64 * 3 * 128 * 4, kOut = kQkv / 3, kScores = 2 * 4 * 64 * 64;
+  const auto kept = [](bool unfused, double dropout, DropoutMasks masks) {
+    Symbolic s;
+    Sequential module;
+    if (unfused) module.Add("core", std::make_unique<UnfusedAttentionCore>(4, 4, dropout, masks));
+    else module.Add("core", std::make_unique<AttentionCore>(4));
+    s.Materialize(module);
+    Saved saved;
+    Tensor y = module.Forward(s.ctx, s.ctx.Activation(Shape{2, 64, 3 * 128}, DType::kF32), saved);
+    const Bytes live = s.device.Live(Category::kActivations);
+    module.Backward(s.ctx, std::move(y), saved);
+    EXPECT_EQ(s.device.Live(Category::kActivations), Bytes(0));
+    return live.value();
+  };
+  using enum DropoutMasks;
+  EXPECT_EQ(kept(false, 0, kRecomputed), kQkv + kOut + 4 * 2 * 4 * 64);
+  EXPECT_EQ(kept(true, 0, kRecomputed), kQkv + kOut + 4 * kScores);
+  EXPECT_EQ(kept(true, 0.1, kRecomputed), kQkv + kOut + 8 * kScores);
+  EXPECT_EQ(kept(true, 0.1, kStored), kQkv + kOut + 9 * kScores);
 }
 
 // While the blocks go back, the gradient of the logits is gone.

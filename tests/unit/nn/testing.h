@@ -23,12 +23,16 @@ struct Cpu {
   }
 };
 
-// What a NO_SHARD layout does: every parameter whole, with its initial value and a gradient.
+// What a NO_SHARD layout does: every parameter whole, with its initial value and a gradient; every buffer.
 inline void Materialize(nn::Context& ctx, nn::Module& module, uint64_t seed = 3) {
   for (nn::Parameter* p : module.Parameters()) {
     p->set_data(ctx.device.NewTensor(p->shape(), p->dtype(), Category::kParameters));
     p->set_gradient(ctx.device.NewTensor(p->shape(), p->dtype(), Category::kGradients));
     p->Initialize(ctx.device, ctx.stream, seed, p->data());
+  }
+  for (nn::Parameter* b : module.Buffers()) {
+    b->set_data(ctx.device.NewTensor(b->shape(), b->dtype(), Category::kParameters));
+    b->Initialize(ctx.device, ctx.stream, seed, b->data());
   }
 }
 

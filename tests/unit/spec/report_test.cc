@@ -184,6 +184,18 @@ TEST(ReportTables, Steps) {
   EXPECT_THAT(StepsCsv(report), HasSubstr("\n0,0,,0\n"));
 }
 
+TEST(ReportTables, ValidationLeavesEmptyWhatAModelHasNot) {
+  report::Report report;
+  EXPECT_EQ(ValidationCsv(report), "step,loss,accuracy,perplexity,seconds\n");
+  report::Validation* v = report.add_validations();
+  v->set_step(40);
+  v->set_loss(0.5);
+  v->set_accuracy(0.75);
+  v->set_seconds(2);
+  EXPECT_THAT(ValidationCsv(report), HasSubstr("\n40,0.5,0.75,,2\n"));
+  EXPECT_EQ(ToJson(report)["validations"][0]["perplexity"], nullptr);
+}
+
 TEST(ReportTables, CollectivesQuoteWhatNeedsIt) {
   EXPECT_EQ(CollectivesCsv(ExampleReport()),
             "operation,group,count,bytes,seconds\n"
@@ -272,7 +284,7 @@ TEST(WriteReport, WritesEveryFileAndNothingElse) {
   ASSERT_TRUE(WriteReport(folder, ExampleReport(), ExampleSpec(), ExampleRecords()).ok());
   std::vector<std::string> names;
   for (const auto& file : fs::directory_iterator(folder)) names.push_back(file.path().filename());
-  EXPECT_THAT(names, UnorderedElementsAre("report.json", "steps.csv", "memory.csv", "collectives.csv",
+  EXPECT_THAT(names, UnorderedElementsAre("report.json", "steps.csv", "validation.csv", "memory.csv", "collectives.csv",
                                           "trace.json", "spec.textproto"));
   const absl::StatusOr<report::Report> report = ReadReport(folder);
   ASSERT_TRUE(report.ok()) << report.status();

@@ -35,14 +35,14 @@ void ExpectNear(const std::vector<double>& a, const std::vector<double>& b, doub
   for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], relative * std::abs(b[i])) << "step " << i;
 }
 
-class RanksAgainstOne : public ::testing::TestWithParam<std::tuple<int, const char*>> {};
+class RanksAgainstOne : public ::testing::TestWithParam<std::tuple<int, testing::TinyModel>> {};
 
 // F32: sums over ranks are taken in another order than sums over a batch, so bits differ; 1e-4 relative over
 // 50 steps.
 TEST_P(RanksAgainstOne, TrainAlike) {
   const auto [ranks, model] = GetParam();
-  const auto one = Losses(RunText(model + TrainText(1, kGlobalBatch, 50))[0]);
-  const auto records = RunText(model + TrainText(ranks, kGlobalBatch / ranks, 50));
+  const auto one = Losses(RunText(model.model + TrainText(1, kGlobalBatch, 50))[0]);
+  const auto records = RunText(model.model + TrainText(ranks, kGlobalBatch / ranks, 50));
   ExpectNear(Losses(records[0]), one, 1e-4);
   for (const auto& record : records)
     EXPECT_EQ(Losses(record), Losses(records[0])) << "rank " << record.rank();
@@ -51,18 +51,52 @@ TEST_P(RanksAgainstOne, TrainAlike) {
 
 TEST_P(RanksAgainstOne, AccumulateAlike) {
   const auto [ranks, model] = GetParam();
-  const auto whole = Losses(RunText(model + TrainText(ranks, kGlobalBatch / ranks, 10))[0]);
-  const auto parts = Losses(RunText(model + TrainText(ranks, 1, 10))[0]);  // 12 / ranks micro-batches
+  const auto whole = Losses(RunText(model.model + TrainText(ranks, kGlobalBatch / ranks, 10))[0]);
+  const auto parts = Losses(RunText(model.model + TrainText(ranks, 1, 10))[0]);  // 12 / ranks micro-batches
   ExpectNear(parts, whole, 1e-4);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, RanksAgainstOne,
                          ::testing::Combine(::testing::Values(1, 2, 3, 4),
-                                            ::testing::Values(kTinyGpt, kTinyMlp)),
+                                            ::testing::ValuesIn(testing::kTinyModels)),
                          [](const auto& info) {
-                           return StrCat(std::get<1>(info.param) == kTinyGpt ? "Gpt" : "Mlp",
-                                         std::get<0>(info.param));
+                           return StrCat(std::get<1>(info.param).name, std::get<0>(info.param));
                          });
+
+class CnnAgainstOne : public ::testing::TestWithParam<int> {};
+
+std::string CnnText(bool sync) {
+  return StrCat("model { cnn { height: 8 width: 8 widths: [6, 8] blocks: [1, 1] classes: 5 sync_batch_norm: ",
+                sync ? "true" : "false", " } }\ndata { synthetic { samples: 96 } }\n");
+}
+constexpr char kF64[] = "precision { parameter: F64 } optimizer { sgd { lr: 0.05 momentum: 0.9 } }";
+
+// Statistics over all ranks are those of one process with all their samples. F64, 20 steps: 1e-9 relative.
+TEST_P(CnnAgainstOne, SynchronisedRanksTrainAlike) {
+  const int ranks = GetParam();
+  for (const int parts : {1, 2}) {
+    if (kGlobalBatch / parts % ranks != 0) continue;
+    const auto one = Losses(RunText(CnnText(true) + TrainText(1, kGlobalBatch / parts, 20, kF64))[0]);
+    const auto records = RunText(CnnText(true) + TrainText(ranks, kGlobalBatch / parts / ranks, 20, kF64));
+    ExpectNear(Losses(records[0]), one, 1e-9);
+    EXPECT_EQ(Losses(records[1]), Losses(records[0]));
+    EXPECT_LT(one.back(), one.front()) << "nothing was learned";
+    // With statistics of their own, ranks learn something else.
+    const auto alone = Losses(RunText(CnnText(false) + TrainText(ranks, kGlobalBatch / parts / ranks, 20, kF64))[0]);
+    EXPECT_GT(std::abs(alone[1] - one[1]), 1e-3 * one[1]);
+  }
+}
+
+// Each rank with statistics of its own is one process that takes the same micro-batches one after the other.
+TEST_P(CnnAgainstOne, UnsynchronisedRanksTrainLikeMicroBatches) {
+  const int ranks = GetParam();
+  const auto one = Losses(RunText(CnnText(false) + TrainText(1, 1, 20, kF64))[0]);
+  const auto records = RunText(CnnText(false) + TrainText(ranks, 1, 20, kF64));
+  ExpectNear(Losses(records[0]), one, 1e-9);
+  EXPECT_LT(one.back(), one.front()) << "nothing was learned";
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, CnnAgainstOne, ::testing::Values(2, 3, 4));
 
 // A replica's first loss is that of its part of the batch under the initial parameters: near ln(classes),
 // untrained.

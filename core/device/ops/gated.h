@@ -1,0 +1,22 @@
+// Gated activations: a fused tensor of two halves becomes one.
+#pragma once
+
+#include "core/device/ops/op.h"
+
+namespace twofold::ops {
+
+// SwiGLU (Shazeer 2020): of each row of x [.., 2c] the first half is the gate g, the second u; y [.., c] = silu(g) * u
+// with silu(g) = g / (1 + e^-g).
+struct SwiGluForward { Tensor x, y; };
+struct SwiGluBackward { Tensor x, dy, dx; };  // dx may be x
+
+namespace rules {
+KernelKey Key(const SwiGluForward&);
+Cost CostOf(const SwiGluForward&);
+void CheckShapes(const SwiGluForward&);
+KernelKey Key(const SwiGluBackward&);
+Cost CostOf(const SwiGluBackward&);
+void CheckShapes(const SwiGluBackward&);
+}  // namespace rules
+
+}  // namespace twofold::ops

@@ -1,0 +1,29 @@
+// Rotary position embedding (Su et al. 2021).
+#pragma once
+
+#include <vector>
+
+#include "core/device/ops/op.h"
+
+namespace twofold::ops {
+
+// Row p of table [t, 2 * frequencies.size()] (F32 or F64): the cosines of p * frequency, then the sines. Angles are taken
+// in double.
+struct RotaryTable { Tensor table; std::vector<double> frequencies; };
+
+// Of position p of x [b, t, c], the first `heads` heads of head_dim = table.dim(1) elements are rotated; the rest is copied.
+// Element i of a head's first half turns with element i of its second half (the halves of Hugging Face's rotate_half, not
+// the pairs of the paper), by the angle of row p of table (f32)[>= t, head_dim]; `inverse` turns back, which is the
+// backward pass. y may be x.
+struct Rotary { Tensor x, table, y; int64_t heads = 1; bool inverse = false; };
+
+namespace rules {
+KernelKey Key(const RotaryTable&);
+Cost CostOf(const RotaryTable&);
+void CheckShapes(const RotaryTable&);
+KernelKey Key(const Rotary&);
+Cost CostOf(const Rotary&);
+void CheckShapes(const Rotary&);
+}  // namespace rules
+
+}  // namespace twofold::ops

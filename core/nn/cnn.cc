@@ -1,0 +1,125 @@
+#include "core/nn/cnn.h"
+
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/nn/convolution.h"
+#include "core/nn/linear.h"
+#include "core/nn/pool.h"
+
+namespace twofold::nn {
+namespace {
+
+std::unique_ptr<Convolution> Conv(int64_t in, int64_t out, int64_t kernel, int64_t stride, DType dtype,
+                                  bool input_gradient = true) {
+  const double deviation = std::sqrt(2.0 / static_cast<double>(kernel * kernel * out));
+  return std::make_unique<Convolution>(ConvolutionConfig{.in = in,
+                                                         .out = out,
+                                                         .kernel = kernel,
+                                                         .stride = stride,
+                                                         .padding = kernel / 2,
+                                                         .input_gradient = input_gradient,
+                                                         .dtype = dtype,
+                                                         .weight_init = {Init::kNormal, 0, deviation}});
+}
+
+template <class Config>
+std::unique_ptr<BatchNorm> Norm(const Config& c, int64_t channels, bool relu) {
+  return std::make_unique<BatchNorm>(BatchNormConfig{.channels = channels,
+                                                     .relu = relu,
+                                                     .sync = c.sync_batch_norm,
+                                                     .momentum = c.momentum,
+                                                     .eps = c.eps,
+                                                     .dtype = c.dtype});
+}
+
+}  // namespace
+
+BasicBlock::BasicBlock(const BasicBlockConfig& c) {
+  AddChild("conv1", Conv(c.in, c.out, 3, c.stride, c.dtype));
+  AddChild("norm1", Norm(c, c.out, /*relu=*/true));
+  AddChild("conv2", Conv(c.out, c.out, 3, 1, c.dtype));
+  AddChild("norm2", Norm(c, c.out, /*relu=*/false));
+  if (c.in == c.out && c.stride == 1) return;
+  AddChild("shortcut_conv", Conv(c.in, c.out, 1, c.stride, c.dtype));
+  AddChild("shortcut_norm", Norm(c, c.out, /*relu=*/false));
+}
+
+Tensor BasicBlock::Forward(Context& ctx, const Tensor& x, Saved& saved) {
+  Tensor h = Apply(kConv1, ctx, x, saved);
+  h = Apply(kNorm1, ctx, h, saved);
+  h = Apply(kConv2, ctx, h, saved);
+  h = Apply(kNorm2, ctx, h, saved);
+  Tensor shortcut = x;
+  if (projected()) {
+    shortcut = Apply(kShortcutConv, ctx, x, saved);
+    shortcut = Apply(kShortcutNorm, ctx, shortcut, saved);
+  }
+  Tensor y = h.unique() ? h : ctx.Activation(h.shape(), h.dtype());
+  ctx.Launch(ops::AddRelu{.a = h, .b = shortcut, .out = y});
+  saved[kY] = y;
+  return y;
+}
+
+// Through the ReLU behind the sum, whose output says where it let through. Then the branches.
+Tensor BasicBlock::BackThroughRelu(Context& ctx, Tensor dy, Saved& saved) {
+  const Tensor y = saved.Take(kY);
+  Tensor dsum = dy.unique() ? dy : ctx.Activation(dy.shape(), dy.dtype());
+  ctx.Launch(ops::ActivationBackward{.kind = ops::ActivationForward::kRelu, .x = y, .dy = dy, .dx = dsum});
+  return dsum;
+}
+
+Tensor BasicBlock::BackwardInput(Context& ctx, Tensor dy, Saved& saved) {
+  Tensor dsum = BackThroughRelu(ctx, std::move(dy), saved);
+  return Composite::BackwardInput(ctx, std::move(dsum), saved);
+}
+
+Tensor BasicBlock::Backward(Context& ctx, Tensor dy, Saved& saved) {
+  Tensor dsum = BackThroughRelu(ctx, std::move(dy), saved);
+  return Composite::Backward(ctx, std::move(dsum), saved);
+}
+
+Tensor BasicBlock::Propagate(const Backprop& back, Tensor dy) {
+  Tensor around = dy;  // the shortcut's part
+  if (projected()) {
+    around = back(kShortcutNorm, dy);
+    around = back(kShortcutConv, std::move(around));
+  }
+  Tensor dx = back(kNorm2, std::move(dy));
+  dx = back(kConv2, std::move(dx));
+  dx = back(kNorm1, std::move(dx));
+  dx = back(kConv1, std::move(dx));
+  back.ctx.Launch(ops::AddTo{.in = around, .out = dx});
+  return dx;
+}
+
+CnnModel::CnnModel(const CnnConfig& c) {
+  TWOFOLD_CHECK(!c.widths.empty(), "a network has a stage");
+  TWOFOLD_CHECK_EQ(c.widths.size(), c.blocks.size());
+  const bool imagenet = c.stem == CnnConfig::kImageNet;
+  int64_t width = c.widths[0];
+  Add("stem.conv", Conv(c.channels, width, imagenet ? 7 : 3, imagenet ? 2 : 1, c.dtype, /*input_gradient=*/false));
+  Add("stem.norm", Norm(c, width, /*relu=*/true));
+  if (imagenet) Add("stem.pool", std::make_unique<MaxPool>(3, 2, 1));
+  for (size_t s = 0; s < c.widths.size(); ++s) {
+    for (int64_t b = 0; b < c.blocks[s]; ++b) {
+      Add(absl::StrCat("stages.", s, ".", b),
+          std::make_unique<BasicBlock>(BasicBlockConfig{.in = width,
+                                                        .out = c.widths[s],
+                                                        .stride = s > 0 && b == 0 ? 2 : 1,
+                                                        .sync_batch_norm = c.sync_batch_norm,
+                                                        .momentum = c.momentum,
+                                                        .eps = c.eps,
+                                                        .dtype = c.dtype}));
+      width = c.widths[s];
+    }
+  }
+  Add("pool", std::make_unique<GlobalAveragePool>());
+  const double bound = 1 / std::sqrt(static_cast<double>(width));
+  const Init init{Init::kUniform, -bound, bound};
+  Add("head", std::make_unique<Linear>(
+                  LinearConfig{.in = width, .out = c.classes, .dtype = c.dtype, .weight_init = init, .bias_init = init}));
+}
+
+}  // namespace twofold::nn

@@ -1,0 +1,26 @@
+// What models of token sequences share: an embedding, a row of blocks, a head, and how they are cut into parts.
+#pragma once
+
+#include "core/nn/linear.h"
+#include "core/nn/sequential.h"
+
+namespace twofold::nn {
+
+// Which consecutive part of the model a pipeline stage holds. Parameters have the names, hence the initial
+// values, that they have in the whole. A tied head without the embedding holds its own
+// "token_embedding.weight": the stages that have one must add up its gradients.
+struct Part {
+  int64_t first_block = 0, last_block = 0;  // [first, last)
+  bool embedding = true, head = true;
+  static Part Whole(int64_t layers) { return {0, layers, true, true}; }
+};
+
+class LanguageModel : public Sequential {
+ protected:
+  // "token_embedding": a table of `vocab` rows. Returns its weight.
+  Parameter* AddTokenEmbedding(int64_t vocab, int64_t hidden, DType dtype, Init init);
+  // "final_norm", and "head": `linear`, whose weight is `token_table` where the head is tied (null: the part has none).
+  void AddHead(std::unique_ptr<Module> norm, const LinearConfig& linear, bool tied, Parameter* token_table);
+};
+
+}  // namespace twofold::nn

@@ -1,0 +1,60 @@
+#include "core/nn/llama.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "core/nn/rms_norm.h"
+#include "core/nn/swiglu.h"
+
+namespace twofold::nn {
+namespace {
+
+constexpr Init kInit{Init::kNormal, 0, 0.02};
+
+Init ProjectionInit(const LlamaConfig& c) {
+  return {Init::kNormal, 0, kInit.b / std::sqrt(2.0 * static_cast<double>(c.layers))};
+}
+
+}  // namespace
+
+std::shared_ptr<RotaryTable> MakeRotaryTable(const LlamaConfig& c) {
+  const RopeConfig rope{.head_dim = c.head_width(), .theta = c.rope_theta, .scaling = c.rope_scaling};
+  return std::make_shared<RotaryTable>(rope, c.sequence, c.dtype);
+}
+
+std::unique_ptr<TransformerBlock> MakeLlamaBlock(const LlamaConfig& c, std::shared_ptr<RotaryTable> rotary) {
+  const BlockConfig block{.hidden = c.hidden, .norm = BlockConfig::kRmsNorm, .norm_eps = c.norm_eps, .dtype = c.dtype};
+  const AttentionConfig attention{.hidden = c.hidden,
+                                  .heads = c.heads,
+                                  .kv_heads = c.kv(),
+                                  .head_dim = c.head_width(),
+                                  .qkv_bias = c.qkv_bias,
+                                  .projection_bias = false,
+                                  .rotary = std::move(rotary),
+                                  .unfused = c.unfused_attention,
+                                  .dtype = c.dtype,
+                                  .qkv_init = kInit,
+                                  .projection_init = ProjectionInit(c)};
+  const GatedMlpConfig mlp{.hidden = c.hidden,
+                           .ffn = c.ffn,
+                           .dtype = c.dtype,
+                           .gate_up_init = kInit,
+                           .projection_init = ProjectionInit(c)};
+  return std::make_unique<TransformerBlock>(block, std::make_unique<CausalSelfAttention>(attention),
+                                            std::make_unique<GatedMlp>(mlp));
+}
+
+LlamaModel::LlamaModel(const LlamaConfig& c, const Part& part) : config_(c) {
+  TWOFOLD_CHECK(0 <= part.first_block && part.first_block <= part.last_block && part.last_block <= c.layers,
+                "a part is a range of the model's blocks");
+  Parameter* token_table = part.embedding ? AddTokenEmbedding(c.vocab, c.hidden, c.dtype, kInit) : nullptr;
+  const std::shared_ptr<RotaryTable> rotary = MakeRotaryTable(c);
+  for (int64_t i = part.first_block; i < part.last_block; ++i)
+    Add(absl::StrCat("blocks.", i), MakeLlamaBlock(c, rotary));
+  if (part.head) {
+    AddHead(std::make_unique<RmsNorm>(c.hidden, c.dtype, c.norm_eps),
+            {.in = c.hidden, .out = c.vocab, .bias = false, .dtype = c.dtype, .weight_init = kInit}, c.tied, token_table);
+  }
+}
+
+}  // namespace twofold::nn

@@ -1,0 +1,50 @@
+// Llama (Touvron et al. 2023, with grouped queries as in Llama 2): a token embedding, pre-norm blocks of RMS norm, rotary
+// attention and SwiGLU, a final norm, a language-model head. No biases but, where asked for, those of queries, keys and
+// values. Mistral's models are of this kind where no sequence is longer than their window.
+//
+// Initial values (Llama's are not published): normal with deviation 0.02 for matrices and tokens; matrices whose output
+// joins the residual stream are scaled by 1/sqrt(2 * layers), as GPT-2 has it (Radford et al. 2019, section 2.3); norms 1.
+#pragma once
+
+#include "core/nn/language_model.h"
+#include "core/nn/transformer_block.h"
+
+namespace twofold::nn {
+
+struct LlamaConfig {
+  int64_t layers = 0, hidden = 0, heads = 1, vocab = 0;
+  int64_t kv_heads = 0;  // 0: as many as heads
+  int64_t head_dim = 0;  // 0: hidden / heads
+  int64_t ffn = 0;
+  int64_t sequence = 0;  // positions that the rotary table has
+  double rope_theta = 10000;
+  RopeScaling rope_scaling;
+  double norm_eps = 1e-5;
+  bool qkv_bias = false;
+  bool tied = false;  // the head uses the token embedding's table
+  bool unfused_attention = false;
+  DType dtype = DType::kF32;
+
+  int64_t kv() const { return kv_heads > 0 ? kv_heads : heads; }
+  int64_t head_width() const { return head_dim > 0 ? head_dim : hidden / heads; }
+};
+
+// One of its blocks, by itself. `rotary` is shared by the blocks of a model.
+std::unique_ptr<TransformerBlock> MakeLlamaBlock(const LlamaConfig& config, std::shared_ptr<RotaryTable> rotary);
+std::shared_ptr<RotaryTable> MakeRotaryTable(const LlamaConfig& config);
+
+// x: token ids [b, t] (I32 or U8), t <= sequence, or hidden states [b, t, hidden] where the part has no
+// embedding. y: logits [b, t, vocab], or hidden states where it has no head. Children, in order:
+// "token_embedding", "blocks.<i>", "final_norm", "head".
+class LlamaModel : public LanguageModel {
+ public:
+  explicit LlamaModel(const LlamaConfig& config) : LlamaModel(config, Part::Whole(config.layers)) {}
+  LlamaModel(const LlamaConfig& config, const Part& part);
+  std::string_view kind() const override { return "llama"; }
+  const LlamaConfig& config() const { return config_; }
+
+ private:
+  LlamaConfig config_;
+};
+
+}  // namespace twofold::nn

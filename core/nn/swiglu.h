@@ -1,0 +1,33 @@
+// The gated feed-forward part of Llama: silu(gate) * up, projected back (Shazeer 2020).
+#pragma once
+
+#include "core/nn/sequential.h"
+
+namespace twofold::nn {
+
+// x: [.., 2 * c], the gates and then the values; y: [.., c].
+class SwiGlu : public Module {
+ public:
+  Tensor Forward(Context& ctx, const Tensor& x, Saved& saved) override;
+  Tensor BackwardInput(Context& ctx, Tensor dy, Saved& saved) override;
+  void BackwardWeights(Context&, Saved&) override {}
+  std::string_view kind() const override { return "swiglu"; }
+
+ private:
+  enum Slot { kX };
+};
+
+struct GatedMlpConfig {
+  int64_t hidden = 0, ffn = 0;
+  DType dtype = DType::kF32;
+  Init gate_up_init, projection_init;
+};
+
+// x, y: [.., hidden]. Children: "gate_up" (Linear to 2 * ffn), "swiglu", "projection" (Linear back); no biases.
+class GatedMlp : public Sequential {
+ public:
+  explicit GatedMlp(const GatedMlpConfig& config);
+  std::string_view kind() const override { return "mlp"; }
+};
+
+}  // namespace twofold::nn

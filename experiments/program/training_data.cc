@@ -1,0 +1,37 @@
+#include "experiments/program/training_data.h"
+
+#include <utility>
+
+#include "core/data/slice_dataset.h"
+#include "experiments/program/dataset.h"
+#include "experiments/spec/spec.h"
+
+namespace twofold {
+namespace {
+
+// The dataset of train.validation.data; null where there is none.
+absl::StatusOr<std::unique_ptr<Dataset>> OwnValidationData(const spec::Spec& spec) {
+  if (!spec.train().validation().has_data()) return nullptr;
+  spec::Spec other = spec;
+  *other.mutable_data() = spec.train().validation().data();
+  return MakeDataset(other);
+}
+
+}  // namespace
+
+absl::StatusOr<TrainingData> LoadTrainingData(spec::Spec& spec, const std::string& file) {
+  absl::StatusOr<std::unique_ptr<Dataset>> data = MakeDataset(spec);
+  if (!data.ok()) return data.status();
+  absl::StatusOr<std::unique_ptr<Dataset>> own = OwnValidationData(spec);
+  if (!own.ok()) return own.status();
+  const DataSizes sizes{.data = (*data)->size(), .validation = *own == nullptr ? 0 : (*own)->size()};
+  if (absl::Status status = ResolveLength(spec, file, sizes); !status.ok()) return status;
+
+  if (!spec.train().has_validation()) return TrainingData{.training = *std::move(data), .validation = nullptr};
+  if (*own != nullptr) return TrainingData{.training = *std::move(data), .validation = *std::move(own)};
+  const std::shared_ptr<const Dataset> whole = *std::move(data);
+  const int64_t held_out = spec.train().validation().samples(), rest = whole->size() - held_out;
+  return TrainingData{.training = MakeSlice(whole, 0, rest), .validation = MakeSlice(whole, rest, held_out)};
+}
+
+}  // namespace twofold

@@ -1,0 +1,133 @@
+// Products of many small matrices, and the softmax between them. Matrices are taken one after another and each product uses
+// OpenBLAS's threads; those of f32 and f64 are read and written where they lie, strided, narrow ones through copies.
+#include "kernels/cpu/blas.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/vector_math.h"
+
+namespace twofold::cpu {
+namespace {
+
+// The matrices [rows, columns] of one operand. `copy` is null when the tensor holds A.
+template <class A>
+class MatrixAccess {
+ public:
+  MatrixAccess(const ops::Matrices& m, int64_t rows, int64_t columns, Scratch& scratch)
+      : m_(m),
+        rows_(rows),
+        columns_(columns),
+        copy_(m.tensor.dtype() == DTypeOf<A>::value ? nullptr : scratch.Take<A>(rows * columns)) {}
+
+  int64_t stride() const { return copy_ != nullptr ? columns_ : m_.stride; }
+  A* At(int64_t b, int64_t h) const { return copy_ != nullptr ? copy_ : m_.tensor.template data<A>() + First(b, h); }
+  const A* Read(int64_t b, int64_t h) const {
+    for (int64_t r = 0; copy_ != nullptr && r < rows_; ++r)
+      Convert(Row(b, h, r), m_.tensor.dtype(), copy_ + r * columns_, DTypeOf<A>::value, columns_);
+    return At(b, h);
+  }
+  void Put(int64_t b, int64_t h) const {  // after writing to At(b, h)
+    for (int64_t r = 0; copy_ != nullptr && r < rows_; ++r)
+      Convert(copy_ + r * columns_, DTypeOf<A>::value, Row(b, h, r), m_.tensor.dtype(), columns_);
+  }
+
+ private:
+  int64_t First(int64_t b, int64_t h) const { return m_.first + b * m_.batch + h / m_.group * m_.head; }
+  void* Row(int64_t b, int64_t h, int64_t r) const { return AddressOf(m_.tensor, First(b, h) + r * m_.stride); }
+
+  const ops::Matrices& m_;
+  int64_t rows_, columns_;
+  A* copy_;
+};
+
+template <class A>
+void MultiplyAll(const ops::BatchedMatMul& o, Context& c) {
+  const bool ta = o.transpose_a, tb = o.transpose_b;
+  const MatrixAccess<A> a(o.a, ta ? o.k : o.m, ta ? o.m : o.k, c.scratch), b(o.b, tb ? o.n : o.k, tb ? o.k : o.n, c.scratch);
+  const MatrixAccess<A> out(o.out, o.m, o.n, c.scratch);
+  for (int64_t batch = 0; batch < o.batches; ++batch) {
+    for (int64_t head = 0; head < o.heads; ++head) {
+      const int64_t in_group = head % o.out.group;
+      Multiply(Product<A>{.transpose_a = ta,
+                          .transpose_b = tb,
+                          .m = o.m,
+                          .n = o.n,
+                          .k = o.k,
+                          .alpha = static_cast<A>(o.alpha),
+                          .a = a.Read(batch, head),
+                          .lda = a.stride(),
+                          .b = b.Read(batch, head),
+                          .ldb = b.stride(),
+                          .beta = A(in_group > 0 ? 1 : 0),
+                          .c = out.At(batch, head),
+                          .ldc = out.stride()});
+      if (in_group + 1 == o.out.group) out.Put(batch, head);
+    }
+  }
+}
+
+// One row, of which `visible` columns count.
+template <class A>
+void SoftmaxRow(const Source<A>& x_of, const Sink<A>& y_of, const Tensor& y_tensor, int64_t at, int64_t visible,
+                int64_t columns) {
+  A buffer[kChunk], result[kChunk], top = -std::numeric_limits<A>::infinity();
+  InChunks(0, visible, [&](int64_t first, int64_t count) {
+    const A of_chunk = MaxOf(count, x_of.At(at + first, count, buffer));
+    top = of_chunk > top ? of_chunk : top;
+  });
+  const A sum = SumOfChunks<A>(visible, [&](int64_t first, int64_t count) {
+    const A* x = x_of.At(at + first, count, buffer);
+    return SumOf<A>(count, [=](int64_t i) { return Exp(x[i] - top); });
+  });
+  InChunks(0, visible, [&](int64_t first, int64_t count) {
+    A* y = y_of.At(at + first, result);
+    MapChunk(
+        count, y, [top, factor = A(1) / sum](A x) { return Exp(x - top) * factor; }, x_of.At(at + first, count, buffer));
+    y_of.Put(at + first, count, y);
+  });
+  SetZero(y_tensor, at + visible, columns - visible);
+}
+
+}  // namespace
+
+void Compute(const ops::BatchedMatMul& o, Context& c) {
+  VisitWide(o.out.tensor.dtype(), [&]<class A>() { MultiplyAll<A>(o, c); });
+}
+
+void Compute(const ops::SoftmaxForward& o, Context& c) {
+  const int64_t columns = Columns(o.x), t = o.x.dim(-2);
+  VisitWide(o.x.dtype(), [&]<class A>() {
+    const Source<A> x_of(o.x);
+    const Sink<A> y_of(o.y);
+    c.pool.ParallelFor(Rows(o.x), RowGrain(columns), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row)
+        SoftmaxRow(x_of, y_of, o.y, row * columns, o.causal ? row % t + 1 : columns, columns);
+    });
+  });
+}
+
+void Compute(const ops::SoftmaxBackward& o, Context& c) {
+  const int64_t columns = Columns(o.y);
+  VisitWide(o.y.dtype(), [&]<class A>() {
+    const Source<A> y_of(o.y), dy_of(o.dy);
+    const Sink<A> dx_of(o.dx);
+    c.pool.ParallelFor(Rows(o.y), RowGrain(columns), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const int64_t at = row * columns;
+        A y_buffer[kChunk], dy_buffer[kChunk], result[kChunk];
+        const A delta = SumOfChunks<A>(columns, [&](int64_t first, int64_t count) {
+          const A* y = y_of.At(at + first, count, y_buffer);
+          const A* dy = dy_of.At(at + first, count, dy_buffer);
+          return SumOf<A>(count, [=](int64_t i) { return y[i] * dy[i]; });
+        });
+        InChunks(0, columns, [&](int64_t first, int64_t count) {
+          A* dx = dx_of.At(at + first, result);
+          MapChunk(
+              count, dx, [delta](A y, A dy) { return y * (dy - delta); }, y_of.At(at + first, count, y_buffer),
+              dy_of.At(at + first, count, dy_buffer));
+          dx_of.Put(at + first, count, dx);
+        });
+      }
+    });
+  });
+}
+
+}  // namespace twofold::cpu

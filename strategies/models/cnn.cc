@@ -1,0 +1,47 @@
+#include "core/nn/cnn.h"
+
+#include "core/nn/flops.h"
+#include "strategies/models/kinds.h"
+
+namespace twofold {
+namespace {
+
+nn::CnnConfig ToConfig(const spec::Model& model, DType dtype) {
+  const spec::Cnn& cnn = model.cnn();
+  return {.channels = cnn.channels(),
+          .height = cnn.height(),
+          .width = cnn.width(),
+          .widths = {cnn.widths().begin(), cnn.widths().end()},
+          .blocks = {cnn.blocks().begin(), cnn.blocks().end()},
+          .classes = cnn.classes(),
+          .stem = cnn.stem() == spec::Cnn::IMAGENET ? nn::CnnConfig::kImageNet : nn::CnnConfig::kSmall,
+          .sync_batch_norm = cnn.sync_batch_norm(),
+          .momentum = cnn.norm_momentum(),
+          .eps = cnn.norm_eps(),
+          .dtype = dtype};
+}
+
+}  // namespace
+
+constinit const ModelKind kCnnModel = {
+    .name = "cnn",
+    .kind = spec::Model::kCnn,
+    .input = [](const spec::Model& m) -> ModelInput {
+      const spec::Cnn& cnn = m.cnn();
+      // Sizes beyond any sense wrap here; Validate refuses them.
+      const auto size = [](int64_t n) { return static_cast<uint64_t>(n); };
+      return {.kind = ModelInput::kImages,
+              .length = static_cast<int64_t>(size(cnn.height()) * size(cnn.width()) * size(cnn.channels())),
+              .classes = cnn.classes(),
+              .height = cnn.height(),
+              .width = cnn.width(),
+              .channels = cnn.channels()};
+    },
+    .make = [](const spec::Model& m, DType dtype) -> std::unique_ptr<nn::Module> {
+      return std::make_unique<nn::CnnModel>(ToConfig(m, dtype));
+    },
+    .training_flops = [](const spec::Model& m, int64_t samples) {
+      return nn::CnnTrainingFlops(ToConfig(m, DType::kF32), samples);
+    }};
+
+}  // namespace twofold

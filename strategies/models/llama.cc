@@ -1,0 +1,54 @@
+#include "core/nn/llama.h"
+
+#include "core/nn/flops.h"
+#include "strategies/models/kinds.h"
+
+namespace twofold {
+namespace {
+
+nn::RopeScaling ToScaling(const spec::RopeScaling& scaling) {
+  if (scaling.has_linear()) return {.kind = nn::RopeScaling::kLinear, .factor = scaling.linear().factor()};
+  if (!scaling.has_llama3()) return {};
+  const auto& llama3 = scaling.llama3();
+  return {.kind = nn::RopeScaling::kLlama3,
+          .factor = llama3.factor(),
+          .low_freq_factor = llama3.low_freq_factor(),
+          .high_freq_factor = llama3.high_freq_factor(),
+          .original_sequence = llama3.original_sequence()};
+}
+
+nn::LlamaConfig ToConfig(const spec::Model& model, DType dtype) {
+  const spec::Llama& llama = model.llama();
+  return {.layers = llama.layers(),
+          .hidden = llama.hidden(),
+          .heads = llama.heads(),
+          .vocab = llama.vocab(),
+          .kv_heads = llama.kv_heads(),
+          .head_dim = llama.head_dim(),
+          .ffn = llama.ffn(),
+          .sequence = llama.sequence(),
+          .rope_theta = llama.rope_theta(),
+          .rope_scaling = ToScaling(llama.rope_scaling()),
+          .norm_eps = llama.norm_eps(),
+          .qkv_bias = llama.qkv_bias(),
+          .tied = llama.tied_embeddings(),
+          .unfused_attention = model.attention() == spec::Model::UNFUSED,
+          .dtype = dtype};
+}
+
+}  // namespace
+
+constinit const ModelKind kLlamaModel = {
+    .name = "llama",
+    .kind = spec::Model::kLlama,
+    .input = [](const spec::Model& m) -> ModelInput {
+      return {ModelInput::kTokens, m.llama().sequence(), m.llama().vocab()};
+    },
+    .make = [](const spec::Model& m, DType dtype) -> std::unique_ptr<nn::Module> {
+      return std::make_unique<nn::LlamaModel>(ToConfig(m, dtype));
+    },
+    .training_flops = [](const spec::Model& m, int64_t samples) {
+      return nn::LlamaTrainingFlops(ToConfig(m, DType::kF32), samples);
+    }};
+
+}  // namespace twofold

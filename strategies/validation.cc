@@ -1,0 +1,80 @@
+#include "strategies/validation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "core/data/load_batch.h"
+#include "core/nn/loss.h"
+
+namespace twofold {
+
+bool Patience::RunsOut(double loss) {
+  const bool better = first_ ? !std::isnan(loss) : loss < best_ - min_delta_;
+  in_vain_ = better ? 0 : in_vain_ + 1;
+  if (better) best_ = loss, first_ = false;
+  return most_ > 0 && in_vain_ >= most_;
+}
+
+Validation::Validation(nn::Context& ctx, ProcessGroup& replicas, const Dataset& data, Model model,
+                       const ValidationOptions& options)
+    : ctx_(ctx),
+      replicas_(replicas),
+      data_(data),
+      model_(std::move(model)),
+      options_(options),
+      patience_(options.patience, options.min_delta) {
+  TWOFOLD_CHECK_GE(options.samples, 1);
+  TWOFOLD_CHECK_LE(options.samples, data.size());
+  totals_ = ctx.device.NewTensor(Shape{2}, ops::AccumulationType(options.dtype), Category::kOther);
+  if (options.patience > 0) verdict_ = ctx.device.NewTensor(Shape{1}, DType::kF32, Category::kOther);
+}
+
+ValidationResult Validation::Run(const std::function<void()>& between) {
+  nn::Context ctx = ctx_;
+  ctx.training = false;
+  ctx.Launch(ops::Fill{.out = totals_, .value = 0});
+  const int64_t in_a_pass = options_.batch * replicas_.size();
+  for (int64_t pass = 0; pass * in_a_pass < options_.samples; ++pass) {
+    between();
+    Pass(ctx, pass);
+  }
+  replicas_.AllReduce(totals_, ReduceOp::kSum).WaitOn(ctx.device.compute());
+  const auto items = static_cast<double>(options_.samples * std::max<int64_t>(1, data_.target().shape.numel()));
+  const auto classes = static_cast<double>(options_.classes);
+  ValidationResult result;
+  result.loss = ctx.device.Item(totals_.Slice(0, 1), StandIn{std::log(classes) * items, "validation loss"}) / items;
+  result.accuracy = ctx.device.Item(totals_.Slice(1, 1), StandIn{items / classes, "right answers"}) / items;
+  result.stop = options_.patience > 0 && Stops(result.loss);
+  return result;
+}
+
+void Validation::Pass(nn::Context& ctx, int64_t number) {
+  const int64_t first = (number * replicas_.size() + replicas_.rank()) * options_.batch;
+  const int64_t counted = std::clamp<int64_t>(options_.samples - first, 0, options_.batch);
+  std::vector<int64_t> indices;
+  for (int64_t i = 0; i < options_.batch; ++i) indices.push_back(std::min(first + i, options_.samples - 1));
+  Batch batch = LoadBatch(ctx.device, data_, indices);
+  const Tensor logits = model_(ctx, std::exchange(batch.inputs, Tensor()));
+  const Tensor losses = nn::SoftmaxCrossEntropy::Losses(ctx, logits, batch.targets);
+  if (counted == 0) return;
+  const int64_t rows = losses.numel() / options_.batch * counted, classes = logits.dim(-1);
+  ctx.Launch(ops::Sum{.in = losses.Slice(0, rows), .out = totals_.Slice(0, 1), .accumulate = true});
+  ctx.Launch(ops::CountCorrect{.logits = logits.Slice(0, Shape{rows, classes}),
+                               .targets = batch.targets.Slice(0, rows),
+                               .out = totals_.Slice(1, 1),
+                               .accumulate = true});
+}
+
+// All stop if one would: a sum over ranks may differ between them in its last bits, where a fabric takes it in different
+// orders. Where no data exists nobody does.
+bool Validation::Stops(double loss) {
+  const float mine = patience_.RunsOut(loss) ? 1 : 0;
+  ctx_.device.Upload(verdict_, [mine](std::span<std::byte> out) { std::memcpy(out.data(), &mine, sizeof(mine)); });
+  replicas_.AllReduce(verdict_, ReduceOp::kMax).WaitOn(ctx_.device.compute());
+  return ctx_.device.Item(verdict_, StandIn{0, "decision to stop"}) > 0;
+}
+
+}  // namespace twofold

@@ -1,0 +1,74 @@
+// The loss over samples that are not trained on, and when to stop because of it.
+//
+// Pass b of n replicas with batches of k samples takes samples [b n k, (b + 1) n k), of which replica r has the k from
+// b n k + r k on. Every replica does the same passes over batches of the same size, so that replicas use the same memory
+// and can stand for each other in a simulation; where the last samples do not fill them, the last one is repeated and
+// its repetitions are not counted. Every sample counts once, whatever n and k; in f32 the sums differ in their last bits.
+#pragma once
+
+#include <functional>
+
+#include "core/comm/process_group.h"
+#include "core/data/dataset.h"
+#include "core/nn/context.h"
+#include "core/tensor/tensor.h"
+
+namespace twofold {
+
+struct ValidationResult {
+  double loss = 0;      // mean over all samples and the items of each
+  double accuracy = 0;  // share of items whose largest logit is the target's
+  bool stop = false;    // patience has run out: at every replica or at none
+};
+
+struct ValidationOptions {
+  int64_t samples = 1;      // the first so many of the dataset
+  int64_t batch = 1;        // of one replica and pass
+  int64_t classes = 2;      // width of the logits
+  int64_t patience = 0;     // validations in a row without a better loss before training stops; 0: it never does
+  double min_delta = 0;     // a loss is better when it is lower than the best by more than this
+  DType dtype = DType::kF32;  // of the logits
+};
+
+// Validations in a row without a better loss.
+class Patience {
+ public:
+  Patience(int64_t most, double min_delta) : most_(most), min_delta_(min_delta) {}
+  // Takes the loss of a validation; whether it was one too many. What is no number is not better.
+  bool RunsOut(double loss);
+
+ private:
+  const int64_t most_;
+  const double min_delta_;
+  bool first_ = true;
+  double best_ = 0;
+  int64_t in_vain_ = 0;
+};
+
+// One replica's share of every validation. Collective over `replicas`; used from the rank's thread.
+class Validation {
+ public:
+  // From a batch's inputs to logits [.., classes], with a context that is not training; keeps nothing for a backward pass.
+  using Model = std::function<Tensor(nn::Context& ctx, Tensor inputs)>;
+
+  // Everything handed in outlives it. Allocates what it needs from validation to validation. Throws OutOfMemory.
+  Validation(nn::Context& ctx, ProcessGroup& replicas, const Dataset& data, Model model, const ValidationOptions& options);
+
+  // `between` is called before every pass; it may throw. Throws what communication and allocation throw.
+  ValidationResult Run(const std::function<void()>& between);
+
+ private:
+  void Pass(nn::Context& ctx, int64_t number);
+  bool Stops(double loss);
+
+  nn::Context& ctx_;
+  ProcessGroup& replicas_;
+  const Dataset& data_;
+  const Model model_;
+  const ValidationOptions options_;
+  Tensor totals_;   // (f32)[2]: the sum of the losses, and the number of right answers
+  Tensor verdict_;  // (f32)[1]: 1 where this replica would stop
+  Patience patience_;
+};
+
+}  // namespace twofold

@@ -1,0 +1,50 @@
+#include "tests/fuzz/allocations.h"
+
+#include <malloc.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+namespace {
+
+std::atomic<int64_t> g_live = 0, g_start = 0, g_peak = 0, g_largest = 0;
+
+void Raise(std::atomic<int64_t>& highest, int64_t value) {
+  for (int64_t seen = highest.load(); seen < value && !highest.compare_exchange_weak(seen, value);) {
+  }
+}
+
+}  // namespace
+
+void* operator new(size_t size) {
+  void* p = std::malloc(size == 0 ? 1 : size);
+  if (p == nullptr) throw std::bad_alloc();
+  Raise(g_largest, static_cast<int64_t>(size));
+  const auto held = static_cast<int64_t>(malloc_usable_size(p));
+  Raise(g_peak, g_live.fetch_add(held) + held);
+  return p;
+}
+
+void operator delete(void* p) noexcept {
+  if (p != nullptr) g_live.fetch_sub(static_cast<int64_t>(malloc_usable_size(p)));
+  std::free(p);
+}
+
+void* operator new[](size_t size) { return operator new(size); }
+void operator delete[](void* p) noexcept { operator delete(p); }
+void operator delete(void* p, size_t) noexcept { operator delete(p); }
+void operator delete[](void* p, size_t) noexcept { operator delete(p); }
+
+namespace twofold::testing {
+
+Allocations::Allocations() {
+  g_start = g_live.load();
+  g_peak = g_live.load();
+  g_largest = 0;
+}
+int64_t Allocations::peak() const { return g_peak.load() - g_start.load(); }
+int64_t Allocations::largest() const { return g_largest.load(); }
+
+}  // namespace twofold::testing

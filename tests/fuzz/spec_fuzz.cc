@@ -1,0 +1,124 @@
+// Whatever a spec file holds, the answer is a valid spec or a message. Good specs are damaged at random
+// (seeded, a hundred thousand times) and read; a spec that is accepted must also survive being written out.
+#include <google/protobuf/util/message_differencer.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "experiments/spec/spec.h"
+#include "tests/fuzz/allocations.h"
+#include "tests/fuzz/mutate.h"
+
+namespace twofold {
+namespace {
+
+std::vector<std::string> GoodSpecs() {
+  std::vector<std::filesystem::path> paths;
+  for (const auto& file : std::filesystem::directory_iterator("tests/specs/good"))
+    paths.push_back(file.path());
+  std::sort(paths.begin(), paths.end());
+  std::vector<std::string> texts;
+  for (const auto& path : paths) {
+    std::ifstream in(path);
+    texts.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+  }
+  return texts;
+}
+
+constexpr std::string_view kWords[] = {
+    "{", "}", "<", ">", "[", "]", ":", "-", "\"", "'", "#", "model", "gpt {", "mlp {", "llama {", "train {", "steps:", "nan",
+    "inf", "-1", "0", "1e308", "9223372036854775807", "18446744073709551616", "true", "REAL", "dp: 3 ", "heads: 7 ",
+    "preset: \"gpt-3m\"", "preset: \"llama3-8b\"", "hf_config: \"tests/data/hf/gpt2.json\"", "hf_config: \"/\"",
+    "attention: UNFUSED ", "dropout_masks: STORED ", "kv_heads: 2 ", "cnn {", "widths: [4, 8] ", "blocks: 1 ", "stem: IMAGENET ", "cifar10 { path: \"tests\" }", "rope_scaling { linear { factor: 2 } } ", "path: \"/\"",
+    "name: \"..\"", "\\x", "[a.b/c]", ",", ";", "tokens { path: \"CMakeLists.txt\" }", "every: 2 ", "seed: 1 "};
+
+TEST(SpecFuzz, EveryAnswerIsAValidSpecOrAMessage) {
+  const std::vector<std::string> good = GoodSpecs();
+  ASSERT_FALSE(good.empty());
+  testing::Mutator mutator(20240607, {.words = kWords});
+  int accepted = 0, refused = 0;
+  for (int i = 0; i < testing::kMutants; ++i) {
+    const std::string text = mutator.Damage(good[static_cast<size_t>(i) % good.size()]);
+    const testing::Allocations allocations;
+    const absl::StatusOr<spec::Spec> spec = ResolveSpec(text, "mutant.textproto");
+    // A config.json that the spec names is a few thousand bytes more.
+    ASSERT_LE(allocations.peak(), 262144 + 64 * static_cast<int64_t>(text.size())) << text;
+    if (!spec.ok()) {
+      ++refused;
+      EXPECT_EQ(spec.status().code(), absl::StatusCode::kInvalidArgument) << text;
+      EXPECT_EQ(spec.status().message().find("mutant.textproto"), 0u) << spec.status() << "\n" << text;
+      continue;
+    }
+    ++accepted;
+    EXPECT_GE(WorldSize(*spec), 1);
+    EXPECT_EQ(AccumulationSteps(*spec) * WorldSize(*spec) * spec->train().micro_batch(),
+              spec->train().global_batch());
+    const absl::StatusOr<spec::Spec> again = ResolveSpec(SpecToText(*spec), "again.textproto");
+    ASSERT_TRUE(again.ok()) << again.status() << "\n" << text;
+    EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(*spec, *again)) << text;
+  }
+  EXPECT_GT(accepted, testing::kMutants / 20) << "the mutations no longer leave readable specs";
+  EXPECT_GT(refused, testing::kMutants / 20);
+}
+
+TEST(SpecFuzz, EveryAssignmentIsAppliedOrRefused) {
+  static constexpr std::string_view kPaths[] = {"model.preset",
+                                                "model.gpt.layers",
+                                                "model.mlp.hidden",
+                                                "model.hf_config",
+                                                "model.llama.rope_scaling.llama3.factor",
+                                                "model.attention",
+                                                "train",
+                                                "train.steps",
+                                                "train.optimizer.adam.lr",
+                                                "fabric.simulated.data",
+                                                "fabric.mpi",
+                                                "parallel.dp",
+                                                "data.tokens.path",
+                                                "",
+                                                ".",
+                                                "train.",
+                                                "trace.enabled",
+                                                "device",
+                                                "train.seed"};
+  static constexpr std::string_view kValues[] = {"",
+                                                 "0",
+                                                 "1",
+                                                 "-1",
+                                                 "nan",
+                                                 "1e400",
+                                                 "{}",
+                                                 "{",
+                                                 "{ steps: 3 }",
+                                                 "REAL",
+                                                 "CPU",
+                                                 "a,b",
+                                                 "1,2,3",
+                                                 ",",
+                                                 "true",
+                                                 "gpt-3m",
+                                                 "99999999999999999999",
+                                                 "{{}}"};
+  int applied = 0, refused = 0;
+  for (std::string_view path : kPaths) {
+    for (std::string_view value : kValues) {
+      spec::Spec spec;
+      const std::string assignment = std::string(path) + "=" + std::string(value);
+      const absl::Status status = ApplySet(spec, assignment);
+      if (status.ok()) {
+        ++applied;
+        continue;
+      }
+      ++refused;
+      EXPECT_EQ(status.message().find("--set " + assignment), 0u) << status;
+    }
+  }
+  EXPECT_GT(applied, 30);
+  EXPECT_GT(refused, 100);
+}
+
+}  // namespace
+}  // namespace twofold

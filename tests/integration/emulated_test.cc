@@ -1,0 +1,103 @@
+// Devices that are emulated and links that are slowed down, against the prediction of the same spec.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/base/errors.h"
+#include "tests/integration/run_spec.h"
+
+namespace twofold {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kEmulated[] = "device: EMULATED\nemulated { cluster: \"star-a100\" speed: 0.02 }\n";
+constexpr char kSlow[] = "fabric { in_memory { link_gbps: 1 latency_us: 50 } }\n";
+constexpr char kSlowPredicted[] = "fabric { simulated { link_gbps: 1 latency_us: 50 } }\n";
+
+std::string Text(int ranks, const std::string& more = "") {
+  return StrCat(testing::kTinyGpt, "train { steps: 6 micro_batch: 2 global_batch: ", 2 * ranks, " ", more, " }\nparallel { dp: ", ranks,
+                " bucket_mib: 0.01 }\n", kEmulated);
+}
+
+double Total(const report::RankRecord& record) {
+  double total = 0;
+  for (const report::Step& step : record.steps()) total += step.seconds();
+  return total;
+}
+
+class Emulated : public ::testing::TestWithParam<int> {};
+
+// A machine with other things to do is late, and a little of that shows; ranks are never ahead of what is emulated.
+TEST_P(Emulated, TakesTheTimeThatIsPredicted) {
+  const auto predicted = testing::RunText(Text(GetParam()) + kSlowPredicted), measured = testing::RunText(Text(GetParam()) + kSlow);
+  for (size_t r = 0; r < measured.size(); ++r) {
+    EXPECT_GE(Total(measured[r]), 0.98 * Total(predicted[r])) << "rank " << r;
+    EXPECT_EQ(measured[r].steps_size(), 6);
+  }
+  EXPECT_GT(Total(predicted[0]), 0.01) << "too little to tell";
+}
+
+TEST_P(Emulated, MemoryAndCommunicationAreWhatIsPredicted) {
+  const auto predicted = testing::RunText(Text(GetParam()) + kSlowPredicted), measured = testing::RunText(Text(GetParam()) + kSlow);
+  for (size_t r = 0; r < measured.size(); ++r) {
+    EXPECT_EQ(predicted[r].memory().peak_bytes(), measured[r].memory().peak_bytes());
+    EXPECT_EQ(predicted[r].memory().reserved_bytes(), measured[r].memory().reserved_bytes());
+    ASSERT_EQ(predicted[r].collectives_size(), measured[r].collectives_size());
+    for (int c = 0; c < measured[r].collectives_size(); ++c) {
+      EXPECT_EQ(predicted[r].collectives(c).count(), measured[r].collectives(c).count());
+      EXPECT_EQ(predicted[r].collectives(c).bytes(), measured[r].collectives(c).bytes());
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Emulated, ::testing::Values(1, 2, 4));
+
+TEST(EmulatedSpeed, ScalesTheTime) {
+  const std::string fast = Text(2) + "fabric { simulated { link_gbps: 1000 } }\n";
+  std::string slow = fast;
+  slow.replace(slow.find("0.02"), 4, "0.01");
+  EXPECT_NEAR(Total(testing::RunText(slow)[0]) / Total(testing::RunText(fast)[0]), 2, 0.1);
+}
+
+TEST(EmulatedTraining, HasStandInsForLosses) {
+  const auto records = testing::RunText(Text(2, "validation { every_steps: 1 patience: 1 }") + kSlow);
+  for (const double loss : testing::Losses(records[0])) EXPECT_DOUBLE_EQ(loss, std::log(256.0));
+  EXPECT_EQ(records[0].steps_size(), 6) << "stopped early by a stand-in";
+  EXPECT_EQ(records[0].validations_size(), 6);
+}
+
+// A trace shows operations back to back, as long as they are modelled.
+TEST(EmulatedTraining, IsTraced) {
+  const auto records = testing::RunText(Text(2) + kSlow);
+  double kernels = 0, overlapping = 0, last = 0;
+  for (const report::Span& s : records[0].spans()) {
+    if (s.stream() != "compute") continue;
+    kernels += s.end() - s.start();
+    overlapping = std::max(overlapping, last - s.start());
+    last = s.end();
+  }
+  EXPECT_GT(kernels, 0);
+  EXPECT_LT(overlapping, 1e-9);
+}
+
+absl::Status Made(const std::string& text) { return MakeFabric(testing::Resolve(text)).status(); }
+
+TEST(EmulatedDevice, IsRefusedWhereItIsNotKnown) {
+  const std::string model = StrCat(testing::kTinyMlp, "device: EMULATED\n");
+  EXPECT_THAT(std::string(Made(model + "emulated { cluster: \"moon\" }").message()),
+              HasSubstr("emulated.cluster: no cluster or .textproto file is called \"moon\""));
+  EXPECT_THAT(std::string(Made(model + "fabric { simulated { cluster: \"star-a100\" link_gbps: 1 } }").message()),
+              HasSubstr("cluster star-a100 has links of its own"));
+  EXPECT_THAT(std::string(Made(model + "fabric { simulated { links: \"mpi\" link_gbps: 1 } }").message()),
+              HasSubstr("fabric.simulated.links are mpi's"));
+}
+
+TEST(EmulatedDevice, HasTheMemoryOfItsCluster) {
+  const std::string text = StrCat("model { preset: \"gpt2-1.5b\" }\ntrain { steps: 1 micro_batch: 64 }\n", kEmulated);
+  spec::Spec spec = testing::Resolve(text);
+  const RunResult result = testing::RunResolved(spec);
+  EXPECT_EQ(FailureKind(result.status), RankFailure::Kind::kOutOfMemory) << result.status;
+}
+
+}  // namespace
+}  // namespace twofold

@@ -1,0 +1,196 @@
+// From published config.json files to models: exact parameter counts, and what is refused. The files in tests/data/hf hold
+// the fields that their publishers wrote.
+#include "experiments/spec/hf/hf_config.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/util/message_differencer.h>
+#include <gtest/gtest.h>
+
+#include <cctype>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "experiments/spec/spec.h"
+#include "nlohmann/json.hpp"
+#include "strategies/model_factory.h"
+
+namespace twofold {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using nlohmann::json;
+
+std::string Path(const std::string& name) { return "tests/data/hf/" + name + ".json"; }
+
+std::string Read(const std::string& name) {
+  std::ifstream in(Path(name));
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+spec::Spec Resolved(const std::string& name, const std::string& more = "", std::vector<std::string> sets = {}) {
+  const absl::StatusOr<spec::Spec> spec =
+      ResolveSpec("model { hf_config: \"" + Path(name) + "\" " + more + " }", "test.textproto", "", sets);
+  EXPECT_TRUE(spec.ok()) << spec.status();
+  return spec.ok() ? *spec : spec::Spec();
+}
+
+struct Published {
+  const char* name;
+  int64_t parameters;
+};
+void PrintTo(const Published& p, std::ostream* out) { *out << p.name; }
+class PublishedConfig : public ::testing::TestWithParam<Published> {};
+
+TEST_P(PublishedConfig, HasThePublishedNumberOfParameters) {
+  const spec::Spec spec = Resolved(GetParam().name);
+  EXPECT_EQ(MakeModel(spec.model(), DType::kF32)->ParameterCount(), GetParam().parameters);
+}
+
+TEST_P(PublishedConfig, IsWrittenOutAsSizes) {
+  const spec::Spec spec = Resolved(GetParam().name);
+  EXPECT_FALSE(spec.model().has_hf_config());
+  const absl::StatusOr<spec::Spec> again = ResolveSpec(SpecToText(spec), "elsewhere/spec.textproto");
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(spec, *again)) << SpecToText(spec);
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, PublishedConfig,
+                         ::testing::Values(Published{"gpt2", 124439808}, Published{"gpt2-medium", 354823168},
+                                           Published{"gpt2-large", 774030080}, Published{"gpt2-xl", 1557611200},
+                                           Published{"llama-2-7b", 6738415616}, Published{"llama-2-13b", 13015864320},
+                                           Published{"llama-2-70b", 68976648192}, Published{"llama-3-8b", 8030261248},
+                                           Published{"llama-3-70b", 70553706496}, Published{"llama-3.1-405b", 405853388800},
+                                           Published{"mistral-7b-v0.1", 7241732096}, Published{"mistral-7b-v0.2", 7241732096}),
+                         [](const auto& info) {
+                           std::string name = info.param.name;
+                           for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+                           return name;
+                         });
+
+TEST(HfConfig, ReadsEveryFieldThatMatters) {
+  const spec::Gpt gpt = Resolved("gpt2-xl").model().gpt();
+  EXPECT_EQ(gpt.layers(), 48);
+  EXPECT_EQ(gpt.heads(), 25);
+  EXPECT_EQ(gpt.hidden(), 1600);
+  EXPECT_EQ(gpt.sequence(), 1024);
+  EXPECT_EQ(gpt.dropout(), 0.1);
+  const spec::Llama llama = Resolved("llama-3.1-405b").model().llama();
+  EXPECT_EQ(llama.kv_heads(), 8);
+  EXPECT_EQ(llama.rope_theta(), 500000);
+  EXPECT_EQ(llama.norm_eps(), 1e-5);
+  EXPECT_EQ(llama.sequence(), 131072);
+  EXPECT_FALSE(llama.tied_embeddings());
+  EXPECT_EQ(llama.rope_scaling().llama3().factor(), 8);
+  EXPECT_EQ(llama.rope_scaling().llama3().original_sequence(), 8192);
+  EXPECT_EQ(Resolved("mistral-7b-v0.1").model().llama().sequence(), 4096) << "within its window";
+  EXPECT_EQ(Resolved("mistral-7b-v0.2").model().llama().sequence(), 32768) << "it has no window";
+  EXPECT_EQ(Resolved("mistral-7b-v0.2").model().llama().rope_theta(), 1e6);
+}
+
+TEST(HfConfig, DropoutOfAttentionFollowsTheKindOfAttention) {
+  EXPECT_EQ(Resolved("gpt2").model().gpt().attention_dropout(), 0);
+  EXPECT_EQ(Resolved("gpt2", "attention: UNFUSED").model().gpt().attention_dropout(), 0.1);
+  EXPECT_EQ(Resolved("gpt2", "", {"model.attention=UNFUSED"}).model().gpt().attention_dropout(), 0.1);
+  EXPECT_EQ(Resolved("gpt2", "attention: UNFUSED", {"model.attention=TILED"}).model().gpt().attention_dropout(), 0);
+}
+
+TEST(HfConfig, SettingsOnTheCommandLineWin) {
+  EXPECT_EQ(Resolved("llama-3-8b", "", {"model.llama.sequence=512"}).model().llama().sequence(), 512);
+  const absl::StatusOr<spec::Spec> spec = ResolveSpec("model { preset: \"gpt-3m\" }", "t.textproto", "",
+                                                      std::vector<std::string>{"model.hf_config=" + Path("llama-2-7b")});
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->model().llama().layers(), 32);
+  EXPECT_FALSE(spec->model().has_preset());
+}
+
+std::string Refused(const std::string& text, std::vector<std::string> sets = {}) {
+  const absl::StatusOr<spec::Spec> spec = ResolveSpec(text, "test.textproto", "", sets);
+  EXPECT_FALSE(spec.ok());
+  return std::string(spec.status().message());
+}
+
+TEST(HfConfig, RefusesWhatIsNoFileOrHasAPresetBesideIt) {
+  EXPECT_THAT(Refused("model { hf_config: \"no/such.json\" }"),
+              AllOf(HasSubstr("test.textproto: model.hf_config: \"no/such.json\" cannot be read"), HasSubstr("give the path")));
+  EXPECT_THAT(Refused("model { hf_config: \"tests\" }"), HasSubstr("it is no file"));
+  EXPECT_THAT(Refused("model { preset: \"gpt-3m\" hf_config: \"" + Path("gpt2") + "\" }"), HasSubstr("keep one of them"));
+  EXPECT_THAT(Refused("model { hf_config: \"" + Path("mistral-7b-v0.1") + "\" }", {"model.llama.sequence=8192"}),
+              AllOf(HasSubstr("model.llama.sequence: 8192 is longer than model.llama.sliding_window = 4096"), HasSubstr("use at most 4096")));
+}
+
+// One field of a published file changed: refused by name, with the value and what would be right.
+struct Change {
+  const char *file, *field, *value;  // value: JSON; "": the field is taken out
+  std::vector<std::string> fragments;
+};
+
+TEST(HfConfig, RefusesByNameWhatWouldChangeTheModel) {
+  const std::vector<Change> changes = {
+      {"gpt2", "activation_function", "\"relu\"", {"activation_function: \"relu\"", "use \"gelu_new\""}},
+      {"gpt2", "scale_attn_by_inverse_layer_idx", "true", {"scale_attn_by_inverse_layer_idx: true", "use false"}},
+      {"gpt2", "reorder_and_upcast_attn", "true", {"reorder_and_upcast_attn: true", "use false"}},
+      {"gpt2", "scale_attn_weights", "false", {"scale_attn_weights: false", "use true"}},
+      {"gpt2", "layer_norm_epsilon", "1e-6", {"layer_norm_epsilon: 1e-06", "use 1e-05"}},
+      {"gpt2", "n_ctx", "512", {"n_ctx: 512", "use 1024"}},
+      {"gpt2", "embd_pdrop", "0.2", {"embd_pdrop: 0.2 differs from resid_pdrop", "use 0.1"}},
+      {"gpt2", "resid_pdrop", "1", {"resid_pdrop: 1 does not fit", "below 1"}},
+      {"gpt2", "n_layer", "", {"n_layer: is missing", "from 1"}},
+      {"gpt2", "n_layer", "12.5", {"n_layer: 12.5 does not fit", "a whole number"}},
+      {"gpt2", "n_layer", "99999999999999999999", {"n_layer: ", "does not fit"}},
+      {"gpt2", "n_head", "7", {"model.gpt.heads: 7 does not divide"}},
+      {"gpt2", "model_type", "\"bloom\"", {"model_type: \"bloom\" is not a family", "\"llama\""}},
+      {"gpt2", "model_type", "", {"model_type: is missing"}},
+      {"gpt2", "architectures", "[\"GPT2ForSequenceClassification\"]", {"architectures: \"GPT2ForSequenceClassification\"", "GPT2LMHeadModel"}},
+      {"gpt2", "alibi", "true", {"alibi: true is of a field that is not known", "remove the field"}},
+      {"llama-2-7b", "hidden_act", "\"gelu\"", {"hidden_act: \"gelu\"", "use \"silu\""}},
+      {"llama-3-8b", "attention_bias", "true", {"attention_bias: true", "use false"}},
+      {"llama-3-8b", "mlp_bias", "true", {"mlp_bias: true", "use false"}},
+      {"llama-3-8b", "attention_dropout", "0.1", {"attention_dropout: 0.1", "use 0"}},
+      {"llama-3-8b", "rope_scaling", "{\"rope_type\": \"yarn\", \"factor\": 4}", {"rope_scaling.rope_type: \"yarn\" is not in this build", "\"llama3\""}},
+      {"llama-3-8b", "rope_scaling", "{\"type\": \"linear\", \"factor\": 0}", {"rope_scaling.factor: 0 does not fit", "above 0"}},
+      {"llama-3-8b", "rope_scaling", "{\"type\": \"linear\", \"factor\": 2, \"beta\": 1}", {"rope_scaling.beta: 1 is of a field"}},
+      {"llama-3-8b", "rope_scaling", "7", {"rope_scaling: 7 does not fit"}},
+      {"llama-3-8b", "num_key_value_heads", "5", {"model.llama.kv_heads: 5 does not divide model.llama.heads = 32"}},
+      {"llama-3-8b", "rms_norm_eps", "", {"rms_norm_eps: is missing"}},
+      {"llama-3-8b", "quantization_config", "{}", {"quantization_config: an object of 0"}},
+      {"mistral-7b-v0.1", "sliding_window", "\"long\"", {"sliding_window: \"long\" does not fit"}},
+  };
+  for (const Change& c : changes) {
+    SCOPED_TRACE(std::string(c.field) + " = " + c.value);
+    json object = json::parse(Read(c.file));
+    if (*c.value == 0) object.erase(c.field);
+    else object[c.field] = json::parse(c.value);
+    const std::filesystem::path path = std::filesystem::path(::testing::TempDir()) / "twofold_hf_config.json";
+    std::ofstream(path) << object.dump();
+    const std::string message = Refused("model { hf_config: \"" + path.string() + "\" }");
+    EXPECT_THAT(message, HasSubstr("test.textproto: "));
+    for (const std::string& fragment : c.fragments) EXPECT_THAT(message, HasSubstr(fragment));
+  }
+}
+
+TEST(HfConfig, AcceptsLinearScalingAndBiggerHeads) {
+  json object = json::parse(Read("llama-3-8b"));
+  object["rope_scaling"] = {{"type", "linear"}, {"factor", 2.0}};
+  object["head_dim"] = 256;
+  const absl::StatusOr<spec::Model> model = ReadHfConfig(object.dump(), "c.json", spec::Model::TILED);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->llama().rope_scaling().linear().factor(), 2);
+  EXPECT_EQ(model->llama().head_dim(), 256);
+}
+
+TEST(HfConfig, SaysWhereAFileStopsBeingJson) {
+  const auto message = [](const std::string& text) {
+    return std::string(ReadHfConfig(text, "c.json", spec::Model::TILED).status().message());
+  };
+  EXPECT_THAT(message("{\"a\": }"), HasSubstr("c.json: stops being JSON at byte 7"));
+  EXPECT_THAT(message(""), HasSubstr("at byte 1"));
+  EXPECT_THAT(message("[1, 2]"), HasSubstr("holds a list of 2"));
+  EXPECT_THAT(message("{\"a\": 1e999}"), HasSubstr("number"));
+  EXPECT_THAT(message(std::string(1 << 21, ' ')), HasSubstr("is too long"));
+  EXPECT_THAT(message(std::string(1 << 20, '[')), HasSubstr("stops being JSON"));
+}
+
+}  // namespace
+}  // namespace twofold
