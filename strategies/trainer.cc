@@ -83,7 +83,7 @@ ValidationOptions ToOptions(const spec::Spec& spec, DType dtype) {
   const spec::Validation& v = spec.train().validation();
   return {.samples = v.samples(),
           .batch = v.batch(),
-          .classes = Classes(spec.model()),
+          .classes = InputOf(spec.model()).classes,
           .patience = v.patience(),
           .min_delta = v.min_delta(),
           .dtype = dtype};
