@@ -57,7 +57,8 @@ void MultiplyInto(const ops::MatMul& o, Context& c) {
                       .ldb = o.b.dim(1),
                       .beta = A(add || !o.bias.empty() ? 1 : 0),
                       .c = product,
-                      .ldc = n});
+                      .ldc = n},
+           c.pool);
   if (direct) return;
   ForChunks(c.pool, m * n, [&](int64_t first, int64_t count) {
     StoreOrAdd(o.out, first, count, product + first, o.accumulate);
