@@ -62,48 +62,10 @@ void MultiplyAny(const Product<A>& p) {
        Stride(p.ldc));
 }
 
-// Rows [row, row + rows) and columns [column, column + columns) of c.
-template <class A>
-Product<A> Part(Product<A> p, int64_t row, int64_t rows, int64_t column, int64_t columns) {
-  p.a += p.transpose_a ? row : row * p.lda;
-  p.b += p.transpose_b ? column * p.ldb : column;
-  p.c += row * p.ldc + column;
-  p.m = rows, p.n = columns;
-  return p;
-}
-
-constexpr int64_t kUnit = 32;                 // rows or columns: tiles are multiples, as the products' kernels are
-constexpr double kLeast = 64.0 * 64.0 * 64.0;  // m * n * k that is worth a thread
-
-struct Grid {
-  int64_t rows, columns;
-};
-// Of at most `threads` tiles, each as near to a square as may be: the less of a and b each thread has to pack.
-Grid ChooseGrid(int64_t m, int64_t n, int64_t k, int64_t threads) {
-  const double volume = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
-  threads = std::min(threads, static_cast<int64_t>(volume / kLeast));
-  Grid best{1, 1};
-  int64_t least = m + n, most_tiles = 1;
-  for (int64_t rows = 1; rows <= std::min(threads, (m + kUnit - 1) / kUnit); ++rows) {
-    const int64_t columns = std::min(threads / rows, (n + kUnit - 1) / kUnit), border = m / rows + n / columns;
-    if (rows * columns < most_tiles || (rows * columns == most_tiles && border >= least)) continue;
-    best = {rows, columns}, least = border, most_tiles = rows * columns;
-  }
-  return best;
-}
-
 template <class A>
 void MultiplyTiles(const Product<A>& p, ThreadPool& pool) {
-  const Grid grid = pool.threads() == 1 ? Grid{1, 1} : ChooseGrid(p.m, p.n, p.k, pool.threads());
-  if (grid.rows * grid.columns == 1) return MultiplyAny(p);
-  const auto length = [](int64_t n, int64_t parts) { return (n + parts * kUnit - 1) / (parts * kUnit) * kUnit; };
-  const int64_t rows = length(p.m, grid.rows), columns = length(p.n, grid.columns);
-  pool.ParallelFor(grid.rows * grid.columns, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t tile = begin; tile < end; ++tile) {
-      const int64_t row = tile / grid.columns * rows, column = tile % grid.columns * columns;
-      if (row >= p.m || column >= p.n) continue;
-      MultiplyAny(Part(p, row, std::min(rows, p.m - row), column, std::min(columns, p.n - column)));
-    }
+  ForTiles(pool, p.m, p.n, p.k, [&](int64_t, int64_t row, int64_t rows, int64_t column, int64_t columns) {
+    MultiplyAny(p.Part(row, rows, column, columns));
   });
 }
 

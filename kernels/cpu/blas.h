@@ -3,9 +3,7 @@
 // and no second set of threads spins beside ours.
 #pragma once
 
-#include <cstdint>
-
-#include "kernels/cpu/thread_pool.h"
+#include "kernels/cpu/product.h"
 
 namespace twofold::cpu {
 
@@ -14,22 +12,6 @@ void UseOneBlasThread();
 
 // The processor that OpenBLAS's kernels were written for ("SkylakeX", "Haswell", ...).
 const char* BlasCore();
-
-// c[m, n] = alpha * op(a) * op(b) + beta * c; row-major, lda/ldb/ldc are row strides in elements. c is not
-// read when beta is 0.
-template <class A>
-struct Product {
-  bool transpose_a = false, transpose_b = false;
-  int64_t m = 0, n = 0, k = 0;
-  A alpha = 1;
-  const A* a = nullptr;
-  int64_t lda = 0;
-  const A* b = nullptr;
-  int64_t ldb = 0;
-  A beta = 0;
-  A* c = nullptr;
-  int64_t ldc = 0;
-};
 
 // On the calling thread; may be called from several at once.
 void Multiply(const Product<float>& p);
