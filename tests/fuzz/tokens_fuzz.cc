@@ -1,14 +1,12 @@
 // A hundred thousand damaged files of tokens: each becomes a dataset whose every sample can be read, or a message.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <vector>
 
 #include "core/data/token_dataset.h"
 #include "tests/fuzz/allocations.h"
+#include "tests/fuzz/memory_file.h"
 #include "tests/fuzz/mutate.h"
 
 namespace twofold {
@@ -25,20 +23,20 @@ std::string File(int32_t tokens) {
 
 TEST(TokensFuzz, EveryAnswerIsADatasetOrAMessage) {
   const std::vector<std::string> good = {File(9), File(40), File(200)};
-  const std::filesystem::path path =
-      std::filesystem::path(::testing::TempDir()) / ("twofold_tokens_fuzz_" + std::to_string(getpid()) + ".bin");
+  testing::MemoryFile file;
+  const std::string path = file.path();
   testing::Mutator mutator(20250315, {.hot = 16, .numbers = false});
   constexpr int64_t kSequence = 8, kVocab = 128;
   int accepted = 0;
   for (int i = 0; i < testing::kMutants; ++i) {
     const std::string text = mutator.Damage(good[static_cast<size_t>(i) % good.size()]);
-    std::ofstream(path, std::ios::binary | std::ios::trunc) << text;
+    file.Write(text);
     const testing::Allocations allocations;
-    const absl::StatusOr<std::unique_ptr<Dataset>> data = MakeTokenDataset(path.string(), kSequence, kVocab);
+    const absl::StatusOr<std::unique_ptr<Dataset>> data = MakeTokenDataset(path, kSequence, kVocab);
     ASSERT_LE(allocations.peak(), 8192 + static_cast<int64_t>(text.size())) << "mutant " << i;
     if (!data.ok()) {
       ASSERT_EQ(data.status().code(), absl::StatusCode::kInvalidArgument);
-      ASSERT_EQ(data.status().message().find(path.string()), 0u) << data.status();
+      ASSERT_EQ(data.status().message().find(path), 0u) << data.status();
       continue;
     }
     ++accepted;
@@ -49,7 +47,6 @@ TEST(TokensFuzz, EveryAnswerIsADatasetOrAMessage) {
         for (int32_t id : ids) ASSERT_TRUE(id >= 0 && id < kVocab) << "mutant " << i;
     }
   }
-  std::filesystem::remove(path);
   EXPECT_GT(accepted, testing::kMutants / 50) << "the mutations no longer leave readable files";
   EXPECT_LT(accepted, testing::kMutants / 2);
 }
