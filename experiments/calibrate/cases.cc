@@ -270,6 +270,7 @@ class List {
   void Normalise(DType t, const Shape& x) {
     const DType wide = ops::AccumulationType(t);
     const int64_t c = x[-1], rows = x.numel() / c;
+    if (x.numel() > kMostElements) return;
     Add([=](Operands& a) { return ops::BatchNormStatistics{.x = a.Input(x, t), .statistics = a.Output({2, c}, wide)}; });
     Add([=](Operands& a) {
       return ops::BatchNormFinish{.parts = a.State({2, c}, wide), .running_mean = a.State({c}, wide),
