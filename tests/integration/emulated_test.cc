@@ -60,16 +60,16 @@ TEST(EmulatedSpeed, ScalesTheTime) {
 }
 
 TEST(EmulatedTraining, HasStandInsForLosses) {
-  const auto records = testing::RunText(Text(2, "validation { every_steps: 1 patience: 1 }") + kSlow);
+  const auto records = testing::RunText(Text(2, "validation { every_steps: 1 samples: 13 patience: 1 }") + kSlow);
   for (const double loss : testing::Losses(records[0])) EXPECT_DOUBLE_EQ(loss, std::log(256.0));
   EXPECT_EQ(records[0].steps_size(), 6) << "stopped early by a stand-in";
   EXPECT_EQ(records[0].validations_size(), 6);
 }
 
-// A trace shows operations back to back, as long as they are modelled.
+// A trace shows operations one after the other, as long as they are modelled.
 TEST(EmulatedTraining, IsTraced) {
   const auto records = testing::RunText(Text(2) + kSlow);
-  double kernels = 0, overlapping = 0, last = 0;
+  double kernels = 0, overlapping = 0, last = -1;  // a rank that is late has its first one begin before the step
   for (const report::Span& s : records[0].spans()) {
     if (s.stream() != "compute") continue;
     kernels += s.end() - s.start();
@@ -93,7 +93,8 @@ TEST(EmulatedDevice, IsRefusedWhereItIsNotKnown) {
 }
 
 TEST(EmulatedDevice, HasTheMemoryOfItsCluster) {
-  const std::string text = StrCat("model { preset: \"gpt2-1.5b\" }\ntrain { steps: 1 micro_batch: 64 }\n", kEmulated);
+  const std::string text = "model { preset: \"gpt2-1.5b\" }\ntrain { steps: 1 micro_batch: 64 }\ndevice: EMULATED\n"
+                           "emulated { cluster: \"star-a100\" speed: 1e6 }\n";
   spec::Spec spec = testing::Resolve(text);
   const RunResult result = testing::RunResolved(spec);
   EXPECT_EQ(FailureKind(result.status), RankFailure::Kind::kOutOfMemory) << result.status;

@@ -84,7 +84,7 @@ Tensor Ones(RankContext& c, int64_t n) {
   std::fill_n(t.data<float>(), n, 1.0f);
   return t;
 }
-void Run(const spec::Spec& spec, int ranks, const std::function<void(RankContext&)>& fn) {
+void RunOn(const spec::Spec& spec, int ranks, const std::function<void(RankContext&)>& fn) {
   const RunResult result = MakeInMemoryFabric(spec, GroupOptions{})->Run(ranks, [&](RankContext& c) {
     fn(c);
     return std::string();
@@ -94,7 +94,7 @@ void Run(const spec::Spec& spec, int ranks, const std::function<void(RankContext
 
 // 1 MB over 0.8 Gb/s, in rings of 2 ranks: 10 ms each way. Later than that by what a busy machine costs, never earlier.
 TEST(SlowLinks, RanksWaitForWhatTravels) {
-  Run(Slow(0.8, 100), 2, [](RankContext& c) {
+  RunOn(Slow(0.8, 100), 2, [](RankContext& c) {
     Tensor t = Ones(c, 250'000);
     EXPECT_GE(Seconds(c, [&] { c.world().AllReduce(t).Wait(); }), 10e-3);
     EXPECT_EQ(t.data<float>()[249'999], 2);
@@ -108,7 +108,7 @@ TEST(SlowLinks, RanksWaitForWhatTravels) {
 
 // Work that is issued together goes one after the other, while the host goes on.
 TEST(SlowLinks, TravelsWhileTheHostGoesOn) {
-  Run(Slow(0.8, 0), 2, [](RankContext& c) {
+  RunOn(Slow(0.8, 0), 2, [](RankContext& c) {
     Tensor a = Ones(c, 250'000), b = Ones(c, 250'000), few = Ones(c, 4);
     Work first, second, third;
     c.world().Barrier().Wait();
@@ -122,7 +122,7 @@ TEST(SlowLinks, TravelsWhileTheHostGoesOn) {
 }
 
 TEST(SlowLinks, OfGroupsAreThoseOfTheWorld) {
-  Run(Slow(0.8, 0), 4, [](RankContext& c) {
+  RunOn(Slow(0.8, 0), 4, [](RankContext& c) {
     const auto pair = c.world().Split(c.rank() / 2, c.rank(), "pair");
     Tensor t = Ones(c, 250'000);
     EXPECT_GE(Seconds(c, [&] { pair->AllReduce(t).Wait(); }), 10e-3);
