@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "backends/host/emulated_device.h"
 #include "core/base/errors.h"
 #include "tests/integration/run_spec.h"
 
@@ -27,14 +28,17 @@ double Total(const report::RankRecord& record) {
 
 class Emulated : public ::testing::TestWithParam<int> {};
 
-// A machine with other things to do is late, and a little of that shows; ranks are never ahead of what is emulated.
+// A machine with other things to do is late, and a little of that shows. Ranks are never ahead of what is emulated; what the
+// first step was late by at its start, later ones make up for.
 TEST_P(Emulated, TakesTheTimeThatIsPredicted) {
-  const auto predicted = testing::RunText(Text(GetParam()) + kSlowPredicted), measured = testing::RunText(Text(GetParam()) + kSlow);
+  std::string text = Text(GetParam());
+  text.replace(text.find("steps: 6"), 8, "steps: 60");
+  const auto predicted = testing::RunText(text + kSlowPredicted), measured = testing::RunText(text + kSlow);
   for (size_t r = 0; r < measured.size(); ++r) {
-    EXPECT_GE(Total(measured[r]), 0.98 * Total(predicted[r])) << "rank " << r;
-    EXPECT_EQ(measured[r].steps_size(), 6);
+    EXPECT_GE(Total(measured[r]), Total(predicted[r]) - host::EmulatedDevice::kMostLate) << "rank " << r;
+    EXPECT_EQ(measured[r].steps_size(), 60);
   }
-  EXPECT_GT(Total(predicted[0]), 0.01) << "too little to tell";
+  EXPECT_GT(Total(predicted[0]), 3 * host::EmulatedDevice::kMostLate) << "too little to tell";
 }
 
 TEST_P(Emulated, MemoryAndCommunicationAreWhatIsPredicted) {
