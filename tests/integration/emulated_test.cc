@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "backends/host/emulated_device.h"
 #include "core/base/errors.h"
 #include "tests/integration/run_spec.h"
 
@@ -27,14 +28,17 @@ double Total(const report::RankRecord& record) {
 
 class Emulated : public ::testing::TestWithParam<int> {};
 
-// A machine with other things to do is late, and a little of that shows; ranks are never ahead of what is emulated.
+// A machine with other things to do is late, and a little of that shows. Ranks are never ahead of what is emulated; what the
+// first step was late by at its start, later ones make up for.
 TEST_P(Emulated, TakesTheTimeThatIsPredicted) {
-  const auto predicted = testing::RunText(Text(GetParam()) + kSlowPredicted), measured = testing::RunText(Text(GetParam()) + kSlow);
+  std::string text = Text(GetParam());
+  text.replace(text.find("steps: 6"), 8, "steps: 60");
+  const auto predicted = testing::RunText(text + kSlowPredicted), measured = testing::RunText(text + kSlow);
   for (size_t r = 0; r < measured.size(); ++r) {
-    EXPECT_GE(Total(measured[r]), 0.98 * Total(predicted[r])) << "rank " << r;
-    EXPECT_EQ(measured[r].steps_size(), 6);
+    EXPECT_GE(Total(measured[r]), Total(predicted[r]) - host::EmulatedDevice::kMostLate) << "rank " << r;
+    EXPECT_EQ(measured[r].steps_size(), 60);
   }
-  EXPECT_GT(Total(predicted[0]), 0.01) << "too little to tell";
+  EXPECT_GT(Total(predicted[0]), 3 * host::EmulatedDevice::kMostLate) << "too little to tell";
 }
 
 TEST_P(Emulated, MemoryAndCommunicationAreWhatIsPredicted) {
@@ -60,16 +64,16 @@ TEST(EmulatedSpeed, ScalesTheTime) {
 }
 
 TEST(EmulatedTraining, HasStandInsForLosses) {
-  const auto records = testing::RunText(Text(2, "validation { every_steps: 1 patience: 1 }") + kSlow);
+  const auto records = testing::RunText(Text(2, "validation { every_steps: 1 samples: 13 patience: 1 }") + kSlow);
   for (const double loss : testing::Losses(records[0])) EXPECT_DOUBLE_EQ(loss, std::log(256.0));
   EXPECT_EQ(records[0].steps_size(), 6) << "stopped early by a stand-in";
   EXPECT_EQ(records[0].validations_size(), 6);
 }
 
-// A trace shows operations back to back, as long as they are modelled.
+// A trace shows operations one after the other, as long as they are modelled.
 TEST(EmulatedTraining, IsTraced) {
   const auto records = testing::RunText(Text(2) + kSlow);
-  double kernels = 0, overlapping = 0, last = 0;
+  double kernels = 0, overlapping = 0, last = -1;  // a rank that is late has its first one begin before the step
   for (const report::Span& s : records[0].spans()) {
     if (s.stream() != "compute") continue;
     kernels += s.end() - s.start();
@@ -93,7 +97,8 @@ TEST(EmulatedDevice, IsRefusedWhereItIsNotKnown) {
 }
 
 TEST(EmulatedDevice, HasTheMemoryOfItsCluster) {
-  const std::string text = StrCat("model { preset: \"gpt2-1.5b\" }\ntrain { steps: 1 micro_batch: 64 }\n", kEmulated);
+  const std::string text = "model { preset: \"gpt2-1.5b\" }\ntrain { steps: 1 micro_batch: 64 }\ndevice: EMULATED\n"
+                           "emulated { cluster: \"star-a100\" speed: 1e6 }\n";
   spec::Spec spec = testing::Resolve(text);
   const RunResult result = testing::RunResolved(spec);
   EXPECT_EQ(FailureKind(result.status), RankFailure::Kind::kOutOfMemory) << result.status;

@@ -135,7 +135,7 @@ TEST_F(ProgramOnMpi, EmulatesDevices) {
   ASSERT_EQ(Run(StrCat("launch --ranks=2 -- run ", spec, " --quiet --out=", At("mpi"))), 0) << err_;
   ASSERT_EQ(Run(StrCat("run ", spec, " --quiet --fabric=simulated --out=", At("predicted"))), 0) << err_;
   const nlohmann::json mpi = Report(At("mpi")), predicted = Report(At("predicted"));
-  EXPECT_GE(mpi["median_step_seconds"], 0.9 * static_cast<double>(predicted["median_step_seconds"]) - 1e-3);
+  EXPECT_GE(mpi["median_step_seconds"], 0.5 * static_cast<double>(predicted["median_step_seconds"]));
   EXPECT_EQ(mpi["ranks"][0]["peak_bytes"], predicted["ranks"][0]["peak_bytes"]);
   EXPECT_EQ(mpi["device"], "emulated A100-80GB SXM");
 }

@@ -251,7 +251,7 @@ TEST(SpecLength, RefusesWhatTheDataDoesNotAllow) {
   EXPECT_THAT(refused("validation { samples: 10 }", {.data = 10}),
               HasSubstr("a/test.textproto: train.validation.samples: 10 leave nothing to train on of 10 samples; use at most 9"));
   EXPECT_THAT(refused("validation { samples: 6 data { text { } } }", {.data = 10, .validation = 5}),
-              HasSubstr("6 are more than train.validation.data has; use at most 5"));
+              HasSubstr("6 are more than train.validation.data has, 5 samples; use at most 5"));
   EXPECT_THAT(refused("epochs: 1 warmup_steps: 10", {.data = 10}), HasSubstr("train.warmup_steps: 10 leaves no step"));
   EXPECT_THAT(refused("epochs: 1 schedule { warmup_steps: 10 linear { } }", {.data = 10}),
               HasSubstr("train.schedule.warmup_steps: 10 leaves no step to decay in"));
