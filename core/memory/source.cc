@@ -2,10 +2,15 @@
 
 #include <cstdlib>
 
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
 namespace twofold {
 namespace {
 
 constexpr size_t kAlignment = 4096;
+constexpr size_t kHugePage = size_t{2} << 20;
 
 bool Fits(Bytes reserved, Bytes size, Bytes limit) {
   return limit.value() == 0 || reserved + size <= limit;
@@ -15,8 +20,15 @@ bool Fits(Bytes reserved, Bytes size, Bytes limit) {
 
 std::optional<Address> MallocSource::Reserve(Bytes size) {
   if (!Fits(reserved_, size, limit_)) return std::nullopt;
+  const auto bytes = static_cast<size_t>(size.value());
+  const bool huge = bytes >= kHugePage;
   void* p = nullptr;
-  if (posix_memalign(&p, kAlignment, static_cast<size_t>(size.value())) != 0) return std::nullopt;
+  if (posix_memalign(&p, huge ? kHugePage : kAlignment, bytes) != 0) return std::nullopt;
+#if defined(__linux__)
+  // Tensors of megabytes, read by rows that lie pages apart, ask for more small pages than a processor can look up at
+  // once. The advice may be declined; nothing but speed depends on it.
+  if (huge) madvise(p, bytes, MADV_HUGEPAGE);
+#endif
   reserved_ += size;
   return reinterpret_cast<Address>(p);
 }

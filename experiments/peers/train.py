@@ -77,7 +77,8 @@ def main():
         losses.append(step(model, optimizer, batches, f.accumulation))
         seconds.append(time.perf_counter() - begin)
     if rank == 0:
-        print(json.dumps({"median_step_seconds": statistics.median(seconds[2:]), "parameters": parameters,
+        print(json.dumps({"median_step_seconds": statistics.median(seconds[2:]), "fastest_step_seconds": min(seconds[2:]),
+                          "parameters": parameters,
                           "first_loss": losses[0], "last_loss": losses[-1], "torch": torch.__version__}))
     if world > 1:
         distributed.destroy_process_group()

@@ -173,38 +173,44 @@ void Spread(const Tile& tile, const Sizes& s, const A* weights, const Head<A>& x
   for (int64_t key = seen_by_all; key < tile.keys; key += kStrip) strip(key, std::min(kStrip, tile.keys - key));
 }
 
+// f(i, l, sees) for every element i of the scores of keys [begin, end), in order; l is its row within the tile. `sees` is a
+// constant for the keys that all rows see, and that is most of them.
+template <class A, class F>
+void ForScores(const Tile& tile, int64_t begin, int64_t end, F f) {
+  const int64_t seen_by_all = std::clamp(tile.causal ? tile.first + 1 : tile.keys, begin, end);
+  for (int64_t key = begin; key < seen_by_all; ++key) {
+#pragma omp simd
+    for (int64_t l = 0; l < kTile<A>; ++l) f(key * kTile<A> + l, l, true);
+  }
+  for (int64_t key = seen_by_all; key < end; ++key) {
+    const auto blind = static_cast<int32_t>(tile.blind(key));
+#pragma omp simd
+    for (int64_t l = 0; l < kTile<A>; ++l) f(key * kTile<A> + l, l, static_cast<int32_t>(l) >= blind);
+  }
+}
+
 // largest[row] = the largest score that the row may see.
 template <class A>
 void LargestScores(const Tile& tile, const A* scores, A* largest) {
-  constexpr int64_t kRows = kTile<A>;
-  std::fill_n(largest, kRows, -std::numeric_limits<A>::infinity());
-  for (int64_t key = 0; key < tile.keys; ++key) {
-    const A* x = scores + key * kRows;
-    const int64_t blind = tile.blind(key);
-#pragma omp simd
-    for (int64_t l = 0; l < kRows; ++l) largest[l] = l >= blind && x[l] > largest[l] ? x[l] : largest[l];
-  }
+  std::fill_n(largest, kTile<A>, -std::numeric_limits<A>::infinity());
+  ForScores<A>(tile, 0, tile.keys, [=](int64_t i, int64_t l, bool sees) {
+    largest[l] = sees && scores[i] > largest[l] ? scores[i] : largest[l];
+  });
 }
 
 // scores -> e^(score - largest), 0 where a row may not see the key; sums of the rows. Blocks of keys are summed apart.
 template <class A>
 void ExpScores(const Tile& tile, const A* largest, A* scores, A* sums) {
-  constexpr int64_t kRows = kTile<A>, kBlock = 64;
-  std::fill_n(sums, kRows, A(0));
+  constexpr int64_t kBlock = 64;
+  std::fill_n(sums, kTile<A>, A(0));
   for (int64_t begin = 0; begin < tile.keys; begin += kBlock) {
-    A block[kRows] = {};
-    for (int64_t key = begin; key < std::min(tile.keys, begin + kBlock); ++key) {
-      A* x = scores + key * kRows;
-      const int64_t blind = tile.blind(key);
+    A block[kTile<A>] = {};
+    ForScores<A>(tile, begin, std::min(tile.keys, begin + kBlock), [&, scores](int64_t i, int64_t l, bool sees) {
+      scores[i] = sees ? Exp(scores[i] - largest[l]) : A(0);
+      block[l] += scores[i];
+    });
 #pragma omp simd
-      for (int64_t l = 0; l < kRows; ++l) {
-        const A e = l >= blind ? Exp(x[l] - largest[l]) : A(0);
-        x[l] = e;
-        block[l] += e;
-      }
-    }
-#pragma omp simd
-    for (int64_t l = 0; l < kRows; ++l) sums[l] += block[l];
+    for (int64_t l = 0; l < kTile<A>; ++l) sums[l] += block[l];
   }
 }
 
@@ -243,17 +249,10 @@ void SoftmaxBackward(const Tile& tile, const Sizes& s, const Gradients<A>& g, A*
     delta[r] = SumOf<A>(s.dim, [=](int64_t i) { return out[i] * dout[i]; });
     lse[r] = g.lse[tile.first + r];
   }
-  for (int64_t key = 0; key < tile.keys; ++key) {
-    A* p = scores + key * kRows;
-    A* d = dp + key * kRows;
-    const int64_t blind = tile.blind(key);
-#pragma omp simd
-    for (int64_t l = 0; l < kRows; ++l) {
-      const A probability = l >= blind ? Exp(p[l] - lse[l]) : A(0);
-      p[l] = probability;
-      d[l] = probability * (d[l] - delta[l]) * scale;
-    }
-  }
+  ForScores<A>(tile, 0, tile.keys, [&, scores, dp](int64_t i, int64_t l, bool sees) {
+    scores[i] = sees ? Exp(scores[i] - lse[l]) : A(0);
+    dp[i] = scores[i] * (dp[i] - delta[l]) * scale;
+  });
 }
 
 // Tiles from the last, which sees every key: it writes dk and dv (`add` false), the others add to them.

@@ -13,7 +13,7 @@ constexpr double kTwoRootTwoOverPi = 1.5957691216057308, kCubic = 0.044715;
 
 template <class A>
 A GeluGate(A x) {
-  return A(1) / (A(1) + Exp(-A(kTwoRootTwoOverPi) * (x + A(kCubic) * x * x * x)));
+  return Logistic(x * MulAdd(A(kTwoRootTwoOverPi * kCubic), x * x, A(kTwoRootTwoOverPi)));
 }
 template <class A>
 A Gelu(A x) {
@@ -22,7 +22,8 @@ A Gelu(A x) {
 template <class A>
 A GeluSlope(A x) {
   const A gate = GeluGate(x);
-  return gate + x * gate * (A(1) - gate) * A(kTwoRootTwoOverPi) * (A(1) + A(3 * kCubic) * x * x);
+  const A twice_du = MulAdd(A(3 * kTwoRootTwoOverPi * kCubic), x * x, A(kTwoRootTwoOverPi));
+  return gate * MulAdd(x * (A(1) - gate), twice_du, A(1));
 }
 
 }  // namespace

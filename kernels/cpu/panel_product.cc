@@ -4,8 +4,6 @@
 #include "kernels/cpu/panel_product.h"
 
 #include <cstring>
-#include <type_traits>
-#include <utility>
 
 #include "core/base/check.h"
 #include "kernels/cpu/vectors.h"
@@ -24,28 +22,6 @@ int64_t RoundUp(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 // ---- Packing: panels[j / kWidth][p][j % kWidth] = element j, p; 0 where there is none ----
 
-// Square blocks of registers are transposed by exchanging halves, then quarters, ... of neighbours.
-template <class A, int64_t kDistance, int64_t... kLane>
-inline __attribute__((always_inline)) void Exchange(Vector<A>& a, Vector<A>& b, std::integer_sequence<int64_t, kLane...>) {
-  using Lanes = typename internal::Simd<A>::Lanes;
-  constexpr int64_t kL = sizeof...(kLane);
-  const Vector<A> low = __builtin_shuffle(a, b, Lanes{((kLane & kDistance) == 0 ? kLane : kL + kLane - kDistance)...});
-  b = __builtin_shuffle(a, b, Lanes{((kLane & kDistance) == 0 ? kLane + kDistance : kL + kLane)...});
-  a = low;
-}
-template <class A, int64_t kDistance = 1>
-inline __attribute__((always_inline)) void Transpose(Vector<A>* square) {
-  constexpr int64_t kL = kVectorLanes<A>;
-  if constexpr (kDistance < kL) {
-#pragma GCC unroll 16
-    for (int64_t i = 0; i < kL; ++i) {
-      if ((i & kDistance) == 0)
-        Exchange<A, kDistance>(square[i], square[i + kDistance], std::make_integer_sequence<int64_t, kL>());
-    }
-    Transpose<A, 2 * kDistance>(square);
-  }
-}
-
 // One panel from x[j * ld + p]: `count` of its kWidth rows exist. The lanes of the last square that the panel does not
 // have fall on what is written next, or on spare elements.
 template <class A, int64_t kWidth>
@@ -56,8 +32,10 @@ void PackRows(const A* x, int64_t ld, int64_t count, int64_t k, A* panel) {
     for (int64_t j0 = 0; j0 < kWidth; j0 += kL) {
       Vector<A> square[kL];
 #pragma GCC unroll 16
-      for (int64_t j = 0; j < kL; ++j)
+      for (int64_t j = 0; j < kL; ++j) {
+        if (j0 + j < kWidth) __builtin_prefetch(x + (j0 + j) * ld + p + 4 * kL);
         square[j] = j0 + j < kWidth ? LoadVector(x + (j0 + j) * ld + p) : Vector<A>{};
+      }
       Transpose<A>(square);
       if (kWidth - j0 >= kL) {
 #pragma GCC unroll 16
@@ -77,12 +55,17 @@ void PackRows(const A* x, int64_t ld, int64_t count, int64_t k, A* panel) {
 // All panels from x[p * ld + j], some rows at a time, which are read from end to end.
 template <class A, int64_t kWidth>
 void PackColumns(const A* x, int64_t ld, int64_t n, int64_t k, A* panels) {
-  constexpr int64_t kAtOnce = 8;
+  constexpr int64_t kAtOnce = 8, kL = kVectorLanes<A>;
+  constexpr size_t kWhole = (kWidth + kL - 1) / kL * kL;
   for (int64_t p0 = 0; p0 < k; p0 += kAtOnce) {
     const int64_t end = std::min(k, p0 + kAtOnce);
     int64_t j = 0;
     for (; j + kWidth <= n; j += kWidth) {
-      for (int64_t p = p0; p < end; ++p) std::memcpy(panels + j * k + p * kWidth, x + p * ld + j, kWidth * sizeof(A));
+      const auto copy = [&](int64_t p, size_t elements) {
+        std::memcpy(panels + j * k + p * kWidth, x + p * ld + j, elements * sizeof(A));
+      };
+      // Whole registers: what is too much belongs to the next row here and there, and is written again.
+      for (int64_t p = p0; p < end; ++p) copy(p, p + 1 < k ? kWhole : kWidth);
     }
     for (int64_t p = p0; j < n && p < end; ++p) {
       A* to = panels + j * k + p * kWidth;
@@ -101,28 +84,28 @@ void Pack(const A* x, int64_t ld, bool columns, int64_t n, int64_t k, A* panels)
 
 // ---- The block in registers ----
 
-// c (+)= a * b (+ bias) for whole panels.
-template <class A>
+// c (+)= a * b (+ bias) for a whole panel of b and the first kR rows of a panel of a.
+template <class A, int64_t kR>
 void MultiplyBlock(int64_t k, const A* a, const A* b, A* c, int64_t ldc, bool add, const A* bias) {
   using V = Vector<A>;
   constexpr int64_t kL = kVectorLanes<A>;
 #pragma GCC unroll 14
-  for (int64_t i = 0; i < kRows; ++i) {  // c is far away, and wanted in k steps
+  for (int64_t i = 0; i < kR; ++i) {  // c is far away, and wanted in k steps
     __builtin_prefetch(c + i * ldc, 1);
     __builtin_prefetch(c + i * ldc + kL, 1);
   }
-  V sum[kRows][2] = {};
+  V sum[kR][2] = {};
   for (int64_t p = 0; p < k; ++p, a += kRows, b += 2 * kL) {
     const V low = LoadVector(b), high = LoadVector(b + kL);
 #pragma GCC unroll 14
-    for (int64_t i = 0; i < kRows; ++i) {
+    for (int64_t i = 0; i < kR; ++i) {
       sum[i][0] += a[i] * low;
       sum[i][1] += a[i] * high;
     }
   }
   const V low = bias == nullptr ? V{} : LoadVector(bias), high = bias == nullptr ? V{} : LoadVector(bias + kL);
 #pragma GCC unroll 14
-  for (int64_t i = 0; i < kRows; ++i, c += ldc) {
+  for (int64_t i = 0; i < kR; ++i, c += ldc) {
     StoreVector(c, (add ? LoadVector(c) : V{}) + (sum[i][0] + low));
     StoreVector(c + kL, (add ? LoadVector(c + kL) : V{}) + (sum[i][1] + high));
   }
@@ -133,7 +116,9 @@ template <class A>
 void MultiplyEdge(int64_t k, const A* a, const A* b, A* c, int64_t ldc, bool add, const A* bias, int64_t rows,
                   int64_t columns) {
   A block[kRows * kColumns<A>];
-  MultiplyBlock(k, a, b, block, kColumns<A>, false, static_cast<const A*>(nullptr));
+  constexpr int64_t kFew = 4;
+  const auto multiply = rows <= kFew ? &MultiplyBlock<A, kFew> : &MultiplyBlock<A, kRows>;
+  multiply(k, a, b, block, kColumns<A>, false, nullptr);
   for (int64_t i = 0; i < rows; ++i) {
     for (int64_t j = 0; j < columns; ++j) {
       const A sum = block[i * kColumns<A> + j] + (bias == nullptr ? A(0) : bias[j]);
@@ -166,7 +151,7 @@ void MultiplyAny(const Product<A>& p, const A* bias, A* scratch) {
             const A *a = packed_a + i * depth, *b = packed_b + j * depth;
             A* c = p.c + (i0 + i) * p.ldc + j0 + j;
             if (i + kRows <= rows && j + kColumns<A> <= columns)
-              MultiplyBlock(depth, a, b, c, p.ldc, add, of_column);
+              MultiplyBlock<A, kRows>(depth, a, b, c, p.ldc, add, of_column);
             else
               MultiplyEdge(depth, a, b, c, p.ldc, add, of_column, std::min(kRows, rows - i),
                            std::min(kColumns<A>, columns - j));

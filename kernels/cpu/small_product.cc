@@ -32,7 +32,7 @@ inline __attribute__((always_inline)) void Block(const SmallProduct<A>& p, int64
   for (int64_t q = 0; q < p.k; ++q, b += p.ldb) {
     V column[kV];
     for (int64_t v = 0; v < kV; ++v)
-      column[v] = kPart ? LoadPart(b, width) : *reinterpret_cast<const V*>(b + v * kVectorLanes<A>);
+      column[v] = kPart ? LoadPart(b, width) : LoadVector(b + v * kVectorLanes<A>);
     const int64_t at = kAlong ? q * p.a_column : q;
 #pragma GCC unroll 8
     for (int64_t r = 0; r < kR; ++r) {
@@ -50,8 +50,8 @@ inline __attribute__((always_inline)) void Block(const SmallProduct<A>& p, int64
         if (p.add) value += LoadPart(c, width);
         std::memcpy(c, &value, static_cast<size_t>(width) * sizeof(A));
       } else {
-        if (p.add) value += *reinterpret_cast<const V*>(c);
-        *reinterpret_cast<V*>(c) = value;
+        if (p.add) value += LoadVector(c);
+        StoreVector(c, value);
       }
     }
   }
@@ -80,16 +80,24 @@ void MultiplyAny(const SmallProduct<A>& p) {
   Strips<A, false>(p);
 }
 
-// Squares of 16 x 16, so that both sides stay in few cache lines.
+// Squares of registers where there are whole ones, else element by element.
 template <class A>
-void Transpose(const A* x, int64_t ld, int64_t count, int64_t k, A factor, int64_t lanes, A* panel) {
-  constexpr int64_t kSide = 16;
-  for (int64_t p0 = 0; p0 < k; p0 += kSide) {
-    const int64_t end = std::min(k, p0 + kSide);
-    for (int64_t i = 0; i < count; ++i) {
-      for (int64_t p = p0; p < end; ++p) panel[p * lanes + i] = factor * x[i * ld + p];
+void PackAny(const A* x, int64_t ld, int64_t count, int64_t k, A factor, int64_t lanes, A* panel) {
+  constexpr int64_t kL = kVectorLanes<A>;
+  const int64_t whole = k / kL * kL;
+  int64_t i0 = 0;
+  for (; i0 + kL <= count; i0 += kL) {
+    for (int64_t p = 0; p < whole; p += kL) {
+      Vector<A> square[kL];
+#pragma GCC unroll 16
+      for (int64_t i = 0; i < kL; ++i) square[i] = factor * LoadVector(x + (i0 + i) * ld + p);
+      Transpose<A>(square);
+#pragma GCC unroll 16
+      for (int64_t i = 0; i < kL; ++i) StoreVector(panel + (p + i) * lanes + i0, square[i]);
     }
-    for (int64_t p = p0; p < end; ++p) std::fill(panel + p * lanes + count, panel + (p + 1) * lanes, A(0));
+  }
+  for (int64_t p = 0; p < k; ++p) {
+    for (int64_t i = p < whole ? i0 : 0; i < lanes; ++i) panel[p * lanes + i] = i < count ? factor * x[i * ld + p] : A(0);
   }
 }
 
@@ -98,10 +106,10 @@ void Transpose(const A* x, int64_t ld, int64_t count, int64_t k, A factor, int64
 void Multiply(const SmallProduct<float>& p) { MultiplyAny(p); }
 void Multiply(const SmallProduct<double>& p) { MultiplyAny(p); }
 void PackTransposed(const float* x, int64_t ld, int64_t count, int64_t k, float factor, int64_t lanes, float* panel) {
-  Transpose(x, ld, count, k, factor, lanes, panel);
+  PackAny(x, ld, count, k, factor, lanes, panel);
 }
 void PackTransposed(const double* x, int64_t ld, int64_t count, int64_t k, double factor, int64_t lanes, double* panel) {
-  Transpose(x, ld, count, k, factor, lanes, panel);
+  PackAny(x, ld, count, k, factor, lanes, panel);
 }
 
 }  // namespace twofold::cpu

@@ -12,31 +12,60 @@
 
 namespace twofold::cpu {
 
-// e^x without branches. x = n ln 2 + r with |r| <= ln 2 / 2; e^r by a polynomial of degree 7 whose six upper
-// coefficients interpolate (e^r - 1 - r) / r^2 at the Chebyshev nodes; about 1 ulp. Overflows to infinity,
-// underflows gradually to 0, keeps NaN.
-inline float Exp(float x) {
+// a * b + c, rounded once where the machine has an instruction for it. Said where it is wanted, so that an element's
+// operations do not depend on what the compiler makes of the loop around it.
+template <class A>
+inline A MulAdd(A a, A b, A c) {
+#if defined(__FMA__)
+  return std::fma(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
+
+namespace internal {
+// x = n ln 2 + r with |r| <= ln 2 / 2: e^r, and n in the low bits of *shifted. The polynomial is of degree 7; its six upper
+// coefficients interpolate (e^r - 1 - r) / r^2 at the Chebyshev nodes.
+inline float ExpOfRest(float x, float* shifted) {
   constexpr float kLog2E = 1.44269504f, kLn2High = 0.693359375f /* 9 bits: n * kLn2High is exact */;
-  constexpr float kLn2Low = -2.12194440e-4f,
-                  kShift = 12582912.f /* 1.5 * 2^23: adding it rounds to an integer */;
+  constexpr float kLn2Low = -2.12194440e-4f;
+  *shifted = MulAdd(x, kLog2E, 12582912.f /* 1.5 * 2^23: adding it rounds to an integer */);
+  const float n = *shifted - 12582912.f;
+  const float r = MulAdd(-n, kLn2Low, MulAdd(-n, kLn2High, x));
+  float p = MulAdd(1.98911803e-4f, r, 1.39338209e-3f);
+  p = MulAdd(p, r, 8.33331048e-3f);
+  p = MulAdd(p, r, 4.16664630e-2f);
+  p = MulAdd(p, r, 1.66666672e-1f);
+  p = MulAdd(p, r, 0.5f);
+  return MulAdd(p, r * r, r) + 1.f;
+}
+inline uint32_t ExponentOf(float shifted) {  // unsigned, so that NaN's bits wrap without harm
+  return std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(12582912.f);
+}
+}  // namespace internal
+
+// e^x without branches; about 1 ulp. Overflows to infinity, underflows gradually to 0, keeps NaN.
+inline float Exp(float x) {
   x = x < -104.f ? -104.f : x;
   x = x > 89.f ? 89.f : x;
-  const float shifted = x * kLog2E + kShift;
-  const float n = shifted - kShift;
-  const float r = (x - n * kLn2High) - n * kLn2Low;
-  float p = 1.98911803e-4f;
-  p = p * r + 1.39338209e-3f;
-  p = p * r + 8.33331048e-3f;
-  p = p * r + 4.16664630e-2f;
-  p = p * r + 1.66666672e-1f;
-  p = p * r + 0.5f;
-  p = p * (r * r) + r + 1.f;
-  // 2^n in two factors, as 2^-150 is no float; unsigned, so that NaN's bits wrap without harm.
-  const uint32_t k = std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(kShift);
+  float shifted;
+  const float p = internal::ExpOfRest(x, &shifted);
+  const uint32_t k = internal::ExponentOf(shifted);
+  // 2^n in two factors, as 2^-150 is no float.
   const uint32_t half = static_cast<uint32_t>(static_cast<int32_t>(k) >> 1);
   return p * std::bit_cast<float>((half + 127u) << 23) * std::bit_cast<float>((k - half + 127u) << 23);
 }
 inline double Exp(double x) { return std::exp(x); }
+
+// 1 / (1 + e^-x), to which it does not matter that e^-x is never below e^-87, and is infinite from e^88.4 on. Keeps NaN.
+inline float Logistic(float x) {
+  x = x < -89.f ? -89.f : x;
+  x = x > 87.f ? 87.f : x;
+  float shifted;
+  const float p = internal::ExpOfRest(-x, &shifted);
+  return 1.f / (1.f + p * std::bit_cast<float>((internal::ExponentOf(shifted) + 127u) << 23));
+}
+inline double Logistic(double x) { return 1 / (1 + std::exp(-x)); }
 
 template <class A>
 constexpr int64_t kLanes = 256 / sizeof(A);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 namespace twofold::cpu {
 
@@ -27,6 +28,16 @@ struct Simd<double> {
   typedef double Vector __attribute__((vector_size(kVectorBytes), aligned(8), may_alias));
   typedef int64_t Lanes __attribute__((vector_size(kVectorBytes)));
 };
+
+// Square blocks of registers are transposed by exchanging halves, then quarters, ... of neighbours.
+template <class A, int64_t kDistance, int64_t... kLane>
+inline __attribute__((always_inline)) void Exchange(typename Simd<A>::Vector& a, typename Simd<A>::Vector& b, std::integer_sequence<int64_t, kLane...>) {
+  using Lanes = typename Simd<A>::Lanes;
+  constexpr int64_t kL = sizeof...(kLane);
+  const typename Simd<A>::Vector low = __builtin_shuffle(a, b, Lanes{((kLane & kDistance) == 0 ? kLane : kL + kLane - kDistance)...});
+  b = __builtin_shuffle(a, b, Lanes{((kLane & kDistance) == 0 ? kLane + kDistance : kL + kLane)...});
+  a = low;
+}
 }  // namespace internal
 
 template <class A>
@@ -41,6 +52,20 @@ inline Vector<A> LoadVector(const A* from) {
 template <class A>
 inline void StoreVector(A* to, Vector<A> v) {
   *reinterpret_cast<Vector<A>*>(to) = v;
+}
+
+// square[i][j] = square[j][i].
+template <class A, int64_t kDistance = 1>
+inline __attribute__((always_inline)) void Transpose(Vector<A>* square) {
+  constexpr int64_t kL = kVectorLanes<A>;
+  if constexpr (kDistance < kL) {
+#pragma GCC unroll 16
+    for (int64_t i = 0; i < kL; ++i) {
+      if ((i & kDistance) == 0)
+        internal::Exchange<A, kDistance>(square[i], square[i + kDistance], std::make_integer_sequence<int64_t, kL>());
+    }
+    Transpose<A, 2 * kDistance>(square);
+  }
 }
 
 }  // namespace twofold::cpu

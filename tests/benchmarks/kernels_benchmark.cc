@@ -64,6 +64,12 @@ void RegisterProducts() {
     return ops::MatMul{
         b.New({kRows, c}, t), b.New({4 * c, c}, t), b.New({kRows, 4 * c}, t), b.New({4 * c}, t), false, true};
   });
+  Register("matmul_nn", [](Bench& b, int64_t c, DType t) {
+    return ops::MatMul{b.New({kRows, 4 * c}, t), b.New({4 * c, c}, t), b.New({kRows, c}, t), Tensor()};
+  });
+  Register("matmul_tn", [](Bench& b, int64_t c, DType t) {
+    return ops::MatMul{b.New({kRows, 4 * c}, t), b.New({kRows, c}, t), b.New({4 * c, c}), Tensor(), true};
+  });
   Register("attention_forward", [](Bench& b, int64_t c, DType t) {
     return ops::AttentionForward{b.New({2, 256, 3 * c}, t), b.New({2, 256, c}, t), b.New({2, c / 64, 256}),
                                  c / 64, c / 64};

@@ -31,6 +31,25 @@ TEST(Exp, AtTheEnds) {
   EXPECT_NEAR(Exp(-100.f) / std::exp(-100.), 1, 0.02);  // a subnormal number has few digits
 }
 
+TEST(Logistic, IsWithinFourUlpsAndNeverOutOfItsRange) {
+  double worst = 0;
+  for (double x = -86; x < 86; x += 0.00071) {
+    const float f = static_cast<float>(x);
+    const double exact = 1 / (1 + std::exp(-static_cast<double>(f)));
+    const float want = static_cast<float>(exact);
+    const double ulp = std::nextafter(want, 2.f) - want;
+    worst = std::max(worst, std::abs(static_cast<double>(Logistic(f)) - exact) / ulp);
+  }
+  EXPECT_LT(worst, 4);
+  const float inf = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(Logistic(0.f), 0.5f);
+  EXPECT_EQ(Logistic(inf), 1);
+  EXPECT_EQ(Logistic(200.f), 1);
+  EXPECT_EQ(Logistic(-inf), 0);
+  EXPECT_EQ(Logistic(-90.f), 0);
+  EXPECT_TRUE(std::isnan(Logistic(std::nanf(""))));
+}
+
 TEST(Lanes, SumAndMaximumOfAnyLength) {
   for (int64_t n = 0; n < 300; ++n) {
     std::vector<float> x;
