@@ -43,7 +43,7 @@ void MemorySamples::WriteTo(Seconds origin, report::RankRecord& record) const {
   }
 }
 
-Recorder::Recorder(RankContext& ctx, const spec::Spec& spec) : ctx_(ctx), classifies_(ItemsPerSample(spec.model()) == 1) {
+Recorder::Recorder(RankContext& ctx, const spec::Spec& spec) : ctx_(ctx), classifies_(InputOf(spec.model()).kind != ModelInput::kTokens) {
   const int64_t steps = steps_ = spec.train().steps();
   const bool traced = spec.trace().enabled() && ctx.rank() < spec.trace().ranks();
   first_traced_step_ = traced ? std::max<int64_t>(0, steps - spec.trace().last_steps()) : steps;

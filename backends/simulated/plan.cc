@@ -223,10 +223,10 @@ absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec) {
     }
     if (absl::Status s = SetStar(simulated, *c, plan); !s.ok()) return s;
   } else {
-    if (simulated.links() == "in_memory") SetSharedMemoryHost(*c, profile, plan);
-    else if (absl::Status s = SetMessagePassingHost(simulated, profile, plan); !s.ok()) return s;
     if (spec.device() != spec::EMULATED) ShareCores(*c, profile, plan);
     if (simulated.link_gbps() > 0) SetSlowLinks(simulated, plan);
+    else if (simulated.links() == "in_memory") SetSharedMemoryHost(*c, profile, plan);
+    else if (absl::Status s = SetMessagePassingHost(simulated, profile, plan); !s.ok()) return s;
   }
   DecideFolding(spec, plan);
   if (simulated.folding() == spec::Simulated::ON && !plan.may_fold) {

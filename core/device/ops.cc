@@ -14,9 +14,15 @@ void CheckShapes(const Op& op) {
   std::visit([](const auto& o) { rules::CheckShapes(o); }, op);
 }
 
-Bytes Workspace(const Op& op, DeviceKind kind, int /*threads*/) {
+Bytes Workspace(const Op& op, DeviceKind kind, int threads) {
   if (kind != DeviceKind::kCpu) return Bytes(0);
-  return std::visit([](const auto& o) { return rules::CpuWorkspace(o); }, op);
+  const auto rule = [threads](const auto& o) {
+    if constexpr (requires { rules::CpuWorkspace(o, threads); })
+      return rules::CpuWorkspace(o, threads);
+    else
+      return rules::CpuWorkspace(o);
+  };
+  return std::visit(rule, op);
 }
 
 }  // namespace twofold::ops

@@ -2,20 +2,26 @@
 // pass makes the probabilities again from the log-sum-exp of each row (Dao et al. 2022, FlashAttention; tiled
 // over queries only).
 //
-// Heads run one after another and products use OpenBLAS's threads, as OpenBLAS cannot run single-threaded in
-// some threads only. f32 and f64 heads are read and written where they lie, strided; narrow ones through
-// copies.
+// The scores of a tile lie transposed, keys by query rows, so that rows are the lanes of vectors: the softmax
+// needs no sum within a vector, and every product finds its operands as they lie. What a causal row may not
+// see is left out of the products, by groups of a few rows. Heads are divided among the threads. f32 and f64
+// heads are read and written where they lie, strided; narrow ones through copies.
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <vector>
 
-#include "kernels/cpu/blas.h"
 #include "kernels/cpu/kernels.h"
+#include "kernels/cpu/small_product.h"
 #include "kernels/cpu/vector_math.h"
 
 namespace twofold::cpu {
 namespace {
 
-constexpr int64_t kTile = 128;  // query rows; CpuWorkspace in core/device/ops/attention.cc counts on it
+// Query rows of a tile: two registers of 64 bytes. CpuWorkspace in core/device/ops/attention.cc counts on it.
+template <class A>
+constexpr int64_t kTile = 128 / sizeof(A);
+constexpr int64_t kStrip = 8;  // rows or keys that are cut off together where the causal diagonal passes
 
 // One head of a tensor: t rows of head_dim elements, `stride` apart.
 template <class A>
@@ -38,8 +44,10 @@ struct Sizes {
         causal(o.causal) {}
   int64_t group() const { return heads / kv_heads; }
   int64_t qkv_stride() const { return (heads + 2 * kv_heads) * dim; }
-  int64_t tiles() const { return (t + kTile - 1) / kTile; }
-  int64_t tile_elements() const { return std::min(kTile, t) * t; }
+  template <class A>
+  int64_t tiles() const {
+    return (t + kTile<A> - 1) / kTile<A>;
+  }
   // Columns of qkv at which each part's head begins.
   int64_t query(int64_t head) const { return head * dim; }
   int64_t key(int64_t kv) const { return (heads + kv) * dim; }
@@ -91,96 +99,128 @@ class HeadAccess {
 struct Tile {
   int64_t first, rows, keys;
   bool causal;
-  Tile(const Sizes& s, int64_t index)
-      : first(index * kTile),
-        rows(std::min(kTile, s.t - first)),
+  Tile(const Sizes& s, int64_t index, int64_t most)
+      : first(index * most),
+        rows(std::min(most, s.t - first)),
         keys(s.causal ? first + rows : s.t),
         causal(s.causal) {}
-  int64_t visible(int64_t row) const { return causal ? first + row + 1 : keys; }
+  int64_t visible(int64_t row) const { return causal ? first + row + 1 : keys; }  // keys [0, visible)
+  int64_t blind(int64_t key) const { return causal && key > first ? key - first : 0; }  // rows [0, blind) do not see it
 };
 
-// scores[rows, keys] = alpha * x * y^T
+// A thread's memory for one tile. The lanes of rows that a short tile lacks hold numbers that nobody reads.
 template <class A>
-void Scores(const Tile& tile, const Sizes& s, double alpha, const Head<A>& x, const Head<A>& y, A* scores) {
-  Multiply(Product<A>{.transpose_b = true,
-                      .m = tile.rows,
-                      .n = tile.keys,
-                      .k = s.dim,
-                      .alpha = static_cast<A>(alpha),
-                      .a = x.row(tile.first),
-                      .lda = x.stride,
-                      .b = y.data,
-                      .ldb = y.stride,
-                      .c = scores,
-                      .ldc = tile.keys});
+struct TileMemory {
+  A *rows, *scores;  // [dim][kTile], [keys][kTile]
+  TileMemory(const Sizes& s, Scratch& scratch)
+      : rows(scratch.Take<A>(kTile<A> * s.dim)), scores(scratch.Take<A>(kTile<A> * s.t)) {}
+};
+
+// to.scores[key][row] = factor * x[row] . y[key]
+template <class A>
+void Scores(const Tile& tile, const Sizes& s, double factor, const Head<A>& x, const Head<A>& y, TileMemory<A>& to) {
+  PackTransposed(x.row(tile.first), x.stride, tile.rows, s.dim, static_cast<A>(factor), kTile<A>, to.rows);
+  Multiply(SmallProduct<A>{.m = tile.keys,
+                           .n = kTile<A>,
+                           .k = s.dim,
+                           .a = y.data,
+                           .a_row = y.stride,
+                           .b = to.rows,
+                           .ldb = kTile<A>,
+                           .c = to.scores,
+                           .ldc = kTile<A>});
 }
 
-// out[rows, dim] = weights[rows, keys] * y
+// out[row] = factor[row] * sum over keys of weights[key][row] * y[key]
 template <class A>
-void Combine(const Tile& tile, const Sizes& s, const A* weights, const Head<A>& y, const Head<A>& out) {
-  Multiply(Product<A>{.m = tile.rows,
-                      .n = s.dim,
-                      .k = tile.keys,
-                      .a = weights,
-                      .lda = tile.keys,
-                      .b = y.data,
-                      .ldb = y.stride,
-                      .c = out.row(tile.first),
-                      .ldc = out.stride});
+void Combine(const Tile& tile, const Sizes& s, const A* weights, const Head<A>& y, const A* factor,
+             const Head<A>& out) {
+  for (int64_t row = 0; row < tile.rows; row += kStrip) {
+    const int64_t rows = std::min(kStrip, tile.rows - row);
+    Multiply(SmallProduct<A>{.m = rows,
+                             .n = s.dim,
+                             .k = tile.visible(row + rows - 1),
+                             .a = weights + row,
+                             .a_column = kTile<A>,
+                             .b = y.data,
+                             .ldb = y.stride,
+                             .c = out.row(tile.first + row),
+                             .ldc = out.stride,
+                             .factor = factor == nullptr ? nullptr : factor + row});
+  }
 }
 
-// out[keys, dim] (+)= weights[rows, keys]^T * x
+// out[key] (+)= sum over rows of weights[key][row] * x[row]
 template <class A>
 void Spread(const Tile& tile, const Sizes& s, const A* weights, const Head<A>& x, bool add,
             const Head<A>& out) {
-  Multiply(Product<A>{.transpose_a = true,
-                      .m = tile.keys,
-                      .n = s.dim,
-                      .k = tile.rows,
-                      .a = weights,
-                      .lda = tile.keys,
-                      .b = x.row(tile.first),
-                      .ldb = x.stride,
-                      .beta = A(add ? 1 : 0),
-                      .c = out.data,
-                      .ldc = out.stride});
+  const auto strip = [&](int64_t key, int64_t keys) {
+    const int64_t blind = tile.blind(key);
+    Multiply(SmallProduct<A>{.m = keys,
+                             .n = s.dim,
+                             .k = tile.rows - blind,
+                             .a = weights + key * kTile<A> + blind,
+                             .a_row = kTile<A>,
+                             .a_column = 1,
+                             .b = x.row(tile.first + blind),
+                             .ldb = x.stride,
+                             .c = out.row(key),
+                             .ldc = out.stride,
+                             .add = add});
+  };
+  const int64_t seen_by_all = tile.causal ? tile.first : tile.keys;
+  if (seen_by_all > 0) strip(0, seen_by_all);
+  for (int64_t key = seen_by_all; key < tile.keys; key += kStrip) strip(key, std::min(kStrip, tile.keys - key));
 }
 
-// Turns one row of scores into e^(score - largest), what it may not see into 0. Returns the sum; `largest` is
-// written.
+// largest[row] = the largest score that the row may see.
 template <class A>
-A ExpRow(A* row, int64_t visible, int64_t keys, A* largest) {
-  const A top = MaxOf<A>(visible, row);
-  MapChunk(
-      visible, row, [top](A x) { return Exp(x - top); }, row);
-  std::fill(row + visible, row + keys, A(0));
-  *largest = top;
-  A sum = 0;
-  InChunks(0, visible, [&](int64_t first, int64_t count) {
-    sum += SumOf<A>(count, [x = row + first](int64_t i) { return x[i]; });
-  });
-  return sum;
+void LargestScores(const Tile& tile, const A* scores, A* largest) {
+  constexpr int64_t kRows = kTile<A>;
+  std::fill_n(largest, kRows, -std::numeric_limits<A>::infinity());
+  for (int64_t key = 0; key < tile.keys; ++key) {
+    const A* x = scores + key * kRows;
+    const int64_t blind = tile.blind(key);
+#pragma omp simd
+    for (int64_t l = 0; l < kRows; ++l) largest[l] = l >= blind && x[l] > largest[l] ? x[l] : largest[l];
+  }
+}
+
+// scores -> e^(score - largest), 0 where a row may not see the key; sums of the rows. Blocks of keys are summed apart.
+template <class A>
+void ExpScores(const Tile& tile, const A* largest, A* scores, A* sums) {
+  constexpr int64_t kRows = kTile<A>, kBlock = 64;
+  std::fill_n(sums, kRows, A(0));
+  for (int64_t begin = 0; begin < tile.keys; begin += kBlock) {
+    A block[kRows] = {};
+    for (int64_t key = begin; key < std::min(tile.keys, begin + kBlock); ++key) {
+      A* x = scores + key * kRows;
+      const int64_t blind = tile.blind(key);
+#pragma omp simd
+      for (int64_t l = 0; l < kRows; ++l) {
+        const A e = l >= blind ? Exp(x[l] - largest[l]) : A(0);
+        x[l] = e;
+        block[l] += e;
+      }
+    }
+#pragma omp simd
+    for (int64_t l = 0; l < kRows; ++l) sums[l] += block[l];
+  }
 }
 
 // out and lse of one tile. Rows are divided by their sums after the product, which is the shorter side.
 template <class A>
 void ForwardTile(const Tile& tile, const Sizes& s, const Head<A>& q, const Head<A>& k, const Head<A>& v,
-                 A* scores, A* lse, const Head<A>& out, ThreadPool& pool) {
-  A sums[kTile];
-  Scores(tile, s, s.scale(), q, k, scores);
-  pool.ParallelFor(tile.rows, RowGrain(tile.keys), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) {
-      A largest;
-      sums[r] = ExpRow(scores + r * tile.keys, tile.visible(r), tile.keys, &largest);
-      lse[tile.first + r] = largest + std::log(sums[r]);
-    }
-  });
-  Combine(tile, s, scores, v, out);
+                 TileMemory<A>& memory, A* lse, const Head<A>& out) {
+  A largest[kTile<A>], sums[kTile<A>];
+  Scores(tile, s, s.scale(), q, k, memory);
+  LargestScores(tile, memory.scores, largest);
+  ExpScores(tile, largest, memory.scores, sums);
   for (int64_t r = 0; r < tile.rows; ++r) {
-    A* row = out.row(tile.first + r);
-    MapChunk(
-        s.dim, row, [factor = A(1) / sums[r]](A x) { return x * factor; }, row);
+    lse[tile.first + r] = largest[r] + std::log(sums[r]);
+    sums[r] = A(1) / sums[r];
   }
+  Combine(tile, s, memory.scores, v, sums, out);
 }
 
 // What the backward pass of one head reads and writes.
@@ -193,91 +233,116 @@ struct Gradients {
 // scores -> probabilities p; dp -> p * (dp - sum(dout * out)) * scale, the gradient of the scores before
 // scaling.
 template <class A>
-void SoftmaxBackward(const Tile& tile, const Sizes& s, const Gradients<A>& g, A* scores, A* dp,
-                     ThreadPool& pool) {
+void SoftmaxBackward(const Tile& tile, const Sizes& s, const Gradients<A>& g, A* scores, A* dp) {
+  constexpr int64_t kRows = kTile<A>;
   const A scale = static_cast<A>(s.scale());
-  pool.ParallelFor(tile.rows, RowGrain(tile.keys), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) {
-      const A* out = g.out.row(tile.first + r);
-      const A* dout = g.dout.row(tile.first + r);
-      const A delta = SumOf<A>(s.dim, [=](int64_t i) { return out[i] * dout[i]; }),
-              lse = g.lse[tile.first + r];
-      const int64_t visible = tile.visible(r);
-      A* p = scores + r * tile.keys;
-      A* d = dp + r * tile.keys;
+  A lse[kRows] = {}, delta[kRows] = {};
+  for (int64_t r = 0; r < tile.rows; ++r) {
+    const A* out = g.out.row(tile.first + r);
+    const A* dout = g.dout.row(tile.first + r);
+    delta[r] = SumOf<A>(s.dim, [=](int64_t i) { return out[i] * dout[i]; });
+    lse[r] = g.lse[tile.first + r];
+  }
+  for (int64_t key = 0; key < tile.keys; ++key) {
+    A* p = scores + key * kRows;
+    A* d = dp + key * kRows;
+    const int64_t blind = tile.blind(key);
 #pragma omp simd
-      for (int64_t i = 0; i < visible; ++i) {
-        p[i] = Exp(p[i] - lse);
-        d[i] = p[i] * (d[i] - delta) * scale;
-      }
-      std::fill(p + visible, p + tile.keys, A(0));
-      std::fill(d + visible, d + tile.keys, A(0));
+    for (int64_t l = 0; l < kRows; ++l) {
+      const A probability = l >= blind ? Exp(p[l] - lse[l]) : A(0);
+      p[l] = probability;
+      d[l] = probability * (d[l] - delta[l]) * scale;
     }
-  });
+  }
 }
 
 // Tiles from the last, which sees every key: it writes dk and dv (`add` false), the others add to them.
 template <class A>
-void BackwardHead(const Sizes& s, const Gradients<A>& g, bool add, A* scores, A* dp, ThreadPool& pool) {
-  for (int64_t index = s.tiles() - 1; index >= 0; --index) {
-    const Tile tile(s, index);
-    const bool add_tile = add || index + 1 < s.tiles();
+void BackwardHead(const Sizes& s, const Gradients<A>& g, bool add, TileMemory<A>& scores, TileMemory<A>& dp) {
+  const int64_t tiles = s.tiles<A>();
+  for (int64_t index = tiles - 1; index >= 0; --index) {
+    const Tile tile(s, index, kTile<A>);
+    const bool add_tile = add || index + 1 < tiles;
     Scores(tile, s, s.scale(), g.q, g.k, scores);
     Scores(tile, s, 1, g.dout, g.v, dp);
-    SoftmaxBackward(tile, s, g, scores, dp, pool);
-    Spread(tile, s, scores, g.dout, add_tile, g.dv);
-    Spread(tile, s, dp, g.q, add_tile, g.dk);
-    Combine(tile, s, dp, g.k, g.dq);
+    SoftmaxBackward(tile, s, g, scores.scores, dp.scores);
+    Spread(tile, s, scores.scores, g.dout, add_tile, g.dv);
+    Spread(tile, s, dp.scores, g.q, add_tile, g.dk);
+    Combine(tile, s, dp.scores, g.k, static_cast<const A*>(nullptr), g.dq);
   }
+}
+
+// each(b, kv, memory) for every batch and key-value head, those of one thread one after another. make(s, scratch)
+// gives a thread its memory.
+template <class Make, class Each>
+void ForHeads(const Sizes& s, Context& c, Make make, Each each) {
+  const int64_t heads = s.batch * s.kv_heads, parts = std::min<int64_t>(c.pool.threads(), heads);
+  std::vector<decltype(make(c.scratch))> memory;
+  for (int64_t part = 0; part < parts; ++part) memory.push_back(make(c.scratch));
+  c.pool.ParallelFor(parts, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t part = begin; part < end; ++part) {
+      for (int64_t i = part * heads / parts; i < (part + 1) * heads / parts; ++i) {
+        each(i / s.kv_heads, i % s.kv_heads, memory[static_cast<size_t>(part)]);
+      }
+    }
+  });
 }
 
 template <class A>
 void Forward(const ops::AttentionForward& o, Context& c) {
+  struct Memory {
+    TileMemory<A> tile;
+    HeadAccess<A> q, k, v, out;
+  };
   const Sizes s(o);
-  A* scores = c.scratch.Take<A>(s.tile_elements());
-  const HeadAccess<A> q_of(o.qkv, s.qkv_stride(), s, c.scratch), k_of(o.qkv, s.qkv_stride(), s, c.scratch);
-  const HeadAccess<A> v_of(o.qkv, s.qkv_stride(), s, c.scratch), out_of(o.out, s.heads * s.dim, s, c.scratch);
-  for (int64_t b = 0; b < s.batch; ++b) {
-    for (int64_t kv = 0; kv < s.kv_heads; ++kv) {
-      const Head<A> k = k_of.Read(b, s.key(kv)), v = v_of.Read(b, s.value(kv));
-      for (int64_t head = kv * s.group(); head < (kv + 1) * s.group(); ++head) {
-        const Head<A> q = q_of.Read(b, s.query(head)), out = out_of.At(b, s.query(head));
-        A* lse = o.lse.data<A>() + (b * s.heads + head) * s.t;
-        for (int64_t i = 0; i < s.tiles(); ++i) ForwardTile(Tile(s, i), s, q, k, v, scores, lse, out, c.pool);
-        out_of.Put(b, s.query(head));
+  const auto make = [&](Scratch& scratch) {
+    const auto access = [&](const Tensor& t, int64_t stride) { return HeadAccess<A>(t, stride, s, scratch); };
+    return Memory{TileMemory<A>(s, scratch), access(o.qkv, s.qkv_stride()), access(o.qkv, s.qkv_stride()),
+                  access(o.qkv, s.qkv_stride()), access(o.out, s.heads * s.dim)};
+  };
+  ForHeads(s, c, make, [&](int64_t b, int64_t kv, Memory& m) {
+    const Head<A> k = m.k.Read(b, s.key(kv)), v = m.v.Read(b, s.value(kv));
+    for (int64_t head = kv * s.group(); head < (kv + 1) * s.group(); ++head) {
+      const Head<A> q = m.q.Read(b, s.query(head)), out = m.out.At(b, s.query(head));
+      A* lse = o.lse.data<A>() + (b * s.heads + head) * s.t;
+      for (int64_t i = 0; i < s.tiles<A>(); ++i) {
+        ForwardTile(Tile(s, i, kTile<A>), s, q, k, v, m.tile, lse, out);
       }
+      m.out.Put(b, s.query(head));
     }
-  }
+  });
 }
 
 template <class A>
 void Backward(const ops::AttentionBackward& o, Context& c) {
+  struct Memory {
+    TileMemory<A> scores, dp;
+    HeadAccess<A> q, k, v, dq, dk, dv, out, dout;
+  };
   const Sizes s(o);
-  A* scores = c.scratch.Take<A>(s.tile_elements());
-  A* dp = c.scratch.Take<A>(s.tile_elements());
-  const auto access = [&](const Tensor& t, int64_t stride) { return HeadAccess<A>(t, stride, s, c.scratch); };
-  const HeadAccess<A> q = access(o.qkv, s.qkv_stride()), k = access(o.qkv, s.qkv_stride());
-  const HeadAccess<A> v = access(o.qkv, s.qkv_stride()), dq = access(o.dqkv, s.qkv_stride());
-  const HeadAccess<A> dk = access(o.dqkv, s.qkv_stride()), dv = access(o.dqkv, s.qkv_stride());
-  const HeadAccess<A> out = access(o.out, s.heads * s.dim), dout = access(o.dout, s.heads * s.dim);
-  for (int64_t b = 0; b < s.batch; ++b) {
-    for (int64_t kv = 0; kv < s.kv_heads; ++kv) {
-      Gradients<A> g{.k = k.Read(b, s.key(kv)),
-                     .v = v.Read(b, s.value(kv)),
-                     .dk = dk.At(b, s.key(kv)),
-                     .dv = dv.At(b, s.value(kv))};
-      for (int64_t i = 0; i < s.group(); ++i) {
-        const int64_t head = kv * s.group() + i, column = s.query(head);
-        g.q = q.Read(b, column), g.out = out.Read(b, column), g.dout = dout.Read(b, column),
-        g.dq = dq.At(b, column);
-        g.lse = o.lse.data<A>() + (b * s.heads + head) * s.t;
-        BackwardHead(s, g, i > 0, scores, dp, c.pool);
-        dq.Put(b, column);
-      }
-      dk.Put(b, s.key(kv));
-      dv.Put(b, s.value(kv));
+  const auto make = [&](Scratch& scratch) {
+    const auto access = [&](const Tensor& t, int64_t stride) { return HeadAccess<A>(t, stride, s, scratch); };
+    const int64_t wide = s.qkv_stride(), narrow = s.heads * s.dim;
+    return Memory{TileMemory<A>(s, scratch), TileMemory<A>(s, scratch), access(o.qkv, wide),   access(o.qkv, wide),
+                  access(o.qkv, wide),       access(o.dqkv, wide),      access(o.dqkv, wide),  access(o.dqkv, wide),
+                  access(o.out, narrow),     access(o.dout, narrow)};
+  };
+  ForHeads(s, c, make, [&](int64_t b, int64_t kv, Memory& m) {
+    Gradients<A> g{.k = m.k.Read(b, s.key(kv)),
+                   .v = m.v.Read(b, s.value(kv)),
+                   .dk = m.dk.At(b, s.key(kv)),
+                   .dv = m.dv.At(b, s.value(kv))};
+    for (int64_t i = 0; i < s.group(); ++i) {
+      const int64_t head = kv * s.group() + i, column = s.query(head);
+      g.q = m.q.Read(b, column), g.out = m.out.Read(b, column), g.dout = m.dout.Read(b, column),
+      g.dq = m.dq.At(b, column);
+      g.lse = o.lse.data<A>() + (b * s.heads + head) * s.t;
+      BackwardHead(s, g, i > 0, m.scores, m.dp);
+      m.dq.Put(b, column);
     }
-  }
+    m.dk.Put(b, s.key(kv));
+    m.dv.Put(b, s.value(kv));
+  });
 }
 
 }  // namespace

@@ -3,14 +3,43 @@
 #include <cblas.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <mutex>
+#include <string_view>
 #include <type_traits>
 
 #include "core/base/check.h"
 
+// What OpenBLAS's library does when it is loaded (driver/others/dynamic.c): it picks the kernels of one processor. Weak:
+// a build for one processor alone has neither.
+extern "C" {
+__attribute__((weak)) void gotoblas_dynamic_init();
+__attribute__((weak)) void gotoblas_dynamic_quit();
+}
+
 namespace twofold::cpu {
 namespace {
+
+// OpenBLAS knows processors by their model numbers, and takes those newer than itself for a Prescott, whose products are
+// five times slower than the machine's. What the processor says that it can do is the better guide. OPENBLAS_CORETYPE, if
+// set, stays the last word. This runs before main, while there is one thread to read the environment.
+[[maybe_unused]] const bool kCoreChosen = [] {
+#if defined(__x86_64__)
+  const bool unknown = std::string_view(openblas_get_corename()) == "Prescott" && __builtin_cpu_supports("avx2");
+  constexpr const char* kName = "OPENBLAS_CORETYPE";
+  if (!unknown || std::getenv(kName) != nullptr || !gotoblas_dynamic_init || !gotoblas_dynamic_quit) return false;
+  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
+  setenv(kName, avx512 ? "SkylakeX" : "Haswell", 1);
+  gotoblas_dynamic_quit();
+  gotoblas_dynamic_init();
+  unsetenv(kName);
+  return true;
+#else
+  return false;
+#endif
+}();
 
 // OpenBLAS indexes with int; a leading dimension is at least 1 even where nothing is read.
 blasint Int(int64_t n) {
@@ -33,15 +62,26 @@ void MultiplyAny(const Product<A>& p) {
        Stride(p.ldc));
 }
 
+template <class A>
+void MultiplyTiles(const Product<A>& p, ThreadPool& pool) {
+  ForTiles(pool, p.m, p.n, p.k, [&](int64_t, int64_t row, int64_t rows, int64_t column, int64_t columns) {
+    MultiplyAny(p.Part(row, rows, column, columns));
+  });
+}
+
 }  // namespace
 
-void SetBlasThreads(int threads) {
+void UseOneBlasThread() {
   static std::mutex mutex;  // ranks of one process are made at the same time
   const std::lock_guard lock(mutex);
-  if (openblas_get_num_threads() != threads) openblas_set_num_threads(threads);
+  if (openblas_get_num_threads() != 1) openblas_set_num_threads(1);
 }
+
+const char* BlasCore() { return openblas_get_corename(); }
 
 void Multiply(const Product<float>& p) { MultiplyAny(p); }
 void Multiply(const Product<double>& p) { MultiplyAny(p); }
+void Multiply(const Product<float>& p, ThreadPool& pool) { MultiplyTiles(p, pool); }
+void Multiply(const Product<double>& p, ThreadPool& pool) { MultiplyTiles(p, pool); }
 
 }  // namespace twofold::cpu

@@ -1,32 +1,24 @@
-// Products, by OpenBLAS.
+// Products, by OpenBLAS, whose own threads are left alone: a product of one call runs on the thread that calls, and what
+// is worth dividing is divided over the device's own threads. So ranks of one process never meet in OpenBLAS's pool,
+// and no second set of threads spins beside ours.
 #pragma once
 
-#include <cstdint>
+#include "kernels/cpu/product.h"
 
 namespace twofold::cpu {
 
-// How many threads OpenBLAS uses for one product. The setting belongs to the process, not to a device or a
-// rank: when several ranks live in one process (the in-memory fabric), the last one to be made decides for
-// all, and their products share one pool of threads. With 1 thread no OpenBLAS thread is used and products of
-// several ranks run side by side.
-void SetBlasThreads(int threads);
+// Makes every later product of this process single-threaded in OpenBLAS. Any thread; before the first product.
+void UseOneBlasThread();
 
-// c[m, n] = alpha * op(a) * op(b) + beta * c; row-major, lda/ldb/ldc are row strides in elements. c is not
-// read when beta is 0. Deterministic for a given number of threads.
-template <class A>
-struct Product {
-  bool transpose_a = false, transpose_b = false;
-  int64_t m = 0, n = 0, k = 0;
-  A alpha = 1;
-  const A* a = nullptr;
-  int64_t lda = 0;
-  const A* b = nullptr;
-  int64_t ldb = 0;
-  A beta = 0;
-  A* c = nullptr;
-  int64_t ldc = 0;
-};
+// The processor that OpenBLAS's kernels were written for ("SkylakeX", "Haswell", ...).
+const char* BlasCore();
+
+// On the calling thread; may be called from several at once.
 void Multiply(const Product<float>& p);
 void Multiply(const Product<double>& p);
+
+// The same, c divided among the pool's threads into a grid of tiles. Deterministic for a given number of threads.
+void Multiply(const Product<float>& p, ThreadPool& pool);
+void Multiply(const Product<double>& p, ThreadPool& pool);
 
 }  // namespace twofold::cpu

@@ -39,7 +39,7 @@ std::span<std::byte> BytesOf(const Tensor& t) {
 
 CpuDevice::CpuDevice(CachingAllocator& allocator, int threads)
     : allocator_(allocator), pool_(threads), compute_(std::make_unique<HostStream>()) {
-  cpu::SetBlasThreads(threads);
+  cpu::UseOneBlasThread();
 }
 
 CpuDevice::~CpuDevice() = default;

@@ -14,8 +14,7 @@ namespace twofold {
 class CpuDevice : public Device {
  public:
   // `allocator` must hand out host memory and outlive the device. `threads` (1 to 128) is what one operation
-  // may use, OpenBLAS's products included: that setting belongs to the process, see SetBlasThreads in
-  // kernels/cpu/blas.h. Results are the same in every run with the same number of threads.
+  // may use, products included. Results are the same in every run with the same number of threads.
   CpuDevice(CachingAllocator& allocator, int threads);
   ~CpuDevice() override;
 

@@ -5,6 +5,19 @@
 #include "core/base/check.h"
 
 namespace twofold::cpu {
+namespace {
+
+// Looks until `ready`, for 20 to 50 microseconds at most.
+template <class Ready>
+void SpinUntil(Ready ready) {
+  for (int i = 0; i < 1000 && !ready(); ++i) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+  }
+}
+
+}  // namespace
 
 ThreadPool::ThreadPool(int threads) : threads_(threads) {
   TWOFOLD_CHECK_GE(threads, 1);
@@ -32,6 +45,7 @@ void ThreadPool::RunParts(int64_t n, int64_t grain, Part run) {
   generation_.fetch_add(1, std::memory_order_release);
   generation_.notify_all();
   job.Do(0);
+  SpinUntil([this] { return busy_.load(std::memory_order_acquire) == 0; });
   for (int left = busy_.load(std::memory_order_acquire); left > 0;
        left = busy_.load(std::memory_order_acquire)) {
     busy_.wait(left, std::memory_order_acquire);
@@ -40,6 +54,7 @@ void ThreadPool::RunParts(int64_t n, int64_t grain, Part run) {
 
 void ThreadPool::Work(int part) {
   for (uint32_t seen = 0;;) {
+    SpinUntil([this, seen] { return generation_.load(std::memory_order_acquire) != seen; });
     generation_.wait(seen, std::memory_order_acquire);
     ++seen;  // RunParts waits for every worker, so none can miss a generation
     if (job_ == nullptr) return;

@@ -5,7 +5,7 @@
 namespace twofold::ops::rules {
 namespace {
 
-constexpr int64_t kTile = 128;  // query rows, as in the kernels
+constexpr int64_t kTileBytes = 128;  // of the query rows of a tile, as in the kernels
 
 struct Heads { int64_t batch, t, head_dim; };
 template <class A>
@@ -30,15 +30,16 @@ void CheckHeads(const A& o, std::string_view name) {
              Wide(o.lse, o.qkv, s.batch * o.heads * s.t), name, {&o.qkv, &o.out, &o.lse});
 }
 
-// One head after another: `tiles` tiles of scores and `copies` f32 copies of the head (narrow types). Independent of the
-// number of threads.
+// Each thread has the scores of one head's tile with its query rows, `tiles` times, and `copies` f32 copies of the head
+// (narrow types).
 template <class A>
-Bytes Tiles(const A& o, int tiles, int copies) {
+Bytes Tiles(const A& o, int64_t threads, int tiles, int copies) {
   const Heads s = Sizes(o);
   const DType wide = AccumulationType(o.qkv.dtype());
-  int64_t elements = tiles * RoundUp(std::min(kTile, s.t) * s.t, 16);
+  const int64_t rows = kTileBytes / ElementSize(wide);
+  int64_t elements = tiles * (RoundUp(rows * s.t, 16) + RoundUp(rows * s.head_dim, 16));
   if (o.qkv.dtype() != wide) elements += copies * RoundUp(s.t * s.head_dim, 16);
-  return Bytes(elements * ElementSize(wide));
+  return Bytes(std::min(threads, s.batch * o.kv_heads) * elements * ElementSize(wide));
 }
 
 }  // namespace
@@ -49,7 +50,7 @@ KernelKey Key(const AttentionForward& o) {
 }
 Cost CostOf(const AttentionForward& o) { return Products(o, 2, o.qkv.bytes(), o.out.bytes() + o.lse.bytes()); }
 void CheckShapes(const AttentionForward& o) { CheckHeads(o, "attention_forward"); }
-Bytes CpuWorkspace(const AttentionForward& o) { return Tiles(o, 1, 4); }
+Bytes CpuWorkspace(const AttentionForward& o, int threads) { return Tiles(o, threads, 1, 4); }
 
 KernelKey Key(const AttentionBackward& o) {
   const Heads s = Sizes(o);
@@ -62,6 +63,6 @@ void CheckShapes(const AttentionBackward& o) {
   CheckHeads(o, "attention_backward");
   Expect(Like(o.qkv, o.dqkv) && Like(o.out, o.dout), "attention_backward", {&o.qkv, &o.out, &o.lse, &o.dout, &o.dqkv});
 }
-Bytes CpuWorkspace(const AttentionBackward& o) { return Tiles(o, 2, 8); }
+Bytes CpuWorkspace(const AttentionBackward& o, int threads) { return Tiles(o, threads, 2, 8); }
 
 }  // namespace twofold::ops::rules

@@ -14,11 +14,11 @@ namespace rules {
 KernelKey Key(const AttentionForward&);
 Cost CostOf(const AttentionForward&);
 void CheckShapes(const AttentionForward&);
-Bytes CpuWorkspace(const AttentionForward&);
+Bytes CpuWorkspace(const AttentionForward&, int threads);
 KernelKey Key(const AttentionBackward&);
 Cost CostOf(const AttentionBackward&);
 void CheckShapes(const AttentionBackward&);
-Bytes CpuWorkspace(const AttentionBackward&);
+Bytes CpuWorkspace(const AttentionBackward&, int threads);
 }  // namespace rules
 
 }  // namespace twofold::ops

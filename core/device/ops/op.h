@@ -37,7 +37,7 @@ struct KernelKey {
 constexpr DType AccumulationType(DType t) { return t == DType::kF64 ? DType::kF64 : DType::kF32; }  // "(f32)"
 
 namespace rules {
-template <class Other>  // most operations need no scratch memory on a CPU
+template <class Other>  // most operations need no scratch memory on a CPU; some that do need it for each thread
 Bytes CpuWorkspace(const Other&) { return Bytes(0); }
 }  // namespace rules
 

@@ -34,13 +34,18 @@ void CheckShapes(const MatMul& o) {
          Key(o).name, {&o.a, &o.b, &o.out, &o.bias});
 }
 
-// Products of narrow types are computed on f32 copies.
-Bytes CpuWorkspace(const MatMul& o) {
+// Products of narrow types are computed on f32 copies, the bias with them. Each thread packs blocks of both operands, as
+// PanelScratch in kernels/cpu/panel_product.h says.
+Bytes CpuWorkspace(const MatMul& o, int threads) {
+  constexpr int64_t kDepth = 256, kRows = 168, kColumns = 1024, kSpare = 128;
   const Product p = Sizes(o);
   const DType wide = AccumulationType(o.a.dtype());
   int64_t elements = 0;
   if (o.a.dtype() != wide) elements += RoundUp(p.m * p.k, 16) + RoundUp(p.k * p.n, 16);
   if (o.out.dtype() != wide) elements += RoundUp(p.m * p.n, 16);
+  if (!o.bias.empty() && o.a.dtype() != wide) elements += RoundUp(p.n, 16);
+  const int64_t rows = std::min(p.m + 16, kRows), columns = std::min(RoundUp(p.n, 32), kColumns);
+  elements += threads * (RoundUp((rows + columns) * std::min(p.k, kDepth), 16) + kSpare);
   return Bytes(elements * ElementSize(wide));
 }
 

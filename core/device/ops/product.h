@@ -15,7 +15,7 @@ namespace rules {
 KernelKey Key(const MatMul&);
 Cost CostOf(const MatMul&);
 void CheckShapes(const MatMul&);
-Bytes CpuWorkspace(const MatMul&);
+Bytes CpuWorkspace(const MatMul&, int threads);
 }  // namespace rules
 
 }  // namespace twofold::ops

@@ -100,7 +100,7 @@ TEST(Attention, AgainstPlainLoops) {
     for (bool causal : {true, false}) {
       for (const Problem& shape :
            {Problem{1, 1, 1, 1, 1}, Problem{2, 7, 3, 3, 5}, Problem{1, 33, 4, 2, 8}, Problem{2, 17, 6, 1, 3},
-            Problem{1, 129, 2, 1, 16}, Problem{1, 300, 1, 1, 7}}) {
+            Problem{1, 129, 2, 1, 16}, Problem{1, 300, 1, 1, 7}, Problem{1, 64, 3, 3, 64}, Problem{1, 41, 2, 2, 40}}) {
         Problem p = shape;
         p.causal = causal, p.type = type;
         Verify("attention " + Name(type) + " t " + std::to_string(p.t) + (causal ? " causal" : ""),

@@ -57,27 +57,33 @@ TEST_F(Ops, CostOfAdamCountsItsState) {
   EXPECT_EQ(cost.written.value(), 200 + 3 * 400);
 }
 
-TEST_F(Ops, WorkspaceOfProducts) {
-  const auto scratch = [&](DType in, DType out) {
-    return Scratch(MatMul{New({16, 32}, in), New({32, 48}, in), New({16, 48}, out), Tensor()}).value();
+TEST_F(Ops, WorkspaceOfProductsIsPackedBlocksAThreadAndCopiesOfNarrowTypes) {
+  const auto scratch = [&](DType in, DType out, int threads) {
+    return Scratch(MatMul{New({16, 32}, in), New({32, 48}, in), New({16, 48}, out), Tensor()}, threads).value();
   };
-  EXPECT_EQ(scratch(DType::kF32, DType::kF32), 0);
-  EXPECT_EQ(scratch(DType::kF64, DType::kF64), 0);
-  EXPECT_EQ(scratch(DType::kBF16, DType::kF32), 4 * (16 * 32 + 32 * 48));
-  EXPECT_EQ(scratch(DType::kF16, DType::kF16), 4 * (16 * 32 + 32 * 48 + 16 * 48));
-  EXPECT_EQ(scratch(DType::kF32, DType::kF64), 4 * 16 * 48);
+  constexpr int64_t kBlocks = (32 + 64) * 32 + 128;
+  EXPECT_EQ(scratch(DType::kF32, DType::kF32, 1), 4 * kBlocks);
+  EXPECT_EQ(scratch(DType::kF32, DType::kF32, 3), 4 * 3 * kBlocks);
+  EXPECT_EQ(scratch(DType::kF64, DType::kF64, 1), 8 * kBlocks);
+  EXPECT_EQ(scratch(DType::kBF16, DType::kF32, 1), 4 * (16 * 32 + 32 * 48 + kBlocks));
+  EXPECT_EQ(scratch(DType::kF16, DType::kF16, 1), 4 * (16 * 32 + 32 * 48 + 16 * 48 + kBlocks));
+  EXPECT_EQ(scratch(DType::kF32, DType::kF64, 1), 4 * (16 * 48 + kBlocks));
+  const Op large = MatMul{New({512, 300}), New({300, 4000}), New({512, 4000}), Tensor()};
+  EXPECT_EQ(Scratch(large).value(), 4 * ((168 + 1024) * 256 + 128));  // no more than a block of each
 }
 
-TEST_F(Ops, WorkspaceOfAttentionIsOneTile) {
+TEST_F(Ops, WorkspaceOfAttentionIsOneTileAThread) {
   const auto scratch = [&](int64_t t, DType type, int threads) {
     return Scratch(AttentionForward{New({2, t, 96}, type), New({2, t, 32}, type), New({2, 2, t}), 2, 2},
                    threads)
         .value();
   };
-  EXPECT_EQ(scratch(64, DType::kF32, 1), 4 * 64 * 64);
-  EXPECT_EQ(scratch(512, DType::kF32, 1), 4 * 128 * 512);
-  EXPECT_EQ(scratch(512, DType::kF32, 3), scratch(512, DType::kF32, 1));
-  EXPECT_EQ(scratch(64, DType::kBF16, 1), 4 * (64 * 64 + 4 * 64 * 16));
+  EXPECT_EQ(scratch(64, DType::kF32, 1), 4 * 32 * (64 + 16));
+  EXPECT_EQ(scratch(512, DType::kF32, 1), 4 * 32 * (512 + 16));
+  EXPECT_EQ(scratch(512, DType::kF64, 1), 8 * 16 * (512 + 16));
+  EXPECT_EQ(scratch(512, DType::kF32, 3), 3 * scratch(512, DType::kF32, 1));
+  EXPECT_EQ(scratch(512, DType::kF32, 9), 4 * scratch(512, DType::kF32, 1));  // as many as there are heads
+  EXPECT_EQ(scratch(64, DType::kBF16, 1), 4 * (32 * (64 + 16) + 4 * 64 * 16));
 }
 
 TEST_F(Ops, CostOfBatchedProductsCountsSharedMatricesOnce) {

@@ -63,6 +63,7 @@ TEST(Softmax, ForwardAndBackward) {
   for (DType type : kFloats) {
     for (bool causal : {true, false}) {
       for (int64_t t : {1, 3, 33, 130, 1100}) {
+        if (t > 1000 && type != DType::kF32) continue;  // a row of two pieces; slow
         Verify("softmax " + Name(type) + " " + std::to_string(t) + (causal ? " causal" : ""), [&](Lab& lab) {
           const Shape shape{t > 200 ? 1 : 2, t > 200 ? 1 : 3, t, t};
           const Tensor x = lab.Normal(shape, type, 3), y = lab.Blank(shape, type), in_place = lab.Copy(x);

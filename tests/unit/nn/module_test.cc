@@ -115,7 +115,7 @@ TEST(DropoutTest, WithoutANameItAborts) {
   Context ctx{.device = device, .stream = device.compute()};
   const Tensor x = ctx.Activation(Shape{4}, DType::kF32);
   Saved saved;
-  Dropout nameless(0.5), named(0.5, "site");
+  Dropout nameless(0.5), named(0.5, DropoutMasks::kRecomputed, "site");
   EXPECT_DEATH(nameless.Forward(ctx, x, saved), "site");
   named.Forward(ctx, x, saved);
   EXPECT_EQ(device.launched().size(), 1u);
@@ -127,7 +127,7 @@ TEST(DropoutTest, OffMeansNothingLaunchedAndNothingAllocated) {
   const Tensor x = ctx.Activation(Shape{4}, DType::kF32);
   const Bytes before = device.memory().peak;
   Saved saved;
-  Dropout none(0), some(0.5, "site");
+  Dropout none(0), some(0.5, DropoutMasks::kRecomputed, "site");
   EXPECT_EQ(none.Forward(ctx, x, saved).address(), x.address());
   EXPECT_EQ(none.Backward(ctx, x, saved).address(), x.address());
   ctx.training = false;
