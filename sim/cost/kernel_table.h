@@ -1,6 +1,6 @@
 // What one kernel costs at any size, from the sizes that calibration measured.
 //
-// The table holds a rate at each measured point: flops per second for products and attention, bytes per second for
+// The table holds a rate at each measured point: flops per second for products, convolutions and attention, bytes per second for
 // all other kernels. Between points the rate is interpolated, linear in logarithms (multilinear over the grid that the
 // points' dimensions span; a corner of the grid that was not measured has the rate of the nearest point that was).
 //   * At a measured point the answer is the measured time.
@@ -18,7 +18,7 @@
 
 namespace twofold {
 
-// Whether the kernel's rate counts flops (products, attention); else it counts bytes.
+// Whether the kernel's rate counts flops (products, convolutions, attention); else it counts bytes.
 bool CountsFlops(std::string_view kernel);
 
 class KernelTable {
