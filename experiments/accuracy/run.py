@@ -46,7 +46,9 @@ def quantile(values, share):
 
 
 def run(program, *arguments):
-    subprocess.run([program, *map(str, arguments)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    done = subprocess.run([program, *map(str, arguments)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{program} {' '.join(map(str, arguments))}: exit status {done.returncode}\n{done.stderr}")
 
 
 def report_of(program, spec, ranks, settings, out, *more):

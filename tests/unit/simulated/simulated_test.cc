@@ -189,6 +189,8 @@ TEST_F(TrainingTest, ExtrapolatedKernelsAreListedWithTheirShapes) {
 TEST_F(TrainingTest, SleepingRanksShareNothing) {
   spec::Spec spec = Trained(1, "");
   spec.set_device(spec::EMULATED);
+  spec.mutable_emulated()->set_cluster(spec.fabric().simulated().cluster());
+  spec.mutable_emulated()->set_profile(spec.fabric().simulated().profile());
   const auto result = Run(spec, [](RankContext& ctx) {
     Busy(ctx, 0.1);
     return Finished(ctx);
