@@ -144,7 +144,7 @@ TEST_F(Program, PredictsTheSameBytesTwice) {
       EXPECT_EQ(text, ReadAll(StrCat(At("c"), "/", name))) << data << " " << name;
       ++files;
     }
-    EXPECT_EQ(files, 6);
+    EXPECT_EQ(files, 7);
     EXPECT_LT(Report(At("a"))["low"], Report(At("a"))["median_step_seconds"]);
   }
 }
