@@ -65,3 +65,34 @@ class Gpt(nn.Module):
     def forward(self, ids):
         x = self.tokens(ids) + self.positions(self.index[: ids.shape[1]])
         return F.linear(self.norm(self.blocks(x)), self.tokens.weight)
+
+
+class BasicBlock(nn.Module):
+    def __init__(self, inputs, outputs, stride):
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
+        self.norm1, self.norm2 = nn.BatchNorm2d(outputs), nn.BatchNorm2d(outputs)
+        self.shortcut = nn.Sequential()
+        if inputs != outputs or stride != 1:
+            self.shortcut = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+
+    def forward(self, x):
+        y = F.relu(self.norm1(self.conv1(x)), inplace=True)
+        return F.relu(self.norm2(self.conv2(y)) + self.shortcut(x), inplace=True)
+
+
+class Cnn(nn.Sequential):
+    """core/nn/cnn.h: a small stem, stages of basic blocks that halve the image, global average pooling, a linear head."""
+
+    def __init__(self, channels, widths, blocks, classes):
+        layers = [nn.Conv2d(channels, widths[0], 3, 1, 1, bias=False), nn.BatchNorm2d(widths[0]), nn.ReLU(inplace=True)]
+        inputs = widths[0]
+        for stage, (width, count) in enumerate(zip(widths, blocks)):
+            for block in range(count):
+                layers.append(BasicBlock(inputs, width, 2 if stage > 0 and block == 0 else 1))
+                inputs = width
+        super().__init__(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, classes))
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")

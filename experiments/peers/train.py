@@ -28,6 +28,19 @@ def batches_of_text(sequence, batch, seed):
         yield windows[:, :-1].contiguous(), windows[:, 1:].contiguous()
 
 
+def batches_of_images(channels, side, classes, batch, seed, layout):
+    """A pattern for each class, and noise on it; drawn beforehand, so that steps do not wait for random numbers."""
+    dice = torch.Generator().manual_seed(seed)
+    patterns = torch.randn(classes, channels, side, side, generator=torch.Generator().manual_seed(0))
+    ready = []
+    for _ in range(16):
+        labels = torch.randint(classes, (batch,), generator=dice)
+        images = patterns[labels] + torch.randn(batch, channels, side, side, generator=dice)
+        ready.append((images.contiguous(memory_format=layout), labels))
+    while True:
+        yield from ready
+
+
 def optimizer_for(model, sizes):
     """AdamW as the spec's; decay for matrices alone."""
     matrices, others = ([p for p in model.parameters() if (p.dim() > 1) == wanted] for wanted in (True, False))
@@ -52,25 +65,46 @@ def step(model, optimizer, batches, accumulation):
     return total
 
 
+def numbers(text):
+    return [int(n) for n in text.split(",")]
+
+
+def flags():
+    parser = argparse.ArgumentParser()
+    for name in ("micro_batch", "accumulation", "threads", "steps"):
+        parser.add_argument(f"--{name}", type=int, required=True)
+    for name in ("layers", "hidden", "heads", "vocab", "sequence", "channels", "side", "classes"):
+        parser.add_argument(f"--{name}", type=int)
+    parser.add_argument("--widths", type=numbers, help="of the CNN's stages; absent: the model is a GPT")
+    parser.add_argument("--blocks", type=numbers)
+    parser.add_argument("--attention", default="manual")
+    parser.add_argument("--channels_last", type=int, default=0)
+    parser.add_argument("--foreach", type=int, default=1)
+    parser.add_argument("--bucket_mb", type=int, default=25)
+    return parser.parse_args()
+
+
+def model_and_batches(f, rank):
+    if not f.widths:
+        return (models.Gpt(f.layers, f.hidden, f.heads, f.vocab, f.sequence, f.attention),
+                batches_of_text(f.sequence, f.micro_batch, seed=rank))
+    layout = torch.channels_last if f.channels_last else torch.contiguous_format
+    return (models.Cnn(f.channels, f.widths, f.blocks, f.classes).to(memory_format=layout),
+            batches_of_images(f.channels, f.side, f.classes, f.micro_batch, rank, layout))
+
+
 def main():
-    flags = argparse.ArgumentParser()
-    for name in ("layers", "hidden", "heads", "vocab", "sequence", "micro_batch", "accumulation", "threads", "steps"):
-        flags.add_argument(f"--{name}", type=int, required=True)
-    flags.add_argument("--attention", default="manual")
-    flags.add_argument("--foreach", type=int, default=1)
-    flags.add_argument("--bucket_mb", type=int, default=25)
-    f = flags.parse_args()
+    f = flags()
     torch.set_num_threads(f.threads)
     torch.manual_seed(1)
     rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-    model = models.Gpt(f.layers, f.hidden, f.heads, f.vocab, f.sequence, f.attention)
+    model, batches = model_and_batches(f, rank)
     parameters = sum(p.numel() for p in model.parameters())
     optimizer = optimizer_for(model, f)
     if world > 1:
         distributed.init_process_group("gloo")
         model = nn.parallel.DistributedDataParallel(model, bucket_cap_mb=f.bucket_mb, gradient_as_bucket_view=True,
                                                     broadcast_buffers=False)
-    batches = batches_of_text(f.sequence, f.micro_batch, seed=rank)
     seconds, losses = [], []
     for _ in range(f.steps):
         begin = time.perf_counter()

@@ -563,7 +563,7 @@ TEST(FailuresOfRealRanks, ALongOperationIsNoHang) {
   const RunResult result = RunRanks(
       {"Long", kHost, spec::Simulated::REAL}, 1,
       [](RankContext& c) -> std::string {
-        constexpr int64_t kSide = 2560;  // 34 GFLOP
+        constexpr int64_t kSide = 4096;  // 137 GFLOP
         auto square = [&c] { return Zeros(c, kSide * kSide).View(Shape{kSide, kSide}); };
         const Tensor a = square(), b = square(), out = square();
         const auto start = std::chrono::steady_clock::now();

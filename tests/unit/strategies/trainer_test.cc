@@ -81,9 +81,9 @@ TEST_P(CnnAgainstOne, SynchronisedRanksTrainAlike) {
     ExpectNear(Losses(records[0]), one, 1e-9);
     EXPECT_EQ(Losses(records[1]), Losses(records[0]));
     EXPECT_LT(one.back(), one.front()) << "nothing was learned";
-    // With statistics of their own, ranks learn something else.
+    // With statistics of their own, ranks learn something else: far more than the tolerance.
     const auto alone = Losses(RunText(CnnText(false) + TrainText(ranks, kGlobalBatch / parts / ranks, 20, kF64))[0]);
-    EXPECT_GT(std::abs(alone[1] - one[1]), 1e-3 * one[1]);
+    EXPECT_GT(std::abs(alone[1] - one[1]), 1e-6 * one[1]);
   }
 }
 
