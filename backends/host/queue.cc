@@ -191,7 +191,7 @@ void Queue::DoFront(std::unique_lock<std::mutex>& lock, bool on_host) {
 void Queue::Do(Item& item) {
   RunState& run = owner_->run;
   const Communication& c = item.call_->communication;
-  const double start = item.timed_by_host_ ? 0 : run.Now();
+  double start = item.timed_by_host_ ? 0 : run.Now();
   run.Begin(owner_->rank, item.call_);
   try {
     std::span<std::byte> workspace;
@@ -207,14 +207,15 @@ void Queue::Do(Item& item) {
   run.End(owner_->rank, item.call_);
   if (item.failure_) run.Fail(owner_->rank, item.failure_->kind, item.failure_->message);
   if (item.timed_by_host_) return;
-  const bool paced = item.call_->finished > 0;  // the thread may wake a little later
+  const bool paced = item.call_->finished > 0;  // the thread may have woken a little later, before and after it
   const double end = paced ? item.call_->finished : run.Now();
+  if (paced) start = std::max(item.call_->issued, std::exchange(paced_until_, end));
   item.end_ = end;
   item.entry_.seconds.fetch_add(end - start, std::memory_order_relaxed);
   if (item.call_->split || !owner_->trace.enabled()) return;
   owner_->trace.Add({.stream = stream_name_,
                      .name = std::string(KindName(c.kind)),
-                     .start = Seconds(std::min(start, end)),
+                     .start = Seconds(start),
                      .end = Seconds(end),
                      .bytes = c.bytes()});
 }

@@ -155,6 +155,7 @@ class Queue {
   const Execute execute_;
   const Start start_;
   const Ready ready_;
+  double paced_until_ = 0;  // when links were done with the last call whose end they decide
   std::condition_variable wake_;  // the communication thread
   std::deque<std::shared_ptr<Item>> pending_;
   std::atomic<int> unfinished_ = 0;  // pending, or being done; written with the lock held

@@ -1,5 +1,5 @@
-// Products of many small matrices, and the softmax between them. Matrices are taken one after another and each product uses
-// OpenBLAS's threads; those of f32 and f64 are read and written where they lie, strided, narrow ones through copies.
+// Products of many small matrices, and the softmax between them. Matrices are taken one after another and each product is
+// divided among the threads; those of f32 and f64 are read and written where they lie, strided, narrow ones through copies.
 #include "kernels/cpu/blas.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/vector_math.h"
@@ -58,7 +58,8 @@ void MultiplyAll(const ops::BatchedMatMul& o, Context& c) {
                           .ldb = b.stride(),
                           .beta = A(in_group > 0 ? 1 : 0),
                           .c = out.At(batch, head),
-                          .ldc = out.stride()});
+                          .ldc = out.stride()},
+               c.pool);
       if (in_group + 1 == o.out.group) out.Put(batch, head);
     }
   }

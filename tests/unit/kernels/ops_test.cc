@@ -32,6 +32,24 @@ TEST_F(Ops, KeysNameTheKernelAndItsSize) {
             (KernelKey{"attention_forward", DType::kF32, {8, 9, 5}}));
 }
 
+TEST_F(Ops, KeysOfConvolutionsAreThoseOfTheirProduct) {
+  const Tensor x = New({2, 9, 9, 3}), w = New({3, 3, 3, 8}), y = New({2, 5, 5, 8});  // stride 2, padding 1
+  EXPECT_EQ(Key(ConvolutionForward{x, w, Tensor(), y, 2, 1}), (KernelKey{"conv3x3_forward", DType::kF32, {50, 8, 27}}));
+  EXPECT_EQ(Key(ConvolutionBackward{y, w, x, 2, 1}), (KernelKey{"conv3x3_backward", DType::kF32, {50, 8, 27}}));
+  EXPECT_EQ(Key(ConvolutionWeights{y, x, w, 2, 1}), (KernelKey{"conv3x3_weights", DType::kF32, {50, 8, 27}}));
+  EXPECT_EQ(CostOf(ConvolutionForward{x, w, Tensor(), y, 2, 1}).flops.value(), 2.0 * 50 * 8 * 27);
+  const Tensor wide = New({3, 2, 3, 8});  // a kernel that no model here uses
+  EXPECT_EQ(Key(ConvolutionForward{x, wide, Tensor(), New({2, 7, 8, 8})}).name, "conv_forward");
+}
+
+TEST_F(Ops, WorkspaceOfBatchNormIsItsPartialSums) {
+  const auto scratch = [&](int threads) {
+    return Scratch(BatchNormStatistics{New({64, 8}), New({2, 8})}, threads).value();
+  };
+  EXPECT_EQ(scratch(1), scratch(7));  // whatever the number of threads
+  EXPECT_GE(scratch(1), rules::kBatchNormSlabs * 2 * 8 * 4);
+}
+
 TEST_F(Ops, CostOfProducts) {
   const Cost cost = CostOf(MatMul{New({3, 5}), New({5, 7}), New({3, 7}), New({7})});
   EXPECT_EQ(cost.flops.value(), 2 * 3 * 5 * 7);
@@ -144,6 +162,9 @@ TEST_F(OpsDeathTest, ShapesThatDoNotFitAbortAndArePrinted) {
   EXPECT_DEATH(CheckShapes(SoftmaxForward{New({2, 3}), New({2, 3})}), "softmax_forward");
   EXPECT_DEATH(CheckShapes(BatchedMatMul{.a = {New({2, 3}), 3}, .b = {New({3, 4}), 4}, .out = {New({2, 4}), 4, 8, 8},
                                          .heads = 2, .m = 2, .n = 4, .k = 3}), "batched_matmul_nn");
+  EXPECT_DEATH(CheckShapes(ConvolutionForward{New({2, 9, 9, 3}), New({3, 3, 3, 8}), Tensor(), New({2, 9, 9, 8})}), "conv_forward");
+  EXPECT_DEATH(CheckShapes(ConvolutionWeights{New({2, 9, 9, 8}), New({2, 9, 9, 4}), New({3, 3, 3, 8}), 1, 1}), "conv_weights");
+  EXPECT_DEATH(CheckShapes(BatchNormStatistics{New({6, 8}), New({2, 7})}), "batch_norm");
   EXPECT_DEATH(CheckShapes(SgdStep{New({3}), New({3}), Tensor(), New({3})}), "sgd_step");
 }
 
