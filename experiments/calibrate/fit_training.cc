@@ -142,8 +142,8 @@ absl::StatusOr<profile::Training> FitTraining(int ranks, const std::vector<JobRu
   if (!training.ok()) return training;
   const absl::StatusOr<std::vector<double>> ratios = fit.Residuals(*training);
   if (!ratios.ok()) return ratios.status();
-  training->set_low(std::min(1.0, Quantile(*ratios, 0.05)));
-  training->set_high(std::max(1.0, Quantile(*ratios, 0.95)));
+  training->set_low(std::min(1.0, Quantile(*ratios, 0.1)));
+  training->set_high(std::max(1.0, Quantile(*ratios, 0.9)));
   return training;
 }
 

@@ -3,8 +3,8 @@
 // In this order, each a median over jobs and rounds: a kernel's factor, its time in the jobs over what it takes alone; host
 // time between kernels, the rest of a step's time over its operations; waiting, what ranks stand still beyond the links'
 // time, over their computing time (from jobs that do not overlap); core_share, from how much jobs gain by overlapping. The
-// interval is how far measured steps lie from predictions of jobs whose own measurements were left out of the fit (but for
-// kernels that no other job has).
+// interval is how far measured steps lie (10th to 90th percentile, as of all that is measured here) from predictions of jobs
+// whose own measurements were left out of the fit (but for kernels that no other job has).
 #pragma once
 
 #include <functional>

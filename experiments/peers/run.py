@@ -23,7 +23,7 @@ ROOT = HERE.parent.parent
 SPEC = ROOT / "experiments/quickstart/gpt.textproto"
 PYTHON = "/usr/bin/python3"  # the one that Debian's packages are for
 GPT = {"layers": 4, "hidden": 256, "heads": 4, "vocab": 256, "sequence": 128}  # the preset gpt-3m
-CNN = {"channels": 3, "side": 32, "widths": "16,32,64", "blocks": "1,1,2", "classes": 10}  # the preset cnn-small
+CNN = {"channels": 3, "side": 32, "widths": "16,32,64", "blocks": "1,1,2", "classes": 10, "lr": 2e-3}  # the preset cnn-small
 CNN_SPEC = HERE / "cnn.textproto"
 # What PyTorch may be given: tried one after another, each kept where it is faster than what was there.
 LIBRARIES = [("OPENBLAS_CORETYPE", ["Haswell", "SkylakeX", "Cooperlake"]), ("ATEN_CPU_CAPABILITY", ["avx2", "avx512"])]

@@ -45,7 +45,7 @@ def optimizer_for(model, sizes):
     """AdamW as the spec's; decay for matrices alone."""
     matrices, others = ([p for p in model.parameters() if (p.dim() > 1) == wanted] for wanted in (True, False))
     return torch.optim.AdamW([{"params": matrices, "weight_decay": 0.01}, {"params": others, "weight_decay": 0}],
-                             lr=5e-4, foreach=sizes.foreach)
+                             lr=sizes.lr, foreach=sizes.foreach)
 
 
 def step(model, optimizer, batches, accumulation):
@@ -77,6 +77,7 @@ def flags():
         parser.add_argument(f"--{name}", type=int)
     parser.add_argument("--widths", type=numbers, help="of the CNN's stages; absent: the model is a GPT")
     parser.add_argument("--blocks", type=numbers)
+    parser.add_argument("--lr", type=float, default=5e-4)
     parser.add_argument("--attention", default="manual")
     parser.add_argument("--channels_last", type=int, default=0)
     parser.add_argument("--foreach", type=int, default=1)
