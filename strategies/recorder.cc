@@ -48,7 +48,8 @@ Recorder::Recorder(RankContext& ctx, const spec::Spec& spec) : ctx_(ctx), classi
   const bool traced = spec.trace().enabled() && ctx.rank() < spec.trace().ranks();
   first_traced_step_ = traced ? std::max<int64_t>(0, steps - spec.trace().last_steps()) : steps;
   record_.set_rank(ctx.rank());
-  record_.mutable_steps()->Reserve(static_cast<int>(steps));
+  constexpr int64_t kReserved = 1 << 16;  // of what may be a number that nobody means to reach
+  record_.mutable_steps()->Reserve(static_cast<int>(std::min(steps, kReserved)));
 }
 
 Recorder::~Recorder() {

@@ -13,18 +13,25 @@ class EmulatedDevice::TimeLine {
 
   // Busy for `seconds` from where the line stands; returns that.
   double Advance(double seconds) {
-    const double now = SteadyNow(), start = now - time_ > kMostLate ? now : time_;
+    const double now = ForgiveLateness(), start = time_;
     time_ = start + seconds;
     if (time_ - now > kShort) SleepUntil(time_, check_);
     return start;
   }
   double CatchUp() {
-    if (time_ > SteadyNow()) SleepUntil(time_, check_);
+    if (time_ > ForgiveLateness()) SleepUntil(time_, check_);
     return time_;
   }
   void NotBefore(double time) { time_ = std::max(time_, time); }
 
  private:
+  // A line that is too late goes on from now, which is returned.
+  double ForgiveLateness() {
+    const double now = SteadyNow();
+    if (now - time_ > kMostLate) time_ = now;
+    return now;
+  }
+
   const std::function<void()> check_;
   double time_;
 };

@@ -26,7 +26,7 @@ void AddValidations(const spec::Spec& spec, const report::RankRecord& record, re
   *out.mutable_validations() = record.validations();
   out.set_stopped_early(record.stopped_early());
   for (const report::Validation& v : record.validations()) {
-    if (!out.has_best() || v.loss() < out.best().loss()) *out.mutable_best() = v;
+    if (!out.has_best() || std::isnan(out.best().loss()) || v.loss() < out.best().loss()) *out.mutable_best() = v;
     *out.mutable_last() = v;
   }
   if (record.stopped_early()) {
@@ -34,6 +34,11 @@ void AddValidations(const spec::Spec& spec, const report::RankRecord& record, re
                          spec.train().validation().patience(), " validations in a row without a better loss",
                          record.spans_size() == 0 && spec.trace().enabled() ? "; the last steps were not foreseen and not traced" : ""));
   }
+}
+
+// How many of the steps done the trace covers: fewer than it was to, where the run ended early.
+int64_t TracedSteps(const spec::Spec& spec, const report::RankRecord& record) {
+  return record.steps_size() - std::max<int64_t>(0, spec.train().steps() - spec.trace().last_steps());
 }
 
 template <class Get>
@@ -175,7 +180,7 @@ report::Report Assemble(const spec::Spec& spec, const RunFacts& facts, const Run
     *out.mutable_kernels() = first.kernels();
     out.set_parameters(first.parameters());
     AddTimes(spec, records, out);
-    AddStepTime(records, spec.trace().last_steps(), out);
+    AddStepTime(records, TracedSteps(spec, first), out);
     AddValidations(spec, first, out);
     if (facts.training_samples > 0) {
       out.set_epochs(static_cast<double>(first.steps_size() * spec.train().global_batch()) /

@@ -119,6 +119,10 @@ absl::Status ResolveValidation(spec::Validation& v, const std::string& file, con
   }
   v.clear_fraction();
   if (v.samples() <= most) return absl::OkStatus();
+  if (most < 1) {
+    return absl::InvalidArgumentError(StrCat(file, ": train.validation: the data has 1 sample, of which none can be held out; give "
+                                             "more data, or train.validation.data"));
+  }
   return absl::InvalidArgumentError(
       StrCat(file, ": train.validation.samples: ", v.samples(), v.has_data() ? " are more than train.validation.data has, "
              : " leave nothing to train on of ", available, " samples; use at most ", most));
@@ -127,6 +131,7 @@ absl::Status ResolveValidation(spec::Validation& v, const std::string& file, con
 }  // namespace
 
 absl::Status ResolveLength(spec::Spec& spec, const std::string& file, const DataSizes& sizes) {
+  constexpr int64_t kMostSteps = int64_t{1} << 31;  // as Validate has it
   spec::Train& train = *spec.mutable_train();
   if (!train.has_epochs() && !train.has_validation()) return absl::OkStatus();
   int64_t samples = sizes.data;
@@ -137,7 +142,11 @@ absl::Status ResolveLength(spec::Spec& spec, const std::string& file, const Data
   }
   const int64_t steps_of_epoch = (samples + train.global_batch() - 1) / train.global_batch();
   if (train.has_epochs()) {
-    train.set_steps(train.epochs() * steps_of_epoch);  // both are below 2^32
+    if (const int64_t most = kMostSteps / steps_of_epoch; train.epochs() > most) {
+      return absl::InvalidArgumentError(StrCat(file, ": train.epochs: ", train.epochs(), " of ", steps_of_epoch,
+                                               " steps each are more than ", kMostSteps, " steps; use fewer"));
+    }
+    train.set_steps(train.epochs() * steps_of_epoch);
     train.clear_epochs();
     FillFromSteps(train);
   }

@@ -188,8 +188,13 @@ void CheckParallel(const spec::Parallel& parallel, Problems& problems) {
 template <class Links>
 void CheckLinks(std::string_view path, const Links& links, Problems& problems) {
   const std::string rate = StrCat(path, ".link_gbps"), latency = StrCat(path, ".latency_us");
-  problems.AtLeast(rate, links.link_gbps(), 0);
-  if (problems.AtLeast(latency, links.latency_us(), 0) && links.latency_us() > 0 && links.link_gbps() == 0) {
+  if (problems.AtLeast(rate, links.link_gbps(), 0) && links.link_gbps() > 0 &&
+      !(links.link_gbps() >= 1e-9 && links.link_gbps() <= 1e9)) {
+    problems.Add(rate, StrCat(NumberText(links.link_gbps()), " is out of range; use 1e-9 to 1e9, or 0 for links as they are"));
+  }
+  if (links.latency_us() > 1e9) {
+    problems.Add(latency, StrCat(NumberText(links.latency_us()), " is out of range; use at most 1e9"));
+  } else if (problems.AtLeast(latency, links.latency_us(), 0) && links.latency_us() > 0 && links.link_gbps() == 0) {
     problems.Add(latency, StrCat(NumberText(links.latency_us()), " is of links that are slowed down, and ", rate,
                                  " = 0 leaves them as they are; use a rate above 0, such as 10"));
   }

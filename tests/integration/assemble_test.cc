@@ -143,6 +143,15 @@ TEST(StepTime, AKnownWaitingCountsWhereTheOtherRanksWereNotSeen) {
   EXPECT_DOUBLE_EQ(r.collectives(0).exposed_seconds(), 0.5 * 0.75);
 }
 
+// The last 3 steps of 6 were to be traced; the run ended after the fourth, the first of them.
+TEST(StepTime, IsOfTheTracedStepsThatWereDone) {
+  spec::Spec spec = Spec("trace { last_steps: 3 }\n");
+  spec.mutable_train()->set_steps(6);
+  const report::Report r = Of(spec, Traced(), /*predicted=*/false);
+  EXPECT_DOUBLE_EQ(r.traced_step_seconds(), 3);
+  EXPECT_DOUBLE_EQ(r.waiting_seconds(), 0.25 * 0.75);
+}
+
 TEST(StepTime, IsNotThereWithoutATrace) {
   const report::Report r = Of(Spec(), Records(), false);
   EXPECT_EQ(r.traced_step_seconds(), 0);
@@ -154,6 +163,17 @@ TEST(Assemble, HoldsFlopsAgainstThePeakOfAllRanks) {
   EXPECT_DOUBLE_EQ(r.model_flops_per_step(), 3.0 * 2 * (8 * 24 + 24 * 16 + 16 * 5) * 6);
   EXPECT_DOUBLE_EQ(r.mfu(), r.model_flops_per_step() / 3 / 2000);
   EXPECT_EQ(Of(Spec(), Records(), false).mfu(), 0);
+}
+
+TEST(Assemble, TakesNoValidationForBestThatIsNoNumber) {
+  RunResult result = Records();
+  report::RankRecord record;
+  record.ParseFromString(result.results[0]);
+  for (const double loss : {std::nan(""), 3.0, 2.0, std::nan("")}) record.add_validations()->set_loss(loss);
+  result.results[0] = record.SerializeAsString();
+  const report::Report r = Of(Spec(), result, false);
+  EXPECT_EQ(r.best().loss(), 2);
+  EXPECT_TRUE(std::isnan(r.last().loss()));
 }
 
 TEST(Assemble, ReportsAFailureWithoutAnyRecord) {

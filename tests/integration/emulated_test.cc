@@ -2,7 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "backends/host/emulated_device.h"
+#include "backends/host/sleep.h"
 #include "core/base/errors.h"
 #include "tests/integration/run_spec.h"
 
@@ -82,6 +86,43 @@ TEST(EmulatedTraining, IsTraced) {
   }
   EXPECT_GT(kernels, 0);
   EXPECT_LT(overlapping, 1e-9);
+}
+
+// Two ranks that a test makes do things, over links of 1 Gb/s.
+void OnTwoRanks(const std::function<void(RankContext&, host::EmulatedDevice&)>& fn) {
+  const spec::Spec spec = testing::Resolve(Text(2) + kSlow);
+  const RunResult result = (*MakeFabric(spec))->Run(2, [&](RankContext& c) {
+    fn(c, dynamic_cast<host::EmulatedDevice&>(c.device()));
+    return std::string();
+  });
+  EXPECT_TRUE(result.status.ok()) << result.status;
+}
+
+// A rank that was away for long does not send in the past.
+TEST(EmulatedDevice, MakesUpForALittleLatenessOnly) {
+  OnTwoRanks([](RankContext& c, host::EmulatedDevice& device) {
+    Tensor t = device.NewTensor(Shape{1'000'000}, DType::kF32, Category::kOther);
+    c.world().Barrier().Wait();
+    const double before = device.CatchUp();
+    std::this_thread::sleep_for(std::chrono::duration<double>(4 * device.kMostLate));
+    const double start = host::SteadyNow();
+    c.world().AllReduce(t).Wait();
+    EXPECT_GE(host::SteadyNow() - start, 32e-3);  // 4 MB
+    EXPECT_GE(device.CatchUp() - before, 4 * device.kMostLate + 32e-3);
+  });
+}
+
+// Also where the host comes to wait when all is over: what follows does not begin before that.
+TEST(EmulatedDevice, GoesOnWhereWhatItWaitedForEnded) {
+  OnTwoRanks([](RankContext& c, host::EmulatedDevice& device) {
+    Tensor t = device.NewTensor(Shape{250'000}, DType::kF32, Category::kOther);
+    c.world().Barrier().Wait();
+    const double start = device.CatchUp();
+    Work sum = c.world().AllReduce(t);
+    std::this_thread::sleep_for(std::chrono::milliseconds(25));
+    sum.WaitOn(device.compute());
+    EXPECT_GE(device.CatchUp() - start, 8e-3);  // 1 MB
+  });
 }
 
 absl::Status Made(const std::string& text) { return MakeFabric(testing::Resolve(text)).status(); }

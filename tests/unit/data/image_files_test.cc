@@ -1,6 +1,7 @@
 #include "core/data/image_files.h"
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include "tests/unit/data/scratch_files.h"
 
@@ -85,6 +86,14 @@ TEST_F(IdxTest, RefusesWithOffsetAndRemedy) {
               AllOf(HasSubstr("at byte 8"), HasSubstr("label 0 is 2"), HasSubstr("2 classes")));
   EXPECT_THAT(std::string(MakeIdxDataset(Path("none"), Path("none"), {Shape{1}, 2}).status().message()),
               HasSubstr("cannot be read"));
+}
+
+// It has no end, and nobody may ever write into it.
+TEST_F(IdxTest, RefusesAPipe) {
+  Write("labels", GoodLabels());
+  ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
+  EXPECT_THAT(std::string(MakeIdxDataset(Path("pipe"), Path("labels"), {Shape{2, 3, 1}, 3}).status().message()),
+              AllOf(HasSubstr(Path("pipe")), HasSubstr("not a regular file")));
 }
 
 class Cifar10Test : public ScratchFiles {

@@ -132,6 +132,31 @@ TEST(SlowLinks, OfGroupsAreThoseOfTheWorld) {
   });
 }
 
+// What travels is not waited for in the sense of fabric.timeout_s.
+TEST(SlowLinks, DataMayTravelForLongerThanTheTimeOut) {
+  RunOn(Slow(0.008, 0, 0.3), 2, [](RankContext& c) {
+    Tensor t = Ones(c, 150'000);  // for 0.6 s
+    EXPECT_GE(Seconds(c, [&] { c.world().AllReduce(t).Wait(); }), 0.6);
+    EXPECT_GE(Seconds(c, [&] {
+      if (c.rank() == 0) c.world().Send(t, 1).Wait();
+      else c.world().Recv(t, 0).Wait();
+    }), 0.6);
+  });
+}
+
+// To a rank that has come to the next call, one whose data still travels is late like any other.
+TEST(SlowLinks, ARankWhoseDataTravelsIsWaitedForUntilTheTimeOut) {
+  const RunResult result = MakeInMemoryFabric(Slow(0.008, 0, 0.3), GroupOptions{})->Run(3, [](RankContext& c) {
+    Tensor t = Ones(c, 1'500'000);  // for 6 s
+    if (c.rank() == 0) c.world().Send(t, 1).Wait();
+    if (c.rank() == 1) c.world().Recv(t, 0).Wait();
+    c.world().Barrier().Wait();
+    return std::string();
+  });
+  EXPECT_EQ(FailureKind(result.status), RankFailure::Kind::kTimedOut);
+  EXPECT_THAT(std::string(result.status.message()), HasSubstr("has waited 0.3 s (fabric.timeout_s) for rank "));
+}
+
 TEST(SlowLinks, AFailureEndsThoseWhoWaitForWhatTravels) {
   const auto start = std::chrono::steady_clock::now();
   const RunResult result = MakeInMemoryFabric(Slow(1e-6, 0), GroupOptions{})->Run(3, [](RankContext& c) {

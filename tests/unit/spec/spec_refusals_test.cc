@@ -122,6 +122,8 @@ const std::vector<Refusal>& Refusals() {
       {"emulated_profile_missing", {"emulated.profile: \"no/such.profile\" does not exist", "twofold calibrate"}},
       {"emulated_real", {"fabric.simulated.data: REAL does not fit device: EMULATED", "use SYMBOLIC"}},
       {"link_rate_negative", {"fabric.in_memory.link_gbps: -1 is out of range", "0 or more"}},
+      {"link_rate_tiny",
+       {"fabric.in_memory.link_gbps: 1e-300 is out of range", "use 1e-9 to 1e9", "fabric.in_memory.latency_us: 1e+12 is out of range"}},
       {"link_latency_alone", {"fabric.in_memory.latency_us: 5 is of links that are slowed down", "such as 10"}},
       {"link_latency_alone_simulated", {"fabric.simulated.latency_us: 5 is of links", "fabric.simulated.link_gbps = 0"}},
       {"several_problems",

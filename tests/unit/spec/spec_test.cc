@@ -255,7 +255,9 @@ TEST(SpecLength, RefusesWhatTheDataDoesNotAllow) {
   EXPECT_THAT(refused("epochs: 1 warmup_steps: 10", {.data = 10}), HasSubstr("train.warmup_steps: 10 leaves no step"));
   EXPECT_THAT(refused("epochs: 1 schedule { warmup_steps: 10 linear { } }", {.data = 10}),
               HasSubstr("train.schedule.warmup_steps: 10 leaves no step to decay in"));
-  EXPECT_THAT(refused("epochs: 1000000000", {.data = 1000}), HasSubstr("train.steps: 1000000000000 is out of range"));
+  EXPECT_THAT(refused("epochs: 1000000000", {.data = 1000}),
+              HasSubstr("a/test.textproto: train.epochs: 1000000000 of 1000 steps each are more than 2147483648 steps"));
+  EXPECT_THAT(refused("validation { }", {.data = 1}), HasSubstr("train.validation: the data has 1 sample"));
 }
 
 }  // namespace
