@@ -3,7 +3,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -177,6 +179,40 @@ TEST(Validation, KeepsWhatWasDoneBeforeAFailure) {
   const Failing failing;
   const RunResult result = (*MakeFabric(spec))->Run(1, [&](RankContext& ctx) { return TrainRank(ctx, spec, {*data->training, &failing}); });
   EXPECT_EQ(FailureKind(result.status), RankFailure::Kind::kTimedOut);
+  const std::vector<report::RankRecord> records = ReadRecords(spec, result);
+  ASSERT_EQ(records.size(), 1u);
+  EXPECT_EQ(records[0].steps_size(), 3);
+  EXPECT_EQ(records[0].validations_size(), 0);
+}
+
+// Nor does a validation go on to its end once the run is interrupted.
+TEST(Validation, IsLeftBetweenPassesWhenInterrupted) {
+  class Interrupting : public Dataset {
+   public:
+    int64_t size() const override { return 20; }
+    SampleType input() const override { return {Shape{8}, DType::kF32}; }
+    SampleType target() const override { return {Shape{}, DType::kU8}; }
+    void Read(int64_t, std::span<std::byte> input, std::span<std::byte> target) const override {
+      if (reads++ == 0) raise(SIGINT);  // handled before it returns
+      std::fill(input.begin(), input.end(), std::byte{0});
+      target[0] = std::byte{1};
+    }
+    std::string Describe() const override { return "interrupts"; }
+    mutable int reads = 0;
+  };
+  struct sigaction heeds {}, before {};
+  heeds.sa_handler = SIG_DFL;  // as from a shell; one that starts a job in the background has it ignore the signal
+  sigaction(SIGINT, &heeds, &before);
+  spec::Spec spec = testing::Resolve(With(kTinyMlp, Still(1, 13, 4, 10)) + kInMemory);
+  auto data = LoadTrainingData(spec, "test.textproto");
+  ASSERT_TRUE(data.ok());
+  spec.mutable_train()->mutable_validation()->set_every_steps(3);
+  const Interrupting interrupting;
+  const RunResult result =
+      (*MakeFabric(spec))->Run(1, [&](RankContext& ctx) { return TrainRank(ctx, spec, {*data->training, &interrupting}); });
+  sigaction(SIGINT, &before, nullptr);
+  EXPECT_EQ(FailureKind(result.status), RankFailure::Kind::kInterrupted) << result.status;
+  EXPECT_EQ(interrupting.reads, 4) << "not one pass";
   const std::vector<report::RankRecord> records = ReadRecords(spec, result);
   ASSERT_EQ(records.size(), 1u);
   EXPECT_EQ(records[0].steps_size(), 3);

@@ -134,13 +134,9 @@ TEST(SlowLinks, OfGroupsAreThoseOfTheWorld) {
 
 // What travels is not waited for in the sense of fabric.timeout_s.
 TEST(SlowLinks, DataMayTravelForLongerThanTheTimeOut) {
-  RunOn(Slow(0.008, 0, 0.3), 2, [](RankContext& c) {
-    Tensor t = Ones(c, 150'000);  // for 0.6 s
-    EXPECT_GE(Seconds(c, [&] { c.world().AllReduce(t).Wait(); }), 0.6);
-    EXPECT_GE(Seconds(c, [&] {
-      if (c.rank() == 0) c.world().Send(t, 1).Wait();
-      else c.world().Recv(t, 0).Wait();
-    }), 0.6);
+  RunOn(Slow(0.008, 0, 0.8), 2, [](RankContext& c) {
+    Tensor t = Ones(c, 300'000);
+    EXPECT_GE(Seconds(c, [&] { c.world().AllReduce(t).Wait(); }), 1.2);
   });
 }
 
