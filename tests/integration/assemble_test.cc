@@ -143,10 +143,10 @@ TEST(StepTime, AKnownWaitingCountsWhereTheOtherRanksWereNotSeen) {
   EXPECT_DOUBLE_EQ(r.collectives(0).exposed_seconds(), 0.5 * 0.75);
 }
 
-// The last 3 steps of 6 were to be traced; the run ended after the fourth, the first of them.
+// The last 4 steps of 7 were to be traced; the run ended after the fourth, the first of them.
 TEST(StepTime, IsOfTheTracedStepsThatWereDone) {
-  spec::Spec spec = Spec("trace { last_steps: 3 }\n");
-  spec.mutable_train()->set_steps(6);
+  spec::Spec spec = Spec("trace { last_steps: 4 }\n");
+  spec.mutable_train()->set_steps(7);
   const report::Report r = Of(spec, Traced(), /*predicted=*/false);
   EXPECT_DOUBLE_EQ(r.traced_step_seconds(), 3);
   EXPECT_DOUBLE_EQ(r.waiting_seconds(), 0.25 * 0.75);
