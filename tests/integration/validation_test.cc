@@ -151,6 +151,25 @@ TEST(EarlyStopping, IsReported) {
   EXPECT_THAT(r.notes(), Contains(HasSubstr("stopped early, after 4 of 50 steps: 3 validations in a row")));
 }
 
+// A model that has blown up has no loss that is better, and stops on all ranks.
+TEST(EarlyStopping, IsWhereLossesAreNoNumbers) {
+  for (const int ranks : {1, 3}) {
+    std::string text = With(kTinyMlp, Still(ranks, 13, 4, 50, "patience: 3"));
+    text.replace(text.find("1e-30"), 5, "1e30");
+    spec::Spec spec = testing::Resolve(text + kInMemory);
+    const RunResult result = testing::RunResolved(spec);
+    ASSERT_TRUE(result.status.ok()) << result.status;
+    const auto records = ReadRecords(spec, result);
+    EXPECT_FALSE(std::isfinite(records[0].validations(2).loss()));
+    for (const report::RankRecord& record : records) {
+      EXPECT_TRUE(record.stopped_early());
+      EXPECT_LE(record.steps_size(), 4);
+      EXPECT_EQ(record.steps_size(), records[0].steps_size());
+      EXPECT_EQ(record.validations_size(), record.steps_size());
+    }
+  }
+}
+
 TEST(EarlyStopping, LeavesALearningModelAlone) {
   const std::string text = StrCat(kTinyMlp, "train { epochs: 2 global_batch: 32 micro_batch: 16 optimizer { sgd { lr: 0.3 } } ",
                                   "validation { patience: 1 } }\ndata { synthetic { samples: 1000 } }\nparallel { dp: 2 }\n", kInMemory);
