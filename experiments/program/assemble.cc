@@ -175,7 +175,8 @@ report::Report Assemble(const spec::Spec& spec, const RunFacts& facts, const Run
     *out.mutable_kernels() = first.kernels();
     out.set_parameters(first.parameters());
     AddTimes(spec, records, out);
-    AddStepTime(records, spec.trace().last_steps(), out);
+    const int64_t untraced = std::max<int64_t>(0, spec.train().steps() - spec.trace().last_steps());
+    AddStepTime(records, first.steps_size() - untraced, out);  // fewer than foreseen where the run stopped early
     AddValidations(spec, first, out);
     if (facts.training_samples > 0) {
       out.set_epochs(static_cast<double>(first.steps_size() * spec.train().global_batch()) /
