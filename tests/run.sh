@@ -47,22 +47,22 @@ release() {
   cmake --build --preset release -j "$jobs" && ctest --preset release "${select[@]}"
 }
 
-# sanitized PRESET [LEFT_OUT]: all but the tests whose label LEFT_OUT matches. The targets of the tests labelled "unit" are those of
-# the same names as the tests; conformance_test is all rows'.
+# sanitized PRESET LABEL [LEFT_OUT]: the tests with this label, whose targets have their names, and the conformance suite, all
+# rows of which are conformance_test's; but not tests with label LEFT_OUT.
 sanitized() {
-  local preset=$1 leave=() log=build/$1.configure.log targets
-  [[ -n ${2-} ]] && leave=(-LE "^$2\$")
+  local preset=$1 label=$2 leave=() log=build/$1.configure.log targets
+  [[ -n ${3-} ]] && leave=(-LE "^$3\$")
   cmake --preset "$preset" -DTWOFOLD_BENCHMARKS=OFF > "$log" || { cat "$log"; return 1; }
-  mapfile -t targets < <(ctest --preset "$preset" -N -L '^unit$' | sed -n 's/^ *Test *#[0-9]*: //p')
-  ((${#targets[@]} > 0)) || { echo "no tests are labelled unit" >&2; return 1; }
+  mapfile -t targets < <(ctest --preset "$preset" -N -L "^$label\$" | sed -n 's/^ *Test *#[0-9]*: //p')
+  ((${#targets[@]} > 0)) || { echo "no tests are labelled $label" >&2; return 1; }
   cmake --build --preset "$preset" -j "$jobs" --target "${targets[@]}" conformance_test &&
-    ctest --preset "$preset" -L '^(unit|conformance)$' "${leave[@]}"
+    ctest --preset "$preset" -L "^($label|conformance)\$" "${leave[@]}"
 }
 
 mkdir -p build
 run release release
-run asan sanitized asan
-run tsan sanitized tsan '(processes|fuzz)'
+run asan sanitized asan unit
+run tsan sanitized tsan threads processes
 
 echo
 summary=$(printf '%s, ' "${results[@]}")

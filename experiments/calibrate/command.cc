@@ -105,8 +105,11 @@ absl::Status Write(const profile::Profile& profile, const std::string& path) {
   std::string text;
   google::protobuf::TextFormat::PrintToString(profile, &text);
   const std::string part = path + ".part";
-  std::ofstream(part) << "# proto-message: twofold.profile.Profile\n" << text;
-  std::filesystem::rename(part, target, error);
+  std::ofstream file(part);
+  file << "# proto-message: twofold.profile.Profile\n" << text;
+  file.close();
+  if (!file) error = std::make_error_code(std::errc::io_error);
+  else std::filesystem::rename(part, target, error);
   if (error) return absl::InvalidArgumentError(absl::StrCat("--out=", path, ": cannot be written (", error.message(), ")"));
   return absl::OkStatus();
 }
@@ -124,6 +127,13 @@ class Calibration {
   }
 
   absl::Status Run() {
+    const absl::Cleanup remove = [&] {
+      std::error_code none;
+      std::filesystem::remove(scratch_, none);
+    };
+    if (!Write(profile_, scratch_).ok()) {  // better known before than after all that is measured
+      return absl::InvalidArgumentError(absl::StrCat("--out=", options_.out, ": cannot be written; a file in a folder that can is right"));
+    }
     if (absl::Status s = PlanKernels(); !s.ok()) return s;
     for (int part = 0; part < parts_; ++part) {
       std::cerr << absl::StrFormat("part %d of %d: kernels, links, training jobs\n", part + 1, parts_);
@@ -186,17 +196,15 @@ class Calibration {
   }
 
   absl::Status Train() {
-    const std::string scratch = options_.out + ".fit";  // the simulator reads profiles from files
-    const absl::Cleanup remove = [&] { std::filesystem::remove(scratch); };
     for (const auto& [ranks, runs] : runs_) {
       const auto predict = [&, n = ranks](size_t job, bool overlap, const profile::Training* training) -> absl::StatusOr<JobTimes> {
         profile::Profile with = profile_;
         with.clear_training();
         if (training != nullptr) *with.add_training() = *training;
-        if (absl::Status s = Write(with, scratch); !s.ok()) return s;
+        if (absl::Status s = Write(with, scratch_); !s.ok()) return s;
         spec::Spec spec = SpecOf(jobs_[job], n, options_.threads, overlap);
         if (absl::Status s = ApplyFabric(spec, "simulated"); !s.ok()) return s;
-        spec.mutable_fabric()->mutable_simulated()->set_profile(scratch);
+        spec.mutable_fabric()->mutable_simulated()->set_profile(scratch_);
         FillDefaults(spec, jobs_[job].name);
         return RunJob(jobs_[job], spec);
       };
@@ -210,6 +218,7 @@ class Calibration {
   }
 
   const Options& options_;
+  const std::string scratch_ = options_.out + ".fit";  // the simulator reads profiles from files
   const int ranks_, linked_, parts_;
   const std::vector<Job> jobs_ = Jobs();
   profile::Profile profile_;
@@ -282,14 +291,15 @@ absl::Status Calibrate(const Options& o) {
 
 void AddCalibrateCommand(CLI::App& app, int& exit_status) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("calibrate", "measures this machine's kernels and links into a profile");
+  CLI::App* command = app.add_subcommand("calibrate", "measures this machine's kernels, links and small training jobs into a profile: "
+                                                         "about half a minute on two cores");
   command->add_option("--device", options->device, "the device whose kernels are measured: cpu")->capture_default_str();
   command->add_option("--fabric", options->fabric, "the fabric whose links are measured: in_memory, with the kernels; mpi (start it under mpirun or "
                       "`twofold launch --ranks=2 --fabric=mpi -- calibrate`): added to the profile")->capture_default_str();
   command->add_option("--threads", options->threads, "threads a rank; as many ranks as fit the cores run at once")
       ->capture_default_str();
   command->add_option("--out", options->out, "the profile to write")->capture_default_str();
-  command->add_flag("--quick", options->quick, "fewer sizes and rounds: some seconds, wider intervals");
+  command->add_flag("--quick", options->quick, "fewer sizes and rounds: less than half that time, wider intervals");
   command->callback([options, &exit_status] {
     const absl::Status status = Calibrate(*options);
     if (status.ok()) return;

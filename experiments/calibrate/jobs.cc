@@ -123,6 +123,7 @@ spec::Spec SpecOf(const Job& job, int ranks, int threads, bool overlap) {
   spec.mutable_parallel()->set_overlap(overlap);
   spec.mutable_train()->set_global_batch(ranks * spec.train().micro_batch());
   spec.mutable_train()->set_threads_per_rank(threads);
+  spec.mutable_trace()->set_ranks(ranks);  // kernels' times are means over all of them
   return spec;
 }
 

@@ -130,8 +130,12 @@ void AddKernels(const Report& p, const Report& m, Comparison& out) {
 
 void RemarkOnMemory(const Report& p, const Report& m, Comparison& out) {
   std::vector<int64_t> differ;
-  for (int i = 0; i < std::min(p.ranks_size(), m.ranks_size()); ++i) {
-    const report::Rank &a = p.ranks(i), &b = m.ranks(i);
+  int next = 0;
+  for (const report::Rank& a : p.ranks()) {  // both ascend; ranks that were lost are missing
+    while (next < m.ranks_size() && m.ranks(next).rank() < a.rank()) ++next;
+    if (next == m.ranks_size()) break;
+    const report::Rank& b = m.ranks(next);
+    if (a.rank() != b.rank()) continue;
     if (a.peak_bytes() != b.peak_bytes() || a.reserved_bytes() != b.reserved_bytes())
       differ.push_back(b.rank());
   }

@@ -47,7 +47,10 @@ class Idle {
     auto gap = std::lower_bound(gaps_.begin(), gaps_.end(), from, [](const Gap& g, double t) { return g.end <= t; });
     while (gap != gaps_.end() && gap->begin < to) {
       const double begin = std::max(gap->begin, from), end = std::min(gap->end, to);
-      if (end <= begin) break;
+      if (end <= begin) {  // taken before
+        ++gap;
+        continue;
+      }
       taken += end - begin;
       const Gap after{end, gap->end};
       gap->end = begin;
@@ -88,6 +91,9 @@ void AddStepTime(const std::vector<report::RankRecord>& records, int64_t traced_
     end += rank0.steps(i).seconds(), stalled += rank0.steps(i).exposed_communication_seconds();
   }
   out.set_traced_step_seconds(end / steps);
+  for (const report::Validation& v : rank0.validations()) {  // in no step, but spans after one lie behind it
+    if (v.step() > rank0.steps_size() - steps && v.step() < rank0.steps_size()) end += v.seconds();
+  }
 
   std::vector<std::map<std::string, Calls>> ranks;
   for (const report::RankRecord& record : records) ranks.push_back(CallsByStream(record));

@@ -7,8 +7,9 @@
 // percentile, noise of one kernel and independent of the next one's. Factors are those of the profile's training jobs with
 // the same number of ranks, or the next smaller one; a kernel that no job had takes the factor of whole jobs. common() is the
 // jobs' own error: how far step times lay off when each job was predicted by the others. It holds the noise of the jobs'
-// kernels, which have no interval of their own then. Without training jobs factors are 1. An estimate outside the measured sizes, or of a kernel that the profile lacks, is marked extrapolated
-// and its interval is widened by kExtrapolationSlack either way.
+// kernels, which have no interval of their own then. Without training jobs factors are 1. An estimate outside the measured
+// sizes, or of a kernel that the profile lacks, is marked extrapolated and its interval is widened by kExtrapolationSlack
+// either way.
 //
 // A kernel that the profile lacks costs, in this order: another product's rate (for a product); what the kernel costs in
 // another element type, in proportion to the bytes (products and attention: at equal flops per second); what its bytes

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "core/comm/communication.h"
 #include "core/tensor/dtype.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
@@ -37,6 +38,17 @@ absl::Status Positive(const std::string& where, const char* field, double value)
   return absl::InvalidArgumentError(absl::StrFormat("%s.%s: %g; it must be above 0", where, field, value));
 }
 
+// A median and its percentiles, which may be absent.
+template <class Measured>
+absl::Status CheckSpread(const Measured& m, const std::string& where) {
+  if (absl::Status s = Positive(where, "seconds", m.seconds()); !s.ok()) return s;
+  const bool low_fits = m.low() >= 0 && m.low() <= m.seconds();
+  const bool high_fits = !m.has_high() || (m.high() >= m.seconds() && std::isfinite(m.high()));
+  if (low_fits && high_fits) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrFormat("%s: low %g, seconds %g, high %g; they must ascend from 0", where, m.low(), m.seconds(), m.high()));
+}
+
 absl::Status CheckPoint(const profile::Point& p, bool counts_flops, const std::string& where) {
   if (p.dims_size() < 1 || p.dims_size() > 3) {
     return absl::InvalidArgumentError(
@@ -45,11 +57,7 @@ absl::Status CheckPoint(const profile::Point& p, bool counts_flops, const std::s
   for (const int64_t d : p.dims()) {
     if (d < 1) return absl::InvalidArgumentError(absl::StrCat(where, ".dims: ", d, "; dimensions are 1 or more"));
   }
-  if (absl::Status s = Positive(where, "seconds", p.seconds()); !s.ok()) return s;
-  if (p.low() > p.seconds() || (p.has_high() && p.high() < p.seconds())) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("%s: low %g, seconds %g, high %g; they must ascend", where, p.low(), p.seconds(), p.high()));
-  }
+  if (absl::Status s = CheckSpread(p, where); !s.ok()) return s;
   return counts_flops ? Positive(where, "flops", p.flops()) : Positive(where, "bytes", p.bytes());
 }
 
@@ -58,6 +66,10 @@ absl::Status CheckCollectives(const Collectives& collectives, const std::string&
   for (int i = 0; i < collectives.size(); ++i) {
     const profile::MeasuredCollective& c = collectives[i];
     const std::string where = absl::StrCat(of, ".collectives[", i, "]");
+    if (!KindNamed(c.operation())) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(where, ".operation: \"", c.operation(), "\"; a collective's name is right, as all_reduce"));
+    }
     if (c.ranks() < 2) {
       return absl::InvalidArgumentError(absl::StrCat(where, ".ranks: ", c.ranks(), "; a collective has two ranks or more"));
     }
@@ -66,7 +78,7 @@ absl::Status CheckCollectives(const Collectives& collectives, const std::string&
     }
     for (int p = 0; p < c.points_size(); ++p) {
       const std::string point = absl::StrCat(where, ".points[", p, "]");
-      if (absl::Status s = Positive(point, "seconds", c.points(p).seconds()); !s.ok()) return s;
+      if (absl::Status s = CheckSpread(c.points(p), point); !s.ok()) return s;
       const int64_t before = p == 0 ? 0 : c.points(p - 1).bytes();
       if (c.points(p).bytes() <= before) {
         return absl::InvalidArgumentError(absl::StrCat(point, ".bytes: ", c.points(p).bytes(), " after ", before, "; sizes must ascend from 1"));
@@ -74,6 +86,15 @@ absl::Status CheckCollectives(const Collectives& collectives, const std::string&
     }
   }
   return absl::OkStatus();
+}
+
+// What a host's links were measured to do may be absent, and is assumed then.
+absl::Status CheckSharedMemory(const profile::SharedMemory& links, const std::string& where) {
+  const auto check = [&](bool there, const char* field, double value) { return there ? Positive(where, field, value) : absl::OkStatus(); };
+  if (absl::Status s = check(links.has_latency_s(), "latency_s", links.latency_s()); !s.ok()) return s;
+  if (absl::Status s = check(links.has_bytes_per_second_core(), "bytes_per_second_core", links.bytes_per_second_core()); !s.ok()) return s;
+  if (absl::Status s = check(links.has_bytes_per_second_total(), "bytes_per_second_total", links.bytes_per_second_total()); !s.ok()) return s;
+  return CheckCollectives(links.collectives(), where);
 }
 
 absl::Status CheckTraining(const profile::Profile& profile, const std::string& path) {
@@ -95,7 +116,7 @@ absl::Status CheckTraining(const profile::Profile& profile, const std::string& p
         return absl::InvalidArgumentError(absl::StrFormat("%s.%s: %g; it must be 0 or more", where, field, value));
       }
     }
-    if (!(t.low() > 0 && t.low() <= 1 && t.high() >= 1)) {
+    if (!(t.low() > 0 && t.low() <= 1 && t.high() >= 1 && std::isfinite(t.high()))) {
       return absl::InvalidArgumentError(absl::StrFormat("%s: low %g, high %g; shares of the expected time, at most and at least 1", where,
                                                         t.low(), t.high()));
     }
@@ -116,7 +137,7 @@ absl::Status CheckProfile(const profile::Profile& profile, const std::string& pa
     }
     if (absl::Status s = CheckCollectives(links.collectives(), where); !s.ok()) return s;
   }
-  if (absl::Status s = CheckCollectives(profile.shared_memory().collectives(), absl::StrCat(path, ": shared_memory")); !s.ok()) return s;
+  if (absl::Status s = CheckSharedMemory(profile.shared_memory(), absl::StrCat(path, ": shared_memory")); !s.ok()) return s;
   if (absl::Status s = CheckTraining(profile, path); !s.ok()) return s;
   if (profile.kernels_size() == 0 && profile.message_passing_size() == 0) {
     return absl::InvalidArgumentError(

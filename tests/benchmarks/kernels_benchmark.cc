@@ -1,9 +1,11 @@
-// The main CPU kernels at the sizes of small GPTs: 512 rows, hidden sizes 256 and 768. Rates are those of the
-// cost rules in core/device/ops/: GFLOP/s and GB/s of operands, which lie in cache or in memory as they
-// fit.
+// The main CPU kernels at the sizes of small GPTs: 512 rows, hidden sizes 256 and 768; convolutions at those of a residual
+// network: 8 images of 16 x 16, 16 to 256 channels. Rates are those of the cost rules in core/device/ops/: GFLOP/s and GB/s
+// of operands, which lie in cache or in memory as they fit.
 #include <benchmark/benchmark.h>
 
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "core/memory/allocator.h"
 #include "core/memory/source.h"
@@ -47,9 +49,10 @@ void Measure(benchmark::State& state, Bench& bench, const ops::Op& op) {
 
 constexpr int64_t kRows = 512;
 
-void Register(const std::string& name, std::function<ops::Op(Bench&, int64_t hidden, DType t)> make) {
+void Register(const std::string& name, std::function<ops::Op(Bench&, int64_t hidden, DType t)> make,
+              const std::vector<int64_t>& sizes = {256, 768}) {
   for (DType t : {DType::kF32, DType::kBF16, DType::kF16}) {
-    for (int64_t hidden : {256, 768}) {
+    for (int64_t hidden : sizes) {
       const std::string full = name + "/" + std::to_string(hidden) + "/" + std::string(DTypeName(t));
       benchmark::RegisterBenchmark(full.c_str(), [=](benchmark::State& state) {
         Bench bench;
@@ -83,6 +86,20 @@ void RegisterProducts() {
                                   c / 64,
                                   c / 64};
   });
+}
+
+void RegisterConvolutions() {
+  const auto images = [](Bench& b, int64_t c, DType t) { return b.New({8, 16, 16, c}, t); };
+  const std::vector<int64_t> channels = {16, 64, 256};
+  Register("conv3x3_forward", [=](Bench& b, int64_t c, DType t) {
+    return ops::ConvolutionForward{.x = images(b, c, t), .w = b.New({3, 3, c, c}, t), .y = images(b, c, t), .padding = 1};
+  }, channels);
+  Register("conv3x3_backward", [=](Bench& b, int64_t c, DType t) {
+    return ops::ConvolutionBackward{.dy = images(b, c, t), .w = b.New({3, 3, c, c}, t), .dx = images(b, c, t), .padding = 1};
+  }, channels);
+  Register("conv3x3_weights", [=](Bench& b, int64_t c, DType t) {
+    return ops::ConvolutionWeights{.dy = images(b, c, t), .x = images(b, c, t), .dw = b.New({3, 3, c, c}), .padding = 1};
+  }, channels);
 }
 
 void RegisterElementwise() {
@@ -185,6 +202,7 @@ int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   twofold::RegisterProducts();
+  twofold::RegisterConvolutions();
   twofold::RegisterElementwise();
   twofold::RegisterRows();
   twofold::RegisterOptimizer();

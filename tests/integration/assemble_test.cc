@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <tuple>
 
 #include "core/base/errors.h"
 #include "experiments/program/compare.h"
@@ -152,6 +154,56 @@ TEST(StepTime, IsOfTheTracedStepsThatWereDone) {
   EXPECT_DOUBLE_EQ(r.waiting_seconds(), 0.25 * 0.75);
 }
 
+// A record of rank 0 with one kernel and the spans that are given: stream, name, start, end.
+RunResult WithSpans(const std::vector<std::tuple<std::string, std::string, double, double>>& spans,
+                    const std::function<void(report::RankRecord&)>& change = [](report::RankRecord&) {}) {
+  RunResult result = Records();
+  report::RankRecord record;
+  record.ParseFromString(result.results[0]);
+  for (const auto& [stream, name, start, end] : spans) {
+    report::Span* span = record.add_spans();
+    span->set_stream(stream), span->set_name(name), span->set_start(start), span->set_end(end);
+    if (stream == "compute") continue;
+    report::Collective* collective = record.add_collectives();
+    collective->set_operation(name), collective->set_group(stream.substr(stream.find(' ') + 1));
+  }
+  report::KernelTotal* kernel = record.add_kernels();
+  kernel->set_kernel("add"), kernel->set_count(1), kernel->set_seconds(1);
+  change(record);
+  result.results = {record.SerializeAsString()};
+  return result;
+}
+
+// Idle from 0.5 to 1 and from 2 to 3. One collective takes the first half second and ends; the other began before, too, and
+// goes on: the second idle time is its own.
+TEST(StepTime, CallsThatOverlapShareOutAllIdleTime) {
+  const report::Report r = Of(Spec(), WithSpans({{"communication a", "all_reduce", 0.5, 1}, {"communication b", "broadcast", 0.25, 3},
+                                                 {"compute", "add", 0, 0.5}, {"compute", "add", 1, 2}}), false);
+  ASSERT_EQ(r.collectives_size(), 2);
+  EXPECT_DOUBLE_EQ(r.collectives(0).exposed_seconds(), 0.75 * 0.5 / 1.5);  // stalled for 0.75 s
+  EXPECT_DOUBLE_EQ(r.collectives(1).exposed_seconds(), 0.75 * 1.0 / 1.5);
+}
+
+// Steps of 4 and 3 s, with 100 s of validation between them.
+TEST(StepTime, SpansBehindAValidationCount) {
+  const auto validated = [](report::RankRecord& record) {
+    report::Validation* v = record.add_validations();
+    v->set_step(3), v->set_seconds(100);
+  };
+  const report::Report r = Of(Spec("trace { last_steps: 2 }"), WithSpans({{"compute", "add", 0, 4}, {"compute", "add", 104, 105},
+                                                                          {"communication dp", "all_reduce", 105, 106}}, validated), false);
+  EXPECT_DOUBLE_EQ(r.traced_step_seconds(), 3.5);
+  EXPECT_EQ(r.waiting_seconds(), 0);
+  EXPECT_DOUBLE_EQ(r.collectives(0).exposed_seconds(), (1.0 + 0.75) / 2);
+}
+
+// Of six steps, the last four to be traced, four were done: the last two of them, of 4 and 3 s, were traced.
+TEST(StepTime, ARunThatStoppedEarlyHasFewerTracedSteps) {
+  const spec::Spec spec = testing::Resolve(StrCat(testing::kTinyMlp, "train { steps: 6 global_batch: 6 micro_batch: 3 warmup_steps: 1 }\n"
+                                                                     "parallel { dp: 2 } trace { last_steps: 4 }"));
+  EXPECT_DOUBLE_EQ(Of(spec, WithSpans({{"compute", "add", 0, 1}}), false).traced_step_seconds(), 3.5);
+}
+
 TEST(StepTime, IsNotThereWithoutATrace) {
   const report::Report r = Of(Spec(), Records(), false);
   EXPECT_EQ(r.traced_step_seconds(), 0);
@@ -241,6 +293,15 @@ TEST(Compare, NamesRanksWhoseBytesDifferAndRunsThatDiffer) {
   const Comparison c = Compare(predicted, spec, Of(spec, Records(), false), other);
   EXPECT_THAT(c.remarks, Contains(HasSubstr("rank 1")));
   EXPECT_THAT(c.remarks, Contains(HasSubstr("differ in train")));
+}
+
+TEST(Compare, HoldsARanksBytesAgainstItsOwnWhereOthersWereLost) {
+  const spec::Spec spec = Spec();
+  report::Report measured = Of(spec, Records(), false);
+  measured.mutable_ranks()->DeleteSubrange(0, 1);
+  EXPECT_TRUE(Compare(Of(spec, Records(), true), spec, measured, spec).remarks.empty());
+  measured.mutable_ranks(0)->set_peak_bytes(7);
+  EXPECT_THAT(Compare(Of(spec, Records(), true), spec, measured, spec).remarks, Contains(HasSubstr("differ on rank 1")));
 }
 
 TEST(Text, IsReadable) {

@@ -257,6 +257,10 @@ TEST_F(Program, CalibratesThisMachineForPredictions) {
 
   EXPECT_EQ(Run("calibrate --device=abacus"), 2);
   EXPECT_THAT(err_, HasSubstr("abacus"));
+  const std::string nowhere = Write("file", "") + "/profile.textproto";  // known before anything is measured
+  EXPECT_EQ(Run(StrCat("calibrate --out=", nowhere)), 2);
+  EXPECT_THAT(err_, HasSubstr(StrCat("--out=", nowhere, ": cannot be written")));
+  EXPECT_THAT(err_, Not(HasSubstr("warming up")));
   EXPECT_EQ(Run(StrCat("run ", spec, " --out=", At("p"), " --set=fabric.simulated.profile=", Write("x.textproto", "name: 3"))),
             2);
   EXPECT_THAT(err_, HasSubstr("x.textproto"));

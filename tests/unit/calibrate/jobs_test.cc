@@ -52,6 +52,7 @@ TEST(JobsTest, AreWholeSpecsThatTrain) {
   for (const Job& job : Jobs()) {
     spec::Spec spec = SpecOf(job, 2, 1, true);
     EXPECT_EQ(WorldSize(spec), 2);
+    EXPECT_EQ(SpecOf(job, 96, 1, true).trace().ranks(), 96);  // whose kernels' mean is taken
     EXPECT_EQ(AccumulationSteps(spec), 1) << job.name;
     ASSERT_EQ(spec.train().warmup_steps() + spec.trace().last_steps(), 5);
     spec.mutable_train()->set_steps(6);  // one plain step

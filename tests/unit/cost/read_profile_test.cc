@@ -52,12 +52,21 @@ TEST_F(ReadProfileTest, RefusesWhatIsWrongAndSaysWhere) {
   ExpectRefused(point("dims: 0 bytes: 1 seconds: 1"), "points[0].dims: 0;");
   ExpectRefused(point("dims: 1 bytes: 1 seconds: -1"), "points[0].seconds: -1");
   ExpectRefused(point("dims: 1 seconds: 1"), "points[0].bytes: 0");
-  ExpectRefused(point("dims: 1 bytes: 1 seconds: 1 low: 2"), "they must ascend");
+  ExpectRefused(point("dims: 1 bytes: 1 seconds: 1 low: 2"), "low 2, seconds 1, high 0; they must ascend");
+  ExpectRefused(point("dims: 1 bytes: 1 seconds: 1 low: -1"), "low -1");
+  ExpectRefused(point("dims: 1 bytes: 1 seconds: 1 low: nan"), "low nan");
+  ExpectRefused(point("dims: 1 bytes: 1 seconds: 1 high: inf"), "high inf");
+  for (const std::string field : {"latency_s", "bytes_per_second_core", "bytes_per_second_total"}) {
+    ExpectRefused("shared_memory { " + field + ": 0 }", "shared_memory." + field + ": 0; it must be above 0");
+  }
   ExpectRefused("kernels { name: 'matmul_nn' dtype: 'f32' points { dims: 1 bytes: 1 seconds: 1 } }", "points[0].flops: 0");
   const auto collective = [](const std::string& c) { return "shared_memory { collectives { operation: 'all_reduce' " + c + " } }"; };
   ExpectRefused(collective("points { bytes: 8 seconds: 1 }"), "shared_memory.collectives[0].ranks: 0");
   ExpectRefused(collective("ranks: 2"), "shared_memory.collectives[0].points: none");
   ExpectRefused(collective("ranks: 2 points { bytes: 8 }"), "points[0].seconds: 0");
+  ExpectRefused(collective("ranks: 2 points { bytes: 8 seconds: 1 low: 2 }"), "points[0]: low 2, seconds 1");
+  ExpectRefused("shared_memory { collectives { operation: 'allreduce' ranks: 2 points { bytes: 8 seconds: 1 } } }",
+                "shared_memory.collectives[0].operation: \"allreduce\"");
   ExpectRefused(collective("ranks: 2 points { bytes: 8 seconds: 1 } points { bytes: 8 seconds: 1 }"), "points[1].bytes: 8 after 8");
   const auto training = [](const std::string& t) { return "training { ranks: 2 factor: 1 low: 1 high: 1 " + t + " }"; };
   ExpectRefused("training { factor: 1 low: 1 high: 1 }", "training[0].ranks: 0");
@@ -67,6 +76,7 @@ TEST_F(ReadProfileTest, RefusesWhatIsWrongAndSaysWhere) {
   ExpectRefused(training("waiting: -0.1"), "training[0].waiting: -0.1");
   ExpectRefused(training("host_s: nan"), "training[0].host_s: nan");
   ExpectRefused("training { ranks: 2 factor: 1 low: 1.1 high: 1 }", "low 1.1, high 1");
+  ExpectRefused("training { ranks: 2 factor: 1 low: 1 high: inf }", "low 1, high inf");
 }
 
 }  // namespace
