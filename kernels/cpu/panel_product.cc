@@ -22,8 +22,8 @@ int64_t RoundUp(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 // ---- Packing: panels[j / kWidth][p][j % kWidth] = element j, p; 0 where there is none ----
 
-// One panel from x[j * ld + p]: `count` of its kWidth rows exist. The lanes of the last square that the panel does not
-// have fall on what is written next, or on spare elements.
+// One panel from x[j * ld + p]: `count` of its kWidth rows exist. Of the last square only the lanes that the panel has are
+// stored.
 template <class A, int64_t kWidth>
 void PackRows(const A* x, int64_t ld, int64_t count, int64_t k, A* panel) {
   constexpr int64_t kL = kVectorLanes<A>;

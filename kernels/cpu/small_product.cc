@@ -1,5 +1,5 @@
-// A block of c is kept in registers, kRows rows by two vectors, while p runs: one vector load of b and one broadcast of a
-// for each pair of multiply-adds. This file alone is compiled with contraction to fused multiply-adds.
+// A block of c is kept in registers, kRows rows by two vectors, while p runs: one broadcast of a for each pair of
+// multiply-adds, two vector loads of b for kRows pairs. Compiled with contraction to fused multiply-adds.
 #include "kernels/cpu/small_product.h"
 
 #include <algorithm>

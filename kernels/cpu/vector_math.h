@@ -2,7 +2,8 @@
 //
 // Results are functions of the values alone: element-wise loops give each element the same operations
 // wherever it stands, and sums keep a fixed number of lanes by position in the sequence, so neither alignment
-// nor the width of the machine's vectors shows. (The build forbids contraction into fused multiply-adds.)
+// nor the width of the machine's vectors shows. (But for a few files that do not include this one, the build forbids
+// contraction into fused multiply-adds.)
 #pragma once
 
 #include <bit>

@@ -54,6 +54,31 @@ TEST(MatMul, AgainstPlainLoops) {
   }
 }
 
+// Enough work for three threads, and more than one block deep.
+TEST(MatMul, DividedAmongThreads) {
+  for (DType type : {DType::kF64, DType::kF32, DType::kBF16}) {
+    for (int bits = 0; bits < 4; ++bits) {
+      const Options o{100, 97, 260, type, type, (bits & 1) != 0, (bits & 2) != 0, true, true};
+      Verify("matmul " + Name(type) + " variant " + std::to_string(bits), [&](Lab& lab) { return Check(lab, o); });
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+// Each element is summed in the order of k, wherever its tile lies.
+TEST(MatMul, ThreadsDoNotShow) {
+  std::string first;
+  for (const int threads : {1, 2, 3, 5}) {
+    Lab lab(threads, 0);
+    lab.rng.seed(17);
+    const Tensor a = lab.Normal({150, 300}, DType::kF32), b = lab.Normal({130, 300}, DType::kF32);
+    const Tensor bias = lab.Normal({130}, DType::kF32), out = lab.Normal({150, 130}, DType::kF32);
+    lab.Run(ops::MatMul{.a = a, .b = b, .out = out, .bias = bias, .transpose_b = true, .accumulate = true});
+    if (first.empty()) first = BitsOf(out);
+    EXPECT_TRUE(BitsOf(out) == first) << threads << " threads";
+  }
+}
+
 TEST(MatMul, NothingToSumGivesZeroBiasOrWhatWasThere) {
   Lab lab(1, 0);
   const Tensor a = lab.Blank({2, 0}, DType::kF32), b = lab.Blank({0, 2}, DType::kF32);

@@ -26,7 +26,8 @@ TEST(BatchedMatMul, AgainstPlainLoops) {
   };
   for (DType type : kFloats) {
     for (int transposes = 0; transposes < 4; ++transposes) {
-      for (const Case& c : {Case{1, 1, 1, 1, 1, 1, 1}, Case{2, 4, 7, 5, 3, 2, 1}, Case{1, 6, 17, 9, 33, 1, 3}}) {
+      for (const Case& c : {Case{1, 1, 1, 1, 1, 1, 1}, Case{2, 4, 7, 5, 3, 2, 1}, Case{1, 6, 17, 9, 33, 1, 3},
+                            Case{1, 2, 70, 65, 130, 2, 2} /* two tiles */}) {
         Verify("batched_matmul " + Name(type) + " " + std::to_string(transposes), [&](Lab& lab) {
           const bool ta = (transposes & 1) != 0, tb = (transposes & 2) != 0;
           const double alpha = 0.5;
