@@ -1,6 +1,6 @@
 #include "core/nn/convolution.h"
 
-#include "core/nn/rows.h"
+#include "core/nn/bias.h"
 
 namespace twofold::nn {
 
@@ -13,7 +13,7 @@ Tensor Convolution::Forward(Context& ctx, const Tensor& x, Saved& saved) {
   TWOFOLD_CHECK_EQ(x.shape().rank(), 4);
   const auto size = [this](int64_t n) { return (n + 2 * config_.padding - config_.kernel) / config_.stride + 1; };
   Tensor y = ctx.Activation(Shape{x.dim(0), size(x.dim(1)), size(x.dim(2)), config_.out}, x.dtype());
-  ctx.Launch(ops::ConvolutionForward{.x = x, .w = weight_->data(), .bias = bias_ != nullptr ? bias_->data() : Tensor(),
+  ctx.Launch(ops::ConvolutionForward{.x = x, .w = weight_->data(), .bias = BiasData(bias_),
                                      .y = y, .stride = config_.stride, .padding = config_.padding});
   saved[kX] = x;
   return y;
@@ -30,14 +30,9 @@ Tensor Convolution::BackwardInput(Context& ctx, Tensor dy, Saved& saved) {
   return dx;
 }
 
-// The bias first: gradients become ready in the reverse of the order of Parameters().
 void Convolution::BackwardWeights(Context& ctx, Saved& saved) {
   const Tensor x = saved.Take(kX), dy = saved.Take(kDy);
-  if (bias_ != nullptr) {
-    const Parameter::Gradient db = bias_->BeginGradient();
-    ctx.Launch(ops::ColumnSum{.in = Rows(dy), .out = db.tensor, .accumulate = db.accumulate});
-    bias_->EndGradient();
-  }
+  BiasGradient(ctx, dy, bias_);
   const Parameter::Gradient dw = weight_->BeginGradient();
   ctx.Launch(ops::ConvolutionWeights{.dy = dy, .x = x, .dw = dw.tensor, .stride = config_.stride,
                                      .padding = config_.padding, .accumulate = dw.accumulate});

@@ -1,5 +1,6 @@
 #include "core/nn/linear.h"
 
+#include "core/nn/bias.h"
 #include "core/nn/rows.h"
 
 namespace twofold::nn {
@@ -20,7 +21,7 @@ Tensor Linear::Forward(Context& ctx, const Tensor& x, Saved& saved) {
   TWOFOLD_CHECK_EQ(x.dim(-1), in_);
   Tensor y = ctx.Activation(WithLast(x.shape(), out_), x.dtype());
   ctx.Launch(ops::MatMul{.a = Rows(x), .b = weight_->data(), .out = Rows(y),
-                         .bias = bias_ != nullptr ? bias_->data() : Tensor(), .transpose_b = true});
+                         .bias = BiasData(bias_), .transpose_b = true});
   saved[kX] = x;
   return y;
 }
@@ -32,14 +33,9 @@ Tensor Linear::BackwardInput(Context& ctx, Tensor dy, Saved& saved) {
   return dx;
 }
 
-// The bias first: gradients become ready in the reverse of the order of Parameters().
 void Linear::BackwardWeights(Context& ctx, Saved& saved) {
   const Tensor x = saved.Take(kX), dy = saved.Take(kDy);
-  if (bias_ != nullptr) {
-    const Parameter::Gradient db = bias_->BeginGradient();
-    ctx.Launch(ops::ColumnSum{.in = Rows(dy), .out = db.tensor, .accumulate = db.accumulate});
-    bias_->EndGradient();
-  }
+  BiasGradient(ctx, dy, bias_);
   const Parameter::Gradient dw = weight_->BeginGradient();
   ctx.Launch(ops::MatMul{.a = Rows(dy), .b = Rows(x), .out = dw.tensor, .transpose_a = true,
                          .accumulate = dw.accumulate});

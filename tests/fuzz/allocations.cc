@@ -1,11 +1,15 @@
 #include "tests/fuzz/allocations.h"
 
+#include <gtest/gtest.h>
 #include <malloc.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <memory>
 #include <new>
+#include <string>
+#include <vector>
 
 namespace {
 
@@ -46,5 +50,23 @@ Allocations::Allocations() {
 }
 int64_t Allocations::peak() const { return g_peak.load() - g_start.load(); }
 int64_t Allocations::largest() const { return g_largest.load(); }
+
+// In every program that is linked with this file: else a bound that is never reached would be no bound.
+TEST(AllocationsTest, SeeWhatIsTakenAndGivenBack) {
+  constexpr int64_t kLarge = 1 << 20;
+  const Allocations allocations;
+  EXPECT_EQ(allocations.peak(), 0);
+  for (int i = 0; i < 3; ++i) const std::string held(kLarge, 'x');  // one after the other
+  EXPECT_EQ(allocations.largest(), kLarge + 1);
+  EXPECT_GE(allocations.peak(), kLarge);
+  EXPECT_LT(allocations.peak(), 3 * kLarge / 2);
+  std::vector<std::unique_ptr<char[]>> held;
+  for (int i = 0; i < 3; ++i) held.push_back(std::make_unique<char[]>(kLarge));  // all at once
+  EXPECT_GE(allocations.peak(), 3 * kLarge);
+  held.clear();
+  const Allocations later;
+  EXPECT_EQ(later.peak(), 0) << "what was held before does not count";
+  EXPECT_EQ(later.largest(), 0);
+}
 
 }  // namespace twofold::testing

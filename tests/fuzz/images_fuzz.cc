@@ -1,29 +1,18 @@
 // A hundred thousand damaged files of images each, IDX and CIFAR-10: each becomes a dataset whose every sample can be read,
 // or a message.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
 #include <vector>
 
 #include "core/data/image_files.h"
 #include "tests/fuzz/allocations.h"
+#include "tests/fuzz/memory_file.h"
 #include "tests/fuzz/mutate.h"
 
 namespace twofold {
 namespace {
 
 constexpr int64_t kClasses = 10;
-
-// A file for one test, removed at its end.
-struct ScratchFile {
-  explicit ScratchFile(const std::string& name)
-      : path((std::filesystem::path(::testing::TempDir()) / ("twofold_fuzz_" + name + "_" + std::to_string(getpid()))).string()) {}
-  ~ScratchFile() { std::filesystem::remove(path); }
-  void Write(const std::string& text) const { std::ofstream(path, std::ios::binary | std::ios::trunc) << text; }
-  const std::string path;
-};
 
 // Every sample is read; every label is one of the model's.
 void ReadAll(const Dataset& data, int mutant) {
@@ -54,7 +43,7 @@ std::string Idx(uint32_t magic, const std::vector<uint32_t>& sizes) {
 }
 
 TEST(IdxFuzz, EveryAnswerIsADatasetOrAMessage) {
-  const ScratchFile images("images"), labels("labels");
+  testing::MemoryFile images, labels;
   const std::string good_images[] = {Idx(2051, {1, 4, 5}), Idx(2051, {9, 4, 5}), Idx(2051, {3, 4, 5})};
   const std::string good_labels[] = {Idx(2049, {1}), Idx(2049, {9}), Idx(2049, {3})};
   testing::Mutator mutator(20250316, {.hot = 16, .numbers = false});
@@ -67,10 +56,10 @@ TEST(IdxFuzz, EveryAnswerIsADatasetOrAMessage) {
     images.Write(one);
     labels.Write(two);
     const testing::Allocations allocations;
-    const auto data = MakeIdxDataset(images.path, labels.path, {Shape{4, 5, 1}, kClasses});
+    const auto data = MakeIdxDataset(images.path(), labels.path(), {Shape{4, 5, 1}, kClasses});
     ASSERT_LE(allocations.peak(), 8192 + static_cast<int64_t>(one.size() + two.size())) << "mutant " << i;
     if (!data.ok()) {
-      ASSERT_NO_FATAL_FAILURE(CheckRefusal(data.status(), {images.path, labels.path})) << "mutant " << i;
+      ASSERT_NO_FATAL_FAILURE(CheckRefusal(data.status(), {images.path(), labels.path()})) << "mutant " << i;
       continue;
     }
     ++accepted;
@@ -81,7 +70,7 @@ TEST(IdxFuzz, EveryAnswerIsADatasetOrAMessage) {
 }
 
 TEST(Cifar10Fuzz, EveryAnswerIsADatasetOrAMessage) {
-  const ScratchFile file("cifar10");
+  testing::MemoryFile file;
   std::vector<std::string> good;
   for (const size_t records : {1, 2, 3}) {
     std::string text(records * 3073, '\7');
@@ -94,10 +83,10 @@ TEST(Cifar10Fuzz, EveryAnswerIsADatasetOrAMessage) {
     const std::string text = mutator.Damage(good[static_cast<size_t>(i) % good.size()]);
     file.Write(text);
     const testing::Allocations allocations;
-    const auto data = MakeCifar10Dataset(file.path, false, {Shape{32, 32, 3}, kClasses});
+    const auto data = MakeCifar10Dataset(file.path(), false, {Shape{32, 32, 3}, kClasses});
     ASSERT_LE(allocations.peak(), 8192 + static_cast<int64_t>(text.size())) << "mutant " << i;
     if (!data.ok()) {
-      ASSERT_NO_FATAL_FAILURE(CheckRefusal(data.status(), {file.path})) << "mutant " << i;
+      ASSERT_NO_FATAL_FAILURE(CheckRefusal(data.status(), {file.path()})) << "mutant " << i;
       continue;
     }
     ++accepted;

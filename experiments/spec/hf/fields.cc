@@ -38,6 +38,10 @@ std::string ValueText(const json& value) {
   return text.substr(0, kLongest + 2);
 }
 
+std::string NameText(const std::string& name) { return name.size() > 60 ? name.substr(0, 60) + "..." : name; }
+
+bool Fields::Has(std::string_view name) const { return object_.contains(name); }
+
 const json* Fields::Find(std::string_view name) {
   seen_.emplace(name);
   const auto found = object_.find(std::string(name));
@@ -118,7 +122,7 @@ void Fields::Finish() {
   for (const auto& [name, value] : object_.items()) {
     if (seen_.contains(name)) continue;
     if (++told > kMost) return Refuse("", "has more unknown fields");
-    Refuse(name.size() > 60 ? name.substr(0, 60) + "..." : name,
+    Refuse(NameText(name),
            StrCat(ValueText(value), " is of a field that is not known and might change the model; remove the field, or write "
                                     "the sizes as model { llama { ... } } or model { gpt { ... } }"));
   }

@@ -28,6 +28,7 @@ class Fields {
   // The field may be absent, null or one of these; another value would change the model.
   void Only(std::string_view name, std::initializer_list<nlohmann::json> values);
 
+  bool Has(std::string_view name) const;  // null or not
   const nlohmann::json* Find(std::string_view name);  // null: absent or null
   void Ignore();   // what is known to change nothing
   void Finish();   // adds a problem for each field that was not asked for
@@ -42,5 +43,6 @@ class Fields {
 
 // A value as a message shows it: short, whatever it is.
 std::string ValueText(const nlohmann::json& value);
+std::string NameText(const std::string& name);  // likewise, of a field
 
 }  // namespace twofold::hf

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <set>
 
 #include "absl/strings/str_join.h"
 #include "core/base/strings.h"
@@ -48,11 +50,16 @@ void ReadGpt2(Fields& f, spec::Model& model) {
   if (model.attention() == spec::Model::UNFUSED) gpt.set_attention_dropout(attention);
 }
 
-void ReadRopeScaling(const json& object, Fields& parent, Problems& problems, spec::Llama& llama) {
-  if (!object.is_object()) return parent.Refuse("rope_scaling", StrCat(ValueText(object), " does not fit; use null or an object"));
-  Fields f(object, "rope_scaling.", problems);
-  const std::string newer = f.Text("rope_type", ""), older = f.Text("type", newer), type = newer.empty() ? older : newer;
+// The object `name`: rope_scaling or, as Transformers 5 writes it, rope_parameters, which has rope_theta too.
+void ReadRopeObject(const std::string& name, const json& object, Fields& parent, Problems& problems, spec::Llama& llama) {
+  if (!object.is_object()) return parent.Refuse(name, StrCat(ValueText(object), " does not fit; use null or an object"));
+  Fields f(object, name + ".", problems);
+  const bool has_theta = name == "rope_parameters";
+  if (has_theta) llama.set_rope_theta(f.Above("rope_theta", 0, 10000));
+  const std::string newer = f.Text("rope_type", ""), older = f.Text("type", newer);
+  std::string type = newer.empty() ? older : newer;
   if (older != type) f.Refuse("type", StrCat(ValueText(older), " differs from rope_type; keep one of them"));
+  if (has_theta && f.Find("rope_type") == nullptr && f.Find("type") == nullptr) type = "default";
   if (type == "linear") {
     llama.mutable_rope_scaling()->mutable_linear()->set_factor(f.Above("factor", 0));
   } else if (type == "llama3") {
@@ -67,25 +74,39 @@ void ReadRopeScaling(const json& object, Fields& parent, Problems& problems, spe
   f.Finish();
 }
 
-// Likewise, models/llama/configuration_llama.py and models/mistral/configuration_mistral.py
-void ReadLlama(Fields& f, Problems& problems, spec::Model& model) {
+void ReadRope(Fields& f, Problems& problems, spec::Llama& llama) {
+  llama.set_rope_theta(f.Above("rope_theta", 0, 10000));
+  const json *scaling = f.Find("rope_scaling"), *parameters = f.Find("rope_parameters");
+  if (parameters == nullptr) {
+    if (scaling != nullptr) ReadRopeObject("rope_scaling", *scaling, f, problems, llama);
+    return;
+  }
+  for (const char* older : {"rope_theta", "rope_scaling"})
+    if (f.Find(older) != nullptr) f.Refuse(older, "is given beside rope_parameters; keep one of them");
+  ReadRopeObject("rope_parameters", *parameters, f, problems, llama);
+}
+
+// Likewise, models/llama/configuration_llama.py and models/mistral/configuration_mistral.py. Where a field is absent, Mistral
+// has grouped queries and a window; null stands for as many heads as queries and for no window, in both.
+void ReadLlama(Fields& f, Problems& problems, bool mistral, spec::Model& model) {
+  constexpr int64_t kMistralKvHeads = 8, kMistralWindow = 4096;
   spec::Llama& llama = *model.mutable_llama();
   llama.set_layers(f.Whole("num_hidden_layers", 1, kMostLayers));
   llama.set_hidden(f.Whole("hidden_size", 1, kMostHidden));
   llama.set_heads(f.Whole("num_attention_heads", 1, kMostLayers));
-  llama.set_kv_heads(f.Whole("num_key_value_heads", 1, kMostLayers, llama.heads()));
+  const bool grouped = mistral && !f.Has("num_key_value_heads");
+  llama.set_kv_heads(f.Whole("num_key_value_heads", 1, kMostLayers, grouped ? kMistralKvHeads : llama.heads()));
   if (f.Find("head_dim") != nullptr) llama.set_head_dim(f.Whole("head_dim", 2, kMostHidden, 2));
   llama.set_ffn(f.Whole("intermediate_size", 1, 1 << 20));
   llama.set_vocab(f.Whole("vocab_size", 2, kMostVocab));
   llama.set_sequence(f.Whole("max_position_embeddings", 1, kMostSequence));
-  if (f.Find("sliding_window") != nullptr) {
-    llama.set_sliding_window(f.Whole("sliding_window", 1, int64_t{1} << 40, 1));
+  if (f.Has("sliding_window") ? f.Find("sliding_window") != nullptr : mistral) {
+    llama.set_sliding_window(f.Whole("sliding_window", 1, int64_t{1} << 40, kMistralWindow));
     llama.set_sequence(std::min(llama.sequence(), llama.sliding_window()));
   }
   llama.set_norm_eps(f.Above("rms_norm_eps", 0));
-  llama.set_rope_theta(f.Above("rope_theta", 0, 10000));
+  ReadRope(f, problems, llama);
   llama.set_tied_embeddings(f.Flag("tie_word_embeddings", false));
-  if (const json* scaling = f.Find("rope_scaling")) ReadRopeScaling(*scaling, f, problems, llama);
   f.Only("hidden_act", {"silu", "swish"});
   f.Only("initializer_range", {0.02});
   f.Only("attention_dropout", {0});
@@ -116,13 +137,37 @@ void CheckArchitectures(Fields& f, const Family& family) {
     f.Refuse("architectures", StrCat(ValueText((*list)[0]), " is not an architecture of this build; ", right));
 }
 
+// Of the names in the outer object and in those right inside it, one that its object has twice: JSON's readers differ in
+// which of the two they take. Empty: there is none.
+class Twice {
+ public:
+  bool operator()(int depth, json::parse_event_t event, const json& parsed) {
+    const auto level = static_cast<size_t>(depth);
+    if (event == json::parse_event_t::object_start && level < 2) names_[level].clear();
+    if (event != json::parse_event_t::key || level > 2) return true;  // of the names in an object that began one above
+    const std::string& name = parsed.get_ref<const std::string&>();
+    if (!names_[level - 1].insert(name).second && found.empty()) found = level == 1 ? name : StrCat(outer_, ".", name);
+    if (level == 1) outer_ = name;
+    return true;
+  }
+  std::string found;
+
+ private:
+  std::set<std::string> names_[2];
+  std::string outer_;
+};
+
 absl::StatusOr<json> Parse(const std::string& text, const std::string& file) {
   if (text.size() > kLongest) {
     return absl::InvalidArgumentError(StrCat(file, ": is too long; a config.json has at most ", kLongest, " bytes"));
   }
   std::string why;
   try {
-    json value = json::parse(text);
+    Twice twice;
+    json value = json::parse(text, std::ref(twice));
+    if (!twice.found.empty()) {
+      return absl::InvalidArgumentError(StrCat(file, ": ", hf::NameText(twice.found), ": is given twice; keep one of them"));
+    }
     if (value.is_object()) return value;
     why = StrCat("holds ", ValueText(value));
   } catch (const json::parse_error& error) {
@@ -144,7 +189,7 @@ absl::StatusOr<spec::Model> ReadHfConfig(const std::string& text, const std::str
   model.set_attention(attention);
   if (const Family* family = FindFamily(fields)) {
     CheckArchitectures(fields, *family);
-    family->type == "gpt2" ? ReadGpt2(fields, model) : ReadLlama(fields, problems, model);
+    family->type == "gpt2" ? ReadGpt2(fields, model) : ReadLlama(fields, problems, family->type == "mistral", model);
     fields.Ignore();
     fields.Finish();
   }

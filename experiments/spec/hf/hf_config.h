@@ -2,7 +2,7 @@
 //
 // Known are the families GPT-2, Llama and Mistral (`model_type`). A field is read, checked, or known to change nothing that
 // is computed in training (names, token ids, element types, caches, summary heads; the list is in fields.cc); every other
-// field is refused by name, because it might.
+// field is refused by name, because it might. So is a name that is given twice.
 //
 // Dropout. GPT-2's embd_pdrop and resid_pdrop must be equal and become model.gpt.dropout. attn_pdrop becomes
 // model.gpt.attention_dropout where the spec says attention: UNFUSED; tiled attention has no dropout on its

@@ -133,6 +133,20 @@ TEST(BatchNorm, RunningStatisticsMoveInTrainingAndNormaliseOutsideIt) {
   const std::vector<double> z = Values(layer.Forward(cpu.ctx, x, evaluation));
   EXPECT_NEAR(z[0], (1 - 0.3) / std::sqrt(0.9 + 0.1 * 14 / 3), 1e-15);
   EXPECT_NEAR(buffers[0]->data().data<double>()[0], 0.3, 1e-15);
+  EXPECT_NEAR(buffers[1]->data().data<double>()[0], 0.9 + 0.1 * 14 / 3, 1e-15);
+}
+
+// One row has no unbiased variance; it is its own mean.
+TEST(BatchNorm, OfASingleRowIsFinite) {
+  Cpu cpu;
+  BatchNorm layer({.channels = 2, .dtype = kF64});
+  layer.Finalize("norm");
+  Materialize(cpu.ctx, layer);
+  Saved saved;
+  const std::vector<double> y = Values(layer.Forward(cpu.ctx, Random(cpu, Shape{1, 1, 1, 2}, 8), saved));
+  EXPECT_EQ(y, (std::vector<double>{0, 0}));
+  for (double variance : Values(layer.Buffers()[1]->data())) EXPECT_NEAR(variance, 0.9, 1e-15);
+  for (double dx : Values(layer.Backward(cpu.ctx, Random(cpu, Shape{1, 1, 1, 2}, 9), saved))) EXPECT_EQ(dx, 0);
 }
 
 }  // namespace

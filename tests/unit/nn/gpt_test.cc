@@ -1,20 +1,21 @@
 // The model's structure: counts, names, initial values, parts.
 #include "core/nn/gpt.h"
 
+#include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "core/nn/mlp_model.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/unit/nn/language_models.h"
 #include "tests/unit/nn/testing.h"
 
 namespace twofold::nn {
 namespace {
 
 using twofold::testing::Cpu;
+using twofold::testing::ExpectMoments;
 using twofold::testing::Materialize;
-using twofold::testing::RandomIds;
 using twofold::testing::Values;
 
 // Published counts: 124,439,808 and 354,823,168 parameters (gpt2 and gpt2-medium).
@@ -52,16 +53,11 @@ TEST(GptTest, InitialValues) {
   GptModel model({.layers = 2, .hidden = 64, .heads = 2, .vocab = 100, .sequence = 64, .dtype = DType::kF64});
   model.Finalize();
   Materialize(cpu.ctx, model);
-  std::map<std::string, std::pair<double, double>> moments;  // mean, deviation
-  for (const Parameter* p : model.Parameters()) {
-    double sum = 0, squares = 0;
-    for (double v : Values(p->data())) sum += v, squares += v * v;
-    const auto n = static_cast<double>(p->numel());
-    moments[p->name()] = {sum / n, std::sqrt(std::max(0.0, squares / n - sum / n * sum / n))};
-  }
-  auto expect = [&](const std::string& name, double mean, double deviation) {
-    EXPECT_NEAR(moments.at(name).first, mean, 0.06 * deviation) << name;
-    EXPECT_NEAR(moments.at(name).second, deviation, 0.06 * deviation) << name;
+  const auto expect = [&](std::string_view name, double mean, double deviation) {
+    const std::vector<Parameter*> all = model.Parameters();
+    const auto p = std::find_if(all.begin(), all.end(), [&](const Parameter* q) { return q->name() == name; });
+    ASSERT_NE(p, all.end()) << name;
+    ExpectMoments(**p, mean, deviation);
   };
   expect("token_embedding.weight", 0, 0.02);
   expect("position_embedding.weight", 0, 0.01);
@@ -75,27 +71,8 @@ TEST(GptTest, InitialValues) {
 }
 
 TEST(GptTest, PartsInARowAreTheWhole) {
-  for (const bool tied : {true, false}) {
-    Cpu cpu;
-    const GptConfig config{.layers = 3, .hidden = 8, .heads = 2, .vocab = 11, .sequence = 5, .dropout = 0.2,
-                           .tied = tied, .dtype = DType::kF64};
-    GptModel whole(config), first(config, {0, 1, true, false}), middle(config, {1, 2, false, false}),
-        last(config, {2, 3, false, true});
-    for (GptModel* m : {&whole, &first, &middle, &last}) {
-      m->Finalize();
-      Materialize(cpu.ctx, *m);
-    }
-    const Tensor ids = RandomIds(cpu, Shape{2, 5}, 11, 1);
-    Saved saved[4];
-    const Tensor expected = whole.Forward(cpu.ctx, ids, saved[0]);
-    Tensor h = first.Forward(cpu.ctx, ids, saved[1]);
-    h = middle.Forward(cpu.ctx, h, saved[2]);
-    h = last.Forward(cpu.ctx, h, saved[3]);
-    EXPECT_EQ(h.shape(), (Shape{2, 5, 11}));
-    EXPECT_EQ(Values(h), Values(expected));
-    const int64_t parts = first.ParameterCount() + middle.ParameterCount() + last.ParameterCount();
-    EXPECT_EQ(parts, whole.ParameterCount() + (tied ? 11 * 8 : 0)) << "a tied table is on both ends";
-  }
+  twofold::testing::ExpectPartsInARowAreTheWhole<GptModel>(
+      GptConfig{.layers = 3, .hidden = 8, .heads = 2, .vocab = 11, .sequence = 5, .dropout = 0.2, .dtype = DType::kF64});
 }
 
 TEST(MlpModelTest, CountAndInitialRange) {

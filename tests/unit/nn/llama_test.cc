@@ -5,12 +5,14 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/unit/nn/language_models.h"
 #include "tests/unit/nn/testing.h"
 
 namespace twofold::nn {
 namespace {
 
 using twofold::testing::Cpu;
+using twofold::testing::ExpectMoments;
 using twofold::testing::Materialize;
 using twofold::testing::Random;
 using twofold::testing::RandomIds;
@@ -49,37 +51,15 @@ TEST(LlamaTest, InitialValues) {
   model.Finalize();
   Materialize(cpu.ctx, model);
   for (const Parameter* p : model.Parameters()) {
-    double sum = 0, squares = 0;
-    for (double v : Values(p->data())) sum += v, squares += v * v;
-    const auto n = static_cast<double>(p->numel());
     const bool norm = p->name().find("norm") != std::string::npos, residual = p->name().find("projection") != std::string::npos;
     const double deviation = norm ? 0 : residual ? 0.01 : 0.02;  // 0.02 / sqrt(2 * 2)
-    EXPECT_NEAR(sum / n, norm ? 1 : 0, 0.06 * deviation) << p->name();
-    EXPECT_NEAR(std::sqrt(std::max(0.0, squares / n - sum / n * sum / n)), deviation, 0.06 * deviation) << p->name();
+    ExpectMoments(*p, norm ? 1 : 0, deviation);
   }
 }
 
 TEST(LlamaTest, PartsInARowAreTheWhole) {
-  for (const bool tied : {true, false}) {
-    Cpu cpu;
-    const LlamaConfig config{.layers = 3, .hidden = 8, .heads = 2, .vocab = 11, .ffn = 12, .sequence = 5, .tied = tied,
-                             .dtype = DType::kF64};
-    LlamaModel whole(config), first(config, {0, 1, true, false}), middle(config, {1, 2, false, false}),
-        last(config, {2, 3, false, true});
-    for (LlamaModel* m : {&whole, &first, &middle, &last}) {
-      m->Finalize();
-      Materialize(cpu.ctx, *m);
-    }
-    const Tensor ids = RandomIds(cpu, Shape{2, 5}, 11, 1);
-    Saved saved[4];
-    const Tensor expected = whole.Forward(cpu.ctx, ids, saved[0]);
-    Tensor h = first.Forward(cpu.ctx, ids, saved[1]);
-    h = middle.Forward(cpu.ctx, h, saved[2]);
-    h = last.Forward(cpu.ctx, h, saved[3]);
-    EXPECT_EQ(Values(h), Values(expected));
-    const int64_t parts = first.ParameterCount() + middle.ParameterCount() + last.ParameterCount();
-    EXPECT_EQ(parts, whole.ParameterCount() + (tied ? 11 * 8 : 0)) << "a tied table is on both ends";
-  }
+  twofold::testing::ExpectPartsInARowAreTheWhole<LlamaModel>(LlamaConfig{
+      .layers = 3, .hidden = 8, .heads = 2, .vocab = 11, .ffn = 12, .sequence = 5, .dtype = DType::kF64});
 }
 
 // ---- A block, plainly ----

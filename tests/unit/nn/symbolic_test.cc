@@ -69,6 +69,40 @@ TEST(FlopsTest, LlamaFormulaIsWhatIsLaunched) {
   EXPECT_EQ(LlamaTrainingFlops(config, 5), 3 * LlamaForwardFlops(config, 5));
 }
 
+// By hand, a token's forward pass: GPT-2 has 12 * (2 * 12 * 768^2 + 2 * 1024 * 768) + 2 * 768 * 50257; Llama 2 70B
+// 80 * (2 * 8192 * (2 * 8192 + 2 * 1024 + 3 * 28672) + 2 * 4096 * 8192) + 2 * 8192 * 32000.
+TEST(FlopsTest, PublishedModelsByHand) {
+  const GptConfig gpt2{.layers = 12, .hidden = 768, .heads = 12, .vocab = 50257, .sequence = 1024};
+  EXPECT_EQ(GptForwardFlops(gpt2, 1), 1024 * 265938432.0);
+  const LlamaConfig llama{.layers = 80, .hidden = 8192, .heads = 64, .vocab = 32000, .kv_heads = 8, .ffn = 28672, .sequence = 4096};
+  EXPECT_EQ(LlamaForwardFlops(llama, 2), 2 * 4096 * 142795079680.0);
+}
+
+// A token costs 6 of them a weight of the matrices that it meets (Kaplan et al. 2020, section 2.1), and attention. Looking a
+// row up costs none.
+template <class Model, class Config>
+void ExpectSixAWeight(const Config& config, double flops, double queries) {
+  Model model(config);
+  model.Finalize();
+  double weights = 0;
+  for (const Parameter* p : model.Parameters()) {
+    const bool looked_up = p->name() == "position_embedding.weight" || (p->name() == "token_embedding.weight" && !config.tied);
+    if (p->shape().rank() == 2 && !looked_up) weights += static_cast<double>(p->numel());
+  }
+  const auto t = static_cast<double>(config.sequence), layers = static_cast<double>(config.layers);
+  EXPECT_EQ(flops, 7 * t * (6 * weights + layers * 6 * t * queries));
+}
+
+TEST(FlopsTest, SixAWeightAndToken) {
+  for (const bool tied : {true, false}) {
+    const GptConfig gpt{.layers = 3, .hidden = 64, .heads = 4, .vocab = 100, .sequence = 16, .ffn = 96, .tied = tied};
+    ExpectSixAWeight<GptModel>(gpt, GptTrainingFlops(gpt, 7), 64);
+    const LlamaConfig llama{.layers = 3, .hidden = 64, .heads = 6, .vocab = 100, .kv_heads = 2, .head_dim = 24, .ffn = 96,
+                            .sequence = 16, .tied = tied};
+    ExpectSixAWeight<LlamaModel>(llama, LlamaTrainingFlops(llama, 7), 6 * 24);
+  }
+}
+
 TEST(FlopsTest, MlpFormulaIsWhatIsLaunched) {
   const MlpConfig config{.inputs = 20, .hidden = {30, 40}, .classes = 10};
   Symbolic s;

@@ -152,6 +152,13 @@ TEST(HfConfig, RefusesByNameWhatWouldChangeTheModel) {
       {"llama-3-8b", "rope_scaling", "{\"type\": \"linear\", \"factor\": 0}", {"rope_scaling.factor: 0 does not fit", "above 0"}},
       {"llama-3-8b", "rope_scaling", "{\"type\": \"linear\", \"factor\": 2, \"beta\": 1}", {"rope_scaling.beta: 1 is of a field"}},
       {"llama-3-8b", "rope_scaling", "7", {"rope_scaling: 7 does not fit"}},
+      {"llama-3-8b", "rope_parameters", "{\"rope_type\": \"default\"}", {"rope_theta: is given beside rope_parameters", "keep one"}},
+      {"llama-3-8b", "head_dim", "127", {"model.llama.head_dim: 127 is odd", "use 128"}},
+      {"llama-3-8b", "hidden_size", "-4096", {"hidden_size: -4096 does not fit", "from 1"}},
+      {"llama-3-8b", "vocab_size", "1e9", {"vocab_size: ", "does not fit", "a whole number"}},
+      {"llama-3-8b", "rms_norm_eps", "0", {"rms_norm_eps: 0 does not fit", "above 0"}},
+      {"llama-3-8b", "layer_types", "[\"full_attention\"]", {"layer_types: a list of 1 is of a field that is not known"}},
+      {"llama-3-8b", "text_config", "{}", {"text_config: an object of 0 is of a field that is not known"}},
       {"llama-3-8b", "num_key_value_heads", "5", {"model.llama.kv_heads: 5 does not divide model.llama.heads = 32"}},
       {"llama-3-8b", "rms_norm_eps", "", {"rms_norm_eps: is missing"}},
       {"llama-3-8b", "quantization_config", "{}", {"quantization_config: an object of 0"}},
@@ -180,11 +187,68 @@ TEST(HfConfig, AcceptsLinearScalingAndBiggerHeads) {
   EXPECT_EQ(model->llama().head_dim(), 256);
 }
 
+// Transformers 5 writes what was rope_theta and rope_scaling as one object.
+TEST(HfConfig, RopeParametersAreThetaAndScaling) {
+  const auto read = [](const json& rope) {
+    json object = json::parse(Read("llama-3.1-405b"));
+    object.erase("rope_theta");
+    object.erase("rope_scaling");
+    object["rope_parameters"] = rope;
+    return ReadHfConfig(object.dump(), "c.json", spec::Model::TILED);
+  };
+  const json published = json::parse(Read("llama-3.1-405b"));
+  json rope = published["rope_scaling"];
+  rope["rope_theta"] = published["rope_theta"];
+  const absl::StatusOr<spec::Model> newer = read(rope), older = ReadHfConfig(published.dump(), "c.json", spec::Model::TILED);
+  ASSERT_TRUE(newer.ok() && older.ok()) << newer.status();
+  EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(*newer, *older));
+  const absl::StatusOr<spec::Model> plain = read({{"rope_theta", 1e6}});
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  EXPECT_EQ(plain->llama().rope_theta(), 1e6);
+  EXPECT_FALSE(plain->llama().has_rope_scaling());
+  EXPECT_THAT(read({{"full_attention", rope}}).status().message(), HasSubstr("rope_parameters.full_attention: an object of 6"));
+  EXPECT_THAT(read({{"rope_theta", 0}}).status().message(), HasSubstr("rope_parameters.rope_theta: 0 does not fit"));
+  EXPECT_THAT(read({{"rope_type", "yarn"}}).status().message(), HasSubstr("rope_parameters.rope_type: \"yarn\" is not in this build"));
+}
+
+// MistralConfig's own defaults: 8 heads of keys and values, and a window of 4096. Null is another matter.
+TEST(HfConfig, WhatMistralLeavesOutIsNotWhatLlamaLeavesOut) {
+  const auto read = [](const std::string& name, bool null) {
+    json object = json::parse(Read(name));
+    for (const char* field : {"num_key_value_heads", "sliding_window"}) {
+      object.erase(field);
+      if (null) object[field] = nullptr;
+    }
+    const absl::StatusOr<spec::Model> model = ReadHfConfig(object.dump(), "c.json", spec::Model::TILED);
+    EXPECT_TRUE(model.ok()) << model.status();
+    return model.ok() ? model->llama() : spec::Llama();
+  };
+  EXPECT_EQ(read("mistral-7b-v0.1", false).kv_heads(), 8);
+  EXPECT_EQ(read("mistral-7b-v0.1", false).sequence(), 4096);
+  EXPECT_EQ(read("mistral-7b-v0.1", true).kv_heads(), 32);
+  EXPECT_EQ(read("mistral-7b-v0.1", true).sequence(), 32768);
+  EXPECT_EQ(read("llama-3-8b", false).kv_heads(), 32);
+  EXPECT_EQ(read("llama-3-8b", false).sequence(), 8192);
+  EXPECT_FALSE(read("llama-3-8b", false).has_sliding_window());
+}
+
+TEST(HfConfig, RefusesWhatIsGivenTwice) {
+  const auto message = [](const std::string& text) {
+    return std::string(ReadHfConfig(text, "c.json", spec::Model::TILED).status().message());
+  };
+  EXPECT_EQ(message(R"({"n_layer": 1, "n_head": 1, "n_layer": 2})"), "c.json: n_layer: is given twice; keep one of them");
+  EXPECT_EQ(message(R"({"a": {"b": 1}, "rope_scaling": {"type": "linear", "b": 2, "type": "linear"}})"),
+            "c.json: rope_scaling.type: is given twice; keep one of them");
+  // Not twice in one object; and what lies deeper changes nothing.
+  EXPECT_THAT(message(R"({"a": {"a": 1}, "b": {"a": [{"a": 1}, {"a": {"a": 1, "a": 2}}]}})"), HasSubstr("model_type: is missing"));
+}
+
 TEST(HfConfig, SaysWhereAFileStopsBeingJson) {
   const auto message = [](const std::string& text) {
     return std::string(ReadHfConfig(text, "c.json", spec::Model::TILED).status().message());
   };
   EXPECT_THAT(message("{\"a\": }"), HasSubstr("c.json: stops being JSON at byte 7"));
+  EXPECT_THAT(message("{\"a\": NaN}"), HasSubstr("stops being JSON at byte 7"));
   EXPECT_THAT(message(""), HasSubstr("at byte 1"));
   EXPECT_THAT(message("[1, 2]"), HasSubstr("holds a list of 2"));
   EXPECT_THAT(message("{\"a\": 1e999}"), HasSubstr("number"));

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -10,8 +11,10 @@
 #include <utility>
 
 #include "backends/in_memory/fabric.h"
+#include "core/nn/batch_norm.h"
 #include "core/nn/loss.h"
 #include "core/nn/mlp_model.h"
+#include "core/nn/sequential.h"
 
 namespace twofold {
 namespace {
@@ -216,6 +219,38 @@ TEST(Ddp, StartsAllRanksFromRankZero) {
   EXPECT_EQ(parameters[0], parameters[2]);
   const auto of_seed_0 = OnRanks(1, [](RankContext& ctx) { return Replica(ctx, {}, 0).ParameterBytes(); });
   EXPECT_EQ(parameters[0], of_seed_0[0]);
+}
+
+// Two batch norms, so that buffers of several layers share the flat tensor.
+TEST(Ddp, AveragesBuffersWhenAskedAndNoSooner) {
+  for (const int ranks : {1, 3}) {
+    ExpectOnRanks(ranks, [](RankContext& ctx) -> std::string {
+      nn::Context context{.device = ctx.device(), .stream = ctx.device().compute(), .seed = 5};
+      nn::Sequential model;
+      model.Add("a", std::make_unique<nn::BatchNorm>(nn::BatchNormConfig{.channels = 2}));
+      model.Add("b", std::make_unique<nn::BatchNorm>(nn::BatchNormConfig{.channels = 3}));
+      model.Finalize();
+      DistributedDataParallel ddp(context, model, ctx.world(), {});
+      const std::vector<nn::Parameter*> buffers = model.Buffers();
+      if (buffers.size() != 4) return "other than 4 buffers";
+      for (size_t b = 0; b < 4; ++b) {
+        for (int64_t i = 0; i < buffers[b]->numel(); ++i) {
+          float& value = buffers[b]->data().data<float>()[i];
+          if (value != static_cast<float>(b % 2)) return buffers[b]->name() + " started otherwise";  // means 0, variances 1
+          value = static_cast<float>(100 * static_cast<int64_t>(b) + 10 * i + 3 * ctx.rank());
+        }
+      }
+      ddp.AverageBuffers();
+      context.stream.Synchronize();
+      for (size_t b = 0; b < 4; ++b) {
+        for (int64_t i = 0; i < buffers[b]->numel(); ++i) {
+          const auto mean = static_cast<float>(100 * static_cast<int64_t>(b) + 10 * i + 3 * (ctx.world().size() - 1) / 2);
+          if (std::abs(buffers[b]->data().data<float>()[i] - mean) > 1e-4f) return buffers[b]->name() + " is not the mean";
+        }
+      }
+      return "";
+    });
+  }
 }
 
 TEST(Ddp, SendsNothingAlone) {
