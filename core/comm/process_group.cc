@@ -142,6 +142,14 @@ Work ProcessGroup::AllToAllV(Tensor& out, std::span<const int64_t> out_counts, c
 
 Work ProcessGroup::Barrier() { return Start({.kind = Communication::kBarrier}); }
 
+std::unique_ptr<ProcessGroup> ProcessGroup::SplitEvenly(int size, Pattern pattern, std::string name) {
+  TWOFOLD_CHECK_GE(size, 1);
+  TWOFOLD_CHECK_EQ(this->size() % size, 0);
+  if (size == 1) return Alone(std::move(name));
+  const int groups = this->size() / size;
+  return Split(pattern == Pattern::kConsecutive ? rank_ / size : rank_ % groups, rank_, std::move(name));
+}
+
 std::unique_ptr<ProcessGroup> ProcessGroup::NewGroup(std::span<const int> ranks, std::string name) {
   std::vector<int> sorted(ranks.begin(), ranks.end());
   std::sort(sorted.begin(), sorted.end());

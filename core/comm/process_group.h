@@ -49,6 +49,11 @@ class ProcessGroup {
   // Collective over this group, blocking: ranks of equal color form a group, ordered by key, then by rank.
   // A negative color gives nullptr.
   virtual std::unique_ptr<ProcessGroup> Split(int color, int key, std::string name) = 0;
+  // Groups of `size` ranks each, which divides this group's: consecutive ones, [0, size), [size, 2 size), ...; or strided
+  // ones, whose ranks are equal modulo this->size() / size. Returns this rank's; of as many ranks as this group has, it is
+  // this group again with a stream of its own. Collective over this group, blocking.
+  enum class Pattern { kConsecutive, kStrided };
+  virtual std::unique_ptr<ProcessGroup> SplitEvenly(int size, Pattern pattern, std::string name);
   // A group of the listed ranks (of this group), in that order; nullptr for others. Collective over this group.
   std::unique_ptr<ProcessGroup> NewGroup(std::span<const int> ranks, std::string name);
   // A group of this rank alone; no other rank takes part in making it.

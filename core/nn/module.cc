@@ -21,6 +21,14 @@ std::vector<Parameter*> Module::Parameters() const {
   return all;
 }
 
+std::vector<Parameter*> Module::SharedParameters() const {
+  std::vector<Parameter*> all = shared_;
+  for (const NamedChild& child : children_) {
+    for (Parameter* p : child.module->SharedParameters()) all.push_back(p);
+  }
+  return all;
+}
+
 std::vector<Parameter*> Module::Buffers() const {
   std::vector<Parameter*> all;
   for (const auto& b : buffers_) all.push_back(b.get());

@@ -86,6 +86,8 @@ class Module {
 
   // Own parameters, then those of children in order; each parameter once, however often it is used.
   std::vector<Parameter*> Parameters() const;
+  // Parameters of other modules that this one and its children use, too (a tied head).
+  std::vector<Parameter*> SharedParameters() const;
   // Persistent state that is no parameter (running statistics of a batch norm).
   std::vector<Parameter*> Buffers() const;
   int64_t ParameterCount() const;
@@ -105,7 +107,10 @@ class Module {
   Parameter* AddParameter(std::string name, Shape shape, DType dtype, Init init, bool decay = true);
   Parameter* AddBuffer(std::string name, Shape shape, DType dtype, Init init);
   // A parameter that another module owns, used here too (tied embeddings).
-  void ShareParameter(Parameter* parameter) { parameter->AddUse(); }
+  void ShareParameter(Parameter* parameter) {
+    parameter->AddUse();
+    shared_.push_back(parameter);
+  }
   template <class M>
   M* AddChild(std::string name, std::unique_ptr<M> module) {
     M* raw = module.get();
@@ -118,6 +123,7 @@ class Module {
   std::string path_;
   bool finalized_ = false;
   std::vector<std::unique_ptr<Parameter>> parameters_, buffers_;
+  std::vector<Parameter*> shared_;
   std::vector<NamedChild> children_;
   std::vector<std::unique_ptr<Module>> owned_;
 };

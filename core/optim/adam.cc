@@ -29,6 +29,13 @@ class Adam final : public Optimizer {
   }
 
   double learning_rate() const override { return options_.lr; }
+  int64_t updates() const override { return step_; }
+  void set_updates(int64_t updates) override { step_ = updates; }
+  std::vector<State> StateOf(size_t i) const override {
+    std::vector<State> state = {{"exp_avg", entries_[i].m}, {"exp_avg_sq", entries_[i].v}};
+    if (!entries_[i].master.empty()) state.push_back({"master", entries_[i].master});
+    return state;
+  }
 
  private:
   struct Entry { Slice slice; Tensor m, v, master; };

@@ -16,10 +16,26 @@
 
 namespace twofold::optim {
 
+// What a slice holds of one parameter: `count` elements, in the parameter from `first` on, in the slice from `offset` on.
+struct Part {
+  std::string parameter;  // its name
+  Shape shape;            // of the whole parameter
+  int64_t first = 0, offset = 0, count = 0;
+  bool decay = true;
+};
+
 struct Slice {
   std::string name;
   Tensor data, gradient;
-  bool decay = true;  // weight decay applies
+  bool decay = true;  // weight decay applies; where there are parts, each says it for itself
+  // In the order of their places; what lies between or after them is padding. Empty: one whole parameter of this name.
+  std::vector<Part> parts = {};
+};
+
+// What an optimizer keeps for one slice, element by element: "exp_avg", "exp_avg_sq", "momentum_buffer" or "master".
+struct State {
+  std::string name;
+  Tensor tensor;
 };
 
 class Optimizer {
@@ -30,6 +46,10 @@ class Optimizer {
   // One update of all slices given to Attach; lr is this step's rate.
   virtual void Step(nn::Context& ctx, double lr) = 0;
   virtual double learning_rate() const = 0;  // the base rate
+  // What a checkpoint saves: the state of slice i, in the order given to Attach, and how many updates were done.
+  virtual std::vector<State> StateOf(size_t i) const = 0;
+  virtual int64_t updates() const = 0;
+  virtual void set_updates(int64_t updates) = 0;
 };
 
 struct SgdOptions { double lr = 0.01, momentum = 0, weight_decay = 0; bool nesterov = false; };

@@ -22,6 +22,7 @@ class Sgd final : public Optimizer {
   }
 
   void Step(nn::Context& ctx, double lr) override {
+    ++updates_;
     for (const Entry& e : entries_) {
       if (e.slice.data.numel() == 0) continue;
       ctx.Launch(ops::SgdStep{.param = e.slice.data, .grad = e.slice.gradient, .momentum = e.momentum,
@@ -32,11 +33,20 @@ class Sgd final : public Optimizer {
   }
 
   double learning_rate() const override { return options_.lr; }
+  int64_t updates() const override { return updates_; }
+  void set_updates(int64_t updates) override { updates_ = updates; }
+  std::vector<State> StateOf(size_t i) const override {
+    std::vector<State> state;
+    if (!entries_[i].momentum.empty()) state.push_back({"momentum_buffer", entries_[i].momentum});
+    if (!entries_[i].master.empty()) state.push_back({"master", entries_[i].master});
+    return state;
+  }
 
  private:
   struct Entry { Slice slice; Tensor momentum, master; };
   SgdOptions options_;
   std::vector<Entry> entries_;
+  int64_t updates_ = 0;
 };
 
 }  // namespace
