@@ -38,7 +38,7 @@ TEST_F(Program, TeachesWithoutArgumentsAndWithHelp) {
   EXPECT_EQ(Run(""), 2);
   EXPECT_EQ(Run("--help"), 0);
   EXPECT_THAT(out_, HasSubstr("tour"));
-  for (const char* command : {"run", "compare", "bench", "list", "calibrate", "report"}) {
+  for (const char* command : {"run", "memory", "compare", "bench", "list", "calibrate", "report"}) {
     EXPECT_EQ(Run(StrCat(command, " --help")), 0) << command;
     EXPECT_THAT(out_, HasSubstr(StrCat("twofold ", command))) << command << " shows no example";
   }
@@ -51,7 +51,7 @@ TEST_F(Program, StatesItsVersion) {
 
 TEST_F(Program, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(Run("jog"), 2);
-  EXPECT_THAT(err_, HasSubstr("\"jog\" is no command; use run, launch, compare"));
+  EXPECT_THAT(err_, HasSubstr("\"jog\" is no command; use run, memory, launch, compare"));
   EXPECT_EQ(Run("run"), 2);
   EXPECT_EQ(Run("run a.textproto --frabic=simulated"), 2);
   EXPECT_EQ(Run("list flowers"), 2);
