@@ -91,6 +91,55 @@ INSTANTIATE_TEST_SUITE_P(Variants, MemoryToTheByte,
                                             ::testing::Values(2), ::testing::Values(kF32, kBf16)),
                          CaseName);
 
+// Every layout with its options: measured, simulated and replayed.
+struct Layout {
+  const char* name;
+  const char* parallel;
+};
+void PrintTo(const Layout& layout, std::ostream* out) { *out << layout.name; }
+constexpr Layout kLayouts[] = {
+    {"Zero1", "sharding: ZERO_1"},
+    {"Zero2", "sharding: ZERO_2"},
+    {"Zero2Once", "sharding: ZERO_2 reduce_every_micro_batch: false"},
+    {"Zero3", "sharding: ZERO_3"},
+    {"Zero3Once", "sharding: ZERO_3 reduce_every_micro_batch: false backward_prefetch: BACKWARD_POST"},
+    {"Zero3Ahead", "sharding: ZERO_3 prefetch: 3 prefetch_limit_mib: 0.02 backward_prefetch: BACKWARD_NONE"},
+    {"Zero3Kept", "sharding: ZERO_3 reshard_after_forward: false"},
+    {"Zero3Small", "sharding: ZERO_3 wrap { min_parameters: 100 }"},
+};
+class ShardedMemory : public ::testing::TestWithParam<std::tuple<testing::TinyModel, Layout, int, int>> {};
+
+TEST_P(ShardedMemory, IsAsReplayed) {
+  const auto [model, layout, ranks, accumulation] = GetParam();
+  const std::string text = StrCat(model.model, "train { steps: 4 micro_batch: 3 global_batch: ", 3 * ranks * accumulation,
+                                  " clip_norm: 1 precision { parameter: BF16 reduce: F32 } ",
+                                  accumulation > 1 ? "validation { every_steps: 2 batch: 5 samples: 17 } " : "", "}\nparallel { dp: ", ranks, " ",
+                                  layout.parallel, " }\n");
+  const auto measured = testing::RunText(text + testing::kInMemory);
+  const auto predicted = testing::RunText(text + testing::Simulated("SYMBOLIC"));
+  for (size_t r = 0; r < measured.size(); ++r) ExpectEqual(predicted[r].memory(), measured[r].memory(), "simulated");
+  ExpectReplayed(text + testing::kInMemory, measured);
+}
+
+std::string ShardedName(const ::testing::TestParamInfo<ShardedMemory::ParamType>& info) {
+  const auto [model, layout, ranks, accumulation] = info.param;
+  return StrCat(model.name, layout.name, "On", ranks, "Ranks", accumulation, "Parts");
+}
+INSTANTIATE_TEST_SUITE_P(Models, ShardedMemory,
+                         ::testing::Combine(::testing::ValuesIn(testing::kTinyModels), ::testing::ValuesIn(kLayouts), ::testing::Values(1, 3, 4),
+                                            ::testing::Values(1, 3)),
+                         ShardedName);
+INSTANTIATE_TEST_SUITE_P(Cnns, ShardedMemory,
+                         ::testing::Combine(::testing::Values(testing::kTinyCnns[1]), ::testing::ValuesIn(kLayouts), ::testing::Values(2),
+                                            ::testing::Values(2)),
+                         ShardedName);
+constexpr Layout kHybrids[] = {{"HybridOf2", "sharding: HYBRID_SHARD shard_group: 2"},
+                               {"HybridOf4", "sharding: HYBRID_SHARD shard_group: 4 reduce_every_micro_batch: false"}};
+INSTANTIATE_TEST_SUITE_P(Hybrids, ShardedMemory,
+                         ::testing::Combine(::testing::ValuesIn(testing::kTinyModels), ::testing::ValuesIn(kHybrids), ::testing::Values(4),
+                                            ::testing::Values(1, 3)),
+                         ShardedName);
+
 // Runs of many steps, with validations between them, and on other devices: against the simulated run alone.
 struct LongRun {
   const char* name;
@@ -121,6 +170,11 @@ INSTANTIATE_TEST_SUITE_P(
         LongRun{"Sgd", StrCat(testing::kTinyCnns[1].model, "train { steps: 5 micro_batch: 4 optimizer { sgd { momentum: 0.9 } } }\nparallel { dp: 4 }\n"), kCpu},
         LongRun{"Threads", StrCat(testing::kTinyLlama, "train { steps: 6 micro_batch: 4 threads_per_rank: 3 }\nparallel { dp: 2 }\n"), kCpu},
         LongRun{"Narrow", StrCat(kSmallGpt, "train { steps: 6 micro_batch: 4 precision { parameter: BF16 reduce: F32 } }\nparallel { dp: 2 }\n"), kGpu},
+        LongRun{"Zero3", StrCat(kSmallGpt, "train { steps: 30 micro_batch: 4 validation { every_steps: 4 samples: 9 } }\n",
+                                "parallel { dp: 8 sharding: ZERO_3 prefetch: 2 }\n"), kGpu},
+        LongRun{"Zero2Validated", StrCat(kSmallGpt, "train { steps: 30 global_batch: 16 validation { every_steps: 7 samples: 9 } }\n",
+                                         "parallel { dp: 4 sharding: ZERO_2 }\n"), kGpu},
+        LongRun{"Hybrid", StrCat(kSmallGpt, "train { steps: 30 }\nparallel { dp: 8 sharding: HYBRID_SHARD shard_group: 2 }\n"), kGpu},
         LongRun{"Emulated", StrCat(kSmallGpt, "train { steps: 4 }\nparallel { dp: 2 }\ndevice: EMULATED\nemulated { cluster: \"star-h100\" }\n"), kCpu}),
     [](const auto& run) { return std::string(run.param.name); });
 
@@ -136,6 +190,9 @@ TEST(ReplayedMemory, OfTheLargestModelOnThousandsOfRanksTakesNoTime) {
   const MemoryPrediction prediction = Replayed(text, /*bounded=*/false);
   EXPECT_GT(prediction.largest().record.memory().peak_bytes(), int64_t{2} << 40);
   EXPECT_FALSE(Replayed(text).status().ok());
+  const std::string sharded = StrCat("model { preset: \"gpt3-175b\" }\nparallel { dp: 4096 sharding: ZERO_3 }\n",
+                                     "train { precision { parameter: BF16 } }\n", kGpu);
+  EXPECT_TRUE(Replayed(sharded).status().ok());
 }
 
 // ---- Budgets ----
