@@ -1,5 +1,6 @@
 #include "experiments/program/memory_table.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -90,9 +91,9 @@ std::string ActivationsText(const MemoryStory& story) {
 
 std::string LimitText(const spec::Spec& spec, const host::MemoryRules& rules) {
   if (rules.device.value() == 0) return "the device's memory is not bounded";
-  const std::string device = FactsOfDevice(spec).name;
-  return StrCat(spec.memory().budget_mib() > 0 ? StrCat("memory.budget_mib, or ", device, " where it has less") : device, ": ",
-                CountText(rules.device.value()), " bytes");
+  const double budget = spec.memory().budget_mib() * 1048576;
+  const bool budgeted = budget > 0 && static_cast<double>(rules.device.value()) <= std::max(1.0, budget);
+  return StrCat(budgeted ? "memory.budget_mib" : FactsOfDevice(spec).name, ": ", CountText(rules.device.value()), " bytes");
 }
 
 std::string VerdictText(const MemoryStory& story) {
