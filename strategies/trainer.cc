@@ -15,6 +15,7 @@
 #include "strategies/data_parallel/ddp.h"
 #include "strategies/data_parallel/replica_statistics.h"
 #include "strategies/model_factory.h"
+#include "strategies/recompute.h"
 #include "strategies/recorder.h"
 #include "strategies/validation.h"
 
@@ -104,7 +105,7 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
           .seed = spec.train().seed(),
           .statistics = &statistics_},
       dtype_(ToDType(spec.train().precision().parameter())),
-      model_(MakeModel(spec.model(), dtype_)),
+      model_(WithRecompute(MakeModel(spec.model(), dtype_), spec)),
       ddp_(nn_, *model_, replicas_, ToDdpOptions(spec)),
       optimizer_(MakeOptimizer(spec.train().optimizer())),
       schedule_(MakeSchedule(spec.train().schedule())),

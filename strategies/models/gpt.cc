@@ -35,6 +35,11 @@ constinit const ModelKind kGptModel = {
     },
     .training_flops = [](const spec::Model& m, int64_t samples) {
       return nn::GptTrainingFlops(ToConfig(m, DType::kF32), samples);
-    }};
+    },
+    .hardware_flops = [](const spec::Model& m, const nn::Recomputation& recomputation, int64_t samples) {
+      return nn::GptHardwareFlops(ToConfig(m, DType::kF32), recomputation, samples);
+    },
+    .block = "transformer_block",
+    .blocks = [](const spec::Model& m) { return m.gpt().layers(); }};
 
 }  // namespace twofold

@@ -8,6 +8,7 @@
 
 #include "absl/types/span.h"
 #include "core/nn/dropout.h"
+#include "core/nn/recompute.h"
 #include "core/proto/spec.pb.h"
 
 namespace twofold {
@@ -27,6 +28,9 @@ struct ModelKind {
   ModelInput (*input)(const spec::Model& model);
   std::unique_ptr<nn::Module> (*make)(const spec::Model& model, DType dtype);  // neither named nor with storage
   double (*training_flops)(const spec::Model& model, int64_t samples);         // as core/nn/flops.h counts
+  double (*hardware_flops)(const spec::Model& model, const nn::Recomputation& recomputation, int64_t samples);  // likewise
+  std::string_view block;                      // the kind() of its blocks; "": it has none
+  int64_t (*blocks)(const spec::Model& model);  // how many
 };
 
 inline nn::DropoutMasks MasksOf(const spec::Model& model) {

@@ -49,6 +49,11 @@ constinit const ModelKind kLlamaModel = {
     },
     .training_flops = [](const spec::Model& m, int64_t samples) {
       return nn::LlamaTrainingFlops(ToConfig(m, DType::kF32), samples);
-    }};
+    },
+    .hardware_flops = [](const spec::Model& m, const nn::Recomputation& recomputation, int64_t samples) {
+      return nn::LlamaHardwareFlops(ToConfig(m, DType::kF32), recomputation, samples);
+    },
+    .block = "transformer_block",
+    .blocks = [](const spec::Model& m) { return m.llama().layers(); }};
 
 }  // namespace twofold

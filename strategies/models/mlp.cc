@@ -28,6 +28,11 @@ constinit const ModelKind kMlpModel = {
     },
     .training_flops = [](const spec::Model& m, int64_t samples) {
       return nn::MlpTrainingFlops(ToConfig(m, DType::kF32), samples);
-    }};
+    },
+    .hardware_flops = [](const spec::Model& m, const nn::Recomputation&, int64_t samples) {
+      return nn::MlpHardwareFlops(ToConfig(m, DType::kF32), samples);
+    },
+    .block = "",
+    .blocks = [](const spec::Model&) { return int64_t{0}; }};
 
 }  // namespace twofold
