@@ -22,7 +22,7 @@ StateFormula OptimizerState(const spec::Spec& spec) {
     optimizer->Attach(nn, {&slice, 1});
     for (const optim::State& s : optimizer->StateOf(0)) {
       state.bytes_per_parameter += ElementSize(s.tensor.dtype());
-      StrAppend(&state.what, state.what.empty() ? "" : ", ", s.name, " ", absl::AsciiStrToUpper(DTypeName(s.tensor.dtype())));
+      StrAppend(&state.what, state.what.empty() ? "" : ", ", s.name, " ", absl::AsciiStrToUpper(std::string(DTypeName(s.tensor.dtype()))));
     }
     return std::string();
   });

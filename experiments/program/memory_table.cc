@@ -80,7 +80,7 @@ std::string ActivationsText(const MemoryStory& story) {
     rows.push_back({row.kind, CountText(row.count), CountText(row.bytes)});
     total += row.bytes;
   }
-  rows.push_back({"in all, before any is recomputed", "", CountText(total)});
+  rows.push_back({"in all", "", CountText(total)});
   std::string text = StrCat("\n", TableText(rows));
   const std::optional<ActivationFormula> formula = KorthikantiFormula(story.spec);
   if (!formula) return text;

@@ -174,6 +174,11 @@ INSTANTIATE_TEST_SUITE_P(
                                 "parallel { dp: 8 sharding: ZERO_3 prefetch: 2 }\n"), kGpu},
         LongRun{"Zero2Validated", StrCat(kSmallGpt, "train { steps: 30 global_batch: 16 validation { every_steps: 7 samples: 9 } }\n",
                                          "parallel { dp: 4 sharding: ZERO_2 }\n"), kGpu},
+        LongRun{"Recomputed", StrCat(kSmallGpt, "train { steps: 12 micro_batch: 4 activation_checkpointing { every: 2 } }\n",
+                                     "parallel { dp: 4 sharding: ZERO_3 }\n"), kGpu},
+        LongRun{"Selective", StrCat("model { gpt { layers: 3 hidden: 64 heads: 4 sequence: 48 attention_dropout: 0.1 } attention: UNFUSED "
+                                    "dropout_masks: STORED }\ntrain { steps: 12 micro_batch: 4 activation_checkpointing { recompute: SELECTIVE } "
+                                    "validation { every_steps: 5 samples: 9 } }\nparallel { dp: 4 sharding: ZERO_1 }\n"), kGpu},
         LongRun{"Hybrid", StrCat(kSmallGpt, "train { steps: 30 }\nparallel { dp: 8 sharding: HYBRID_SHARD shard_group: 2 }\n"), kGpu},
         LongRun{"Emulated", StrCat(kSmallGpt, "train { steps: 4 }\nparallel { dp: 2 }\ndevice: EMULATED\nemulated { cluster: \"star-h100\" }\n"), kCpu}),
     [](const auto& run) { return std::string(run.param.name); });
