@@ -57,7 +57,7 @@ class Trainer {
   void MicroBatch(std::span<const int64_t> indices, bool first);
   Tensor Evaluate(nn::Context& ctx, Tensor inputs);
   Tensor ToModelInput(Tensor inputs);
-  void Clip();
+  Tensor GradientFactor();
 
   RankContext& rank_;
   const spec::Spec& spec_;
@@ -74,8 +74,6 @@ class Trainer {
   const optim::LrSchedule schedule_;
   DistributedSampler sampler_;
   const int64_t micro_batch_, accumulation_;
-  std::vector<optim::Slice>
-      clipped_;  // the gradients as clipping wants them; empty when there is no clipping
   Tensor loss_;  // this rank's part of the mean over the global batch
   nn::Saved saved_, loss_saved_;
   std::optional<Validation> validation_;
@@ -113,10 +111,6 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
       accumulation_(sampler_.samples_per_batch() / micro_batch_) {
   const std::vector<optim::Slice> slices = ddp_.Slices();
   optimizer_->Attach(nn_, slices);
-  if (spec.train().clip_norm() > 0) {  // by whole buckets: a few large kernels
-    for (Tensor& gradients : ddp_.Gradients())
-      clipped_.push_back({.name = "bucket", .gradient = std::move(gradients)});
-  }
   loss_ = device_.NewTensor(Shape{1}, ops::AccumulationType(dtype_), Category::kOther);
   if (spec.train().has_validation()) {
     TWOFOLD_CHECK(samples.validation != nullptr, "there are samples to validate on");
@@ -169,9 +163,12 @@ Tensor Trainer::ToModelInput(Tensor inputs) {
   return cast;
 }
 
-void Trainer::Clip() {
-  // After the reduction every rank has the same gradients, hence the same norm: nothing to exchange.
-  if (!clipped_.empty()) optim::ClipByGlobalNorm(nn_, clipped_, spec_.train().clip_norm());
+// What the update multiplies gradients by; empty: 1. After the reduction every rank has the same gradients, hence the same
+// norm: nothing to exchange.
+Tensor Trainer::GradientFactor() {
+  const double clip_norm = spec_.train().clip_norm();
+  if (clip_norm == 0) return Tensor();
+  return optim::ClipFactor(nn_, optim::SquaredNorm(nn_, ddp_.Gradients()), clip_norm);
 }
 
 double Trainer::Step(int64_t step) {
@@ -188,8 +185,7 @@ double Trainer::Step(int64_t step) {
   }
   Work loss_sum = replicas_.AllReduce(loss_, ReduceOp::kSum);  // travels while the optimizer works
   ddp_.Finish();
-  Clip();
-  optimizer_->Step(nn_, optimizer_->learning_rate() * optim::Factor(schedule_, step));
+  optimizer_->Step(nn_, optimizer_->learning_rate() * optim::Factor(schedule_, step), GradientFactor());
   loss_sum.WaitOn(device_.compute());
   return device_.Item(loss_, StandIn{std::log(static_cast<double>(InputOf(spec_.model()).classes)), "loss"});
 }
