@@ -1,6 +1,7 @@
 #include "strategies/trainer.h"
 
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -12,8 +13,10 @@
 #include "core/data/load_batch.h"
 #include "core/nn/loss.h"
 #include "core/optim/clip.h"
+#include "strategies/data_parallel/cast_codec.h"
 #include "strategies/data_parallel/ddp.h"
 #include "strategies/data_parallel/replica_statistics.h"
+#include "strategies/loss_scaler.h"
 #include "strategies/model_factory.h"
 #include "strategies/recorder.h"
 #include "strategies/validation.h"
@@ -42,7 +45,11 @@ DistributedSampler MakeSampler(const spec::Train& train, const Dataset& data, co
 DdpOptions ToDdpOptions(const spec::Spec& spec) {
   return {.bucket = Bytes(static_cast<int64_t>(spec.parallel().bucket_mib() * 1048576.0)),
           .overlap = spec.parallel().overlap(),
-          .reduce = ToDType(spec.train().precision().reduce())};
+          .gradient = ToDType(spec.train().precision().gradient())};
+}
+
+std::unique_ptr<GradientCodec> MakeCodec(const spec::Precision& precision) {
+  return MakeGradientCodec(ToDType(precision.gradient()), ToDType(precision.reduce()));
 }
 
 // One rank's share of every training step.
@@ -50,6 +57,7 @@ class Trainer {
  public:
   Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& samples);
   int64_t parameters() const { return model_->ParameterCount(); }
+  const LossScaler& scaler() const { return scaler_; }
   double Step(int64_t step);  // returns the loss, the mean over the global batch
   ValidationResult Validate();  // the spec asks for validation
 
@@ -57,7 +65,8 @@ class Trainer {
   void MicroBatch(std::span<const int64_t> indices, bool first);
   Tensor Evaluate(nn::Context& ctx, Tensor inputs);
   Tensor ToModelInput(Tensor inputs);
-  Tensor GradientFactor();
+  std::optional<Tensor> GradientFactor();
+  void AgreeOn(Tensor& squared_norm);
 
   RankContext& rank_;
   const spec::Spec& spec_;
@@ -74,7 +83,9 @@ class Trainer {
   const optim::LrSchedule schedule_;
   DistributedSampler sampler_;
   const int64_t micro_batch_, accumulation_;
+  LossScaler scaler_;
   Tensor loss_;  // this rank's part of the mean over the global batch
+  Tensor unscaling_;  // what a fixed scale of the loss leaves to undo; empty: nothing
   nn::Saved saved_, loss_saved_;
   std::optional<Validation> validation_;
 };
@@ -102,16 +113,21 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
           .seed = spec.train().seed(),
           .statistics = &statistics_},
       dtype_(ToDType(spec.train().precision().parameter())),
-      model_(MakeModel(spec.model(), dtype_)),
-      ddp_(nn_, *model_, replicas_, ToDdpOptions(spec)),
+      model_(MakeModel(spec.model(), {dtype_, ToDType(spec.train().precision().buffer())})),
+      ddp_(nn_, *model_, replicas_, ToDdpOptions(spec), MakeCodec(spec.train().precision())),
       optimizer_(MakeOptimizer(spec.train().optimizer())),
       schedule_(MakeSchedule(spec.train().schedule())),
       sampler_(MakeSampler(spec.train(), samples.training, replicas_)),
       micro_batch_(spec.train().micro_batch()),
-      accumulation_(sampler_.samples_per_batch() / micro_batch_) {
+      accumulation_(sampler_.samples_per_batch() / micro_batch_),
+      scaler_(spec.train().precision()) {
   const std::vector<optim::Slice> slices = ddp_.Slices();
   optimizer_->Attach(nn_, slices);
   loss_ = device_.NewTensor(Shape{1}, ops::AccumulationType(dtype_), Category::kOther);
+  if (!scaler_.dynamic() && scaler_.scale() != 1) {
+    unscaling_ = device_.NewTensor(Shape{1}, DType::kF32, Category::kOther);
+    nn_.Launch(ops::Fill{.out = unscaling_, .value = 1 / scaler_.scale()});
+  }
   if (spec.train().has_validation()) {
     TWOFOLD_CHECK(samples.validation != nullptr, "there are samples to validate on");
     validation_.emplace(
@@ -147,7 +163,7 @@ void Trainer::MicroBatch(std::span<const int64_t> indices, bool first) {
   }
   batch = {};  // what backward needs of it is saved
   model_->Backward(
-      nn_, nn::SoftmaxCrossEntropy::Backward(nn_, loss_saved_, 1.0 / static_cast<double>(accumulation_)),
+      nn_, nn::SoftmaxCrossEntropy::Backward(nn_, loss_saved_, scaler_.scale() / static_cast<double>(accumulation_)),
       saved_);
 }
 
@@ -163,12 +179,19 @@ Tensor Trainer::ToModelInput(Tensor inputs) {
   return cast;
 }
 
-// What the update multiplies gradients by; empty: 1. After the reduction every rank has the same gradients, hence the same
-// norm: nothing to exchange.
-Tensor Trainer::GradientFactor() {
-  const double clip_norm = spec_.train().clip_norm();
-  if (clip_norm == 0) return Tensor();
-  return optim::ClipFactor(nn_, optim::SquaredNorm(nn_, ddp_.Gradients()), clip_norm);
+// What the update multiplies gradients by (an empty tensor: 1); none: gradients are not finite, and nothing is to be updated.
+std::optional<Tensor> Trainer::GradientFactor() {
+  const double clip_norm = spec_.train().clip_norm(), scale = scaler_.scale();
+  if (clip_norm == 0 && !scaler_.dynamic()) return unscaling_;
+  const Tensor squares = optim::SquaredNorm(nn_, ddp_.Gradients(), [this](Tensor& t) { AgreeOn(t); });
+  if (scaler_.dynamic() && !scaler_.Update(std::isfinite(device_.Item(squares, StandIn{0, "found-inf"})))) return std::nullopt;
+  return optim::ClipFactor(nn_, squares, clip_norm > 0 ? clip_norm : std::numeric_limits<double>::infinity(), 1 / scale);
+}
+
+// After the reduction every rank has the same gradients, hence the same norm: nothing to exchange. But where a step depends
+// on it, not even rounding may let one rank skip what another does.
+void Trainer::AgreeOn(Tensor& squared_norm) {
+  if (scaler_.dynamic() && replicas_.size() > 1) replicas_.AllReduce(squared_norm, ReduceOp::kAvg).WaitOn(device_.compute());
 }
 
 double Trainer::Step(int64_t step) {
@@ -185,7 +208,9 @@ double Trainer::Step(int64_t step) {
   }
   Work loss_sum = replicas_.AllReduce(loss_, ReduceOp::kSum);  // travels while the optimizer works
   ddp_.Finish();
-  optimizer_->Step(nn_, optimizer_->learning_rate() * optim::Factor(schedule_, step), GradientFactor());
+  if (const std::optional<Tensor> factor = GradientFactor()) {
+    optimizer_->Step(nn_, optimizer_->learning_rate() * optim::Factor(schedule_, step), *factor);
+  }
   loss_sum.WaitOn(device_.compute());
   return device_.Item(loss_, StandIn{std::log(static_cast<double>(InputOf(spec_.model()).classes)), "loss"});
 }
@@ -218,6 +243,7 @@ std::string TrainRank(RankContext& ctx, const spec::Spec& spec, const Samples& s
     recorder.BeginStep(step);
     const double loss = trainer.Step(step);
     recorder.EndStep(loss);
+    recorder.SetSkipped(trainer.scaler().state().skipped, trainer.scaler().scale());
     StepProgress done{step + 1, steps, recorder.last_step().value(), loss};
     if (ctx.rank() == 0 && progress) progress(done);
     if (!IsValidated(spec.train(), step)) continue;

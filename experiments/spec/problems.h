@@ -36,6 +36,7 @@ class Problems {
 // ---- Parts of Validate, each of which adds what it finds ----
 void CheckData(const spec::Spec& spec, Problems& problems);  // paths, and whether data fits the model
 void CheckValidation(const spec::Spec& spec, Problems& problems);  // train.validation
+void CheckPrecision(const spec::Precision& precision, Problems& problems);  // train.precision
 void CheckNotInThisVersion(const spec::Spec& spec, Problems& problems);  // named in the proto, not yet built
 
 }  // namespace twofold
