@@ -41,6 +41,7 @@ constinit const ModelKind kCnnModel = {
     .make = [](const spec::Model& m, ModelTypes types) -> std::unique_ptr<nn::Module> {
       return std::make_unique<nn::CnnModel>(ToConfig(m, types));
     },
+    .block = "basic_block",
     .training_flops = [](const spec::Model& m, int64_t samples) {
       return nn::CnnTrainingFlops(ToConfig(m, DType::kF32), samples);
     }};

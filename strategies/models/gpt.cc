@@ -33,6 +33,7 @@ constinit const ModelKind kGptModel = {
     .make = [](const spec::Model& m, ModelTypes types) -> std::unique_ptr<nn::Module> {
       return std::make_unique<nn::GptModel>(ToConfig(m, types.parameter));
     },
+    .block = "transformer_block",
     .training_flops = [](const spec::Model& m, int64_t samples) {
       return nn::GptTrainingFlops(ToConfig(m, DType::kF32), samples);
     }};
