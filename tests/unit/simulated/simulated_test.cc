@@ -1,7 +1,10 @@
 // The simulated fabric through the seams: what programs see of virtual time, memory, failures and folding.
+#include <unistd.h>
+
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -43,9 +46,7 @@ constexpr char kTightHost[] = R"(
 class SimulatedTest : public testing::Test {
  protected:
   spec::Spec Spec(int ranks, const std::string& cluster = kPlain) {
-    const std::string path = StrCat(testing::TempDir(), "/", testing::UnitTest::GetInstance()->current_test_info()->name(),
-                                    ".textproto");
-    std::ofstream(path) << cluster;
+    const std::string path = Write(".textproto", cluster);
     spec::Spec spec;
     spec.mutable_parallel()->set_dp(ranks);
     spec.mutable_fabric()->mutable_simulated()->set_cluster(path);
@@ -59,6 +60,19 @@ class SimulatedTest : public testing::Test {
     if (!fabric.ok()) return {fabric.status(), {}, {}};
     return (*fabric)->Run(static_cast<int>(spec.parallel().dp()), fn);
   }
+  ~SimulatedTest() override {
+    for (const std::string& path : written_) std::filesystem::remove(path);
+  }
+  // A file of this test's, which goes with it.
+  std::string Write(const std::string& suffix, const std::string& text) {
+    written_.push_back(StrCat(testing::TempDir(), "/", testing::UnitTest::GetInstance()->current_test_info()->name(), "-",
+                              getpid(), "-", written_.size(), suffix));
+    std::ofstream(written_.back()) << text;
+    return written_.back();
+  }
+
+ private:
+  std::vector<std::string> written_;
 };
 
 std::string Number(double x) { return absl::StrFormat("%.9g", x); }
@@ -118,13 +132,14 @@ class TrainingTest : public SimulatedTest {
  protected:
   spec::Spec Trained(int ranks, const std::string& training, const std::string& more = "") {
     spec::Spec spec = Spec(ranks, absl::StrFormat(kBareHost, 2));
-    const std::string path = StrCat(testing::TempDir(), "/", testing::UnitTest::GetInstance()->current_test_info()->name(), ".profile");
-    std::ofstream(path) << "cores: 2 kernels { name: 'fill' dtype: 'f32' "
-                           "points { dims: [1, 250000] bytes: 1e6 seconds: 1e-3 } points { dims: [1, 250000000] bytes: 1e9 seconds: 1 "
-                           "low: 0.9 high: 1.3 } }\n"
-                           "kernels { name: 'scale' dtype: 'f32' points { dims: [1, 125000000] bytes: 1e9 seconds: 1 low: 0.8 } }\n"
-                           "shared_memory { latency_s: 1e-3 bytes_per_second_core: 1e9 bytes_per_second_total: 1e11 " << more << " }\n"
-                        << "training { ranks: 1 factor: 2 host_s: 0.01 low: 0.8 high: 1.1 " << training << " }";
+    const std::string path = Write(
+        ".profile",
+        StrCat("cores: 2 kernels { name: 'fill' dtype: 'f32' "
+               "points { dims: [1, 250000] bytes: 1e6 seconds: 1e-3 } points { dims: [1, 250000000] bytes: 1e9 seconds: 1 "
+               "low: 0.9 high: 1.3 } }\n"
+               "kernels { name: 'scale' dtype: 'f32' points { dims: [1, 125000000] bytes: 1e9 seconds: 1 low: 0.8 } }\n"
+               "shared_memory { latency_s: 1e-3 bytes_per_second_core: 1e9 bytes_per_second_total: 1e11 ", more, " }\n"
+               "training { ranks: 1 factor: 2 host_s: 0.01 low: 0.8 high: 1.1 ", training, " }"));
     spec.mutable_fabric()->mutable_simulated()->set_profile(path);
     return spec;
   }

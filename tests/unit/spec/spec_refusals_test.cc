@@ -50,6 +50,8 @@ const std::vector<Refusal>& Refusals() {
       {"rope_factor_below_one",
        {"model.llama.rope_scaling.llama3.factor: 0.5 is out of range", "high_freq_factor: 1 is out of range", "above 1"}},
       {"hf_config_missing", {"model.hf_config: \"no/such/config.json\" cannot be read", "give the path"}},
+      {"synthetic_huge", {"data.synthetic: the map of model.mlp's inputs and classes would take 4398046511104 bytes", "up to 1073741824"}},
+      {"synthetic_images_huge", {"data.synthetic: a sample of model.cnn's height, width and channels would take", "use smaller ones"}},
       {"synthetic_for_llama", {"data: synthetic does not fit model.llama", "use text or tokens"}},
       {"dropout_one", {"model.gpt.dropout: 1 is out of range", "from 0 to below 1"}},
       {"vocab_below_bytes", {"model.gpt.vocab: 100 is too small for data.text", "use 256 or more"}},
