@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "strategies/recompute.h"
 
 namespace twofold {
 namespace {
@@ -61,6 +62,10 @@ std::string_view ItemName(const spec::Model& model) {
 
 double TrainingFlops(const spec::Model& model, int64_t samples) {
   return KindOf(model).training_flops(model, samples);
+}
+
+double HardwareFlops(const spec::Spec& spec, int64_t samples) {
+  return KindOf(spec.model()).hardware_flops(spec.model(), RecomputationOf(spec), samples);
 }
 
 std::unique_ptr<optim::Optimizer> MakeOptimizer(const spec::Optimizer& optimizer) {

@@ -17,6 +17,7 @@
 #include "strategies/layout_factory.h"
 #include "strategies/loss_scaler.h"
 #include "strategies/model_factory.h"
+#include "strategies/recompute.h"
 #include "strategies/recorder.h"
 #include "strategies/validation.h"
 
@@ -101,7 +102,8 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
           .seed = spec.train().seed(),
           .statistics = &statistics_},
       dtype_(ToDType(spec.train().precision().parameter())),
-      layout_(MakeLayout(nn_, MakeModel(spec.model(), {dtype_, ToDType(spec.train().precision().buffer())}), replicas_, spec)),
+      layout_(MakeLayout(nn_, WithRecompute(MakeModel(spec.model(), {dtype_, ToDType(spec.train().precision().buffer())}), spec),
+                         replicas_, spec)),
       optimizer_(MakeOptimizer(spec.train().optimizer())),
       schedule_(MakeSchedule(spec.train().schedule())),
       sampler_(MakeSampler(spec.train(), samples.training, replicas_)),
