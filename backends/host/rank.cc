@@ -7,6 +7,7 @@
 #include <typeinfo>
 
 #include "backends/host/exit_scope.h"
+#include "backends/host/memory_rules.h"
 #include "core/base/strings.h"
 
 namespace twofold::host {
@@ -31,9 +32,13 @@ class RunClock : public Clock {
 
 absl::StatusOr<DeviceChoice> ChooseDevice(const spec::Spec& spec) {
   DeviceChoice choice{.threads = static_cast<int>(spec.train().threads_per_rank())};
-  if (spec.device() != spec::EMULATED) return choice;
+  if (spec.device() != spec::EMULATED) {
+    choice.memory = MemoryRulesOf(spec, cluster::Device()).device;
+    return choice;
+  }
   absl::StatusOr<Costs> costs = FindCosts(spec.emulated());
   if (!costs.ok()) return costs.status();
+  choice.memory = MemoryRulesOf(spec, costs->device).device;
   choice.emulated = std::make_shared<const Costs>(*std::move(costs));
   return choice;
 }
@@ -41,7 +46,7 @@ absl::StatusOr<DeviceChoice> ChooseDevice(const spec::Spec& spec) {
 Rank::Rank(Process& process, int rank, const DeviceChoice& device)
     : process_(process),
       rank_(rank),
-      source_(process.segments, Bytes(device.emulated == nullptr ? 0 : device.emulated->device.memory_bytes())),
+      source_(process.segments, device.memory),
       allocator_(source_, rank),
       device_(MakeDevice(device)),
       clock_(std::make_unique<RunClock>(process.run)),

@@ -31,8 +31,9 @@ struct Process {
 struct DeviceChoice {
   int threads = 1;                              // that one operation may use
   std::shared_ptr<const Costs> emulated = {};   // null: the CPU
+  Bytes memory = Bytes(0);                      // that a rank may reserve; zero: not bounded
 };
-// By device, emulated and train.threads_per_rank.
+// By device, emulated, memory and train.threads_per_rank.
 absl::StatusOr<DeviceChoice> ChooseDevice(const spec::Spec& spec);
 
 class Rank {

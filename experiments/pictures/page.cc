@@ -77,6 +77,9 @@ std::string Summary(const Runs& runs) {
                 [](const RunData& r) { return HighestRank(r, &report::Rank::peak_bytes); }, size);
   t += Compared("reserved memory, highest rank", runs,
                 [](const RunData& r) { return HighestRank(r, &report::Rank::reserved_bytes); }, size);
+  t += Compared("of that fragmentation: reserved, not live at the peak", runs, [](const RunData& r) {
+    return HighestRank(r, &report::Rank::reserved_bytes) - HighestRank(r, &report::Rank::peak_bytes);
+  }, size);
   t += Compared("outside the ledger, highest rank", runs,
                 [](const RunData& r) { return HighestRank(r, &report::Rank::outside_ledger_bytes); }, size);
   t += Compared("bubble", runs, [](const RunData& r) { return r.report.bubble_fraction(); }, share);
