@@ -61,6 +61,9 @@ absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, Simulat
     }
   }
   plan.notes.insert(plan.notes.end(), costs->notes.begin(), costs->notes.end());
+  if (spec.parallel().offload() != spec::Parallel::NO_OFFLOAD) plan.notes.push_back(host::DescribeHostLink(costs->device));
+  plan.host_memory = host::HostMemoryOf(spec, costs->device);
+  plan.host_link = costs->host_link();
   plan.costs = costs->Make();
   return absl::OkStatus();
 }

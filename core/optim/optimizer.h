@@ -52,12 +52,18 @@ class Optimizer {
   virtual void set_updates(int64_t updates) = 0;
 };
 
+// Where the state lies: on the device, or in the host's memory, from where it visits the device for the update (states.h).
+struct Offload {
+  bool state = false;
+  int64_t chunk = int64_t{4} << 20;  // elements that visit at once: transfers of 16 MiB reach a link's full rate
+};
+
 struct SgdOptions { double lr = 0.01, momentum = 0, weight_decay = 0; bool nesterov = false; };
 struct AdamOptions {
   double lr = 3e-4, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   bool decoupled = true;  // AdamW (Loshchilov and Hutter 2019); false: decay is added to the gradient
 };
-std::unique_ptr<Optimizer> MakeSgd(const SgdOptions& options);
-std::unique_ptr<Optimizer> MakeAdam(const AdamOptions& options);
+std::unique_ptr<Optimizer> MakeSgd(const SgdOptions& options, const Offload& offload = {});
+std::unique_ptr<Optimizer> MakeAdam(const AdamOptions& options, const Offload& offload = {});
 
 }  // namespace twofold::optim
