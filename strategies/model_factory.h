@@ -24,7 +24,7 @@ std::string_view ItemName(const spec::Model& model);  // "tokens" or "samples"
 // FLOPs of forward and backward over `samples`, as core/nn/flops.h counts them.
 double TrainingFlops(const spec::Model& model, int64_t samples);
 
-std::unique_ptr<optim::Optimizer> MakeOptimizer(const spec::Optimizer& optimizer);
+std::unique_ptr<optim::Optimizer> MakeOptimizer(const spec::Optimizer& optimizer, spec::Parallel::Offload offload);
 optim::LrSchedule MakeSchedule(const spec::Schedule& schedule);
 
 }  // namespace twofold

@@ -98,7 +98,7 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
           .statistics = &statistics_},
       dtype_(ToDType(spec.train().precision().parameter())),
       layout_(MakeLayout(nn_, MakeModel(spec.model(), dtype_), replicas_, spec)),
-      optimizer_(MakeOptimizer(spec.train().optimizer())),
+      optimizer_(MakeOptimizer(spec.train().optimizer(), spec.parallel().offload())),
       schedule_(MakeSchedule(spec.train().schedule())),
       sampler_(MakeSampler(spec.train(), samples.training, replicas_)),
       micro_batch_(spec.train().micro_batch()),
