@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "strategies/recompute.h"
 
 namespace twofold {
 namespace {
@@ -19,7 +20,8 @@ std::unique_ptr<optim::Optimizer> MakeAdam(const spec::Adam& adam, bool decouple
                           .beta2 = adam.beta2(),
                           .eps = adam.eps(),
                           .weight_decay = adam.weight_decay(),
-                          .decoupled = decoupled});
+                          .decoupled = decoupled},
+                         offload);
 }
 
 }  // namespace
@@ -61,6 +63,10 @@ std::string_view ItemName(const spec::Model& model) {
 
 double TrainingFlops(const spec::Model& model, int64_t samples) {
   return KindOf(model).training_flops(model, samples);
+}
+
+double HardwareFlops(const spec::Spec& spec, int64_t samples) {
+  return KindOf(spec.model()).hardware_flops(spec.model(), RecomputationOf(spec), samples);
 }
 
 std::unique_ptr<optim::Optimizer> MakeOptimizer(const spec::Optimizer& optimizer, spec::Parallel::Offload offloaded) {

@@ -15,6 +15,7 @@
 #include "strategies/data_parallel/replica_statistics.h"
 #include "strategies/layout_factory.h"
 #include "strategies/model_factory.h"
+#include "strategies/recompute.h"
 #include "strategies/recorder.h"
 #include "strategies/validation.h"
 
@@ -97,7 +98,7 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
           .seed = spec.train().seed(),
           .statistics = &statistics_},
       dtype_(ToDType(spec.train().precision().parameter())),
-      layout_(MakeLayout(nn_, MakeModel(spec.model(), dtype_), replicas_, spec)),
+      layout_(MakeLayout(nn_, WithRecompute(MakeModel(spec.model(), dtype_), spec), replicas_, spec)),
       optimizer_(MakeOptimizer(spec.train().optimizer(), spec.parallel().offload())),
       schedule_(MakeSchedule(spec.train().schedule())),
       sampler_(MakeSampler(spec.train(), samples.training, replicas_)),

@@ -34,7 +34,7 @@ Tensor BatchNorm::Forward(Context& ctx, const Tensor& x, Saved& saved) {
                                   .mean = saved[kMean],
                                   .rstd = saved[kRstd],
                                   .rows = x.numel() / config_.channels,
-                                  .momentum = config_.momentum,
+                                  .momentum = ctx.recomputing ? 0 : config_.momentum,  // they have moved already
                                   .eps = config_.eps});
   ctx.Launch(ops::BatchNormForward{.x = x, .gamma = gamma_->data(), .beta = beta_->data(), .mean = saved[kMean],
                                    .rstd = saved[kRstd], .y = y, .relu = config_.relu});

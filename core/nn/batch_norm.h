@@ -2,7 +2,7 @@
 //
 // In training each micro-batch is normalised by its own mean and (biased) variance, and the running statistics move
 // towards them: running = (1 - momentum) * running + momentum * batch, the variance unbiased, as PyTorch does. Outside
-// training the running statistics normalise, and stay.
+// training the running statistics normalise, and stay; so they do where a forward pass is run again (context.h).
 //
 // `sync`: statistics are those of all ranks that ctx.statistics joins, so that N ranks train like one process with N times
 // the micro-batch. Two messages a layer and micro-batch: 2 channels from each rank to all (forward), and the sum of 2

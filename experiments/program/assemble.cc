@@ -82,7 +82,7 @@ void AddTimes(const spec::Spec& spec, const std::vector<report::RankRecord>& rec
     const double mfu = out.model_flops_per_step() / median /
                        (out.peak_flops_per_second() * static_cast<double>(out.world_size()));
     out.set_mfu(mfu);
-    out.set_hfu(mfu);  // nothing is recomputed
+    out.set_hfu(mfu * HardwareFlops(spec, spec.train().global_batch()) / out.model_flops_per_step());
   }
 }
 

@@ -65,7 +65,7 @@ void MakeBlocks(spec::Spec& spec) {
   spec::Optimizer& optimizer = *train.mutable_optimizer();
   if (optimizer.kind_case() == spec::Optimizer::KIND_NOT_SET) optimizer.mutable_adamw();
   train.mutable_precision();
-  train.mutable_activation_checkpointing();
+  if (!train.has_activation_checkpointing()) train.mutable_activation_checkpointing()->set_every(0);
   if (train.schedule().kind_case() == spec::Schedule::KIND_NOT_SET)
     train.mutable_schedule()->mutable_constant();
   spec.mutable_parallel();
@@ -86,7 +86,7 @@ void FillSharding(spec::Spec& spec) {
   }
   const ModelKind* model = FindModelKind(spec.model().kind_case());
   if (sharding != spec::Parallel::NO_SHARD && model != nullptr && parallel.wrap().policy_case() == spec::Wrap::POLICY_NOT_SET) {
-    parallel.mutable_wrap()->set_module(std::string(model->block));
+    parallel.mutable_wrap()->set_module(std::string(model->unit));
   }
 }
 
@@ -104,7 +104,7 @@ void FillDependent(spec::Spec& spec) {
   if (!precision.has_reduce()) precision.set_reduce(precision.has_gradient() ? precision.gradient() : precision.parameter());
   if (!precision.has_gradient()) precision.set_gradient(precision.reduce());
   FillSharding(spec);
-  if (!train.activation_checkpointing().has_every()) train.mutable_activation_checkpointing()->set_every(0);
+  if (!train.activation_checkpointing().has_every()) train.mutable_activation_checkpointing()->set_every(1);
   if (train.has_validation() && !train.validation().has_batch()) {
     train.mutable_validation()->set_batch(train.micro_batch());
   }

@@ -157,8 +157,7 @@ void CheckTrain(const spec::Spec& spec, Problems& problems) {
   CheckBatch(spec, problems);
   CheckOptimizer(train.optimizer(), problems);
   CheckPrecision(train.precision(), problems);
-  problems.Whole("train.activation_checkpointing.every", train.activation_checkpointing().every(), 0,
-                 1 << 12);
+  CheckActivationCheckpointing(spec, problems);
   problems.AtLeast("train.clip_norm", train.clip_norm(), 0);
   if (train.has_steps()) CheckSchedule(train.schedule(), problems);
   CheckValidation(spec, problems);

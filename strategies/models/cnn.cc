@@ -1,5 +1,7 @@
 #include "core/nn/cnn.h"
 
+#include <numeric>
+
 #include "core/nn/flops.h"
 #include "strategies/models/kinds.h"
 
@@ -40,9 +42,16 @@ constinit const ModelKind kCnnModel = {
     .make = [](const spec::Model& m, DType dtype) -> std::unique_ptr<nn::Module> {
       return std::make_unique<nn::CnnModel>(ToConfig(m, dtype));
     },
-    .block = "basic_block",
     .training_flops = [](const spec::Model& m, int64_t samples) {
       return nn::CnnTrainingFlops(ToConfig(m, DType::kF32), samples);
+    },
+    .hardware_flops = [](const spec::Model& m, const nn::Recomputation& recomputation, int64_t samples) {
+      return nn::CnnHardwareFlops(ToConfig(m, DType::kF32), recomputation, samples);
+    },
+    .block = "basic_block",
+    .unit = "basic_block",
+    .blocks = [](const spec::Model& m) {  // absurd ones wrap, as above
+      return static_cast<int64_t>(std::accumulate(m.cnn().blocks().begin(), m.cnn().blocks().end(), uint64_t{0}));
     }};
 
 }  // namespace twofold

@@ -33,9 +33,14 @@ constinit const ModelKind kGptModel = {
     .make = [](const spec::Model& m, DType dtype) -> std::unique_ptr<nn::Module> {
       return std::make_unique<nn::GptModel>(ToConfig(m, dtype));
     },
-    .block = "transformer_block",
     .training_flops = [](const spec::Model& m, int64_t samples) {
       return nn::GptTrainingFlops(ToConfig(m, DType::kF32), samples);
-    }};
+    },
+    .hardware_flops = [](const spec::Model& m, const nn::Recomputation& recomputation, int64_t samples) {
+      return nn::GptHardwareFlops(ToConfig(m, DType::kF32), recomputation, samples);
+    },
+    .block = "transformer_block",
+    .unit = "transformer_block",
+    .blocks = [](const spec::Model& m) { return m.gpt().layers(); }};
 
 }  // namespace twofold

@@ -47,9 +47,14 @@ constinit const ModelKind kLlamaModel = {
     .make = [](const spec::Model& m, DType dtype) -> std::unique_ptr<nn::Module> {
       return std::make_unique<nn::LlamaModel>(ToConfig(m, dtype));
     },
-    .block = "transformer_block",
     .training_flops = [](const spec::Model& m, int64_t samples) {
       return nn::LlamaTrainingFlops(ToConfig(m, DType::kF32), samples);
-    }};
+    },
+    .hardware_flops = [](const spec::Model& m, const nn::Recomputation& recomputation, int64_t samples) {
+      return nn::LlamaHardwareFlops(ToConfig(m, DType::kF32), recomputation, samples);
+    },
+    .block = "transformer_block",
+    .unit = "transformer_block",
+    .blocks = [](const spec::Model& m) { return m.llama().layers(); }};
 
 }  // namespace twofold

@@ -26,9 +26,14 @@ constinit const ModelKind kMlpModel = {
     .make = [](const spec::Model& m, DType dtype) -> std::unique_ptr<nn::Module> {
       return std::make_unique<nn::MlpModel>(ToConfig(m, dtype));
     },
-    .block = "linear",
     .training_flops = [](const spec::Model& m, int64_t samples) {
       return nn::MlpTrainingFlops(ToConfig(m, DType::kF32), samples);
-    }};
+    },
+    .hardware_flops = [](const spec::Model& m, const nn::Recomputation&, int64_t samples) {
+      return nn::MlpHardwareFlops(ToConfig(m, DType::kF32), samples);
+    },
+    .block = "",
+    .unit = "linear",
+    .blocks = [](const spec::Model&) { return int64_t{0}; }};
 
 }  // namespace twofold
