@@ -1,6 +1,7 @@
 #include "strategies/trainer.h"
 
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "core/optim/clip.h"
 #include "strategies/data_parallel/replica_statistics.h"
 #include "strategies/layout_factory.h"
+#include "strategies/loss_scaler.h"
 #include "strategies/model_factory.h"
 #include "strategies/recompute.h"
 #include "strategies/recorder.h"
@@ -45,6 +47,7 @@ class Trainer {
  public:
   Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& samples);
   int64_t parameters() const { return layout_->model().ParameterCount(); }
+  const LossScaler& scaler() const { return scaler_; }
   double Step(int64_t step);  // returns the loss, the mean over the global batch
   ValidationResult Validate();  // the spec asks for validation
 
@@ -52,7 +55,8 @@ class Trainer {
   void MicroBatch(std::span<const int64_t> indices, bool first);
   Tensor Evaluate(nn::Context& ctx, Tensor inputs);
   Tensor ToModelInput(Tensor inputs);
-  void Clip();
+  std::optional<Tensor> GradientFactor();
+  void Reduce(Tensor& squared_norm);
 
   RankContext& rank_;
   const spec::Spec& spec_;
@@ -68,9 +72,9 @@ class Trainer {
   const optim::LrSchedule schedule_;
   DistributedSampler sampler_;
   const int64_t micro_batch_, accumulation_;
-  std::vector<optim::Slice>
-      clipped_;  // the gradients as clipping wants them; empty when there is no clipping
+  LossScaler scaler_;
   Tensor loss_;  // this rank's part of the mean over the global batch
+  Tensor unscaling_;  // what a fixed scale of the loss leaves to undo; empty: nothing
   nn::Saved saved_, loss_saved_;
   std::optional<Validation> validation_;
 };
@@ -98,19 +102,20 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
           .seed = spec.train().seed(),
           .statistics = &statistics_},
       dtype_(ToDType(spec.train().precision().parameter())),
-      layout_(MakeLayout(nn_, WithRecompute(MakeModel(spec.model(), dtype_), spec), replicas_, spec)),
+      layout_(MakeLayout(nn_, WithRecompute(MakeModel(spec.model(), {dtype_, ToDType(spec.train().precision().buffer())}), spec), replicas_, spec)),
       optimizer_(MakeOptimizer(spec.train().optimizer(), spec.parallel().offload())),
       schedule_(MakeSchedule(spec.train().schedule())),
       sampler_(MakeSampler(spec.train(), samples.training, replicas_)),
       micro_batch_(spec.train().micro_batch()),
-      accumulation_(sampler_.samples_per_batch() / micro_batch_) {
+      accumulation_(sampler_.samples_per_batch() / micro_batch_),
+      scaler_(spec.train().precision()) {
   const std::vector<optim::Slice> slices = layout_->Slices();
   optimizer_->Attach(nn_, slices);
-  if (spec.train().clip_norm() > 0) {  // as few large tensors: a few large kernels
-    for (Tensor& gradients : layout_->Gradients())
-      clipped_.push_back({.name = "gradients", .gradient = std::move(gradients)});
-  }
   loss_ = device_.NewTensor(Shape{1}, ops::AccumulationType(dtype_), Category::kOther);
+  if (!scaler_.dynamic() && scaler_.scale() != 1) {
+    unscaling_ = device_.NewTensor(Shape{1}, DType::kF32, Category::kOther);
+    nn_.Launch(ops::Fill{.out = unscaling_, .value = 1 / scaler_.scale()});
+  }
   if (spec.train().has_validation()) {
     TWOFOLD_CHECK(samples.validation != nullptr, "there are samples to validate on");
     validation_.emplace(
@@ -146,7 +151,7 @@ void Trainer::MicroBatch(std::span<const int64_t> indices, bool first) {
   }
   batch = {};  // what backward needs of it is saved
   layout_->model().Backward(
-      nn_, nn::SoftmaxCrossEntropy::Backward(nn_, loss_saved_, 1.0 / static_cast<double>(accumulation_)),
+      nn_, nn::SoftmaxCrossEntropy::Backward(nn_, loss_saved_, scaler_.scale() / static_cast<double>(accumulation_)),
       saved_);
 }
 
@@ -162,12 +167,22 @@ Tensor Trainer::ToModelInput(Tensor inputs) {
   return cast;
 }
 
-void Trainer::Clip() {
-  if (clipped_.empty()) return;
+// What the update multiplies gradients by (an empty tensor: 1); none: gradients are not finite, and nothing is to be updated.
+std::optional<Tensor> Trainer::GradientFactor() {
+  const double clip_norm = spec_.train().clip_norm(), scale = scaler_.scale();
+  if (clip_norm == 0 && !scaler_.dynamic()) return unscaling_;
+  const Tensor squares = optim::SquaredNorm(nn_, layout_->Gradients(), [this](Tensor& t) { Reduce(t); });
+  if (scaler_.dynamic() && !scaler_.Update(std::isfinite(device_.Item(squares, StandIn{0, "found-inf"})))) return std::nullopt;
+  return optim::ClipFactor(nn_, squares, clip_norm > 0 ? clip_norm : std::numeric_limits<double>::infinity(), 1 / scale);
+}
+
+// From the squared norm of this rank's gradients to that of the model's. Ranks that hold the same gradients need tell each
+// other nothing; but where a step depends on it, not even rounding may let one of them skip what another does.
+void Trainer::Reduce(Tensor& squared_norm) {
   ProcessGroup* holders = layout_->holders();
-  optim::ClipByGlobalNorm(nn_, clipped_, spec_.train().clip_norm(), [&](Tensor& squares) {
-    if (holders != nullptr) holders->AllReduce(squares, ReduceOp::kSum).WaitOn(device_.compute());
-  });
+  if (holders != nullptr) holders->AllReduce(squared_norm, ReduceOp::kSum).WaitOn(device_.compute());
+  const int agreeing = holders != nullptr ? holders->size() : 1;
+  if (scaler_.dynamic() && agreeing < replicas_.size()) replicas_.AllReduce(squared_norm, ReduceOp::kAvg).WaitOn(device_.compute());
 }
 
 double Trainer::Step(int64_t step) {
@@ -183,8 +198,9 @@ double Trainer::Step(int64_t step) {
   }
   Work loss_sum = replicas_.AllReduce(loss_, ReduceOp::kSum);  // travels while the optimizer works
   layout_->FinishGradients();
-  Clip();
-  optimizer_->Step(nn_, optimizer_->learning_rate() * optim::Factor(schedule_, step));
+  if (const std::optional<Tensor> factor = GradientFactor()) {
+    optimizer_->Step(nn_, optimizer_->learning_rate() * optim::Factor(schedule_, step), *factor);
+  }
   layout_->PublishUpdate();
   loss_sum.WaitOn(device_.compute());
   return device_.Item(loss_, StandIn{std::log(static_cast<double>(InputOf(spec_.model()).classes)), "loss"});
@@ -218,6 +234,7 @@ std::string TrainRank(RankContext& ctx, const spec::Spec& spec, const Samples& s
     recorder.BeginStep(step);
     const double loss = trainer.Step(step);
     recorder.EndStep(loss);
+    recorder.SetSkipped(trainer.scaler().state().skipped, trainer.scaler().scale());
     StepProgress done{step + 1, steps, recorder.last_step().value(), loss};
     if (ctx.rank() == 0 && progress) progress(done);
     if (!IsValidated(spec.train(), step)) continue;
