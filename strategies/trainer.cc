@@ -102,7 +102,8 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
           .seed = spec.train().seed(),
           .statistics = &statistics_},
       dtype_(ToDType(spec.train().precision().parameter())),
-      layout_(MakeLayout(nn_, WithRecompute(MakeModel(spec.model(), {dtype_, ToDType(spec.train().precision().buffer())}), spec), replicas_, spec)),
+      layout_(MakeLayout(
+          nn_, WithRecompute(MakeModel(spec.model(), {dtype_, ToDType(spec.train().precision().buffer())}), spec), replicas_, spec)),
       optimizer_(MakeOptimizer(spec.train().optimizer(), spec.parallel().offload())),
       schedule_(MakeSchedule(spec.train().schedule())),
       sampler_(MakeSampler(spec.train(), samples.training, replicas_)),

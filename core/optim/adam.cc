@@ -13,7 +13,7 @@ class Adam final : public Optimizer {
 
   void Step(nn::Context& ctx, double lr, const Tensor& factor) override {
     ++step_;
-    states_.Update(ctx, [&](const Piece& p) {
+    states_.Update([&](const Piece& p) {
       ctx.Launch(ops::AdamStep{.param = p.data, .grad = p.gradient, .m = p.moments[0], .v = p.moments[1],
                                .master = p.master, .lr = lr, .beta1 = options_.beta1, .beta2 = options_.beta2,
                                .eps = options_.eps, .weight_decay = p.decay.rate, .decoupled = options_.decoupled,

@@ -19,7 +19,7 @@ class Sgd final : public Optimizer {
 
   void Step(nn::Context& ctx, double lr, const Tensor& factor) override {
     ++updates_;
-    states_.Update(ctx, [&](const Piece& p) {
+    states_.Update([&](const Piece& p) {
       ctx.Launch(ops::SgdStep{.param = p.data, .grad = p.gradient,
                               .momentum = p.moments.empty() ? Tensor() : p.moments[0], .master = p.master, .lr = lr,
                               .momentum_factor = options_.momentum, .weight_decay = p.decay.rate,

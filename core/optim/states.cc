@@ -105,7 +105,7 @@ Chunk States::Kinds(size_t chunk, bool brings) const {
   return visitors;
 }
 
-void States::Update(nn::Context& ctx, absl::FunctionRef<void(const Piece&)> update) {
+void States::Update(absl::FunctionRef<void(const Piece&)> update) {
   if (!offload_.state) {
     for (const Piece& piece : whole_) {
       if (piece.data.numel() > 0) update(piece);

@@ -38,7 +38,7 @@ class States {
   // lie in the host's memory, too. Throws OutOfMemory.
   void Attach(nn::Context& ctx, std::span<const Slice> slices, double weight_decay);
   // Calls `update`, which launches it, for all that the slices hold, piece by piece.
-  void Update(nn::Context& ctx, absl::FunctionRef<void(const Piece&)> update);
+  void Update(absl::FunctionRef<void(const Piece&)> update);
   std::vector<State> Of(size_t slice) const;
 
  private:

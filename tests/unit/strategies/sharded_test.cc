@@ -8,7 +8,7 @@
 #include "core/base/strings.h"
 #include "core/nn/gpt.h"
 #include "core/nn/loss.h"
-#include "core/nn/mlp_model.h"
+#include "core/nn/recompute.h"
 
 namespace twofold {
 namespace {
@@ -94,6 +94,21 @@ TEST(Wrapping, ByKindByCountByPathAndByCallback) {
 TEST(Wrapping, LeavesWhatSharesParametersToTheRoot) {
   EXPECT_THAT(Chosen(*Gpt(true), WrapByPath({"token_embedding", "head", "final_norm"})), ElementsAre("final_norm"));
   EXPECT_THAT(Chosen(*Gpt(false), WrapByPath({"token_embedding", "head"})), ElementsAre("token_embedding", "head"));
+}
+
+TEST(Wrapping, TakesAWrapperForWhatIsInIt) {
+  const std::unique_ptr<nn::GptModel> model = Gpt(true);
+  size_t block = 0;
+  while (model->children()[block].module->kind() != "transformer_block") ++block;
+  model->WrapChild(block, [](std::unique_ptr<nn::Module> m) { return std::make_unique<nn::Recompute>(std::move(m)); });
+  const nn::Module* wrapper = model->children()[block].module;
+  std::vector<const nn::Module*> chosen;
+  WrapUnits(*model, WrapByKind("transformer_block"), [&](std::unique_ptr<nn::Module> m) {
+    chosen.push_back(m.get());
+    return m;
+  });
+  ASSERT_EQ(chosen.size(), 2u);
+  EXPECT_EQ(chosen[0], wrapper);
 }
 
 // ---- The layout ----
