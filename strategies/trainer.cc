@@ -216,7 +216,8 @@ bool IsValidated(const spec::Train& train, int64_t step) {
 }  // namespace
 
 std::string TrainRank(RankContext& ctx, const spec::Spec& spec, const Samples& samples,
-                      const std::function<void(const StepProgress&)>& progress) {
+                      const std::function<void(const StepProgress&)>& progress,
+                      const std::function<int64_t(int64_t step)>& next) {
   TWOFOLD_CHECK(!spec.train().has_epochs(), "epochs have been made steps");
   Recorder recorder(ctx, spec);
   // Whatever ends this rank, what it did until then is kept.
@@ -232,6 +233,7 @@ std::string TrainRank(RankContext& ctx, const spec::Spec& spec, const Samples& s
   const int64_t steps = spec.train().steps();
   for (int64_t step = 0; step < steps; ++step) {
     ctx.CheckInterrupt();
+    if (next) step = next(step);
     recorder.BeginStep(step);
     const double loss = trainer.Step(step);
     recorder.EndStep(loss);

@@ -73,13 +73,6 @@ std::string DescribeHostLink(const cluster::Device& device) {
          "of the memory's rate from computing is not modelled";
 }
 
-Bytes HostMemoryOf(const spec::Spec& spec, const cluster::Device& device) {
-  const int64_t bytes = device.host_memory_bytes();
-  if (spec.memory().host_budget_mib() <= 0) return Bytes(bytes);
-  const auto budget = std::max<int64_t>(1, static_cast<int64_t>(spec.memory().host_budget_mib() * 1048576.0));
-  return Bytes(bytes > 0 ? std::min(bytes, budget) : budget);
-}
-
 absl::StatusOr<Costs> FindCosts(const cluster::Cluster& c, const std::string& profile) {
   Costs costs{.device = c.device(), .profile = {}, .training = {}, .notes = {}};
   std::string path = profile;

@@ -36,9 +36,6 @@ struct Costs {
 
 // For the report of a run that offloads: where transfers' times come from.
 std::string DescribeHostLink(const cluster::Device& device);
-// What each rank may reserve of the host's memory: memory.host_budget_mib, or the device's share of it where that is less;
-// zero: not bounded.
-Bytes HostMemoryOf(const spec::Spec& spec, const cluster::Device& device);
 
 // `profile`: a file; "": for "this-machine" the one that calibration left at its usual place, if it did, else none.
 absl::StatusOr<Costs> FindCosts(const cluster::Cluster& cluster, const std::string& profile);

@@ -7,6 +7,7 @@
 #include <typeinfo>
 
 #include "backends/host/exit_scope.h"
+#include "backends/host/memory_rules.h"
 #include "core/base/strings.h"
 
 namespace twofold::host {
@@ -32,13 +33,15 @@ class RunClock : public Clock {
 absl::StatusOr<DeviceChoice> ChooseDevice(const spec::Spec& spec) {
   DeviceChoice choice{.threads = static_cast<int>(spec.train().threads_per_rank())};
   if (spec.device() != spec::EMULATED) {
-    choice.host_memory = HostMemoryOf(spec, cluster::Device());
+    const MemoryRules rules = MemoryRulesOf(spec, cluster::Device());
+    choice.memory = rules.device, choice.host_memory = rules.host;
     return choice;
   }
   absl::StatusOr<Costs> costs = FindCosts(spec.emulated());
   if (!costs.ok()) return costs.status();
   if (spec.parallel().offload() != spec::Parallel::NO_OFFLOAD) costs->notes.push_back(DescribeHostLink(costs->device));
-  choice.host_memory = HostMemoryOf(spec, costs->device);
+  const MemoryRules rules = MemoryRulesOf(spec, costs->device);
+  choice.memory = rules.device, choice.host_memory = rules.host;
   choice.emulated = std::make_shared<const Costs>(*std::move(costs));
   return choice;
 }
@@ -46,7 +49,7 @@ absl::StatusOr<DeviceChoice> ChooseDevice(const spec::Spec& spec) {
 Rank::Rank(Process& process, int rank, const DeviceChoice& device)
     : process_(process),
       rank_(rank),
-      source_(process.segments, Bytes(device.emulated == nullptr ? 0 : device.emulated->device.memory_bytes())),
+      source_(process.segments, device.memory),
       host_source_(process.segments, device.host_memory),
       allocator_(source_, rank),
       host_allocator_(host_source_, rank, "host memory"),

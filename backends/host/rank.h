@@ -31,7 +31,8 @@ struct Process {
 struct DeviceChoice {
   int threads = 1;                              // that one operation may use
   std::shared_ptr<const Costs> emulated = {};   // null: the CPU
-  Bytes host_memory = Bytes(0);                 // that a rank may reserve of the host's; zero: not bounded
+  Bytes memory = Bytes(0);                      // that a rank may reserve; zero: not bounded
+  Bytes host_memory = Bytes(0);                 // likewise, of the host's
 };
 // By device, emulated, memory and train.threads_per_rank.
 absl::StatusOr<DeviceChoice> ChooseDevice(const spec::Spec& spec);

@@ -24,6 +24,13 @@ namespace twofold {
 
 class CachingAllocator;
 
+// What lies idle in the segments that an allocator has reserved.
+struct Fragmentation {
+  Bytes free;          // reserved and not live
+  Bytes largest_free;  // the largest free block: a larger request needs a new segment
+  int64_t free_blocks = 0, segments = 0;
+};
+
 // A piece of device memory; returns to its allocator when the last tensor that views it is gone. That must happen on
 // the rank's own thread (Work keeps tensors until the program waits for them, for this reason).
 class Buffer {
@@ -66,6 +73,11 @@ class CachingAllocator {
 
   // Gives segments that are wholly free back to the source.
   void ReleaseCached();
+
+  // At this moment; ledger().stats() has the rest: live, peak and reserved bytes, by category.
+  Fragmentation fragmentation() const;
+  // A number of what lies where: allocators of one fingerprint give the same requests the same places.
+  uint64_t Fingerprint() const;
 
   MemoryLedger& ledger() { return ledger_; }
   const MemoryLedger& ledger() const { return ledger_; }

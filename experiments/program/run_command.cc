@@ -93,6 +93,7 @@ void PrintSummary(const Job& job, const report::Report& r) {
   }
   rows.push_back({"peak memory", BytesText(peak), StrCat(CountText(peak), " bytes")});
   rows.push_back({"reserved memory", BytesText(reserved), StrCat(CountText(reserved), " bytes")});
+  rows.push_back({"fragmentation", BytesText(reserved - peak), "reserved, not live at the peak"});
   if (host > 0) rows.push_back({"peak host memory", BytesText(host), StrCat(CountText(host), " bytes")});
   if (r.mfu() > 0) rows.push_back({"model FLOPs utilisation", absl::StrFormat("%.1f %%", 100 * r.mfu())});
   if (r.steps_size() > 0) {

@@ -53,7 +53,9 @@ TEST_P(OnMpi, LossesAreThoseOfTheInMemoryFabric) {
 
 TEST_P(OnMpi, MemoryIsWhatWasPredicted) {
   ASSERT_EQ(Run(StrCat("run ", spec_, " --quiet --out=", At("predicted"))), 0) << err_;
+  ASSERT_EQ(Run(StrCat("memory ", spec_, " --out=", At("replayed"))), 0) << err_;
   const nlohmann::json predicted = Report(At("predicted"))["ranks"], measured = Report(At("mpi"))["ranks"];
+  EXPECT_EQ(Report(At("replayed"))["ranks"], predicted);
   ASSERT_EQ(predicted.size(), measured.size());
   ASSERT_EQ(static_cast<int>(measured.size()), GetParam().ranks);
   for (size_t r = 0; r < measured.size(); ++r) {
@@ -127,6 +129,23 @@ TEST_F(ProgramOnMpi, StopsEarlyAtTheStepOfTheInMemoryFabric) {
     EXPECT_NEAR(a, b, 1e-5 * b);
     EXPECT_EQ(mpi["validations"][v]["accuracy"], threads["validations"][v]["accuracy"]);
   }
+}
+
+// The rank that says it first is chance.
+TEST_F(ProgramOnMpi, RunsOutOfItsBudgetWhereItWasPredicted) {
+  const std::string spec = Write("budget.textproto", StrCat(kGpt, "train { steps: 2 micro_batch: 512 }\n",
+                                                            "parallel { dp: 2 }\nmemory { budget_mib: 24 }\n", kProfile));
+  const auto message = [this](const std::string& folder) {
+    std::string text = Report(folder)["message"];
+    EXPECT_THAT(text, ::testing::MatchesRegex("rank [01]: out of memory: asked for .* bytes of .* with .* live and .* reserved .*"));
+    return text.substr(text.find(':'));
+  };
+  EXPECT_EQ(Run(StrCat("memory ", spec, " --out=", At("replayed"))), 3) << err_;
+  EXPECT_EQ(Run(StrCat("run ", spec, " --quiet --out=", At("predicted"))), 3) << err_;
+  EXPECT_EQ(Run(StrCat("launch --ranks=2 -- run ", spec, " --quiet --out=", At("mpi"))), 1) << err_;
+  EXPECT_EQ(Report(At("mpi"))["outcome"], "OUT_OF_MEMORY");
+  EXPECT_EQ(message(At("replayed")), message(At("predicted")));
+  EXPECT_EQ(message(At("mpi")), message(At("predicted")));
 }
 
 TEST_F(ProgramOnMpi, EmulatesDevices) {

@@ -143,7 +143,46 @@ TEST(Allocator, DependsOnTheCallsAlone) {
     ASSERT_EQ(a.reserved, b.reserved) << i;
     ASSERT_EQ(a.peak, b.peak) << i;
     ASSERT_LE(a.live, a.reserved) << i;
+    ASSERT_EQ(real.Fingerprint(), predicted.Fingerprint()) << i;
   }
+}
+
+TEST(Allocator, SaysWhatLiesIdle) {
+  Virtual v;
+  EXPECT_EQ(v.allocator.fragmentation().segments, 0);
+  auto a = v.Get(KiB(512)), b = v.Get(KiB(256)), c = v.Get(Bytes(700));  // of a segment of 2 MiB
+  Fragmentation f = v.allocator.fragmentation();
+  EXPECT_EQ(f.free, MiB(2) - KiB(769));
+  EXPECT_EQ(f.largest_free, f.free);
+  EXPECT_EQ(f.free_blocks, 1);
+  EXPECT_EQ(f.segments, 1);
+  EXPECT_EQ(v.stats().requested_by_category[static_cast<size_t>(Category::kOther)], KiB(768) + Bytes(700));
+  a.reset();
+  auto large = v.Get(MiB(3));  // of one of 20 MiB
+  f = v.allocator.fragmentation();
+  EXPECT_EQ(f.free, v.stats().reserved - v.stats().live);
+  EXPECT_EQ(f.largest_free, MiB(17));
+  EXPECT_EQ(f.free_blocks, 3);
+  EXPECT_EQ(f.segments, 2);
+}
+
+TEST(Allocator, FingerprintsTellPlacesApart) {
+  Virtual v;
+  const auto state = [&v] { return v.allocator.Fingerprint(); };
+  const uint64_t empty = state();
+  auto a = v.Get(KiB(8)), b = v.Get(KiB(8)), c = v.Get(KiB(8));
+  const uint64_t all = state();
+  EXPECT_NE(all, empty);
+  a.reset();
+  const uint64_t without_a = state();
+  a = v.Get(KiB(8));  // takes its place again
+  EXPECT_EQ(state(), all);
+  b.reset();
+  EXPECT_NE(state(), all);
+  EXPECT_NE(state(), without_a);  // the same blocks in size, in another place
+  Virtual other;
+  auto d = other.Get(KiB(8)), e = other.Get(KiB(8)), f = other.Get(KiB(8));
+  EXPECT_EQ(other.allocator.Fingerprint(), all);
 }
 
 // Live blocks never overlap.
