@@ -110,6 +110,9 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
       micro_batch_(spec.train().micro_batch()),
       accumulation_(sampler_.samples_per_batch() / micro_batch_),
       scaler_(spec.train().precision()) {
+  if (spec.parallel().offload() != spec::Parallel::NO_OFFLOAD) {
+    ctx.AddNote("exposed communication counts waits for transfers to and from the host's memory, too");
+  }
   const std::vector<optim::Slice> slices = layout_->Slices();
   optimizer_->Attach(nn_, slices);
   loss_ = device_.NewTensor(Shape{1}, ops::AccumulationType(dtype_), Category::kOther);
