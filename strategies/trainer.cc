@@ -102,14 +102,17 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
           .seed = spec.train().seed(),
           .statistics = &statistics_},
       dtype_(ToDType(spec.train().precision().parameter())),
-      layout_(MakeLayout(nn_, WithRecompute(MakeModel(spec.model(), {dtype_, ToDType(spec.train().precision().buffer())}), spec),
-                         replicas_, spec)),
-      optimizer_(MakeOptimizer(spec.train().optimizer())),
+      layout_(MakeLayout(
+          nn_, WithRecompute(MakeModel(spec.model(), {dtype_, ToDType(spec.train().precision().buffer())}), spec), replicas_, spec)),
+      optimizer_(MakeOptimizer(spec.train().optimizer(), spec.parallel().offload())),
       schedule_(MakeSchedule(spec.train().schedule())),
       sampler_(MakeSampler(spec.train(), samples.training, replicas_)),
       micro_batch_(spec.train().micro_batch()),
       accumulation_(sampler_.samples_per_batch() / micro_batch_),
       scaler_(spec.train().precision()) {
+  if (spec.parallel().offload() != spec::Parallel::NO_OFFLOAD) {
+    ctx.AddNote("exposed communication counts waits for transfers to and from the host's memory, too");
+  }
   const std::vector<optim::Slice> slices = layout_->Slices();
   optimizer_->Attach(nn_, slices);
   loss_ = device_.NewTensor(Shape{1}, ops::AccumulationType(dtype_), Category::kOther);
