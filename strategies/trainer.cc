@@ -12,8 +12,8 @@
 #include "core/data/load_batch.h"
 #include "core/nn/loss.h"
 #include "core/optim/clip.h"
-#include "strategies/data_parallel/ddp.h"
 #include "strategies/data_parallel/replica_statistics.h"
+#include "strategies/layout_factory.h"
 #include "strategies/model_factory.h"
 #include "strategies/recorder.h"
 #include "strategies/validation.h"
@@ -39,17 +39,11 @@ DistributedSampler MakeSampler(const spec::Train& train, const Dataset& data, co
   return *std::move(sampler);
 }
 
-DdpOptions ToDdpOptions(const spec::Spec& spec) {
-  return {.bucket = Bytes(static_cast<int64_t>(spec.parallel().bucket_mib() * 1048576.0)),
-          .overlap = spec.parallel().overlap(),
-          .reduce = ToDType(spec.train().precision().reduce())};
-}
-
 // One rank's share of every training step.
 class Trainer {
  public:
   Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& samples);
-  int64_t parameters() const { return model_->ParameterCount(); }
+  int64_t parameters() const { return layout_->model().ParameterCount(); }
   double Step(int64_t step);  // returns the loss, the mean over the global batch
   ValidationResult Validate();  // the spec asks for validation
 
@@ -68,8 +62,7 @@ class Trainer {
   ReplicaStatistics statistics_;
   nn::Context nn_;
   const DType dtype_;
-  std::unique_ptr<nn::Module> model_;
-  DistributedDataParallel ddp_;
+  std::unique_ptr<ParameterLayout> layout_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   const optim::LrSchedule schedule_;
   DistributedSampler sampler_;
@@ -104,18 +97,17 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
           .seed = spec.train().seed(),
           .statistics = &statistics_},
       dtype_(ToDType(spec.train().precision().parameter())),
-      model_(MakeModel(spec.model(), dtype_)),
-      ddp_(nn_, *model_, replicas_, ToDdpOptions(spec)),
+      layout_(MakeLayout(nn_, MakeModel(spec.model(), dtype_), replicas_, spec)),
       optimizer_(MakeOptimizer(spec.train().optimizer())),
       schedule_(MakeSchedule(spec.train().schedule())),
       sampler_(MakeSampler(spec.train(), samples.training, replicas_)),
       micro_batch_(spec.train().micro_batch()),
       accumulation_(sampler_.samples_per_batch() / micro_batch_) {
-  const std::vector<optim::Slice> slices = ddp_.Slices();
+  const std::vector<optim::Slice> slices = layout_->Slices();
   optimizer_->Attach(nn_, slices);
-  if (spec.train().clip_norm() > 0) {  // by whole buckets: a few large kernels
-    for (Tensor& gradients : ddp_.Gradients())
-      clipped_.push_back({.name = "bucket", .gradient = std::move(gradients)});
+  if (spec.train().clip_norm() > 0) {  // as few large tensors: a few large kernels
+    for (Tensor& gradients : layout_->Gradients())
+      clipped_.push_back({.name = "gradients", .gradient = std::move(gradients)});
   }
   loss_ = device_.NewTensor(Shape{1}, ops::AccumulationType(dtype_), Category::kOther);
   if (spec.train().has_validation()) {
@@ -128,13 +120,13 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
 
 // All ranks evaluate with the same running statistics, whatever micro-batches each has seen.
 ValidationResult Trainer::Validate() {
-  ddp_.AverageBuffers();
+  layout_->AverageBuffers();
   return validation_->Run([this] { rank_.CheckInterrupt(); });
 }
 
 // Forward alone.
 Tensor Trainer::Evaluate(nn::Context& ctx, Tensor inputs) {
-  Tensor logits = model_->Forward(ctx, ToModelInput(std::move(inputs)), saved_);
+  Tensor logits = layout_->model().Forward(ctx, ToModelInput(std::move(inputs)), saved_);
   saved_.Clear();
   return logits;
 }
@@ -142,7 +134,7 @@ Tensor Trainer::Evaluate(nn::Context& ctx, Tensor inputs) {
 // Forward and backward over a part of this rank's samples. Adds to the gradients and to loss_.
 void Trainer::MicroBatch(std::span<const int64_t> indices, bool first) {
   Batch batch = LoadBatch(device_, data_, indices);
-  Tensor logits = model_->Forward(nn_, ToModelInput(std::exchange(batch.inputs, Tensor())), saved_);
+  Tensor logits = layout_->model().Forward(nn_, ToModelInput(std::exchange(batch.inputs, Tensor())), saved_);
   {
     const Tensor mean =
         nn::SoftmaxCrossEntropy::Forward(nn_, std::exchange(logits, Tensor()), batch.targets, loss_saved_);
@@ -152,7 +144,7 @@ void Trainer::MicroBatch(std::span<const int64_t> indices, bool first) {
                         .accumulate = !first});
   }
   batch = {};  // what backward needs of it is saved
-  model_->Backward(
+  layout_->model().Backward(
       nn_, nn::SoftmaxCrossEntropy::Backward(nn_, loss_saved_, 1.0 / static_cast<double>(accumulation_)),
       saved_);
 }
@@ -170,26 +162,29 @@ Tensor Trainer::ToModelInput(Tensor inputs) {
 }
 
 void Trainer::Clip() {
-  // After the reduction every rank has the same gradients, hence the same norm: nothing to exchange.
-  if (!clipped_.empty()) optim::ClipByGlobalNorm(nn_, clipped_, spec_.train().clip_norm());
+  if (clipped_.empty()) return;
+  ProcessGroup* holders = layout_->holders();
+  optim::ClipByGlobalNorm(nn_, clipped_, spec_.train().clip_norm(), [&](Tensor& squares) {
+    if (holders != nullptr) holders->AllReduce(squares, ReduceOp::kSum).WaitOn(device_.compute());
+  });
 }
 
 double Trainer::Step(int64_t step) {
   const std::vector<int64_t> indices = sampler_.BatchAt(step);
   nn_.step = step;
-  ddp_.ZeroGradient();
+  layout_->BeginStep();
   for (int64_t a = 0; a < accumulation_; ++a) {
-    std::optional<DistributedDataParallel::NoSync> no_sync;
-    if (a + 1 < accumulation_) no_sync.emplace(ddp_);
+    layout_->BeginMicroBatch(a + 1 == accumulation_);
     nn_.micro_batch = a * replicas_.size() + replicas_.rank();
     MicroBatch(
         std::span(indices).subspan(static_cast<size_t>(a * micro_batch_), static_cast<size_t>(micro_batch_)),
         a == 0);
   }
   Work loss_sum = replicas_.AllReduce(loss_, ReduceOp::kSum);  // travels while the optimizer works
-  ddp_.Finish();
+  layout_->FinishGradients();
   Clip();
   optimizer_->Step(nn_, optimizer_->learning_rate() * optim::Factor(schedule_, step));
+  layout_->PublishUpdate();
   loss_sum.WaitOn(device_.compute());
   return device_.Item(loss_, StandIn{std::log(static_cast<double>(InputOf(spec_.model()).classes)), "loss"});
 }

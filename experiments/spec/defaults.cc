@@ -78,6 +78,18 @@ void MakeBlocks(spec::Spec& spec) {
   spec.mutable_trace();
 }
 
+void FillSharding(spec::Spec& spec) {
+  spec::Parallel& parallel = *spec.mutable_parallel();
+  const spec::Parallel::Sharding sharding = parallel.sharding();
+  if (!parallel.has_reduce_every_micro_batch()) {
+    parallel.set_reduce_every_micro_batch(sharding != spec::Parallel::NO_SHARD && sharding != spec::Parallel::SHARD_OPTIMIZER);
+  }
+  const ModelKind* model = FindModelKind(spec.model().kind_case());
+  if (sharding != spec::Parallel::NO_SHARD && model != nullptr && parallel.wrap().policy_case() == spec::Wrap::POLICY_NOT_SET) {
+    parallel.mutable_wrap()->set_module(std::string(model->block));
+  }
+}
+
 void FillDependent(spec::Spec& spec) {
   spec::Train& train = *spec.mutable_train();
   DefaultTo(train, train.has_global_batch(), &spec::Train::set_global_batch, spec.parallel().dp(),
@@ -89,7 +101,9 @@ void FillDependent(spec::Spec& spec) {
   if (optimizer.has_adamw() && !optimizer.adamw().has_weight_decay())
     optimizer.mutable_adamw()->set_weight_decay(0.01);
   spec::Precision& precision = *train.mutable_precision();
-  if (!precision.has_reduce()) precision.set_reduce(precision.parameter());
+  if (!precision.has_reduce()) precision.set_reduce(precision.has_gradient() ? precision.gradient() : precision.parameter());
+  if (!precision.has_gradient()) precision.set_gradient(precision.reduce());
+  FillSharding(spec);
   if (!train.activation_checkpointing().has_every()) train.mutable_activation_checkpointing()->set_every(0);
   if (train.has_validation() && !train.validation().has_batch()) {
     train.mutable_validation()->set_batch(train.micro_batch());

@@ -36,6 +36,8 @@ class Problems {
 // ---- Parts of Validate, each of which adds what it finds ----
 void CheckData(const spec::Spec& spec, Problems& problems);  // paths, and whether data fits the model
 void CheckValidation(const spec::Spec& spec, Problems& problems);  // train.validation
+void CheckSharding(const spec::Spec& spec, Problems& problems);    // parallel.sharding and its options
+void CheckUnits(const spec::Spec& spec, Problems& problems);       // parallel.wrap; the rest of the spec is valid
 void CheckNotInThisVersion(const spec::Spec& spec, Problems& problems);  // named in the proto, not yet built
 
 }  // namespace twofold

@@ -265,12 +265,14 @@ absl::Status Validate(const spec::Spec& spec, const std::string& file) {
   CheckData(spec, problems);
   CheckTrain(spec, problems);
   CheckParallel(spec.parallel(), problems);
+  CheckSharding(spec, problems);
   CheckFabric(spec.fabric(), problems);
   CheckThreads(spec, problems);
   CheckEmulated(spec, problems);
   problems.Whole("trace.last_steps", spec.trace().last_steps(), 1, int64_t{1} << 31);
   problems.Whole("trace.ranks", spec.trace().ranks(), 1, int64_t{1} << 31);
   CheckNotInThisVersion(spec, problems);
+  if (problems.status().ok()) CheckUnits(spec, problems);
   return problems.status();
 }
 

@@ -29,14 +29,21 @@ DistributedDataParallel::DistributedDataParallel(nn::Context& ctx, nn::Module& m
                                                  const DdpOptions& options,
                                                  std::unique_ptr<GradientCodec> codec)
     : ctx_(ctx),
+      module_(module),
       group_(group),
       options_(options),
       codec_(std::move(codec)),
-      parameters_(module.Parameters()) {
+      parameters_(module.Parameters()),
+      buffers_(ctx, module, group) {
   AllocateParameters();
-  AllocateBuffers(module.Buffers());
   AllocateGradients();
   BroadcastParameters();
+}
+
+DistributedDataParallel::DistributedDataParallel(nn::Context& ctx, std::unique_ptr<nn::Module> module,
+                                                 ProcessGroup& group, const DdpOptions& options)
+    : DistributedDataParallel(ctx, *module, group, options) {
+  owned_ = std::move(module);
 }
 
 DistributedDataParallel::~DistributedDataParallel() {
@@ -48,28 +55,6 @@ void DistributedDataParallel::AllocateParameters() {
     p->set_data(ctx_.device.NewTensor(p->shape(), p->dtype(), Category::kParameters));
     p->Initialize(ctx_.device, ctx_.stream, ctx_.seed, p->data());
   }
-}
-
-// One flat tensor, of one type, so that they travel in one message. Their initial values are the same everywhere.
-void DistributedDataParallel::AllocateBuffers(const std::vector<nn::Parameter*>& buffers) {
-  if (buffers.empty()) return;
-  int64_t elements = 0;
-  for (const nn::Parameter* b : buffers) {
-    TWOFOLD_CHECK(b->dtype() == buffers[0]->dtype(), b->name() + " has another type than the buffers before it");
-    elements += b->numel();
-  }
-  buffers_ = ctx_.device.NewTensor(Shape{elements}, buffers[0]->dtype(), Category::kParameters);
-  int64_t first = 0;
-  for (nn::Parameter* b : buffers) {
-    b->set_data(buffers_.Slice(first, b->shape()));
-    b->Initialize(ctx_.device, ctx_.stream, ctx_.seed, b->data());
-    first += b->numel();
-  }
-}
-
-void DistributedDataParallel::AverageBuffers() {
-  if (group_.size() == 1 || buffers_.empty()) return;
-  group_.AllReduce(buffers_, ReduceOp::kAvg).WaitOn(ctx_.device.compute());
 }
 
 // One flat tensor a bucket; each parameter's gradient is a view into it, so that what backward writes is what
@@ -109,8 +94,8 @@ void DistributedDataParallel::BroadcastParameters() {
 
 // A parameter's gradient is complete for this backward pass.
 void DistributedDataParallel::OnReady(Bucket& bucket) {
-  if (no_sync_ > 0) return;
-  TWOFOLD_CHECK_GT(bucket.pending, size_t{0});  // else: a second backward pass without Finish, outside NoSync
+  if (!sync_) return;
+  TWOFOLD_CHECK_GT(bucket.pending, size_t{0});  // else: two backward passes after one BeginMicroBatch
   if (--bucket.pending == 0 && options_.overlap) ReduceWhatIsReady();
 }
 
@@ -122,7 +107,22 @@ void DistributedDataParallel::ReduceWhatIsReady() {
   }
 }
 
-void DistributedDataParallel::Finish() {
+void DistributedDataParallel::BeginStep() {
+  begun_ = false;
+  for (nn::Parameter* p : parameters_) p->ZeroGradient();
+}
+
+// Reducing after every micro-batch adds this one's gradients to the mean of those before it, which is the same on every
+// rank, and takes the mean again: sums of means are means of sums.
+void DistributedDataParallel::BeginMicroBatch(bool last) {
+  if (begun_ && sync_) CompleteReductions();
+  begun_ = true;
+  sync_ = last || options_.reduce_every_micro_batch;
+}
+
+void DistributedDataParallel::FinishGradients() { CompleteReductions(); }
+
+void DistributedDataParallel::CompleteReductions() {
   if (group_.size() == 1) return;
   ReduceWhatIsReady();
   CheckAllReduced();
@@ -142,11 +142,7 @@ void DistributedDataParallel::CheckAllReduced() const {
                   parameters_[i]->name() + " got no gradient in this backward pass");
   }
   TWOFOLD_CHECK_EQ(buckets_[next_].pending,
-                   size_t{0});  // else: every backward pass of the step was under NoSync
-}
-
-void DistributedDataParallel::ZeroGradient() {
-  for (nn::Parameter* p : parameters_) p->ZeroGradient();
+                   size_t{0});  // else: no micro-batch of the step was the last
 }
 
 std::vector<optim::Slice> DistributedDataParallel::Slices() const {

@@ -40,6 +40,7 @@ constinit const ModelKind kCnnModel = {
     .make = [](const spec::Model& m, DType dtype) -> std::unique_ptr<nn::Module> {
       return std::make_unique<nn::CnnModel>(ToConfig(m, dtype));
     },
+    .block = "basic_block",
     .training_flops = [](const spec::Model& m, int64_t samples) {
       return nn::CnnTrainingFlops(ToConfig(m, DType::kF32), samples);
     }};

@@ -33,6 +33,7 @@ constinit const ModelKind kGptModel = {
     .make = [](const spec::Model& m, DType dtype) -> std::unique_ptr<nn::Module> {
       return std::make_unique<nn::GptModel>(ToConfig(m, dtype));
     },
+    .block = "transformer_block",
     .training_flops = [](const spec::Model& m, int64_t samples) {
       return nn::GptTrainingFlops(ToConfig(m, DType::kF32), samples);
     }};

@@ -26,6 +26,8 @@ struct ModelKind {
   spec::Model::KindCase kind;
   ModelInput (*input)(const spec::Model& model);
   std::unique_ptr<nn::Module> (*make)(const spec::Model& model, DType dtype);  // neither named nor with storage
+  // The kind of the modules that it is a row of, as Module::kind says: what is sharded and recomputed as one.
+  std::string_view block;
   double (*training_flops)(const spec::Model& model, int64_t samples);         // as core/nn/flops.h counts
 };
 

@@ -47,6 +47,7 @@ constinit const ModelKind kLlamaModel = {
     .make = [](const spec::Model& m, DType dtype) -> std::unique_ptr<nn::Module> {
       return std::make_unique<nn::LlamaModel>(ToConfig(m, dtype));
     },
+    .block = "transformer_block",
     .training_flops = [](const spec::Model& m, int64_t samples) {
       return nn::LlamaTrainingFlops(ToConfig(m, DType::kF32), samples);
     }};

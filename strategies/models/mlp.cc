@@ -26,6 +26,7 @@ constinit const ModelKind kMlpModel = {
     .make = [](const spec::Model& m, DType dtype) -> std::unique_ptr<nn::Module> {
       return std::make_unique<nn::MlpModel>(ToConfig(m, dtype));
     },
+    .block = "linear",
     .training_flops = [](const spec::Model& m, int64_t samples) {
       return nn::MlpTrainingFlops(ToConfig(m, DType::kF32), samples);
     }};
