@@ -83,16 +83,18 @@ std::vector<Found> List(const std::string& folder) {
   return found;
 }
 
+Begun Named(const std::string& folder, int64_t sequence, int64_t step) {
+  const std::string path = absl::StrFormat("%s/%06d-step-%d", folder, sequence, step);
+  return {sequence, StrCat(path, kPartial), path};
+}
+
 absl::StatusOr<Begun> Begin(const std::string& folder, int64_t step) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) return Failed(folder, "made", error);
   if (absl::Status status = RemoveLeftovers(folder); !status.ok()) return status;
   const std::vector<Found> there = List(folder);
-  Begun begun;
-  begun.sequence = there.empty() ? 1 : there[0].sequence + 1;
-  begun.final = absl::StrFormat("%s/%06d-step-%d", folder, begun.sequence, step);
-  begun.partial = StrCat(begun.final, kPartial);
+  Begun begun = Named(folder, there.empty() ? 1 : there[0].sequence + 1, step);
   fs::create_directory(begun.partial, error);
   if (error) return Failed(begun.partial, "made", error);
   return begun;

@@ -29,6 +29,7 @@ struct Begun {
   std::string partial, final;  // paths: now, and once it is whole
 };
 absl::StatusOr<Begun> Begin(const std::string& folder, int64_t step);
+Begun Named(const std::string& folder, int64_t sequence, int64_t step);  // the same paths, for other ranks
 
 // All files of `begun` are on the disk: writes the manifest and gives the folder its name. From when this returns a kill, or a
 // power failure, leaves the checkpoint. Then deletes the oldest ones beyond `keep_last`; 0: none.

@@ -239,13 +239,6 @@ auto Guarded(const std::string& path, Read read) -> absl::StatusOr<decltype(read
 
 }  // namespace
 
-const Entry* Manifest::Find(std::string_view name) const {
-  for (const Entry& e : contents.tensors) {
-    if (e.name == name) return &e;
-  }
-  return nullptr;
-}
-
 std::string ManifestText(const Manifest& manifest) {
   json content = ToJson(manifest.contents);
   const Facts& f = manifest.facts;

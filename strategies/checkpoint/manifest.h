@@ -58,7 +58,6 @@ struct Facts {
 struct Manifest {
   Facts facts;
   Contents contents;
-  const Entry* Find(std::string_view name) const;  // null: not there
 };
 
 inline constexpr char kManifestFile[] = "manifest.json";
