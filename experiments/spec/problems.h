@@ -38,6 +38,7 @@ void CheckData(const spec::Spec& spec, Problems& problems);  // paths, and wheth
 void CheckValidation(const spec::Spec& spec, Problems& problems);  // train.validation
 void CheckSharding(const spec::Spec& spec, Problems& problems);    // parallel.sharding and its options
 void CheckUnits(const spec::Spec& spec, Problems& problems);       // parallel.wrap; the rest of the spec is valid
+void CheckCheckpoint(const spec::Spec& spec, Problems& problems);  // train.checkpoint and train.resume
 void CheckNotInThisVersion(const spec::Spec& spec, Problems& problems);  // named in the proto, not yet built
 
 }  // namespace twofold

@@ -150,6 +150,18 @@ absl::Status Reader::Read(std::string_view name, const Shape& shape, DType dtype
 
 // ---- Whether it fits ----
 
+Facts FactsOf(const spec::Spec& spec) {
+  const spec::Parallel& p = spec.parallel();
+  return {.seed = spec.train().seed(),
+          .world_size = p.pp() * p.dp() * p.cp() * p.tp(),
+          .global_batch = spec.train().global_batch(),
+          .layout = spec::Parallel::Sharding_Name(p.sharding()),
+          .kind = spec::Checkpoint::Kind_Name(spec.train().checkpoint().kind()),
+          .optimizer = std::string(OptimizerName(spec.train().optimizer())),
+          .model = spec.model().ShortDebugString(),
+          .scalars = {}};
+}
+
 absl::Status CheckFits(const std::string& path, const Manifest& manifest, const spec::Spec& spec) {
   const spec::Train& train = spec.train();
   if (manifest.facts.step >= train.steps()) {

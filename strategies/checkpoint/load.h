@@ -50,6 +50,9 @@ class Reader {
   std::map<int64_t, std::unique_ptr<File>> files_;
 };
 
+// What a checkpoint says of a run of `spec`, whatever its step.
+Facts FactsOf(const spec::Spec& spec);
+
 // Whether a run of `spec` can go on from it: the same parameters and buffers with the same shapes, the optimizer's states, and
 // steps left to do. Every error names `path`, the tensor or field, what it is there and here.
 absl::Status CheckFits(const std::string& path, const Manifest& manifest, const spec::Spec& spec);

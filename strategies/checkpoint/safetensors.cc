@@ -17,6 +17,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kMetadata = "__metadata__";
+constexpr size_t kMostDimensions = 32;
 constexpr int64_t kLongestHeader = 100'000'000;  // as the reference reader has it
 
 // As it stands in a message: short, and without what a terminal would obey.
@@ -100,6 +101,7 @@ class Handler : public nlohmann::json_sax<json> {
   bool Number(int64_t value) {
     if (list_ == nullptr) return Unexpected("a number");
     if (value < 0) return Unexpected("a number below 0");
+    if (list_->size() == kMostDimensions) return Refuse(StrCat(Quoted(field_), " has more than ", kMostDimensions, " numbers"));
     list_->push_back(value);
     return true;
   }
@@ -141,8 +143,6 @@ std::string CheckDraft(const Draft& draft, int64_t room) {
   }
   const std::optional<DType> dtype = FromSafetensorsType(*draft.dtype);
   if (!dtype) return StrCat("dtype ", Quoted(*draft.dtype), " is not one of F64, F32, BF16, F16, I32, U8");
-  constexpr size_t kMostDimensions = 32;
-  if (draft.shape->size() > kMostDimensions) return StrCat("has ", draft.shape->size(), " dimensions; at most ", kMostDimensions);
   if (draft.offsets->size() != 2) return StrCat("data_offsets has ", draft.offsets->size(), " numbers, not a begin and an end");
   const int64_t begin = (*draft.offsets)[0], end = (*draft.offsets)[1];
   if (begin > end) return StrCat("data_offsets begin at ", begin, " and end before it, at ", end);
