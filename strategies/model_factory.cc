@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "strategies/recompute.h"
 
 namespace twofold {
 namespace {
@@ -42,8 +43,8 @@ DType ToDType(spec::DType dtype) {
   return DType::kF32;
 }
 
-std::unique_ptr<nn::Module> MakeModel(const spec::Model& model, DType dtype) {
-  std::unique_ptr<nn::Module> module = KindOf(model).make(model, dtype);
+std::unique_ptr<nn::Module> MakeModel(const spec::Model& model, ModelTypes types) {
+  std::unique_ptr<nn::Module> module = KindOf(model).make(model, types);
   module->Finalize();
   return module;
 }
@@ -61,6 +62,10 @@ std::string_view ItemName(const spec::Model& model) {
 
 double TrainingFlops(const spec::Model& model, int64_t samples) {
   return KindOf(model).training_flops(model, samples);
+}
+
+double HardwareFlops(const spec::Spec& spec, int64_t samples) {
+  return KindOf(spec.model()).hardware_flops(spec.model(), RecomputationOf(spec), samples);
 }
 
 std::unique_ptr<optim::Optimizer> MakeOptimizer(const spec::Optimizer& optimizer) {

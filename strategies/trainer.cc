@@ -1,6 +1,8 @@
 #include "strategies/trainer.h"
 
+#include <array>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -19,7 +21,9 @@
 #include "strategies/checkpoint/save.h"
 #include "strategies/data_parallel/replica_statistics.h"
 #include "strategies/layout_factory.h"
+#include "strategies/loss_scaler.h"
 #include "strategies/model_factory.h"
+#include "strategies/recompute.h"
 #include "strategies/recorder.h"
 #include "strategies/validation.h"
 
@@ -49,6 +53,7 @@ class Trainer {
  public:
   Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& samples);
   int64_t parameters() const { return layout_->model().ParameterCount(); }
+  const LossScaler& scaler() const { return scaler_; }
   double Step(int64_t step);  // returns the loss, the mean over the global batch
   ValidationResult Validate();  // the spec asks for validation
   void Resume(const checkpoint::Opened& opened);
@@ -59,7 +64,8 @@ class Trainer {
   void MicroBatch(std::span<const int64_t> indices, bool first);
   Tensor Evaluate(nn::Context& ctx, Tensor inputs);
   Tensor ToModelInput(Tensor inputs);
-  void Clip();
+  std::optional<Tensor> GradientFactor();
+  void Reduce(Tensor& squared_norm);
 
   RankContext& rank_;
   const spec::Spec& spec_;
@@ -75,9 +81,9 @@ class Trainer {
   const optim::LrSchedule schedule_;
   DistributedSampler sampler_;
   const int64_t micro_batch_, accumulation_;
-  std::vector<optim::Slice>
-      clipped_;  // the gradients as clipping wants them; empty when there is no clipping
+  LossScaler scaler_;
   Tensor loss_;  // this rank's part of the mean over the global batch
+  Tensor unscaling_;  // what a fixed scale of the loss leaves to undo; empty: nothing
   nn::Saved saved_, loss_saved_;
   std::optional<Validation> validation_;
   std::optional<checkpoint::Saver> saver_;
@@ -111,19 +117,21 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
           .seed = spec.train().seed(),
           .statistics = &statistics_},
       dtype_(ToDType(spec.train().precision().parameter())),
-      layout_(MakeLayout(nn_, MakeModel(spec.model(), dtype_), replicas_, spec)),
+      layout_(MakeLayout(
+          nn_, WithRecompute(MakeModel(spec.model(), {dtype_, ToDType(spec.train().precision().buffer())}), spec), replicas_, spec)),
       optimizer_(MakeOptimizer(spec.train().optimizer())),
       schedule_(MakeSchedule(spec.train().schedule())),
       sampler_(MakeSampler(spec.train(), samples.training, replicas_)),
       micro_batch_(spec.train().micro_batch()),
-      accumulation_(sampler_.samples_per_batch() / micro_batch_) {
+      accumulation_(sampler_.samples_per_batch() / micro_batch_),
+      scaler_(spec.train().precision()) {
   const std::vector<optim::Slice> slices = layout_->Slices();
   optimizer_->Attach(nn_, slices);
-  if (spec.train().clip_norm() > 0) {  // as few large tensors: a few large kernels
-    for (Tensor& gradients : layout_->Gradients())
-      clipped_.push_back({.name = "gradients", .gradient = std::move(gradients)});
-  }
   loss_ = device_.NewTensor(Shape{1}, ops::AccumulationType(dtype_), Category::kOther);
+  if (!scaler_.dynamic() && scaler_.scale() != 1) {
+    unscaling_ = device_.NewTensor(Shape{1}, DType::kF32, Category::kOther);
+    nn_.Launch(ops::Fill{.out = unscaling_, .value = 1 / scaler_.scale()});
+  }
   if (spec.train().has_validation()) {
     TWOFOLD_CHECK(samples.validation != nullptr, "there are samples to validate on");
     validation_.emplace(
@@ -138,6 +146,10 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
 void Trainer::Resume(const checkpoint::Opened& opened) {
   checkpoint::Load(rank_, opened, *layout_, *optimizer_);
   const std::map<std::string, double>& scalars = opened.manifest.facts.scalars;
+  if (scalars.contains("loss_scale.scale")) {
+    scaler_.set_state(LossScaler::State::Load(
+        {scalars.at("loss_scale.scale"), scalars.at("loss_scale.good_steps"), scalars.at("loss_scale.skipped")}));
+  }
   const auto best = scalars.find("validation.best"), in_vain = scalars.find("validation.in_vain");
   if (!validation_ || in_vain == scalars.end()) return;
   validation_->patience().Restore({.any = best != scalars.end(),
@@ -147,6 +159,10 @@ void Trainer::Resume(const checkpoint::Opened& opened) {
 
 std::map<std::string, double> Trainer::Scalars() {
   std::map<std::string, double> scalars;
+  if (scaler_.dynamic()) {
+    const std::array<double, 3> state = scaler_.state().Save();
+    scalars = {{"loss_scale.scale", state[0]}, {"loss_scale.good_steps", state[1]}, {"loss_scale.skipped", state[2]}};
+  }
   if (validation_) {
     const Patience::State state = validation_->patience().state();
     if (state.any) scalars["validation.best"] = state.best;
@@ -182,7 +198,7 @@ void Trainer::MicroBatch(std::span<const int64_t> indices, bool first) {
   }
   batch = {};  // what backward needs of it is saved
   layout_->model().Backward(
-      nn_, nn::SoftmaxCrossEntropy::Backward(nn_, loss_saved_, 1.0 / static_cast<double>(accumulation_)),
+      nn_, nn::SoftmaxCrossEntropy::Backward(nn_, loss_saved_, scaler_.scale() / static_cast<double>(accumulation_)),
       saved_);
 }
 
@@ -198,12 +214,22 @@ Tensor Trainer::ToModelInput(Tensor inputs) {
   return cast;
 }
 
-void Trainer::Clip() {
-  if (clipped_.empty()) return;
+// What the update multiplies gradients by (an empty tensor: 1); none: gradients are not finite, and nothing is to be updated.
+std::optional<Tensor> Trainer::GradientFactor() {
+  const double clip_norm = spec_.train().clip_norm(), scale = scaler_.scale();
+  if (clip_norm == 0 && !scaler_.dynamic()) return unscaling_;
+  const Tensor squares = optim::SquaredNorm(nn_, layout_->Gradients(), [this](Tensor& t) { Reduce(t); });
+  if (scaler_.dynamic() && !scaler_.Update(std::isfinite(device_.Item(squares, StandIn{0, "found-inf"})))) return std::nullopt;
+  return optim::ClipFactor(nn_, squares, clip_norm > 0 ? clip_norm : std::numeric_limits<double>::infinity(), 1 / scale);
+}
+
+// From the squared norm of this rank's gradients to that of the model's. Ranks that hold the same gradients need tell each
+// other nothing; but where a step depends on it, not even rounding may let one of them skip what another does.
+void Trainer::Reduce(Tensor& squared_norm) {
   ProcessGroup* holders = layout_->holders();
-  optim::ClipByGlobalNorm(nn_, clipped_, spec_.train().clip_norm(), [&](Tensor& squares) {
-    if (holders != nullptr) holders->AllReduce(squares, ReduceOp::kSum).WaitOn(device_.compute());
-  });
+  if (holders != nullptr) holders->AllReduce(squared_norm, ReduceOp::kSum).WaitOn(device_.compute());
+  const int agreeing = holders != nullptr ? holders->size() : 1;
+  if (scaler_.dynamic() && agreeing < replicas_.size()) replicas_.AllReduce(squared_norm, ReduceOp::kAvg).WaitOn(device_.compute());
 }
 
 double Trainer::Step(int64_t step) {
@@ -219,8 +245,9 @@ double Trainer::Step(int64_t step) {
   }
   Work loss_sum = replicas_.AllReduce(loss_, ReduceOp::kSum);  // travels while the optimizer works
   layout_->FinishGradients();
-  Clip();
-  optimizer_->Step(nn_, optimizer_->learning_rate() * optim::Factor(schedule_, step));
+  if (const std::optional<Tensor> factor = GradientFactor()) {
+    optimizer_->Step(nn_, optimizer_->learning_rate() * optim::Factor(schedule_, step), *factor);
+  }
   layout_->PublishUpdate();
   loss_sum.WaitOn(device_.compute());
   return device_.Item(loss_, StandIn{std::log(static_cast<double>(InputOf(spec_.model()).classes)), "loss"});
@@ -288,6 +315,7 @@ std::string TrainRank(RankContext& ctx, const spec::Spec& spec, const Samples& s
     recorder.BeginStep(step);
     const double loss = trainer.Step(step);
     recorder.EndStep(loss);
+    recorder.SetSkipped(trainer.scaler().state().skipped, trainer.scaler().scale());
     done.step = step + 1, done.seconds = recorder.last_step().value(), done.loss = loss;
     tell();
     bool stop = false;

@@ -34,7 +34,7 @@ Validation::Validation(nn::Context& ctx, ProcessGroup& replicas, const Dataset& 
 
 ValidationResult Validation::Run(const std::function<void()>& between) {
   nn::Context ctx = ctx_;
-  ctx.training = false;
+  ctx.training = false, ctx.for_backward = false;
   ctx.Launch(ops::Fill{.out = totals_, .value = 0});
   const int64_t in_a_pass = options_.batch * replicas_.size();
   for (int64_t pass = 0; pass * in_a_pass < options_.samples; ++pass) {

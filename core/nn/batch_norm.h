@@ -2,12 +2,14 @@
 //
 // In training each micro-batch is normalised by its own mean and (biased) variance, and the running statistics move
 // towards them: running = (1 - momentum) * running + momentum * batch, the variance unbiased, as PyTorch does. Outside
-// training the running statistics normalise, and stay.
+// training the running statistics normalise, and stay; so they do where a forward pass is run again (context.h).
 //
 // `sync`: statistics are those of all ranks that ctx.statistics joins, so that N ranks train like one process with N times
 // the micro-batch. Two messages a layer and micro-batch: 2 channels from each rank to all (forward), and the sum of 2
 // channels (backward). Every rank must bring as many rows.
 #pragma once
+
+#include <optional>
 
 #include "core/nn/module.h"
 
@@ -19,10 +21,11 @@ struct BatchNormConfig {
   bool sync = false;
   double momentum = 0.1, eps = 1e-5;
   DType dtype = DType::kF32;
+  std::optional<DType> buffer = {};  // of the running statistics: F32 or F64; default: what dtype is accumulated in
 };
 
-// x, y: [.., channels]. Parameters: "weight" (ones) and "bias" (zeros), no weight decay. Buffers, in the type that is
-// accumulated in: "running_mean" (zeros), "running_variance" (ones); all [channels].
+// x, y: [.., channels]. Parameters: "weight" (ones) and "bias" (zeros), no weight decay. Buffers:
+// "running_mean" (zeros), "running_variance" (ones); all [channels].
 class BatchNorm : public Module {
  public:
   explicit BatchNorm(const BatchNormConfig& config);

@@ -40,9 +40,11 @@ class Composite : public Module {
   // From the gradient of the output to that of the input, through every child once, last to first.
   virtual Tensor Propagate(const Backprop& back, Tensor dy) = 0;
 
-  // Runs one child forward.
+  // Runs one child forward. Where no backward follows, what it kept is freed before the next one runs.
   Tensor Apply(size_t child, Context& ctx, const Tensor& x, Saved& saved) {
-    return children()[child].module->Forward(ctx, x, saved.child(child));
+    Tensor y = children()[child].module->Forward(ctx, x, saved.child(child));
+    if (!ctx.for_backward) saved.child(child).Clear();
+    return y;
   }
 };
 

@@ -14,6 +14,8 @@ struct Context {
   Device& device;
   Stream& stream;        // where operations go; usually device.compute()
   bool training = true;  // dropout is off otherwise
+  bool for_backward = true;  // false: no backward pass follows this forward pass, and nothing is kept for one
+  bool recomputing = false;  // a forward pass once more: what it changes for good, it has changed already
   uint64_t seed = 0;
   int64_t step = 0;         // optimizer steps done so far
   int64_t micro_batch = 0;  // index within the step, over all ranks: no two draw the same dropout mask

@@ -1,24 +1,96 @@
 #include "core/nn/flops.h"
 
-namespace twofold::nn {
+#include <numeric>
+#include <vector>
 
-double GptForwardFlops(const GptConfig& config, int64_t samples) {
+namespace twofold::nn {
+namespace {
+
+// Forward, a token: of one layer and of the head.
+struct TokenFlops {
+  double products;   // of the layer's matrices
+  double attention;  // the half of scores and mixing that no mask takes away
+  double head;
+  int64_t layers;
+  double Forward() const { return static_cast<double>(layers) * (products + attention) + head; }
+};
+
+TokenFlops Of(const GptConfig& config) {
   const auto h = static_cast<double>(config.hidden), ffn = static_cast<double>(config.ffn_width()),
-             t = static_cast<double>(config.sequence), vocab = static_cast<double>(config.vocab),
-             layers = static_cast<double>(config.layers);
-  const double products = 2 * (4 * h * h + 2 * h * ffn);  // qkv and projection; fc and projection
-  const double attention = 2 * t * h;  // scores and values: 2 products, half of them masked
-  return static_cast<double>(samples) * t * (layers * (products + attention) + 2 * h * vocab);
+             t = static_cast<double>(config.sequence), vocab = static_cast<double>(config.vocab);
+  return {.products = 2 * (4 * h * h + 2 * h * ffn),  // qkv and projection; fc and projection
+          .attention = 2 * t * h,                     // scores and values: 2 products, half of them masked
+          .head = 2 * h * vocab,
+          .layers = config.layers};
 }
 
-double LlamaForwardFlops(const LlamaConfig& config, int64_t samples) {
+TokenFlops Of(const LlamaConfig& config) {
   const auto h = static_cast<double>(config.hidden), ffn = static_cast<double>(config.ffn),
              t = static_cast<double>(config.sequence), vocab = static_cast<double>(config.vocab),
-             layers = static_cast<double>(config.layers), head = static_cast<double>(config.head_width());
+             head = static_cast<double>(config.head_width());
   const double q = static_cast<double>(config.heads) * head, kv = static_cast<double>(config.kv()) * head;
-  const double products = 2 * (h * (2 * q + 2 * kv) + 3 * h * ffn);  // qkv and projection; gate, up and projection
-  const double attention = 2 * t * q;
-  return static_cast<double>(samples) * t * (layers * (products + attention) + 2 * h * vocab);
+  return {.products = 2 * (h * (2 * q + 2 * kv) + 3 * h * ffn),  // qkv and projection; gate, up and projection
+          .attention = 2 * t * q,
+          .head = 2 * h * vocab,
+          .layers = config.layers};
+}
+
+template <class Config>
+double Tokens(const Config& config, int64_t samples) { return static_cast<double>(samples) * static_cast<double>(config.sequence); }
+
+template <class Config>
+double HardwareFlops(const Config& config, const Recomputation& recomputation, int64_t samples) {
+  const TokenFlops f = Of(config);
+  const double forward = config.unfused_attention ? 2 * f.attention : f.attention;
+  const double backward = (config.unfused_attention ? 2 : 2.5) * forward;
+  double flops = 3 * f.head;
+  for (int64_t i = 0; i < f.layers; ++i) {
+    flops += 3 * f.products + forward + backward;
+    if (recomputation.Has(i)) flops += forward + (recomputation.part == Recomputation::kBlock ? f.products : 0);
+  }
+  return Tokens(config, samples) * flops;
+}
+
+// Forward, an image, part by part.
+struct ImageFlops {
+  double stem = 0, head = 0;
+  std::vector<double> blocks;
+};
+
+ImageFlops Of(const CnnConfig& config) {
+  ImageFlops flops;
+  int64_t height = config.height, width = config.width, channels = config.widths[0];
+  const auto halve = [&] { height = (height + 1) / 2, width = (width + 1) / 2; };
+  const auto convolution = [&](int64_t in, int64_t out, int64_t kernel) {
+    return 2 * static_cast<double>(height * width) * static_cast<double>(kernel * kernel * in) * static_cast<double>(out);
+  };
+  const bool imagenet = config.stem == CnnConfig::kImageNet;
+  if (imagenet) halve();
+  flops.stem = convolution(config.channels, channels, imagenet ? 7 : 3);
+  if (imagenet) halve();
+  for (size_t s = 0; s < config.widths.size(); ++s) {
+    const int64_t out = config.widths[s];
+    for (int64_t b = 0; b < config.blocks[s]; ++b, channels = out) {
+      const bool halves = s > 0 && b == 0;
+      if (halves) halve();
+      const double shortcut = halves || channels != out ? convolution(channels, out, 1) : 0;
+      flops.blocks.push_back(convolution(channels, out, 3) + convolution(out, out, 3) + shortcut);
+    }
+  }
+  flops.head = 2 * static_cast<double>(channels) * static_cast<double>(config.classes);
+  return flops;
+}
+
+}  // namespace
+
+double GptForwardFlops(const GptConfig& config, int64_t samples) { return Tokens(config, samples) * Of(config).Forward(); }
+double LlamaForwardFlops(const LlamaConfig& config, int64_t samples) { return Tokens(config, samples) * Of(config).Forward(); }
+
+double GptHardwareFlops(const GptConfig& config, const Recomputation& recomputation, int64_t samples) {
+  return HardwareFlops(config, recomputation, samples);
+}
+double LlamaHardwareFlops(const LlamaConfig& config, const Recomputation& recomputation, int64_t samples) {
+  return HardwareFlops(config, recomputation, samples);
 }
 
 double MlpForwardFlops(const MlpConfig& config, int64_t samples) {
@@ -33,29 +105,15 @@ double MlpForwardFlops(const MlpConfig& config, int64_t samples) {
 }
 
 double CnnForwardFlops(const CnnConfig& config, int64_t samples) {
-  double multiplies = 0;
-  int64_t height = config.height, width = config.width, channels = config.channels;
-  const auto halve = [&] { height = (height + 1) / 2, width = (width + 1) / 2; };
-  const auto convolve = [&](int64_t in, int64_t out, int64_t kernel) {
-    multiplies += static_cast<double>(height * width) * static_cast<double>(kernel * kernel * in) * static_cast<double>(out);
-  };
-  const bool imagenet = config.stem == CnnConfig::kImageNet;
-  if (imagenet) halve();
-  convolve(channels, config.widths[0], imagenet ? 7 : 3);
-  if (imagenet) halve();
-  channels = config.widths[0];
-  for (size_t s = 0; s < config.widths.size(); ++s) {
-    const int64_t out = config.widths[s];
-    for (int64_t b = 0; b < config.blocks[s]; ++b, channels = out) {
-      const bool halves = s > 0 && b == 0;
-      if (halves) halve();
-      convolve(channels, out, 3);
-      convolve(out, out, 3);
-      if (halves || channels != out) convolve(channels, out, 1);
-    }
-  }
-  multiplies += static_cast<double>(channels) * static_cast<double>(config.classes);
-  return 2 * multiplies * static_cast<double>(samples);
+  const ImageFlops f = Of(config);
+  return static_cast<double>(samples) * std::accumulate(f.blocks.begin(), f.blocks.end(), f.stem + f.head);
+}
+
+double CnnHardwareFlops(const CnnConfig& config, const Recomputation& recomputation, int64_t samples) {
+  const ImageFlops f = Of(config);
+  double flops = 2 * f.stem + 3 * f.head;
+  for (size_t i = 0; i < f.blocks.size(); ++i) flops += (recomputation.Has(static_cast<int64_t>(i)) ? 4 : 3) * f.blocks[i];
+  return static_cast<double>(samples) * flops;
 }
 
 }  // namespace twofold::nn

@@ -1,5 +1,5 @@
-// Model FLOPs: what a training step must compute, whatever is recomputed on the way. A multiply-add counts as
-// two.
+// Model FLOPs: what a training step must compute, whatever is recomputed on the way; and hardware FLOPs: what its operations
+// do compute. A multiply-add counts as two.
 //
 // Counted are the matrix products and attention's two products, as Narayanan et al. 2021 (appendix) and
 // Chowdhery et al. 2022 (PaLM, appendix B) do; norms, activations and additions are not. Of attention's t x t
@@ -10,8 +10,18 @@
 // CNN, an image: 2 * output pixels * kernel^2 * input channels * output channels for each convolution, and the head.
 // Llama, with q = heads * head_dim and kv = kv_heads * head_dim:
 //     layers * (2 * (hidden (2 q + 2 kv) + 3 hidden ffn) + 2 t q) + 2 hidden vocab.
-// Backward costs twice as much as forward: each product has two gradients. (The attention operation's
-// backward also computes its scores again: 2.5 times. That is hardware, not model, FLOPs.)
+// Backward costs twice as much as forward: each product has two gradients.
+//
+// Hardware FLOPs are those of the same products as they are launched, every one of them. They differ from model FLOPs by
+//   * what is computed again (recompute.h): a block's products of the forward pass, or its attention's;
+//   * tiled attention, whose backward computes the scores once more: 2.5 times the forward pass;
+//   * unfused attention, which computes all t x t scores, masked or not: forward and backward twice what is needed;
+//   * a CNN's first convolution, whose input needs no gradient: less.
+// For a GPT with unfused attention and ffn = 4 hidden, B samples a step of s tokens, L layers of h, V tokens in all, they are
+//     72 B s L h^2 (1 + s / 6h + V / 12hL)     nothing recomputed (Korthikanti et al. 2022, equation 7)
+//     96 B s L h^2 (1 + s / 6h + V / 16hL)     every block (Narayanan et al. 2021, equation 3)
+//     72 B s L h^2 (1 + 2s / 9h + V / 12hL)    every attention core: its forward pass, a third of equation 7's 6 h s, once more
+// (Equation 8 of Korthikanti et al. states 1 + s / 3h for the last: the whole of attention once more.)
 #pragma once
 
 #include <cstdint>
@@ -20,6 +30,7 @@
 #include "core/nn/gpt.h"
 #include "core/nn/llama.h"
 #include "core/nn/mlp_model.h"
+#include "core/nn/recompute.h"
 
 namespace twofold::nn {
 
@@ -43,5 +54,12 @@ inline double MlpTrainingFlops(const MlpConfig& config, int64_t samples) {
 inline double CnnTrainingFlops(const CnnConfig& config, int64_t samples) {
   return 3 * CnnForwardFlops(config, samples);
 }
+
+// Forward and backward as they are launched.
+double GptHardwareFlops(const GptConfig& config, const Recomputation& recomputation, int64_t samples);
+double LlamaHardwareFlops(const LlamaConfig& config, const Recomputation& recomputation, int64_t samples);
+// Of whole blocks: it has no attention.
+double CnnHardwareFlops(const CnnConfig& config, const Recomputation& recomputation, int64_t samples);
+inline double MlpHardwareFlops(const MlpConfig& config, int64_t samples) { return MlpTrainingFlops(config, samples); }
 
 }  // namespace twofold::nn

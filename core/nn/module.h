@@ -46,6 +46,7 @@ class Saved {
   }
   void Clear() {
     key.reset();
+    place.reset();
     tensors_.clear();  // keeps its room
     for (Saved& c : children_) c.Clear();
   }
@@ -58,6 +59,10 @@ class Saved {
   // The key that forward drew random numbers with, if it did: backward draws the same, whatever the context
   // says then.
   std::optional<PhiloxKey> key;
+
+  // Where in training forward stood, kept by who runs it again: the same draws as then, in the same mode.
+  struct Place { int64_t step = 0, micro_batch = 0; bool training = true; };
+  std::optional<Place> place;
 
  private:
   std::vector<Tensor> tensors_;

@@ -26,12 +26,6 @@ constexpr Row kRows[] = {
      "use 1; parallel.dp is available"},
     {"parallel.virtual_stages", [](const Spec& s) { return AboveOne(s.parallel().virtual_stages()); },
      "use 1"},
-    {"train.activation_checkpointing.every",
-     [](const Spec& s) {
-       const int64_t every = s.train().activation_checkpointing().every();
-       return every > 0 ? StrCat(every) : "";
-     },
-     "use 0 (off)"},
     {"fabric.gloo", [](const Spec& s) { return std::string(s.fabric().has_gloo() ? "gloo" : ""); },
      "use in_memory, mpi or simulated"},
     {"fabric.nccl", [](const Spec& s) { return std::string(s.fabric().has_nccl() ? "nccl" : ""); },

@@ -82,22 +82,28 @@ void ShardedDataParallel::Wrap(std::unique_ptr<nn::Module> model) {
   if (options_.wrap) WrapUnits(*model, options_.wrap, wrap);
   model_ = wrap(std::move(model));
   units_.back()->root = true;
-  Collect(*model_);
+  CollectForward(*model_);
+  CollectBackward(*model_);
+}
+
+// Null: none, or one that holds no parameters of its own.
+ShardedDataParallel::Unit* ShardedDataParallel::UnitOf(nn::Module& module) {
+  auto* wrapper = dynamic_cast<UnitModule*>(&module);
+  return wrapper != nullptr && wrapper->unit().flat ? &wrapper->unit() : nullptr;
 }
 
 // Both orders go from the root down; backward takes children from the last to the first.
-void ShardedDataParallel::Collect(nn::Module& module) {
-  const auto walk = [](auto& self, nn::Module& m, bool reversed, std::vector<Unit*>& order) -> void {
-    if (auto* unit = dynamic_cast<UnitModule*>(&m); unit != nullptr && unit->unit().flat) order.push_back(&unit->unit());
-    const size_t children = m.children().size();
-    for (size_t i = 0; i < children; ++i) {
-      self(self, *m.children()[reversed ? children - 1 - i : i].module, reversed, order);
-    }
-  };
-  walk(walk, module, false, forward_);
-  walk(walk, module, true, backward_);
-  for (size_t i = 0; i < forward_.size(); ++i) forward_[i]->forward = i;
-  for (size_t i = 0; i < backward_.size(); ++i) backward_[i]->backward = i;
+void ShardedDataParallel::CollectForward(nn::Module& module) {
+  Unit* unit = UnitOf(module);
+  if (unit != nullptr) unit->forward = forward_.size(), forward_.push_back(unit);
+  for (const nn::Module::NamedChild& child : module.children()) CollectForward(*child.module);
+}
+
+void ShardedDataParallel::CollectBackward(nn::Module& module) {
+  Unit* unit = UnitOf(module);
+  if (unit != nullptr) unit->backward = backward_.size(), backward_.push_back(unit);
+  for (size_t i = module.children().size(); i-- > 0;) CollectBackward(*module.children()[i].module);
+  if (unit != nullptr) unit->backward_last = backward_.size() - 1;
 }
 
 // What stays on this rank, with its initial values: every rank draws its own.
@@ -194,7 +200,7 @@ void ShardedDataParallel::BeforeBackward(Unit& unit) {
 
 void ShardedDataParallel::AfterBackward(Unit& unit) {
   if (!unit.flat) return;
-  if (options_.backward_prefetch == ShardedOptions::kPost) GatherAhead(backward_, unit.backward);
+  if (options_.backward_prefetch == ShardedOptions::kPost) GatherAhead(backward_, unit.backward_last);
   Reshard(unit);
   if (sync_) Reduce(unit);
 }
@@ -281,8 +287,12 @@ void ShardedDataParallel::FinishGradients() {
 }
 
 void ShardedDataParallel::PublishUpdate() {
-  if (!keeps_parameters() || shards_ == 1) return;
+  if (shards_ == 1) return;
   for (Unit* unit : forward_) {
+    if (!keeps_parameters()) {
+      TWOFOLD_CHECK(unit->parameters.empty(), unit->module->path() + " still has the parameters from before the update");
+      continue;
+    }
     unit->gather = gather_->AllGather(unit->parameters, unit->shard);
     unit->gathering = true;
     if (!options_.overlap) Use(*unit);

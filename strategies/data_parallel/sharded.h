@@ -97,6 +97,7 @@ class ShardedDataParallel final : public ParameterLayout {
     bool used = false;              // has computed since it was gathered: does not count as held ahead
     bool reduced = false;           // gradient_shard holds the mean of an earlier micro-batch of this step
     size_t forward = 0, backward = 0;  // its places in the two orders
+    size_t backward_last = 0;          // the place of the last one within it
   };
   struct Reduction {  // of one unit's gradients
     Unit* unit;
@@ -108,7 +109,9 @@ class ShardedDataParallel final : public ParameterLayout {
   bool keeps_gradients() const { return options_.stage < ShardedOptions::kGradients || shards_ == 1; }
 
   void Wrap(std::unique_ptr<nn::Module> model);
-  void Collect(nn::Module& module);
+  static Unit* UnitOf(nn::Module& module);
+  void CollectForward(nn::Module& module);
+  void CollectBackward(nn::Module& module);
   void Allocate(Unit& unit);
 
   // Around a unit's passes.

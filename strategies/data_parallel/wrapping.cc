@@ -21,7 +21,8 @@ class Walk {
       nn::Module& child = *module.children()[i].module;
       const int64_t all = child.ParameterCount();
       int64_t open = Below(child);
-      if (open > 0 && policy_(child, open) && StandsAlone(child)) {
+      const bool wrapped = child.path() == module.path();  // a wrapper's inside: the wrapper stands for it
+      if (!wrapped && open > 0 && policy_(child, open) && StandsAlone(child)) {
         module.WrapChild(i, wrap_);
         open = 0;
       }

@@ -25,7 +25,8 @@ WrapPolicy WrapByPath(std::vector<std::string> paths);   // these, as Module::pa
 
 // Puts what `wrap` makes of it in the place of every module below `root` that `policy` chooses and that can be a unit: one
 // that holds parameters, and shares none with a module outside it (tied embeddings), since both need them at other times.
-// Parameters' names stay as they are; `root` is finalized.
+// A module that has a wrapper already (recomputation) becomes a unit with it. Parameters' names stay as they are; `root` is
+// finalized.
 void WrapUnits(nn::Module& root, const WrapPolicy& policy,
                absl::FunctionRef<std::unique_ptr<nn::Module>(std::unique_ptr<nn::Module>)> wrap);
 

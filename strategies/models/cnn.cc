@@ -1,12 +1,14 @@
 #include "core/nn/cnn.h"
 
+#include <numeric>
+
 #include "core/nn/flops.h"
 #include "strategies/models/kinds.h"
 
 namespace twofold {
 namespace {
 
-nn::CnnConfig ToConfig(const spec::Model& model, DType dtype) {
+nn::CnnConfig ToConfig(const spec::Model& model, ModelTypes types) {
   const spec::Cnn& cnn = model.cnn();
   return {.channels = cnn.channels(),
           .height = cnn.height(),
@@ -18,7 +20,8 @@ nn::CnnConfig ToConfig(const spec::Model& model, DType dtype) {
           .sync_batch_norm = cnn.sync_batch_norm(),
           .momentum = cnn.norm_momentum(),
           .eps = cnn.norm_eps(),
-          .dtype = dtype};
+          .dtype = types.parameter,
+          .buffer = types.buffer};
 }
 
 }  // namespace
@@ -37,12 +40,19 @@ constinit const ModelKind kCnnModel = {
               .width = cnn.width(),
               .channels = cnn.channels()};
     },
-    .make = [](const spec::Model& m, DType dtype) -> std::unique_ptr<nn::Module> {
-      return std::make_unique<nn::CnnModel>(ToConfig(m, dtype));
+    .make = [](const spec::Model& m, ModelTypes types) -> std::unique_ptr<nn::Module> {
+      return std::make_unique<nn::CnnModel>(ToConfig(m, types));
     },
-    .block = "basic_block",
     .training_flops = [](const spec::Model& m, int64_t samples) {
       return nn::CnnTrainingFlops(ToConfig(m, DType::kF32), samples);
+    },
+    .hardware_flops = [](const spec::Model& m, const nn::Recomputation& recomputation, int64_t samples) {
+      return nn::CnnHardwareFlops(ToConfig(m, DType::kF32), recomputation, samples);
+    },
+    .block = "basic_block",
+    .unit = "basic_block",
+    .blocks = [](const spec::Model& m) {  // absurd ones wrap, as above
+      return static_cast<int64_t>(std::accumulate(m.cnn().blocks().begin(), m.cnn().blocks().end(), uint64_t{0}));
     }};
 
 }  // namespace twofold

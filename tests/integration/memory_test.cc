@@ -39,11 +39,18 @@ TEST_P(MemoryToTheByte, PredictedEqualsMeasured) {
 constexpr char kF32[] = "precision { parameter: F32 }", kBf16[] = "precision { parameter: BF16 }",
                kMixed[] = "precision { parameter: BF16 reduce: F32 }";
 
+// The types that others add to these: copies on their way, narrow and wide; half precision, with its scale.
+constexpr char kWire[] = "precision { parameter: BF16 gradient: F32 reduce: BF16 buffer: F64 }",
+               kHalf[] = "precision { parameter: F16 }", kHalfMixed[] = "precision { parameter: F16 gradient: F32 reduce: F16 loss_scale { fixed: 128 } }";
+
 std::string CaseName(const ::testing::TestParamInfo<Case>& info) {
   const auto [model, ranks, accumulation, precision] = info.param;
   return StrCat(model.name, ranks, "Ranks", accumulation, "Parts",
                 precision == kF32    ? "F32"
                 : precision == kBf16 ? "Bf16"
+                : precision == kWire ? "Wire"
+                : precision == kHalf ? "Half"
+                : precision == kHalfMixed ? "HalfMixed"
                                      : "Mixed");
 }
 
@@ -54,6 +61,10 @@ INSTANTIATE_TEST_SUITE_P(Models, MemoryToTheByte,
 INSTANTIATE_TEST_SUITE_P(Cnns, MemoryToTheByte,
                          ::testing::Combine(::testing::ValuesIn(testing::kTinyCnns), ::testing::Values(1, 2, 3, 4),
                                             ::testing::Values(1, 4), ::testing::Values(kF32, kBf16, kMixed)),
+                         CaseName);
+INSTANTIATE_TEST_SUITE_P(Mixes, MemoryToTheByte,
+                         ::testing::Combine(::testing::Values(testing::kTinyModels[0], testing::kTinyModels[2], testing::kTinyCnns[1]),
+                                            ::testing::Values(1, 3), ::testing::Values(2), ::testing::Values(kWire, kHalf, kHalfMixed)),
                          CaseName);
 INSTANTIATE_TEST_SUITE_P(Variants, MemoryToTheByte,
                          ::testing::Combine(::testing::ValuesIn(testing::kTinyVariants), ::testing::Values(1, 2),

@@ -1,0 +1,254 @@
+// Recomputed activations: the same bits as kept ones, in every order that a schedule may have, for less memory and more FLOPs.
+#include "strategies/recompute.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "core/nn/loss.h"
+#include "strategies/model_factory.h"
+#include "tests/integration/run_spec.h"
+#include "tests/unit/nn/symbolic_device.h"
+#include "tests/unit/nn/testing.h"
+
+namespace twofold {
+namespace {
+
+using testing::Losses;
+using testing::RunText;
+using testing::TinyModel;
+
+// Three blocks each, with every random draw and every buffer that there is.
+constexpr TinyModel kModels[] = {
+    {"Gpt", "model { gpt { layers: 3 hidden: 8 heads: 2 sequence: 5 dropout: 0.2 } }\n"},
+    {"GptStored", "model { gpt { layers: 3 hidden: 8 heads: 2 sequence: 5 dropout: 0.2 } dropout_masks: STORED }\n"},
+    {"GptUnfused",
+     "model { gpt { layers: 3 hidden: 8 heads: 2 sequence: 5 dropout: 0.2 attention_dropout: 0.3 } attention: UNFUSED }\n"},
+    {"GptUnfusedStored",
+     "model { gpt { layers: 3 hidden: 8 heads: 2 sequence: 5 dropout: 0.2 attention_dropout: 0.3 } attention: UNFUSED "
+     "dropout_masks: STORED }\n"},
+    {"Llama", "model { llama { layers: 3 hidden: 8 heads: 4 kv_heads: 2 ffn: 12 sequence: 5 } }\n"},
+    {"LlamaUnfused", "model { llama { layers: 3 hidden: 8 heads: 4 kv_heads: 2 ffn: 12 sequence: 5 } attention: UNFUSED }\n"},
+    {"Cnn",
+     "model { cnn { height: 6 width: 7 channels: 2 widths: [3, 4] blocks: [1, 2] classes: 5 } }\ndata { synthetic { samples: 96 } }\n"},
+};
+bool Unfused(const TinyModel& model) { return std::string_view(model.model).find("UNFUSED") != std::string_view::npos; }
+
+// "" and everything that may be recomputed of this model.
+std::vector<std::string> Recomputations(const TinyModel& model) {
+  std::vector<std::string> all;
+  for (const char* part : {"FULL", "SELECTIVE"}) {
+    if (part == std::string_view("SELECTIVE") && !Unfused(model)) continue;
+    for (int every : {1, 2, 3}) all.push_back(StrCat("activation_checkpointing { every: ", every, " recompute: ", part, " }"));
+  }
+  return all;
+}
+
+class Recomputed : public ::testing::TestWithParam<TinyModel> {};
+
+// ---- One rank's modules ----
+enum class Order { kTogether, kHalves, kInFlight };
+
+struct Result {
+  std::vector<std::vector<double>> values;  // losses, gradients, buffers
+  Bytes kept;                               // after both micro-batches went forward
+  bool operator==(const Result& other) const { return values == other.values; }
+};
+
+// Two micro-batches forward, then back in `order`, when the context stands elsewhere.
+Result Pass(const std::string& text, Order order) {
+  const spec::Spec spec = testing::Resolve(text);
+  const ModelInput input = InputOf(spec.model());
+  testing::Cpu cpu;
+  const std::unique_ptr<nn::Module> model = WithRecompute(MakeModel(spec.model(), DType::kF64), spec);
+  testing::Materialize(cpu.ctx, *model);
+  testing::Scatter(*model, 0.3);
+  const Bytes before = cpu.Live(Category::kActivations);
+  Result result;
+  nn::Saved saved[2], loss[2];
+  for (int m = 0; m < 2; ++m) {
+    const uint64_t seed = 20 + static_cast<uint64_t>(m);
+    cpu.ctx.step = 4, cpu.ctx.micro_batch = m;
+    const bool words = input.kind == ModelInput::kTokens;
+    const Tensor x = words ? testing::RandomIds(cpu, Shape{2, input.length}, input.classes, seed)
+                           : testing::Random(cpu, Shape{2, input.height, input.width, input.channels}, seed);
+    const Tensor targets = testing::RandomIds(cpu, words ? x.shape() : Shape{2}, input.classes, seed + 10);
+    result.values.push_back(
+        testing::Values(nn::SoftmaxCrossEntropy::Forward(cpu.ctx, model->Forward(cpu.ctx, x, saved[m]), targets, loss[m])));
+  }
+  result.kept = cpu.Live(Category::kActivations) - before;
+  cpu.ctx.step = 5, cpu.ctx.micro_batch = 7;
+  for (int i = 0; i < 2; ++i) {
+    const int m = order == Order::kInFlight ? 1 - i : i;
+    Tensor dy = nn::SoftmaxCrossEntropy::Backward(cpu.ctx, loss[m]);
+    if (order == Order::kTogether) {
+      model->Backward(cpu.ctx, std::move(dy), saved[m]);
+    } else {
+      model->BackwardInput(cpu.ctx, std::move(dy), saved[m]);
+      if (order == Order::kHalves) model->BackwardWeights(cpu.ctx, saved[m]);
+    }
+  }
+  if (order == Order::kInFlight) {
+    for (nn::Saved& s : saved) model->BackwardWeights(cpu.ctx, s);
+  }
+  EXPECT_TRUE(saved[0].empty() && saved[1].empty());
+  EXPECT_EQ(cpu.Live(Category::kActivations), before);
+  for (auto& gradient : testing::Gradients(*model)) result.values.push_back(std::move(gradient));
+  for (const nn::Parameter* b : model->Buffers()) result.values.push_back(testing::Values(b->data()));
+  return result;
+}
+
+TEST_P(Recomputed, GivesTheBitsOfKeptOnesInEveryOrder) {
+  for (const Order order : {Order::kTogether, Order::kHalves, Order::kInFlight}) {
+    const Result kept = Pass(GetParam().model, order);
+    for (const std::string& recomputation : Recomputations(GetParam())) {
+      const Result recomputed = Pass(StrCat(GetParam().model, "train { ", recomputation, " }"), order);
+      EXPECT_EQ(recomputed, kept) << recomputation << ", order " << static_cast<int>(order);
+      EXPECT_LT(recomputed.kept, kept.kept) << recomputation;
+    }
+  }
+}
+
+// ---- Through the trainer ----
+std::vector<double> ValidationLosses(const report::RankRecord& record) {
+  std::vector<double> losses;
+  for (const report::Validation& v : record.validations()) losses.push_back(v.loss());
+  return losses;
+}
+
+// Two ranks, two micro-batches a step, in f32 and bf16, evaluated in between.
+void ExpectTrainsAlike(const TinyModel& model, const std::vector<std::string>& recomputations) {
+  for (const char* precision : {"F32", "BF16"}) {
+    const auto run = [&](const std::string& recomputation) {
+      return RunText(StrCat(model.model, "train { steps: 6 micro_batch: 2 global_batch: 8 clip_norm: 1 precision { parameter: ",
+                            precision, " } validation { every_steps: 3 samples: 5 } ", recomputation,
+                            " }\nparallel { dp: 2 bucket_mib: 0.01 }\n", testing::kInMemory));
+    };
+    const auto kept = run("");
+    ASSERT_EQ(ValidationLosses(kept[0]).size(), 2u);
+    for (const std::string& recomputation : recomputations) {
+      const auto recomputed = run(recomputation);
+      for (size_t r = 0; r < 2; ++r) {
+        EXPECT_EQ(Losses(recomputed[r]), Losses(kept[r])) << precision << " " << recomputation;
+        EXPECT_EQ(ValidationLosses(recomputed[r]), ValidationLosses(kept[r])) << precision << " " << recomputation;
+      }
+    }
+  }
+}
+
+TEST_P(Recomputed, TrainsAlike) { ExpectTrainsAlike(GetParam(), Recomputations(GetParam())); }
+
+// Statistics over the ranks are exchanged once more, in one order on all of them.
+TEST(RecomputedCnn, TrainsAlikeWithStatisticsOfAllRanks) {
+  constexpr TinyModel kSync = {
+      "CnnSync",
+      "model { cnn { height: 8 width: 9 channels: 1 widths: [4, 6] blocks: [1, 2] classes: 5 stem: IMAGENET sync_batch_norm: true } }\n"
+      "data { synthetic { samples: 96 } }\n"};
+  ExpectTrainsAlike(kSync, Recomputations(kSync));
+}
+
+// ---- What it costs ----
+// FLOPs of the products that a step of `samples` launches.
+double Launched(const spec::Spec& spec, int64_t samples) {
+  const ModelInput input = InputOf(spec.model());
+  testing::SymbolicDevice device;
+  nn::Context ctx{.device = device, .stream = device.compute()};
+  const std::unique_ptr<nn::Module> model = WithRecompute(MakeModel(spec.model(), DType::kF32), spec);
+  testing::Materialize(ctx, *model);
+  device.Forget();
+  nn::Saved saved;
+  const Tensor x = input.kind == ModelInput::kTokens
+                       ? ctx.Activation(Shape{samples, input.length}, DType::kI32)
+                       : ctx.Activation(Shape{samples, input.height, input.width, input.channels}, DType::kF32);
+  Tensor logits = model->Forward(ctx, x, saved);
+  model->Backward(ctx, std::move(logits), saved);
+  double flops = 0;
+  for (const auto& launched : device.launched()) {
+    const std::string_view name = launched.key.name;
+    const bool product = name.find("matmul") != name.npos || name.starts_with("attention_") || name.starts_with("conv_");
+    if (product) flops += launched.cost.flops.value();
+  }
+  return flops;
+}
+
+TEST_P(Recomputed, HardwareFlopsAreWhatIsLaunched) {
+  const spec::Spec kept = testing::Resolve(GetParam().model);
+  EXPECT_EQ(HardwareFlops(kept, 3), Launched(kept, 3));
+  for (const std::string& recomputation : Recomputations(GetParam())) {
+    const spec::Spec spec = testing::Resolve(StrCat(GetParam().model, "train { ", recomputation, " }"));
+    EXPECT_EQ(HardwareFlops(spec, 3), Launched(spec, 3)) << recomputation;
+    EXPECT_GT(HardwareFlops(spec, 3), HardwareFlops(kept, 3)) << recomputation;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Recomputed, ::testing::ValuesIn(kModels), [](const auto& info) { return info.param.name; });
+
+// The closed forms of core/nn/flops.h, with the sizes of GPT-3 175B: B sequences of s, L layers of h, a vocabulary of V.
+TEST(HardwareFlops, OfAGptAreThePublishedFormulas) {
+  constexpr double kB = 64, kS = 2048, kL = 96, kH = 12288, kV = 51200, kBase = kB * kL * kS * kH * kH;
+  const auto flops = [](const std::string& recomputation) {
+    return HardwareFlops(testing::Resolve(StrCat("model { gpt { layers: 96 hidden: 12288 heads: 96 vocab: 51200 sequence: 2048 } "
+                                                 "attention: UNFUSED }\ntrain { ", recomputation, " }")), 64);
+  };
+  const auto expect = [](double value, double formula) { EXPECT_NEAR(value / formula, 1, 1e-12); };
+  expect(flops(""), 72 * kBase * (1 + kS / (6 * kH) + kV / (12 * kH * kL)));
+  expect(flops("activation_checkpointing {}"), 96 * kBase * (1 + kS / (6 * kH) + kV / (16 * kH * kL)));
+  expect(flops("activation_checkpointing { recompute: SELECTIVE }"), 72 * kBase * (1 + 2 * kS / (9 * kH) + kV / (12 * kH * kL)));
+}
+
+// ---- Memory ----
+// Between forward and backward a whole block keeps its input alone; an attention core its qkv alone.
+TEST(RecomputedMemory, OfAGptIsWhatBlocksKeep) {
+  const auto kept = [](int layers, const std::string& recomputation) {
+    const spec::Spec spec = testing::Resolve(
+        StrCat("model { gpt { layers: ", layers, " hidden: 64 heads: 4 sequence: 64 dropout: 0.1 attention_dropout: 0.1 } attention: "
+               "UNFUSED dropout_masks: STORED }\ntrain { ", recomputation, " }"));
+    testing::SymbolicDevice device;
+    nn::Context ctx{.device = device, .stream = device.compute()};
+    const std::unique_ptr<nn::Module> model = WithRecompute(MakeModel(spec.model(), DType::kBF16), spec);
+    testing::Materialize(ctx, *model);
+    nn::Saved saved;
+    model->Forward(ctx, ctx.Activation(Shape{2, 64}, DType::kI32), saved);
+    const Bytes live = device.Live(Category::kActivations);
+    // Going back empties it; evaluating keeps nothing at all.
+    model->Backward(ctx, ctx.Activation(Shape{2, 64, 256}, DType::kBF16), saved);
+    EXPECT_EQ(device.Live(Category::kActivations), Bytes(0));
+    ctx.for_backward = false;
+    model->Forward(ctx, ctx.Activation(Shape{2, 64}, DType::kI32), saved);
+    EXPECT_EQ(device.Live(Category::kActivations), Bytes(0));
+    return live.value();
+  };
+  constexpr int64_t kSbh = 2 * 64 * 64, kScores = 2 * 4 * 64 * 64, kStatistics = 4 * 4 * 2 * 64;
+  const auto layer = [&](const std::string& recomputation) { return (kept(9, recomputation) - kept(3, recomputation)) / 6; };
+  EXPECT_EQ(layer(""), 34 * kSbh + 5 * kScores + kStatistics);
+  EXPECT_EQ(layer("activation_checkpointing { recompute: SELECTIVE }"), 34 * kSbh + kStatistics);
+  EXPECT_EQ(layer("activation_checkpointing {}"), 2 * kSbh);
+  EXPECT_EQ(3 * layer("activation_checkpointing { every: 3 }"), 2 * (34 * kSbh + 5 * kScores + kStatistics) + 2 * kSbh);
+}
+
+TEST(RecomputedModules, HaveTheKindPathAndNamesOfWhatTheyWrap) {
+  const std::string text = "model { gpt { layers: 2 hidden: 8 heads: 2 sequence: 5 } }\n";
+  const spec::Spec plain = testing::Resolve(text), spec = testing::Resolve(text + "train { activation_checkpointing { every: 2 } }");
+  const auto kept = MakeModel(plain.model(), DType::kF32), model = WithRecompute(MakeModel(spec.model(), DType::kF32), spec);
+  ASSERT_EQ(model->children().size(), kept->children().size());
+  int wrapped = 0;
+  for (size_t i = 0; i < model->children().size(); ++i) {
+    const nn::Module &a = *model->children()[i].module, &b = *kept->children()[i].module;
+    EXPECT_EQ(a.kind(), b.kind());
+    EXPECT_EQ(a.path(), b.path());
+    if (dynamic_cast<const nn::Recompute*>(&a) == nullptr) continue;
+    ++wrapped;
+    EXPECT_EQ(a.path(), "blocks.1") << "the last of each two";
+  }
+  EXPECT_EQ(wrapped, 1);
+  const auto names = [](const nn::Module& m) {
+    std::vector<std::string> all;
+    for (const nn::Parameter* p : m.Parameters()) all.push_back(p->name());
+    return all;
+  };
+  EXPECT_EQ(names(*model), names(*kept));
+}
+
+}  // namespace
+}  // namespace twofold
