@@ -151,6 +151,7 @@ void CheckTrain(const spec::Spec& spec, Problems& problems) {
   problems.AtLeast("train.clip_norm", train.clip_norm(), 0);
   if (train.has_steps()) CheckSchedule(train.schedule(), problems);
   CheckValidation(spec, problems);
+  CheckCheckpoint(spec, problems);
   problems.Whole("train.threads_per_rank", train.threads_per_rank(), 1, 1024);
   if (problems.Whole("train.warmup_steps", train.warmup_steps(), 0, int64_t{1} << 31) && steps &&
       train.warmup_steps() >= train.steps()) {

@@ -164,6 +164,11 @@ const std::vector<Refusal>& Refusals() {
        {"fabric.in_memory.link_gbps: 1e-300 is out of range", "use 1e-9 to 1e9", "fabric.in_memory.latency_us: 1e+12 is out of range"}},
       {"link_latency_alone", {"fabric.in_memory.latency_us: 5 is of links that are slowed down", "such as 10"}},
       {"link_latency_alone_simulated", {"fabric.simulated.latency_us: 5 is of links", "fabric.simulated.link_gbps = 0"}},
+      {"checkpoint_fields",
+       {"train.checkpoint.every_steps: 0 is out of range", "train.checkpoint.keep_last: -1 is out of range",
+        "train.checkpoint.path: \"tests/specs/bad/checkpoint_fields.textproto\" is no folder"}},
+      {"checkpoint_emulated", {"train.checkpoint: goes with parameters", "use device: CPU"}},
+      {"resume_missing", {"train.resume: \"no/such/checkpoints\" is no folder", "give a checkpoint"}},
       {"several_problems",
        {"model.gpt.layers: 0", "model.gpt.heads: 5 does not divide", "train.steps: -1 is out of range"}},
   };
