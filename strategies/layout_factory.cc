@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "strategies/data_parallel/cast_codec.h"
 #include "strategies/data_parallel/ddp.h"
 #include "strategies/data_parallel/sharded.h"
 #include "strategies/model_factory.h"
@@ -16,7 +17,7 @@ Bytes MiBytes(double mib) { return Bytes(static_cast<int64_t>(mib * 1048576.0));
 DdpOptions ToDdpOptions(const spec::Spec& spec) {
   return {.bucket = MiBytes(spec.parallel().bucket_mib()),
           .overlap = spec.parallel().overlap(),
-          .reduce = ToDType(spec.train().precision().reduce()),
+          .gradient = ToDType(spec.train().precision().gradient()),
           .reduce_every_micro_batch = spec.parallel().reduce_every_micro_batch()};
 }
 
@@ -56,7 +57,8 @@ ShardedOptions ToShardedOptions(const spec::Spec& spec) {
           .reshard_after_forward = p.reshard_after_forward(),
           .backward_prefetch = ToPrefetch(p.backward_prefetch()),
           .reduce_every_micro_batch = p.reduce_every_micro_batch(),
-          .overlap = p.overlap()};
+          .overlap = p.overlap(),
+          .offload = p.offload() == Parallel::OFFLOAD_ALL};
 }
 
 }  // namespace
@@ -64,7 +66,9 @@ ShardedOptions ToShardedOptions(const spec::Spec& spec) {
 std::unique_ptr<ParameterLayout> MakeLayout(nn::Context& ctx, std::unique_ptr<nn::Module> model, ProcessGroup& replicas,
                                             const spec::Spec& spec) {
   if (spec.parallel().sharding() == Parallel::NO_SHARD) {
-    return std::make_unique<DistributedDataParallel>(ctx, std::move(model), replicas, ToDdpOptions(spec));
+    const spec::Precision& precision = spec.train().precision();
+    return std::make_unique<DistributedDataParallel>(ctx, std::move(model), replicas, ToDdpOptions(spec),
+                                                     MakeGradientCodec(ToDType(precision.gradient()), ToDType(precision.reduce())));
   }
   return std::make_unique<ShardedDataParallel>(ctx, std::move(model), replicas, ToShardedOptions(spec));
 }

@@ -16,7 +16,7 @@ namespace twofold {
 DType ToDType(spec::DType dtype);
 
 // A model whose output is logits [.., classes]; named (finalized), without storage.
-std::unique_ptr<nn::Module> MakeModel(const spec::Model& model, DType dtype);
+std::unique_ptr<nn::Module> MakeModel(const spec::Model& model, ModelTypes types);
 ModelInput InputOf(const spec::Model& model);
 int64_t ItemsPerSample(const spec::Model& model);  // what tokens_per_second counts: tokens of a sequence, else 1
 std::string_view ItemName(const spec::Model& model);  // "tokens" or "samples"
@@ -26,7 +26,7 @@ double TrainingFlops(const spec::Model& model, int64_t samples);
 // Those that the devices are given to do for them, what is computed again included.
 double HardwareFlops(const spec::Spec& spec, int64_t samples);
 
-std::unique_ptr<optim::Optimizer> MakeOptimizer(const spec::Optimizer& optimizer);
+std::unique_ptr<optim::Optimizer> MakeOptimizer(const spec::Optimizer& optimizer, spec::Parallel::Offload offload);
 optim::LrSchedule MakeSchedule(const spec::Schedule& schedule);
 
 }  // namespace twofold

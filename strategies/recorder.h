@@ -9,6 +9,7 @@
 #include "core/proto/report.pb.h"
 #include "core/proto/spec.pb.h"
 #include "core/run/rank_context.h"
+#include "strategies/checkpoint/save.h"
 #include "strategies/validation.h"
 
 namespace twofold {
@@ -43,7 +44,8 @@ class Recorder {
  public:
   static constexpr size_t kMemorySamples = 4000;
 
-  Recorder(RankContext& ctx, const spec::Spec& spec);
+  // `first_step`: training steps done by an earlier run that this one goes on from.
+  Recorder(RankContext& ctx, const spec::Spec& spec, int64_t first_step = 0);
   ~Recorder();
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
@@ -52,10 +54,17 @@ class Recorder {
   void BeginStep(int64_t step);
   // The host has waited for everything that the step launched.
   void EndStep(double loss);
+  // Of dynamic loss scaling: steps done so far that updated nothing, and the scale of the next one.
+  void SetSkipped(int64_t steps, double scale) { skipped_ = steps, loss_scale_ = scale; }
   Seconds last_step() const { return last_step_; }
   // Between steps. The trace and the kernels' totals leave validations out; memory is watched all the same.
   void BeginValidation();
   const report::Validation& EndValidation(int64_t steps_done, const ValidationResult& result);
+
+  // Likewise, of whatever else is no part of a step.
+  void Pause();
+  void Resume();
+  void AddCheckpoint(const checkpoint::Saved& saved);
 
   // Everything so far, serialized. Moves the trace's spans out: call once, at the end.
   std::string Record();
@@ -69,6 +78,8 @@ class Recorder {
   RankContext& ctx_;
   const bool classifies_;      // else it models language
   int64_t steps_ = 0;
+  int64_t skipped_ = 0;
+  double loss_scale_ = 1;
   int64_t first_traced_step_;  // from here on steps are traced
   Seconds step_start_, stalled_at_start_, last_step_, trace_origin_;
   Seconds validation_start_;

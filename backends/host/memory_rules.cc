@@ -9,18 +9,21 @@ namespace twofold::host {
 namespace {
 
 // A budget of less than a byte bounds, too.
-Bytes BudgetOf(const spec::Memory& memory) {
-  if (memory.budget_mib() <= 0) return Bytes(0);
-  return Bytes(std::max<int64_t>(1, std::llround(std::floor(memory.budget_mib() * 1048576.0))));
+Bytes BudgetOf(double mib) {
+  if (mib <= 0) return Bytes(0);
+  return Bytes(std::max<int64_t>(1, std::llround(std::floor(mib * 1048576.0))));
 }
+
+// Zeros bound nothing.
+Bytes Least(Bytes a, Bytes b) { return a.value() == 0 || (b.value() > 0 && b < a) ? b : a; }
 
 }  // namespace
 
 MemoryRules MemoryRulesOf(const spec::Spec& spec, const cluster::Device& device) {
-  MemoryRules rules{.kind = DeviceKind::kCpu, .device = Bytes(device.memory_bytes())};
+  MemoryRules rules{.kind = DeviceKind::kCpu,
+                    .device = Least(Bytes(device.memory_bytes()), BudgetOf(spec.memory().budget_mib())),
+                    .host = Least(Bytes(device.host_memory_bytes()), BudgetOf(spec.memory().host_budget_mib()))};
   if (spec.device() != spec::EMULATED && device.kind() == cluster::Device::GPU_DEVICE) rules.kind = DeviceKind::kCuda;
-  const Bytes budget = BudgetOf(spec.memory());
-  if (budget.value() > 0) rules.device = rules.device.value() > 0 ? std::min(rules.device, budget) : budget;
   return rules;
 }
 

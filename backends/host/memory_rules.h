@@ -13,6 +13,7 @@ namespace twofold::host {
 struct MemoryRules {
   DeviceKind kind = DeviceKind::kCpu;
   Bytes device;  // that a rank may reserve: of its device, or memory.budget_mib where that is less; zero: not bounded
+  Bytes host;    // likewise, of the host's memory: what falls to the device, or memory.host_budget_mib
 };
 
 // Of ranks that run on `device`, a CPU's where it is EMULATED.

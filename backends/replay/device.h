@@ -10,12 +10,13 @@ namespace twofold {
 
 class ReplayDevice final : public Device {
  public:
-  ReplayDevice(CachingAllocator& allocator, DeviceKind kind, int threads)
-      : allocator_(allocator), kind_(kind), threads_(threads) {}
+  ReplayDevice(CachingAllocator& allocator, CachingAllocator& host, DeviceKind kind, int threads)
+      : allocator_(allocator), host_(host), kind_(kind), threads_(threads) {}
 
   DeviceKind kind() const override { return kind_; }
   int threads() const override { return threads_; }
   CachingAllocator& allocator() override { return allocator_; }
+  CachingAllocator& host_allocator() override { return host_; }
   Stream& compute() override { return compute_; }
   std::unique_ptr<Stream> NewStream(std::string_view) override { return std::make_unique<Idle>(); }
   void Upload(Tensor&, absl::FunctionRef<void(std::span<std::byte>)>) override {}
@@ -24,6 +25,7 @@ class ReplayDevice final : public Device {
 
  protected:
   void Run(Stream&, const ops::Op&, Tensor) override {}
+  void Copy(Stream&, Tensor, Tensor) override {}
 
  private:
   struct Idle final : Stream {
@@ -32,7 +34,7 @@ class ReplayDevice final : public Device {
     void Synchronize() override {}
     Seconds stalled() override { return Seconds(0); }
   };
-  CachingAllocator& allocator_;
+  CachingAllocator &allocator_, &host_;
   const DeviceKind kind_;
   const int threads_;
   Idle compute_;

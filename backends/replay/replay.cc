@@ -25,9 +25,9 @@ std::vector<int> AllRanks(int world_size) {
 
 ReplayResult Replay(const ReplayedRank& rank, const RankFunction& fn) {
   TWOFOLD_CHECK_GE(rank.world_size, 1);
-  VirtualSource source(rank.memory);
-  CachingAllocator allocator(source, rank.rank);
-  ReplayDevice device(allocator, rank.kind, rank.threads);
+  VirtualSource source(rank.memory), host_source(rank.host_memory);
+  CachingAllocator allocator(source, rank.rank), host_allocator(host_source, rank.rank, "host memory");
+  ReplayDevice device(allocator, host_allocator, rank.kind, rank.threads);
   CommunicationStats stats;
   NoClock clock;
   Trace trace;

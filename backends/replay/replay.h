@@ -21,6 +21,7 @@ struct ReplayedRank {
   DeviceKind kind = DeviceKind::kCpu;  // decides workspace rules
   int threads = 1;                     // that one operation may use
   Bytes memory = Bytes(0);             // that the rank may reserve; zero: not bounded
+  Bytes host_memory = Bytes(0);        // likewise, of the host's
 };
 
 struct ReplayResult {

@@ -54,6 +54,7 @@ absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, Simulat
   if (!costs.ok()) return costs.status();
   const host::MemoryRules memory = host::MemoryRulesOf(spec, costs->device);
   plan.device_memory = memory.device;
+  plan.host_memory = memory.host;
   plan.machine.gpu = memory.kind == DeviceKind::kCuda;  // an emulated device's stream is the host
   if (!emulated) {
     SetTraining(c, profile, *costs, plan);
@@ -63,6 +64,8 @@ absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, Simulat
     }
   }
   plan.notes.insert(plan.notes.end(), costs->notes.begin(), costs->notes.end());
+  if (spec.parallel().offload() != spec::Parallel::NO_OFFLOAD) plan.notes.push_back(host::DescribeHostLink(costs->device));
+  plan.host_link = costs->host_link();
   plan.costs = costs->Make();
   return absl::OkStatus();
 }

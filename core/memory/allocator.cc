@@ -51,7 +51,8 @@ bool CachingAllocator::Order::operator()(const Block* a, const Block* b) const {
 
 Buffer::~Buffer() { owner_->Free(static_cast<CachingAllocator::Block*>(block_), category_); }
 
-CachingAllocator::CachingAllocator(MemorySource& source, int rank) : source_(source), rank_(rank) {}
+CachingAllocator::CachingAllocator(MemorySource& source, int rank, std::string_view memory)
+    : source_(source), rank_(rank), memory_(memory) {}
 
 CachingAllocator::~CachingAllocator() {
   TWOFOLD_CHECK_EQ(ledger_.stats().live.value(), 0);
@@ -195,7 +196,7 @@ void CachingAllocator::ThrowOutOfMemory(Bytes request, Category category) const 
     StrAppend(&held, held.empty() ? "" : ", ", std::string(CategoryName(static_cast<Category>(c))), " ",
                     s.live_by_category[c].value());
   }
-  throw OutOfMemory(rank_, StrCat("rank ", rank_, ": out of memory: asked for ", request.value(), " bytes of ",
+  throw OutOfMemory(rank_, StrCat("rank ", rank_, ": out of ", memory_, ": asked for ", request.value(), " bytes of ",
                                         std::string(CategoryName(category)), " with ", s.live.value(), " live and ",
                                         s.reserved.value(), " reserved (bytes by category: ", held, ")"));
 }

@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <memory>
 #include <set>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/units.h"
@@ -40,6 +42,7 @@ class Buffer {
   Bytes size() const { return size_; }
   bool host_accessible() const { return host_accessible_; }
   Category category() const { return category_; }
+  const CachingAllocator& allocator() const { return *owner_; }
 
  private:
   friend class CachingAllocator;
@@ -60,8 +63,9 @@ class Buffer {
 
 class CachingAllocator {
  public:
-  // `rank` is named in out-of-memory errors. The source must outlive the allocator, the allocator every buffer.
-  CachingAllocator(MemorySource& source, int rank);
+  // `rank` and `memory`, what it allocates of, are named in out-of-memory errors. The source must outlive the allocator, the
+  // allocator every buffer.
+  CachingAllocator(MemorySource& source, int rank, std::string_view memory = "memory");
   ~CachingAllocator();
 
   // Throws OutOfMemory, naming rank, request and the largest categories. Zero bytes are a valid request.
@@ -95,6 +99,7 @@ class CachingAllocator {
 
   MemorySource& source_;
   const int rank_;
+  const std::string memory_;
   MemoryLedger ledger_;
   FreeList free_small_, free_large_;
   std::vector<std::unique_ptr<Segment>> segments_;

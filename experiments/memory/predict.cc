@@ -58,7 +58,8 @@ absl::StatusOr<MemoryPrediction> PredictMemory(const spec::Spec& whole, const Sa
                     .world_size = ranks,
                     .kind = rules->kind,
                     .threads = static_cast<int>(spec.train().threads_per_rank()),
-                    .memory = bounded ? rules->device : Bytes(0)};
+                    .memory = bounded ? rules->device : Bytes(0),
+                    .host_memory = bounded ? rules->host : Bytes(0)};
   MemoryPrediction prediction{.rules = *rules, .kinds = {ReplayRank(spec, samples, rank)}};
   if (ranks == 1) return prediction;
   // Shards are padded, so that ranks hold equally much; only rank 0 may do what the others do not.

@@ -41,7 +41,19 @@ std::string KindText(const RankKind& kind) {
   rows.push_back({"reserved", "", CountText(memory.reserved_bytes()), CountText(kind.between.reserved.value())});
   rows.push_back({"fragmentation", "", CountText(memory.reserved_bytes() - memory.peak_bytes()),
                   CountText((kind.between.reserved - kind.between.live).value()), "(reserved, not live)"});
+  if (memory.host_peak_bytes() > 0) {
+    rows.push_back({"host memory, live", "", CountText(memory.host_peak_bytes()), CountText(memory.host_peak_bytes()), "(offloaded)"});
+    rows.push_back({"host memory, reserved", "", CountText(memory.host_reserved_bytes()), CountText(memory.host_reserved_bytes())});
+  }
   return TableText(rows);
+}
+
+// What is offloaded stays in the host's memory from before the first step on.
+int64_t BetweenSteps(const RankKind& kind, Category category) {
+  const auto c = static_cast<size_t>(category);
+  const report::Rank& memory = kind.record.memory();
+  const bool offloads = memory.host_categories_size() > 0;
+  return kind.between.live_by_category[c].value() + (offloads ? memory.host_categories(static_cast<int>(c)).peak_bytes() : 0);
 }
 
 // What blocks between steps hold beyond the formula: rounding, and what was asked for beyond it.
@@ -51,7 +63,8 @@ std::string DifferenceText(const MemoryStory& story, const RankKind& kind) {
   for (const StateFormula& s : story.states) {
     const auto c = static_cast<size_t>(s.category);
     formula += s.bytes(kind.record.parameters());
-    live += kind.between.live_by_category[c].value(), requested += kind.between.requested_by_category[c].value();
+    const int64_t host = BetweenSteps(kind, s.category) - kind.between.live_by_category[c].value();
+    live += kind.between.live_by_category[c].value() + host, requested += kind.between.requested_by_category[c].value() + host;
   }
   return StrCat("The difference: ", CountText(live - requested), " bytes of blocks rounded up to 512 bytes, and ",
                 Whole(static_cast<double>(requested) - formula),
@@ -64,7 +77,7 @@ std::string StatesText(const MemoryStory& story) {
   Rows rows = {{"Model states between steps", "formula", "its bytes", "here", "difference"}};
   double formula = 0, here = 0;
   for (const StateFormula& s : story.states) {
-    const auto live = static_cast<double>(kind.between.live_by_category[static_cast<size_t>(s.category)].value());
+    const auto live = static_cast<double>(BetweenSteps(kind, s.category));
     rows.push_back({s.what, s.ToString(), Whole(s.bytes(psi)), Whole(live), Whole(live - s.bytes(psi))});
     formula += s.bytes(psi), here += live;
   }
@@ -110,6 +123,8 @@ nlohmann::ordered_json KindJson(const RankKind& kind) {
                                  {"peak_bytes", memory.peak_bytes()},
                                  {"reserved_bytes", memory.reserved_bytes()},
                                  {"fragmentation_bytes", memory.reserved_bytes() - memory.peak_bytes()},
+                                 {"host_peak_bytes", memory.host_peak_bytes()},
+                                 {"host_reserved_bytes", memory.host_reserved_bytes()},
                                  {"between_steps_bytes", kind.between.live.value()},
                                  {"steps_replayed", kind.steps},
                                  {"categories", nlohmann::ordered_json::array()}};
@@ -118,7 +133,9 @@ nlohmann::ordered_json KindJson(const RankKind& kind) {
     json["categories"].push_back({{"name", memory.categories(c).name()},
                                   {"peak_bytes", memory.categories(c).peak_bytes()},
                                   {"bytes_at_peak", memory.categories(c).bytes_at_peak()},
-                                  {"between_steps_bytes", kind.between.live_by_category[i].value()},
+                                  {"host_peak_bytes", memory.host_peak_bytes()},
+                                 {"host_reserved_bytes", memory.host_reserved_bytes()},
+                                 {"between_steps_bytes", kind.between.live_by_category[i].value()},
                                   {"between_steps_requested_bytes", kind.between.requested_by_category[i].value()}});
   }
   return json;

@@ -110,16 +110,6 @@ void CheckOptimizer(const spec::Optimizer& optimizer, Problems& problems) {
   if (optimizer.has_adamw()) CheckAdam("train.optimizer.adamw", optimizer.adamw(), problems);
 }
 
-void CheckPrecision(const spec::Precision& precision, Problems& problems) {
-  const auto check = [&problems](std::string_view path, spec::DType type) {
-    if (type != spec::I32 && type != spec::U8) return;
-    problems.Add(path,
-                 StrCat(spec::DType_Name(type), " is not a floating-point type; use F32, F64, BF16 or F16"));
-  };
-  check("train.precision.parameter", precision.parameter());
-  if (precision.reduce() != precision.parameter()) check("train.precision.reduce", precision.reduce());
-}
-
 template <class Decay>
 void CheckDecay(std::string_view path, const Decay& decay, int64_t warmup, Problems& problems) {
   problems.Whole(StrCat(path, ".decay_steps"), decay.decay_steps(), 1, int64_t{1} << 31);
@@ -161,6 +151,7 @@ void CheckTrain(const spec::Spec& spec, Problems& problems) {
   problems.AtLeast("train.clip_norm", train.clip_norm(), 0);
   if (train.has_steps()) CheckSchedule(train.schedule(), problems);
   CheckValidation(spec, problems);
+  CheckCheckpoint(spec, problems);
   problems.Whole("train.threads_per_rank", train.threads_per_rank(), 1, 1024);
   if (problems.Whole("train.warmup_steps", train.warmup_steps(), 0, int64_t{1} << 31) && steps &&
       train.warmup_steps() >= train.steps()) {

@@ -41,8 +41,9 @@ DistributedDataParallel::DistributedDataParallel(nn::Context& ctx, nn::Module& m
 }
 
 DistributedDataParallel::DistributedDataParallel(nn::Context& ctx, std::unique_ptr<nn::Module> module,
-                                                 ProcessGroup& group, const DdpOptions& options)
-    : DistributedDataParallel(ctx, *module, group, options) {
+                                                 ProcessGroup& group, const DdpOptions& options,
+                                                 std::unique_ptr<GradientCodec> codec)
+    : DistributedDataParallel(ctx, *module, group, options, std::move(codec)) {
   owned_ = std::move(module);
 }
 
@@ -62,7 +63,7 @@ void DistributedDataParallel::AllocateParameters() {
 void DistributedDataParallel::AllocateGradients() {
   std::vector<Bytes> sizes;
   for (const nn::Parameter* p : parameters_)
-    sizes.push_back(Bytes(p->numel() * ElementSize(options_.reduce)));
+    sizes.push_back(Bytes(p->numel() * ElementSize(options_.gradient)));
   std::vector<std::vector<size_t>> assigned = AssignBuckets(sizes, options_.first_bucket, options_.bucket);
   buckets_.resize(assigned.size());  // once: the hooks below point into it
   for (size_t b = 0; b < buckets_.size(); ++b) {
@@ -71,7 +72,7 @@ void DistributedDataParallel::AllocateGradients() {
     bucket.pending = bucket.parameters.size();
     int64_t elements = 0;
     for (size_t i : bucket.parameters) elements += parameters_[i]->numel();
-    bucket.gradients = ctx_.device.NewTensor(Shape{elements}, options_.reduce, Category::kGradients);
+    bucket.gradients = ctx_.device.NewTensor(Shape{elements}, options_.gradient, Category::kGradients);
     int64_t first = 0;
     for (size_t i : bucket.parameters) {
       nn::Parameter& p = *parameters_[i];

@@ -3,7 +3,7 @@
 //   Li et al. 2020, "PyTorch Distributed: Experiences on Accelerating Data Parallel Training", VLDB 13(12):
 //   section 3.2.2 (bucketing), 3.2.3 (overlap), 3.2.4 (accumulation).
 //
-// With N ranks and a model of P parameters, Psi = P * size(reduce dtype):
+// With N ranks and a model of P parameters, Psi = P * size(type they travel in):
 //   memory         parameters, gradients and optimizer state in full on every rank (Rajbhandari et al. 2020,
 //   ZeRO,
 //                  figure 1, baseline); gradients live in the buckets, so a reduction needs no copy
@@ -41,7 +41,7 @@ struct DdpOptions {
   // 1 MiB).
   Bytes first_bucket = MiB(1);
   bool overlap = true;         // false: all buckets are reduced after backward, for comparison
-  DType reduce = DType::kF32;  // of gradients and their reduction
+  DType gradient = DType::kF32;  // of gradients as they add up; how they travel is the codec's affair
   // With several micro-batches a step: reduce after each, or once (Li et al., section 3.2.4, no_sync).
   bool reduce_every_micro_batch = false;
 };
@@ -63,7 +63,8 @@ class DistributedDataParallel final : public ParameterLayout {
                           std::unique_ptr<GradientCodec> codec = std::make_unique<IdentityCodec>());
   // The same, of a module that it owns.
   DistributedDataParallel(nn::Context& ctx, std::unique_ptr<nn::Module> module, ProcessGroup& group,
-                          const DdpOptions& options);
+                          const DdpOptions& options,
+                          std::unique_ptr<GradientCodec> codec = std::make_unique<IdentityCodec>());
   ~DistributedDataParallel() override;
   DistributedDataParallel(const DistributedDataParallel&) = delete;
   DistributedDataParallel& operator=(const DistributedDataParallel&) = delete;

@@ -8,7 +8,7 @@
 namespace twofold {
 namespace {
 
-nn::CnnConfig ToConfig(const spec::Model& model, DType dtype) {
+nn::CnnConfig ToConfig(const spec::Model& model, ModelTypes types) {
   const spec::Cnn& cnn = model.cnn();
   return {.channels = cnn.channels(),
           .height = cnn.height(),
@@ -20,7 +20,8 @@ nn::CnnConfig ToConfig(const spec::Model& model, DType dtype) {
           .sync_batch_norm = cnn.sync_batch_norm(),
           .momentum = cnn.norm_momentum(),
           .eps = cnn.norm_eps(),
-          .dtype = dtype};
+          .dtype = types.parameter,
+          .buffer = types.buffer};
 }
 
 }  // namespace
@@ -39,8 +40,8 @@ constinit const ModelKind kCnnModel = {
               .width = cnn.width(),
               .channels = cnn.channels()};
     },
-    .make = [](const spec::Model& m, DType dtype) -> std::unique_ptr<nn::Module> {
-      return std::make_unique<nn::CnnModel>(ToConfig(m, dtype));
+    .make = [](const spec::Model& m, ModelTypes types) -> std::unique_ptr<nn::Module> {
+      return std::make_unique<nn::CnnModel>(ToConfig(m, types));
     },
     .training_flops = [](const spec::Model& m, int64_t samples) {
       return nn::CnnTrainingFlops(ToConfig(m, DType::kF32), samples);

@@ -5,6 +5,7 @@
 
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "core/base/errors.h"
 #include "experiments/memory/predict.h"
@@ -14,7 +15,7 @@ namespace twofold {
 namespace {
 
 using testing::TinyModel;
-using Case = std::tuple<TinyModel, int, int, const char*>;  // model, ranks, accumulation, element types
+using Case = std::tuple<TinyModel, int, int, const char*>;  // model, ranks, accumulation, and what else `train` says: one of kTrain
 
 MemoryPrediction Replayed(const std::string& text, bool bounded = true) {
   spec::Spec spec = testing::Resolve(text);
@@ -50,10 +51,10 @@ void ExpectReplayed(const std::string& text, const std::vector<report::RankRecor
 class MemoryToTheByte : public ::testing::TestWithParam<Case> {};
 
 TEST_P(MemoryToTheByte, PredictedEqualsMeasured) {
-  const auto [model, ranks, accumulation, precision] = GetParam();
+  const auto [model, ranks, accumulation, more] = GetParam();
   const std::string text =
       StrCat(model.model, "train { steps: 3 micro_batch: 2 global_batch: ", 2 * ranks * accumulation,
-             " clip_norm: 1 ", precision, " }\nparallel { dp: ", ranks, " bucket_mib: 0.01 }\n");
+             " clip_norm: 1 ", more, " }\nparallel { dp: ", ranks, " bucket_mib: 0.01 }\n");
   const auto predicted = testing::RunText(text + testing::Simulated("SYMBOLIC"));
   const auto measured = testing::RunText(text + testing::kInMemory);
   ASSERT_EQ(predicted.size(), measured.size());
@@ -68,14 +69,22 @@ TEST_P(MemoryToTheByte, PredictedEqualsMeasured) {
 }
 
 constexpr char kF32[] = "precision { parameter: F32 }", kBf16[] = "precision { parameter: BF16 }",
-               kMixed[] = "precision { parameter: BF16 reduce: F32 }";
+               kMixed[] = "precision { parameter: BF16 reduce: F32 }", kFull[] = "activation_checkpointing {}",
+               kEverySecond[] = "precision { parameter: BF16 } activation_checkpointing { every: 2 } validation { every_steps: 2 samples: 5 }",
+               kSelective[] = "precision { parameter: BF16 } activation_checkpointing { recompute: SELECTIVE }";
+// The types that others add to these: copies on their way, narrow and wide; half precision, with its scale.
+constexpr char kWire[] = "precision { parameter: BF16 gradient: F32 reduce: BF16 buffer: F64 }",
+               kHalf[] = "precision { parameter: F16 }", kHalfMixed[] = "precision { parameter: F16 gradient: F32 reduce: F16 loss_scale { fixed: 128 } }";
+constexpr std::pair<const char*, const char*> kTrain[] = {{kF32, "F32"},   {kBf16, "Bf16"},                 {kMixed, "Mixed"},
+                                                          {kFull, "Full"}, {kEverySecond, "EverySecond"}, {kSelective, "Selective"},
+                                                          {kWire, "Wire"}, {kHalf, "Half"}, {kHalfMixed, "HalfMixed"}};
 
 std::string CaseName(const ::testing::TestParamInfo<Case>& info) {
-  const auto [model, ranks, accumulation, precision] = info.param;
-  return StrCat(model.name, ranks, "Ranks", accumulation, "Parts",
-                precision == kF32    ? "F32"
-                : precision == kBf16 ? "Bf16"
-                                     : "Mixed");
+  const auto [model, ranks, accumulation, more] = info.param;
+  for (const auto& [text, name] : kTrain) {
+    if (more == text) return StrCat(model.name, ranks, "Ranks", accumulation, "Parts", name);
+  }
+  return "";
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, MemoryToTheByte,
@@ -86,9 +95,24 @@ INSTANTIATE_TEST_SUITE_P(Cnns, MemoryToTheByte,
                          ::testing::Combine(::testing::ValuesIn(testing::kTinyCnns), ::testing::Values(1, 2, 3, 4),
                                             ::testing::Values(1, 4), ::testing::Values(kF32, kBf16, kMixed)),
                          CaseName);
+INSTANTIATE_TEST_SUITE_P(Mixes, MemoryToTheByte,
+                         ::testing::Combine(::testing::Values(testing::kTinyModels[0], testing::kTinyModels[2], testing::kTinyCnns[1]),
+                                            ::testing::Values(1, 3), ::testing::Values(2), ::testing::Values(kWire, kHalf, kHalfMixed)),
+                         CaseName);
 INSTANTIATE_TEST_SUITE_P(Variants, MemoryToTheByte,
                          ::testing::Combine(::testing::ValuesIn(testing::kTinyVariants), ::testing::Values(1, 2),
                                             ::testing::Values(2), ::testing::Values(kF32, kBf16)),
+                         CaseName);
+// Recomputed activations, of blocks and of attention cores.
+INSTANTIATE_TEST_SUITE_P(Recomputed, MemoryToTheByte,
+                         ::testing::Combine(::testing::Values(testing::kTinyModels[0], testing::kTinyModels[2], testing::kTinyCnns[0],
+                                                              testing::kTinyCnns[1], testing::kTinyVariants[1]),
+                                            ::testing::Values(1, 3), ::testing::Values(2), ::testing::Values(kFull, kEverySecond)),
+                         CaseName);
+INSTANTIATE_TEST_SUITE_P(RecomputedCores, MemoryToTheByte,
+                         ::testing::Combine(::testing::Values(testing::kTinyVariants[0], testing::kTinyVariants[1],
+                                                              testing::kTinyVariants[3]),
+                                            ::testing::Values(1, 3), ::testing::Values(2), ::testing::Values(kSelective)),
                          CaseName);
 
 // Every layout with its options: measured, simulated and replayed.

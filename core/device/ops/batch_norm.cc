@@ -30,8 +30,8 @@ void CheckShapes(const BatchNormFinish& o) {
   const int64_t c = o.mean.numel();
   Expect((o.parts.empty() || (o.parts.dtype() == o.mean.dtype() && o.parts.numel() > 0 && o.parts.numel() % (2 * c) == 0 &&
                               o.rows >= 1)) &&
-             AccumulationType(o.mean.dtype()) == o.mean.dtype() && Like(o.mean, o.rstd) && Like(o.mean, o.running_mean) &&
-             Like(o.mean, o.running_variance), "batch_norm_finish",
+             AccumulationType(o.mean.dtype()) == o.mean.dtype() && Like(o.mean, o.rstd) && o.running_mean.numel() == c &&
+             OneOf(o.running_mean, o.mean.dtype(), DType::kF64) && Like(o.running_mean, o.running_variance), "batch_norm_finish",
          {&o.parts, &o.running_mean, &o.running_variance, &o.mean, &o.rstd});
 }
 
@@ -50,7 +50,7 @@ Cost CostOf(const BatchNormSums& o) {
   return Streaming(5, o.x.numel(), o.dy.bytes() + o.x.bytes() + OrZero(o.y), o.sums.bytes());
 }
 void CheckShapes(const BatchNormSums& o) {
-  Expect(Like(o.x, o.dy) && (o.y.empty() || Like(o.x, o.y)) && Channels(o.mean, o.x) && Channels(o.rstd, o.x) &&
+  Expect(Rows(o.x) >= 1 && Like(o.x, o.dy) && (o.y.empty() || Like(o.x, o.y)) && Channels(o.mean, o.x) && Channels(o.rstd, o.x) &&
              Pairs(o.sums, o.x), "batch_norm_sums", {&o.dy, &o.x, &o.y, &o.mean, &o.rstd, &o.sums});
 }
 Bytes CpuWorkspace(const BatchNormSums& o) { return Slabs(o.x); }

@@ -120,6 +120,25 @@ TEST(Allocator, MallocMemoryIsWritable) {
   EXPECT_EQ(bytes[4999], 0x5a);
 }
 
+// Segments of megabytes may become huge pages, which begin at multiples of their size; what is reserved stays what was
+// asked for.
+TEST(MallocSource, LargeSegmentsBeginWhereHugePagesDo) {
+  const Bytes large((int64_t{3} << 20) + 4096), small((int64_t{2} << 20) - 4096);
+  MallocSource source(large + small);
+  const auto a = source.Reserve(large), b = source.Reserve(small);
+  ASSERT_TRUE(a && b);
+  EXPECT_EQ(*a % (2u << 20), 0u);
+  EXPECT_EQ(*b % 4096, 0u);
+  reinterpret_cast<unsigned char*>(*a)[large.value() - 1] = 1;
+  EXPECT_FALSE(source.Reserve(Bytes(1)));
+  source.Release(*a, large);
+  const auto again = source.Reserve(large);
+  ASSERT_TRUE(again);
+  EXPECT_FALSE(source.Reserve(Bytes(1)));
+  source.Release(*again, large);
+  source.Release(*b, small);
+}
+
 // The promise that predictions rest on: addresses aside, a virtual memory behaves like a real one, whatever is asked.
 TEST(Allocator, DependsOnTheCallsAlone) {
   MallocSource malloc_source;

@@ -310,10 +310,10 @@ TEST(Ddp, HandsTheOptimizerEveryParameterWhole) {
   });
 }
 
-TEST(Ddp, KeepsGradientsInTheReduceType) {
+TEST(Ddp, KeepsGradientsInTheirOwnType) {
   ExpectOnRanks(2, [](RankContext& ctx) -> std::string {
     DdpOptions options = SmallBuckets();
-    options.reduce = DType::kF64;
+    options.gradient = DType::kF64;
     Replica r(ctx, options);
     for (const Tensor& bucket : r.ddp->Gradients()) {
       if (bucket.dtype() != DType::kF64) return "a bucket of another type";
