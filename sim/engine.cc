@@ -208,10 +208,10 @@ void Engine::Transfer(std::shared_ptr<const Schedule> schedule, std::vector<int>
         latency = std::max(latency, topology_.Latency(endpoints[static_cast<size_t>(f.from)],
                                                       endpoints[static_cast<size_t>(f.to)]).value());
       }
-      if (phase.rounds > 0) s4u::this_actor::sleep_for(phase.rounds * latency);
+      if (phase.rounds > 0) s4u::this_actor::sleep_for(phase.rounds * latency * schedule->stretch);
       flows.clear();
       for (const Flow& f : phase.flows) {
-        const auto units = static_cast<uint64_t>(f.bytes * kUnitsPerByte + 0.5);
+        const auto units = static_cast<uint64_t>(f.bytes * schedule->stretch * kUnitsPerByte + 0.5);
         if (units == 0) continue;
         flows.push_back(s4u::Comm::sendto_async(hosts[static_cast<size_t>(endpoints[static_cast<size_t>(f.from)])],
                                                 hosts[static_cast<size_t>(endpoints[static_cast<size_t>(f.to)])], units));

@@ -2,9 +2,13 @@
 //
 // What nothing else can touch needs no simulation: while only one group of several ranks exists and no point-to-point
 // message was ever sent, collectives follow one another and have the network to themselves. Then, for algorithms whose ranks
-// all finish together, the duration is computed where no link carries two flows of a phase, and else simulated once and
-// remembered. What was measured as it is called takes what it took then, on the same condition. Otherwise every collective is
-// flows among flows.
+// all finish together, the duration is computed where the flows of a phase share links evenly, and else simulated once and
+// remembered. What was measured as it is called takes what it took then. Otherwise every collective is flows among flows;
+// those of one that was measured are stretched so that alone they would take what it took.
+//
+// Where one actor stands for all ranks, it names all groups that do what its own does. Their flows are on the network
+// together; or, where all endpoints send and receive alike and an endpoint's way out is the narrowest of a route, endpoint
+// 0's alone: it meets on that way what the others meet on theirs.
 #pragma once
 
 #include <functional>
@@ -25,40 +29,52 @@ namespace twofold::sim {
 class Network {
  public:
   // `algorithm`: a name of Algorithms(), or "auto", with which `measured` collectives come before any algorithm.
-  // `closed_forms` false: everything is simulated at least once.
-  Network(Engine& engine, std::string algorithm, bool closed_forms = true, MeasuredCollectives measured = {});
+  // `closed_forms` false: everything is simulated at least once. `folded`: groups are all those that one actor stands for.
+  Network(Engine& engine, std::string algorithm, bool closed_forms = true, MeasuredCollectives measured = {},
+          bool folded = false);
 
-  // Groups of several ranks that may communicate; `endpoints` by rank. Returns its number.
-  int AddGroup(std::vector<int> endpoints);
-  void RemoveGroup(int group);
+  // Groups of several ranks that may communicate and that always do the same together: one, or all that a rank stands for,
+  // its own first. Endpoints by rank; as many in each. Returns their number.
+  int AddGroups(std::vector<std::vector<int>> groups);
+  void RemoveGroups(int number);
 
-  // Starts at `start`; `done(finish)` gets each rank's time, perhaps before the clock shows it. Fails the engine where the
-  // algorithm has no form for it.
-  void Collective(int group, const CollectiveShape& shape, double start,
+  // Starts at `start`; `done(finish)` gets each rank's time, in the order of the groups' ends, perhaps before the clock
+  // shows it; one for all where they are known to be equal. Fails the engine where the algorithm has no form for it.
+  void Collective(int groups, const CollectiveShape& shape, double start,
                   std::function<void(const std::vector<double>& finish)> done);
   void Message(int from_endpoint, int to_endpoint, double bytes, double start, std::function<void(double finish)> done);
+
+  // False once flows that stand for all ranks' have shared the network with flows that do not.
+  bool exact() const { return exact_; }
 
  private:
   struct Known {
     std::shared_ptr<const Schedule> schedule;
+    std::shared_ptr<const Schedule> one;  // endpoint 0's part of it, where it stands for all; else null
     double seconds = -1;  // alone on the network, when all ranks finish together; -1: not known
   };
-  using Key = std::tuple<int, int, double, int>;  // group, kind, bytes, root
+  using Groups = std::vector<std::vector<int>>;
+  using Key = std::tuple<int, int, double, int>;  // groups, kind, bytes, root
 
-  std::shared_ptr<const Schedule> Make(const CollectiveShape& shape);
-  // Seconds alone on the network, where they are known without a simulation; else -1.
-  double Alone(const Schedule& schedule, const CollectiveShape& shape, const std::vector<int>& endpoints) const;
-  // Seconds of a schedule alone on the network; -1 where flows share links or ranks finish at different times.
-  double ClosedForm(const Schedule& schedule, const std::vector<int>& endpoints) const;
+  Known Make(const CollectiveShape& shape, const Groups& groups) const;
+  std::shared_ptr<const Schedule> OneForAll(const Schedule& schedule, const Groups& groups) const;
+  // Seconds of a schedule that all groups run, alone on the network; -1 where links are shared unevenly or ranks finish at
+  // different times.
+  double ClosedForm(const Schedule& schedule, const Groups& groups) const;
+  double PhaseSeconds(const Phase& phase, const Groups& groups) const;
   bool Alone() const { return groups_.size() == 1 && !messages_ && engine_.network_idle(); }
+  void Flow(const Known& known, const Groups& groups, double start, std::function<void(const std::vector<double>&)> done);
 
   Engine& engine_;
   const std::string algorithm_;
   const bool closed_forms_;
   const MeasuredCollectives measured_;
-  std::map<int, std::vector<int>> groups_;
-  int next_group_ = 0;
+  const bool folded_;
+  std::map<int, Groups> groups_;
+  int next_groups_ = 0;
   bool messages_ = false;  // point-to-point was used
+  bool exact_ = true;
+  int ones_ = 0, alls_ = 0;  // folded collectives in flight with one rank's flows for all, and with all flows
   absl::flat_hash_map<Key, Known> known_;
 };
 

@@ -43,8 +43,8 @@ DType ToDType(spec::DType dtype) {
   return DType::kF32;
 }
 
-std::unique_ptr<nn::Module> MakeModel(const spec::Model& model, DType dtype) {
-  std::unique_ptr<nn::Module> module = KindOf(model).make(model, dtype);
+std::unique_ptr<nn::Module> MakeModel(const spec::Model& model, ModelTypes types) {
+  std::unique_ptr<nn::Module> module = KindOf(model).make(model, types);
   module->Finalize();
   return module;
 }

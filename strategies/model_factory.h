@@ -16,7 +16,7 @@ namespace twofold {
 DType ToDType(spec::DType dtype);
 
 // A model whose output is logits [.., classes]; named (finalized), without storage.
-std::unique_ptr<nn::Module> MakeModel(const spec::Model& model, DType dtype);
+std::unique_ptr<nn::Module> MakeModel(const spec::Model& model, ModelTypes types);
 ModelInput InputOf(const spec::Model& model);
 int64_t ItemsPerSample(const spec::Model& model);  // what tokens_per_second counts: tokens of a sequence, else 1
 std::string_view ItemName(const spec::Model& model);  // "tokens" or "samples"

@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "core/base/strings.h"
 #include "strategies/model_factory.h"
 
 namespace twofold {
@@ -104,6 +105,10 @@ std::string Recorder::Record() {
   AddCollectives(record);
   if (tracing_) AddTimeLine(record);
   for (const std::string& note : ctx_.notes()) record.add_notes(note);
+  if (skipped_ > 0) {
+    record.add_notes(StrCat(skipped_, " of ", record_.steps_size(), " steps were skipped, as their gradients were not finite; the loss scale is ",
+                            loss_scale_, " after the last"));
+  }
   const auto [compute, communication, machine] = ctx_.uncertainty();
   record.set_compute_low_ratio(compute.low), record.set_compute_high_ratio(compute.high);
   record.set_communication_low_ratio(communication.low), record.set_communication_high_ratio(communication.high);

@@ -52,6 +52,8 @@ class Recorder {
   void BeginStep(int64_t step);
   // The host has waited for everything that the step launched.
   void EndStep(double loss);
+  // Of dynamic loss scaling: steps done so far that updated nothing, and the scale of the next one.
+  void SetSkipped(int64_t steps, double scale) { skipped_ = steps, loss_scale_ = scale; }
   Seconds last_step() const { return last_step_; }
   // Between steps. The trace and the kernels' totals leave validations out; memory is watched all the same.
   void BeginValidation();
@@ -69,6 +71,8 @@ class Recorder {
   RankContext& ctx_;
   const bool classifies_;      // else it models language
   int64_t steps_ = 0;
+  int64_t skipped_ = 0;
+  double loss_scale_ = 1;
   int64_t first_traced_step_;  // from here on steps are traced
   Seconds step_start_, stalled_at_start_, last_step_, trace_origin_;
   Seconds validation_start_;

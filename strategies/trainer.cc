@@ -1,6 +1,7 @@
 #include "strategies/trainer.h"
 
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -12,8 +13,9 @@
 #include "core/data/load_batch.h"
 #include "core/nn/loss.h"
 #include "core/optim/clip.h"
-#include "strategies/data_parallel/ddp.h"
 #include "strategies/data_parallel/replica_statistics.h"
+#include "strategies/layout_factory.h"
+#include "strategies/loss_scaler.h"
 #include "strategies/model_factory.h"
 #include "strategies/recompute.h"
 #include "strategies/recorder.h"
@@ -40,17 +42,12 @@ DistributedSampler MakeSampler(const spec::Train& train, const Dataset& data, co
   return *std::move(sampler);
 }
 
-DdpOptions ToDdpOptions(const spec::Spec& spec) {
-  return {.bucket = Bytes(static_cast<int64_t>(spec.parallel().bucket_mib() * 1048576.0)),
-          .overlap = spec.parallel().overlap(),
-          .reduce = ToDType(spec.train().precision().reduce())};
-}
-
 // One rank's share of every training step.
 class Trainer {
  public:
   Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& samples);
-  int64_t parameters() const { return model_->ParameterCount(); }
+  int64_t parameters() const { return layout_->model().ParameterCount(); }
+  const LossScaler& scaler() const { return scaler_; }
   double Step(int64_t step);  // returns the loss, the mean over the global batch
   ValidationResult Validate();  // the spec asks for validation
 
@@ -58,7 +55,8 @@ class Trainer {
   void MicroBatch(std::span<const int64_t> indices, bool first);
   Tensor Evaluate(nn::Context& ctx, Tensor inputs);
   Tensor ToModelInput(Tensor inputs);
-  void Clip();
+  std::optional<Tensor> GradientFactor();
+  void Reduce(Tensor& squared_norm);
 
   RankContext& rank_;
   const spec::Spec& spec_;
@@ -69,15 +67,14 @@ class Trainer {
   ReplicaStatistics statistics_;
   nn::Context nn_;
   const DType dtype_;
-  std::unique_ptr<nn::Module> model_;
-  DistributedDataParallel ddp_;
+  std::unique_ptr<ParameterLayout> layout_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   const optim::LrSchedule schedule_;
   DistributedSampler sampler_;
   const int64_t micro_batch_, accumulation_;
-  std::vector<optim::Slice>
-      clipped_;  // the gradients as clipping wants them; empty when there is no clipping
+  LossScaler scaler_;
   Tensor loss_;  // this rank's part of the mean over the global batch
+  Tensor unscaling_;  // what a fixed scale of the loss leaves to undo; empty: nothing
   nn::Saved saved_, loss_saved_;
   std::optional<Validation> validation_;
 };
@@ -105,20 +102,21 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
           .seed = spec.train().seed(),
           .statistics = &statistics_},
       dtype_(ToDType(spec.train().precision().parameter())),
-      model_(WithRecompute(MakeModel(spec.model(), dtype_), spec)),
-      ddp_(nn_, *model_, replicas_, ToDdpOptions(spec)),
+      layout_(MakeLayout(
+          nn_, WithRecompute(MakeModel(spec.model(), {dtype_, ToDType(spec.train().precision().buffer())}), spec), replicas_, spec)),
       optimizer_(MakeOptimizer(spec.train().optimizer())),
       schedule_(MakeSchedule(spec.train().schedule())),
       sampler_(MakeSampler(spec.train(), samples.training, replicas_)),
       micro_batch_(spec.train().micro_batch()),
-      accumulation_(sampler_.samples_per_batch() / micro_batch_) {
-  const std::vector<optim::Slice> slices = ddp_.Slices();
+      accumulation_(sampler_.samples_per_batch() / micro_batch_),
+      scaler_(spec.train().precision()) {
+  const std::vector<optim::Slice> slices = layout_->Slices();
   optimizer_->Attach(nn_, slices);
-  if (spec.train().clip_norm() > 0) {  // by whole buckets: a few large kernels
-    for (Tensor& gradients : ddp_.Gradients())
-      clipped_.push_back({.name = "bucket", .gradient = std::move(gradients)});
-  }
   loss_ = device_.NewTensor(Shape{1}, ops::AccumulationType(dtype_), Category::kOther);
+  if (!scaler_.dynamic() && scaler_.scale() != 1) {
+    unscaling_ = device_.NewTensor(Shape{1}, DType::kF32, Category::kOther);
+    nn_.Launch(ops::Fill{.out = unscaling_, .value = 1 / scaler_.scale()});
+  }
   if (spec.train().has_validation()) {
     TWOFOLD_CHECK(samples.validation != nullptr, "there are samples to validate on");
     validation_.emplace(
@@ -129,13 +127,13 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
 
 // All ranks evaluate with the same running statistics, whatever micro-batches each has seen.
 ValidationResult Trainer::Validate() {
-  ddp_.AverageBuffers();
+  layout_->AverageBuffers();
   return validation_->Run([this] { rank_.CheckInterrupt(); });
 }
 
 // Forward alone.
 Tensor Trainer::Evaluate(nn::Context& ctx, Tensor inputs) {
-  Tensor logits = model_->Forward(ctx, ToModelInput(std::move(inputs)), saved_);
+  Tensor logits = layout_->model().Forward(ctx, ToModelInput(std::move(inputs)), saved_);
   saved_.Clear();
   return logits;
 }
@@ -143,7 +141,7 @@ Tensor Trainer::Evaluate(nn::Context& ctx, Tensor inputs) {
 // Forward and backward over a part of this rank's samples. Adds to the gradients and to loss_.
 void Trainer::MicroBatch(std::span<const int64_t> indices, bool first) {
   Batch batch = LoadBatch(device_, data_, indices);
-  Tensor logits = model_->Forward(nn_, ToModelInput(std::exchange(batch.inputs, Tensor())), saved_);
+  Tensor logits = layout_->model().Forward(nn_, ToModelInput(std::exchange(batch.inputs, Tensor())), saved_);
   {
     const Tensor mean =
         nn::SoftmaxCrossEntropy::Forward(nn_, std::exchange(logits, Tensor()), batch.targets, loss_saved_);
@@ -153,8 +151,8 @@ void Trainer::MicroBatch(std::span<const int64_t> indices, bool first) {
                         .accumulate = !first});
   }
   batch = {};  // what backward needs of it is saved
-  model_->Backward(
-      nn_, nn::SoftmaxCrossEntropy::Backward(nn_, loss_saved_, 1.0 / static_cast<double>(accumulation_)),
+  layout_->model().Backward(
+      nn_, nn::SoftmaxCrossEntropy::Backward(nn_, loss_saved_, scaler_.scale() / static_cast<double>(accumulation_)),
       saved_);
 }
 
@@ -170,27 +168,41 @@ Tensor Trainer::ToModelInput(Tensor inputs) {
   return cast;
 }
 
-void Trainer::Clip() {
-  // After the reduction every rank has the same gradients, hence the same norm: nothing to exchange.
-  if (!clipped_.empty()) optim::ClipByGlobalNorm(nn_, clipped_, spec_.train().clip_norm());
+// What the update multiplies gradients by (an empty tensor: 1); none: gradients are not finite, and nothing is to be updated.
+std::optional<Tensor> Trainer::GradientFactor() {
+  const double clip_norm = spec_.train().clip_norm(), scale = scaler_.scale();
+  if (clip_norm == 0 && !scaler_.dynamic()) return unscaling_;
+  const Tensor squares = optim::SquaredNorm(nn_, layout_->Gradients(), [this](Tensor& t) { Reduce(t); });
+  if (scaler_.dynamic() && !scaler_.Update(std::isfinite(device_.Item(squares, StandIn{0, "found-inf"})))) return std::nullopt;
+  return optim::ClipFactor(nn_, squares, clip_norm > 0 ? clip_norm : std::numeric_limits<double>::infinity(), 1 / scale);
+}
+
+// From the squared norm of this rank's gradients to that of the model's. Ranks that hold the same gradients need tell each
+// other nothing; but where a step depends on it, not even rounding may let one of them skip what another does.
+void Trainer::Reduce(Tensor& squared_norm) {
+  ProcessGroup* holders = layout_->holders();
+  if (holders != nullptr) holders->AllReduce(squared_norm, ReduceOp::kSum).WaitOn(device_.compute());
+  const int agreeing = holders != nullptr ? holders->size() : 1;
+  if (scaler_.dynamic() && agreeing < replicas_.size()) replicas_.AllReduce(squared_norm, ReduceOp::kAvg).WaitOn(device_.compute());
 }
 
 double Trainer::Step(int64_t step) {
   const std::vector<int64_t> indices = sampler_.BatchAt(step);
   nn_.step = step;
-  ddp_.ZeroGradient();
+  layout_->BeginStep();
   for (int64_t a = 0; a < accumulation_; ++a) {
-    std::optional<DistributedDataParallel::NoSync> no_sync;
-    if (a + 1 < accumulation_) no_sync.emplace(ddp_);
+    layout_->BeginMicroBatch(a + 1 == accumulation_);
     nn_.micro_batch = a * replicas_.size() + replicas_.rank();
     MicroBatch(
         std::span(indices).subspan(static_cast<size_t>(a * micro_batch_), static_cast<size_t>(micro_batch_)),
         a == 0);
   }
   Work loss_sum = replicas_.AllReduce(loss_, ReduceOp::kSum);  // travels while the optimizer works
-  ddp_.Finish();
-  Clip();
-  optimizer_->Step(nn_, optimizer_->learning_rate() * optim::Factor(schedule_, step));
+  layout_->FinishGradients();
+  if (const std::optional<Tensor> factor = GradientFactor()) {
+    optimizer_->Step(nn_, optimizer_->learning_rate() * optim::Factor(schedule_, step), *factor);
+  }
+  layout_->PublishUpdate();
   loss_sum.WaitOn(device_.compute());
   return device_.Item(loss_, StandIn{std::log(static_cast<double>(InputOf(spec_.model()).classes)), "loss"});
 }
@@ -223,6 +235,7 @@ std::string TrainRank(RankContext& ctx, const spec::Spec& spec, const Samples& s
     recorder.BeginStep(step);
     const double loss = trainer.Step(step);
     recorder.EndStep(loss);
+    recorder.SetSkipped(trainer.scaler().state().skipped, trainer.scaler().scale());
     StepProgress done{step + 1, steps, recorder.last_step().value(), loss};
     if (ctx.rank() == 0 && progress) progress(done);
     if (!IsValidated(spec.train(), step)) continue;

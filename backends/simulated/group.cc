@@ -45,18 +45,18 @@ sim::CollectiveShape ShapeOf(const std::vector<SimulatedGroup::Arrival>& arrival
 
 }  // namespace
 
-SimulatedGroup::SimulatedGroup(SimulatedWorld& world, std::string name, std::vector<int> ranks)
-    : world_(world), name_(std::move(name)), ranks_(std::move(ranks)), label_(host::GroupLabel(name_, ranks_)) {
-  if (ranks_.size() > 1) network_group_ = world_.network.AddGroup(ranks_);
+SimulatedGroup::SimulatedGroup(SimulatedWorld& world, std::string name, std::vector<std::vector<int>> groups)
+    : world_(world), name_(std::move(name)), groups_(std::move(groups)), label_(host::GroupLabel(name_, ranks())) {
+  if (ranks().size() > 1) network_groups_ = world_.network.AddGroups(groups_);
 }
 
 SimulatedGroup::~SimulatedGroup() {
-  if (network_group_ >= 0) world_.network.RemoveGroup(network_group_);
+  if (network_groups_ >= 0) world_.network.RemoveGroups(network_groups_);
 }
 
 std::string SimulatedGroup::MissingAt(const host::Call& call) const {
   if (call.sequence <= (call.split ? split_ : met_)) return "";
-  std::vector<bool> here(ranks_.size());
+  std::vector<bool> here(ranks().size());
   auto note = [&here](const auto& calls, uint64_t sequence) {
     const auto those = calls.find(sequence);
     if (those == calls.end()) return;
@@ -64,8 +64,8 @@ std::string SimulatedGroup::MissingAt(const host::Call& call) const {
   };
   call.split ? note(splits_, call.sequence) : note(arrivals_, call.sequence);
   std::vector<int> missing;
-  for (size_t r = 0; r < ranks_.size(); ++r) {
-    if (!here[r]) missing.push_back(ranks_[r]);
+  for (size_t r = 0; r < ranks().size(); ++r) {
+    if (!here[r]) missing.push_back(ranks()[r]);
   }
   std::sort(missing.begin(), missing.end());
   return RankList(missing);
@@ -138,10 +138,10 @@ void SimulatedGroup::Begin(std::vector<Arrival> arrivals) {
     for (const Arrival& a : arrivals) calls.push_back(&a.call->communication);
     ApplyCollective(calls);
   }
-  const sim::CollectiveShape shape = ShapeOf(arrivals, static_cast<int>(ranks_.size()));
+  const sim::CollectiveShape shape = ShapeOf(arrivals, static_cast<int>(ranks().size()));
   auto all = std::make_shared<std::vector<Arrival>>(std::move(arrivals));
   try {
-    world_.network.Collective(network_group_, shape, start,
+    world_.network.Collective(network_groups_, shape, start,
                               [self = shared_from_this(), all](const std::vector<double>& finish) { self->Finish(*all, finish); });
   } catch (const RankFailure& failure) {
     world_.engine.Fail(failure);
@@ -152,13 +152,15 @@ void SimulatedGroup::Finish(const std::vector<Arrival>& arrivals, const std::vec
   const auto [first, last] = std::minmax_element(finish.begin(), finish.end());
   const double end = *last;
   const Communication::Kind kind = arrivals[0].call->communication.kind;
-  if (world_.folded && *first != end && world_.barrier_passed) {
-    world_.folding_refused = StrCat("ranks finish ", KindName(kind), " at different times");
+  if (world_.folded && world_.barrier_passed) {
+    constexpr double kRounding = 1e-12;
+    if (end - *first > kRounding * end) world_.folding_refused = StrCat("ranks finish ", KindName(kind), " at different times");
+    else if (!world_.network.exact()) world_.folding_refused = "collectives that ranks do not all take alike overlap with others";
   }
   if (kind == Communication::kBarrier) world_.barrier_passed = true;
   for (const Arrival& a : arrivals) {
     if (world_.engine.failed()) return;  // a rank that was told may have failed since: the others are gone
-    const double done = world_.folded ? end : finish[static_cast<size_t>(a.rank)];
+    const double done = *first == end || world_.folded ? end : finish[static_cast<size_t>(a.rank)];
     a.entry->seconds.store(a.entry->seconds.load() + (end - a.time));
     if (a.trace->enabled()) {
       a.trace->Add({StrCat("communication ", name_), std::string(KindName(kind)), Seconds(a.time), Seconds(done),
@@ -259,11 +261,11 @@ void SimulatedGroup::RequestSplit(uint64_t sequence, SplitRequest request) {
   for (const SplitRequest& r : here) {
     start = std::max(start, r.time);
     if (r.color < 0) continue;
-    members[r.color].push_back(ranks_[static_cast<size_t>(r.rank)]);
+    members[r.color].push_back(ranks()[static_cast<size_t>(r.rank)]);
     names[r.color] = r.name;
   }
   for (auto& [color, ranks] : members) {
-    split_results_[sequence][color] = std::make_shared<SimulatedGroup>(world_, names[color], std::move(ranks));
+    split_results_[sequence][color] = std::make_shared<SimulatedGroup>(world_, names[color], std::vector<std::vector<int>>{std::move(ranks)});
   }
   const std::vector<SplitRequest> all = std::move(here);
   splits_.erase(sequence);
@@ -271,6 +273,17 @@ void SimulatedGroup::RequestSplit(uint64_t sequence, SplitRequest request) {
   for (const SplitRequest& r : all) {
     if (!world_.engine.failed()) r.done->Resolve(start);
   }
+}
+
+std::shared_ptr<SimulatedGroup> SimulatedGroup::SplitAll(int size, ProcessGroup::Pattern pattern, std::string name) {
+  const bool consecutive = pattern == ProcessGroup::Pattern::kConsecutive;
+  std::vector<std::vector<int>> parts;
+  for (const std::vector<int>& group : groups_) {
+    const size_t first = parts.size(), members = static_cast<size_t>(size), count = group.size() / members;
+    parts.resize(first + count);
+    for (size_t r = 0; r < group.size(); ++r) parts[first + (consecutive ? r / members : r % count)].push_back(group[r]);
+  }
+  return std::make_shared<SimulatedGroup>(world_, std::move(name), std::move(parts));
 }
 
 std::shared_ptr<SimulatedGroup> SimulatedGroup::SplitResult(uint64_t sequence, int color) {

@@ -9,6 +9,7 @@
 
 #include "backends/host/call.h"
 #include "core/comm/communication.h"
+#include "core/comm/process_group.h"
 #include "core/comm/stats.h"
 #include "core/run/trace.h"
 #include "sim/engine.h"
@@ -30,7 +31,8 @@ struct SimulatedWorld {
 // What the ranks of one group have in common.
 class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
  public:
-  SimulatedGroup(SimulatedWorld& world, std::string name, std::vector<int> ranks);
+  // The first of `groups` is this one; the others, of folded ranks, are those that do the same.
+  SimulatedGroup(SimulatedWorld& world, std::string name, std::vector<std::vector<int>> groups);
   ~SimulatedGroup();
 
   struct Arrival {
@@ -60,14 +62,16 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
   void RequestSplit(uint64_t sequence, SplitRequest request);
   // After the request's point is known: the group of that color.
   std::shared_ptr<SimulatedGroup> SplitResult(uint64_t sequence, int color);
+  // Of folded ranks, who all ask for it: the groups of `size` ranks that all groups fall into.
+  std::shared_ptr<SimulatedGroup> SplitAll(int size, ProcessGroup::Pattern pattern, std::string name);
 
   const std::string& name() const { return name_; }
-  const std::vector<int>& ranks() const { return ranks_; }
+  const std::vector<int>& ranks() const { return groups_[0]; }
   const std::shared_ptr<const std::string>& label() const { return label_; }  // "world", "half (ranks 0, 2)"
   // Who has yet to come, "ranks 1, 3" of the world: to a collective, to a split, to receive or send messages. Empty: nobody.
   std::string MissingAt(const host::Call& call) const;
   std::string MissingFor(const Pending& messages) const;
-  size_t actors() const { return world_.folded ? 1 : ranks_.size(); }
+  size_t actors() const { return world_.folded ? 1 : ranks().size(); }
   SimulatedWorld& world() { return world_; }
 
  private:
@@ -77,16 +81,16 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
   void MatchAnySource(int receiver);
   void Deliver(const Message& send, const Message& recv);
   bool Match(const Message& a, const Message& b) const;
-  int world_rank(int rank) const { return ranks_[static_cast<size_t>(rank)]; }
+  int world_rank(int rank) const { return ranks()[static_cast<size_t>(rank)]; }
   // Whether all send what the receivers expect; if not, ends the run.
   bool SameCounts(const std::vector<Arrival>& arrivals);
   void Mismatch(const std::string& where, int rank_a, const std::string& a, int rank_b, const std::string& b);
 
   SimulatedWorld& world_;
   const std::string name_;
-  const std::vector<int> ranks_;
+  const std::vector<std::vector<int>> groups_;
   const std::shared_ptr<const std::string> label_;
-  int network_group_ = -1;
+  int network_groups_ = -1;
   uint64_t met_ = 0, split_ = 0;  // how many collectives and splits all ranks have come to
   std::map<uint64_t, std::vector<Arrival>> arrivals_;
   std::deque<Message> sends_, recvs_;

@@ -45,12 +45,26 @@ void SimulatedProcessGroup::CheckFoldable(const Communication& c) {
   }
 }
 
-std::unique_ptr<ProcessGroup> SimulatedProcessGroup::Split(int color, int key, std::string name) {
-  if (shared_->world().folded) RefuseFolding("ranks form different groups");
+// A split comes after all that this rank has issued to the group.
+host::Call SimulatedProcessGroup::BeginSplit() {
   const host::Call call{.group = shared_->label(), .sequence = ++splits_, .split = true};
   rank_.engine().ThrowIfFailed(rank_.rank(), [&call] { return call.ToString(); });
   rank_.Communicates(call);
   rank_.HostWait(line_->Record(), [&] { return StrCat(rank_.calls().FirstOf(call.group.get()), ", before ", call.ToString()); });
+  return call;
+}
+
+std::unique_ptr<ProcessGroup> SimulatedProcessGroup::SplitEvenly(int size, Pattern pattern, std::string name) {
+  if (!shared_->world().folded || size == 1) return ProcessGroup::SplitEvenly(size, pattern, std::move(name));
+  TWOFOLD_CHECK_GE(size, 1);
+  TWOFOLD_CHECK_EQ(this->size() % size, 0);
+  BeginSplit();
+  return std::make_unique<SimulatedProcessGroup>(shared_->SplitAll(size, pattern, std::move(name)), 0, rank_, device(), stats());
+}
+
+std::unique_ptr<ProcessGroup> SimulatedProcessGroup::Split(int color, int key, std::string name) {
+  if (shared_->world().folded) RefuseFolding("ranks form different groups");
+  const host::Call call = BeginSplit();
   auto done = std::make_shared<sim::TimePoint>();
   shared_->RequestSplit(call.sequence, {rank(), color, key, rank_.host().time(), name, done});
   rank_.HostWait(done, [&] { return StrCat(call.ToString(), " (missing: ", shared_->MissingAt(call), ")"); });

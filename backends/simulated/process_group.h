@@ -22,6 +22,7 @@ class SimulatedProcessGroup : public ProcessGroup {
   // that cannot finish without this rank, ends the run.
   ~SimulatedProcessGroup() override;
   std::unique_ptr<ProcessGroup> Split(int color, int key, std::string name) override;
+  std::unique_ptr<ProcessGroup> SplitEvenly(int size, Pattern pattern, std::string name) override;
 
  protected:
   Issued Issue(const Communication& c, CommunicationStats::Entry& entry) override;
@@ -30,6 +31,7 @@ class SimulatedProcessGroup : public ProcessGroup {
   std::shared_ptr<SimulatedWork> IssueCollective(std::shared_ptr<const host::Call> call, CommunicationStats::Entry& entry);
   std::shared_ptr<SimulatedWork> IssueMessages(std::shared_ptr<const host::Call> call, CommunicationStats::Entry& entry);
   std::shared_ptr<SimulatedWork> NewWork(InFlight call);
+  host::Call BeginSplit();
   void CheckFoldable(const Communication& c);
   [[noreturn]] void RefuseFolding(const std::string& why);
 

@@ -54,12 +54,18 @@ DeviceMesh::DeviceMesh(ProcessGroup& world, const MeshShape& shape) : shape_(sha
       groups_[a] = &world;
       continue;
     }
-    // The color is the rank of the member whose coordinate on this axis is 0.
-    const int color = world.rank() - coordinates_[a] * stride;
-    const std::string name(AxisName(axis));
-    owned_[a] = extent == 1 ? world.Alone(name) : world.Split(color, coordinates_[a], name);
+    owned_[a] = Slice(world, axis, stride);
     groups_[a] = owned_[a].get();
   }
+}
+
+std::unique_ptr<ProcessGroup> DeviceMesh::Slice(ProcessGroup& world, Axis axis, int stride) const {
+  const std::string name(AxisName(axis));
+  const int extent = shape_.extent(axis), here = Coordinate(axis);
+  if (extent == 1) return world.Alone(name);
+  if (stride == 1) return world.SplitEvenly(extent, ProcessGroup::Pattern::kConsecutive, name);
+  if (stride * extent == world.size()) return world.SplitEvenly(extent, ProcessGroup::Pattern::kStrided, name);
+  return world.Split(world.rank() - here * stride, here, name);  // the color is the rank of the member whose coordinate is 0
 }
 
 }  // namespace twofold

@@ -35,6 +35,9 @@ class DeviceMesh {
   int Coordinate(Axis axis) const { return coordinates_[static_cast<size_t>(axis)]; }
 
  private:
+  // The group along an axis whose neighbours are `stride` ranks apart.
+  std::unique_ptr<ProcessGroup> Slice(ProcessGroup& world, Axis axis, int stride) const;
+
   MeshShape shape_;
   std::array<int, kAxes> coordinates_;
   std::array<std::unique_ptr<ProcessGroup>, kAxes> owned_;

@@ -3,14 +3,18 @@
 #include <utility>
 
 namespace twofold::nn {
+namespace {
+
+DType BufferType(const BatchNormConfig& c) { return c.buffer.value_or(ops::AccumulationType(c.dtype)); }
+
+}  // namespace
 
 BatchNorm::BatchNorm(const BatchNormConfig& c)
     : config_(c),
       gamma_(AddParameter("weight", Shape{c.channels}, c.dtype, {Init::kConstant, 1}, /*decay=*/false)),
       beta_(AddParameter("bias", Shape{c.channels}, c.dtype, {Init::kConstant, 0}, /*decay=*/false)),
-      running_mean_(AddBuffer("running_mean", Shape{c.channels}, ops::AccumulationType(c.dtype), {Init::kConstant, 0})),
-      running_variance_(
-          AddBuffer("running_variance", Shape{c.channels}, ops::AccumulationType(c.dtype), {Init::kConstant, 1})) {}
+      running_mean_(AddBuffer("running_mean", Shape{c.channels}, BufferType(c), {Init::kConstant, 0})),
+      running_variance_(AddBuffer("running_variance", Shape{c.channels}, BufferType(c), {Init::kConstant, 1})) {}
 
 Tensor BatchNorm::Statistics(Context& ctx, const Tensor& x) const {
   if (!ctx.training) return Tensor();

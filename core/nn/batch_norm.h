@@ -9,6 +9,8 @@
 // channels (backward). Every rank must bring as many rows.
 #pragma once
 
+#include <optional>
+
 #include "core/nn/module.h"
 
 namespace twofold::nn {
@@ -19,10 +21,11 @@ struct BatchNormConfig {
   bool sync = false;
   double momentum = 0.1, eps = 1e-5;
   DType dtype = DType::kF32;
+  std::optional<DType> buffer = {};  // of the running statistics: F32 or F64; default: what dtype is accumulated in
 };
 
-// x, y: [.., channels]. Parameters: "weight" (ones) and "bias" (zeros), no weight decay. Buffers, in the type that is
-// accumulated in: "running_mean" (zeros), "running_variance" (ones); all [channels].
+// x, y: [.., channels]. Parameters: "weight" (ones) and "bias" (zeros), no weight decay. Buffers:
+// "running_mean" (zeros), "running_variance" (ones); all [channels].
 class BatchNorm : public Module {
  public:
   explicit BatchNorm(const BatchNormConfig& config);

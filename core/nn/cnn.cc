@@ -31,7 +31,8 @@ std::unique_ptr<BatchNorm> Norm(const Config& c, int64_t channels, bool relu) {
                                                      .sync = c.sync_batch_norm,
                                                      .momentum = c.momentum,
                                                      .eps = c.eps,
-                                                     .dtype = c.dtype});
+                                                     .dtype = c.dtype,
+                                                     .buffer = c.buffer});
 }
 
 }  // namespace
@@ -111,7 +112,8 @@ CnnModel::CnnModel(const CnnConfig& c) {
                                                         .sync_batch_norm = c.sync_batch_norm,
                                                         .momentum = c.momentum,
                                                         .eps = c.eps,
-                                                        .dtype = c.dtype}));
+                                                        .dtype = c.dtype,
+                                                        .buffer = c.buffer}));
       width = c.widths[s];
     }
   }

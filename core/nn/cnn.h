@@ -1,6 +1,7 @@
 // Residual networks for images (He et al. 2016, "Deep Residual Learning for Image Recognition"), with basic blocks.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "core/nn/batch_norm.h"
@@ -20,6 +21,7 @@ struct CnnConfig {
   bool sync_batch_norm = false;
   double momentum = 0.1, eps = 1e-5;  // of batch normalisation
   DType dtype = DType::kF32;
+  std::optional<DType> buffer = {};   // of its running statistics: see BatchNormConfig
 };
 
 // Two 3x3 convolutions beside a shortcut (figure 2):
@@ -31,6 +33,7 @@ struct BasicBlockConfig {
   bool sync_batch_norm = false;
   double momentum = 0.1, eps = 1e-5;
   DType dtype = DType::kF32;
+  std::optional<DType> buffer = {};
 };
 
 // x: [n, height, width, in]; y: [n, height / stride, width / stride, out], rounded up. Children: "conv1", "norm1", "conv2",

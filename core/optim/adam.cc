@@ -13,18 +13,18 @@ class Adam final : public Optimizer {
     TWOFOLD_CHECK(entries_.empty(), "slices are attached once");
     for (const Slice& slice : slices) {
       Tensor m = NewMoment(ctx, slice), v = NewMoment(ctx, slice);
-      entries_.push_back({slice, std::move(m), std::move(v), NewMaster(ctx, slice)});
+      entries_.push_back({slice, std::move(m), std::move(v), NewMaster(ctx, slice), DecayOf(slice, options_.weight_decay)});
     }
   }
 
-  void Step(nn::Context& ctx, double lr) override {
+  void Step(nn::Context& ctx, double lr, const Tensor& factor) override {
     ++step_;
     for (const Entry& e : entries_) {
       if (e.slice.data.numel() == 0) continue;
       ctx.Launch(ops::AdamStep{.param = e.slice.data, .grad = e.slice.gradient, .m = e.m, .v = e.v,
                                .master = e.master, .lr = lr, .beta1 = options_.beta1, .beta2 = options_.beta2,
-                               .eps = options_.eps, .weight_decay = e.slice.decay ? options_.weight_decay : 0,
-                               .decoupled = options_.decoupled, .step = step_});
+                               .eps = options_.eps, .weight_decay = e.decay.rate, .decoupled = options_.decoupled,
+                               .step = step_, .factor = factor, .undecayed = e.decay.undecayed});
     }
   }
 
@@ -38,7 +38,7 @@ class Adam final : public Optimizer {
   }
 
  private:
-  struct Entry { Slice slice; Tensor m, v, master; };
+  struct Entry { Slice slice; Tensor m, v, master; Decay decay; };
   AdamOptions options_;
   std::vector<Entry> entries_;
   int64_t step_ = 0;  // updates done

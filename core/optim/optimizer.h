@@ -43,8 +43,10 @@ class Optimizer {
   virtual ~Optimizer() = default;
   // Allocates the state for `slices` and (narrow types) copies the masters. Call once, before the first Step.
   virtual void Attach(nn::Context& ctx, std::span<const Slice> slices) = 0;
-  // One update of all slices given to Attach; lr is this step's rate.
-  virtual void Step(nn::Context& ctx, double lr) = 0;
+  // One update of all slices given to Attach, one operation for each that has elements; lr is this step's rate. Gradients
+  // are multiplied by the element `factor` (clip.h) as they are read, and stay as they are; empty: 1.
+  virtual void Step(nn::Context& ctx, double lr, const Tensor& factor) = 0;
+  void Step(nn::Context& ctx, double lr) { Step(ctx, lr, Tensor()); }
   virtual double learning_rate() const = 0;  // the base rate
   // What a checkpoint saves: the state of slice i, in the order given to Attach, and how many updates were done.
   virtual std::vector<State> StateOf(size_t i) const = 0;

@@ -16,19 +16,19 @@ class Sgd final : public Optimizer {
   void Attach(nn::Context& ctx, std::span<const Slice> slices) override {
     TWOFOLD_CHECK(entries_.empty(), "slices are attached once");
     for (const Slice& slice : slices) {
-      entries_.push_back(
-          {slice, options_.momentum != 0 ? NewMoment(ctx, slice) : Tensor(), NewMaster(ctx, slice)});
+      entries_.push_back({slice, options_.momentum != 0 ? NewMoment(ctx, slice) : Tensor(), NewMaster(ctx, slice),
+                          DecayOf(slice, options_.weight_decay)});
     }
   }
 
-  void Step(nn::Context& ctx, double lr) override {
+  void Step(nn::Context& ctx, double lr, const Tensor& factor) override {
     ++updates_;
     for (const Entry& e : entries_) {
       if (e.slice.data.numel() == 0) continue;
       ctx.Launch(ops::SgdStep{.param = e.slice.data, .grad = e.slice.gradient, .momentum = e.momentum,
                               .master = e.master, .lr = lr, .momentum_factor = options_.momentum,
-                              .weight_decay = e.slice.decay ? options_.weight_decay : 0,
-                              .nesterov = options_.nesterov});
+                              .weight_decay = e.decay.rate, .nesterov = options_.nesterov, .factor = factor,
+                              .undecayed = e.decay.undecayed});
     }
   }
 
@@ -43,7 +43,7 @@ class Sgd final : public Optimizer {
   }
 
  private:
-  struct Entry { Slice slice; Tensor momentum, master; };
+  struct Entry { Slice slice; Tensor momentum, master; Decay decay; };
   SgdOptions options_;
   std::vector<Entry> entries_;
   int64_t updates_ = 0;

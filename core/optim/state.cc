@@ -1,5 +1,9 @@
 #include "core/optim/state.h"
 
+#include <algorithm>
+#include <memory>
+#include <vector>
+
 namespace twofold::optim {
 
 Tensor NewMoment(nn::Context& ctx, const Slice& slice) {
@@ -15,6 +19,24 @@ Tensor NewMaster(nn::Context& ctx, const Slice& slice) {
   Tensor master = ctx.device.NewTensor(slice.data.shape(), wide, Category::kOptimizerState);
   if (master.numel() > 0) ctx.Launch(ops::Cast{.in = slice.data, .out = master});
   return master;
+}
+
+Decay DecayOf(const Slice& slice, double rate) {
+  if (slice.parts.empty()) return {slice.decay ? rate : 0, nullptr};
+  const auto decays = [](const Part& part) { return part.decay && part.count > 0; };
+  if (rate == 0 || std::none_of(slice.parts.begin(), slice.parts.end(), decays)) return {};
+  std::vector<ops::ElementRange> undecayed;
+  bool extends = false;  // the part before is the end of the last range
+  for (const Part& part : slice.parts) {
+    if (part.count == 0) continue;
+    if (!part.decay) {
+      if (!extends) undecayed.push_back({part.offset, part.offset});
+      undecayed.back().end = part.offset + part.count;
+    }
+    extends = !part.decay;
+  }
+  if (undecayed.empty()) return {rate, nullptr};
+  return {rate, std::make_shared<const std::vector<ops::ElementRange>>(std::move(undecayed))};
 }
 
 }  // namespace twofold::optim

@@ -1,4 +1,4 @@
-// What optimizers keep for a slice.
+// What optimizers keep for a slice, and know of it.
 #pragma once
 
 #include "core/optim/optimizer.h"
@@ -10,5 +10,10 @@ Tensor NewMoment(nn::Context& ctx, const Slice& slice);
 
 // The f32 copy of a narrow slice, made from its present value; empty for f32 and f64.
 Tensor NewMaster(nn::Context& ctx, const Slice& slice);
+
+// Weight decay as operations are told it: its rate, and the elements that it leaves alone where others decay. A slice of
+// which nothing decays has rate 0. Padding may be on either side: it is zero, and decays to zero.
+struct Decay { double rate = 0; ops::ElementRanges undecayed; };
+Decay DecayOf(const Slice& slice, double rate);
 
 }  // namespace twofold::optim

@@ -97,6 +97,9 @@ void AddNotes(const spec::Spec& spec, const RunResult& result, const std::vector
   if (symbolic || emulated) {
     add(StrCat(symbolic ? "data SYMBOLIC" : "device EMULATED",
                ": no arithmetic was done; each loss is a stand-in, the logarithm of the number of classes"));
+    if (spec.train().precision().loss_scale().has_dynamic()) {
+      add("without gradients none overflows: no step was skipped, and the loss scale was not lowered");
+    }
     if (spec.train().validation().patience() > 0) {
       add("without losses nothing stops early: all steps were done, a run with data may do fewer");
     }

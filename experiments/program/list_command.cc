@@ -45,7 +45,16 @@ Rows Clusters() {
 Rows Strategies() {
   return {{"NO_SHARD",
            "distributed data parallelism (DDP): whole model on every rank, gradients averaged in buckets",
-           "parallel { dp: N sharding: NO_SHARD bucket_mib: 25 overlap: true }"}};
+           "parallel { dp: N sharding: NO_SHARD bucket_mib: 25 }"},
+          {"SHARD_OPTIMIZER, ZERO_1",
+           "optimizer state sharded: less memory for no more communication", "parallel { dp: N sharding: ZERO_1 }"},
+          {"SHARD_GRAD_OP, ZERO_2", "gradients, too: freed outside the shard as soon as they are reduced",
+           "parallel { dp: N sharding: ZERO_2 }"},
+          {"FULL_SHARD, ZERO_3",
+           "parameters, too (FSDP): gathered unit by unit where they are used; half as much communication again",
+           "parallel { dp: N sharding: ZERO_3 wrap { module: \"transformer_block\" } prefetch: 1 }"},
+          {"HYBRID_SHARD", "FULL_SHARD within groups, such as nodes; gradients averaged between them",
+           "parallel { dp: N sharding: HYBRID_SHARD shard_group: 8 }"}};
 }
 
 Rows Fabrics() {

@@ -78,6 +78,29 @@ void MakeBlocks(spec::Spec& spec) {
   spec.mutable_trace();
 }
 
+// Gradients are of the type they travel in, and travel in the type they are of; what is in F16 anywhere needs a scale.
+void FillPrecision(spec::Precision& p) {
+  if (!p.has_gradient()) p.set_gradient(p.has_reduce() ? p.reduce() : p.parameter());
+  if (!p.has_reduce()) p.set_reduce(p.gradient());
+  if (!p.has_buffer()) p.set_buffer(p.parameter() == spec::F64 ? spec::F64 : spec::F32);
+  const bool half = p.parameter() == spec::F16 || p.gradient() == spec::F16 || p.reduce() == spec::F16;
+  if (!half && !p.has_loss_scale()) return;
+  if (p.loss_scale().kind_case() == spec::LossScale::KIND_NOT_SET) p.mutable_loss_scale()->mutable_dynamic();
+  FillConstants(*p.mutable_loss_scale());
+}
+
+void FillSharding(spec::Spec& spec) {
+  spec::Parallel& parallel = *spec.mutable_parallel();
+  const spec::Parallel::Sharding sharding = parallel.sharding();
+  if (!parallel.has_reduce_every_micro_batch()) {
+    parallel.set_reduce_every_micro_batch(sharding != spec::Parallel::NO_SHARD && sharding != spec::Parallel::SHARD_OPTIMIZER);
+  }
+  const ModelKind* model = FindModelKind(spec.model().kind_case());
+  if (sharding != spec::Parallel::NO_SHARD && model != nullptr && parallel.wrap().policy_case() == spec::Wrap::POLICY_NOT_SET) {
+    parallel.mutable_wrap()->set_module(std::string(model->unit));
+  }
+}
+
 void FillDependent(spec::Spec& spec) {
   spec::Train& train = *spec.mutable_train();
   DefaultTo(train, train.has_global_batch(), &spec::Train::set_global_batch, spec.parallel().dp(),
@@ -88,8 +111,8 @@ void FillDependent(spec::Spec& spec) {
     optimizer.mutable_adam()->set_weight_decay(0);
   if (optimizer.has_adamw() && !optimizer.adamw().has_weight_decay())
     optimizer.mutable_adamw()->set_weight_decay(0.01);
-  spec::Precision& precision = *train.mutable_precision();
-  if (!precision.has_reduce()) precision.set_reduce(precision.parameter());
+  FillPrecision(*train.mutable_precision());
+  FillSharding(spec);
   if (!train.activation_checkpointing().has_every()) train.mutable_activation_checkpointing()->set_every(1);
   if (train.has_validation() && !train.validation().has_batch()) {
     train.mutable_validation()->set_batch(train.micro_batch());

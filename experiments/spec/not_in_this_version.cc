@@ -5,7 +5,6 @@
 namespace twofold {
 namespace {
 
-using spec::Parallel;
 using spec::Spec;
 
 struct Row {
@@ -25,12 +24,6 @@ constexpr Row kRows[] = {
      "use 1; parallel.dp is available"},
     {"parallel.ep", [](const Spec& s) { return AboveOne(s.parallel().ep()); },
      "use 1; parallel.dp is available"},
-    {"parallel.sharding",
-     [](const Spec& s) {
-       const Parallel::Sharding sharding = s.parallel().sharding();
-       return sharding == Parallel::NO_SHARD ? std::string() : Parallel::Sharding_Name(sharding);
-     },
-     "use NO_SHARD"},
     {"parallel.virtual_stages", [](const Spec& s) { return AboveOne(s.parallel().virtual_stages()); },
      "use 1"},
     {"fabric.gloo", [](const Spec& s) { return std::string(s.fabric().has_gloo() ? "gloo" : ""); },

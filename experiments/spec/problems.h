@@ -37,6 +37,9 @@ class Problems {
 void CheckData(const spec::Spec& spec, Problems& problems);  // paths, and whether data fits the model
 void CheckActivationCheckpointing(const spec::Spec& spec, Problems& problems);  // train.activation_checkpointing
 void CheckValidation(const spec::Spec& spec, Problems& problems);  // train.validation
+void CheckPrecision(const spec::Precision& precision, Problems& problems);  // train.precision
+void CheckSharding(const spec::Spec& spec, Problems& problems);    // parallel.sharding and its options
+void CheckUnits(const spec::Spec& spec, Problems& problems);       // parallel.wrap; the rest of the spec is valid
 void CheckNotInThisVersion(const spec::Spec& spec, Problems& problems);  // named in the proto, not yet built
 
 }  // namespace twofold

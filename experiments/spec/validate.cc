@@ -110,16 +110,6 @@ void CheckOptimizer(const spec::Optimizer& optimizer, Problems& problems) {
   if (optimizer.has_adamw()) CheckAdam("train.optimizer.adamw", optimizer.adamw(), problems);
 }
 
-void CheckPrecision(const spec::Precision& precision, Problems& problems) {
-  const auto check = [&problems](std::string_view path, spec::DType type) {
-    if (type != spec::I32 && type != spec::U8) return;
-    problems.Add(path,
-                 StrCat(spec::DType_Name(type), " is not a floating-point type; use F32, F64, BF16 or F16"));
-  };
-  check("train.precision.parameter", precision.parameter());
-  if (precision.reduce() != precision.parameter()) check("train.precision.reduce", precision.reduce());
-}
-
 template <class Decay>
 void CheckDecay(std::string_view path, const Decay& decay, int64_t warmup, Problems& problems) {
   problems.Whole(StrCat(path, ".decay_steps"), decay.decay_steps(), 1, int64_t{1} << 31);
@@ -264,12 +254,14 @@ absl::Status Validate(const spec::Spec& spec, const std::string& file) {
   CheckData(spec, problems);
   CheckTrain(spec, problems);
   CheckParallel(spec.parallel(), problems);
+  CheckSharding(spec, problems);
   CheckFabric(spec.fabric(), problems);
   CheckThreads(spec, problems);
   CheckEmulated(spec, problems);
   problems.Whole("trace.last_steps", spec.trace().last_steps(), 1, int64_t{1} << 31);
   problems.Whole("trace.ranks", spec.trace().ranks(), 1, int64_t{1} << 31);
   CheckNotInThisVersion(spec, problems);
+  if (problems.status().ok()) CheckUnits(spec, problems);
   return problems.status();
 }
 

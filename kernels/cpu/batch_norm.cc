@@ -228,9 +228,9 @@ void Sums(const ops::BatchNormSums& o, Context& c) {
 }
 
 // ---- From statistics to what normalises ----
-template <class A>
+template <class A, class R>
 void FinishChannel(const ops::BatchNormFinish& o, int64_t ch) {
-  A &running_mean = o.running_mean.data<A>()[ch], &running_variance = o.running_variance.data<A>()[ch];
+  R &running_mean = o.running_mean.data<R>()[ch], &running_variance = o.running_variance.data<R>()[ch];
   double mean = static_cast<double>(running_mean), variance = static_cast<double>(running_variance);
   if (!o.parts.empty()) {
     const int64_t channels = o.mean.numel(), parts = o.parts.numel() / (2 * channels);
@@ -244,8 +244,8 @@ void FinishChannel(const ops::BatchNormFinish& o, int64_t ch) {
     const auto rows = static_cast<double>(o.rows * parts);
     variance = squares / rows;
     const double unbiased = squares / std::max(rows - 1, 1.0);
-    running_mean = static_cast<A>((1 - o.momentum) * static_cast<double>(running_mean) + o.momentum * mean);
-    running_variance = static_cast<A>((1 - o.momentum) * static_cast<double>(running_variance) + o.momentum * unbiased);
+    running_mean = static_cast<R>((1 - o.momentum) * static_cast<double>(running_mean) + o.momentum * mean);
+    running_variance = static_cast<R>((1 - o.momentum) * static_cast<double>(running_variance) + o.momentum * unbiased);
   }
   o.mean.data<A>()[ch] = static_cast<A>(mean);
   o.rstd.data<A>()[ch] = static_cast<A>(1 / std::sqrt(variance + o.eps));
@@ -327,7 +327,9 @@ void Compute(const ops::BatchNormStatistics& o, Context& c) {
 
 void Compute(const ops::BatchNormFinish& o, Context&) {
   VisitWide(o.mean.dtype(), [&]<class A>() {
-    for (int64_t ch = 0; ch < o.mean.numel(); ++ch) FinishChannel<A>(o, ch);
+    VisitWide(o.running_mean.dtype(), [&]<class R>() {
+      for (int64_t ch = 0; ch < o.mean.numel(); ++ch) FinishChannel<A, R>(o, ch);
+    });
   });
 }
 

@@ -2,6 +2,7 @@
 //
 // The value that leads is the master copy, or the parameter itself where there is none; both are of type A,
 // as are the moments, so only the gradient and the rounded parameter are converted.
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/cpu/kernels.h"
@@ -10,16 +11,50 @@
 namespace twofold::cpu {
 namespace {
 
-// update(first, count, weights, gradient) for every piece; then the parameter is rounded from its master.
-template <class A, class F>
-void UpdateChunks(const Tensor& param, const Tensor& master, const Tensor& grad, ThreadPool& pool, F update) {
-  A* weights = master.empty() ? param.data<A>() : master.data<A>();
-  const Source<A> gradient(grad);
-  ForChunks(pool, param.numel(), [&](int64_t first, int64_t count) {
+// f(first, count, decays) for the runs of a piece [begin, begin + n) in which weight decay is the same.
+template <class F>
+void ForRuns(const std::vector<ops::ElementRange>* undecayed, int64_t begin, int64_t n, F f) {
+  if (undecayed == nullptr) return f(begin, n, true);
+  const int64_t end = begin + n;
+  auto range = std::partition_point(undecayed->begin(), undecayed->end(), [begin](const ops::ElementRange& r) { return r.end <= begin; });
+  for (int64_t at = begin; at < end;) {
+    const bool inside = range != undecayed->end() && range->begin <= at;
+    int64_t to = end;
+    if (inside) {
+      to = std::min((range++)->end, end);
+    } else if (range != undecayed->end()) {
+      to = std::min(range->begin, end);
+    }
+    f(at, to - at, !inside);
+    at = to;
+  }
+}
+
+double ValueOr1(const Tensor& factor) {
+  if (factor.empty()) return 1;
+  return factor.dtype() == DType::kF64 ? *factor.data<double>() : static_cast<double>(*factor.data<float>());
+}
+
+// update(first, count, decays, weights, gradient) for pieces; then the parameter is rounded from its master.
+template <class A, class Step, class F>
+void UpdateChunks(const Step& o, ThreadPool& pool, F update) {
+  A* weights = o.master.empty() ? o.param.template data<A>() : o.master.template data<A>();
+  const Source<A> gradient(o.grad);
+  const A factor = static_cast<A>(ValueOr1(o.factor));
+  const std::vector<ops::ElementRange>* undecayed = o.undecayed.get();
+  ForChunks(pool, o.param.numel(), [&](int64_t first, int64_t count) {
     A buffer[kChunk];
-    update(first, count, weights + first, gradient.At(first, count, buffer));
-    if (!master.empty()) {
-      Convert(weights + first, DTypeOf<A>::value, AddressOf(param, first), param.dtype(), count);
+    const A* grad = gradient.At(first, count, buffer);
+    if (factor != 1) {
+      MapChunk(
+          count, buffer, [factor](A g) { return factor * g; }, grad);
+      grad = buffer;
+    }
+    ForRuns(undecayed, first, count, [&](int64_t begin, int64_t n, bool decays) {
+      update(begin, n, decays, weights + begin, grad + (begin - first));
+    });
+    if (!o.master.empty()) {
+      Convert(weights + first, DTypeOf<A>::value, AddressOf(o.param, first), o.param.dtype(), count);
     }
   });
 }
@@ -43,12 +78,14 @@ void SgdChunk(int64_t n, SgdFactors<A> f, const A* grad, A* m, A* w) {
 
 template <class A>
 void Sgd(const ops::SgdStep& o, ThreadPool& pool) {
-  const A lr = static_cast<A>(o.lr), decay = static_cast<A>(o.weight_decay),
-          momentum = static_cast<A>(o.momentum_factor);
-  const SgdFactors<A> factors{lr, decay, momentum, A(o.nesterov ? 1 : 0), o.nesterov ? momentum : A(1)};
+  const A lr = static_cast<A>(o.lr), momentum = static_cast<A>(o.momentum_factor);
   A* m = o.momentum.empty() ? nullptr : o.momentum.data<A>();
-  UpdateChunks<A>(o.param, o.master, o.grad, pool, [=](int64_t first, int64_t count, A* w, const A* grad) {
-    if (m != nullptr) return SgdChunk(count, factors, grad, m + first, w);
+  UpdateChunks<A>(o, pool, [=, &o](int64_t first, int64_t count, bool decays, A* w, const A* grad) {
+    const A decay = decays ? static_cast<A>(o.weight_decay) : A(0);
+    if (m != nullptr) {
+      const SgdFactors<A> factors{lr, decay, momentum, A(o.nesterov ? 1 : 0), o.nesterov ? momentum : A(1)};
+      return SgdChunk(count, factors, grad, m + first, w);
+    }
     MapChunk(
         count, w, [lr, decay](A x, A g) { return x - lr * (g + decay * x); }, w, grad);
   });
@@ -82,10 +119,12 @@ void Adam(const ops::AdamStep& o, ThreadPool& pool) {
       static_cast<A>(o.beta1),     static_cast<A>(1 - o.beta1), static_cast<A>(o.beta2),
       static_cast<A>(1 - o.beta2), static_cast<A>(rate),        static_cast<A>(root),
       static_cast<A>(o.eps),       static_cast<A>(in_gradient), static_cast<A>(kept)};
+  AdamFactors<A> undecayed = factors;
+  undecayed.decay_in_gradient = 0, undecayed.kept = 1;
   A* m = o.m.data<A>();
   A* v = o.v.data<A>();
-  UpdateChunks<A>(o.param, o.master, o.grad, pool, [=](int64_t first, int64_t count, A* w, const A* grad) {
-    AdamChunk(count, factors, grad, m + first, v + first, w);
+  UpdateChunks<A>(o, pool, [=](int64_t first, int64_t count, bool decays, A* w, const A* grad) {
+    AdamChunk(count, decays ? factors : undecayed, grad, m + first, v + first, w);
   });
 }
 
@@ -134,9 +173,9 @@ void Compute(const ops::SquaredNorm& o, Context& c) {
 
 void Compute(const ops::ClipFactor& o, Context&) {
   VisitWide(o.out.dtype(), [&]<class A>() {
-    const double norm = std::sqrt(static_cast<double>(*o.squared_norm.data<A>()));
+    const double norm = o.scale * std::sqrt(static_cast<double>(*o.squared_norm.data<A>()));
     const double factor = o.max_norm / (norm + 1e-6);
-    StoreScalar<A>(o.out, factor > 1 ? 1 : factor, false);  // a NaN norm gives NaN, so that it is seen
+    StoreScalar<A>(o.out, o.scale * (factor > 1 ? 1 : factor), false);  // a NaN norm gives NaN, so that it is seen
   });
 }
 

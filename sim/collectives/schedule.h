@@ -28,6 +28,7 @@ struct Schedule {
   std::vector<Phase> phases;
   // For each rank, the last phase it takes part in, -1 for none: it is done when that has ended.
   std::vector<int> last_phase;
+  double stretch = 1;  // of its latencies and its bytes: where a measurement says that it takes so many times as long
 };
 
 // What is to be done, by sizes alone.

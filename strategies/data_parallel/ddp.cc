@@ -29,14 +29,22 @@ DistributedDataParallel::DistributedDataParallel(nn::Context& ctx, nn::Module& m
                                                  const DdpOptions& options,
                                                  std::unique_ptr<GradientCodec> codec)
     : ctx_(ctx),
+      module_(module),
       group_(group),
       options_(options),
       codec_(std::move(codec)),
-      parameters_(module.Parameters()) {
+      parameters_(module.Parameters()),
+      buffers_(ctx, module, group) {
   AllocateParameters();
-  AllocateBuffers(module.Buffers());
   AllocateGradients();
   BroadcastParameters();
+}
+
+DistributedDataParallel::DistributedDataParallel(nn::Context& ctx, std::unique_ptr<nn::Module> module,
+                                                 ProcessGroup& group, const DdpOptions& options,
+                                                 std::unique_ptr<GradientCodec> codec)
+    : DistributedDataParallel(ctx, *module, group, options, std::move(codec)) {
+  owned_ = std::move(module);
 }
 
 DistributedDataParallel::~DistributedDataParallel() {
@@ -50,34 +58,12 @@ void DistributedDataParallel::AllocateParameters() {
   }
 }
 
-// One flat tensor, of one type, so that they travel in one message. Their initial values are the same everywhere.
-void DistributedDataParallel::AllocateBuffers(const std::vector<nn::Parameter*>& buffers) {
-  if (buffers.empty()) return;
-  int64_t elements = 0;
-  for (const nn::Parameter* b : buffers) {
-    TWOFOLD_CHECK(b->dtype() == buffers[0]->dtype(), b->name() + " has another type than the buffers before it");
-    elements += b->numel();
-  }
-  buffers_ = ctx_.device.NewTensor(Shape{elements}, buffers[0]->dtype(), Category::kParameters);
-  int64_t first = 0;
-  for (nn::Parameter* b : buffers) {
-    b->set_data(buffers_.Slice(first, b->shape()));
-    b->Initialize(ctx_.device, ctx_.stream, ctx_.seed, b->data());
-    first += b->numel();
-  }
-}
-
-void DistributedDataParallel::AverageBuffers() {
-  if (group_.size() == 1 || buffers_.empty()) return;
-  group_.AllReduce(buffers_, ReduceOp::kAvg).WaitOn(ctx_.device.compute());
-}
-
 // One flat tensor a bucket; each parameter's gradient is a view into it, so that what backward writes is what
 // is sent.
 void DistributedDataParallel::AllocateGradients() {
   std::vector<Bytes> sizes;
   for (const nn::Parameter* p : parameters_)
-    sizes.push_back(Bytes(p->numel() * ElementSize(options_.reduce)));
+    sizes.push_back(Bytes(p->numel() * ElementSize(options_.gradient)));
   std::vector<std::vector<size_t>> assigned = AssignBuckets(sizes, options_.first_bucket, options_.bucket);
   buckets_.resize(assigned.size());  // once: the hooks below point into it
   for (size_t b = 0; b < buckets_.size(); ++b) {
@@ -86,7 +72,7 @@ void DistributedDataParallel::AllocateGradients() {
     bucket.pending = bucket.parameters.size();
     int64_t elements = 0;
     for (size_t i : bucket.parameters) elements += parameters_[i]->numel();
-    bucket.gradients = ctx_.device.NewTensor(Shape{elements}, options_.reduce, Category::kGradients);
+    bucket.gradients = ctx_.device.NewTensor(Shape{elements}, options_.gradient, Category::kGradients);
     int64_t first = 0;
     for (size_t i : bucket.parameters) {
       nn::Parameter& p = *parameters_[i];
@@ -109,8 +95,8 @@ void DistributedDataParallel::BroadcastParameters() {
 
 // A parameter's gradient is complete for this backward pass.
 void DistributedDataParallel::OnReady(Bucket& bucket) {
-  if (no_sync_ > 0) return;
-  TWOFOLD_CHECK_GT(bucket.pending, size_t{0});  // else: a second backward pass without Finish, outside NoSync
+  if (!sync_) return;
+  TWOFOLD_CHECK_GT(bucket.pending, size_t{0});  // else: two backward passes after one BeginMicroBatch
   if (--bucket.pending == 0 && options_.overlap) ReduceWhatIsReady();
 }
 
@@ -122,7 +108,22 @@ void DistributedDataParallel::ReduceWhatIsReady() {
   }
 }
 
-void DistributedDataParallel::Finish() {
+void DistributedDataParallel::BeginStep() {
+  begun_ = false;
+  for (nn::Parameter* p : parameters_) p->ZeroGradient();
+}
+
+// Reducing after every micro-batch adds this one's gradients to the mean of those before it, which is the same on every
+// rank, and takes the mean again: sums of means are means of sums.
+void DistributedDataParallel::BeginMicroBatch(bool last) {
+  if (begun_ && sync_) CompleteReductions();
+  begun_ = true;
+  sync_ = last || options_.reduce_every_micro_batch;
+}
+
+void DistributedDataParallel::FinishGradients() { CompleteReductions(); }
+
+void DistributedDataParallel::CompleteReductions() {
   if (group_.size() == 1) return;
   ReduceWhatIsReady();
   CheckAllReduced();
@@ -142,11 +143,7 @@ void DistributedDataParallel::CheckAllReduced() const {
                   parameters_[i]->name() + " got no gradient in this backward pass");
   }
   TWOFOLD_CHECK_EQ(buckets_[next_].pending,
-                   size_t{0});  // else: every backward pass of the step was under NoSync
-}
-
-void DistributedDataParallel::ZeroGradient() {
-  for (nn::Parameter* p : parameters_) p->ZeroGradient();
+                   size_t{0});  // else: no micro-batch of the step was the last
 }
 
 std::vector<optim::Slice> DistributedDataParallel::Slices() const {

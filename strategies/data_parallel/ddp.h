@@ -3,22 +3,19 @@
 //   Li et al. 2020, "PyTorch Distributed: Experiences on Accelerating Data Parallel Training", VLDB 13(12):
 //   section 3.2.2 (bucketing), 3.2.3 (overlap), 3.2.4 (accumulation).
 //
-// With N ranks and a model of P parameters, Psi = P * size(reduce dtype):
+// With N ranks and a model of P parameters, Psi = P * size(type they travel in):
 //   memory         parameters, gradients and optimizer state in full on every rank (Rajbhandari et al. 2020,
 //   ZeRO,
 //                  figure 1, baseline); gradients live in the buckets, so a reduction needs no copy
 //   communication  each rank sends and receives 2 Psi (N - 1) / N bytes a step (a ring; Patarasuk and Yuan
 //   2009,
 //                  section 3), in about Psi / bucket all-reduces, once per optimizer step however many
-//                  micro-batches; and every parameter is broadcast once at the start
+//                  micro-batches (or after each, see DdpOptions); and every parameter is broadcast once at the start
 //   compute        that of one process on 1/N of the batch; nothing is computed twice
 // Use it when the model with its optimizer state fits on one device: it has the least communication for each
 // byte of gradient and hides nearly all of it behind backward. Beyond that, shard. Limits: every parameter
 // must receive a gradient in every backward pass (PyTorch's find_unused_parameters has no counterpart here).
 //
-// Persistent buffers (batch norm's running statistics) follow each rank's own micro-batches while training, where nothing
-// reads them, and cost no message; AverageBuffers gives all ranks the mean of what they hold, and is called before
-// something does: evaluation, a checkpoint. (PyTorch gives rank 0's to all before every forward pass.)
 #pragma once
 
 #include <cstdint>
@@ -31,6 +28,8 @@
 #include "core/nn/module.h"
 #include "core/optim/optimizer.h"
 #include "strategies/data_parallel/gradient_codec.h"
+#include "strategies/data_parallel/layout.h"
+#include "strategies/data_parallel/replica_buffers.h"
 
 namespace twofold {
 
@@ -42,7 +41,9 @@ struct DdpOptions {
   // 1 MiB).
   Bytes first_bucket = MiB(1);
   bool overlap = true;         // false: all buckets are reduced after backward, for comparison
-  DType reduce = DType::kF32;  // of gradients and their reduction
+  DType gradient = DType::kF32;  // of gradients as they add up; how they travel is the codec's affair
+  // With several micro-batches a step: reduce after each, or once (Li et al., section 3.2.4, no_sync).
+  bool reduce_every_micro_batch = false;
 };
 
 // Which parameters share a bucket: indices into `sizes` (bytes of each parameter's gradient, in the model's
@@ -52,7 +53,7 @@ std::vector<std::vector<size_t>> AssignBuckets(std::span<const Bytes> sizes, Byt
                                                Bytes bucket);
 
 // One rank's replica. Used from the rank's thread; `ctx`, `module` and `group` must outlive it.
-class DistributedDataParallel {
+class DistributedDataParallel final : public ParameterLayout {
  public:
   // Allocates every parameter and buffer (Category::kParameters) and gradient bucket (Category::kGradients; parameters
   // one after the other without padding), draws the initial values from ctx.seed, and gives all ranks those
@@ -60,32 +61,24 @@ class DistributedDataParallel {
   DistributedDataParallel(nn::Context& ctx, nn::Module& module, ProcessGroup& group,
                           const DdpOptions& options,
                           std::unique_ptr<GradientCodec> codec = std::make_unique<IdentityCodec>());
-  ~DistributedDataParallel();
+  // The same, of a module that it owns.
+  DistributedDataParallel(nn::Context& ctx, std::unique_ptr<nn::Module> module, ProcessGroup& group,
+                          const DdpOptions& options,
+                          std::unique_ptr<GradientCodec> codec = std::make_unique<IdentityCodec>());
+  ~DistributedDataParallel() override;
   DistributedDataParallel(const DistributedDataParallel&) = delete;
   DistributedDataParallel& operator=(const DistributedDataParallel&) = delete;
 
-  // While one lives, backward passes only accumulate: nothing is sent. The pass after it reduces the sum.
-  class NoSync {
-   public:
-    explicit NoSync(DistributedDataParallel& ddp) : ddp_(ddp) { ++ddp_.no_sync_; }
-    ~NoSync() { --ddp_.no_sync_; }
-    NoSync(const NoSync&) = delete;
-    NoSync& operator=(const NoSync&) = delete;
+  nn::Module& model() override { return module_; }
+  void BeginStep() override;
+  void BeginMicroBatch(bool last) override;
+  void FinishGradients() override;
+  void PublishUpdate() override {}  // every rank has updated all that it holds
+  std::vector<optim::Slice> Slices() const override;  // every parameter, whole
+  ProcessGroup* holders() override { return nullptr; }
+  std::vector<Tensor> Gradients() const override;     // the buckets, in the order of their reduction
+  void AverageBuffers() override { buffers_.Average(); }
 
-   private:
-    DistributedDataParallel& ddp_;
-  };
-
-  // After the last backward pass of a step: the compute stream goes on once every bucket holds the mean over
-  // the group.
-  void Finish();
-  void ZeroGradient();  // the next backward pass overwrites the gradients
-  // Every rank's buffers become their mean over the group, for what is launched from now on. Collective.
-  void AverageBuffers();
-
-  std::vector<optim::Slice> Slices() const;  // what the optimizer updates: every parameter, whole
-  // All gradients as flat tensors, in the order of their reduction.
-  std::vector<Tensor> Gradients() const;
   int64_t reductions() const { return reductions_; }  // all-reduces of gradients started so far
 
  private:
@@ -98,21 +91,24 @@ class DistributedDataParallel {
 
   void AllocateParameters();
   void AllocateGradients();
-  void AllocateBuffers(const std::vector<nn::Parameter*>& buffers);
   void BroadcastParameters();
   void OnReady(Bucket& bucket);
   void ReduceWhatIsReady();  // in the order of the buckets, so that all ranks issue the same sequence
+  void CompleteReductions();
   void CheckAllReduced() const;
 
+  std::unique_ptr<nn::Module> owned_;  // may be null
   nn::Context& ctx_;
+  nn::Module& module_;
   ProcessGroup& group_;
   const DdpOptions options_;
   std::unique_ptr<GradientCodec> codec_;
   std::vector<nn::Parameter*> parameters_;
   std::vector<Bucket> buckets_;
-  Tensor buffers_;   // flat; the module's buffers are views into it. Empty where it has none
-  size_t next_ = 0;  // the first bucket not reduced in this step
-  int no_sync_ = 0;  // how many NoSync live
+  ReplicaBuffers buffers_;
+  size_t next_ = 0;   // the first bucket not reduced since the last CompleteReductions
+  bool begun_ = false;  // a micro-batch of this step has
+  bool sync_ = true;    // its backward pass reduces
   int64_t reductions_ = 0;
 };
 

@@ -16,7 +16,7 @@ namespace twofold {
 class GradientCodec {
  public:
   virtual ~GradientCodec() = default;
-  // Starts the reduction of `bucket` (flat, of the reduce dtype) over `group`, which has more than one rank.
+  // Starts the reduction of `bucket` (flat, of the type gradients add up in) over `group`, which has more than one rank.
   // Asynchronous, and a collective over the group: every rank calls it for the same buckets in the same
   // order.
   virtual Work Reduce(nn::Context& ctx, size_t index, Tensor& bucket, ProcessGroup& group) = 0;

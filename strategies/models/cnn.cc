@@ -8,7 +8,7 @@
 namespace twofold {
 namespace {
 
-nn::CnnConfig ToConfig(const spec::Model& model, DType dtype) {
+nn::CnnConfig ToConfig(const spec::Model& model, ModelTypes types) {
   const spec::Cnn& cnn = model.cnn();
   return {.channels = cnn.channels(),
           .height = cnn.height(),
@@ -20,7 +20,8 @@ nn::CnnConfig ToConfig(const spec::Model& model, DType dtype) {
           .sync_batch_norm = cnn.sync_batch_norm(),
           .momentum = cnn.norm_momentum(),
           .eps = cnn.norm_eps(),
-          .dtype = dtype};
+          .dtype = types.parameter,
+          .buffer = types.buffer};
 }
 
 }  // namespace
@@ -39,8 +40,8 @@ constinit const ModelKind kCnnModel = {
               .width = cnn.width(),
               .channels = cnn.channels()};
     },
-    .make = [](const spec::Model& m, DType dtype) -> std::unique_ptr<nn::Module> {
-      return std::make_unique<nn::CnnModel>(ToConfig(m, dtype));
+    .make = [](const spec::Model& m, ModelTypes types) -> std::unique_ptr<nn::Module> {
+      return std::make_unique<nn::CnnModel>(ToConfig(m, types));
     },
     .training_flops = [](const spec::Model& m, int64_t samples) {
       return nn::CnnTrainingFlops(ToConfig(m, DType::kF32), samples);
@@ -49,6 +50,7 @@ constinit const ModelKind kCnnModel = {
       return nn::CnnHardwareFlops(ToConfig(m, DType::kF32), recomputation, samples);
     },
     .block = "basic_block",
+    .unit = "basic_block",
     .blocks = [](const spec::Model& m) {  // absurd ones wrap, as above
       return static_cast<int64_t>(std::accumulate(m.cnn().blocks().begin(), m.cnn().blocks().end(), uint64_t{0}));
     }};

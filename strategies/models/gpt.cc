@@ -30,8 +30,8 @@ constinit const ModelKind kGptModel = {
     .input = [](const spec::Model& m) -> ModelInput {
       return {ModelInput::kTokens, m.gpt().sequence(), m.gpt().vocab()};
     },
-    .make = [](const spec::Model& m, DType dtype) -> std::unique_ptr<nn::Module> {
-      return std::make_unique<nn::GptModel>(ToConfig(m, dtype));
+    .make = [](const spec::Model& m, ModelTypes types) -> std::unique_ptr<nn::Module> {
+      return std::make_unique<nn::GptModel>(ToConfig(m, types.parameter));
     },
     .training_flops = [](const spec::Model& m, int64_t samples) {
       return nn::GptTrainingFlops(ToConfig(m, DType::kF32), samples);
@@ -40,6 +40,7 @@ constinit const ModelKind kGptModel = {
       return nn::GptHardwareFlops(ToConfig(m, DType::kF32), recomputation, samples);
     },
     .block = "transformer_block",
+    .unit = "transformer_block",
     .blocks = [](const spec::Model& m) { return m.gpt().layers(); }};
 
 }  // namespace twofold

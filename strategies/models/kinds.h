@@ -21,15 +21,23 @@ struct ModelInput {
   int64_t height = 0, width = 0, channels = 0;  // of an image
 };
 
+// Element types: of parameters and activations; of buffers (a batch norm's running statistics; F32 or F64).
+struct ModelTypes {
+  ModelTypes(DType p) : parameter(p), buffer(ops::AccumulationType(p)) {}
+  ModelTypes(DType p, DType b) : parameter(p), buffer(b) {}
+  DType parameter, buffer;
+};
+
 // The functions take a model of this kind, with its sizes filled in.
 struct ModelKind {
   std::string_view name;  // its field in spec.Model
   spec::Model::KindCase kind;
   ModelInput (*input)(const spec::Model& model);
-  std::unique_ptr<nn::Module> (*make)(const spec::Model& model, DType dtype);  // neither named nor with storage
+  std::unique_ptr<nn::Module> (*make)(const spec::Model& model, ModelTypes types);  // neither named nor with storage
   double (*training_flops)(const spec::Model& model, int64_t samples);         // as core/nn/flops.h counts
   double (*hardware_flops)(const spec::Model& model, const nn::Recomputation& recomputation, int64_t samples);  // likewise
   std::string_view block;                      // the kind() of its blocks; "": it has none
+  std::string_view unit;                       // of what sharded layouts take for units, unless told otherwise
   int64_t (*blocks)(const spec::Model& model);  // how many
 };
 

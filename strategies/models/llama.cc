@@ -44,8 +44,8 @@ constinit const ModelKind kLlamaModel = {
     .input = [](const spec::Model& m) -> ModelInput {
       return {ModelInput::kTokens, m.llama().sequence(), m.llama().vocab()};
     },
-    .make = [](const spec::Model& m, DType dtype) -> std::unique_ptr<nn::Module> {
-      return std::make_unique<nn::LlamaModel>(ToConfig(m, dtype));
+    .make = [](const spec::Model& m, ModelTypes types) -> std::unique_ptr<nn::Module> {
+      return std::make_unique<nn::LlamaModel>(ToConfig(m, types.parameter));
     },
     .training_flops = [](const spec::Model& m, int64_t samples) {
       return nn::LlamaTrainingFlops(ToConfig(m, DType::kF32), samples);
@@ -54,6 +54,7 @@ constinit const ModelKind kLlamaModel = {
       return nn::LlamaHardwareFlops(ToConfig(m, DType::kF32), recomputation, samples);
     },
     .block = "transformer_block",
+    .unit = "transformer_block",
     .blocks = [](const spec::Model& m) { return m.llama().layers(); }};
 
 }  // namespace twofold

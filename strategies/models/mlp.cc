@@ -23,8 +23,8 @@ constinit const ModelKind kMlpModel = {
     .input = [](const spec::Model& m) -> ModelInput {
       return {ModelInput::kFeatures, m.mlp().inputs(), m.mlp().classes()};
     },
-    .make = [](const spec::Model& m, DType dtype) -> std::unique_ptr<nn::Module> {
-      return std::make_unique<nn::MlpModel>(ToConfig(m, dtype));
+    .make = [](const spec::Model& m, ModelTypes types) -> std::unique_ptr<nn::Module> {
+      return std::make_unique<nn::MlpModel>(ToConfig(m, types.parameter));
     },
     .training_flops = [](const spec::Model& m, int64_t samples) {
       return nn::MlpTrainingFlops(ToConfig(m, DType::kF32), samples);
@@ -33,6 +33,7 @@ constinit const ModelKind kMlpModel = {
       return nn::MlpHardwareFlops(ToConfig(m, DType::kF32), samples);
     },
     .block = "",
+    .unit = "linear",
     .blocks = [](const spec::Model&) { return int64_t{0}; }};
 
 }  // namespace twofold

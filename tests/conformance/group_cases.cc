@@ -110,6 +110,44 @@ void CountsWhatWasCommunicated(Rig& rig) {
   rig.Expect(found->second.seconds > 0, "time");
 }
 
+void EvenGroupsAreConsecutiveOrStrided(Rig& rig) {
+  using Pattern = ProcessGroup::Pattern;
+  const int n = rig.size();
+  for (int size = 1; size <= n; ++size) {
+    if (n % size != 0) continue;
+    const int count = n / size;
+    for (Pattern pattern : {Pattern::kConsecutive, Pattern::kStrided}) {
+      auto group = rig.world().SplitEvenly(size, pattern, "even");
+      std::vector<int> expected;
+      for (int r = 0; r < n; ++r) {
+        const bool together = pattern == Pattern::kConsecutive ? r / size == rig.rank() / size : r % count == rig.rank() % count;
+        if (together) expected.push_back(r);
+      }
+      rig.Expect(group->ranks() == expected && group->name() == "even", StrCat("members of groups of ", size));
+      rig.Expect(expected[static_cast<size_t>(group->rank())] == rig.rank(), "rank in the group");
+      ExpectSum(rig, *group);
+    }
+  }
+}
+
+// Two groups of all ranks are two streams: what is issued to one does not wait for what was issued to the other.
+void AGroupAgainIsAnotherStream(Rig& rig) {
+  auto gather = rig.world().SplitEvenly(rig.size(), ProcessGroup::Pattern::kConsecutive, "gather");
+  auto reduce = gather->SplitEvenly(rig.size(), ProcessGroup::Pattern::kStrided, "reduce");
+  rig.Expect(reduce->ranks() == rig.world().ranks() && reduce->rank() == rig.rank(), "the same ranks");
+  for (int round = 0; round < 10; ++round) {
+    Tensor one = rig.Put({rig.rank() + 1}), other = rig.Put({rig.rank() + 1});
+    std::vector<Work> works;
+    for (int k = 0; k < 2; ++k) {  // in an order that differs between ranks, and so between streams
+      ProcessGroup& group = (rig.rank() + k) % 2 == 0 ? *gather : *reduce;
+      works.push_back(group.AllReduce(&group == gather.get() ? one : other));
+    }
+    for (Work& w : works) w.Wait();
+    rig.ExpectEqual(one, {SumOfRanks(rig.world())}, "sum on the first stream");
+    rig.ExpectEqual(other, {SumOfRanks(rig.world())}, "sum on the second stream");
+  }
+}
+
 void MeshSlicesTheWorld(Rig& rig) {
   const int n = rig.size();
   const MeshShape shape = n == 4 ? MeshShape{.dp = 2, .tp = 2} : n == 7 ? MeshShape{.pp = 7} : MeshShape{.dp = n};
@@ -138,6 +176,8 @@ std::vector<Case> GroupCases() {
       {"ManyGroupsInSuccession", all, ManyGroupsInSuccession},
       {"NobodyPassesABarrierAlone", all, NobodyPassesABarrierAlone},
       {"CountsWhatWasCommunicated", all, CountsWhatWasCommunicated},
+      {"EvenGroupsAreConsecutiveOrStrided", all, EvenGroupsAreConsecutiveOrStrided},
+      {"AGroupAgainIsAnotherStream", all, AGroupAgainIsAnotherStream},
       {"MeshSlicesTheWorld", all, MeshSlicesTheWorld},
   };
 }

@@ -38,11 +38,20 @@ TEST_P(MemoryToTheByte, PredictedEqualsMeasured) {
 }
 
 constexpr char kF32[] = "precision { parameter: F32 }", kBf16[] = "precision { parameter: BF16 }",
-               kMixed[] = "precision { parameter: BF16 reduce: F32 }", kFull[] = "activation_checkpointing {}",
+               kMixed[] = "precision { parameter: BF16 reduce: F32 }";
+
+// The types that others add to these: copies on their way, narrow and wide; half precision, with its scale.
+constexpr char kWire[] = "precision { parameter: BF16 gradient: F32 reduce: BF16 buffer: F64 }",
+               kHalf[] = "precision { parameter: F16 }", kHalfMixed[] = "precision { parameter: F16 gradient: F32 reduce: F16 loss_scale { fixed: 128 } }";
+
+// Recomputed activations, of blocks (evaluated in between) and of attention cores.
+constexpr char kFull[] = "activation_checkpointing {}",
                kEverySecond[] = "precision { parameter: BF16 } activation_checkpointing { every: 2 } validation { every_steps: 2 samples: 5 }",
                kSelective[] = "precision { parameter: BF16 } activation_checkpointing { recompute: SELECTIVE }";
-constexpr std::pair<const char*, const char*> kTrain[] = {{kF32, "F32"},   {kBf16, "Bf16"},                 {kMixed, "Mixed"},
-                                                          {kFull, "Full"}, {kEverySecond, "EverySecond"}, {kSelective, "Selective"}};
+
+constexpr std::pair<const char*, const char*> kTrain[] = {
+    {kF32, "F32"},   {kBf16, "Bf16"},           {kMixed, "Mixed"}, {kWire, "Wire"},
+    {kHalf, "Half"}, {kHalfMixed, "HalfMixed"}, {kFull, "Full"},   {kEverySecond, "EverySecond"}, {kSelective, "Selective"}};
 
 std::string CaseName(const ::testing::TestParamInfo<Case>& info) {
   const auto [model, ranks, accumulation, more] = info.param;
@@ -60,11 +69,14 @@ INSTANTIATE_TEST_SUITE_P(Cnns, MemoryToTheByte,
                          ::testing::Combine(::testing::ValuesIn(testing::kTinyCnns), ::testing::Values(1, 2, 3, 4),
                                             ::testing::Values(1, 4), ::testing::Values(kF32, kBf16, kMixed)),
                          CaseName);
+INSTANTIATE_TEST_SUITE_P(Mixes, MemoryToTheByte,
+                         ::testing::Combine(::testing::Values(testing::kTinyModels[0], testing::kTinyModels[2], testing::kTinyCnns[1]),
+                                            ::testing::Values(1, 3), ::testing::Values(2), ::testing::Values(kWire, kHalf, kHalfMixed)),
+                         CaseName);
 INSTANTIATE_TEST_SUITE_P(Variants, MemoryToTheByte,
                          ::testing::Combine(::testing::ValuesIn(testing::kTinyVariants), ::testing::Values(1, 2),
                                             ::testing::Values(2), ::testing::Values(kF32, kBf16)),
                          CaseName);
-// Recomputed activations, of blocks and of attention cores.
 INSTANTIATE_TEST_SUITE_P(Recomputed, MemoryToTheByte,
                          ::testing::Combine(::testing::Values(testing::kTinyModels[0], testing::kTinyModels[2], testing::kTinyCnns[0],
                                                               testing::kTinyCnns[1], testing::kTinyVariants[1]),

@@ -30,8 +30,8 @@ void CheckShapes(const BatchNormFinish& o) {
   const int64_t c = o.mean.numel();
   Expect((o.parts.empty() || (o.parts.dtype() == o.mean.dtype() && o.parts.numel() > 0 && o.parts.numel() % (2 * c) == 0 &&
                               o.rows >= 1)) &&
-             AccumulationType(o.mean.dtype()) == o.mean.dtype() && Like(o.mean, o.rstd) && Like(o.mean, o.running_mean) &&
-             Like(o.mean, o.running_variance), "batch_norm_finish",
+             AccumulationType(o.mean.dtype()) == o.mean.dtype() && Like(o.mean, o.rstd) && o.running_mean.numel() == c &&
+             OneOf(o.running_mean, o.mean.dtype(), DType::kF64) && Like(o.running_mean, o.running_variance), "batch_norm_finish",
          {&o.parts, &o.running_mean, &o.running_variance, &o.mean, &o.rstd});
 }
 

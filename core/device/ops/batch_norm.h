@@ -16,9 +16,10 @@ struct BatchNormStatistics { Tensor x, statistics /*(f32)[2, channels]*/; };
 
 // From `parts`, each of as many rows, to what normalises. The running statistics become
 // (1 - momentum) * running + momentum * batch; the running variance takes the unbiased one (rows - 1), as PyTorch's does.
-// `parts` empty: mean and rstd of the running statistics, which stay as they are (evaluation).
+// `parts` empty: mean and rstd of the running statistics, which stay as they are (evaluation). The running statistics may be
+// wider than the rest: F32 or F64, both alike.
 struct BatchNormFinish {
-  Tensor parts /*(f32)[.., 2, channels]*/, running_mean /*(f32)*/, running_variance /*(f32)*/, mean /*(f32)*/, rstd /*(f32)*/;
+  Tensor parts /*(f32)[.., 2, channels]*/, running_mean, running_variance, mean /*(f32)*/, rstd /*(f32)*/;
   int64_t rows = 0;  // of one part
   double momentum = 0.1, eps = 1e-5;
 };

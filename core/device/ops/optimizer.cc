@@ -10,6 +10,18 @@ bool Master(const Tensor& master, const Tensor& param) {
   return narrow ? master.numel() == param.numel() && master.dtype() == DType::kF32 : master.empty();
 }
 
+bool Factor(const Tensor& factor) { return factor.empty() || (factor.numel() == 1 && OneOf(factor, DType::kF32, DType::kF64)); }
+
+void CheckRanges(const ElementRanges& ranges, int64_t numel) {
+  if (ranges == nullptr) return;
+  int64_t last = 0;
+  for (const ElementRange& r : *ranges) {
+    TWOFOLD_CHECK(r.begin >= last && r.end > r.begin && r.end <= numel,
+                  StrCat("[", r.begin, ", ", r.end, ") after ", last, ", of ", numel, " elements"));
+    last = r.end;
+  }
+}
+
 }  // namespace
 
 KernelKey Key(const SgdStep& o) { return Flat("sgd_step", o.param); }
@@ -19,8 +31,9 @@ Cost CostOf(const SgdStep& o) {
 }
 void CheckShapes(const SgdStep& o) {
   const int64_t n = o.param.numel();
-  Expect(o.grad.numel() == n && (o.momentum.empty() || Wide(o.momentum, o.param, n)) && Master(o.master, o.param), "sgd_step",
-         {&o.param, &o.grad, &o.momentum, &o.master});
+  Expect(o.grad.numel() == n && (o.momentum.empty() || Wide(o.momentum, o.param, n)) && Master(o.master, o.param) && Factor(o.factor),
+         "sgd_step", {&o.param, &o.grad, &o.momentum, &o.master, &o.factor});
+  CheckRanges(o.undecayed, n);
 }
 
 KernelKey Key(const AdamStep& o) { return Flat("adam_step", o.param); }
@@ -30,8 +43,9 @@ Cost CostOf(const AdamStep& o) {
 }
 void CheckShapes(const AdamStep& o) {
   const int64_t n = o.param.numel();
-  Expect(o.grad.numel() == n && Wide(o.m, o.param, n) && Wide(o.v, o.param, n) && Master(o.master, o.param), "adam_step",
-         {&o.param, &o.grad, &o.m, &o.v, &o.master});
+  Expect(o.grad.numel() == n && Wide(o.m, o.param, n) && Wide(o.v, o.param, n) && Master(o.master, o.param) && Factor(o.factor),
+         "adam_step", {&o.param, &o.grad, &o.m, &o.v, &o.master, &o.factor});
+  CheckRanges(o.undecayed, n);
 }
 
 KernelKey Key(const SquaredNorm& o) { return Flat("squared_norm", o.in); }

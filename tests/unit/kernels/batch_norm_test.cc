@@ -51,6 +51,9 @@ TEST(BatchNorm, Statistics) {
   });
 }
 
+// The type of the running statistics: wider than the rest in the case of BF16.
+DType Kept(DType t) { return t == DType::kBF16 ? DType::kF64 : Wide(t); }
+
 // Ranks' parts put together give the statistics of all rows.
 TEST(BatchNorm, FinishJoinsParts) {
   for (const int64_t parts : {1, 2, 3}) {
@@ -61,7 +64,7 @@ TEST(BatchNorm, FinishJoinsParts) {
         lab.Run(ops::BatchNormStatistics{.x = x.Slice(i * rows * channels, Shape{rows, channels}),
                                          .statistics = all.Slice(i * 2 * channels, Shape{2, channels})});
       }
-      const Tensor running_mean = lab.Normal({channels}, wide), running_variance = lab.Positive({channels}, wide);
+      const Tensor running_mean = lab.Normal({channels}, Kept(t)), running_variance = lab.Positive({channels}, Kept(t));
       const Values old_mean = ValuesOf(running_mean), old_variance = ValuesOf(running_variance);
       const Tensor mean = lab.Blank({channels}, wide), rstd = lab.Blank({channels}, wide);
       lab.Run(ops::BatchNormFinish{.parts = all, .running_mean = running_mean, .running_variance = running_variance,
@@ -83,7 +86,7 @@ TEST(BatchNorm, FinishJoinsParts) {
 TEST(BatchNorm, FinishWithoutPartsTakesTheRunningStatistics) {
   ForEachCase("batch_norm_finish", [](Lab& lab, DType t, int64_t, int64_t channels) {
     const DType wide = Wide(t);
-    const Tensor running_mean = lab.Normal({channels}, wide), running_variance = lab.Positive({channels}, wide);
+    const Tensor running_mean = lab.Normal({channels}, Kept(t)), running_variance = lab.Positive({channels}, Kept(t));
     const Tensor mean = lab.Blank({channels}, wide), rstd = lab.Blank({channels}, wide);
     const Values m = ValuesOf(running_mean), v = ValuesOf(running_variance);
     lab.Run(ops::BatchNormFinish{

@@ -166,6 +166,18 @@ TEST_F(OpsDeathTest, ShapesThatDoNotFitAbortAndArePrinted) {
   EXPECT_DEATH(CheckShapes(ConvolutionWeights{New({2, 9, 9, 8}), New({2, 9, 9, 4}), New({3, 3, 3, 8}), 1, 1}), "conv_weights");
   EXPECT_DEATH(CheckShapes(BatchNormStatistics{New({6, 8}), New({2, 7})}), "batch_norm");
   EXPECT_DEATH(CheckShapes(SgdStep{New({3}), New({3}), Tensor(), New({3})}), "sgd_step");
+  EXPECT_DEATH(CheckShapes(SgdStep{.param = New({3}), .grad = New({3}), .factor = New({1}, DType::kBF16)}), "sgd_step");
+}
+
+TEST_F(OpsDeathTest, RangesAreInOrderAndWithin) {
+  const auto check = [&](std::vector<ElementRange> ranges) {
+    CheckShapes(SgdStep{.param = New({9}), .grad = New({9}), .factor = New({1}),
+                        .undecayed = std::make_shared<std::vector<ElementRange>>(std::move(ranges))});
+  };
+  check({{0, 3}, {3, 4}, {8, 9}});
+  EXPECT_DEATH(check({{0, 3}, {2, 4}}), "\\[2, 4\\) after 3, of 9 elements");
+  EXPECT_DEATH(check({{8, 10}}), "\\[8, 10\\) after 0, of 9 elements");
+  EXPECT_DEATH(check({{4, 4}}), "\\[4, 4\\)");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <functional>
 #include <utility>
 
+#include "core/optim/state.h"
 #include "gtest/gtest.h"
 #include "tests/unit/nn/testing.h"
 
@@ -90,6 +91,61 @@ TEST(AdamTest, CoupledAndDecoupledDecay) {
           p -= lr * m / (std::sqrt(v) + 1e-3);
         });
   }
+}
+
+// A flat slice of parts, some of which decay, and padding: one operation, and the values and states of the parts as slices.
+TEST(FlatSliceTest, OneOperationDoesWhatOneForEachPartDoes) {
+  struct Place { int64_t offset, count; bool decay; };
+  const std::vector<Place> places = {{0, 7, false}, {7, 3, true}, {10, 0, false}, {12, 5, false}, {20, 2, false}, {22, 9, true}};
+  for (const bool adam : {false, true}) {
+    Cpu cpu;
+    Slice flat{"flat", cpu.New(Shape{33}, DType::kF64), cpu.New(Shape{33}, DType::kF64), true};
+    for (const Tensor& t : {flat.data, flat.gradient}) cpu.ctx.Launch(ops::Fill{.out = t, .value = 0});
+    std::vector<Slice> apart;
+    for (const Place& p : places) {
+      const uint64_t seed = static_cast<uint64_t>(p.offset);
+      apart.push_back({"p", Random(cpu, Shape{p.count}, seed), Random(cpu, Shape{p.count}, 100 + seed), p.decay});
+      flat.parts.push_back({"p", Shape{p.count}, 0, p.offset, p.count, p.decay});
+      for (int64_t i = 0; i < p.count; ++i) {
+        flat.data.data<double>()[p.offset + i] = apart.back().data.data<double>()[i];
+        flat.gradient.data<double>()[p.offset + i] = apart.back().gradient.data<double>()[i];
+      }
+    }
+    const auto make = [&] { return adam ? MakeAdam({.weight_decay = 0.3}) : MakeSgd({.momentum = 0.5, .weight_decay = 0.3}); };
+    const auto of_flat = make(), of_parts = make();
+    of_flat->Attach(cpu.ctx, {&flat, 1});
+    of_parts->Attach(cpu.ctx, apart);
+    int launched = 0;
+    for (int step = 0; step < 3; ++step) {
+      cpu.device.SetObserver([&](const ops::Op&, double, double) { ++launched; });
+      of_flat->Step(cpu.ctx, Rate(step));
+      cpu.device.SetObserver(nullptr);
+      of_parts->Step(cpu.ctx, Rate(step));
+    }
+    EXPECT_EQ(launched, 3);
+    std::vector<double> expected(33, 0);
+    for (size_t p = 0; p < places.size(); ++p) {
+      for (int64_t i = 0; i < places[p].count; ++i) expected[static_cast<size_t>(places[p].offset + i)] = apart[p].data.data<double>()[i];
+    }
+    EXPECT_EQ(Values(flat.data), expected) << adam;
+  }
+}
+
+TEST(FlatSliceTest, DecayIsSaidInAsFewRangesAsItTakes) {
+  const auto decay = [](const std::vector<Part>& parts, double rate) {
+    return DecayOf(Slice{.name = "s", .data = Tensor(), .gradient = Tensor(), .decay = true, .parts = parts}, rate);
+  };
+  const auto part = [](int64_t offset, int64_t count, bool decays) { return Part{"p", Shape{count}, 0, offset, count, decays}; };
+  EXPECT_EQ(decay({part(0, 3, false), part(3, 2, false)}, 0.1).rate, 0);
+  EXPECT_EQ(decay({part(0, 3, true)}, 0).undecayed, nullptr);
+  EXPECT_EQ(decay({part(0, 3, true), part(3, 0, false)}, 0.1).undecayed, nullptr);
+  const Decay some = decay({part(0, 3, false), part(4, 2, false), part(6, 1, true), part(7, 5, false)}, 0.1);
+  EXPECT_EQ(some.rate, 0.1);
+  ASSERT_EQ(some.undecayed->size(), 2u);
+  EXPECT_EQ(some.undecayed->at(0).begin, 0);
+  EXPECT_EQ(some.undecayed->at(0).end, 6);
+  EXPECT_EQ(some.undecayed->at(1).begin, 7);
+  EXPECT_EQ(some.undecayed->at(1).end, 12);
 }
 
 // Steps too small for bf16 to show add up in the master.

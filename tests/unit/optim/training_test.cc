@@ -26,8 +26,11 @@ std::vector<double> Train(DType dtype) {
     targets.data<uint8_t>()[i] = static_cast<uint8_t>((i + 1) % 7);
   }
   std::vector<Slice> slices;
-  for (nn::Parameter* p : model.Parameters())
+  std::vector<Tensor> gradients;
+  for (nn::Parameter* p : model.Parameters()) {
     slices.push_back({p->name(), p->data(), p->gradient(), p->decay()});
+    gradients.push_back(p->gradient());
+  }
   const auto optimizer = MakeAdam({.weight_decay = 0.01});
   optimizer->Attach(cpu.ctx, slices);
 
@@ -39,8 +42,7 @@ std::vector<double> Train(DType dtype) {
         nn::SoftmaxCrossEntropy::Forward(cpu.ctx, model.Forward(cpu.ctx, ids, saved), targets, kept);
     losses.push_back(cpu.device.Item(loss, {0, "loss"}));
     model.Backward(cpu.ctx, nn::SoftmaxCrossEntropy::Backward(cpu.ctx, kept), saved);
-    ClipByGlobalNorm(cpu.ctx, slices, 1.0);
-    optimizer->Step(cpu.ctx, 0.02);
+    optimizer->Step(cpu.ctx, 0.02, ClipFactor(cpu.ctx, SquaredNorm(cpu.ctx, gradients), 1.0));
   }
   return losses;
 }

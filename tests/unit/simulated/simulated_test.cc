@@ -1,4 +1,5 @@
 // The simulated fabric through the seams: what programs see of virtual time, memory, failures and folding.
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
@@ -7,6 +8,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "backends/simulated/fabric.h"
 #include "core/base/errors.h"
@@ -30,6 +32,12 @@ constexpr char kHost[] = R"(
   name: "host"
   device { kind: CPU_DEVICE memory_bytes_per_second: 1e9 f32_flops_per_second: 1e9 matmul_efficiency: 1 memory_efficiency: 1 }
   shared_memory_host { cores: %d latency_us: 1000 core_gbytes_per_second: 1 total_gbytes_per_second: 100 }
+)";
+// The memory system is the narrowest link, and is everybody's.
+constexpr char kTightHost[] = R"(
+  name: "host"
+  device { kind: CPU_DEVICE memory_bytes_per_second: 1e9 f32_flops_per_second: 1e9 matmul_efficiency: 1 memory_efficiency: 1 }
+  shared_memory_host { cores: %d latency_us: 1000 core_gbytes_per_second: 1 total_gbytes_per_second: 2.5 }
 )";
 
 class SimulatedTest : public testing::Test {
@@ -175,6 +183,32 @@ TEST_F(TrainingTest, CollectivesTakeWhatWasMeasuredOfThem) {
   ASSERT_TRUE(result.status.ok()) << result.status;
   EXPECT_EQ(result.results[0], "0.125 0.126000004 0.8 2");
   EXPECT_THAT(result.notes, testing::Contains(HasSubstr("all_reduce of 2 ranks take what calibration measured")));
+}
+
+// With other groups about, what was measured still takes its time; at once, two of them share what they need.
+TEST_F(TrainingTest, MeasuredCollectivesOfSeveralGroupsShareTheLinks) {
+  std::string measured;
+  for (const char* operation : {"all_gather", "reduce_scatter"}) {
+    StrAppend(&measured, " collectives { operation: '", operation, "' ranks: 2 points { bytes: 4000000 seconds: 0.125 } }");
+  }
+  for (auto folding : {spec::Simulated::OFF, spec::Simulated::ON}) {
+    spec::Spec spec = Trained(2, "", measured);
+    spec.mutable_fabric()->mutable_simulated()->set_folding(folding);
+    const auto result = Run(spec, [](RankContext& ctx) {
+      auto gather = ctx.world().SplitEvenly(2, ProcessGroup::Pattern::kConsecutive, "gather");
+      auto reduce = ctx.world().SplitEvenly(2, ProcessGroup::Pattern::kConsecutive, "reduce");
+      Tensor full = Floats(ctx, 1'000'000), part = Floats(ctx, 500'000);
+      gather->AllGather(full, part).Wait();
+      const double alone = ctx.clock().Now().value();
+      Work gathered = gather->AllGather(full, part), reduced = reduce->ReduceScatter(part, full);
+      gathered.Wait();
+      reduced.Wait();
+      // Latencies, 25 ms of the one's 125 and 31.25 of the other's, pass side by side; bytes share the cores.
+      return StrCat(absl::StrFormat("%.6f", alone), " ", absl::StrFormat("%.3f", ctx.clock().Now().value() - alone));
+    });
+    ASSERT_TRUE(result.status.ok()) << result.status;
+    EXPECT_EQ(result.results, std::vector<std::string>(2, "0.125000 0.219"));
+  }
 }
 
 TEST_F(TrainingTest, ExtrapolatedKernelsAreListedWithTheirShapes) {
@@ -391,6 +425,97 @@ TEST_F(SimulatedTest, FoldedRanksGiveTheSameFigures) {
   }
 }
 
+// What sharded layouts do: gathers and reductions on streams of their own, beside one another and beside compute; with
+// `shard` < the world in groups of that many, and between those groups.
+RankFunction Sharded(int shard) {
+  return [shard](RankContext& ctx) {
+    using Pattern = ProcessGroup::Pattern;
+    const int n = ctx.world_size();
+    auto gather = ctx.world().SplitEvenly(shard, Pattern::kConsecutive, "gather");
+    auto reduce = ctx.world().SplitEvenly(shard, Pattern::kConsecutive, "reduce");
+    auto replicas = gather->size() == n ? nullptr : ctx.world().SplitEvenly(n / shard, Pattern::kStrided, "replicas");
+    auto halves = shard % 2 == 0 ? gather->SplitEvenly(shard / 2, Pattern::kStrided, "halves") : nullptr;
+    Tensor full = Floats(ctx, 48'000'000 / shard * shard), part = Floats(ctx, 48'000'000 / shard), mean = Floats(ctx, 960'000);
+    ctx.world().Barrier().Wait();
+    for (int i = 0; i < 3; ++i) {
+      Work gathered = gather->AllGather(full, part);
+      Busy(ctx, 0.05);
+      Work reduced = reduce->ReduceScatter(part, full);
+      gathered.WaitOn(ctx.device().compute());
+      gathered = gather->AllGather(full, part);
+      Busy(ctx, 0.03);
+      if (halves != nullptr) halves->AllReduce(mean).WaitOn(ctx.device().compute());
+      reduced.WaitOn(ctx.device().compute());
+      if (replicas != nullptr) replicas->AllReduce(part).WaitOn(ctx.device().compute());
+      gathered.WaitOn(ctx.device().compute());
+    }
+    ctx.world().AllReduce(mean).Wait();
+    ctx.device().compute().Synchronize();
+    std::string out = absl::StrFormat("%.13g stalled %.13g", ctx.clock().Now().value(), ctx.device().compute().stalled().value());
+    for (const auto& [key, entry] : ctx.communication().entries()) {
+      StrAppend(&out, " ", key.first, " ", KindName(key.second), " ", entry.count, " ", entry.bytes.value(), " ", absl::StrFormat("%.13g", entry.seconds.load()));
+    }
+    return out;
+  };
+}
+
+TEST_F(SimulatedTest, FoldedRanksThatCommunicateInSeveralGroupsGiveTheSameFigures) {
+  struct Case { std::string cluster; int ranks, shard; const char* algorithm; };
+  for (const Case& c : {Case{kPlain, 2, 2, "auto"}, {kPlain, 8, 8, "auto"}, {kPlain, 8, 4, "auto"}, {kPlain, 8, 2, "direct"},
+                        {kPlain, 12, 3, "ring"}, {kPlain, 6, 6, "ring"}, {kPlain, 64, 8, "auto"}, {absl::StrFormat(kHost, 64), 4, 4, "auto"},
+                        {absl::StrFormat(kHost, 4), 8, 4, "auto"}, {absl::StrFormat(kTightHost, 64), 8, 4, "auto"}}) {
+    spec::Spec spec = Spec(c.ranks, c.cluster);
+    spec.mutable_fabric()->mutable_simulated()->set_algorithm(c.algorithm);
+    const auto unfolded = Run(spec, Sharded(c.shard));
+    spec.mutable_fabric()->mutable_simulated()->set_folding(spec::Simulated::ON);
+    const auto folded = Run(spec, Sharded(c.shard));
+    ASSERT_TRUE(unfolded.status.ok() && folded.status.ok()) << unfolded.status << " " << folded.status;
+    EXPECT_EQ(folded.results, unfolded.results) << c.ranks << " " << c.shard << " " << c.algorithm;
+  }
+}
+
+// Two transfers of two groups at once: each has half of the links while both are there.
+TEST_F(SimulatedTest, GroupsOfTheSameRanksShareTheirLinks) {
+  for (auto folding : {spec::Simulated::OFF, spec::Simulated::ON}) {
+    spec::Spec spec = Spec(4);
+    spec.mutable_fabric()->mutable_simulated()->set_folding(folding);
+    const auto result = Run(spec, [](RankContext& ctx) {
+      auto gather = ctx.world().SplitEvenly(4, ProcessGroup::Pattern::kConsecutive, "gather");
+      auto reduce = ctx.world().SplitEvenly(4, ProcessGroup::Pattern::kStrided, "reduce");
+      Tensor full = Floats(ctx, 100'000'000), part = Floats(ctx, 25'000'000), small = Floats(ctx, 12'500'000), half = Floats(ctx, 50'000'000);
+      Work gathered = gather->AllGather(full, part);          // alone: 0.302 (recursive doubling: 2 rounds)
+      Work reduced = reduce->ReduceScatter(small, half);      // alone: 0.152; beside it: 0.302, as each has half
+      reduced.Wait();
+      const double first = ctx.clock().Now().value();
+      gathered.Wait();                                        // 0.15 s of its bytes are left, and the links are its own
+      return StrCat(Number(first), " ", Number(ctx.clock().Now().value()));
+    });
+    ASSERT_TRUE(result.status.ok()) << result.status;
+    for (const std::string& r : result.results) EXPECT_EQ(r, "0.302 0.452");
+  }
+}
+
+TEST_F(SimulatedTest, ThousandsOfFoldedRanksShardQuickly) {
+  spec::Spec spec = Spec(4096, absl::StrReplaceAll(kPlain, {{"hosts: 64", "hosts: 4096"}}));
+  spec.mutable_fabric()->mutable_simulated()->set_folding(spec::Simulated::ON);
+  const auto started = std::chrono::steady_clock::now();
+  const auto result = Run(spec, [](RankContext& ctx) {
+    auto gather = ctx.world().SplitEvenly(8, ProcessGroup::Pattern::kConsecutive, "gather");
+    auto reduce = ctx.world().SplitEvenly(512, ProcessGroup::Pattern::kStrided, "reduce");
+    Tensor full = Floats(ctx, 8000), part = Floats(ctx, 1000), whole = Floats(ctx, 512 * 8), shard = Floats(ctx, 8);
+    ctx.world().Barrier().Wait();
+    for (int i = 0; i < 1000; ++i) {
+      Work gathered = gather->AllGather(full, part);
+      Work reduced = reduce->ReduceScatter(shard, whole);
+      gathered.Wait();
+      reduced.Wait();
+    }
+    return std::string();
+  });
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  EXPECT_LT(std::chrono::steady_clock::now() - started, std::chrono::seconds(60));  // flow by flow it would take minutes
+}
+
 TEST_F(SimulatedTest, FoldingIsRefusedWhereItWouldChangeSomething) {
   spec::Spec spec = Spec(5);
   spec::Simulated& simulated = *spec.mutable_fabric()->mutable_simulated();
@@ -402,6 +527,36 @@ TEST_F(SimulatedTest, FoldingIsRefusedWhereItWouldChangeSomething) {
   EXPECT_THAT(automatic.notes, testing::Contains(HasSubstr("not folded")));
   simulated.set_folding(spec::Simulated::ON);
   EXPECT_THAT(std::string(Run(spec, Step).status.message()), HasSubstr("folding: ON"));
+}
+
+// All send to all at once in one, each to its neighbour in the other: nobody has shown that one rank's part is all's.
+TEST_F(SimulatedTest, FoldingIsRefusedWhereUnlikePatternsOverlap) {
+  const RankFunction overlapping = [](RankContext& ctx) {
+    auto gather = ctx.world().SplitEvenly(4, ProcessGroup::Pattern::kConsecutive, "gather");
+    auto other = ctx.world().SplitEvenly(4, ProcessGroup::Pattern::kConsecutive, "other");
+    Tensor full = Floats(ctx, 4000), part = Floats(ctx, 1000), in = Floats(ctx, 4000), out = Floats(ctx, 4000);
+    const std::vector<int64_t> counts(4, 1000);
+    ctx.world().Barrier().Wait();
+    other->AllToAllV(out, counts, in, counts).Wait();  // alone it can be folded
+    gather->AllGather(full, part).Wait();
+    Work gathered = gather->AllGather(full, part);
+    other->AllToAllV(out, counts, in, counts).Wait();
+    gathered.Wait();
+    return Finished(ctx);
+  };
+  spec::Spec spec = Spec(4);
+  const auto unfolded = Run(spec, overlapping);
+  ASSERT_TRUE(unfolded.status.ok()) << unfolded.status;
+  spec.mutable_fabric()->mutable_simulated()->set_folding(spec::Simulated::AUTO);
+  const auto automatic = Run(spec, overlapping);
+  EXPECT_EQ(automatic.results, unfolded.results);
+  EXPECT_THAT(automatic.notes, testing::Contains(HasSubstr("not folded: collectives that")));
+}
+
+TEST_F(SimulatedTest, RanksWithDataAreNotFolded) {
+  spec::Spec spec = Spec(5);
+  spec::Simulated& simulated = *spec.mutable_fabric()->mutable_simulated();
+  simulated.set_folding(spec::Simulated::ON);
   simulated.set_data(spec::Simulated::REAL);
   EXPECT_THAT(std::string(MakeSimulatedFabric(spec).status().message()), HasSubstr("data: REAL"));
 }

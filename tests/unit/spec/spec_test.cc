@@ -82,6 +82,37 @@ TEST(Spec, DefaultsFollowOtherFields) {
   EXPECT_EQ(spec.train().schedule().cosine().decay_steps(), 1);
 }
 
+spec::Precision Precision(const std::string& text) {
+  return Resolved(std::string(kMinimal) + " train { precision { " + text + " } }").train().precision();
+}
+
+TEST(Spec, GradientsAreOfTheTypeTheyTravelInAndTravelInTheTypeTheyAreOf) {
+  struct Case { std::string text; spec::DType gradient, reduce, buffer; };
+  for (const Case& c : {Case{"", spec::F32, spec::F32, spec::F32}, Case{"parameter: BF16", spec::BF16, spec::BF16, spec::F32},
+                        Case{"parameter: BF16 reduce: F32", spec::F32, spec::F32, spec::F32},
+                        Case{"parameter: BF16 gradient: F32", spec::F32, spec::F32, spec::F32},
+                        Case{"parameter: BF16 gradient: F32 reduce: BF16", spec::F32, spec::BF16, spec::F32},
+                        Case{"parameter: F64", spec::F64, spec::F64, spec::F64}, Case{"buffer: F64", spec::F32, spec::F32, spec::F64}}) {
+    const spec::Precision p = Precision(c.text);
+    EXPECT_EQ(p.gradient(), c.gradient) << c.text;
+    EXPECT_EQ(p.reduce(), c.reduce) << c.text;
+    EXPECT_EQ(p.buffer(), c.buffer) << c.text;
+    EXPECT_FALSE(p.has_loss_scale()) << c.text;
+  }
+}
+
+TEST(Spec, WhatIsInHalfPrecisionIsScaledDynamically) {
+  for (const std::string text : {"parameter: F16", "reduce: F16", "parameter: F16 gradient: F32 loss_scale {}"}) {
+    const spec::Precision p = Precision(text);
+    ASSERT_TRUE(p.loss_scale().has_dynamic()) << text;
+    EXPECT_TRUE(p.loss_scale().dynamic().has_initial()) << text;
+    EXPECT_EQ(p.loss_scale().dynamic().initial(), 65536);
+  }
+  EXPECT_EQ(Precision("parameter: F16 loss_scale { fixed: 128 }").loss_scale().fixed(), 128);
+  EXPECT_EQ(Precision("parameter: F16 loss_scale { dynamic { initial: 8 } }").loss_scale().dynamic().growth_interval(), 2000);
+  EXPECT_TRUE(Precision("loss_scale { fixed: 1 }").loss_scale().has_fixed());
+}
+
 TEST(Spec, CountsRanksAndAccumulation) {
   const spec::Spec spec =
       Resolved(std::string(kMinimal) + " train { global_batch: 48 micro_batch: 4 } parallel { dp: 3 }");

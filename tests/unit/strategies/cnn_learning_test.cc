@@ -56,11 +56,11 @@ Learned Train(RankContext& rank, const Dataset& images, bool sync) {
   const double before = Accuracy(ctx, model, images, kTraining, kUnseen);
   for (int64_t step = 0; step < kSteps; ++step) {
     Batch batch = LoadBatch(ctx.device, images, sampler.BatchAt(step));
-    ddp.ZeroGradient();
+    ddp.BeginStep();
     nn::Saved saved, loss;
     nn::SoftmaxCrossEntropy::Forward(ctx, model.Forward(ctx, batch.inputs, saved), batch.targets, loss);
     model.Backward(ctx, nn::SoftmaxCrossEntropy::Backward(ctx, loss), saved);
-    ddp.Finish();
+    ddp.FinishGradients();
     optimizer->Step(ctx, optimizer->learning_rate() * static_cast<double>(kSteps - step) / kSteps);
   }
   ddp.AverageBuffers();

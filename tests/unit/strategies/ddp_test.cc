@@ -142,14 +142,14 @@ TEST(Ddp, GradientsAreViewsIntoBucketsInReverseOrder) {
 TEST(Ddp, AveragesTheGradientsOfAllRanks) {
   const std::vector<std::string> alone = OnRanks(3, [](RankContext& ctx) {  // nothing sent: each rank's own
     Replica r(ctx);
-    DistributedDataParallel::NoSync no_sync(*r.ddp);
+    r.ddp->BeginMicroBatch(/*last=*/false);
     r.Backward();
     return r.GradientBytes();
   });
   const std::vector<std::string> averaged = OnRanks(3, [](RankContext& ctx) {
     Replica r(ctx, SmallBuckets());
     r.Backward();
-    r.ddp->Finish();
+    r.ddp->FinishGradients();
     return r.GradientBytes();
   });
   EXPECT_EQ(averaged[0], averaged[1]);
@@ -170,7 +170,7 @@ TEST(Ddp, GivesTheSameBitsWithAndWithoutOverlap) {
       r.Backward();
       if (!overlap && r.ddp->reductions() != 0) return std::string("reduced during backward");
       if (overlap && r.ddp->reductions() == 0) return std::string("did not reduce during backward");
-      r.ddp->Finish();
+      r.ddp->FinishGradients();
       return r.GradientBytes();
     });
   };
@@ -179,31 +179,65 @@ TEST(Ddp, GivesTheSameBitsWithAndWithoutOverlap) {
   EXPECT_EQ(with[0].size(), kParameters * sizeof(float));
 }
 
-TEST(Ddp, SendsNothingUnderNoSyncAndTheSumAfterwards) {
+TEST(Ddp, SendsNothingUntilTheLastMicroBatchAndTheSumThen) {
   ExpectOnRanks(2, [](RankContext& ctx) -> std::string {
     Replica r(ctx, SmallBuckets());
-    {
-      DistributedDataParallel::NoSync no_sync(*r.ddp);
-      r.Backward(0);
-      r.Backward(1);
+    r.ddp->BeginStep();
+    for (const int micro_batch : {0, 1}) {
+      r.ddp->BeginMicroBatch(/*last=*/false);
+      r.Backward(micro_batch);
     }
-    if (r.ddp->reductions() != 0) return "something was reduced under NoSync";
+    if (r.ddp->reductions() != 0) return "something was reduced before the last micro-batch";
     const std::string before = r.GradientBytes();
+    r.ddp->BeginMicroBatch(/*last=*/true);
     r.Backward(2);
-    r.ddp->Finish();
+    r.ddp->FinishGradients();
     if (r.ddp->reductions() != static_cast<int64_t>(r.ddp->Gradients().size()))
       return "not one reduction a bucket";
     return before != r.GradientBytes() ? "" : "the last micro-batch added nothing";
   });
 }
 
+TEST(Ddp, GivesTheSameMeanReducingEveryMicroBatch) {
+  const auto gradients = [](bool every, bool overlap) {
+    return OnRanks(3, [every, overlap](RankContext& ctx) -> std::string {
+      DdpOptions options = SmallBuckets(overlap);
+      options.reduce_every_micro_batch = every;
+      Replica r(ctx, options);
+      const auto buckets = static_cast<int64_t>(r.ddp->Gradients().size());
+      for (int step = 0; step < 2; ++step) {
+        r.ddp->BeginStep();
+        for (int m = 0; m < 3; ++m) {
+          r.ddp->BeginMicroBatch(m == 2);
+          r.Backward(3 * step + m);
+        }
+        r.ddp->FinishGradients();
+      }
+      if (r.ddp->reductions() != 2 * buckets * (every ? 3 : 1)) return "";
+      return r.GradientBytes();
+    });
+  };
+  const std::string once = gradients(false, true)[0];
+  for (const bool overlap : {true, false}) {
+    const std::vector<std::string> every = gradients(true, overlap);
+    EXPECT_EQ(every[0], every[1]);
+    ASSERT_EQ(every[0].size(), kParameters * sizeof(float));
+    for (size_t i = 0; i < once.size(); i += sizeof(float)) {
+      float a, b;
+      std::memcpy(&a, &once[i], sizeof(a));
+      std::memcpy(&b, &every[0][i], sizeof(b));
+      EXPECT_NEAR(a, b, 1e-5) << "element " << i / sizeof(float);
+    }
+  }
+}
+
 TEST(Ddp, ReducesOncePerStepOverManySteps) {
   ExpectOnRanks(2, [](RankContext& ctx) -> std::string {
     Replica r(ctx, SmallBuckets());
     for (int step = 0; step < 3; ++step) {
-      r.ddp->ZeroGradient();
+      r.ddp->BeginStep();
       r.Backward(step);
-      r.ddp->Finish();
+      r.ddp->FinishGradients();
     }
     return r.ddp->reductions() == 3 * static_cast<int64_t>(r.ddp->Gradients().size())
                ? ""
@@ -257,7 +291,7 @@ TEST(Ddp, SendsNothingAlone) {
   ExpectOnRanks(1, [](RankContext& ctx) -> std::string {
     Replica r(ctx, SmallBuckets());
     r.Backward();
-    r.ddp->Finish();
+    r.ddp->FinishGradients();
     if (r.ddp->reductions() != 0) return "reduced with itself";
     return ctx.communication().entries().empty() ? "" : "communicated with itself";
   });
@@ -276,10 +310,10 @@ TEST(Ddp, HandsTheOptimizerEveryParameterWhole) {
   });
 }
 
-TEST(Ddp, KeepsGradientsInTheReduceType) {
+TEST(Ddp, KeepsGradientsInTheirOwnType) {
   ExpectOnRanks(2, [](RankContext& ctx) -> std::string {
     DdpOptions options = SmallBuckets();
-    options.reduce = DType::kF64;
+    options.gradient = DType::kF64;
     Replica r(ctx, options);
     for (const Tensor& bucket : r.ddp->Gradients()) {
       if (bucket.dtype() != DType::kF64) return "a bucket of another type";
@@ -317,7 +351,7 @@ TEST(Ddp, SendsEveryBucketThroughTheCodecInOrder) {
       if (halved) codec = std::make_unique<HalvingCodec>(calls);
       Replica r(ctx, SmallBuckets(), 5, std::move(codec));
       r.Backward();
-      r.ddp->Finish();
+      r.ddp->FinishGradients();
       const size_t buckets = r.ddp->Gradients().size();
       if (halved && calls.size() != 2 * buckets) return "not each bucket once";
       for (size_t i = 0; halved && i < buckets; ++i) {
@@ -344,7 +378,7 @@ TEST(DdpDeathTest, NamesAParameterWithoutAGradient) {
   EXPECT_DEATH(OnRanks(2,
                        [](RankContext& ctx) -> std::string {
                          Replica r(ctx, SmallBuckets());
-                         r.ddp->Finish();  // no backward pass at all
+                         r.ddp->FinishGradients();  // no backward pass at all
                          return "";
                        }),
                "layers.* got no gradient");

@@ -1,0 +1,141 @@
+// parallel.sharding and what belongs to it: whether the ranks divide, the units exist, and every option has a layout that it
+// changes.
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "core/base/strings.h"
+#include "experiments/spec/fields.h"
+#include "experiments/spec/problems.h"
+#include "strategies/data_parallel/wrapping.h"
+#include "strategies/model_factory.h"
+
+namespace twofold {
+namespace {
+
+using spec::Parallel;
+
+bool ShardsParameters(const Parallel& p) {
+  return p.sharding() == Parallel::FULL_SHARD || p.sharding() == Parallel::HYBRID_SHARD;
+}
+
+std::string Names(const Parallel& p) { return Parallel::Sharding_Name(p.sharding()); }
+
+void CheckShardGroup(const Parallel& p, Problems& problems) {
+  if (p.sharding() != Parallel::HYBRID_SHARD) {
+    if (p.has_shard_group()) {
+      problems.Add("parallel.shard_group", StrCat(p.shard_group(), " is of HYBRID_SHARD, and parallel.sharding is ", Names(p),
+                                                  "; leave it out, or use HYBRID_SHARD"));
+    }
+    return;
+  }
+  if (p.dp() < 2) {
+    return problems.Add("parallel.sharding", StrCat("HYBRID_SHARD needs ranks to shard and to replicate over, and parallel.dp = ",
+                                                    p.dp(), "; use 2 or more"));
+  }
+  if (!problems.Whole("parallel.shard_group", p.shard_group(), 2, p.dp(), p.has_shard_group())) return;
+  if (p.dp() % p.shard_group() == 0) return;
+  std::string right;
+  for (int64_t n = 2; n <= p.dp(); ++n) {
+    if (p.dp() % n == 0) StrAppend(&right, right.empty() ? "" : ", ", n);
+  }
+  problems.Add("parallel.shard_group", StrCat(p.shard_group(), " does not divide parallel.dp = ", p.dp(), "; use one of ", right));
+}
+
+// Options that change nothing under this layout.
+void CheckApplicable(const Parallel& p, Problems& problems) {
+  const auto refuse = [&](std::string_view field, const std::string& value, std::string_view of) {
+    problems.Add(StrCat("parallel.", field), StrCat(value, " is of ", of, ", and parallel.sharding is ", Names(p), "; leave it out"));
+  };
+  const Parallel& usual = Parallel::default_instance();
+  if (!ShardsParameters(p)) {
+    constexpr std::string_view kOf = "FULL_SHARD and HYBRID_SHARD, which gather parameters unit by unit";
+    if (p.prefetch() != usual.prefetch()) refuse("prefetch", StrCat(p.prefetch()), kOf);
+    if (p.prefetch_limit_mib() != 0) refuse("prefetch_limit_mib", NumberText(p.prefetch_limit_mib()), kOf);
+    if (!p.reshard_after_forward()) refuse("reshard_after_forward", "false", kOf);
+    if (p.backward_prefetch() != usual.backward_prefetch()) {
+      refuse("backward_prefetch", Parallel::BackwardPrefetch_Name(p.backward_prefetch()), kOf);
+    }
+  }
+  if (p.sharding() == Parallel::NO_SHARD) {
+    if (p.has_wrap()) refuse("wrap", "a policy", "sharded layouts, which have units");
+  } else if (p.bucket_mib() != usual.bucket_mib()) {
+    problems.Add("parallel.bucket_mib", StrCat(NumberText(p.bucket_mib()), " is of NO_SHARD, and parallel.sharding is ", Names(p),
+                                               ", which reduces unit by unit; leave it out, and choose units by parallel.wrap"));
+  }
+  if (p.sharding() == Parallel::SHARD_OPTIMIZER && p.reduce_every_micro_batch()) {
+    problems.Add("parallel.reduce_every_micro_batch",
+                 "true makes no sense under SHARD_OPTIMIZER, which keeps whole gradients in any case; use false, or SHARD_GRAD_OP");
+  }
+}
+
+// What the policy would make units of, as paths.
+std::set<std::string> UnitsOf(nn::Module& model, const WrapPolicy& policy) {
+  std::set<std::string> units;
+  WrapUnits(model, policy, [&](std::unique_ptr<nn::Module> module) {
+    units.insert(module->path());
+    return module;
+  });
+  return units;
+}
+
+void Visit(const nn::Module& module, const std::function<void(const nn::Module&)>& visit) {
+  for (const nn::Module::NamedChild& child : module.children()) {
+    visit(*child.module);
+    Visit(*child.module, visit);
+  }
+}
+
+void CheckKind(nn::Module& model, const std::string& kind, Problems& problems) {
+  if (!UnitsOf(model, WrapByKind(kind)).empty()) return;
+  std::set<std::string> kinds;
+  bool exists = false;
+  Visit(model, [&](const nn::Module& m) {
+    if (m.ParameterCount() > 0) kinds.emplace(m.kind());
+    exists = exists || m.kind() == kind;
+  });
+  const std::vector<std::string> known(kinds.begin(), kinds.end());
+  problems.Add("parallel.wrap.module",
+               exists ? StrCat("\"", kind, "\": no module of this kind holds parameters of its own alone, so none can be a unit")
+                      : StrCat("\"", kind, "\" is no kind of module that this model has", Suggestion(kind, known)));
+}
+
+void CheckPaths(nn::Module& model, const spec::Wrap::Paths& paths, Problems& problems) {
+  if (paths.path().empty()) return problems.Add("parallel.wrap.paths", "names no module; give a path, such as path: \"blocks.0\"");
+  const std::set<std::string> units = UnitsOf(model, WrapByPath({paths.path().begin(), paths.path().end()}));
+  std::set<std::string> all;
+  Visit(model, [&](const nn::Module& m) { all.insert(m.path()); });
+  for (const std::string& path : paths.path()) {
+    if (units.contains(path)) continue;
+    if (all.contains(path)) {
+      problems.Add("parallel.wrap.paths", StrCat("\"", path, "\" cannot be a unit: it holds no parameters, or shares some with a "
+                                                 "module outside it; leave it to the root unit"));
+    } else {
+      problems.Add("parallel.wrap.paths", StrCat("\"", path, "\" is no module of this model",
+                                                 Suggestion(path, {all.begin(), all.end()})));
+    }
+  }
+}
+
+}  // namespace
+
+void CheckSharding(const spec::Spec& spec, Problems& problems) {
+  const Parallel& p = spec.parallel();
+  CheckShardGroup(p, problems);
+  CheckApplicable(p, problems);
+  problems.Whole("parallel.prefetch", p.prefetch(), 0, 1 << 20);
+  problems.AtLeast("parallel.prefetch_limit_mib", p.prefetch_limit_mib(), 0);
+  if (p.wrap().has_min_parameters()) {
+    problems.Whole("parallel.wrap.min_parameters", p.wrap().min_parameters(), 1, int64_t{1} << 50);
+  }
+}
+
+void CheckUnits(const spec::Spec& spec, Problems& problems) {
+  const spec::Wrap& wrap = spec.parallel().wrap();
+  if (!wrap.has_module() && !wrap.has_paths()) return;
+  const std::unique_ptr<nn::Module> model = MakeModel(spec.model(), DType::kF32);
+  if (wrap.has_module()) CheckKind(*model, wrap.module(), problems);
+  if (wrap.has_paths()) CheckPaths(*model, wrap.paths(), problems);
+}
+
+}  // namespace twofold

@@ -1,0 +1,319 @@
+#include "strategies/data_parallel/sharded.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "core/base/check.h"
+
+namespace twofold {
+
+// In the place of a unit: passes are the unit's own, and the layout is told before and after them.
+class ShardedDataParallel::UnitModule final : public nn::Module {
+ public:
+  UnitModule(ShardedDataParallel& layout, Unit& unit, std::unique_ptr<nn::Module> module) : layout_(layout), unit_(unit) {
+    AddChild("", std::move(module));
+  }
+
+  Tensor Forward(nn::Context& ctx, const Tensor& x, nn::Saved& saved) override {
+    layout_.BeforeForward(unit_);
+    Tensor y = inner().Forward(ctx, x, saved.child(0));
+    layout_.AfterForward(unit_, ctx.training);
+    return y;
+  }
+  Tensor BackwardInput(nn::Context& ctx, Tensor dy, nn::Saved& saved) override {
+    layout_.BeforeBackward(unit_);
+    return inner().BackwardInput(ctx, std::move(dy), saved.child(0));
+  }
+  void BackwardWeights(nn::Context& ctx, nn::Saved& saved) override {
+    inner().BackwardWeights(ctx, saved.child(0));
+    layout_.AfterBackward(unit_);
+  }
+  Tensor Backward(nn::Context& ctx, Tensor dy, nn::Saved& saved) override {
+    layout_.BeforeBackward(unit_);
+    Tensor dx = inner().Backward(ctx, std::move(dy), saved.child(0));
+    layout_.AfterBackward(unit_);
+    return dx;
+  }
+  std::string_view kind() const override { return inner().kind(); }
+  Unit& unit() { return unit_; }
+
+ private:
+  nn::Module& inner() const { return *children()[0].module; }
+
+  ShardedDataParallel& layout_;
+  Unit& unit_;
+};
+
+ShardedDataParallel::ShardedDataParallel(nn::Context& ctx, std::unique_ptr<nn::Module> model, ProcessGroup& group,
+                                         ShardedOptions options)
+    : ctx_(ctx),
+      options_(std::move(options)),
+      shards_(options_.shard_group > 0 ? options_.shard_group : group.size()),
+      replicas_(group.size() / shards_) {
+  TWOFOLD_CHECK_EQ(group.size() % shards_, 0);
+  using Pattern = ProcessGroup::Pattern;
+  const auto shards = static_cast<int>(shards_), replicas = static_cast<int>(replicas_);
+  gather_ = group.SplitEvenly(shards, Pattern::kConsecutive, "gather");
+  reduce_ = group.SplitEvenly(shards, Pattern::kConsecutive, "reduce");
+  if (replicas > 1) replicate_ = group.SplitEvenly(replicas, Pattern::kStrided, "replicate");
+  buffers_ = std::make_unique<ReplicaBuffers>(ctx, *model, group);
+  Wrap(std::move(model));
+  for (Unit* unit : forward_) Allocate(*unit);
+}
+
+ShardedDataParallel::~ShardedDataParallel() = default;
+
+// ---- Units ----
+
+void ShardedDataParallel::Wrap(std::unique_ptr<nn::Module> model) {
+  std::set<nn::Parameter*> taken;
+  const auto wrap = [&](std::unique_ptr<nn::Module> module) -> std::unique_ptr<nn::Module> {
+    std::vector<nn::Parameter*> own;
+    for (nn::Parameter* p : module->Parameters()) {
+      if (taken.insert(p).second) own.push_back(p);
+    }
+    units_.push_back(std::make_unique<Unit>());
+    Unit& unit = *units_.back();
+    unit.module = module.get();
+    if (!own.empty()) unit.flat.emplace(std::move(own), shards_);
+    return std::make_unique<UnitModule>(*this, unit, std::move(module));
+  };
+  if (options_.wrap) WrapUnits(*model, options_.wrap, wrap);
+  model_ = wrap(std::move(model));
+  units_.back()->root = true;
+  CollectForward(*model_);
+  CollectBackward(*model_);
+}
+
+// Null: none, or one that holds no parameters of its own.
+ShardedDataParallel::Unit* ShardedDataParallel::UnitOf(nn::Module& module) {
+  auto* wrapper = dynamic_cast<UnitModule*>(&module);
+  return wrapper != nullptr && wrapper->unit().flat ? &wrapper->unit() : nullptr;
+}
+
+// Both orders go from the root down; backward takes children from the last to the first.
+void ShardedDataParallel::CollectForward(nn::Module& module) {
+  Unit* unit = UnitOf(module);
+  if (unit != nullptr) unit->forward = forward_.size(), forward_.push_back(unit);
+  for (const nn::Module::NamedChild& child : module.children()) CollectForward(*child.module);
+}
+
+void ShardedDataParallel::CollectBackward(nn::Module& module) {
+  Unit* unit = UnitOf(module);
+  if (unit != nullptr) unit->backward = backward_.size(), backward_.push_back(unit);
+  for (size_t i = module.children().size(); i-- > 0;) CollectBackward(*module.children()[i].module);
+  if (unit != nullptr) unit->backward_last = backward_.size() - 1;
+}
+
+// What stays on this rank, with its initial values: every rank draws its own.
+void ShardedDataParallel::Allocate(Unit& unit) {
+  const FlatParameter& flat = *unit.flat;
+  const int64_t rank = gather_->rank();
+  if (keeps_parameters()) {
+    unit.parameters = ctx_.device.NewTensor(Shape{flat.padded_numel()}, flat.dtype(), Category::kParameters);
+    unit.shard = flat.Shard(unit.parameters, rank);
+    flat.SetData(unit.parameters);
+    flat.Initialize(ctx_.device, ctx_.stream, ctx_.seed, unit.parameters, 0);
+  } else {
+    unit.shard = ctx_.device.NewTensor(Shape{flat.shard_numel()}, flat.dtype(), Category::kParameters);
+    flat.Initialize(ctx_.device, ctx_.stream, ctx_.seed, unit.shard, rank * flat.shard_numel());
+  }
+  if (keeps_gradients()) {
+    PrepareGradients(unit);
+    unit.gradient_shard = flat.Shard(unit.gradients, rank);
+  } else {
+    unit.gradient_shard = ctx_.device.NewTensor(Shape{flat.shard_numel()}, options_.gradient, Category::kGradients);
+  }
+}
+
+std::vector<ShardedDataParallel::UnitInfo> ShardedDataParallel::units() const {
+  std::vector<UnitInfo> units;
+  for (const Unit* u : forward_) units.push_back({u->module->path(), u->flat->numel(), u->flat->padded_numel()});
+  return units;
+}
+
+// ---- Parameters: gathered, used, freed ----
+
+void ShardedDataParallel::Gather(Unit& unit) {
+  if (!unit.parameters.empty()) return;
+  const FlatParameter& flat = *unit.flat;
+  unit.parameters = ctx_.device.NewTensor(Shape{flat.padded_numel()}, flat.dtype(), Category::kParameters);
+  unit.gather = gather_->AllGather(unit.parameters, unit.shard);
+  unit.gathering = true;
+  unit.used = false;
+  if (!options_.overlap) Use(unit);
+}
+
+// The next units of `order` after `place` begin to travel, as far as the limits go.
+void ShardedDataParallel::GatherAhead(const std::vector<Unit*>& order, size_t place) {
+  if (keeps_parameters() || !options_.overlap) return;
+  const size_t end = std::min(order.size(), place + 1 + static_cast<size_t>(options_.prefetch));
+  for (size_t i = place + 1; i < end; ++i) {
+    if (options_.prefetch_limit > Bytes(0)) {
+      Bytes ahead(order[i]->flat->padded_numel() * ElementSize(order[i]->flat->dtype()));
+      for (const Unit* u : forward_) {
+        if (!u->parameters.empty() && !u->used && u != order[i]) ahead += u->parameters.bytes();
+      }
+      if (ahead > options_.prefetch_limit) return;
+    }
+    Gather(*order[i]);
+  }
+}
+
+void ShardedDataParallel::Use(Unit& unit) {
+  if (!unit.gathering) return;
+  std::exchange(unit.gather, Work()).WaitOn(ctx_.device.compute());
+  unit.gathering = false;
+  unit.flat->SetData(unit.parameters);
+}
+
+void ShardedDataParallel::Reshard(Unit& unit) {
+  if (keeps_parameters()) return;
+  unit.flat->SetData(Tensor());
+  unit.parameters = Tensor();
+}
+
+// ---- Around a unit's passes ----
+
+void ShardedDataParallel::BeforeForward(Unit& unit) {
+  if (!unit.flat) return;
+  Gather(unit);
+  unit.used = true;
+  GatherAhead(forward_, unit.forward);
+  Use(unit);
+}
+
+// The root's parameters are needed at both ends of the model: between forward and backward they stay.
+void ShardedDataParallel::AfterForward(Unit& unit, bool training) {
+  if (unit.flat && (!training || (options_.reshard_after_forward && !unit.root))) Reshard(unit);
+}
+
+void ShardedDataParallel::BeforeBackward(Unit& unit) {
+  if (!unit.flat) return;
+  Gather(unit);
+  unit.used = true;
+  if (options_.backward_prefetch == ShardedOptions::kPre) GatherAhead(backward_, unit.backward);
+  Use(unit);
+  PrepareGradients(unit);
+}
+
+void ShardedDataParallel::AfterBackward(Unit& unit) {
+  if (!unit.flat) return;
+  if (options_.backward_prefetch == ShardedOptions::kPost) GatherAhead(backward_, unit.backward_last);
+  Reshard(unit);
+  if (sync_) Reduce(unit);
+}
+
+// ---- Gradients: whole while a unit's backward pass writes them, then reduced to this rank's shard ----
+
+void ShardedDataParallel::PrepareGradients(Unit& unit) {
+  if (!unit.gradients.empty()) return;  // they stay, or an earlier micro-batch left its own
+  const FlatParameter& flat = *unit.flat;
+  unit.gradients = ctx_.device.NewTensor(Shape{flat.padded_numel()}, options_.gradient, Category::kGradients);
+  if (flat.padding() > 0) ctx_.Launch(ops::Fill{.out = flat.Padding(unit.gradients), .value = 0});
+  flat.SetGradients(unit.gradients);
+  for (nn::Parameter* p : flat.parameters()) p->ZeroGradient();
+}
+
+void ShardedDataParallel::Reduce(Unit& unit) {
+  if (shards_ == 1) return;
+  const FlatParameter& flat = *unit.flat;
+  for (const nn::Parameter* p : flat.parameters()) {
+    TWOFOLD_CHECK(p->has_gradient(), p->name() + " got no gradient in this backward pass");
+  }
+  AdvanceReductions();
+  Tensor whole = unit.gradients;
+  if (!keeps_gradients()) {
+    flat.SetGradients(Tensor());
+    unit.gradients = Tensor();
+  }
+  if (options_.reduce != options_.gradient) {
+    Tensor wire = ctx_.device.NewTensor(whole.shape(), options_.reduce, Category::kCommunication);
+    ctx_.Launch(ops::Cast{.in = whole, .out = wire});
+    whole = std::move(wire);
+  }
+  const bool direct = !unit.reduced && options_.reduce == options_.gradient;
+  Tensor part = direct ? unit.gradient_shard : flat.Shard(whole, reduce_->rank());
+  Work work = reduce_->ReduceScatter(part, whole, ReduceOp::kAvg);
+  scattering_ = {&unit, std::move(part), std::move(work)};
+  if (!options_.overlap) AdvanceReductions(), AdvanceReductions();
+}
+
+// One reduction is in flight at each stage: while a unit computes, the gradients of the one before it are scattered, and
+// those of the one before that are averaged over the replicas.
+void ShardedDataParallel::AdvanceReductions() {
+  if (replicating_) {
+    replicating_->work.WaitOn(ctx_.device.compute());
+    Store(*std::exchange(replicating_, std::nullopt));
+  }
+  if (!scattering_) return;
+  scattering_->work.WaitOn(ctx_.device.compute());
+  Reduction reduction = *std::exchange(scattering_, std::nullopt);
+  if (replicas_ == 1) return Store(std::move(reduction));
+  reduction.work = replicate_->AllReduce(reduction.part, ReduceOp::kAvg);
+  replicating_ = std::move(reduction);
+}
+
+void ShardedDataParallel::Store(Reduction reduction) {
+  Unit& unit = *reduction.unit;
+  if (reduction.part.address() != unit.gradient_shard.address()) {
+    if (unit.reduced) {
+      ctx_.Launch(ops::AddTo{.in = reduction.part, .out = unit.gradient_shard});
+    } else {
+      ctx_.Launch(ops::Cast{.in = reduction.part, .out = unit.gradient_shard});
+    }
+  }
+  unit.reduced = true;
+}
+
+// ---- A step ----
+
+void ShardedDataParallel::BeginStep() {
+  for (Unit* unit : forward_) {
+    unit->reduced = false;
+    for (nn::Parameter* p : unit->flat->parameters()) p->ZeroGradient();
+  }
+}
+
+void ShardedDataParallel::BeginMicroBatch(bool last) { sync_ = last || options_.reduce_every_micro_batch; }
+
+void ShardedDataParallel::FinishGradients() {
+  AdvanceReductions();
+  AdvanceReductions();
+  for (const Unit* unit : forward_) {
+    TWOFOLD_CHECK(shards_ == 1 || unit->reduced, unit->flat->parameters()[0]->name() + " was not reduced: no micro-batch was the last");
+  }
+}
+
+void ShardedDataParallel::PublishUpdate() {
+  if (shards_ == 1) return;
+  for (Unit* unit : forward_) {
+    if (!keeps_parameters()) {
+      TWOFOLD_CHECK(unit->parameters.empty(), unit->module->path() + " still has the parameters from before the update");
+      continue;
+    }
+    unit->gather = gather_->AllGather(unit->parameters, unit->shard);
+    unit->gathering = true;
+    if (!options_.overlap) Use(*unit);
+  }
+}
+
+std::vector<optim::Slice> ShardedDataParallel::Slices() const {
+  std::vector<optim::Slice> slices;
+  for (const Unit* unit : forward_) {
+    slices.push_back({.name = unit->root ? "root" : unit->module->path(),
+                      .data = unit->shard,
+                      .gradient = unit->gradient_shard,
+                      .parts = unit->flat->PartsOf(gather_->rank())});
+  }
+  return slices;
+}
+
+std::vector<Tensor> ShardedDataParallel::Gradients() const {
+  std::vector<Tensor> gradients;
+  for (const Unit* unit : forward_) gradients.push_back(unit->gradient_shard);
+  return gradients;
+}
+
+}  // namespace twofold

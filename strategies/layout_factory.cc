@@ -1,0 +1,75 @@
+#include "strategies/layout_factory.h"
+
+#include <utility>
+
+#include "strategies/data_parallel/cast_codec.h"
+#include "strategies/data_parallel/ddp.h"
+#include "strategies/data_parallel/sharded.h"
+#include "strategies/model_factory.h"
+
+namespace twofold {
+namespace {
+
+using spec::Parallel;
+
+Bytes MiBytes(double mib) { return Bytes(static_cast<int64_t>(mib * 1048576.0)); }
+
+DdpOptions ToDdpOptions(const spec::Spec& spec) {
+  return {.bucket = MiBytes(spec.parallel().bucket_mib()),
+          .overlap = spec.parallel().overlap(),
+          .gradient = ToDType(spec.train().precision().gradient()),
+          .reduce_every_micro_batch = spec.parallel().reduce_every_micro_batch()};
+}
+
+WrapPolicy ToPolicy(const spec::Wrap& wrap) {
+  switch (wrap.policy_case()) {
+    case spec::Wrap::kModule:
+      return WrapByKind(wrap.module());
+    case spec::Wrap::kMinParameters:
+      return WrapByParameterCount(wrap.min_parameters());
+    case spec::Wrap::kPaths:
+      return WrapByPath({wrap.paths().path().begin(), wrap.paths().path().end()});
+    case spec::Wrap::POLICY_NOT_SET:
+      break;
+  }
+  return nullptr;
+}
+
+ShardedOptions::Stage ToStage(Parallel::Sharding sharding) {
+  if (sharding == Parallel::SHARD_OPTIMIZER) return ShardedOptions::kOptimizer;
+  return sharding == Parallel::SHARD_GRAD_OP ? ShardedOptions::kGradients : ShardedOptions::kParameters;
+}
+
+ShardedOptions::BackwardPrefetch ToPrefetch(Parallel::BackwardPrefetch prefetch) {
+  if (prefetch == Parallel::BACKWARD_PRE) return ShardedOptions::kPre;
+  return prefetch == Parallel::BACKWARD_POST ? ShardedOptions::kPost : ShardedOptions::kNone;
+}
+
+ShardedOptions ToShardedOptions(const spec::Spec& spec) {
+  const Parallel& p = spec.parallel();
+  return {.stage = ToStage(p.sharding()),
+          .shard_group = p.sharding() == Parallel::HYBRID_SHARD ? static_cast<int>(p.shard_group()) : 0,
+          .wrap = ToPolicy(p.wrap()),
+          .gradient = ToDType(spec.train().precision().gradient()),
+          .reduce = ToDType(spec.train().precision().reduce()),
+          .prefetch = p.prefetch(),
+          .prefetch_limit = MiBytes(p.prefetch_limit_mib()),
+          .reshard_after_forward = p.reshard_after_forward(),
+          .backward_prefetch = ToPrefetch(p.backward_prefetch()),
+          .reduce_every_micro_batch = p.reduce_every_micro_batch(),
+          .overlap = p.overlap()};
+}
+
+}  // namespace
+
+std::unique_ptr<ParameterLayout> MakeLayout(nn::Context& ctx, std::unique_ptr<nn::Module> model, ProcessGroup& replicas,
+                                            const spec::Spec& spec) {
+  if (spec.parallel().sharding() == Parallel::NO_SHARD) {
+    const spec::Precision& precision = spec.train().precision();
+    return std::make_unique<DistributedDataParallel>(ctx, std::move(model), replicas, ToDdpOptions(spec),
+                                                     MakeGradientCodec(ToDType(precision.gradient()), ToDType(precision.reduce())));
+  }
+  return std::make_unique<ShardedDataParallel>(ctx, std::move(model), replicas, ToShardedOptions(spec));
+}
+
+}  // namespace twofold

@@ -1,0 +1,276 @@
+#include "strategies/data_parallel/sharded.h"
+
+#include <gmock/gmock.h>
+
+#include <cstring>
+
+#include "backends/in_memory/fabric.h"
+#include "core/base/strings.h"
+#include "core/nn/gpt.h"
+#include "core/nn/loss.h"
+#include "core/nn/recompute.h"
+
+namespace twofold {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+
+// ---- Places of a flat parameter ----
+
+class Places : public ::testing::Test {
+ protected:
+  nn::Parameter a_{"a", Shape{2, 3}, DType::kF32, {}}, b_{"b", Shape{5}, DType::kF32, {}, /*decay=*/false},
+      c_{"c", Shape{1}, DType::kF32, {}};
+};
+
+std::string ToText(const std::vector<optim::Part>& parts) {
+  std::string text;
+  for (const optim::Part& p : parts) {
+    StrAppend(&text, text.empty() ? "" : ", ", p.parameter, " ", p.first, "+", p.count, " at ", p.offset, p.decay ? "" : " kept");
+  }
+  return text;
+}
+
+TEST_F(Places, ShardsAreEqualAndCoverEveryElementOnce) {
+  for (int64_t shards = 1; shards <= 20; ++shards) {  // 12 elements: also more shards than elements
+    const FlatParameter flat({&a_, &b_, &c_}, shards);
+    EXPECT_EQ(flat.numel(), 12);
+    EXPECT_GE(flat.padded_numel(), 12);
+    EXPECT_LT(flat.padding(), shards);
+    EXPECT_EQ(flat.padded_numel(), shards * flat.shard_numel());
+    std::vector<int> seen(12);
+    for (int64_t r = 0; r < shards; ++r) {
+      for (const optim::Part& p : flat.PartsOf(r)) {
+        const int64_t base = p.parameter == "a" ? 0 : p.parameter == "b" ? 6 : 11;
+        for (int64_t i = 0; i < p.count; ++i) {
+          ++seen[static_cast<size_t>(base + p.first + i)];
+          EXPECT_EQ(base + p.first + i, r * flat.shard_numel() + p.offset + i);
+        }
+      }
+    }
+    EXPECT_THAT(seen, Each(1)) << shards << " shards";
+  }
+}
+
+TEST_F(Places, PartsNameWhatAShardHolds) {
+  const FlatParameter flat({&a_, &b_, &c_}, 5);  // shards of 3: aaa aaa bbb bbc ..
+  EXPECT_EQ(ToText(flat.PartsOf(0)), "a 0+3 at 0");
+  EXPECT_EQ(ToText(flat.PartsOf(1)), "a 3+3 at 0");
+  EXPECT_EQ(ToText(flat.PartsOf(2)), "b 0+3 at 0 kept");
+  EXPECT_EQ(ToText(flat.PartsOf(3)), "b 3+2 at 0 kept, c 0+1 at 2");
+  EXPECT_EQ(ToText(flat.PartsOf(4)), "");  // padding alone
+}
+
+// ---- Which modules are units ----
+
+std::vector<std::string> Chosen(nn::Module& model, const WrapPolicy& policy) {
+  std::vector<std::string> paths;
+  WrapUnits(model, policy, [&](std::unique_ptr<nn::Module> m) {
+    paths.push_back(m->path());
+    return m;
+  });
+  return paths;
+}
+
+std::unique_ptr<nn::GptModel> Gpt(bool tied) {
+  auto model = std::make_unique<nn::GptModel>(
+      nn::GptConfig{.layers = 2, .hidden = 8, .heads = 2, .vocab = 16, .sequence = 4, .tied = tied});
+  model->Finalize();
+  return model;
+}
+
+TEST(Wrapping, ByKindByCountByPathAndByCallback) {
+  EXPECT_THAT(Chosen(*Gpt(true), WrapByKind("transformer_block")), ElementsAre("blocks.0", "blocks.1"));
+  EXPECT_THAT(Chosen(*Gpt(true), WrapByPath({"blocks.1", "blocks.0.mlp"})), ElementsAre("blocks.0.mlp", "blocks.1"));
+  // A block of width 8 has 872 parameters, of which its feed-forward part has 552 and its attention 288.
+  EXPECT_THAT(Chosen(*Gpt(true), WrapByParameterCount(872)), ElementsAre("blocks.0", "blocks.1"));
+  EXPECT_THAT(Chosen(*Gpt(true), WrapByParameterCount(552)), ElementsAre("blocks.0.mlp", "blocks.1.mlp"));
+  EXPECT_THAT(Chosen(*Gpt(true), WrapByParameterCount(10000)), ElementsAre());
+  const WrapPolicy mine = [](const nn::Module& m, int64_t parameters) { return m.kind() == "linear" && parameters == 72; };
+  EXPECT_THAT(Chosen(*Gpt(true), mine), ElementsAre("blocks.0.attention.projection", "blocks.1.attention.projection"));
+}
+
+TEST(Wrapping, LeavesWhatSharesParametersToTheRoot) {
+  EXPECT_THAT(Chosen(*Gpt(true), WrapByPath({"token_embedding", "head", "final_norm"})), ElementsAre("final_norm"));
+  EXPECT_THAT(Chosen(*Gpt(false), WrapByPath({"token_embedding", "head"})), ElementsAre("token_embedding", "head"));
+}
+
+TEST(Wrapping, TakesAWrapperForWhatIsInIt) {
+  const std::unique_ptr<nn::GptModel> model = Gpt(true);
+  size_t block = 0;
+  while (model->children()[block].module->kind() != "transformer_block") ++block;
+  model->WrapChild(block, [](std::unique_ptr<nn::Module> m) { return std::make_unique<nn::Recompute>(std::move(m)); });
+  const nn::Module* wrapper = model->children()[block].module;
+  std::vector<const nn::Module*> chosen;
+  WrapUnits(*model, WrapByKind("transformer_block"), [&](std::unique_ptr<nn::Module> m) {
+    chosen.push_back(m.get());
+    return m;
+  });
+  ASSERT_EQ(chosen.size(), 2u);
+  EXPECT_EQ(chosen[0], wrapper);
+}
+
+// ---- The layout ----
+
+RunResult RunOnRanks(int ranks, const RankFunction& fn) {
+  spec::Spec spec;
+  spec.mutable_fabric()->mutable_in_memory();
+  spec.mutable_fabric()->set_timeout_s(20);
+  spec.mutable_train()->set_threads_per_rank(1);
+  auto fabric = MakeInMemoryFabric(spec);
+  EXPECT_TRUE(fabric.ok()) << fabric.status().message();
+  return (*fabric)->Run(ranks, fn);
+}
+
+// Runs `fn` on every rank; each returns "" or what is wrong.
+void ExpectOnRanks(int ranks, const RankFunction& fn) {
+  const RunResult result = RunOnRanks(ranks, fn);
+  EXPECT_TRUE(result.status.ok()) << result.status.message();
+  EXPECT_THAT(result.results, Each(""));
+}
+
+// One rank with a small GPT of three units: the root and two blocks.
+struct Worker {
+  explicit Worker(RankContext& rank, ShardedOptions options)
+      : context{.device = rank.device(), .stream = rank.device().compute(), .seed = 5} {
+    if (!options.wrap) options.wrap = WrapByKind("transformer_block");
+    layout.emplace(context, Gpt(true), rank.world(), std::move(options));
+    ids = context.device.NewTensor(Shape{1, 4}, DType::kI32, Category::kOther);
+    for (int i = 0; i < 4; ++i) ids.data<int32_t>()[i] = (3 * i + rank.rank()) % 16;
+  }
+  void Pass(bool last) {
+    layout->BeginMicroBatch(last);
+    const Tensor logits = layout->model().Forward(context, ids, saved);
+    nn::SoftmaxCrossEntropy::Forward(context, logits, ids, loss_saved);
+    layout->model().Backward(context, nn::SoftmaxCrossEntropy::Backward(context, loss_saved), saved);
+  }
+  int64_t Live(Category c) {
+    return context.device.allocator().ledger().stats().live_by_category[static_cast<size_t>(c)].value();
+  }
+  nn::Context context;
+  std::optional<ShardedDataParallel> layout;
+  Tensor ids;
+  nn::Saved saved, loss_saved;
+};
+
+TEST(Sharded, BetweenStepsEveryStageKeepsItsPart) {
+  constexpr int kRanks = 4;
+  using Kept = std::pair<bool, bool>;  // whole parameters, whole gradients
+  for (const auto& [stage, kept] : {std::pair{ShardedOptions::kOptimizer, Kept{true, true}},
+                                    std::pair{ShardedOptions::kGradients, Kept{true, false}},
+                                    std::pair{ShardedOptions::kParameters, Kept{false, false}}}) {
+    ExpectOnRanks(kRanks, [stage = stage, kept = kept](RankContext& rank) -> std::string {
+      Worker w(rank, {.stage = stage});
+      int64_t whole = 0, shards = 0;  // in blocks of 512 bytes, as the allocator rounds
+      const auto rounded = [](int64_t elements) { return (elements * 4 + 511) / 512 * 512; };
+      for (const auto& unit : w.layout->units()) {
+        whole += rounded(unit.padded_numel);
+        shards += rounded(unit.padded_numel / kRanks);
+      }
+      for (int step = 0; step < 2; ++step) {
+        w.layout->BeginStep();
+        w.Pass(false);
+        w.Pass(true);
+        w.layout->FinishGradients();
+        w.layout->PublishUpdate();
+        if (w.Live(Category::kParameters) != (kept.first ? whole : shards)) return "parameters: other than its part";
+        if (w.Live(Category::kGradients) != (kept.second ? whole : shards)) return "gradients: other than its part";
+        if (w.Live(Category::kActivations) != 0) return "activations are left";
+      }
+      return "";
+    });
+  }
+}
+
+TEST(Sharded, HoldsNoMoreThanTheUnitsThatTravelAndCompute) {
+  ExpectOnRanks(2, [](RankContext& rank) -> std::string {
+    const auto peak = [&](int64_t prefetch, ShardedOptions::BackwardPrefetch backward) {
+      Worker w(rank, {.prefetch = prefetch, .backward_prefetch = backward});
+      w.layout->BeginStep();
+      w.Pass(true);
+      w.layout->FinishGradients();
+      return w.context.device.allocator().ledger().stats().peak_by_category[static_cast<size_t>(Category::kParameters)].value();
+    };
+    const int64_t none = peak(0, ShardedOptions::kNone), one = peak(1, ShardedOptions::kPre);
+    return none < one ? "" : StrCat("prefetching holds ", one, " bytes at once, without it ", none);
+  });
+}
+
+TEST(Sharded, GradientsAreTheMeanOverAllRanks) {
+  const auto gradients = [](ShardedOptions options) {
+    std::string all;
+    const RunResult result = RunOnRanks(4, [&options](RankContext& rank) {
+      Worker w(rank, options);
+      w.layout->BeginStep();
+      w.Pass(false);
+      w.Pass(true);
+      w.layout->FinishGradients();
+      std::string bytes;
+      for (const Tensor& g : w.layout->Gradients()) bytes.append(static_cast<const char*>(g.raw()), static_cast<size_t>(g.bytes().value()));
+      return bytes;
+    });
+    EXPECT_TRUE(result.status.ok()) << result.status.message();
+    return result.results;
+  };
+  // Shards of four ranks in hybrid groups of two hold twice as much each: rank 0's shard begins with rank 0's of all four.
+  const auto full = gradients({}), hybrid = gradients({.shard_group = 2});
+  EXPECT_EQ(hybrid[0], hybrid[2]) << "replicas agree";
+  EXPECT_EQ(hybrid[1], hybrid[3]);
+  EXPECT_NE(hybrid[0], hybrid[1]);
+  float a, b;
+  std::memcpy(&a, full[0].data(), sizeof(a));
+  std::memcpy(&b, hybrid[0].data(), sizeof(b));
+  EXPECT_NEAR(a, b, 1e-6);
+  EXPECT_NE(a, 0);
+}
+
+TEST(Sharded, StartsFromTheValuesOfTheWholeModel) {
+  ExpectOnRanks(3, [](RankContext& rank) -> std::string {
+    Worker w(rank, {});
+    const std::unique_ptr<nn::Module> whole = Gpt(true);
+    for (const optim::Slice& slice : w.layout->Slices()) {
+      for (const optim::Part& part : slice.parts) {
+        for (const nn::Parameter* p : whole->Parameters()) {
+          if (p->name() != part.parameter) continue;
+          Tensor values = w.context.device.NewTensor(p->shape(), DType::kF32, Category::kOther);
+          p->Initialize(w.context.device, w.context.stream, 5, values);
+          if (std::memcmp(values.data<float>() + part.first, slice.data.data<float>() + part.offset,
+                          static_cast<size_t>(part.count) * sizeof(float)) != 0) {
+            return p->name() + " starts otherwise";
+          }
+        }
+      }
+    }
+    return "";
+  });
+}
+
+TEST(Sharded, EvaluationLeavesNothingGathered) {
+  ExpectOnRanks(2, [](RankContext& rank) -> std::string {
+    Worker w(rank, {.prefetch = 5, .reshard_after_forward = false});
+    const int64_t before = w.Live(Category::kParameters);
+    w.context.training = false;
+    w.layout->model().Forward(w.context, w.ids, w.saved);
+    w.saved.Clear();
+    return w.Live(Category::kParameters) == before ? "" : "parameters are still here";
+  });
+}
+
+using ShardedDeathTest = ::testing::Test;
+
+TEST(ShardedDeathTest, NamesAParameterThatWasNotReduced) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(RunOnRanks(2,
+                          [](RankContext& rank) -> std::string {
+                            Worker w(rank, {.reduce_every_micro_batch = false});
+                            w.layout->BeginStep();
+                            w.Pass(/*last=*/false);
+                            w.layout->FinishGradients();
+                            return "";
+                          }),
+               "was not reduced");
+}
+
+}  // namespace
+}  // namespace twofold
