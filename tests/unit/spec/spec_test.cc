@@ -113,6 +113,17 @@ TEST(Spec, WhatIsInHalfPrecisionIsScaledDynamically) {
   EXPECT_TRUE(Precision("loss_scale { fixed: 1 }").loss_scale().has_fixed());
 }
 
+TEST(Spec, RecomputesWhereItIsAsked) {
+  const auto every = [](const std::string& more) {
+    return Resolved(kMinimal + (" train { " + more + " }")).train().activation_checkpointing().every();
+  };
+  EXPECT_EQ(every(""), 0);
+  EXPECT_EQ(every("activation_checkpointing {}"), 1);
+  EXPECT_EQ(every("activation_checkpointing { every: 4 }"), 4);
+  EXPECT_EQ(every("activation_checkpointing { every: 0 }"), 0);
+  EXPECT_EQ(Resolved(kMinimal, "", {"train.activation_checkpointing.recompute=FULL"}).train().activation_checkpointing().every(), 1);
+}
+
 TEST(Spec, CountsRanksAndAccumulation) {
   const spec::Spec spec =
       Resolved(std::string(kMinimal) + " train { global_batch: 48 micro_batch: 4 } parallel { dp: 3 }");
