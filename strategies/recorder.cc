@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "core/base/strings.h"
 #include "strategies/model_factory.h"
 
 namespace twofold {

@@ -41,8 +41,9 @@ DistributedDataParallel::DistributedDataParallel(nn::Context& ctx, nn::Module& m
 }
 
 DistributedDataParallel::DistributedDataParallel(nn::Context& ctx, std::unique_ptr<nn::Module> module,
-                                                 ProcessGroup& group, const DdpOptions& options)
-    : DistributedDataParallel(ctx, *module, group, options) {
+                                                 ProcessGroup& group, const DdpOptions& options,
+                                                 std::unique_ptr<GradientCodec> codec)
+    : DistributedDataParallel(ctx, *module, group, options, std::move(codec)) {
   owned_ = std::move(module);
 }
 

@@ -63,7 +63,8 @@ class DistributedDataParallel final : public ParameterLayout {
                           std::unique_ptr<GradientCodec> codec = std::make_unique<IdentityCodec>());
   // The same, of a module that it owns.
   DistributedDataParallel(nn::Context& ctx, std::unique_ptr<nn::Module> module, ProcessGroup& group,
-                          const DdpOptions& options);
+                          const DdpOptions& options,
+                          std::unique_ptr<GradientCodec> codec = std::make_unique<IdentityCodec>());
   ~DistributedDataParallel() override;
   DistributedDataParallel(const DistributedDataParallel&) = delete;
   DistributedDataParallel& operator=(const DistributedDataParallel&) = delete;
