@@ -7,6 +7,7 @@ find_package(spdlog REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)  # checksums of checkpoints
 
 # Open MPI carries the mpi fabric. Without it, everything else is built.
 option(TWOFOLD_WITH_MPI "Build the MPI fabric where MPI is found" ON)

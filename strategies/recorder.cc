@@ -44,13 +44,27 @@ void MemorySamples::WriteTo(Seconds origin, report::RankRecord& record) const {
   }
 }
 
-Recorder::Recorder(RankContext& ctx, const spec::Spec& spec) : ctx_(ctx), classifies_(InputOf(spec.model()).kind != ModelInput::kTokens) {
+namespace {
+
+void AddCategories(const MemoryStats& stats, google::protobuf::RepeatedPtrField<report::Category>& categories) {
+  for (size_t c = 0; c < kCategories; ++c) {
+    report::Category* category = categories.Add();
+    category->set_name(std::string(CategoryName(static_cast<Category>(c))));
+    category->set_peak_bytes(stats.peak_by_category[c].value());
+    category->set_bytes_at_peak(stats.at_peak[c].value());
+  }
+}
+
+}  // namespace
+
+Recorder::Recorder(RankContext& ctx, const spec::Spec& spec, int64_t first_step) : ctx_(ctx), classifies_(InputOf(spec.model()).kind != ModelInput::kTokens) {
   const int64_t steps = steps_ = spec.train().steps();
   const bool traced = spec.trace().enabled() && ctx.rank() < spec.trace().ranks();
-  first_traced_step_ = traced ? std::max<int64_t>(0, steps - spec.trace().last_steps()) : steps;
+  first_traced_step_ = traced ? std::max(first_step, steps - spec.trace().last_steps()) : steps;
   record_.set_rank(ctx.rank());
+  record_.set_first_step(first_step);
   constexpr int64_t kReserved = 1 << 16;  // of what may be a number that nobody means to reach
-  record_.mutable_steps()->Reserve(static_cast<int>(std::min(steps, kReserved)));
+  record_.mutable_steps()->Reserve(static_cast<int>(std::min(steps - first_step, kReserved)));
 }
 
 Recorder::~Recorder() {
@@ -83,8 +97,16 @@ void Recorder::EndStep(double loss) {
   if (tracing_) ++traced_steps_;
 }
 
-void Recorder::BeginValidation() {
+void Recorder::Pause() {
   if (tracing_) ctx_.trace().SetEnabled(false);
+}
+
+void Recorder::Resume() {
+  if (tracing_) ctx_.trace().SetEnabled(true);
+}
+
+void Recorder::BeginValidation() {
+  Pause();
   validation_start_ = ctx_.clock().Now();
 }
 
@@ -95,8 +117,17 @@ const report::Validation& Recorder::EndValidation(int64_t steps_done, const Vali
   classifies_ ? validation->set_accuracy(result.accuracy) : validation->set_perplexity(std::exp(result.loss));
   validation->set_seconds((ctx_.clock().Now() - validation_start_).value());
   record_.set_stopped_early(result.stop && steps_done < steps_);
-  if (tracing_) ctx_.trace().SetEnabled(true);
+  Resume();
   return *validation;
+}
+
+void Recorder::AddCheckpoint(const checkpoint::Saved& saved) {
+  report::Checkpoint* checkpoint = record_.add_checkpoints();
+  checkpoint->set_step(saved.step);
+  checkpoint->set_path(saved.path);
+  checkpoint->set_bytes(saved.bytes.value());
+  checkpoint->set_stood_still_seconds(saved.stood_still.value());
+  checkpoint->set_seconds(saved.seconds.value());
 }
 
 std::string Recorder::Record() {
@@ -123,12 +154,12 @@ void Recorder::AddMemory(report::RankRecord& record) {
   memory->set_peak_bytes(stats.peak.value());
   memory->set_reserved_bytes(stats.peak_reserved.value());
   memory->set_outside_ledger_bytes(ctx_.outside_ledger_bytes().value());
-  for (size_t c = 0; c < kCategories; ++c) {
-    report::Category* category = memory->add_categories();
-    category->set_name(std::string(CategoryName(static_cast<Category>(c))));
-    category->set_peak_bytes(stats.peak_by_category[c].value());
-    category->set_bytes_at_peak(stats.at_peak[c].value());
-  }
+  AddCategories(stats, *memory->mutable_categories());
+  const MemoryStats& host = ctx_.host_memory();
+  if (host.peak.value() == 0) return;  // nothing is offloaded
+  memory->set_host_peak_bytes(host.peak.value());
+  memory->set_host_reserved_bytes(host.peak_reserved.value());
+  AddCategories(host, *memory->mutable_host_categories());
 }
 
 void Recorder::AddCollectives(report::RankRecord& record) {

@@ -9,6 +9,7 @@
 #include "core/proto/report.pb.h"
 #include "core/proto/spec.pb.h"
 #include "core/run/rank_context.h"
+#include "strategies/checkpoint/save.h"
 #include "strategies/validation.h"
 
 namespace twofold {
@@ -43,7 +44,8 @@ class Recorder {
  public:
   static constexpr size_t kMemorySamples = 4000;
 
-  Recorder(RankContext& ctx, const spec::Spec& spec);
+  // `first_step`: training steps done by an earlier run that this one goes on from.
+  Recorder(RankContext& ctx, const spec::Spec& spec, int64_t first_step = 0);
   ~Recorder();
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
@@ -58,6 +60,11 @@ class Recorder {
   // Between steps. The trace and the kernels' totals leave validations out; memory is watched all the same.
   void BeginValidation();
   const report::Validation& EndValidation(int64_t steps_done, const ValidationResult& result);
+
+  // Likewise, of whatever else is no part of a step.
+  void Pause();
+  void Resume();
+  void AddCheckpoint(const checkpoint::Saved& saved);
 
   // Everything so far, serialized. Moves the trace's spans out: call once, at the end.
   std::string Record();

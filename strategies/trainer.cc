@@ -1,18 +1,24 @@
 #include "strategies/trainer.h"
 
+#include <array>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
+#include "core/base/errors.h"
+#include "core/base/strings.h"
 #include "core/comm/device_mesh.h"
 #include "core/data/distributed_sampler.h"
 #include "core/data/load_batch.h"
 #include "core/nn/loss.h"
 #include "core/optim/clip.h"
+#include "strategies/checkpoint/load.h"
+#include "strategies/checkpoint/save.h"
 #include "strategies/data_parallel/replica_statistics.h"
 #include "strategies/layout_factory.h"
 #include "strategies/loss_scaler.h"
@@ -50,6 +56,9 @@ class Trainer {
   const LossScaler& scaler() const { return scaler_; }
   double Step(int64_t step);  // returns the loss, the mean over the global batch
   ValidationResult Validate();  // the spec asks for validation
+  void Resume(const checkpoint::Opened& opened);
+  checkpoint::Saver* saver() { return saver_ ? &*saver_ : nullptr; }  // null: the spec asks for no checkpoints
+  std::map<std::string, double> Scalars();  // what has a state beside the tensors
 
  private:
   void MicroBatch(std::span<const int64_t> indices, bool first);
@@ -77,6 +86,7 @@ class Trainer {
   Tensor unscaling_;  // what a fixed scale of the loss leaves to undo; empty: nothing
   nn::Saved saved_, loss_saved_;
   std::optional<Validation> validation_;
+  std::optional<checkpoint::Saver> saver_;
 };
 
 ValidationOptions ToOptions(const spec::Spec& spec, DType dtype) {
@@ -87,6 +97,11 @@ ValidationOptions ToOptions(const spec::Spec& spec, DType dtype) {
           .patience = v.patience(),
           .min_delta = v.min_delta(),
           .dtype = dtype};
+}
+
+checkpoint::SaveOptions ToSaveOptions(const spec::Checkpoint& c) {
+  TWOFOLD_CHECK(c.has_path(), "checkpoints have a place");
+  return {.folder = c.path(), .full = c.kind() == spec::Checkpoint::FULL, .asynchronous = c.asynchronous(), .keep_last = c.keep_last()};
 }
 
 Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& samples)
@@ -102,14 +117,17 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
           .seed = spec.train().seed(),
           .statistics = &statistics_},
       dtype_(ToDType(spec.train().precision().parameter())),
-      layout_(MakeLayout(nn_, WithRecompute(MakeModel(spec.model(), {dtype_, ToDType(spec.train().precision().buffer())}), spec),
-                         replicas_, spec)),
-      optimizer_(MakeOptimizer(spec.train().optimizer())),
+      layout_(MakeLayout(
+          nn_, WithRecompute(MakeModel(spec.model(), {dtype_, ToDType(spec.train().precision().buffer())}), spec), replicas_, spec)),
+      optimizer_(MakeOptimizer(spec.train().optimizer(), spec.parallel().offload())),
       schedule_(MakeSchedule(spec.train().schedule())),
       sampler_(MakeSampler(spec.train(), samples.training, replicas_)),
       micro_batch_(spec.train().micro_batch()),
       accumulation_(sampler_.samples_per_batch() / micro_batch_),
       scaler_(spec.train().precision()) {
+  if (spec.parallel().offload() != spec::Parallel::NO_OFFLOAD) {
+    ctx.AddNote("exposed communication counts waits for transfers to and from the host's memory, too");
+  }
   const std::vector<optim::Slice> slices = layout_->Slices();
   optimizer_->Attach(nn_, slices);
   loss_ = device_.NewTensor(Shape{1}, ops::AccumulationType(dtype_), Category::kOther);
@@ -123,6 +141,37 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
         nn_, replicas_, *samples.validation, [this](nn::Context& c, Tensor inputs) { return Evaluate(c, std::move(inputs)); },
         ToOptions(spec, dtype_));
   }
+  if (spec.train().has_checkpoint()) {
+    saver_.emplace(ctx, replicas_, *layout_, *optimizer_, ToSaveOptions(spec.train().checkpoint()), checkpoint::FactsOf(spec));
+  }
+}
+
+void Trainer::Resume(const checkpoint::Opened& opened) {
+  checkpoint::Load(rank_, opened, *layout_, *optimizer_);
+  const std::map<std::string, double>& scalars = opened.manifest.facts.scalars;
+  if (scalars.contains("loss_scale.scale")) {
+    scaler_.set_state(LossScaler::State::Load(
+        {scalars.at("loss_scale.scale"), scalars.at("loss_scale.good_steps"), scalars.at("loss_scale.skipped")}));
+  }
+  const auto best = scalars.find("validation.best"), in_vain = scalars.find("validation.in_vain");
+  if (!validation_ || in_vain == scalars.end()) return;
+  validation_->patience().Restore({.any = best != scalars.end(),
+                                   .best = best != scalars.end() ? best->second : 0,
+                                   .in_vain = static_cast<int64_t>(in_vain->second)});
+}
+
+std::map<std::string, double> Trainer::Scalars() {
+  std::map<std::string, double> scalars;
+  if (scaler_.dynamic()) {
+    const std::array<double, 3> state = scaler_.state().Save();
+    scalars = {{"loss_scale.scale", state[0]}, {"loss_scale.good_steps", state[1]}, {"loss_scale.skipped", state[2]}};
+  }
+  if (validation_) {
+    const Patience::State state = validation_->patience().state();
+    if (state.any) scalars["validation.best"] = state.best;
+    scalars["validation.in_vain"] = static_cast<double>(state.in_vain);
+  }
+  return scalars;
 }
 
 // All ranks evaluate with the same running statistics, whatever micro-batches each has seen.
@@ -213,12 +262,34 @@ bool IsValidated(const spec::Train& train, int64_t step) {
   return (step + 1) % train.validation().every_steps() == 0 || step + 1 == train.steps();
 }
 
+bool IsSaved(const spec::Train& train, int64_t step, bool last) {
+  if (!train.has_checkpoint()) return false;
+  return last || step + 1 == train.steps() || (train.checkpoint().has_every_steps() && (step + 1) % train.checkpoint().every_steps() == 0);
+}
+
+// The checkpoint that a run goes on from; steps count from the first of all. None: step 0.
+std::optional<checkpoint::Opened> OpenResumed(RankContext& ctx, const spec::Spec& spec) {
+  if (!spec.train().has_resume()) return std::nullopt;
+  absl::StatusOr<checkpoint::Opened> opened = checkpoint::Open(spec.train().resume());
+  const absl::Status status = opened.ok() ? checkpoint::CheckFits(opened->path, opened->manifest, spec) : opened.status();
+  if (!status.ok()) {
+    throw RankFailure(RankFailure::Kind::kOther, ctx.rank(), StrCat("rank ", ctx.rank(), ": train.resume: ", std::string(status.message())));
+  }
+  ctx.AddNote(StrCat("went on from ", opened->path, ", after step ", opened->manifest.facts.step));
+  for (std::string& bad : opened->passed_over) ctx.AddNote(StrCat("passed over: ", bad));
+  for (std::string& note : checkpoint::Differences(opened->manifest, spec)) ctx.AddNote(std::move(note));
+  return *std::move(opened);
+}
+
 }  // namespace
 
 std::string TrainRank(RankContext& ctx, const spec::Spec& spec, const Samples& samples,
-                      const std::function<void(const StepProgress&)>& progress) {
+                      const std::function<void(const StepProgress&)>& progress,
+                      const std::function<int64_t(int64_t step)>& next) {
   TWOFOLD_CHECK(!spec.train().has_epochs(), "epochs have been made steps");
-  Recorder recorder(ctx, spec);
+  const std::optional<checkpoint::Opened> resumed = OpenResumed(ctx, spec);
+  const int64_t first_step = resumed ? resumed->manifest.facts.step : 0;
+  Recorder recorder(ctx, spec, first_step);
   // Whatever ends this rank, what it did until then is kept.
   ctx.SetPartialResultSource([&] { return recorder.Record(); });
   absl::Cleanup keep = [&] {
@@ -227,23 +298,52 @@ std::string TrainRank(RankContext& ctx, const spec::Spec& spec, const Samples& s
   };
 
   Trainer trainer(ctx, spec, samples);
+  if (resumed) trainer.Resume(*resumed);
   recorder.SetParameters(trainer.parameters());
   ctx.world().Barrier().Wait();
   const int64_t steps = spec.train().steps();
-  for (int64_t step = 0; step < steps; ++step) {
+  StepProgress done{.step = first_step, .steps = steps, .first_step = first_step};
+  const auto tell = [&] {
+    if (ctx.rank() == 0 && progress) progress(done);
+  };
+  const auto note_saved = [&] {
+    for (const checkpoint::Saved& saved : trainer.saver()->Poll()) {
+      recorder.AddCheckpoint(saved);
+      done.saved = &saved;
+      tell();
+      done.saved = nullptr;
+    }
+  };
+  for (int64_t step = first_step; step < steps; ++step) {
     ctx.CheckInterrupt();
+    if (next) step = next(step);
     recorder.BeginStep(step);
     const double loss = trainer.Step(step);
     recorder.EndStep(loss);
     recorder.SetSkipped(trainer.scaler().state().skipped, trainer.scaler().scale());
-    StepProgress done{step + 1, steps, recorder.last_step().value(), loss};
-    if (ctx.rank() == 0 && progress) progress(done);
-    if (!IsValidated(spec.train(), step)) continue;
-    recorder.BeginValidation();
-    const ValidationResult result = trainer.Validate();
-    done.validation = &recorder.EndValidation(step + 1, result);
-    if (ctx.rank() == 0 && progress) progress(done);
-    if (result.stop) break;
+    done.step = step + 1, done.seconds = recorder.last_step().value(), done.loss = loss;
+    tell();
+    bool stop = false;
+    if (IsValidated(spec.train(), step)) {
+      recorder.BeginValidation();
+      const ValidationResult result = trainer.Validate();
+      done.validation = &recorder.EndValidation(step + 1, result);
+      tell();
+      done.validation = nullptr;
+      stop = result.stop;
+    }
+    if (IsSaved(spec.train(), step, stop)) {
+      recorder.Pause();
+      trainer.saver()->Save(step + 1, trainer.Scalars());
+      recorder.Resume();
+    }
+    if (trainer.saver() != nullptr) note_saved();
+    if (stop) break;
+  }
+  if (trainer.saver() != nullptr) {
+    recorder.Pause();
+    trainer.saver()->Finish();
+    note_saved();
   }
   std::move(keep).Cancel();
   ctx.SetPartialResultSource(nullptr);

@@ -11,10 +11,16 @@
 
 namespace twofold {
 
+namespace checkpoint {
+struct Saved;
+}
+
 struct StepProgress {
   int64_t step, steps;
   double seconds, loss;
   const report::Validation* validation = nullptr;  // when one was done after this step
+  const checkpoint::Saved* saved = nullptr;        // when one became whole
+  int64_t first_step = 0;                          // done by the run that this one goes on from
 };  // step: done so far, from 1
 
 // What to train on, and what to validate on where spec.train.validation asks for it. Refers to both.
@@ -26,10 +32,14 @@ struct Samples {
 };
 
 // Trains this rank for spec.train.steps, or until validation has its patience run out, and returns its
-// serialized report::RankRecord. `spec` is whole and validated (every default filled in, epochs made steps).
+// serialized report::RankRecord. `spec` is whole and validated (every default filled in, epochs made steps, a path for
+// checkpoints). With spec.train.resume it goes on from there, and steps count from the first step of all.
 // `progress` is called on rank 0 after each step, and again after a validation; may be empty. Throws what the
 // fabric throws; the record of what was done so far is then the context's partial result.
+// `next` is asked before every step which one is to be done: that one or a later one. For replays, which leave out steps
+// that would do what those before them did; empty: every step is done.
 std::string TrainRank(RankContext& ctx, const spec::Spec& spec, const Samples& samples,
-                      const std::function<void(const StepProgress&)>& progress = {});
+                      const std::function<void(const StepProgress&)>& progress = {},
+                      const std::function<int64_t(int64_t step)>& next = {});
 
 }  // namespace twofold

@@ -37,6 +37,11 @@ class Patience {
   // Takes the loss of a validation; whether it was one too many. What is no number is not better.
   bool RunsOut(double loss);
 
+  // What a checkpoint keeps: the least loss so far, where there is one, and validations in a row since.
+  struct State { bool any = false; double best = 0; int64_t in_vain = 0; };
+  State state() const { return {!first_, best_, in_vain_}; }
+  void Restore(const State& state) { first_ = !state.any, best_ = state.best, in_vain_ = state.in_vain; }
+
  private:
   const int64_t most_;
   const double min_delta_;
@@ -56,6 +61,7 @@ class Validation {
 
   // `between` is called before every pass; it may throw. Throws what communication and allocation throw.
   ValidationResult Run(const std::function<void()>& between);
+  Patience& patience() { return patience_; }
 
  private:
   void Pass(nn::Context& ctx, int64_t number);

@@ -30,7 +30,7 @@ void AddValidations(const spec::Spec& spec, const report::RankRecord& record, re
     *out.mutable_last() = v;
   }
   if (record.stopped_early()) {
-    out.add_notes(StrCat("stopped early, after ", record.steps_size(), " of ", spec.train().steps(), " steps: ",
+    out.add_notes(StrCat("stopped early, after ", record.first_step() + record.steps_size(), " of ", spec.train().steps(), " steps: ",
                          spec.train().validation().patience(), " validations in a row without a better loss",
                          record.spans_size() == 0 && spec.trace().enabled() ? "; the last steps were not foreseen and not traced" : ""));
   }
@@ -38,7 +38,7 @@ void AddValidations(const spec::Spec& spec, const report::RankRecord& record, re
 
 // How many of the steps done the trace covers: fewer than it was to, where the run ended early.
 int64_t TracedSteps(const spec::Spec& spec, const report::RankRecord& record) {
-  return record.steps_size() - std::max<int64_t>(0, spec.train().steps() - spec.trace().last_steps());
+  return record.first_step() + record.steps_size() - std::max(record.first_step(), spec.train().steps() - spec.trace().last_steps());
 }
 
 template <class Get>
@@ -182,6 +182,8 @@ report::Report Assemble(const spec::Spec& spec, const RunFacts& facts, const Run
     *out.mutable_collectives() = first.collectives();
     *out.mutable_kernels() = first.kernels();
     out.set_parameters(first.parameters());
+    out.set_first_step(first.first_step());
+    *out.mutable_checkpoints() = first.checkpoints();
     AddTimes(spec, records, out);
     AddStepTime(records, TracedSteps(spec, first), out);
     AddValidations(spec, first, out);

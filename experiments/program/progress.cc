@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "core/base/strings.h"
 #include "experiments/program/text.h"
+#include "strategies/checkpoint/save.h"
 
 namespace twofold {
 namespace {
@@ -29,13 +30,14 @@ Progress::Progress()
 
 void Progress::operator()(const StepProgress& p) {
   const Time now = std::chrono::steady_clock::now();
-  const bool first = p.step == 1, done = p.step == p.steps;  // the first is news: the job has started
+  const bool first = p.step == p.first_step + 1, done = p.step == p.steps;  // the first is news: the job has started
   if (p.validation != nullptr) return Validated(p);
+  if (p.saved != nullptr) return Saved(p);
   if (!first && now - last_ < (terminal_ ? std::chrono::milliseconds(kBarEvery) : kLineEvery) && !(done && terminal_))
     return;
   last_ = now;
   const double passed = std::chrono::duration<double>(now - start_).count();
-  const double left = passed / static_cast<double>(p.step) * static_cast<double>(p.steps - p.step);
+  const double left = passed / static_cast<double>(p.step - p.first_step) * static_cast<double>(p.steps - p.step);
   const std::string text = StrCat("step ", p.step, " of ", p.steps, ", ", SecondsText(p.seconds),
                                   " a step, loss ", absl::StrFormat("%.4f", p.loss), ", ", TimeLeft(left));
   if (!terminal_) {
@@ -54,6 +56,12 @@ void Progress::Validated(const StepProgress& p) {
   if (terminal_) ClearLine();
   std::fprintf(stderr, "after step %ld of %ld: validation %s\n", static_cast<long>(p.step), static_cast<long>(p.steps),
                ValidationText(*p.validation).c_str());
+}
+
+void Progress::Saved(const StepProgress& p) {
+  if (terminal_) ClearLine();
+  std::fprintf(stderr, "after step %ld of %ld: saved %s, %s in %s\n", static_cast<long>(p.saved->step), static_cast<long>(p.steps),
+               p.saved->path.c_str(), BytesText(p.saved->bytes.value()).c_str(), SecondsText(p.saved->seconds.value()).c_str());
 }
 
 void Progress::ClearLine() {

@@ -17,6 +17,7 @@ class Progress {
 
  private:
   void Validated(const StepProgress& p);
+  void Saved(const StepProgress& p);
   using Time = std::chrono::steady_clock::time_point;  // of the person who waits, not of the run
   const bool terminal_;
   Time start_, last_;

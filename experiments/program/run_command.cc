@@ -20,6 +20,7 @@
 #include "experiments/report/write_report.h"
 #include "experiments/spec/spec.h"
 #include "spdlog/spdlog.h"
+#include "strategies/checkpoint/load.h"
 #include "strategies/model_factory.h"
 #include "strategies/trainer.h"
 
@@ -48,6 +49,19 @@ absl::Status MakeFolder(const std::string& path) {
                                            "; give a folder that this user may write to"));
 }
 
+// Where checkpoints go, and which one the run goes on from: resolved once, for all ranks and for who repeats the run.
+absl::Status ResolveCheckpoints(spec::Spec& spec, const std::string& file, const std::string& out) {
+  spec::Train& train = *spec.mutable_train();
+  if (train.has_checkpoint() && !train.checkpoint().has_path()) train.mutable_checkpoint()->set_path(StrCat(out, "/checkpoints"));
+  if (!train.has_resume()) return absl::OkStatus();
+  const absl::StatusOr<checkpoint::Opened> opened = checkpoint::Open(train.resume());
+  const absl::Status fits = opened.ok() ? checkpoint::CheckFits(opened->path, opened->manifest, spec) : opened.status();
+  if (!fits.ok()) return absl::InvalidArgumentError(StrCat(file, ": train.resume: ", std::string(fits.message())));
+  for (const std::string& bad : opened->passed_over) spdlog::warn("train.resume: passed over {}", bad);
+  train.set_resume(opened->path);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Job> Prepare(const Options& options) {
   Job job;
   absl::StatusOr<spec::Spec> spec = LoadSpec(options.spec, options.fabric, options.sets);
@@ -65,6 +79,7 @@ absl::StatusOr<Job> Prepare(const Options& options) {
     return absl::Status(fits.code(), StrCat(options.spec, ": ", std::string(fits.message())));
   }
   job.out = options.out.empty() ? StrCat("runs/", job.spec.name(), "-", FabricName(job.spec)) : options.out;
+  if (const absl::Status status = ResolveCheckpoints(job.spec, options.spec, job.out); !status.ok()) return status;
   return job;
 }
 
@@ -77,10 +92,11 @@ std::string Headline(const Job& job) {
 }
 
 void PrintSummary(const Job& job, const report::Report& r) {
-  int64_t peak = 0, reserved = 0;
+  int64_t peak = 0, reserved = 0, host = 0;
   for (const report::Rank& rank : r.ranks()) {
     peak = std::max(peak, rank.peak_bytes());
     reserved = std::max(reserved, rank.reserved_bytes());
+    host = std::max(host, rank.host_peak_bytes());
   }
   std::vector<std::vector<std::string>> rows;
   if (r.steps_size() > 0) {
@@ -92,6 +108,8 @@ void PrintSummary(const Job& job, const report::Report& r) {
   }
   rows.push_back({"peak memory", BytesText(peak), StrCat(CountText(peak), " bytes")});
   rows.push_back({"reserved memory", BytesText(reserved), StrCat(CountText(reserved), " bytes")});
+  rows.push_back({"fragmentation", BytesText(reserved - peak), "reserved, not live at the peak"});
+  if (host > 0) rows.push_back({"peak host memory", BytesText(host), StrCat(CountText(host), " bytes")});
   if (r.mfu() > 0) rows.push_back({"model FLOPs utilisation", absl::StrFormat("%.1f %%", 100 * r.mfu())});
   if (r.steps_size() > 0) {
     rows.push_back({"loss, first to last", absl::StrFormat("%.4f", r.steps(0).loss()),
@@ -100,6 +118,10 @@ void PrintSummary(const Job& job, const report::Report& r) {
   if (r.has_last()) {
     rows.push_back({"validation, best", ValidationText(r.best())});
     rows.push_back({"validation, last", ValidationText(r.last())});
+  }
+  if (r.checkpoints_size() > 0) {
+    const report::Checkpoint& last = r.checkpoints(r.checkpoints_size() - 1);
+    rows.push_back({"checkpoint, last", last.path(), BytesText(last.bytes())});
   }
   std::printf("%s, %s\n%s", Headline(job).c_str(), r.predicted() ? "predicted" : "measured",
               TableText(rows).c_str());

@@ -28,7 +28,7 @@ std::string StepsCsv(const report::Report& report) {
   std::string csv = "step,seconds,loss,exposed_communication_seconds\n";
   for (int i = 0; i < report.steps_size(); ++i) {
     const report::Step& step = report.steps(i);
-    StrAppend(&csv, i, ",", Number(step.seconds()), ",", Number(step.loss()), ",",
+    StrAppend(&csv, report.first_step() + i, ",", Number(step.seconds()), ",", Number(step.loss()), ",",
               Number(step.exposed_communication_seconds()), "\n");
   }
   return csv;

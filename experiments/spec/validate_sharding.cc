@@ -69,6 +69,18 @@ void CheckApplicable(const Parallel& p, Problems& problems) {
   }
 }
 
+void CheckOffload(const spec::Spec& spec, Problems& problems) {
+  const Parallel& p = spec.parallel();
+  if (p.offload() == Parallel::OFFLOAD_ALL && !ShardsParameters(p)) {
+    problems.Add("parallel.offload", StrCat("OFFLOAD_ALL is of shards of parameters, and parallel.sharding is ", Names(p),
+                                            ", which keeps whole ones; use OFFLOAD_OPTIMIZER, or FULL_SHARD or HYBRID_SHARD"));
+  }
+  if (p.offload() == Parallel::NO_OFFLOAD && spec.memory().host_budget_mib() > 0) {
+    problems.Add("memory.host_budget_mib", StrCat(NumberText(spec.memory().host_budget_mib()), " is of what is offloaded, and "
+                                                  "parallel.offload is NO_OFFLOAD; leave it out"));
+  }
+}
+
 // What the policy would make units of, as paths.
 std::set<std::string> UnitsOf(nn::Module& model, const WrapPolicy& policy) {
   std::set<std::string> units;
@@ -123,6 +135,7 @@ void CheckSharding(const spec::Spec& spec, Problems& problems) {
   const Parallel& p = spec.parallel();
   CheckShardGroup(p, problems);
   CheckApplicable(p, problems);
+  CheckOffload(spec, problems);
   problems.Whole("parallel.prefetch", p.prefetch(), 0, 1 << 20);
   problems.AtLeast("parallel.prefetch_limit_mib", p.prefetch_limit_mib(), 0);
   if (p.wrap().has_min_parameters()) {

@@ -1,0 +1,272 @@
+#include "strategies/checkpoint/load.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <set>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "core/base/errors.h"
+#include "core/base/strings.h"
+#include "strategies/checkpoint/pieces.h"
+#include "strategies/model_factory.h"
+
+namespace twofold::checkpoint {
+namespace {
+
+absl::Status Refuse(const std::string& path, std::string_view name, std::string_view text) {
+  return absl::InvalidArgumentError(StrCat(path, ": tensor \"", name, "\": ", text));
+}
+
+std::string TypeText(DType dtype, const Shape& shape) { return StrCat(DTypeName(dtype), shape.ToString()); }
+
+// ---- From one element type to another ----
+template <class T>
+double Widened(const std::byte* from) {
+  T value;
+  std::memcpy(&value, from, sizeof(value));
+  if constexpr (std::is_same_v<T, double>) return value;
+  else return static_cast<double>(static_cast<float>(value));
+}
+template <class T>
+void Narrowed(double value, std::byte* to) {
+  const T narrow = [value] {
+    if constexpr (std::is_same_v<T, double>) return value;
+    else return T(static_cast<float>(value));  // f32 is exact where the source was narrower
+  }();
+  std::memcpy(to, &narrow, sizeof(narrow));
+}
+double At(DType dtype, const std::byte* from) {
+  switch (dtype) {
+    case DType::kF64: return Widened<double>(from);
+    case DType::kBF16: return Widened<BF16>(from);
+    case DType::kF16: return Widened<F16>(from);
+    default: return Widened<float>(from);
+  }
+}
+void Put(DType dtype, double value, std::byte* to) {
+  switch (dtype) {
+    case DType::kF64: return Narrowed<double>(value, to);
+    case DType::kBF16: return Narrowed<BF16>(value, to);
+    case DType::kF16: return Narrowed<F16>(value, to);
+    default: return Narrowed<float>(value, to);
+  }
+}
+
+std::string_view OptimizerName(const spec::Optimizer& optimizer) {
+  if (optimizer.has_sgd()) return optimizer.sgd().momentum() > 0 ? "sgd with momentum" : "sgd";
+  return optimizer.has_adam() ? "adam" : "adamw";
+}
+
+std::vector<std::string> StateNames(const spec::Optimizer& optimizer) {
+  if (!optimizer.has_sgd()) return {"exp_avg", "exp_avg_sq"};
+  if (optimizer.sgd().momentum() > 0) return {"momentum_buffer"};
+  return {};
+}
+
+}  // namespace
+
+// ---- Reader ----
+
+Reader::Reader(std::string folder, const Manifest& manifest) : folder_(std::move(folder)), manifest_(manifest) {
+  for (const Entry& entry : manifest_.contents.tensors) entries_[entry.name] = &entry;
+}
+
+const Entry* Reader::Find(std::string_view name) const {
+  const auto found = entries_.find(name);
+  return found == entries_.end() ? nullptr : found->second;
+}
+
+absl::StatusOr<Reader::File*> Reader::Open(int64_t index) {
+  std::unique_ptr<File>& file = files_[index];
+  if (file != nullptr) return file.get();
+  absl::StatusOr<CheckedFile> bytes = CheckedFile::Open(folder_, manifest_.contents.files[static_cast<size_t>(index)]);
+  if (!bytes.ok()) return bytes.status();
+  std::array<std::byte, kSafetensorsPrefix> prefix;
+  if (bytes->bytes() < kSafetensorsPrefix) return absl::InvalidArgumentError(StrCat(bytes->path(), ": is too short for a header"));
+  if (absl::Status status = bytes->Read(0, prefix); !status.ok()) return status;
+  const absl::StatusOr<int64_t> length = SafetensorsHeaderLength(bytes->path(), prefix, bytes->bytes());
+  if (!length.ok()) return length.status();
+  std::string text(static_cast<size_t>(*length), '\0');
+  if (absl::Status status = bytes->Read(kSafetensorsPrefix, std::as_writable_bytes(std::span(text))); !status.ok()) return status;
+  absl::StatusOr<SafetensorsHead> head = ParseSafetensors(bytes->path(), text, bytes->bytes());
+  if (!head.ok()) return head.status();
+  file = std::make_unique<File>(File{*std::move(bytes), *std::move(head)});
+  return file.get();
+}
+
+absl::StatusOr<int64_t> Reader::Locate(const Entry& entry, const Piece& piece, File& file) const {
+  const auto found = file.head.tensors.find(piece.tensor);
+  if (found == file.head.tensors.end()) {
+    return Refuse(file.bytes.path(), piece.tensor, StrCat("is not there; the manifest has elements of \"", entry.name, "\" in it"));
+  }
+  const StoredTensor& stored = found->second;
+  if (stored.dtype != entry.dtype || stored.shape.numel() != piece.count) {
+    return Refuse(file.bytes.path(), piece.tensor, StrCat("is ", TypeText(stored.dtype, stored.shape), "; the manifest has ", piece.count,
+                                                          " elements ", DTypeName(entry.dtype), " of \"", entry.name, "\" in it"));
+  }
+  return stored.begin;
+}
+
+absl::Status Reader::ReadStored(const Entry& entry, int64_t first, std::span<std::byte> out) {
+  const int64_t element = ElementSize(entry.dtype);
+  const auto after = [](int64_t at, const Piece& p) { return at < p.first + p.count; };
+  for (auto piece = std::upper_bound(entry.pieces.begin(), entry.pieces.end(), first, after); !out.empty(); ++piece) {
+    absl::StatusOr<File*> file = Open(piece->file);
+    if (!file.ok()) return file.status();
+    const absl::StatusOr<int64_t> begin = Locate(entry, *piece, **file);
+    if (!begin.ok()) return begin.status();
+    const int64_t count = std::min(piece->first + piece->count - first, static_cast<int64_t>(out.size()) / element);
+    const auto bytes = static_cast<size_t>(count * element);
+    if (absl::Status status = (*file)->bytes.Read(*begin + (first - piece->first) * element, out.first(bytes)); !status.ok()) return status;
+    out = out.subspan(bytes);
+    first += count;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Reader::Read(std::string_view name, const Shape& shape, DType dtype, int64_t first, int64_t count,
+                          std::span<std::byte> out) {
+  const Entry* entry = Find(name);
+  if (entry == nullptr) return Refuse(folder_, name, "is not in this checkpoint");
+  if (entry->shape != shape) return Refuse(folder_, name, StrCat("is ", TypeText(entry->dtype, entry->shape), "; this run has ", TypeText(dtype, shape)));
+  TWOFOLD_CHECK(first >= 0 && count >= 0 && first + count <= shape.numel(), "elements of the tensor");
+  TWOFOLD_CHECK_EQ(static_cast<int64_t>(out.size()), count * ElementSize(dtype));
+  if (entry->dtype == dtype) return ReadStored(*entry, first, out);
+  if (!IsFloat(entry->dtype) || !IsFloat(dtype)) {
+    return Refuse(folder_, name, StrCat("is ", TypeText(entry->dtype, shape), "; this run has ", TypeText(dtype, shape), ", into which it does not go"));
+  }
+  constexpr int64_t kPart = 1 << 14;  // elements
+  const int64_t from = ElementSize(entry->dtype), to = ElementSize(dtype);
+  std::vector<std::byte> stored(static_cast<size_t>(std::min(count, kPart) * from));
+  for (int64_t at = 0; at < count; at += kPart) {
+    const int64_t n = std::min(kPart, count - at);
+    if (absl::Status status = ReadStored(*entry, first + at, std::span(stored).first(static_cast<size_t>(n * from))); !status.ok()) return status;
+    for (int64_t i = 0; i < n; ++i) Put(dtype, At(entry->dtype, &stored[static_cast<size_t>(i * from)]), &out[static_cast<size_t>((at + i) * to)]);
+  }
+  return absl::OkStatus();
+}
+
+// ---- Whether it fits ----
+
+Facts FactsOf(const spec::Spec& spec) {
+  const spec::Parallel& p = spec.parallel();
+  return {.seed = spec.train().seed(),
+          .world_size = p.pp() * p.dp() * p.cp() * p.tp(),
+          .global_batch = spec.train().global_batch(),
+          .layout = spec::Parallel::Sharding_Name(p.sharding()),
+          .kind = spec::Checkpoint::Kind_Name(spec.train().checkpoint().kind()),
+          .optimizer = std::string(OptimizerName(spec.train().optimizer())),
+          .model = spec.model().ShortDebugString(),
+          .scalars = {}};
+}
+
+absl::Status CheckFits(const std::string& path, const Manifest& manifest, const spec::Spec& spec) {
+  const spec::Train& train = spec.train();
+  if (manifest.facts.step >= train.steps()) {
+    return absl::InvalidArgumentError(StrCat(path, ": was saved after step ", manifest.facts.step, "; train.steps = ", train.steps(),
+                                             " leave nothing to do; use more steps, or an earlier checkpoint"));
+  }
+  const Reader reader(path, manifest);
+  const std::unique_ptr<nn::Module> model = MakeModel(spec.model(), ToDType(train.precision().parameter()));
+  std::set<std::string, std::less<>> known;
+  const auto check = [&](const std::string& name, const Shape& shape, std::string_view whose) -> absl::Status {
+    known.insert(name);
+    const Entry* entry = reader.Find(name);
+    if (entry == nullptr) return Refuse(path, name, StrCat("is not in this checkpoint; ", whose, " has one"));
+    if (entry->shape == shape) return absl::OkStatus();
+    return Refuse(path, name, StrCat("is ", entry->shape.ToString(), "; ", whose, " has ", shape.ToString()));
+  };
+  for (const nn::Parameter* b : model->Buffers()) {
+    if (absl::Status status = check(kBuffer + b->name(), b->shape(), "the model of this run"); !status.ok()) return status;
+  }
+  for (const nn::Parameter* p : model->Parameters()) {
+    if (absl::Status status = check(kModel + p->name(), p->shape(), "the model of this run"); !status.ok()) return status;
+  }
+  const std::string optimizer = StrCat("train.optimizer ", OptimizerName(train.optimizer()), " of this run");
+  for (const nn::Parameter* p : model->Parameters()) {
+    known.insert(StrCat(kOptimizer, kMaster, ".", p->name()));
+    for (const std::string& state : StateNames(train.optimizer())) {
+      if (absl::Status status = check(StrCat(kOptimizer, state, ".", p->name()), p->shape(), optimizer); !status.ok()) {
+        return absl::InvalidArgumentError(StrCat(std::string(status.message()), "; it was saved with ", manifest.facts.optimizer));
+      }
+    }
+  }
+  for (const Entry& entry : manifest.contents.tensors) {
+    if (known.contains(entry.name)) continue;
+    const bool state = absl::StartsWith(entry.name, kOptimizer);
+    return Refuse(path, entry.name, StrCat("is in this checkpoint", state ? StrCat(", which was saved with ", manifest.facts.optimizer) : "", "; ",
+                                           state ? optimizer : "the model of this run", " has no such tensor"));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::string> Differences(const Manifest& manifest, const spec::Spec& spec) {
+  std::vector<std::string> notes;
+  const Facts& was = manifest.facts;
+  if (was.seed != spec.train().seed()) {
+    notes.push_back(StrCat("train.seed was ", was.seed, " when the checkpoint was saved and is ", spec.train().seed(),
+                           ": samples come in another order, dropout draws other masks"));
+  }
+  if (was.global_batch != spec.train().global_batch()) {
+    notes.push_back(StrCat("train.global_batch was ", was.global_batch, " when the checkpoint was saved and is ", spec.train().global_batch(),
+                           ": training goes on in the data where so many steps of this size end"));
+  }
+  const DType dtype = ToDType(spec.train().precision().parameter());
+  for (const Entry& entry : manifest.contents.tensors) {
+    if (!absl::StartsWith(entry.name, kModel) || entry.dtype == dtype) continue;
+    notes.push_back(StrCat("the checkpoint has parameters in ", DTypeName(entry.dtype), ", this run in ", DTypeName(dtype)));
+    break;
+  }
+  return notes;
+}
+
+// ---- Into a run ----
+namespace {
+
+// Where a piece of this run's state is made from. Masters are what wide parameters are, and the other way about.
+std::string SourceOf(const Reader& reader, const Held& held) {
+  const std::string masters = StrCat(kOptimizer, kMaster, ".");
+  const bool master = absl::StartsWith(held.name, masters);
+  if (master && reader.Find(held.name) == nullptr) return kModel + held.name.substr(masters.size());
+  if (!absl::StartsWith(held.name, kModel)) return held.name;
+  const Entry* stored = reader.Find(held.name);
+  const std::string other = masters + held.name.substr(std::string_view(kModel).size());
+  const bool wider = stored != nullptr && ElementSize(stored->dtype) < ElementSize(held.data.dtype());
+  return wider && reader.Find(other) != nullptr ? other : held.name;
+}
+
+absl::Status Fill(Device& device, Reader& reader, const Held& held) {
+  constexpr int64_t kPart = int64_t{4} << 20;  // bytes that are uploaded at a time
+  const std::string source = SourceOf(reader, held);
+  const int64_t most = kPart / ElementSize(held.data.dtype());
+  absl::Status status;
+  for (int64_t at = 0; at < held.data.numel() && status.ok(); at += most) {
+    const int64_t count = std::min(most, held.data.numel() - at);
+    Tensor part = held.data.Slice(at, count);
+    device.Upload(part, [&](std::span<std::byte> out) {
+      status = reader.Read(source, held.shape, held.data.dtype(), held.first + at, count, out);
+    });
+  }
+  device.compute().Synchronize();
+  return status;
+}
+
+}  // namespace
+
+void Load(RankContext& rank, const Opened& opened, ParameterLayout& layout, optim::Optimizer& optimizer) {
+  Reader reader(opened.path, opened.manifest);
+  std::vector<Held> held = ParametersHeld(layout);
+  for (Held& state : StatesHeld(layout, optimizer)) held.push_back(std::move(state));
+  for (Held& buffer : BuffersHeld(layout.model())) held.push_back(std::move(buffer));
+  for (const Held& h : held) {
+    const absl::Status status = Fill(rank.device(), reader, h);
+    if (status.ok()) continue;
+    throw RankFailure(RankFailure::Kind::kOther, rank.rank(), StrCat("rank ", rank.rank(), ": train.resume: ", std::string(status.message())));
+  }
+  optimizer.set_updates(opened.manifest.facts.updates);
+  layout.PublishUpdate();
+}
+
+}  // namespace twofold::checkpoint

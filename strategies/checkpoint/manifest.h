@@ -1,0 +1,78 @@
+// manifest.json: what a checkpoint holds, and where. It is written last, so where one stands the checkpoint is whole.
+//
+//   {"format": "twofold checkpoint 1", "checksum": "<16 digits: of `content`, dumped without spaces>", "content": {
+//      "sequence": 3, "step": 20, "updates": 20, ..., "scalars": {"validation.best": 2.5},
+//      "files": [{"name": "rank-00000.safetensors", "bytes": 4096, "checksums": "<16 digits for each mebibyte>"}, ...],
+//      "tensors": [{"name": "model.head.weight", "dtype": "F32", "shape": [4, 8],
+//                   "pieces": [[0, "model.head.weight[0:16]", 0, 16], [1, "model.head.weight[16:32]", 16, 16]]}, ...]}}
+//
+// Names: "model.<parameter>", "buffer.<buffer>", "optimizer.<state>.<parameter>". A piece is [file, tensor in it, first, count]:
+// which elements of the flattened tensor stand there.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/tensor/tensor.h"
+#include "strategies/checkpoint/block_file.h"
+
+namespace twofold::checkpoint {
+
+struct Piece {
+  int64_t file = 0;    // index into Contents::files
+  std::string tensor;  // its name there
+  int64_t first = 0, count = 0;
+};
+
+struct Entry {
+  std::string name;
+  DType dtype = DType::kF32;
+  Shape shape;                // of the whole
+  std::vector<Piece> pieces;  // in order of `first`; together the whole, each element once
+};
+
+// Files, and where in them the tensors are: of a checkpoint, or of the part that one rank wrote.
+struct Contents {
+  std::vector<FileSum> files;
+  std::vector<Entry> tensors;
+};
+
+// What else a run needs to go on, and what a reader is told where a checkpoint does not fit.
+struct Facts {
+  int64_t sequence = 0;  // of the checkpoints in one folder; the greatest is the latest
+  int64_t step = 0;      // training steps done
+  int64_t updates = 0;   // of the optimizer
+  uint64_t seed = 0;
+  int64_t world_size = 0, global_batch = 0;
+  std::string layout;     // "NO_SHARD", ...
+  std::string kind;       // "SHARDED" or "FULL"
+  std::string optimizer;  // "adamw", ...
+  std::string model;      // spec.model as text
+  std::map<std::string, double> scalars;  // whatever else has a state: early stopping, loss scaling
+};
+
+struct Manifest {
+  Facts facts;
+  Contents contents;
+};
+
+inline constexpr char kManifestFile[] = "manifest.json";
+
+std::string ManifestText(const Manifest& manifest);
+// Refuses, naming `path` and the field or tensor, whatever ManifestText does not write: another format, a checksum that is
+// another, fields that are missing or out of range, pieces that leave out or repeat elements. Memory is in proportion to `text`.
+absl::StatusOr<Manifest> ParseManifest(const std::string& path, const std::string& text);
+// From a checkpoint's folder. Every file must be there with the size it was saved with.
+absl::StatusOr<Manifest> ReadManifest(const std::string& folder);
+
+// Likewise of a part, where tensors need not be whole.
+std::string PartText(const Contents& part);
+absl::StatusOr<Contents> ParsePart(const std::string& path, const std::string& text);
+// One list of all parts; refuses parts that differ about a tensor, or that leave out or repeat elements.
+absl::StatusOr<Contents> Merge(const std::string& where, std::vector<Contents> parts);
+
+}  // namespace twofold::checkpoint

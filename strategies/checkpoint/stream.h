@@ -1,0 +1,38 @@
+// A safetensors file in the making: the rank's thread fills buffers with what stands on the device, a worker writes them.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/device/device.h"
+#include "strategies/checkpoint/block_file.h"
+#include "strategies/checkpoint/safetensors.h"
+#include "strategies/checkpoint/worker.h"
+
+namespace twofold::checkpoint {
+
+// Takes the elements of `tensors` in their order. Everything handed in outlives it; what fails is the worker's status.
+class FileStream {
+ public:
+  FileStream(Worker& worker, Device& device, const std::string& folder, const std::string& name, std::vector<StoredTensor> tensors);
+  void Append(const Tensor& flat);  // downloads it: the tensor may change once this returns
+  // All was appended: posts what completes the file. Its sum stands in *sum() when the worker has done that.
+  void Finish();
+  std::shared_ptr<const FileSum> sum() const { return sum_; }
+
+ private:
+  void AppendBytes(std::span<const std::byte> bytes);
+  void Flush();
+
+  Worker& worker_;
+  Device& device_;
+  int64_t left_ = 0;  // bytes
+  WriteBuffer buffer_;
+  std::shared_ptr<std::optional<BlockWriter>> writer_;
+  std::shared_ptr<FileSum> sum_;
+};
+
+}  // namespace twofold::checkpoint

@@ -1,0 +1,261 @@
+// Runs that go on from checkpoints: against runs that never stopped, over other numbers of ranks, under other layouts.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <tuple>
+
+#include "strategies/checkpoint/folder.h"
+#include "strategies/checkpoint/safetensors.h"
+#include "tests/integration/run_spec.h"
+
+namespace twofold {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::kInMemory;
+using testing::Losses;
+using testing::RunText;
+namespace fs = std::filesystem;
+
+constexpr int kSteps = 6, kStop = 3;
+constexpr char kGpt[] = "model { gpt { layers: 2 hidden: 16 heads: 2 vocab: 256 sequence: 8 dropout: 0.1 } }\n";
+constexpr char kPlainGpt[] = "model { gpt { layers: 2 hidden: 16 heads: 2 vocab: 256 sequence: 8 } }\n";
+
+std::string Folder(const std::string& name) {
+  const std::string path = StrCat(::testing::TempDir(), "twofold_checkpoints_", getpid(), "_", name);
+  fs::remove_all(path);
+  return path;
+}
+
+struct Layout {
+  const char* name;
+  const char* parallel;
+  int least = 1;  // ranks, and a divisor of their number
+};
+void PrintTo(const Layout& l, std::ostream* out) { *out << l.name; }
+// A new layout is a row here.
+constexpr Layout kLayouts[] = {{"NoShard", "bucket_mib: 0.002"},
+                               {"Zero1", "sharding: ZERO_1"},
+                               {"Zero2", "sharding: ZERO_2"},
+                               {"Zero3", "sharding: ZERO_3"},
+                               {"Hybrid", "sharding: HYBRID_SHARD shard_group: 2", 2}};
+
+std::string Text(const std::string& model, int ranks, const Layout& layout, const std::string& train, const std::string& fabric = kInMemory) {
+  return StrCat(model, "train { steps: ", kSteps, " global_batch: 12 micro_batch: 1 seed: 3 ", train, " }\nparallel { dp: ", ranks, " ",
+                layout.parallel, " }\n", fabric);
+}
+std::string Saving(const std::string& folder, const std::string& more = "") {
+  return StrCat("checkpoint { path: \"", folder, "\" every_steps: ", kStop, " keep_last: 0 ", more, " }");
+}
+// Of the checkpoint after kStop steps.
+std::string Resuming(const std::string& folder) { return StrCat("resume: \"", folder, "/000001-step-", kStop, "\""); }
+
+std::vector<double> Tail(const std::vector<double>& losses) { return {losses.begin() + kStop, losses.end()}; }
+
+// ---- The same run, stopped and gone on with ----
+
+using Case = std::tuple<Layout, int, const char*>;
+class Resumed : public ::testing::TestWithParam<Case> {};
+
+TEST_P(Resumed, HasTheLossesOfARunThatNeverStopped) {
+  const auto [layout, ranks, kind] = GetParam();
+  if (ranks % layout.least != 0) GTEST_SKIP() << "needs groups of " << layout.least;
+  const std::string folder = Folder(::testing::UnitTest::GetInstance()->current_test_info()->name() + std::string("x"));
+  fs::create_directories(folder);
+  const auto whole = RunText(Text(kGpt, ranks, layout, ""));
+  const auto saved = RunText(Text(kGpt, ranks, layout, Saving(folder, kind)));
+  EXPECT_EQ(Losses(saved[0]), Losses(whole[0])) << "saving changes nothing";
+  ASSERT_EQ(saved[0].checkpoints_size(), 2);
+  EXPECT_EQ(saved[0].checkpoints(0).step(), kStop);
+  EXPECT_EQ(checkpoint::List(folder).size(), 2u);
+  const auto resumed = RunText(Text(kGpt, ranks, layout, Resuming(folder)));
+  EXPECT_EQ(resumed[0].first_step(), kStop);
+  EXPECT_EQ(Losses(resumed[0]), Tail(Losses(whole[0])));
+  fs::remove_all(folder);
+}
+
+constexpr char kSharded[] = "kind: SHARDED", kFull[] = "kind: FULL", kAsync[] = "kind: SHARDED asynchronous: true",
+               kFullAsync[] = "kind: FULL asynchronous: true";
+std::string CaseName(const ::testing::TestParamInfo<Case>& info) {
+  const auto [layout, ranks, kind] = info.param;
+  return StrCat(layout.name, ranks, kind == kSharded ? "Sharded" : kind == kFull ? "Full" : kind == kAsync ? "ShardedAsync" : "FullAsync");
+}
+INSTANTIATE_TEST_SUITE_P(Layouts, Resumed,
+                         ::testing::Combine(::testing::ValuesIn(kLayouts), ::testing::Values(1, 3, 4),
+                                            ::testing::Values(kSharded, kFull, kAsync, kFullAsync)),
+                         CaseName);
+
+// ---- Other numbers of ranks, other layouts ----
+
+class Resharded : public ::testing::TestWithParam<std::tuple<Layout, Layout>> {};
+
+TEST_P(Resharded, KeepsTheLossCurve) {
+  const auto [from, to] = GetParam();
+  const auto one = Losses(RunText(Text(kPlainGpt, 1, kLayouts[0], ""))[0]);
+  for (const bool full : {false, true}) {
+    for (const auto& [ranks_from, ranks_to] : {std::pair{1, 4}, {4, 3}, {3, 2}, {2, 4}, {4, 2}}) {
+      if (ranks_from % from.least != 0 || ranks_to % to.least != 0) continue;
+      const std::string folder = Folder(StrCat("reshard", from.name, to.name));
+      RunText(Text(kPlainGpt, ranks_from, from, Saving(folder, full ? kFull : kSharded)));
+      const auto resumed = Losses(RunText(Text(kPlainGpt, ranks_to, to, Resuming(folder)))[0]);
+      ASSERT_EQ(resumed.size(), static_cast<size_t>(kSteps - kStop));
+      for (size_t i = 0; i < resumed.size(); ++i) {
+        EXPECT_NEAR(resumed[i], one[kStop + i], 1e-4 * one[kStop + i]) << ranks_from << " to " << ranks_to << ", step " << kStop + i;
+      }
+      fs::remove_all(folder);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, Resharded, ::testing::Combine(::testing::ValuesIn(kLayouts), ::testing::ValuesIn(kLayouts)),
+                         [](const auto& info) { return StrCat(std::get<0>(info.param).name, "To", std::get<1>(info.param).name); });
+
+// What every layout and number of ranks saves of the same state is the same.
+TEST(Checkpoints, AFullOneIsTheSameBytesWhateverWroteIt) {
+  std::string first;
+  for (const Layout& layout : kLayouts) {
+    const std::string folder = Folder("bytes");  // before any step is done, all have the initial values
+    const int ranks = 2;
+    RunText(Text(kPlainGpt, ranks, layout, StrCat("optimizer { sgd { lr: 1e-30 } } ", Saving(folder, kFull))));
+    const std::string path = checkpoint::List(folder).back().path + "/model.safetensors";
+    const auto head = checkpoint::ReadSafetensorsHead(path);
+    ASSERT_TRUE(head.ok()) << head.status();
+    EXPECT_FALSE(fs::exists(checkpoint::List(folder).back().path + "/optimizer.safetensors")) << "plain SGD has no state";
+    std::string bytes;
+    std::ifstream in(path, std::ios::binary);
+    for (const auto& [name, tensor] : head->tensors) {
+      std::string part(static_cast<size_t>(tensor.bytes()), '\0');
+      in.seekg(tensor.begin).read(part.data(), tensor.bytes());
+      bytes += StrCat(name, tensor.shape.ToString()) + part;
+    }
+    if (first.empty()) first = bytes;
+    EXPECT_TRUE(bytes == first) << layout.name;
+    fs::remove_all(folder);
+  }
+  EXPECT_THAT(first, HasSubstr("blocks.1"));
+}
+
+TEST(Checkpoints, GoOnInOtherElementTypes) {
+  const std::string folder = Folder("types"), other = Folder("types_back");
+  const std::string bf16 = "precision { parameter: BF16 } ";
+  const auto f32 = Losses(RunText(Text(kPlainGpt, 2, kLayouts[3], Saving(folder)))[0]);
+  const auto narrow = RunText(Text(kPlainGpt, 2, kLayouts[0], StrCat(bf16, Resuming(folder))));
+  for (int i = 0; i < kSteps - kStop; ++i) EXPECT_NEAR(Losses(narrow[0])[static_cast<size_t>(i)], f32[static_cast<size_t>(kStop + i)], 0.02);
+  EXPECT_THAT(narrow[0].notes(), ::testing::Contains(HasSubstr("parameters in f32, this run in bf16")));
+  // And back: the masters, not their rounded images, are what an f32 run goes on with.
+  RunText(Text(kPlainGpt, 2, kLayouts[0], StrCat(bf16, Saving(other))));
+  EXPECT_EQ(Losses(RunText(Text(kPlainGpt, 2, kLayouts[0], Resuming(other)))[0]).size(), static_cast<size_t>(kSteps - kStop));
+  fs::remove_all(folder), fs::remove_all(other);
+}
+
+// Running statistics are averaged and saved; early stopping goes on counting.
+TEST(Checkpoints, KeepBuffersAndPatience) {
+  const std::string model = testing::kTinyCnns[0].model;
+  const std::string validated = "validation { every_steps: 1 samples: 24 patience: 40 } ";
+  for (const Layout& layout : {kLayouts[0], kLayouts[3]}) {
+    const std::string folder = Folder("buffers");
+    const auto whole = RunText(Text(model, 2, layout, StrCat(validated, Saving(folder))));
+    const auto resumed = RunText(Text(model, 2, layout, StrCat(validated, Resuming(folder))));
+    EXPECT_EQ(Losses(resumed[0]), Tail(Losses(whole[0])));
+    ASSERT_EQ(resumed[0].validations_size(), kSteps - kStop);
+    for (int i = 0; i < kSteps - kStop; ++i) EXPECT_EQ(resumed[0].validations(i).loss(), whole[0].validations(kStop + i).loss());
+    const auto opened = checkpoint::Open(folder);
+    ASSERT_TRUE(opened.ok());
+    EXPECT_EQ(opened->manifest.facts.scalars.count("validation.in_vain"), 1u);
+    EXPECT_LE(opened->manifest.facts.scalars.at("validation.best"), whole[0].validations(0).loss());
+    fs::remove_all(folder);
+  }
+}
+
+TEST(Checkpoints, AreBitEqualOnTheSimulatedFabricAndCostItTheSameMemory) {
+  for (const Layout& layout : kLayouts) {
+    for (const char* kind : {kSharded, kFull, kFullAsync}) {
+      const std::string folder = Folder("simulated"), other = Folder("measured");
+      const auto real = RunText(Text(kPlainGpt, 2, layout, Saving(folder, kind), testing::Simulated("REAL")));
+      const auto measured = RunText(Text(kPlainGpt, 2, layout, Saving(other, kind)));
+      const auto symbolic = RunText(Text(kPlainGpt, 2, layout, Saving(folder + "_none", kind), testing::Simulated("SYMBOLIC")));
+      EXPECT_EQ(Losses(real[0]), Losses(measured[0]));
+      EXPECT_FALSE(fs::exists(folder + "_none"));
+      EXPECT_THAT(symbolic[0].notes(), ::testing::Contains(HasSubstr("no checkpoint was written")));
+      for (size_t r = 0; r < 2; ++r) {
+        EXPECT_EQ(symbolic[r].memory().peak_bytes(), measured[r].memory().peak_bytes()) << layout.name << " " << kind << " rank " << r;
+        EXPECT_EQ(symbolic[r].memory().reserved_bytes(), measured[r].memory().reserved_bytes()) << layout.name << " " << kind;
+        EXPECT_EQ(real[r].memory().peak_bytes(), measured[r].memory().peak_bytes()) << layout.name << " " << kind;
+      }
+      const auto resumed = RunText(Text(kPlainGpt, 2, layout, Resuming(folder)));
+      EXPECT_EQ(Losses(resumed[0]), Tail(Losses(real[0])));
+      const auto predicted = RunText(Text(kPlainGpt, 2, layout, Resuming(folder), testing::Simulated("SYMBOLIC")));
+      EXPECT_EQ(predicted[0].steps_size(), kSteps - kStop);
+      fs::remove_all(folder), fs::remove_all(other);
+    }
+  }
+}
+
+// ---- Refusals ----
+
+class Refused : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = Folder("refused");
+    RunText(Text(kPlainGpt, 2, kLayouts[3], Saving(folder_)));
+    checkpoint_ = checkpoint::List(folder_).back().path;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  std::string ErrorOf(const std::string& text) {
+    spec::Spec spec = testing::Resolve(text);
+    const RunResult result = testing::RunResolved(spec);
+    EXPECT_FALSE(result.status.ok()) << text;
+    return std::string(result.status.message());
+  }
+  std::string Resume(const std::string& more = "", const char* model = kPlainGpt) {
+    return Text(model, 2, kLayouts[0], StrCat(Resuming(folder_), " ", more));
+  }
+  std::string folder_, checkpoint_;
+};
+
+TEST_F(Refused, OtherModelsOptimizersAndLengths) {
+  EXPECT_THAT(ErrorOf(Resume("", "model { gpt { layers: 2 hidden: 32 heads: 2 vocab: 256 sequence: 8 } }\n")),
+              ::testing::AllOf(HasSubstr(checkpoint_), HasSubstr("tensor \"model."), HasSubstr("[256, 16]; the model of this run has [256, 32]")));
+  EXPECT_THAT(ErrorOf(Resume("", "model { gpt { layers: 3 hidden: 16 heads: 2 vocab: 256 sequence: 8 } }\n")),
+              ::testing::AllOf(HasSubstr("tensor \"model.blocks.2."), HasSubstr("is not in this checkpoint; the model of this run has one")));
+  EXPECT_THAT(ErrorOf(Resume("", "model { gpt { layers: 1 hidden: 16 heads: 2 vocab: 256 sequence: 8 } }\n")),
+              ::testing::AllOf(HasSubstr("blocks.1."), HasSubstr("the model of this run has no such tensor")));
+  EXPECT_THAT(ErrorOf(Resume("optimizer { sgd { momentum: 0.9 } }")),
+              ::testing::AllOf(HasSubstr("tensor \"optimizer.momentum_buffer."), HasSubstr("it was saved with adamw")));
+  EXPECT_THAT(ErrorOf(Resume("optimizer { sgd {} }")),
+              ::testing::AllOf(HasSubstr("tensor \"optimizer.exp_avg"), HasSubstr("which was saved with adamw; train.optimizer sgd of this run")));
+  EXPECT_THAT(ErrorOf(StrCat(kPlainGpt, "train { steps: 3 resume: \"", folder_, "/000001-step-3\" }", kInMemory)),
+              HasSubstr("was saved after step 3; train.steps = 3 leave nothing to do"));
+}
+
+TEST_F(Refused, DamagedFiles) {
+  const std::string file = checkpoint_ + "/rank-00001.safetensors";
+  const auto size = static_cast<std::streamoff>(fs::file_size(file));
+  std::fstream(file, std::ios::in | std::ios::out | std::ios::binary).seekp(size - 3).put('\x55');
+  EXPECT_THAT(ErrorOf(Resume()), ::testing::AllOf(HasSubstr(file), HasSubstr("are not those that were saved")));
+  fs::resize_file(file, static_cast<uintmax_t>(size) - 1);
+  EXPECT_THAT(ErrorOf(Resume()), HasSubstr(StrCat(file, ": is of ", size - 1, " bytes; when it was saved it had ", size)));
+  fs::remove(file);
+  EXPECT_THAT(ErrorOf(Resume()), HasSubstr(StrCat(file, ": cannot be read")));
+  // The latest good one is found past it.
+  const auto opened = checkpoint::Open(folder_);
+  ASSERT_TRUE(opened.ok());
+  EXPECT_EQ(opened->manifest.facts.step, kSteps);
+}
+
+// A disk that cannot be written to ends the run, and says so.
+TEST(Checkpoints, SayWhatCouldNotBeWritten) {
+  for (const char* kind : {kSharded, kFull, kAsync}) {
+    spec::Spec spec = testing::Resolve(Text(kPlainGpt, 2, kLayouts[3], Saving("/proc/no/such/place", kind)));
+    const RunResult result = testing::RunResolved(spec);
+    EXPECT_THAT(std::string(result.status.message()), HasSubstr("rank 0: checkpoint: /proc/no/such/place: cannot be made"));
+  }
+}
+
+}  // namespace
+}  // namespace twofold

@@ -1,0 +1,318 @@
+// The parts of checkpoints: files, manifests, folders, and who writes what.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "core/base/strings.h"
+#include "strategies/checkpoint/folder.h"
+#include "strategies/checkpoint/load.h"
+#include "strategies/checkpoint/manifest.h"
+#include "strategies/checkpoint/pieces.h"
+#include "strategies/checkpoint/safetensors.h"
+#include "strategies/checkpoint/worker.h"
+
+namespace twofold::checkpoint {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+namespace fs = std::filesystem;
+
+std::string Folder(const std::string& name) {
+  const std::string path = StrCat(::testing::TempDir(), "twofold_checkpoint_", getpid(), "_", name);
+  fs::remove_all(path);
+  fs::create_directories(path);
+  return path;
+}
+
+std::string FileBytes(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+void PutBytes(const std::string& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
+
+// ---- safetensors ----
+
+std::string Prefixed(const std::string& json) {
+  std::string prefix(8, '\0');
+  for (int i = 0; i < 8; ++i) prefix[static_cast<size_t>(i)] = static_cast<char>(json.size() >> (8 * i));
+  return prefix + json;
+}
+
+TEST(Safetensors, WritesTheBytesThatTheFormatSays) {
+  std::vector<StoredTensor> tensors = {{"a.weight", DType::kF32, Shape{2, 3}}, {"b", DType::kBF16, Shape{1}}};
+  const std::string header = SafetensorsHeader(tensors, {{"format", "pt"}});
+  // 176 characters of JSON are a multiple of 8: written out by hand from the format's description.
+  const std::string json =
+      R"({"__metadata__":{"format":"pt"},"a.weight":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
+      R"("b":{"dtype":"BF16","shape":[1],"data_offsets":[24,26]}})";
+  std::string padded = json;
+  while (padded.size() % 8 != 0) padded += ' ';
+  EXPECT_EQ(header, Prefixed(padded));
+  EXPECT_EQ(header.size() % 8, 0u);
+  EXPECT_EQ(tensors[0].begin, static_cast<int64_t>(header.size()));
+  EXPECT_EQ(tensors[1].begin, static_cast<int64_t>(header.size()) + 24);
+}
+
+TEST(Safetensors, ReadsWhatItWrote) {
+  const std::string path = Folder("safetensors") + "/t.safetensors";
+  std::vector<StoredTensor> tensors = {{"a", DType::kF64, Shape{2, 1}}, {"scalar", DType::kF16, Shape{}}, {"i", DType::kI32, Shape{3}},
+                                       {"bytes", DType::kU8, Shape{5}}, {"none", DType::kF32, Shape{0, 4}}};
+  PutBytes(path, SafetensorsHeader(tensors, {{"k", "v"}}) + std::string(16 + 2 + 12 + 5, 'x'));
+  const absl::StatusOr<SafetensorsHead> head = ReadSafetensorsHead(path);
+  ASSERT_TRUE(head.ok()) << head.status();
+  EXPECT_EQ(head->metadata.at("k"), "v");
+  ASSERT_EQ(head->tensors.size(), tensors.size());
+  for (const StoredTensor& t : tensors) {
+    const StoredTensor& read = head->tensors.at(t.name);
+    EXPECT_EQ(read.dtype, t.dtype);
+    EXPECT_EQ(read.shape, t.shape);
+    EXPECT_EQ(read.begin, t.begin);
+  }
+}
+
+struct BadHeader {
+  std::string json, elements;
+  std::vector<std::string> fragments;
+};
+
+TEST(Safetensors, RefusesWhatIsWrongNamingFileAndTensor) {
+  const std::string a = R"("a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]})", eight(8, 'x');
+  const BadHeader rows[] = {
+      {"{", "", {"stops being JSON at byte"}},
+      {"[]", "", {"the header is a list, not an object"}},
+      {R"({"a":3})", "", {"tensor \"a\"", "is a number, not an object"}},
+      {"{" + a + "," + a + "}", eight, {"tensor \"a\"", "given twice"}},
+      {R"({"a":{"dtype":"F32","dtype":"F64","shape":[1],"data_offsets":[0,8]}})", eight, {"\"dtype\" is given twice"}},
+      {R"({"a":{"dtype":"F8","shape":[8],"data_offsets":[0,8]}})", eight, {"tensor \"a\"", "dtype \"F8\"", "F64, F32, BF16"}},
+      {R"({"a":{"dtype":"F32","data_offsets":[0,8]}})", eight, {"tensor \"a\"", "has no shape"}},
+      {R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", eight, {"tensor \"a\"", "more bytes than the file has"}},
+      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,8]}})", eight, {"tensor \"a\"", "F32[1] takes 4 bytes", "hold 8"}},
+      {R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,8]}})", eight, {"more bytes than the file has"}},
+      {R"({"a":{"dtype":"F32","shape":[4611686018427387904,4611686018427387904,0],"data_offsets":[0,0]}})", "", {"more bytes than the file has"}},
+      {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})", eight, {"begin at 8 and end before it"}},
+      {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8,8]}})", eight, {"3 numbers, not a begin and an end"}},
+      {R"({"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})", eight, {"tensor \"a\"", "a number below 0"}},
+      {R"({"a":{"dtype":"F32","shape":[2.5],"data_offsets":[0,8]}})", eight, {"not whole"}},
+      {R"({"a":{"dtype":"F32","shape":[[2]],"data_offsets":[0,8]}})", eight, {"a list"}},
+      {R"({"a":{"dtype":{"x":1},"shape":[2],"data_offsets":[0,8]}})", eight, {"an object"}},
+      {"{" + a + "}", "xxxx", {"tensor \"a\"", "ends at byte 8 of the elements, of which the file has 4"}},
+      {"{" + a + "}", eight + "y", {"its tensors end at byte"}},
+      {"{" + a + R"(,"b":{"dtype":"U8","shape":[1],"data_offsets":[9,10]}})", eight + "yy", {"tensor \"b\"", "nothing holds those from byte 8"}},
+      {"{" + a + R"(,"b":{"dtype":"U8","shape":[3],"data_offsets":[7,10]}})", eight + "yy", {"tensor \"b\"", "another tensor holds"}},
+  };
+  const std::string path = Folder("bad") + "/bad.safetensors";
+  for (const BadHeader& row : rows) {
+    PutBytes(path, Prefixed(row.json) + row.elements);
+    const absl::StatusOr<SafetensorsHead> head = ReadSafetensorsHead(path);
+    ASSERT_FALSE(head.ok()) << row.json;
+    const std::string message(head.status().message());
+    EXPECT_EQ(message.find(path), 0u) << message;
+    for (const std::string& fragment : row.fragments) EXPECT_THAT(message, HasSubstr(fragment)) << row.json;
+  }
+  PutBytes(path, std::string("\xff\xff\xff\xff\xff\xff\xff\x7f{}", 10));
+  EXPECT_THAT(std::string(ReadSafetensorsHead(path).status().message()), HasSubstr("a file of 10 bytes has one of at most 2"));
+  PutBytes(path, "short");
+  EXPECT_THAT(std::string(ReadSafetensorsHead(path).status().message()), HasSubstr("too soon"));
+}
+
+// ---- Files with checksums ----
+
+TEST(BlockFile, ReadsAnyPartAndSeesAnyFlippedBit) {
+  const std::string folder = Folder("blocks");
+  const int64_t size = 2 * WriteBuffer::kSize + 12345;
+  std::string content(static_cast<size_t>(size), '\0');
+  for (size_t i = 0; i < content.size(); ++i) content[i] = static_cast<char>(i * 2654435761u >> 13);
+  absl::StatusOr<BlockWriter> writer = BlockWriter::Create(folder, "f", size);
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  for (int64_t at = 0; at < size; at += WriteBuffer::kSize) {
+    WriteBuffer buffer;
+    const auto part = static_cast<size_t>(std::min(WriteBuffer::kSize, size - at));
+    std::memcpy(buffer.room().data(), content.data() + at, part);
+    buffer.Filled(part);
+    ASSERT_TRUE(writer->Write(buffer).ok());
+  }
+  const absl::StatusOr<FileSum> sum = writer->Finish();
+  ASSERT_TRUE(sum.ok()) << sum.status();
+  EXPECT_EQ(FileBytes(folder + "/f"), content);
+  EXPECT_EQ(SumOfFile(folder, "f")->blocks, sum->blocks);
+
+  auto file = CheckedFile::Open(folder, *sum);
+  ASSERT_TRUE(file.ok());
+  for (const auto& [first, count] : {std::pair<int64_t, int64_t>{0, 10}, {kChecksumBlock - 3, 7}, {5, 3 * kChecksumBlock}, {size - 4, 4}, {size, 0}}) {
+    std::string out(static_cast<size_t>(count), '?');
+    ASSERT_TRUE(file->Read(first, std::as_writable_bytes(std::span(out))).ok());
+    EXPECT_EQ(out, content.substr(static_cast<size_t>(first), static_cast<size_t>(count)));
+  }
+  std::string bad = content;
+  bad[static_cast<size_t>(kChecksumBlock) + 77] ^= 16;
+  PutBytes(folder + "/f", bad);
+  auto damaged = CheckedFile::Open(folder, *sum);
+  std::string out(8, '?');
+  EXPECT_TRUE(damaged->Read(0, std::as_writable_bytes(std::span(out))).ok()) << "another block";
+  const absl::Status status = damaged->Read(kChecksumBlock, std::as_writable_bytes(std::span(out)));
+  EXPECT_THAT(std::string(status.message()), HasSubstr(StrCat(folder, "/f: bytes 1048576 to 2097152 are not those that were saved")));
+  PutBytes(folder + "/f", content.substr(1));
+  EXPECT_THAT(std::string(CheckedFile::Open(folder, *sum).status().message()), HasSubstr(StrCat("is of ", size - 1, " bytes; when it was saved it had ", size)));
+}
+
+TEST(Worker, StopsAtTheFirstThatFailsAndLeavesTheRestWhenItGoes) {
+  std::vector<int> done;
+  {
+    Worker worker(0, false);
+    worker.Post(0, [&] { return done.push_back(1), absl::OkStatus(); });
+    EXPECT_TRUE(worker.Wait().ok());
+    worker.Post(0, [] { return absl::UnavailableError("full"); });
+    worker.Post(0, [&] { return done.push_back(2), absl::OkStatus(); });
+    EXPECT_EQ(worker.Wait().message(), "full");
+    EXPECT_TRUE(worker.idle());
+  }
+  EXPECT_THAT(done, ElementsAre(1));
+  Worker waits(0, true);
+  waits.Post(0, [&] {
+    while (waits.Sleep()) {
+    }
+    return absl::OkStatus();
+  });
+  EXPECT_FALSE(waits.idle());  // and is told when the worker goes
+}
+
+// ---- Manifests ----
+
+Manifest Example() {
+  Manifest m;
+  m.facts = {.sequence = 3, .step = 60, .updates = 59, .seed = ~uint64_t{0}, .world_size = 2, .global_batch = 8, .layout = "ZERO_3",
+             .kind = "SHARDED", .optimizer = "adamw", .model = "gpt { }", .scalars = {{"a", 0.1}, {"b", -HUGE_VAL}, {"c", 1e300}}};
+  m.contents.files = {{"r0", 3 * kChecksumBlock + 1, {1, 2, 3, ~uint64_t{0}}}, {"r1", 8, {5}}};
+  m.contents.tensors = {{"model.w", DType::kF32, Shape{2, 3}, {{0, "model.w[0:4]", 0, 4}, {1, "model.w[4:6]", 4, 2}}}};
+  return m;
+}
+
+TEST(Manifest, ReadsWhatItWrote) {
+  const Manifest was = Example();
+  const absl::StatusOr<Manifest> is = ParseManifest("m", ManifestText(was));
+  ASSERT_TRUE(is.ok()) << is.status();
+  EXPECT_EQ(is->facts.seed, was.facts.seed);
+  EXPECT_EQ(is->facts.scalars, was.facts.scalars);
+  EXPECT_EQ(is->facts.step, 60);
+  EXPECT_EQ(is->contents.files[0].blocks, was.contents.files[0].blocks);
+  EXPECT_EQ(is->contents.tensors[0].pieces[1].tensor, "model.w[4:6]");
+  EXPECT_EQ(ManifestText(*is), ManifestText(was));
+}
+
+std::string ErrorOf(const Manifest& m) { return std::string(ParseManifest("m", ManifestText(m)).status().message()); }
+
+TEST(Manifest, RefusesWhatDoesNotHoldTogether) {
+  std::string text = ManifestText(Example());
+  text.replace(text.find("\"step\": 60"), 10, "\"step\": 61");
+  EXPECT_THAT(std::string(ParseManifest("m", text).status().message()), HasSubstr("content: is not what was saved: its checksum is"));
+  EXPECT_THAT(std::string(ParseManifest("m", text.substr(0, 50)).status().message()), HasSubstr("m: stops being JSON"));
+  EXPECT_THAT(std::string(ParseManifest("m", PartText({})).status().message()), HasSubstr("format: \"twofold checkpoint part 1\" is not what"));
+  Manifest m = Example();
+  m.contents.tensors[0].pieces.pop_back();
+  EXPECT_THAT(ErrorOf(m), HasSubstr("tensor \"model.w\": elements 4 to 6 are nowhere"));
+  m = Example();
+  m.contents.tensors[0].pieces[1].first = 3;
+  EXPECT_THAT(ErrorOf(m), HasSubstr("tensor \"model.w\": elements 3 to 4 are there twice"));
+  m = Example();
+  m.contents.tensors[0].pieces[1].count = 9;
+  EXPECT_THAT(ErrorOf(m), HasSubstr("a piece of 9 elements from 4 on does not lie within its 6"));
+  m = Example();
+  m.contents.tensors[0].pieces[1].file = 2;
+  EXPECT_THAT(ErrorOf(m), HasSubstr("lies in file 2 of 2"));
+  m = Example();
+  m.contents.tensors.push_back(m.contents.tensors[0]);
+  EXPECT_THAT(ErrorOf(m), HasSubstr("tensor \"model.w\": is given twice"));
+  m = Example();
+  m.contents.files[0].blocks.pop_back();
+  EXPECT_THAT(ErrorOf(m), HasSubstr("3145729 bytes have 4 checksums"));
+  m = Example();
+  m.contents.files[0].name = "../secret";
+  EXPECT_THAT(ErrorOf(m), HasSubstr("is no name of a file"));
+}
+
+TEST(Manifest, MergesTheParts) {
+  const Manifest m = Example();
+  Contents one{{m.contents.files[0]}, {m.contents.tensors[0]}}, two{{m.contents.files[1]}, {m.contents.tensors[0]}};
+  one.tensors[0].pieces = {{0, "model.w[0:4]", 0, 4}};
+  two.tensors[0].pieces = {{0, "model.w[4:6]", 4, 2}};
+  const absl::StatusOr<Contents> all = Merge("here", {two, one});
+  ASSERT_TRUE(all.ok()) << all.status();
+  EXPECT_EQ(all->tensors[0].pieces[0].file, 1);  // in order of elements
+  EXPECT_EQ(all->tensors[0].pieces[1].file, 0);
+  EXPECT_THAT(std::string(Merge("here", {one}).status().message()), HasSubstr("elements 4 to 6 are nowhere"));
+  two.tensors[0].dtype = DType::kF64;
+  EXPECT_THAT(std::string(Merge("here", {one, two}).status().message()), HasSubstr("is f32[2, 3] for one rank and f64[2, 3] for another"));
+}
+
+// ---- Folders ----
+
+Manifest Empty(int64_t step) {
+  Manifest m;
+  m.facts = {.sequence = step, .step = step, .layout = "NO_SHARD", .kind = "FULL"};
+  return m;
+}
+
+TEST(CheckpointFolder, KeepsTheLastAndClearsWhatWasLeft) {
+  const std::string folder = Folder("folder") + "/deep/er";
+  for (const int step : {10, 20, 5}) {  // the third goes on from before the second
+    const absl::StatusOr<Begun> begun = Begin(folder, step);
+    ASSERT_TRUE(begun.ok()) << begun.status();
+    EXPECT_TRUE(fs::exists(begun->partial));
+    ASSERT_TRUE(Commit(folder, *begun, Empty(step), 2).ok());
+  }
+  const std::vector<Found> there = List(folder);
+  ASSERT_EQ(there.size(), 2u);
+  EXPECT_EQ(there[0].step, 5);
+  EXPECT_EQ(there[1].step, 20);
+  EXPECT_EQ(Open(folder)->manifest.facts.step, 5);
+  EXPECT_EQ(Open(there[1].path)->manifest.facts.step, 20);
+
+  const absl::StatusOr<Begun> killed = Begin(folder, 30);
+  PutBytes(killed->partial + "/half", "x");
+  EXPECT_EQ(Open(folder)->manifest.facts.step, 5);
+  ASSERT_TRUE(Begin(folder, 40).ok());
+  EXPECT_FALSE(fs::exists(killed->partial));
+
+  fs::remove(there[0].path + "/manifest.json");
+  const absl::StatusOr<Opened> older = Open(folder);
+  ASSERT_TRUE(older.ok());
+  EXPECT_EQ(older->manifest.facts.step, 20);
+  EXPECT_THAT(older->passed_over, ElementsAre(HasSubstr("manifest.json: cannot be read")));
+  PutBytes(there[1].path + "/manifest.json", "{}");
+  EXPECT_THAT(std::string(Open(folder).status().message()), HasSubstr("has no good checkpoint"));
+  EXPECT_THAT(std::string(Open(folder + "/none").status().message()), HasSubstr("is no folder"));
+}
+
+// ---- Who writes what ----
+
+TEST(ShareOf, GivesEveryElementToOneReplicaAndAllAsMuch) {
+  MallocSource source;
+  CachingAllocator allocator(source, 0);
+  std::vector<Held> pieces;
+  int64_t total = 0;
+  for (const int64_t count : {1, 1000, 3, 7, 500, 2}) {
+    const DType dtype = count == 7 ? DType::kF64 : count == 500 ? DType::kBF16 : DType::kF32;
+    pieces.push_back({StrCat("p", count), Shape{count + 10}, 10, Allocate(allocator, Shape{count}, dtype, Category::kOther)});
+    total += pieces.back().data.bytes().value();
+  }
+  for (const int64_t replicas : {1, 2, 3, 7, 64}) {
+    std::map<std::string, int64_t> next;
+    for (int64_t r = 0; r < replicas; ++r) {
+      int64_t bytes = 0;
+      for (const Held& h : ShareOf(pieces, r, replicas)) {
+        EXPECT_EQ(h.first, next.emplace(h.name, 10).first->second) << h.name;
+        next[h.name] += h.data.numel();
+        bytes += h.data.bytes().value();
+      }
+      EXPECT_NEAR(static_cast<double>(bytes), static_cast<double>(total) / static_cast<double>(replicas), 8);
+    }
+    for (const Held& p : pieces) EXPECT_EQ(next[p.name], 10 + p.data.numel()) << p.name << " of " << replicas;
+  }
+}
+
+}  // namespace
+}  // namespace twofold::checkpoint
