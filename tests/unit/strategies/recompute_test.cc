@@ -148,6 +148,29 @@ TEST(RecomputedCnn, TrainsAlikeWithStatisticsOfAllRanks) {
   ExpectTrainsAlike(kSync, Recomputations(kSync));
 }
 
+// A unit around a recomputed block, and units within it: parameters are there when they are needed, are gathered no more often
+// than without, and none is left behind.
+TEST(RecomputedUnits, TrainAlikeAndGatherAsOften) {
+  for (const char* wrap : {"", "wrap { module: \"mlp\" }", "wrap { min_parameters: 100 }",
+                           "wrap { min_parameters: 100 } reshard_after_forward: false", "wrap { module: \"linear\" } prefetch: 3"}) {
+    const auto run = [&](const std::string& recomputation) {
+      return RunText(StrCat(kModels[3].model, "train { steps: 4 micro_batch: 2 global_batch: 8 validation { every_steps: 2 samples: 5 } ",
+                            recomputation, " }\nparallel { dp: 2 sharding: FULL_SHARD ", wrap, " }\n", testing::kInMemory))[0];
+    };
+    const report::RankRecord kept = run("");
+    for (const std::string& recomputation : Recomputations(kModels[3])) {
+      const report::RankRecord recomputed = run(recomputation);
+      EXPECT_EQ(Losses(recomputed), Losses(kept)) << wrap << " " << recomputation;
+      EXPECT_EQ(ValidationLosses(recomputed), ValidationLosses(kept)) << wrap << " " << recomputation;
+      ASSERT_EQ(recomputed.collectives_size(), kept.collectives_size());
+      for (int i = 0; i < kept.collectives_size(); ++i) {
+        EXPECT_EQ(recomputed.collectives(i).operation(), kept.collectives(i).operation());
+        EXPECT_EQ(recomputed.collectives(i).bytes(), kept.collectives(i).bytes()) << kept.collectives(i).operation() << " " << wrap;
+      }
+    }
+  }
+}
+
 // ---- What it costs ----
 // A spec's model on a device without data.
 struct Symbolic {
