@@ -265,7 +265,9 @@ TEST_P(Budget, RunsOutAtTheSameAllocationEverywhere) {
   EXPECT_EQ(WhyMemoryRanOut(less + testing::Simulated("SYMBOLIC")), message);
   EXPECT_EQ(WithoutRank(WhyMemoryRanOut(less + testing::Simulated("REAL"))), WithoutRank(message));
   EXPECT_EQ(WithoutRank(WhyMemoryRanOut(less + testing::kInMemory)), WithoutRank(message));
-  if (ranks == 1) EXPECT_EQ(WhyMemoryRanOut(less + testing::kInMemory), message);
+  if (ranks == 1) {
+    EXPECT_EQ(WhyMemoryRanOut(less + testing::kInMemory), message);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Budget,
