@@ -21,7 +21,7 @@ RankKind ReplayRank(const spec::Spec& spec, const Samples& samples, const Replay
     });
   });
   kind.status = result.status;
-  kind.steps = repetition.done();
+  kind.steps = repetition.done(), kind.settled = repetition.settled();
   TWOFOLD_CHECK(kind.record.ParseFromString(result.result), "a rank's record");
   return kind;
 }

@@ -217,14 +217,14 @@ INSTANTIATE_TEST_SUITE_P(
         LongRun{"Emulated", StrCat(kSmallGpt, "train { steps: 4 }\nparallel { dp: 2 }\ndevice: EMULATED\nemulated { cluster: \"star-h100\" }\n"), kCpu}),
     [](const auto& run) { return std::string(run.param.name); });
 
-TEST(ReplayedMemory, LeavesOutStepsThatRepeat) {
+TEST(Replaying, LeavesOutStepsThatRepeat) {
   const std::string text = StrCat(kSmallGpt, "train { steps: 100000 validation { every_steps: 10 samples: 4 } }\nparallel { dp: 2 }\n", kGpu);
   const MemoryPrediction prediction = Replayed(text);
   EXPECT_LE(prediction.kinds[0].steps, 20);
   EXPECT_EQ(prediction.kinds[0].last, 1);
 }
 
-TEST(ReplayedMemory, OfTheLargestModelOnThousandsOfRanksTakesNoTime) {
+TEST(Replaying, OfTheLargestModelOnThousandsOfRanksTakesNoTime) {
   const std::string text = StrCat("model { preset: \"gpt3-175b\" }\nparallel { dp: 4096 }\ntrain { precision { parameter: BF16 } }\n", kGpu);
   const MemoryPrediction prediction = Replayed(text, /*bounded=*/false);
   EXPECT_GT(prediction.largest().record.memory().peak_bytes(), int64_t{2} << 40);
@@ -264,20 +264,20 @@ TEST_P(Budget, RunsOutAtTheSameAllocationEverywhere) {
   EXPECT_THAT(message, ::testing::HasSubstr("(bytes by category: "));
   EXPECT_EQ(WhyMemoryRanOut(less + testing::Simulated("SYMBOLIC")), message);
   EXPECT_EQ(WithoutRank(WhyMemoryRanOut(less + testing::Simulated("REAL"))), WithoutRank(message));
-  EXPECT_EQ(WithoutRank(WhyMemoryRanOut(less + testing::kInMemory)), WithoutRank(message));
-  if (ranks == 1) {
-    EXPECT_EQ(WhyMemoryRanOut(less + testing::kInMemory), message);
-  }
+  const std::string measured = WhyMemoryRanOut(less + testing::kInMemory);
+  EXPECT_EQ(WithoutRank(measured), WithoutRank(message));
+  EXPECT_TRUE(ranks > 1 || measured == message) << measured;
 }
 
+std::string BudgetName(const ::testing::TestParamInfo<Budget::ParamType>& info) {
+  const auto [model, ranks, share] = info.param;
+  return StrCat(model.name, ranks, share < 1 ? "Half" : "JustBelow");
+}
 INSTANTIATE_TEST_SUITE_P(Models, Budget,
                          ::testing::Combine(::testing::ValuesIn(testing::kTinyModels), ::testing::Values(1, 2), ::testing::Values(1, 0.5)),
-                         [](const auto& info) {
-                           return StrCat(std::get<0>(info.param).name, std::get<1>(info.param),
-                                         std::get<2>(info.param) < 1 ? "Half" : "JustBelow");
-                         });
+                         BudgetName);
 
-TEST(Budget, OfASimulatedDeviceIsTheLesserOfBoth) {
+TEST(BudgetOfADevice, IfSimulatedIsTheLesserOfBoth) {
   const auto limit = [](std::string_view budget) {
     return Replayed(StrCat(testing::kTinyMlp, budget, kGpu)).rules.device;
   };
