@@ -299,6 +299,7 @@ std::string TrainRank(RankContext& ctx, const spec::Spec& spec, const Samples& s
 
   Trainer trainer(ctx, spec, samples);
   if (resumed) trainer.Resume(*resumed);
+  const int64_t skipped_before = trainer.scaler().state().skipped;
   recorder.SetParameters(trainer.parameters());
   ctx.world().Barrier().Wait();
   const int64_t steps = spec.train().steps();
@@ -320,7 +321,7 @@ std::string TrainRank(RankContext& ctx, const spec::Spec& spec, const Samples& s
     recorder.BeginStep(step);
     const double loss = trainer.Step(step);
     recorder.EndStep(loss);
-    recorder.SetSkipped(trainer.scaler().state().skipped, trainer.scaler().scale());
+    recorder.SetSkipped(trainer.scaler().state().skipped - skipped_before, trainer.scaler().scale());
     done.step = step + 1, done.seconds = recorder.last_step().value(), done.loss = loss;
     tell();
     bool stop = false;

@@ -8,6 +8,7 @@
 #include "backends/replay/replay.h"
 #include "core/base/strings.h"
 #include "strategies/model_factory.h"
+#include "strategies/recompute.h"
 
 namespace twofold {
 namespace {
@@ -23,6 +24,7 @@ class Meter {
   void Count(std::string_view kind, absl::FunctionRef<void()> release) {
     const Bytes before = Live();
     release();
+    if (Live() == before) return;
     auto at = std::find_if(rows_.begin(), rows_.end(), [kind](const LayerActivations& row) { return row.kind == kind; });
     if (at == rows_.end()) at = rows_.insert(rows_.end(), {.kind = std::string(kind)});
     ++at->count, at->bytes += (before - Live()).value();
@@ -51,19 +53,18 @@ std::vector<LayerActivations> ActivationsByLayer(const spec::Spec& spec, const h
   const ReplayResult result = Replay(rank, [&](RankContext& ctx) {
     const DType dtype = ToDType(spec.train().precision().parameter());
     nn::Context nn{.device = ctx.device(), .stream = ctx.device().compute()};
-    const std::unique_ptr<nn::Module> model = MakeModel(spec.model(), dtype);
+    const std::unique_ptr<nn::Module> model = WithRecompute(MakeModel(spec.model(), dtype), spec);
     for (nn::Parameter* p : model->Parameters()) p->set_data(ctx.device().NewTensor(p->shape(), p->dtype(), Category::kParameters));
     for (nn::Parameter* b : model->Buffers()) b->set_data(ctx.device().NewTensor(b->shape(), b->dtype(), Category::kParameters));
     nn::Saved saved;
     Tensor logits = model->Forward(nn, NewInput(ctx, spec, dtype), saved);
     Meter meter(ctx.device().allocator().ledger());
     meter.Release(*model, saved);
-    meter.Count("logits", [&logits] { logits = Tensor(); });
+    meter.Count("logits", [&logits] { const Tensor freed = std::move(logits); });
     rows = meter.rows();
     return std::string();
   });
   TWOFOLD_CHECK(result.status.ok(), result.status.message());
-  std::erase_if(rows, [](const LayerActivations& row) { return row.bytes == 0; });
   return rows;
 }
 
@@ -90,7 +91,7 @@ std::optional<ActivationFormula> KorthikantiFormula(const spec::Spec& spec) {
   if (gpt.dropout() == 0) differs.push_back("there is no dropout, hence no masks of 2 s b h a layer");
   else if (spec.model().dropout_masks() == spec::Model::RECOMPUTED) differs.push_back("dropout masks are drawn again, not kept: without 2 s b h a layer");
   if (gpt.ffn() != 4 * gpt.hidden()) differs.push_back(StrCat("the MLP is ", gpt.ffn(), " wide, not 4 h"));
-  if (recompute.every() > 1) differs.push_back(StrCat("one block of ", recompute.every(), " is recomputed"));
+  if (recompute.every() > 1) differs.push_back(StrCat("one block of ", recompute.every(), " is recomputed, and keeps its input alone"));
   differs.push_back("the formula has no embeddings, logits or loss, and nothing that lives within one layer's pass");
   return formula;
 }

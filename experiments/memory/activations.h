@@ -17,11 +17,11 @@ namespace twofold {
 // What layers of one kind keep of a micro-batch for backward. What several keep counts with the last of them.
 struct LayerActivations {
   std::string kind;   // "attention"; "logits": the model's output
-  int64_t count = 0;  // of such layers
+  int64_t count = 0;  // of such layers that keep something
   int64_t bytes = 0;  // of all of them
 };
-// By replaying the spec's model forward, without what recomputation or a layout put around its layers; in the order in
-// which kinds come first, those that keep nothing left out.
+// By replaying the spec's model forward, blocks that are recomputed keeping their input, without what a layout puts around
+// units; in the order in which kinds come first.
 std::vector<LayerActivations> ActivationsByLayer(const spec::Spec& spec, const host::MemoryRules& rules);
 
 struct ActivationFormula {

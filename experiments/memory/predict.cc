@@ -16,8 +16,8 @@ RankKind ReplayRank(const spec::Spec& spec, const Samples& samples, const Replay
   Repetition repetition(spec.train());
   const ReplayResult result = Replay(rank, [&](RankContext& ctx) {
     return TrainRank(ctx, spec, samples, {}, [&](int64_t step) {
-      kind.between = ctx.memory();
-      return repetition.Next(step, ctx.device().allocator());
+      kind.between = ctx.memory(), kind.host_between = ctx.host_memory();
+      return repetition.Next(step, ctx.device().allocator().Fingerprint() + 31 * ctx.device().host_allocator().Fingerprint());
     });
   });
   kind.status = result.status;

@@ -17,7 +17,7 @@ struct RankKind {
   int first = 0, last = 0;
   absl::Status status;        // how it ended: OK, or RESOURCE_EXHAUSTED with the message that the run would end with
   report::RankRecord record;  // as the run's; its times are 0
-  MemoryStats between;        // when the last step began
+  MemoryStats between, host_between;  // when the last step began: of the device, and of the host's for what is offloaded
   int64_t steps = 0;          // that were replayed: all others repeat them
 };
 

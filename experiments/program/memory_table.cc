@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "absl/strings/str_format.h"
 #include "core/base/strings.h"
@@ -24,10 +23,6 @@ std::string RanksText(const RankKind& kind) {
   return StrCat("each of ranks ", kind.first, " to ", kind.last);
 }
 
-int64_t Sum(const std::array<Bytes, kCategories>& values) {
-  return std::accumulate(values.begin(), values.end(), Bytes(0)).value();
-}
-
 std::string KindText(const RankKind& kind) {
   const report::Rank& memory = kind.record.memory();
   Rows rows = {{StrCat("Bytes of ", RanksText(kind)), "at the peak", "highest of its own", "between steps"}};
@@ -42,18 +37,16 @@ std::string KindText(const RankKind& kind) {
   rows.push_back({"fragmentation", "", CountText(memory.reserved_bytes() - memory.peak_bytes()),
                   CountText((kind.between.reserved - kind.between.live).value()), "(reserved, not live)"});
   if (memory.host_peak_bytes() > 0) {
-    rows.push_back({"host memory, live", "", CountText(memory.host_peak_bytes()), CountText(memory.host_peak_bytes()), "(offloaded)"});
-    rows.push_back({"host memory, reserved", "", CountText(memory.host_reserved_bytes()), CountText(memory.host_reserved_bytes())});
+    rows.push_back({"host memory, live", "", CountText(memory.host_peak_bytes()), CountText(kind.host_between.live.value()), "(offloaded)"});
+    rows.push_back({"host memory, reserved", "", CountText(memory.host_reserved_bytes()), CountText(kind.host_between.reserved.value())});
   }
   return TableText(rows);
 }
 
-// What is offloaded stays in the host's memory from before the first step on.
+// On the device and, where it is offloaded, in the host's memory.
 int64_t BetweenSteps(const RankKind& kind, Category category) {
   const auto c = static_cast<size_t>(category);
-  const report::Rank& memory = kind.record.memory();
-  const bool offloads = memory.host_categories_size() > 0;
-  return kind.between.live_by_category[c].value() + (offloads ? memory.host_categories(static_cast<int>(c)).peak_bytes() : 0);
+  return (kind.between.live_by_category[c] + kind.host_between.live_by_category[c]).value();
 }
 
 // What blocks between steps hold beyond the formula: rounding, and what was asked for beyond it.
@@ -63,10 +56,10 @@ std::string DifferenceText(const MemoryStory& story, const RankKind& kind) {
   for (const StateFormula& s : story.states) {
     const auto c = static_cast<size_t>(s.category);
     formula += s.bytes(kind.record.parameters());
-    const int64_t host = BetweenSteps(kind, s.category) - kind.between.live_by_category[c].value();
-    live += kind.between.live_by_category[c].value() + host, requested += kind.between.requested_by_category[c].value() + host;
+    live += BetweenSteps(kind, s.category);
+    requested += (kind.between.requested_by_category[c] + kind.host_between.requested_by_category[c]).value();
   }
-  return StrCat("The difference: ", CountText(live - requested), " bytes of blocks rounded up to 512 bytes, and ",
+  return StrCat("The difference: ", CountText(live - requested), " bytes of blocks beyond what was asked for, and ",
                 Whole(static_cast<double>(requested) - formula),
                 " asked for beyond the formula, which knows no padding of shards, no buffers and no units that stay gathered.\n");
 }
@@ -93,7 +86,7 @@ std::string ActivationsText(const MemoryStory& story) {
     rows.push_back({row.kind, CountText(row.count), CountText(row.bytes)});
     total += row.bytes;
   }
-  rows.push_back({"in all, before any is recomputed", "", CountText(total)});
+  rows.push_back({"in all", "", CountText(total)});
   std::string text = StrCat("\n", TableText(rows));
   const std::optional<ActivationFormula> formula = KorthikantiFormula(story.spec);
   if (!formula) return text;
@@ -136,7 +129,8 @@ nlohmann::ordered_json KindJson(const RankKind& kind) {
                                   {"host_peak_bytes", memory.host_peak_bytes()},
                                  {"host_reserved_bytes", memory.host_reserved_bytes()},
                                  {"between_steps_bytes", kind.between.live_by_category[i].value()},
-                                  {"between_steps_requested_bytes", kind.between.requested_by_category[i].value()}});
+                                  {"between_steps_requested_bytes", kind.between.requested_by_category[i].value()},
+                                  {"host_between_steps_bytes", kind.host_between.live_by_category[i].value()}});
   }
   return json;
 }

@@ -16,6 +16,10 @@ class ShardedDataParallel::UnitModule final : public nn::Module {
   }
 
   Tensor Forward(nn::Context& ctx, const Tensor& x, nn::Saved& saved) override {
+    if (ctx.recomputing) {
+      layout_.BeforeForwardAgain(unit_);
+      return inner().Forward(ctx, x, saved.child(0));
+    }
     layout_.BeforeForward(unit_);
     Tensor y = inner().Forward(ctx, x, saved.child(0));
     layout_.AfterForward(unit_, ctx.training);
@@ -209,6 +213,15 @@ void ShardedDataParallel::BeforeForward(Unit& unit) {
   Gather(unit);
   unit.used = true;
   GatherAhead(forward_, unit.forward);
+  Use(unit);
+}
+
+// Within the backward pass of a module around this unit, whose turn comes right after: what follows in the forward order has
+// gone back already.
+void ShardedDataParallel::BeforeForwardAgain(Unit& unit) {
+  if (!unit.flat) return;
+  Gather(unit);
+  unit.used = true;
   Use(unit);
 }
 

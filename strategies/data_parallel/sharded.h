@@ -128,6 +128,7 @@ class ShardedDataParallel final : public ParameterLayout {
 
   // Around a unit's passes.
   void BeforeForward(Unit& unit);
+  void BeforeForwardAgain(Unit& unit);           // recomputation: its parameters stay until it has gone back
   void AfterForward(Unit& unit, bool training);
   void BeforeBackward(Unit& unit);
   void AfterBackward(Unit& unit);

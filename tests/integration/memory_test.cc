@@ -29,6 +29,8 @@ MemoryPrediction Replayed(const std::string& text, bool bounded = true) {
 void ExpectEqual(const report::Rank& predicted, const report::Rank& measured, std::string_view what) {
   EXPECT_EQ(predicted.peak_bytes(), measured.peak_bytes()) << what << ", rank " << measured.rank();
   EXPECT_EQ(predicted.reserved_bytes(), measured.reserved_bytes()) << what << ", rank " << measured.rank();
+  EXPECT_EQ(predicted.host_peak_bytes(), measured.host_peak_bytes()) << what << ", rank " << measured.rank();
+  EXPECT_EQ(predicted.host_reserved_bytes(), measured.host_reserved_bytes()) << what << ", rank " << measured.rank();
   ASSERT_EQ(predicted.categories_size(), measured.categories_size());
   for (int c = 0; c < measured.categories_size(); ++c) {
     EXPECT_EQ(predicted.categories(c).peak_bytes(), measured.categories(c).peak_bytes()) << what << ", " << measured.categories(c).name();
@@ -198,6 +200,19 @@ INSTANTIATE_TEST_SUITE_P(
                                 "parallel { dp: 8 sharding: ZERO_3 prefetch: 2 }\n"), kGpu},
         LongRun{"Zero2Validated", StrCat(kSmallGpt, "train { steps: 30 global_batch: 16 validation { every_steps: 7 samples: 9 } }\n",
                                          "parallel { dp: 4 sharding: ZERO_2 }\n"), kGpu},
+        LongRun{"Offloaded", StrCat(kSmallGpt, "train { steps: 12 validation { every_steps: 5 samples: 9 } }\n",
+                                    "parallel { dp: 4 sharding: ZERO_3 offload: OFFLOAD_ALL }\n"), kGpu},
+        LongRun{"OptimizerOffloaded", StrCat(kSmallGpt, "train { steps: 12 clip_norm: 1 }\nparallel { dp: 2 sharding: ZERO_1 offload: OFFLOAD_OPTIMIZER }\n"),
+                kGpu},
+        LongRun{"Saved", StrCat(kSmallGpt, "train { steps: 23 checkpoint { every_steps: 4 } validation { every_steps: 5 samples: 9 } }\n",
+                                "parallel { dp: 3 sharding: ZERO_3 }\n"), kGpu},
+        LongRun{"SavedWhole", StrCat(kSmallGpt, "train { steps: 9 checkpoint { every_steps: 4 kind: FULL asynchronous: true } }\n",
+                                     "parallel { dp: 4 sharding: ZERO_2 }\n"), kGpu},
+        LongRun{"Recomputed", StrCat(kSmallGpt, "train { steps: 12 micro_batch: 4 activation_checkpointing { every: 2 } }\n",
+                                     "parallel { dp: 4 sharding: ZERO_3 }\n"), kGpu},
+        LongRun{"Selective", StrCat("model { gpt { layers: 3 hidden: 64 heads: 4 sequence: 48 attention_dropout: 0.1 } attention: UNFUSED "
+                                    "dropout_masks: STORED }\ntrain { steps: 12 micro_batch: 4 activation_checkpointing { recompute: SELECTIVE } "
+                                    "validation { every_steps: 5 samples: 9 } }\nparallel { dp: 4 sharding: ZERO_1 }\n"), kGpu},
         LongRun{"Hybrid", StrCat(kSmallGpt, "train { steps: 30 }\nparallel { dp: 8 sharding: HYBRID_SHARD shard_group: 2 }\n"), kGpu},
         LongRun{"Emulated", StrCat(kSmallGpt, "train { steps: 4 }\nparallel { dp: 2 }\ndevice: EMULATED\nemulated { cluster: \"star-h100\" }\n"), kCpu}),
     [](const auto& run) { return std::string(run.param.name); });
@@ -256,8 +271,8 @@ TEST_P(Budget, RunsOutAtTheSameAllocationEverywhere) {
 INSTANTIATE_TEST_SUITE_P(Models, Budget,
                          ::testing::Combine(::testing::ValuesIn(testing::kTinyModels), ::testing::Values(1, 2), ::testing::Values(1, 0.5)),
                          [](const auto& info) {
-                           const auto [model, ranks, share] = info.param;
-                           return StrCat(model.name, ranks, share < 1 ? "Half" : "JustBelow");
+                           return StrCat(std::get<0>(info.param).name, std::get<1>(info.param),
+                                         std::get<2>(info.param) < 1 ? "Half" : "JustBelow");
                          });
 
 TEST(Budget, OfASimulatedDeviceIsTheLesserOfBoth) {

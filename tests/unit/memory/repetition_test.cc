@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/philox.h"
+#include "core/memory/allocator.h"
 
 namespace twofold {
 namespace {
@@ -17,6 +18,7 @@ class Program {
   explicit Program(uint64_t seed) : key_(MakeKey(seed, "program")) {}
   void Step() { Ask(0); }
   void Validate() { Ask(1000); }
+  void Save() { Ask(2000); }
   const CachingAllocator& allocator() const { return allocator_; }
   const MemoryStats& stats() const { return allocator_.ledger().stats(); }
 
@@ -40,23 +42,26 @@ class Program {
   std::shared_ptr<Buffer> kept_[4];
 };
 
-struct Run {
+struct Figures {
   Bytes peak, reserved;
   int64_t steps;
 };
 
-Run RunProgram(uint64_t seed, const spec::Train& train, bool whole) {
+Figures RunProgram(uint64_t seed, const spec::Train& train, bool whole) {
   Program program(seed);
   Repetition repetition(train);
   int64_t done = 0;
   for (int64_t step = 0; step < train.steps(); ++step, ++done) {
-    if (!whole) step = repetition.Next(step, program.allocator());
+    if (!whole) step = repetition.Next(step, program.allocator().Fingerprint());
     EXPECT_LT(step, train.steps());
     program.Step();
     const bool validated = train.has_validation() && ((step + 1) % train.validation().every_steps() == 0 || step + 1 == train.steps());
     if (validated) program.Validate();
+    const bool saved = train.has_checkpoint() && ((train.checkpoint().has_every_steps() && (step + 1) % train.checkpoint().every_steps() == 0) ||
+                                                  step + 1 == train.steps());
+    if (saved) program.Save();
   }
-  if (!whole) EXPECT_EQ(repetition.done(), done);
+  EXPECT_EQ(whole ? done : repetition.done(), done);
   return {program.stats().peak, program.stats().peak_reserved, done};
 }
 
@@ -67,7 +72,9 @@ TEST(Repetition, LeavesOutWhatChangesNothing) {
     spec::Train train;
     train.set_steps(1 + r[0] % 90);
     if (r[1] % 3 > 0) train.mutable_validation()->set_every_steps(1 + r[2] % 12);
-    const Run whole = RunProgram(seed, train, true), replayed = RunProgram(seed, train, false);
+    if (r[1] % 4 == 0) train.mutable_checkpoint();
+    if (r[1] % 8 == 0) train.mutable_checkpoint()->set_every_steps(1 + r[3] % 9);
+    const Figures whole = RunProgram(seed, train, true), replayed = RunProgram(seed, train, false);
     EXPECT_EQ(replayed.peak, whole.peak) << train.ShortDebugString() << " seed " << seed;
     EXPECT_EQ(replayed.reserved, whole.reserved) << train.ShortDebugString() << " seed " << seed;
     done += replayed.steps, all += whole.steps;

@@ -128,6 +128,7 @@ void ExpectTrainsAlike(const TinyModel& model, const std::vector<std::string>& r
     const auto kept = run("");
     ASSERT_EQ(ValidationLosses(kept[0]).size(), 2u);
     for (const std::string& recomputation : recomputations) {
+      if (precision == std::string_view("BF16") && &recomputation != &recomputations.back()) continue;  // one way each is enough
       const auto recomputed = run(recomputation);
       for (size_t r = 0; r < 2; ++r) {
         EXPECT_EQ(Losses(recomputed[r]), Losses(kept[r])) << precision << " " << recomputation;
@@ -146,6 +147,30 @@ TEST(RecomputedCnn, TrainsAlikeWithStatisticsOfAllRanks) {
       "model { cnn { height: 8 width: 9 channels: 1 widths: [4, 6] blocks: [1, 2] classes: 5 stem: IMAGENET sync_batch_norm: true } }\n"
       "data { synthetic { samples: 96 } }\n"};
   ExpectTrainsAlike(kSync, Recomputations(kSync));
+}
+
+// A unit around a recomputed block, and units within it: parameters are there when they are needed, are gathered no more often
+// than without, and none is left behind.
+TEST(RecomputedUnits, TrainAlikeAndGatherAsOften) {
+  for (const char* wrap : {"", "wrap { module: \"mlp\" }", "wrap { min_parameters: 100 }",
+                           "wrap { min_parameters: 100 } reshard_after_forward: false", "wrap { module: \"linear\" } prefetch: 3"}) {
+    const auto run = [&](const std::string& recomputation) {
+      return RunText(StrCat(kModels[3].model, "train { steps: 4 micro_batch: 2 global_batch: 8 validation { every_steps: 2 samples: 5 } ",
+                            recomputation, " }\nparallel { dp: 2 sharding: FULL_SHARD ", wrap, " }\n", testing::kInMemory))[0];
+    };
+    const report::RankRecord kept = run("");
+    for (const char* recomputation : {"activation_checkpointing {}", "activation_checkpointing { every: 2 }",
+                                      "activation_checkpointing { recompute: SELECTIVE }"}) {
+      const report::RankRecord recomputed = run(recomputation);
+      EXPECT_EQ(Losses(recomputed), Losses(kept)) << wrap << " " << recomputation;
+      EXPECT_EQ(ValidationLosses(recomputed), ValidationLosses(kept)) << wrap << " " << recomputation;
+      ASSERT_EQ(recomputed.collectives_size(), kept.collectives_size());
+      for (int i = 0; i < kept.collectives_size(); ++i) {
+        EXPECT_EQ(recomputed.collectives(i).operation(), kept.collectives(i).operation());
+        EXPECT_EQ(recomputed.collectives(i).bytes(), kept.collectives(i).bytes()) << kept.collectives(i).operation() << " " << wrap;
+      }
+    }
+  }
 }
 
 // ---- What it costs ----
