@@ -57,7 +57,8 @@ ShardedOptions ToShardedOptions(const spec::Spec& spec) {
           .reshard_after_forward = p.reshard_after_forward(),
           .backward_prefetch = ToPrefetch(p.backward_prefetch()),
           .reduce_every_micro_batch = p.reduce_every_micro_batch(),
-          .overlap = p.overlap()};
+          .overlap = p.overlap(),
+          .offload = p.offload() == Parallel::OFFLOAD_ALL};
 }
 
 }  // namespace

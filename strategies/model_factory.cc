@@ -14,13 +14,14 @@ const ModelKind& KindOf(const spec::Model& model) {
   return *kind;
 }
 
-std::unique_ptr<optim::Optimizer> MakeAdam(const spec::Adam& adam, bool decoupled) {
+std::unique_ptr<optim::Optimizer> MakeAdam(const spec::Adam& adam, bool decoupled, const optim::Offload& offload) {
   return optim::MakeAdam({.lr = adam.lr(),
                           .beta1 = adam.beta1(),
                           .beta2 = adam.beta2(),
                           .eps = adam.eps(),
                           .weight_decay = adam.weight_decay(),
-                          .decoupled = decoupled});
+                          .decoupled = decoupled},
+                         offload);
 }
 
 }  // namespace
@@ -68,20 +69,22 @@ double HardwareFlops(const spec::Spec& spec, int64_t samples) {
   return KindOf(spec.model()).hardware_flops(spec.model(), RecomputationOf(spec), samples);
 }
 
-std::unique_ptr<optim::Optimizer> MakeOptimizer(const spec::Optimizer& optimizer) {
+std::unique_ptr<optim::Optimizer> MakeOptimizer(const spec::Optimizer& optimizer, spec::Parallel::Offload offloaded) {
+  const optim::Offload offload{.state = offloaded != spec::Parallel::NO_OFFLOAD};
   switch (optimizer.kind_case()) {
     case spec::Optimizer::kSgd: {
       const spec::Sgd& sgd = optimizer.sgd();
       return optim::MakeSgd({.lr = sgd.lr(),
                              .momentum = sgd.momentum(),
                              .weight_decay = sgd.weight_decay(),
-                             .nesterov = sgd.nesterov()});
+                             .nesterov = sgd.nesterov()},
+                            offload);
     }
     case spec::Optimizer::kAdam:
-      return MakeAdam(optimizer.adam(), /*decoupled=*/false);
+      return MakeAdam(optimizer.adam(), /*decoupled=*/false, offload);
     case spec::Optimizer::kAdamw:
     case spec::Optimizer::KIND_NOT_SET:
-      return MakeAdam(optimizer.adamw(), /*decoupled=*/true);
+      return MakeAdam(optimizer.adamw(), /*decoupled=*/true, offload);
   }
   return nullptr;
 }

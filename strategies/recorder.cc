@@ -44,6 +44,19 @@ void MemorySamples::WriteTo(Seconds origin, report::RankRecord& record) const {
   }
 }
 
+namespace {
+
+void AddCategories(const MemoryStats& stats, google::protobuf::RepeatedPtrField<report::Category>& categories) {
+  for (size_t c = 0; c < kCategories; ++c) {
+    report::Category* category = categories.Add();
+    category->set_name(std::string(CategoryName(static_cast<Category>(c))));
+    category->set_peak_bytes(stats.peak_by_category[c].value());
+    category->set_bytes_at_peak(stats.at_peak[c].value());
+  }
+}
+
+}  // namespace
+
 Recorder::Recorder(RankContext& ctx, const spec::Spec& spec, int64_t first_step) : ctx_(ctx), classifies_(InputOf(spec.model()).kind != ModelInput::kTokens) {
   const int64_t steps = steps_ = spec.train().steps();
   const bool traced = spec.trace().enabled() && ctx.rank() < spec.trace().ranks();
@@ -141,12 +154,12 @@ void Recorder::AddMemory(report::RankRecord& record) {
   memory->set_peak_bytes(stats.peak.value());
   memory->set_reserved_bytes(stats.peak_reserved.value());
   memory->set_outside_ledger_bytes(ctx_.outside_ledger_bytes().value());
-  for (size_t c = 0; c < kCategories; ++c) {
-    report::Category* category = memory->add_categories();
-    category->set_name(std::string(CategoryName(static_cast<Category>(c))));
-    category->set_peak_bytes(stats.peak_by_category[c].value());
-    category->set_bytes_at_peak(stats.at_peak[c].value());
-  }
+  AddCategories(stats, *memory->mutable_categories());
+  const MemoryStats& host = ctx_.host_memory();
+  if (host.peak.value() == 0) return;  // nothing is offloaded
+  memory->set_host_peak_bytes(host.peak.value());
+  memory->set_host_reserved_bytes(host.peak_reserved.value());
+  AddCategories(host, *memory->mutable_host_categories());
 }
 
 void Recorder::AddCollectives(report::RankRecord& record) {

@@ -54,7 +54,7 @@ class Recorder {
   void BeginStep(int64_t step);
   // The host has waited for everything that the step launched.
   void EndStep(double loss);
-  // Of dynamic loss scaling: steps done so far that updated nothing, and the scale of the next one.
+  // Of dynamic loss scaling: this run's steps so far that updated nothing, and the scale of the next one.
   void SetSkipped(int64_t steps, double scale) { skipped_ = steps, loss_scale_ = scale; }
   Seconds last_step() const { return last_step_; }
   // Between steps. The trace and the kernels' totals leave validations out; memory is watched all the same.

@@ -119,12 +119,15 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
       dtype_(ToDType(spec.train().precision().parameter())),
       layout_(MakeLayout(
           nn_, WithRecompute(MakeModel(spec.model(), {dtype_, ToDType(spec.train().precision().buffer())}), spec), replicas_, spec)),
-      optimizer_(MakeOptimizer(spec.train().optimizer())),
+      optimizer_(MakeOptimizer(spec.train().optimizer(), spec.parallel().offload())),
       schedule_(MakeSchedule(spec.train().schedule())),
       sampler_(MakeSampler(spec.train(), samples.training, replicas_)),
       micro_batch_(spec.train().micro_batch()),
       accumulation_(sampler_.samples_per_batch() / micro_batch_),
       scaler_(spec.train().precision()) {
+  if (spec.parallel().offload() != spec::Parallel::NO_OFFLOAD) {
+    ctx.AddNote("exposed communication counts waits for transfers to and from the host's memory, too");
+  }
   const std::vector<optim::Slice> slices = layout_->Slices();
   optimizer_->Attach(nn_, slices);
   loss_ = device_.NewTensor(Shape{1}, ops::AccumulationType(dtype_), Category::kOther);
@@ -281,7 +284,8 @@ std::optional<checkpoint::Opened> OpenResumed(RankContext& ctx, const spec::Spec
 }  // namespace
 
 std::string TrainRank(RankContext& ctx, const spec::Spec& spec, const Samples& samples,
-                      const std::function<void(const StepProgress&)>& progress) {
+                      const std::function<void(const StepProgress&)>& progress,
+                      const std::function<int64_t(int64_t step)>& next) {
   TWOFOLD_CHECK(!spec.train().has_epochs(), "epochs have been made steps");
   const std::optional<checkpoint::Opened> resumed = OpenResumed(ctx, spec);
   const int64_t first_step = resumed ? resumed->manifest.facts.step : 0;
@@ -295,6 +299,7 @@ std::string TrainRank(RankContext& ctx, const spec::Spec& spec, const Samples& s
 
   Trainer trainer(ctx, spec, samples);
   if (resumed) trainer.Resume(*resumed);
+  const int64_t skipped_before = trainer.scaler().state().skipped;
   recorder.SetParameters(trainer.parameters());
   ctx.world().Barrier().Wait();
   const int64_t steps = spec.train().steps();
@@ -312,10 +317,11 @@ std::string TrainRank(RankContext& ctx, const spec::Spec& spec, const Samples& s
   };
   for (int64_t step = first_step; step < steps; ++step) {
     ctx.CheckInterrupt();
+    if (next) step = next(step);
     recorder.BeginStep(step);
     const double loss = trainer.Step(step);
     recorder.EndStep(loss);
-    recorder.SetSkipped(trainer.scaler().state().skipped, trainer.scaler().scale());
+    recorder.SetSkipped(trainer.scaler().state().skipped - skipped_before, trainer.scaler().scale());
     done.step = step + 1, done.seconds = recorder.last_step().value(), done.loss = loss;
     tell();
     bool stop = false;

@@ -36,7 +36,10 @@ struct Samples {
 // checkpoints). With spec.train.resume it goes on from there, and steps count from the first step of all.
 // `progress` is called on rank 0 after each step, and again after a validation; may be empty. Throws what the
 // fabric throws; the record of what was done so far is then the context's partial result.
+// `next` is asked before every step which one is to be done: that one or a later one. For replays, which leave out steps
+// that would do what those before them did; empty: every step is done.
 std::string TrainRank(RankContext& ctx, const spec::Spec& spec, const Samples& samples,
-                      const std::function<void(const StepProgress&)>& progress = {});
+                      const std::function<void(const StepProgress&)>& progress = {},
+                      const std::function<int64_t(int64_t step)>& next = {});
 
 }  // namespace twofold

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Builds everything and runs the tests. tests/run.sh [--full]
 #
-#   release   all tests but those labelled "full"            (--full: all)
-#   asan      tests labelled "unit" and the conformance suite under the address and undefined-behaviour sanitizers
+#   release   all tests but those labelled "full" or "fuzz"  (--full: all)
+#   asan      tests labelled "unit", which the fuzz tests are too, and the conformance suite under the address and
+#             undefined-behaviour sanitizers
 #   tsan      those labelled "threads" and the suite under the thread sanitizer, but for fabrics whose ranks are processes (it
 #             looks into one process) and, unless --full, groups of 7 simulated ranks (they take it minutes)
 #
@@ -41,7 +42,7 @@ run() {
 
 # Timings are nobody's friend here: tests run one at a time, so that ranks have the cores to themselves.
 release() {
-  local select=(-LE '^full$')
+  local select=(-LE '^(full|fuzz)$')
   [[ $full == yes ]] && select=()
   cmake --preset release > build/release.configure.log || { cat build/release.configure.log; return 1; }
   cmake --build --preset release -j "$jobs" && ctest --preset release "${select[@]}"

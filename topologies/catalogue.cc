@@ -40,6 +40,11 @@ absl::Status Check(std::string_view file, const cluster::Cluster& c) {
                 {"device.matmul_efficiency", d.matmul_efficiency()},
                 {"device.memory_efficiency", d.memory_efficiency()}};
   }
+  for (const auto& [field, value] : {std::pair("device.host_link_gbytes_per_second", d.host_link_gbytes_per_second()),
+                                     std::pair("device.host_link_us", d.host_link_us()),
+                                     std::pair("device.host_memory_bytes", static_cast<double>(d.host_memory_bytes()))}) {
+    if (!(value >= 0)) return absl::InvalidArgumentError(StrCat(file, ": ", field, " = ", value, ": must not be negative"));
+  }
   if (c.has_star()) {
     positive.insert(positive.end(), {{"star.hosts", static_cast<double>(c.star().hosts())},
                                      {"star.link_gbytes_per_second", c.star().link_gbytes_per_second()},

@@ -1,5 +1,6 @@
 #include "backends/host/costs.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -36,6 +37,40 @@ std::unique_ptr<CostModel> Costs::Make() const {
   else model = std::make_unique<RooflineCostModel>(device);
   if (speed == 1) return model;
   return std::make_unique<AtSpeed>(std::move(model), speed);
+}
+
+namespace {
+
+// PCIe 4.0 x16 as A100s have it: of a GPU whose data sheet here says nothing.
+constexpr double kAssumedGBytesPerSecond = 25, kAssumedMicroseconds = 10;
+
+bool IsAssumed(const cluster::Device& d) {
+  return d.kind() == cluster::Device::GPU_DEVICE && d.host_link_gbytes_per_second() <= 0;
+}
+
+}  // namespace
+
+HostLink Costs::host_link() const {
+  if (IsAssumed(device)) return {BytesPerSecond(kAssumedGBytesPerSecond * 1e9 * speed), Seconds(kAssumedMicroseconds * 1e-6 / speed)};
+  return {BytesPerSecond(device.host_link_gbytes_per_second() * 1e9 * speed), Seconds(device.host_link_us() * 1e-6 / speed)};
+}
+
+Seconds HostLink::Time(const Tensor& from, const Tensor& to, CostModel& costs) const {
+  if (rate.value() <= 0) return costs.Time(ops::Cast{.in = from, .out = to}).seconds + latency;
+  return Seconds(static_cast<double>(from.bytes().value()) / rate.value()) + latency;
+}
+
+std::string DescribeHostLink(const cluster::Device& device) {
+  if (IsAssumed(device)) {
+    return StrCat("transfers between device and host: ", kAssumedGBytesPerSecond, " GB/s each way and ", kAssumedMicroseconds,
+                  " us are assumed; the cluster's device.host_link_gbytes_per_second is not given");
+  }
+  if (device.host_link_gbytes_per_second() > 0) {
+    return StrCat("transfers between device and host: ", device.host_link_gbytes_per_second(), " GB/s each way and ",
+                  device.host_link_us(), " us, from the cluster's file, not measured");
+  }
+  return "transfers between device and host take what the device takes to copy as much; what they take of the cores' time and "
+         "of the memory's rate from computing is not modelled";
 }
 
 absl::StatusOr<Costs> FindCosts(const cluster::Cluster& c, const std::string& profile) {

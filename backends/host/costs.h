@@ -14,6 +14,15 @@
 
 namespace twofold::host {
 
+// What a transfer between a device's memory and its host's takes, each way apart: bytes / rate + latency. Without a rate:
+// what the device takes to copy as much within its memory, as a CPU does.
+// Assumes: pinned memory, and a link that nothing else uses. Ignores: that copies of a CPU take time of its cores.
+struct HostLink {
+  BytesPerSecond rate;
+  Seconds latency;
+  Seconds Time(const Tensor& from, const Tensor& to, CostModel& costs) const;
+};
+
 struct Costs {
   cluster::Device device;
   profile::Profile profile;        // without kernels: the data sheet's figures hold
@@ -22,7 +31,11 @@ struct Costs {
   std::vector<std::string> notes;  // for the report: where times come from
   // Models are used by one thread at a time: one a rank.
   std::unique_ptr<CostModel> Make() const;
+  HostLink host_link() const;
 };
+
+// For the report of a run that offloads: where transfers' times come from.
+std::string DescribeHostLink(const cluster::Device& device);
 
 // `profile`: a file; "": for "this-machine" the one that calibration left at its usual place, if it did, else none.
 absl::StatusOr<Costs> FindCosts(const cluster::Cluster& cluster, const std::string& profile);

@@ -1,6 +1,7 @@
 #include "backends/host/emulated_device.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "backends/host/sleep.h"
@@ -23,6 +24,11 @@ class EmulatedDevice::TimeLine {
     return time_;
   }
   void NotBefore(double time) { time_ = std::max(time_, time); }
+  double time() {
+    ForgiveLateness();
+    return time_;
+  }
+  const std::function<void()>& check() const { return check_; }
 
  private:
   // A line that is too late goes on from now, which is returned.
@@ -36,33 +42,87 @@ class EmulatedDevice::TimeLine {
   double time_;
 };
 
+namespace {
+
+// A moment that is known before it comes.
+class Moment : public TimedEvent {
+ public:
+  Moment(double time, const std::function<void()>& check) : time_(time), check_(check) {}
+  bool Done() override { return SteadyNow() >= time_; }
+  void Wait() override { SleepUntil(time_, check_); }
+  double time() const override { return time_; }
+
+ private:
+  const double time_;
+  const std::function<void()> check_;
+};
+
+}  // namespace
+
 class EmulatedDevice::HostStream : public Stream {
  public:
   explicit HostStream(TimeLine& line) : line_(line) {}
-  Event Record() override {
-    line_.CatchUp();
-    return Event();
-  }
+  Event Record() override { return Event(std::make_shared<Moment>(line_.time(), line_.check())); }
   void WaitFor(const Event& event) override {
+    if (const auto* moment = dynamic_cast<const Moment*>(event.state())) return PassWait(line_.time(), moment->time());
     const double before = event.Done() ? 0 : line_.CatchUp();
     event.Wait();  // throws what went wrong before the point
     const auto* timed = dynamic_cast<const TimedEvent*>(event.state());
     const double after = timed != nullptr ? timed->time() : before > 0 ? SteadyNow() : 0;
-    if (before > 0) stalled_ += Seconds(std::max(0.0, after - before));
-    line_.NotBefore(after);
+    PassWait(before > 0 ? before : after, after);
   }
   void Synchronize() override { line_.CatchUp(); }
   Seconds stalled() override { return stalled_; }
 
  private:
+  void PassWait(double before, double after) {
+    stalled_ += Seconds(std::max(0.0, after - before));
+    line_.NotBefore(after);
+  }
+
   TimeLine& line_;
   Seconds stalled_;
 };
 
-EmulatedDevice::EmulatedDevice(CachingAllocator& allocator, std::unique_ptr<CostModel> costs, int threads,
+class EmulatedDevice::SideStream : public Stream {
+ public:
+  SideStream(HostStream& host, TimeLine& line, std::string_view name) : host_(host), line_(line), name_(name) {}
+  Event Record() override { return Event(std::make_shared<Moment>(time_, line_.check())); }
+  void WaitFor(const Event& event) override {
+    const auto* timed = dynamic_cast<const TimedEvent*>(event.state());
+    if (dynamic_cast<const Moment*>(event.state()) == nullptr) event.Wait();
+    const double after = timed != nullptr ? timed->time() : event.state() != nullptr ? SteadyNow() : time_;
+    stalled_ += Seconds(std::max(0.0, after - time_));
+    time_ = std::max(time_, after);
+  }
+  void Synchronize() override {
+    host_.WaitFor(Record());
+    host_.Synchronize();
+  }
+  Seconds stalled() override { return stalled_; }
+
+  // Busy for `seconds`, from when the host has come here; returns when that begins.
+  double Advance(double seconds) {
+    const double start = std::max(time_, line_.time());
+    time_ = start + seconds;
+    return start;
+  }
+  const std::string& name() const { return name_; }
+
+ private:
+  HostStream& host_;
+  TimeLine& line_;
+  const std::string name_;
+  double time_ = 0;
+  Seconds stalled_;
+};
+
+EmulatedDevice::EmulatedDevice(CachingAllocator& allocator, CachingAllocator& host, const Costs& costs, int threads,
                                std::function<void()> check)
     : allocator_(allocator),
-      costs_(std::move(costs)),
+      host_(host),
+      costs_(costs.Make()),
+      link_(costs.host_link()),
       threads_(threads),
       line_(std::make_unique<TimeLine>(std::move(check))),
       compute_(std::make_unique<HostStream>(*line_)) {}
@@ -71,7 +131,9 @@ EmulatedDevice::~EmulatedDevice() = default;
 
 Stream& EmulatedDevice::compute() { return *compute_; }
 
-std::unique_ptr<Stream> EmulatedDevice::NewStream(std::string_view) { return std::make_unique<HostStream>(*line_); }
+std::unique_ptr<Stream> EmulatedDevice::NewStream(std::string_view name) {
+  return std::make_unique<SideStream>(*compute_, *line_, name);
+}
 
 void EmulatedDevice::Download(const Tensor&, std::span<std::byte>) { line_->CatchUp(); }
 
@@ -83,9 +145,16 @@ double EmulatedDevice::Item(const Tensor& scalar, StandIn stand_in) {
 
 double EmulatedDevice::CatchUp() { return line_->CatchUp(); }
 
-void EmulatedDevice::Run(Stream&, const ops::Op& op, Tensor) {
+void EmulatedDevice::Run(Stream& stream, const ops::Op& op, Tensor) {
+  if (&stream != compute_.get()) stream.Synchronize();
   const double seconds = costs_->Time(op).seconds.value(), start = line_->Advance(seconds);
   if (observer_) observer_(op, start, start + seconds);
+}
+
+void EmulatedDevice::Copy(Stream& stream, Tensor from, Tensor to) {
+  auto& side = static_cast<SideStream&>(stream);
+  const double seconds = link_.Time(from, to, *costs_).value(), start = side.Advance(seconds);
+  if (transfer_observer_) transfer_observer_(side.name(), from.bytes(), start, start + seconds);
 }
 
 }  // namespace twofold::host

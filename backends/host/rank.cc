@@ -7,6 +7,7 @@
 #include <typeinfo>
 
 #include "backends/host/exit_scope.h"
+#include "backends/host/memory_rules.h"
 #include "core/base/strings.h"
 
 namespace twofold::host {
@@ -31,9 +32,16 @@ class RunClock : public Clock {
 
 absl::StatusOr<DeviceChoice> ChooseDevice(const spec::Spec& spec) {
   DeviceChoice choice{.threads = static_cast<int>(spec.train().threads_per_rank())};
-  if (spec.device() != spec::EMULATED) return choice;
+  if (spec.device() != spec::EMULATED) {
+    const MemoryRules rules = MemoryRulesOf(spec, cluster::Device());
+    choice.memory = rules.device, choice.host_memory = rules.host;
+    return choice;
+  }
   absl::StatusOr<Costs> costs = FindCosts(spec.emulated());
   if (!costs.ok()) return costs.status();
+  if (spec.parallel().offload() != spec::Parallel::NO_OFFLOAD) costs->notes.push_back(DescribeHostLink(costs->device));
+  const MemoryRules rules = MemoryRulesOf(spec, costs->device);
+  choice.memory = rules.device, choice.host_memory = rules.host;
   choice.emulated = std::make_shared<const Costs>(*std::move(costs));
   return choice;
 }
@@ -41,8 +49,10 @@ absl::StatusOr<DeviceChoice> ChooseDevice(const spec::Spec& spec) {
 Rank::Rank(Process& process, int rank, const DeviceChoice& device)
     : process_(process),
       rank_(rank),
-      source_(process.segments, Bytes(device.emulated == nullptr ? 0 : device.emulated->device.memory_bytes())),
+      source_(process.segments, device.memory),
+      host_source_(process.segments, device.host_memory),
       allocator_(source_, rank),
+      host_allocator_(host_source_, rank, "host memory"),
       device_(MakeDevice(device)),
       clock_(std::make_unique<RunClock>(process.run)),
       state_(std::make_shared<RankState>(process.run, rank, *device_, trace_)) {
@@ -51,17 +61,30 @@ Rank::Rank(Process& process, int rank, const DeviceChoice& device)
 }
 
 std::unique_ptr<Device> Rank::MakeDevice(const DeviceChoice& choice) {
+  const auto transfers = [this](std::string_view stream, Bytes bytes, double start, double end) {
+    if (trace_.enabled()) AddTransfer(stream, bytes, start, end);
+  };
   if (choice.emulated == nullptr) {
-    auto device = std::make_unique<CpuDevice>(allocator_, choice.threads);
+    auto device = std::make_unique<CpuDevice>(allocator_, host_allocator_, choice.threads);
+    device->SetTransferObserver(transfers);
     set_observer_ = [d = device.get()](CpuDevice::Observer o) { d->SetObserver(std::move(o)); };
     return device;
   }
-  auto device = std::make_unique<EmulatedDevice>(allocator_, choice.emulated->Make(), choice.threads, [this] {
+  auto device = std::make_unique<EmulatedDevice>(allocator_, host_allocator_, *choice.emulated, choice.threads, [this] {
     if (process_.run.ending()) process_.run.ThrowIfEnding(rank_, "an operation");
   });
   emulated_ = device.get();
+  emulated_->SetTransferObserver(transfers);
   set_observer_ = [this](CpuDevice::Observer o) { emulated_->SetObserver(std::move(o)); };
   return device;
+}
+
+void Rank::AddTransfer(std::string_view stream, Bytes bytes, double start, double end) {
+  trace_.Add({.stream = std::string(stream),
+              .name = "transfer",
+              .start = Seconds(process_.run.Since(start)),
+              .end = Seconds(process_.run.Since(end)),
+              .bytes = bytes});
 }
 
 void Rank::Observe(bool enabled) {

@@ -31,8 +31,10 @@ struct Process {
 struct DeviceChoice {
   int threads = 1;                              // that one operation may use
   std::shared_ptr<const Costs> emulated = {};   // null: the CPU
+  Bytes memory = Bytes(0);                      // that a rank may reserve; zero: not bounded
+  Bytes host_memory = Bytes(0);                 // likewise, of the host's
 };
-// By device, emulated and train.threads_per_rank.
+// By device, emulated, memory and train.threads_per_rank.
 absl::StatusOr<DeviceChoice> ChooseDevice(const spec::Spec& spec);
 
 class Rank {
@@ -57,18 +59,19 @@ class Rank {
 
  private:
   std::unique_ptr<Device> MakeDevice(const DeviceChoice& device);
+  void AddTransfer(std::string_view stream, Bytes bytes, double start, double end);
   void Observe(bool enabled);
   Bytes OutsideLedger() const;
   void Exit(int status);
 
   Process& process_;
   const int rank_;
-  ListedSource source_;
-  CachingAllocator allocator_;
+  ListedSource source_, host_source_;
+  CachingAllocator allocator_, host_allocator_;
   std::function<void(CpuDevice::Observer)> set_observer_;
   EmulatedDevice* emulated_ = nullptr;  // the device, if it is one
-  std::unique_ptr<Device> device_;
   Trace trace_;
+  std::unique_ptr<Device> device_;
   CommunicationStats stats_;
   std::unique_ptr<Clock> clock_;
   std::atomic<RankContext*> context_ = nullptr;  // while the rank's function runs

@@ -1,6 +1,7 @@
 #include "backends/in_memory/group_state.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <map>
@@ -164,7 +165,7 @@ void GroupState::Complete(int rank, const Call& call) {
     Break(f.kind(), rank, f.what());
     throw;
   }
-  const double arrival = links_ == nullptr ? 0 : ArrivalOf(rank, call);  // before operands may be gone
+  const TravelPtr travel = links_ == nullptr ? nullptr : TravelOf(call);  // before operands may be gone
   if (call.communication.kind != Kind::kBarrier) {
     DoShares(rank, call);
     if (rendezvous_.IsVoid(call.sequence)) {
@@ -172,7 +173,7 @@ void GroupState::Complete(int rank, const Call& call) {
       ThrowIfBroken(rank);
     }
   }
-  if (links_ != nullptr) AwaitArrival(rank, call, arrival);
+  if (links_ != nullptr) AwaitArrival(rank, call, std::array{std::pair(travel, rank)});
 }
 
 // ---- Links that are slowed down ----
@@ -195,27 +196,36 @@ sim::CollectiveShape ShapeOf(const Round& round, const Communication& c) {
 
 }  // namespace
 
-// All ranks have arrived. The first that asks plays the collective on the links.
-double GroupState::ArrivalOf(int rank, const Call& call) {
+// All ranks have arrived. The first that asks sends the collective on its way.
+TravelPtr GroupState::TravelOf(const Call& call) {
   const Round round(rendezvous_, call.sequence);
-  std::lock_guard lock(arrivals_mutex_);
-  Arrivals& arrivals = arrivals_[call.sequence];
-  if (arrivals.times.empty()) {
+  std::lock_guard lock(travels_mutex_);
+  InFlight& flight = travels_[call.sequence];
+  if (flight.travel == nullptr) {
     double start = 0;
     for (int r = 0; r < size(); ++r) start = std::max({start, round[r].issued, free_[static_cast<size_t>(r)]});
-    arrivals = {links_->Collective(ShapeOf(round, call.communication), ranks_, start), size()};
-    free_ = arrivals.times;
+    flight = {links_->Collective(ShapeOf(round, call.communication), ranks_, start), size()};
   }
-  const double arrival = arrivals.times[static_cast<size_t>(rank)];
-  if (--arrivals.unasked == 0) arrivals_.erase(call.sequence);
-  return arrival;
+  const TravelPtr travel = flight.travel;
+  if (--flight.unasked == 0) travels_.erase(call.sequence);
+  return travel;
 }
 
-void GroupState::AwaitArrival(int rank, const Call& call, double arrival) {
+// What others send meanwhile may put it off.
+void GroupState::AwaitArrival(int rank, const Call& call, std::span<const std::pair<TravelPtr, int>> travels) {
+  double arrival = 0;
+  while (true) {
+    double forecast = call.issued;
+    for (const auto& [travel, place] : travels) forecast = std::max(forecast, links_->Arrival(*travel, place));
+    if (forecast <= arrival) break;
+    arrival = forecast;
+    host::SleepUntil(run_.Steady(arrival), [&] {
+      if (run_.ending()) run_.ThrowIfEnding(world_rank(rank), call.ToString());
+    });
+  }
   call.finished = arrival;
-  host::SleepUntil(run_.Steady(arrival), [&] {
-    if (run_.ending()) run_.ThrowIfEnding(world_rank(rank), call.ToString());
-  });
+  std::lock_guard lock(travels_mutex_);
+  free_[static_cast<size_t>(rank)] = arrival;
 }
 
 // Returns when all ranks have arrived with equal calls.
@@ -300,20 +310,15 @@ void GroupState::Mismatch(int rank_a, const std::string& a, int rank_b, const st
 // ---- Messages ----
 
 void GroupState::Exchange(int rank, const Call& call, std::span<Message> messages) {
-  double last = 0;
   if (links_ != nullptr) {
-    std::lock_guard lock(arrivals_mutex_);
-    last = std::max(call.issued, free_[static_cast<size_t>(rank)]);
-    for (Message& m : messages) m.ready = last;
+    std::lock_guard lock(travels_mutex_);
+    for (Message& m : messages) m.ready = std::max(call.issued, free_[static_cast<size_t>(rank)]);
   }
   ExchangeAtOnce(rank, call, messages);
   if (links_ == nullptr) return;
-  for (const Message& m : messages) last = std::max(last, m.arrived);
-  {
-    std::lock_guard lock(arrivals_mutex_);
-    free_[static_cast<size_t>(rank)] = last;
-  }
-  AwaitArrival(rank, call, last);
+  std::vector<std::pair<TravelPtr, int>> travels;
+  for (const Message& m : messages) travels.emplace_back(m.travel, m.kind == P2p::kRecv ? 1 : 0);
+  AwaitArrival(rank, call, travels);
 }
 
 void GroupState::ExchangeAtOnce(int rank, const Call& call, std::span<Message> messages) {
@@ -367,7 +372,7 @@ void GroupState::TakeMessages(Lock& lock, int rank, const Call& call, std::span<
     m.source = sender;
     if (links_ != nullptr) {
       const double ready = std::max(m.ready, sent.ready), bytes = static_cast<double>(m.bytes);
-      m.arrived = sent.arrived = links_->Message(world_rank(sender), world_rank(rank), bytes, ready);
+      m.travel = sent.travel = links_->Message(world_rank(sender), world_rank(rank), bytes, ready);
     }
     m.state = sent.state = Message::kDone;  // `sent` may be gone once the lock is
     Signal(sender);

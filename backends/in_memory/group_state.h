@@ -32,7 +32,8 @@ struct Message {
   int peer;
   Tag tag;
   int source = -1;
-  double ready = 0, arrived = 0;  // on the run's clock, where links are slowed down
+  double ready = 0;  // on the run's clock, where links are slowed down
+  TravelPtr travel;  // likewise, once it has been taken
   enum { kPosted, kCopying, kDone } state = kPosted;
 };
 
@@ -115,8 +116,9 @@ class GroupState {
   Missing MissingPeers(std::span<const Message> messages, int rank) const;
   void MakeGroups();
 
-  double ArrivalOf(int rank, const Call& call);
-  void AwaitArrival(int rank, const Call& call, double arrival);
+  TravelPtr TravelOf(const Call& call);
+  // Returns when all have arrived here; each is a travel and the place there of `rank`.
+  void AwaitArrival(int rank, const Call& call, std::span<const std::pair<TravelPtr, int>> travels);
 
   RunState& run_;
   const std::string name_;
@@ -124,15 +126,15 @@ class GroupState {
   const std::shared_ptr<const std::string> label_;
   const std::shared_ptr<Links> links_;
 
-  // Where links are slowed down: when each rank's stream is free again, and when those collectives arrive that some ranks
-  // have yet to ask about, by sequence.
-  struct Arrivals {
-    std::vector<double> times;  // by rank
+  // Where links are slowed down: when each rank's stream is free again, and those collectives in flight that some ranks have
+  // yet to ask about, by sequence.
+  struct InFlight {
+    TravelPtr travel;
     int unasked = 0;
   };
-  std::mutex arrivals_mutex_;
+  std::mutex travels_mutex_;
   std::vector<double> free_;
-  std::map<uint64_t, Arrivals> arrivals_;
+  std::map<uint64_t, InFlight> travels_;
 
   Rendezvous rendezvous_;
   alignas(128) std::atomic<int> sleepers_ = 0;  // in collectives, on met_

@@ -1,49 +1,139 @@
 #include "backends/in_memory/links.h"
 
 #include <algorithm>
+#include <limits>
+#include <utility>
 
 #include "core/base/check.h"
 
 namespace twofold::in_memory {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kLate = 5e-3;      // by which ranks may tell later of a start than others of later ones
+constexpr double kInstant = 1e-10;  // nothing is left of what would take less: clocks do not tell it
+
+}  // namespace
+
+struct Travel {
+  sim::Schedule schedule;
+  std::vector<int> ranks;  // in the world
+  double start;
+  std::vector<double> arrivals;  // by place; the latest forecast
+};
 
 Links::Links(int ranks, double bytes_per_second, double latency_s)
-    : seconds_per_byte_(1 / bytes_per_second),
-      latency_(latency_s),
-      out_(static_cast<size_t>(ranks)),
-      in_(static_cast<size_t>(ranks)) {}
+    : ranks_(ranks), bytes_per_second_(bytes_per_second), latency_(latency_s) {}
 
-double Links::Send(int from, int to, double bytes, double ready, int latencies) {
-  double &out = out_[static_cast<size_t>(from)], &in = in_[static_cast<size_t>(to)];
-  const double seconds = bytes * seconds_per_byte_, begin = std::max(ready, out);
-  out = begin + seconds;
-  in = std::max(begin, in) + seconds;
-  return in + latencies * latency_;
+TravelPtr Links::Message(int from, int to, double bytes, double ready) {
+  const int ranks[] = {from, to};
+  return Begin({.phases = {{.rounds = 1, .flows = {{0, 1, bytes}}}}, .last_phase = {0, 0}}, ranks, ready);
 }
 
-double Links::Message(int from, int to, double bytes, double ready) {
-  std::lock_guard lock(mutex_);
-  return Send(from, to, bytes, ready, 1);
-}
-
-std::vector<double> Links::Collective(const sim::CollectiveShape& shape, std::span<const int> ranks, double start) {
-  const absl::StatusOr<sim::Schedule> schedule = sim::ChooseSchedule(shape, "auto", latency_, 1 / seconds_per_byte_, false);
+TravelPtr Links::Collective(const sim::CollectiveShape& shape, std::span<const int> ranks, double start) {
+  absl::StatusOr<sim::Schedule> schedule = sim::ChooseSchedule(shape, "auto", latency_, bytes_per_second_, false);
   TWOFOLD_CHECK(schedule.ok(), schedule.status().message());  // "auto" has an algorithm for everything
-  std::vector<double> here(ranks.size(), start);
+  return Begin(*std::move(schedule), ranks, start);
+}
+
+double Links::Arrival(const Travel& travel, int place) const {
   std::lock_guard lock(mutex_);
-  for (const sim::Phase& phase : schedule->phases) {
-    std::vector<double> next = here;
-    if (phase.flows.empty()) {  // rounds of messages without bytes
-      std::fill(next.begin(), next.end(), *std::max_element(here.begin(), here.end()) + phase.rounds * latency_);
+  return travel.arrivals[static_cast<size_t>(place)];
+}
+
+TravelPtr Links::Begin(sim::Schedule schedule, std::span<const int> ranks, double start) {
+  auto travel = std::make_shared<Travel>(Travel{std::move(schedule), {ranks.begin(), ranks.end()}, start, {}});
+  travel->arrivals.assign(ranks.size(), start);
+  if (travel->schedule.phases.empty()) return travel;
+  std::lock_guard lock(mutex_);
+  latest_ = std::max(latest_, start);
+  Run(past_, latest_ - kLate);
+  const double moves = std::max(start, past_.time) + travel->schedule.phases[0].rounds * latency_;
+  past_.flights.push_back({.travel = travel, .moves = moves, .left = {}, .rates = {}});
+  Traffic future = past_;
+  Run(future, kNever);
+  return travel;
+}
+
+// From one event to the next: bytes begin to move, or the last of some flow has arrived.
+void Links::Run(Traffic& traffic, double until) const {
+  while (traffic.time < until) {
+    SetRates(traffic);
+    const double next = std::min(until, Next(traffic));
+    if (next == kNever) return;
+    for (Flight& f : traffic.flights) {
+      for (size_t i = 0; f.moving && i < f.left.size(); ++i) {
+        f.left[i] -= f.rates[i] * (next - traffic.time);
+        if (f.left[i] <= f.rates[i] * kInstant) f.left[i] = 0;
+      }
     }
-    for (const sim::Flow& f : phase.flows) {
-      const auto from = static_cast<size_t>(f.from), to = static_cast<size_t>(f.to);
-      const double arrival = Send(ranks[from], ranks[to], f.bytes, here[from], phase.rounds);
-      next[from] = std::max(next[from], arrival);
-      next[to] = std::max(next[to], arrival);
-    }
-    here = std::move(next);
+    traffic.time = next;
+    for (Flight& f : traffic.flights) Proceed(f, next);
+    std::erase_if(traffic.flights, [](const Flight& f) { return f.phase == f.travel->schedule.phases.size(); });
   }
-  return here;
+}
+
+double Links::Next(const Traffic& traffic) const {
+  double next = kNever;
+  for (const Flight& f : traffic.flights) {
+    if (!f.moving) next = std::min(next, std::max(f.moves, traffic.time));
+    for (size_t i = 0; f.moving && i < f.left.size(); ++i) {
+      if (f.left[i] > 0) next = std::min(next, traffic.time + f.left[i] / f.rates[i]);
+    }
+  }
+  return next;
+}
+
+// Max-min by filling: the way that leaves its flows the least settles them; the others share what is left.
+void Links::SetRates(Traffic& traffic) const {
+  struct Way { double free; int flows; };
+  std::vector<Way> ways(2 * static_cast<size_t>(ranks_), {bytes_per_second_, 0});  // out and in, by rank
+  struct Moving { size_t out, in; double* rate; };
+  std::vector<Moving> unsettled;
+  for (Flight& f : traffic.flights) {
+    const std::vector<sim::Flow>& flows = f.travel->schedule.phases[f.phase].flows;
+    for (size_t i = 0; f.moving && i < flows.size(); ++i) {
+      if (f.left[i] == 0) continue;
+      const int from = f.travel->ranks[static_cast<size_t>(flows[i].from)], to = f.travel->ranks[static_cast<size_t>(flows[i].to)];
+      unsettled.push_back({2 * static_cast<size_t>(from), 2 * static_cast<size_t>(to) + 1, &f.rates[i]});
+      ++ways[unsettled.back().out].flows, ++ways[unsettled.back().in].flows;
+    }
+  }
+  while (!unsettled.empty()) {
+    size_t tightest = ways.size();
+    auto share = [&ways](size_t w) { return ways[w].free / ways[w].flows; };
+    for (size_t w = 0; w < ways.size(); ++w) {
+      if (ways[w].flows > 0 && (tightest == ways.size() || share(w) < share(tightest))) tightest = w;
+    }
+    const double rate = share(tightest);
+    std::erase_if(unsettled, [&](const Moving& m) {
+      if (m.out != tightest && m.in != tightest) return false;
+      *m.rate = rate;
+      for (const size_t w : {m.out, m.in}) ways[w].free -= rate, --ways[w].flows;
+      return true;
+    });
+  }
+}
+
+void Links::Proceed(Flight& f, double time) const {
+  const std::vector<sim::Phase>& phases = f.travel->schedule.phases;
+  while (f.phase < phases.size()) {
+    if (!f.moving) {
+      if (f.moves > time) return;
+      f.moving = true;
+      f.left.clear();
+      for (const sim::Flow& flow : phases[f.phase].flows) f.left.push_back(flow.bytes);
+      f.rates.assign(f.left.size(), 0);
+    }
+    if (std::any_of(f.left.begin(), f.left.end(), [](double left) { return left > 0; })) return;
+    f.ends.push_back(time);
+    f.moving = false;
+    if (++f.phase < phases.size()) f.moves = time + phases[f.phase].rounds * latency_;
+  }
+  for (size_t r = 0; r < f.travel->arrivals.size(); ++r) {
+    const int last = f.travel->schedule.last_phase[r];
+    f.travel->arrivals[r] = last < 0 ? f.travel->start : f.ends[static_cast<size_t>(last)];
+  }
 }
 
 }  // namespace twofold::in_memory

@@ -1,41 +1,67 @@
 // Links between in-memory ranks that are slowed down: when what is sent over them arrives.
 //
-// Each rank has one link to a switch that never limits, full duplex. A message of n bytes takes n / rate on its sender's
-// way out and on its receiver's way in, both at once, after what had been put on either before; and arrives `latency`
-// later. A collective begins when all ranks have come to it. It sends the messages of the algorithm that
-// sim::ChooseSchedule names for such links ("auto"): a rank begins a phase of it when it has sent and received all of the
-// phase before, for itself and not in step with the others.
+// Each rank has one link to a switch that never limits, full duplex. What is in flight shares each way max-min; so two
+// groups that communicate at the same time both take longer, and a forecast holds until more is sent. A message arrives
+// `latency` after its bytes. A collective begins when all ranks have come to it and sends the messages of the algorithm that
+// sim::ChooseSchedule names for such links ("auto"), in phases that all ranks pass together: the latencies of its rounds,
+// then its bytes.
 //
 // The data moves at once, through memory, and ranks sleep until it would have arrived. So times are right as long as
 // memory is the faster of the two. The simulated fabric (fabric.simulated.link_gbps) means the same links and knows
-// nothing of this: there a collective is flows on a star that share links max-min, in phases that all ranks pass together.
+// nothing of this; what differs is that here ranks really compute, meet and sleep.
 #pragma once
 
+#include <memory>
 #include <mutex>
 #include <span>
 #include <vector>
 
-#include "core/proto/spec.pb.h"
 #include "sim/collectives/schedule.h"
 
 namespace twofold::in_memory {
+
+// Something in flight.
+struct Travel;
+using TravelPtr = std::shared_ptr<Travel>;
 
 // Shared by the ranks of a run; any thread may call. Ranks are those of the world, times are seconds of one clock.
 class Links {
  public:
   Links(int ranks, double bytes_per_second, double latency_s);
 
-  // When a message whose both sides are ready at `ready` has arrived.
-  double Message(int from, int to, double bytes, double ready);
-  // When each rank, of those that take part, is done with a collective that begins at `start`.
-  std::vector<double> Collective(const sim::CollectiveShape& shape, std::span<const int> ranks, double start);
+  // A message whose both sides are ready at `ready`.
+  TravelPtr Message(int from, int to, double bytes, double ready);
+  // A collective of `ranks`, that begins at `start`.
+  TravelPtr Collective(const sim::CollectiveShape& shape, std::span<const int> ranks, double start);
+  // When the rank that comes at `place` among its ranks is done, if nothing else is sent meanwhile.
+  double Arrival(const Travel& travel, int place) const;
 
  private:
-  double Send(int from, int to, double bytes, double ready, int latencies);  // with the lock held
+  // How far a travel has come: in `phase`, before its bytes move, at `moves`, or with so many `left` of each flow.
+  struct Flight {
+    TravelPtr travel;
+    size_t phase = 0;
+    double moves = 0;
+    bool moving = false;
+    std::vector<double> left, rates;
+    std::vector<double> ends = {};  // of phases
+  };
+  // All that is in flight at some moment. A value: a forecast is a copy that runs to the end.
+  struct Traffic {
+    double time = 0;
+    std::vector<Flight> flights;
+  };
+  TravelPtr Begin(sim::Schedule schedule, std::span<const int> ranks, double start);
+  void Run(Traffic& traffic, double until) const;
+  double Next(const Traffic& traffic) const;
+  void SetRates(Traffic& traffic) const;
+  void Proceed(Flight& flight, double time) const;
 
-  const double seconds_per_byte_, latency_;
-  std::mutex mutex_;
-  std::vector<double> out_, in_;  // by rank: when each way is free again
+  const int ranks_;
+  const double bytes_per_second_, latency_;
+  mutable std::mutex mutex_;
+  double latest_ = 0;  // start of anything
+  Traffic past_;       // what starts can no longer change, who tells of them a little late
 };
 
 }  // namespace twofold::in_memory

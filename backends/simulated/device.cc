@@ -1,6 +1,8 @@
 #include "backends/simulated/device.h"
 
 #include <cmath>
+#include <cstring>
+#include <exception>
 #include <utility>
 
 namespace twofold {
@@ -28,13 +30,43 @@ class SimulatedStream : public Stream {
   sim::Timeline& line_;
 };
 
-class OwnStream : public SimulatedStream {
+// A stream that is neither the compute stream nor the host: it transfers.
+class SideStream : public SimulatedStream {
  public:
-  OwnStream(SimulatedRank& rank, std::shared_ptr<sim::Timeline> line)
-      : SimulatedStream(rank, *line), owned_(std::move(line)) {}
+  SideStream(SimulatedRank& rank, std::shared_ptr<sim::Timeline> line, std::string_view name)
+      : SimulatedStream(rank, *line), rank_(rank), own_(std::move(line)), name_(name), exceptions_(std::uncaught_exceptions()) {}
+  // Waits for what it was given, unless an exception is leaving the rank's function or the run has failed: then, what is left
+  // is not done any more, as its memory goes.
+  ~SideStream() override {
+    if (std::uncaught_exceptions() > exceptions_) *ended_ = true;
+    try {
+      if (!*ended_ && !rank_.engine().failed()) Synchronize();
+    } catch (const RankFailure&) {  // the run has failed meanwhile: its cause is known to the engine
+    }
+    *ended_ = true;
+  }
+
+  // Under REAL data the bytes are there when the stream has come to the end of the transfer.
+  void Transfer(Seconds seconds, const Tensor& from, const Tensor& to) {
+    own_->NotBefore(rank_.host().time());
+    const bool traced = rank_.trace().enabled(), real = rank_.machine().real;
+    if (!traced && !real) return own_->Advance(seconds.value());
+    auto start = std::make_shared<double>(0);
+    own_->Call([start](double time) { *start = time; });
+    own_->Advance(seconds.value());
+    own_->Call([this, ended = ended_, start, from, to, traced, real](double time) {
+      if (*ended) return;
+      if (real) std::memcpy(to.raw(), from.raw(), static_cast<size_t>(from.bytes().value()));
+      if (traced) rank_.trace().Add({name_, "transfer", Seconds(*start), Seconds(time), from.bytes(), Seconds()});
+    });
+  }
 
  private:
-  std::shared_ptr<sim::Timeline> owned_;
+  SimulatedRank& rank_;
+  const std::shared_ptr<sim::Timeline> own_;
+  const std::string name_;
+  const int exceptions_;
+  const std::shared_ptr<bool> ended_ = std::make_shared<bool>(false);
 };
 
 }  // namespace
@@ -57,10 +89,13 @@ class SimulatedDevice::Arithmetic : public CpuDevice {
   CachingAllocator scratch_;  // outside the rank's ledger
 };
 
-SimulatedDevice::SimulatedDevice(SimulatedRank& rank, CachingAllocator& allocator, CostModel& costs, int threads)
+SimulatedDevice::SimulatedDevice(SimulatedRank& rank, CachingAllocator& allocator, CachingAllocator& host, CostModel& costs,
+                                 const host::HostLink& link, int threads)
     : rank_(rank),
       allocator_(allocator),
+      host_(host),
       costs_(costs),
+      link_(link),
       threads_(threads),
       compute_(std::make_unique<SimulatedStream>(rank, rank.compute())) {
   if (rank.machine().real) arithmetic_ = std::make_unique<Arithmetic>(allocator, threads);
@@ -68,9 +103,13 @@ SimulatedDevice::SimulatedDevice(SimulatedRank& rank, CachingAllocator& allocato
 
 SimulatedDevice::~SimulatedDevice() = default;
 
-std::unique_ptr<Stream> SimulatedDevice::NewStream(std::string_view) {
-  if (!rank_.machine().gpu) return std::make_unique<SimulatedStream>(rank_, rank_.host());
-  return std::make_unique<OwnStream>(rank_, std::make_shared<sim::Timeline>());
+std::unique_ptr<Stream> SimulatedDevice::NewStream(std::string_view name) {
+  return std::make_unique<SideStream>(rank_, std::make_shared<sim::Timeline>(), name);
+}
+
+void SimulatedDevice::Copy(Stream& stream, Tensor from, Tensor to) {
+  if (rank_.machine().gpu) rank_.host().Advance(rank_.machine().launch_seconds);
+  static_cast<SideStream&>(stream).Transfer(link_.Time(from, to, costs_), from, to);
 }
 
 void SimulatedDevice::Charge(Stream& stream, const ops::Op& op) {
@@ -98,7 +137,9 @@ void SimulatedDevice::Charge(Stream& stream, const ops::Op& op) {
 }
 
 void SimulatedDevice::Run(Stream& stream, const ops::Op& op, Tensor workspace) {
-  Charge(stream, op);
+  const bool by_host = !rank_.machine().gpu && &stream != compute_.get();  // as on a CPU, behind the stream's transfers
+  if (by_host) stream.Synchronize();
+  Charge(by_host ? *compute_ : stream, op);
   if (arithmetic_ == nullptr) return;
   rank_.CatchUp();
   const sim::FlightRecord::Aside aside(rank_.engine().record());  // long operations are no hangs

@@ -4,7 +4,8 @@
 // the in-memory fabric's bit for bit. The workspace rules are those of the device that is modelled.
 //
 // Assumes: operations of one rank run one at a time, each as long as its cost model says, with the same time of the host
-// before each. Ignores: caches warmed by the operation before, clock changes under load, beyond what the cost model knows.
+// before each; transfers go on beside them and take nothing from them. Ignores: caches warmed by the operation before, clock
+// changes under load, beyond what the cost model knows.
 #pragma once
 
 #include <array>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "backends/host/costs.h"
 #include "backends/simulated/rank.h"
 #include "core/device/cost_model.h"
 #include "core/device/device.h"
@@ -25,12 +27,14 @@ namespace twofold {
 class SimulatedDevice : public Device {
  public:
   // The cost model may be shared by ranks. `threads` is what one operation may use, as on the real device.
-  SimulatedDevice(SimulatedRank& rank, CachingAllocator& allocator, CostModel& costs, int threads);
+  SimulatedDevice(SimulatedRank& rank, CachingAllocator& allocator, CachingAllocator& host, CostModel& costs,
+                  const host::HostLink& link, int threads);
   ~SimulatedDevice() override;
 
   DeviceKind kind() const override { return rank_.machine().gpu ? DeviceKind::kCuda : DeviceKind::kCpu; }
   int threads() const override { return threads_; }
   CachingAllocator& allocator() override { return allocator_; }
+  CachingAllocator& host_allocator() override { return host_; }
   Stream& compute() override { return *compute_; }
   std::unique_ptr<Stream> NewStream(std::string_view name) override;
   void Upload(Tensor& dst, absl::FunctionRef<void(std::span<std::byte>)> fill) override;
@@ -46,14 +50,16 @@ class SimulatedDevice : public Device {
 
  protected:
   void Run(Stream& stream, const ops::Op& op, Tensor workspace) override;
+  void Copy(Stream& stream, Tensor from, Tensor to) override;
 
  private:
   class Arithmetic;
   void Charge(Stream& stream, const ops::Op& op);
 
   SimulatedRank& rank_;
-  CachingAllocator& allocator_;
+  CachingAllocator &allocator_, &host_;
   CostModel& costs_;
+  const host::HostLink link_;
   const int threads_;
   std::unique_ptr<Arithmetic> arithmetic_;  // REAL only
   std::unique_ptr<Stream> compute_;

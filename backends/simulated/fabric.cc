@@ -21,19 +21,21 @@ namespace {
 struct Actor {
   Actor(int rank, SimulationPlan& plan, SimulatedWorld& world, std::shared_ptr<SimulatedGroup> group)
       : clock(rank, world.engine, plan.machine),
-        source(MakeSource(plan)),
+        source(MakeSource(plan.device_memory, plan.machine.real)),
+        host_source(MakeSource(plan.host_memory, plan.machine.real)),
         allocator(*source, rank),
-        device(clock, allocator, *plan.costs, plan.threads),
+        host_allocator(*host_source, rank, "host memory"),
+        device(clock, allocator, host_allocator, *plan.costs, plan.host_link, plan.threads),
         group(std::make_unique<SimulatedProcessGroup>(std::move(group), rank, clock, device, stats)) {}
 
-  static std::unique_ptr<MemorySource> MakeSource(const SimulationPlan& plan) {
-    if (plan.machine.real) return std::make_unique<MallocSource>(plan.device_memory);
-    return std::make_unique<VirtualSource>(plan.device_memory);
+  static std::unique_ptr<MemorySource> MakeSource(Bytes limit, bool real) {
+    if (real) return std::make_unique<MallocSource>(limit);
+    return std::make_unique<VirtualSource>(limit);
   }
 
   SimulatedRank clock;
-  std::unique_ptr<MemorySource> source;
-  CachingAllocator allocator;
+  std::unique_ptr<MemorySource> source, host_source;
+  CachingAllocator allocator, host_allocator;
   CommunicationStats stats;
   SimulatedDevice device;
   std::unique_ptr<ProcessGroup> group;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backends/host/costs.h"
+#include "backends/host/memory_rules.h"
 #include "core/base/strings.h"
 #include "sim/collectives/schedule.h"
 #include "sim/cost/profile_cost_model.h"
@@ -43,17 +44,19 @@ void SetTraining(const cluster::Cluster& c, const profile::Profile& profile, hos
                               training->ranks() == plan.world_size ? "" : "; it has none on as many ranks"));
 }
 
-// What operations cost; `profile` is that of the cluster's links, too.
+// The device and what operations cost on it; `profile` is that of the cluster's links, too.
 absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, SimulationPlan& plan, profile::Profile& profile) {
   absl::StatusOr<host::Costs> costs = host::FindCosts(c, spec.fabric().simulated().profile());
   if (!costs.ok()) return costs.status();
   profile = costs->profile;
-  if (spec.device() == spec::EMULATED) {
-    costs = host::FindCosts(spec.emulated());
-    if (!costs.ok()) return costs.status();
-    plan.machine.gpu = false;  // an emulated device's stream is the host
-    plan.device_memory = Bytes(costs->device.memory_bytes());
-  } else {
+  const bool emulated = spec.device() == spec::EMULATED;
+  if (emulated) costs = host::FindCosts(spec.emulated());
+  if (!costs.ok()) return costs.status();
+  const host::MemoryRules memory = host::MemoryRulesOf(spec, costs->device);
+  plan.device_memory = memory.device;
+  plan.host_memory = memory.host;
+  plan.machine.gpu = memory.kind == DeviceKind::kCuda;  // an emulated device's stream is the host
+  if (!emulated) {
     SetTraining(c, profile, *costs, plan);
     if (profile.threads() > 0 && profile.threads() != plan.threads) {
       plan.notes.push_back(StrCat("the profile's kernels ran on ", profile.threads(), " threads a rank, this job's have ", plan.threads,
@@ -61,6 +64,8 @@ absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, Simulat
     }
   }
   plan.notes.insert(plan.notes.end(), costs->notes.begin(), costs->notes.end());
+  if (spec.parallel().offload() != spec::Parallel::NO_OFFLOAD) plan.notes.push_back(host::DescribeHostLink(costs->device));
+  plan.host_link = costs->host_link();
   plan.costs = costs->Make();
   return absl::OkStatus();
 }
@@ -204,8 +209,6 @@ absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec) {
   plan.world_size = static_cast<int>(p.dp() * p.tp() * p.pp() * p.cp());
   plan.threads = static_cast<int>(spec.train().threads_per_rank());
   plan.algorithm = simulated.algorithm();
-  plan.device_memory = Bytes(c->device().memory_bytes());
-  plan.machine.gpu = c->device().kind() == cluster::Device::GPU_DEVICE;
   plan.machine.launch_seconds = c->device().launch_us() * 1e-6;
   plan.machine.real = simulated.data() == spec::Simulated::REAL;
 

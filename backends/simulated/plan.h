@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "backends/host/costs.h"
 #include "backends/simulated/rank.h"
 #include "core/base/units.h"
 #include "core/device/cost_model.h"
@@ -21,6 +22,8 @@ struct SimulationPlan {
   std::unique_ptr<CostModel> costs;
   SimulatedMachine machine;
   Bytes device_memory;           // of each rank; zero: not bounded
+  Bytes host_memory;             // likewise, the host's, for what is offloaded
+  host::HostLink host_link;      // between the two
   int threads = 1;               // per rank
   std::string algorithm;         // of collectives
   sim::MeasuredCollectives collectives;  // those of the links that join the ranks, where the profile has them

@@ -6,34 +6,16 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "core/device/device.h"
+#include "core/device/held_tensors.h"
 #include "core/tensor/tensor.h"
 
 namespace twofold {
-
-// Tensors in use by a group's unfinished work, in issue order; calls are numbered from 1. One a group; touched by the rank's
-// thread only.
-class HeldTensors {
- public:
-  explicit HeldTensors(const Stream* compute) : compute_(compute) {}
-  uint64_t NextCall() { return ++last_; }
-  void Hold(Tensor tensor) { held_.emplace_back(last_, std::move(tensor)); }  // for the latest call
-  void ReleaseUpTo(uint64_t sequence) {
-    while (!held_.empty() && held_.front().first <= sequence) held_.pop_front();
-  }
-  const Stream* compute() const { return compute_; }
-
- private:
-  const Stream* compute_;
-  uint64_t last_ = 0;
-  std::deque<std::pair<uint64_t, Tensor>> held_;
-};
 
 class Work {
  public:

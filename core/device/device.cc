@@ -11,4 +11,11 @@ void Device::Launch(Stream& stream, const ops::Op& op) {
   Run(stream, op, NewTensor(Shape{workspace.value()}, DType::kU8, Category::kOther));
 }
 
+void Device::Transfer(Stream& stream, const Tensor& from, const Tensor& to) {
+  TWOFOLD_CHECK(from.dtype() == to.dtype(), from.ToString() + " and " + to.ToString() + " differ in type");
+  TWOFOLD_CHECK_EQ(from.numel(), to.numel());
+  TWOFOLD_CHECK(&stream != &compute(), "transfers have a stream of their own");
+  if (from.numel() > 0) Copy(stream, from.Borrowed(), to.Borrowed());
+}
+
 }  // namespace twofold

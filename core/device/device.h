@@ -64,12 +64,19 @@ class Device {
   virtual DeviceKind kind() const = 0;       // decides workspace rules
   virtual int threads() const = 0;           // that one operation may use
   virtual CachingAllocator& allocator() = 0;
+  // The memory of the host that transfers reach, with a ledger and a limit of its own. (A CPU's device memory and the
+  // host's are parts of one memory that are accounted apart.)
+  virtual CachingAllocator& host_allocator() = 0;
   virtual Stream& compute() = 0;
   virtual std::unique_ptr<Stream> NewStream(std::string_view name) = 0;
 
   // Checks the shapes, sets the workspace aside and runs `op` on `stream`. Throws OutOfMemory. Operations that need a
   // workspace run on the compute stream only: memory is reused in its order.
   void Launch(Stream& stream, const ops::Op& op);
+
+  // Copies `from` to `to`, of one type and number of elements, between or within both memories, on a stream that NewStream
+  // made, beside what the compute stream does. The caller keeps both until the program has waited for it; see transfers.h.
+  void Transfer(Stream& stream, const Tensor& from, const Tensor& to);
 
   // Host to device: `fill` writes the bytes of `dst`; it is not called where no data exists. On the compute stream.
   virtual void Upload(Tensor& dst, absl::FunctionRef<void(std::span<std::byte>)> fill) = 0;
@@ -81,9 +88,16 @@ class Device {
   Tensor NewTensor(Shape shape, DType dtype, Category category) {
     return Allocate(allocator(), std::move(shape), dtype, category);
   }
+  // In the host's memory: for transfers alone; operations run on the device's.
+  Tensor NewHostTensor(Shape shape, DType dtype, Category category) {
+    return Allocate(host_allocator(), std::move(shape), dtype, category);
+  }
+  bool IsOnHost(const Tensor& t) { return &t.allocator() == &host_allocator(); }
 
  protected:
   virtual void Run(Stream& stream, const ops::Op& op, Tensor workspace /* U8, may be empty */) = 0;
+  // As Transfer; of at least one byte. The tensors are borrowed: work beside the host's must never own them.
+  virtual void Copy(Stream& stream, Tensor from, Tensor to) = 0;
 };
 
 }  // namespace twofold

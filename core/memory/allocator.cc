@@ -41,6 +41,7 @@ struct CachingAllocator::Block {
   int64_t offset;
   int64_t size;
   bool free;
+  int64_t requested;  // of what is not free
   Block *previous, *next;  // neighbours within the segment
 };
 
@@ -50,7 +51,8 @@ bool CachingAllocator::Order::operator()(const Block* a, const Block* b) const {
 
 Buffer::~Buffer() { owner_->Free(static_cast<CachingAllocator::Block*>(block_), category_); }
 
-CachingAllocator::CachingAllocator(MemorySource& source, int rank) : source_(source), rank_(rank) {}
+CachingAllocator::CachingAllocator(MemorySource& source, int rank, std::string_view memory)
+    : source_(source), rank_(rank), memory_(memory) {}
 
 CachingAllocator::~CachingAllocator() {
   TWOFOLD_CHECK_EQ(ledger_.stats().live.value(), 0);
@@ -71,8 +73,9 @@ std::shared_ptr<Buffer> CachingAllocator::Allocate(Bytes request, Category categ
   if (block == nullptr) ThrowOutOfMemory(size, category);
   free_list(small).erase(block);
   block->free = false;
+  block->requested = request.value();
   Split(block, size);
-  ledger_.OnAllocate(Bytes(block->size), category);
+  ledger_.OnAllocate(Bytes(block->size), request, category);
   return std::make_shared<Buffer>(Buffer::Token{}, this, block,
                                   block->segment->address + static_cast<Address>(block->offset), Bytes(block->size),
                                   source_.host_accessible(), category);
@@ -80,7 +83,7 @@ std::shared_ptr<Buffer> CachingAllocator::Allocate(Bytes request, Category categ
 
 CachingAllocator::Block* CachingAllocator::FindFree(Bytes size, bool small) {
   Segment oldest{.sequence = -1, .address = 0, .size = Bytes(0), .small = small, .first = nullptr};
-  Block key{&oldest, -1, size.value(), true, nullptr, nullptr};
+  Block key{&oldest, -1, size.value(), true, 0, nullptr, nullptr};
   auto it = free_list(small).lower_bound(&key);
   return it == free_list(small).end() ? nullptr : *it;
 }
@@ -93,7 +96,7 @@ CachingAllocator::Block* CachingAllocator::NewSegment(Bytes size, bool small) {
   segments_.push_back(
       std::make_unique<Segment>(Segment{next_segment_++, *address, segment_size, small, nullptr}));
   Segment* segment = segments_.back().get();
-  Block* block = new Block{segment, 0, segment_size.value(), true, nullptr, nullptr};
+  Block* block = new Block{segment, 0, segment_size.value(), true, 0, nullptr, nullptr};
   segment->first = block;
   free_list(small).insert(block);
   return block;
@@ -111,7 +114,7 @@ void CachingAllocator::Split(Block* block, Bytes size) {
     tail = spare_.back();
     spare_.pop_back();
   }
-  *tail = Block{block->segment, block->offset + size.value(), rest, true, block, block->next};
+  *tail = Block{block->segment, block->offset + size.value(), rest, true, 0, block, block->next};
   if (block->next != nullptr) block->next->previous = tail;
   block->next = tail;
   block->size = size.value();
@@ -119,7 +122,7 @@ void CachingAllocator::Split(Block* block, Bytes size) {
 }
 
 void CachingAllocator::Free(Block* block, Category category) {
-  ledger_.OnFree(Bytes(block->size), category);
+  ledger_.OnFree(Bytes(block->size), Bytes(block->requested), category);
   block->free = true;
   block = MergeWithNeighbours(block);
   free_list(block->segment->small).insert(block);
@@ -159,6 +162,28 @@ void CachingAllocator::ReleaseCached() {
   std::erase_if(segments_, [](const std::unique_ptr<Segment>& s) { return s->first == nullptr; });
 }
 
+Fragmentation CachingAllocator::fragmentation() const {
+  Fragmentation f{.free = ledger_.stats().reserved - ledger_.stats().live,
+                  .largest_free = Bytes(0),
+                  .free_blocks = static_cast<int64_t>(free_small_.size() + free_large_.size()),
+                  .segments = static_cast<int64_t>(segments_.size())};
+  for (const FreeList* list : {&free_small_, &free_large_}) {  // sorted by size
+    if (!list->empty()) f.largest_free = std::max(f.largest_free, Bytes((*list->rbegin())->size));
+  }
+  return f;
+}
+
+// FNV-1a over the blocks of every segment, oldest segment first: of segments' numbers only the order decides.
+uint64_t CachingAllocator::Fingerprint() const {
+  uint64_t hash = 0xcbf29ce484222325u;
+  const auto add = [&hash](int64_t value) { hash = (hash ^ static_cast<uint64_t>(value)) * 0x100000001b3u; };
+  for (const auto& segment : segments_) {
+    add(segment->size.value());
+    for (const Block* b = segment->first; b != nullptr; b = b->next) add(b->free ? -b->size : b->size);
+  }
+  return hash;
+}
+
 void CachingAllocator::ThrowOutOfMemory(Bytes request, Category category) const {
   const MemoryStats& s = ledger_.stats();
   std::array<size_t, kCategories> order;
@@ -171,7 +196,7 @@ void CachingAllocator::ThrowOutOfMemory(Bytes request, Category category) const 
     StrAppend(&held, held.empty() ? "" : ", ", std::string(CategoryName(static_cast<Category>(c))), " ",
                     s.live_by_category[c].value());
   }
-  throw OutOfMemory(rank_, StrCat("rank ", rank_, ": out of memory: asked for ", request.value(), " bytes of ",
+  throw OutOfMemory(rank_, StrCat("rank ", rank_, ": out of ", memory_, ": asked for ", request.value(), " bytes of ",
                                         std::string(CategoryName(category)), " with ", s.live.value(), " live and ",
                                         s.reserved.value(), " reserved (bytes by category: ", held, ")"));
 }

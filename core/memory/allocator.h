@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <memory>
 #include <set>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/units.h"
@@ -21,6 +23,13 @@
 namespace twofold {
 
 class CachingAllocator;
+
+// What lies idle in the segments that an allocator has reserved.
+struct Fragmentation {
+  Bytes free;          // reserved and not live
+  Bytes largest_free;  // the largest free block: a larger request needs a new segment
+  int64_t free_blocks = 0, segments = 0;
+};
 
 // A piece of device memory; returns to its allocator when the last tensor that views it is gone. That must happen on
 // the rank's own thread (Work keeps tensors until the program waits for them, for this reason).
@@ -33,6 +42,7 @@ class Buffer {
   Bytes size() const { return size_; }
   bool host_accessible() const { return host_accessible_; }
   Category category() const { return category_; }
+  const CachingAllocator& allocator() const { return *owner_; }
 
  private:
   friend class CachingAllocator;
@@ -53,8 +63,9 @@ class Buffer {
 
 class CachingAllocator {
  public:
-  // `rank` is named in out-of-memory errors. The source must outlive the allocator, the allocator every buffer.
-  CachingAllocator(MemorySource& source, int rank);
+  // `rank` and `memory`, what it allocates of, are named in out-of-memory errors. The source must outlive the allocator, the
+  // allocator every buffer.
+  CachingAllocator(MemorySource& source, int rank, std::string_view memory = "memory");
   ~CachingAllocator();
 
   // Throws OutOfMemory, naming rank, request and the largest categories. Zero bytes are a valid request.
@@ -62,6 +73,11 @@ class CachingAllocator {
 
   // Gives segments that are wholly free back to the source.
   void ReleaseCached();
+
+  // At this moment; ledger().stats() has the rest: live, peak and reserved bytes, by category.
+  Fragmentation fragmentation() const;
+  // A number of what lies where: allocators of one fingerprint give the same requests the same places.
+  uint64_t Fingerprint() const;
 
   MemoryLedger& ledger() { return ledger_; }
   const MemoryLedger& ledger() const { return ledger_; }
@@ -83,6 +99,7 @@ class CachingAllocator {
 
   MemorySource& source_;
   const int rank_;
+  const std::string memory_;
   MemoryLedger ledger_;
   FreeList free_small_, free_large_;
   std::vector<std::unique_ptr<Segment>> segments_;

@@ -10,10 +10,11 @@ std::string_view CategoryName(Category category) {
   return kNames[static_cast<size_t>(category)];
 }
 
-void MemoryLedger::OnAllocate(Bytes size, Category category) {
+void MemoryLedger::OnAllocate(Bytes size, Bytes requested, Category category) {
   const auto c = static_cast<size_t>(category);
   stats_.live += size;
   stats_.live_by_category[c] += size;
+  stats_.requested_by_category[c] += requested;
   stats_.peak_by_category[c] = std::max(stats_.peak_by_category[c], stats_.live_by_category[c]);
   if (stats_.live > stats_.peak) {
     stats_.peak = stats_.live;
@@ -22,9 +23,11 @@ void MemoryLedger::OnAllocate(Bytes size, Category category) {
   Notify();
 }
 
-void MemoryLedger::OnFree(Bytes size, Category category) {
+void MemoryLedger::OnFree(Bytes size, Bytes requested, Category category) {
+  const auto c = static_cast<size_t>(category);
   stats_.live -= size;
-  stats_.live_by_category[static_cast<size_t>(category)] -= size;
+  stats_.live_by_category[c] -= size;
+  stats_.requested_by_category[c] -= requested;
   Notify();
 }
 

@@ -1,7 +1,8 @@
 // The memory ledger: what a rank's allocator holds, by category, now and at its highest.
 //
 // One ledger belongs to one allocator and is touched by the rank's own thread only. "Live" bytes are those of blocks
-// handed out (requests rounded up to 512 bytes); "reserved" are those taken from the memory source, free blocks included.
+// handed out (requests rounded up to 512 bytes); "requested" are those asked for, of the same blocks; "reserved" are those
+// taken from the memory source, free blocks included.
 #pragma once
 
 #include <array>
@@ -19,6 +20,7 @@ std::string_view CategoryName(Category category);  // "parameters", "gradients",
 struct MemoryStats {
   Bytes live, peak, reserved, peak_reserved;
   std::array<Bytes, kCategories> live_by_category;
+  std::array<Bytes, kCategories> requested_by_category;  // of the live blocks
   std::array<Bytes, kCategories> peak_by_category;   // each category's own highest
   std::array<Bytes, kCategories> at_peak;            // each category's live bytes when `peak` was reached
 };
@@ -30,8 +32,9 @@ class MemoryLedger {
   // Called after every change while set: the memory time line. Null stops it.
   void SetObserver(std::function<void(const MemoryStats&)> observer) { observer_ = std::move(observer); }
 
-  void OnAllocate(Bytes size, Category category);
-  void OnFree(Bytes size, Category category);
+  // A block of `size` bytes, of which somebody asked for `requested`.
+  void OnAllocate(Bytes size, Bytes requested, Category category);
+  void OnFree(Bytes size, Bytes requested, Category category);
   void OnReserve(Bytes size);
   void OnRelease(Bytes size);
 

@@ -14,7 +14,8 @@ namespace twofold::optim {
 // The sum of squares over all gradients and, where these are but a part, over what `all_reduce` adds: it is given the sum
 // of these, one element, and must leave the global sum in it, ordered before what is launched on ctx.stream next. One
 // element, F32, or F64 when the gradients are; they must be all F64 or none. Not finite where a gradient is not, or where
-// the squares are too large for it. Padding in flat gradients must be zero.
+// the squares are too large for it. Padding in flat gradients must be zero. Gradients may lie in the host's memory: they visit
+// the device, as staging.h says.
 Tensor SquaredNorm(nn::Context& ctx, std::span<const Tensor> gradients,
                    const std::function<void(Tensor&)>& all_reduce = nullptr);
 

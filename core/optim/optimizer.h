@@ -43,7 +43,8 @@ class Optimizer {
   virtual ~Optimizer() = default;
   // Allocates the state for `slices` and (narrow types) copies the masters. Call once, before the first Step.
   virtual void Attach(nn::Context& ctx, std::span<const Slice> slices) = 0;
-  // One update of all slices given to Attach, one operation for each that has elements; lr is this step's rate. Gradients
+  // One update of all slices given to Attach, one operation for each that has elements (more where it visits the device in
+  // pieces); lr is this step's rate. Gradients
   // are multiplied by the element `factor` (clip.h) as they are read, and stay as they are; empty: 1.
   virtual void Step(nn::Context& ctx, double lr, const Tensor& factor) = 0;
   void Step(nn::Context& ctx, double lr) { Step(ctx, lr, Tensor()); }
@@ -54,12 +55,18 @@ class Optimizer {
   virtual void set_updates(int64_t updates) = 0;
 };
 
+// Where the state lies: on the device, or in the host's memory, from where it visits the device for the update (states.h).
+struct Offload {
+  bool state = false;
+  int64_t chunk = int64_t{4} << 20;  // elements that visit at once: transfers of 16 MiB reach a link's full rate
+};
+
 struct SgdOptions { double lr = 0.01, momentum = 0, weight_decay = 0; bool nesterov = false; };
 struct AdamOptions {
   double lr = 3e-4, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   bool decoupled = true;  // AdamW (Loshchilov and Hutter 2019); false: decay is added to the gradient
 };
-std::unique_ptr<Optimizer> MakeSgd(const SgdOptions& options);
-std::unique_ptr<Optimizer> MakeAdam(const AdamOptions& options);
+std::unique_ptr<Optimizer> MakeSgd(const SgdOptions& options, const Offload& offload = {});
+std::unique_ptr<Optimizer> MakeAdam(const AdamOptions& options, const Offload& offload = {});
 
 }  // namespace twofold::optim

@@ -47,6 +47,7 @@ class RankContext {
   Trace& trace() { return *parts_.trace; }
   const CommunicationStats& communication() const { return *parts_.communication; }
   const MemoryStats& memory() { return device().allocator().ledger().stats(); }
+  const MemoryStats& host_memory() { return device().host_allocator().ledger().stats(); }  // of what is offloaded
 
   // To be called between steps: ends a rank that the user interrupted.
   void CheckInterrupt() { if (parts_.check_interrupt) parts_.check_interrupt(); }

@@ -64,6 +64,7 @@ class Tensor {
   // threads: the last owner must let go on the rank's own thread.
   Tensor Borrowed() const;
 
+  const CachingAllocator& allocator() const { return buffer_->allocator(); }  // whose memory it lies in
   bool has_data() const { return buffer_ != nullptr && buffer_->host_accessible(); }
   Address address() const { return buffer_->address() + static_cast<Address>(byte_offset_); }
   // For kernels, transports and tests. T must match dtype; the storage must hold data.

@@ -25,6 +25,7 @@ PYTHON = "/usr/bin/python3"  # the one that Debian's packages are for
 GPT = {"layers": 4, "hidden": 256, "heads": 4, "vocab": 256, "sequence": 128}  # the preset gpt-3m
 CNN = {"channels": 3, "side": 32, "widths": "16,32,64", "blocks": "1,1,2", "classes": 10, "lr": 2e-3}  # the preset cnn-small
 CNN_SPEC = HERE / "cnn.textproto"
+TIMEOUT = 1800  # seconds that a run of PyTorch's may take
 # What PyTorch may be given: tried one after another, each kept where it is faster than what was there.
 LIBRARIES = [("OPENBLAS_CORETYPE", ["Haswell", "SkylakeX", "Cooperlake"]), ("ATEN_CPU_CAPABILITY", ["avx2", "avx512"])]
 
@@ -78,7 +79,14 @@ def pytorch(model, choice, ranks, threads, steps):
                            GLOO_SOCKET_IFNAME="lo")
     processes = [subprocess.Popen(command, env={**environment, **({"RANK": str(r)} if ranks > 1 else {})},
                                   stdout=subprocess.PIPE, text=True) for r in range(ranks)]
-    outputs = [p.communicate()[0] for p in processes]
+    try:
+        outputs = [p.communicate(timeout=TIMEOUT)[0] for p in processes]
+    except subprocess.TimeoutExpired:
+        sys.exit(f"train.py is not done after {TIMEOUT} s; a process that died leaves the others waiting")
+    finally:
+        for p in processes:  # none outlives this call
+            p.kill()
+            p.wait()
     if any(p.returncode for p in processes):
         sys.exit("train.py failed")
     return json.loads(outputs[0])

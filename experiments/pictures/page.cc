@@ -77,6 +77,12 @@ std::string Summary(const Runs& runs) {
                 [](const RunData& r) { return HighestRank(r, &report::Rank::peak_bytes); }, size);
   t += Compared("reserved memory, highest rank", runs,
                 [](const RunData& r) { return HighestRank(r, &report::Rank::reserved_bytes); }, size);
+  t += Compared("of that fragmentation: reserved, not live at the peak", runs, [](const RunData& r) {
+    return HighestRank(r, &report::Rank::reserved_bytes) - HighestRank(r, &report::Rank::peak_bytes);
+  }, size);
+  const auto used = [](double v) { return v > 0 ? Size(v) : "-"; };  // 0: nothing is offloaded
+  t += Compared("peak of the host's memory, highest rank", runs,
+                [](const RunData& r) { return HighestRank(r, &report::Rank::host_peak_bytes); }, used);
   t += Compared("outside the ledger, highest rank", runs,
                 [](const RunData& r) { return HighestRank(r, &report::Rank::outside_ledger_bytes); }, size);
   t += Compared("bubble", runs, [](const RunData& r) { return r.report.bubble_fraction(); }, share);

@@ -8,15 +8,15 @@ namespace twofold::pictures {
 std::string Style() {
   return R"css(
 :root{color-scheme:light dark;--page:#fdfdfc;--ink:#22262b;--soft:#667078;--rule:#dfe2e5;--panel:#f4f5f6;
---blue:#4477aa;--cyan:#5bb8dd;--green:#2f8f46;--yellow:#c9b037;--red:#e25f6f;--purple:#a23b78;--grey:#a9aeb3;--orange:#e0883a}
+--blue:#4477aa;--cyan:#5bb8dd;--green:#2f8f46;--yellow:#c9b037;--red:#e25f6f;--purple:#a23b78;--grey:#a9aeb3;--orange:#e0883a;--teal:#1f9e9a}
 @media (prefers-color-scheme:dark){:root{--page:#16181b;--ink:#e3e6e9;--soft:#98a1a9;--rule:#33383d;--panel:#1e2125;
---blue:#5c93cc;--cyan:#6fcaea;--green:#48ad60;--yellow:#d8c455;--red:#ee7885;--purple:#c766a2;--grey:#7d848a;--orange:#eb9d57}}
+--blue:#5c93cc;--cyan:#6fcaea;--green:#48ad60;--yellow:#d8c455;--red:#ee7885;--purple:#c766a2;--grey:#7d848a;--orange:#eb9d57;--teal:#3cbcb7}}
 svg{font-family:system-ui,"Segoe UI","DejaVu Sans",sans-serif;font-size:12px;background:var(--page)}
 svg text{fill:var(--ink)}svg .soft{fill:var(--soft)}svg .head{font-size:13px;font-weight:600}
 svg .end{text-anchor:end}svg .mid{text-anchor:middle}
 svg .rule{stroke:var(--rule);stroke-width:1;fill:none}svg .lane{fill:var(--panel)}
 .c-product{fill:var(--blue)}.c-attention{fill:var(--cyan)}.c-norm{fill:var(--green)}.c-element{fill:var(--yellow)}
-.c-loss{fill:var(--purple)}.c-optimizer{fill:var(--orange)}.c-communication{fill:var(--red)}.c-other{fill:var(--grey)}
+.c-loss{fill:var(--purple)}.c-optimizer{fill:var(--orange)}.c-communication{fill:var(--red)}.c-transfer{fill:var(--teal)}.c-other{fill:var(--grey)}
 .m-parameters{fill:var(--blue)}.m-gradients{fill:var(--red)}.m-optimizer{fill:var(--orange)}
 .m-activations{fill:var(--green)}.m-communication{fill:var(--purple)}.m-other{fill:var(--grey)}
 svg .reserved{stroke:var(--ink);stroke-width:1.5;stroke-dasharray:5 3;fill:none}
@@ -35,6 +35,7 @@ std::string StandAlone(const std::string& svg) {
 }
 
 SpanClass ClassOf(std::string_view stream, std::string_view name) {
+  if (name == "transfer") return SpanClass::kTransfer;
   if (!stream.starts_with("compute")) return SpanClass::kCommunication;
   if (name.starts_with("matmul")) return SpanClass::kProduct;
   if (name.starts_with("attention")) return SpanClass::kAttention;
@@ -54,13 +55,13 @@ SpanClass ClassOf(std::string_view stream, std::string_view name) {
 
 std::string CssClass(SpanClass c) {
   constexpr std::string_view kNames[] = {"c-product", "c-attention", "c-norm",          "c-element",
-                                         "c-loss",    "c-optimizer", "c-communication", "c-other"};
+                                         "c-loss",    "c-optimizer", "c-communication", "c-transfer", "c-other"};
   return std::string(kNames[static_cast<int>(c)]);
 }
 
 std::string LegendName(SpanClass c) {
   constexpr std::string_view kNames[] = {"matrix products",     "attention", "layer norm",    "element by element",
-                                         "embedding and loss",  "optimizer", "communication", "other"};
+                                         "embedding and loss",  "optimizer", "communication", "to and from the host", "other"};
   return std::string(kNames[static_cast<int>(c)]);
 }
 

@@ -13,8 +13,8 @@ std::string Style();
 std::string StandAlone(const std::string& svg);
 
 // What a span is drawn as: a CSS class, and its name in the legend.
-enum class SpanClass { kProduct, kAttention, kNorm, kElement, kLoss, kOptimizer, kCommunication, kOther };
-inline constexpr int kSpanClasses = 8;
+enum class SpanClass { kProduct, kAttention, kNorm, kElement, kLoss, kOptimizer, kCommunication, kTransfer, kOther };
+inline constexpr int kSpanClasses = 9;
 SpanClass ClassOf(std::string_view stream, std::string_view name);
 std::string CssClass(SpanClass c);
 std::string LegendName(SpanClass c);

@@ -67,7 +67,7 @@ class Picture {
     used_[static_cast<size_t>(c)] = true;
     ++boxes_;
     std::string title = absl::StrCat(Escape(box.longest->name), ", ", Duration(box.longest->end - box.longest->start));
-    if (box.longest->bytes > 0 && c == SpanClass::kCommunication) {
+    if (box.longest->bytes > 0 && (c == SpanClass::kCommunication || c == SpanClass::kTransfer)) {
       absl::StrAppend(&title, ", ", Size(static_cast<double>(box.longest->bytes)));
     }
     if (box.spans > 1) title = absl::StrCat(box.spans, " spans in ", Duration(box.end - box.start), "; longest: ", title);

@@ -15,6 +15,7 @@ inline constexpr int kExitPredictedFailure = 3;  // a simulated run predicts out
 void AddRunCommand(CLI::App& app, int& exit_status);
 void AddCompareCommand(CLI::App& app, int& exit_status);
 void AddListCommand(CLI::App& app, int& exit_status);
+void AddMemoryCommand(CLI::App& app, int& exit_status);
 void AddLaunchCommand(CLI::App& app, int& exit_status);
 
 }  // namespace twofold

@@ -48,6 +48,12 @@ void AddValues(const Report& p, const spec::Spec& p_spec, const Report& m, const
       static_cast<double>(Highest(m, &report::Rank::peak_bytes)));
   add("reserved memory", Unit::kBytes, static_cast<double>(Highest(p, &report::Rank::reserved_bytes)),
       static_cast<double>(Highest(m, &report::Rank::reserved_bytes)));
+  const int64_t p_host = Highest(p, &report::Rank::host_peak_bytes), m_host = Highest(m, &report::Rank::host_peak_bytes);
+  if (p_host > 0 || m_host > 0) {
+    add("peak host memory", Unit::kBytes, static_cast<double>(p_host), static_cast<double>(m_host));
+    add("reserved host memory", Unit::kBytes, static_cast<double>(Highest(p, &report::Rank::host_reserved_bytes)),
+        static_cast<double>(Highest(m, &report::Rank::host_reserved_bytes)));
+  }
   add("final loss", Unit::kLoss, FinalLoss(p), FinalLoss(m));
   out.values.back().comparable = !LossesAreStandIns(p_spec) && !LossesAreStandIns(m_spec);
 }
@@ -136,7 +142,8 @@ void RemarkOnMemory(const Report& p, const Report& m, Comparison& out) {
     if (next == m.ranks_size()) break;
     const report::Rank& b = m.ranks(next);
     if (a.rank() != b.rank()) continue;
-    if (a.peak_bytes() != b.peak_bytes() || a.reserved_bytes() != b.reserved_bytes())
+    if (a.peak_bytes() != b.peak_bytes() || a.reserved_bytes() != b.reserved_bytes() ||
+        a.host_peak_bytes() != b.host_peak_bytes() || a.host_reserved_bytes() != b.host_reserved_bytes())
       differ.push_back(b.rank());
   }
   if (!differ.empty()) {

@@ -16,6 +16,7 @@ constexpr const char* kTour =
     "  twofold list models                                what can be trained\n"
     "  twofold run SPEC --check                           is this spec right?\n"
     "  twofold calibrate                                  what do kernels and links of this machine cost?\n"
+    "  twofold memory SPEC                                what memory will it take, and for what?\n"
     "  twofold run SPEC --fabric=simulated                predict memory, communication and step time\n"
     "  twofold run SPEC --fabric=in_memory                measure them\n"
     "  twofold launch --ranks=2 -- run SPEC               the same with a process a rank, by MPI\n"
@@ -50,6 +51,7 @@ int main(int argc, char** argv) {
   app.footer(kTour);
   int exit_status = twofold::kExitFine;
   twofold::AddRunCommand(app, exit_status);
+  twofold::AddMemoryCommand(app, exit_status);
   twofold::AddCompareCommand(app, exit_status);
   twofold::AddBenchCommand(app, exit_status);
   twofold::AddCalibrateCommand(app, exit_status);
@@ -57,7 +59,7 @@ int main(int argc, char** argv) {
   twofold::AddReportCommand(app, exit_status);
   twofold::AddListCommand(app, exit_status);
   if (const char* word = UnknownCommand(app, argc, argv)) {
-    spdlog::error("\"{}\" is no command; use run, launch, compare, bench, calibrate, report or list (twofold --help)", word);
+    spdlog::error("\"{}\" is no command; use run, memory, launch, compare, bench, calibrate, report or list (twofold --help)", word);
     return twofold::kExitWrongInput;
   }
   try {

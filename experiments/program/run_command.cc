@@ -92,10 +92,11 @@ std::string Headline(const Job& job) {
 }
 
 void PrintSummary(const Job& job, const report::Report& r) {
-  int64_t peak = 0, reserved = 0;
+  int64_t peak = 0, reserved = 0, host = 0;
   for (const report::Rank& rank : r.ranks()) {
     peak = std::max(peak, rank.peak_bytes());
     reserved = std::max(reserved, rank.reserved_bytes());
+    host = std::max(host, rank.host_peak_bytes());
   }
   std::vector<std::vector<std::string>> rows;
   if (r.steps_size() > 0) {
@@ -107,6 +108,8 @@ void PrintSummary(const Job& job, const report::Report& r) {
   }
   rows.push_back({"peak memory", BytesText(peak), StrCat(CountText(peak), " bytes")});
   rows.push_back({"reserved memory", BytesText(reserved), StrCat(CountText(reserved), " bytes")});
+  rows.push_back({"fragmentation", BytesText(reserved - peak), "reserved, not live at the peak"});
+  if (host > 0) rows.push_back({"peak host memory", BytesText(host), StrCat(CountText(host), " bytes")});
   if (r.mfu() > 0) rows.push_back({"model FLOPs utilisation", absl::StrFormat("%.1f %%", 100 * r.mfu())});
   if (r.steps_size() > 0) {
     rows.push_back({"loss, first to last", absl::StrFormat("%.4f", r.steps(0).loss()),

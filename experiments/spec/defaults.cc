@@ -76,6 +76,7 @@ void MakeBlocks(spec::Spec& spec) {
     if (validation.has_text() && !validation.text().has_path()) validation.mutable_text()->set_path("");
   }
   spec.mutable_trace();
+  spec.mutable_memory();
 }
 
 // Gradients are of the type they travel in, and travel in the type they are of; what is in F16 anywhere needs a scale.

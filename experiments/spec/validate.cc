@@ -235,6 +235,18 @@ void CheckFabric(const spec::Fabric& fabric, Problems& problems) {
   if (fabric.has_in_memory()) CheckLinks("fabric.in_memory", fabric.in_memory(), problems);
 }
 
+// What a rank may reserve.
+void CheckMemory(const spec::Memory& memory, Problems& problems) {
+  constexpr double kMost = 1 << 30;  // a pebibyte
+  const auto check = [&problems](std::string_view path, double mib, std::string_view otherwise) {
+    if (problems.AtLeast(path, mib, 0) && mib > kMost) {
+      problems.Add(path, StrCat(NumberText(mib), " is out of range; use at most ", NumberText(kMost), ", or 0 for ", otherwise));
+    }
+  };
+  check("memory.budget_mib", memory.budget_mib(), "what the device has");
+  check("memory.host_budget_mib", memory.host_budget_mib(), "what the host has");
+}
+
 // On the in-memory fabric every rank is a thread of this process.
 void CheckThreads(const spec::Spec& spec, Problems& problems) {
   constexpr int64_t kMost = 4096;
@@ -259,6 +271,7 @@ absl::Status Validate(const spec::Spec& spec, const std::string& file) {
   CheckFabric(spec.fabric(), problems);
   CheckThreads(spec, problems);
   CheckEmulated(spec, problems);
+  CheckMemory(spec.memory(), problems);
   problems.Whole("trace.last_steps", spec.trace().last_steps(), 1, int64_t{1} << 31);
   problems.Whole("trace.ranks", spec.trace().ranks(), 1, int64_t{1} << 31);
   CheckNotInThisVersion(spec, problems);

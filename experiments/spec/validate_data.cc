@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -92,6 +93,27 @@ void CheckCifar10(const spec::Cifar10& cifar10, Problems& problems) {
   CheckReadable("data.cifar10.path", cifar10.path(), /*folder_too=*/true, kRemedy, problems);
 }
 
+// Made-up samples come from a table of f32, as large as the model's inputs and classes are many.
+void CheckSynthetic(const spec::Spec& spec, Problems& problems) {
+  problems.Whole("data.synthetic.samples", spec.data().synthetic().samples(), 1, int64_t{1} << 31);
+  const ModelKind* model = FindModelKind(spec.model().kind_case());
+  if (model == nullptr) return;
+  constexpr double kMost = 1 << 30;
+  auto check = [&](std::string_view fields, double elements, std::string_view what) {
+    const double bytes = elements * 4;
+    if (bytes <= kMost) return;
+    problems.Add("data.synthetic", StrCat(what, " of model.", model->name, "'s ", fields, " would take ", static_cast<int64_t>(std::min(bytes, 9e18)),
+                                          " bytes; use smaller ones (up to ", static_cast<int64_t>(kMost), " bytes) or data of files"));
+  };
+  const ModelInput input = model->input(spec.model());
+  const auto classes = static_cast<double>(input.classes), length = static_cast<double>(input.length);
+  if (input.kind == ModelInput::kFeatures) check("inputs and classes", classes * length, "the map");
+  if (input.kind != ModelInput::kImages) return;
+  const auto channels = static_cast<double>(input.channels);
+  check("channels and classes", classes * channels * 64, "the textures");
+  check("height, width and channels", static_cast<double>(input.height) * static_cast<double>(input.width) * channels, "a sample");
+}
+
 }  // namespace
 
 void CheckData(const spec::Spec& spec, Problems& problems) {
@@ -100,9 +122,7 @@ void CheckData(const spec::Spec& spec, Problems& problems) {
   if (spec.data().has_tokens()) CheckTokens(spec, problems);
   if (spec.data().has_idx()) CheckIdx(spec.data().idx(), problems);
   if (spec.data().has_cifar10()) CheckCifar10(spec.data().cifar10(), problems);
-  if (spec.data().has_synthetic()) {
-    problems.Whole("data.synthetic.samples", spec.data().synthetic().samples(), 1, int64_t{1} << 31);
-  }
+  if (spec.data().has_synthetic()) CheckSynthetic(spec, problems);
   const auto check_profile = [&](std::string_view field, const std::string& profile) {
     if (profile.empty()) return;
     CheckReadable(field, profile, /*folder_too=*/false, "give a profile that `twofold calibrate` wrote, or leave the field out",

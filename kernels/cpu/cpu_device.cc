@@ -37,14 +37,36 @@ std::span<std::byte> BytesOf(const Tensor& t) {
 
 }  // namespace
 
-CpuDevice::CpuDevice(CachingAllocator& allocator, int threads)
-    : allocator_(allocator), pool_(threads), compute_(std::make_unique<HostStream>()) {
+struct CpuDevice::OwnHost {
+  MallocSource source;
+  CachingAllocator allocator{source, -1, "host memory"};
+};
+
+CpuDevice::CpuDevice(CachingAllocator& allocator, CachingAllocator& host, int threads)
+    : allocator_(allocator), host_(host), pool_(threads), compute_(std::make_unique<HostStream>()) {
+  cpu::UseOneBlasThread();
+}
+
+CpuDevice::CpuDevice(CachingAllocator& allocator, int threads) : CpuDevice(allocator, std::make_unique<OwnHost>(), threads) {}
+
+CpuDevice::CpuDevice(CachingAllocator& allocator, std::unique_ptr<OwnHost> host, int threads)
+    : allocator_(allocator),
+      own_host_(std::move(host)),
+      host_(own_host_->allocator),
+      pool_(threads),
+      compute_(std::make_unique<HostStream>()) {
   cpu::UseOneBlasThread();
 }
 
 CpuDevice::~CpuDevice() = default;
 
-std::unique_ptr<Stream> CpuDevice::NewStream(std::string_view) { return std::make_unique<HostStream>(); }
+std::unique_ptr<Stream> CpuDevice::NewStream(std::string_view name) {
+  return std::make_unique<cpu::CopyStream>(std::string(name), transfer_observer_);
+}
+
+void CpuDevice::Copy(Stream& stream, Tensor from, Tensor to) {
+  static_cast<cpu::CopyStream&>(stream).Copy(from.raw(), to.raw(), static_cast<size_t>(from.bytes().value()));
+}
 
 void CpuDevice::Upload(Tensor& dst, absl::FunctionRef<void(std::span<std::byte>)> fill) {
   fill(BytesOf(dst));
@@ -62,7 +84,8 @@ double CpuDevice::Item(const Tensor& scalar, StandIn) {
   return value;
 }
 
-void CpuDevice::Run(Stream&, const ops::Op& op, Tensor workspace) {
+void CpuDevice::Run(Stream& stream, const ops::Op& op, Tensor workspace) {
+  if (&stream != compute_.get()) stream.Synchronize();
   const double start = observer_ ? Now() : 0;
   cpu::Context context{pool_, cpu::Scratch(workspace.empty() ? std::span<std::byte>() : BytesOf(workspace))};
   std::visit([&context](const auto& o) { cpu::Compute(o, context); }, op);

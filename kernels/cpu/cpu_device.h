@@ -1,4 +1,5 @@
-// The CPU as a device: every stream is the host itself, so an operation is done when Launch returns.
+// The CPU as a device: its compute stream is the host itself, so an operation is done when Launch returns. Other streams
+// have a thread each, which does their transfers.
 #pragma once
 
 #include <functional>
@@ -7,6 +8,7 @@
 #include <string_view>
 
 #include "core/device/device.h"
+#include "kernels/cpu/copy_stream.h"
 #include "kernels/cpu/thread_pool.h"
 
 namespace twofold {
@@ -15,14 +17,17 @@ class CpuDevice : public Device {
  public:
   // `allocator` must hand out host memory and outlive the device. `threads` (1 to 128) is what one operation
   // may use, products included. Results are the same in every run with the same number of threads.
+  // `host` likewise; where there is none the device has one of its own, without a limit.
+  CpuDevice(CachingAllocator& allocator, CachingAllocator& host, int threads);
   CpuDevice(CachingAllocator& allocator, int threads);
   ~CpuDevice() override;
 
   DeviceKind kind() const override { return DeviceKind::kCpu; }
   int threads() const override { return pool_.threads(); }
   CachingAllocator& allocator() override { return allocator_; }
+  CachingAllocator& host_allocator() override { return host_; }
   Stream& compute() override { return *compute_; }
-  // Also the host itself: what is launched on it runs at once. `name` is not used.
+  // Transfers on it are done by its own thread; an operation is run by the host, behind those.
   std::unique_ptr<Stream> NewStream(std::string_view name) override;
 
   void Upload(Tensor& dst, absl::FunctionRef<void(std::span<std::byte>)> fill) override;
@@ -33,15 +38,24 @@ class CpuDevice : public Device {
   // Null stops it.
   using Observer = std::function<void(const ops::Op& op, double start_s, double end_s)>;
   void SetObserver(Observer observer) { observer_ = std::move(observer); }
+  // Called after every transfer on streams made from now on, by their threads.
+  void SetTransferObserver(cpu::CopyStream::Observer observer) { transfer_observer_ = std::move(observer); }
 
  protected:
   void Run(Stream& stream, const ops::Op& op, Tensor workspace) override;
+  void Copy(Stream& stream, Tensor from, Tensor to) override;
 
  private:
+  struct OwnHost;
+  CpuDevice(CachingAllocator& allocator, std::unique_ptr<OwnHost> host, int threads);
+
   CachingAllocator& allocator_;
+  const std::unique_ptr<OwnHost> own_host_;
+  CachingAllocator& host_;
   cpu::ThreadPool pool_;
   std::unique_ptr<Stream> compute_;
   Observer observer_;
+  cpu::CopyStream::Observer transfer_observer_;
 };
 
 }  // namespace twofold

@@ -23,7 +23,7 @@ template <class A>
 A GeluSlope(A x) {
   const A gate = GeluGate(x);
   const A twice_du = MulAdd(A(3 * kTwoRootTwoOverPi * kCubic), x * x, A(kTwoRootTwoOverPi));
-  return gate * MulAdd(x * (A(1) - gate), twice_du, A(1));
+  return MulAdd(x * (gate * (A(1) - gate)), twice_du, gate);  // the gates first: far out they vanish, what they multiply does not
 }
 
 }  // namespace

@@ -16,6 +16,10 @@ class ShardedDataParallel::UnitModule final : public nn::Module {
   }
 
   Tensor Forward(nn::Context& ctx, const Tensor& x, nn::Saved& saved) override {
+    if (ctx.recomputing) {
+      layout_.BeforeForwardAgain(unit_);
+      return inner().Forward(ctx, x, saved.child(0));
+    }
     layout_.BeforeForward(unit_);
     Tensor y = inner().Forward(ctx, x, saved.child(0));
     layout_.AfterForward(unit_, ctx.training);
@@ -56,6 +60,11 @@ ShardedDataParallel::ShardedDataParallel(nn::Context& ctx, std::unique_ptr<nn::M
   const auto shards = static_cast<int>(shards_), replicas = static_cast<int>(replicas_);
   gather_ = group.SplitEvenly(shards, Pattern::kConsecutive, "gather");
   reduce_ = group.SplitEvenly(shards, Pattern::kConsecutive, "reduce");
+  if (options_.offload) {
+    TWOFOLD_CHECK(options_.stage == ShardedOptions::kParameters, "shards of parameters are offloaded where parameters are sharded");
+    in_.emplace(ctx.device, "host to device");
+    out_.emplace(ctx.device, "device to host");
+  }
   if (replicas > 1) replicate_ = group.SplitEvenly(replicas, Pattern::kStrided, "replicate");
   buffers_ = std::make_unique<ReplicaBuffers>(ctx, *model, group);
   Wrap(std::move(model));
@@ -118,12 +127,17 @@ void ShardedDataParallel::Allocate(Unit& unit) {
   } else {
     unit.shard = ctx_.device.NewTensor(Shape{flat.shard_numel()}, flat.dtype(), Category::kParameters);
     flat.Initialize(ctx_.device, ctx_.stream, ctx_.seed, unit.shard, rank * flat.shard_numel());
+    if (options_.offload) {
+      const Tensor made = std::exchange(unit.shard, ctx_.device.NewHostTensor(unit.shard.shape(), flat.dtype(), Category::kParameters));
+      out_->Copy(made, unit.shard).WaitOn(ctx_.device.compute());
+    }
   }
   if (keeps_gradients()) {
     PrepareGradients(unit);
     unit.gradient_shard = flat.Shard(unit.gradients, rank);
   } else {
-    unit.gradient_shard = ctx_.device.NewTensor(Shape{flat.shard_numel()}, options_.gradient, Category::kGradients);
+    CachingAllocator& memory = options_.offload ? ctx_.device.host_allocator() : ctx_.device.allocator();
+    unit.gradient_shard = twofold::Allocate(memory, Shape{flat.shard_numel()}, options_.gradient, Category::kGradients);
   }
 }
 
@@ -135,11 +149,28 @@ std::vector<ShardedDataParallel::UnitInfo> ShardedDataParallel::units() const {
 
 // ---- Parameters: gathered, used, freed ----
 
+void ShardedDataParallel::Bring(Unit& unit) {
+  if (!unit.parameters.empty() || !unit.brought.empty()) return;
+  unit.brought = ctx_.device.NewTensor(unit.shard.shape(), unit.shard.dtype(), Category::kParameters);
+  unit.coming = in_->Copy(unit.shard, unit.brought);
+}
+
+void ShardedDataParallel::BringNext(const std::vector<Unit*>& order, size_t place) {
+  if (!options_.offload || options_.prefetch == 0) return;
+  while (place < order.size() && !order[place]->parameters.empty()) ++place;
+  if (place < order.size()) Bring(*order[place]);
+}
+
 void ShardedDataParallel::Gather(Unit& unit) {
   if (!unit.parameters.empty()) return;
+  if (options_.offload) {
+    Bring(unit);
+    std::exchange(unit.coming, Transfer()).WaitOn(ctx_.device.compute());
+  }
   const FlatParameter& flat = *unit.flat;
+  const Tensor shard = options_.offload ? std::exchange(unit.brought, Tensor()) : unit.shard;
   unit.parameters = ctx_.device.NewTensor(Shape{flat.padded_numel()}, flat.dtype(), Category::kParameters);
-  unit.gather = gather_->AllGather(unit.parameters, unit.shard);
+  unit.gather = gather_->AllGather(unit.parameters, shard);
   unit.gathering = true;
   unit.used = false;
   if (!options_.overlap) Use(unit);
@@ -155,10 +186,11 @@ void ShardedDataParallel::GatherAhead(const std::vector<Unit*>& order, size_t pl
       for (const Unit* u : forward_) {
         if (!u->parameters.empty() && !u->used && u != order[i]) ahead += u->parameters.bytes();
       }
-      if (ahead > options_.prefetch_limit) return;
+      if (ahead > options_.prefetch_limit) break;
     }
     Gather(*order[i]);
   }
+  BringNext(order, place + 1);
 }
 
 void ShardedDataParallel::Use(Unit& unit) {
@@ -184,9 +216,19 @@ void ShardedDataParallel::BeforeForward(Unit& unit) {
   Use(unit);
 }
 
+// Within the backward pass of a module around this unit, whose turn comes right after: what follows in the forward order has
+// gone back already.
+void ShardedDataParallel::BeforeForwardAgain(Unit& unit) {
+  if (!unit.flat) return;
+  Gather(unit);
+  unit.used = true;
+  Use(unit);
+}
+
 // The root's parameters are needed at both ends of the model: between forward and backward they stay.
 void ShardedDataParallel::AfterForward(Unit& unit, bool training) {
   if (unit.flat && (!training || (options_.reshard_after_forward && !unit.root))) Reshard(unit);
+  if (unit.root && training && options_.backward_prefetch == ShardedOptions::kPre && options_.overlap) BringNext(backward_, 0);
 }
 
 void ShardedDataParallel::BeforeBackward(Unit& unit) {
@@ -217,12 +259,13 @@ void ShardedDataParallel::PrepareGradients(Unit& unit) {
 }
 
 void ShardedDataParallel::Reduce(Unit& unit) {
-  if (shards_ == 1) return;
+  if (alone()) return;
   const FlatParameter& flat = *unit.flat;
   for (const nn::Parameter* p : flat.parameters()) {
     TWOFOLD_CHECK(p->has_gradient(), p->name() + " got no gradient in this backward pass");
   }
   AdvanceReductions();
+  if (replicating_ && replicating_->unit == &unit) AdvanceReductions();  // the only unit: its last micro-batch's sum
   Tensor whole = unit.gradients;
   if (!keeps_gradients()) {
     flat.SetGradients(Tensor());
@@ -233,16 +276,23 @@ void ShardedDataParallel::Reduce(Unit& unit) {
     ctx_.Launch(ops::Cast{.in = whole, .out = wire});
     whole = std::move(wire);
   }
-  const bool direct = !unit.reduced && options_.reduce == options_.gradient;
+  const bool direct = !options_.offload && !unit.reduced && options_.reduce == options_.gradient;
   Tensor part = direct ? unit.gradient_shard : flat.Shard(whole, reduce_->rank());
+  if (options_.offload) part = ctx_.device.NewTensor(part.shape(), part.dtype(), Category::kGradients);  // outlasts the whole
   Work work = reduce_->ReduceScatter(part, whole, ReduceOp::kAvg);
   scattering_ = {&unit, std::move(part), std::move(work)};
+  if (options_.offload && unit.reduced) {
+    scattering_->sum = ctx_.device.NewTensor(unit.gradient_shard.shape(), options_.gradient, Category::kGradients);
+    in_->After(storing_);
+    scattering_->coming = in_->Copy(unit.gradient_shard, scattering_->sum);
+  }
   if (!options_.overlap) AdvanceReductions(), AdvanceReductions();
 }
 
 // One reduction is in flight at each stage: while a unit computes, the gradients of the one before it are scattered, and
-// those of the one before that are averaged over the replicas.
+// those of the one before that are averaged over the replicas; those of the one before that go to the host.
 void ShardedDataParallel::AdvanceReductions() {
+  std::exchange(storing_, Transfer()).WaitOn(ctx_.device.compute());
   if (replicating_) {
     replicating_->work.WaitOn(ctx_.device.compute());
     Store(*std::exchange(replicating_, std::nullopt));
@@ -256,6 +306,7 @@ void ShardedDataParallel::AdvanceReductions() {
 }
 
 void ShardedDataParallel::Store(Reduction reduction) {
+  if (options_.offload) return StoreOnHost(std::move(reduction));
   Unit& unit = *reduction.unit;
   if (reduction.part.address() != unit.gradient_shard.address()) {
     if (unit.reduced) {
@@ -264,6 +315,22 @@ void ShardedDataParallel::Store(Reduction reduction) {
       ctx_.Launch(ops::Cast{.in = reduction.part, .out = unit.gradient_shard});
     }
   }
+  unit.reduced = true;
+}
+
+void ShardedDataParallel::StoreOnHost(Reduction reduction) {
+  Unit& unit = *reduction.unit;
+  Tensor value = std::move(reduction.part);
+  if (unit.reduced) {
+    reduction.coming.WaitOn(ctx_.device.compute());
+    ctx_.Launch(ops::AddTo{.in = value, .out = reduction.sum});
+    value = std::move(reduction.sum);
+  } else if (value.dtype() != unit.gradient_shard.dtype()) {
+    Tensor cast = ctx_.device.NewTensor(value.shape(), unit.gradient_shard.dtype(), Category::kGradients);
+    ctx_.Launch(ops::Cast{.in = value, .out = cast});
+    value = std::move(cast);
+  }
+  storing_ = out_->Copy(value, unit.gradient_shard);
   unit.reduced = true;
 }
 
@@ -281,16 +348,17 @@ void ShardedDataParallel::BeginMicroBatch(bool last) { sync_ = last || options_.
 void ShardedDataParallel::FinishGradients() {
   AdvanceReductions();
   AdvanceReductions();
+  std::exchange(storing_, Transfer()).WaitOn(ctx_.device.compute());
   for (const Unit* unit : forward_) {
-    TWOFOLD_CHECK(shards_ == 1 || unit->reduced, unit->flat->parameters()[0]->name() + " was not reduced: no micro-batch was the last");
+    TWOFOLD_CHECK(alone() || unit->reduced, unit->flat->parameters()[0]->name() + " was not reduced: no micro-batch was the last");
   }
 }
 
 void ShardedDataParallel::PublishUpdate() {
-  if (shards_ == 1) return;
+  if (alone()) return;
   for (Unit* unit : forward_) {
     if (!keeps_parameters()) {
-      TWOFOLD_CHECK(unit->parameters.empty(), unit->module->path() + " still has the parameters from before the update");
+      TWOFOLD_CHECK(unit->parameters.empty() && unit->brought.empty(), unit->module->path() + " still has the parameters from before the update");
       continue;
     }
     unit->gather = gather_->AllGather(unit->parameters, unit->shard);

@@ -18,6 +18,10 @@
 // the N ranks of a shard group, e.g. of a node; ranks of equal place in the R groups add an all-reduce of their gradient
 // shards, 2 Psi / N (R - 1) / R bytes: the only traffic between groups.
 //   compute        that of DDP; an optimizer step on 1/N of the elements
+// Offloaded (kParameters), the shards of parameters and gradients lie in the host's memory. With P and G bytes of them on a
+// rank, a step brings P for every all-gather above and (A - 1) G for the sums of gradients to the device, and takes A G
+// from there; the optimizer's update brings P + G beside its state and takes P, and clipping brings G. A shard starts its
+// way before its all-gather does: while the gather of the unit before it goes on.
 // Use the lowest stage that fits: ZeRO-1 costs no more communication than DDP; ZeRO-2 neither, without accumulation; ZeRO-3
 // half as much again, which hides behind computing when a unit computes for longer than its neighbours travel. Limits:
 // every parameter must receive a gradient in every backward pass; parameters that modules share (tied embeddings) are the
@@ -35,6 +39,7 @@
 #include <vector>
 
 #include "core/comm/process_group.h"
+#include "core/device/transfers.h"
 #include "core/nn/context.h"
 #include "strategies/data_parallel/flat_parameter.h"
 #include "strategies/data_parallel/layout.h"
@@ -57,6 +62,7 @@ struct ShardedOptions {
   enum BackwardPrefetch { kPre, kPost, kNone } backward_prefetch = kPre;
   bool reduce_every_micro_batch = true;  // not kOptimizer, which keeps whole gradients
   bool overlap = true;           // false: every communication is waited for at once, for comparison
+  bool offload = false;          // kParameters: shards lie in the host's memory
 };
 
 // One rank's part. Used from the rank's thread; `ctx` and `group` must outlive it.
@@ -92,6 +98,8 @@ class ShardedDataParallel final : public ParameterLayout {
     std::optional<FlatParameter> flat;
     Tensor shard, gradient_shard;   // what this rank keeps; parts of the whole where that stays
     Tensor parameters, gradients;   // whole, padded; empty while they are not here
+    Tensor brought;                 // offloaded: the shard on the device, until it is gathered
+    Transfer coming;                // its way there
     Work gather;                    // brings the parameters
     bool gathering = false;
     bool used = false;              // has computed since it was gathered: does not count as held ahead
@@ -103,10 +111,14 @@ class ShardedDataParallel final : public ParameterLayout {
     Unit* unit;
     Tensor part;      // this rank's shard of the sum, in the reduce type
     Work work;
+    Tensor sum = {};  // offloaded: gradient_shard on the device, where this adds to it
+    Transfer coming = {};
   };
 
-  bool keeps_parameters() const { return options_.stage < ShardedOptions::kParameters || shards_ == 1; }
-  bool keeps_gradients() const { return options_.stage < ShardedOptions::kGradients || shards_ == 1; }
+  // One rank that has all of it, on the device: nothing is gathered or reduced.
+  bool alone() const { return shards_ == 1 && !options_.offload; }
+  bool keeps_parameters() const { return options_.stage < ShardedOptions::kParameters || alone(); }
+  bool keeps_gradients() const { return options_.stage < ShardedOptions::kGradients || alone(); }
 
   void Wrap(std::unique_ptr<nn::Module> model);
   static Unit* UnitOf(nn::Module& module);
@@ -116,10 +128,13 @@ class ShardedDataParallel final : public ParameterLayout {
 
   // Around a unit's passes.
   void BeforeForward(Unit& unit);
+  void BeforeForwardAgain(Unit& unit);           // recomputation: its parameters stay until it has gone back
   void AfterForward(Unit& unit, bool training);
   void BeforeBackward(Unit& unit);
   void AfterBackward(Unit& unit);
 
+  void Bring(Unit& unit);                        // offloaded: the shard begins its way to the device
+  void BringNext(const std::vector<Unit*>& order, size_t place);  // likewise, of the first unit from `place` on that is not here
   void Gather(Unit& unit);                       // begins it, where the parameters are not here
   void GatherAhead(const std::vector<Unit*>& order, size_t place);
   void Use(Unit& unit);                          // waits for it
@@ -128,6 +143,7 @@ class ShardedDataParallel final : public ParameterLayout {
   void Reduce(Unit& unit);
   void AdvanceReductions();                      // each in flight gets one stage further
   void Store(Reduction reduction);
+  void StoreOnHost(Reduction reduction);
 
   nn::Context& ctx_;
   const ShardedOptions options_;
@@ -139,6 +155,8 @@ class ShardedDataParallel final : public ParameterLayout {
   std::vector<Unit*> forward_, backward_;  // in the order in which they compute
   std::unique_ptr<ReplicaBuffers> buffers_;
   std::optional<Reduction> scattering_, replicating_;
+  std::optional<TransferStream> in_, out_;  // offloaded: from the host's memory, and to it
+  Transfer storing_;                        // likewise: of the last gradient shard
   bool sync_ = true;  // this micro-batch's gradients are reduced
 };
 

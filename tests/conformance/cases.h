@@ -24,6 +24,7 @@ std::vector<Case> OperationCases();  // each operation by itself: in the world, 
 std::vector<Case> OverlapCases();    // many at once
 std::vector<Case> MessageCases();    // order, tags, any source
 std::vector<Case> GroupCases();      // who is in a group, and what it counts
+std::vector<Case> TransferCases();   // between a device's memory and its host's
 
 std::vector<Case> AllCases();
 

@@ -217,6 +217,23 @@ TEST(Assemble, HoldsFlopsAgainstThePeakOfAllRanks) {
   EXPECT_EQ(Of(Spec(), Records(), false).mfu(), 0);
 }
 
+// The products that are launched: an MLP's are its model's; tiled attention computes scores once more in backward, and
+// recomputation everything in a block. 2 tokens' products of one layer and the head by hand.
+TEST(Assemble, CountsRecomputedFlopsForTheHardwareAlone) {
+  const report::Report mlp = Of(Spec(), Records(), false, /*peak=*/1000);
+  EXPECT_DOUBLE_EQ(mlp.hfu(), mlp.mfu());
+  const auto ratio = [](const std::string& more) {
+    const report::Report r = Of(testing::Resolve(StrCat("model { gpt { layers: 1 hidden: 4 heads: 2 vocab: 256 sequence: 2 } }\n",
+                                                        "train { steps: 4 warmup_steps: 1 ", more, " }\nparallel { dp: 2 }\n")),
+                                Records(), false, /*peak=*/1000);
+    return r.hfu() / r.mfu();
+  };
+  constexpr double kProducts = 2 * (4 * 4 * 4 + 2 * 4 * 16), kAttention = 2 * 2 * 4, kHead = 2 * 4 * 256;
+  constexpr double kModel = 3 * (kProducts + kAttention + kHead), kHardware = kModel + kAttention / 2;
+  EXPECT_DOUBLE_EQ(ratio(""), kHardware / kModel);
+  EXPECT_DOUBLE_EQ(ratio("activation_checkpointing {}"), (kHardware + kProducts + kAttention) / kModel);
+}
+
 TEST(Assemble, TakesNoValidationForBestThatIsNoNumber) {
   RunResult result = Records();
   report::RankRecord record;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <thread>
 
+#include "absl/strings/str_format.h"
 #include "backends/host/emulated_device.h"
 #include "backends/host/sleep.h"
 #include "core/base/errors.h"
@@ -59,6 +60,47 @@ TEST_P(Emulated, MemoryAndCommunicationAreWhatIsPredicted) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Emulated, ::testing::Values(1, 2, 4));
+
+// What sharded layouts do: gathers on one stream beside reductions on another, beside compute. Seconds that it takes.
+double GatherAndReduceBesideCompute(RankContext& c) {
+  const auto gather = c.world().SplitEvenly(c.world_size(), ProcessGroup::Pattern::kConsecutive, "gather");
+  const auto reduce = c.world().SplitEvenly(c.world_size(), ProcessGroup::Pattern::kConsecutive, "reduce");
+  auto floats = [&c](int64_t n) { return c.device().NewTensor(Shape{n}, DType::kF32, Category::kOther); };
+  const int64_t n = 120'000;
+  Tensor full = floats(n), part = floats(n / c.world_size()), sums = floats(n), mine = floats(n / c.world_size());
+  auto compute = [&] { c.device().Launch(c.device().compute(), ops::Fill{floats(30'000'000), 0}); };
+  c.world().Barrier().Wait();
+  const double start = c.clock().Now().value();
+  for (int i = 0; i < 20; ++i) {
+    Work gathered = gather->AllGather(full, part);
+    compute();
+    Work reduced = reduce->ReduceScatter(mine, sums);
+    gathered.WaitOn(c.device().compute());
+    gathered = gather->AllGather(full, part);  // meets the reduction
+    compute();
+    reduced.WaitOn(c.device().compute());
+    gathered.WaitOn(c.device().compute());
+  }
+  c.device().compute().Synchronize();
+  return c.clock().Now().value() - start;
+}
+
+// On a machine with other things to do it takes longer now and then; it is never ahead.
+TEST_P(Emulated, GroupsThatShareSlowLinksTakeTheTimeThatIsPredicted) {
+  if (GetParam() == 1) GTEST_SKIP() << "one rank communicates with nobody";
+  auto seconds = [](const std::string& fabric) {
+    spec::Spec spec = testing::Resolve(Text(GetParam()) + fabric);
+    const RunResult result = (*MakeFabric(spec))->Run(GetParam(), [](RankContext& c) {
+      return absl::StrFormat("%.17g", GatherAndReduceBesideCompute(c));
+    });
+    EXPECT_TRUE(result.status.ok()) << result.status;
+    return std::stod(result.results[0]);
+  };
+  const double predicted = seconds(kSlowPredicted);
+  const double measured = seconds(kSlow);
+  EXPECT_GE(measured, predicted - host::EmulatedDevice::kMostLate);
+  RecordProperty("measured_over_predicted", absl::StrFormat("%.4f", measured / predicted));
+}
 
 TEST(EmulatedSpeed, ScalesTheTime) {
   const std::string fast = Text(2) + "fabric { simulated { link_gbps: 1000 } }\n";

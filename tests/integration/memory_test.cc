@@ -1,57 +1,92 @@
-// Promise 2: what a simulated run without data predicts of memory is what the same run measures, to the byte.
+// Promise 2: what a simulated run without data predicts of memory is what the same run measures, to the byte; and so is what
+// a replay of single ranks predicts.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 #include <tuple>
+#include <utility>
 
+#include "core/base/errors.h"
+#include "experiments/memory/predict.h"
 #include "tests/integration/run_spec.h"
 
 namespace twofold {
 namespace {
 
 using testing::TinyModel;
-using Case = std::tuple<TinyModel, int, int, const char*>;  // model, ranks, accumulation, element types
+using Case = std::tuple<TinyModel, int, int, const char*>;  // model, ranks, accumulation, and what else `train` says: one of kTrain
+
+MemoryPrediction Replayed(const std::string& text, bool bounded = true) {
+  spec::Spec spec = testing::Resolve(text);
+  auto data = LoadTrainingData(spec, "test.textproto");
+  EXPECT_TRUE(data.ok()) << data.status().message();
+  absl::StatusOr<MemoryPrediction> prediction = PredictMemory(spec, data->samples(), bounded);
+  EXPECT_TRUE(prediction.ok()) << prediction.status().message();
+  return *std::move(prediction);
+}
+
+void ExpectEqual(const report::Rank& predicted, const report::Rank& measured, std::string_view what) {
+  EXPECT_EQ(predicted.peak_bytes(), measured.peak_bytes()) << what << ", rank " << measured.rank();
+  EXPECT_EQ(predicted.reserved_bytes(), measured.reserved_bytes()) << what << ", rank " << measured.rank();
+  EXPECT_EQ(predicted.host_peak_bytes(), measured.host_peak_bytes()) << what << ", rank " << measured.rank();
+  EXPECT_EQ(predicted.host_reserved_bytes(), measured.host_reserved_bytes()) << what << ", rank " << measured.rank();
+  ASSERT_EQ(predicted.categories_size(), measured.categories_size());
+  for (int c = 0; c < measured.categories_size(); ++c) {
+    EXPECT_EQ(predicted.categories(c).peak_bytes(), measured.categories(c).peak_bytes()) << what << ", " << measured.categories(c).name();
+    EXPECT_EQ(predicted.categories(c).bytes_at_peak(), measured.categories(c).bytes_at_peak()) << what << ", " << measured.categories(c).name();
+  }
+}
+
+// Every rank is of one kind, and is as that one's replay has it.
+void ExpectReplayed(const std::string& text, const std::vector<report::RankRecord>& records) {
+  const MemoryPrediction replayed = Replayed(text);
+  EXPECT_TRUE(replayed.status().ok()) << replayed.status().message();
+  size_t rank = 0;
+  for (const RankKind& kind : replayed.kinds) {
+    ASSERT_EQ(kind.first, static_cast<int>(rank));
+    for (; rank <= static_cast<size_t>(kind.last); ++rank) ExpectEqual(kind.record.memory(), records[rank].memory(), "replayed");
+  }
+  EXPECT_EQ(rank, records.size());
+}
 
 class MemoryToTheByte : public ::testing::TestWithParam<Case> {};
 
 TEST_P(MemoryToTheByte, PredictedEqualsMeasured) {
-  const auto [model, ranks, accumulation, precision] = GetParam();
+  const auto [model, ranks, accumulation, more] = GetParam();
   const std::string text =
       StrCat(model.model, "train { steps: 3 micro_batch: 2 global_batch: ", 2 * ranks * accumulation,
-             " clip_norm: 1 ", precision, " }\nparallel { dp: ", ranks, " bucket_mib: 0.01 }\n");
+             " clip_norm: 1 ", more, " }\nparallel { dp: ", ranks, " bucket_mib: 0.01 }\n");
   const auto predicted = testing::RunText(text + testing::Simulated("SYMBOLIC"));
   const auto measured = testing::RunText(text + testing::kInMemory);
   ASSERT_EQ(predicted.size(), measured.size());
   for (size_t r = 0; r < measured.size(); ++r) {
-    const report::Rank &p = predicted[r].memory(), &m = measured[r].memory();
-    EXPECT_EQ(p.peak_bytes(), m.peak_bytes()) << "rank " << r;
-    EXPECT_EQ(p.reserved_bytes(), m.reserved_bytes()) << "rank " << r;
-    ASSERT_EQ(p.categories_size(), m.categories_size());
-    for (int c = 0; c < m.categories_size(); ++c) {
-      EXPECT_EQ(p.categories(c).peak_bytes(), m.categories(c).peak_bytes()) << m.categories(c).name();
-      EXPECT_EQ(p.categories(c).bytes_at_peak(), m.categories(c).bytes_at_peak()) << m.categories(c).name();
-    }
+    const report::Rank& m = measured[r].memory();
+    ExpectEqual(predicted[r].memory(), m, "simulated");
     EXPECT_GT(m.peak_bytes(), 0);
     EXPECT_GE(m.reserved_bytes(), m.peak_bytes());
   }
+  ExpectReplayed(text + testing::Simulated("SYMBOLIC"), predicted);
+  ExpectReplayed(text + testing::kInMemory, measured);
 }
 
 constexpr char kF32[] = "precision { parameter: F32 }", kBf16[] = "precision { parameter: BF16 }",
-               kMixed[] = "precision { parameter: BF16 reduce: F32 }";
-
+               kMixed[] = "precision { parameter: BF16 reduce: F32 }", kFull[] = "activation_checkpointing {}",
+               kEverySecond[] = "precision { parameter: BF16 } activation_checkpointing { every: 2 } validation { every_steps: 2 samples: 5 }",
+               kSelective[] = "precision { parameter: BF16 } activation_checkpointing { recompute: SELECTIVE }";
 // The types that others add to these: copies on their way, narrow and wide; half precision, with its scale.
 constexpr char kWire[] = "precision { parameter: BF16 gradient: F32 reduce: BF16 buffer: F64 }",
                kHalf[] = "precision { parameter: F16 }", kHalfMixed[] = "precision { parameter: F16 gradient: F32 reduce: F16 loss_scale { fixed: 128 } }";
+constexpr std::pair<const char*, const char*> kTrain[] = {{kF32, "F32"},   {kBf16, "Bf16"},                 {kMixed, "Mixed"},
+                                                          {kFull, "Full"}, {kEverySecond, "EverySecond"}, {kSelective, "Selective"},
+                                                          {kWire, "Wire"}, {kHalf, "Half"}, {kHalfMixed, "HalfMixed"}};
 
 std::string CaseName(const ::testing::TestParamInfo<Case>& info) {
-  const auto [model, ranks, accumulation, precision] = info.param;
-  return StrCat(model.name, ranks, "Ranks", accumulation, "Parts",
-                precision == kF32    ? "F32"
-                : precision == kBf16 ? "Bf16"
-                : precision == kWire ? "Wire"
-                : precision == kHalf ? "Half"
-                : precision == kHalfMixed ? "HalfMixed"
-                                     : "Mixed");
+  const auto [model, ranks, accumulation, more] = info.param;
+  for (const auto& [text, name] : kTrain) {
+    if (more == text) return StrCat(model.name, ranks, "Ranks", accumulation, "Parts", name);
+  }
+  return "";
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, MemoryToTheByte,
@@ -70,6 +105,185 @@ INSTANTIATE_TEST_SUITE_P(Variants, MemoryToTheByte,
                          ::testing::Combine(::testing::ValuesIn(testing::kTinyVariants), ::testing::Values(1, 2),
                                             ::testing::Values(2), ::testing::Values(kF32, kBf16)),
                          CaseName);
+// Recomputed activations, of blocks and of attention cores.
+INSTANTIATE_TEST_SUITE_P(Recomputed, MemoryToTheByte,
+                         ::testing::Combine(::testing::Values(testing::kTinyModels[0], testing::kTinyModels[2], testing::kTinyCnns[0],
+                                                              testing::kTinyCnns[1], testing::kTinyVariants[1]),
+                                            ::testing::Values(1, 3), ::testing::Values(2), ::testing::Values(kFull, kEverySecond)),
+                         CaseName);
+INSTANTIATE_TEST_SUITE_P(RecomputedCores, MemoryToTheByte,
+                         ::testing::Combine(::testing::Values(testing::kTinyVariants[0], testing::kTinyVariants[1],
+                                                              testing::kTinyVariants[3]),
+                                            ::testing::Values(1, 3), ::testing::Values(2), ::testing::Values(kSelective)),
+                         CaseName);
+
+// Every layout with its options: measured, simulated and replayed.
+struct Layout {
+  const char* name;
+  const char* parallel;
+};
+void PrintTo(const Layout& layout, std::ostream* out) { *out << layout.name; }
+constexpr Layout kLayouts[] = {
+    {"Zero1", "sharding: ZERO_1"},
+    {"Zero2", "sharding: ZERO_2"},
+    {"Zero2Once", "sharding: ZERO_2 reduce_every_micro_batch: false"},
+    {"Zero3", "sharding: ZERO_3"},
+    {"Zero3Once", "sharding: ZERO_3 reduce_every_micro_batch: false backward_prefetch: BACKWARD_POST"},
+    {"Zero3Ahead", "sharding: ZERO_3 prefetch: 3 prefetch_limit_mib: 0.02 backward_prefetch: BACKWARD_NONE"},
+    {"Zero3Kept", "sharding: ZERO_3 reshard_after_forward: false"},
+    {"Zero3Small", "sharding: ZERO_3 wrap { min_parameters: 100 }"},
+};
+class ShardedMemory : public ::testing::TestWithParam<std::tuple<testing::TinyModel, Layout, int, int>> {};
+
+TEST_P(ShardedMemory, IsAsReplayed) {
+  const auto [model, layout, ranks, accumulation] = GetParam();
+  const std::string text = StrCat(model.model, "train { steps: 4 micro_batch: 3 global_batch: ", 3 * ranks * accumulation,
+                                  " clip_norm: 1 precision { parameter: BF16 reduce: F32 } ",
+                                  accumulation > 1 ? "validation { every_steps: 2 batch: 5 samples: 17 } " : "", "}\nparallel { dp: ", ranks, " ",
+                                  layout.parallel, " }\n");
+  const auto measured = testing::RunText(text + testing::kInMemory);
+  const auto predicted = testing::RunText(text + testing::Simulated("SYMBOLIC"));
+  for (size_t r = 0; r < measured.size(); ++r) ExpectEqual(predicted[r].memory(), measured[r].memory(), "simulated");
+  ExpectReplayed(text + testing::kInMemory, measured);
+}
+
+std::string ShardedName(const ::testing::TestParamInfo<ShardedMemory::ParamType>& info) {
+  const auto [model, layout, ranks, accumulation] = info.param;
+  return StrCat(model.name, layout.name, "On", ranks, "Ranks", accumulation, "Parts");
+}
+INSTANTIATE_TEST_SUITE_P(Models, ShardedMemory,
+                         ::testing::Combine(::testing::ValuesIn(testing::kTinyModels), ::testing::ValuesIn(kLayouts), ::testing::Values(1, 3, 4),
+                                            ::testing::Values(1, 3)),
+                         ShardedName);
+INSTANTIATE_TEST_SUITE_P(Cnns, ShardedMemory,
+                         ::testing::Combine(::testing::Values(testing::kTinyCnns[1]), ::testing::ValuesIn(kLayouts), ::testing::Values(2),
+                                            ::testing::Values(2)),
+                         ShardedName);
+constexpr Layout kHybrids[] = {{"HybridOf2", "sharding: HYBRID_SHARD shard_group: 2"},
+                               {"HybridOf4", "sharding: HYBRID_SHARD shard_group: 4 reduce_every_micro_batch: false"}};
+INSTANTIATE_TEST_SUITE_P(Hybrids, ShardedMemory,
+                         ::testing::Combine(::testing::ValuesIn(testing::kTinyModels), ::testing::ValuesIn(kHybrids), ::testing::Values(4),
+                                            ::testing::Values(1, 3)),
+                         ShardedName);
+
+// Runs of many steps, with validations between them, and on other devices: against the simulated run alone.
+struct LongRun {
+  const char* name;
+  std::string text;
+  const char* fabric;
+};
+void PrintTo(const LongRun& run, std::ostream* out) { *out << run.name; }
+class ReplayedMemory : public ::testing::TestWithParam<LongRun> {};
+
+TEST_P(ReplayedMemory, IsThatOfTheSimulatedRun) {
+  const std::string text = GetParam().text + GetParam().fabric;
+  ExpectReplayed(text, testing::RunText(text));
+}
+
+constexpr char kGpu[] = "fabric { simulated { cluster: \"star-a100\" } }\n", kCpu[] = "fabric { simulated {} }\n";
+const std::string kSmallGpt = "model { gpt { layers: 3 hidden: 64 heads: 4 sequence: 48 dropout: 0.1 } }\n";
+
+INSTANTIATE_TEST_SUITE_P(
+    Runs, ReplayedMemory,
+    ::testing::Values(
+        LongRun{"OneStep", StrCat(testing::kTinyGpt, "train { steps: 1 }\n"), kGpu},
+        LongRun{"ManySteps", StrCat(kSmallGpt, "train { steps: 60 micro_batch: 3 clip_norm: 1 }\nparallel { dp: 3 }\n"), kGpu},
+        LongRun{"Validated", StrCat(kSmallGpt, "train { steps: 50 micro_batch: 2 validation { every_steps: 7 batch: 11 samples: 30 patience: 3 } }\n",
+                                    "parallel { dp: 4 }\n"), kCpu},
+        LongRun{"ValidatedOften", StrCat(kSmallGpt, "train { steps: 9 global_batch: 8 validation { every_steps: 1 batch: 5 samples: 21 } }\n",
+                                         "parallel { dp: 2 }\n"), kGpu},
+        LongRun{"ValidatedOnce", StrCat(testing::kTinyMlp, "train { steps: 12 validation { every_steps: 100 batch: 64 samples: 100 } }\n"), kCpu},
+        LongRun{"Sgd", StrCat(testing::kTinyCnns[1].model, "train { steps: 5 micro_batch: 4 optimizer { sgd { momentum: 0.9 } } }\nparallel { dp: 4 }\n"), kCpu},
+        LongRun{"Threads", StrCat(testing::kTinyLlama, "train { steps: 6 micro_batch: 4 threads_per_rank: 3 }\nparallel { dp: 2 }\n"), kCpu},
+        LongRun{"Narrow", StrCat(kSmallGpt, "train { steps: 6 micro_batch: 4 precision { parameter: BF16 reduce: F32 } }\nparallel { dp: 2 }\n"), kGpu},
+        LongRun{"Zero3", StrCat(kSmallGpt, "train { steps: 30 micro_batch: 4 validation { every_steps: 4 samples: 9 } }\n",
+                                "parallel { dp: 8 sharding: ZERO_3 prefetch: 2 }\n"), kGpu},
+        LongRun{"Zero2Validated", StrCat(kSmallGpt, "train { steps: 30 global_batch: 16 validation { every_steps: 7 samples: 9 } }\n",
+                                         "parallel { dp: 4 sharding: ZERO_2 }\n"), kGpu},
+        LongRun{"Offloaded", StrCat(kSmallGpt, "train { steps: 12 validation { every_steps: 5 samples: 9 } }\n",
+                                    "parallel { dp: 4 sharding: ZERO_3 offload: OFFLOAD_ALL }\n"), kGpu},
+        LongRun{"OptimizerOffloaded", StrCat(kSmallGpt, "train { steps: 12 clip_norm: 1 }\nparallel { dp: 2 sharding: ZERO_1 offload: OFFLOAD_OPTIMIZER }\n"),
+                kGpu},
+        LongRun{"Saved", StrCat(kSmallGpt, "train { steps: 23 checkpoint { every_steps: 4 } validation { every_steps: 5 samples: 9 } }\n",
+                                "parallel { dp: 3 sharding: ZERO_3 }\n"), kGpu},
+        LongRun{"SavedWhole", StrCat(kSmallGpt, "train { steps: 9 checkpoint { every_steps: 4 kind: FULL asynchronous: true } }\n",
+                                     "parallel { dp: 4 sharding: ZERO_2 }\n"), kGpu},
+        LongRun{"Recomputed", StrCat(kSmallGpt, "train { steps: 12 micro_batch: 4 activation_checkpointing { every: 2 } }\n",
+                                     "parallel { dp: 4 sharding: ZERO_3 }\n"), kGpu},
+        LongRun{"Selective", StrCat("model { gpt { layers: 3 hidden: 64 heads: 4 sequence: 48 attention_dropout: 0.1 } attention: UNFUSED "
+                                    "dropout_masks: STORED }\ntrain { steps: 12 micro_batch: 4 activation_checkpointing { recompute: SELECTIVE } "
+                                    "validation { every_steps: 5 samples: 9 } }\nparallel { dp: 4 sharding: ZERO_1 }\n"), kGpu},
+        LongRun{"Hybrid", StrCat(kSmallGpt, "train { steps: 30 }\nparallel { dp: 8 sharding: HYBRID_SHARD shard_group: 2 }\n"), kGpu},
+        LongRun{"Emulated", StrCat(kSmallGpt, "train { steps: 4 }\nparallel { dp: 2 }\ndevice: EMULATED\nemulated { cluster: \"star-h100\" }\n"), kCpu}),
+    [](const auto& run) { return std::string(run.param.name); });
+
+TEST(ReplayedMemory, LeavesOutStepsThatRepeat) {
+  const std::string text = StrCat(kSmallGpt, "train { steps: 100000 validation { every_steps: 10 samples: 4 } }\nparallel { dp: 2 }\n", kGpu);
+  const MemoryPrediction prediction = Replayed(text);
+  EXPECT_LE(prediction.kinds[0].steps, 20);
+  EXPECT_EQ(prediction.kinds[0].last, 1);
+}
+
+TEST(ReplayedMemory, OfTheLargestModelOnThousandsOfRanksTakesNoTime) {
+  const std::string text = StrCat("model { preset: \"gpt3-175b\" }\nparallel { dp: 4096 }\ntrain { precision { parameter: BF16 } }\n", kGpu);
+  const MemoryPrediction prediction = Replayed(text, /*bounded=*/false);
+  EXPECT_GT(prediction.largest().record.memory().peak_bytes(), int64_t{2} << 40);
+  EXPECT_FALSE(Replayed(text).status().ok());
+  const std::string sharded = StrCat("model { preset: \"gpt3-175b\" }\nparallel { dp: 4096 sharding: ZERO_3 }\n",
+                                     "train { precision { parameter: BF16 } }\n", kGpu);
+  EXPECT_TRUE(Replayed(sharded).status().ok());
+}
+
+// ---- Budgets ----
+// The rank that runs out first is chance where ranks are threads: all do, at the same allocation.
+std::string WithoutRank(std::string message) {
+  const size_t at = message.find("rank "), end = message.find(':', at);
+  return at == std::string::npos || end == std::string::npos ? message : message.erase(at, end - at);
+}
+
+std::string WhyMemoryRanOut(const std::string& text) {
+  spec::Spec spec = testing::Resolve(text);
+  const RunResult result = testing::RunResolved(spec);
+  EXPECT_EQ(OutcomeOf(result.status), report::OUT_OF_MEMORY) << result.status.message();
+  return std::string(result.status.message());
+}
+
+class Budget : public ::testing::TestWithParam<std::tuple<testing::TinyModel, int, double>> {};
+
+TEST_P(Budget, RunsOutAtTheSameAllocationEverywhere) {
+  const auto [model, ranks, share] = GetParam();
+  const std::string text = StrCat(model.model, "train { steps: 3 micro_batch: 256 }\nparallel { dp: ", ranks, " }\n");
+  const double needed = static_cast<double>(Replayed(text + testing::kInMemory).largest().record.memory().reserved_bytes()) / (1 << 20);
+  const auto with_budget = [&](double mib) { return StrCat(text, "memory { budget_mib: ", mib, " }\n"); };
+  ExpectReplayed(with_budget(needed) + testing::kInMemory, testing::RunText(with_budget(needed) + testing::kInMemory));
+  const std::string less = with_budget(share * needed - 0.01);
+  const MemoryPrediction replayed = Replayed(less + testing::kInMemory);
+  const std::string message(replayed.status().message());
+  EXPECT_EQ(FailureKind(replayed.status()), RankFailure::Kind::kOutOfMemory);
+  EXPECT_THAT(message, ::testing::StartsWith("rank 0: out of memory: asked for "));
+  EXPECT_THAT(message, ::testing::HasSubstr("(bytes by category: "));
+  EXPECT_EQ(WhyMemoryRanOut(less + testing::Simulated("SYMBOLIC")), message);
+  EXPECT_EQ(WithoutRank(WhyMemoryRanOut(less + testing::Simulated("REAL"))), WithoutRank(message));
+  EXPECT_EQ(WithoutRank(WhyMemoryRanOut(less + testing::kInMemory)), WithoutRank(message));
+  if (ranks == 1) EXPECT_EQ(WhyMemoryRanOut(less + testing::kInMemory), message);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Budget,
+                         ::testing::Combine(::testing::ValuesIn(testing::kTinyModels), ::testing::Values(1, 2), ::testing::Values(1, 0.5)),
+                         [](const auto& info) {
+                           return StrCat(std::get<0>(info.param).name, std::get<1>(info.param),
+                                         std::get<2>(info.param) < 1 ? "Half" : "JustBelow");
+                         });
+
+TEST(Budget, OfASimulatedDeviceIsTheLesserOfBoth) {
+  const auto limit = [](std::string_view budget) {
+    return Replayed(StrCat(testing::kTinyMlp, budget, kGpu)).rules.device;
+  };
+  EXPECT_EQ(limit(""), Bytes(80'000'000'000));
+  EXPECT_EQ(limit("memory { budget_mib: 1024 }\n"), GiB(1));
+  EXPECT_EQ(limit("memory { budget_mib: 100000 }\n"), Bytes(80'000'000'000));
+  EXPECT_EQ(limit("memory { budget_mib: 1e-9 }\n"), Bytes(1));
+}
 
 }  // namespace
 }  // namespace twofold

@@ -16,7 +16,7 @@ inline constexpr char kTinyMlp[] = "model { mlp { inputs: 8 hidden: [24, 16] cla
 inline constexpr char kTinyLlama[] =
     "model { llama { layers: 2 hidden: 16 heads: 4 kv_heads: 2 ffn: 24 vocab: 256 sequence: 8 } }\n";
 
-// One of each kind.
+// One of each kind that trains alike however its batch is cut.
 inline constexpr TinyModel kTinyModels[] = {{"Gpt", kTinyGpt}, {"Mlp", kTinyMlp}, {"Llama", kTinyLlama}};
 
 // A network whose micro-batches show: statistics are those of one micro-batch, or of all ranks'.

@@ -21,6 +21,8 @@ struct Case {
   const char* model;
   int ranks, parts;
   const char* precision;
+  const char* parallel = "bucket_mib: 0.01";
+  const char* train = "";
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
@@ -29,12 +31,14 @@ class OnMpi : public Program, public ::testing::WithParamInterface<Case> {
   void SetUp() override {
     const Case& c = GetParam();
     spec_ = Write("small.textproto", StrCat(c.model, "train { steps: 20 micro_batch: 2 global_batch: ", 2 * c.ranks * c.parts,
-                                            " clip_norm: 1 precision { parameter: ", c.precision, " } }\nparallel { dp: ", c.ranks,
-                                            " bucket_mib: 0.01 }\n", kProfile));
+                                            " clip_norm: 1 precision { parameter: ", c.precision, " } ", c.train, " }\nparallel { dp: ", c.ranks,
+                                            " ", c.parallel, " }\n", kProfile));
     ASSERT_EQ(Run(StrCat("launch --ranks=", c.ranks, " -- run ", spec_, " --quiet --out=", At("mpi"))), 0) << err_;
   }
   std::string spec_;
 };
+
+bool AllF32(std::string_view precision) { return precision == "F32"; }
 
 TEST_P(OnMpi, LossesAreThoseOfTheInMemoryFabric) {
   ASSERT_EQ(Run(StrCat("run ", spec_, " --quiet --fabric=in_memory --out=", At("threads"))), 0) << err_;
@@ -47,13 +51,15 @@ TEST_P(OnMpi, LossesAreThoseOfTheInMemoryFabric) {
     largest = std::max(largest, std::abs(a - b) / b);
   }
   RecordProperty("largest_relative_difference", StrCat(largest));
-  EXPECT_LT(largest, std::string(GetParam().precision) == "F32" ? 1e-5 : 2e-2);
+  EXPECT_LT(largest, AllF32(GetParam().precision) ? 1e-5 : 2e-2);
   EXPECT_NE(mpi["steps"][0]["loss"], mpi["steps"][19]["loss"]);
 }
 
 TEST_P(OnMpi, MemoryIsWhatWasPredicted) {
   ASSERT_EQ(Run(StrCat("run ", spec_, " --quiet --out=", At("predicted"))), 0) << err_;
+  ASSERT_EQ(Run(StrCat("memory ", spec_, " --out=", At("replayed"))), 0) << err_;
   const nlohmann::json predicted = Report(At("predicted"))["ranks"], measured = Report(At("mpi"))["ranks"];
+  EXPECT_EQ(Report(At("replayed"))["ranks"], predicted);
   ASSERT_EQ(predicted.size(), measured.size());
   ASSERT_EQ(static_cast<int>(measured.size()), GetParam().ranks);
   for (size_t r = 0; r < measured.size(); ++r) {
@@ -81,6 +87,23 @@ INSTANTIATE_TEST_SUITE_P(Specs, OnMpi,
                                          Case{"CnnSync4", testing::kTinyCnns[1].model, 4, 1, "F32"},
                                          Case{"GptStored2", testing::kTinyVariants[1].model, 2, 1, "F32"}),
                          [](const auto& info) { return std::string(info.param.name); });
+
+// Layouts, with what else changes memory.
+constexpr char kUnfused[] = "model { gpt { layers: 3 hidden: 16 heads: 2 sequence: 8 } attention: UNFUSED }\n";
+constexpr char kMixed[] = "BF16 gradient: F32 reduce: BF16";
+INSTANTIATE_TEST_SUITE_P(
+    Layouts, OnMpi,
+    ::testing::Values(
+        Case{"Zero1On2", kUnfused, 2, 1, "F32", "sharding: ZERO_1"},
+        Case{"Zero1On4", kUnfused, 4, 4, kMixed, "sharding: ZERO_1", "activation_checkpointing {}"},
+        Case{"Zero2On2", kUnfused, 2, 4, kMixed, "sharding: ZERO_2", "activation_checkpointing { recompute: SELECTIVE }"},
+        Case{"Zero2On4", kLlama, 4, 4, "F32", "sharding: ZERO_2", "activation_checkpointing {}"},
+        Case{"Zero3On2", kUnfused, 2, 4, "F32", "sharding: ZERO_3", "activation_checkpointing {}"},
+        Case{"Zero3On4", kUnfused, 4, 1, kMixed, "sharding: ZERO_3", "activation_checkpointing { recompute: SELECTIVE }"},
+        Case{"Zero3On4Parts", kLlama, 4, 4, "F32", "sharding: ZERO_3 prefetch: 2 backward_prefetch: BACKWARD_POST"},
+        Case{"HybridOn4", kUnfused, 4, 4, "F32", "sharding: HYBRID_SHARD shard_group: 2 reduce_every_micro_batch: false"},
+        Case{"HybridOn4Mixed", kLlama, 4, 1, kMixed, "sharding: HYBRID_SHARD shard_group: 2", "activation_checkpointing {}"}),
+    [](const auto& info) { return std::string(info.param.name); });
 
 class ProgramOnMpi : public Program {};
 
@@ -127,6 +150,23 @@ TEST_F(ProgramOnMpi, StopsEarlyAtTheStepOfTheInMemoryFabric) {
     EXPECT_NEAR(a, b, 1e-5 * b);
     EXPECT_EQ(mpi["validations"][v]["accuracy"], threads["validations"][v]["accuracy"]);
   }
+}
+
+// The rank that says it first is chance.
+TEST_F(ProgramOnMpi, RunsOutOfItsBudgetWhereItWasPredicted) {
+  const std::string spec = Write("budget.textproto", StrCat(kGpt, "train { steps: 2 micro_batch: 512 }\n",
+                                                            "parallel { dp: 2 }\nmemory { budget_mib: 24 }\n", kProfile));
+  const auto message = [this](const std::string& folder) {
+    std::string text = Report(folder)["message"];
+    EXPECT_THAT(text, ::testing::MatchesRegex("rank [01]: out of memory: asked for .* bytes of .* with .* live and .* reserved .*"));
+    return text.substr(text.find(':'));
+  };
+  EXPECT_EQ(Run(StrCat("memory ", spec, " --out=", At("replayed"))), 3) << err_;
+  EXPECT_EQ(Run(StrCat("run ", spec, " --quiet --out=", At("predicted"))), 3) << err_;
+  EXPECT_EQ(Run(StrCat("launch --ranks=2 -- run ", spec, " --quiet --out=", At("mpi"))), 1) << err_;
+  EXPECT_EQ(Report(At("mpi"))["outcome"], "OUT_OF_MEMORY");
+  EXPECT_EQ(message(At("replayed")), message(At("predicted")));
+  EXPECT_EQ(message(At("mpi")), message(At("predicted")));
 }
 
 TEST_F(ProgramOnMpi, EmulatesDevices) {

@@ -58,5 +58,21 @@ TEST(DropoutMasks, StoredGiveTheLossesOfRecomputed) {
   }
 }
 
+// Recomputed, they are the same numbers on both fabrics as kept ones.
+TEST(Recomputation, GivesTheLossesOfKeptActivations) {
+  for (const testing::TinyModel& model : {testing::kTinyCnns[1], testing::kTinyVariants[1]}) {
+    const auto run = [&](const char* more, const std::string& fabric) {
+      return testing::RunText(StrCat(model.model, "train { steps: 6 micro_batch: 2 ", more, " }\nparallel { dp: 3 }\n", fabric));
+    };
+    const auto kept = run("", testing::kInMemory), measured = run("activation_checkpointing {}", testing::kInMemory),
+               simulated = run("activation_checkpointing {}", testing::Simulated("REAL"));
+    for (size_t r = 0; r < 3; ++r) {
+      EXPECT_EQ(testing::Losses(measured[r]), testing::Losses(kept[r])) << model.name;
+      EXPECT_EQ(testing::Losses(simulated[r]), testing::Losses(kept[r])) << model.name;
+      EXPECT_LT(measured[r].memory().peak_bytes(), kept[r].memory().peak_bytes()) << model.name;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace twofold

@@ -38,7 +38,7 @@ TEST_F(Program, TeachesWithoutArgumentsAndWithHelp) {
   EXPECT_EQ(Run(""), 2);
   EXPECT_EQ(Run("--help"), 0);
   EXPECT_THAT(out_, HasSubstr("tour"));
-  for (const char* command : {"run", "compare", "bench", "list", "calibrate", "report"}) {
+  for (const char* command : {"run", "memory", "compare", "bench", "list", "calibrate", "report"}) {
     EXPECT_EQ(Run(StrCat(command, " --help")), 0) << command;
     EXPECT_THAT(out_, HasSubstr(StrCat("twofold ", command))) << command << " shows no example";
   }
@@ -51,7 +51,7 @@ TEST_F(Program, StatesItsVersion) {
 
 TEST_F(Program, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(Run("jog"), 2);
-  EXPECT_THAT(err_, HasSubstr("\"jog\" is no command; use run, launch, compare"));
+  EXPECT_THAT(err_, HasSubstr("\"jog\" is no command; use run, memory, launch, compare"));
   EXPECT_EQ(Run("run"), 2);
   EXPECT_EQ(Run("run a.textproto --frabic=simulated"), 2);
   EXPECT_EQ(Run("list flowers"), 2);
@@ -170,6 +170,47 @@ TEST_F(Program, PredictsThatMemoryRunsOut) {
   EXPECT_THAT(report["message"].get<std::string>(), HasSubstr("rank"));
   ASSERT_GE(report["ranks"].size(), 1u);
   EXPECT_GT(report["ranks"][0]["peak_bytes"], int64_t{10} << 30);  // it had begun
+}
+
+TEST_F(Program, TellsMemoryAlone) {
+  const std::string spec = Write("gpt.textproto",
+                                 "model { gpt { layers: 3 hidden: 64 heads: 4 sequence: 32 } }\n"
+                                 "train { steps: 1000 micro_batch: 4 precision { parameter: BF16 } }\n"
+                                 "parallel { dp: 4 sharding: ZERO_2 }\nfabric { simulated { cluster: \"star-a100\" } }\n");
+  ASSERT_EQ(Run(StrCat("memory ", spec, " --out=", At("memory"))), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("It fits (A100-80GB SXM: 80,000,000,000 bytes)"));
+  EXPECT_THAT(out_, HasSubstr("each of ranks 0 to 3"));
+  EXPECT_THAT(out_, HasSubstr("12 psi / 4"));
+  EXPECT_THAT(out_, HasSubstr("34 + 5 a s / h"));
+  const nlohmann::json memory = nlohmann::json::parse(ReadAll(At("memory/memory.json")));
+  EXPECT_EQ(memory["fits"], true);
+  EXPECT_EQ(memory["world_size"], 4);
+  EXPECT_LE(memory["ranks"][0]["steps_replayed"], 4);
+  EXPECT_EQ(memory["model_states"][1]["formula_bytes"], memory["parameters"].get<double>() * 2 / 4);
+  ASSERT_EQ(Run(StrCat("run ", At("memory"), "/spec.textproto --quiet --set=train.steps=5 --out=", At("run"))), 0) << err_;
+  EXPECT_EQ(Report(At("memory"))["ranks"], Report(At("run"))["ranks"]);
+  EXPECT_EQ(Report(At("memory"))["steps"].size(), 0u);
+  EXPECT_EQ(Run(StrCat("memory ", spec, " --set=parallel.dp=zwei")), 2);
+  EXPECT_EQ(Run(StrCat("memory ", spec, " --set=fabric.simulated.cluster=moon")), 2);
+  EXPECT_THAT(err_, HasSubstr("moon"));
+}
+
+TEST_F(Program, TellsHowMemoryRunsOut) {
+  const std::string spec = Write("big.textproto",
+                                 "model { preset: \"gpt2-1.5b\" }\n"
+                                 "train { steps: 1 micro_batch: 64 }\n"
+                                 "fabric { simulated { cluster: \"star-a100\" } }\nparallel { dp: 2 }\n");
+  EXPECT_EQ(Run(StrCat("memory ", spec, " --out=", At("memory"))), 3);
+  EXPECT_THAT(out_, HasSubstr("It does not fit"));
+  ASSERT_EQ(Run(StrCat("run ", spec, " --quiet --out=", At("run"))), 3);
+  EXPECT_THAT(err_, HasSubstr("out of memory"));
+  EXPECT_EQ(Report(At("memory"))["message"], Report(At("run"))["message"]);
+  EXPECT_EQ(Report(At("memory"))["outcome"], "OUT_OF_MEMORY");
+  EXPECT_EQ(Report(At("memory"))["ranks"][0], Report(At("run"))["ranks"][0]);
+  const nlohmann::json memory = nlohmann::json::parse(ReadAll(At("memory/memory.json")));
+  EXPECT_GT(memory["ranks"][0]["reserved_bytes"], int64_t{80'000'000'000}) << "what it would need";
+  EXPECT_EQ(Run(StrCat("memory ", spec, " --set=memory.budget_mib=1 --set=train.micro_batch=1")), 3);
+  EXPECT_THAT(err_, HasSubstr("rank 0: out of memory: asked for"));
 }
 
 TEST_F(Program, TrainsForEpochsAndRepeatsThemFromTheSpecItWrites) {

@@ -50,7 +50,7 @@ Cost CostOf(const BatchNormSums& o) {
   return Streaming(5, o.x.numel(), o.dy.bytes() + o.x.bytes() + OrZero(o.y), o.sums.bytes());
 }
 void CheckShapes(const BatchNormSums& o) {
-  Expect(Like(o.x, o.dy) && (o.y.empty() || Like(o.x, o.y)) && Channels(o.mean, o.x) && Channels(o.rstd, o.x) &&
+  Expect(Rows(o.x) >= 1 && Like(o.x, o.dy) && (o.y.empty() || Like(o.x, o.y)) && Channels(o.mean, o.x) && Channels(o.rstd, o.x) &&
              Pairs(o.sums, o.x), "batch_norm_sums", {&o.dy, &o.x, &o.y, &o.mean, &o.rstd, &o.sums});
 }
 Bytes CpuWorkspace(const BatchNormSums& o) { return Slabs(o.x); }

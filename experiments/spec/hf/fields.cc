@@ -14,10 +14,10 @@ using nlohmann::json;
 
 // Token ids, names, element types of stored weights, caches and what is not the language model.
 constexpr std::string_view kHarmless[] = {
-    "_name_or_path", "dtype", "gradient_checkpointing", "n_special", "output_attentions", "output_hidden_states", "output_past",
-    "predict_special_tokens", "pretraining_tp", "return_dict", "summary_activation", "summary_first_dropout",
-    "summary_proj_to_labels", "summary_type", "summary_use_proj", "task_specific_params", "torch_dtype", "transformers_version",
-    "use_cache"};
+    "_attn_implementation_autoset", "_name_or_path", "dtype", "gradient_checkpointing", "n_special", "output_attentions",
+    "output_hidden_states", "output_past", "predict_special_tokens", "pretraining_tp", "return_dict",
+    "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj",
+    "task_specific_params", "torch_dtype", "transformers_version", "use_cache"};
 
 bool IsHarmless(std::string_view name) {
   return std::find(std::begin(kHarmless), std::end(kHarmless), name) != std::end(kHarmless) ||

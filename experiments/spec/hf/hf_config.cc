@@ -120,11 +120,11 @@ constexpr Family kFamilies[] = {
     {"gpt2", "GPT2LMHeadModel"}, {"llama", "LlamaForCausalLM"}, {"mistral", "MistralForCausalLM"}};
 
 const Family* FindFamily(Fields& f) {
-  const std::string type = f.Text("model_type", "");
+  const json* type = f.Find("model_type");
   for (const Family& family : kFamilies)
-    if (type == family.type) return &family;
+    if (type != nullptr && *type == family.type) return &family;
   const std::string right = "use \"gpt2\", \"llama\" or \"mistral\"";
-  f.Refuse("model_type", type.empty() ? StrCat("is missing; ", right) : StrCat(ValueText(type), " is not a family of this build; ", right));
+  f.Refuse("model_type", type == nullptr ? StrCat("is missing; ", right) : StrCat(ValueText(*type), " is not a family of this build; ", right));
   return nullptr;
 }
 

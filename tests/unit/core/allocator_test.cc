@@ -120,6 +120,25 @@ TEST(Allocator, MallocMemoryIsWritable) {
   EXPECT_EQ(bytes[4999], 0x5a);
 }
 
+// Segments of megabytes may become huge pages, which begin at multiples of their size; what is reserved stays what was
+// asked for.
+TEST(MallocSource, LargeSegmentsBeginWhereHugePagesDo) {
+  const Bytes large((int64_t{3} << 20) + 4096), small((int64_t{2} << 20) - 4096);
+  MallocSource source(large + small);
+  const auto a = source.Reserve(large), b = source.Reserve(small);
+  ASSERT_TRUE(a && b);
+  EXPECT_EQ(*a % (2u << 20), 0u);
+  EXPECT_EQ(*b % 4096, 0u);
+  reinterpret_cast<unsigned char*>(*a)[large.value() - 1] = 1;
+  EXPECT_FALSE(source.Reserve(Bytes(1)));
+  source.Release(*a, large);
+  const auto again = source.Reserve(large);
+  ASSERT_TRUE(again);
+  EXPECT_FALSE(source.Reserve(Bytes(1)));
+  source.Release(*again, large);
+  source.Release(*b, small);
+}
+
 // The promise that predictions rest on: addresses aside, a virtual memory behaves like a real one, whatever is asked.
 TEST(Allocator, DependsOnTheCallsAlone) {
   MallocSource malloc_source;
@@ -143,7 +162,46 @@ TEST(Allocator, DependsOnTheCallsAlone) {
     ASSERT_EQ(a.reserved, b.reserved) << i;
     ASSERT_EQ(a.peak, b.peak) << i;
     ASSERT_LE(a.live, a.reserved) << i;
+    ASSERT_EQ(real.Fingerprint(), predicted.Fingerprint()) << i;
   }
+}
+
+TEST(Allocator, SaysWhatLiesIdle) {
+  Virtual v;
+  EXPECT_EQ(v.allocator.fragmentation().segments, 0);
+  auto a = v.Get(KiB(512)), b = v.Get(KiB(256)), c = v.Get(Bytes(700));  // of a segment of 2 MiB
+  Fragmentation f = v.allocator.fragmentation();
+  EXPECT_EQ(f.free, MiB(2) - KiB(769));
+  EXPECT_EQ(f.largest_free, f.free);
+  EXPECT_EQ(f.free_blocks, 1);
+  EXPECT_EQ(f.segments, 1);
+  EXPECT_EQ(v.stats().requested_by_category[static_cast<size_t>(Category::kOther)], KiB(768) + Bytes(700));
+  a.reset();
+  auto large = v.Get(MiB(3));  // of one of 20 MiB
+  f = v.allocator.fragmentation();
+  EXPECT_EQ(f.free, v.stats().reserved - v.stats().live);
+  EXPECT_EQ(f.largest_free, MiB(17));
+  EXPECT_EQ(f.free_blocks, 3);
+  EXPECT_EQ(f.segments, 2);
+}
+
+TEST(Allocator, FingerprintsTellPlacesApart) {
+  Virtual v;
+  const auto state = [&v] { return v.allocator.Fingerprint(); };
+  const uint64_t empty = state();
+  auto a = v.Get(KiB(8)), b = v.Get(KiB(8)), c = v.Get(KiB(8));
+  const uint64_t all = state();
+  EXPECT_NE(all, empty);
+  a.reset();
+  const uint64_t without_a = state();
+  a = v.Get(KiB(8));  // takes its place again
+  EXPECT_EQ(state(), all);
+  b.reset();
+  EXPECT_NE(state(), all);
+  EXPECT_NE(state(), without_a);  // the same blocks in size, in another place
+  Virtual other;
+  auto d = other.Get(KiB(8)), e = other.Get(KiB(8)), f = other.Get(KiB(8));
+  EXPECT_EQ(other.allocator.Fingerprint(), all);
 }
 
 // Live blocks never overlap.

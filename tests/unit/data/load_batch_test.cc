@@ -16,6 +16,7 @@ class UploadDevice : public Device {
   DeviceKind kind() const override { return DeviceKind::kCpu; }
   int threads() const override { return 1; }
   CachingAllocator& allocator() override { return allocator_; }
+  CachingAllocator& host_allocator() override { return allocator_; }
   Stream& compute() override { throw std::logic_error("loading a batch runs no operation"); }
   std::unique_ptr<Stream> NewStream(std::string_view) override { return nullptr; }
   void Upload(Tensor& dst, absl::FunctionRef<void(std::span<std::byte>)> fill) override {
@@ -30,6 +31,7 @@ class UploadDevice : public Device {
   void Run(Stream&, const ops::Op&, Tensor) override {
     throw std::logic_error("loading a batch runs no operation");
   }
+  void Copy(Stream&, Tensor, Tensor) override { throw std::logic_error("loading a batch transfers nothing"); }
 
  private:
   CachingAllocator allocator_;

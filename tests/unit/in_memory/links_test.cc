@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <random>
 
 #include "backends/in_memory/fabric.h"
 #include "core/base/errors.h"
@@ -24,22 +26,63 @@ std::vector<int> First(int n) {
   for (int r = 0; r < n; ++r) ranks[static_cast<size_t>(r)] = r;
   return ranks;
 }
+std::vector<double> Arrivals(const Links& links, const Travel& travel, int ranks) {
+  std::vector<double> arrivals;
+  for (int r = 0; r < ranks; ++r) arrivals.push_back(links.Arrival(travel, r));
+  return arrivals;
+}
 std::vector<double> Play(Communication::Kind kind, int ranks, double bytes, double start = 0) {
   Links links(ranks, kRate, kLatency);
-  return links.Collective({kind, ranks, bytes, 0, {}}, First(ranks), start);
+  return Arrivals(links, *links.Collective({kind, ranks, bytes, 0, {}}, First(ranks), start), ranks);
 }
 
 TEST(Links, AMessageTakesLatencyAndItsBytes) {
   Links links(2, kRate, kLatency);
-  EXPECT_DOUBLE_EQ(links.Message(0, 1, 1e6, 5), 5 + 1e-3 + kLatency);
+  EXPECT_DOUBLE_EQ(links.Arrival(*links.Message(0, 1, 1e6, 5), 1), 5 + 1e-3 + kLatency);
 }
 
-TEST(Links, MessagesOfOneLinkGoOneAfterTheOther) {
-  Links links(3, kRate, kLatency);
-  EXPECT_DOUBLE_EQ(links.Message(0, 1, 1e6, 0), 1e-3 + kLatency);
-  EXPECT_DOUBLE_EQ(links.Message(0, 2, 1e6, 0), 2e-3 + kLatency);  // its way out is taken
-  EXPECT_DOUBLE_EQ(links.Message(1, 2, 1e6, 0), 3e-3 + kLatency);  // the way in of 2 is
-  EXPECT_DOUBLE_EQ(links.Message(1, 0, 1e6, 0), 2e-3 + kLatency);  // full duplex: only 1's way out is
+TEST(Links, MessagesShareTheWaysTheyMeetOn) {
+  Links links(4, kRate, kLatency);
+  auto at = [&links](const TravelPtr& message) { return links.Arrival(*message, 1); };
+  const TravelPtr first = links.Message(0, 1, 1e6, 0);
+  EXPECT_NEAR(at(first), 1e-3 + kLatency, 1e-9);
+  const TravelPtr second = links.Message(0, 2, 1e6, 0);  // half of 0's way out each
+  EXPECT_NEAR(at(first), 2e-3 + kLatency, 1e-9);
+  EXPECT_NEAR(at(second), 2e-3 + kLatency, 1e-9);
+  const TravelPtr third = links.Message(3, 2, 1e6, 0);   // half of 2's way in
+  EXPECT_NEAR(at(third), 2e-3 + kLatency, 1e-9);
+  const TravelPtr fourth = links.Message(1, 0, 1e6, 0);  // full duplex: meets nobody
+  EXPECT_NEAR(at(fourth), 1e-3 + kLatency, 1e-9);
+  const TravelPtr late = links.Message(0, 3, 0.5e6, 1e-3);  // third of the way out: 0.5 MB are left of each, for 1.5 ms
+  EXPECT_NEAR(at(first), 2.5e-3 + kLatency, 1e-5);
+  EXPECT_NEAR(at(late), 2.5e-3 + kLatency, 1e-5);
+}
+
+// A rank may hear a little late that it could have begun; what others were told meanwhile is put right.
+TEST(Links, WhatIsToldALittleLateCountsFromItsStart) {
+  Links links(2, kRate, 0);
+  const TravelPtr first = links.Message(0, 1, 10e6, 4e-3), earlier = links.Message(0, 1, 10e6, 1e-3);
+  EXPECT_NEAR(links.Arrival(*earlier, 1), 18e-3, 1e-9);  // 3 MB alone, then half
+  EXPECT_NEAR(links.Arrival(*first, 1), 21e-3, 1e-9);
+}
+
+// Random traffic: every byte of a rank goes through its own way, which is never faster than it is and never idle while
+// something waits for it alone.
+TEST(Links, AreBusyAsLongAsTheirBytesTake) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 50; ++round) {
+    Links links(4, kRate, 0);
+    std::vector<TravelPtr> all;
+    double total = 0;
+    for (int i = 0; i < 20; ++i) {
+      const double bytes = 1e3 * static_cast<double>(random() % 1000);
+      all.push_back(links.Message(0, 1 + static_cast<int>(random() % 3), bytes, 0));
+      total += bytes;
+    }
+    double last = 0;
+    for (const TravelPtr& t : all) last = std::max(last, links.Arrival(*t, 1));
+    EXPECT_NEAR(last, total / kRate, 1e-7);
+  }
 }
 
 TEST(Links, CollectivesTakeWhatTheirClosedFormsSay) {
@@ -61,9 +104,13 @@ TEST(Links, TwoCollectivesShareWhatTheyMeetOn) {
   Links links(4, kRate, kLatency);
   const CollectiveShape shape{Communication::kAllGather, 2, 2e6, 0, {}};
   const int left[] = {0, 1}, right[] = {2, 3};
-  EXPECT_THAT(links.Collective(shape, left, 0), Each(DoubleNear(kLatency + 1e-3, 1e-9)));
-  EXPECT_THAT(links.Collective(shape, right, 0), Each(DoubleNear(kLatency + 1e-3, 1e-9)));  // other links
-  EXPECT_THAT(links.Collective(shape, left, 0), Each(DoubleNear(kLatency + 2e-3, 1e-9)));   // behind the first
+  const TravelPtr one = links.Collective(shape, left, 0), other = links.Collective(shape, right, 0);
+  EXPECT_THAT(Arrivals(links, *one, 2), Each(DoubleNear(kLatency + 1e-3, 1e-9)));
+  EXPECT_THAT(Arrivals(links, *other, 2), Each(DoubleNear(kLatency + 1e-3, 1e-9)));  // other links
+  const TravelPtr beside = links.Collective(shape, left, 0);
+  EXPECT_THAT(Arrivals(links, *beside, 2), Each(DoubleNear(kLatency + 2e-3, 1e-9)));
+  EXPECT_THAT(Arrivals(links, *one, 2), Each(DoubleNear(kLatency + 2e-3, 1e-9)));
+  EXPECT_THAT(Arrivals(links, *other, 2), Each(DoubleNear(kLatency + 1e-3, 1e-9)));
 }
 
 // ---- On the fabric ----
@@ -129,6 +176,22 @@ TEST(SlowLinks, OfGroupsAreThoseOfTheWorld) {
     Tensor t = Ones(c, 250'000);
     EXPECT_GE(Seconds(c, [&] { pair->AllReduce(t).Wait(); }), 10e-3);
     EXPECT_EQ(t.data<float>()[0], 2);
+  });
+}
+
+// Two groups of the same ranks have two streams, and one link.
+TEST(SlowLinks, GroupsOfTheSameRanksShareThem) {
+  RunOn(Slow(0.8, 0), 2, [](RankContext& c) {
+    const auto gather = c.world().SplitEvenly(2, ProcessGroup::Pattern::kConsecutive, "gather");
+    const auto reduce = c.world().SplitEvenly(2, ProcessGroup::Pattern::kConsecutive, "reduce");
+    Tensor a = Ones(c, 500'000), b = Ones(c, 1'000'000);
+    c.world().Barrier().Wait();
+    const double start = c.clock().Now().value();
+    Work first = gather->AllReduce(a), second = reduce->AllReduce(b);
+    first.Wait();
+    EXPECT_GE(c.clock().Now().value() - start, 39e-3) << "20 ms alone, 40 beside the other";  // they start a little apart
+    second.Wait();
+    EXPECT_GE(c.clock().Now().value() - start, 60e-3);
   });
 }
 

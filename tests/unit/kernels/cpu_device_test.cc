@@ -1,7 +1,10 @@
 #include "kernels/cpu/cpu_device.h"
 
 #include <chrono>
+#include <future>
+#include <thread>
 
+#include "core/device/transfers.h"
 #include "tests/unit/kernels/lab.h"
 
 namespace twofold {
@@ -58,6 +61,60 @@ TEST(CpuDevice, StreamsRunAtOnce) {
   const Tensor t = lab.Blank({2}, DType::kF32);
   lab.device.Launch(*stream, ops::Fill{t, 4});
   EXPECT_EQ(ValuesOf(t), (Values{4, 4}));
+}
+
+TEST(CpuDevice, TransfersGoOnBesideTheHost) {
+  Lab lab(1, 0);
+  const Tensor t = lab.Blank({1 << 20}, DType::kF32), host = lab.device.NewHostTensor(Shape{1 << 20}, DType::kF32, Category::kOther);
+  lab.Run(ops::Fill{t, 3});
+  const auto stream = lab.device.NewStream("side");
+  // Held up until the host lets it go: a transfer that the host did, or waited for, would never end.
+  std::promise<void> open;
+  lab.device.SetTransferObserver([&, opened = open.get_future().share()](std::string_view, Bytes, double, double) { opened.wait(); });
+  const auto held = lab.device.NewStream("held");
+  lab.device.SetTransferObserver(nullptr);
+  lab.device.Transfer(*held, t, host);
+  const Event first = held->Record();
+  stream->WaitFor(first);
+  lab.device.Transfer(*stream, host, t);
+  const Event second = stream->Record();
+  EXPECT_FALSE(first.Done());
+  EXPECT_FALSE(second.Done());
+  open.set_value();
+  second.Wait();
+  EXPECT_TRUE(first.Done());
+  EXPECT_EQ(host.data<float>()[77], 3);
+}
+
+TEST(CpuDevice, TheComputeStreamCountsItsWaitsForTransfers) {
+  Lab lab(1, 0);
+  const Tensor t = lab.Blank({16}, DType::kF32), host = lab.device.NewHostTensor(Shape{16}, DType::kF32, Category::kOther);
+  lab.device.SetTransferObserver([](std::string_view, Bytes, double, double) { std::this_thread::sleep_for(std::chrono::milliseconds(5)); });
+  TransferStream stream(lab.device, "side");
+  stream.Copy(t, host).WaitOn(lab.device.compute());
+  EXPECT_GE(lab.device.compute().stalled().value(), 0.003);
+}
+
+TEST(CpuDevice, EventsOutliveTheirStream) {
+  Lab lab(1, 0);
+  const Tensor t = lab.Blank({16}, DType::kF32), host = lab.device.NewHostTensor(Shape{16}, DType::kF32, Category::kOther);
+  auto stream = lab.device.NewStream("side");
+  lab.device.Transfer(*stream, t, host);
+  const Event done = stream->Record();
+  stream.reset();
+  EXPECT_TRUE(done.Done());
+}
+
+TEST(CpuDeviceDeathTest, TransfersWantEqualSides) {
+  Lab lab(1, 0);
+  const auto stream = lab.device.NewStream("side");
+  const Tensor t = lab.Blank({16}, DType::kF32);
+  const auto host = [&](int64_t n, DType dtype) { return lab.device.NewHostTensor(Shape{n}, dtype, Category::kOther); };
+  EXPECT_DEATH(lab.device.Transfer(*stream, t, host(16, DType::kI32)), "f32\\[16\\] and i32\\[16\\] differ in type");
+  EXPECT_DEATH(lab.device.Transfer(*stream, t, host(15, DType::kF32)), "16 .*15");
+  EXPECT_DEATH(lab.device.Transfer(lab.device.compute(), t, host(16, DType::kF32)), "a stream of their own");
+  TransferStream transfers(lab.device, "side");
+  EXPECT_DEATH(transfers.Copy(t, t), "between the device's memory and the host's");
 }
 
 TEST(CpuDevice, ObserverSeesEachOperation) {

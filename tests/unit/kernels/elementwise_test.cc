@@ -143,12 +143,12 @@ TEST(Elementwise, Activations) {
 
 TEST(Elementwise, GeluOfLargeValuesIsFinite) {
   Lab lab(1, 0);
-  const Tensor x = lab.Of({4}, DType::kF32, {-1000, 1000, -30, 30}), y = lab.Blank({4}, DType::kF32);
+  const Tensor x = lab.Of({6}, DType::kF32, {-1000, 1000, -30, 30, -0x1p50, 0x1p50}), y = lab.Blank({6}, DType::kF32);
   lab.Run(ops::ActivationForward{ops::ActivationForward::kGelu, x, y});
-  EXPECT_EQ(ValuesOf(y), (Values{0, 1000, 0, 30}));
-  const Tensor dy = lab.Of({4}, DType::kF32, {1, 1, 1, 1});
+  EXPECT_EQ(ValuesOf(y), (Values{0, 1000, 0, 30, 0, 0x1p50}));
+  const Tensor dy = lab.Of({6}, DType::kF32, {1, 1, 1, 1, 1, 1});
   lab.Run(ops::ActivationBackward{ops::ActivationForward::kGelu, x, dy, dy});
-  EXPECT_EQ(ValuesOf(dy), (Values{0, 1, 0, 1}));
+  EXPECT_EQ(ValuesOf(dy), (Values{0, 1, 0, 1, 0, 1}));
 }
 
 }  // namespace

@@ -14,6 +14,7 @@ class SymbolicDevice final : public Device {
   DeviceKind kind() const override { return DeviceKind::kCpu; }
   int threads() const override { return 1; }
   CachingAllocator& allocator() override { return allocator_; }
+  CachingAllocator& host_allocator() override { return host_; }
   Stream& compute() override { return stream_; }
   std::unique_ptr<Stream> NewStream(std::string_view) override { return std::make_unique<NoStream>(); }
   void Upload(Tensor&, absl::FunctionRef<void(std::span<std::byte>)>) override {}
@@ -29,6 +30,7 @@ class SymbolicDevice final : public Device {
   void Run(Stream&, const ops::Op& op, Tensor) override {
     launched_.push_back({ops::Key(op), ops::CostOf(op)});
   }
+  void Copy(Stream&, Tensor, Tensor) override {}
 
  private:
   struct NoStream final : Stream {
@@ -37,8 +39,8 @@ class SymbolicDevice final : public Device {
     void Synchronize() override {}
     Seconds stalled() override { return Seconds(0); }
   };
-  VirtualSource source_;
-  CachingAllocator allocator_{source_, 0};
+  VirtualSource source_, host_source_;
+  CachingAllocator allocator_{source_, 0}, host_{host_source_, 0, "host memory"};
   NoStream stream_;
   std::vector<Launched> launched_;
 };

@@ -1,7 +1,10 @@
 // The simulated fabric through the seams: what programs see of virtual time, memory, failures and folding.
+#include <unistd.h>
+
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -13,6 +16,7 @@
 #include "backends/simulated/fabric.h"
 #include "core/base/errors.h"
 #include "core/base/strings.h"
+#include "core/device/transfers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -43,9 +47,7 @@ constexpr char kTightHost[] = R"(
 class SimulatedTest : public testing::Test {
  protected:
   spec::Spec Spec(int ranks, const std::string& cluster = kPlain) {
-    const std::string path = StrCat(testing::TempDir(), "/", testing::UnitTest::GetInstance()->current_test_info()->name(),
-                                    ".textproto");
-    std::ofstream(path) << cluster;
+    const std::string path = Write(".textproto", cluster);
     spec::Spec spec;
     spec.mutable_parallel()->set_dp(ranks);
     spec.mutable_fabric()->mutable_simulated()->set_cluster(path);
@@ -59,6 +61,19 @@ class SimulatedTest : public testing::Test {
     if (!fabric.ok()) return {fabric.status(), {}, {}};
     return (*fabric)->Run(static_cast<int>(spec.parallel().dp()), fn);
   }
+  ~SimulatedTest() override {
+    for (const std::string& path : written_) std::filesystem::remove(path);
+  }
+  // A file of this test's, which goes with it.
+  std::string Write(const std::string& suffix, const std::string& text) {
+    written_.push_back(StrCat(testing::TempDir(), "/", testing::UnitTest::GetInstance()->current_test_info()->name(), "-",
+                              getpid(), "-", written_.size(), suffix));
+    std::ofstream(written_.back()) << text;
+    return written_.back();
+  }
+
+ private:
+  std::vector<std::string> written_;
 };
 
 std::string Number(double x) { return absl::StrFormat("%.9g", x); }
@@ -87,6 +102,82 @@ TEST_F(SimulatedTest, CommunicationOverlapsComputation) {
   });
   ASSERT_TRUE(result.status.ok()) << result.status;
   for (const std::string& r : result.results) EXPECT_EQ(r, "0.701 0.101");
+}
+
+// Host links of 1 GB/s each way and 1 ms.
+std::string WithHostLink(std::string cluster) {
+  const std::string link = "host_link_gbytes_per_second: 1 host_link_us: 1000 host_memory_bytes: 500000000 ";
+  return cluster.replace(cluster.find("matmul_efficiency"), 0, link);
+}
+
+TEST_F(SimulatedTest, TransfersOverlapComputationEachWayApart) {
+  for (const std::string& cluster : {WithHostLink(kPlain), WithHostLink(absl::StrFormat(kHost, 4))}) {
+    const auto result = Run(Spec(1, cluster), [](RankContext& ctx) {
+      Device& device = ctx.device();
+      TransferStream in(device, "host to device"), out(device, "device to host");
+      Tensor t = Floats(ctx, 25'000'000), u = Floats(ctx, 50'000'000);  // 0.1 and 0.2 GB
+      const Tensor host = device.NewHostTensor(t.shape(), DType::kF32, Category::kOther);
+      const Tensor other = device.NewHostTensor(u.shape(), DType::kF32, Category::kOther);
+      Busy(ctx, 0.1);
+      Transfer there = out.Copy(t, host);            // 0.1 to 0.201
+      Transfer beside = in.Copy(other, u);           // 0.1 to 0.301
+      Busy(ctx, 0.05);                               // to 0.15
+      there.WaitOn(device.compute());                // stalls 0.051
+      in.After(there);
+      Transfer back = in.Copy(host, t);              // 0.301 to 0.402
+      Busy(ctx, 0.2);                                // to 0.401
+      back.WaitOn(device.compute());                 // stalls 0.001
+      beside.WaitOn(device.compute());
+      const std::string finished = Finished(ctx);
+      return StrCat(finished, " ", Number(device.compute().stalled().value()));
+    });
+    ASSERT_TRUE(result.status.ok()) << result.status;
+    EXPECT_EQ(result.results[0], "0.402 0.052");
+  }
+}
+
+TEST_F(SimulatedTest, TransfersAreTraced) {
+  const auto result = Run(Spec(1, WithHostLink(kPlain)), [](RankContext& ctx) {
+    TransferStream out(ctx.device(), "device to host");
+    Tensor t = Floats(ctx, 25'000'000);
+    const Tensor host = ctx.device().NewHostTensor(t.shape(), DType::kF32, Category::kOther);
+    ctx.trace().SetEnabled(true);
+    out.Copy(t, host).Wait();
+    std::string text;
+    for (const Span& s : ctx.trace().Take()) StrAppend(&text, s.stream, "/", s.name, " ", s.start.value(), " ", s.end.value(), " ", s.bytes.value());
+    return text;
+  });
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  EXPECT_EQ(result.results[0], "device to host/transfer 0 0.101 100000000");
+}
+
+TEST_F(SimulatedTest, TheHostsMemoryIsBounded) {
+  const auto fill = [](RankContext& ctx) {
+    const Tensor t = ctx.device().NewHostTensor(Shape{400'000'000}, DType::kU8, Category::kOptimizerState);
+    return StrCat(ctx.host_memory().reserved.value(), " ", ctx.memory().reserved.value());
+  };
+  EXPECT_EQ(Run(Spec(1, WithHostLink(kPlain)), fill).results[0], "400556032 0");
+  spec::Spec spec = Spec(1, WithHostLink(kPlain));
+  spec.mutable_memory()->set_host_budget_mib(300);
+  const auto result = Run(spec, fill);
+  EXPECT_EQ(FailureKind(result.status), RankFailure::Kind::kOutOfMemory);
+  EXPECT_THAT(std::string(result.status.message()), HasSubstr("rank 0: out of host memory: asked for 400000000 bytes of optimizer_state"));
+}
+
+// A transfer behind a collective that fails does nothing to memory that its rank has left behind.
+TEST_F(SimulatedTest, TransfersEndWithTheirRank) {
+  spec::Spec spec = Spec(2, WithHostLink(kPlain));
+  spec.mutable_fabric()->mutable_simulated()->set_data(spec::Simulated::REAL);
+  const auto result = Run(spec, [](RankContext& ctx) {
+    TransferStream out(ctx.device(), "device to host");
+    Tensor t = Floats(ctx, 1000);
+    const Tensor host = ctx.device().NewHostTensor(t.shape(), DType::kF32, Category::kOther);
+    ctx.world().AllReduce(t).WaitOn(ctx.device().compute());
+    out.Copy(t, host);
+    if (ctx.rank() == 1) throw std::runtime_error("enough");
+    return std::string();
+  });
+  EXPECT_THAT(std::string(result.status.message()), HasSubstr("enough"));
 }
 
 TEST_F(SimulatedTest, ACollectiveStartsWhenTheLastRankArrives) {
@@ -118,13 +209,14 @@ class TrainingTest : public SimulatedTest {
  protected:
   spec::Spec Trained(int ranks, const std::string& training, const std::string& more = "") {
     spec::Spec spec = Spec(ranks, absl::StrFormat(kBareHost, 2));
-    const std::string path = StrCat(testing::TempDir(), "/", testing::UnitTest::GetInstance()->current_test_info()->name(), ".profile");
-    std::ofstream(path) << "cores: 2 kernels { name: 'fill' dtype: 'f32' "
-                           "points { dims: [1, 250000] bytes: 1e6 seconds: 1e-3 } points { dims: [1, 250000000] bytes: 1e9 seconds: 1 "
-                           "low: 0.9 high: 1.3 } }\n"
-                           "kernels { name: 'scale' dtype: 'f32' points { dims: [1, 125000000] bytes: 1e9 seconds: 1 low: 0.8 } }\n"
-                           "shared_memory { latency_s: 1e-3 bytes_per_second_core: 1e9 bytes_per_second_total: 1e11 " << more << " }\n"
-                        << "training { ranks: 1 factor: 2 host_s: 0.01 low: 0.8 high: 1.1 " << training << " }";
+    const std::string path = Write(
+        ".profile",
+        StrCat("cores: 2 kernels { name: 'fill' dtype: 'f32' "
+               "points { dims: [1, 250000] bytes: 1e6 seconds: 1e-3 } points { dims: [1, 250000000] bytes: 1e9 seconds: 1 "
+               "low: 0.9 high: 1.3 } }\n"
+               "kernels { name: 'scale' dtype: 'f32' points { dims: [1, 125000000] bytes: 1e9 seconds: 1 low: 0.8 } }\n"
+               "shared_memory { latency_s: 1e-3 bytes_per_second_core: 1e9 bytes_per_second_total: 1e11 ", more, " }\n"
+               "training { ranks: 1 factor: 2 host_s: 0.01 low: 0.8 high: 1.1 ", training, " }"));
     spec.mutable_fabric()->mutable_simulated()->set_profile(path);
     return spec;
   }

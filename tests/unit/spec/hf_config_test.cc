@@ -142,6 +142,7 @@ TEST(HfConfig, RefusesByNameWhatWouldChangeTheModel) {
       {"gpt2", "n_head", "7", {"model.gpt.heads: 7 does not divide"}},
       {"gpt2", "model_type", "\"bloom\"", {"model_type: \"bloom\" is not a family", "\"llama\""}},
       {"gpt2", "model_type", "", {"model_type: is missing"}},
+      {"gpt2", "model_type", "7", {"model_type: 7 is not a family", "\"gpt2\""}},
       {"gpt2", "architectures", "[\"GPT2ForSequenceClassification\"]", {"architectures: \"GPT2ForSequenceClassification\"", "GPT2LMHeadModel"}},
       {"gpt2", "alibi", "true", {"alibi: true is of a field that is not known", "remove the field"}},
       {"llama-2-7b", "hidden_act", "\"gelu\"", {"hidden_act: \"gelu\"", "use \"silu\""}},

@@ -1,0 +1,24 @@
+// How much memory each rank of a spec has, and by which device's rules operations take it: the same for a rank that runs,
+// one that is simulated and one that is replayed for its memory alone.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "core/base/units.h"
+#include "core/device/device.h"
+#include "core/proto/cluster.pb.h"
+#include "core/proto/spec.pb.h"
+
+namespace twofold::host {
+
+struct MemoryRules {
+  DeviceKind kind = DeviceKind::kCpu;
+  Bytes device;  // that a rank may reserve: of its device, or memory.budget_mib where that is less; zero: not bounded
+  Bytes host;    // likewise, of the host's memory: what falls to the device, or memory.host_budget_mib
+};
+
+// Of ranks that run on `device`, a CPU's where it is EMULATED.
+MemoryRules MemoryRulesOf(const spec::Spec& spec, const cluster::Device& device);
+// By fabric, device, emulated and memory. Refuses a cluster that is not there.
+absl::StatusOr<MemoryRules> FindMemoryRules(const spec::Spec& spec);
+
+}  // namespace twofold::host

@@ -1,0 +1,23 @@
+// A group of which one rank exists: what it issues is done at once.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/comm/process_group.h"
+
+namespace twofold {
+
+class ReplayProcessGroup final : public ProcessGroup {
+ public:
+  ReplayProcessGroup(std::string name, int rank, std::vector<int> ranks, Device& device, CommunicationStats& stats)
+      : ProcessGroup(std::move(name), rank, std::move(ranks), device, stats) {}
+  std::unique_ptr<ProcessGroup> Split(int color, int key, std::string name) override;
+  std::unique_ptr<ProcessGroup> SplitEvenly(int size, Pattern pattern, std::string name) override;
+
+ protected:
+  Issued Issue(const Communication& c, CommunicationStats::Entry& entry) override;
+};
+
+}  // namespace twofold

@@ -1,0 +1,52 @@
+#include "backends/replay/replay.h"
+
+#include <numeric>
+#include <utility>
+
+#include "backends/replay/device.h"
+#include "backends/replay/process_group.h"
+#include "core/base/errors.h"
+
+namespace twofold {
+namespace {
+
+class NoClock : public Clock {
+ public:
+  Seconds Now() override { return Seconds(0); }
+};
+
+std::vector<int> AllRanks(int world_size) {
+  std::vector<int> ranks(static_cast<size_t>(world_size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+}  // namespace
+
+ReplayResult Replay(const ReplayedRank& rank, const RankFunction& fn) {
+  TWOFOLD_CHECK_GE(rank.world_size, 1);
+  VirtualSource source(rank.memory), host_source(rank.host_memory);
+  CachingAllocator allocator(source, rank.rank), host_allocator(host_source, rank.rank, "host memory");
+  ReplayDevice device(allocator, host_allocator, rank.kind, rank.threads);
+  CommunicationStats stats;
+  NoClock clock;
+  Trace trace;
+  ReplayProcessGroup world("world", rank.rank, AllRanks(rank.world_size), device, stats);
+  RankContext context({.rank = rank.rank,
+                       .world_size = rank.world_size,
+                       .device = &device,
+                       .world = &world,
+                       .clock = &clock,
+                       .trace = &trace,
+                       .communication = &stats,
+                       .check_interrupt = nullptr,
+                       .outside_ledger = nullptr,
+                       .uncertainty = nullptr});
+  try {
+    return {absl::OkStatus(), fn(context)};
+  } catch (...) {
+    return {ToStatus(CurrentFailure(rank.rank)), context.partial_result()};
+  }
+}
+
+}  // namespace twofold

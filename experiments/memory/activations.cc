@@ -1,0 +1,99 @@
+#include "experiments/memory/activations.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/functional/function_ref.h"
+#include "backends/replay/replay.h"
+#include "core/base/strings.h"
+#include "strategies/model_factory.h"
+#include "strategies/recompute.h"
+
+namespace twofold {
+namespace {
+
+// Takes from `saved`, layer by layer, what a forward pass of `module` left in it, and counts what becomes free.
+class Meter {
+ public:
+  explicit Meter(const MemoryLedger& ledger) : ledger_(ledger) {}
+  void Release(const nn::Module& module, nn::Saved& saved) {
+    for (size_t i = 0; i < module.children().size(); ++i) Release(*module.children()[i].module, saved.child(i));
+    Count(module.kind(), [&saved] { saved.Clear(); });
+  }
+  void Count(std::string_view kind, absl::FunctionRef<void()> release) {
+    const Bytes before = Live();
+    release();
+    if (Live() == before) return;
+    auto at = std::find_if(rows_.begin(), rows_.end(), [kind](const LayerActivations& row) { return row.kind == kind; });
+    if (at == rows_.end()) at = rows_.insert(rows_.end(), {.kind = std::string(kind)});
+    ++at->count, at->bytes += (before - Live()).value();
+  }
+  const std::vector<LayerActivations>& rows() const { return rows_; }
+
+ private:
+  Bytes Live() const { return ledger_.stats().live_by_category[static_cast<size_t>(Category::kActivations)]; }
+  const MemoryLedger& ledger_;
+  std::vector<LayerActivations> rows_;
+};
+
+Tensor NewInput(RankContext& ctx, const spec::Spec& spec, DType dtype) {
+  const ModelInput input = InputOf(spec.model());
+  const int64_t n = spec.train().micro_batch();
+  if (input.kind == ModelInput::kTokens) return ctx.device().NewTensor(Shape{n, input.length}, DType::kI32, Category::kActivations);
+  const Shape shape = input.kind == ModelInput::kImages ? Shape{n, input.height, input.width, input.channels} : Shape{n, input.length};
+  return ctx.device().NewTensor(shape, dtype, Category::kActivations);
+}
+
+}  // namespace
+
+std::vector<LayerActivations> ActivationsByLayer(const spec::Spec& spec, const host::MemoryRules& rules) {
+  std::vector<LayerActivations> rows;
+  const ReplayedRank rank{.kind = rules.kind, .threads = static_cast<int>(spec.train().threads_per_rank())};
+  const ReplayResult result = Replay(rank, [&](RankContext& ctx) {
+    const DType dtype = ToDType(spec.train().precision().parameter());
+    nn::Context nn{.device = ctx.device(), .stream = ctx.device().compute()};
+    const std::unique_ptr<nn::Module> model = WithRecompute(MakeModel(spec.model(), dtype), spec);
+    for (nn::Parameter* p : model->Parameters()) p->set_data(ctx.device().NewTensor(p->shape(), p->dtype(), Category::kParameters));
+    for (nn::Parameter* b : model->Buffers()) b->set_data(ctx.device().NewTensor(b->shape(), b->dtype(), Category::kParameters));
+    nn::Saved saved;
+    Tensor logits = model->Forward(nn, NewInput(ctx, spec, dtype), saved);
+    Meter meter(ctx.device().allocator().ledger());
+    meter.Release(*model, saved);
+    meter.Count("logits", [&logits] { const Tensor freed = std::move(logits); });
+    rows = meter.rows();
+    return std::string();
+  });
+  TWOFOLD_CHECK(result.status.ok(), result.status.message());
+  return rows;
+}
+
+std::optional<ActivationFormula> KorthikantiFormula(const spec::Spec& spec) {
+  if (!spec.model().has_gpt()) return std::nullopt;
+  const spec::Gpt& gpt = spec.model().gpt();
+  const spec::ActivationCheckpointing& recompute = spec.train().activation_checkpointing();
+  const auto s = static_cast<double>(gpt.sequence()), b = static_cast<double>(spec.train().micro_batch());
+  const auto h = static_cast<double>(gpt.hidden()), a = static_cast<double>(gpt.heads()), l = static_cast<double>(gpt.layers());
+  ActivationFormula formula;
+  const bool full = recompute.every() == 1 && recompute.recompute() == spec::ActivationCheckpointing::FULL;
+  const bool selective = recompute.every() == 1 && !full;
+  if (full) formula.text = "2 L s b h", formula.bytes = 2 * l * s * b * h;
+  else if (selective) formula.text = "34 L s b h", formula.bytes = 34 * l * s * b * h;
+  else formula.text = "L s b h (34 + 5 a s / h)", formula.bytes = l * s * b * h * (34 + 5 * a * s / h);
+  StrAppend(&formula.text, ", L = ", gpt.layers(), ", s = ", gpt.sequence(), ", b = ", spec.train().micro_batch(), ", h = ", gpt.hidden(),
+            ", a = ", gpt.heads());
+  std::vector<std::string>& differs = formula.differs;
+  const spec::DType type = spec.train().precision().parameter();
+  if (type != spec::BF16 && type != spec::F16) differs.push_back(StrCat("activations are ", spec::DType_Name(type), ", not 16 bits wide"));
+  if (spec.model().attention() == spec::Model::TILED && !full && !selective) {
+    differs.push_back("tiled attention keeps no scores: without 5 a s / h");
+  }
+  if (gpt.dropout() == 0) differs.push_back("there is no dropout, hence no masks of 2 s b h a layer");
+  else if (spec.model().dropout_masks() == spec::Model::RECOMPUTED) differs.push_back("dropout masks are drawn again, not kept: without 2 s b h a layer");
+  if (gpt.ffn() != 4 * gpt.hidden()) differs.push_back(StrCat("the MLP is ", gpt.ffn(), " wide, not 4 h"));
+  if (recompute.every() > 1) differs.push_back(StrCat("one block of ", recompute.every(), " is recomputed, and keeps its input alone"));
+  differs.push_back("the formula has no embeddings, logits or loss, and nothing that lives within one layer's pass");
+  return formula;
+}
+
+}  // namespace twofold

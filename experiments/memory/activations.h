@@ -1,0 +1,35 @@
+// What activations are made of, and what a published formula says of a transformer's.
+//   Korthikanti et al. 2022, "Reducing Activation Recomputation in Large Transformer Models", MLSys 2023: equation 2,
+//   s b h (34 + 5 a s / h) bytes a layer, of 16-bit activations and dropout masks of a byte an element; sections 4 and 5:
+//   34 s b h where the attention's core is recomputed, 2 s b h where the whole layer is.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/host/memory_rules.h"
+#include "core/proto/spec.pb.h"
+
+namespace twofold {
+
+// What layers of one kind keep of a micro-batch for backward. What several keep counts with the last of them.
+struct LayerActivations {
+  std::string kind;   // "attention"; "logits": the model's output
+  int64_t count = 0;  // of such layers that keep something
+  int64_t bytes = 0;  // of all of them
+};
+// By replaying the spec's model forward, blocks that are recomputed keeping their input, without what a layout puts around
+// units; in the order in which kinds come first.
+std::vector<LayerActivations> ActivationsByLayer(const spec::Spec& spec, const host::MemoryRules& rules);
+
+struct ActivationFormula {
+  std::string text;  // "L s b h (34 + 5 a s / h), L = 24, s = 2048, ..."
+  double bytes = 0;  // of one micro-batch, all layers
+  std::vector<std::string> differs;  // what in this spec is not as the formula has it
+};
+// Absent where the model is no GPT.
+std::optional<ActivationFormula> KorthikantiFormula(const spec::Spec& spec);
+
+}  // namespace twofold

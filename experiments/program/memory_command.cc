@@ -1,0 +1,102 @@
+// twofold memory SPEC
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/strings.h"
+#include "experiments/program/commands.h"
+#include "experiments/program/memory_table.h"
+#include "experiments/program/training_data.h"
+#include "experiments/report/files.h"
+#include "experiments/report/json.h"
+#include "experiments/spec/spec.h"
+#include "spdlog/spdlog.h"
+
+namespace twofold {
+namespace {
+
+struct Options {
+  std::string spec, fabric, out;
+  std::vector<std::string> sets;
+};
+
+absl::StatusOr<MemoryStory> Tell(const Options& options) {
+  absl::StatusOr<spec::Spec> spec = LoadSpec(options.spec, options.fabric, options.sets);
+  if (!spec.ok()) return spec.status();
+  absl::StatusOr<TrainingData> data = LoadTrainingData(*spec, options.spec);
+  if (!data.ok()) return data.status();
+  absl::StatusOr<MemoryPrediction> prediction = PredictMemory(*spec, data->samples());
+  if (!prediction.ok()) {
+    return absl::Status(prediction.status().code(), StrCat(options.spec, ": ", std::string(prediction.status().message())));
+  }
+  MemoryStory story{.spec = *std::move(spec), .prediction = *prediction, .needed = *prediction};
+  if (absl::IsResourceExhausted(prediction->status())) story.needed = *PredictMemory(story.spec, data->samples(), /*bounded=*/false);
+  story.states = ModelStateFormulas(story.spec);
+  story.layers = ActivationsByLayer(story.spec, prediction->rules);
+  return story;
+}
+
+absl::Status Write(const std::string& folder, const MemoryStory& story) {
+  return WriteFiles(folder, {{"spec.textproto", SpecToText(story.spec)},
+                             {"memory.json", JsonText(MemoryJson(story))},
+                             {"report.json", JsonText(ToJson(MemoryReport(story)))}});
+}
+
+int MemoryCommand(const Options& options) {
+  const absl::StatusOr<MemoryStory> story = Tell(options);
+  if (!story.ok()) {
+    spdlog::error("{}", std::string(story.status().message()));
+    return kExitWrongInput;
+  }
+  for (const absl::Status& status : {story->prediction.status(), story->needed.status()}) {
+    if (status.ok() || absl::IsResourceExhausted(status)) continue;
+    spdlog::error("{}", std::string(status.message()));
+    return kExitFailed;
+  }
+  std::printf("%s", MemoryText(*story).c_str());
+  if (!options.out.empty()) {
+    if (const absl::Status written = Write(options.out, *story); !written.ok()) {
+      spdlog::error("{}", std::string(written.message()));
+      return kExitFailed;
+    }
+    std::printf("\nreport: %s\n", options.out.c_str());
+  }
+  const absl::Status status = story->prediction.status();
+  if (status.ok()) return kExitFine;
+  spdlog::error("OUT_OF_MEMORY: {}", std::string(status.message()));
+  return kExitPredictedFailure;
+}
+
+}  // namespace
+
+void AddMemoryCommand(CLI::App& app, int& exit_status) {
+  CLI::App* command = app.add_subcommand("memory", "predicts a spec's memory alone, at once, and says what it is made of");
+  auto options = std::make_shared<Options>();
+  command->add_option("SPEC", options->spec, "a spec, .textproto")->required();
+  command->add_option("--fabric", options->fabric, "as if run on this fabric instead of the spec's");
+  command->add_option("--set", options->sets, "path=value: replace a field of the spec; may be repeated")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command->add_option("--out", options->out, "folder for memory.json and report.json (default: nothing is written)");
+  command->footer(
+      "One rank of each kind is replayed without the others and without time: the same code makes the same\n"
+      "requests of the same allocator, so the bytes are those that a run of the spec measures. Steps that\n"
+      "repeat what came before are left out, so that any size and length takes a moment.\n"
+      "\n"
+      "  at the peak          what each category holds when the sum is highest\n"
+      "  highest of its own   the most that each category ever holds\n"
+      "  between steps        what stays: the model states of the ZeRO paper, whose formula stands below\n"
+      "  reserved             what the allocator takes from the device, free blocks included\n"
+      "\n"
+      "Exit status: 0 it fits; 2 wrong input; 3 it does not fit the device, or memory.budget_mib.\n"
+      "\nExamples:\n"
+      "  twofold memory my.textproto\n"
+      "  twofold memory my.textproto --set=parallel.dp=64 --set=parallel.sharding=ZERO_3\n"
+      "  twofold memory my.textproto --set=memory.budget_mib=16384 --set=train.micro_batch=8\n"
+      "  twofold memory my.textproto --set=fabric.simulated.cluster=star-h100 --out=runs/memory");
+  command->callback([options, &exit_status] { exit_status = MemoryCommand(*options); });
+}
+
+}  // namespace twofold

@@ -1,0 +1,197 @@
+#include "experiments/program/memory_table.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+#include "core/base/strings.h"
+#include "experiments/program/assemble.h"
+#include "experiments/program/device_facts.h"
+#include "experiments/program/text.h"
+#include "experiments/spec/spec.h"
+#include "strategies/model_factory.h"
+
+namespace twofold {
+namespace {
+
+using Rows = std::vector<std::vector<std::string>>;
+
+std::string Whole(double bytes) { return CountText(std::llround(bytes)); }
+
+std::string RanksText(const RankKind& kind) {
+  if (kind.first == kind.last) return StrCat("rank ", kind.first);
+  return StrCat("each of ranks ", kind.first, " to ", kind.last);
+}
+
+std::string KindText(const RankKind& kind) {
+  const report::Rank& memory = kind.record.memory();
+  Rows rows = {{StrCat("Bytes of ", RanksText(kind)), "at the peak", "highest of its own", "between steps"}};
+  for (int c = 0; c < memory.categories_size(); ++c) {
+    const report::Category& category = memory.categories(c);
+    if (category.peak_bytes() == 0) continue;
+    rows.push_back({category.name(), CountText(category.bytes_at_peak()), CountText(category.peak_bytes()),
+                    CountText(kind.between.live_by_category[static_cast<size_t>(c)].value())});
+  }
+  rows.push_back({"live", CountText(memory.peak_bytes()), CountText(memory.peak_bytes()), CountText(kind.between.live.value())});
+  rows.push_back({"reserved", "", CountText(memory.reserved_bytes()), CountText(kind.between.reserved.value())});
+  rows.push_back({"fragmentation", "", CountText(memory.reserved_bytes() - memory.peak_bytes()),
+                  CountText((kind.between.reserved - kind.between.live).value()), "(reserved, not live)"});
+  if (memory.host_peak_bytes() > 0) {
+    rows.push_back({"host memory, live", "", CountText(memory.host_peak_bytes()), CountText(kind.host_between.live.value()), "(offloaded)"});
+    rows.push_back({"host memory, reserved", "", CountText(memory.host_reserved_bytes()), CountText(kind.host_between.reserved.value())});
+  }
+  return TableText(rows);
+}
+
+// On the device and, where it is offloaded, in the host's memory.
+int64_t BetweenSteps(const RankKind& kind, Category category) {
+  const auto c = static_cast<size_t>(category);
+  return (kind.between.live_by_category[c] + kind.host_between.live_by_category[c]).value();
+}
+
+// What blocks between steps hold beyond the formula: rounding, and what was asked for beyond it.
+std::string DifferenceText(const MemoryStory& story, const RankKind& kind) {
+  double formula = 0;
+  int64_t live = 0, requested = 0;
+  for (const StateFormula& s : story.states) {
+    const auto c = static_cast<size_t>(s.category);
+    formula += s.bytes(kind.record.parameters());
+    live += BetweenSteps(kind, s.category);
+    requested += (kind.between.requested_by_category[c] + kind.host_between.requested_by_category[c]).value();
+  }
+  return StrCat("The difference: ", CountText(live - requested), " bytes of blocks beyond what was asked for, and ",
+                Whole(static_cast<double>(requested) - formula),
+                " asked for beyond the formula, which knows no padding of shards, no buffers and no units that stay gathered.\n");
+}
+
+std::string StatesText(const MemoryStory& story) {
+  const RankKind& kind = story.needed.largest();
+  const int64_t psi = kind.record.parameters();
+  Rows rows = {{"Model states between steps", "formula", "its bytes", "here", "difference"}};
+  double formula = 0, here = 0;
+  for (const StateFormula& s : story.states) {
+    const auto live = static_cast<double>(BetweenSteps(kind, s.category));
+    rows.push_back({s.what, s.ToString(), Whole(s.bytes(psi)), Whole(live), Whole(live - s.bytes(psi))});
+    formula += s.bytes(psi), here += live;
+  }
+  rows.push_back({"in all", "", Whole(formula), Whole(here), Whole(here - formula)});
+  return StrCat("\n", TableText(rows), "psi = ", CountText(psi), " parameters, K = ", story.states.back().bytes_per_parameter, ", N_d = ",
+                story.spec.parallel().dp(), " (Rajbhandari et al. 2020, ZeRO, section 3.1 and figure 1).\n", DifferenceText(story, kind));
+}
+
+std::string ActivationsText(const MemoryStory& story) {
+  Rows rows = {{"Activations kept of one micro-batch", "layers", "bytes"}};
+  int64_t total = 0;
+  for (const LayerActivations& row : story.layers) {
+    rows.push_back({row.kind, CountText(row.count), CountText(row.bytes)});
+    total += row.bytes;
+  }
+  rows.push_back({"in all", "", CountText(total)});
+  std::string text = StrCat("\n", TableText(rows));
+  const std::optional<ActivationFormula> formula = KorthikantiFormula(story.spec);
+  if (!formula) return text;
+  StrAppend(&text, "Korthikanti et al. 2022, equation 2: ", formula->text, ": ", Whole(formula->bytes), " bytes. Here:\n");
+  for (const std::string& line : formula->differs) StrAppend(&text, "  ", line, "\n");
+  return text;
+}
+
+std::string LimitText(const spec::Spec& spec, const host::MemoryRules& rules) {
+  if (rules.device.value() == 0) return "the device's memory is not bounded";
+  const double budget = spec.memory().budget_mib() * 1048576;
+  const bool budgeted = budget > 0 && static_cast<double>(rules.device.value()) <= std::max(1.0, budget);
+  return StrCat(budgeted ? "memory.budget_mib" : FactsOfDevice(spec).name, ": ", CountText(rules.device.value()), " bytes");
+}
+
+std::string VerdictText(const MemoryStory& story) {
+  const absl::Status status = story.prediction.status();
+  const std::string limit = LimitText(story.spec, story.prediction.rules);
+  if (status.ok()) return StrCat("It fits (", limit, ").\n");
+  return StrCat("It does not fit (", limit, "):\n  ", std::string(status.message()), "\nThe figures are those of a device without bounds.\n");
+}
+
+nlohmann::ordered_json KindJson(const RankKind& kind) {
+  const report::Rank& memory = kind.record.memory();
+  nlohmann::ordered_json json = {{"first_rank", kind.first},
+                                 {"last_rank", kind.last},
+                                 {"peak_bytes", memory.peak_bytes()},
+                                 {"reserved_bytes", memory.reserved_bytes()},
+                                 {"fragmentation_bytes", memory.reserved_bytes() - memory.peak_bytes()},
+                                 {"host_peak_bytes", memory.host_peak_bytes()},
+                                 {"host_reserved_bytes", memory.host_reserved_bytes()},
+                                 {"between_steps_bytes", kind.between.live.value()},
+                                 {"steps_replayed", kind.steps},
+                                 {"categories", nlohmann::ordered_json::array()}};
+  for (int c = 0; c < memory.categories_size(); ++c) {
+    const auto i = static_cast<size_t>(c);
+    json["categories"].push_back({{"name", memory.categories(c).name()},
+                                  {"peak_bytes", memory.categories(c).peak_bytes()},
+                                  {"bytes_at_peak", memory.categories(c).bytes_at_peak()},
+                                  {"host_peak_bytes", memory.host_peak_bytes()},
+                                 {"host_reserved_bytes", memory.host_reserved_bytes()},
+                                 {"between_steps_bytes", kind.between.live_by_category[i].value()},
+                                  {"between_steps_requested_bytes", kind.between.requested_by_category[i].value()},
+                                  {"host_between_steps_bytes", kind.host_between.live_by_category[i].value()}});
+  }
+  return json;
+}
+
+}  // namespace
+
+std::string MemoryText(const MemoryStory& story) {
+  const spec::Spec& spec = story.spec;
+  std::string text = StrCat(spec.name(), ": ", WorldSize(spec), WorldSize(spec) == 1 ? " rank" : " ranks", ", ",
+                            spec::Parallel::Sharding_Name(spec.parallel().sharding()), ", micro-batches of ", spec.train().micro_batch(),
+                            ", ", CountText(story.needed.largest().record.parameters()), " parameters, predicted\n", VerdictText(story));
+  for (const RankKind& kind : story.needed.kinds) StrAppend(&text, "\n", KindText(kind));
+  return text + StatesText(story) + ActivationsText(story);
+}
+
+nlohmann::ordered_json MemoryJson(const MemoryStory& story) {
+  const absl::Status status = story.prediction.status();
+  const int64_t psi = story.needed.largest().record.parameters();
+  nlohmann::ordered_json json = {{"name", story.spec.name()},
+                                 {"world_size", WorldSize(story.spec)},
+                                 {"parameters", psi},
+                                 {"fits", status.ok()},
+                                 {"message", std::string(status.message())},
+                                 {"device_bytes", story.prediction.rules.device.value()},
+                                 {"ranks", nlohmann::ordered_json::array()},
+                                 {"model_states", nlohmann::ordered_json::array()},
+                                 {"activations", nlohmann::ordered_json::array()}};
+  for (const RankKind& kind : story.needed.kinds) json["ranks"].push_back(KindJson(kind));
+  for (const StateFormula& s : story.states) {
+    json["model_states"].push_back({{"category", CategoryName(s.category)},
+                                    {"what", s.what},
+                                    {"formula", s.ToString()},
+                                    {"bytes_per_parameter", s.bytes_per_parameter},
+                                    {"ranks", s.ranks},
+                                    {"formula_bytes", s.bytes(psi)}});
+  }
+  for (const LayerActivations& row : story.layers) {
+    json["activations"].push_back({{"kind", row.kind}, {"layers", row.count}, {"bytes", row.bytes}});
+  }
+  if (const auto formula = KorthikantiFormula(story.spec)) {
+    json["activation_formula"] = {{"text", formula->text}, {"bytes", formula->bytes}, {"differs", formula->differs}};
+  }
+  return json;
+}
+
+report::Report MemoryReport(const MemoryStory& story) {
+  RunResult result{.status = story.prediction.status(), .results = {}, .notes = {"memory alone was predicted, by a replay: there are no times"}};
+  std::vector<report::RankRecord> records;
+  for (const RankKind& kind : story.prediction.kinds) {
+    report::RankRecord record = kind.record;
+    record.clear_steps(), record.clear_validations();
+    for (int rank = kind.first; rank <= kind.last; ++rank) {
+      record.set_rank(rank), record.mutable_memory()->set_rank(rank);
+      records.push_back(record);
+      record.clear_collectives();
+    }
+  }
+  return Assemble(story.spec,
+                  {.fabric = "replay", .predicted = true, .world_size = static_cast<int>(WorldSize(story.spec)),
+                   .device = FactsOfDevice(story.spec).name},
+                  result, records);
+}
+
+}  // namespace twofold

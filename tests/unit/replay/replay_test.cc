@@ -1,0 +1,124 @@
+// One rank without the others: its memory is as it would be among them.
+#include "backends/replay/replay.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/base/errors.h"
+
+namespace twofold {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr ReplayedRank kFifthOfTwelve{.rank = 5, .world_size = 12};
+
+TEST(Replay, ReturnsWhatTheRankDoes) {
+  const ReplayResult result = Replay(kFifthOfTwelve, [](RankContext& ctx) {
+    EXPECT_EQ(ctx.rank(), 5);
+    EXPECT_EQ(ctx.world_size(), 12);
+    EXPECT_EQ(ctx.world().size(), 12);
+    EXPECT_EQ(ctx.clock().Now(), Seconds(0));
+    ctx.CheckInterrupt();
+    return std::string("done");
+  });
+  EXPECT_TRUE(result.status.ok());
+  EXPECT_EQ(result.result, "done");
+}
+
+TEST(Replay, HasTheWorkspacesOfItsDevice) {
+  for (const auto [kind, threads] : {std::pair(DeviceKind::kCpu, 1), {DeviceKind::kCpu, 2}, {DeviceKind::kCuda, 1}}) {
+    Bytes used, expected;
+    Replay({.kind = kind, .threads = threads}, [&](RankContext& ctx) {
+      Device& d = ctx.device();
+      EXPECT_EQ(d.kind(), kind);
+      EXPECT_EQ(d.threads(), threads);
+      const auto f32 = [&](Shape shape) { return d.NewTensor(std::move(shape), DType::kF32, Category::kActivations); };
+      const ops::AttentionForward op{.qkv = f32({4, 32, 96}), .out = f32({4, 32, 32}), .lse = f32({4, 2, 32}), .heads = 2, .kv_heads = 2};
+      const Bytes before = ctx.memory().live;
+      d.Launch(d.compute(), op);
+      EXPECT_EQ(ctx.memory().live, before);
+      used = ctx.memory().peak - before;
+      expected = ops::Workspace(op, kind, threads);
+      return std::string();
+    });
+    EXPECT_GE(used, expected);
+    EXPECT_LT(used, expected + Bytes(512));
+    EXPECT_EQ(used > Bytes(0), kind == DeviceKind::kCpu);
+  }
+}
+
+// A communication keeps its tensors until the program waits for it, or for one issued after it: then memory is reused.
+TEST(Replay, CommunicationHoldsItsTensorsUntilTheProgramWaits) {
+  Replay(kFifthOfTwelve, [](RankContext& ctx) {
+    Device& d = ctx.device();
+    Tensor all = d.NewTensor(Shape{12 * 1024}, DType::kF32, Category::kParameters);
+    Tensor shard = d.NewTensor(Shape{1024}, DType::kF32, Category::kParameters);
+    Work first = ctx.world().AllGather(all, shard), second = ctx.world().ReduceScatter(shard, all);
+    EXPECT_TRUE(first.Test());
+    all = Tensor(), shard = Tensor();
+    EXPECT_EQ(ctx.memory().live, Bytes(13 * 4096));
+    const auto other = d.NewStream("prefetch");
+    second.WaitOn(*other);
+    EXPECT_EQ(ctx.memory().live, Bytes(13 * 4096)) << "another stream's wait frees nothing";
+    second.WaitOn(d.compute());
+    EXPECT_EQ(ctx.memory().live, Bytes(0));
+    return std::string();
+  });
+}
+
+TEST(Replay, CountsWhatIsCommunicated) {
+  Replay(kFifthOfTwelve, [](RankContext& ctx) {
+    Tensor t = ctx.device().NewTensor(Shape{100}, DType::kF32, Category::kGradients);
+    for (int i = 0; i < 3; ++i) ctx.world().AllReduce(t).Wait();
+    const auto& entry = ctx.communication().entries().at({"world", Communication::kAllReduce});
+    EXPECT_EQ(entry.count, 3);
+    EXPECT_EQ(entry.bytes, Bytes(1200));
+    return std::string();
+  });
+}
+
+TEST(Replay, KnowsTheMembersOfEvenGroups) {
+  const ReplayResult result = Replay(kFifthOfTwelve, [](RankContext& ctx) {
+    using Pattern = ProcessGroup::Pattern;
+    const auto node = ctx.world().SplitEvenly(4, Pattern::kConsecutive, "node");
+    EXPECT_THAT(node->ranks(), ElementsAre(4, 5, 6, 7));
+    EXPECT_EQ(node->rank(), 1);
+    const auto replicas = ctx.world().SplitEvenly(3, Pattern::kStrided, "replicas");
+    EXPECT_THAT(replicas->ranks(), ElementsAre(1, 5, 9));
+    EXPECT_EQ(replicas->rank(), 1);
+    const auto pair = node->SplitEvenly(2, Pattern::kStrided, "pair");
+    EXPECT_THAT(pair->ranks(), ElementsAre(5, 7));
+    EXPECT_EQ(pair->rank(), 0);
+    EXPECT_EQ(ctx.world().SplitEvenly(12, Pattern::kStrided, "all")->ranks(), ctx.world().ranks());
+    EXPECT_THAT(ctx.world().SplitEvenly(1, Pattern::kStrided, "me")->ranks(), ElementsAre(5));
+    EXPECT_EQ(ctx.world().Split(-1, 0, "none"), nullptr);
+    return std::string();
+  });
+  EXPECT_TRUE(result.status.ok()) << result.status.message();
+}
+
+TEST(Replay, DoesNotGuessAtGroupsByColor) {
+  const ReplayResult result = Replay(kFifthOfTwelve, [](RankContext& ctx) {
+    ctx.SetPartialResult("so far");
+    ctx.world().Split(7, 0, "odd ones");
+    return std::string();
+  });
+  EXPECT_EQ(FailureKind(result.status), RankFailure::Kind::kOther);
+  EXPECT_THAT(std::string(result.status.message()), HasSubstr("rank 5: split of group world into \"odd ones\""));
+  EXPECT_EQ(result.result, "so far");
+}
+
+TEST(Replay, RunsOutOfMemoryAsTheRankWould) {
+  const ReplayResult result = Replay({.rank = 3, .world_size = 4, .memory = MiB(4)}, [](RankContext& ctx) {
+    const Tensor a = ctx.device().NewTensor(Shape{1 << 18}, DType::kF32, Category::kParameters);
+    const Tensor b = ctx.device().NewTensor(Shape{1 << 20}, DType::kF32, Category::kActivations);
+    return std::string();
+  });
+  EXPECT_EQ(FailureKind(result.status), RankFailure::Kind::kOutOfMemory);
+  EXPECT_THAT(std::string(result.status.message()), HasSubstr("rank 3: out of memory: asked for 4194304 bytes of activations with 1048576 live"));
+}
+
+}  // namespace
+}  // namespace twofold
