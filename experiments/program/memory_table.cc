@@ -59,7 +59,7 @@ std::string DifferenceText(const MemoryStory& story, const RankKind& kind) {
     live += BetweenSteps(kind, s.category);
     requested += (kind.between.requested_by_category[c] + kind.host_between.requested_by_category[c]).value();
   }
-  return StrCat("The difference: ", CountText(live - requested), " bytes of blocks rounded up to 512 bytes, and ",
+  return StrCat("The difference: ", CountText(live - requested), " bytes of blocks beyond what was asked for, and ",
                 Whole(static_cast<double>(requested) - formula),
                 " asked for beyond the formula, which knows no padding of shards, no buffers and no units that stay gathered.\n");
 }

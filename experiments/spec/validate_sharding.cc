@@ -4,6 +4,9 @@
 #include <set>
 #include <vector>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "core/base/strings.h"
 #include "experiments/spec/fields.h"
 #include "experiments/spec/problems.h"
@@ -81,6 +84,36 @@ void CheckOffload(const spec::Spec& spec, Problems& problems) {
   }
 }
 
+// ---- Units: asked of a model with at most two blocks of a kind, as large ones are only longer ----
+constexpr int64_t kAlike = 2;
+
+spec::Model Shortened(spec::Model model) {
+  const auto shorten = [](int64_t n) { return std::min(n, kAlike); };
+  if (model.has_gpt()) model.mutable_gpt()->set_layers(shorten(model.gpt().layers()));
+  if (model.has_llama()) model.mutable_llama()->set_layers(shorten(model.llama().layers()));
+  if (!model.has_cnn()) return model;
+  for (int64_t& blocks : *model.mutable_cnn()->mutable_blocks()) blocks = shorten(blocks);
+  return model;
+}
+
+// The path of the block of the shortened model that is like the one at `path`: "blocks.5.mlp" is like "blocks.1.mlp".
+std::string InShortened(const spec::Model& model, const std::string& path) {
+  std::vector<std::string> names = absl::StrSplit(path, '.');
+  int64_t blocks = 0, stage = 0, block = 0;
+  size_t place = 1;
+  if (names[0] == "blocks" && (model.has_gpt() || model.has_llama())) {
+    blocks = model.has_gpt() ? model.gpt().layers() : model.llama().layers();
+  } else if (names[0] == "stages" && model.has_cnn() && names.size() > 2 && absl::SimpleAtoi(names[1], &stage) && stage >= 0 &&
+             stage < model.cnn().blocks_size()) {
+    blocks = model.cnn().blocks(static_cast<int>(stage));
+    place = 2;
+  }
+  if (place < names.size() && absl::SimpleAtoi(names[place], &block) && names[place] == StrCat(block) && block >= kAlike && block < blocks) {
+    names[place] = StrCat(kAlike - 1);
+  }
+  return absl::StrJoin(names, ".");
+}
+
 // What the policy would make units of, as paths.
 std::set<std::string> UnitsOf(nn::Module& model, const WrapPolicy& policy) {
   std::set<std::string> units;
@@ -112,14 +145,17 @@ void CheckKind(nn::Module& model, const std::string& kind, Problems& problems) {
                       : StrCat("\"", kind, "\" is no kind of module that this model has", Suggestion(kind, known)));
 }
 
-void CheckPaths(nn::Module& model, const spec::Wrap::Paths& paths, Problems& problems) {
+void CheckPaths(const spec::Model& whole, nn::Module& model, const spec::Wrap::Paths& paths, Problems& problems) {
   if (paths.path().empty()) return problems.Add("parallel.wrap.paths", "names no module; give a path, such as path: \"blocks.0\"");
-  const std::set<std::string> units = UnitsOf(model, WrapByPath({paths.path().begin(), paths.path().end()}));
+  std::vector<std::string> alike;
+  for (const std::string& path : paths.path()) alike.push_back(InShortened(whole, path));
+  const std::set<std::string> units = UnitsOf(model, WrapByPath(alike));
   std::set<std::string> all;
   Visit(model, [&](const nn::Module& m) { all.insert(m.path()); });
-  for (const std::string& path : paths.path()) {
-    if (units.contains(path)) continue;
-    if (all.contains(path)) {
+  for (int i = 0; i < paths.path_size(); ++i) {
+    const std::string &path = paths.path(i), &like = alike[static_cast<size_t>(i)];
+    if (units.contains(like)) continue;
+    if (all.contains(like)) {
       problems.Add("parallel.wrap.paths", StrCat("\"", path, "\" cannot be a unit: it holds no parameters, or shares some with a "
                                                  "module outside it; leave it to the root unit"));
     } else {
@@ -146,9 +182,9 @@ void CheckSharding(const spec::Spec& spec, Problems& problems) {
 void CheckUnits(const spec::Spec& spec, Problems& problems) {
   const spec::Wrap& wrap = spec.parallel().wrap();
   if (!wrap.has_module() && !wrap.has_paths()) return;
-  const std::unique_ptr<nn::Module> model = MakeModel(spec.model(), DType::kF32);
+  const std::unique_ptr<nn::Module> model = MakeModel(Shortened(spec.model()), DType::kF32);
   if (wrap.has_module()) CheckKind(*model, wrap.module(), problems);
-  if (wrap.has_paths()) CheckPaths(*model, wrap.paths(), problems);
+  if (wrap.has_paths()) CheckPaths(spec.model(), *model, wrap.paths(), problems);
 }
 
 }  // namespace twofold

@@ -271,8 +271,8 @@ TEST_P(Budget, RunsOutAtTheSameAllocationEverywhere) {
 INSTANTIATE_TEST_SUITE_P(Models, Budget,
                          ::testing::Combine(::testing::ValuesIn(testing::kTinyModels), ::testing::Values(1, 2), ::testing::Values(1, 0.5)),
                          [](const auto& info) {
-                           const auto [model, ranks, share] = info.param;
-                           return StrCat(model.name, ranks, share < 1 ? "Half" : "JustBelow");
+                           return StrCat(std::get<0>(info.param).name, std::get<1>(info.param),
+                                         std::get<2>(info.param) < 1 ? "Half" : "JustBelow");
                          });
 
 TEST(Budget, OfASimulatedDeviceIsTheLesserOfBoth) {

@@ -96,7 +96,7 @@ std::vector<Case> Cases() {
           {"AllHybrid", "OFFLOAD_ALL", 4, "sharding: HYBRID_SHARD shard_group: 2", true, 3},
           {"AllHybridOneUnit", "OFFLOAD_ALL", 4, "sharding: HYBRID_SHARD shard_group: 2 wrap { min_parameters: 1000000 }", false, 3},
           {"AllUnclipped", "OFFLOAD_ALL", 2, "sharding: ZERO_3", false, 1, "sgd { lr: 0.1 }", ""},
-          {"AllValidated", "OFFLOAD_ALL", 2, "sharding: ZERO_3", false, 1, "adamw { lr: 1e-3 }", "validation { every_steps: 3 }"}};
+          {"AllValidated", "OFFLOAD_ALL", 2, "sharding: ZERO_3", false, 1, "adamw { lr: 1e-3 }", "validation { every_steps: 3 samples: 24 }"}};
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, Offload, ::testing::ValuesIn(Cases()), [](const auto& info) { return std::string(info.param.label); });
@@ -123,7 +123,7 @@ TEST(OffloadBudget, IsEnforcedAlike) {
 constexpr char kEmulated[] = "device: EMULATED\nemulated { cluster: \"tests/integration/slow_host_link.textproto\" }\n";
 
 std::string Timed(const char* parallel) {
-  return StrCat("model { gpt { layers: 4 hidden: 128 heads: 2 sequence: 64 } }\ntrain { steps: 12 micro_batch: 2 global_batch: 4 }\n",
+  return StrCat("model { gpt { layers: 4 hidden: 128 heads: 2 sequence: 64 } }\ntrain { steps: 12 micro_batch: 2 global_batch: 16 }\n",
                 "parallel { dp: 2 sharding: ZERO_3 ", parallel, " }\n", kEmulated);
 }
 

@@ -42,12 +42,12 @@ class Program {
   std::shared_ptr<Buffer> kept_[4];
 };
 
-struct Run {
+struct Figures {
   Bytes peak, reserved;
   int64_t steps;
 };
 
-Run RunProgram(uint64_t seed, const spec::Train& train, bool whole) {
+Figures RunProgram(uint64_t seed, const spec::Train& train, bool whole) {
   Program program(seed);
   Repetition repetition(train);
   int64_t done = 0;
@@ -61,7 +61,7 @@ Run RunProgram(uint64_t seed, const spec::Train& train, bool whole) {
                                                   step + 1 == train.steps());
     if (saved) program.Save();
   }
-  if (!whole) EXPECT_EQ(repetition.done(), done);
+  EXPECT_EQ(whole ? done : repetition.done(), done);
   return {program.stats().peak, program.stats().peak_reserved, done};
 }
 
@@ -74,7 +74,7 @@ TEST(Repetition, LeavesOutWhatChangesNothing) {
     if (r[1] % 3 > 0) train.mutable_validation()->set_every_steps(1 + r[2] % 12);
     if (r[1] % 4 == 0) train.mutable_checkpoint();
     if (r[1] % 8 == 0) train.mutable_checkpoint()->set_every_steps(1 + r[3] % 9);
-    const Run whole = RunProgram(seed, train, true), replayed = RunProgram(seed, train, false);
+    const Figures whole = RunProgram(seed, train, true), replayed = RunProgram(seed, train, false);
     EXPECT_EQ(replayed.peak, whole.peak) << train.ShortDebugString() << " seed " << seed;
     EXPECT_EQ(replayed.reserved, whole.reserved) << train.ShortDebugString() << " seed " << seed;
     done += replayed.steps, all += whole.steps;

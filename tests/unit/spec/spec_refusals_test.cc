@@ -134,7 +134,7 @@ const std::vector<Refusal>& Refusals() {
       {"wrap_unsharded", {"parallel.wrap: a policy is of sharded layouts", "leave it out"}},
       {"wrap_module_unknown", {"parallel.wrap.module: \"transformer_blok\" is no kind of module", "did you mean transformer_block?"}},
       {"wrap_module_tied", {"parallel.wrap.module: \"embedding\": no module of this kind", "can be a unit"}},
-      {"wrap_path_unknown", {"parallel.wrap.paths: \"blocks.7\" is no module of this model", "did you mean blocks.0"}},
+      {"wrap_path_unknown", {"parallel.wrap.paths: \"blocks.7\" is no module of this model", "did you mean blocks."}},
       {"wrap_path_tied", {"parallel.wrap.paths: \"head\" cannot be a unit", "leave it to the root unit"}},
       {"wrap_none", {"parallel.wrap.min_parameters: 0 is out of range", "from 1"}},
       {"checkpointing_mlp", {"train.activation_checkpointing.every: 1 does not fit model.mlp", "no blocks", "use 0"}},

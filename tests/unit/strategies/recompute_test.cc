@@ -128,6 +128,7 @@ void ExpectTrainsAlike(const TinyModel& model, const std::vector<std::string>& r
     const auto kept = run("");
     ASSERT_EQ(ValidationLosses(kept[0]).size(), 2u);
     for (const std::string& recomputation : recomputations) {
+      if (precision == std::string_view("BF16") && &recomputation != &recomputations.back()) continue;  // one way each is enough
       const auto recomputed = run(recomputation);
       for (size_t r = 0; r < 2; ++r) {
         EXPECT_EQ(Losses(recomputed[r]), Losses(kept[r])) << precision << " " << recomputation;
@@ -158,7 +159,8 @@ TEST(RecomputedUnits, TrainAlikeAndGatherAsOften) {
                             recomputation, " }\nparallel { dp: 2 sharding: FULL_SHARD ", wrap, " }\n", testing::kInMemory))[0];
     };
     const report::RankRecord kept = run("");
-    for (const std::string& recomputation : Recomputations(kModels[3])) {
+    for (const char* recomputation : {"activation_checkpointing {}", "activation_checkpointing { every: 2 }",
+                                      "activation_checkpointing { recompute: SELECTIVE }"}) {
       const report::RankRecord recomputed = run(recomputation);
       EXPECT_EQ(Losses(recomputed), Losses(kept)) << wrap << " " << recomputation;
       EXPECT_EQ(ValidationLosses(recomputed), ValidationLosses(kept)) << wrap << " " << recomputation;
