@@ -28,6 +28,7 @@ MODES = [("sharded", "SHARDED", "false"), ("full", "FULL", "false"), ("sharded, 
          ("full, asynchronous", "FULL", "true")]
 KEEP = 2  # as killed.textproto has it
 BLOCK = 4 << 20
+PLACE = ROOT / "build"  # on the disk that is measured
 
 
 def command(twofold, spec, out, *sets):
@@ -50,8 +51,8 @@ def loads(twofold, folder, name, out):
     """Why a checkpoint does not load; None: it does."""
     step = int(name.split("-")[-1])
     try:
-        report = run(twofold, "killed.textproto", out, f'train.resume="{folder / name}"', f"train.steps={step + 1}",
-                     f'train.checkpoint.path="{out / "after"}"')
+        report = run(twofold, "killed.textproto", out, f"train.resume={folder / name}", f"train.steps={step + 1}",
+                     f"train.checkpoint.path={out / 'after'}")
         shutil.rmtree(out / "after")
         return None if report["first_step"] == step and len(report["steps"]) == 1 else f"went on from step {report['first_step']}"
     except (RuntimeError, OSError) as error:
@@ -63,9 +64,9 @@ def kill_once(twofold, base, mode, dice):
     title, kind, asynchronous = mode
     folder = base / "checkpoints"
     before = whole(folder)
-    sets = [f'train.checkpoint.path="{folder}"', f"train.checkpoint.kind={kind}", f"train.checkpoint.asynchronous={asynchronous}"]
+    sets = [f"train.checkpoint.path={folder}", f"train.checkpoint.kind={kind}", f"train.checkpoint.asynchronous={asynchronous}"]
     if before:
-        sets.append(f'train.resume="{folder}"')
+        sets.append(f"train.resume={folder}")
     process = subprocess.Popen(command(twofold, "killed.textproto", base / "out", *sets) + ["--quiet"], cwd=ROOT,
                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     while whole(folder)[-1:] == before[-1:] and process.poll() is None:  # it has saved once
@@ -80,10 +81,10 @@ def kill_once(twofold, base, mode, dice):
     saving = any(p.name.endswith(".partial") for p in folder.iterdir())
     after = whole(folder)
     wrong = []
-    newer = sum(name > seen[-1] for name in after)
-    for i, name in enumerate(seen[-KEEP:]):
-        if name not in after and newer < i + 1 + KEEP - len(seen[-KEEP:]):
-            wrong.append(f"{name} is lost, {newer} newer ones")
+    for name in seen[-KEEP:]:
+        newer = sum(other > name for other in after)
+        if name not in after and newer < KEEP:
+            wrong.append(f"{name} is lost, of newer ones there are {newer}")
     for name in after:
         why = loads(twofold, folder, name, base / "load")
         if why:
@@ -94,7 +95,7 @@ def kill_once(twofold, base, mode, dice):
 def kills(twofold, count, dice):
     rows, wrong, bases = [], [], {}
     totals = {mode[0]: [0, 0, 0, 0] for mode in MODES}
-    with tempfile.TemporaryDirectory(prefix="twofold-checkpoints-", dir=HERE) as place:
+    with tempfile.TemporaryDirectory(prefix="twofold-checkpoints-", dir=PLACE) as place:
         for i in range(count):
             mode = MODES[i % len(MODES)]
             base = bases.setdefault(mode[0], pathlib.Path(place) / mode[0].replace(", ", "-"))
@@ -124,7 +125,7 @@ def plain_write(path, size):
 
 def rate(twofold, rounds):
     ours, disks = [], []
-    with tempfile.TemporaryDirectory(prefix="twofold-checkpoints-", dir=HERE) as place:
+    with tempfile.TemporaryDirectory(prefix="twofold-checkpoints-", dir=PLACE) as place:
         place = pathlib.Path(place)
         for i in range(rounds):
             os.sync()
@@ -145,7 +146,7 @@ def rate(twofold, rounds):
 
 def overlap(twofold, rounds):
     added, steps_each, still = [], [], []
-    with tempfile.TemporaryDirectory(prefix="twofold-checkpoints-", dir=HERE) as place:
+    with tempfile.TemporaryDirectory(prefix="twofold-checkpoints-", dir=PLACE) as place:
         place = pathlib.Path(place)
         for i in range(rounds):
             report = run(twofold, "overlapped.textproto", place / "out")

@@ -1,7 +1,6 @@
 // A hundred thousand damaged checkpoints: a safetensors file, or the manifest, is changed, and the checksums are made right
 // again, so that what is behind them is reached. Each becomes tensors that can be read or a message, with little memory.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -16,6 +15,7 @@
 #include "strategies/checkpoint/load.h"
 #include "tests/fuzz/allocations.h"
 #include "tests/fuzz/mutate.h"
+#include "tests/integration/scratch_folder.h"
 
 namespace twofold::checkpoint {
 namespace {
@@ -93,7 +93,7 @@ bool ReadAll(const Manifest& manifest, const std::string& folder) {
 }
 
 TEST(CheckpointFuzz, EveryAnswerIsTensorsOrAMessage) {
-  const std::string folder = StrCat(::testing::TempDir(), "twofold_checkpoint_fuzz_", getpid());
+  const std::string folder = testing::ScratchFolder("checkpoint_fuzz");
   fs::create_directories(folder);
   Good good = MakeGood();
   good.manifest.contents.files = Sums(good.files);
@@ -145,7 +145,7 @@ TEST(CheckpointFuzz, EveryAnswerIsTensorsOrAMessage) {
 
 // Sizes that a file of a few bytes names are not believed.
 TEST(CheckpointFuzz, NoClaimOfSizeTakesMemory) {
-  const std::string path = StrCat(::testing::TempDir(), "twofold_checkpoint_claim_", getpid());
+  const std::string path = testing::ScratchFolder("checkpoint_claim");
   for (const std::string& header : {std::string(R"({"a":{"dtype":"F64","shape":[1152921504606846976],"data_offsets":[0,9223372036854775807]}})"),
                                     StrCat(R"({"a":{"dtype":"F64","shape":[)", std::string(400000, '['), "]}}"),
                                     StrCat(R"({"a":{"dtype":"F64","shape":[1)", std::string(100000, ','), "]}}")}) {

@@ -2,8 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <unistd.h>
-
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -12,6 +10,7 @@
 #include "strategies/checkpoint/folder.h"
 #include "strategies/checkpoint/safetensors.h"
 #include "tests/integration/run_spec.h"
+#include "tests/integration/scratch_folder.h"
 
 namespace twofold {
 namespace {
@@ -26,11 +25,7 @@ constexpr int kSteps = 6, kStop = 3;
 constexpr char kGpt[] = "model { gpt { layers: 2 hidden: 16 heads: 2 vocab: 256 sequence: 8 dropout: 0.1 } }\n";
 constexpr char kPlainGpt[] = "model { gpt { layers: 2 hidden: 16 heads: 2 vocab: 256 sequence: 8 } }\n";
 
-std::string Folder(const std::string& name) {
-  const std::string path = StrCat(::testing::TempDir(), "twofold_checkpoints_", getpid(), "_", name);
-  fs::remove_all(path);
-  return path;
-}
+std::string Folder(const std::string& name) { return testing::ScratchFolder(name); }
 
 struct Layout {
   const char* name;
@@ -115,13 +110,13 @@ TEST_P(Resharded, KeepsTheLossCurve) {
 INSTANTIATE_TEST_SUITE_P(Layouts, Resharded, ::testing::Combine(::testing::ValuesIn(kLayouts), ::testing::ValuesIn(kLayouts)),
                          [](const auto& info) { return StrCat(std::get<0>(info.param).name, "To", std::get<1>(info.param).name); });
 
-// What every layout and number of ranks saves of the same state is the same.
+// What every layout saves of the same state, here of the initial values, is the same.
 TEST(Checkpoints, AFullOneIsTheSameBytesWhateverWroteIt) {
   std::string first;
   for (const Layout& layout : kLayouts) {
-    const std::string folder = Folder("bytes");  // before any step is done, all have the initial values
+    const std::string folder = Folder("bytes");
     const int ranks = 2;
-    RunText(Text(kPlainGpt, ranks, layout, StrCat("optimizer { sgd { lr: 1e-30 } } ", Saving(folder, kFull))));
+    RunText(Text(kPlainGpt, ranks, layout, StrCat("optimizer { sgd { lr: 1e-300 } } ", Saving(folder, kFull))));
     const std::string path = checkpoint::List(folder).back().path + "/model.safetensors";
     const auto head = checkpoint::ReadSafetensorsHead(path);
     ASSERT_TRUE(head.ok()) << head.status();

@@ -1,0 +1,22 @@
+// Where tests put what they write: in memory where the system has such a place, so that no test waits for a disk.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+
+#include "core/base/strings.h"
+
+namespace twofold::testing {
+
+// A path that is this process's alone; what stood there is gone.
+inline std::string ScratchFolder(const std::string& name) {
+  const std::string shared = "/dev/shm/", place = access(shared.c_str(), W_OK) == 0 ? shared : ::testing::TempDir();
+  const std::string path = StrCat(place, "twofold_test_", getpid(), "_", name);
+  std::filesystem::remove_all(path);
+  return path;
+}
+
+}  // namespace twofold::testing
