@@ -173,9 +173,9 @@ INSTANTIATE_TEST_SUITE_P(
                                     "parallel { dp: 4 sharding: ZERO_3 offload: OFFLOAD_ALL }\n"), kGpu},
         LongRun{"OptimizerOffloaded", StrCat(kSmallGpt, "train { steps: 12 clip_norm: 1 }\nparallel { dp: 2 sharding: ZERO_1 offload: OFFLOAD_OPTIMIZER }\n"),
                 kGpu},
-        LongRun{"Saved", StrCat(kSmallGpt, "train { steps: 23 checkpoint { every_steps: 4 } validation { every_steps: 5 samples: 9 } }\n",
+        LongRun{"Saved", StrCat(kSmallGpt, "train { steps: 23 checkpoint { path: \"nowhere\" every_steps: 4 } validation { every_steps: 5 samples: 9 } }\n",
                                 "parallel { dp: 3 sharding: ZERO_3 }\n"), kGpu},
-        LongRun{"SavedWhole", StrCat(kSmallGpt, "train { steps: 9 checkpoint { every_steps: 4 kind: FULL asynchronous: true } }\n",
+        LongRun{"SavedWhole", StrCat(kSmallGpt, "train { steps: 9 checkpoint { path: \"nowhere\" every_steps: 4 kind: FULL asynchronous: true } }\n",
                                      "parallel { dp: 4 sharding: ZERO_2 }\n"), kGpu},
         LongRun{"Recomputed", StrCat(kSmallGpt, "train { steps: 12 micro_batch: 4 activation_checkpointing { every: 2 } }\n",
                                      "parallel { dp: 4 sharding: ZERO_3 }\n"), kGpu},
@@ -199,7 +199,7 @@ TEST(Replaying, OfTheLargestModelOnThousandsOfRanksTakesNoTime) {
   EXPECT_GT(prediction.largest().record.memory().peak_bytes(), int64_t{2} << 40);
   EXPECT_FALSE(Replayed(text).status().ok());
   const std::string sharded = StrCat("model { preset: \"gpt3-175b\" }\nparallel { dp: 4096 sharding: ZERO_3 }\n",
-                                     "train { precision { parameter: BF16 } }\n", kGpu);
+                                     "train { precision { parameter: BF16 } activation_checkpointing {} }\n", kGpu);
   EXPECT_TRUE(Replayed(sharded).status().ok());
 }
 
