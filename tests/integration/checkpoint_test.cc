@@ -38,7 +38,8 @@ constexpr Layout kLayouts[] = {{"NoShard", "bucket_mib: 0.002"},
                                {"Zero1", "sharding: ZERO_1"},
                                {"Zero2", "sharding: ZERO_2"},
                                {"Zero3", "sharding: ZERO_3"},
-                               {"Hybrid", "sharding: HYBRID_SHARD shard_group: 2", 2}};
+                               {"Hybrid", "sharding: HYBRID_SHARD shard_group: 2", 2},
+                               {"Offloaded", "sharding: ZERO_3 offload: OFFLOAD_ALL"}};
 
 std::string Text(const std::string& model, int ranks, const Layout& layout, const std::string& train, const std::string& fabric = kInMemory) {
   return StrCat(model, "train { steps: ", kSteps, " global_batch: 12 micro_batch: 1 seed: 3 ", train, " }\nparallel { dp: ", ranks, " ",
@@ -81,7 +82,7 @@ std::string CaseName(const ::testing::TestParamInfo<Case>& info) {
   return StrCat(layout.name, ranks, kind == kSharded ? "Sharded" : kind == kFull ? "Full" : kind == kAsync ? "ShardedAsync" : "FullAsync");
 }
 INSTANTIATE_TEST_SUITE_P(Layouts, Resumed,
-                         ::testing::Combine(::testing::ValuesIn(kLayouts), ::testing::Values(1, 3, 4),
+                         ::testing::Combine(::testing::ValuesIn(kLayouts), ::testing::Values(3, 4),
                                             ::testing::Values(kSharded, kFull, kAsync, kFullAsync)),
                          CaseName);
 
@@ -92,18 +93,17 @@ class Resharded : public ::testing::TestWithParam<std::tuple<Layout, Layout>> {}
 TEST_P(Resharded, KeepsTheLossCurve) {
   const auto [from, to] = GetParam();
   const auto one = Losses(RunText(Text(kPlainGpt, 1, kLayouts[0], ""))[0]);
-  for (const bool full : {false, true}) {
-    for (const auto& [ranks_from, ranks_to] : {std::pair{1, 4}, {4, 3}, {3, 2}, {2, 4}, {4, 2}}) {
-      if (ranks_from % from.least != 0 || ranks_to % to.least != 0) continue;
-      const std::string folder = Folder(StrCat("reshard", from.name, to.name));
-      RunText(Text(kPlainGpt, ranks_from, from, Saving(folder, full ? kFull : kSharded)));
-      const auto resumed = Losses(RunText(Text(kPlainGpt, ranks_to, to, Resuming(folder)))[0]);
-      ASSERT_EQ(resumed.size(), static_cast<size_t>(kSteps - kStop));
-      for (size_t i = 0; i < resumed.size(); ++i) {
-        EXPECT_NEAR(resumed[i], one[kStop + i], 1e-4 * one[kStop + i]) << ranks_from << " to " << ranks_to << ", step " << kStop + i;
-      }
-      fs::remove_all(folder);
+  // 4 ranks save whole tensors, the others shards.
+  for (const auto& [ranks_from, ranks_to] : {std::pair{1, 4}, {4, 3}, {3, 2}, {2, 4}, {4, 2}}) {
+    if (ranks_from % from.least != 0 || ranks_to % to.least != 0) continue;
+    const std::string folder = Folder(StrCat("reshard", from.name, to.name));
+    RunText(Text(kPlainGpt, ranks_from, from, Saving(folder, ranks_from == 4 ? kFull : kSharded)));
+    const auto resumed = Losses(RunText(Text(kPlainGpt, ranks_to, to, Resuming(folder)))[0]);
+    ASSERT_EQ(resumed.size(), static_cast<size_t>(kSteps - kStop));
+    for (size_t i = 0; i < resumed.size(); ++i) {
+      EXPECT_NEAR(resumed[i], one[kStop + i], 1e-4 * one[kStop + i]) << ranks_from << " to " << ranks_to << ", step " << kStop + i;
     }
+    fs::remove_all(folder);
   }
 }
 
@@ -169,7 +169,7 @@ TEST(Checkpoints, KeepBuffersAndPatience) {
 
 TEST(Checkpoints, AreBitEqualOnTheSimulatedFabricAndCostItTheSameMemory) {
   for (const Layout& layout : kLayouts) {
-    for (const char* kind : {kSharded, kFull, kFullAsync}) {
+    for (const char* kind : {layout.name == std::string("Zero2") ? kFullAsync : kSharded, kFull}) {
       const std::string folder = Folder("simulated"), other = Folder("measured");
       const auto real = RunText(Text(kPlainGpt, 2, layout, Saving(folder, kind), testing::Simulated("REAL")));
       const auto measured = RunText(Text(kPlainGpt, 2, layout, Saving(other, kind)));
