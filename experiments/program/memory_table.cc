@@ -76,7 +76,7 @@ std::string StatesText(const MemoryStory& story) {
   }
   rows.push_back({"in all", "", Whole(formula), Whole(here), Whole(here - formula)});
   return StrCat("\n", TableText(rows), "psi = ", CountText(psi), " parameters, K = ", story.states.back().bytes_per_parameter, ", N_d = ",
-                story.spec.parallel().dp(), " (Rajbhandari et al. 2020, ZeRO, section 3.1 and figure 1).\n", DifferenceText(story, kind));
+                story.states.back().ranks, " ranks share one copy of the state (Rajbhandari et al. 2020, ZeRO, section 3.1 and figure 1).\n", DifferenceText(story, kind));
 }
 
 std::string ActivationsText(const MemoryStory& story) {
