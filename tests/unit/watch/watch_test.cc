@@ -70,6 +70,24 @@ TEST(Watch, WhoIsLateHearsTheVerdictToo) {
   }
 }
 
+// ... and though rank 0's process has ended since: it had told.
+TEST(Watch, WhoIsLateHearsTheVerdictOfAHubThatHasEnded) {
+  for (const int runs : {1, 2}) {
+    auto watches = Watches(2);
+    for (int run = 1; run <= runs; ++run) {
+      host::RunState state(1, 60);
+      watches[0]->Begin(1, 60, &state, [] {});
+      watches[0]->Finish("whole");
+      EXPECT_EQ(watches[0]->AwaitVerdict().code(), 0);
+      watches[0]->Conclude();
+      if (run == runs) watches[0].reset();
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));  // until the other process has heard of both
+      watches[1]->Begin(1, 60, nullptr, [] {});
+      EXPECT_EQ(watches[1]->AwaitVerdict().code(), 0);
+    }
+  }
+}
+
 TEST(Watch, AFailureReachesEveryProcessAndPartsAreHandedIn) {
   auto watches = Watches(2);
   host::RunState first(2, 60), second(2, 60);
