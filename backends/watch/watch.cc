@@ -279,8 +279,8 @@ void Watch::Impl::Begin(int world_size, double timeout_s, host::RunState* run, s
     told_doing_.clear();
     verdict_.reset();
     if (hub_ != nullptr) hub_->Begin(run_number_, world_size, timeout_s, Clock::now());
-    if (hub_lost_) LoseHub();
     for (const control::FromHub& message : std::exchange(early_, {})) Hear(message);
+    if (hub_lost_) LoseHub();  // unless it had told how this run ends before it left
   });
 }
 

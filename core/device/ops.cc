@@ -2,16 +2,24 @@
 
 namespace twofold::ops {
 
+Op::Op(const Op& other) = default;
+Op::Op(Op&& other) noexcept = default;
+Op::~Op() = default;
+Op& Op::operator=(Op other) noexcept {
+  any_ = std::move(other.any_);
+  return *this;
+}
+
 KernelKey Key(const Op& op) {
-  return std::visit([](const auto& o) { return rules::Key(o); }, op);
+  return std::visit([](const auto& o) { return rules::Key(o); }, op.any());
 }
 
 Cost CostOf(const Op& op) {
-  return std::visit([](const auto& o) { return rules::CostOf(o); }, op);
+  return std::visit([](const auto& o) { return rules::CostOf(o); }, op.any());
 }
 
 void CheckShapes(const Op& op) {
-  std::visit([](const auto& o) { rules::CheckShapes(o); }, op);
+  std::visit([](const auto& o) { rules::CheckShapes(o); }, op.any());
 }
 
 Bytes Workspace(const Op& op, DeviceKind kind, int threads) {
@@ -22,7 +30,7 @@ Bytes Workspace(const Op& op, DeviceKind kind, int threads) {
     else
       return rules::CpuWorkspace(o);
   };
-  return std::visit(rule, op);
+  return std::visit(rule, op.any());
 }
 
 }  // namespace twofold::ops

@@ -2,6 +2,8 @@
 // the folder ops/; op.h says how to add one.
 #pragma once
 
+#include <type_traits>
+#include <utility>
 #include <variant>
 
 #include "core/device/ops/attention.h"
@@ -21,7 +23,7 @@
 
 namespace twofold::ops {
 
-using Op = std::variant<
+using AnyOp = std::variant<
     MatMul,
     ConvolutionForward, ConvolutionBackward, ConvolutionWeights,
     MaxPoolForward, MaxPoolBackward, AveragePoolForward, AveragePoolBackward,
@@ -35,6 +37,23 @@ using Op = std::variant<
     CrossEntropyForward, CrossEntropyBackward, Sum, CountCorrect,
     RandomFill,
     SgdStep, AdamStep, SquaredNorm, ClipFactor>;
+
+// Any of them, as a value. What it is made of and its end are told once, not wherever an operation is launched: that is most
+// of what such a file takes to compile.
+class Op {
+ public:
+  template <class Operation>
+    requires std::is_constructible_v<AnyOp, std::in_place_type_t<Operation>, Operation>
+  Op(Operation operation) : any_(std::in_place_type<Operation>, std::move(operation)) {}
+  Op(const Op& other);
+  Op(Op&& other) noexcept;
+  Op& operator=(Op other) noexcept;
+  ~Op();
+  const AnyOp& any() const { return any_; }
+
+ private:
+  AnyOp any_;
+};
 
 enum class DeviceKind { kCpu, kCuda };
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/optim/optimizer.h"
 #include "core/optim/staging.h"
 
 namespace twofold::optim {
@@ -12,7 +11,7 @@ namespace {
 
 // Cut alike wherever gradients lie: sums are the same to the bit.
 std::vector<Chunk> Cut(std::span<const Tensor> gradients, DType wide) {
-  constexpr int64_t kElements = Offload().chunk;
+  constexpr int64_t kElements = 1 << 20;
   std::vector<Chunk> chunks;
   for (const Tensor& gradient : gradients) {
     TWOFOLD_CHECK(ops::AccumulationType(gradient.dtype()) == wide, "gradients are all F64, or none");

@@ -58,7 +58,9 @@ class Optimizer {
 // Where the state lies: on the device, or in the host's memory, from where it visits the device for the update (states.h).
 struct Offload {
   bool state = false;
-  int64_t chunk = int64_t{4} << 20;  // elements that visit at once: transfers of 16 MiB reach a link's full rate
+  // Elements that visit at once; 0: a sixteenth of all, so that transfers overlap one another, from 256 Ki to 4 Mi, whose
+  // transfers reach a link's full rate and whose staging is small.
+  int64_t chunk = 0;
 };
 
 struct SgdOptions { double lr = 0.01, momentum = 0, weight_decay = 0; bool nesterov = false; };

@@ -8,6 +8,9 @@ namespace {
 
 constexpr int64_t kAlign = 128;  // elements: slices begin at multiples of it in flat tensors
 
+int64_t RoundUp(int64_t n) { return (n + kAlign - 1) / kAlign * kAlign; }
+int64_t ChunkOf(int64_t elements) { return std::clamp<int64_t>(RoundUp(elements / 16), 1 << 18, 1 << 22); }
+
 Slice PartOf(const Slice& slice, int64_t first, int64_t count) {
   Slice part{.name = slice.name,
              .data = slice.data.Slice(first, count),
@@ -45,8 +48,9 @@ void States::AttachOnHost(nn::Context& ctx, double weight_decay) {
   for (const Slice& slice : slices_) {
     TWOFOLD_CHECK(slice.data.dtype() == slices_[0].data.dtype(), slice.name + " has another type than the slices before it");
     starts.push_back(elements);
-    elements += (slice.data.numel() + kAlign - 1) / kAlign * kAlign;
+    elements += RoundUp(slice.data.numel());
   }
+  chunk_ = offload_.chunk > 0 ? offload_.chunk : ChunkOf(elements);
   const DType wide = slices_.empty() ? DType::kF32 : ops::AccumulationType(slices_[0].data.dtype());
   const bool narrow = !slices_.empty() && slices_[0].data.dtype() != wide;
   for (size_t k = 0; k < names_.size() + (narrow ? 1 : 0); ++k) {
@@ -67,9 +71,9 @@ void States::MakePlaces(const std::vector<int64_t>& starts, double weight_decay)
   for (size_t i = 0; i < slices_.size(); ++i) {
     const int64_t numel = slices_[i].data.numel();
     for (int64_t first = 0; first < numel;) {
-      const int64_t at = (starts[i] + first) % offload_.chunk;
-      const auto chunk = static_cast<size_t>((starts[i] + first) / offload_.chunk);
-      const int64_t count = std::min(numel - first, offload_.chunk - at);
+      const int64_t at = (starts[i] + first) % chunk_;
+      const auto chunk = static_cast<size_t>((starts[i] + first) / chunk_);
+      const int64_t count = std::min(numel - first, chunk_ - at);
       chunks_.resize(std::max(chunks_.size(), chunk + 1));
       chunks_[chunk].push_back({i, first, count, at, DecayOf(PartOf(slices_[i], first, count), weight_decay)});
       first += count;
@@ -98,9 +102,9 @@ void States::Begin(nn::Context& ctx) {
 // A chunk of each kind.
 Chunk States::Kinds(size_t chunk, bool brings) const {
   Chunk visitors;
-  const int64_t first = static_cast<int64_t>(chunk) * offload_.chunk;
+  const int64_t first = static_cast<int64_t>(chunk) * chunk_;
   for (const Tensor& kind : flat_) {
-    visitors.push_back({kind.Slice(first, std::min(offload_.chunk, kind.numel() - first)), brings, /*goes_back=*/true});
+    visitors.push_back({kind.Slice(first, std::min(chunk_, kind.numel() - first)), brings, /*goes_back=*/true});
   }
   return visitors;
 }

@@ -55,6 +55,7 @@ class States {
 
   const std::vector<std::string> names_;
   const Offload offload_;
+  int64_t chunk_ = 0;  // elements
   std::vector<Slice> slices_;
   std::vector<Piece> whole_;                // on the device: a slice each; offloaded: data and gradient are not used
   std::vector<Tensor> flat_;                // offloaded: each kind, the master last

@@ -21,7 +21,7 @@ RankKind ReplayRank(const spec::Spec& spec, const Samples& samples, const Replay
     });
   });
   kind.status = result.status;
-  kind.steps = repetition.done();
+  kind.steps = repetition.done(), kind.settled = repetition.settled();
   TWOFOLD_CHECK(kind.record.ParseFromString(result.result), "a rank's record");
   return kind;
 }
@@ -53,6 +53,7 @@ absl::StatusOr<MemoryPrediction> PredictMemory(const spec::Spec& whole, const Sa
   spec::Spec spec = whole;
   spec.mutable_trace()->set_enabled(false);
   spec.mutable_train()->set_shuffle(false);  // the order of samples takes time to draw, and none of the ranks' memory
+  if (spec.train().has_checkpoint()) spec.mutable_train()->mutable_checkpoint()->set_path("checkpoints");  // nothing is written
   const int ranks = static_cast<int>(WorldSize(spec));
   ReplayedRank rank{.rank = 0,
                     .world_size = ranks,

@@ -19,6 +19,7 @@ struct RankKind {
   report::RankRecord record;  // as the run's; its times are 0
   MemoryStats between, host_between;  // when the last step began: of the device, and of the host's for what is offloaded
   int64_t steps = 0;          // that were replayed: all others repeat them
+  bool settled = true;        // false: steps went on to change the memory, and not all were replayed
 };
 
 struct MemoryPrediction {

@@ -12,24 +12,24 @@ Repetition::Repetition(const spec::Train& train) : steps_(train.steps()) {
   if (every_.empty()) cycle_ = steps_ + 1;
 }
 
-bool Repetition::Ends(int64_t step) const { return EndOfStretch(step) == step; }
-
 int64_t Repetition::EndOfStretch(int64_t step) const {
   int64_t end = steps_ - 1;
   for (int64_t every : every_) end = std::min(end, (step / every + 1) * every - 1);
   return end;
 }
 
+int64_t Repetition::LeaveOut(int64_t step, int64_t end, uint64_t found, Seen& seen) {
+  const auto [earlier, is_new] = seen.try_emplace(found, step);
+  if (is_new) return step;
+  const int64_t round = step - earlier->second;
+  return step + (end - step) / round * round;
+}
+
 int64_t Repetition::Next(int64_t step, uint64_t found) {
-  if (found_) leaves_[*found_] = found;
-  if (step % cycle_ == 0) {
-    if (at_cycle_ == found) step += (steps_ - 1 - step) / cycle_ * cycle_;  // to the start of the last cycle
-    at_cycle_ = found;
-  }
-  const auto left = leaves_.find(found);
-  if (left != leaves_.end() && left->second == found) step = EndOfStretch(step);
-  found_ = Ends(step) ? std::nullopt : std::optional<uint64_t>(found);
-  ++done_;
+  if (step % cycle_ == 0) step = LeaveOut(step, steps_ - 1, found, cycles_);
+  step = LeaveOut(step, EndOfStretch(step), found, stretch_);
+  if (step == EndOfStretch(step)) stretch_.clear();
+  if (++done_ > kMost && step + 1 < steps_) step = steps_ - 1, settled_ = false;
   return step;
 }
 

@@ -38,7 +38,7 @@ LEDGERS = ("peak_bytes", "reserved_bytes", "host_peak_bytes", "host_reserved_byt
 def run(program, fabric, settings, folder):
     """The report of a run, and how long its last step's transfers took on rank 0."""
     command = [program, "run", str(HERE / "gpt.textproto"), "--quiet", f"--fabric={fabric}", "--out=out"]
-    links = {f"fabric.{fabric}.link_gbps": 40, f"fabric.{fabric}.latency_us": 20, "emulated.cluster": HERE / "slow_link.textproto"}
+    links = {f"fabric.{fabric}.link_gbps": 4, f"fabric.{fabric}.latency_us": 200, "emulated.cluster": HERE / "slow_link.textproto"}
     for path, value in {**settings, **links}.items():
         command += ["--set", f"{path}={value}"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=folder)

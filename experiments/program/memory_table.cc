@@ -76,7 +76,7 @@ std::string StatesText(const MemoryStory& story) {
   }
   rows.push_back({"in all", "", Whole(formula), Whole(here), Whole(here - formula)});
   return StrCat("\n", TableText(rows), "psi = ", CountText(psi), " parameters, K = ", story.states.back().bytes_per_parameter, ", N_d = ",
-                story.spec.parallel().dp(), " (Rajbhandari et al. 2020, ZeRO, section 3.1 and figure 1).\n", DifferenceText(story, kind));
+                story.states.back().ranks, " ranks share one copy of the state (Rajbhandari et al. 2020, ZeRO, section 3.1 and figure 1).\n", DifferenceText(story, kind));
 }
 
 std::string ActivationsText(const MemoryStory& story) {
@@ -120,6 +120,7 @@ nlohmann::ordered_json KindJson(const RankKind& kind) {
                                  {"host_reserved_bytes", memory.host_reserved_bytes()},
                                  {"between_steps_bytes", kind.between.live.value()},
                                  {"steps_replayed", kind.steps},
+                                 {"settled", kind.settled},
                                  {"categories", nlohmann::ordered_json::array()}};
   for (int c = 0; c < memory.categories_size(); ++c) {
     const auto i = static_cast<size_t>(c);
@@ -142,7 +143,10 @@ std::string MemoryText(const MemoryStory& story) {
   std::string text = StrCat(spec.name(), ": ", WorldSize(spec), WorldSize(spec) == 1 ? " rank" : " ranks", ", ",
                             spec::Parallel::Sharding_Name(spec.parallel().sharding()), ", micro-batches of ", spec.train().micro_batch(),
                             ", ", CountText(story.needed.largest().record.parameters()), " parameters, predicted\n", VerdictText(story));
-  for (const RankKind& kind : story.needed.kinds) StrAppend(&text, "\n", KindText(kind));
+  for (const RankKind& kind : story.needed.kinds) {
+    StrAppend(&text, "\n", KindText(kind));
+    if (!kind.settled) StrAppend(&text, "After ", kind.steps, " steps blocks still moved: the run may reserve more than this.\n");
+  }
   return text + StatesText(story) + ActivationsText(story);
 }
 

@@ -88,7 +88,7 @@ void CpuDevice::Run(Stream& stream, const ops::Op& op, Tensor workspace) {
   if (&stream != compute_.get()) stream.Synchronize();
   const double start = observer_ ? Now() : 0;
   cpu::Context context{pool_, cpu::Scratch(workspace.empty() ? std::span<std::byte>() : BytesOf(workspace))};
-  std::visit([&context](const auto& o) { cpu::Compute(o, context); }, op);
+  std::visit([&context](const auto& o) { cpu::Compute(o, context); }, op.any());
   if (observer_) observer_(op, start, Now());
 }
 

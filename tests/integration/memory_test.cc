@@ -8,47 +8,16 @@
 #include <utility>
 
 #include "core/base/errors.h"
-#include "experiments/memory/predict.h"
-#include "tests/integration/run_spec.h"
+#include "tests/integration/replayed.h"
 
 namespace twofold {
 namespace {
 
+using testing::ExpectEqual;
+using testing::ExpectReplayed;
+using testing::Replayed;
 using testing::TinyModel;
 using Case = std::tuple<TinyModel, int, int, const char*>;  // model, ranks, accumulation, and what else `train` says: one of kTrain
-
-MemoryPrediction Replayed(const std::string& text, bool bounded = true) {
-  spec::Spec spec = testing::Resolve(text);
-  auto data = LoadTrainingData(spec, "test.textproto");
-  EXPECT_TRUE(data.ok()) << data.status().message();
-  absl::StatusOr<MemoryPrediction> prediction = PredictMemory(spec, data->samples(), bounded);
-  EXPECT_TRUE(prediction.ok()) << prediction.status().message();
-  return *std::move(prediction);
-}
-
-void ExpectEqual(const report::Rank& predicted, const report::Rank& measured, std::string_view what) {
-  EXPECT_EQ(predicted.peak_bytes(), measured.peak_bytes()) << what << ", rank " << measured.rank();
-  EXPECT_EQ(predicted.reserved_bytes(), measured.reserved_bytes()) << what << ", rank " << measured.rank();
-  EXPECT_EQ(predicted.host_peak_bytes(), measured.host_peak_bytes()) << what << ", rank " << measured.rank();
-  EXPECT_EQ(predicted.host_reserved_bytes(), measured.host_reserved_bytes()) << what << ", rank " << measured.rank();
-  ASSERT_EQ(predicted.categories_size(), measured.categories_size());
-  for (int c = 0; c < measured.categories_size(); ++c) {
-    EXPECT_EQ(predicted.categories(c).peak_bytes(), measured.categories(c).peak_bytes()) << what << ", " << measured.categories(c).name();
-    EXPECT_EQ(predicted.categories(c).bytes_at_peak(), measured.categories(c).bytes_at_peak()) << what << ", " << measured.categories(c).name();
-  }
-}
-
-// Every rank is of one kind, and is as that one's replay has it.
-void ExpectReplayed(const std::string& text, const std::vector<report::RankRecord>& records) {
-  const MemoryPrediction replayed = Replayed(text);
-  EXPECT_TRUE(replayed.status().ok()) << replayed.status().message();
-  size_t rank = 0;
-  for (const RankKind& kind : replayed.kinds) {
-    ASSERT_EQ(kind.first, static_cast<int>(rank));
-    for (; rank <= static_cast<size_t>(kind.last); ++rank) ExpectEqual(kind.record.memory(), records[rank].memory(), "replayed");
-  }
-  EXPECT_EQ(rank, records.size());
-}
 
 class MemoryToTheByte : public ::testing::TestWithParam<Case> {};
 
@@ -204,9 +173,9 @@ INSTANTIATE_TEST_SUITE_P(
                                     "parallel { dp: 4 sharding: ZERO_3 offload: OFFLOAD_ALL }\n"), kGpu},
         LongRun{"OptimizerOffloaded", StrCat(kSmallGpt, "train { steps: 12 clip_norm: 1 }\nparallel { dp: 2 sharding: ZERO_1 offload: OFFLOAD_OPTIMIZER }\n"),
                 kGpu},
-        LongRun{"Saved", StrCat(kSmallGpt, "train { steps: 23 checkpoint { every_steps: 4 } validation { every_steps: 5 samples: 9 } }\n",
+        LongRun{"Saved", StrCat(kSmallGpt, "train { steps: 23 checkpoint { path: \"nowhere\" every_steps: 4 } validation { every_steps: 5 samples: 9 } }\n",
                                 "parallel { dp: 3 sharding: ZERO_3 }\n"), kGpu},
-        LongRun{"SavedWhole", StrCat(kSmallGpt, "train { steps: 9 checkpoint { every_steps: 4 kind: FULL asynchronous: true } }\n",
+        LongRun{"SavedWhole", StrCat(kSmallGpt, "train { steps: 9 checkpoint { path: \"nowhere\" every_steps: 4 kind: FULL asynchronous: true } }\n",
                                      "parallel { dp: 4 sharding: ZERO_2 }\n"), kGpu},
         LongRun{"Recomputed", StrCat(kSmallGpt, "train { steps: 12 micro_batch: 4 activation_checkpointing { every: 2 } }\n",
                                      "parallel { dp: 4 sharding: ZERO_3 }\n"), kGpu},
@@ -217,20 +186,20 @@ INSTANTIATE_TEST_SUITE_P(
         LongRun{"Emulated", StrCat(kSmallGpt, "train { steps: 4 }\nparallel { dp: 2 }\ndevice: EMULATED\nemulated { cluster: \"star-h100\" }\n"), kCpu}),
     [](const auto& run) { return std::string(run.param.name); });
 
-TEST(ReplayedMemory, LeavesOutStepsThatRepeat) {
+TEST(Replaying, LeavesOutStepsThatRepeat) {
   const std::string text = StrCat(kSmallGpt, "train { steps: 100000 validation { every_steps: 10 samples: 4 } }\nparallel { dp: 2 }\n", kGpu);
   const MemoryPrediction prediction = Replayed(text);
   EXPECT_LE(prediction.kinds[0].steps, 20);
   EXPECT_EQ(prediction.kinds[0].last, 1);
 }
 
-TEST(ReplayedMemory, OfTheLargestModelOnThousandsOfRanksTakesNoTime) {
+TEST(Replaying, OfTheLargestModelOnThousandsOfRanksTakesNoTime) {
   const std::string text = StrCat("model { preset: \"gpt3-175b\" }\nparallel { dp: 4096 }\ntrain { precision { parameter: BF16 } }\n", kGpu);
   const MemoryPrediction prediction = Replayed(text, /*bounded=*/false);
   EXPECT_GT(prediction.largest().record.memory().peak_bytes(), int64_t{2} << 40);
   EXPECT_FALSE(Replayed(text).status().ok());
   const std::string sharded = StrCat("model { preset: \"gpt3-175b\" }\nparallel { dp: 4096 sharding: ZERO_3 }\n",
-                                     "train { precision { parameter: BF16 } }\n", kGpu);
+                                     "train { precision { parameter: BF16 } activation_checkpointing {} }\n", kGpu);
   EXPECT_TRUE(Replayed(sharded).status().ok());
 }
 
@@ -264,18 +233,20 @@ TEST_P(Budget, RunsOutAtTheSameAllocationEverywhere) {
   EXPECT_THAT(message, ::testing::HasSubstr("(bytes by category: "));
   EXPECT_EQ(WhyMemoryRanOut(less + testing::Simulated("SYMBOLIC")), message);
   EXPECT_EQ(WithoutRank(WhyMemoryRanOut(less + testing::Simulated("REAL"))), WithoutRank(message));
-  EXPECT_EQ(WithoutRank(WhyMemoryRanOut(less + testing::kInMemory)), WithoutRank(message));
-  if (ranks == 1) EXPECT_EQ(WhyMemoryRanOut(less + testing::kInMemory), message);
+  const std::string measured = WhyMemoryRanOut(less + testing::kInMemory);
+  EXPECT_EQ(WithoutRank(measured), WithoutRank(message));
+  EXPECT_TRUE(ranks > 1 || measured == message) << measured;
 }
 
+std::string BudgetName(const ::testing::TestParamInfo<Budget::ParamType>& info) {
+  const auto [model, ranks, share] = info.param;
+  return StrCat(model.name, ranks, share < 1 ? "Half" : "JustBelow");
+}
 INSTANTIATE_TEST_SUITE_P(Models, Budget,
                          ::testing::Combine(::testing::ValuesIn(testing::kTinyModels), ::testing::Values(1, 2), ::testing::Values(1, 0.5)),
-                         [](const auto& info) {
-                           return StrCat(std::get<0>(info.param).name, std::get<1>(info.param),
-                                         std::get<2>(info.param) < 1 ? "Half" : "JustBelow");
-                         });
+                         BudgetName);
 
-TEST(Budget, OfASimulatedDeviceIsTheLesserOfBoth) {
+TEST(BudgetOfADevice, IfSimulatedIsTheLesserOfBoth) {
   const auto limit = [](std::string_view budget) {
     return Replayed(StrCat(testing::kTinyMlp, budget, kGpu)).rules.device;
   };

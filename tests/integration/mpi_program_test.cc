@@ -67,6 +67,8 @@ TEST_P(OnMpi, MemoryIsWhatWasPredicted) {
     EXPECT_EQ(predicted[r]["peak_bytes"], measured[r]["peak_bytes"]) << "rank " << r;
     EXPECT_EQ(predicted[r]["reserved_bytes"], measured[r]["reserved_bytes"]) << "rank " << r;
     EXPECT_EQ(predicted[r]["categories"], measured[r]["categories"]) << "rank " << r;
+    EXPECT_EQ(predicted[r]["host_reserved_bytes"], measured[r]["host_reserved_bytes"]) << "rank " << r;
+    EXPECT_EQ(predicted[r]["host_categories"], measured[r]["host_categories"]) << "rank " << r;
     EXPECT_GT(measured[r]["outside_ledger_bytes"], 0) << "MPI's own memory is seen apart";
   }
 }
@@ -101,6 +103,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Zero3On2", kUnfused, 2, 4, "F32", "sharding: ZERO_3", "activation_checkpointing {}"},
         Case{"Zero3On4", kUnfused, 4, 1, kMixed, "sharding: ZERO_3", "activation_checkpointing { recompute: SELECTIVE }"},
         Case{"Zero3On4Parts", kLlama, 4, 4, "F32", "sharding: ZERO_3 prefetch: 2 backward_prefetch: BACKWARD_POST"},
+        Case{"OffloadOn2", kUnfused, 2, 4, kMixed, "sharding: ZERO_3 offload: OFFLOAD_ALL"},
+        Case{"OffloadOptimizerOn2", kUnfused, 2, 1, "F32", "offload: OFFLOAD_OPTIMIZER"},
         Case{"HybridOn4", kUnfused, 4, 4, "F32", "sharding: HYBRID_SHARD shard_group: 2 reduce_every_micro_batch: false"},
         Case{"HybridOn4Mixed", kLlama, 4, 1, kMixed, "sharding: HYBRID_SHARD shard_group: 2", "activation_checkpointing {}"}),
     [](const auto& info) { return std::string(info.param.name); });

@@ -71,8 +71,12 @@ TEST_P(OfAnyRanks, IsTheMeanOverEverySampleOnce) {
         for (const report::RankRecord& record : records) {
           ASSERT_EQ(record.validations_size(), 2);
           EXPECT_NEAR(record.validations(0).loss(), want.loss(), 1e-6 * want.loss());
-          if (GetParam() == kTinyMlp) EXPECT_NEAR(record.validations(0).accuracy(), want.accuracy(), 1e-12);
-          if (GetParam() == kTinyGpt) EXPECT_NEAR(record.validations(0).perplexity(), std::exp(want.loss()), 1e-3);
+          if (GetParam() == kTinyMlp) {
+            EXPECT_NEAR(record.validations(0).accuracy(), want.accuracy(), 1e-12);
+          }
+          if (GetParam() == kTinyGpt) {
+            EXPECT_NEAR(record.validations(0).perplexity(), std::exp(want.loss()), 1e-3);
+          }
           EXPECT_EQ(record.validations(0).loss(), records[0].validations(0).loss()) << "ranks differ";
         }
       }

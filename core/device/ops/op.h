@@ -1,7 +1,7 @@
 // What every operation is made of: its cost, and the key that a cost model looks it up by.
 //
 // Adding an operation: a struct and its rules (a key, a cost, a check, and a workspace if it needs one) in a file of this
-// folder, a row in `Op` (core/device/ops.h), and a kernel in each kernels/ folder; std::visit makes the compiler ask for
+// folder, a row in `AnyOp` (core/device/ops.h), and a kernel in each kernels/ folder; std::visit makes the compiler ask for
 // what is missing. Conventions:
 //   * tensors are contiguous and row-major; "rows" are all dimensions but the last;
 //   * `accumulate` adds to the output instead of writing it;

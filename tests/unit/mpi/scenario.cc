@@ -175,7 +175,10 @@ const std::map<std::string, Body> kScenarios = {
     {"throw_seven", Culprit([](RankContext&) { throw 7; })},
     {"exit", Culprit([](RankContext&) { exit(3); })},
     {"exit_zero", Culprit([](RankContext&) { exit(0); })},
-    {"kill", Culprit([](RankContext&) { raise(SIGKILL); })},
+    {"kill", Culprit([](RankContext&) {
+       std::this_thread::sleep_for(std::chrono::milliseconds(300));  // until the others are in their next call
+       raise(SIGKILL);
+     })},
     {"abort", Culprit([](RankContext&) { abort(); })},
     {"kill_first",
      [](RankContext& c) {

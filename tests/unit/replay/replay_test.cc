@@ -28,7 +28,7 @@ TEST(Replay, ReturnsWhatTheRankDoes) {
 }
 
 TEST(Replay, HasTheWorkspacesOfItsDevice) {
-  for (const auto [kind, threads] : {std::pair(DeviceKind::kCpu, 1), {DeviceKind::kCpu, 2}, {DeviceKind::kCuda, 1}}) {
+  for (const auto& [kind, threads] : {std::pair(DeviceKind::kCpu, 1), {DeviceKind::kCpu, 2}, {DeviceKind::kCuda, 1}}) {
     Bytes used, expected;
     Replay({.kind = kind, .threads = threads}, [&](RankContext& ctx) {
       Device& d = ctx.device();

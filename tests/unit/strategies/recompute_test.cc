@@ -155,7 +155,7 @@ TEST(RecomputedUnits, TrainAlikeAndGatherAsOften) {
   for (const char* wrap : {"", "wrap { module: \"mlp\" }", "wrap { min_parameters: 100 }",
                            "wrap { min_parameters: 100 } reshard_after_forward: false", "wrap { module: \"linear\" } prefetch: 3"}) {
     const auto run = [&](const std::string& recomputation) {
-      return RunText(StrCat(kModels[3].model, "train { steps: 4 micro_batch: 2 global_batch: 8 validation { every_steps: 2 samples: 5 } ",
+      return RunText(StrCat(kModels[3].model, "train { steps: 2 micro_batch: 2 global_batch: 8 validation { every_steps: 2 samples: 5 } ",
                             recomputation, " }\nparallel { dp: 2 sharding: FULL_SHARD ", wrap, " }\n", testing::kInMemory))[0];
     };
     const report::RankRecord kept = run("");

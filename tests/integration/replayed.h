@@ -1,0 +1,42 @@
+// What `twofold memory` says of a spec, held against what a run of it had.
+#pragma once
+
+#include "experiments/memory/predict.h"
+#include "tests/integration/run_spec.h"
+
+namespace twofold::testing {
+
+inline MemoryPrediction Replayed(const std::string& text, bool bounded = true) {
+  spec::Spec spec = Resolve(text);
+  auto data = LoadTrainingData(spec, "test.textproto");
+  EXPECT_TRUE(data.ok()) << data.status().message();
+  absl::StatusOr<MemoryPrediction> prediction = PredictMemory(spec, data->samples(), bounded);
+  EXPECT_TRUE(prediction.ok()) << prediction.status().message();
+  return *std::move(prediction);
+}
+
+inline void ExpectEqual(const report::Rank& predicted, const report::Rank& measured, std::string_view what) {
+  EXPECT_EQ(predicted.peak_bytes(), measured.peak_bytes()) << what << ", rank " << measured.rank();
+  EXPECT_EQ(predicted.reserved_bytes(), measured.reserved_bytes()) << what << ", rank " << measured.rank();
+  EXPECT_EQ(predicted.host_peak_bytes(), measured.host_peak_bytes()) << what << ", rank " << measured.rank();
+  EXPECT_EQ(predicted.host_reserved_bytes(), measured.host_reserved_bytes()) << what << ", rank " << measured.rank();
+  ASSERT_EQ(predicted.categories_size(), measured.categories_size());
+  for (int c = 0; c < measured.categories_size(); ++c) {
+    EXPECT_EQ(predicted.categories(c).peak_bytes(), measured.categories(c).peak_bytes()) << what << ", " << measured.categories(c).name();
+    EXPECT_EQ(predicted.categories(c).bytes_at_peak(), measured.categories(c).bytes_at_peak()) << what << ", " << measured.categories(c).name();
+  }
+}
+
+// Every rank is of one kind, and is as that one's replay has it.
+inline void ExpectReplayed(const std::string& text, const std::vector<report::RankRecord>& records) {
+  const MemoryPrediction replayed = Replayed(text);
+  EXPECT_TRUE(replayed.status().ok()) << replayed.status().message();
+  size_t rank = 0;
+  for (const RankKind& kind : replayed.kinds) {
+    ASSERT_EQ(kind.first, static_cast<int>(rank));
+    for (; rank <= static_cast<size_t>(kind.last); ++rank) ExpectEqual(kind.record.memory(), records[rank].memory(), "replayed");
+  }
+  EXPECT_EQ(rank, records.size());
+}
+
+}  // namespace twofold::testing
