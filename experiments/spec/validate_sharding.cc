@@ -37,7 +37,8 @@ void CheckShardGroup(const Parallel& p, Problems& problems) {
                                                     p.dp(), "; use 2 or more"));
   }
   if (!problems.Whole("parallel.shard_group", p.shard_group(), 2, p.dp(), p.has_shard_group())) return;
-  if (p.dp() % p.shard_group() == 0) return;
+  constexpr int64_t kMost = 1 << 20;  // more ranks are refused elsewhere, and their divisors take long to find
+  if (p.dp() > kMost || p.dp() % p.shard_group() == 0) return;
   std::string right;
   for (int64_t n = 2; n <= p.dp(); ++n) {
     if (p.dp() % n == 0) StrAppend(&right, right.empty() ? "" : ", ", n);
@@ -59,6 +60,16 @@ void CheckApplicable(const Parallel& p, Problems& problems) {
     if (p.backward_prefetch() != usual.backward_prefetch()) {
       refuse("backward_prefetch", Parallel::BackwardPrefetch_Name(p.backward_prefetch()), kOf);
     }
+  }
+  if (ShardsParameters(p)) {
+    const bool ahead = p.overlap() && p.prefetch() > 0;
+    const auto idle = [&](std::string_view field, const std::string& value) {
+      problems.Add(StrCat("parallel.", field), StrCat(value, " is of gathering ahead, which parallel.",
+                                                      p.overlap() ? "prefetch = 0" : "overlap = false", " switches off; leave it out"));
+    };
+    if (!p.overlap() && p.prefetch() != usual.prefetch()) idle("prefetch", StrCat(p.prefetch()));
+    if (!ahead && p.prefetch_limit_mib() != 0) idle("prefetch_limit_mib", NumberText(p.prefetch_limit_mib()));
+    if (!ahead && p.backward_prefetch() == Parallel::BACKWARD_POST) idle("backward_prefetch", "BACKWARD_POST");
   }
   if (p.sharding() == Parallel::NO_SHARD) {
     if (p.has_wrap()) refuse("wrap", "a policy", "sharded layouts, which have units");
@@ -173,7 +184,12 @@ void CheckSharding(const spec::Spec& spec, Problems& problems) {
   CheckApplicable(p, problems);
   CheckOffload(spec, problems);
   problems.Whole("parallel.prefetch", p.prefetch(), 0, 1 << 20);
-  problems.AtLeast("parallel.prefetch_limit_mib", p.prefetch_limit_mib(), 0);
+  constexpr double kLeast = 1.0 / 1048576, kMost = 1 << 30;  // a byte, a pebibyte
+  const double limit = p.prefetch_limit_mib();
+  if (problems.AtLeast("parallel.prefetch_limit_mib", limit, 0) && limit > 0 && !(limit >= kLeast && limit <= kMost)) {
+    problems.Add("parallel.prefetch_limit_mib", StrCat(NumberText(limit), " is out of range; use ", NumberText(kLeast), " to ",
+                                                       NumberText(kMost), ", or 0 for no limit"));
+  }
   if (p.wrap().has_min_parameters()) {
     problems.Whole("parallel.wrap.min_parameters", p.wrap().min_parameters(), 1, int64_t{1} << 50);
   }

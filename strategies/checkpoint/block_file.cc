@@ -1,6 +1,7 @@
 #include "strategies/checkpoint/block_file.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -34,6 +35,8 @@ absl::Status WriteAll(const std::string& path, int file, std::span<const std::by
   }
   return absl::OkStatus();
 }
+
+constexpr size_t kHugePage = size_t{2} << 20;
 
 std::string Join(const std::string& folder, const std::string& name) { return StrCat(folder, "/", name); }
 
@@ -123,10 +126,31 @@ absl::Status CheckedFile::Read(int64_t offset, std::span<std::byte> out) {
   return absl::OkStatus();
 }
 
-WriteBuffer::WriteBuffer() : data_(static_cast<std::byte*>(std::aligned_alloc(4096, kSize))) {
+WriteBuffer::WriteBuffer() : data_(static_cast<std::byte*>(std::aligned_alloc(kHugePage, kSize))) {
   if (data_ == nullptr) throw std::bad_alloc();
+#if defined(__linux__)
+  madvise(data_, kSize, MADV_HUGEPAGE);  // a thousand small pages cost as much as writing them; may be declined
+#endif
 }
 WriteBuffer::~WriteBuffer() { std::free(data_); }
+
+WriteBuffer WriteBuffers::Take() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!idle_.empty()) {
+      WriteBuffer buffer = std::move(idle_.back());
+      idle_.pop_back();
+      return buffer;
+    }
+  }
+  return WriteBuffer();
+}
+
+void WriteBuffers::Give(WriteBuffer buffer) {
+  buffer.Clear();
+  const std::lock_guard lock(mutex_);
+  idle_.push_back(std::move(buffer));
+}
 
 absl::StatusOr<BlockWriter> BlockWriter::Create(const std::string& folder, const std::string& name, int64_t bytes) {
   const std::string path = Join(folder, name);

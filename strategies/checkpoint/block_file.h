@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <span>
 #include <string>
 #include <utility>
@@ -79,12 +80,25 @@ class WriteBuffer {
     return *this;
   }
   std::span<std::byte> room() { return {data_ + size_, static_cast<size_t>(kSize - size_)}; }
+  void Clear() { size_ = 0; }
   void Filled(size_t bytes) { size_ += static_cast<int64_t>(bytes); }  // of room()'s front
   std::span<const std::byte> bytes() const { return {data_, static_cast<size_t>(size_)}; }
 
  private:
   std::byte* data_;
   int64_t size_ = 0;
+};
+
+// Buffers that were written, for the next ones: memory that was touched before is filled several times as fast. Any thread
+// may call. Keeps as many as were in use at one time.
+class WriteBuffers {
+ public:
+  WriteBuffer Take();
+  void Give(WriteBuffer buffer);
+
+ private:
+  std::mutex mutex_;
+  std::vector<WriteBuffer> idle_;
 };
 
 // Writes a new file of a known size. The disk is set to work on every buffer at once, so that little is left to wait for at the end.

@@ -184,7 +184,7 @@ void Saver::SaveShards() {
     running_->tensors.push_back({h.name, h.data.dtype(), h.shape, {{.file = 0, .tensor = name, .first = h.first, .count = count}}});
   }
   const std::string name = RankFile(rank_.rank());
-  FileStream stream(*running_->writer, rank_.device(), running_->begun.partial, StrCat(name, ".safetensors"), std::move(stored));
+  FileStream stream(*running_->writer, buffers_, rank_.device(), running_->begun.partial, StrCat(name, ".safetensors"), std::move(stored));
   for (const Held& h : held) stream.Append(h.data);
   stream.Finish();
   running_->files.push_back(stream.sum());
@@ -287,7 +287,7 @@ void Saver::WriteWhole(ProcessGroup* holders, const std::vector<Map>& maps, cons
       running_->tensors.push_back({more ? target.more[i - covered.size()].name : target.kind + t.name, t.dtype, t.shape,
                                    {{.file = file, .tensor = t.name, .first = 0, .count = t.shape.numel()}}});
     }
-    stream.emplace(*running_->writer, rank_.device(), running_->begun.partial, target.file, std::move(stored));
+    stream.emplace(*running_->writer, buffers_, rank_.device(), running_->begun.partial, target.file, std::move(stored));
     running_->files.push_back(stream->sum());
   }
   for (const Source& source : target.sources) {

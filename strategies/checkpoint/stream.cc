@@ -9,10 +9,12 @@
 
 namespace twofold::checkpoint {
 
-FileStream::FileStream(Worker& worker, Device& device, const std::string& folder, const std::string& name,
+FileStream::FileStream(Worker& worker, std::shared_ptr<WriteBuffers> buffers, Device& device, const std::string& folder, const std::string& name,
                        std::vector<StoredTensor> tensors)
     : worker_(worker),
       device_(device),
+      buffers_(std::move(buffers)),
+      buffer_(buffers_->Take()),
       writer_(std::make_shared<std::optional<BlockWriter>>()),
       sum_(std::make_shared<FileSum>()) {
   const std::string header = SafetensorsHeader(tensors, {{"format", "pt"}});  // as readers of PyTorch's tensors ask for
@@ -62,8 +64,12 @@ void FileStream::AppendBytes(std::span<const std::byte> bytes) {
 
 void FileStream::Flush() {
   if (buffer_.bytes().empty()) return;
-  auto full = std::make_shared<WriteBuffer>(std::exchange(buffer_, WriteBuffer()));
-  worker_.Post(WriteBuffer::kSize, [writer = writer_, full] { return (*writer)->Write(*full); });
+  auto full = std::make_shared<WriteBuffer>(std::exchange(buffer_, buffers_->Take()));
+  worker_.Post(WriteBuffer::kSize, [writer = writer_, buffers = buffers_, full] {
+    const absl::Status status = (*writer)->Write(*full);
+    buffers->Give(std::move(*full));
+    return status;
+  });
 }
 
 void FileStream::Finish() {

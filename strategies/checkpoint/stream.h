@@ -17,7 +17,8 @@ namespace twofold::checkpoint {
 // Takes the elements of `tensors` in their order. Everything handed in outlives it; what fails is the worker's status.
 class FileStream {
  public:
-  FileStream(Worker& worker, Device& device, const std::string& folder, const std::string& name, std::vector<StoredTensor> tensors);
+  FileStream(Worker& worker, std::shared_ptr<WriteBuffers> buffers, Device& device, const std::string& folder, const std::string& name,
+             std::vector<StoredTensor> tensors);
   void Append(const Tensor& flat);  // downloads it: the tensor may change once this returns
   // All was appended: posts what completes the file. Its sum stands in *sum() when the worker has done that.
   void Finish();
@@ -30,6 +31,7 @@ class FileStream {
   Worker& worker_;
   Device& device_;
   int64_t left_ = 0;  // bytes
+  std::shared_ptr<WriteBuffers> buffers_;
   WriteBuffer buffer_;
   std::shared_ptr<std::optional<BlockWriter>> writer_;
   std::shared_ptr<FileSum> sum_;

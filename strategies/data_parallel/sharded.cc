@@ -242,8 +242,8 @@ void ShardedDataParallel::BeforeBackward(Unit& unit) {
 
 void ShardedDataParallel::AfterBackward(Unit& unit) {
   if (!unit.flat) return;
+  Reshard(unit);  // first: the next one may take its place
   if (options_.backward_prefetch == ShardedOptions::kPost) GatherAhead(backward_, unit.backward_last);
-  Reshard(unit);
   if (sync_) Reduce(unit);
 }
 
@@ -286,7 +286,10 @@ void ShardedDataParallel::Reduce(Unit& unit) {
     in_->After(storing_);
     scattering_->coming = in_->Copy(unit.gradient_shard, scattering_->sum);
   }
-  if (!options_.overlap) AdvanceReductions(), AdvanceReductions();
+  if (options_.overlap) return;
+  AdvanceReductions();
+  AdvanceReductions();
+  std::exchange(storing_, Transfer()).WaitOn(ctx_.device.compute());
 }
 
 // One reduction is in flight at each stage: while a unit computes, the gradients of the one before it are scattered, and
@@ -343,7 +346,10 @@ void ShardedDataParallel::BeginStep() {
   }
 }
 
-void ShardedDataParallel::BeginMicroBatch(bool last) { sync_ = last || options_.reduce_every_micro_batch; }
+// Whole gradients that stay, of which a shard would already be a mean, cannot be added to and reduced again.
+void ShardedDataParallel::BeginMicroBatch(bool last) {
+  sync_ = last || (options_.reduce_every_micro_batch && !keeps_gradients());
+}
 
 void ShardedDataParallel::FinishGradients() {
   AdvanceReductions();

@@ -13,8 +13,8 @@
 //                                                                 to backward; A of all without reshard_after_forward);
 //                                                                 reduce-scatter A
 // Without reduce_every_micro_batch, A reduce-scatters become 1, and whole gradients are kept between micro-batches. Beyond
-// what is kept, a rank holds at its peak the gradients of two units (ZeRO-2 and 3), and the parameters of the root, of the
-// unit that computes and of those gathered ahead (ZeRO-3). Hybrid sharding (Zhao et al., section 3.2.2) is ZeRO-3 among
+// what is kept, a rank holds at its peak the gradients of the root and of two more units (ZeRO-2 and 3), and the parameters
+// of the root, of the unit that computes and of those gathered ahead (ZeRO-3). Hybrid sharding (section 3.2.2) is ZeRO-3 among
 // the N ranks of a shard group, e.g. of a node; ranks of equal place in the R groups add an all-reduce of their gradient
 // shards, 2 Psi / N (R - 1) / R bytes: the only traffic between groups.
 //   compute        that of DDP; an optimizer step on 1/N of the elements
@@ -60,7 +60,7 @@ struct ShardedOptions {
   // kParameters: the next unit backward begins to travel before this one computes, or after it, beside the reduction of
   // its gradients (less memory), or when it is needed.
   enum BackwardPrefetch { kPre, kPost, kNone } backward_prefetch = kPre;
-  bool reduce_every_micro_batch = true;  // not kOptimizer, which keeps whole gradients
+  bool reduce_every_micro_batch = true;  // kOptimizer, which keeps whole gradients, reduces once in any case
   bool overlap = true;           // false: every communication is waited for at once, for comparison
   bool offload = false;          // kParameters: shards lie in the host's memory
 };
@@ -116,7 +116,7 @@ class ShardedDataParallel final : public ParameterLayout {
   };
 
   // One rank that has all of it, on the device: nothing is gathered or reduced.
-  bool alone() const { return shards_ == 1 && !options_.offload; }
+  bool alone() const { return shards_ == 1 && replicas_ == 1 && !options_.offload; }
   bool keeps_parameters() const { return options_.stage < ShardedOptions::kParameters || alone(); }
   bool keeps_gradients() const { return options_.stage < ShardedOptions::kGradients || alone(); }
 
