@@ -124,8 +124,9 @@ void Network::Collective(int number, const CollectiveShape& shape, double start,
                          std::function<void(const std::vector<double>&)> done) {
   const Groups& groups = groups_.at(number);
   const Key key(number, shape.kind, shape.bytes, shape.root);
-  Known& known = known_[key];
-  if (known.schedule == nullptr || shape.kind == Communication::kAllToAllV) known = Make(shape, groups);
+  Known& entry = known_[key];
+  if (entry.schedule == nullptr || shape.kind == Communication::kAllToAllV) entry = Make(shape, groups);
+  const Known known = entry;  // others that run while this one starts its flows may add to known_
   const bool alone = Alone();
   if (alone && known.seconds >= 0) return done({start + known.seconds});
   Flow(known, groups, start, [this, key, alone, start, done = std::move(done)](const std::vector<double>& finish) {

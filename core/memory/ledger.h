@@ -1,8 +1,8 @@
 // The memory ledger: what a rank's allocator holds, by category, now and at its highest.
 //
 // One ledger belongs to one allocator and is touched by the rank's own thread only. "Live" bytes are those of blocks
-// handed out (requests rounded up to 512 bytes); "requested" are those asked for, of the same blocks; "reserved" are those
-// taken from the memory source, free blocks included.
+// handed out (requests rounded up to 512 bytes, and a rest of up to 1 MiB that a large block keeps); "requested" are those
+// asked for, of the same blocks; "reserved" are those taken from the memory source, free blocks included.
 #pragma once
 
 #include <array>

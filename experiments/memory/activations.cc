@@ -85,13 +85,23 @@ std::optional<ActivationFormula> KorthikantiFormula(const spec::Spec& spec) {
   std::vector<std::string>& differs = formula.differs;
   const spec::DType type = spec.train().precision().parameter();
   if (type != spec::BF16 && type != spec::F16) differs.push_back(StrCat("activations are ", spec::DType_Name(type), ", not 16 bits wide"));
-  if (spec.model().attention() == spec::Model::TILED && !full && !selective) {
+  const bool scores = !full && !selective;  // are in the formula
+  const bool drawn_again = spec.model().dropout_masks() == spec::Model::RECOMPUTED;
+  if (scores && spec.model().attention() == spec::Model::TILED) {
     differs.push_back("tiled attention keeps no scores: without 5 a s / h");
+  } else if (scores && gpt.attention_dropout() == 0) {
+    differs.push_back("attention's probabilities have no dropout: without 3 a s s b a layer");
+  } else if (scores && drawn_again) {
+    differs.push_back("masks of attention's probabilities are drawn again, not kept: without a s s b a layer");
   }
-  if (gpt.dropout() == 0) differs.push_back("there is no dropout, hence no masks of 2 s b h a layer");
-  else if (spec.model().dropout_masks() == spec::Model::RECOMPUTED) differs.push_back("dropout masks are drawn again, not kept: without 2 s b h a layer");
-  if (gpt.ffn() != 4 * gpt.hidden()) differs.push_back(StrCat("the MLP is ", gpt.ffn(), " wide, not 4 h"));
-  if (recompute.every() > 1) differs.push_back(StrCat("one block of ", recompute.every(), " is recomputed, and keeps its input alone"));
+  if (!full && gpt.dropout() == 0) differs.push_back("there is no dropout, hence no masks of 2 s b h a layer");
+  else if (!full && drawn_again) differs.push_back("dropout masks are drawn again, not kept: without 2 s b h a layer");
+  if (!full && gpt.ffn() != 4 * gpt.hidden()) differs.push_back(StrCat("the MLP is ", gpt.ffn(), " wide, not 4 h"));
+  if (recompute.every() > 1) {
+    const bool whole = recompute.recompute() == spec::ActivationCheckpointing::FULL;
+    differs.push_back(StrCat("one block of ", recompute.every(), whole ? " is recomputed, and keeps its input alone"
+                                                                       : " recomputes its attention's scores: there without 5 a s / h"));
+  }
   differs.push_back("the formula has no embeddings, logits or loss, and nothing that lives within one layer's pass");
   return formula;
 }

@@ -26,6 +26,16 @@ RankKind ReplayRank(const spec::Spec& spec, const Samples& samples, const Replay
   return kind;
 }
 
+// The last rank of each kind, by rank. Shards are padded, so that ranks hold equally much. Of a full checkpoint, rank 0 collects
+// what the others of its shard group send, and ranks of other groups have no part in it.
+std::vector<int> LastOfEachKind(const spec::Spec& spec, int ranks) {
+  std::vector<int> lasts = {0};
+  const bool full = spec.train().has_checkpoint() && spec.train().checkpoint().kind() == spec::Checkpoint::FULL;
+  if (full && spec.parallel().sharding() == spec::Parallel::HYBRID_SHARD) lasts.push_back(static_cast<int>(spec.parallel().shard_group()) - 1);
+  if (lasts.back() < ranks - 1) lasts.push_back(ranks - 1);
+  return lasts;
+}
+
 bool Alike(const RankKind& a, const RankKind& b) {
   report::Rank x = a.record.memory(), y = b.record.memory();
   x.clear_rank(), y.clear_rank();
@@ -61,14 +71,20 @@ absl::StatusOr<MemoryPrediction> PredictMemory(const spec::Spec& whole, const Sa
                     .threads = static_cast<int>(spec.train().threads_per_rank()),
                     .memory = bounded ? rules->device : Bytes(0),
                     .host_memory = bounded ? rules->host : Bytes(0)};
-  MemoryPrediction prediction{.rules = *rules, .kinds = {ReplayRank(spec, samples, rank)}};
-  if (ranks == 1) return prediction;
-  // Shards are padded, so that ranks hold equally much; only rank 0 may do what the others do not.
-  rank.rank = ranks - 1;
-  RankKind last = ReplayRank(spec, samples, rank);
-  last.first = 1;
-  if (Alike(prediction.kinds[0], last)) prediction.kinds[0].last = ranks - 1;
-  else prediction.kinds.push_back(std::move(last));
+  MemoryPrediction prediction{.rules = *rules, .kinds = {}};
+  for (const int last : LastOfEachKind(spec, ranks)) {
+    rank.rank = last;
+    RankKind kind = ReplayRank(spec, samples, rank);
+    if (!prediction.kinds.empty()) {
+      RankKind& before = prediction.kinds.back();
+      if (Alike(before, kind)) {
+        before.last = last;
+        continue;
+      }
+      kind.first = before.last + 1;
+    }
+    prediction.kinds.push_back(std::move(kind));
+  }
   return prediction;
 }
 

@@ -142,11 +142,13 @@ def seeds(program):
         lines.append(cells)
     text = ["## The seeds' tables", ""]
     text += table(["model", "layout on 4 ranks", "stated GB", "nearest assumption: GB", "F32: states GB", "F32: peak GB", "BF16: states GB", "BF16: peak GB"], lines)
-    text += ["Stated figures are those of AiDotNet's documentation, which names no assumptions. Under DDP they are F32 weights alone,",
+    text += ["Stated figures are those of AiDotNet's documentation, which does not say what they count (its example of FSDP has F32",
+             "parameters and recomputes every second block; here every block is recomputed). Under DDP they are F32 weights alone,",
              "4 bytes a parameter: no gradients and no optimizer. The sharded ones fit no accounting that holds for all of them: 14 is",
              "16-bit weights alone, which SHARD_GRAD_OP does keep whole, without a quarter of gradients and optimizer state; 8 is a quarter",
              "of F32 weights and something more, 5 a quarter of 16-bit weights and something more. Training with AdamW takes 16 bytes a",
-             "parameter, in F32 (4 + 4 + 8) as in BF16 with masters (2 + 2 + 12), hence four times as much under DDP and FULL_SHARD.",
+             "parameter, in F32 (4 + 4 + 8) as in BF16 with masters (2 + 2 + 12): four times F32 weights alone. States alone are about 4",
+             "times what is stated under DDP, 3.4 times under FULL_SHARD and 5.4 times with checkpointing.",
              "Predicted: Llama models of 1.0, 6.7 and 13.0 billion parameters, one sequence of 2,048 tokens a rank, tiled attention; states",
              "are held between steps, the peak holds activations, gradients and gathered units besides.", ""]
     return text

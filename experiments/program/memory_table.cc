@@ -96,10 +96,19 @@ std::string ActivationsText(const MemoryStory& story) {
 }
 
 std::string LimitText(const spec::Spec& spec, const host::MemoryRules& rules) {
-  if (rules.device.value() == 0) return "the device's memory is not bounded";
-  const double budget = spec.memory().budget_mib() * 1048576;
-  const bool budgeted = budget > 0 && static_cast<double>(rules.device.value()) <= std::max(1.0, budget);
-  return StrCat(budgeted ? "memory.budget_mib" : FactsOfDevice(spec).name, ": ", CountText(rules.device.value()), " bytes");
+  host::MemoryRules of_device = rules;
+  if (spec.memory().budget_mib() > 0) {
+    spec::Spec without = spec;
+    without.mutable_memory()->clear_budget_mib();
+    if (const auto found = host::FindMemoryRules(without); found.ok()) of_device = *found;
+  }
+  const bool budgeted = rules.device != of_device.device;
+  std::string text = rules.device.value() == 0 ? "the device's memory is not bounded"
+                                               : StrCat(budgeted ? "memory.budget_mib" : FactsOfDevice(spec).name, ": ",
+                                                        CountText(rules.device.value()), " bytes");
+  const bool offloads = spec.parallel().offload() != spec::Parallel::NO_OFFLOAD;
+  if (offloads && rules.host.value() > 0) StrAppend(&text, "; of the host's memory: ", CountText(rules.host.value()), " bytes");
+  return text;
 }
 
 std::string VerdictText(const MemoryStory& story) {
@@ -127,9 +136,8 @@ nlohmann::ordered_json KindJson(const RankKind& kind) {
     json["categories"].push_back({{"name", memory.categories(c).name()},
                                   {"peak_bytes", memory.categories(c).peak_bytes()},
                                   {"bytes_at_peak", memory.categories(c).bytes_at_peak()},
-                                  {"host_peak_bytes", memory.host_peak_bytes()},
-                                 {"host_reserved_bytes", memory.host_reserved_bytes()},
-                                 {"between_steps_bytes", kind.between.live_by_category[i].value()},
+                                  {"host_peak_bytes", c < memory.host_categories_size() ? memory.host_categories(c).peak_bytes() : 0},
+                                  {"between_steps_bytes", kind.between.live_by_category[i].value()},
                                   {"between_steps_requested_bytes", kind.between.requested_by_category[i].value()},
                                   {"host_between_steps_bytes", kind.host_between.live_by_category[i].value()}});
   }

@@ -20,7 +20,6 @@
 #include "experiments/report/write_report.h"
 #include "experiments/spec/spec.h"
 #include "spdlog/spdlog.h"
-#include "strategies/checkpoint/load.h"
 #include "strategies/model_factory.h"
 #include "strategies/trainer.h"
 
@@ -53,13 +52,7 @@ absl::Status MakeFolder(const std::string& path) {
 absl::Status ResolveCheckpoints(spec::Spec& spec, const std::string& file, const std::string& out) {
   spec::Train& train = *spec.mutable_train();
   if (train.has_checkpoint() && !train.checkpoint().has_path()) train.mutable_checkpoint()->set_path(StrCat(out, "/checkpoints"));
-  if (!train.has_resume()) return absl::OkStatus();
-  const absl::StatusOr<checkpoint::Opened> opened = checkpoint::Open(train.resume());
-  const absl::Status fits = opened.ok() ? checkpoint::CheckFits(opened->path, opened->manifest, spec) : opened.status();
-  if (!fits.ok()) return absl::InvalidArgumentError(StrCat(file, ": train.resume: ", std::string(fits.message())));
-  for (const std::string& bad : opened->passed_over) spdlog::warn("train.resume: passed over {}", bad);
-  train.set_resume(opened->path);
-  return absl::OkStatus();
+  return ResolveResume(spec, file);
 }
 
 absl::StatusOr<Job> Prepare(const Options& options) {

@@ -2,9 +2,12 @@
 
 #include <utility>
 
+#include "core/base/strings.h"
 #include "core/data/slice_dataset.h"
 #include "experiments/program/dataset.h"
 #include "experiments/spec/spec.h"
+#include "spdlog/spdlog.h"
+#include "strategies/checkpoint/load.h"
 
 namespace twofold {
 namespace {
@@ -32,6 +35,16 @@ absl::StatusOr<TrainingData> LoadTrainingData(spec::Spec& spec, const std::strin
   const std::shared_ptr<const Dataset> whole = *std::move(data);
   const int64_t held_out = spec.train().validation().samples(), rest = whole->size() - held_out;
   return TrainingData{.training = MakeSlice(whole, 0, rest), .validation = MakeSlice(whole, rest, held_out)};
+}
+
+absl::Status ResolveResume(spec::Spec& spec, const std::string& file) {
+  if (!spec.train().has_resume()) return absl::OkStatus();
+  const absl::StatusOr<checkpoint::Opened> opened = checkpoint::Open(spec.train().resume());
+  const absl::Status fits = opened.ok() ? checkpoint::CheckFits(opened->path, opened->manifest, spec) : opened.status();
+  if (!fits.ok()) return absl::InvalidArgumentError(StrCat(file, ": train.resume: ", std::string(fits.message())));
+  for (const std::string& bad : opened->passed_over) spdlog::warn("train.resume: passed over {}", bad);
+  spec.mutable_train()->set_resume(opened->path);
+  return absl::OkStatus();
 }
 
 }  // namespace twofold

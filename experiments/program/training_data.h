@@ -20,4 +20,7 @@ struct TrainingData {
 // what would be right.
 absl::StatusOr<TrainingData> LoadTrainingData(spec::Spec& spec, const std::string& file);
 
+// The checkpoint that train.resume names, found and held against the spec; without one, nothing is done.
+absl::Status ResolveResume(spec::Spec& spec, const std::string& file);
+
 }  // namespace twofold
