@@ -1,6 +1,11 @@
 #include "strategies/checkpoint/folder.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
@@ -21,7 +26,8 @@ constexpr std::string_view kPartial = ".partial", kStep = "-step-";
 std::optional<int64_t> WholeNumber(std::string_view digits) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (error != std::errc() || end != digits.data() + digits.size() || value < 0) return std::nullopt;
+  constexpr int64_t kMost = int64_t{1} << 62;  // as manifests have it: there is a number after it
+  if (error != std::errc() || end != digits.data() + digits.size() || value < 0 || value >= kMost) return std::nullopt;
   return value;
 }
 
@@ -53,27 +59,31 @@ absl::Status Remove(const std::string& path) {
   return error ? Failed(path, "deleted", error) : absl::OkStatus();
 }
 
-std::vector<std::string> Names(const std::string& folder) {
+absl::StatusOr<std::vector<std::string>> Names(const std::string& folder) {
   std::vector<std::string> names;
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) names.push_back(it->path().filename().string());
+  if (error && error != std::errc::no_such_file_or_directory) return Failed(folder, "listed", error);
   std::sort(names.begin(), names.end());
   return names;
 }
 
 absl::Status RemoveLeftovers(const std::string& folder) {
-  for (const std::string& name : Names(folder)) {
+  const absl::StatusOr<std::vector<std::string>> names = Names(folder);
+  if (!names.ok()) return names.status();
+  for (const std::string& name : *names) {
     if (!IsPartial(name) || !FromName(name.substr(0, name.size() - kPartial.size()))) continue;
     if (absl::Status status = Remove(StrCat(folder, "/", name)); !status.ok()) return status;
   }
   return absl::OkStatus();
 }
 
-}  // namespace
-
-std::vector<Found> List(const std::string& folder) {
+// What is named like a checkpoint, latest first.
+absl::StatusOr<std::vector<Found>> Listed(const std::string& folder) {
+  const absl::StatusOr<std::vector<std::string>> names = Names(folder);
+  if (!names.ok()) return names.status();
   std::vector<Found> found;
-  for (const std::string& name : Names(folder)) {
+  for (const std::string& name : *names) {
     std::optional<Found> one = FromName(name);
     if (!one) continue;
     one->path = StrCat(folder, "/", name);
@@ -83,9 +93,37 @@ std::vector<Found> List(const std::string& folder) {
   return found;
 }
 
+}  // namespace
+
+std::vector<Found> List(const std::string& folder) { return Listed(folder).value_or(std::vector<Found>()); }
+
 Begun Named(const std::string& folder, int64_t sequence, int64_t step) {
   const std::string path = absl::StrFormat("%s/%06d-step-%d", folder, sequence, step);
   return {sequence, StrCat(path, kPartial), path};
+}
+
+absl::StatusOr<Claim> Claim::Make(const std::string& folder) {
+  std::error_code error;
+  std::vector<std::string> above;  // of what is not there yet
+  for (fs::path at = fs::absolute(folder, error).lexically_normal(); !error && !fs::exists(at, error) && at != at.parent_path(); at = at.parent_path()) {
+    above.push_back(at.parent_path().string());
+  }
+  fs::create_directories(folder, error);
+  if (error) return Failed(folder, "made", error);
+  for (const std::string& path : above) {  // else a power failure takes the folder, whatever is in it
+    if (absl::Status status = SyncFolder(path); !status.ok()) return status;
+  }
+  Claim claim(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (claim.folder_ < 0) return Failed(folder, "opened", std::error_code(errno, std::generic_category()));
+  // Other errors: a file system that has no locks.
+  if (flock(claim.folder_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    return absl::UnavailableError(StrCat(folder, ": another run that is still going on saves there; give train.checkpoint.path another folder"));
+  }
+  return claim;
+}
+
+Claim::~Claim() {
+  if (folder_ >= 0) close(folder_);
 }
 
 absl::StatusOr<Begun> Begin(const std::string& folder, int64_t step) {
@@ -93,8 +131,9 @@ absl::StatusOr<Begun> Begin(const std::string& folder, int64_t step) {
   fs::create_directories(folder, error);
   if (error) return Failed(folder, "made", error);
   if (absl::Status status = RemoveLeftovers(folder); !status.ok()) return status;
-  const std::vector<Found> there = List(folder);
-  Begun begun = Named(folder, there.empty() ? 1 : there[0].sequence + 1, step);
+  const absl::StatusOr<std::vector<Found>> there = Listed(folder);
+  if (!there.ok()) return there.status();
+  Begun begun = Named(folder, there->empty() ? 1 : there->front().sequence + 1, step);
   fs::create_directory(begun.partial, error);
   if (error) return Failed(begun.partial, "made", error);
   return begun;
@@ -105,10 +144,11 @@ absl::Status Commit(const std::string& folder, const Begun& begun, const Manifes
   if (absl::Status status = Rename(begun.partial, begun.final); !status.ok()) return status;
   if (absl::Status status = SyncFolder(folder); !status.ok()) return status;
   if (keep_last == 0) return absl::OkStatus();
-  const std::vector<Found> there = List(folder);
-  for (size_t i = static_cast<size_t>(keep_last); i < there.size(); ++i) {  // a name is taken from it before anything of it goes
-    const std::string going = StrCat(there[i].path, kPartial);
-    if (absl::Status status = Rename(there[i].path, going); !status.ok()) return status;
+  const absl::StatusOr<std::vector<Found>> there = Listed(folder);
+  if (!there.ok()) return there.status();
+  for (size_t i = static_cast<size_t>(keep_last); i < there->size(); ++i) {  // a name is taken from it before anything of it goes
+    const std::string going = StrCat((*there)[i].path, kPartial);
+    if (absl::Status status = Rename((*there)[i].path, going); !status.ok()) return status;
     if (absl::Status status = Remove(going); !status.ok()) return status;
   }
   return absl::OkStatus();
@@ -125,7 +165,9 @@ absl::StatusOr<Opened> Open(const std::string& path) {
     return Opened{path, *std::move(manifest), {}};
   }
   Opened opened;
-  for (const Found& found : List(path)) {
+  const absl::StatusOr<std::vector<Found>> there = Listed(path);
+  if (!there.ok()) return there.status();
+  for (const Found& found : *there) {
     absl::StatusOr<Manifest> manifest = ReadManifest(found.path);
     if (!manifest.ok()) {
       opened.passed_over.push_back(std::string(manifest.status().message()));

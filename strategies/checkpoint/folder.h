@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -22,8 +23,20 @@ struct Found {
 // What is named like a checkpoint, latest first; not looked into. Empty where `folder` is not there.
 std::vector<Found> List(const std::string& folder);
 
-// Makes the folder where it is not there, deletes what killed runs left half-written, and makes "<name>.partial" for a new
-// checkpoint after `step` steps. One process calls it, and no other writes to the folder.
+// A run's right to write to a folder, which it makes where it is not there. It ends with the object, or with the process.
+class Claim {
+ public:
+  static absl::StatusOr<Claim> Make(const std::string& folder);  // refuses a folder that another run writes to
+  Claim(Claim&& other) noexcept : folder_(std::exchange(other.folder_, -1)) {}
+  ~Claim();
+
+ private:
+  explicit Claim(int folder) : folder_(folder) {}
+  int folder_;
+};
+
+// Deletes what killed runs left half-written, and makes "<name>.partial" for a new checkpoint after `step` steps. Whoever calls it
+// has claimed the folder.
 struct Begun {
   int64_t sequence = 0;
   std::string partial, final;  // paths: now, and once it is whole

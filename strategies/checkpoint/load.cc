@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <set>
 #include <utility>
@@ -65,6 +66,32 @@ std::vector<std::string> StateNames(const spec::Optimizer& optimizer) {
   return {};
 }
 
+absl::StatusOr<SafetensorsHead> HeadOf(CheckedFile& file) {
+  std::array<std::byte, kSafetensorsPrefix> prefix;
+  if (file.bytes() < kSafetensorsPrefix) return absl::InvalidArgumentError(StrCat(file.path(), ": is too short for a header"));
+  if (absl::Status status = file.Read(0, prefix); !status.ok()) return status;
+  const absl::StatusOr<int64_t> length = SafetensorsHeaderLength(file.path(), prefix, file.bytes());
+  if (!length.ok()) return length.status();
+  std::string text(static_cast<size_t>(*length), '\0');
+  if (absl::Status status = file.Read(kSafetensorsPrefix, std::as_writable_bytes(std::span(text))); !status.ok()) return status;
+  return ParseSafetensors(file.path(), text, file.bytes());
+}
+
+// What is wrong with the state beside the tensors; "": nothing.
+std::string WrongScalar(const std::map<std::string, double>& scalars) {
+  constexpr double kMost = int64_t{1} << 53;
+  for (const auto& [name, value] : scalars) {
+    if (name == "loss_scale.scale" && !(value > 0 && std::isfinite(value))) return StrCat("scalars.", name, " is ", value, ", not a number above 0");
+    if (name == "validation.best" && std::isnan(value)) return StrCat("scalars.", name, " is ", value, ", no number");
+    if (name != "loss_scale.good_steps" && name != "loss_scale.skipped" && name != "validation.in_vain") continue;
+    if (!(value >= 0 && value <= kMost && value == std::floor(value))) return StrCat("scalars.", name, " is ", value, ", not a whole number of steps");
+  }
+  for (const char* beside : {"loss_scale.good_steps", "loss_scale.skipped"}) {
+    if (scalars.contains("loss_scale.scale") && !scalars.contains(beside)) return StrCat("scalars has loss_scale.scale, but no ", beside);
+  }
+  return "";
+}
+
 }  // namespace
 
 // ---- Reader ----
@@ -80,30 +107,28 @@ const Entry* Reader::Find(std::string_view name) const {
 
 absl::StatusOr<Reader::File*> Reader::Open(int64_t index) {
   std::unique_ptr<File>& file = files_[index];
-  if (file != nullptr) return file.get();
+  if (file != nullptr && file->bytes.has_value()) return file.get();
+  if (open_.size() == kMostOpen) open_.front()->bytes.reset(), open_.pop_front();
   absl::StatusOr<CheckedFile> bytes = CheckedFile::Open(folder_, manifest_.contents.files[static_cast<size_t>(index)]);
   if (!bytes.ok()) return bytes.status();
-  std::array<std::byte, kSafetensorsPrefix> prefix;
-  if (bytes->bytes() < kSafetensorsPrefix) return absl::InvalidArgumentError(StrCat(bytes->path(), ": is too short for a header"));
-  if (absl::Status status = bytes->Read(0, prefix); !status.ok()) return status;
-  const absl::StatusOr<int64_t> length = SafetensorsHeaderLength(bytes->path(), prefix, bytes->bytes());
-  if (!length.ok()) return length.status();
-  std::string text(static_cast<size_t>(*length), '\0');
-  if (absl::Status status = bytes->Read(kSafetensorsPrefix, std::as_writable_bytes(std::span(text))); !status.ok()) return status;
-  absl::StatusOr<SafetensorsHead> head = ParseSafetensors(bytes->path(), text, bytes->bytes());
-  if (!head.ok()) return head.status();
-  file = std::make_unique<File>(File{*std::move(bytes), *std::move(head)});
+  if (file == nullptr) {
+    absl::StatusOr<SafetensorsHead> head = HeadOf(*bytes);
+    if (!head.ok()) return head.status();
+    file = std::make_unique<File>(File{*std::move(head), std::nullopt});
+  }
+  file->bytes.emplace(*std::move(bytes));
+  open_.push_back(file.get());
   return file.get();
 }
 
 absl::StatusOr<int64_t> Reader::Locate(const Entry& entry, const Piece& piece, File& file) const {
   const auto found = file.head.tensors.find(piece.tensor);
   if (found == file.head.tensors.end()) {
-    return Refuse(file.bytes.path(), piece.tensor, StrCat("is not there; the manifest has elements of \"", entry.name, "\" in it"));
+    return Refuse(file.bytes->path(), piece.tensor, StrCat("is not there; the manifest has elements of \"", entry.name, "\" in it"));
   }
   const StoredTensor& stored = found->second;
   if (stored.dtype != entry.dtype || stored.shape.numel() != piece.count) {
-    return Refuse(file.bytes.path(), piece.tensor, StrCat("is ", TypeText(stored.dtype, stored.shape), "; the manifest has ", piece.count,
+    return Refuse(file.bytes->path(), piece.tensor, StrCat("is ", TypeText(stored.dtype, stored.shape), "; the manifest has ", piece.count,
                                                           " elements ", DTypeName(entry.dtype), " of \"", entry.name, "\" in it"));
   }
   return stored.begin;
@@ -119,7 +144,7 @@ absl::Status Reader::ReadStored(const Entry& entry, int64_t first, std::span<std
     if (!begin.ok()) return begin.status();
     const int64_t count = std::min(piece->first + piece->count - first, static_cast<int64_t>(out.size()) / element);
     const auto bytes = static_cast<size_t>(count * element);
-    if (absl::Status status = (*file)->bytes.Read(*begin + (first - piece->first) * element, out.first(bytes)); !status.ok()) return status;
+    if (absl::Status status = (*file)->bytes->Read(*begin + (first - piece->first) * element, out.first(bytes)); !status.ok()) return status;
     out = out.subspan(bytes);
     first += count;
   }
@@ -167,6 +192,9 @@ absl::Status CheckFits(const std::string& path, const Manifest& manifest, const 
   if (manifest.facts.step >= train.steps()) {
     return absl::InvalidArgumentError(StrCat(path, ": was saved after step ", manifest.facts.step, "; train.steps = ", train.steps(),
                                              " leave nothing to do; use more steps, or an earlier checkpoint"));
+  }
+  if (const std::string wrong = WrongScalar(manifest.facts.scalars); !wrong.empty()) {
+    return absl::InvalidArgumentError(StrCat(path, "/", kManifestFile, ": ", wrong));
   }
   const Reader reader(path, manifest);
   const std::unique_ptr<nn::Module> model = MakeModel(spec.model(), ToDType(train.precision().parameter()));

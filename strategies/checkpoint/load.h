@@ -5,6 +5,7 @@
 // masters takes them from wide parameters.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -36,9 +37,10 @@ class Reader {
   const std::string& folder() const { return folder_; }
 
  private:
+  static constexpr size_t kMostOpen = 8;  // files of a process are few, and a checkpoint has one for each rank that saved it
   struct File {
-    CheckedFile bytes;
     SafetensorsHead head;
+    std::optional<CheckedFile> bytes;  // none: not open now
   };
   absl::StatusOr<File*> Open(int64_t index);
   absl::StatusOr<int64_t> Locate(const Entry& entry, const Piece& piece, File& file) const;  // byte of its first element
@@ -48,6 +50,7 @@ class Reader {
   const Manifest& manifest_;
   std::map<std::string, const Entry*, std::less<>> entries_;
   std::map<int64_t, std::unique_ptr<File>> files_;
+  std::deque<File*> open_;  // the longest first
 };
 
 // What a checkpoint says of a run of `spec`, whatever its step.

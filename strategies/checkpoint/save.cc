@@ -30,9 +30,11 @@ std::string RankFile(int rank) { return absl::StrFormat("rank-%05d", rank); }
 constexpr char kPartEnding[] = ".part.json";
 
 // The contents of a part, once its rank has left it. It is written aside and renamed: what is there is whole.
-absl::StatusOr<Contents> AwaitPart(Worker& worker, const std::string& path) {
+absl::StatusOr<Contents> AwaitPart(Worker& worker, const std::string& folder, const std::string& name) {
+  const std::string path = StrCat(folder, "/", name);
   std::error_code error;
   while (!std::filesystem::exists(path, error)) {
+    if (!std::filesystem::is_directory(folder, error)) return absl::UnavailableError(StrCat(folder, ": was deleted or renamed while it was written"));
     if (!worker.Sleep()) return absl::CancelledError("given up");
   }
   const absl::StatusOr<std::string> text = ReadSmallFile(path, int64_t{1} << 30);
@@ -45,7 +47,7 @@ absl::Status CommitParts(Worker& worker, const SaveOptions& options, const Begun
                          Manifest manifest, int64_t* bytes) {
   std::vector<Contents> parts;
   for (const std::string& name : names) {
-    absl::StatusOr<Contents> part = AwaitPart(worker, StrCat(begun.partial, "/", name));
+    absl::StatusOr<Contents> part = AwaitPart(worker, begun.partial, name);
     if (!part.ok()) return part.status();
     parts.push_back(*std::move(part));
   }
@@ -63,6 +65,7 @@ struct Saver::Running {
   int64_t step = 0;
   Begun begun;
   Seconds start, stood_still;
+  Seconds waited;  // for the save before it
   int64_t bytes = 0;
   bool noted = false;
   std::vector<std::shared_ptr<const FileSum>> files;  // of this rank, in the order in which `tensors` name them
@@ -81,6 +84,10 @@ Saver::Saver(RankContext& rank, ProcessGroup& replicas, ParameterLayout& layout,
       facts_(std::move(facts)),
       writes_(DataExists(rank.device())) {
   if (!writes_) rank_.AddNote("data SYMBOLIC: no checkpoint was written; its messages and memory are those of one that is, its time on the disk is not in it");
+  if (!writes_ || rank_.rank() != 0) return;
+  absl::StatusOr<Claim> claim = Claim::Make(options_.folder);
+  ThrowIf(claim.status());
+  claim_.emplace(*std::move(claim));
 }
 
 Saver::~Saver() = default;
@@ -91,9 +98,11 @@ void Saver::ThrowIf(const absl::Status& status) const {
 }
 
 void Saver::Save(int64_t step, std::map<std::string, double> scalars) {
+  const Seconds called = rank_.clock().Now();
   Finish();
   layout_.AverageBuffers();
   Begin(step);
+  running_->waited = running_->start - called;
   options_.full ? SaveWhole() : SaveShards();
   std::vector<std::string> parts;
   if (options_.full) {
@@ -103,7 +112,7 @@ void Saver::Save(int64_t step, std::map<std::string, double> scalars) {
   }
   if (writes_ && rank_.rank() == 0) PostCommit(std::move(parts), std::move(scalars));
   if (!options_.asynchronous) return Complete();
-  running_->stood_still = rank_.clock().Now() - running_->start;
+  running_->stood_still = running_->waited + (rank_.clock().Now() - running_->start);
 }
 
 void Saver::Finish() {
@@ -115,7 +124,7 @@ void Saver::Complete() {
   if (writes_) ThrowIf(running_->writer->Wait());
   rank_.world().Barrier().Wait();
   if (running_->committer != nullptr) ThrowIf(running_->committer->Wait());
-  if (!options_.asynchronous) running_->stood_still = rank_.clock().Now() - running_->start;
+  if (!options_.asynchronous) running_->stood_still = running_->waited + (rank_.clock().Now() - running_->start);
   NoteWhole();
   running_.reset();
 }

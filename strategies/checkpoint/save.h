@@ -96,6 +96,7 @@ class Saver {
   const SaveOptions options_;
   const Facts facts_;
   const bool writes_;
+  std::optional<Claim> claim_;  // rank 0, where it writes
   // From save to save; asynchronously, they hold all that one copies.
   std::shared_ptr<WriteBuffers> buffers_ = std::make_shared<WriteBuffers>();
   std::unique_ptr<Running> running_;

@@ -167,6 +167,34 @@ TEST(Checkpoints, KeepBuffersAndPatience) {
   }
 }
 
+// Of the last checkpoint.
+std::map<std::string, double> ScalarsIn(const std::string& folder) {
+  const auto opened = checkpoint::Open(folder);
+  return opened.ok() ? opened->manifest.facts.scalars : std::map<std::string, double>();
+}
+
+// It doubles after four good steps: of the fourth, three were done before.
+TEST(Checkpoints, KeepTheLossScale) {
+  const std::string folder = Folder("scale"), other = Folder("scale_resumed");
+  const std::string half = "precision { parameter: F16 loss_scale { dynamic { initial: 1024 growth_interval: 4 } } } ";
+  const auto whole = RunText(Text(kGpt, 2, kLayouts[3], StrCat(half, Saving(folder))));
+  const auto resumed = RunText(Text(kGpt, 2, kLayouts[3], StrCat(half, Resuming(folder), " ", Saving(other))));
+  EXPECT_EQ(Losses(resumed[0]), Tail(Losses(whole[0])));
+  EXPECT_EQ(ScalarsIn(other), ScalarsIn(folder));
+  EXPECT_EQ(ScalarsIn(other)["loss_scale.scale"], 2048);
+  fs::remove_all(folder), fs::remove_all(other);
+}
+
+// No validation after the first is better by 100: four in vain end the run after step 5, two of them before the checkpoint.
+TEST(Checkpoints, KeepCountOfValidationsInVain) {
+  const std::string folder = Folder("in_vain");
+  const std::string validated = "validation { every_steps: 1 samples: 24 patience: 4 min_delta: 100 } ";
+  const auto whole = RunText(Text(kPlainGpt, 2, kLayouts[0], StrCat(validated, Saving(folder))));
+  EXPECT_EQ(whole[0].steps_size(), 5);
+  EXPECT_EQ(RunText(Text(kPlainGpt, 2, kLayouts[0], StrCat(validated, Resuming(folder))))[0].steps_size(), 5 - kStop);
+  fs::remove_all(folder);
+}
+
 TEST(Checkpoints, AreBitEqualOnTheSimulatedFabricAndCostItTheSameMemory) {
   for (const Layout& layout : kLayouts) {
     for (const char* kind : {layout.name == std::string("Zero2") ? kFullAsync : kSharded, kFull}) {

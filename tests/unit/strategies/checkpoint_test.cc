@@ -289,6 +289,27 @@ TEST(CheckpointFolder, KeepsTheLastAndClearsWhatWasLeft) {
 
 // ---- Who writes what ----
 
+TEST(CheckpointFolder, IsOneRunsAtATime) {
+  const std::string folder = Folder("claimed") + "/below/it";
+  {
+    const absl::StatusOr<Claim> first = Claim::Make(folder);
+    ASSERT_TRUE(first.ok()) << first.status();
+    EXPECT_TRUE(fs::is_directory(folder));
+    EXPECT_THAT(std::string(Claim::Make(folder).status().message()), HasSubstr("another run that is still going on saves there"));
+  }
+  EXPECT_TRUE(Claim::Make(folder).ok()) << "the first has ended";
+}
+
+TEST(CheckpointFolder, KnowsNoNumberThatHasNoneAfterIt) {
+  const std::string folder = Folder("numbers");
+  for (const char* name : {"000003-step-4", "9223372036854775807-step-4", "99999999999999999999-step-4", "-1-step-4"}) {
+    fs::create_directory(StrCat(folder, "/", name));
+  }
+  const std::vector<Found> found = List(folder);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].sequence, 3);
+}
+
 TEST(ShareOf, GivesEveryElementToOneReplicaAndAllAsMuch) {
   MallocSource source;
   CachingAllocator allocator(source, 0);
