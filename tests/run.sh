@@ -3,7 +3,7 @@
 #
 #   release   all tests but those labelled "full" or "fuzz"  (--full: all)
 #   asan      tests labelled "unit", which the fuzz tests are too, and the conformance suite under the address and
-#             undefined-behaviour sanitizers
+#             undefined-behaviour sanitizers (--full: those labelled "forks", too, of which every case is a process)
 #   tsan      those labelled "threads" and the suite under the thread sanitizer, but for fabrics whose ranks are processes (it
 #             looks into one process) and, unless --full, groups of 7 simulated ranks (they take it minutes)
 #
@@ -62,7 +62,9 @@ sanitized() {
 
 mkdir -p build
 run release release
-run asan sanitized asan unit
+units=unit
+[[ $full == yes ]] && units='(unit|forks)'
+run asan sanitized asan "$units"
 [[ $full == no ]] && export GTEST_FILTER='-simulated.*_7_ranks'
 run tsan sanitized tsan threads processes
 
