@@ -65,7 +65,7 @@ run release release
 units=unit
 [[ $full == yes ]] && units='(unit|forks)'
 run asan sanitized asan "$units"
-[[ $full == no ]] && export GTEST_FILTER='-simulated.*_[47]_ranks'
+[[ $full == no ]] && export GTEST_FILTER='-simulated.*_4_ranks:simulated.*_7_ranks'
 run tsan sanitized tsan threads processes
 
 echo
