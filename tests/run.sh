@@ -65,6 +65,7 @@ run release release
 units=unit
 [[ $full == yes ]] && units='(unit|forks)'
 run asan sanitized asan "$units"
+export TSAN_OPTIONS=atexit_sleep_ms=0${TSAN_OPTIONS:+:$TSAN_OPTIONS}  # else every process sleeps a second at its end, and a simulation is one
 [[ $full == no ]] && export GTEST_FILTER='-simulated.*_4_ranks:simulated.*_7_ranks'
 run tsan sanitized tsan threads processes
 
