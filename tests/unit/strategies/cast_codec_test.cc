@@ -8,24 +8,14 @@
 #include <string>
 #include <vector>
 
-#include "backends/in_memory/fabric.h"
+#include "tests/unit/strategies/on_ranks.h"
 
 namespace twofold {
 namespace {
 
-using ::testing::Each;
+using testing::ExpectOnRanks;
 
-void ExpectOnRanks(int ranks, const RankFunction& fn) {
-  spec::Spec spec;
-  spec.mutable_fabric()->mutable_in_memory();
-  spec.mutable_fabric()->set_timeout_s(20);
-  spec.mutable_train()->set_threads_per_rank(1);
-  auto fabric = MakeInMemoryFabric(spec);
-  ASSERT_TRUE(fabric.ok()) << fabric.status().message();
-  const RunResult result = (*fabric)->Run(ranks, fn);
-  EXPECT_TRUE(result.status.ok()) << result.status.message();
-  EXPECT_THAT(result.results, Each(""));
-}
+using ::testing::Each;
 
 float ValueOn(int rank, int64_t i) { return static_cast<float>(std::sin(static_cast<double>(7 * i + 3 * rank)) + rank); }
 

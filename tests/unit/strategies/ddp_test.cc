@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "backends/in_memory/fabric.h"
+#include "tests/unit/strategies/on_ranks.h"
 #include "core/nn/batch_norm.h"
 #include "core/nn/loss.h"
 #include "core/nn/mlp_model.h"
@@ -18,6 +18,9 @@
 
 namespace twofold {
 namespace {
+
+using testing::ExpectOnRanks;
+using testing::OnRanks;
 
 using ::testing::Each;
 using ::testing::ElementsAre;
@@ -104,21 +107,6 @@ struct Replica {
 DdpOptions SmallBuckets(bool overlap = true) {
   return {.bucket = Bytes(200), .first_bucket = Bytes(100), .overlap = overlap};
 }
-
-std::vector<std::string> OnRanks(int ranks, const RankFunction& fn) {
-  spec::Spec spec;
-  spec.mutable_fabric()->mutable_in_memory();
-  spec.mutable_fabric()->set_timeout_s(20);
-  spec.mutable_train()->set_threads_per_rank(1);
-  auto fabric = MakeInMemoryFabric(spec);
-  EXPECT_TRUE(fabric.ok()) << fabric.status().message();
-  RunResult result = (*fabric)->Run(ranks, fn);
-  EXPECT_TRUE(result.status.ok()) << result.status.message();
-  return result.results;
-}
-
-// Runs `fn` on every rank; each returns "" or what is wrong.
-void ExpectOnRanks(int ranks, const RankFunction& fn) { EXPECT_THAT(OnRanks(ranks, fn), Each("")); }
 
 TEST(Ddp, GradientsAreViewsIntoBucketsInReverseOrder) {
   ExpectOnRanks(2, [](RankContext& ctx) -> std::string {

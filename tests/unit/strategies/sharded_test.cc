@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "backends/in_memory/fabric.h"
+#include "tests/unit/strategies/on_ranks.h"
 #include "core/base/strings.h"
 #include "core/nn/gpt.h"
 #include "core/nn/loss.h"
@@ -12,6 +12,9 @@
 
 namespace twofold {
 namespace {
+
+using testing::ExpectOnRanks;
+using testing::RunOnRanks;
 
 using ::testing::Each;
 using ::testing::ElementsAre;
@@ -112,23 +115,6 @@ TEST(Wrapping, TakesAWrapperForWhatIsInIt) {
 }
 
 // ---- The layout ----
-
-RunResult RunOnRanks(int ranks, const RankFunction& fn) {
-  spec::Spec spec;
-  spec.mutable_fabric()->mutable_in_memory();
-  spec.mutable_fabric()->set_timeout_s(20);
-  spec.mutable_train()->set_threads_per_rank(1);
-  auto fabric = MakeInMemoryFabric(spec);
-  EXPECT_TRUE(fabric.ok()) << fabric.status().message();
-  return (*fabric)->Run(ranks, fn);
-}
-
-// Runs `fn` on every rank; each returns "" or what is wrong.
-void ExpectOnRanks(int ranks, const RankFunction& fn) {
-  const RunResult result = RunOnRanks(ranks, fn);
-  EXPECT_TRUE(result.status.ok()) << result.status.message();
-  EXPECT_THAT(result.results, Each(""));
-}
 
 // One rank with a small GPT of three units: the root and two blocks.
 struct Worker {
