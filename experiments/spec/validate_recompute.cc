@@ -23,7 +23,11 @@ void CheckSelective(const ModelKind& kind, const spec::Model& model, Problems& p
 
 void CheckActivationCheckpointing(const spec::Spec& spec, Problems& problems) {
   const ActivationCheckpointing& checkpointing = spec.train().activation_checkpointing();
-  if (!problems.Whole(kEvery, checkpointing.every(), 0, 1 << 12) || checkpointing.every() == 0) return;
+  if (!problems.Whole(kEvery, checkpointing.every(), 0, 1 << 12)) return;
+  if (checkpointing.every() == 0) {
+    if (checkpointing.recompute() != ActivationCheckpointing::SELECTIVE) return;
+    return problems.Add(kPart, StrCat("SELECTIVE recomputes nothing, as ", kEvery, " = 0; use 1 or more, or leave it out"));
+  }
   const ModelKind* kind = FindModelKind(spec.model().kind_case());
   if (kind == nullptr) return;
   if (kind->block.empty()) {

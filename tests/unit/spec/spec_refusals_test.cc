@@ -140,6 +140,7 @@ const std::vector<Refusal>& Refusals() {
       {"prefetch_without_overlap", {"parallel.prefetch: 3 is of gathering ahead", "parallel.overlap = false switches off"}},
       {"schedule_alone", {"parallel.schedule: GPIPE is not in this build", "leave it out"}},
       {"hybrid_of_too_many", {"parallel.dp: 1000000000000 is out of range"}},
+      {"recompute_off", {"recompute: SELECTIVE recomputes nothing", "use 1 or more"}},
       {"wrap_none", {"parallel.wrap.min_parameters: 0 is out of range", "from 1"}},
       {"checkpointing_mlp", {"train.activation_checkpointing.every: 1 does not fit model.mlp", "no blocks", "use 0"}},
       {"checkpointing_every", {"train.activation_checkpointing.every: 3 recomputes none of the model's 2 blocks", "at most 2"}},
