@@ -205,8 +205,8 @@ void Engine::Transfer(std::shared_ptr<const Schedule> schedule, std::vector<int>
     for (const Phase& phase : schedule->phases) {
       double latency = phase.flows.empty() ? topology_.alpha().value() : 0;
       for (const Flow& f : phase.flows) {
-        latency = std::max(latency, topology_.Latency(endpoints[static_cast<size_t>(f.from)],
-                                                      endpoints[static_cast<size_t>(f.to)]).value());
+        latency = std::max(latency, topology_.Latency({endpoints[static_cast<size_t>(f.from)],
+                                                       endpoints[static_cast<size_t>(f.to)]}).value());
       }
       if (phase.rounds > 0) s4u::this_actor::sleep_for(phase.rounds * latency * schedule->stretch);
       flows.clear();

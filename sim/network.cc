@@ -21,10 +21,20 @@ int Network::AddGroups(Groups groups) {
 
 void Network::RemoveGroups(int number) { groups_.erase(number); }
 
+namespace {
+
+Places PlacesOf(const Topology& t, const std::vector<int>& endpoints) {
+  Places p = UniformPlaces(static_cast<int>(endpoints.size()), t.alpha().value(), t.bandwidth().value());
+  p.shared_memory = t.kind() == "shared_memory_host";
+  return p;
+}
+
+}  // namespace
+
 Network::Known Network::Make(const CollectiveShape& shape, const Groups& groups) const {
   const Topology& t = engine_.topology();
   absl::StatusOr<Schedule> schedule =
-      ChooseSchedule(shape, algorithm_, t.alpha().value(), t.bandwidth().value(), t.kind() == "shared_memory_host");
+      ChooseSchedule(shape, algorithm_, PlacesOf(t, groups[0]));
   if (!schedule.ok()) {
     throw RankFailure(RankFailure::Kind::kOther, 0, StrCat("fabric.simulated.algorithm: ", schedule.status().message()));
   }
@@ -51,8 +61,8 @@ double Network::PhaseSeconds(const Phase& phase, const Groups& groups) const {
   for (const std::vector<int>& endpoints : groups) {
     for (const sim::Flow& f : phase.flows) {
       const int from = endpoints[static_cast<size_t>(f.from)], to = endpoints[static_cast<size_t>(f.to)];
-      latency = std::max(latency, topology.Latency(from, to).value());
-      topology.Route(from, to, routes.emplace_back());
+      latency = std::max(latency, topology.Latency({from, to}).value());
+      topology.Route({from, to}, topology.DefaultRoute({from, to}), routes.emplace_back());
       for (int link : routes.back()) {
         Load& load = loads[static_cast<size_t>(link)];
         load.even = load.even && (load.flows == 0 || load.each == f.bytes);
@@ -95,7 +105,7 @@ std::shared_ptr<const Schedule> Network::OneForAll(const Schedule& schedule, con
   if (!topology.symmetric() || groups.size() * groups[0].size() != static_cast<size_t>(topology.endpoints())) return nullptr;
   Schedule one{{}, {static_cast<int>(schedule.phases.size()) - 1}, schedule.stretch};
   std::vector<int> route;
-  topology.Route(0, 1, route);
+  topology.Route({0, 1}, topology.DefaultRoute({0, 1}), route);
   const int out = route.front();
   const BytesPerSecond narrowest = topology.links()[static_cast<size_t>(out)].bandwidth;
   for (const Phase& phase : schedule.phases) {
@@ -106,7 +116,8 @@ std::shared_ptr<const Schedule> Network::OneForAll(const Schedule& schedule, con
       ++sent[static_cast<size_t>(f.from)], ++received[static_cast<size_t>(f.to)];
       if (f.from == 0) own.flows.push_back(f);
       for (const std::vector<int>& endpoints : groups) {
-        topology.Route(endpoints[static_cast<size_t>(f.from)], endpoints[static_cast<size_t>(f.to)], route);
+        const Pair pair{endpoints[static_cast<size_t>(f.from)], endpoints[static_cast<size_t>(f.to)]};
+        topology.Route(pair, topology.DefaultRoute(pair), route);
         if (f.from == 0 && endpoints[0] == 0 && route.front() != out) return nullptr;
         for (int link : route) {
           if (++carried[static_cast<size_t>(link)] > 1 || topology.links()[static_cast<size_t>(link)].bandwidth < narrowest) return nullptr;

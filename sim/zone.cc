@@ -18,7 +18,8 @@ class TopologyZone : public simgrid::kernel::routing::NetZoneImpl {
 
   void get_local_route(const NetPoint* from, const NetPoint* to, simgrid::kernel::routing::Route* into,
                        double*) override {
-    topology_.Route(static_cast<int>(from->id()), static_cast<int>(to->id()), route_);
+    const Pair pair{static_cast<int>(from->id()), static_cast<int>(to->id())};
+    topology_.Route(pair, topology_.DefaultRoute(pair), route_);
     for (int link : route_) into->link_list_.push_back(links_[static_cast<size_t>(link)]);
   }
   void get_graph(const s_xbt_graph_t*, std::map<std::string, xbt_node_t, std::less<>>*,

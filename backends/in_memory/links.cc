@@ -31,7 +31,7 @@ TravelPtr Links::Message(int from, int to, double bytes, double ready) {
 }
 
 TravelPtr Links::Collective(const sim::CollectiveShape& shape, std::span<const int> ranks, double start) {
-  absl::StatusOr<sim::Schedule> schedule = sim::ChooseSchedule(shape, "auto", latency_, bytes_per_second_, false);
+  absl::StatusOr<sim::Schedule> schedule = sim::ChooseSchedule(shape, "auto", sim::UniformPlaces(shape.ranks, latency_, bytes_per_second_));
   TWOFOLD_CHECK(schedule.ok(), schedule.status().message());  // "auto" has an algorithm for everything
   return Begin(*std::move(schedule), ranks, start);
 }

@@ -141,7 +141,9 @@ absl::Status CheckAlgorithm(const Options& o, const Operation& op, const cluster
   for (const sim::Algorithm& a : sim::Algorithms()) {
     names.emplace_back(a.name);
     if (op.kind == Communication::kBatch) continue;
-    const auto schedule = sim::ChooseSchedule(shape, a.name, 1e-6, 1e9, c.has_shared_memory_host());
+    sim::Places places = sim::UniformPlaces(ranks, 1e-6, 1e9);
+    places.shared_memory = c.has_shared_memory_host();
+    const auto schedule = sim::ChooseSchedule(shape, a.name, places);
     if (schedule.ok()) fitting.emplace_back(a.name);
   }
   if (std::find(fitting.begin(), fitting.end(), *o.algorithm) != fitting.end()) return absl::OkStatus();

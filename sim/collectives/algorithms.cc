@@ -33,8 +33,22 @@ double EstimateSeconds(const Schedule& schedule, double alpha, double bandwidth)
   return seconds;
 }
 
-absl::StatusOr<Schedule> ChooseSchedule(const CollectiveShape& shape, std::string_view algorithm, double alpha,
-                                        double bandwidth, bool shared_memory_host) {
+int Places::RanksPerNode() const {
+  std::vector<int> count(static_cast<size_t>(nodes));
+  for (int n : node) ++count[static_cast<size_t>(n)];
+  return std::all_of(count.begin(), count.end(), [&](int c) { return c == count[0]; }) ? count[0] : 0;
+}
+
+Places UniformPlaces(int ranks, double alpha, double bandwidth) {
+  Places p;
+  for (int r = 0; r < ranks; ++r) p.node.push_back(r), p.local.push_back(0), p.rail.push_back(0);
+  p.nodes = ranks;
+  p.alpha = p.node_alpha = alpha, p.bandwidth = p.node_bandwidth = bandwidth;
+  return p;
+}
+
+absl::StatusOr<Schedule> ChooseSchedule(const CollectiveShape& shape, std::string_view algorithm, const Places& places) {
+  const bool shared_memory_host = places.shared_memory;
   if (shape.kind == Communication::kBarrier) {  // dissemination (Hensgen, Finkel and Manber 1988): log2 N rounds
     return Finished({Phase{.rounds = shared_memory_host ? 1 : CeilLog2(shape.ranks), .flows = {}}}, shape.ranks);
   }
@@ -44,19 +58,19 @@ absl::StatusOr<Schedule> ChooseSchedule(const CollectiveShape& shape, std::strin
   }
   if (algorithm != "auto") {
     for (const Algorithm& a : Algorithms()) {
-      if (a.name == algorithm) return a.make(shape);
+      if (a.name == algorithm) return a.make(shape, places);
     }
     return absl::InvalidArgumentError(StrCat("no collective algorithm is called ", algorithm));
   }
   std::optional<Schedule> best;
   double least = std::numeric_limits<double>::infinity();
   for (auto make : {RingSchedule, RecursiveDoublingSchedule, TreeSchedule}) {
-    absl::StatusOr<Schedule> schedule = make(shape);
+    absl::StatusOr<Schedule> schedule = make(shape, places);
     if (!schedule.ok()) continue;
-    const double seconds = EstimateSeconds(*schedule, alpha, bandwidth);
+    const double seconds = EstimateSeconds(*schedule, places.alpha, places.bandwidth);
     if (seconds < least) least = seconds, best = *std::move(schedule);
   }
-  if (!best) return DirectSchedule(shape);
+  if (!best) return DirectSchedule(shape, places);
   return *std::move(best);
 }
 

@@ -42,7 +42,7 @@ Phase FromMatrix(const CollectiveShape& shape) {
 
 }  // namespace
 
-absl::StatusOr<Schedule> DirectSchedule(const CollectiveShape& shape) {
+absl::StatusOr<Schedule> DirectSchedule(const CollectiveShape& shape, const Places&) {
   const int n = shape.ranks;
   const double part = shape.bytes / n;
   std::vector<Phase> phases;

@@ -18,7 +18,7 @@ Phase Exchange(int distance, int n, double bytes) {
 
 }  // namespace
 
-absl::StatusOr<Schedule> RecursiveDoublingSchedule(const CollectiveShape& shape) {
+absl::StatusOr<Schedule> RecursiveDoublingSchedule(const CollectiveShape& shape, const Places&) {
   const int n = shape.ranks;
   const int core = static_cast<int>(std::bit_floor(static_cast<unsigned>(n)));
   std::vector<Phase> phases;

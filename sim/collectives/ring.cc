@@ -9,7 +9,7 @@
 
 namespace twofold::sim {
 
-absl::StatusOr<Schedule> RingSchedule(const CollectiveShape& shape) {
+absl::StatusOr<Schedule> RingSchedule(const CollectiveShape& shape, const Places&) {
   const int n = shape.ranks;
   const double part = shape.bytes / n;
   Phase phase;

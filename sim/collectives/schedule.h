@@ -1,10 +1,14 @@
 // A collective algorithm as data: phases of flows.
 //
-// A phase costs `rounds` times the latency of its longest route, then the time its flows need together; the next phase
-// starts when all flows of this one have arrived (the phases of one collective are bulk-synchronous). Rounds that are
-// alike and back to back (the 2(N-1) steps of a ring) are one phase: rounds x latency + all their bytes.
+// A phase costs its latency, then the time its flows need together; the next phase starts when all flows of this one have
+// arrived (the phases of one collective are bulk-synchronous). Rounds that are alike and back to back (the 2(N-1) steps of a
+// ring) are one phase: rounds x latency + all their bytes. The latency of a phase is
+//     seconds + rounds x the longest of its flows' latencies                   (in step: no `crossings`)
+//     seconds + sum over flows of crossings x latency                          (pipelined: a byte's way through the flows)
+// where a flow's latency is that of its route plus its own `hop_seconds`.
 #pragma once
 
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,12 +20,17 @@ namespace twofold::sim {
 
 struct Flow {
   int from, to;  // ranks in the group
-  double bytes;
+  double bytes;  // on the wire
+  int rail = -1; // as Pair::rail
+  double crossings = 0;    // how often a byte crosses this flow on the longest way through a pipelined phase
+  double hop_seconds = 0;  // software's part of a crossing
+  double rate = std::numeric_limits<double>::infinity();  // bytes a second, the most that its sender or receiver moves
 };
 
 struct Phase {
   int rounds = 1;
   std::vector<Flow> flows;  // without flows: only the latency of a round of messages
+  double seconds = 0;       // of software, at its beginning
 };
 
 struct Schedule {
@@ -29,6 +38,7 @@ struct Schedule {
   // For each rank, the last phase it takes part in, -1 for none: it is done when that has ended.
   std::vector<int> last_phase;
   double stretch = 1;  // of its latencies and its bytes: where a measurement says that it takes so many times as long
+  std::string algorithm, protocol;  // what was chosen; protocol "" where there are none
 };
 
 // What is to be done, by sizes alone.
@@ -40,18 +50,36 @@ struct CollectiveShape {
   std::vector<std::vector<double>> matrix;  // kAllToAllV: bytes from rank i to rank j
 };
 
+// Where a group's ranks sit: what algorithms may know of the topology.
+struct Places {
+  std::vector<int> node;   // of each rank; numbered from 0 in the order in which they appear
+  std::vector<int> local;  // its number among the group's ranks of that node, in the order of ranks
+  std::vector<int> rail;   // its own NIC's number
+  int nodes = 1;           // how many nodes the group touches
+  int rails = 1;           // NICs a node
+  bool one_link = true;    // every endpoint has the same network: no algorithm gains by knowing nodes
+  bool shared_memory = false;
+  bool multicast_in_node = false, reduction_in_network = false;
+  double alpha = 0, bandwidth = 1;  // as Topology's
+  double node_alpha = 0, node_bandwidth = 1;  // likewise inside a node; those above where a node has one endpoint
+  int ranks() const { return static_cast<int>(node.size()); }
+  int RanksPerNode() const;  // 0: nodes have different numbers of them
+};
+// One rank a node, on a uniform network.
+Places UniformPlaces(int ranks, double alpha, double bandwidth);
+
 // One algorithm: a file each, a row in algorithms.cc.
 struct Algorithm {
   std::string_view name, summary;
-  // Refuses what it cannot do (an operation it has no form for, a number of ranks it does not serve).
-  absl::StatusOr<Schedule> (*make)(const CollectiveShape& shape);
+  // Refuses what it cannot do (an operation it has no form for, a number of ranks or a placement it does not serve).
+  absl::StatusOr<Schedule> (*make)(const CollectiveShape& shape, const Places& places);
 };
 
-absl::StatusOr<Schedule> RingSchedule(const CollectiveShape& shape);
-absl::StatusOr<Schedule> TreeSchedule(const CollectiveShape& shape);
-absl::StatusOr<Schedule> RecursiveDoublingSchedule(const CollectiveShape& shape);
-absl::StatusOr<Schedule> DirectSchedule(const CollectiveShape& shape);
-absl::StatusOr<Schedule> SharedMemorySchedule(const CollectiveShape& shape);
+absl::StatusOr<Schedule> RingSchedule(const CollectiveShape& shape, const Places& places);
+absl::StatusOr<Schedule> TreeSchedule(const CollectiveShape& shape, const Places& places);
+absl::StatusOr<Schedule> RecursiveDoublingSchedule(const CollectiveShape& shape, const Places& places);
+absl::StatusOr<Schedule> DirectSchedule(const CollectiveShape& shape, const Places& places);
+absl::StatusOr<Schedule> SharedMemorySchedule(const CollectiveShape& shape, const Places& places);
 
 const std::vector<Algorithm>& Algorithms();
 
@@ -63,7 +91,6 @@ double EstimateSeconds(const Schedule& schedule, double alpha, double bandwidth)
 // recursive_doubling and tree with the least EstimateSeconds (the first where several tie), and direct for what they have
 // no form for. Direct is not chosen beside them because the model does not know what posting N - 1 messages costs.
 // A barrier is always dissemination (log2 N rounds; one meeting on a shared-memory host).
-absl::StatusOr<Schedule> ChooseSchedule(const CollectiveShape& shape, std::string_view algorithm, double alpha,
-                                        double bandwidth, bool shared_memory_host);
+absl::StatusOr<Schedule> ChooseSchedule(const CollectiveShape& shape, std::string_view algorithm, const Places& places);
 
 }  // namespace twofold::sim

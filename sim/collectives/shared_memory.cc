@@ -11,7 +11,7 @@
 
 namespace twofold::sim {
 
-absl::StatusOr<Schedule> SharedMemorySchedule(const CollectiveShape& shape) {
+absl::StatusOr<Schedule> SharedMemorySchedule(const CollectiveShape& shape, const Places&) {
   const int n = shape.ranks;
   std::vector<double> moved(static_cast<size_t>(n), 0);
   const size_t root = static_cast<size_t>(shape.root);

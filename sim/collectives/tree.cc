@@ -37,7 +37,7 @@ Phase Reversed(Phase phase) {
 
 }  // namespace
 
-absl::StatusOr<Schedule> TreeSchedule(const CollectiveShape& shape) {
+absl::StatusOr<Schedule> TreeSchedule(const CollectiveShape& shape, const Places&) {
   const int n = shape.ranks, levels = CeilLog2(n);
   std::vector<Phase> phases;
   auto down = [&](int root) {

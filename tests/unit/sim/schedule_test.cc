@@ -25,7 +25,7 @@ TEST(ScheduleTest, FlowsStayWithinTheGroupAndRanksFinish) {
       for (int n : {2, 3, 4, 5, 8, 9}) {
         CollectiveShape shape{static_cast<Communication::Kind>(kind), n, kBytes, n - 1, {}};
         shape.matrix.assign(static_cast<size_t>(n), std::vector<double>(static_cast<size_t>(n), 1));
-        const auto schedule = algorithm.make(shape);
+        const auto schedule = algorithm.make(shape, UniformPlaces(n, 1e-6, 1e9));
         if (!schedule.ok()) continue;
         ASSERT_EQ(schedule->last_phase.size(), static_cast<size_t>(n));
         for (int last : schedule->last_phase) EXPECT_GE(last, 0) << algorithm.name << " " << kind << " " << n;
@@ -46,40 +46,40 @@ TEST(ScheduleTest, FlowsStayWithinTheGroupAndRanksFinish) {
 TEST(ScheduleTest, EveryRankReceivesWhatItLacks) {
   for (int n : {2, 3, 4, 8, 9}) {
     for (auto make : {RingSchedule, DirectSchedule}) {
-      for (double b : Received(*make({Communication::kAllGather, n, kBytes, 0, {}}))) {
+      for (double b : Received(*make({Communication::kAllGather, n, kBytes, 0, {}}, UniformPlaces(n, 1e-6, 1e9)))) {
         EXPECT_DOUBLE_EQ(b, kBytes * (n - 1) / n);
       }
-      for (double b : Received(*make({Communication::kAllReduce, n, kBytes, 0, {}}))) {
+      for (double b : Received(*make({Communication::kAllReduce, n, kBytes, 0, {}}, UniformPlaces(n, 1e-6, 1e9)))) {
         EXPECT_DOUBLE_EQ(b, 2 * kBytes * (n - 1) / n);
       }
     }
     for (auto make : {RingSchedule, TreeSchedule, DirectSchedule}) {
-      const auto in = Received(*make({Communication::kBroadcast, n, kBytes, 1, {}}));
+      const auto in = Received(*make({Communication::kBroadcast, n, kBytes, 1, {}}, UniformPlaces(n, 1e-6, 1e9)));
       for (size_t r = 0; r < in.size(); ++r) EXPECT_EQ(in[r], r == 1 ? 0 : kBytes);
     }
     for (auto make : {TreeSchedule, DirectSchedule}) {
-      EXPECT_DOUBLE_EQ(Received(*make({Communication::kGather, n, kBytes, 1, {}}))[1], kBytes * (n - 1) / n);
+      EXPECT_DOUBLE_EQ(Received(*make({Communication::kGather, n, kBytes, 1, {}}, UniformPlaces(n, 1e-6, 1e9)))[1], kBytes * (n - 1) / n);
     }
   }
 }
 
 TEST(ScheduleTest, RefusesWhatItCannotDo) {
-  EXPECT_FALSE(RecursiveDoublingSchedule({Communication::kAllGather, 6, kBytes, 0, {}}).ok());
-  EXPECT_FALSE(RingSchedule({Communication::kAllToAll, 4, kBytes, 0, {}}).ok());
-  EXPECT_FALSE(ChooseSchedule({Communication::kAllToAll, 4, kBytes, 0, {}}, "ring", 1e-6, 1e9, false).ok());
-  EXPECT_FALSE(ChooseSchedule({Communication::kAllReduce, 4, kBytes, 0, {}}, "shared_memory", 1e-6, 1e9, false).ok());
-  EXPECT_FALSE(ChooseSchedule({Communication::kAllReduce, 4, kBytes, 0, {}}, "magic", 1e-6, 1e9, false).ok());
+  EXPECT_FALSE(RecursiveDoublingSchedule({Communication::kAllGather, 6, kBytes, 0, {}}, UniformPlaces(6, 1e-6, 1e9)).ok());
+  EXPECT_FALSE(RingSchedule({Communication::kAllToAll, 4, kBytes, 0, {}}, UniformPlaces(4, 1e-6, 1e9)).ok());
+  EXPECT_FALSE(ChooseSchedule({Communication::kAllToAll, 4, kBytes, 0, {}}, "ring", UniformPlaces(4, 1e-6, 1e9)).ok());
+  EXPECT_FALSE(ChooseSchedule({Communication::kAllReduce, 4, kBytes, 0, {}}, "shared_memory", UniformPlaces(4, 1e-6, 1e9)).ok());
+  EXPECT_FALSE(ChooseSchedule({Communication::kAllReduce, 4, kBytes, 0, {}}, "magic", UniformPlaces(4, 1e-6, 1e9)).ok());
 }
 
 TEST(ScheduleTest, AutoTakesTheCheapest) {
   const CollectiveShape small{Communication::kAllReduce, 16, 8, 0, {}}, large{Communication::kAllReduce, 16, 1e9, 0, {}};
-  const auto cheap = ChooseSchedule(small, "auto", 1e-6, 25e9, false);
+  const auto cheap = ChooseSchedule(small, "auto", UniformPlaces(16, 1e-6, 25e9));
   EXPECT_EQ(cheap->phases.size(), 4u);  // recursive doubling
-  EXPECT_EQ(ChooseSchedule(large, "auto", 1e-6, 25e9, false)->phases.size(), 1u);  // ring
+  EXPECT_EQ(ChooseSchedule(large, "auto", UniformPlaces(16, 1e-6, 25e9))->phases.size(), 1u);  // ring
   for (const CollectiveShape& shape : {small, large}) {
-    const double chosen = EstimateSeconds(*ChooseSchedule(shape, "auto", 1e-6, 25e9, false), 1e-6, 25e9);
+    const double chosen = EstimateSeconds(*ChooseSchedule(shape, "auto", UniformPlaces(16, 1e-6, 25e9)), 1e-6, 25e9);
     for (auto make : {RingSchedule, TreeSchedule, RecursiveDoublingSchedule}) {
-      EXPECT_LE(chosen, EstimateSeconds(*make(shape), 1e-6, 25e9));
+      EXPECT_LE(chosen, EstimateSeconds(*make(shape, UniformPlaces(16, 1e-6, 25e9)), 1e-6, 25e9));
     }
   }
 }

@@ -17,20 +17,20 @@ TEST(StarTest, RoutesUpAndDown) {
   for (int i = 0; i < 5; ++i) {
     for (int j = 0; j < 5; ++j) {
       if (i == j) continue;
-      star->Route(i, j, route);
+      star->Route({i, j}, 0, route);
       ASSERT_EQ(route.size(), 2u);
       EXPECT_EQ(star->links()[static_cast<size_t>(route[0])].name, "h" + std::to_string(i) + ".up");
       EXPECT_EQ(star->links()[static_cast<size_t>(route[1])].name, "h" + std::to_string(j) + ".down");
     }
   }
-  EXPECT_EQ(star->Latency(0, 4), Seconds(3));
+  EXPECT_EQ(star->Latency({0, 4}), Seconds(3));
 }
 
 TEST(SharedMemoryHostTest, AllMeetInMemory) {
   auto host = MakeSharedMemoryHost({.ranks = 4, .core_bandwidth = BytesPerSecond(10), .total_bandwidth = BytesPerSecond(16)});
   EXPECT_EQ(host->links().size(), 5u);
   std::vector<int> route;
-  host->Route(0, 2, route);
+  host->Route({0, 2}, 0, route);
   EXPECT_EQ(route, (std::vector<int>{2, 4}));
   EXPECT_EQ(host->bandwidth(), BytesPerSecond(4));  // a quarter of the memory system
 }

@@ -1,0 +1,33 @@
+// Nodes of one type, joined by a network at their NICs.
+//
+//     [network of ports]          port  n * nics + k  is NIC k of node n
+//        |    |    |    |
+//      [nic][nic] [nic][nic]      a node's own graph: devices, NVLink, PCIe, NICs
+//      [ node 0 ] [ node 1 ]
+//
+// Within a node routes are the node's own; between nodes: device -> its node's NIC, the network's routes between the two
+// ports, NIC -> device. Rail k goes through NIC k of both nodes (over the node's own links where the device sits elsewhere).
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "topologies/graph.h"
+#include "topologies/topology.h"
+
+namespace twofold {
+
+struct NodeType {
+  std::string kind;             // "nvswitch", "cube_mesh", ...
+  Graph graph;                  // of one node; vertices' names are unique in it
+  std::vector<int> devices;     // vertices: the endpoints, in order
+  std::vector<int> nics;        // vertices: the ports, in order; none: the device itself is the port (one device a node)
+  std::vector<int> nic_of;      // by device: its nearest NIC, a number in `nics`; empty where there are none
+  bool multicast = false;       // Topology::multicast_in_node
+};
+
+// `network` has nodes * max(1, nics) endpoints; null for one node. Endpoint n * devices + d is device d of node n.
+std::unique_ptr<Topology> MakeClusterTopology(NodeType node, int nodes, std::unique_ptr<Topology> network,
+                                              bool reduction_in_network = false);
+
+}  // namespace twofold

@@ -1,0 +1,59 @@
+// Routing policies: which of a topology's routes a flow takes.
+//
+//   deterministic  the topology's default route
+//   ecmp           one minimal route, by a hash of who talks to whom, of the flow's number and the seed
+//   spray          packets over all minimal routes evenly (over `most_paths` of them, evenly spread, where there are more)
+//   adaptive       UGAL (Singh 2005; Kim, Dally, Scott and Abts 2008, section 4): a flow is cut into `most_paths` parts; each
+//                  takes the better of two minimal candidates and two detours: minimal where
+//                  load(minimal) * hops(minimal) <= load(detour) * hops(detour) + bias
+//
+// Ignores: packets, credits, the time that an adaptive router needs to see a load (it sees what flows have been given).
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "topologies/topology.h"
+
+namespace twofold {
+
+enum class RoutingPolicy { kDeterministic, kEcmp, kSpray, kAdaptive };
+std::string_view RoutingName(RoutingPolicy policy);
+absl::StatusOr<RoutingPolicy> RoutingNamed(std::string_view name);  // the error lists the names
+
+struct RoutingOptions {
+  RoutingPolicy policy = RoutingPolicy::kDeterministic;
+  uint64_t seed = 0;
+  int most_paths = 16;
+  double bias = 0;  // adaptive: of what a detour must be better, in seconds of the narrower link
+};
+
+struct Path {
+  std::vector<int> links;
+  double share = 1;  // of the flow's bytes
+};
+
+// Deterministic: the same calls in the same order give the same paths. One thread.
+class Router {
+ public:
+  Router(const Topology& topology, const RoutingOptions& options);
+
+  const Topology& topology() const { return topology_; }
+  const RoutingOptions& options() const { return options_; }
+
+  // Replaces `paths` by those of a flow of `bytes`; shares sum to 1. `flow`: a number that tells flows of one pair apart.
+  // Under adaptive routing what was chosen loads its links until Finished is told.
+  void Choose(Pair pair, uint64_t flow, double bytes, std::vector<Path>& paths);
+  void Finished(const std::vector<Path>& paths, double bytes);
+  // Whether a flow's paths depend on what else is in flight.
+  bool depends_on_load() const { return options_.policy == RoutingPolicy::kAdaptive; }
+
+ private:
+  const Topology& topology_;
+  const RoutingOptions options_;
+  std::vector<double> load_;  // by link: seconds that its flows need
+};
+
+}  // namespace twofold
