@@ -6,6 +6,7 @@
 #include "core/base/strings.h"
 #include "sim/latency.h"
 #include "sim/places.h"
+#include "topologies/no_route.h"
 
 namespace twofold::sim {
 namespace {
@@ -15,7 +16,7 @@ constexpr double kTogether = 1e-12;  // ends that differ by less, of their time,
 }  // namespace
 
 Network::Network(Engine& engine, const Library& library, NetworkOptions options)
-    : engine_(engine), library_(library), options_(std::move(options)), router_(engine.topology(), options_.routing) {}
+    : engine_(engine), library_(library), options_(std::move(options)) {}
 
 Network::~Network() = default;
 
@@ -41,7 +42,7 @@ Schedule Network::PlanFor(const CollectiveShape& shape, const Places& places) co
   throw RankFailure(RankFailure::Kind::kOther, 0, StrCat("fabric.simulated.algorithm: ", schedule.status().message()));
 }
 
-Network::Known Network::Make(const CollectiveShape& shape, const Groups& groups) {
+Network::Known Network::Make(const CollectiveShape& shape, const Groups& groups) try {
   Known known;
   for (size_t g = 0; g < groups.size(); ++g) {
     size_t like = 0;
@@ -56,10 +57,13 @@ Network::Known Network::Make(const CollectiveShape& shape, const Groups& groups)
   }
   if (options_.folded) known.one = OneForAll(*known.schedules[0], groups);
   return known;
+} catch (const NoRoute& none) {
+  throw RankFailure(RankFailure::Kind::kOther, 0, none.what());
 }
 
 double Network::PhaseSeconds(size_t phase, const Known& known, const Groups& groups) {
   const Topology& topology = engine_.topology();
+  Router& router = engine_.router();
   if (!fluid_) fluid_.emplace(topology);
   fluid_->Clear();
   std::vector<double> routes, latencies;  // of one group's flows; of groups
@@ -73,15 +77,15 @@ double Network::PhaseSeconds(size_t phase, const Known& known, const Groups& gro
     for (size_t i = 0; i < own.flows.size(); ++i) {
       const sim::Flow& f = own.flows[i];
       const Pair pair{groups[g].endpoints[static_cast<size_t>(f.from)], groups[g].endpoints[static_cast<size_t>(f.to)], f.rail};
-      router_.Choose(pair, i, f.bytes, now.paths);
-      routes.push_back(RouteLatency(topology, options_.routing.policy, pair, now.paths));
+      router.Choose(pair, i, f.bytes, now.paths);
+      routes.push_back(RouteLatency(topology, router.options().policy, pair, now.paths));
       for (const Path& path : now.paths) fluid_->Add(path.links, f.bytes * path.share, f.rate * path.share);
-      if (router_.depends_on_load()) chosen.push_back({now.paths, f.bytes});
+      if (router.depends_on_load()) chosen.push_back({now.paths, f.bytes});
     }
     latencies.push_back(PhaseLatency(own, routes, topology.alpha().value()));
     begins.push_back(fluid_->flows());
   }
-  for (const Chosen& c : chosen) router_.Finished(c.paths, c.bytes);
+  for (const Chosen& c : chosen) router.Finished(c.paths, c.bytes);
   const std::vector<double>& ends = fluid_->Solve();
   double least = 0, most = 0;
   for (size_t g = 0; g < groups.size(); ++g) {
@@ -118,7 +122,7 @@ double Network::ClosedForm(const Known& known, const Groups& groups) {
 // collectives share, at each endpoint alike.
 std::shared_ptr<const Schedule> Network::OneForAll(const Schedule& schedule, const Groups& groups) const {
   const Topology& topology = engine_.topology();
-  if (!topology.symmetric() || options_.routing.policy != RoutingPolicy::kDeterministic) return nullptr;
+  if (!topology.symmetric() || engine_.router().options().policy != RoutingPolicy::kDeterministic) return nullptr;
   if (groups.size() * groups[0].endpoints.size() != static_cast<size_t>(topology.endpoints())) return nullptr;
   Schedule one = {.phases = {}, .last_phase = {static_cast<int>(schedule.phases.size()) - 1}, .stretch = schedule.stretch,
                   .algorithm = schedule.algorithm, .protocol = schedule.protocol, .loose = schedule.loose};
@@ -194,12 +198,11 @@ void Network::Flow(const Known& known, const Groups& groups, double start,
   }
 }
 
-void Network::Message(int from, int to, double bytes, double start, std::function<void(double)> done) {
+void Network::Message(int from, int to, double bytes, double start, std::function<void(const std::vector<double>&)> done) {
   messages_ = true;
   const std::vector<int> endpoints = {EndpointOf(from), EndpointOf(to)};
   auto schedule = std::make_shared<const Schedule>(library_.Message(bytes, PlacesOf(engine_.topology(), endpoints)));
-  engine_.Transfer(std::move(schedule), endpoints, start,
-                   [done = std::move(done)](const std::vector<double>& finish) { done(finish[0]); });
+  engine_.Transfer(std::move(schedule), endpoints, start, std::move(done));
 }
 
 }  // namespace twofold::sim

@@ -26,7 +26,6 @@
 #include "sim/collectives/schedule.h"
 #include "sim/engine.h"
 #include "sim/fluid.h"
-#include "topologies/routing.h"
 
 namespace twofold::sim {
 
@@ -36,7 +35,6 @@ struct NetworkOptions {
   MeasuredCollectives measured = {};
   bool folded = false;           // groups are all those that one actor stands for
   std::vector<int> endpoints = {};  // by rank; empty: rank r is at endpoint r
-  RoutingOptions routing = {};   // of what is alone on the network; as the engine's
 };
 
 class Network {
@@ -54,8 +52,9 @@ class Network {
   // shows it; one for all where they are known to be equal. Fails the engine where the algorithm has no form for it.
   void Collective(int groups, const CollectiveShape& shape, double start,
                   std::function<void(const std::vector<double>& finish)> done);
-  // Between two ranks.
-  void Message(int from, int to, double bytes, double start, std::function<void(double finish)> done);
+  // Between two ranks; `done` gets the sender's time, then the receiver's.
+  void Message(int from, int to, double bytes, double start, std::function<void(const std::vector<double>& finish)> done);
+  const Library& library() const { return library_; }
 
   // False once flows that stand for all ranks' have shared the network with flows that do not.
   bool exact() const { return exact_; }
@@ -87,7 +86,6 @@ class Network {
   Engine& engine_;
   const Library& library_;
   const NetworkOptions options_;
-  Router router_;
   std::optional<Fluid> fluid_;  // made when first needed
   std::map<int, Groups> groups_;
   int next_groups_ = 0;
