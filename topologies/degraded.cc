@@ -91,6 +91,7 @@ class DegradedTopology : public Topology {
   int GroupOf(int endpoint) const override { return whole_->GroupOf(endpoint); }
   bool multicast_in_node() const override { return whole_->multicast_in_node(); }
   bool reduction_in_network() const override { return whole_->reduction_in_network(); }
+  bool endpoints_forward() const override { return whole_->endpoints_forward(); }
   bool symmetric() const override { return alike_ && whole_->symmetric(); }
   Seconds alpha() const override { return alpha_; }
   BytesPerSecond bandwidth() const override { return whole_->bandwidth() * (1 - background_); }
