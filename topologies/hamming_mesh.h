@@ -7,8 +7,8 @@
 //     --- p --- p -- S - p --- p --- (S)
 //         |     |        |     |      a = 2 to the right, b = 2 down; x = 2 boards to the right
 //
-// A line's network: one switch where 2 x (columns: 2 y) <= radix, else a 2-level non-blocking tree of such switches. Lines do not share
-// switches (the paper puts two lines of 32 ports on one of 64: the same rates, half the boxes).
+// A line's network: one switch where 2 x (columns: 2 y) <= radix, else a 2-level non-blocking tree of such switches. Lines do
+// not share switches, though two of 32 ports fit on one of 64: the same rates, half the boxes.
 // Board (X, Y) has number X + x * Y; port board * a * b + i + a * j is its accelerator (i, j).
 //
 // Cost: n = a b x y ports; b y rows of 2 x and a x columns of 2 y switch ports, so 2 b x y + 2 a x y cables to switches, and
