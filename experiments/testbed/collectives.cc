@@ -2,12 +2,12 @@
 //
 //     collectives LEAST_BYTES MOST_BYTES REPETITIONS [OPERATION ...]
 //
-// Every call begins at an instant that rank 0 names in advance (the hosts of the testbed share one clock) and takes until the
-// last rank is done: a loop of calls would measure how they overlap. Bytes are what `twofold bench` means: the whole tensor
+// Every call follows a barrier, and takes from when the last rank begins it (where one rank has what others wait for: from when
+// that one does) until the last is done; hosts of the testbed share one clock. A loop of calls would measure how they overlap.
+// Bytes are what `twofold bench` means: the whole tensor
 // of a rank, for all_gather its output, for reduce_scatter its input. `message` is from rank 0 to the last. Sizes go in steps
 // of 4. Prints operation,bytes,least,median,most,repetitions as CSV, in microseconds.
 #include <mpi.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -15,30 +15,18 @@
 #include <ctime>
 #include <string>
 #include <vector>
-#ifndef SIMULATED
-#include <sys/prctl.h>
-#endif
 
 namespace {
 
-constexpr double kAhead = 0.004;  // from naming the instant to the instant
 constexpr long kLarge = 4 << 20;  // from here on fewer repetitions
 
 #ifdef SIMULATED
 double Now() { return MPI_Wtime(); }
-void SleepUntil(double instant) {
-  if (const double left = instant - Now(); left > 0) usleep(static_cast<useconds_t>(left * 1e6));
-}
 #else
 double Now() {
   timespec t{};
   clock_gettime(CLOCK_MONOTONIC, &t);
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
-void SleepUntil(double instant) {
-  const auto seconds = static_cast<time_t>(instant);
-  const timespec t{seconds, static_cast<long>((instant - static_cast<double>(seconds)) * 1e9)};
-  clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, nullptr);
 }
 #endif
 
@@ -60,16 +48,19 @@ void Run(const std::string& operation, long bytes, Ranks me, char* in, char* out
   else if (operation == "exchange") MPI_Sendrecv(in, static_cast<int>(bytes), MPI_CHAR, (me.rank + 1) % me.size, 1, out, static_cast<int>(bytes), MPI_CHAR, (me.rank + me.size - 1) % me.size, 1, world, MPI_STATUS_IGNORE);
 }
 
+double Greatest(double own) {
+  double all = 0;
+  MPI_Allreduce(&own, &all, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  return all;
+}
+
 double SecondsOfOne(const std::string& operation, long bytes, Ranks me, char* in, char* out) {
+  const bool from_root = operation == "broadcast" || operation == "message";
   MPI_Barrier(MPI_COMM_WORLD);
-  double start = Now() + kAhead;
-  MPI_Bcast(&start, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
-  SleepUntil(start);
+  const double begun = Now();
   Run(operation, bytes, me, in, out);
-  const double own = Now() - start;
-  double last = 0;
-  MPI_Reduce(&own, &last, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
-  return last;
+  const double ended = Now();
+  return Greatest(ended) - Greatest(from_root && me.rank != 0 ? 0 : begun);
 }
 
 }  // namespace
@@ -84,9 +75,6 @@ int main(int argc, char** argv) {
     MPI_Finalize();
     return 2;
   }
-#ifndef SIMULATED
-  prctl(PR_SET_TIMERSLACK, 1000);  // ns; else sleeps end 50 us late
-#endif
   const long least = std::atol(argv[1]), most = std::atol(argv[2]);
   const int repetitions = std::max(1, std::atoi(argv[3]));
   std::vector<std::string> operations(argv + 4, argv + argc);
