@@ -7,6 +7,9 @@
 //
 // Within a node routes are the node's own; between nodes: device -> its node's NIC, the network's routes between the two
 // ports, NIC -> device. Rail k goes through NIC k of both nodes (over the node's own links where the device sits elsewhere).
+// Between a device and a NIC there is one way: the shortest, or the one through the first device that the NIC is nearest to
+// where that is wider (over NVLink, as NCCL's PXN; the PCIe tree is narrower) or the only one.
+// Cost: a node's routes are computed once and serve all nodes; 2,048 nodes of 8 devices are built in tens of milliseconds.
 #pragma once
 
 #include <memory>
@@ -26,7 +29,10 @@ struct NodeType {
   bool multicast = false;       // Topology::multicast_in_node
 };
 
-// `network` has nodes * max(1, nics) endpoints; null for one node. Endpoint n * devices + d is device d of node n.
+// `network` has nodes * max(1, nics) endpoints; null for one node. Endpoint n * devices + d is device d of node n; vertices()
+// has the endpoints, what else the nodes hold (node by node) and what else the network has; links() the nodes' (node by node),
+// then the network's. Names of a node's vertices and links begin with "n<node>." where there is a network.
+// Every device must reach every other of its node and, where there is a network, every NIC (CHECK).
 std::unique_ptr<Topology> MakeClusterTopology(NodeType node, int nodes, std::unique_ptr<Topology> network,
                                               bool reduction_in_network = false);
 

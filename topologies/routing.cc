@@ -1,18 +1,151 @@
 #include "topologies/routing.h"
 
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "core/base/check.h"
+#include "core/base/philox.h"
 #include "core/base/strings.h"
 
 namespace twofold {
+namespace {
 
-Router::Router(const Topology& topology, const RoutingOptions& options)
-    : topology_(topology), options_(options), load_(topology.links().size()) {}
+constexpr std::array<std::pair<RoutingPolicy, std::string_view>, 4> kPolicies = {{
+    {RoutingPolicy::kDeterministic, "deterministic"},
+    {RoutingPolicy::kEcmp, "ecmp"},
+    {RoutingPolicy::kSpray, "spray"},
+    {RoutingPolicy::kAdaptive, "adaptive"},
+}};
 
-void Router::Choose(Pair pair, uint64_t, double, std::vector<Path>& paths) {
-  paths.resize(1);
-  paths[0].share = 1;
-  topology_.Route(pair, topology_.DefaultRoute(pair), paths[0].links);
+// Draws of one flow: by who talks to whom, the flow's number and the seed.
+PhiloxKey KeyOf(uint64_t seed, Pair pair, uint64_t flow) {
+  const uint64_t who = (static_cast<uint64_t>(static_cast<uint32_t>(pair.from)) << 32) | static_cast<uint32_t>(pair.to);
+  return MakeKey(MakeKey(MakeKey(seed, who).value, static_cast<uint64_t>(int64_t{pair.rail})).value, flow);
 }
 
-void Router::Finished(const std::vector<Path>&, double) {}
+// In [0, below): the high half of a product, off from uniform by below / 2^64.
+int64_t Below(uint32_t high, uint32_t low, int64_t below) {
+  const uint64_t bits = (uint64_t{high} << 32) | low;
+  return static_cast<int64_t>((static_cast<unsigned __int128>(bits) * static_cast<uint64_t>(below)) >> 64);
+}
+
+}  // namespace
+
+std::string_view RoutingName(RoutingPolicy policy) {
+  for (const auto& [p, name] : kPolicies) {
+    if (p == policy) return name;
+  }
+  return "?";
+}
+
+absl::StatusOr<RoutingPolicy> RoutingNamed(std::string_view name) {
+  std::string names;
+  for (const auto& [policy, known] : kPolicies) {
+    if (known == name) return policy;
+    StrAppend(&names, names.empty() ? "" : ", ", known);
+  }
+  return absl::InvalidArgumentError(StrCat("no routing policy is called \"", name, "\"; there are ", names));
+}
+
+Router::Router(const Topology& topology, const RoutingOptions& options) : topology_(topology), options_(options) {
+  TWOFOLD_CHECK_GE(options.most_paths, 1);
+  if (depends_on_load()) load_.resize(topology.links().size());
+}
+
+void Router::Choose(Pair pair, uint64_t flow, double bytes, std::vector<Path>& paths) {
+  switch (options_.policy) {
+    case RoutingPolicy::kDeterministic: return One(pair, topology_.DefaultRoute(pair), paths);
+    case RoutingPolicy::kEcmp: {
+      const auto r = Philox(KeyOf(options_.seed, pair, flow), 0);
+      return One(pair, Below(r[0], r[1], topology_.MinimalRoutes(pair)), paths);
+    }
+    case RoutingPolicy::kSpray: return Spray(pair, paths);
+    case RoutingPolicy::kAdaptive: return Adapt(pair, flow, bytes, paths);
+  }
+}
+
+void Router::One(Pair pair, int64_t number, std::vector<Path>& paths) const {
+  paths.resize(1);
+  paths[0].share = 1;
+  topology_.Route(pair, number, paths[0].links);
+}
+
+// Every stride-th route, from the default one on: where deterministic routing is even over destinations, so is this.
+void Router::Spray(Pair pair, std::vector<Path>& paths) const {
+  const int64_t routes = topology_.MinimalRoutes(pair);
+  const int64_t count = std::min<int64_t>(options_.most_paths, routes);
+  const int64_t first = topology_.DefaultRoute(pair);
+  paths.resize(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) {
+    Path& path = paths[static_cast<size_t>(i)];
+    path.share = 1.0 / static_cast<double>(count);
+    topology_.Route(pair, (first + i * routes / count) % routes, path.links);
+  }
+}
+
+void Router::Adapt(Pair pair, uint64_t flow, double bytes, std::vector<Path>& paths) {
+  const PhiloxKey key = KeyOf(options_.seed, pair, flow);
+  const int64_t minimal = topology_.MinimalRoutes(pair), detours = topology_.Detours(pair);
+  if (minimal + detours == 1) {  // nothing to choose: no other flow's choice can depend on it otherwise
+    One(pair, 0, paths);
+    Load(paths[0].links, bytes);
+    return;
+  }
+  const double share = 1.0 / options_.most_paths;
+  paths.clear();
+  for (int part = 0; part < options_.most_paths; ++part) {
+    const uint64_t draw = 2 * static_cast<uint64_t>(part);
+    Choice best = Better(pair, 0, minimal, Philox(key, draw));
+    if (detours > 0) {
+      Choice detour = Better(pair, minimal, detours, Philox(key, draw + 1));
+      if (best.cost > detour.cost + options_.bias) best = std::move(detour);
+    }
+    Load(best.links, bytes * share);
+    const auto same = std::find_if(paths.begin(), paths.end(), [&](const Path& p) { return p.links == best.links; });
+    if (same == paths.end()) {
+      paths.push_back({std::move(best.links), share});
+    } else {
+      same->share += share;
+    }
+  }
+}
+
+// Of two of the routes [first, first + count), drawn at random, that of lower load * hops; the first where they are equal.
+Router::Choice Router::Better(Pair pair, int64_t first, int64_t count, const std::array<uint32_t, 4>& draws) const {
+  Choice a, b;
+  const int64_t one = Below(draws[0], draws[1], count), two = Below(draws[2], draws[3], count);
+  topology_.Route(pair, first + one, a.links);
+  a.cost = Cost(a.links);
+  if (one == two) return a;
+  topology_.Route(pair, first + two, b.links);
+  b.cost = Cost(b.links);
+  return b.cost < a.cost ? b : a;
+}
+
+double Router::Cost(const std::vector<int>& links) const {
+  double load = 0;
+  for (int link : links) load = std::max(load, load_[static_cast<size_t>(link)]);
+  return load * static_cast<double>(links.size());
+}
+
+void Router::Load(const std::vector<int>& links, double bytes) {
+  for (int link : links) {
+    const size_t l = static_cast<size_t>(link);
+    load_[l] += bytes / topology_.links()[l].bandwidth.value();
+  }
+}
+
+void Router::Finished(const std::vector<Path>& paths, double bytes) {
+  if (!depends_on_load()) return;
+  for (const Path& path : paths) {
+    for (int link : path.links) {
+      const size_t l = static_cast<size_t>(link);
+      const double seconds = bytes * path.share / topology_.links()[l].bandwidth.value();
+      load_[l] -= seconds;
+      if (load_[l] < 1e-9 * seconds) load_[l] = 0;  // what rounding has left of an empty link
+    }
+  }
+}
 
 }  // namespace twofold

@@ -6,10 +6,13 @@
 //   adaptive       UGAL (Singh 2005; Kim, Dally, Scott and Abts 2008, section 4): a flow is cut into `most_paths` parts; each
 //                  takes the better of two minimal candidates and two detours: minimal where
 //                  load(minimal) * hops(minimal) <= load(detour) * hops(detour) + bias
+//                  load: the most seconds that any link of the route needs for what it was given and has not finished;
+//                  hops: its links. Without detours (fat trees): the better of two minimal routes, part by part.
 //
 // Ignores: packets, credits, the time that an adaptive router needs to see a load (it sees what flows have been given).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -26,8 +29,8 @@ absl::StatusOr<RoutingPolicy> RoutingNamed(std::string_view name);  // the error
 struct RoutingOptions {
   RoutingPolicy policy = RoutingPolicy::kDeterministic;
   uint64_t seed = 0;
-  int most_paths = 16;
-  double bias = 0;  // adaptive: of what a detour must be better, in seconds of the narrower link
+  int most_paths = 16;  // of one flow, at least 1: spray and adaptive
+  double bias = 0;  // adaptive: by how much a detour must be better, in seconds times hops
 };
 
 struct Path {
@@ -35,7 +38,8 @@ struct Path {
   double share = 1;  // of the flow's bytes
 };
 
-// Deterministic: the same calls in the same order give the same paths. One thread.
+// What is chosen depends on the topology, the options, who talks to whom, `flow` and, under adaptive routing, on what was
+// chosen before and has not finished. Deterministic: the same calls in the same order give the same paths. One thread.
 class Router {
  public:
   Router(const Topology& topology, const RoutingOptions& options);
@@ -51,9 +55,21 @@ class Router {
   bool depends_on_load() const { return options_.policy == RoutingPolicy::kAdaptive; }
 
  private:
+  struct Choice {
+    std::vector<int> links;
+    double cost = 0;  // load * hops
+  };
+
+  void One(Pair pair, int64_t number, std::vector<Path>& paths) const;
+  void Spray(Pair pair, std::vector<Path>& paths) const;
+  void Adapt(Pair pair, uint64_t flow, double bytes, std::vector<Path>& paths);
+  Choice Better(Pair pair, int64_t first, int64_t count, const std::array<uint32_t, 4>& draws) const;
+  double Cost(const std::vector<int>& links) const;
+  void Load(const std::vector<int>& links, double bytes);
+
   const Topology& topology_;
   const RoutingOptions options_;
-  std::vector<double> load_;  // by link: seconds that its flows need
+  std::vector<double> load_;  // by link, under adaptive routing: seconds that its flows need
 };
 
 }  // namespace twofold

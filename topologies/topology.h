@@ -68,6 +68,8 @@ class Topology {
   virtual bool multicast_in_node() const { return false; }       // its switch reduces and multicasts (NVLink SHARP)
   virtual bool reduction_in_network() const { return false; }    // so do the switches between nodes (SHARP)
 
+  // Traffic may pass through endpoints on its way (a torus's ports are its routers).
+  virtual bool endpoints_forward() const { return false; }
   // Every endpoint sees the same network (any two can be exchanged).
   virtual bool symmetric() const { return false; }
   // What one endpoint's traffic meets when nothing else is in flight: the alpha and beta by which collective algorithms

@@ -89,7 +89,8 @@ void AddExtrapolationNotes(const SimulatedDevice& device, outcome::Outcome& outc
 outcome::Outcome Simulate(SimulationPlan& plan, bool fold, const RankFunction& fn, sim::FlightRecord& record) {
   sim::Engine engine(*plan.topology, {.stack = plan.machine.real ? MiB(8) : KiB(256), .record = &record});
   CatchInterruptsInChild();
-  sim::Network network(engine, plan.algorithm, true, plan.collectives, fold);
+  sim::Network network(engine, *plan.library,
+                       {.choice = {.algorithm = plan.algorithm}, .measured = plan.collectives, .folded = fold});
   SimulatedWorld world{engine, network, plan.machine.real, fold, "", false};
   std::vector<int> ranks(static_cast<size_t>(plan.world_size));
   for (size_t r = 0; r < ranks.size(); ++r) ranks[r] = static_cast<int>(r);

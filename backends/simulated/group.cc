@@ -236,10 +236,10 @@ void SimulatedGroup::Deliver(const Message& send, const Message& recv) {
   recv.pending->source = send.rank;
   const double start = std::max({send.time, recv.time, world_.engine.now()});
   const double bytes = static_cast<double>(send.op.tensor.bytes().value());
-  world_.network.Message(world_rank(send.rank), world_rank(recv.rank), bytes, start, [engine = &world_.engine, s = send.pending, r = recv.pending](double finish) {
+  world_.network.Message(world_rank(send.rank), world_rank(recv.rank), bytes, start, [engine = &world_.engine, s = send.pending, r = recv.pending](const std::vector<double>& finish) {
     for (const auto& p : {s, r}) {
       if (engine->failed()) return;
-      p->finish = std::max(p->finish, finish);
+      p->finish = std::max(p->finish, finish[p == s ? 0 : 1]);
       if (--p->left > 0) continue;
       p->entry->seconds.store(p->entry->seconds.load() + (p->finish - p->started));
       p->done->Resolve(p->finish);

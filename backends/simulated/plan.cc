@@ -212,6 +212,10 @@ absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec) {
   plan.machine.launch_seconds = c->device().launch_us() * 1e-6;
   plan.machine.real = simulated.data() == spec::Simulated::REAL;
 
+  absl::StatusOr<std::unique_ptr<sim::Library>> library = sim::MakeLibrary(c->library());
+  if (!library.ok()) return library.status();
+  plan.library = *std::move(library);
+
   profile::Profile profile;
   if (absl::Status s = SetCosts(spec, *c, plan, profile); !s.ok()) return s;
   if (simulated.link_gbps() > 0 && (c->has_star() || simulated.links() != "in_memory")) {

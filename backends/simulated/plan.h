@@ -11,6 +11,7 @@
 #include "core/base/units.h"
 #include "core/device/cost_model.h"
 #include "core/proto/spec.pb.h"
+#include "sim/collectives/library.h"
 #include "sim/collectives/measured.h"
 #include "topologies/topology.h"
 
@@ -25,6 +26,7 @@ struct SimulationPlan {
   Bytes host_memory;             // likewise, the host's, for what is offloaded
   host::HostLink host_link;      // between the two
   int threads = 1;               // per rank
+  std::unique_ptr<sim::Library> library;  // whose collectives run
   std::string algorithm;         // of collectives
   sim::MeasuredCollectives collectives;  // those of the links that join the ranks, where the profile has them
   Range link_spread;             // of communication's times

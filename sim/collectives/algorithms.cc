@@ -17,10 +17,23 @@ const std::vector<Algorithm>& Algorithms() {
   return *kTable;
 }
 
+double PhaseLatency(const Phase& phase, std::span<const double> routes, double alpha) {
+  double longest = phase.flows.empty() ? alpha : 0, sum = 0;
+  bool pipelined = false;
+  for (size_t i = 0; i < phase.flows.size(); ++i) {
+    const Flow& f = phase.flows[i];
+    const double latency = routes[i] + f.hop_seconds;
+    longest = std::max(longest, latency);
+    pipelined = pipelined || f.crossings > 0;
+    sum += f.crossings * latency;
+  }
+  return phase.seconds + (pipelined ? sum : phase.rounds * longest);
+}
+
 double EstimateSeconds(const Schedule& schedule, double alpha, double bandwidth) {
   const size_t ranks = schedule.last_phase.size();
   double seconds = 0;
-  std::vector<double> out(ranks), in(ranks);
+  std::vector<double> out(ranks), in(ranks), routes;
   for (const Phase& phase : schedule.phases) {
     std::fill(out.begin(), out.end(), 0);
     std::fill(in.begin(), in.end(), 0);
@@ -28,7 +41,8 @@ double EstimateSeconds(const Schedule& schedule, double alpha, double bandwidth)
     for (const Flow& f : phase.flows) {
       most = std::max({most, out[static_cast<size_t>(f.from)] += f.bytes, in[static_cast<size_t>(f.to)] += f.bytes});
     }
-    seconds += phase.rounds * alpha + most / bandwidth;
+    routes.assign(phase.flows.size(), alpha);
+    seconds += PhaseLatency(phase, routes, alpha) + most / bandwidth;
   }
   return seconds;
 }

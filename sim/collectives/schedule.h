@@ -9,6 +9,7 @@
 #pragma once
 
 #include <limits>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,7 +40,11 @@ struct Schedule {
   std::vector<int> last_phase;
   double stretch = 1;  // of its latencies and its bytes: where a measurement says that it takes so many times as long
   std::string algorithm, protocol;  // what was chosen; protocol "" where there are none
+  bool loose = false;  // ranks go on by themselves: a phase begins for each when its own flows of earlier ones have ended
 };
+
+// A phase's latency, by the formula above. `routes`: that of each flow's route; `alpha`: of a message where it has no flows.
+double PhaseLatency(const Phase& phase, std::span<const double> routes, double alpha);
 
 // What is to be done, by sizes alone.
 struct CollectiveShape {
@@ -63,6 +68,7 @@ struct Places {
   double alpha = 0, bandwidth = 1;  // as Topology's
   double node_alpha = 0, node_bandwidth = 1;  // likewise inside a node; those above where a node has one endpoint
   int ranks() const { return static_cast<int>(node.size()); }
+  bool operator==(const Places&) const = default;
   int RanksPerNode() const;  // 0: nodes have different numbers of them
 };
 // One rank a node, on a uniform network.

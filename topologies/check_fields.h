@@ -1,0 +1,32 @@
+// Checks of what a user wrote: messages start with the field and its value and say what would be right.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace twofold {
+
+absl::Status Refuse(std::string_view field, double value, std::string_view right);  // "field = value: right"
+absl::Status CheckPositive(std::string_view field, double value);       // finite, too
+absl::Status CheckNotNegative(std::string_view field, double value);    // likewise
+absl::Status CheckRange(std::string_view field, int64_t value, int64_t least, int64_t most);
+// `status` with its message behind `prefix`.
+absl::Status Within(std::string_view prefix, const absl::Status& status);
+
+// The first of some checks that fails.
+class Checks {
+ public:
+  Checks& operator<<(const absl::Status& status) {
+    if (first_.ok()) first_ = status;
+    return *this;
+  }
+  bool ok() const { return first_.ok(); }
+  operator absl::Status() const { return first_; }  // NOLINT: what it is for
+
+ private:
+  absl::Status first_;
+};
+
+}  // namespace twofold

@@ -1,0 +1,15 @@
+// One device, with its NICs.
+//
+//     [device]--[nic0]
+//          \----[nic1]      `nics.count` of them; none: the device is the network's port
+//
+// Cost: no switch, a cable a NIC.
+#pragma once
+
+#include "topologies/nodes/nics.h"
+
+namespace twofold {
+
+NodeType MakeSingleNode(const NodeNics& nics);
+
+}  // namespace twofold

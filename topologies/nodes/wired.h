@@ -1,0 +1,35 @@
+// Devices joined as a list says, each below the host of its socket: what no regular builder fits.
+//
+//     [socket0]------[socket1]        `socket_bandwidth` each way between any two
+//      /  |  \        /  |  \         `host_bandwidth` each way, `host_latency` (NVLink to POWER9, Infinity Fabric, PCIe)
+//     0 = 1 = 2      3 = 4 = 5        ==: `cables`, `latency` each
+//
+// Summit: two triples of V100, all pairs of each joined. Frontier: eight GCDs of four MI250X. Pairs without a cable talk
+// through their sockets. NICs hang on the sockets, evenly, or on the devices named.
+// Cost: no switch; cables as listed and n to the sockets; diameter at most 3.
+#pragma once
+
+#include <vector>
+
+#include "topologies/nodes/nics.h"
+
+namespace twofold {
+
+struct WiredNodeOptions {
+  struct Cable {
+    int a, b;  // devices
+    BytesPerSecond bandwidth;
+  };
+  int devices = 6;
+  std::vector<Cable> cables;
+  Seconds latency{1e-6};
+  int devices_per_socket = 3;
+  BytesPerSecond host_bandwidth{50e9};
+  Seconds host_latency{0.5e-6};
+  BytesPerSecond socket_bandwidth{64e9};
+  NodeNics nics;
+  std::vector<int> nic_at;  // the device of each NIC; empty: on the sockets
+};
+NodeType MakeWiredNode(const WiredNodeOptions& options);
+
+}  // namespace twofold
