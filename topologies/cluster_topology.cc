@@ -133,7 +133,7 @@ class ClusterTopology : public Topology {
   int GroupOf(int endpoint) const override { return GroupOfNode(NodeOf(endpoint)); }
   bool multicast_in_node() const override { return node_.multicast; }
   bool reduction_in_network() const override { return reduction_; }
-  bool endpoints_forward() const override { return network_ != nullptr && nics_ == 0 && network_->endpoints_forward(); }
+  bool endpoints_forward() const override { return nics_ == 0 && network_ != nullptr && network_->endpoints_forward(); }
   bool symmetric() const override { return symmetric_; }
   // The far pair: the same device of the first and the last node.
   Seconds alpha() const override { return nodes_ == 1 ? Topology::alpha() : Latency(Far()); }
