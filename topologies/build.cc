@@ -46,7 +46,7 @@ absl::Status CheckNode(const cluster::Node& node) {
          << CheckNotNegative("pcie_gbytes_per_second", node.pcie_gbytes_per_second()) << CheckNotNegative("pcie_us", node.pcie_us())
          << CheckNotNegative("link_us", node.link_us());
   if (kind->devices > 0 && node.has_devices() && node.devices() != kind->devices) {
-    checks << Refuse("devices", static_cast<double>(node.devices()), StrCat("a ", kind->name, " node has ", kind->devices));
+    checks << Refuse("devices", node.devices(), StrCat("a ", kind->name, " node has ", kind->devices));
   }
   if (!checks.ok()) return checks;
   return kind->check(node, DevicesOf(node, *kind));
@@ -68,7 +68,7 @@ absl::Status CheckNetwork(const cluster::Machines& m, int64_t nodes, const NodeT
   Checks checks;
   checks << Within("machines.network.", CheckWiring(n));
   if (nodes * rails > kMostNodes) {
-    checks << Refuse("machines.nodes", static_cast<double>(nodes), StrCat("with ", rails, " NICs a node there are ", nodes * rails, " ports, more than the ", kMostNodes, " there may be"));
+    checks << Refuse("machines.nodes", nodes, StrCat("with ", rails, " NICs a node there are ", nodes * rails, " ports, more than the ", kMostNodes, " there may be"));
   }
   if (!checks.ok()) return checks;
   const absl::Status fits = kind->check(n, static_cast<int>(nodes * rails), static_cast<int>(rails));
@@ -90,7 +90,7 @@ absl::Status CheckMachines(const cluster::Machines& m) {
   if (!node.ok()) return node.status();
   const int64_t links = nodes * static_cast<int64_t>(node->graph.links.size());
   if (links > kMostLinks) {
-    checks << Refuse("machines.nodes", static_cast<double>(nodes), StrCat("the nodes would hold ", links, " links, more than the ", kMostLinks, " there may be"));
+    checks << Refuse("machines.nodes", nodes, StrCat("the nodes would hold ", links, " links, more than the ", kMostLinks, " there may be"));
   }
   if (checks.ok() && m.has_network()) checks << CheckNetwork(m, nodes, *node);
   return checks;
@@ -151,7 +151,7 @@ absl::Status CheckCluster(const cluster::Cluster& c) {
              << CheckPositive("star.link_gbytes_per_second", c.star().link_gbytes_per_second())
              << CheckPositive("star.latency_us", c.star().latency_us());
       if (c.star().devices_per_host() != 1) {
-        checks << Refuse("star.devices_per_host", static_cast<double>(c.star().devices_per_host()), "a star has one device a host; use 1, or machines {}");
+        checks << Refuse("star.devices_per_host", c.star().devices_per_host(), "a star has one device a host; use 1, or machines {}");
       }
       break;
     case cluster::Cluster::kMachines: checks << CheckMachines(c.machines()); break;
