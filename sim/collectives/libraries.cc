@@ -5,16 +5,18 @@
 #include "core/base/strings.h"
 #include "sim/collectives/ideal.h"
 #include "sim/collectives/library.h"
+#include "sim/collectives/nccl.h"
 
 namespace twofold::sim {
 namespace {
 
 struct Row {
   std::string_view name;
-  std::unique_ptr<Library> (*make)(const cluster::Library& library);
+  absl::StatusOr<std::unique_ptr<Library>> (*make)(const cluster::Library& library);
 };
 constexpr Row kRows[] = {
-    {"ideal", MakeIdealLibrary},
+    {"ideal", [](const cluster::Library& l) -> absl::StatusOr<std::unique_ptr<Library>> { return MakeIdealLibrary(l); }},
+    {"nccl", MakeNcclLibrary},
 };
 
 }  // namespace
