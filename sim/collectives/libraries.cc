@@ -37,7 +37,8 @@ namespace {
 std::vector<std::string> OfAll(std::vector<std::string_view> (Library::*names)() const) {
   std::vector<std::string> all;
   for (const Row& row : kRows) {
-    for (std::string_view name : ((*row.make(cluster::Library())).*names)()) {
+    const std::unique_ptr<Library> library = *row.make(cluster::Library());
+    for (std::string_view name : (*library.*names)()) {
       if (std::find(all.begin(), all.end(), name) == all.end()) all.emplace_back(name);
     }
   }
