@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -29,5 +30,24 @@ absl::StatusOr<std::unique_ptr<Library>> MakeLibrary(const cluster::Library& lib
   }
   return absl::InvalidArgumentError(StrCat("library.name: \"", name, "\" is not a library; use one of ", known));
 }
+
+namespace {
+
+// `names` of each library, those of earlier rows first.
+std::vector<std::string> OfAll(std::vector<std::string_view> (Library::*names)() const) {
+  std::vector<std::string> all;
+  for (const Row& row : kRows) {
+    const std::unique_ptr<Library> library = *row.make(cluster::Library());
+    for (std::string_view name : (*library.*names)()) {
+      if (std::find(all.begin(), all.end(), name) == all.end()) all.emplace_back(name);
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<std::string> AllAlgorithms() { return OfAll(&Library::algorithms); }
+std::vector<std::string> AllProtocols() { return OfAll(&Library::protocols); }
 
 }  // namespace twofold::sim
