@@ -6,17 +6,19 @@
 #include "absl/container/flat_hash_map.h"
 #include "core/base/rank_list.h"
 #include "core/base/strings.h"
+#include "sim/latency.h"
 #include "sim/zone.h"
 #include "simgrid/Exception.hpp"
+#include "topologies/no_route.h"
 #include "xbt/log.h"
 
 namespace twofold::sim {
 
 namespace s4u = simgrid::s4u;
 
-struct Engine::Platform {
+struct Engine::SimGrid {
   std::unique_ptr<s4u::Engine> engine;
-  std::vector<s4u::Host*> hosts;
+  std::optional<Platform> platform;
 };
 
 struct Engine::Waiting {
@@ -38,7 +40,10 @@ void Configure(const Engine::Options& options) {
 }  // namespace
 
 Engine::Engine(const Topology& topology, const Options& options)
-    : topology_(topology), record_(options.record), platform_(std::make_unique<Platform>()) {
+    : topology_(topology),
+      record_(options.record),
+      router_(topology, options.routing),
+      simgrid_(std::make_unique<SimGrid>()) {
   static char name[] = "twofold", quiet[] = "--log=root.thresh:critical";
 #ifdef TWOFOLD_SANITIZED
   // Sanitizers do not follow raw context switches. The factory is chosen as the engine is made, so not in Configure.
@@ -48,9 +53,9 @@ Engine::Engine(const Topology& topology, const Options& options)
   static char* argv[] = {name, quiet, nullptr};
 #endif
   int argc = static_cast<int>(std::size(argv)) - 1;
-  platform_->engine = std::make_unique<s4u::Engine>(&argc, argv);
+  simgrid_->engine = std::make_unique<s4u::Engine>(&argc, argv);
   Configure(options);
-  platform_->hosts = BuildPlatform(topology);
+  simgrid_->platform.emplace(topology);
 }
 
 Engine::~Engine() = default;
@@ -59,7 +64,7 @@ double Engine::now() const { return s4u::Engine::get_clock(); }
 
 void Engine::AddRank(int rank, std::function<void()> body) {
   ++running_;
-  s4u::Actor::create(StrCat("rank", rank), platform_->hosts[static_cast<size_t>(rank)],
+  s4u::Actor::create(StrCat("rank", rank), simgrid_->platform->host(),
                      [this, rank, body = std::move(body)] { RankMain(rank, body); });
 }
 
@@ -82,7 +87,7 @@ void Engine::RankMain(int rank, const std::function<void()>& body) {
 }
 
 absl::Status Engine::Run() {
-  platform_->engine->run();
+  simgrid_->engine->run();
   return failure_ ? ToStatus(*failure_) : absl::OkStatus();
 }
 
@@ -175,8 +180,14 @@ std::string Engine::Deadlocked() const {
 void Engine::Spawn(std::function<void()> body) {
   ++in_flight_;
   const FlightRecord::Aside aside(record_);  // the new actor may run before this returns
-  s4u::Actor::create("transfer", platform_->hosts[0], [this, body = std::move(body)] {
-    body();
+  s4u::Actor::create("transfer", simgrid_->platform->host(), [this, body = std::move(body)] {
+    std::optional<RankFailure> failure;
+    try {
+      body();
+    } catch (const NoRoute& none) {
+      failure.emplace(RankFailure::Kind::kOther, 0, none.what());
+    }
+    if (failure) Fail(*failure);
     Landed();
   });
 }
@@ -199,30 +210,40 @@ void Engine::Transfer(std::shared_ptr<const Schedule> schedule, std::vector<int>
   TWOFOLD_CHECK_GE(start, now());
   Spawn([this, schedule = std::move(schedule), endpoints = std::move(endpoints), start, done = std::move(done)] {
     s4u::this_actor::sleep_until(start);
-    const std::vector<s4u::Host*>& hosts = platform_->hosts;
     std::vector<double> ends;  // of each phase
-    std::vector<s4u::CommPtr> flows;
     for (const Phase& phase : schedule->phases) {
-      double latency = phase.flows.empty() ? topology_.alpha().value() : 0;
-      for (const Flow& f : phase.flows) {
-        latency = std::max(latency, topology_.Latency({endpoints[static_cast<size_t>(f.from)],
-                                                       endpoints[static_cast<size_t>(f.to)]}).value());
-      }
-      if (phase.rounds > 0) s4u::this_actor::sleep_for(phase.rounds * latency * schedule->stretch);
-      flows.clear();
-      for (const Flow& f : phase.flows) {
-        const auto units = static_cast<uint64_t>(f.bytes * schedule->stretch * kUnitsPerByte + 0.5);
-        if (units == 0) continue;
-        flows.push_back(s4u::Comm::sendto_async(hosts[static_cast<size_t>(endpoints[static_cast<size_t>(f.from)])],
-                                                hosts[static_cast<size_t>(endpoints[static_cast<size_t>(f.to)])], units));
-      }
-      s4u::Comm::wait_all(flows);
+      RunPhase(phase, endpoints, schedule->stretch);
       ends.push_back(now());
     }
     std::vector<double> finish;
     for (int last : schedule->last_phase) finish.push_back(last < 0 ? start : ends[static_cast<size_t>(last)]);
     if (!failed()) done(finish);
   });
+}
+
+void Engine::RunPhase(const Phase& phase, const std::vector<int>& endpoints, double stretch) {
+  std::vector<std::vector<Path>> paths(phase.flows.size());
+  std::vector<double> latencies(phase.flows.size());
+  for (size_t i = 0; i < phase.flows.size(); ++i) {
+    const Flow& f = phase.flows[i];
+    const Pair pair{endpoints[static_cast<size_t>(f.from)], endpoints[static_cast<size_t>(f.to)], f.rail};
+    router_.Choose(pair, i, f.bytes * stretch, paths[i]);
+    latencies[i] = RouteLatency(topology_, router_.options().policy, pair, paths[i]);
+  }
+  s4u::this_actor::sleep_for(PhaseLatency(phase, latencies, topology_.alpha().value()) * stretch);
+  std::vector<std::vector<s4u::CommPtr>> flows(phase.flows.size());
+  for (size_t i = 0; i < phase.flows.size(); ++i) {
+    const Flow& f = phase.flows[i];
+    for (const Path& path : paths[i]) {
+      if (const double bytes = f.bytes * path.share * stretch; bytes > 0) {
+        flows[i].push_back(simgrid_->platform->Start(path.links, bytes, f.rate * path.share));
+      }
+    }
+  }
+  for (size_t i = 0; i < phase.flows.size(); ++i) {
+    s4u::Comm::wait_all(flows[i]);
+    router_.Finished(paths[i], phase.flows[i].bytes * stretch);
+  }
 }
 
 }  // namespace twofold::sim

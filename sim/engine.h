@@ -23,21 +23,26 @@
 #include "sim/collectives/schedule.h"
 #include "sim/flight_record.h"
 #include "sim/timeline.h"
+#include "topologies/routing.h"
 #include "topologies/topology.h"
 
 namespace twofold::sim {
+
+class Platform;
 
 class Engine {
  public:
   struct Options {
     Bytes stack{256 << 10};          // of each actor; ranks that compute need 8 MiB
     FlightRecord* record = nullptr;  // told whose turn it is; outlives the engine
+    RoutingOptions routing;
   };
   // The topology must outlive the engine.
   Engine(const Topology& topology, const Options& options);
   ~Engine();
 
   const Topology& topology() const { return topology_; }
+  Router& router() { return router_; }  // of all that is in flight, whoever computes it
   FlightRecord* record() const { return record_; }  // null: nobody watches
 
   // Before Run. `body` may throw; the first failure ends every rank.
@@ -51,8 +56,10 @@ class Engine {
   // `what` tells what the rank waits for; it is asked for only then.
   void Block(int rank, const TimePointPtr& point, const std::function<std::string()>& what);
 
-  // Runs `schedule` among `endpoints` from `start` on (not before now). `done` is told when each of them has finished;
-  // it is not called once the run has failed, nor is a timer: whom they would tell may be gone.
+  // Runs `schedule` among `endpoints` from `start` on (not before now). A flow takes the paths that the router chooses as
+  // its phase begins, its bytes and its rate divided by their shares; it is done when the last part is. `done` is told when
+  // each of the endpoints has finished; it is not called once the run has failed, nor is a timer: whom they would tell may
+  // be gone. A pair between which no route is left ends the run.
   void Transfer(std::shared_ptr<const Schedule> schedule, std::vector<int> endpoints, double start,
                 std::function<void(const std::vector<double>& finish)> done);
   // Calls `fn` when the clock shows `time` (at once if it does).
@@ -72,12 +79,13 @@ class Engine {
   bool network_idle() const { return in_flight_ == 0; }
 
  private:
-  struct Platform;
+  struct SimGrid;
   struct Waiting;
 
   void RankMain(int rank, const std::function<void()>& body);
   void Spawn(std::function<void()> body);
   void Landed();
+  void RunPhase(const Phase& phase, const std::vector<int>& endpoints, double stretch);
   void CheckDeadlock();
   std::string Deadlocked() const;
   void Wake(Waiting& waiting);
@@ -85,7 +93,8 @@ class Engine {
 
   const Topology& topology_;
   FlightRecord* const record_;
-  std::unique_ptr<Platform> platform_;
+  Router router_;
+  std::unique_ptr<SimGrid> simgrid_;
   std::map<int, Waiting*> waiting_;  // blocked ranks
   std::set<int> returned_;           // ranks whose function has
   int running_ = 0;                  // ranks that are neither blocked nor done

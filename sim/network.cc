@@ -4,93 +4,113 @@
 #include <utility>
 
 #include "core/base/strings.h"
+#include "sim/latency.h"
+#include "sim/places.h"
+#include "topologies/no_route.h"
 
 namespace twofold::sim {
-
-Network::Network(Engine& engine, std::string algorithm, bool closed_forms, MeasuredCollectives measured, bool folded)
-    : engine_(engine),
-      algorithm_(std::move(algorithm)),
-      closed_forms_(closed_forms),
-      measured_(std::move(measured)),
-      folded_(folded) {}
-
-int Network::AddGroups(Groups groups) {
-  groups_.emplace(next_groups_, std::move(groups));
-  return next_groups_++;
-}
-
-void Network::RemoveGroups(int number) { groups_.erase(number); }
-
 namespace {
 
-Places PlacesOf(const Topology& t, const std::vector<int>& endpoints) {
-  Places p = UniformPlaces(static_cast<int>(endpoints.size()), t.alpha().value(), t.bandwidth().value());
-  p.shared_memory = t.kind() == "shared_memory_host";
-  return p;
-}
+constexpr double kTogether = 1e-12;  // ends that differ by less, of their time, are one
 
 }  // namespace
 
-Network::Known Network::Make(const CollectiveShape& shape, const Groups& groups) const {
-  const Topology& t = engine_.topology();
-  absl::StatusOr<Schedule> schedule =
-      ChooseSchedule(shape, algorithm_, PlacesOf(t, groups[0]));
-  if (!schedule.ok()) {
-    throw RankFailure(RankFailure::Kind::kOther, 0, StrCat("fabric.simulated.algorithm: ", schedule.status().message()));
+Network::Network(Engine& engine, const Library& library, NetworkOptions options)
+    : engine_(engine), library_(library), options_(std::move(options)) {}
+
+Network::~Network() = default;
+
+int Network::AddGroups(const std::vector<std::vector<int>>& groups) {
+  Groups& added = groups_[next_groups_];
+  for (const std::vector<int>& ranks : groups) {
+    Group& group = added.emplace_back();
+    for (int rank : ranks) group.endpoints.push_back(EndpointOf(rank));
+    group.places = PlacesOf(engine_.topology(), group.endpoints);
   }
+  return next_groups_++;
+}
+
+// Numbers of groups are not used again, so what is known of these goes with them.
+void Network::RemoveGroups(int number) {
+  groups_.erase(number);
+  absl::erase_if(known_, [number](const auto& entry) { return std::get<0>(entry.first) == number; });
+}
+
+Schedule Network::PlanFor(const CollectiveShape& shape, const Places& places) const {
+  absl::StatusOr<Schedule> schedule = library_.Plan(shape, places, options_.choice);
+  if (schedule.ok()) return *std::move(schedule);
+  throw RankFailure(RankFailure::Kind::kOther, 0, StrCat("fabric.simulated.algorithm: ", schedule.status().message()));
+}
+
+Network::Known Network::Make(const CollectiveShape& shape, const Groups& groups) try {
   Known known;
-  const double seconds = ClosedForm(*schedule, groups);
-  if (closed_forms_) known.seconds = seconds;
-  if (const auto measured = measured_.Seconds(shape); measured && algorithm_ == "auto") {
+  for (size_t g = 0; g < groups.size(); ++g) {
+    size_t like = 0;
+    while (like < g && groups[like].places != groups[g].places) ++like;
+    known.schedules.push_back(like < g ? known.schedules[like] : std::make_shared<Schedule>(PlanFor(shape, groups[g].places)));
+  }
+  const auto measured = options_.choice.algorithm == "auto" ? options_.measured.Seconds(shape) : std::nullopt;
+  if (measured || options_.closed_forms) known.seconds = ClosedForm(known, groups);
+  if (measured) {
+    for (const auto& schedule : known.schedules) schedule->stretch = known.seconds > 0 ? *measured / known.seconds : 1;
     known.seconds = *measured;
-    if (seconds > 0) schedule->stretch = *measured / seconds;
   }
-  if (folded_) known.one = OneForAll(*schedule, groups);
-  known.schedule = std::make_shared<const Schedule>(*std::move(schedule));
+  if (options_.folded) known.one = OneForAll(*known.schedules[0], groups);
   return known;
+} catch (const NoRoute& none) {
+  throw RankFailure(RankFailure::Kind::kOther, 0, none.what());
 }
 
-// Max-min sharing is even, and the flows end together, where each of them crosses a link that is never idle meanwhile and
-// that only carries flows of its size; a flow that shares no link ends by itself.
-double Network::PhaseSeconds(const Phase& phase, const Groups& groups) const {
-  struct Load { double bytes = 0, each = -1; int flows = 0; bool even = true; };
+double Network::PhaseSeconds(size_t phase, const Known& known, const Groups& groups) {
   const Topology& topology = engine_.topology();
-  std::vector<Load> loads(topology.links().size());
-  std::vector<std::vector<int>> routes;
-  double latency = phase.flows.empty() ? topology.alpha().value() : 0, transfer = 0;
-  for (const std::vector<int>& endpoints : groups) {
-    for (const sim::Flow& f : phase.flows) {
-      const int from = endpoints[static_cast<size_t>(f.from)], to = endpoints[static_cast<size_t>(f.to)];
-      latency = std::max(latency, topology.Latency({from, to}).value());
-      topology.Route({from, to}, topology.DefaultRoute({from, to}), routes.emplace_back());
-      for (int link : routes.back()) {
-        Load& load = loads[static_cast<size_t>(link)];
-        load.even = load.even && (load.flows == 0 || load.each == f.bytes);
-        load.each = f.bytes, load.bytes += f.bytes, ++load.flows;
-        transfer = std::max(transfer, load.bytes / topology.links()[static_cast<size_t>(link)].bandwidth.value());
-      }
+  Router& router = engine_.router();
+  if (!fluid_) fluid_.emplace(topology);
+  fluid_->Clear();
+  std::vector<double> routes, latencies;  // of one group's flows; of groups
+  std::vector<int> begins = {0};          // of groups' flows
+  struct Chosen { std::vector<Path> paths; double bytes; };
+  std::vector<Chosen> chosen;             // where routing looks at loads, until all flows have been seen
+  Chosen now;
+  for (size_t g = 0; g < groups.size(); ++g) {
+    const Phase& own = known.schedules[g]->phases[phase];
+    routes.clear();
+    for (size_t i = 0; i < own.flows.size(); ++i) {
+      const sim::Flow& f = own.flows[i];
+      const Pair pair{groups[g].endpoints[static_cast<size_t>(f.from)], groups[g].endpoints[static_cast<size_t>(f.to)], f.rail};
+      router.Choose(pair, i, f.bytes, now.paths);
+      routes.push_back(RouteLatency(topology, router.options().policy, pair, now.paths));
+      for (const Path& path : now.paths) fluid_->Add(path.links, f.bytes * path.share, f.rate * path.share);
+      if (router.depends_on_load()) chosen.push_back({now.paths, f.bytes});
     }
+    latencies.push_back(PhaseLatency(own, routes, topology.alpha().value()));
+    begins.push_back(fluid_->flows());
   }
-  for (const std::vector<int>& route : routes) {
-    bool alone = true, full = false;
-    for (int link : route) {
-      const Load& load = loads[static_cast<size_t>(link)];
-      const double seconds = load.bytes / topology.links()[static_cast<size_t>(link)].bandwidth.value();
-      alone = alone && load.flows == 1;
-      full = full || (load.even && seconds >= transfer * (1 - 1e-12));
-    }
-    if (!alone && !full) return -1;
+  for (const Chosen& c : chosen) router.Finished(c.paths, c.bytes);
+  const std::vector<double>& ends = fluid_->Solve();
+  double least = 0, most = 0;
+  for (size_t g = 0; g < groups.size(); ++g) {
+    double seconds = 0;
+    for (int f = begins[g]; f < begins[g + 1]; ++f) seconds = std::max(seconds, ends[static_cast<size_t>(f)]);
+    seconds += latencies[g];
+    least = g == 0 ? seconds : std::min(least, seconds), most = std::max(most, seconds);
   }
-  return phase.rounds * latency + transfer;
+  // Groups whose latencies differ would begin to move bytes at different times.
+  const auto [first, last] = std::minmax_element(latencies.begin(), latencies.end());
+  const bool together = *last - *first <= kTogether * most && most - least <= kTogether * most;
+  return together ? most : -1;
 }
 
-double Network::ClosedForm(const Schedule& schedule, const Groups& groups) const {
-  for (int last : schedule.last_phase) {
-    if (last != schedule.last_phase[0]) return -1;
+double Network::ClosedForm(const Known& known, const Groups& groups) {
+  const Schedule& schedule = *known.schedules[0];
+  for (const auto& other : known.schedules) {
+    if (other->phases.size() != schedule.phases.size() || other->loose) return -1;
+    for (int last : other->last_phase) {
+      if (last != schedule.last_phase[0]) return -1;
+    }
   }
   double seconds = 0;
-  for (const Phase& phase : schedule.phases) {
-    const double more = PhaseSeconds(phase, groups);
+  for (size_t phase = 0; phase < schedule.phases.size(); ++phase) {
+    const double more = PhaseSeconds(phase, known, groups);
     if (more < 0) return -1;
     seconds += more;
   }
@@ -102,28 +122,33 @@ double Network::ClosedForm(const Schedule& schedule, const Groups& groups) const
 // collectives share, at each endpoint alike.
 std::shared_ptr<const Schedule> Network::OneForAll(const Schedule& schedule, const Groups& groups) const {
   const Topology& topology = engine_.topology();
-  if (!topology.symmetric() || groups.size() * groups[0].size() != static_cast<size_t>(topology.endpoints())) return nullptr;
-  Schedule one{{}, {static_cast<int>(schedule.phases.size()) - 1}, schedule.stretch};
+  if (!topology.symmetric() || engine_.router().options().policy != RoutingPolicy::kDeterministic) return nullptr;
+  if (groups.size() * groups[0].endpoints.size() != static_cast<size_t>(topology.endpoints())) return nullptr;
+  Schedule one = {.phases = {}, .last_phase = {static_cast<int>(schedule.phases.size()) - 1}, .stretch = schedule.stretch,
+                  .algorithm = schedule.algorithm, .protocol = schedule.protocol, .loose = schedule.loose};
   std::vector<int> route;
   topology.Route({0, 1}, topology.DefaultRoute({0, 1}), route);
   const int out = route.front();
   const BytesPerSecond narrowest = topology.links()[static_cast<size_t>(out)].bandwidth;
   for (const Phase& phase : schedule.phases) {
-    std::vector<int> sent(groups[0].size()), received(groups[0].size()), carried(topology.links().size());
-    Phase& own = one.phases.emplace_back(Phase{.rounds = phase.rounds, .flows = {}});
+    std::vector<int> sent(groups[0].endpoints.size()), received(groups[0].endpoints.size()), carried(topology.links().size());
+    std::vector<double> routes;
+    Phase& own = one.phases.emplace_back(Phase{.rounds = 0, .flows = {}});
     for (const sim::Flow& f : phase.flows) {
       if (f.bytes != phase.flows[0].bytes) return nullptr;
       ++sent[static_cast<size_t>(f.from)], ++received[static_cast<size_t>(f.to)];
-      if (f.from == 0) own.flows.push_back(f);
-      for (const std::vector<int>& endpoints : groups) {
-        const Pair pair{endpoints[static_cast<size_t>(f.from)], endpoints[static_cast<size_t>(f.to)]};
+      if (f.from == 0) own.flows.push_back({.from = f.from, .to = f.to, .bytes = f.bytes, .rail = f.rail, .rate = f.rate});
+      for (const auto& [endpoints, places] : groups) {
+        const Pair pair{endpoints[static_cast<size_t>(f.from)], endpoints[static_cast<size_t>(f.to)], f.rail};
         topology.Route(pair, topology.DefaultRoute(pair), route);
+        if (&endpoints == &groups[0].endpoints) routes.push_back(topology.Latency(pair).value());
         if (f.from == 0 && endpoints[0] == 0 && route.front() != out) return nullptr;
         for (int link : route) {
           if (++carried[static_cast<size_t>(link)] > 1 || topology.links()[static_cast<size_t>(link)].bandwidth < narrowest) return nullptr;
         }
       }
     }
+    own.seconds = PhaseLatency(phase, routes, topology.alpha().value());
     auto once = [](int n) { return n == 1; };
     const bool regular = std::all_of(sent.begin(), sent.end(), once) && std::all_of(received.begin(), received.end(), once);
     if (!phase.flows.empty() && !regular) return nullptr;
@@ -136,7 +161,7 @@ void Network::Collective(int number, const CollectiveShape& shape, double start,
   const Groups& groups = groups_.at(number);
   const Key key(number, shape.kind, shape.bytes, shape.root);
   Known& entry = known_[key];
-  if (entry.schedule == nullptr || shape.kind == Communication::kAllToAllV) entry = Make(shape, groups);
+  if (entry.schedules.empty() || shape.kind == Communication::kAllToAllV) entry = Make(shape, groups);
   const Known known = entry;  // others that run while this one starts its flows may add to known_
   const bool alone = Alone();
   if (alone && known.seconds >= 0) return done({start + known.seconds});
@@ -150,9 +175,9 @@ void Network::Collective(int number, const CollectiveShape& shape, double start,
 
 void Network::Flow(const Known& known, const Groups& groups, double start,
                    std::function<void(const std::vector<double>&)> done) {
-  const std::vector<Phase>& phases = known.schedule->phases;
+  const std::vector<Phase>& phases = known.schedules[0]->phases;
   const bool flows = std::any_of(phases.begin(), phases.end(), [](const Phase& p) { return !p.flows.empty(); });
-  if (folded_ && flows) {
+  if (options_.folded && flows) {
     int& in_flight = known.one != nullptr ? ones_ : alls_;
     ++in_flight;
     exact_ = exact_ && (ones_ == 0 || alls_ == 0);
@@ -161,25 +186,23 @@ void Network::Flow(const Known& known, const Groups& groups, double start,
       done(finish);
     };
   }
-  if (known.one != nullptr) return engine_.Transfer(known.one, groups[0], start, std::move(done));
-  if (groups.size() == 1) return engine_.Transfer(known.schedule, groups[0], start, std::move(done));
+  if (known.one != nullptr) return engine_.Transfer(known.one, groups[0].endpoints, start, std::move(done));
+  if (groups.size() == 1) return engine_.Transfer(known.schedules[0], groups[0].endpoints, start, std::move(done));
   struct All { size_t left; std::vector<double> finish; std::function<void(const std::vector<double>&)> done; };
   const auto all = std::make_shared<All>(All{groups.size(), {}, std::move(done)});
-  for (const std::vector<int>& endpoints : groups) {
-    engine_.Transfer(known.schedule, endpoints, start, [all](const std::vector<double>& finish) {
+  for (size_t g = 0; g < groups.size(); ++g) {
+    engine_.Transfer(known.schedules[g], groups[g].endpoints, start, [all](const std::vector<double>& finish) {
       all->finish.insert(all->finish.end(), finish.begin(), finish.end());
       if (--all->left == 0) all->done(all->finish);
     });
   }
 }
 
-void Network::Message(int from, int to, double bytes, double start, std::function<void(double)> done) {
+void Network::Message(int from, int to, double bytes, double start, std::function<void(const std::vector<double>&)> done) {
   messages_ = true;
-  auto schedule = std::make_shared<Schedule>();
-  schedule->phases.push_back({.rounds = 1, .flows = {{0, 1, bytes}}});
-  schedule->last_phase = {0, 0};
-  engine_.Transfer(std::move(schedule), {from, to}, start,
-                   [done = std::move(done)](const std::vector<double>& finish) { done(finish[0]); });
+  const std::vector<int> endpoints = {EndpointOf(from), EndpointOf(to)};
+  auto schedule = std::make_shared<const Schedule>(library_.Message(bytes, PlacesOf(engine_.topology(), endpoints)));
+  engine_.Transfer(std::move(schedule), endpoints, start, std::move(done));
 }
 
 }  // namespace twofold::sim

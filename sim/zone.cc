@@ -1,7 +1,11 @@
 #include "sim/zone.h"
 
+#include <algorithm>
+#include <cmath>
+#include <deque>
 #include <string>
 
+#include "core/base/check.h"
 #include "simgrid/kernel/routing/NetPoint.hpp"
 #include "simgrid/kernel/routing/NetZoneImpl.hpp"
 
@@ -9,40 +13,67 @@ namespace twofold::sim {
 namespace {
 
 using simgrid::kernel::routing::NetPoint;
+using simgrid::kernel::routing::NetZoneImpl;
 
-class TopologyZone : public simgrid::kernel::routing::NetZoneImpl {
+// Bytes are counted in units this small inside SimGrid, whose payloads are whole numbers: part sizes such as n/N need
+// fractions of a byte.
+constexpr double kUnitsPerByte = 1 << 16;
+
+// A zone that is never sealed, so that it takes links while the simulation runs. No route leads through it.
+class Links : public NetZoneImpl {
  public:
-  explicit TopologyZone(const Topology& topology) : NetZoneImpl("topology"), topology_(topology) {}
+  explicit Links(const NetZoneImpl& root) : NetZoneImpl("links") { set_network_model(root.get_network_model()); }
+  void get_local_route(const NetPoint*, const NetPoint*, simgrid::kernel::routing::Route*, double*) override {}
+  void get_graph(const s_xbt_graph_t*, std::map<std::string, xbt_node_t, std::less<>>*,
+                 std::map<std::string, xbt_edge_t, std::less<>>*) override {}
+};
 
-  void AddLink(simgrid::s4u::Link* link) { links_.push_back(link->get_impl()); }
+}  // namespace
 
-  void get_local_route(const NetPoint* from, const NetPoint* to, simgrid::kernel::routing::Route* into,
-                       double*) override {
-    const Pair pair{static_cast<int>(from->id()), static_cast<int>(to->id())};
-    topology_.Route(pair, topology_.DefaultRoute(pair), route_);
-    for (int link : route_) into->link_list_.push_back(links_[static_cast<size_t>(link)]);
+class Platform::Zone : public NetZoneImpl {
+ public:
+  explicit Zone(const Topology& topology) : NetZoneImpl("topology"), topology_(topology), links_(topology.links().size()) {}
+
+  // SimGrid answers actors in the order in which they asked, and asks for a flow's route as it answers: first come, first
+  // served.
+  void Expect(const std::vector<int>& links) { chosen_.push_back(&links); }
+
+  void get_local_route(const NetPoint*, const NetPoint*, simgrid::kernel::routing::Route* into, double*) override {
+    TWOFOLD_CHECK(!chosen_.empty(), "flows start by Platform::Start alone");
+    for (int link : *chosen_.front()) into->link_list_.push_back(Made(static_cast<size_t>(link)));
+    chosen_.pop_front();
   }
   void get_graph(const s_xbt_graph_t*, std::map<std::string, xbt_node_t, std::less<>>*,
                  std::map<std::string, xbt_edge_t, std::less<>>*) override {}
 
  private:
+  simgrid::kernel::resource::StandardLinkImpl* Made(size_t link) {
+    if (made_ == nullptr) made_ = new Links(*this);  // SimGrid keeps what is in it to the end of the process
+    if (links_[link] == nullptr) {
+      const double bandwidth = topology_.links()[link].bandwidth.value() * kUnitsPerByte;
+      links_[link] = made_->create_link(std::to_string(link), {bandwidth})->set_latency(0)->seal()->get_impl();
+    }
+    return links_[link];
+  }
+
   const Topology& topology_;
-  std::vector<simgrid::kernel::resource::StandardLinkImpl*> links_;
-  std::vector<int> route_;
+  Links* made_ = nullptr;
+  std::vector<simgrid::kernel::resource::StandardLinkImpl*> links_;  // null: no flow has taken it yet
+  std::deque<const std::vector<int>*> chosen_;  // of flows that are about to start, in order
 };
 
-}  // namespace
+Platform::Platform(const Topology& topology) : zone_(new Zone(topology)) {
+  from_ = zone_->get_iface()->create_host("from", 1.0);
+  to_ = zone_->get_iface()->create_host("to", 1.0);
+  zone_->get_iface()->seal();
+}
 
-std::vector<simgrid::s4u::Host*> BuildPlatform(const Topology& topology) {
-  auto* zone = new TopologyZone(topology);  // SimGrid owns it
-  simgrid::s4u::NetZone* iface = zone->get_iface();
-  std::vector<simgrid::s4u::Host*> hosts;
-  for (int e = 0; e < topology.endpoints(); ++e) hosts.push_back(iface->create_host("e" + std::to_string(e), 1.0));
-  for (const Link& link : topology.links()) {
-    zone->AddLink(iface->create_link(link.name, link.bandwidth.value() * kUnitsPerByte)->set_latency(0)->seal());
-  }
-  iface->seal();
-  return hosts;
+simgrid::s4u::CommPtr Platform::Start(const std::vector<int>& links, double bytes, double rate) {
+  const auto units = static_cast<uint64_t>(std::max(1.0, bytes * kUnitsPerByte + 0.5));
+  simgrid::s4u::CommPtr flow = simgrid::s4u::Comm::sendto_init(from_, to_)->set_payload_size(units);
+  if (std::isfinite(rate)) flow->set_rate(rate * kUnitsPerByte);
+  zone_->Expect(links);
+  return flow->start();
 }
 
 }  // namespace twofold::sim

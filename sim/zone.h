@@ -1,7 +1,9 @@
-// One custom SimGrid network zone serves every topology: the route is asked for when a flow starts.
+// SimGrid's part of a topology: one custom network zone serves every topology, and flows take the links they are told.
+//
+// SimGrid asks for the route of two hosts when a flow between them starts. Here all flows are between the same two hosts;
+// which links each of them takes was chosen before. Only links that flows take are ever made.
 #pragma once
 
-#include <memory>
 #include <vector>
 
 #include "simgrid/s4u.hpp"
@@ -9,12 +11,22 @@
 
 namespace twofold::sim {
 
-// Bytes are counted in units this small inside SimGrid, whose payloads are whole numbers: part sizes such as n/N need
-// fractions of a byte.
-inline constexpr double kUnitsPerByte = 1 << 16;
+// One a process, made after SimGrid's engine and not after its end. For the one thread that simulates.
+class Platform {
+ public:
+  // The topology must outlive the platform. Links have no latency in SimGrid: phases sleep through theirs (schedule.h).
+  explicit Platform(const Topology& topology);
 
-// Builds the platform of `topology` as SimGrid's root zone; the hosts are its endpoints in order. Links have no latency
-// there: latency is slept before the flow starts, which keeps the sharing of bandwidth plain max-min.
-std::vector<simgrid::s4u::Host*> BuildPlatform(const Topology& topology);
+  simgrid::s4u::Host* host() const { return from_; }  // where actors live
+
+  // Starts `bytes` (above 0) along `links` (one or more, which stay until this has returned), at no more than `rate` bytes a
+  // second. For actors; others may run before it returns.
+  simgrid::s4u::CommPtr Start(const std::vector<int>& links, double bytes, double rate);
+
+ private:
+  class Zone;
+  Zone* zone_;  // SimGrid's
+  simgrid::s4u::Host *from_, *to_;
+};
 
 }  // namespace twofold::sim

@@ -48,11 +48,16 @@ TravelPtr Links::Begin(sim::Schedule schedule, std::span<const int> ranks, doubl
   std::lock_guard lock(mutex_);
   latest_ = std::max(latest_, start);
   Run(past_, latest_ - kLate);
-  const double moves = std::max(start, past_.time) + travel->schedule.phases[0].rounds * latency_;
+  const double moves = std::max(start, past_.time) + Latency(travel->schedule.phases[0]);
   past_.flights.push_back({.travel = travel, .moves = moves, .left = {}, .rates = {}});
   Traffic future = past_;
   Run(future, kNever);
   return travel;
+}
+
+double Links::Latency(const sim::Phase& phase) const {
+  const std::vector<double> routes(phase.flows.size(), latency_);
+  return sim::PhaseLatency(phase, routes, latency_);
 }
 
 // From one event to the next: bytes begin to move, or the last of some flow has arrived.
@@ -128,7 +133,7 @@ void Links::Proceed(Flight& f, double time) const {
     if (std::any_of(f.left.begin(), f.left.end(), [](double left) { return left > 0; })) return;
     f.ends.push_back(time);
     f.moving = false;
-    if (++f.phase < phases.size()) f.moves = time + phases[f.phase].rounds * latency_;
+    if (++f.phase < phases.size()) f.moves = time + Latency(phases[f.phase]);
   }
   for (size_t r = 0; r < f.travel->arrivals.size(); ++r) {
     const int last = f.travel->schedule.last_phase[r];

@@ -52,6 +52,7 @@ class Links {
     std::vector<Flight> flights;
   };
   TravelPtr Begin(sim::Schedule schedule, std::span<const int> ranks, double start);
+  double Latency(const sim::Phase& phase) const;
   void Run(Traffic& traffic, double until) const;
   double Next(const Traffic& traffic) const;
   void SetRates(Traffic& traffic) const;

@@ -11,7 +11,9 @@
 #include "core/base/units.h"
 #include "core/device/cost_model.h"
 #include "core/proto/spec.pb.h"
+#include "sim/collectives/library.h"
 #include "sim/collectives/measured.h"
+#include "topologies/routing.h"
 #include "topologies/topology.h"
 
 namespace twofold {
@@ -25,7 +27,11 @@ struct SimulationPlan {
   Bytes host_memory;             // likewise, the host's, for what is offloaded
   host::HostLink host_link;      // between the two
   int threads = 1;               // per rank
-  std::string algorithm;         // of collectives
+  std::unique_ptr<sim::Library> library;  // whose collectives run
+  sim::Choice choice;            // of its algorithm and protocol
+  RoutingOptions routing;
+  std::vector<int> endpoints;    // where each rank sits
+  std::vector<double> compute_factors;  // of each rank's operations' time; empty: 1
   sim::MeasuredCollectives collectives;  // those of the links that join the ranks, where the profile has them
   Range link_spread;             // of communication's times
   bool may_fold = false;         // identical ranks may run as one

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <limits>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,7 +40,11 @@ struct Schedule {
   std::vector<int> last_phase;
   double stretch = 1;  // of its latencies and its bytes: where a measurement says that it takes so many times as long
   std::string algorithm, protocol;  // what was chosen; protocol "" where there are none
+  bool loose = false;  // ranks go on by themselves: a phase begins for each when its own flows of earlier ones have ended
 };
+
+// A phase's latency, by the formula above. `routes`: that of each flow's route; `alpha`: of a message where it has no flows.
+double PhaseLatency(const Phase& phase, std::span<const double> routes, double alpha);
 
 // What is to be done, by sizes alone.
 struct CollectiveShape {
@@ -63,6 +68,7 @@ struct Places {
   double alpha = 0, bandwidth = 1;  // as Topology's
   double node_alpha = 0, node_bandwidth = 1;  // likewise inside a node; those above where a node has one endpoint
   int ranks() const { return static_cast<int>(node.size()); }
+  bool operator==(const Places&) const = default;
   int RanksPerNode() const;  // 0: nodes have different numbers of them
 };
 // One rank a node, on a uniform network.
@@ -78,19 +84,29 @@ struct Algorithm {
 absl::StatusOr<Schedule> RingSchedule(const CollectiveShape& shape, const Places& places);
 absl::StatusOr<Schedule> TreeSchedule(const CollectiveShape& shape, const Places& places);
 absl::StatusOr<Schedule> RecursiveDoublingSchedule(const CollectiveShape& shape, const Places& places);
+absl::StatusOr<Schedule> HalvingDoublingSchedule(const CollectiveShape& shape, const Places& places);
+absl::StatusOr<Schedule> DoubleBinaryTreeSchedule(const CollectiveShape& shape, const Places& places);
+absl::StatusOr<Schedule> BruckSchedule(const CollectiveShape& shape, const Places& places);
 absl::StatusOr<Schedule> DirectSchedule(const CollectiveShape& shape, const Places& places);
+absl::StatusOr<Schedule> PairwiseSchedule(const CollectiveShape& shape, const Places& places);
+absl::StatusOr<Schedule> HierarchicalSchedule(const CollectiveShape& shape, const Places& places);
+absl::StatusOr<Schedule> NvlsSchedule(const CollectiveShape& shape, const Places& places);
+absl::StatusOr<Schedule> SharpSchedule(const CollectiveShape& shape, const Places& places);
 absl::StatusOr<Schedule> SharedMemorySchedule(const CollectiveShape& shape, const Places& places);
 
 const std::vector<Algorithm>& Algorithms();
 
-// Time on an idle uniform network: alpha a round, and for each phase the most bytes that one rank sends or receives
-// divided by `bandwidth`.
+// Time on an idle uniform network: each phase's latency, and the most bytes that one rank sends or receives in it divided by
+// `bandwidth`.
 double EstimateSeconds(const Schedule& schedule, double alpha, double bandwidth);
+// Time on idle nodes: a phase lasts as long as the busiest rank inside its node or the busiest NIC.
+double EstimateSeconds(const Schedule& schedule, const Places& places);
 
-// The schedule by name, or for "auto" by this rule: on a shared-memory host, shared_memory; elsewhere the one of ring,
-// recursive_doubling and tree with the least EstimateSeconds (the first where several tie), and direct for what they have
-// no form for. Direct is not chosen beside them because the model does not know what posting N - 1 messages costs.
-// A barrier is always dissemination (log2 N rounds; one meeting on a shared-memory host).
+// The schedule by name, or for "auto" by this rule: on a shared-memory host, shared_memory; elsewhere the one with the least
+// EstimateSeconds (the first where several tie) of ring, recursive_doubling and tree; where ranks of several nodes sit on
+// nodes of several, also of double_binary_tree and hierarchical; where switches reduce, also of nvls and sharp; and direct for
+// all_to_all and what these have no form for. Direct is not chosen beside them because the model does not know what posting N - 1 messages
+// costs. A barrier is always dissemination (log2 N rounds; one meeting on a shared-memory host).
 absl::StatusOr<Schedule> ChooseSchedule(const CollectiveShape& shape, std::string_view algorithm, const Places& places);
 
 }  // namespace twofold::sim

@@ -72,7 +72,8 @@ std::vector<double> Simulate(const Case& c, int ranks, const std::vector<double>
   absl::StatusOr<outcome::Outcome> outcome = RunInChild([&] {
     auto star = MakeStar({.hosts = ranks, .bandwidth = BytesPerSecond(kBandwidth), .latency = Seconds(kAlpha)});
     Engine engine(*star, {});
-    Network network(engine, c.algorithm, computed);
+    const auto library = *MakeLibrary({});
+    Network network(engine, *library, {.choice = {.algorithm = c.algorithm}, .closed_forms = computed});
     std::vector<int> all(static_cast<size_t>(ranks));
     for (int r = 0; r < ranks; ++r) all[static_cast<size_t>(r)] = r;
     const int group = network.AddGroups({all});

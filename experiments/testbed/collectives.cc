@@ -1,0 +1,98 @@
+// Times MPI collectives one by one: the same source for Open MPI on the testbed and for SMPI (smpicxx -DSIMULATED).
+//
+//     collectives LEAST_BYTES MOST_BYTES REPETITIONS [OPERATION ...]
+//
+// Every call follows a barrier, and takes from when the last rank begins it (where one rank has what others wait for: from when
+// that one does) until the last is done; hosts of the testbed share one clock. A loop of calls would measure how they overlap.
+// Bytes are what `twofold bench` means: the whole tensor
+// of a rank, for all_gather its output, for reduce_scatter its input. `message` is from rank 0 to the last. Sizes go in steps
+// of 4. Prints operation,bytes,least,median,most,repetitions as CSV, in microseconds.
+#include <mpi.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <string>
+#include <vector>
+
+namespace {
+
+constexpr long kLarge = 4 << 20;  // from here on fewer repetitions
+
+#ifdef SIMULATED
+double Now() { return MPI_Wtime(); }
+#else
+double Now() {
+  timespec t{};
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+#endif
+
+struct Ranks {
+  int rank, size;
+};
+
+// In place where `twofold` is: the all-reduce.
+void Run(const std::string& operation, long bytes, Ranks me, char* in, char* out) {
+  const int count = static_cast<int>(bytes / 4), block = count / me.size;
+  const MPI_Comm world = MPI_COMM_WORLD;
+  if (operation == "all_reduce") MPI_Allreduce(MPI_IN_PLACE, out, count, MPI_FLOAT, MPI_SUM, world);
+  else if (operation == "all_gather") MPI_Allgather(in, block, MPI_FLOAT, out, block, MPI_FLOAT, world);
+  else if (operation == "reduce_scatter") MPI_Reduce_scatter_block(in, out, block, MPI_FLOAT, MPI_SUM, world);
+  else if (operation == "all_to_all") MPI_Alltoall(in, block, MPI_FLOAT, out, block, MPI_FLOAT, world);
+  else if (operation == "broadcast") MPI_Bcast(out, count, MPI_FLOAT, 0, world);
+  else if (operation == "message" && me.rank == 0) MPI_Send(in, static_cast<int>(bytes), MPI_CHAR, me.size - 1, 1, world);
+  else if (operation == "message" && me.rank == me.size - 1) MPI_Recv(out, static_cast<int>(bytes), MPI_CHAR, 0, 1, world, MPI_STATUS_IGNORE);
+  else if (operation == "exchange") MPI_Sendrecv(in, static_cast<int>(bytes), MPI_CHAR, (me.rank + 1) % me.size, 1, out, static_cast<int>(bytes), MPI_CHAR, (me.rank + me.size - 1) % me.size, 1, world, MPI_STATUS_IGNORE);
+}
+
+double Greatest(double own) {
+  double all = 0;
+  MPI_Allreduce(&own, &all, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  return all;
+}
+
+double SecondsOfOne(const std::string& operation, long bytes, Ranks me, char* in, char* out) {
+  const bool from_root = operation == "broadcast" || operation == "message";
+  MPI_Barrier(MPI_COMM_WORLD);
+  const double begun = Now();
+  Run(operation, bytes, me, in, out);
+  const double ended = Now();
+  return Greatest(ended) - Greatest(from_root && me.rank != 0 ? 0 : begun);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  Ranks me{};
+  MPI_Comm_rank(MPI_COMM_WORLD, &me.rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &me.size);
+  if (argc < 4) {
+    if (me.rank == 0) std::fprintf(stderr, "usage: collectives LEAST_BYTES MOST_BYTES REPETITIONS [OPERATION ...]\n");
+    MPI_Finalize();
+    return 2;
+  }
+  const long least = std::atol(argv[1]), most = std::atol(argv[2]);
+  const int repetitions = std::max(1, std::atoi(argv[3]));
+  std::vector<std::string> operations(argv + 4, argv + argc);
+  if (operations.empty()) operations = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "message"};
+  std::vector<char> in(static_cast<size_t>(most)), out(static_cast<size_t>(most));
+  if (me.rank == 0) std::printf("operation,bytes,least_us,median_us,most_us,repetitions\n");
+  for (const std::string& operation : operations) {
+    for (long bytes = least; bytes <= most; bytes *= 4) {
+      const int count = bytes >= kLarge ? (repetitions + 1) / 2 : repetitions;
+      std::vector<double> seconds;
+      SecondsOfOne(operation, bytes, me, in.data(), out.data());  // first touch
+      for (int i = 0; i < count; ++i) seconds.push_back(SecondsOfOne(operation, bytes, me, in.data(), out.data()));
+      std::sort(seconds.begin(), seconds.end());
+      if (me.rank != 0) continue;
+      std::printf("%s,%ld,%.1f,%.1f,%.1f,%d\n", operation.c_str(), bytes, seconds.front() * 1e6,
+                  seconds[seconds.size() / 2] * 1e6, seconds.back() * 1e6, count);
+      std::fflush(stdout);
+    }
+  }
+  MPI_Finalize();
+}

@@ -1,0 +1,59 @@
+// Flows that begin together and have the links to themselves: when each of them ends.
+//
+// Exact max-min sharing (Bertsekas and Gallager 1992, Data Networks, section 6.5.2): all rates grow alike until a link is full
+// or a flow moves as much as it can; the flows it carries keep that rate, the others grow on. When a flow ends, what it
+// leaves is shared anew. Flows that share no link with one another, not even through others, are settled apart.
+//
+// Cost: for flows that cross E links in all, O(E log E) where all end together; as often again as ends differ in one set
+// of flows that share links.
+//
+// Ignores: latency (bytes flow at once), packets, congestion control.
+#pragma once
+
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "topologies/topology.h"
+
+namespace twofold::sim {
+
+class Fluid {
+ public:
+  static constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+
+  explicit Fluid(const Topology& topology);
+  explicit Fluid(std::vector<double> bandwidths);  // of the links, bytes a second
+
+  // A flow over `links` (each at most once); `rate`: the most it moves. Flows of no bytes, or over no link and without a limit,
+  // end at once. Returns its number, from 0 on.
+  int Add(std::span<const int> links, double bytes, double rate = kNoLimit);
+  int flows() const { return static_cast<int>(left_.size()); }
+
+  // Forgets all flows, keeps the links.
+  void Clear();
+  // Seconds after the beginning at which each flow ends. Ends within 1e-12 of one another are one. Once, before Clear.
+  const std::vector<double>& Solve();
+
+ private:
+  void FindSets();
+  void SettleSet(std::span<const int> set);
+  void SetRates(std::span<const int> set);
+  std::span<const int> LinksOf(int flow) const;
+
+  std::vector<double> bandwidths_;  // of links; then, for each flow that is limited, of a link of its own
+  size_t real_links_;
+  std::vector<int> links_;          // of all flows, one after another
+  std::vector<size_t> first_ = {0};
+  std::vector<double> left_, rates_, ends_;  // bytes, bytes a second, seconds; by flow
+  // Scratch.
+  std::vector<int> sets_, order_;           // by flow: its set; flows by set
+  std::vector<size_t> set_ends_;            // in order_
+  std::vector<int> local_, used_;           // by link: its number among those in use, -1; those in use
+  std::vector<double> free_;                // by number
+  std::vector<int> counts_;
+  std::vector<int> carried_;                // flows of each link in use
+  std::vector<size_t> carried_first_;
+};
+
+}  // namespace twofold::sim

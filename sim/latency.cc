@@ -1,0 +1,14 @@
+#include "sim/latency.h"
+
+namespace twofold::sim {
+
+double RouteLatency(const Topology& topology, RoutingPolicy policy, Pair pair, const std::vector<Path>& paths) {
+  if (policy == RoutingPolicy::kDeterministic) return topology.Latency(pair).value();
+  double mean = 0;
+  for (const Path& path : paths) {
+    for (int link : path.links) mean += path.share * topology.links()[static_cast<size_t>(link)].latency.value();
+  }
+  return mean;
+}
+
+}  // namespace twofold::sim

@@ -1,0 +1,67 @@
+#include "sim/places.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+
+namespace twofold::sim {
+namespace {
+
+struct Way { double alpha, bandwidth; };
+
+Way WayBetween(const Topology& topology, int from, int to) {
+  const Pair pair{from, to};
+  std::vector<int> route;
+  topology.Route(pair, topology.DefaultRoute(pair), route);
+  double narrowest = 1e12;
+  for (int link : route) narrowest = std::min(narrowest, topology.links()[static_cast<size_t>(link)].bandwidth.value());
+  return {topology.Latency(pair).value(), narrowest};
+}
+
+}  // namespace
+
+Places PlacesOf(const Topology& topology, std::span<const int> endpoints) {
+  Places p;
+  std::vector<int> members;       // by node of the group
+  std::vector<int> first;         // its first endpoint
+  std::optional<Way> inside;
+  absl::flat_hash_map<int, int> numbers;
+  for (int e : endpoints) {
+    const auto [it, fresh] = numbers.try_emplace(topology.NodeOf(e), static_cast<int>(numbers.size()));
+    const auto node = static_cast<size_t>(it->second);
+    if (fresh) members.push_back(0), first.push_back(e);
+    else if (!inside) inside = WayBetween(topology, first[node], e);
+    p.node.push_back(it->second);
+    p.local.push_back(members[node]++);
+    p.rail.push_back(topology.RailOf(e));
+  }
+  p.nodes = static_cast<int>(members.size());
+  p.rails = topology.rails();
+  p.shared_memory = topology.kind() == "shared_memory_host";
+  p.multicast_in_node = topology.multicast_in_node();
+  p.reduction_in_network = topology.reduction_in_network();
+  p.one_link = topology.symmetric() || p.nodes == 1 || p.nodes == p.ranks();
+  Way between = {topology.alpha().value(), topology.bandwidth().value()};
+  if (!topology.symmetric() && p.nodes > 1) {
+    between = {};
+    for (int other : {endpoints[endpoints.size() / 2], endpoints.back()}) {
+      if (topology.NodeOf(other) == topology.NodeOf(endpoints[0])) continue;
+      const Way way = WayBetween(topology, endpoints[0], other);
+      if (between.bandwidth == 0 || way.alpha > between.alpha) between = way;
+    }
+    if (between.bandwidth == 0) {  // ranks are not in the order of nodes: any rank of another one
+      for (int other : first) {
+        if (topology.NodeOf(other) != topology.NodeOf(endpoints[0])) between = WayBetween(topology, endpoints[0], other);
+      }
+    }
+  }
+  if (!inside || topology.symmetric()) inside = between;
+  if (p.nodes == 1) between = *inside;
+  p.alpha = between.alpha, p.bandwidth = between.bandwidth;
+  p.node_alpha = inside->alpha, p.node_bandwidth = inside->bandwidth;
+  return p;
+}
+
+}  // namespace twofold::sim
