@@ -4,6 +4,7 @@
 #include "core/base/strings.h"
 #include "sim/collectives/ideal.h"
 #include "sim/collectives/library.h"
+#include "sim/collectives/open_mpi.h"
 
 namespace twofold::sim {
 namespace {
@@ -14,6 +15,7 @@ struct Row {
 };
 constexpr Row kRows[] = {
     {"ideal", MakeIdealLibrary},
+    {"open_mpi", MakeOpenMpiLibrary},
 };
 
 }  // namespace

@@ -26,6 +26,7 @@ struct Flow {
   double crossings = 0;    // how often a byte crosses this flow on the longest way through a pipelined phase
   double hop_seconds = 0;  // software's part of a crossing
   double rate = std::numeric_limits<double>::infinity();  // bytes a second, the most that its sender or receiver moves
+  bool meets = false;      // of loose schedules: begins when its receiver is there, too, and a round trip later (rendezvous)
 };
 
 struct Phase {
