@@ -91,7 +91,7 @@ class Engine {
   void TransferLoose(std::shared_ptr<const Schedule> schedule, std::vector<int> endpoints,
                      std::function<void(const std::vector<double>&)> done);
   void RunLooseRank(const std::shared_ptr<Loose>& loose, size_t rank);
-  void RunLooseFlow(const std::shared_ptr<Loose>& loose, size_t phase, size_t flow);
+  void RunLooseFlow(const std::shared_ptr<Loose>& loose, size_t phase, size_t flow, double begin);
   // Puts a flow's parts on the network; returns when the last is through.
   void StartAndWait(const std::vector<Path>& paths, const Flow& flow, double stretch);
   void CheckDeadlock();

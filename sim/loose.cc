@@ -1,10 +1,12 @@
 // Schedules whose ranks go on by themselves (Schedule::loose).
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "sim/engine.h"
 #include "sim/latency.h"
 #include "sim/zone.h"
+#include "topologies/no_route.h"
 
 namespace twofold::sim {
 
@@ -50,8 +52,16 @@ void Engine::RunLooseRank(const std::shared_ptr<Loose>& loose, size_t rank) {
     const double alone = phases[p].flows.empty() ? PhaseLatency(phases[p], {}, topology_.alpha().value()) : phases[p].seconds;
     if (alone > 0) s4u::this_actor::sleep_for(alone * loose->schedule->stretch);
     for (int i = 0; i < own.meeting; ++i) own.here->release();
+    std::vector<std::vector<size_t>> trains;  // flows that leave one after the other
     for (size_t i = 0; i < phases[p].flows.size(); ++i) {
-      if (phases[p].flows[i].from == static_cast<int>(rank)) Spawn([this, loose, p, i] { RunLooseFlow(loose, p, i); });
+      if (phases[p].flows[i].from != static_cast<int>(rank)) continue;
+      if (trains.empty() || !phases[p].flows[i].queued) trains.emplace_back();
+      trains.back().push_back(i);
+    }
+    for (std::vector<size_t>& train : trains) {
+      Spawn([this, loose, p, train = std::move(train), begin = now()] {
+        for (size_t i : train) RunLooseFlow(loose, p, i, begin);
+      });
     }
     for (int i = 0; i < own.flows; ++i) own.ended->acquire();
   }
@@ -60,23 +70,33 @@ void Engine::RunLooseRank(const std::shared_ptr<Loose>& loose, size_t rank) {
 }
 
 // The sender is done when the last byte has left, the receiver a latency later.
-void Engine::RunLooseFlow(const std::shared_ptr<Loose>& loose, size_t p, size_t i) {
+void Engine::RunLooseFlow(const std::shared_ptr<Loose>& loose, size_t p, size_t i, double begin) {
   const Flow& f = loose->schedule->phases[p].flows[i];
   const double stretch = loose->schedule->stretch;
   Loose::Part& from = loose->parts[p][static_cast<size_t>(f.from)];
   Loose::Part& to = loose->parts[p][static_cast<size_t>(f.to)];
   const Pair pair{loose->endpoints[static_cast<size_t>(f.from)], loose->endpoints[static_cast<size_t>(f.to)], f.rail};
+  s4u::this_actor::sleep_until(begin + f.hop_seconds * stretch);
   std::vector<Path> paths;
-  router_.Choose(pair, i, f.bytes * stretch, paths);
-  const double latency = RouteLatency(topology_, router_.options().policy, pair, paths) * stretch;
+  double latency = 0;
+  std::optional<RankFailure> failure;
+  try {
+    router_.Choose(pair, i, f.bytes * stretch, paths);
+    latency = RouteLatency(topology_, router_.options().policy, pair, paths) * stretch;
+  } catch (const NoRoute& none) {
+    failure.emplace(RankFailure::Kind::kOther, 0, none.what());
+  }
+  if (failure) Fail(*failure);  // the run is over, but all that waits for this flow must end
   if (f.meets) {
     to.here->acquire();
     s4u::this_actor::sleep_for(2 * latency);
   }
-  StartAndWait(paths, f, stretch);
+  if (!failure) StartAndWait(paths, f, stretch);
   from.ended->release();
-  s4u::this_actor::sleep_for(latency + f.hop_seconds * stretch);
-  to.ended->release();
+  Spawn([loose, latency, ended = to.ended] {
+    s4u::this_actor::sleep_for(latency);
+    ended->release();
+  });
 }
 
 }  // namespace twofold::sim

@@ -16,7 +16,8 @@ class OpenMpiLibrary : public Library {
       : gap_(figures.gap_us() * 1e-6),
         free_(figures.free_bytes()),
         acknowledgements_(figures.acknowledgements()),
-        eager_(static_cast<double>(figures.eager_bytes())) {}
+        eager_(static_cast<double>(figures.eager_bytes())),
+        in_order_(static_cast<double>(figures.in_order_bytes())) {}
 
   std::string_view name() const override { return "open_mpi"; }
 
@@ -72,17 +73,22 @@ class OpenMpiLibrary : public Library {
 
   void AddCosts(Phase& round, int ranks) const {
     std::vector<int> out(static_cast<size_t>(ranks)), in(out.size()), sent(out.size());
+    std::vector<double> free(out.size(), free_);  // what is left of it to messages that follow one another
     for (const Flow& f : round.flows) ++out[static_cast<size_t>(f.from)], ++in[static_cast<size_t>(f.to)];
     for (Flow& f : round.flows) {
       const size_t from = static_cast<size_t>(f.from), to = static_cast<size_t>(f.to);
-      f.hop_seconds = gap_ * sent[from]++;
-      f.meets = f.bytes > eager_;
+      const double bytes = f.bytes;
       const bool both_ways = in[from] > 0 || out[to] > 0;
-      f.bytes = std::max(0.0, f.bytes - free_ / std::max(out[from], in[to])) * (both_ways ? 1 + acknowledgements_ : 1);
+      f.hop_seconds = gap_ * sent[from]++;
+      f.meets = bytes > eager_;
+      f.queued = bytes <= in_order_;
+      const double passes = f.queued && out[from] > 1 ? free[from] : free_ / std::max(out[from], in[to]);
+      f.bytes = std::max(0.0, bytes - passes) * (both_ways ? 1 + acknowledgements_ : 1);
+      free[from] = std::max(0.0, free[from] - bytes);
     }
   }
 
-  const double gap_, free_, acknowledgements_, eager_;
+  const double gap_, free_, acknowledgements_, eager_, in_order_;
 };
 
 }  // namespace

@@ -2,7 +2,8 @@
 //
 // Each rank goes on by itself when its own messages of a round have left and arrived (Schedule::loose). A message of n bytes
 // costs the route's latency and n bytes on its links, and further:
-//   - messages that a rank sends at once leave one gap after the other;
+//   - messages that a rank sends at once leave one gap after the other; those to in_order_bytes each when the one before has
+//     left (they fit the socket's share of the host's queue), larger ones side by side;
 //   - the first free_bytes that cross an idle link cost nothing (shared by what crosses it at once);
 //   - a link that carries messages one way carries the acknowledgements of those that go the other way;
 //   - above eager_bytes the receiver must be there, and is asked first: a round trip more.
