@@ -2,13 +2,14 @@
 
 #include <fstream>
 #include <sstream>
-#include <utility>
 
 #include "core/base/strings.h"
 #include "absl/strings/str_join.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
+#include "topologies/build.h"
 #include "topologies/catalogue_texts.h"  // made by CMake from catalogue/*.textproto
+#include "topologies/check_fields.h"
 
 namespace twofold {
 namespace {
@@ -24,42 +25,23 @@ class FirstError : public google::protobuf::io::ErrorCollector {
   std::string text_;
 };
 
-absl::Status CheckPositive(std::string_view file, std::string_view field, double value) {
-  if (value > 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(StrCat(file, ": ", field, " = ", value, ": must be greater than 0"));
+absl::Status CheckDevice(const cluster::Device& d) {
+  Checks checks;
+  if (d.kind() == cluster::Device::GPU_DEVICE) {
+    checks << CheckPositive("device.memory_bytes", static_cast<double>(d.memory_bytes()))
+           << CheckPositive("device.memory_bytes_per_second", d.memory_bytes_per_second())
+           << CheckPositive("device.f32_flops_per_second", d.f32_flops_per_second())
+           << CheckPositive("device.matmul_efficiency", d.matmul_efficiency())
+           << CheckPositive("device.memory_efficiency", d.memory_efficiency());
+  }
+  return checks << CheckNotNegative("device.host_link_gbytes_per_second", d.host_link_gbytes_per_second())
+                << CheckNotNegative("device.host_link_us", d.host_link_us())
+                << CheckNotNegative("device.host_memory_bytes", static_cast<double>(d.host_memory_bytes()));
 }
 
-absl::Status Check(std::string_view file, const cluster::Cluster& c) {
-  if (c.name().empty()) return absl::InvalidArgumentError(StrCat(file, ": name: missing; give the cluster a name"));
-  std::vector<std::pair<std::string_view, double>> positive;
-  const cluster::Device& d = c.device();
-  if (d.kind() == cluster::Device::GPU_DEVICE) {
-    positive = {{"device.memory_bytes", static_cast<double>(d.memory_bytes())},
-                {"device.memory_bytes_per_second", d.memory_bytes_per_second()},
-                {"device.f32_flops_per_second", d.f32_flops_per_second()},
-                {"device.matmul_efficiency", d.matmul_efficiency()},
-                {"device.memory_efficiency", d.memory_efficiency()}};
-  }
-  for (const auto& [field, value] : {std::pair("device.host_link_gbytes_per_second", d.host_link_gbytes_per_second()),
-                                     std::pair("device.host_link_us", d.host_link_us()),
-                                     std::pair("device.host_memory_bytes", static_cast<double>(d.host_memory_bytes()))}) {
-    if (!(value >= 0)) return absl::InvalidArgumentError(StrCat(file, ": ", field, " = ", value, ": must not be negative"));
-  }
-  if (c.has_star()) {
-    positive.insert(positive.end(), {{"star.hosts", static_cast<double>(c.star().hosts())},
-                                     {"star.link_gbytes_per_second", c.star().link_gbytes_per_second()},
-                                     {"star.latency_us", c.star().latency_us()}});
-    if (c.star().devices_per_host() != 1) {
-      return absl::InvalidArgumentError(StrCat(file, ": star.devices_per_host = ", c.star().devices_per_host(),
-                                                     ": a star has one device a host; use 1"));
-    }
-  } else if (!c.has_shared_memory_host()) {
-    return absl::InvalidArgumentError(StrCat(file, ": topology: missing; use star {} or shared_memory_host {}"));
-  }
-  for (const auto& [field, value] : positive) {
-    if (absl::Status s = CheckPositive(file, field, value); !s.ok()) return s;
-  }
-  return absl::OkStatus();
+absl::Status Check(const cluster::Cluster& c) {
+  if (c.name().empty()) return absl::InvalidArgumentError("name: missing; give the cluster a name");
+  return Checks() << CheckDevice(c.device()) << CheckCluster(c);
 }
 
 absl::StatusOr<cluster::Cluster> Parse(std::string_view file, std::string_view text) {
@@ -70,7 +52,7 @@ absl::StatusOr<cluster::Cluster> Parse(std::string_view file, std::string_view t
   if (!parser.ParseFromString(std::string(text), &c)) {
     return absl::InvalidArgumentError(StrCat(file, ":", error.text()));
   }
-  if (absl::Status s = Check(file, c); !s.ok()) return s;
+  if (absl::Status s = Check(c); !s.ok()) return Within(StrCat(file, ": "), s);
   return c;
 }
 

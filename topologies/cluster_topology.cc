@@ -1,6 +1,7 @@
 #include "topologies/cluster_topology.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "core/base/check.h"
@@ -39,10 +40,14 @@ NodeRoutes RoutesOf(const NodeType& node) {
   for (int v : node.nics) from_nic.emplace_back(node.graph, v);
   auto device = [&](int d) { return node.devices[static_cast<size_t>(d)]; };
   auto nic = [&](int k) { return node.nics[static_cast<size_t>(k)]; };
-  auto owner = [&](int k) {  // the first device that NIC k is nearest to, or the device that it is next to
-    const auto of = std::find(node.nic_of.begin(), node.nic_of.end(), k);
-    if (of != node.nic_of.end()) return static_cast<int>(of - node.nic_of.begin());
-    return static_cast<int>(static_cast<int64_t>(k) * devices / nics);
+  auto owner = [&](int k) {  // the device next to NIC k; of several the first that it is nearest to
+    auto far = [&](int d) {
+      const int hops = from_device[static_cast<size_t>(d)].Hops(nic(k));
+      return std::pair(hops < 0 ? std::numeric_limits<int>::max() : hops, node.nic_of[static_cast<size_t>(d)] != k);
+    };
+    int best = 0;
+    for (int d = 1; d < devices; ++d) best = far(d) < far(best) ? d : best;
+    return best;
   };
   NodeRoutes routes{RouteTable(devices), RouteTable(nics), RouteTable(devices)};
   for (int a = 0; a < devices; ++a) {
@@ -128,6 +133,7 @@ class ClusterTopology : public Topology {
   int GroupOf(int endpoint) const override { return GroupOfNode(NodeOf(endpoint)); }
   bool multicast_in_node() const override { return node_.multicast; }
   bool reduction_in_network() const override { return reduction_; }
+  bool endpoints_forward() const override { return nics_ == 0 && network_ != nullptr && network_->endpoints_forward(); }
   bool symmetric() const override { return symmetric_; }
   // The far pair: the same device of the first and the last node.
   Seconds alpha() const override { return nodes_ == 1 ? Topology::alpha() : Latency(Far()); }

@@ -7,8 +7,8 @@
 //
 // Within a node routes are the node's own; between nodes: device -> its node's NIC, the network's routes between the two
 // ports, NIC -> device. Rail k goes through NIC k of both nodes (over the node's own links where the device sits elsewhere).
-// Between a device and a NIC there is one way: the shortest, or the one through the first device that the NIC is nearest to
-// where that is wider (over NVLink, as NCCL's PXN; the PCIe tree is narrower) or the only one.
+// Between a device and a NIC there is one way: the shortest, or the one through the device next to the NIC where that is wider
+// (over NVLink, as NCCL's PXN; the PCIe tree is narrower) or the only one.
 // Cost: a node's routes are computed once and serve all nodes; 2,048 nodes of 8 devices are built in tens of milliseconds.
 #pragma once
 

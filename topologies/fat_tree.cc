@@ -35,14 +35,6 @@ struct Shape {
   int leaves_a_pod;  // a whole number of rail groups
 };
 
-// The largest divisor of `cables` so that `each` of so many cables find room on a switch of `radix`.
-int Bundle(int cables, int each, int radix) {
-  for (int m = cables; m > 1; --m) {
-    if (cables % m == 0 && int64_t{m} * each <= radix) return m;
-  }
-  return 1;
-}
-
 class FatTree : public PortNetwork {
  public:
   explicit FatTree(const FatTreeOptions& o)

@@ -17,7 +17,7 @@ namespace twofold {
 
 struct FullMeshNetworkOptions {
   int ports = 2;  // at most 4096
-  Wiring wiring;  // bandwidth: of every cable; switching: of what passes a port
+  Wiring wiring;  // bandwidth: of every cable; switching is not used
 };
 
 absl::Status Check(const FullMeshNetworkOptions& options);

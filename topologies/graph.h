@@ -25,7 +25,8 @@ struct Graph {
 class ShortestRoutes {
  public:
   ShortestRoutes(const Graph& graph, int from);  // `graph` must outlive it
-  bool Reaches(int to) const { return hops_[static_cast<size_t>(to)] >= 0; }
+  int Hops(int to) const { return hops_[static_cast<size_t>(to)]; }  // -1: not reached
+  bool Reaches(int to) const { return Hops(to) >= 0; }
   // The links of each route to `to`, the widest route first (its narrowest link counts), at most `most` of them; empty where
   // `to` is not reached. Among equally wide ones those with lower-numbered last links come first.
   std::vector<std::vector<int>> To(int to, size_t most = 16) const;

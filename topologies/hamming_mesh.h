@@ -7,17 +7,19 @@
 //     --- p --- p -- S - p --- p --- (S)
 //         |     |        |     |      a = 2 to the right, b = 2 down; x = 2 boards to the right
 //
-// A line's network: one switch where 2 x (columns: 2 y) <= radix, else a 2-level non-blocking tree of such switches. Lines do not share
-// switches (the paper puts two lines of 32 ports on one of 64: the same rates, half the boxes).
+// A line's network: one switch where 2 x (columns: 2 y) <= radix, else a 2-level non-blocking tree of such switches. Lines do
+// not share switches, though two of 32 ports fit on one of 64: the same rates, half the boxes.
 // Board (X, Y) has number X + x * Y; port board * a * b + i + a * j is its accelerator (i, j).
 //
 // Cost: n = a b x y ports; b y rows of 2 x and a x columns of 2 y switch ports, so 2 b x y + 2 a x y cables to switches, and
-// x y (b (a-1) + a (b-1)) on boards; diameter, one switch a line: 2 (ceil((a-1)/2) + ...) at most a + b + 2 (see the test).
+// x y (b (a-1) + a (b-1)) on boards; diameter 4 + 2 floor((a-1)/2) + 2 floor((b-1)/2)
+// where a line is one switch and x, y > 1, 2 more for each direction of trees.
 // Bisection (rows of boards, y even): a x columns of y cables.
 //
 // Minimal routes: along the row first or the column first; in a line to another board leaving by the west or east edge and
 // entering by either, whichever are fewest hops; on the same board over the mesh, or round through the switch where that is
-// as short; with trees, times the choice of spine. Default: row first, east before west. Detours: one of the two lines
+// as short; with trees, times the choice of spine. Default: row first, and of the ways along a line, by
+// the destination's place in it. Detours: one of the two lines
 // (row or column) by another pair of edges, or round through the switch.
 #pragma once
 

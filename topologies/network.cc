@@ -20,6 +20,12 @@ absl::Status Check(const Wiring& wiring) {
   return absl::OkStatus();
 }
 
+absl::Status CheckNoNic(const Wiring& wiring) {
+  if (wiring.nic == Seconds(0)) return absl::OkStatus();
+  return absl::InvalidArgumentError(StrCat("nic_us = ", wiring.nic.value() * 1e6,
+                                           ": ports are routers here and have no NIC; use 0, and switch_us for the router"));
+}
+
 absl::Status CheckAtLeast(std::string_view field, int64_t value, int64_t least) {
   if (value >= least) return absl::OkStatus();
   return absl::InvalidArgumentError(StrCat(field, " = ", value, ": must be at least ", least));
@@ -29,6 +35,13 @@ absl::Status CheckCables(std::string_view field, int64_t value, int64_t cables) 
   if (cables <= kMostCables) return absl::OkStatus();
   return absl::InvalidArgumentError(
       StrCat(field, " = ", value, ": the network would have ", cables, " cables, more than the ", kMostCables, " there may be"));
+}
+
+int Bundle(int cables, int each, int radix) {
+  for (int m = cables; m > 1; --m) {
+    if (cables % m == 0 && int64_t{m} * each <= radix) return m;
+  }
+  return 1;
 }
 
 void PortNetwork::Reserve(int64_t vertices, int64_t cables) {

@@ -21,11 +21,16 @@ struct Wiring {
 
 // The checks of all builders: the message starts with the field as cluster.proto calls it ("radix = 1: ...").
 absl::Status Check(const Wiring& wiring);
+absl::Status CheckNoNic(const Wiring& wiring);  // for networks whose ports are their routers
 absl::Status CheckAtLeast(std::string_view field, int64_t value, int64_t least);
 
 // The most ports and cables of one network: links are numbered by int.
 inline constexpr int64_t kMostPorts = 1 << 20, kMostCables = 1 << 26;
 absl::Status CheckCables(std::string_view field, int64_t value, int64_t cables);
+
+// The largest divisor of `cables` so that `each` of so many cables find room on a switch of `radix`; 1 where none does: how
+// many cables of one lower switch an upper switch takes, so that there are as few upper ones as can be.
+int Bundle(int cables, int each, int radix);
 
 // A network under construction and its lists: derived classes add vertices and cables and number their routes.
 class PortNetwork : public Topology {

@@ -15,7 +15,8 @@ struct NetworkKind {
   cluster::Network::KindCase kind;
   std::string_view name;  // as in cluster.proto
   bool grows;             // its structure does not depend on how many ports it has: only those used are built
-  // Ports n * rails + k are NIC k of node n. The message starts with the kind's field ("radix = 1: must ...").
+  // Ports n * rails + k are NIC k of node n. The message starts with the kind's field
+  // ("radix = 1: must ..."), or with "ports = " where there are too many.
   absl::Status (*check)(const cluster::Network& network, int ports, int rails);
   // REQUIRES: check says OK.
   std::unique_ptr<Topology> (*make)(const cluster::Network& network, int ports, int rails);

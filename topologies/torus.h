@@ -8,7 +8,7 @@
 //
 // Cost: no switches, n = product of dims ports; k in a dimension, wrap: n cables of it (k > 2), diameter floor(k/2) of it;
 // mesh: n (k-1)/k cables, diameter k - 1. Bisection, cut across the last dimension (even k): n/k cables, twice that with
-// wrap and k > 2 (Dally and Towles 2004, section 3.3.1: 4 n/k channels of both ways).
+// wrap and k > 2 (Dally and Towles 2004, chapter 5: 4 n/k channels, both ways).
 //
 // Minimal routes: the dimensions in any order, and where the way round a ring is as long both ways, both: m! * 2^t for m
 // dimensions that differ and t such ties. Default: dimension order, the first first; of a tie, up from even and down from odd

@@ -20,7 +20,7 @@ namespace {
 // All that one actor needs. Members are destroyed from the bottom up: the group before the device before its memory.
 struct Actor {
   Actor(int rank, SimulationPlan& plan, SimulatedWorld& world, std::shared_ptr<SimulatedGroup> group)
-      : clock(rank, world.engine, plan.machine),
+      : clock(rank, world.engine, MachineOf(rank, plan)),
         source(MakeSource(plan.device_memory, plan.machine.real)),
         host_source(MakeSource(plan.host_memory, plan.machine.real)),
         allocator(*source, rank),
@@ -28,6 +28,11 @@ struct Actor {
         device(clock, allocator, host_allocator, *plan.costs, plan.host_link, plan.threads),
         group(std::make_unique<SimulatedProcessGroup>(std::move(group), rank, clock, device, stats)) {}
 
+  static SimulatedMachine MachineOf(int rank, const SimulationPlan& plan) {
+    SimulatedMachine machine = plan.machine;
+    if (!plan.compute_factors.empty()) machine.slowdown *= plan.compute_factors[static_cast<size_t>(rank)];
+    return machine;
+  }
   static std::unique_ptr<MemorySource> MakeSource(Bytes limit, bool real) {
     if (real) return std::make_unique<MallocSource>(limit);
     return std::make_unique<VirtualSource>(limit);
@@ -87,10 +92,10 @@ void AddExtrapolationNotes(const SimulatedDevice& device, outcome::Outcome& outc
 
 // The whole simulation, in the child process.
 outcome::Outcome Simulate(SimulationPlan& plan, bool fold, const RankFunction& fn, sim::FlightRecord& record) {
-  sim::Engine engine(*plan.topology, {.stack = plan.machine.real ? MiB(8) : KiB(256), .record = &record});
+  sim::Engine engine(*plan.topology, {.stack = plan.machine.real ? MiB(8) : KiB(256), .record = &record, .routing = plan.routing});
   CatchInterruptsInChild();
   sim::Network network(engine, *plan.library,
-                       {.choice = {.algorithm = plan.algorithm}, .measured = plan.collectives, .folded = fold});
+                       {.choice = plan.choice, .measured = plan.collectives, .folded = fold, .endpoints = plan.endpoints});
   SimulatedWorld world{engine, network, plan.machine.real, fold, "", false};
   std::vector<int> ranks(static_cast<size_t>(plan.world_size));
   for (size_t r = 0; r < ranks.size(); ++r) ranks[r] = static_cast<int>(r);

@@ -43,6 +43,14 @@ sim::CollectiveShape ShapeOf(const std::vector<SimulatedGroup::Arrival>& arrival
   return shape;
 }
 
+// One of the messages of a call is done at `finish`.
+void PartEnds(SimulatedGroup::Pending& p, double finish) {
+  p.finish = std::max(p.finish, finish);
+  if (--p.left > 0) return;
+  p.entry->seconds.store(p.entry->seconds.load() + (p.finish - p.started));
+  p.done->Resolve(p.finish);
+}
+
 }  // namespace
 
 SimulatedGroup::SimulatedGroup(SimulatedWorld& world, std::string name, std::vector<std::vector<int>> groups)
@@ -177,13 +185,26 @@ bool SimulatedGroup::Match(const Message& send, const Message& recv) const {
 
 void SimulatedGroup::Post(int rank, const P2p& op, double time, std::shared_ptr<Pending> pending) {
   if (world_.engine.failed()) return;  // as in Arrive
-  const Message message{rank, op, time, std::move(pending)};
+  Message message{rank, op, time, std::move(pending)};
+  const double bytes = static_cast<double>(op.tensor.bytes().value());
+  const bool eager = op.kind == P2p::kSend && bytes <= world_.network.library().eager_bytes();
+  if (eager) {
+    message.eager = std::make_shared<Eager>();
+    const auto* data = static_cast<const std::byte*>(world_.real ? op.tensor.raw() : nullptr);
+    if (data != nullptr) message.eager->payload.assign(data, data + op.tensor.bytes().value());
+  }
+  Meet(message);
+  if (eager && !world_.engine.failed()) SendEagerly(message);
+}
+
+void SimulatedGroup::Meet(const Message& message) {
+  const P2p& op = message.op;
   const bool is_send = op.kind == P2p::kSend;
   std::deque<Message>& others = is_send ? recvs_ : sends_;
   std::deque<Message>& own = is_send ? sends_ : recvs_;
   if (!is_send && op.peer == kAnySource) {
     own.push_back(message);
-    return world_.engine.At(time, [self = shared_from_this(), rank] { self->MatchAnySource(rank); });
+    return world_.engine.At(message.time, [self = shared_from_this(), rank = message.rank] { self->MatchAnySource(rank); });
   }
   for (auto it = others.begin(); it != others.end(); ++it) {
     const Message& send = is_send ? message : *it;
@@ -197,7 +218,7 @@ void SimulatedGroup::Post(int rank, const P2p& op, double time, std::shared_ptr<
   own.push_back(message);
   if (is_send) {
     const int receiver = op.peer;
-    world_.engine.At(time, [self = shared_from_this(), receiver] { self->MatchAnySource(receiver); });
+    world_.engine.At(message.time, [self = shared_from_this(), receiver] { self->MatchAnySource(receiver); });
   }
 }
 
@@ -232,18 +253,34 @@ void SimulatedGroup::Deliver(const Message& send, const Message& recv) {
                                   world_rank(recv.rank));
     return Mismatch(where, send.rank, host::WithBytes(Alone(send.op)), recv.rank, host::WithBytes(Alone(recv.op)));
   }
-  if (world_.real) std::memcpy(recv.op.tensor.raw(), send.op.tensor.raw(), static_cast<size_t>(send.op.tensor.bytes().value()));
+  if (world_.real) {
+    const void* data = send.eager != nullptr ? send.eager->payload.data() : send.op.tensor.raw();
+    std::memcpy(recv.op.tensor.raw(), data, static_cast<size_t>(send.op.tensor.bytes().value()));
+  }
   recv.pending->source = send.rank;
+  if (send.eager != nullptr) {
+    if (send.eager->arrival >= 0) return PartEnds(*recv.pending, std::max(recv.time, send.eager->arrival));
+    send.eager->posted = recv.time;
+    send.eager->receiver = recv.pending;
+    return;
+  }
   const double start = std::max({send.time, recv.time, world_.engine.now()});
   const double bytes = static_cast<double>(send.op.tensor.bytes().value());
-  world_.network.Message(world_rank(send.rank), world_rank(recv.rank), bytes, start, [engine = &world_.engine, s = send.pending, r = recv.pending](const std::vector<double>& finish) {
-    for (const auto& p : {s, r}) {
-      if (engine->failed()) return;
-      p->finish = std::max(p->finish, finish[p == s ? 0 : 1]);
-      if (--p->left > 0) continue;
-      p->entry->seconds.store(p->entry->seconds.load() + (p->finish - p->started));
-      p->done->Resolve(p->finish);
-    }
+  world_.network.Message(world_rank(send.rank), world_rank(recv.rank), bytes, start,
+                         [engine = &world_.engine, s = send.pending, r = recv.pending](const std::vector<double>& finish) {
+    PartEnds(*s, finish[0]);
+    if (!engine->failed()) PartEnds(*r, finish[1]);  // who was told may have failed since
+  });
+}
+
+void SimulatedGroup::SendEagerly(const Message& send) {
+  const double start = std::max(send.time, world_.engine.now());
+  const double bytes = static_cast<double>(send.op.tensor.bytes().value());
+  world_.network.Message(world_rank(send.rank), world_rank(send.op.peer), bytes, start,
+                         [engine = &world_.engine, s = send.pending, eager = send.eager](const std::vector<double>& finish) {
+    eager->arrival = finish[1];
+    PartEnds(*s, finish[0]);
+    if (eager->receiver != nullptr && !engine->failed()) PartEnds(*eager->receiver, std::max(eager->posted, finish[1]));
   });
 }
 

@@ -75,9 +75,18 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
   SimulatedWorld& world() { return world_; }
 
  private:
-  struct Message { int rank; P2p op; double time; std::shared_ptr<Pending> pending; };
+  // A message that left before its receiver was there.
+  struct Eager {
+    std::vector<std::byte> payload;  // REAL data: the sender may use its tensor again
+    double arrival = -1;             // -1: on its way
+    double posted = 0;               // when its receiver came
+    std::shared_ptr<Pending> receiver;
+  };
+  struct Message { int rank; P2p op; double time; std::shared_ptr<Pending> pending; std::shared_ptr<Eager> eager = nullptr; };
   void Begin(std::vector<Arrival> arrivals);
   void Finish(const std::vector<Arrival>& arrivals, const std::vector<double>& finish);
+  void Meet(const Message& message);
+  void SendEagerly(const Message& send);
   void MatchAnySource(int receiver);
   void Deliver(const Message& send, const Message& recv);
   bool Match(const Message& a, const Message& b) const;

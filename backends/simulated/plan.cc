@@ -8,6 +8,7 @@
 
 #include "backends/host/costs.h"
 #include "backends/host/memory_rules.h"
+#include "backends/simulated/plan_network.h"
 #include "core/base/strings.h"
 #include "sim/collectives/schedule.h"
 #include "sim/cost/profile_cost_model.h"
@@ -17,17 +18,6 @@
 
 namespace twofold {
 namespace {
-
-absl::Status CheckAlgorithm(const std::string& name) {
-  std::string known = "auto";
-  for (const sim::Algorithm& a : sim::Algorithms()) {
-    if (a.name == name) return absl::OkStatus();
-    StrAppend(&known, ", ", a.name);
-  }
-  if (name == "auto") return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      StrCat("fabric.simulated.algorithm: \"", name, "\" is not known; use one of ", known));
-}
 
 // Training jobs were measured where ranks share the machine's cores; ranks that only sleep (EMULATED) share nothing.
 void SetTraining(const cluster::Cluster& c, const profile::Profile& profile, host::Costs& costs, SimulationPlan& plan) {
@@ -86,7 +76,7 @@ Range TimesOf(double rate, double low, double high) {
 // Collectives that were measured among as many ranks, and how much the times of those that matter spread.
 template <class Collectives>
 void SetCollectives(const Collectives& measured, SimulationPlan& plan) {
-  if (plan.algorithm != "auto") return;
+  if (plan.choice.algorithm != "auto") return;
   double low = 0, high = 0;
   int points = 0;
   std::string names;
@@ -173,18 +163,6 @@ void SetSlowLinks(const spec::Simulated& simulated, SimulationPlan& plan) {
                               " us a message; that cores move their bytes, too, is not modelled"));
 }
 
-absl::Status SetStar(const spec::Simulated& simulated, const cluster::Cluster& c, SimulationPlan& plan) {
-  const int64_t most = simulated.has_nodes() ? std::min(simulated.nodes(), c.star().hosts()) : c.star().hosts();
-  if (plan.world_size > most) {
-    return absl::InvalidArgumentError(StrCat("parallel: ", plan.world_size, " ranks do not fit cluster ", c.name(), " with ", most,
-                                             " hosts of one device; use fewer ranks or more nodes"));
-  }
-  plan.topology = MakeStar({.hosts = plan.world_size,
-                            .bandwidth = BytesPerSecond(c.star().link_gbytes_per_second() * 1e9),
-                            .latency = Seconds(c.star().latency_us() * 1e-6)});
-  return absl::OkStatus();
-}
-
 // Folding is used only where it is proven to change nothing: replicas of one data-parallel group, alike in place and
 // device, without data.
 void DecideFolding(const spec::Spec& spec, SimulationPlan& plan) {
@@ -193,6 +171,7 @@ void DecideFolding(const spec::Spec& spec, SimulationPlan& plan) {
   if (p.dp() != plan.world_size) plan.why_not_fold = "ranks do different things (another axis than dp is used)";
   if (plan.machine.real) plan.why_not_fold = "ranks hold different data (data: REAL)";
   if (!plan.topology->symmetric()) plan.why_not_fold = "ranks sit in different places of the topology";
+  if (!plan.compute_factors.empty()) plan.why_not_fold = "some ranks are slower (stragglers)";
   plan.may_fold = plan.why_not_fold.empty();
 }
 
@@ -200,7 +179,6 @@ void DecideFolding(const spec::Spec& spec, SimulationPlan& plan) {
 
 absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec) {
   const spec::Simulated& simulated = spec.fabric().simulated();
-  if (absl::Status s = CheckAlgorithm(simulated.algorithm()); !s.ok()) return s;
   absl::StatusOr<cluster::Cluster> c = FindCluster(simulated.cluster());
   if (!c.ok()) return c.status();
 
@@ -208,33 +186,33 @@ absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec) {
   const spec::Parallel& p = spec.parallel();
   plan.world_size = static_cast<int>(p.dp() * p.tp() * p.pp() * p.cp());
   plan.threads = static_cast<int>(spec.train().threads_per_rank());
-  plan.algorithm = simulated.algorithm();
   plan.machine.launch_seconds = c->device().launch_us() * 1e-6;
   plan.machine.real = simulated.data() == spec::Simulated::REAL;
 
-  absl::StatusOr<std::unique_ptr<sim::Library>> library = sim::MakeLibrary(c->library());
-  if (!library.ok()) return library.status();
-  plan.library = *std::move(library);
-
+  if (absl::Status s = SetLibrary(simulated, *c, plan); !s.ok()) return s;
   profile::Profile profile;
   if (absl::Status s = SetCosts(spec, *c, plan, profile); !s.ok()) return s;
-  if (simulated.link_gbps() > 0 && (c->has_star() || simulated.links() != "in_memory")) {
+  const bool own_links = !c->has_shared_memory_host();
+  if (simulated.link_gbps() > 0 && (own_links || simulated.links() != "in_memory")) {
     return absl::InvalidArgumentError(StrCat("fabric.simulated.link_gbps: ", simulated.link_gbps(), " slows links of this-machine's "
-                                             "threads down; ", c->has_star() ? StrCat("cluster ", c->name(), " has links of its own")
+                                             "threads down; ", own_links ? StrCat("cluster ", c->name(), " has links of its own")
                                              : StrCat("fabric.simulated.links are ", simulated.links(), "'s"), "; use 0"));
   }
-  if (c->has_star()) {
+  if (own_links) {
     if (simulated.links() != "in_memory") {
       return absl::InvalidArgumentError(StrCat("fabric.simulated.links: \"", simulated.links(), "\": cluster ", c->name(),
                                                " has links of its own; leave it out"));
     }
-    if (absl::Status s = SetStar(simulated, *c, plan); !s.ok()) return s;
+    if (absl::Status s = SetClusterTopology(simulated, *c, plan); !s.ok()) return s;
   } else {
     if (spec.device() != spec::EMULATED) ShareCores(*c, profile, plan);
     if (simulated.link_gbps() > 0) SetSlowLinks(simulated, plan);
     else if (simulated.links() == "in_memory") SetSharedMemoryHost(*c, profile, plan);
     else if (absl::Status s = SetMessagePassingHost(simulated, profile, plan); !s.ok()) return s;
   }
+  if (absl::Status s = Degrade(simulated.network(), plan); !s.ok()) return s;
+  if (absl::Status s = Place(simulated, plan); !s.ok()) return s;
+  if (absl::Status s = SetStragglers(simulated, plan); !s.ok()) return s;
   DecideFolding(spec, plan);
   if (simulated.folding() == spec::Simulated::ON && !plan.may_fold) {
     return absl::InvalidArgumentError(

@@ -13,6 +13,7 @@
 #include "core/proto/spec.pb.h"
 #include "sim/collectives/library.h"
 #include "sim/collectives/measured.h"
+#include "topologies/routing.h"
 #include "topologies/topology.h"
 
 namespace twofold {
@@ -27,7 +28,10 @@ struct SimulationPlan {
   host::HostLink host_link;      // between the two
   int threads = 1;               // per rank
   std::unique_ptr<sim::Library> library;  // whose collectives run
-  std::string algorithm;         // of collectives
+  sim::Choice choice;            // of its algorithm and protocol
+  RoutingOptions routing;
+  std::vector<int> endpoints;    // where each rank sits
+  std::vector<double> compute_factors;  // of each rank's operations' time; empty: 1
   sim::MeasuredCollectives collectives;  // those of the links that join the ranks, where the profile has them
   Range link_spread;             // of communication's times
   bool may_fold = false;         // identical ranks may run as one

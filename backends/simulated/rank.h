@@ -19,7 +19,7 @@ namespace twofold {
 // How the ranks of a run share their machine.
 struct SimulatedMachine {
   bool gpu = false;          // the compute stream is its own time line; else it is the host
-  double slowdown = 1;       // of CPU operations: threads of all ranks per core, where there are more threads than cores
+  double slowdown = 1;       // of operations: threads of all ranks per core, where there are more threads than cores; a straggler's factor
   bool shared_cores = false; // communication threads take turns with computing ones
   double core_share = 1;     // of a collective's time beside computing: what the computing loses to it, on shared cores
   double waiting = 0;        // how much later the slowest rank comes, as a share of what ranks computed since they met

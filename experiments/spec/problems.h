@@ -40,6 +40,7 @@ void CheckValidation(const spec::Spec& spec, Problems& problems);  // train.vali
 void CheckPrecision(const spec::Precision& precision, Problems& problems);  // train.precision
 void CheckSharding(const spec::Spec& spec, Problems& problems);    // parallel.sharding and its options
 void CheckUnits(const spec::Spec& spec, Problems& problems);       // parallel.wrap; the rest of the spec is valid
+void CheckSimulatedNetwork(const spec::Spec& spec, Problems& problems);  // fabric.simulated: collectives, routing, faults, stragglers
 void CheckCheckpoint(const spec::Spec& spec, Problems& problems);  // train.checkpoint and train.resume
 void CheckNotInThisVersion(const spec::Spec& spec, Problems& problems);  // named in the proto, not yet built
 

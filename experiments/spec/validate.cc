@@ -12,7 +12,6 @@
 #include "experiments/spec/models/rules.h"
 #include "experiments/spec/problems.h"
 #include "experiments/spec/spec.h"
-#include "sim/collectives/schedule.h"
 #include "strategies/models/kinds.h"
 
 namespace twofold {
@@ -209,20 +208,15 @@ void CheckEmulated(const spec::Spec& spec, Problems& problems) {
 }
 
 void CheckSimulated(const spec::Simulated& simulated, Problems& problems) {
-  std::vector<std::string> known = {"auto"};
-  for (const sim::Algorithm& a : sim::Algorithms()) known.emplace_back(a.name);
   if (simulated.cluster().empty()) {
     problems.Add("fabric.simulated.cluster",
                  "\"\" names no cluster; use \"this-machine\" or one of `twofold list clusters`");
   }
   if (simulated.has_nodes()) problems.Whole("fabric.simulated.nodes", simulated.nodes(), 1, 1 << 20);
-  if (std::find(known.begin(), known.end(), simulated.algorithm()) == known.end()) {
-    problems.Add("fabric.simulated.algorithm", StrCat("\"", simulated.algorithm(), "\" is not an algorithm",
-                                                      Suggestion(simulated.algorithm(), known)));
-  }
 }
 
-void CheckFabric(const spec::Fabric& fabric, Problems& problems) {
+void CheckFabric(const spec::Spec& spec, Problems& problems) {
+  const spec::Fabric& fabric = spec.fabric();
   constexpr double kLongest = 1e9;
   if (problems.Above("fabric.timeout_s", fabric.timeout_s(), 0) && fabric.timeout_s() > kLongest) {
     problems.Add("fabric.timeout_s",
@@ -230,6 +224,7 @@ void CheckFabric(const spec::Fabric& fabric, Problems& problems) {
   }
   if (fabric.has_simulated()) {
     CheckSimulated(fabric.simulated(), problems);
+    CheckSimulatedNetwork(spec, problems);
     CheckLinks("fabric.simulated", fabric.simulated(), problems);
   }
   if (fabric.has_in_memory()) CheckLinks("fabric.in_memory", fabric.in_memory(), problems);
@@ -268,7 +263,7 @@ absl::Status Validate(const spec::Spec& spec, const std::string& file) {
   CheckTrain(spec, problems);
   CheckParallel(spec.parallel(), problems);
   CheckSharding(spec, problems);
-  CheckFabric(spec.fabric(), problems);
+  CheckFabric(spec, problems);
   CheckThreads(spec, problems);
   CheckEmulated(spec, problems);
   CheckMemory(spec.memory(), problems);

@@ -11,7 +11,14 @@ const std::vector<Algorithm>& Algorithms() {
       {"ring", "neighbours only; least bytes, most latency", RingSchedule},
       {"recursive_doubling", "partners at distance 1, 2, 4, ...; least latency", RecursiveDoublingSchedule},
       {"tree", "binomial tree", TreeSchedule},
+      {"recursive_halving_doubling", "halves, then doubles: little latency, least bytes", HalvingDoublingSchedule},
+      {"double_binary_tree", "two pipelined trees, each for half of the bytes", DoubleBinaryTreeSchedule},
+      {"bruck", "log2 N rounds for any N", BruckSchedule},
       {"direct", "everyone to everyone at once", DirectSchedule},
+      {"pairwise", "everyone to everyone, one after another", PairwiseSchedule},
+      {"hierarchical", "inside nodes, between nodes, inside nodes", HierarchicalSchedule},
+      {"nvls", "the switch inside a node reduces and multicasts (NVLink SHARP)", NvlsSchedule},
+      {"sharp", "the switches between nodes reduce (SHARP)", SharpSchedule},
       {"shared_memory", "ranks read each other's memory; shared-memory hosts only", SharedMemorySchedule},
   };
   return *kTable;
@@ -47,6 +54,34 @@ double EstimateSeconds(const Schedule& schedule, double alpha, double bandwidth)
   return seconds;
 }
 
+double EstimateSeconds(const Schedule& schedule, const Places& p) {
+  // What each rank moves inside its node, and each NIC between nodes: out, then in.
+  std::vector<double> inside[2], outside[2], routes;
+  for (int way : {0, 1}) {
+    inside[way].resize(p.node.size());
+    outside[way].resize(static_cast<size_t>(p.nodes) * static_cast<size_t>(p.rails));
+  }
+  double seconds = 0;
+  for (const Phase& phase : schedule.phases) {
+    for (int way : {0, 1}) std::fill(inside[way].begin(), inside[way].end(), 0), std::fill(outside[way].begin(), outside[way].end(), 0);
+    double most = 0;
+    routes.clear();
+    for (const Flow& f : phase.flows) {
+      const int ranks[] = {f.from, f.to};
+      const bool within = p.node[static_cast<size_t>(f.from)] == p.node[static_cast<size_t>(f.to)];
+      routes.push_back(within ? p.node_alpha : p.alpha);
+      for (int way : {0, 1}) {
+        const auto r = static_cast<size_t>(ranks[way]);
+        const int nic = p.node[r] * p.rails + (f.rail < 0 ? p.rail[r] : f.rail);
+        double& bytes = within ? inside[way][r] : outside[way][static_cast<size_t>(nic)];
+        most = std::max(most, (bytes += f.bytes) / (within ? p.node_bandwidth : p.bandwidth));
+      }
+    }
+    seconds += PhaseLatency(phase, routes, p.alpha) + most;
+  }
+  return seconds;
+}
+
 int Places::RanksPerNode() const {
   std::vector<int> count(static_cast<size_t>(nodes));
   for (int n : node) ++count[static_cast<size_t>(n)];
@@ -61,31 +96,47 @@ Places UniformPlaces(int ranks, double alpha, double bandwidth) {
   return p;
 }
 
+namespace {
+
+absl::StatusOr<Schedule> Named(std::string_view name, const CollectiveShape& shape, const Places& places) {
+  for (const Algorithm& a : Algorithms()) {
+    if (a.name != name) continue;
+    absl::StatusOr<Schedule> schedule = a.make(shape, places);
+    if (schedule.ok()) schedule->algorithm = std::string(name);
+    return schedule;
+  }
+  return absl::InvalidArgumentError(StrCat("no collective algorithm is called ", name));
+}
+
+// What "auto" chooses from.
+std::vector<std::string_view> Candidates(const CollectiveShape& shape, const Places& places) {
+  if (shape.kind == Communication::kAllToAll) return {};
+  std::vector<std::string_view> names = {"ring", "recursive_doubling", "tree"};
+  if (!places.one_link) names.insert(names.end(), {"double_binary_tree", "hierarchical"});
+  if (places.multicast_in_node) names.push_back("nvls");
+  if (places.reduction_in_network) names.push_back("sharp");
+  return names;
+}
+
+}  // namespace
+
 absl::StatusOr<Schedule> ChooseSchedule(const CollectiveShape& shape, std::string_view algorithm, const Places& places) {
-  const bool shared_memory_host = places.shared_memory;
   if (shape.kind == Communication::kBarrier) {  // dissemination (Hensgen, Finkel and Manber 1988): log2 N rounds
-    return Finished({Phase{.rounds = shared_memory_host ? 1 : CeilLog2(shape.ranks), .flows = {}}}, shape.ranks);
+    return Finished({Phase{.rounds = places.shared_memory ? 1 : CeilLog2(shape.ranks), .flows = {}}}, shape.ranks);
   }
-  if (algorithm == "auto" && shared_memory_host) algorithm = "shared_memory";
-  if (algorithm == "shared_memory" && !shared_memory_host) {
-    return NoForm(algorithm, shape, "its ranks do not share memory");
-  }
-  if (algorithm != "auto") {
-    for (const Algorithm& a : Algorithms()) {
-      if (a.name == algorithm) return a.make(shape, places);
-    }
-    return absl::InvalidArgumentError(StrCat("no collective algorithm is called ", algorithm));
-  }
+  if (algorithm == "shared_memory" && !places.shared_memory) return NoForm(algorithm, shape, "its ranks do not share memory");
+  if (algorithm != "auto") return Named(algorithm, shape, places);
+  if (places.shared_memory) return Named("shared_memory", shape, places);
   std::optional<Schedule> best;
   double least = std::numeric_limits<double>::infinity();
-  for (auto make : {RingSchedule, RecursiveDoublingSchedule, TreeSchedule}) {
-    absl::StatusOr<Schedule> schedule = make(shape, places);
+  for (std::string_view name : Candidates(shape, places)) {
+    absl::StatusOr<Schedule> schedule = Named(name, shape, places);
     if (!schedule.ok()) continue;
-    const double seconds = EstimateSeconds(*schedule, places.alpha, places.bandwidth);
+    const double seconds = EstimateSeconds(*schedule, places);
     if (seconds < least) least = seconds, best = *std::move(schedule);
   }
-  if (!best) return DirectSchedule(shape, places);
-  return *std::move(best);
+  if (best) return *std::move(best);
+  return Named("direct", shape, places);
 }
 
 }  // namespace twofold::sim

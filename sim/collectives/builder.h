@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "core/base/strings.h"
@@ -27,6 +29,48 @@ inline Schedule Finished(std::vector<Phase> phases, int ranks) {
 inline absl::Status NoForm(std::string_view algorithm, const CollectiveShape& shape, std::string_view why = "") {
   return absl::UnimplementedError(StrCat("algorithm ", algorithm, " has no ", KindName(shape.kind), " over ",
                                                shape.ranks, " ranks", why.empty() ? "" : ": ", why));
+}
+
+inline Phase Reversed(Phase phase) {
+  for (Flow& f : phase.flows) std::swap(f.from, f.to);
+  return phase;
+}
+
+// The ranks past `core` send what they have to a partner below it.
+inline Phase FoldIn(int core, int ranks, double bytes) {
+  Phase phase;
+  for (int i = core; i < ranks; ++i) phase.flows.push_back({i, i - core, bytes});
+  return phase;
+}
+
+// ---- Of ranks on nodes ----
+inline std::vector<std::vector<int>> RanksByNode(const Places& p) {
+  std::vector<std::vector<int>> nodes(static_cast<size_t>(p.nodes));
+  for (int r = 0; r < p.ranks(); ++r) nodes[static_cast<size_t>(p.node[static_cast<size_t>(r)])].push_back(r);
+  return nodes;
+}
+
+// By local number, the ranks that have it, in the order of nodes; nodes have equally many ranks.
+inline std::vector<std::vector<int>> Transposed(const std::vector<std::vector<int>>& nodes) {
+  std::vector<std::vector<int>> peers(nodes[0].size());
+  for (const std::vector<int>& node : nodes) {
+    for (size_t local = 0; local < node.size(); ++local) peers[local].push_back(node[local]);
+  }
+  return peers;
+}
+
+// A phase among [0, k), done by each of the groups of k ranks at once.
+inline Phase Lifted(const Phase& phase, const std::vector<std::vector<int>>& groups) {
+  Phase all{.rounds = phase.rounds, .flows = {}, .seconds = phase.seconds};
+  all.flows.reserve(phase.flows.size() * groups.size());
+  for (const std::vector<int>& group : groups) {
+    for (Flow f : phase.flows) {
+      f.from = group[static_cast<size_t>(f.from)], f.to = group[static_cast<size_t>(f.to)];
+      f.crossings /= static_cast<double>(groups.size());  // a byte goes through one group: the mean of all
+      all.flows.push_back(f);
+    }
+  }
+  return all;
 }
 
 }  // namespace twofold::sim

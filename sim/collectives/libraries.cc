@@ -1,9 +1,11 @@
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "core/base/strings.h"
 #include "sim/collectives/ideal.h"
 #include "sim/collectives/library.h"
+#include "sim/collectives/nccl.h"
 #include "sim/collectives/open_mpi.h"
 
 namespace twofold::sim {
@@ -11,10 +13,11 @@ namespace {
 
 struct Row {
   std::string_view name;
-  std::unique_ptr<Library> (*make)(const cluster::Library& library);
+  absl::StatusOr<std::unique_ptr<Library>> (*make)(const cluster::Library& library);
 };
 constexpr Row kRows[] = {
-    {"ideal", MakeIdealLibrary},
+    {"ideal", [](const cluster::Library& l) -> absl::StatusOr<std::unique_ptr<Library>> { return MakeIdealLibrary(l); }},
+    {"nccl", MakeNcclLibrary},
     {"open_mpi", MakeOpenMpiLibrary},
 };
 
@@ -29,5 +32,24 @@ absl::StatusOr<std::unique_ptr<Library>> MakeLibrary(const cluster::Library& lib
   }
   return absl::InvalidArgumentError(StrCat("library.name: \"", name, "\" is not a library; use one of ", known));
 }
+
+namespace {
+
+// `names` of each library, those of earlier rows first.
+std::vector<std::string> OfAll(std::vector<std::string_view> (Library::*names)() const) {
+  std::vector<std::string> all;
+  for (const Row& row : kRows) {
+    const std::unique_ptr<Library> library = *row.make(cluster::Library());
+    for (std::string_view name : (*library.*names)()) {
+      if (std::find(all.begin(), all.end(), name) == all.end()) all.emplace_back(name);
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<std::string> AllAlgorithms() { return OfAll(&Library::algorithms); }
+std::vector<std::string> AllProtocols() { return OfAll(&Library::protocols); }
 
 }  // namespace twofold::sim

@@ -31,11 +31,17 @@ class Library {
   // The schedule, the library's costs in it (Flow::hop_seconds, Flow::rate, bytes on the wire, Phase::seconds). What was
   // forced and cannot run is refused, never replaced: the error says why.
   virtual absl::StatusOr<Schedule> Plan(const CollectiveShape& shape, const Places& places, const Choice& choice) const = 0;
-  // One message from rank 0 to rank 1 of `places`. Both are done when its last phase has ended.
+  // One message from rank 0 to rank 1 of `places`; each is done when its last phase has ended. It begins when the sender is
+  // there, if `bytes` are at most eager_bytes() (its data waits for the receiver, who is done no earlier than it comes);
+  // larger ones when both are (rendezvous).
   virtual Schedule Message(double bytes, const Places& places) const = 0;
+  virtual double eager_bytes() const { return -1; }  // less than 0: no message is eager
 };
 
 // By cluster::Library::name; "" is "ideal". The error names the libraries.
 absl::StatusOr<std::unique_ptr<Library>> MakeLibrary(const cluster::Library& library);
+// What libraries can be forced to, each once: what a spec may name. A cluster's own may not have all of them.
+std::vector<std::string> AllAlgorithms();
+std::vector<std::string> AllProtocols();
 
 }  // namespace twofold::sim

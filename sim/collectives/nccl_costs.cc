@@ -23,13 +23,13 @@ struct Generation {
   std::string_view name;
   int channels;
   double link, link_data_sheet, nvls_efficiency;
-  std::array<double, 3> ll, ring_ll128, tree, tree_ll128, nvls_tree;
+  std::array<double, 3> ll, ring_ll128, tree, tree_ll128;
 };
 constexpr Generation kGenerations[] = {
-    {"volta", 12, 20.0, 25, 0, {39.0, 39.0, 20.4}, {20, 20, 20}, {26.5, 18.5, 10.0}, {20, 20, 20}, {26.5, 18.5, 10.0}},
-    {"ampere", 24, 20.0, 25, 0, {87.7, 22.5, 19.0}, {20, 20, 20}, {24.0, 23.6, 17.8}, {20, 20, 20}, {24.0, 23.6, 17.8}},
-    {"hopper", 16, 20.6, 25, 0.85, {141, 45, 35}, {36.7, 36.7, 36.7}, {38.7, 41.4, 36.0}, {36.7, 36.7, 29.0}, {kNone, 57.7, 45.5}},
-    {"blackwell", 32, 40.1, 50, 0.74, {282, 90, 70}, {40, 40, 40}, {70, 42.8, 24}, {55.6, 31.67, 20}, {kNone, 96, 80}},
+    {"volta", 12, 20.0, 25, 0, {39.0, 39.0, 20.4}, {20, 20, 20}, {26.5, 18.5, 10.0}, {20, 20, 20}},
+    {"ampere", 24, 20.0, 25, 0, {87.7, 22.5, 19.0}, {20, 20, 20}, {24.0, 23.6, 17.8}, {20, 20, 20}},
+    {"hopper", 16, 20.6, 25, 0.85, {141, 45, 35}, {36.7, 36.7, 36.7}, {38.7, 41.4, 36.0}, {36.7, 36.7, 29.0}},
+    {"blackwell", 32, 40.1, 50, 0.74, {282, 90, 70}, {40, 40, 40}, {70, 42.8, 24}, {55.6, 31.67, 20}},
 };
 
 size_t NodeClass(int nodes) { return nodes == 1 ? 0 : nodes < 4 ? 1 : 2; }
@@ -104,8 +104,8 @@ double NcclCosts::Most(NcclAlgorithm a, NcclProtocol p, int nodes) const {
     case NcclAlgorithm::kRing:
     case NcclAlgorithm::kDirect: return p == NcclProtocol::kLL128 ? ring_ll128_bandwidth[c] : kNone;
     case NcclAlgorithm::kTree: return p == NcclProtocol::kLL128 ? tree_ll128_bandwidth[c] : tree_bandwidth[c];
-    case NcclAlgorithm::kNvls: return kNone;
-    case NcclAlgorithm::kNvlsTree: return nvls_tree_bandwidth[c];
+    case NcclAlgorithm::kNvls:
+    case NcclAlgorithm::kNvlsTree: return kNone;
   }
   return kNone;
 }
@@ -139,7 +139,6 @@ absl::StatusOr<NcclCosts> ReadNcclCosts(const cluster::Nccl& nccl) {
     c.ring_ll128_bandwidth[k] = g->ring_ll128[k] * c.channels * 1e9;
     c.tree_bandwidth[k] = g->tree[k] * c.channels * 1e9;
     c.tree_ll128_bandwidth[k] = g->tree_ll128[k] * c.channels * 1e9;
-    c.nvls_tree_bandwidth[k] = g->nvls_tree[k] * c.channels * 1e9;
   }
   for (size_t a = 0; a < c.latency.size(); ++a) {
     for (size_t p = 0; p < c.latency[a].size(); ++p) {

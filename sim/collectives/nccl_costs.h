@@ -2,7 +2,7 @@
 // most that the GPUs' channels move.
 //
 // Assumes: the constants by which NCCL itself chooses are its costs (github.com/NVIDIA/nccl at 5067397c: src/graph/tuning.cc
-// baseLat, hwLat, llMaxBws, perChMaxRingLL128Bws, perChMaxTreeBws, perChMaxTreeLL128Bws, perChMaxNVLSTreeBws, nvlsEfficiency;
+// baseLat, hwLat, llMaxBws, perChMaxRingLL128Bws, perChMaxTreeBws, perChMaxTreeLL128Bws, nvlsEfficiency;
 // src/graph/topo.h LOC_BW ... SM*_NVLINK_BW), unless a cluster file says otherwise. `direct` has none there: a peer costs it
 // what a hop costs a ring.
 // Ignores: the table of corrections for trees by size, PCIe as the way between GPUs of a node, user tuner plugins.
@@ -33,14 +33,14 @@ struct NcclCosts {
   double nvlink_share, nvls_share, network_share, messages_network_share;
   double call;  // seconds
   // Bytes a second of payload, all channels together; by how many nodes there are: one, two or three, more.
-  std::array<double, 3> ll_bandwidth, ring_ll128_bandwidth, tree_bandwidth, tree_ll128_bandwidth, nvls_tree_bandwidth;
+  std::array<double, 3> ll_bandwidth, ring_ll128_bandwidth, tree_bandwidth, tree_ll128_bandwidth;
 
   const NcclHops& Latency(NcclAlgorithm a, NcclProtocol p) const {
     return latency[static_cast<size_t>(a)][static_cast<size_t>(p)];
   }
   // Payload over bytes on the wire, on links inside a node or between nodes.
   double Share(NcclAlgorithm a, NcclProtocol p, int nodes, bool between) const;
-  // The most payload a second that a GPU's channels move; of a ring's bus bandwidth, of a tree's both ways together.
+  // The most payload a second that a GPU's channels send, infinite where nothing is known to limit them.
   double Most(NcclAlgorithm a, NcclProtocol p, int nodes) const;
 };
 

@@ -93,6 +93,15 @@ class OpenMpiLibrary : public Library {
 
 }  // namespace
 
-std::unique_ptr<Library> MakeOpenMpiLibrary(const cluster::Library& library) { return std::make_unique<OpenMpiLibrary>(library.open_mpi()); }
+absl::StatusOr<std::unique_ptr<Library>> MakeOpenMpiLibrary(const cluster::Library& library) {
+  const cluster::OpenMpi& m = library.open_mpi();
+  const std::pair<const char*, double> figures[] = {{"gap_us", m.gap_us()}, {"free_bytes", m.free_bytes()}, {"acknowledgements", m.acknowledgements()},
+                                                    {"eager_bytes", static_cast<double>(m.eager_bytes())},
+                                                    {"in_order_bytes", static_cast<double>(m.in_order_bytes())}};
+  for (const auto& [field, value] : figures) {
+    if (!(value >= 0)) return absl::InvalidArgumentError(StrCat("library.open_mpi.", field, " = ", value, ": must be 0 or more"));
+  }
+  return std::make_unique<OpenMpiLibrary>(m);
+}
 
 }  // namespace twofold::sim

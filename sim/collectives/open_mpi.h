@@ -19,6 +19,7 @@
 
 namespace twofold::sim {
 
-std::unique_ptr<Library> MakeOpenMpiLibrary(const cluster::Library& library);
+// Refuses figures that are negative.
+absl::StatusOr<std::unique_ptr<Library>> MakeOpenMpiLibrary(const cluster::Library& library);
 
 }  // namespace twofold::sim

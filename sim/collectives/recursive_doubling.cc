@@ -24,14 +24,10 @@ absl::StatusOr<Schedule> RecursiveDoublingSchedule(const CollectiveShape& shape,
   std::vector<Phase> phases;
   switch (shape.kind) {
     case Communication::kAllReduce: {
-      Phase in, out;
-      for (int i = core; i < n; ++i) {
-        in.flows.push_back({i, i - core, shape.bytes});
-        out.flows.push_back({i - core, i, shape.bytes});
-      }
-      if (core < n) phases.push_back(std::move(in));
+      const Phase in = FoldIn(core, n, shape.bytes);
+      if (core < n) phases.push_back(in);
       for (int d = 1; d < core; d *= 2) phases.push_back(Exchange(d, core, shape.bytes));
-      if (core < n) phases.push_back(std::move(out));
+      if (core < n) phases.push_back(Reversed(in));
       break;
     }
     case Communication::kAllGather:

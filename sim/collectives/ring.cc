@@ -1,36 +1,94 @@
-// Ring (Patarasuk and Yuan 2009, "Bandwidth optimal all-reduce algorithms"): rank i talks to i + 1 only.
+// Ring (Patarasuk and Yuan 2009, "Bandwidth optimal all-reduce algorithms"): every rank talks to the next one only, a node's
+// ranks one after another. Rounds follow one another without a pause, so a byte that goes around meets the links as they are:
+// latency is the mean of the hops, not the slowest.
 //
 //   all_reduce      2(N-1) rounds of n/N:   2(N-1) a + 2 (N-1)/N n b
 //   all_gather      N-1 rounds of n/N:      (N-1) a + (N-1)/N n b       (n: the gathered tensor)
 //   reduce_scatter  likewise                                            (n: the tensor that is scattered)
 //   broadcast       a pipelined chain:      (N-1) a + n b
 //   reduce          likewise, towards the root
+//
+// Where nodes have several NICs there is a ring for each: it enters a node at a rank whose own NIC that is, leaves by the same
+// NIC, and carries its share of the bytes (NCCL's rings, "multi-rail").
+#include <numeric>
+
 #include "sim/collectives/builder.h"
 
 namespace twofold::sim {
+namespace {
 
-absl::StatusOr<Schedule> RingSchedule(const CollectiveShape& shape, const Places&) {
-  const int n = shape.ranks;
-  const double part = shape.bytes / n;
-  Phase phase;
-  auto around = [&](int rounds) {
-    phase.rounds = rounds;
-    for (int i = 0; i < n; ++i) phase.flows.push_back({i, (i + 1) % n, rounds * part});
-  };
-  auto chain = [&](bool towards_root) {
-    phase.rounds = n - 1;
-    for (int k = 0; k + 1 < n; ++k) {
-      const int near = (shape.root + k) % n, far = (near + 1) % n;
-      phase.flows.push_back(towards_root ? Flow{far, near, shape.bytes} : Flow{near, far, shape.bytes});
+struct Ring {
+  std::vector<int> order;  // ranks
+  int rail;
+};
+
+// The NICs that ranks of every node have for their own; of one, none is named.
+std::vector<int> SharedRails(const Places& p) {
+  std::vector<std::vector<int>> seen(static_cast<size_t>(p.rails), std::vector<int>(static_cast<size_t>(p.nodes)));
+  for (int r = 0; r < p.ranks(); ++r) seen[static_cast<size_t>(p.rail[static_cast<size_t>(r)])][static_cast<size_t>(p.node[static_cast<size_t>(r)])] = 1;
+  std::vector<int> rails;
+  for (int k = 0; k < p.rails; ++k) {
+    const auto& nodes = seen[static_cast<size_t>(k)];
+    if (std::accumulate(nodes.begin(), nodes.end(), 0) == p.nodes) rails.push_back(k);
+  }
+  if (rails.size() < 2) return {-1};
+  return rails;
+}
+
+// `first`: the rank that the ring begins at.
+std::vector<Ring> Rings(const Places& p, int first) {
+  const int n = p.ranks();
+  std::vector<Ring> rings;
+  if (p.one_link) {
+    rings.push_back({{}, -1});
+    for (int i = 0; i < n; ++i) rings[0].order.push_back((first + i) % n);
+    return rings;
+  }
+  const std::vector<std::vector<int>> nodes = RanksByNode(p);
+  for (int rail : SharedRails(p)) {
+    Ring& ring = rings.emplace_back(Ring{{}, rail});
+    ring.order.reserve(static_cast<size_t>(n));
+    for (int k = 0; k < p.nodes; ++k) {
+      const int node = (p.node[static_cast<size_t>(first)] + k) % p.nodes;
+      const std::vector<int>& ranks = nodes[static_cast<size_t>(node)];
+      size_t entry = 0;
+      for (size_t i = ranks.size(); i-- > 0;) {
+        if (k == 0 ? ranks[i] == first : p.rail[static_cast<size_t>(ranks[i])] == rail) entry = i;
+      }
+      for (size_t i = 0; i < ranks.size(); ++i) ring.order.push_back(ranks[(entry + i) % ranks.size()]);
     }
-  };
+  }
+  return rings;
+}
+
+}  // namespace
+
+absl::StatusOr<Schedule> RingSchedule(const CollectiveShape& shape, const Places& places) {
+  const int n = shape.ranks;
+  int rounds = n - 1;
+  double bytes = shape.bytes;  // over each hop
+  bool closed = true, backwards = false;
   switch (shape.kind) {
-    case Communication::kAllReduce: around(2 * (n - 1)); break;
+    case Communication::kAllReduce: rounds = 2 * (n - 1), bytes = shape.bytes / n * rounds; break;
     case Communication::kAllGather:
-    case Communication::kReduceScatter: around(n - 1); break;
-    case Communication::kBroadcast: chain(false); break;
-    case Communication::kReduce: chain(true); break;
+    case Communication::kReduceScatter: bytes = shape.bytes / n * rounds; break;
+    case Communication::kBroadcast: closed = false; break;
+    case Communication::kReduce: closed = false, backwards = true; break;
     default: return NoForm("ring", shape);
+  }
+  const std::vector<Ring> rings = Rings(places, closed ? 0 : shape.root);
+  Phase phase{.rounds = rounds, .flows = {}};
+  const size_t hops = static_cast<size_t>(closed ? n : n - 1);
+  phase.flows.reserve(hops * rings.size());
+  const double share = 1.0 / static_cast<double>(rings.size());
+  for (const Ring& ring : rings) {
+    for (size_t i = 0; i < hops; ++i) {
+      int from = ring.order[i], to = ring.order[(i + 1) % ring.order.size()];
+      const bool within = places.node[static_cast<size_t>(from)] == places.node[static_cast<size_t>(to)];
+      if (backwards) std::swap(from, to);
+      phase.flows.push_back({.from = from, .to = to, .bytes = bytes * share, .rail = within ? -1 : ring.rail,
+                             .crossings = rounds * share / static_cast<double>(hops)});
+    }
   }
   return Finished({std::move(phase)}, n);
 }

@@ -87,19 +87,29 @@ struct Algorithm {
 absl::StatusOr<Schedule> RingSchedule(const CollectiveShape& shape, const Places& places);
 absl::StatusOr<Schedule> TreeSchedule(const CollectiveShape& shape, const Places& places);
 absl::StatusOr<Schedule> RecursiveDoublingSchedule(const CollectiveShape& shape, const Places& places);
+absl::StatusOr<Schedule> HalvingDoublingSchedule(const CollectiveShape& shape, const Places& places);
+absl::StatusOr<Schedule> DoubleBinaryTreeSchedule(const CollectiveShape& shape, const Places& places);
+absl::StatusOr<Schedule> BruckSchedule(const CollectiveShape& shape, const Places& places);
 absl::StatusOr<Schedule> DirectSchedule(const CollectiveShape& shape, const Places& places);
+absl::StatusOr<Schedule> PairwiseSchedule(const CollectiveShape& shape, const Places& places);
+absl::StatusOr<Schedule> HierarchicalSchedule(const CollectiveShape& shape, const Places& places);
+absl::StatusOr<Schedule> NvlsSchedule(const CollectiveShape& shape, const Places& places);
+absl::StatusOr<Schedule> SharpSchedule(const CollectiveShape& shape, const Places& places);
 absl::StatusOr<Schedule> SharedMemorySchedule(const CollectiveShape& shape, const Places& places);
 
 const std::vector<Algorithm>& Algorithms();
 
-// Time on an idle uniform network: alpha a round, and for each phase the most bytes that one rank sends or receives
-// divided by `bandwidth`.
+// Time on an idle uniform network: each phase's latency, and the most bytes that one rank sends or receives in it divided by
+// `bandwidth`.
 double EstimateSeconds(const Schedule& schedule, double alpha, double bandwidth);
+// Time on idle nodes: a phase lasts as long as the busiest rank inside its node or the busiest NIC.
+double EstimateSeconds(const Schedule& schedule, const Places& places);
 
-// The schedule by name, or for "auto" by this rule: on a shared-memory host, shared_memory; elsewhere the one of ring,
-// recursive_doubling and tree with the least EstimateSeconds (the first where several tie), and direct for what they have
-// no form for. Direct is not chosen beside them because the model does not know what posting N - 1 messages costs.
-// A barrier is always dissemination (log2 N rounds; one meeting on a shared-memory host).
+// The schedule by name, or for "auto" by this rule: on a shared-memory host, shared_memory; elsewhere the one with the least
+// EstimateSeconds (the first where several tie) of ring, recursive_doubling and tree; where ranks of several nodes sit on
+// nodes of several, also of double_binary_tree and hierarchical; where switches reduce, also of nvls and sharp; and direct for
+// all_to_all and what these have no form for. Direct is not chosen beside them because the model does not know what posting N - 1 messages
+// costs. A barrier is always dissemination (log2 N rounds; one meeting on a shared-memory host).
 absl::StatusOr<Schedule> ChooseSchedule(const CollectiveShape& shape, std::string_view algorithm, const Places& places);
 
 }  // namespace twofold::sim

@@ -30,11 +30,6 @@ Phase GatherRound(int k, int n, int root, double part) {
   return phase;
 }
 
-Phase Reversed(Phase phase) {
-  for (Flow& f : phase.flows) std::swap(f.from, f.to);
-  return phase;
-}
-
 }  // namespace
 
 absl::StatusOr<Schedule> TreeSchedule(const CollectiveShape& shape, const Places&) {

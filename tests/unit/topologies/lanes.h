@@ -14,7 +14,7 @@ namespace twofold {
 
 class Lanes : public Topology {
  public:
-  // Endpoints 0..hosts-1 are on the left, the rest on the right. Only pairs of different sides talk.
+  // Endpoints 0..hosts-1 are on the left, the rest on the right. Only pairs of different sides talk. Rail r is by lane r.
   Lanes(int hosts, int lanes, BytesPerSecond host = BytesPerSecond(1e9), BytesPerSecond lane = BytesPerSecond(1e9),
         Medium medium = Medium::kNetwork)
       : hosts_(hosts), lanes_(lanes) {
@@ -32,13 +32,16 @@ class Lanes : public Topology {
     cable("around0", left, way, lane);
     cable("around1", way, right, lane);
   }
+  void SetLane(int lane, BytesPerSecond bandwidth) {
+    for (int way : {0, 1}) links_[static_cast<size_t>(4 * hosts_ + 2 * lane + way)].bandwidth = bandwidth;
+  }
   std::string_view kind() const override { return "lanes"; }
   int endpoints() const override { return 2 * hosts_; }
   const std::vector<Vertex>& vertices() const override { return vertices_; }
   const std::vector<Link>& links() const override { return links_; }
   int64_t MinimalRoutes(Pair) const override { return lanes_; }
   int64_t Detours(Pair) const override { return 1; }
-  int64_t DefaultRoute(Pair pair) const override { return pair.to % lanes_; }
+  int64_t DefaultRoute(Pair pair) const override { return (pair.rail >= 0 ? pair.rail : pair.to) % lanes_; }
   int GroupOf(int endpoint) const override { return endpoint / hosts_; }
   void Route(Pair pair, int64_t number, std::vector<int>& route) const override {
     const int back = pair.from < hosts_ ? 0 : 1, lane = 4 * hosts_ + 2 * static_cast<int>(number);

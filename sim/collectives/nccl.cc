@@ -1,0 +1,189 @@
+#include "sim/collectives/nccl.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "core/base/strings.h"
+#include "sim/collectives/builder.h"
+#include "sim/collectives/nccl_costs.h"
+#include "sim/collectives/nccl_routes.h"
+
+namespace twofold::sim {
+namespace {
+
+constexpr double kNvlsChunk = 128 << 10;  // bytes
+constexpr double kBarrierBytes = 4;       // a barrier is an all-reduce of one element
+
+bool Serves(NcclAlgorithm a, NcclProtocol p) {
+  switch (a) {
+    case NcclAlgorithm::kNvls:
+    case NcclAlgorithm::kNvlsTree: return p == NcclProtocol::kSimple;
+    case NcclAlgorithm::kDirect: return p != NcclProtocol::kLL128;
+    default: return true;
+  }
+}
+
+// The most of the data that a device sends or receives within its node, and that a NIC sends or receives.
+struct Load { double device = 0, nic = 0; };
+
+Load BusiestOf(const std::vector<NcclHop>& hops, const Places& places) {
+  const auto ranks = static_cast<size_t>(places.ranks()), rails = static_cast<size_t>(std::max(1, places.rails));
+  std::vector<double> devices(2 * ranks), nics(2 * rails * static_cast<size_t>(places.nodes));
+  auto nic = [&](int r) {
+    return static_cast<size_t>(places.node[static_cast<size_t>(r)]) * rails + static_cast<size_t>(places.rail[static_cast<size_t>(r)]) % rails;
+  };
+  Load most;
+  for (const NcclHop& h : hops) {
+    if (h.between) {
+      most.nic = std::max({most.nic, nics[2 * nic(h.from)] += h.share, nics[2 * nic(h.to) + 1] += h.share});
+    } else {
+      most.device = std::max({most.device, devices[2 * static_cast<size_t>(h.from)] += h.share,
+                              devices[2 * static_cast<size_t>(h.to) + 1] += h.share});
+    }
+  }
+  return most;
+}
+
+class NcclLibrary : public Library {
+ public:
+  explicit NcclLibrary(const NcclCosts& costs) : costs_(costs) {}
+  std::string_view name() const override { return "nccl"; }
+  std::vector<std::string_view> algorithms() const override { return {kNcclAlgorithms.begin(), kNcclAlgorithms.end()}; }
+  std::vector<std::string_view> protocols() const override { return {kNcclProtocols.begin(), kNcclProtocols.end()}; }
+  absl::StatusOr<Schedule> Plan(const CollectiveShape& shape, const Places& places, const Choice& choice) const override;
+  Schedule Message(double bytes, const Places& places) const override;
+
+ private:
+  struct Way {
+    NcclAlgorithm algorithm;
+    NcclProtocol protocol;
+  };
+  double HopSeconds(const Way& way, bool between, const Places& places) const;
+  // Of what no flow shows: a call's base, and a message's to every peer.
+  double CallSeconds(const Way& way, const NcclRoute& route, const Places& places) const;
+  double Payload(const Way& way, double bytes, const Places& places) const;
+  double Estimate(const Way& way, const NcclRoute& route, const std::vector<Load>& loads, double bytes, const Places& places) const;
+  Schedule Make(const Way& way, const NcclRoute& route, double bytes, const Places& places) const;
+
+  const NcclCosts costs_;
+};
+
+double NcclLibrary::HopSeconds(const Way& way, bool between, const Places& places) const {
+  const NcclHops& hops = costs_.Latency(way.algorithm, way.protocol);
+  return between ? std::max(hops.network, places.alpha) : std::max(hops.node, places.node_alpha);
+}
+
+double NcclLibrary::CallSeconds(const Way& way, const NcclRoute& route, const Places& places) const {
+  return costs_.call + costs_.Latency(way.algorithm, way.protocol).base +
+         route.node_peers * HopSeconds(way, false, places) + route.network_peers * HopSeconds(way, true, places);
+}
+
+double NcclLibrary::Payload(const Way& way, double bytes, const Places& places) const {
+  if (way.algorithm != NcclAlgorithm::kNvls && way.algorithm != NcclAlgorithm::kNvlsTree) return bytes;
+  return bytes + std::min(bytes, costs_.channels * kNvlsChunk * places.ranks() / places.nodes);
+}
+
+double NcclLibrary::Estimate(const Way& way, const NcclRoute& route, const std::vector<Load>& loads, double bytes,
+                             const Places& places) const {
+  const auto [a, p] = way;
+  const double payload = Payload(way, bytes, places);
+  double seconds = CallSeconds(way, route, places);
+  for (size_t k = 0; k < route.phases.size(); ++k) {
+    for (const NcclHop& h : route.phases[k]) seconds += h.crossings * HopSeconds(way, h.between, places);
+    seconds += payload * std::max(loads[k].device / (places.node_bandwidth * costs_.Share(a, p, places.nodes, false)),
+                                  loads[k].nic / (places.bandwidth * costs_.Share(a, p, places.nodes, true)));
+  }
+  return std::max(seconds, payload * route.device_share / costs_.Most(a, p, places.nodes));
+}
+
+Schedule NcclLibrary::Make(const Way& way, const NcclRoute& route, double bytes, const Places& places) const {
+  const auto [a, p] = way;
+  const double payload = Payload(way, bytes, places), most = costs_.Most(a, p, places.nodes);
+  std::vector<Phase> phases;
+  for (const std::vector<NcclHop>& hops : route.phases) {
+    Phase& phase = phases.emplace_back();
+    phase.rounds = a == NcclAlgorithm::kDirect ? 0 : 1;
+    if (phases.size() == 1) phase.seconds = CallSeconds(way, route, places);
+    for (const NcclHop& h : hops) {
+      const double on_wire = 1 / costs_.Share(a, p, places.nodes, h.between);
+      const double route_seconds = h.between ? places.alpha : places.node_alpha;
+      phase.flows.push_back({.from = h.from, .to = h.to, .bytes = payload * h.share * on_wire, .crossings = h.crossings,
+                             .hop_seconds = HopSeconds(way, h.between, places) - route_seconds,
+                             .rate = most * h.share / route.device_share * on_wire});
+    }
+  }
+  Schedule schedule = Finished(std::move(phases), places.ranks());
+  schedule.algorithm = kNcclAlgorithms[static_cast<size_t>(a)];
+  schedule.protocol = kNcclProtocols[static_cast<size_t>(p)];
+  return schedule;
+}
+
+std::string NamesOf(const auto& names) {
+  std::string all = "auto";
+  for (std::string_view n : names) StrAppend(&all, ", ", n);
+  return all;
+}
+
+absl::StatusOr<Schedule> NcclLibrary::Plan(const CollectiveShape& asked, const Places& places, const Choice& choice) const {
+  CollectiveShape shape = asked;
+  if (shape.kind == Communication::kBarrier) shape.kind = Communication::kAllReduce, shape.bytes = kBarrierBytes;
+  const auto algorithm = NcclAlgorithmNamed(choice.algorithm);
+  const auto protocol = NcclProtocolNamed(choice.protocol);
+  if (!algorithm && choice.algorithm != "auto") {
+    return absl::InvalidArgumentError(StrCat("algorithm ", choice.algorithm, ": library nccl has no such; use one of ", NamesOf(kNcclAlgorithms)));
+  }
+  if (!protocol && choice.protocol != "auto") {
+    return absl::InvalidArgumentError(StrCat("protocol ", choice.protocol, ": library nccl has no such; use one of ", NamesOf(kNcclProtocols)));
+  }
+  if (shape.ranks == 1) return Finished({}, 1);
+  std::optional<std::pair<Way, NcclRoute>> best;
+  double least = std::numeric_limits<double>::infinity();
+  absl::Status why_not;
+  for (size_t i = 0; i < kNcclAlgorithms.size(); ++i) {
+    const auto a = static_cast<NcclAlgorithm>(i);
+    if (algorithm && a != *algorithm) continue;
+    absl::StatusOr<NcclRoute> route = MakeNcclRoute(a, shape, places);
+    if (!route.ok()) {
+      why_not = route.status();
+      continue;
+    }
+    std::vector<Load> loads;
+    for (const auto& hops : route->phases) loads.push_back(BusiestOf(hops, places));
+    for (size_t k = 0; k < kNcclProtocols.size(); ++k) {
+      const Way way{a, static_cast<NcclProtocol>(k)};
+      if ((protocol && way.protocol != *protocol) || !Serves(a, way.protocol)) continue;
+      const double seconds = Estimate(way, *route, loads, shape.bytes, places);
+      if (seconds < least) least = seconds, best.emplace(way, *route);
+    }
+  }
+  if (best) return Make(best->first, best->second, shape.bytes, places);
+  if (!why_not.ok() && algorithm) return why_not;
+  return NoForm(choice.algorithm, shape, StrCat("protocol ", choice.protocol, " does not serve it"));
+}
+
+// The better of LL and Simple, on the way that two neighbours of a ring use.
+Schedule NcclLibrary::Message(double bytes, const Places& places) const {
+  const bool between = places.nodes > 1;
+  std::optional<Schedule> best;
+  double least = std::numeric_limits<double>::infinity();
+  for (NcclProtocol p : {NcclProtocol::kLL, NcclProtocol::kSimple}) {
+    const Way way{NcclAlgorithm::kDirect, p};
+    NcclRoute route{.phases = {{{0, 1, between, 1, 1}}}};
+    const double seconds = Estimate(way, route, {BusiestOf(route.phases[0], places)}, bytes, places);
+    if (seconds >= least) continue;
+    least = seconds, best = Make(way, route, bytes, places);
+    best->phases[0].rounds = 1;
+  }
+  return *std::move(best);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Library>> MakeNcclLibrary(const cluster::Library& library) {
+  const absl::StatusOr<NcclCosts> costs = ReadNcclCosts(library.nccl());
+  if (!costs.ok()) return costs.status();
+  return std::make_unique<NcclLibrary>(*costs);
+}
+
+}  // namespace twofold::sim

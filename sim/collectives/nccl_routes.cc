@@ -1,0 +1,245 @@
+#include "sim/collectives/nccl_routes.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "absl/container/flat_hash_map.h"
+#include "sim/collectives/builder.h"
+
+namespace twofold::sim {
+namespace {
+
+size_t At(int i) { return static_cast<size_t>(i); }
+
+// Ranks by node and by their number in it.
+std::vector<std::vector<int>> ByNode(const Places& places) {
+  std::vector<std::vector<int>> ranks(At(places.nodes));
+  for (int r = 0; r < places.ranks(); ++r) ranks[At(places.node[At(r)])].push_back(r);
+  return ranks;
+}
+
+// The device at which each rail enters a node, by its number there; one where nodes are not alike.
+std::vector<int> RailDevices(const Places& places, const std::vector<std::vector<int>>& nodes) {
+  std::vector<int> devices, seen;
+  for (size_t l = 0; l < nodes[0].size(); ++l) {
+    const int rail = places.rail[At(nodes[0][l])];
+    if (std::find(seen.begin(), seen.end(), rail) != seen.end()) continue;
+    seen.push_back(rail), devices.push_back(static_cast<int>(l));
+  }
+  return places.RanksPerNode() > 0 ? devices : std::vector<int>{0};
+}
+
+// Collects hops; those between the same two ranks are one.
+class Hops {
+ public:
+  explicit Hops(const Places& places) : places_(places) {}
+  void Add(int from, int to, double share, double crossings) {
+    const auto [it, fresh] = index_.try_emplace({from, to}, hops_.size());
+    if (fresh) hops_.push_back({from, to, places_.node[At(from)] != places_.node[At(to)], 0, 0});
+    hops_[it->second].share += share, hops_[it->second].crossings += crossings;
+  }
+  std::vector<NcclHop> Take() { return std::move(hops_); }
+
+ private:
+  const Places& places_;
+  std::vector<NcclHop> hops_;
+  absl::flat_hash_map<std::pair<int, int>, size_t> index_;
+};
+
+// ---- Rings ----
+std::vector<std::vector<int>> CyclicOrders(int n) {
+  std::vector<int> order(At(n));
+  std::iota(order.begin(), order.end(), 0);
+  if (n < 3 || n > 4) return {order};
+  std::vector<std::vector<int>> orders;
+  do orders.push_back(order);
+  while (std::next_permutation(order.begin() + 1, order.end()));
+  return orders;
+}
+
+std::vector<std::vector<int>> Rings(const Places& places) {
+  if (places.nodes == 1) return CyclicOrders(places.ranks());
+  const auto nodes = ByNode(places);
+  std::vector<std::vector<int>> rings;
+  for (int first : RailDevices(places, nodes)) {
+    std::vector<int>& ring = rings.emplace_back();
+    for (const std::vector<int>& node : nodes) {
+      for (size_t k = 0; k < node.size(); ++k) ring.push_back(node[(At(first) + k) % node.size()]);
+    }
+  }
+  return rings;
+}
+
+absl::StatusOr<NcclRoute> RingRoute(const CollectiveShape& shape, const Places& places) {
+  const int n = shape.ranks;
+  const bool to_root = shape.kind == Communication::kReduce, chain = to_root || shape.kind == Communication::kBroadcast;
+  const int steps = shape.kind == Communication::kAllReduce ? 2 * (n - 1) : n - 1;
+  const auto rings = Rings(places);
+  Hops hops(places);
+  for (size_t r = 0; r < rings.size(); ++r) {
+    const std::vector<int>& ring = rings[r];
+    const size_t root = chain ? At(static_cast<int>(std::find(ring.begin(), ring.end(), shape.root) - ring.begin())) : 0;
+    for (size_t k = 0; k < ring.size(); ++k) {
+      const int near = ring[(root + k) % ring.size()], far = ring[(root + k + 1) % ring.size()];
+      if (chain && far == shape.root) continue;
+      const double times = chain ? 1 : static_cast<double>(steps) / n;
+      hops.Add(to_root ? far : near, to_root ? near : far, times / static_cast<double>(rings.size()), r == 0 ? times : 0);
+    }
+  }
+  return NcclRoute{.phases = {hops.Take()}, .device_share = chain ? 1 : static_cast<double>(steps) / n};
+}
+
+// ---- Trees ----
+// Above node `v` of `nodes` in the first tree (-1: it is the root): 0 above the powers of two, leaves are odd.
+int ParentInFirst(int v, int nodes) {
+  if (v == 0) return -1;
+  const int low = v & -v, up = (v ^ low) | (low << 1);
+  return up < nodes ? up : v ^ low;
+}
+
+// In the second tree: the first one mirrored or, for odd numbers, shifted by one; its leaves are inside the first.
+int Parent(int tree, int v, int nodes) {
+  if (tree == 0) return ParentInFirst(v, nodes);
+  const bool mirror = nodes % 2 == 0;
+  const int image = mirror ? nodes - 1 - v : (v + nodes - 1) % nodes, above = ParentInFirst(image, nodes);
+  return above < 0 ? -1 : mirror ? nodes - 1 - above : (above + 1) % nodes;
+}
+
+int Deepest(int tree, int nodes) {
+  int deepest = 0, most = -1;
+  for (int v = 0; v < nodes; ++v) {
+    int depth = 0;
+    for (int u = v; u >= 0; u = Parent(tree, u, nodes)) ++depth;
+    if (depth > most) most = depth, deepest = v;
+  }
+  return deepest;
+}
+
+// Both trees over ranks[0], ranks[1], ... (one of each node), with `share` of the data, up and down. Latency is that of the
+// first tree's longest way, where `longest`.
+void AddTrees(const std::vector<int>& ranks, double share, bool longest, Hops& hops) {
+  const int nodes = static_cast<int>(ranks.size());
+  for (int tree = 0; tree < 2; ++tree) {
+    std::vector<bool> on_way(At(nodes));
+    if (tree == 0 && longest) {
+      for (int u = Deepest(tree, nodes); u >= 0; u = Parent(tree, u, nodes)) on_way[At(u)] = true;
+    }
+    for (int v = 0; v < nodes; ++v) {
+      const int up = Parent(tree, v, nodes);
+      if (up < 0) continue;
+      hops.Add(ranks[At(v)], ranks[At(up)], share / 2, on_way[At(v)] ? 1 : 0);
+      hops.Add(ranks[At(up)], ranks[At(v)], share / 2, on_way[At(v)] ? 1 : 0);
+    }
+  }
+}
+
+absl::StatusOr<NcclRoute> TreeRoute(const CollectiveShape& shape, const Places& places) {
+  if (shape.kind != Communication::kAllReduce) return NoForm("tree", shape, "NCCL has it for all_reduce alone");
+  const auto nodes = ByNode(places);
+  const auto rails = RailDevices(places, nodes);
+  Hops hops(places);
+  for (size_t r = 0; r < rails.size(); ++r) {
+    const double share = 1.0 / static_cast<double>(rails.size());
+    std::vector<int> heads;
+    for (size_t v = 0; v < nodes.size(); ++v) {
+      const std::vector<int>& node = nodes[v];
+      heads.push_back(node[At(rails[r])]);
+      for (size_t k = 0; k + 1 < node.size(); ++k) {
+        const int near = node[(At(rails[r]) + k) % node.size()], far = node[(At(rails[r]) + k + 1) % node.size()];
+        hops.Add(far, near, share, r == 0 && v == 0 ? 1 : 0);
+        hops.Add(near, far, share, r == 0 && v == 0 ? 1 : 0);
+      }
+    }
+    AddTrees(heads, share, r == 0, hops);
+  }
+  return NcclRoute{.phases = {hops.Take()}, .device_share = 2};
+}
+
+// ---- NVLink SHARP ----
+void AddSwitch(const std::vector<int>& node, bool on_way, Hops& hops) {
+  for (size_t k = 0; k < node.size(); ++k) {
+    hops.Add(node[k], node[(k + 1) % node.size()], 1 + 1.0 / static_cast<double>(node.size()), on_way && k == 0 ? 1 : 0);
+  }
+}
+
+absl::StatusOr<NcclRoute> NvlsRoute(bool tree, const CollectiveShape& shape, const Places& places) {
+  const std::string_view name = tree ? "nvls_tree" : "nvls";
+  if (shape.kind != Communication::kAllReduce) return NoForm(name, shape, "it is for all_reduce alone");
+  if (!places.multicast_in_node) return NoForm(name, shape, "no switch in the nodes reduces and multicasts");
+  const int per_node = places.RanksPerNode();
+  if (!tree && places.nodes > 1) return NoForm(name, shape, "it works within one node; use nvls_tree between nodes");
+  if (tree && places.nodes == 1) return NoForm(name, shape, "it is for several nodes; use nvls within one");
+  if (per_node < 2) return NoForm(name, shape, "every node must have two ranks or more, all the same number");
+  const auto nodes = ByNode(places);
+  Hops hops(places);
+  for (size_t v = 0; v < nodes.size(); ++v) AddSwitch(nodes[v], v == 0, hops);
+  for (int l = 0; tree && l < per_node; ++l) {
+    std::vector<int> rail;
+    for (const std::vector<int>& node : nodes) rail.push_back(node[At(l)]);
+    AddTrees(rail, 1.0 / per_node, l == 0, hops);
+  }
+  return NcclRoute{.phases = {hops.Take()}, .device_share = 2};
+}
+
+// ---- Messages ----
+double ShareOf(const CollectiveShape& shape, int from, int to) {
+  switch (shape.kind) {
+    case Communication::kAllToAll: return 1.0 / shape.ranks;
+    case Communication::kGather: return to == shape.root ? 1.0 / shape.ranks : 0;
+    case Communication::kScatter: return from == shape.root ? 1.0 / shape.ranks : 0;
+    default: return shape.bytes > 0 ? shape.matrix[At(from)][At(to)] / shape.bytes : 0;
+  }
+}
+
+absl::StatusOr<NcclRoute> DirectRoute(const CollectiveShape& shape, const Places& places) {
+  switch (shape.kind) {
+    case Communication::kAllToAll:
+    case Communication::kAllToAllV:
+    case Communication::kGather:
+    case Communication::kScatter: break;
+    default: return NoForm("direct", shape, "NCCL sends messages for all_to_all, gather and scatter alone");
+  }
+  const auto nodes = ByNode(places);
+  const size_t count = nodes.size();
+  NcclRoute route;
+  for (size_t shift = std::min<size_t>(1, count - 1); shift < count; ++shift) {
+    std::vector<NcclHop>& hops = route.phases.emplace_back();
+    auto add = [&](const std::vector<int>& senders, const std::vector<int>& receivers, bool between) {
+      for (int from : senders) {
+        for (int to : receivers) {
+          const double share = from == to ? 0 : ShareOf(shape, from, to);
+          if (share > 0) hops.push_back({from, to, between, share});
+        }
+      }
+    };
+    for (size_t v = 0; v < count; ++v) {
+      if (shift <= 1) add(nodes[v], nodes[v], false);
+      if (shift > 0) add(nodes[v], nodes[(v + shift) % count], true);
+    }
+  }
+  route.node_peers = static_cast<int>(nodes[0].size()) - 1;
+  route.network_peers = shape.ranks - 1 - route.node_peers;
+  return route;
+}
+
+}  // namespace
+
+absl::StatusOr<NcclRoute> MakeNcclRoute(NcclAlgorithm algorithm, const CollectiveShape& shape, const Places& places) {
+  switch (algorithm) {
+    case NcclAlgorithm::kTree: return TreeRoute(shape, places);
+    case NcclAlgorithm::kNvls: return NvlsRoute(false, shape, places);
+    case NcclAlgorithm::kNvlsTree: return NvlsRoute(true, shape, places);
+    case NcclAlgorithm::kDirect: return DirectRoute(shape, places);
+    case NcclAlgorithm::kRing: break;
+  }
+  switch (shape.kind) {
+    case Communication::kAllReduce:
+    case Communication::kAllGather:
+    case Communication::kReduceScatter:
+    case Communication::kBroadcast:
+    case Communication::kReduce: return RingRoute(shape, places);
+    default: return NoForm("ring", shape, "NCCL sends messages for it; use direct");
+  }
+}
+
+}  // namespace twofold::sim

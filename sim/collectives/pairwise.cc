@@ -1,0 +1,29 @@
+// Pairwise exchange (Thakur, Rabenseifner and Gropp 2005, sections 4.2 and 4.4): N - 1 rounds, one after another; in round s
+// every rank sends to the one s further on.
+//
+//   all_to_all      (N-1) (a + n/N b)   (n: what one rank sends, its own part included)
+//   reduce_scatter  likewise            (n: the tensor that is scattered)
+//   all_to_all_v    each round as long as its largest message
+#include "sim/collectives/builder.h"
+
+namespace twofold::sim {
+
+absl::StatusOr<Schedule> PairwiseSchedule(const CollectiveShape& shape, const Places&) {
+  const int n = shape.ranks;
+  const bool uneven = shape.kind == Communication::kAllToAllV;
+  if (!uneven && shape.kind != Communication::kAllToAll && shape.kind != Communication::kReduceScatter) {
+    return NoForm("pairwise", shape);
+  }
+  std::vector<Phase> phases;
+  for (int shift = 1; shift < n; ++shift) {
+    Phase& phase = phases.emplace_back();
+    phase.flows.reserve(static_cast<size_t>(n));
+    for (int i = 0; i < n; ++i) {
+      const int to = (i + shift) % n;
+      phase.flows.push_back({i, to, uneven ? shape.matrix[static_cast<size_t>(i)][static_cast<size_t>(to)] : shape.bytes / n});
+    }
+  }
+  return Finished(std::move(phases), n);
+}
+
+}  // namespace twofold::sim

@@ -1,0 +1,179 @@
+#include "topologies/build.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "core/base/strings.h"
+#include "topologies/check_fields.h"
+#include "topologies/network_kinds.h"
+#include "topologies/node_kinds.h"
+#include "topologies/routing.h"
+#include "topologies/shared_memory_host.h"
+#include "topologies/star.h"
+
+namespace twofold {
+namespace {
+
+constexpr int64_t kMostNodes = 1 << 20, kMostInNode = 1024, kMostLinks = 1 << 26;
+
+template <class Rows>
+std::string Names(const Rows& rows) {
+  std::string names;
+  for (const auto& row : rows) StrAppend(&names, names.empty() ? "" : ", ", row.name, " {}");
+  return names;
+}
+
+int DevicesOf(const cluster::Node& node, const NodeKind& kind) {
+  return kind.devices > 0 ? kind.devices : static_cast<int>(node.devices());
+}
+
+// NICs without a network hang in the node only where the rate of their cables is known.
+NodeNics NicsOf(const cluster::Machines& m, int devices) {
+  const double rate = m.node().pcie_gbytes_per_second() > 0 ? m.node().pcie_gbytes_per_second() : m.network().link_gbytes_per_second();
+  return {.count = rate > 0 ? static_cast<int>(m.node().has_nics() ? m.node().nics() : devices) : 0,
+          .bandwidth = BytesPerSecond(rate * 1e9),
+          .latency = Microseconds(m.node().pcie_us())};
+}
+
+absl::Status CheckNode(const cluster::Node& node) {
+  if (node.kind_case() == cluster::Node::kFile) return absl::OkStatus();  // read when it is built
+  const NodeKind* kind = FindNodeKind(node.kind_case());
+  if (kind == nullptr) return absl::InvalidArgumentError(StrCat("kind: missing; use one of ", Names(NodeKinds()), ", file"));
+  Checks checks;
+  checks << CheckRange("devices", node.devices(), 1, kMostInNode) << CheckRange("nics", node.nics(), 0, kMostInNode)
+         << CheckNotNegative("pcie_gbytes_per_second", node.pcie_gbytes_per_second()) << CheckNotNegative("pcie_us", node.pcie_us())
+         << CheckNotNegative("link_us", node.link_us());
+  if (kind->devices > 0 && node.has_devices() && node.devices() != kind->devices) {
+    checks << Refuse("devices", static_cast<double>(node.devices()), StrCat("a ", kind->name, " node has ", kind->devices));
+  }
+  if (!checks.ok()) return checks;
+  return kind->check(node, DevicesOf(node, *kind));
+}
+
+absl::Status CheckWiring(const cluster::Network& n) {
+  return Checks() << CheckPositive("link_gbytes_per_second", n.link_gbytes_per_second()) << CheckNotNegative("cable_us", n.cable_us())
+                  << CheckNotNegative("switch_us", n.switch_us()) << CheckNotNegative("nic_us", n.nic_us());
+}
+
+absl::Status CheckNetwork(const cluster::Machines& m, int64_t nodes, const NodeType& node) {
+  const cluster::Network& n = m.network();
+  const NetworkKind* kind = FindNetworkKind(n.kind_case());
+  if (kind == nullptr) return absl::InvalidArgumentError(StrCat("machines.network: kind: missing; use one of ", Names(NetworkKinds())));
+  if (node.nics.empty() && node.devices.size() > 1) {
+    return absl::InvalidArgumentError(StrCat("machines.node.nics = 0: a node of ", node.devices.size(), " devices has no port for the network; use at least 1"));
+  }
+  const int64_t rails = std::max<int64_t>(1, static_cast<int64_t>(node.nics.size()));
+  Checks checks;
+  checks << Within("machines.network.", CheckWiring(n));
+  if (nodes * rails > kMostNodes) {
+    checks << Refuse("machines.nodes", static_cast<double>(nodes), StrCat("with ", rails, " NICs a node there are ", nodes * rails, " ports, more than the ", kMostNodes, " there may be"));
+  }
+  if (!checks.ok()) return checks;
+  const absl::Status fits = kind->check(n, static_cast<int>(nodes * rails), static_cast<int>(rails));
+  if (fits.message().substr(0, 8) == "ports = ") {  // not a field of the file
+    return Within(StrCat("machines.nodes = ", nodes, ": ", rails, rails == 1 ? " port" : " ports", " a node, ", kind->name, ": "), fits);
+  }
+  return Within(StrCat("machines.network.", kind->name, "."), fits);
+}
+
+absl::Status CheckMachines(const cluster::Machines& m) {
+  const int64_t nodes = m.has_nodes() ? m.nodes() : 1;
+  Checks checks;
+  checks << CheckRange("machines.nodes", nodes, 1, kMostNodes) << Within("machines.node.", CheckNode(m.node()));
+  if (nodes > 1 && !m.has_network()) {
+    checks << absl::InvalidArgumentError(StrCat("machines.network: missing: ", nodes, " nodes need one"));
+  }
+  if (!checks.ok()) return checks;
+  const absl::StatusOr<NodeType> node = BuildNode(m);
+  if (!node.ok()) return node.status();
+  const int64_t links = nodes * static_cast<int64_t>(node->graph.links.size());
+  if (links > kMostLinks) {
+    checks << Refuse("machines.nodes", static_cast<double>(nodes), StrCat("the nodes would hold ", links, " links, more than the ", kMostLinks, " there may be"));
+  }
+  if (checks.ok() && m.has_network()) checks << CheckNetwork(m, nodes, *node);
+  return checks;
+}
+
+std::unique_ptr<Topology> BuildSharedMemoryHost(const cluster::SharedMemoryHost& host, int ranks) {
+  SharedMemoryHostOptions options{.ranks = ranks};
+  if (host.core_gbytes_per_second() > 0) options.core_bandwidth = BytesPerSecond(host.core_gbytes_per_second() * 1e9);
+  if (host.total_gbytes_per_second() > 0) options.total_bandwidth = BytesPerSecond(host.total_gbytes_per_second() * 1e9);
+  if (host.latency_us() > 0) options.latency = Microseconds(host.latency_us());
+  return MakeSharedMemoryHost(options);
+}
+
+absl::StatusOr<std::unique_ptr<Topology>> BuildMachines(const cluster::Machines& m, int nodes) {
+  absl::StatusOr<NodeType> node = BuildNode(m);
+  if (!node.ok()) return node.status();
+  if (nodes == 1) return MakeClusterTopology(*std::move(node), 1, nullptr);
+  const NetworkKind* kind = FindNetworkKind(m.network().kind_case());
+  if (kind == nullptr) return absl::InvalidArgumentError("machines.network: kind: missing");
+  const int built = kind->grows ? nodes : static_cast<int>(m.nodes()), rails = std::max(1, static_cast<int>(node->nics.size()));
+  return MakeClusterTopology(*std::move(node), built, kind->make(m.network(), built * rails, rails), m.network().reduction());
+}
+
+}  // namespace
+
+absl::StatusOr<NodeType> BuildNode(const cluster::Machines& m) {
+  if (m.node().kind_case() == cluster::Node::kFile) {
+    return absl::InvalidArgumentError(StrCat("machines.node.file: \"", m.node().file(), "\": imported nodes are not read here"));
+  }
+  const NodeKind* kind = FindNodeKind(m.node().kind_case());
+  if (kind == nullptr) return absl::InvalidArgumentError("machines.node: kind: missing");
+  const int devices = DevicesOf(m.node(), *kind);
+  return kind->make(m.node(), devices, NicsOf(m, devices));
+}
+
+int64_t MostNodes(const cluster::Cluster& c) {
+  if (c.has_star()) return c.star().hosts();
+  if (c.has_machines()) return c.machines().has_nodes() ? c.machines().nodes() : 1;
+  return std::numeric_limits<int>::max();
+}
+
+absl::StatusOr<int> DevicesPerNode(const cluster::Cluster& c) {
+  if (!c.has_machines()) return 1;
+  absl::StatusOr<NodeType> node = BuildNode(c.machines());
+  if (!node.ok()) return node.status();
+  return static_cast<int>(node->devices.size());
+}
+
+absl::Status CheckCluster(const cluster::Cluster& c) {
+  Checks checks;
+  if (const absl::StatusOr<RoutingPolicy> routing = RoutingNamed(c.routing()); !routing.ok()) {
+    checks << Within(StrCat("routing = ", c.routing(), ": "), routing.status());
+  }
+  checks << CheckRange("routing_paths", c.routing_paths(), 1, 4096);
+  switch (c.topology_case()) {
+    case cluster::Cluster::kStar:
+      checks << CheckRange("star.hosts", c.star().hosts(), 1, kMostNodes)
+             << CheckPositive("star.link_gbytes_per_second", c.star().link_gbytes_per_second())
+             << CheckPositive("star.latency_us", c.star().latency_us());
+      if (c.star().devices_per_host() != 1) {
+        checks << Refuse("star.devices_per_host", static_cast<double>(c.star().devices_per_host()), "a star has one device a host; use 1, or machines {}");
+      }
+      break;
+    case cluster::Cluster::kMachines: checks << CheckMachines(c.machines()); break;
+    case cluster::Cluster::kSharedMemoryHost:
+      checks << CheckNotNegative("shared_memory_host.cores", static_cast<double>(c.shared_memory_host().cores()))
+             << CheckNotNegative("shared_memory_host.latency_us", c.shared_memory_host().latency_us())
+             << CheckNotNegative("shared_memory_host.core_gbytes_per_second", c.shared_memory_host().core_gbytes_per_second())
+             << CheckNotNegative("shared_memory_host.total_gbytes_per_second", c.shared_memory_host().total_gbytes_per_second());
+      break;
+    case cluster::Cluster::TOPOLOGY_NOT_SET:
+      checks << absl::InvalidArgumentError("topology: missing; use machines {}, star {} or shared_memory_host {}");
+  }
+  return checks;
+}
+
+absl::StatusOr<std::unique_ptr<Topology>> BuildTopology(const cluster::Cluster& c, int nodes) {
+  if (absl::Status s = CheckRange("nodes", nodes, 1, MostNodes(c)); !s.ok()) return Within(StrCat("cluster ", c.name(), ": "), s);
+  if (c.has_machines()) return BuildMachines(c.machines(), nodes);
+  if (c.has_shared_memory_host()) return BuildSharedMemoryHost(c.shared_memory_host(), nodes);
+  return MakeStar({.hosts = nodes,
+                   .bandwidth = BytesPerSecond(c.star().link_gbytes_per_second() * 1e9),
+                   .latency = Microseconds(c.star().latency_us())});
+}
+
+}  // namespace twofold

@@ -1,0 +1,219 @@
+#include "topologies/figures.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <span>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "core/base/strings.h"
+#include "topologies/max_flow.h"
+
+namespace twofold {
+namespace {
+
+// Neighbours of all vertices in one list.
+class Neighbours {
+ public:
+  explicit Neighbours(const Topology& t) : first_(t.vertices().size() + 1), to_(t.links().size()) {
+    const auto drawn = [](const Link& l) { return l.from >= 0 && l.to >= 0 && l.from != l.to; };
+    for (const Link& l : t.links()) {
+      if (drawn(l)) ++first_[static_cast<size_t>(l.from) + 1];
+    }
+    for (size_t v = 1; v < first_.size(); ++v) first_[v] += first_[v - 1];
+    std::vector<size_t> next(first_.begin(), first_.end() - 1);
+    for (const Link& l : t.links()) {
+      if (drawn(l)) to_[next[static_cast<size_t>(l.from)]++] = l.to;
+    }
+  }
+  std::span<const int> Of(int v) const {
+    const size_t i = static_cast<size_t>(v);
+    return {to_.data() + first_[i], to_.data() + first_[i + 1]};
+  }
+
+ private:
+  std::vector<size_t> first_;
+  std::vector<int> to_;
+};
+
+// Searches breadth first from many endpoints at once, a bit each.
+constexpr size_t kWords = 8;
+constexpr int kSources = 64 * kWords;
+using Bits = std::array<uint64_t, kWords>;
+
+bool Any(const Bits& bits) {
+  uint64_t any = 0;
+  for (uint64_t word : bits) any |= word;
+  return any != 0;
+}
+
+class Eccentricity {
+ public:
+  explicit Eccentricity(const Topology& t) : t_(t), neighbours_(t), seen_(t.vertices().size()), now_(seen_), next_(seen_) {}
+
+  // The most links from any of `sources` (at most kSources) to any endpoint; 0: one of them does not reach all.
+  int Of(std::span<const int> sources) {
+    for (std::vector<Bits>* bits : {&seen_, &now_, &next_}) std::fill(bits->begin(), bits->end(), Bits{});
+    for (size_t i = 0; i < sources.size(); ++i) {
+      const size_t v = static_cast<size_t>(sources[i]);
+      seen_[v][i / 64] |= uint64_t{1} << (i % 64);
+      now_[v] = seen_[v];
+    }
+    int64_t missing = static_cast<int64_t>(sources.size()) * (t_.endpoints() - 1);
+    int distance = 0;
+    for (int step = 1; Spread(step == 1); ++step) {
+      if (const int64_t reached = Arrive(); reached > 0) missing -= reached, distance = step;
+    }
+    return missing == 0 ? distance : 0;
+  }
+
+ private:
+  // One step on from everything that was just reached and forwards; whether there was any.
+  bool Spread(bool first) {
+    bool any = false;
+    const int vertices = static_cast<int>(now_.size());
+    for (int v = first || t_.endpoints_forward() ? 0 : t_.endpoints(); v < vertices; ++v) {
+      const Bits& from = now_[static_cast<size_t>(v)];
+      if (!Any(from)) continue;
+      any = true;
+      for (int w : neighbours_.Of(v)) {
+        Bits& to = next_[static_cast<size_t>(w)];
+        for (size_t i = 0; i < kWords; ++i) to[i] |= from[i];
+      }
+    }
+    return any;
+  }
+  // What is new of it becomes what was just reached; how many endpoints that are.
+  int64_t Arrive() {
+    int64_t endpoints = 0;
+    for (size_t v = 0; v < now_.size(); ++v) {
+      for (size_t i = 0; i < kWords; ++i) {
+        now_[v][i] = next_[v][i] & ~seen_[v][i];
+        seen_[v][i] |= now_[v][i];
+        next_[v][i] = 0;
+        if (v < static_cast<size_t>(t_.endpoints())) endpoints += __builtin_popcountll(now_[v][i]);
+      }
+    }
+    return endpoints;
+  }
+
+  const Topology& t_;
+  const Neighbours neighbours_;
+  std::vector<Bits> seen_, now_, next_;  // by vertex: from which sources
+};
+
+// Endpoints from which distances must be counted: of those with one cable to the same switch one stands for all.
+std::vector<int> Sources(const Topology& t) {
+  const Neighbours neighbours(t);
+  std::vector<bool> stood_for(t.vertices().size());
+  std::vector<int> sources;
+  for (int e = 0; e < t.endpoints(); ++e) {
+    const std::span<const int> to = neighbours.Of(e);
+    if (to.size() == 1 && to[0] >= t.endpoints()) {
+      if (stood_for[static_cast<size_t>(to[0])]) continue;
+      stood_for[static_cast<size_t>(to[0])] = true;
+    }
+    sources.push_back(e);
+  }
+  return sources;
+}
+
+int Diameter(const Topology& t) {
+  if (t.endpoints() < 2) return 0;
+  Eccentricity eccentricity(t);
+  const std::vector<int> sources = Sources(t);
+  int diameter = 0;
+  for (size_t i = 0; i < sources.size(); i += kSources) {
+    const int most = eccentricity.Of(std::span(sources).subspan(i, std::min<size_t>(kSources, sources.size() - i)));
+    if (most == 0) return 0;
+    diameter = std::max(diameter, most);
+  }
+  return diameter;
+}
+
+BytesPerSecond Bisection(const Topology& t) {
+  const int n = t.endpoints(), half = n / 2, vertices = static_cast<int>(t.vertices().size());
+  const int source = vertices, sink = vertices + 1;
+  const auto side = [&](int v) { return v < half ? source : v < n && v >= n - half ? sink : v; };
+  MaxFlow flow(vertices + 2);
+  for (const Link& l : t.links()) {
+    if (l.from < 0 || l.to < 0) continue;
+    const int from = side(l.from), to = side(l.to);  // each half is one vertex
+    const bool middle = from < n && !t.endpoints_forward();  // the one of an odd number sends nothing on
+    if (middle || from == to || to == source || from == sink) continue;
+    flow.AddArc(from, to, std::llround(l.bandwidth.value()));
+  }
+  return BytesPerSecond(static_cast<double>(flow.Run(source, sink)));
+}
+
+void CountVertices(const Topology& t, Figures& f) {
+  for (const Vertex& v : t.vertices()) {
+    f.nics += v.kind == Vertex::kNic;
+    if (v.kind != Vertex::kSwitch) continue;
+    if (v.node >= 0) {
+      ++f.node_switches;
+      continue;
+    }
+    f.switches.resize(std::max(f.switches.size(), static_cast<size_t>(v.level) + 1));
+    ++f.switches[static_cast<size_t>(v.level)];
+  }
+}
+
+void CountCables(const Topology& t, Figures& f) {
+  const std::vector<Link>& links = t.links();
+  f.links = static_cast<int64_t>(links.size());
+  for (size_t i = 0; i + 1 < links.size(); ++i) {
+    const Link &there = links[i], &back = links[i + 1];
+    if (there.from < 0 || there.from != back.to || there.to != back.from || there.from == there.to) continue;
+    const int a = t.vertices()[static_cast<size_t>(there.from)].node, b = t.vertices()[static_cast<size_t>(there.to)].node;
+    ++(a >= 0 && a == b ? f.node_cables : f.cables);
+    ++i;
+  }
+}
+
+std::string Rate(double bytes_per_second) {
+  if (bytes_per_second >= 1e12) return absl::StrFormat("%.4g TB/s", bytes_per_second / 1e12);
+  return absl::StrFormat("%.4g GB/s", bytes_per_second / 1e9);
+}
+
+}  // namespace
+
+Figures FiguresOf(const Topology& t) {
+  Figures f;
+  f.endpoints = t.endpoints(), f.nodes = t.nodes();
+  CountVertices(t, f);
+  CountCables(t, f);
+  f.diameter = Diameter(t);
+  if (f.diameter > 0) f.bisection = Bisection(t);
+  return f;
+}
+
+std::string FiguresText(const Topology& t, const Figures& f) {
+  std::string text;
+  const auto line = [&](std::string_view what, const std::string& value) {
+    StrAppend(&text, absl::StrFormat("%-12s%s\n", std::string(what), value));
+  };
+  line("kind", std::string(t.kind()));
+  line("devices", f.nodes == f.endpoints ? StrCat(f.endpoints) : StrCat(f.endpoints, " on ", f.nodes, " nodes"));
+  if (f.nics > 0) line("NICs", StrCat(f.nics, ", ", t.rails(), " a node"));
+  int switches = 0;
+  for (int of_level : f.switches) switches += of_level;
+  line("switches", f.switches.size() < 2
+                       ? StrCat(switches)
+                       : StrCat(switches, " (by level, from the devices up: ", absl::StrJoin(f.switches, ", "), ")"));
+  line("cables", StrCat(f.cables));
+  if (f.node_switches + f.node_cables > 0) {
+    line("in nodes", StrCat(f.node_switches, " switches, ", f.node_cables, " cables"));
+  }
+  line("links", StrCat(f.links));
+  if (f.diameter == 0) return text;
+  line("diameter", StrCat(f.diameter, " links"));
+  line("bisection", StrCat(Rate(f.bisection.value()), " each way, ", Rate(f.bisection.value() / (f.endpoints / 2)), " a device of a half"));
+  line("latency", absl::StrFormat("%.4g us between the first and the last device", t.alpha().value() * 1e6));
+  line("bandwidth", StrCat(Rate(t.bandwidth().value()), " of their route"));
+  return text;
+}
+
+}  // namespace twofold

@@ -1,0 +1,31 @@
+// What importers of node descriptions give.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/base/units.h"
+#include "topologies/cluster_topology.h"
+
+namespace twofold {
+
+// What no such file states. Rates are in bytes a second each way.
+struct ImportAssumptions {
+  Seconds nvlink_latency = Microseconds(0.5);  // of one cable
+  Seconds pcie_latency = Microseconds(0.3);    // of one step in a PCIe tree: a switch takes 0.1 to 0.2
+  Seconds socket_latency = Microseconds(0.2);  // between sockets and between parts of one
+  // For `nvidia-smi topo -m`, which tells kinds of paths alone:
+  BytesPerSecond nvlink{25e9};  // of each bonded link: V100, A100 and H100
+  BytesPerSecond pcie{16e9 * 16 * 128 / 130 / 8};  // 4.0 x16
+  BytesPerSecond within_socket{64e9};   // between host bridges of one NUMA domain (NODE)
+  BytesPerSecond sockets{22e9};         // between NUMA domains (SYS): as NCCL takes it of Sapphire Rapids
+};
+
+struct ImportedNode {
+  NodeType node;
+  std::vector<BytesPerSecond> nic_speeds;  // by NIC: of its port; 0: the file does not say
+  std::vector<std::string> notes;          // what was assumed or left out
+};
+
+}  // namespace twofold

@@ -1,0 +1,264 @@
+// NCCL's XML as a node: see nccl_xml.h.
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "core/base/strings.h"
+#include "topologies/import/nccl_xml.h"
+#include "topologies/import/nearest_nic.h"
+
+namespace twofold {
+namespace {
+
+int64_t Number(const XmlNode& at, std::string_view name, int64_t otherwise) {
+  const std::string* text = at.Find(name);
+  int64_t value = 0;
+  return text != nullptr && absl::SimpleAtoi(*text, &value) ? value : otherwise;
+}
+
+std::string Text(const XmlNode& at, std::string_view name) {
+  const std::string* text = at.Find(name);
+  return text == nullptr ? "" : *text;
+}
+
+std::string Lower(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+BytesPerSecond NvlinkRate(int64_t sm) {
+  if (sm >= 100) return BytesPerSecond(50e9);
+  return BytesPerSecond(sm >= 70 ? 25e9 : 20e9);
+}
+
+BytesPerSecond SocketRate(const XmlNode& cpu, BytesPerSecond otherwise) {
+  const std::string arch = Text(cpu, "arch"), vendor = Text(cpu, "vendor");
+  const int64_t family = Number(cpu, "familyid", 0), model = Number(cpu, "modelid", 0);
+  if (arch == "ppc64") return BytesPerSecond(32e9);
+  if (arch == "arm64") return BytesPerSecond(6e9);
+  if (vendor == "AuthenticAMD") return BytesPerSecond(16e9);
+  if (vendor == "CentaurHauls" || vendor == "  Shanghai  ") return BytesPerSecond(6e9);
+  if (vendor != "GenuineIntel" || family != 6) return otherwise;
+  return BytesPerSecond(model >= 0xcf ? 40e9 : model >= 0x8f ? 22e9 : model >= 0x55 ? 10e9 : 6e9);
+}
+
+class Converter {
+ public:
+  Converter(const NcclXml& xml, const ImportAssumptions& assumptions) : document_(xml.document), assumptions_(assumptions) {}
+
+  absl::StatusOr<ImportedNode> Convert() {
+    for (const XmlNode& cpu : document_.root().children) {
+      if (cpu.kind != XmlNode::kElement) continue;
+      if (absl::Status s = AddCpu(cpu); !s.ok()) return s;
+    }
+    if (gpus_.empty()) return XmlError(document_.file, document_.root(), "", "holds no <gpu>; dump it from a job that uses the GPUs");
+    std::sort(gpus_.begin(), gpus_.end(), [](const Gpu& a, const Gpu& b) { return a.dev < b.dev; });
+    for (const Gpu& gpu : gpus_) node().devices.push_back(gpu.vertex);
+    for (const Gpu& gpu : gpus_) {
+      if (absl::Status s = AddLinks(gpu); !s.ok()) return s;
+    }
+    JoinCpus();
+    node().nic_of = NearestNics(node());
+    node().kind = nvswitch_ >= 0 ? "nvswitch" : linked_ ? "nvlink" : "pcie_tree";
+    node().multicast = nvswitch_ >= 0 && std::all_of(gpus_.begin(), gpus_.end(), [](const Gpu& g) { return Number(*g.xml, "sm", 0) >= 90; });
+    if (guessed_pcie_ > 0) {
+      imported_.notes.push_back(StrCat(guessed_pcie_, " PCIe links without link_speed or link_width: taken for x16 of 8 GT/s"));
+    }
+    for (const auto& [bus, count] : absent_) {
+      imported_.notes.push_back(StrCat(count, " NVLinks to a GPU at ", bus, " that the file does not hold: left out"));
+    }
+    return std::move(imported_);
+  }
+
+ private:
+  struct Gpu {
+    int64_t dev;
+    int vertex, cpu;
+    const XmlNode* xml;
+    std::string bus;
+  };
+
+  NodeType& node() { return imported_.node; }
+  Graph& graph() { return imported_.node.graph; }
+
+  absl::Status AddCpu(const XmlNode& cpu) {
+    const std::string host = Text(cpu, "host_hash"), name = StrCat("numa", Number(cpu, "numaid", 0));
+    if (!cpus_.empty() && host != Text(*cpus_.front().second, "host_hash")) {
+      return XmlError(document_.file, cpu, "host_hash", "is another host's; dump the topology of a job within one node");
+    }
+    if (!names_.insert(name).second) return XmlError(document_.file, cpu, "numaid", "two CPUs have it; give each its own");
+    const int vertex = graph().AddVertex({.kind = Vertex::kHost, .name = name, .node = 0});
+    cpus_.push_back({vertex, &cpu});
+    for (const XmlNode& child : cpu.children) {
+      if (child.kind != XmlNode::kElement) continue;
+      if (child.name == "nic") {  // not on PCIe: nothing limits it before its port
+        AddNets(child, vertex, kNoLimit, Medium::kMemory);
+      } else if (absl::Status s = AddPci(child, vertex, vertex); !s.ok()) {
+        return s;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  BytesPerSecond PcieRate(const XmlNode& pci) {
+    const std::string speed = Text(pci, "link_speed");
+    double transfers = 0;
+    int64_t width = Number(pci, "link_width", 0);
+    if (!absl::SimpleAtod(speed.substr(0, speed.find(' ')), &transfers) || !(transfers > 0)) transfers = 0;
+    if (transfers == 0 || width <= 0) ++guessed_pcie_;
+    if (transfers == 0) transfers = 8;
+    if (width <= 0) width = 16;
+    return BytesPerSecond(transfers * 1e9 * static_cast<double>(width) / 8 * (transfers <= 5 ? 0.8 : 128.0 / 130));
+  }
+
+  absl::Status AddPci(const XmlNode& pci, int parent, int cpu) {
+    std::vector<const XmlNode*> inner, gpus, nics;
+    for (const XmlNode& child : pci.children) {
+      if (child.kind != XmlNode::kElement) continue;
+      (child.name == "gpu" ? gpus : child.name == "nic" ? nics : child.name == "pci" ? inner : ignored_).push_back(&child);
+    }
+    if (inner.empty() && gpus.empty() && nics.empty()) return absl::OkStatus();  // a disk, a bridge to nothing
+    const std::string bus = Lower(Text(pci, "busid"));
+    const BytesPerSecond rate = PcieRate(pci);
+    if (gpus.size() > 1 || (!gpus.empty() && (!inner.empty() || !nics.empty()))) {
+      return XmlError(document_.file, pci, "busid", "holds a <gpu> and more; a GPU has a <pci> of its own");
+    }
+    if (!gpus.empty()) {
+      const int64_t dev = Number(*gpus[0], "dev", 0);
+      const int vertex = graph().AddVertex({.kind = Vertex::kDevice, .name = StrCat("gpu", dev), .node = 0});
+      AddCable(vertex, parent, rate, assumptions_.pcie_latency, Medium::kPcie);
+      gpus_.push_back({dev, vertex, cpu, gpus[0], bus});
+      return absl::OkStatus();
+    }
+    if (inner.empty() && nics.size() == 1 && Nets(*nics[0]).size() == 1) {
+      AddNets(*nics[0], parent, rate, Medium::kPcie);
+      return absl::OkStatus();
+    }
+    const int vertex = graph().AddVertex({.kind = Vertex::kSwitch, .name = StrCat("pci ", bus), .node = 0});
+    AddCable(vertex, parent, rate, assumptions_.pcie_latency, Medium::kPcie);
+    for (const XmlNode* nic : nics) AddNets(*nic, vertex, rate, Medium::kPcie);
+    for (const XmlNode* child : inner) {
+      if (absl::Status s = AddPci(*child, vertex, cpu); !s.ok()) return s;
+    }
+    return absl::OkStatus();
+  }
+
+  static std::vector<const XmlNode*> Nets(const XmlNode& nic) {
+    std::vector<const XmlNode*> nets;
+    for (const XmlNode& child : nic.children) {
+      if (child.kind == XmlNode::kElement) nets.push_back(&child);
+    }
+    return nets;
+  }
+
+  void AddNets(const XmlNode& nic, int parent, BytesPerSecond rate, Medium medium) {
+    for (const XmlNode* net : Nets(nic)) {
+      const int vertex = graph().AddVertex({.kind = Vertex::kNic, .name = StrCat("nic ", Text(*net, "name")), .node = 0});
+      AddCable(vertex, parent, rate, assumptions_.pcie_latency, medium);
+      node().nics.push_back(vertex);
+      const int64_t megabits = Number(*net, "speed", 0);
+      imported_.nic_speeds.push_back(BytesPerSecond(megabits > 0 ? static_cast<double>(megabits) * 1e6 / 8 : 0));
+    }
+  }
+
+  int Switch() {
+    if (nvswitch_ < 0) nvswitch_ = graph().AddVertex({.kind = Vertex::kSwitch, .name = "nvswitch", .node = 0, .level = 1});
+    return nvswitch_;
+  }
+
+  // Links from one GPU to one other end, which may be written as several elements, count together.
+  absl::Status AddLinks(const Gpu& gpu) {
+    double to_switch = 0, to_cpu = 0, coherent = 0;
+    std::map<const Gpu*, int64_t> to_gpus;
+    for (const XmlNode& link : gpu.xml->children) {
+      if (link.kind != XmlNode::kElement) continue;
+      const double rate = link.name == "xgmi" ? 50e9 : NvlinkRate(Number(*gpu.xml, "sm", 0)).value();
+      const int64_t count = Number(link, "count", 1);
+      if (link.name == "c2c") {
+        coherent += static_cast<double>(count * Number(link, "bw", 0)) * 1e6;
+      } else if (Text(link, "tclass") == "0x068000") {
+        to_switch += static_cast<double>(count) * rate;
+      } else if (Text(link, "tclass") == "0x068001") {
+        to_cpu += static_cast<double>(count) * rate;
+      } else {
+        const Gpu* other = Find(Lower(Text(link, "target")));
+        if (other == &gpu) return XmlError(document_.file, link, "target", "is the GPU itself");
+        if (other == nullptr) absent_[Lower(Text(link, "target"))] += count;
+        if (other != nullptr) to_gpus[other] += count;
+      }
+    }
+    if (to_switch > 0) AddCable(gpu.vertex, Switch(), BytesPerSecond(to_switch), assumptions_.nvlink_latency, Medium::kNvlink);
+    for (const double rate : {to_cpu, coherent}) {
+      if (rate > 0) AddCable(gpu.vertex, gpu.cpu, BytesPerSecond(rate), assumptions_.nvlink_latency, Medium::kNvlink);
+    }
+    return AddPairs(gpu, to_gpus);
+  }
+
+  absl::Status AddPairs(const Gpu& gpu, const std::map<const Gpu*, int64_t>& others) {
+    for (const Gpu& other : gpus_) {  // in order of device, not of address
+      const auto found = others.find(&other);
+      if (found == others.end()) continue;
+      const int64_t back = Count(other, gpu.bus);
+      if (back != found->second) {
+        return XmlError(document_.file, *gpu.xml, "dev",
+                        StrCat("has ", found->second, " links to dev ", other.dev, " (line ", other.xml->line, "), which has ", back,
+                               " back; both ends of a cable have it"));
+      }
+      if (other.dev < gpu.dev) continue;  // a cable is added once, from its first end
+      const double rate = Xgmi(gpu, other.bus) ? 50e9 : NvlinkRate(Number(*gpu.xml, "sm", 0)).value();
+      AddCable(gpu.vertex, other.vertex, BytesPerSecond(static_cast<double>(back) * rate), assumptions_.nvlink_latency, Medium::kNvlink);
+      linked_ = true;
+    }
+    return absl::OkStatus();
+  }
+
+  bool Xgmi(const Gpu& gpu, const std::string& bus) const {
+    return std::any_of(gpu.xml->children.begin(), gpu.xml->children.end(),
+                       [&](const XmlNode& n) { return n.name == "xgmi" && Lower(Text(n, "target")) == bus; });
+  }
+  int64_t Count(const Gpu& gpu, const std::string& bus) const {
+    int64_t count = 0;
+    for (const XmlNode& link : gpu.xml->children) {
+      if (link.kind == XmlNode::kElement && link.name != "c2c" && Lower(Text(link, "target")) == bus) count += Number(link, "count", 1);
+    }
+    return count;
+  }
+  const Gpu* Find(const std::string& bus) const {
+    const auto gpu = std::find_if(gpus_.begin(), gpus_.end(), [&](const Gpu& g) { return g.bus == bus; });
+    return gpu == gpus_.end() ? nullptr : &*gpu;
+  }
+
+  void JoinCpus() {
+    for (size_t a = 0; a < cpus_.size(); ++a) {
+      for (size_t b = a + 1; b < cpus_.size(); ++b) {
+        const BytesPerSecond rate = SocketRate(*cpus_[a].second, assumptions_.sockets);
+        AddCable(cpus_[a].first, cpus_[b].first, rate, assumptions_.socket_latency, Medium::kMemory);
+      }
+    }
+  }
+
+  void AddCable(int a, int b, BytesPerSecond rate, Seconds latency, Medium medium) { graph().AddCable(a, b, rate, latency, medium); }
+
+  static constexpr BytesPerSecond kNoLimit{5e12};
+  const XmlDocument& document_;
+  const ImportAssumptions& assumptions_;
+  ImportedNode imported_;
+  std::vector<std::pair<int, const XmlNode*>> cpus_;  // vertex and element
+  std::vector<Gpu> gpus_;
+  std::vector<const XmlNode*> ignored_;     // pcilink: between PCIe switches, which NCCL uses to flatten them
+  std::set<std::string> names_;
+  std::map<std::string, int64_t> absent_;   // links to GPUs that are not there
+  int nvswitch_ = -1, guessed_pcie_ = 0;
+  bool linked_ = false;
+};
+
+}  // namespace
+
+absl::StatusOr<ImportedNode> NodeOf(const NcclXml& xml, const ImportAssumptions& assumptions) {
+  return Converter(xml, assumptions).Convert();
+}
+
+}  // namespace twofold

@@ -1,0 +1,377 @@
+// A SimGrid platform as one node: see simgrid_xml.h.
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "core/base/strings.h"
+#include "topologies/import/simgrid_xml.h"
+
+namespace twofold {
+namespace {
+
+std::string Text(const XmlNode& at, std::string_view name, std::string_view otherwise = "") {
+  const std::string* text = at.Find(name);
+  return std::string(text == nullptr ? otherwise : std::string_view(*text));
+}
+
+struct LinkFacts {
+  std::string name;
+  BytesPerSecond bandwidth;
+  Seconds latency;
+};
+
+// Points that turn out to be one vertex.
+class Points {
+ public:
+  int New() {
+    parent_.push_back(static_cast<int>(parent_.size()));
+    return parent_.back();
+  }
+  int Of(int p) {
+    int root = p;
+    while (parent_[static_cast<size_t>(root)] != root) root = parent_[static_cast<size_t>(root)];
+    while (parent_[static_cast<size_t>(p)] != root) p = std::exchange(parent_[static_cast<size_t>(p)], root);
+    return root;
+  }
+  void Join(int a, int b) { parent_[static_cast<size_t>(std::max(Of(a), Of(b)))] = std::min(Of(a), Of(b)); }
+  bool Same(int a, int b) { return Of(a) == Of(b); }
+
+ private:
+  std::vector<int> parent_;
+};
+
+class Converter {
+ public:
+  explicit Converter(const XmlDocument& document) : document_(document) {}
+
+  absl::StatusOr<ImportedNode> Convert() {
+    const XmlNode* zone = nullptr;
+    if (absl::Status s = FindZone(document_.root(), zone); !s.ok()) return s;
+    imported_.node.kind = "simgrid";
+    if (absl::Status s = zone->name == "cluster" ? AddCluster(*zone) : AddZone(*zone); !s.ok()) return s;
+    imported_.notes.push_back("a SimGrid platform: its hosts are devices of one node without NICs");
+    return std::move(imported_);
+  }
+
+ private:
+  Graph& graph() { return imported_.node.graph; }
+  absl::Status Error(const XmlNode& at, std::string_view attribute, std::string_view what) const {
+    return XmlError(document_.file, at, attribute, what);
+  }
+
+  // The one zone or cluster that holds hosts.
+  absl::Status FindZone(const XmlNode& at, const XmlNode*& found) const {
+    const XmlNode* inner = nullptr;
+    for (const XmlNode& child : at.children) {
+      if (child.kind != XmlNode::kElement || (child.name != "zone" && child.name != "AS" && child.name != "cluster")) continue;
+      if (inner != nullptr) return Error(child, "id", StrCat("a second zone (the first is on line ", inner->line, "); one zone of hosts is read"));
+      inner = &child;
+    }
+    if (inner == nullptr && at.name == "platform") return Error(at, "", "holds no zone of hosts");
+    if (inner == nullptr) {
+      found = &at;
+      return absl::OkStatus();
+    }
+    if (std::any_of(at.children.begin(), at.children.end(), [](const XmlNode& n) { return n.name == "host"; })) {
+      return Error(*inner, "id", "stands beside hosts; one zone of hosts is read");
+    }
+    if (inner->name == "cluster") {
+      found = inner;
+      return absl::OkStatus();
+    }
+    return FindZone(*inner, found);
+  }
+
+  // ---- <cluster> ----
+
+  absl::Status AddCluster(const XmlNode& cluster) {
+    if (const std::string kind = Text(cluster, "topology", "FLAT"); kind != "FLAT") {
+      return Error(cluster, "topology", "only FLAT clusters become nodes; describe others by twofold's own torus, fat_tree or dragonfly");
+    }
+    std::vector<int64_t> numbers;
+    if (absl::Status s = Radical(cluster, numbers); !s.ok()) return s;
+    const double rate = SimgridFigure(Text(cluster, "bw"), SimgridUnit::kBandwidth);
+    double latency = SimgridFigure(Text(cluster, "lat"), SimgridUnit::kTime);
+    if (cluster.Find("bb_bw") != nullptr) {
+      const bool fat = Text(cluster, "bb_sharing_policy") == "FATPIPE";
+      if (SimgridFigure(Text(cluster, "bb_bw"), SimgridUnit::kBandwidth) < rate * (fat ? 1 : static_cast<double>(numbers.size()))) {
+        return Error(cluster, "bb_bw", StrCat("a backbone that limits its hosts is not read; give it at least ", fat ? "a host's bw" : "the sum of the hosts' bw"));
+      }
+      latency += SimgridFigure(Text(cluster, "bb_lat", "0s"), SimgridUnit::kTime) / 2;
+      imported_.notes.push_back("the cluster's backbone never limits: its latency is in the hosts' links");
+    }
+    if (const std::string policy = Text(cluster, "sharing_policy", "SPLITDUPLEX"); policy == "SHARED") {
+      NoteShared();
+    } else if (policy != "SPLITDUPLEX") {
+      return Error(cluster, "sharing_policy", "must be SPLITDUPLEX or SHARED to become a node");
+    }
+    for (const int64_t i : numbers) {
+      imported_.node.devices.push_back(graph().AddVertex({.kind = Vertex::kDevice, .name = StrCat(Text(cluster, "prefix"), i, Text(cluster, "suffix")), .node = 0}));
+    }
+    const int hub = graph().AddVertex({.kind = Vertex::kSwitch, .name = Text(cluster, "router_id", "cluster router"), .node = 0});
+    for (const int host : imported_.node.devices) graph().AddCable(host, hub, BytesPerSecond(rate), Seconds(latency), Medium::kNetwork);
+    return absl::OkStatus();
+  }
+
+  // "0-15,20,30-31"
+  absl::Status Radical(const XmlNode& cluster, std::vector<int64_t>& numbers) const {
+    const std::string text = Text(cluster, "radical");
+    for (const absl::string_view part : absl::StrSplit(text, ',')) {
+      const std::vector<std::string> ends = absl::StrSplit(part, '-');
+      int64_t first = 0, last = 0;
+      if (ends.size() > 2 || !absl::SimpleAtoi(ends.front(), &first) || !absl::SimpleAtoi(ends.back(), &last) || first < 0 || last < first) {
+        return Error(cluster, "radical", "must be numbers and ranges, such as 0-15,20");
+      }
+      if (last - first >= kMostSimgridHosts - static_cast<int64_t>(numbers.size())) {
+        return Error(cluster, "radical", StrCat("more than ", kMostSimgridHosts, " hosts"));
+      }
+      for (int64_t i = first; i <= last; ++i) numbers.push_back(i);
+    }
+    if (std::set<int64_t>(numbers.begin(), numbers.end()).size() != numbers.size()) return Error(cluster, "radical", "names a host twice");
+    return absl::OkStatus();
+  }
+
+  // ---- zones of hosts, routers, links and routes ----
+
+  // A link of the file, or one direction of a SPLITDUPLEX one, as routes use it: from point `a` to point `b`, or back.
+  struct Wire {
+    const XmlNode* xml;
+    std::string name;
+    int a = -1, b = -1;
+    bool there = false, back = false;
+  };
+  struct Route {
+    const XmlNode* xml;
+    int from, to;  // points
+    std::vector<size_t> wires;
+    bool done = false;
+  };
+
+  absl::Status AddZone(const XmlNode& zone) {
+    const std::string routing = Text(zone, "routing");
+    const bool full = routing == "Full", graph_of_cables = routing == "Floyd" || routing.starts_with("Dijkstra");
+    if (!full && !graph_of_cables) return Error(zone, "routing", "must be Full, Floyd or Dijkstra to become a node");
+    if (absl::Status s = AddPlaces(zone); !s.ok()) return s;
+    if (absl::Status s = ReadRoutes(zone, full); !s.ok()) return s;
+    if (absl::Status s = Follow(); !s.ok()) return s;
+    if (absl::Status s = AddCables(); !s.ok()) return s;
+    return CheckShortest(zone, full);
+  }
+
+  absl::Status AddPlaces(const XmlNode& zone) {
+    for (const XmlNode& at : zone.children) {
+      if (at.name == "host" || at.name == "router") {
+        const bool host = at.name == "host";
+        const int vertex = graph().AddVertex({.kind = host ? Vertex::kDevice : Vertex::kSwitch, .name = Text(at, "id"), .node = 0});
+        places_[Text(at, "id")] = points_.New();  // the first points are the places, in order
+        if (host) imported_.node.devices.push_back(vertex);
+      } else if (at.name == "link") {
+        if (const std::string policy = Text(at, "sharing_policy", "SHARED"); policy != "SHARED" && policy != "SPLITDUPLEX") {
+          return Error(at, "sharing_policy", "only SHARED and SPLITDUPLEX links become cables");
+        }
+        links_[Text(at, "id")] = &at;
+      } else if (at.kind == XmlNode::kElement && at.name != "route" && at.name != "prop") {
+        return Error(at, "", "does not become part of a node; hosts, routers, links and routes do");
+      }
+    }
+    if (imported_.node.devices.empty()) return Error(zone, "id", "holds no hosts");
+    if (imported_.node.devices.size() > kMostSimgridHosts) {
+      return Error(zone, "id", StrCat("holds ", imported_.node.devices.size(), " hosts; at most ", kMostSimgridHosts, " become a node"));
+    }
+    return absl::OkStatus();
+  }
+
+  size_t WireOf(const XmlNode& link, const std::string& direction) {
+    const std::string name = direction.empty() ? Text(link, "id") : StrCat(Text(link, "id"), "_", direction);
+    const auto [at, added] = wire_of_.try_emplace(name, wires_.size());
+    if (added) wires_.push_back({.xml = &link, .name = name, .a = points_.New(), .b = points_.New()});
+    return at->second;
+  }
+
+  absl::Status ReadRoutes(const XmlNode& zone, bool full) {
+    for (const XmlNode& at : zone.children) {
+      if (at.name != "route") continue;
+      const auto from = places_.find(Text(at, "src")), to = places_.find(Text(at, "dst"));
+      if (from == places_.end() || to == places_.end()) return Error(at, from == places_.end() ? "src" : "dst", "is no host or router of this zone");
+      if (from == to) continue;  // a loopback
+      Route there{&at, from->second, to->second, {}}, back{&at, to->second, from->second, {}};
+      for (const XmlNode& part : at.children) {
+        if (part.kind != XmlNode::kElement) continue;
+        const auto link = links_.find(Text(part, "id"));
+        if (link == links_.end()) return Error(part, "id", "no link of this zone has this id");
+        const std::string direction = Text(part, "direction");
+        there.wires.push_back(WireOf(*link->second, direction));
+        back.wires.push_back(direction.empty() ? there.wires.back() : WireOf(*link->second, direction == "UP" ? "DOWN" : "UP"));
+      }
+      if (there.wires.empty()) return Error(at, "", "holds no links; give the links between its ends");
+      if (!full && there.wires.size() != 1) return Error(at, "", StrCat("has ", there.wires.size(), " links; the routes of such a zone are its cables, of one link each"));
+      std::reverse(back.wires.begin(), back.wires.end());
+      routes_.push_back(std::move(there));
+      if (const std::string both = Text(at, "symmetrical", "YES"); both != "NO" && both != "no") routes_.push_back(std::move(back));
+    }
+    return absl::OkStatus();
+  }
+
+  // Lays wires end to end along every route; a route that does not say yet which way round a wire lies waits for others.
+  absl::Status Follow() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (Route& route : routes_) {
+        if (route.done || !Lay(route)) continue;
+        route.done = moved = true;
+      }
+    }
+    for (const Route& route : routes_) {
+      if (!route.done) return Error(*route.xml, "src", "cannot tell which way round its links lie; use SPLITDUPLEX links with directions");
+    }
+    std::map<int, std::string> vertex;  // root -> place
+    for (const auto& [name, point] : places_) {
+      const auto [first, added] = vertex.try_emplace(points_.Of(point), name);
+      if (!added) return absl::InvalidArgumentError(StrCat(document_.file, ": by the routes' links, ", first->second, " and ", name, " are one place; give each link two ends"));
+    }
+    return absl::OkStatus();
+  }
+
+  bool Lay(const Route& route) {
+    int at = route.from;
+    for (size_t i = 0; i < route.wires.size(); ++i) {
+      Wire& wire = wires_[route.wires[i]];
+      const bool last = i + 1 == route.wires.size();
+      bool forward = false;
+      if (!wire.there && !wire.back) {
+        forward = true;
+      } else if (points_.Same(at, wire.a) != points_.Same(at, wire.b)) {
+        forward = points_.Same(at, wire.a);
+      } else if (last && points_.Same(route.to, wire.b) != points_.Same(route.to, wire.a)) {
+        forward = points_.Same(route.to, wire.b);
+      } else if (wire.name != Text(*wire.xml, "id")) {
+        forward = true;  // one direction of a SPLITDUPLEX link
+      } else if (OneWay(route)) {
+        forward = wire.there;
+      } else {
+        return false;
+      }
+      (forward ? wire.there : wire.back) = true;
+      points_.Join(at, forward ? wire.a : wire.b);
+      at = forward ? wire.b : wire.a;
+      if (last) points_.Join(at, route.to);
+    }
+    return true;
+  }
+  // Where every route is written for its own direction, a link lies as it was first met.
+  bool OneWay(const Route& route) const {
+    const std::string both = Text(*route.xml, "symmetrical", "YES");
+    return both == "NO" || both == "no";
+  }
+
+  static LinkFacts Facts(const Wire& wire) {
+    return {wire.name, BytesPerSecond(SimgridFigure(Text(*wire.xml, "bandwidth"), SimgridUnit::kBandwidth)),
+            Seconds(SimgridFigure(Text(*wire.xml, "latency", "0s"), SimgridUnit::kTime))};
+  }
+
+  int VertexOf(int point) {
+    const int root = points_.Of(point);
+    if (root < static_cast<int>(places_.size())) return root;  // places are the first points and vertices
+    const auto [at, added] = switches_.try_emplace(root, -1);
+    if (added) at->second = graph().AddVertex({.kind = Vertex::kSwitch, .name = StrCat("switch ", switches_.size() - 1), .node = 0});
+    return at->second;
+  }
+
+  // Wires that are used both ways, and pairs of wires that are one another's way back, are cables.
+  absl::Status AddCables() {
+    std::map<std::pair<int, int>, std::vector<size_t>> one_way;
+    for (size_t w = 0; w < wires_.size(); ++w) {
+      Wire& wire = wires_[w];
+      if (!wire.there && !wire.back) continue;
+      const int a = VertexOf(wire.a), b = VertexOf(wire.b);
+      if (a == b) return Error(*wire.xml, "id", "by the routes both its ends are one place");
+      if (wire.there && wire.back) {
+        NoteShared();
+        Push(Facts(wire), a, b);
+        Push(Facts(wire), b, a);
+      } else {
+        one_way[wire.there ? std::pair(a, b) : std::pair(b, a)].push_back(w);
+      }
+    }
+    for (auto& [ends, there] : one_way) {
+      auto& back = one_way[{ends.second, ends.first}];
+      if (there.size() != back.size()) {
+        const Wire& wire = wires_[there.size() > back.size() ? there.back() : back.back()];
+        return Error(*wire.xml, "id", "is used one way only, and no other link goes back; a cable has both");
+      }
+      if (ends.first > ends.second) continue;
+      for (size_t i = 0; i < there.size(); ++i) {
+        Push(Facts(wires_[there[i]]), ends.first, ends.second);
+        Push(Facts(wires_[back[i]]), ends.second, ends.first);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  void Push(const LinkFacts& facts, int from, int to) {
+    graph().links.push_back({.name = facts.name, .bandwidth = facts.bandwidth, .latency = facts.latency, .from = from, .to = to});
+  }
+
+  void NoteShared() {
+    if (std::exchange(noted_shared_, true)) return;
+    imported_.notes.push_back("SHARED links that are used both ways have their bandwidth each way here; SimGrid shares it between both directions");
+  }
+
+  std::vector<int> HopsFrom(int vertex, const std::vector<std::vector<int>>& next) const {
+    std::vector<int> hops(next.size(), -1), queue = {vertex};
+    hops[static_cast<size_t>(vertex)] = 0;
+    for (size_t i = 0; i < queue.size(); ++i) {
+      const auto at = static_cast<size_t>(queue[i]);
+      if (i > 0 && imported_.node.graph.vertices[at].kind == Vertex::kDevice) continue;  // hosts pass nothing on
+      for (const int v : next[at]) {
+        if (hops[static_cast<size_t>(v)] >= 0) continue;
+        hops[static_cast<size_t>(v)] = hops[at] + 1;
+        queue.push_back(v);
+      }
+    }
+    return hops;
+  }
+
+  absl::Status CheckShortest(const XmlNode& zone, bool full) {
+    std::vector<std::vector<int>> next(graph().vertices.size());
+    for (const Link& link : graph().links) next[static_cast<size_t>(link.from)].push_back(link.to);
+    std::map<int, std::vector<const Route*>> routes;
+    if (full) {
+      for (const Route& route : routes_) routes[VertexOf(route.from)].push_back(&route);
+    }
+    for (const int host : imported_.node.devices) {
+      const std::vector<int> hops = HopsFrom(host, next);
+      for (const int other : imported_.node.devices) {
+        if (hops[static_cast<size_t>(other)] >= 0) continue;
+        return Error(zone, "id", StrCat("nothing joins ", graph().vertices[static_cast<size_t>(host)].name, " to ", graph().vertices[static_cast<size_t>(other)].name));
+      }
+      for (const Route* route : routes[host]) {
+        const int least = hops[static_cast<size_t>(VertexOf(route->to))];
+        if (least == static_cast<int>(route->wires.size())) continue;
+        return Error(*route->xml, "src", StrCat("has ", route->wires.size(), " links where ", least, " would do; a node's routes are its shortest"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  const XmlDocument& document_;
+  ImportedNode imported_;
+  Points points_;
+  std::map<std::string, int> places_;  // host or router -> point
+  std::map<std::string, const XmlNode*> links_;
+  std::map<std::string, size_t> wire_of_;
+  std::vector<Wire> wires_;
+  std::vector<Route> routes_;
+  std::map<int, int> switches_;  // root point -> vertex
+  bool noted_shared_ = false;
+};
+
+}  // namespace
+
+absl::StatusOr<ImportedNode> NodeOf(const SimgridXml& xml, const ImportAssumptions&) { return Converter(xml.document).Convert(); }
+
+}  // namespace twofold

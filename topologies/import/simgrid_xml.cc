@@ -1,0 +1,289 @@
+#include "topologies/import/simgrid_xml.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "core/base/strings.h"
+
+namespace twofold {
+namespace {
+
+struct Element {
+  std::string_view name;
+  std::vector<std::string> required;
+  std::vector<std::string> children;
+};
+
+// SimGrid's elements (its simgrid.dtd, version 4.1), what they must say and may hold.
+const std::vector<Element>& Elements() {
+  static const std::vector<std::string> zone = {"zone", "AS", "cluster", "cabinet", "peer", "host", "router", "link", "backbone", "host_link",
+                                                "route", "ASroute", "zoneRoute", "bypassRoute", "bypassASroute", "bypassZoneRoute", "trace",
+                                                "trace_connect", "trace__connect", "storage", "storage_type", "prop", "include"};
+  static const std::vector<Element> elements = {
+      {"platform", {"version"}, {"config", "zone", "AS", "cluster", "random", "trace", "trace_connect", "include"}},
+      {"config", {}, {"prop"}},
+      {"prop", {"id", "value"}, {}},
+      {"zone", {"id", "routing"}, zone},
+      {"AS", {"id", "routing"}, zone},
+      {"host", {"id", "speed"}, {"prop", "disk", "mount"}},
+      {"disk", {"id"}, {"prop"}},
+      {"mount", {}, {}},
+      {"router", {"id"}, {"prop"}},
+      {"link", {"id", "bandwidth"}, {"prop"}},
+      {"backbone", {"id", "bandwidth", "latency"}, {}},
+      {"host_link", {"id", "up", "down"}, {}},
+      {"cluster", {"prefix", "radical", "suffix", "speed", "bw", "lat"}, {"prop"}},
+      {"cabinet", {"id", "prefix", "radical", "suffix", "speed", "bw", "lat"}, {"prop"}},
+      {"peer", {"id", "speed", "bw_in", "bw_out"}, {}},
+      {"route", {"src", "dst"}, {"link_ctn"}},
+      {"bypassRoute", {"src", "dst"}, {"link_ctn"}},
+      {"zoneRoute", {"src", "dst", "gw_src", "gw_dst"}, {"link_ctn"}},
+      {"ASroute", {"src", "dst", "gw_src", "gw_dst"}, {"link_ctn"}},
+      {"bypassZoneRoute", {"src", "dst", "gw_src", "gw_dst"}, {"link_ctn"}},
+      {"bypassASroute", {"src", "dst", "gw_src", "gw_dst"}, {"link_ctn"}},
+      {"link_ctn", {"id"}, {}},
+      {"trace", {"id"}, {}},
+      {"trace_connect", {"trace", "element"}, {}},
+      {"trace__connect", {"trace", "element"}, {}},
+      {"storage", {"id"}, {"prop"}},
+      {"storage_type", {"id"}, {"prop", "model_prop"}},
+      {"model_prop", {"id", "value"}, {}},
+      {"random", {"id"}, {}},
+      {"include", {"file"}, {}}};
+  return elements;
+}
+
+struct FigureRule {
+  std::string_view element, attribute;
+  SimgridUnit unit;
+};
+constexpr FigureRule kFigures[] = {
+    {"host", "speed", SimgridUnit::kSpeed},        {"cluster", "speed", SimgridUnit::kSpeed},        {"link", "bandwidth", SimgridUnit::kBandwidth},
+    {"link", "latency", SimgridUnit::kTime},       {"backbone", "bandwidth", SimgridUnit::kBandwidth}, {"backbone", "latency", SimgridUnit::kTime},
+    {"cluster", "bw", SimgridUnit::kBandwidth},    {"cluster", "lat", SimgridUnit::kTime},           {"cluster", "bb_bw", SimgridUnit::kBandwidth},
+    {"cluster", "bb_lat", SimgridUnit::kTime},     {"peer", "speed", SimgridUnit::kSpeed},           {"peer", "bw_in", SimgridUnit::kBandwidth},
+    {"peer", "bw_out", SimgridUnit::kBandwidth}};
+
+std::string_view Example(SimgridUnit unit) {
+  return unit == SimgridUnit::kBandwidth ? "125MBps" : unit == SimgridUnit::kTime ? "50us" : "1Gf";
+}
+
+class Checker {
+ public:
+  explicit Checker(const XmlDocument& document) : document_(document) {}
+
+  absl::Status Check() {
+    const XmlNode& root = document_.root();
+    if (root.name != "platform") return Error(root, "", "the outermost element of a SimGrid platform is <platform>");
+    const std::string* version = root.Find("version");
+    if (version == nullptr || (*version != "4" && *version != "4.0" && *version != "4.1")) {
+      return Error(root, "version", "must be 4 or 4.1; simgrid_update_xml brings older files up to date");
+    }
+    if (absl::Status s = Walk(root); !s.ok()) return s;
+    return CheckRoutes(root);
+  }
+
+ private:
+  absl::Status Error(const XmlNode& at, std::string_view attribute, std::string_view what) const {
+    return XmlError(document_.file, at, attribute, what);
+  }
+
+  absl::Status Walk(const XmlNode& at) {
+    const auto rule = std::find_if(Elements().begin(), Elements().end(), [&](const Element& e) { return e.name == at.name; });
+    for (const std::string& name : rule->required) {
+      if (at.Find(name) == nullptr) return Error(at, name, StrCat("missing; <", at.name, "> has ", absl::StrJoin(rule->required, ", ")));
+    }
+    if (absl::Status s = Figures(at); !s.ok()) return s;
+    if (absl::Status s = Ids(at); !s.ok()) return s;
+    for (const XmlNode& child : at.children) {
+      if (child.kind == XmlNode::kText) {
+        if (at.name == "trace" || at.name == "storage_type") continue;
+        return Error(at, "", StrCat("holds text (\"", child.text.substr(0, 40), "\"); use attributes"));
+      }
+      if (child.kind != XmlNode::kElement) continue;
+      if (std::find(rule->children.begin(), rule->children.end(), child.name) == rule->children.end()) {
+        return Error(child, "", rule->children.empty() ? StrCat("<", at.name, "> holds no elements")
+                                                       : StrCat("does not stand in <", at.name, ">; it holds ", absl::StrJoin(rule->children, ", ")));
+      }
+      if (absl::Status s = Walk(child); !s.ok()) return s;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Figures(const XmlNode& at) const {
+    for (const FigureRule& rule : kFigures) {
+      const std::string* text = at.name == rule.element ? at.Find(rule.attribute) : nullptr;
+      if (text == nullptr) continue;
+      for (const absl::string_view part : absl::StrSplit(*text, rule.unit == SimgridUnit::kSpeed ? ',' : '\n')) {  // speeds: one a state
+        const double value = SimgridFigure(std::string_view(part.data(), part.size()), rule.unit);
+        if (value > 0 || (value == 0 && rule.unit == SimgridUnit::kTime)) continue;
+        return Error(at, rule.attribute, StrCat("must be a figure with its unit, such as \"", Example(rule.unit), "\""));
+      }
+    }
+    if (const std::string* policy = at.name == "link" ? at.Find("sharing_policy") : nullptr; policy != nullptr) {
+      for (const std::string_view known : {"SHARED", "SPLITDUPLEX", "FATPIPE", "WIFI", "FULLDUPLEX"}) {
+        if (*policy == known) return absl::OkStatus();
+      }
+      return Error(at, "sharing_policy", "must be SHARED, SPLITDUPLEX, FATPIPE or WIFI");
+    }
+    return absl::OkStatus();
+  }
+
+  // Links and places each have a name space.
+  absl::Status Ids(const XmlNode& at) {
+    const bool link = at.name == "link" || at.name == "backbone";
+    if (!link && at.name != "host" && at.name != "router" && at.name != "zone" && at.name != "AS" && at.name != "peer") return absl::OkStatus();
+    auto& names = link ? links_ : places_;
+    const auto [first, added] = names.try_emplace(*at.Find("id"), &at);
+    return added ? absl::OkStatus() : Error(at, "id", StrCat("line ", first->second->line, " has the same; ids are unique"));
+  }
+
+  absl::Status CheckRoutes(const XmlNode& at) const {
+    for (const XmlNode& child : at.children) {
+      if (child.kind != XmlNode::kElement) continue;
+      if (child.name == "route") {
+        if (absl::Status s = CheckRoute(child); !s.ok()) return s;
+      } else if (absl::Status s = CheckRoutes(child); !s.ok()) {
+        return s;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckRoute(const XmlNode& route) const {
+    for (const char* end : {"src", "dst"}) {
+      if (!places_.contains(*route.Find(end))) return Error(route, end, "no host or router has this id");
+    }
+    for (const XmlNode& part : route.children) {
+      if (part.kind != XmlNode::kElement) continue;
+      const auto link = links_.find(*part.Find("id"));
+      if (link == links_.end()) return Error(part, "id", "no link has this id");
+      const std::string *policy = link->second->Find("sharing_policy"), *direction = part.Find("direction");
+      const bool split = policy != nullptr && *policy == "SPLITDUPLEX";
+      if (split != (direction != nullptr) || (direction != nullptr && *direction != "UP" && *direction != "DOWN")) {
+        return Error(part, "direction", split ? "must be UP or DOWN: the link is SPLITDUPLEX" : "only links that are SPLITDUPLEX have a direction");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  const XmlDocument& document_;
+  std::map<std::string, const XmlNode*> links_, places_;
+};
+
+XmlNode MakeElement(std::string name, std::vector<XmlAttribute> attributes) {
+  XmlNode node;
+  node.name = std::move(name);
+  node.attributes = std::move(attributes);
+  return node;
+}
+
+// Names as they are where each is given once, else numbered.
+std::vector<std::string> UniqueNames(std::vector<std::string> names, std::string_view prefix) {
+  std::map<std::string, int> count;
+  for (const std::string& name : names) ++count[name];
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (names[i].empty() || count[names[i]] > 1) names[i] = StrCat(prefix, i, names[i].empty() ? "" : " ", names[i]);
+  }
+  return names;
+}
+
+}  // namespace
+
+absl::StatusOr<SimgridXml> ReadSimgridXml(std::string_view text, std::string_view file) {
+  absl::StatusOr<XmlDocument> document = ReadXml(text, file);
+  if (!document.ok()) return document.status();
+  if (absl::Status s = Checker(*document).Check(); !s.ok()) return s;
+  return SimgridXml{*std::move(document)};
+}
+
+std::string WriteSimgridXml(const SimgridXml& xml) { return WriteXml(xml.document); }
+
+absl::StatusOr<SimgridXml> SimgridOf(const Topology& topology, double flops_per_second) {
+  const int n = topology.endpoints();
+  std::vector<std::string> hosts, links;
+  for (int i = 0; i < n; ++i) {
+    hosts.push_back(static_cast<size_t>(i) < topology.vertices().size() ? topology.vertices()[static_cast<size_t>(i)].name : "");
+  }
+  for (const Link& link : topology.links()) links.push_back(link.name);
+  hosts = UniqueNames(std::move(hosts), "host");
+  links = UniqueNames(std::move(links), "link");
+
+  XmlNode zone = MakeElement("zone", {{"id", "world"}, {"routing", "Full"}});
+  for (const std::string& host : hosts) zone.children.push_back(MakeElement("host", {{"id", host}, {"speed", absl::StrFormat("%.17gf", flops_per_second)}}));
+  for (size_t i = 0; i < links.size(); ++i) {
+    const Link& link = topology.links()[i];
+    zone.children.push_back(MakeElement("link", {{"id", links[i]}, {"bandwidth", absl::StrFormat("%.17gBps", link.bandwidth.value())},
+                                                 {"latency", absl::StrFormat("%.17gs", link.latency.value())}}));
+  }
+  int64_t total = 0;
+  std::vector<int> route;
+  for (Pair pair{0, 0}; pair.from < n; ++pair.from) {
+    for (pair.to = 0; pair.to < n; ++pair.to) {
+      if (pair.from == pair.to) continue;
+      topology.Route(pair, topology.DefaultRoute(pair), route);
+      total += static_cast<int64_t>(route.size());
+      if (total > kMostSimgridRouteLinks) {
+        return absl::InvalidArgumentError(StrCat("a Full zone of ", n, " endpoints has ", int64_t{n} * (n - 1), " routes of more than ", kMostSimgridRouteLinks,
+                                                 " links together; export fewer nodes"));
+      }
+      XmlNode element = MakeElement("route", {{"src", hosts[static_cast<size_t>(pair.from)]}, {"dst", hosts[static_cast<size_t>(pair.to)]}, {"symmetrical", "NO"}});
+      for (const int link : route) element.children.push_back(MakeElement("link_ctn", {{"id", links[static_cast<size_t>(link)]}}));
+      zone.children.push_back(std::move(element));
+    }
+  }
+  SimgridXml xml{{.file = "platform", .declared = true, .type_name = "platform", .type_system = "https://simgrid.org/simgrid.dtd"}};
+  xml.document.nodes.push_back(MakeElement("platform", {{"version", "4.1"}}));
+  xml.document.nodes[0].children.push_back(std::move(zone));
+  return xml;
+}
+
+double SimgridFigure(std::string_view text, SimgridUnit unit) {
+  const size_t first = text.find_first_not_of(" ");
+  const size_t end = text.find_first_not_of("0123456789.+-eE", first == std::string_view::npos ? 0 : first);
+  double value = 0;
+  // "1e3Bps" is a number and a unit; "1E" followed by "Bps" is a unit alone (exa), so the number is read from the front.
+  const std::string number(text.substr(0, end));
+  std::string_view suffix = end == std::string_view::npos ? "" : text.substr(end);
+  if (!absl::SimpleAtod(number, &value)) {
+    const size_t digits = text.find_first_not_of("0123456789.", first == std::string_view::npos ? 0 : first);
+    if (digits == std::string_view::npos || !absl::SimpleAtod(std::string(text.substr(0, digits)), &value)) return -1;
+    suffix = text.substr(digits);
+  }
+  if (!std::isfinite(value) || value < 0) return -1;
+  while (suffix.starts_with(' ')) suffix.remove_prefix(1);
+  if (suffix.empty()) return value;  // SimGrid's base unit
+  if (unit == SimgridUnit::kTime) {
+    static const std::map<std::string_view, double> kTimes = {{"w", 604800}, {"d", 86400}, {"h", 3600}, {"m", 60}, {"s", 1},
+                                                              {"ms", 1e-3},  {"us", 1e-6}, {"ns", 1e-9}, {"ps", 1e-12}};
+    const auto found = kTimes.find(suffix);
+    return found == kTimes.end() ? -1 : value * found->second;
+  }
+  double base = 1;
+  if (unit == SimgridUnit::kSpeed) {
+    if (suffix.ends_with("flops")) suffix.remove_suffix(5);
+    else if (suffix.ends_with("f")) suffix.remove_suffix(1);
+    else return -1;
+  } else {
+    if (suffix.ends_with("bps")) base = 1.0 / 8;
+    else if (!suffix.ends_with("Bps")) return -1;
+    suffix.remove_suffix(3);
+  }
+  static constexpr std::string_view kPrefixes[] = {"k", "M", "G", "T", "P", "E", "Z", "Y"};
+  if (suffix.empty()) return value * base;
+  if (suffix == "Ki") return value * base * 1024;
+  for (size_t p = 0; p < std::size(kPrefixes); ++p) {
+    if (suffix == kPrefixes[p]) return value * base * std::pow(1000, static_cast<double>(p) + 1);
+    if (suffix == StrCat(kPrefixes[p], "i")) return value * base * std::pow(1024, static_cast<double>(p) + 1);
+  }
+  return -1;
+}
+
+}  // namespace twofold

@@ -1,0 +1,203 @@
+// The matrix of nvidia-smi as a node: see smi_matrix.h.
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_format.h"
+#include "core/base/strings.h"
+#include "topologies/import/nearest_nic.h"
+#include "topologies/import/smi_matrix.h"
+
+namespace twofold {
+namespace {
+
+constexpr int kMostLinksOfAGpu = 18;  // of H100 and B200
+
+enum Kind { kPix, kPxb, kPhb, kNode, kSys, kHidden };  // kHidden: NV# or X
+constexpr const char* kNames[] = {"PIX", "PXB", "PHB", "NODE", "SYS"};
+
+Kind KindOf(const std::string& relation) {
+  for (int k = kPix; k <= kSys; ++k) {
+    if (relation == kNames[k]) return static_cast<Kind>(k);
+  }
+  return kHidden;
+}
+
+int Links(const std::string& relation) {
+  int links = 0;
+  return relation.starts_with("NV") && absl::SimpleAtoi(relation.substr(2), &links) ? links : 0;
+}
+
+// Sets that grow together.
+class Classes {
+ public:
+  explicit Classes(size_t n) : parent_(n) { std::iota(parent_.begin(), parent_.end(), size_t{0}); }
+  size_t Of(size_t i) const {
+    while (parent_[i] != i) i = parent_[i];
+    return i;
+  }
+  void Join(size_t a, size_t b) { parent_[std::max(Of(a), Of(b))] = std::min(Of(a), Of(b)); }
+
+ private:
+  std::vector<size_t> parent_;
+};
+
+class Converter {
+ public:
+  Converter(const SmiMatrix& matrix, const ImportAssumptions& assumptions)
+      : matrix_(matrix), assumptions_(assumptions), size_(matrix.rows.size()) {}
+
+  absl::StatusOr<ImportedNode> Convert() {
+    for (size_t level = 0; level < kSys; ++level) classes_.push_back(ClassesOf(static_cast<Kind>(level)));
+    if (absl::Status s = Consistent(); !s.ok()) return s;
+    AddThings();
+    AddTree();
+    AddNvlinks();
+    node().nic_of = NearestNics(node());
+    imported_.nic_speeds.assign(node().nics.size(), BytesPerSecond(0));
+    Note();
+    return std::move(imported_);
+  }
+
+ private:
+  NodeType& node() { return imported_.node; }
+  Graph& graph() { return imported_.node.graph; }
+  const std::string& Between(size_t a, size_t b) const { return matrix_.rows[a].relations[b]; }
+  bool Gpu(size_t i) const { return matrix_.rows[i].name.starts_with("GPU"); }
+
+  // What is together at `kind` or nearer. Affinities tell domains where NV# hides them.
+  Classes ClassesOf(Kind kind) const {
+    Classes classes(size_);
+    std::map<std::string, size_t> domains;
+    for (size_t a = 0; a < size_; ++a) {
+      for (size_t b = 0; b < a; ++b) {
+        if (KindOf(Between(a, b)) <= kind) classes.Join(a, b);
+      }
+      if (kind < kNode || matrix_.rows[a].affinities.empty()) continue;
+      const auto [first, added] = domains.try_emplace(matrix_.rows[a].affinities[0], a);
+      if (!added) classes.Join(a, first->second);
+    }
+    return classes;
+  }
+
+  absl::Status Consistent() const {
+    for (size_t a = 0; a < size_; ++a) {
+      for (size_t b = 0; b < a; ++b) {
+        const Kind said = KindOf(Between(a, b));
+        if (said == kHidden) continue;
+        for (int level = kPix; level < said; ++level) {
+          if (classes_[static_cast<size_t>(level)].Of(a) != classes_[static_cast<size_t>(level)].Of(b)) continue;
+          return absl::InvalidArgumentError(StrCat(matrix_.file, ": ", matrix_.rows[b].name, " and ", matrix_.rows[a].name, " are ",
+                                                   kNames[said], ", but by what others say they must be ", kNames[level],
+                                                   " or nearer; check that the matrix is of one machine"));
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  void AddThings() {
+    std::map<std::string, int> names;
+    for (size_t i = 0; i < size_; ++i) {
+      const SmiMatrix::Row& row = matrix_.rows[i];
+      std::string name = Gpu(i) ? StrCat("gpu", row.name.substr(3)) : StrCat("nic ", matrix_.InterfaceOf(row.name));
+      if (names[name]++ > 0) name = StrCat("nic ", row.name);  // two of one name in the legend
+      const int vertex = graph().AddVertex({.kind = Gpu(i) ? Vertex::kDevice : Vertex::kNic, .name = name, .node = 0});
+      (Gpu(i) ? node().devices : node().nics).push_back(vertex);
+      things_.push_back(vertex);
+    }
+  }
+
+  // A vertex for each class of two or more at each level, below that of the next level.
+  void AddTree() {
+    std::vector<int> top = things_;  // by thing: the vertex that stands for it so far
+    for (size_t level = 0; level < kSys; ++level) {
+      std::map<size_t, std::vector<int>> members;
+      for (size_t i = 0; i < size_; ++i) {
+        std::vector<int>& list = members[classes_[level].Of(i)];
+        if (std::find(list.begin(), list.end(), top[i]) == list.end()) list.push_back(top[i]);
+      }
+      std::map<size_t, int> made;
+      for (const auto& [root, list] : members) {
+        // Every domain has a vertex; a switch stands where there are two or more below it.
+        if (list.size() < 2 && level != kNode) continue;
+        made[root] = AddAbove(static_cast<Kind>(level), list, static_cast<int>(counts_[level]++));
+      }
+      for (size_t i = 0; i < size_; ++i) {
+        const auto found = made.find(classes_[level].Of(i));
+        if (found != made.end()) top[i] = found->second;
+      }
+      if (level == kNode) Join(made);
+    }
+  }
+
+  int AddAbove(Kind level, const std::vector<int>& members, int number) {
+    static constexpr const char* kPrefixes[] = {"pci", "pci root", "bridge", "numa"};
+    const bool host = level >= kPhb;
+    const int vertex = graph().AddVertex({.kind = host ? Vertex::kHost : Vertex::kSwitch, .name = StrCat(kPrefixes[level], number), .node = 0});
+    for (const int member : members) {
+      const bool bridge = graph().vertices[static_cast<size_t>(member)].kind == Vertex::kHost;
+      graph().AddCable(member, vertex, bridge ? assumptions_.within_socket : assumptions_.pcie,
+                       bridge ? assumptions_.socket_latency : assumptions_.pcie_latency, bridge ? Medium::kMemory : Medium::kPcie);
+    }
+    return vertex;
+  }
+
+  void Join(const std::map<size_t, int>& domains) {
+    for (auto a = domains.begin(); a != domains.end(); ++a) {
+      for (auto b = std::next(a); b != domains.end(); ++b) {
+        graph().AddCable(a->second, b->second, assumptions_.sockets, assumptions_.socket_latency, Medium::kMemory);
+      }
+    }
+  }
+
+  void AddNvlinks() {
+    int most = 0, any = 0;
+    for (size_t a = 0; a < size_; ++a) {
+      int sum = 0;
+      for (size_t b = 0; b < size_; ++b) sum += Links(Between(a, b));
+      most = std::max(most, sum);
+      any += sum;
+    }
+    node().kind = any == 0 ? "pcie_tree" : most > kMostLinksOfAGpu ? "nvswitch" : "nvlink";
+    if (any == 0) return;
+    const int hub = most > kMostLinksOfAGpu ? graph().AddVertex({.kind = Vertex::kSwitch, .name = "nvswitch", .node = 0, .level = 1}) : -1;
+    for (size_t a = 0; a < size_; ++a) {
+      int widest = 0;
+      for (size_t b = 0; b < size_; ++b) {
+        widest = std::max(widest, Links(Between(a, b)));
+        if (hub < 0 && b < a && Links(Between(a, b)) > 0) AddNvlink(things_[b], things_[a], Links(Between(a, b)));
+      }
+      if (hub >= 0 && widest > 0) AddNvlink(things_[a], hub, widest);
+    }
+  }
+  void AddNvlink(int a, int b, int links) {
+    graph().AddCable(a, b, assumptions_.nvlink * static_cast<double>(links), assumptions_.nvlink_latency, Medium::kNvlink);
+  }
+
+  void Note() {
+    const auto gigabytes = [](BytesPerSecond rate) { return absl::StrFormat("%.3g", rate.value() / 1e9); };
+    imported_.notes.push_back(StrCat("nvidia-smi tells no rates; taken in GB/s each way: ", gigabytes(assumptions_.nvlink), " an NVLink, ",
+                                     gigabytes(assumptions_.pcie), " a PCIe link, ", gigabytes(assumptions_.within_socket),
+                                     " between host bridges, ", gigabytes(assumptions_.sockets), " between NUMA domains"));
+    if (node().kind == "nvswitch") imported_.notes.push_back("more NVLinks than a GPU has: they go to an NVSwitch");
+  }
+
+  const SmiMatrix& matrix_;
+  const ImportAssumptions& assumptions_;
+  const size_t size_;
+  std::vector<Classes> classes_;  // by level
+  std::vector<int> things_;       // vertices, by row
+  size_t counts_[kSys] = {};
+  ImportedNode imported_;
+};
+
+}  // namespace
+
+absl::StatusOr<ImportedNode> NodeOf(const SmiMatrix& matrix, const ImportAssumptions& assumptions) {
+  return Converter(matrix, assumptions).Convert();
+}
+
+}  // namespace twofold
