@@ -7,6 +7,7 @@
 
 #include "core/base/strings.h"
 #include "topologies/check_fields.h"
+#include "topologies/import/node_file.h"
 #include "topologies/network_kinds.h"
 #include "topologies/node_kinds.h"
 #include "topologies/routing.h"
@@ -38,7 +39,12 @@ NodeNics NicsOf(const cluster::Machines& m, int devices) {
 }
 
 absl::Status CheckNode(const cluster::Node& node) {
-  if (node.kind_case() == cluster::Node::kFile) return absl::OkStatus();  // read when it is built
+  if (node.kind_case() == cluster::Node::kFile) {
+    if (node.has_devices() || node.has_nics() || node.has_link_us() || node.has_pcie_gbytes_per_second() || node.has_pcie_us()) {
+      return absl::InvalidArgumentError("file: devices, nics and links are the file's; leave out devices, nics, link_us, pcie_gbytes_per_second and pcie_us");
+    }
+    return absl::OkStatus();  // read when it is built
+  }
   const NodeKind* kind = FindNodeKind(node.kind_case());
   if (kind == nullptr) return absl::InvalidArgumentError(StrCat("kind: missing; use one of ", Names(NodeKinds()), ", file"));
   Checks checks;
@@ -114,12 +120,20 @@ absl::StatusOr<std::unique_ptr<Topology>> BuildMachines(const cluster::Machines&
   return MakeClusterTopology(*std::move(node), built, kind->make(m.network(), built * rails, rails), m.network().reduction());
 }
 
+absl::StatusOr<NodeType> ReadNode(const cluster::Node& n) {
+  absl::StatusOr<NodeType> node = ReadNodeFile(n.file());
+  if (!node.ok()) return Within("machines.node.file: ", node.status());
+  if (node->devices.size() > kMostInNode) {
+    return Refuse("machines.node.file", n.file(), StrCat("it has ", node->devices.size(), " devices, at most ", kMostInNode, " are built"));
+  }
+  if (absl::Status s = CheckNodeType(*node); !s.ok()) return Within(StrCat("machines.node.file = ", n.file(), ": "), s);
+  return node;
+}
+
 }  // namespace
 
 absl::StatusOr<NodeType> BuildNode(const cluster::Machines& m) {
-  if (m.node().kind_case() == cluster::Node::kFile) {
-    return absl::InvalidArgumentError(StrCat("machines.node.file: \"", m.node().file(), "\": imported nodes are not read here"));
-  }
+  if (m.node().kind_case() == cluster::Node::kFile) return ReadNode(m.node());
   const NodeKind* kind = FindNodeKind(m.node().kind_case());
   if (kind == nullptr) return absl::InvalidArgumentError("machines.node: kind: missing");
   const int devices = DevicesOf(m.node(), *kind);

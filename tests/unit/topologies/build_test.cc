@@ -2,8 +2,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -276,6 +279,50 @@ TEST_F(ClusterTest, BadNetworksAreRefused) {
     const absl::Status s = CheckCluster(Parse(text));
     EXPECT_EQ(s.code(), absl::StatusCode::kInvalidArgument) << text;
     EXPECT_THAT(std::string(s.message()), HasSubstr(fragment)) << text;
+  }
+}
+
+// ---- Nodes from files ----
+class NodeFileTest : public testing::Test {
+ protected:
+  // A cluster's file beside a node's, which it names as seen from its own folder.
+  static std::string Write(const std::string& node, const std::string& more = "") {
+    const std::string folder = testing::TempDir() + "/node_file_test";
+    std::filesystem::create_directories(folder);
+    const auto from = std::filesystem::path("tests/data/topologies") / node;
+    if (std::filesystem::exists(from)) {
+      std::filesystem::copy_file(from, folder + "/" + node, std::filesystem::copy_options::overwrite_existing);
+    }
+    std::ofstream(folder + "/cluster.textproto") << "name: 'x' machines { nodes: 3 node { file: '" << node << "' " << more
+                                                 << "} network { star {} link_gbytes_per_second: 12.5 cable_us: 1 } }";
+    return folder + "/cluster.textproto";
+  }
+};
+
+TEST_F(NodeFileTest, NodesOfTheFileOnANetwork) {
+  for (const char* file : {"dgx-1v.nccl.xml", "dgx-1v.smi.txt", "dgx-h100.nccl.xml", "pcie-4.nccl.xml"}) {
+    SCOPED_TRACE(file);
+    const auto c = FindCluster(Write(file));
+    ASSERT_TRUE(c.ok()) << c.status();
+    const auto t = BuildTopology(*c, 3);
+    ASSERT_TRUE(t.ok()) << t.status();
+    EXPECT_EQ((*t)->nodes(), 3);
+    EXPECT_EQ((*t)->endpoints(), 3 * *DevicesPerNode(*c));
+    ExpectRoutesConnect(**t);
+  }
+}
+
+TEST_F(NodeFileTest, WhatCannotBeANodeIsRefused) {
+  const std::tuple<const char*, const char*, const char*> cases[] = {
+      {"absent.xml", "", "machines.node.file: "},
+      {"dgx-1v.nccl.xml", "devices: 8", "machines.node.file: devices, nics and links are the file's"},
+      {"star.simgrid.xml", "", "machines.node.nics = 0"},  // hosts without NICs
+  };
+  for (const auto& [file, more, fragment] : cases) {
+    const auto c = FindCluster(Write(file, more));
+    ASSERT_FALSE(c.ok()) << file;
+    EXPECT_THAT(std::string(c.status().message()), HasSubstr(fragment));
+    EXPECT_THAT(std::string(c.status().message()), HasSubstr("cluster.textproto"));
   }
 }
 

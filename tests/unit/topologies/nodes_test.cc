@@ -229,6 +229,20 @@ TEST(WiredNodeTest, NicsOnDevicesServeTheDevicesBeside) {
   ExpectRoutesConnect(*t);
 }
 
+// ---- What cannot be a node ----
+TEST(NodeTypeTest, WhatIsNotJoinedIsNamed) {
+  NodeType node;
+  EXPECT_EQ(CheckNodeType(node).message(), "it has no device");
+  node = MakeNvSwitchNode({.devices = 3, .nics = Nics(3)});
+  EXPECT_TRUE(CheckNodeType(node).ok());
+  NodeType cut = node;
+  std::erase_if(cut.graph.links, [](const Link& l) { return l.name == "nvswitch>gpu2"; });
+  EXPECT_EQ(CheckNodeType(cut).message(), "there is no way from gpu0 to gpu2 that leads through no other device");
+  cut = node;
+  std::erase_if(cut.graph.links, [](const Link& l) { return l.name == "nic1>gpu1"; });
+  EXPECT_EQ(CheckNodeType(cut).message(), "there is no way from any device to nic1 and back");
+}
+
 // ---- Clusters ----
 TEST(ClusterTopologyTest, BetweenNodesThroughNicsAndNetwork) {
   const auto t = MakeClusterTopology(MakeNvSwitchNode({.devices = 4, .bandwidth = BytesPerSecond(300e9), .latency = Seconds(1), .multicast = true,
