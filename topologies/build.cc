@@ -7,6 +7,7 @@
 
 #include "core/base/strings.h"
 #include "topologies/check_fields.h"
+#include "topologies/import/node_file.h"
 #include "topologies/network_kinds.h"
 #include "topologies/node_kinds.h"
 #include "topologies/routing.h"
@@ -118,7 +119,9 @@ absl::StatusOr<std::unique_ptr<Topology>> BuildMachines(const cluster::Machines&
 
 absl::StatusOr<NodeType> BuildNode(const cluster::Machines& m) {
   if (m.node().kind_case() == cluster::Node::kFile) {
-    return absl::InvalidArgumentError(StrCat("machines.node.file: \"", m.node().file(), "\": imported nodes are not read here"));
+    absl::StatusOr<NodeType> node = ReadNodeFile(m.node().file());
+    if (!node.ok()) return absl::Status(node.status().code(), StrCat("machines.node.file: ", std::string(node.status().message())));
+    return node;
   }
   const NodeKind* kind = FindNodeKind(m.node().kind_case());
   if (kind == nullptr) return absl::InvalidArgumentError("machines.node: kind: missing");
