@@ -11,7 +11,9 @@
 #include "core/base/strings.h"
 #include "experiments/bench/expectation.h"
 #include "experiments/spec/spec.h"
-#include "sim/collectives/schedule.h"
+#include "sim/collectives/library.h"
+#include "sim/places.h"
+#include "topologies/build.h"
 #include "topologies/catalogue.h"
 
 namespace twofold::bench {
@@ -133,26 +135,39 @@ absl::StatusOr<int> Capacity(const Options& o, const cluster::Cluster& c) {
   return static_cast<int>(o.nodes.value_or(hosts));
 }
 
-// An algorithm that is known and has a form of the operation. `auto` always does.
+// Where the first ranks of a cluster sit.
+absl::StatusOr<sim::Places> FirstPlaces(const cluster::Cluster& c, std::optional<int> nodes, int ranks) {
+  const absl::StatusOr<int> devices = DevicesPerNode(c);
+  if (!devices.ok()) return devices.status();
+  const auto topology = BuildTopology(c, nodes.value_or((ranks + *devices - 1) / *devices));
+  if (!topology.ok()) return topology.status();
+  std::vector<int> endpoints;
+  for (int r = 0; r < std::min(ranks, (*topology)->endpoints()); ++r) endpoints.push_back(r);
+  return sim::PlacesOf(**topology, endpoints);
+}
+
+// An algorithm that the cluster's library knows and can run there. `auto` always can.
 absl::Status CheckAlgorithm(const Options& o, const Operation& op, const cluster::Cluster& c, int ranks) {
   if (!o.algorithm || *o.algorithm == "auto") return absl::OkStatus();
+  const auto library = sim::MakeLibrary(c.library());
+  if (!library.ok()) return library.status();
   std::vector<std::string> names = {"auto"}, fitting = {"auto"};
-  const sim::CollectiveShape shape{.kind = op.kind, .ranks = ranks, .bytes = 1, .root = 0, .matrix = {}};
-  for (const sim::Algorithm& a : sim::Algorithms()) {
-    names.emplace_back(a.name);
-    if (op.kind == Communication::kBatch) continue;
-    sim::Places places = sim::UniformPlaces(ranks, 1e-6, 1e9);
-    places.shared_memory = c.has_shared_memory_host();
-    const auto schedule = sim::ChooseSchedule(shape, a.name, places);
-    if (schedule.ok()) fitting.emplace_back(a.name);
-  }
-  if (std::find(fitting.begin(), fitting.end(), *o.algorithm) != fitting.end()) return absl::OkStatus();
+  for (std::string_view name : (*library)->algorithms()) names.emplace_back(name);
   if (std::find(names.begin(), names.end(), *o.algorithm) == names.end()) {
     return Wrong("algorithm", *o.algorithm, StrCat("not known; use one of ", absl::StrJoin(names, ", ")));
   }
   if (op.kind == Communication::kBatch) return Wrong("algorithm", *o.algorithm, "send_recv has none; leave it out");
-  return Wrong("algorithm", *o.algorithm, StrCat("it has no ", op.name, " over ", ranks, " ranks of cluster ", c.name(),
-                                                 "; use one of ", absl::StrJoin(fitting, ", ")));
+  const absl::StatusOr<sim::Places> places = FirstPlaces(c, o.nodes, ranks);
+  if (!places.ok()) return places.status();
+  const sim::CollectiveShape shape{.kind = op.kind, .ranks = places->ranks(), .bytes = 1, .root = 0, .matrix = {}};
+  auto plan = [&](const std::string& name) { return (*library)->Plan(shape, *places, {.algorithm = name}).status(); };
+  const absl::Status status = plan(*o.algorithm);
+  if (status.ok()) return status;
+  for (size_t i = 1; i < names.size(); ++i) {
+    if (plan(names[i]).ok()) fitting.push_back(names[i]);
+  }
+  return Wrong("algorithm", *o.algorithm, StrCat("it has no ", op.name, " over ", ranks, " ranks of cluster ", c.name(), " (",
+                                                 status.message(), "); use one of ", absl::StrJoin(fitting, ", ")));
 }
 
 // Fills in the simulator's part of the spec and of `bench`, and the number of ranks.
