@@ -26,7 +26,7 @@ struct WiredNodeOptions {
   int devices_per_socket = 3;
   BytesPerSecond host_bandwidth{50e9};
   Seconds host_latency{0.5e-6};
-  BytesPerSecond socket_bandwidth{64e9};
+  BytesPerSecond socket_bandwidth{32e9};
   NodeNics nics;
   std::vector<int> nic_at;  // the device of each NIC; empty: on the sockets
 };
