@@ -131,6 +131,8 @@ class ClusterTopology : public Topology {
   int rails() const override { return std::max(1, nics_); }
   int RailOf(int endpoint) const override { return nics_ == 0 ? 0 : node_.nic_of[static_cast<size_t>(LocalOf(endpoint))]; }
   int GroupOf(int endpoint) const override { return GroupOfNode(NodeOf(endpoint)); }
+  std::vector<int> grid() const override { return endpoints_forward() && nodes_ == endpoints() ? network_->grid() : std::vector<int>(); }
+  int AtGrid(int position) const override { return network_->AtGrid(position); }
   bool multicast_in_node() const override { return node_.multicast; }
   bool reduction_in_network() const override { return reduction_; }
   bool endpoints_forward() const override { return nics_ == 0 && network_ != nullptr && network_->endpoints_forward(); }

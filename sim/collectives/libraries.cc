@@ -7,6 +7,7 @@
 #include "sim/collectives/ideal.h"
 #include "sim/collectives/library.h"
 #include "sim/collectives/nccl.h"
+#include "sim/collectives/open_mpi.h"
 
 namespace twofold::sim {
 namespace {
@@ -18,6 +19,7 @@ struct Row {
 constexpr Row kRows[] = {
     {"ideal", [](const cluster::Library& l) -> absl::StatusOr<std::unique_ptr<Library>> { return MakeIdealLibrary(l); }},
     {"nccl", MakeNcclLibrary},
+    {"open_mpi", MakeOpenMpiLibrary},
 };
 
 // `names` of each library, those of earlier rows first.
