@@ -234,13 +234,17 @@ void Engine::StartAndWait(const std::vector<Path>& paths, const Flow& flow, doub
 }
 
 void Engine::RunPhase(const Phase& phase, const std::vector<int>& endpoints, double stretch) {
-  std::vector<std::vector<Path>> paths(phase.flows.size());
-  std::vector<double> latencies(phase.flows.size());
+  std::vector<Request> requests;
   for (size_t i = 0; i < phase.flows.size(); ++i) {
     const Flow& f = phase.flows[i];
     const Pair pair{endpoints[static_cast<size_t>(f.from)], endpoints[static_cast<size_t>(f.to)], f.rail};
-    router_.Choose(pair, i, f.bytes * stretch, paths[i]);
-    latencies[i] = RouteLatency(topology_, router_.options().policy, pair, paths[i]);
+    requests.push_back({pair, i, f.bytes * stretch});
+  }
+  std::vector<std::vector<Path>> paths;
+  router_.Choose(requests, paths);
+  std::vector<double> latencies(requests.size());
+  for (size_t i = 0; i < requests.size(); ++i) {
+    latencies[i] = RouteLatency(topology_, router_.options().policy, requests[i].pair, paths[i]);
   }
   s4u::this_actor::sleep_for(PhaseLatency(phase, latencies, topology_.alpha().value()) * stretch);
   std::vector<std::vector<s4u::CommPtr>> flows(phase.flows.size());
