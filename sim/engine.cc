@@ -210,6 +210,7 @@ void Engine::Transfer(std::shared_ptr<const Schedule> schedule, std::vector<int>
   TWOFOLD_CHECK_GE(start, now());
   Spawn([this, schedule = std::move(schedule), endpoints = std::move(endpoints), start, done = std::move(done)] {
     s4u::this_actor::sleep_until(start);
+    if (schedule->loose) return TransferLoose(schedule, endpoints, done);
     std::vector<double> ends;  // of each phase
     for (const Phase& phase : schedule->phases) {
       RunPhase(phase, endpoints, schedule->stretch);
@@ -219,6 +220,17 @@ void Engine::Transfer(std::shared_ptr<const Schedule> schedule, std::vector<int>
     for (int last : schedule->last_phase) finish.push_back(last < 0 ? start : ends[static_cast<size_t>(last)]);
     if (!failed()) done(finish);
   });
+}
+
+void Engine::StartAndWait(const std::vector<Path>& paths, const Flow& flow, double stretch) {
+  std::vector<s4u::CommPtr> parts;
+  for (const Path& path : paths) {
+    if (const double bytes = flow.bytes * path.share * stretch; bytes > 0) {
+      parts.push_back(simgrid_->platform->Start(path.links, bytes, flow.rate * path.share));
+    }
+  }
+  s4u::Comm::wait_all(parts);
+  router_.Finished(paths, flow.bytes * stretch);
 }
 
 void Engine::RunPhase(const Phase& phase, const std::vector<int>& endpoints, double stretch) {

@@ -26,6 +26,9 @@ struct Flow {
   double crossings = 0;    // how often a byte crosses this flow on the longest way through a pipelined phase
   double hop_seconds = 0;  // software's part of a crossing
   double rate = std::numeric_limits<double>::infinity();  // bytes a second, the most that its sender or receiver moves
+  // Of loose schedules, where hop_seconds is how long after the phase's beginning the sender gets to it:
+  bool meets = false;      // begins when its receiver is there, too, and a round trip later (rendezvous)
+  bool queued = false;     // begins when the sender's flow before it has left
 };
 
 struct Phase {
