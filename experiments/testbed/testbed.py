@@ -275,7 +275,7 @@ def agent(name, host_name, command):
 
 
 def mpirun(plan, o):
-    me = f"{shlex.quote(sys.executable)} {shlex.quote(str(HERE / 'testbed.py'))} agent {plan.o['name']}"
+    me = f"{shlex.quote(sys.executable)} {shlex.quote(str(HERE / 'testbed.py'))} agent={plan.o['name']}"
     ranks = o["ranks"] or plan.o["hosts"]
     hosts = ",".join(f"h{h}:1" for h in range(ranks))
     settings = {"plm_rsh_agent": me, "plm_rsh_no_tree_spawn": 1, "orte_keep_fqdn_hostnames": 1, "oob_tcp_if_include": "eth0", "btl": "tcp,self",
@@ -297,6 +297,37 @@ def run(o):
     if not o["command"]:
         raise Problem("which program? say `testbed.py run -- PROGRAM ARGUMENTS`")
     agent(o["name"], "h0", "cd " + shlex.quote(os.getcwd()) + "; exec " + shlex.join(mpirun(plan, o)))
+
+
+CLUSTER = """# proto-message: twofold.cluster.Cluster
+# The structure of testbed "{name}". `twofold calibrate --fabric=mpi --cluster=THIS --cluster-out=OTHER` under `testbed.py run` finds the figures.
+name: "testbed-{name}"
+summary: "{summary}"
+source: "as configured"
+device {{ kind: CPU_DEVICE name: "one core" memory_bytes: 4000000000 memory_bytes_per_second: 1e10 f32_flops_per_second: 5e10 bf16_flops_per_second: 5e10
+          f64_flops_per_second: 2.5e10 launch_us: 0.2 kernel_us: 1 host_memory_bytes: 4000000000 }}
+{network}
+"""
+
+
+def cluster(o):
+    """A leaf's uplink is one cable of its hosts' rate over the oversubscription: as many cables of a host's rate as that is, sprayed."""
+    plan = Plan(o)
+    link = f"link_gbytes_per_second: {o['rate_mbit'] / 8000:g}"
+    if plan.leaves == 1:
+        network = f"star {{ hosts: {o['hosts']} {link} latency_us: {o['delay_us']} }}"
+    else:
+        radix = plan.per_leaf * (1 + 1 / o["oversubscription"])
+        if radix != int(radix):
+            raise Problem(f"uplinks of {plan.per_leaf / o['oversubscription']:g} times a host's rate cannot be described: the leaf's hosts "
+                          "over --oversubscription must be whole")
+        network = (f"machines {{\n  nodes: {o['hosts']}\n  node {{ single {{}} devices: 1 nics: 0 }}\n  network {{ fat_tree {{ levels: 2 radix: {int(radix)} "
+                   f"oversubscription: {o['oversubscription']:g} }} {link} }}\n}}\nrouting: \"spray\"")
+    return CLUSTER.format(name=o["name"], summary=describe(plan).split(": ", 1)[1], network=network)
+
+
+def print_cluster(o):
+    print(cluster(load(o["name"]).o), end="")
 
 
 def status(o):
@@ -338,18 +369,19 @@ def arguments():
     c.add_argument("--spin", action="store_true", help="waiting ranks keep asking: for machines with a core a rank")
     c.add_argument("--mca", action="append", default=[], metavar="NAME=VALUE", help="more of Open MPI's settings")
     c.add_argument("command", nargs=argparse.REMAINDER, help="program and arguments, after --")
+    command("cluster", "prints the testbed's structure as a cluster file, for `twofold calibrate --cluster`")
     command("down", "ends the programs, removes hosts and network")
     command("status", "what is up")
     return parser
 
 
 def main():
-    if len(sys.argv) > 4 and sys.argv[1] == "agent":  # for mpirun
-        return agent(sys.argv[2], sys.argv[3], " ".join(sys.argv[4:]))
+    if len(sys.argv) > 3 and sys.argv[1].startswith("agent="):  # for mpirun
+        return agent(sys.argv[1].removeprefix("agent="), sys.argv[2], " ".join(sys.argv[3:]))
     o = vars(arguments().parse_args())
     if o.get("command") and o["command"][0] == "--":
         o["command"] = o["command"][1:]
-    {"up": up, "run": run, "down": down, "status": status}[o.pop("action")](o)
+    {"up": up, "run": run, "cluster": print_cluster, "down": down, "status": status}[o.pop("action")](o)
 
 
 if __name__ == "__main__":
