@@ -55,7 +55,6 @@ Network::Known Network::Make(const CollectiveShape& shape, const Groups& groups)
     for (const auto& schedule : known.schedules) schedule->stretch = known.seconds > 0 ? *measured / known.seconds : 1;
     known.seconds = *measured;
   }
-  if (options_.folded) known.one = OneForAll(*known.schedules[0], groups);
   return known;
 } catch (const NoRoute& none) {
   throw RankFailure(RankFailure::Kind::kOther, 0, none.what());
@@ -160,14 +159,18 @@ void Network::Collective(int number, const CollectiveShape& shape, double start,
                          std::function<void(const std::vector<double>&)> done) {
   const Groups& groups = groups_.at(number);
   const Key key(number, shape.kind, shape.bytes, shape.root);
+  const bool alone = Alone(), reusable = shape.kind != Communication::kAllToAllV;
   Known& entry = known_[key];
-  if (entry.schedules.empty() || shape.kind == Communication::kAllToAllV) entry = Make(shape, groups);
+  if (!reusable) entry = {};
+  if (entry.schedules.empty() && !(alone && entry.seconds >= 0)) entry = Make(shape, groups);
+  if (alone && entry.seconds >= 0) {  // the time is enough to keep: schedules are large
+    entry.schedules.clear(), entry.one = nullptr;
+    return done({start + entry.seconds});
+  }
+  if (options_.folded && entry.one == nullptr) entry.one = OneForAll(*entry.schedules[0], groups);
   const Known known = entry;  // others that run while this one starts its flows may add to known_
-  const bool alone = Alone();
-  if (alone && known.seconds >= 0) return done({start + known.seconds});
-  Flow(known, groups, start, [this, key, alone, start, done = std::move(done)](const std::vector<double>& finish) {
+  Flow(known, groups, start, [this, key, alone, reusable, start, done = std::move(done)](const std::vector<double>& finish) {
     const auto [first, last] = std::minmax_element(finish.begin(), finish.end());
-    const bool reusable = std::get<1>(key) != Communication::kAllToAllV;
     if (alone && reusable && *first == *last) known_[key].seconds = *last - start;
     done(finish);
   });

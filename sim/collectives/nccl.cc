@@ -18,8 +18,8 @@ constexpr double kBarrierBytes = 4;       // a barrier is an all-reduce of one e
 bool Serves(NcclAlgorithm a, NcclProtocol p) {
   switch (a) {
     case NcclAlgorithm::kNvls:
-    case NcclAlgorithm::kNvlsTree: return p == NcclProtocol::kSimple;
-    case NcclAlgorithm::kDirect: return p != NcclProtocol::kLL128;
+    case NcclAlgorithm::kNvlsTree:
+    case NcclAlgorithm::kDirect: return p == NcclProtocol::kSimple;
     default: return true;
   }
 }
@@ -61,7 +61,7 @@ class NcclLibrary : public Library {
   };
   double HopSeconds(const Way& way, bool between, const Places& places) const;
   // Of what no flow shows: a call's base, and a message's to every peer.
-  double CallSeconds(const Way& way, const NcclRoute& route, const Places& places) const;
+  double CallSeconds(const Way& way, const NcclRoute& route, double bytes, const Places& places) const;
   double Payload(const Way& way, double bytes, const Places& places) const;
   double Estimate(const Way& way, const NcclRoute& route, const std::vector<Load>& loads, double bytes, const Places& places) const;
   Schedule Make(const Way& way, const NcclRoute& route, double bytes, const Places& places) const;
@@ -74,9 +74,11 @@ double NcclLibrary::HopSeconds(const Way& way, bool between, const Places& place
   return between ? std::max(hops.network, places.alpha) : std::max(hops.node, places.node_alpha);
 }
 
-double NcclLibrary::CallSeconds(const Way& way, const NcclRoute& route, const Places& places) const {
+double NcclLibrary::CallSeconds(const Way& way, const NcclRoute& route, double bytes, const Places& places) const {
+  const double more = bytes / places.ranks() < costs_.short_message_bytes ? costs_.short_message : 0;
   return costs_.call + costs_.Latency(way.algorithm, way.protocol).base +
-         route.node_peers * HopSeconds(way, false, places) + route.network_peers * HopSeconds(way, true, places);
+         route.node_peers * HopSeconds(way, false, places) +
+         route.network_peers * (HopSeconds(way, true, places) + more);
 }
 
 double NcclLibrary::Payload(const Way& way, double bytes, const Places& places) const {
@@ -88,7 +90,7 @@ double NcclLibrary::Estimate(const Way& way, const NcclRoute& route, const std::
                              const Places& places) const {
   const auto [a, p] = way;
   const double payload = Payload(way, bytes, places);
-  double seconds = CallSeconds(way, route, places);
+  double seconds = CallSeconds(way, route, bytes, places);
   for (size_t k = 0; k < route.phases.size(); ++k) {
     for (const NcclHop& h : route.phases[k]) seconds += h.crossings * HopSeconds(way, h.between, places);
     seconds += payload * std::max(loads[k].device / (places.node_bandwidth * costs_.Share(a, p, places.nodes, false)),
@@ -104,7 +106,7 @@ Schedule NcclLibrary::Make(const Way& way, const NcclRoute& route, double bytes,
   for (const std::vector<NcclHop>& hops : route.phases) {
     Phase& phase = phases.emplace_back();
     phase.rounds = a == NcclAlgorithm::kDirect ? 0 : 1;
-    if (phases.size() == 1) phase.seconds = CallSeconds(way, route, places);
+    if (phases.size() == 1) phase.seconds = CallSeconds(way, route, bytes, places);
     for (const NcclHop& h : hops) {
       const double on_wire = 1 / costs_.Share(a, p, places.nodes, h.between);
       const double route_seconds = h.between ? places.alpha : places.node_alpha;
@@ -162,20 +164,15 @@ absl::StatusOr<Schedule> NcclLibrary::Plan(const CollectiveShape& asked, const P
   return NoForm(choice.algorithm, shape, StrCat("protocol ", choice.protocol, " does not serve it"));
 }
 
-// The better of LL and Simple, on the way that two neighbours of a ring use.
+// As two neighbours of a ring do it, in LL or Simple, whichever is sooner.
 Schedule NcclLibrary::Message(double bytes, const Places& places) const {
-  const bool between = places.nodes > 1;
-  std::optional<Schedule> best;
-  double least = std::numeric_limits<double>::infinity();
-  for (NcclProtocol p : {NcclProtocol::kLL, NcclProtocol::kSimple}) {
-    const Way way{NcclAlgorithm::kDirect, p};
-    NcclRoute route{.phases = {{{0, 1, between, 1, 1}}}};
-    const double seconds = Estimate(way, route, {BusiestOf(route.phases[0], places)}, bytes, places);
-    if (seconds >= least) continue;
-    least = seconds, best = Make(way, route, bytes, places);
-    best->phases[0].rounds = 1;
-  }
-  return *std::move(best);
+  NcclRoute route{.phases = {{{0, 1, places.nodes > 1, 1, 1}}}};
+  const std::vector<Load> loads = {BusiestOf(route.phases[0], places)};
+  const Way ll{NcclAlgorithm::kRing, NcclProtocol::kLL}, simple{NcclAlgorithm::kRing, NcclProtocol::kSimple};
+  const bool small = Estimate(ll, route, loads, bytes, places) < Estimate(simple, route, loads, bytes, places);
+  Schedule schedule = Make(small ? ll : simple, route, bytes, places);
+  schedule.algorithm = "direct";
+  return schedule;
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 // Assumes: a call takes its base latency, that of its hops on the longest way, and the bytes on the busiest link divided by
 // what the protocol's payload gets of it (nccl_costs.h); a hop takes NCCL's figure or the route's latency, whichever is more.
 // Of the algorithms and protocols that serve a call, the one with the least such time is taken, as NCCL does
-// (ncclTopoGetAlgoTime). A message and all_to_all, gather, scatter take LL or Simple. Before the pipeline of nvls is full, a
+// (ncclTopoGetAlgoTime); all_to_all, gather and scatter take Simple. A message is a hop of a ring in LL or Simple. Before the pipeline of nvls is full, a
 // chunk of 128 KiB (NCCL_NVLS_CHUNKSIZE) for every channel and device goes through alone.
 // Ignores: PAT, CollNet, the copy engine, user buffers, the steps in which NCCL's channels and chunks grow with size.
 #pragma once

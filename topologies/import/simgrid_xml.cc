@@ -185,6 +185,11 @@ XmlNode MakeElement(std::string name, std::vector<XmlAttribute> attributes) {
   return node;
 }
 
+// There and back between the same vertices, and alike.
+bool IsCable(const Link& there, const Link& back) {
+  return there.from >= 0 && there.to >= 0 && there.from == back.to && there.to == back.from && there.bandwidth == back.bandwidth && there.latency == back.latency;
+}
+
 // Names as they are where each is given once, else numbered.
 std::vector<std::string> UniqueNames(std::vector<std::string> names, std::string_view prefix) {
   std::map<std::string, int> count;
@@ -218,10 +223,17 @@ absl::StatusOr<SimgridXml> SimgridOf(const Topology& topology, double flops_per_
 
   XmlNode zone = MakeElement("zone", {{"id", "world"}, {"routing", "Full"}});
   for (const std::string& host : hosts) zone.children.push_back(MakeElement("host", {{"id", host}, {"speed", absl::StrFormat("%.17gf", flops_per_second)}}));
+  std::vector<XmlNode> parts(links.size());  // how a route says that it takes this link
   for (size_t i = 0; i < links.size(); ++i) {
     const Link& link = topology.links()[i];
+    const bool cable = i + 1 < links.size() && IsCable(link, topology.links()[i + 1]);
     zone.children.push_back(MakeElement("link", {{"id", links[i]}, {"bandwidth", absl::StrFormat("%.17gBps", link.bandwidth.value())},
-                                                 {"latency", absl::StrFormat("%.17gs", link.latency.value())}}));
+                                                 {"latency", absl::StrFormat("%.17gs", link.latency.value())},
+                                                 {"sharing_policy", cable ? "SPLITDUPLEX" : "SHARED"}}));
+    parts[i] = MakeElement("link_ctn", {{"id", links[i]}});
+    if (!cable) continue;
+    parts[i + 1] = MakeElement("link_ctn", {{"id", links[i]}, {"direction", "DOWN"}});
+    parts[i++].attributes.push_back({"direction", "UP"});
   }
   int64_t total = 0;
   std::vector<int> route;
@@ -235,7 +247,7 @@ absl::StatusOr<SimgridXml> SimgridOf(const Topology& topology, double flops_per_
                                                  " links together; export fewer nodes"));
       }
       XmlNode element = MakeElement("route", {{"src", hosts[static_cast<size_t>(pair.from)]}, {"dst", hosts[static_cast<size_t>(pair.to)]}, {"symmetrical", "NO"}});
-      for (const int link : route) element.children.push_back(MakeElement("link_ctn", {{"id", links[static_cast<size_t>(link)]}}));
+      for (const int link : route) element.children.push_back(parts[static_cast<size_t>(link)]);
       zone.children.push_back(std::move(element));
     }
   }
