@@ -31,6 +31,7 @@ LEAST, MOST, LARGE = 1 << 10, 16 << 20, 64 << 10
 REPETITIONS = 9
 EAGER = 32 << 20  # bytes: larger than any message; what asking the receiver costs on a busy network varies by a third
 FAR_DELAY = 500  # us, where --delay-us is 300
+OVERSUBSCRIPTION = 2
 BOUND_LARGE, BOUND_SMALL, BOUND_STEP, BOUND_EXPOSED = 0.03, 0.10, 0.05, 0.12
 # (name, sharding); buckets and sizes are in training.textproto
 STEPS = [("DDP", "NO_SHARD"), ("ZeRO-2", "SHARD_GRAD_OP"), ("ZeRO-3", "FULL_SHARD")]
@@ -47,7 +48,7 @@ def on_hosts(*command):
 # ---- Measure ----
 def measure(name, shape, hosts, program, folder):
     testbed("down")
-    testbed("up", f"--hosts={hosts}", f"--topology={shape}", f"--far-delay-us={FAR_DELAY}")
+    testbed("up", f"--hosts={hosts}", f"--topology={shape}", f"--far-delay-us={FAR_DELAY}", f"--oversubscription={OVERSUBSCRIPTION}")
     try:
         structure = folder / "structure.textproto"
         structure.write_text(testbed("cluster"))
@@ -120,7 +121,7 @@ def platform(name, shape, hosts, text):
     if leaves > 1:
         lines.append('<router id="root"/>')
         for leaf in range(leaves):
-            lines.append(f'<link id="U{leaf}" bandwidth="{rate * per_leaf / 2}Bps" latency="{hop}us" sharing_policy="SPLITDUPLEX"/>')
+            lines.append(f'<link id="U{leaf}" bandwidth="{rate * per_leaf / OVERSUBSCRIPTION}Bps" latency="{hop}us" sharing_policy="SPLITDUPLEX"/>')
             lines.append(route(f"leaf{leaf}", "root", f"U{leaf}"))
     return "\n".join([*lines, "</zone>", "</platform>"])
 

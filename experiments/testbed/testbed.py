@@ -92,7 +92,25 @@ def iptables():
     return shutil.which("iptables-legacy") or shutil.which("iptables")
 
 
+RANGES = {"hosts": (2, 250), "rate_mbit": (1, 40000), "mtu": (600, 65000), "delay_us": (0, 1e6), "far_delay_us": (0, 1e6), "oversubscription": (0.1, 100)}
+
+
+def check_options(o):
+    for field, (least, most) in RANGES.items():
+        if not least <= o[field] <= most:
+            raise Problem(f"--{field.replace('_', '-')}={o[field]:g}: use {least:g} to {most:g}")
+    if o["topology"] == "tree" and (o["leaves"] < 2 or o["hosts"] % o["leaves"] != 0):
+        raise Problem(f"--leaves={o['leaves']}: use 2 or more that share {o['hosts']} hosts evenly")
+    check_name(o["name"])
+
+
+def check_name(name):
+    if not 1 <= len(name) <= 6 or not name.isalnum():
+        raise Problem(f"--name={name}: use 1 to 6 letters and digits")
+
+
 def check(o, helpers):
+    check_options(o)
     if os.geteuid() != 0:
         raise Problem("root's rights are needed (network namespaces, shaping); run it with sudo")
     packages = dict(NEEDED)
@@ -104,12 +122,6 @@ def check(o, helpers):
     helper = helpers / "testbed_delay_line"
     if not helper.exists():
         raise Problem(f"{helper} is not there: build it (ninja testbed_delay_line testbed_idle_block) or say --helpers=DIR")
-    if o["hosts"] < 2 or o["hosts"] > 250:
-        raise Problem(f"--hosts={o['hosts']}: use 2 to 250")
-    if o["topology"] == "tree" and o["hosts"] % o["leaves"] != 0:
-        raise Problem(f"--leaves={o['leaves']} do not share {o['hosts']} hosts evenly; use a divisor")
-    if len(o["name"]) > 6 or not o["name"].isalnum():
-        raise Problem(f"--name={o['name']}: use 1 to 6 letters and digits")
     probe = f"{o['name']}-probe"
     try:
         sh("ip", "netns", "add", probe)
@@ -245,6 +257,7 @@ def end(pids):
 
 
 def down(o):
+    check_name(o["name"])
     folder = STATE / o["name"]
     pids = [int(pid) for space in spaces(o["name"]) for pid in sh("ip", "netns", "pids", space).split()]
     file = folder / "delay_line.pid"
