@@ -229,6 +229,14 @@ TEST(WiredNodeTest, ListedCablesAndSockets) {
   ExpectBackAsThere(*t);
 }
 
+TEST(WiredNodeTest, UnequalCablesAreNotSymmetric) {
+  WiredNodeOptions o{.devices = 3, .cables = {}, .devices_per_socket = 3, .nics = {}, .nic_at = {}};
+  for (const auto& [a, b] : {std::pair(0, 1), std::pair(0, 2), std::pair(1, 2)}) o.cables.push_back({a, b, BytesPerSecond(50e9)});
+  EXPECT_TRUE(MakeClusterTopology(MakeWiredNode(o), 1, nullptr)->symmetric());
+  o.cables[1].bandwidth = BytesPerSecond(100e9);
+  EXPECT_FALSE(MakeClusterTopology(MakeWiredNode(o), 1, nullptr)->symmetric());
+}
+
 // As on MI250X: NICs on the odd devices, each with a wide cable to the even one beside it.
 TEST(WiredNodeTest, NicsOnDevicesServeTheDevicesBeside) {
   WiredNodeOptions o{.devices = 4, .cables = {}, .devices_per_socket = 4, .nics = Nics(2), .nic_at = {3, 1}};
