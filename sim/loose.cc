@@ -17,6 +17,7 @@ struct Engine::Loose {
   std::shared_ptr<const Schedule> schedule;
   std::vector<int> endpoints;
   std::function<void(const std::vector<double>&)> done;
+  Ended told;
   struct Part {                 // of a rank in a phase
     int flows = 0;              // its own, sent and received
     s4u::SemaphorePtr here = s4u::Semaphore::create(0);   // released, once for each that waits, when the rank has come to the phase
@@ -29,9 +30,9 @@ struct Engine::Loose {
 };
 
 void Engine::TransferLoose(std::shared_ptr<const Schedule> schedule, std::vector<int> endpoints,
-                           std::function<void(const std::vector<double>&)> done) {
+                           std::function<void(const std::vector<double>&)> done, Ended ended) {
   const size_t ranks = endpoints.size();
-  auto loose = std::make_shared<Loose>(Loose{std::move(schedule), std::move(endpoints), std::move(done), {}, std::vector<double>(ranks), ranks});
+  auto loose = std::make_shared<Loose>(Loose{std::move(schedule), std::move(endpoints), std::move(done), std::move(ended), {}, std::vector<double>(ranks), ranks});
   for (const Phase& phase : loose->schedule->phases) {
     std::vector<Loose::Part>& parts = loose->parts.emplace_back(ranks);
     for (const Flow& f : phase.flows) {
@@ -66,6 +67,7 @@ void Engine::RunLooseRank(const std::shared_ptr<Loose>& loose, size_t rank) {
     for (int i = 0; i < own.flows; ++i) own.ended->acquire();
   }
   loose->finish[rank] = now();
+  if (loose->told != nullptr && !failed()) loose->told(rank, now());
   if (--loose->left == 0 && !failed()) loose->done(loose->finish);
 }
 
