@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "core/base/rank_list.h"
 #include "core/base/strings.h"
+#include "sim/engine_simgrid.h"
 #include "sim/latency.h"
 #include "sim/zone.h"
 #include "simgrid/Exception.hpp"
@@ -15,11 +16,6 @@
 namespace twofold::sim {
 
 namespace s4u = simgrid::s4u;
-
-struct Engine::SimGrid {
-  std::unique_ptr<s4u::Engine> engine;
-  std::optional<Platform> platform;
-};
 
 struct Engine::Waiting {
   s4u::SemaphorePtr wake;
@@ -227,17 +223,6 @@ void Engine::Transfer(std::shared_ptr<const Schedule> schedule, std::vector<int>
     for (int last : schedule->last_phase) finish.push_back(last < 0 ? start : ends[static_cast<size_t>(last)]);
     if (!failed()) done(finish);
   });
-}
-
-void Engine::StartAndWait(const std::vector<Path>& paths, const Flow& flow, double stretch) {
-  std::vector<s4u::CommPtr> parts;
-  for (const Path& path : paths) {
-    if (const double bytes = flow.bytes * path.share * stretch; bytes > 0) {
-      parts.push_back(simgrid_->platform->Start(path.links, bytes, flow.rate * path.share));
-    }
-  }
-  s4u::Comm::wait_all(parts);
-  router_.Finished(paths, flow.bytes * stretch);
 }
 
 void Engine::RunPhase(const Phase& phase, const std::vector<int>& endpoints, double stretch) {

@@ -28,7 +28,8 @@ struct Flow {
   double rate = std::numeric_limits<double>::infinity();  // bytes a second, the most that its sender or receiver moves
   // Of loose schedules, where hop_seconds is how long after the phase's beginning the sender gets to it:
   bool meets = false;      // begins when its receiver is there, too, and a round trip later (rendezvous)
-  bool queued = false;     // begins when the sender's flow before it has left
+  bool queued = false;     // begins when the sender's flow before it would have left over an idle link
+  double free = 0;         // of its bytes, those that cost nothing; where flows of a phase share a link, they share them
 };
 
 struct Phase {
