@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "core/base/rank_list.h"
 #include "core/base/strings.h"
+#include "sim/engine_simgrid.h"
 #include "sim/latency.h"
 #include "sim/zone.h"
 #include "simgrid/Exception.hpp"
@@ -15,11 +16,6 @@
 namespace twofold::sim {
 
 namespace s4u = simgrid::s4u;
-
-struct Engine::SimGrid {
-  std::unique_ptr<s4u::Engine> engine;
-  std::optional<Platform> platform;
-};
 
 struct Engine::Waiting {
   s4u::SemaphorePtr wake;
@@ -222,25 +218,18 @@ void Engine::Transfer(std::shared_ptr<const Schedule> schedule, std::vector<int>
   });
 }
 
-void Engine::StartAndWait(const std::vector<Path>& paths, const Flow& flow, double stretch) {
-  std::vector<s4u::CommPtr> parts;
-  for (const Path& path : paths) {
-    if (const double bytes = flow.bytes * path.share * stretch; bytes > 0) {
-      parts.push_back(simgrid_->platform->Start(path.links, bytes, flow.rate * path.share));
-    }
-  }
-  s4u::Comm::wait_all(parts);
-  router_.Finished(paths, flow.bytes * stretch);
-}
-
 void Engine::RunPhase(const Phase& phase, const std::vector<int>& endpoints, double stretch) {
-  std::vector<std::vector<Path>> paths(phase.flows.size());
-  std::vector<double> latencies(phase.flows.size());
+  std::vector<Request> requests;
   for (size_t i = 0; i < phase.flows.size(); ++i) {
     const Flow& f = phase.flows[i];
     const Pair pair{endpoints[static_cast<size_t>(f.from)], endpoints[static_cast<size_t>(f.to)], f.rail};
-    router_.Choose(pair, i, f.bytes * stretch, paths[i]);
-    latencies[i] = RouteLatency(topology_, router_.options().policy, pair, paths[i]);
+    requests.push_back({pair, i, f.bytes * stretch});
+  }
+  std::vector<std::vector<Path>> paths;
+  router_.Choose(requests, paths);
+  std::vector<double> latencies(requests.size());
+  for (size_t i = 0; i < requests.size(); ++i) {
+    latencies[i] = RouteLatency(topology_, router_.options().policy, requests[i].pair, paths[i]);
   }
   s4u::this_actor::sleep_for(PhaseLatency(phase, latencies, topology_.alpha().value()) * stretch);
   std::vector<std::vector<s4u::CommPtr>> flows(phase.flows.size());

@@ -88,12 +88,10 @@ class Engine {
   struct Loose;
   void RunPhase(const Phase& phase, const std::vector<int>& endpoints, double stretch);
   // In loose.cc.
-  void TransferLoose(std::shared_ptr<const Schedule> schedule, std::vector<int> endpoints,
+  void TransferLoose(std::shared_ptr<const Schedule> schedule, const std::vector<int>& endpoints,
                      std::function<void(const std::vector<double>&)> done);
   void RunLooseRank(const std::shared_ptr<Loose>& loose, size_t rank);
   void RunLooseFlow(const std::shared_ptr<Loose>& loose, size_t phase, size_t flow, double begin);
-  // Puts a flow's parts on the network; returns when the last is through.
-  void StartAndWait(const std::vector<Path>& paths, const Flow& flow, double stretch);
   void CheckDeadlock();
   std::string Deadlocked() const;
   void Wake(Waiting& waiting);

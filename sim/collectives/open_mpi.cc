@@ -73,18 +73,14 @@ class OpenMpiLibrary : public Library {
 
   void AddCosts(Phase& round, int ranks) const {
     std::vector<int> out(static_cast<size_t>(ranks)), in(out.size()), sent(out.size());
-    std::vector<double> free(out.size(), free_);  // what is left of it to messages that follow one another
     for (const Flow& f : round.flows) ++out[static_cast<size_t>(f.from)], ++in[static_cast<size_t>(f.to)];
     for (Flow& f : round.flows) {
-      const size_t from = static_cast<size_t>(f.from), to = static_cast<size_t>(f.to);
-      const double bytes = f.bytes;
-      const bool both_ways = in[from] > 0 || out[to] > 0;
-      f.hop_seconds = gap_ * sent[from]++;
-      f.meets = bytes > eager_;
-      f.queued = bytes <= in_order_;
-      const double passes = f.queued && out[from] > 1 ? free[from] : free_ / std::max(out[from], in[to]);
-      f.bytes = std::max(0.0, bytes - passes) * (both_ways ? 1 + acknowledgements_ : 1);
-      free[from] = std::max(0.0, free[from] - bytes);
+      const bool both_ways = in[static_cast<size_t>(f.from)] > 0 || out[static_cast<size_t>(f.to)] > 0;
+      f.hop_seconds = gap_ * sent[static_cast<size_t>(f.from)]++;
+      f.meets = f.bytes > eager_;
+      f.queued = f.bytes <= in_order_;
+      f.free = free_;
+      f.bytes *= both_ways ? 1 + acknowledgements_ : 1;
     }
   }
 

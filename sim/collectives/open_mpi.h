@@ -4,7 +4,7 @@
 // costs the route's latency and n bytes on its links, and further:
 //   - messages that a rank sends at once leave one gap after the other; those to in_order_bytes each when the one before has
 //     left (they fit the socket's share of the host's queue), larger ones side by side;
-//   - the first free_bytes that cross an idle link cost nothing (shared by what crosses it at once);
+//   - the first free_bytes that cross an idle link cost nothing; messages of a round that share a link share them;
 //   - a link that carries messages one way carries the acknowledgements of those that go the other way;
 //   - above eager_bytes the receiver must be there, and is asked first: a round trip more.
 //
