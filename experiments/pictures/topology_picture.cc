@@ -38,7 +38,7 @@ Scene NetworkScene(const TopologyStory& story) {
 }
 
 // Wider for more bytes a second: by the root of the share of the widest, which keeps a hundredth visible.
-double Width(const Wire& wire, double most) { return 0.9 + 4.1 * std::sqrt(wire.bandwidth.value() / most); }
+double Width(const Wire& wire, double most) { return std::max(0.5, wire.scale * (0.6 + 4.4 * std::sqrt(wire.bandwidth.value() / most))); }
 
 class Picture {
  public:
@@ -62,7 +62,7 @@ class Picture {
 
   void Draw(const Box& box) {
     absl::StrAppend(&body_, "<g><rect class=\"", kBoxCss[box.kind], "\" x=\"", Px(box.at.x - box.w / 2), "\" y=\"", Px(box.at.y - box.h / 2), "\" width=\"", Px(box.w),
-                    "\" height=\"", Px(box.h), "\" rx=\"", Px(box.kind == Box::kSwitch ? std::min(box.w, box.h) / 2 : std::min(4.0, box.h / 4)), "\"/>");
+                    "\" height=\"", Px(box.h), "\" rx=\"", Px(box.kind == Box::kSwitch || box.round ? std::min(box.w, box.h) / 2 : std::min(4.0, box.h / 4)), "\"/>");
     if (!box.label.empty()) Text({box.at.x, box.at.y + 4}, box.label, box.w < 7.3 * static_cast<double>(box.label.size()) ? "small mid" : "mid");
     if (!box.title.empty()) absl::StrAppend(&body_, "<title>", Escape(box.title), "</title>");
     body_ += "</g>";
@@ -117,6 +117,7 @@ std::string TopologyPicture(const TopologyStory& story) {
   const bool network = story.topology->nodes() > 1 || !story.node.has_value();
   if (network) {
     Scene scene = NetworkScene(story);
+    scene.Thin(24);
     scene.Move(kMargin + (scene.width < kSceneWidth ? (kSceneWidth - scene.width) / 2 : 0), y);
     y += scene.height + 16;
     scene.width = std::max(scene.width, kSceneWidth);
@@ -124,6 +125,7 @@ std::string TopologyPicture(const TopologyStory& story) {
   }
   if (story.node.has_value()) {
     Scene scene = NodeScene(*story.node);
+    scene.Thin(48);
     const double left = scene.width < kSceneWidth ? (kSceneWidth - scene.width) / 2 : 0;
     if (network) {
       all.words.push_back({{kMargin + kSceneWidth / 2, y + 8}, "one node", "head mid"});

@@ -1,6 +1,7 @@
 #include "experiments/pictures/topology_scene.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <utility>
 
@@ -31,6 +32,12 @@ std::string Moved(const std::string& path, double dx, double dy) {
 }
 
 }  // namespace
+
+void Scene::Thin(size_t comfortable) {
+  if (wires.size() <= comfortable) return;
+  const double scale = std::max(0.22, std::sqrt(static_cast<double>(comfortable) / static_cast<double>(wires.size())));
+  for (Wire& wire : wires) wire.scale = scale;
+}
 
 void Scene::Move(double dx, double dy) {
   for (Box& box : boxes) box.at.x += dx, box.at.y += dy;
