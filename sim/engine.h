@@ -85,7 +85,13 @@ class Engine {
   void RankMain(int rank, const std::function<void()>& body);
   void Spawn(std::function<void()> body);
   void Landed();
+  struct Loose;
   void RunPhase(const Phase& phase, const std::vector<int>& endpoints, double stretch);
+  // In loose.cc.
+  void TransferLoose(std::shared_ptr<const Schedule> schedule, const std::vector<int>& endpoints,
+                     std::function<void(const std::vector<double>&)> done);
+  void RunLooseRank(const std::shared_ptr<Loose>& loose, size_t rank);
+  void RunLooseFlow(const std::shared_ptr<Loose>& loose, size_t phase, size_t flow, double begin);
   void CheckDeadlock();
   std::string Deadlocked() const;
   void Wake(Waiting& waiting);

@@ -55,10 +55,19 @@ Network::Known Network::Make(const CollectiveShape& shape, const Groups& groups)
     for (const auto& schedule : known.schedules) schedule->stretch = known.seconds > 0 ? *measured / known.seconds : 1;
     known.seconds = *measured;
   }
-  if (options_.folded) known.one = OneForAll(*known.schedules[0], groups);
   return known;
 } catch (const NoRoute& none) {
   throw RankFailure(RankFailure::Kind::kOther, 0, none.what());
+}
+
+// What a phase of all groups asks of the router at once.
+std::vector<Request> Network::Requests(size_t phase, const Known& known, const Groups& groups) const {
+  std::vector<Request> requests;
+  for (size_t g = 0; g < groups.size(); ++g) {
+    const std::vector<sim::Flow>& flows = known.schedules[g]->phases[phase].flows;
+    for (size_t i = 0; i < flows.size(); ++i) requests.push_back({groups[g].PairOf(flows[i]), i, flows[i].bytes});
+  }
+  return requests;
 }
 
 double Network::PhaseSeconds(size_t phase, const Known& known, const Groups& groups) {
@@ -66,26 +75,31 @@ double Network::PhaseSeconds(size_t phase, const Known& known, const Groups& gro
   Router& router = engine_.router();
   if (!fluid_) fluid_.emplace(topology);
   fluid_->Clear();
+  std::vector<Request> requests;
+  std::vector<std::vector<Path>> chosen;  // only where routing looks at loads, and so at all flows
+  if (router.depends_on_load()) {
+    requests = Requests(phase, known, groups);
+    router.Choose(requests, chosen);
+  }
   std::vector<double> routes, latencies;  // of one group's flows; of groups
   std::vector<int> begins = {0};          // of groups' flows
-  struct Chosen { std::vector<Path> paths; double bytes; };
-  std::vector<Chosen> chosen;             // where routing looks at loads, until all flows have been seen
-  Chosen now;
+  std::vector<Path> now;
+  size_t number = 0;
   for (size_t g = 0; g < groups.size(); ++g) {
     const Phase& own = known.schedules[g]->phases[phase];
     routes.clear();
-    for (size_t i = 0; i < own.flows.size(); ++i) {
+    for (size_t i = 0; i < own.flows.size(); ++i, ++number) {
       const sim::Flow& f = own.flows[i];
-      const Pair pair{groups[g].endpoints[static_cast<size_t>(f.from)], groups[g].endpoints[static_cast<size_t>(f.to)], f.rail};
-      router.Choose(pair, i, f.bytes, now.paths);
-      routes.push_back(RouteLatency(topology, router.options().policy, pair, now.paths));
-      for (const Path& path : now.paths) fluid_->Add(path.links, f.bytes * path.share, f.rate * path.share);
-      if (router.depends_on_load()) chosen.push_back({now.paths, f.bytes});
+      const Pair pair = groups[g].PairOf(f);
+      if (chosen.empty()) router.Choose(pair, i, f.bytes, now);
+      const std::vector<Path>& paths = chosen.empty() ? now : chosen[number];
+      routes.push_back(RouteLatency(topology, router.options().policy, pair, paths));
+      for (const Path& path : paths) fluid_->Add(path.links, f.bytes * path.share, f.rate * path.share);
     }
     latencies.push_back(PhaseLatency(own, routes, topology.alpha().value()));
     begins.push_back(fluid_->flows());
   }
-  for (const Chosen& c : chosen) router.Finished(c.paths, c.bytes);
+  for (size_t i = 0; i < chosen.size(); ++i) router.Finished(chosen[i], requests[i].bytes);
   const std::vector<double>& ends = fluid_->Solve();
   double least = 0, most = 0;
   for (size_t g = 0; g < groups.size(); ++g) {
@@ -160,14 +174,18 @@ void Network::Collective(int number, const CollectiveShape& shape, double start,
                          std::function<void(const std::vector<double>&)> done) {
   const Groups& groups = groups_.at(number);
   const Key key(number, shape.kind, shape.bytes, shape.root);
+  const bool alone = Alone(), reusable = shape.kind != Communication::kAllToAllV;
   Known& entry = known_[key];
-  if (entry.schedules.empty() || shape.kind == Communication::kAllToAllV) entry = Make(shape, groups);
+  if (!reusable) entry = {};
+  if (entry.schedules.empty() && !(alone && entry.seconds >= 0)) entry = Make(shape, groups);
+  if (alone && entry.seconds >= 0) {  // the time is enough to keep: schedules are large
+    entry.schedules.clear(), entry.one = nullptr;
+    return done({start + entry.seconds});
+  }
+  if (options_.folded && entry.one == nullptr) entry.one = OneForAll(*entry.schedules[0], groups);
   const Known known = entry;  // others that run while this one starts its flows may add to known_
-  const bool alone = Alone();
-  if (alone && known.seconds >= 0) return done({start + known.seconds});
-  Flow(known, groups, start, [this, key, alone, start, done = std::move(done)](const std::vector<double>& finish) {
+  Flow(known, groups, start, [this, key, alone, reusable, start, done = std::move(done)](const std::vector<double>& finish) {
     const auto [first, last] = std::minmax_element(finish.begin(), finish.end());
-    const bool reusable = std::get<1>(key) != Communication::kAllToAllV;
     if (alone && reusable && *first == *last) known_[key].seconds = *last - start;
     done(finish);
   });

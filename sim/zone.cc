@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <map>
 #include <string>
 
 #include "core/base/check.h"
@@ -36,30 +37,44 @@ class Platform::Zone : public NetZoneImpl {
 
   // SimGrid answers actors in the order in which they asked, and asks for a flow's route as it answers: first come, first
   // served.
-  void Expect(const std::vector<int>& links) { chosen_.push_back(&links); }
+  void Expect(const std::vector<int>& links, double rate) { chosen_.push_back({&links, rate}); }
 
   void get_local_route(const NetPoint*, const NetPoint*, simgrid::kernel::routing::Route* into, double*) override {
     TWOFOLD_CHECK(!chosen_.empty(), "flows start by Platform::Start alone");
-    for (int link : *chosen_.front()) into->link_list_.push_back(Made(static_cast<size_t>(link)));
+    const auto [links, rate] = chosen_.front();
     chosen_.pop_front();
+    for (int link : *links) into->link_list_.push_back(Made(static_cast<size_t>(link)));
+    if (std::isfinite(rate)) into->link_list_.push_back(Limit(rate));
   }
   void get_graph(const s_xbt_graph_t*, std::map<std::string, xbt_node_t, std::less<>>*,
                  std::map<std::string, xbt_edge_t, std::less<>>*) override {}
 
  private:
-  simgrid::kernel::resource::StandardLinkImpl* Made(size_t link) {
-    if (made_ == nullptr) made_ = new Links(*this);  // SimGrid keeps what is in it to the end of the process
-    if (links_[link] == nullptr) {
-      const double bandwidth = topology_.links()[link].bandwidth.value() * kUnitsPerByte;
-      links_[link] = made_->create_link(std::to_string(link), {bandwidth})->set_latency(0)->seal()->get_impl();
-    }
+  using LinkImpl = simgrid::kernel::resource::StandardLinkImpl;
+  LinkImpl* Made(size_t link) {
+    if (links_[link] == nullptr) links_[link] = New(std::to_string(link), topology_.links()[link].bandwidth.value())->seal()->get_impl();
     return links_[link];
+  }
+  // SimGrid 3.32 does not look at the rate of a flow between hosts. A link that each flow has for itself, however many
+  // take it, limits them as well.
+  LinkImpl* Limit(double rate) {
+    LinkImpl*& limit = limits_[rate];
+    if (limit == nullptr) {
+      limit = New("limit" + std::to_string(limits_.size()), rate)->set_sharing_policy(simgrid::s4u::Link::SharingPolicy::FATPIPE)->seal()->get_impl();
+    }
+    return limit;
+  }
+  simgrid::s4u::Link* New(const std::string& name, double bandwidth) {
+    if (made_ == nullptr) made_ = new Links(*this);  // SimGrid keeps what is in it to the end of the process
+    return made_->create_link(name, {bandwidth * kUnitsPerByte})->set_latency(0);
   }
 
   const Topology& topology_;
   Links* made_ = nullptr;
-  std::vector<simgrid::kernel::resource::StandardLinkImpl*> links_;  // null: no flow has taken it yet
-  std::deque<const std::vector<int>*> chosen_;  // of flows that are about to start, in order
+  std::vector<LinkImpl*> links_;       // null: no flow has taken it yet
+  std::map<double, LinkImpl*> limits_;  // by rate
+  struct Chosen { const std::vector<int>* links; double rate; };
+  std::deque<Chosen> chosen_;          // of flows that are about to start, in order
 };
 
 Platform::Platform(const Topology& topology) : zone_(new Zone(topology)) {
@@ -70,10 +85,10 @@ Platform::Platform(const Topology& topology) : zone_(new Zone(topology)) {
 
 simgrid::s4u::CommPtr Platform::Start(const std::vector<int>& links, double bytes, double rate) {
   const auto units = static_cast<uint64_t>(std::max(1.0, bytes * kUnitsPerByte + 0.5));
-  simgrid::s4u::CommPtr flow = simgrid::s4u::Comm::sendto_init(from_, to_)->set_payload_size(units);
-  if (std::isfinite(rate)) flow->set_rate(rate * kUnitsPerByte);
-  zone_->Expect(links);
-  return flow->start();
+  simgrid::s4u::CommPtr flow = simgrid::s4u::Comm::sendto_init()->set_payload_size(units);
+  zone_->Expect(links, rate);
+  flow->set_source(from_)->set_destination(to_);  // starts it: nothing is missing any more
+  return flow;
 }
 
 }  // namespace twofold::sim

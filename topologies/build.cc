@@ -39,7 +39,12 @@ NodeNics NicsOf(const cluster::Machines& m, int devices) {
 }
 
 absl::Status CheckNode(const cluster::Node& node) {
-  if (node.kind_case() == cluster::Node::kFile) return absl::OkStatus();  // read when it is built
+  if (node.kind_case() == cluster::Node::kFile) {
+    if (node.has_devices() || node.has_nics() || node.has_link_us() || node.has_pcie_gbytes_per_second() || node.has_pcie_us()) {
+      return absl::InvalidArgumentError("file: devices, nics and links are the file's; leave out devices, nics, link_us, pcie_gbytes_per_second and pcie_us");
+    }
+    return absl::OkStatus();  // read when it is built
+  }
   const NodeKind* kind = FindNodeKind(node.kind_case());
   if (kind == nullptr) return absl::InvalidArgumentError(StrCat("kind: missing; use one of ", Names(NodeKinds()), ", file"));
   Checks checks;
@@ -47,7 +52,7 @@ absl::Status CheckNode(const cluster::Node& node) {
          << CheckNotNegative("pcie_gbytes_per_second", node.pcie_gbytes_per_second()) << CheckNotNegative("pcie_us", node.pcie_us())
          << CheckNotNegative("link_us", node.link_us());
   if (kind->devices > 0 && node.has_devices() && node.devices() != kind->devices) {
-    checks << Refuse("devices", static_cast<double>(node.devices()), StrCat("a ", kind->name, " node has ", kind->devices));
+    checks << Refuse("devices", node.devices(), StrCat("a ", kind->name, " node has ", kind->devices));
   }
   if (!checks.ok()) return checks;
   return kind->check(node, DevicesOf(node, *kind));
@@ -69,7 +74,7 @@ absl::Status CheckNetwork(const cluster::Machines& m, int64_t nodes, const NodeT
   Checks checks;
   checks << Within("machines.network.", CheckWiring(n));
   if (nodes * rails > kMostNodes) {
-    checks << Refuse("machines.nodes", static_cast<double>(nodes), StrCat("with ", rails, " NICs a node there are ", nodes * rails, " ports, more than the ", kMostNodes, " there may be"));
+    checks << Refuse("machines.nodes", nodes, StrCat("with ", rails, " NICs a node there are ", nodes * rails, " ports, more than the ", kMostNodes, " there may be"));
   }
   if (!checks.ok()) return checks;
   const absl::Status fits = kind->check(n, static_cast<int>(nodes * rails), static_cast<int>(rails));
@@ -91,7 +96,7 @@ absl::Status CheckMachines(const cluster::Machines& m) {
   if (!node.ok()) return node.status();
   const int64_t links = nodes * static_cast<int64_t>(node->graph.links.size());
   if (links > kMostLinks) {
-    checks << Refuse("machines.nodes", static_cast<double>(nodes), StrCat("the nodes would hold ", links, " links, more than the ", kMostLinks, " there may be"));
+    checks << Refuse("machines.nodes", nodes, StrCat("the nodes would hold ", links, " links, more than the ", kMostLinks, " there may be"));
   }
   if (checks.ok() && m.has_network()) checks << CheckNetwork(m, nodes, *node);
   return checks;
@@ -115,14 +120,20 @@ absl::StatusOr<std::unique_ptr<Topology>> BuildMachines(const cluster::Machines&
   return MakeClusterTopology(*std::move(node), built, kind->make(m.network(), built * rails, rails), m.network().reduction());
 }
 
+absl::StatusOr<NodeType> ReadNode(const cluster::Node& n) {
+  absl::StatusOr<NodeType> node = ReadNodeFile(n.file());
+  if (!node.ok()) return Within("machines.node.file: ", node.status());
+  if (node->devices.size() > kMostInNode) {
+    return Refuse("machines.node.file", n.file(), StrCat("it has ", node->devices.size(), " devices, at most ", kMostInNode, " are built"));
+  }
+  if (absl::Status s = CheckNodeType(*node); !s.ok()) return Within(StrCat("machines.node.file = ", n.file(), ": "), s);
+  return node;
+}
+
 }  // namespace
 
 absl::StatusOr<NodeType> BuildNode(const cluster::Machines& m) {
-  if (m.node().kind_case() == cluster::Node::kFile) {
-    absl::StatusOr<NodeType> node = ReadNodeFile(m.node().file());
-    if (!node.ok()) return absl::Status(node.status().code(), StrCat("machines.node.file: ", std::string(node.status().message())));
-    return node;
-  }
+  if (m.node().kind_case() == cluster::Node::kFile) return ReadNode(m.node());
   const NodeKind* kind = FindNodeKind(m.node().kind_case());
   if (kind == nullptr) return absl::InvalidArgumentError("machines.node: kind: missing");
   const int devices = DevicesOf(m.node(), *kind);
@@ -154,7 +165,7 @@ absl::Status CheckCluster(const cluster::Cluster& c) {
              << CheckPositive("star.link_gbytes_per_second", c.star().link_gbytes_per_second())
              << CheckPositive("star.latency_us", c.star().latency_us());
       if (c.star().devices_per_host() != 1) {
-        checks << Refuse("star.devices_per_host", static_cast<double>(c.star().devices_per_host()), "a star has one device a host; use 1, or machines {}");
+        checks << Refuse("star.devices_per_host", c.star().devices_per_host(), "a star has one device a host; use 1, or machines {}");
       }
       break;
     case cluster::Cluster::kMachines: checks << CheckMachines(c.machines()); break;

@@ -131,6 +131,8 @@ class ClusterTopology : public Topology {
   int rails() const override { return std::max(1, nics_); }
   int RailOf(int endpoint) const override { return nics_ == 0 ? 0 : node_.nic_of[static_cast<size_t>(LocalOf(endpoint))]; }
   int GroupOf(int endpoint) const override { return GroupOfNode(NodeOf(endpoint)); }
+  std::vector<int> grid() const override { return endpoints_forward() && nodes_ == endpoints() ? network_->grid() : std::vector<int>(); }
+  int AtGrid(int position) const override { return network_->AtGrid(position); }
   bool multicast_in_node() const override { return node_.multicast; }
   bool reduction_in_network() const override { return reduction_; }
   bool endpoints_forward() const override { return nics_ == 0 && network_ != nullptr && network_->endpoints_forward(); }
@@ -235,6 +237,29 @@ class ClusterTopology : public Topology {
 };
 
 }  // namespace
+
+absl::Status CheckNodeType(const NodeType& node) {
+  const auto name = [&](int v) { return node.graph.vertices[static_cast<size_t>(v)].name; };
+  if (node.devices.empty()) return absl::InvalidArgumentError("it has no device");
+  std::vector<ShortestRoutes> from_nic;
+  for (int nic : node.nics) from_nic.emplace_back(node.graph, nic);
+  std::vector<bool> served(node.nics.size());
+  for (int device : node.devices) {
+    const ShortestRoutes from(node.graph, device);
+    for (int other : node.devices) {
+      if (!from.Reaches(other)) {
+        return absl::InvalidArgumentError(StrCat("there is no way from ", name(device), " to ", name(other), " that leads through no other device"));
+      }
+    }
+    for (size_t k = 0; k < served.size(); ++k) {
+      served[k] = served[k] || (from.Reaches(node.nics[k]) && from_nic[k].Reaches(device));
+    }
+  }
+  for (size_t k = 0; k < served.size(); ++k) {
+    if (!served[k]) return absl::InvalidArgumentError(StrCat("there is no way from any device to ", name(node.nics[k]), " and back"));
+  }
+  return absl::OkStatus();
+}
 
 std::unique_ptr<Topology> MakeClusterTopology(NodeType node, int nodes, std::unique_ptr<Topology> network,
                                               bool reduction_in_network) {

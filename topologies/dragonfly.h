@@ -22,9 +22,12 @@
 //
 // Worst case (section 4.2): every port of group i sends to group i + 1. Minimal routing puts a p flows on n cables: each gets
 // n / (a p) of a port's rate (global cables as fast as ports). Valiant, evenly over the g - 2 other groups: every cable but
-// those from i to i + 1 has 2 a p / (n (g - 2)) flows: n (g - 2) / (2 a p), near h / (2 p): 1/2 for balanced p = h. Balanced best,
-// with a share x = 2 / g minimal: n g / (2 a p), g / 2 times minimal routing. UGAL compares load times hops and stops at loads in the ratio
-// r = hops(detour) / hops(minimal) (7/5 where no local hop falls away): x = 2 r / (g - 2 + 2 r), n (g - 2 + 2 r) / (2 r a p).
+// those from i to i + 1 has 2 a p / (n (g - 2)) flows: rate n (g - 2) / (2 a p), near h / (2 p), 1/2 where p = h. The best
+// balance of both, a share x = 2 / g minimal: n g / (2 a p), g / 2 times minimal routing. UGAL compares load times hops and
+// settles at loads in the ratio r = hops(detour) / hops(minimal), a share x = 2 r / (g - 2 + 2 r) minimal:
+// rate n (g - 2 + 2 r) / (2 r a p), (g - 2 + 2 r) / (2 r) times minimal routing. r is 7/5 where no local hop falls away and up
+// to 7/3 for flows whose switches have the global cable; 4/3 for all in groups of one switch (a = 1). That is where detours'
+// cables are busier than ports; where they are not, a detour's load is its port's, and the rate 1 / r.
 #pragma once
 
 #include <memory>

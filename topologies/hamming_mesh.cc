@@ -127,6 +127,11 @@ class HammingMesh : public PortNetwork {
   }
 
   std::string_view kind() const override { return "hamming_mesh"; }
+  std::vector<int> grid() const override { return {o_.a * o_.x, o_.b * o_.y}; }
+  int AtGrid(int position) const override {
+    const int across = position % (o_.a * o_.x), down = position / (o_.a * o_.x);
+    return (across / o_.a + o_.x * (down / o_.b)) * o_.a * o_.b + across % o_.a + o_.a * (down % o_.b);
+  }
   bool endpoints_forward() const override { return true; }
 
   int64_t MinimalRoutes(Pair pair) const override { return Count(pair).minimal(); }

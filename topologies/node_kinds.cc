@@ -121,7 +121,7 @@ absl::Status CheckCables(const cluster::Node& n, int devices) {
     Checks checks;
     checks << CheckRange(field + ".a", cable.a(), 0, devices - 1) << CheckRange(field + ".b", cable.b(), 0, devices - 1)
            << CheckPositive(field + ".gbytes_per_second", cable.gbytes_per_second());
-    if (cable.a() == cable.b()) checks << Refuse(field + ".b", static_cast<double>(cable.b()), "joins a device to itself");
+    if (cable.a() == cable.b()) checks << Refuse(field + ".b", cable.b(), "joins a device to itself");
     if (!joined.insert(std::minmax(cable.a(), cable.b())).second) {
       checks << absl::InvalidArgumentError(StrCat(field, ": ", cable.a(), " and ", cable.b(), " are joined already; give one cable their whole rate"));
     }

@@ -61,7 +61,22 @@ void Router::Choose(Pair pair, uint64_t flow, double bytes, std::vector<Path>& p
       return One(pair, Below(r[0], r[1], topology_.MinimalRoutes(pair)), paths);
     }
     case RoutingPolicy::kSpray: return Spray(pair, paths);
-    case RoutingPolicy::kAdaptive: return Adapt(pair, flow, bytes, paths);
+    case RoutingPolicy::kAdaptive: {
+      paths.clear();
+      for (int part = 0; part < options_.most_paths; ++part) AddPart({pair, flow, bytes}, part, paths);
+    }
+  }
+}
+
+void Router::Choose(std::span<const Request> flows, std::vector<std::vector<Path>>& paths) {
+  paths.resize(flows.size());
+  if (!depends_on_load()) {
+    for (size_t i = 0; i < flows.size(); ++i) Choose(flows[i].pair, flows[i].flow, flows[i].bytes, paths[i]);
+    return;
+  }
+  for (std::vector<Path>& of : paths) of.clear();
+  for (int part = 0; part < options_.most_paths; ++part) {
+    for (size_t i = 0; i < flows.size(); ++i) AddPart(flows[i], part, paths[i]);
   }
 }
 
@@ -84,49 +99,43 @@ void Router::Spray(Pair pair, std::vector<Path>& paths) const {
   }
 }
 
-void Router::Adapt(Pair pair, uint64_t flow, double bytes, std::vector<Path>& paths) {
-  const PhiloxKey key = KeyOf(options_.seed, pair, flow);
-  const int64_t minimal = topology_.MinimalRoutes(pair), detours = topology_.Detours(pair);
-  if (minimal + detours == 1) {  // nothing to choose: no other flow's choice can depend on it otherwise
-    One(pair, 0, paths);
-    Load(paths[0].links, bytes);
-    return;
+void Router::AddPart(const Request& flow, int part, std::vector<Path>& paths) {
+  const int64_t minimal = topology_.MinimalRoutes(flow.pair), detours = topology_.Detours(flow.pair);
+  if (minimal + detours == 1 && part > 0) return;  // the first was all of it
+  const double share = minimal + detours == 1 ? 1 : 1.0 / options_.most_paths;
+  const PhiloxKey key = KeyOf(options_.seed, flow.pair, flow.flow);
+  const uint64_t draw = 2 * static_cast<uint64_t>(part);
+  Better(flow.pair, 0, minimal, Philox(key, draw), minimal_);
+  bool detours_are_better = false;
+  if (detours > 0) {
+    Better(flow.pair, minimal, detours, Philox(key, draw + 1), detour_);
+    detours_are_better = detour_.load < minimal_.load && detour_.cost + options_.bias < minimal_.cost;
   }
-  const double share = 1.0 / options_.most_paths;
-  paths.clear();
-  for (int part = 0; part < options_.most_paths; ++part) {
-    const uint64_t draw = 2 * static_cast<uint64_t>(part);
-    Choice best = Better(pair, 0, minimal, Philox(key, draw));
-    if (detours > 0) {
-      Choice detour = Better(pair, minimal, detours, Philox(key, draw + 1));
-      if (best.cost > detour.cost + options_.bias) best = std::move(detour);
-    }
-    Load(best.links, bytes * share);
-    const auto same = std::find_if(paths.begin(), paths.end(), [&](const Path& p) { return p.links == best.links; });
-    if (same == paths.end()) {
-      paths.push_back({std::move(best.links), share});
-    } else {
-      same->share += share;
-    }
+  const std::vector<int>& links = detours_are_better ? detour_.links : minimal_.links;
+  Load(links, flow.bytes * share);
+  const auto same = std::find_if(paths.begin(), paths.end(), [&](const Path& p) { return p.links == links; });
+  if (same == paths.end()) {
+    paths.push_back({links, share});
+  } else {
+    same->share += share;
   }
 }
 
 // Of two of the routes [first, first + count), drawn at random, that of lower load * hops; the first where they are equal.
-Router::Choice Router::Better(Pair pair, int64_t first, int64_t count, const std::array<uint32_t, 4>& draws) const {
-  Choice a, b;
+void Router::Better(Pair pair, int64_t first, int64_t count, const std::array<uint32_t, 4>& draws, Choice& best) {
   const int64_t one = Below(draws[0], draws[1], count), two = Below(draws[2], draws[3], count);
-  topology_.Route(pair, first + one, a.links);
-  a.cost = Cost(a.links);
-  if (one == two) return a;
-  topology_.Route(pair, first + two, b.links);
-  b.cost = Cost(b.links);
-  return b.cost < a.cost ? b : a;
+  topology_.Route(pair, first + one, best.links);
+  Judge(best);
+  if (one == two) return;
+  topology_.Route(pair, first + two, other_.links);
+  Judge(other_);
+  if (other_.cost < best.cost) std::swap(best, other_);
 }
 
-double Router::Cost(const std::vector<int>& links) const {
-  double load = 0;
-  for (int link : links) load = std::max(load, load_[static_cast<size_t>(link)]);
-  return load * static_cast<double>(links.size());
+void Router::Judge(Choice& choice) const {
+  choice.load = 0;
+  for (int link : choice.links) choice.load = std::max(choice.load, load_[static_cast<size_t>(link)]);
+  choice.cost = choice.load * static_cast<double>(choice.links.size());
 }
 
 void Router::Load(const std::vector<int>& links, double bytes) {

@@ -43,7 +43,8 @@ absl::StatusOr<Schedule> SharpSchedule(const CollectiveShape& shape, const Place
     if (p.multicast_in_node) {  // half of nvls's n (1 + 1/g)
       phases.push_back(Tree(nodes, shape.bytes * (1 + 1.0 / each) / 2));
     } else {
-      for (const Phase& phase : DirectSchedule(part, p)->phases) phases.push_back(Lifted(phase, nodes));
+      const Schedule direct = *DirectSchedule(part, p);
+      for (const Phase& phase : direct.phases) phases.push_back(Lifted(phase, nodes));
     }
   };
   in_nodes(scatter);

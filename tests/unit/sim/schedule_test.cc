@@ -1,7 +1,6 @@
 // Schedules move the bytes that their operation needs, whatever the algorithm.
 #include "sim/collectives/schedule.h"
 
-#include <set>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -30,12 +29,10 @@ TEST(ScheduleTest, FlowsStayWithinTheGroupAndRanksFinish) {
         ASSERT_EQ(schedule->last_phase.size(), static_cast<size_t>(n));
         for (int last : schedule->last_phase) EXPECT_GE(last, 0) << algorithm.name << " " << kind << " " << n;
         for (const Phase& p : schedule->phases) {
-          std::set<std::pair<int, int>> pairs;
           for (const Flow& f : p.flows) {
             EXPECT_NE(f.from, f.to);
             EXPECT_TRUE(f.from >= 0 && f.from < n && f.to >= 0 && f.to < n);
             EXPECT_GE(f.bytes, 0);
-            EXPECT_TRUE(pairs.emplace(f.from, f.to).second) << "one flow a pair and phase";
           }
         }
       }

@@ -125,6 +125,7 @@ TEST(NvSwitchNodeTest, OneBundleADeviceAndNicsOfTheirOwn) {
     EXPECT_EQ(t->bandwidth(), BytesPerSecond(300e9));
     EXPECT_EQ(RouteOf(*t, {0, devices - 1}).size(), 2u);
     ExpectRoutesConnect(*t);
+    ExpectBackAsThere(*t);
   }
 }
 
@@ -159,6 +160,7 @@ TEST(CubeMeshTest, SixLinksADeviceToThePublishedNeighbours) {
   EXPECT_THAT(Names(*t, {0, 3}), ElementsAre("gpu0>gpu3"));
   EXPECT_THAT(Names(*t, {0, 5}), ElementsAre("gpu0>plx0", "plx0>socket0", "socket0>socket1", "socket1>plx2", "plx2>gpu5"));
   ExpectRoutesConnect(*t);
+  ExpectBackAsThere(*t);
 }
 
 TEST(NvlinkPairsTest, PairsOverTheBridgeOthersOverTheHost) {
@@ -169,6 +171,7 @@ TEST(NvlinkPairsTest, PairsOverTheBridgeOthersOverTheHost) {
   EXPECT_FALSE(t->symmetric());
   EXPECT_EQ(Cables(node, node.graph.Of(Vertex::kHost)[0], Medium::kPcie), 4 + 2);
   ExpectRoutesConnect(*t);
+  ExpectBackAsThere(*t);
 }
 
 TEST(PcieTreeTest, SwitchesBelowSocketsNicsBelowSwitches) {
@@ -181,6 +184,7 @@ TEST(PcieTreeTest, SwitchesBelowSocketsNicsBelowSwitches) {
   EXPECT_EQ(RouteOf(*t, {0, 2}).size(), 4u);
   EXPECT_EQ(RouteOf(*t, {0, 7}).size(), 5u);
   ExpectRoutesConnect(*t);
+  ExpectBackAsThere(*t);
   EXPECT_EQ(MakePcieTreeNode({.devices = 5, .devices_per_switch = 2, .switches_per_socket = 2, .nics = {}}).graph.Of(Vertex::kSwitch).size(), 3u);
 }
 
@@ -192,6 +196,7 @@ TEST(FullMeshNodeTest, ABundleBetweenEveryTwo) {
     EXPECT_TRUE(t->symmetric());
     for (int b = 1; b < devices; ++b) EXPECT_EQ(RouteOf(*t, {0, b}).size(), 1u);
     ExpectRoutesConnect(*t);
+    ExpectBackAsThere(*t);
   }
 }
 
@@ -210,6 +215,7 @@ TEST(WiredNodeTest, ListedCablesAndSockets) {
   EXPECT_THAT(Names(*t, {1, 4}), ElementsAre("gpu1>socket0", "socket0>socket1", "socket1>gpu4"));
   EXPECT_THAT(node.nic_of, ElementsAre(0, 0, 0, 1, 1, 1));
   ExpectRoutesConnect(*t);
+  ExpectBackAsThere(*t);
 }
 
 // As on MI250X: NICs on the odd devices, each with a wide cable to the even one beside it.
@@ -221,6 +227,20 @@ TEST(WiredNodeTest, NicsOnDevicesServeTheDevicesBeside) {
   const auto t = MakeClusterTopology(node, 2, MakeStar({.hosts = 4}));
   EXPECT_THAT(Names(*t, {0, 6}), ElementsAre("n0.gpu0>gpu1", "n0.gpu1>nic1", "h1.up", "h2.down", "n1.nic0>gpu3", "n1.gpu3>gpu2"));
   ExpectRoutesConnect(*t);
+}
+
+// ---- What cannot be a node ----
+TEST(NodeTypeTest, WhatIsNotJoinedIsNamed) {
+  NodeType node;
+  EXPECT_EQ(CheckNodeType(node).message(), "it has no device");
+  node = MakeNvSwitchNode({.devices = 3, .nics = Nics(3)});
+  EXPECT_TRUE(CheckNodeType(node).ok());
+  NodeType cut = node;
+  std::erase_if(cut.graph.links, [](const Link& l) { return l.name == "nvswitch>gpu2"; });
+  EXPECT_EQ(CheckNodeType(cut).message(), "there is no way from gpu0 to gpu2 that leads through no other device");
+  cut = node;
+  std::erase_if(cut.graph.links, [](const Link& l) { return l.name == "nic1>gpu1"; });
+  EXPECT_EQ(CheckNodeType(cut).message(), "there is no way from any device to nic1 and back");
 }
 
 // ---- Clusters ----
