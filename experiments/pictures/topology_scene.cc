@@ -33,10 +33,12 @@ std::string Moved(const std::string& path, double dx, double dy) {
 
 }  // namespace
 
-void Scene::Thin(size_t comfortable) {
-  if (wires.size() <= comfortable) return;
-  const double scale = std::max(0.22, std::sqrt(static_cast<double>(comfortable) / static_cast<double>(wires.size())));
-  for (Wire& wire : wires) wire.scale = scale;
+void Scene::SetWidths(size_t comfortable) {
+  const auto count = static_cast<double>(std::max(wires.size(), comfortable));
+  const double scale = std::max(0.22, std::sqrt(static_cast<double>(comfortable) / count));
+  double most = 1;
+  for (const Wire& wire : wires) most = std::max(most, wire.bandwidth.value());
+  for (Wire& wire : wires) wire.width = std::max(0.5, 5 * scale * wire.bandwidth.value() / most);
 }
 
 void Scene::Move(double dx, double dy) {

@@ -26,7 +26,7 @@ struct Wire {
   BytesPerSecond bandwidth; // each way
   std::string title;
   bool faint = false;       // one of very many
-  double scale = 1;         // of its width: less where there are many
+  double width = 1;         // in pixels; see SetWidths
 };
 
 struct Words {
@@ -42,7 +42,8 @@ struct Scene {
   std::vector<Words> words;
   std::vector<std::string> notes;  // what is left out
 
-  void Thin(size_t comfortable);     // narrows wires where there are more than that
+  // Wires are as wide as their share of the scene's widest, which has 5 pixels; less where there are more than `comfortable`.
+  void SetWidths(size_t comfortable);
   void Move(double dx, double dy);   // everything in it
   void Add(Scene other);             // beside what is there; sizes and notes are joined
 };
