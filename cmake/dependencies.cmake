@@ -8,6 +8,7 @@ find_package(CLI11 REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)  # checksums of checkpoints
+pkg_check_modules(LIBXML2 REQUIRED IMPORTED_TARGET libxml-2.0)  # what NCCL and SimGrid write
 
 # Open MPI carries the mpi fabric. Without it, everything else is built.
 option(TWOFOLD_WITH_MPI "Build the MPI fabric where MPI is found" ON)

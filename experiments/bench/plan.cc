@@ -104,9 +104,6 @@ absl::StatusOr<Request> ReadRequest(const Options& o) {
 
 // ---- Where ----
 absl::Status CheckFabric(const Options& o) {
-  if (o.protocol) {
-    return Wrong("protocol", *o.protocol, "this version models no protocols (Simple, LL, LL128); leave it out");
-  }
   const Backend* row = FindBackend(o.fabric);
   const std::string why_not = row == nullptr ? "there is no such fabric" : row->why_not();
   if (!why_not.empty()) {
@@ -121,18 +118,24 @@ absl::Status CheckFabric(const Options& o) {
   if (o.cluster) return Wrong("cluster", *o.cluster, kAlone);
   if (o.nodes) return Wrong("nodes", *o.nodes, kAlone);
   if (o.algorithm) return Wrong("algorithm", *o.algorithm, kAlone);
+  if (o.protocol) return Wrong("protocol", *o.protocol, kAlone);
   return absl::OkStatus();
 }
 
 // The most ranks that the chosen nodes hold.
 absl::StatusOr<int> Capacity(const Options& o, const cluster::Cluster& c) {
-  const int64_t hosts = c.has_star() ? c.star().hosts() : c.has_shared_memory_host() ? 1 : std::numeric_limits<int>::max();
-  if (o.nodes && (*o.nodes < 1 || *o.nodes > hosts)) {
-    return Wrong("nodes", *o.nodes, hosts == 1 ? StrCat("cluster ", c.name(), " is one host; leave it out")
-                                               : StrCat("cluster ", c.name(), " has ", hosts, " hosts; use 1 to ", hosts));
+  if (c.has_shared_memory_host()) {
+    if (o.nodes && *o.nodes != 1) return Wrong("nodes", *o.nodes, StrCat("cluster ", c.name(), " is one host; leave it out"));
+    return kMostRanks;
   }
-  if (!c.has_star()) return kMostRanks;
-  return static_cast<int>(o.nodes.value_or(hosts));
+  const int64_t nodes = MostNodes(c);
+  if (o.nodes && (*o.nodes < 1 || *o.nodes > nodes)) {
+    const std::string_view what = c.has_star() ? " hosts" : nodes == 1 ? " node" : " nodes";
+    return Wrong("nodes", *o.nodes, StrCat("cluster ", c.name(), " has ", nodes, what, "; use ", nodes == 1 ? "" : "1 to ", nodes));
+  }
+  const absl::StatusOr<int> devices = DevicesPerNode(c);
+  if (!devices.ok()) return devices.status();
+  return static_cast<int>(std::min<int64_t>(kMostRanks, o.nodes.value_or(nodes) * *devices));
 }
 
 // Where the first ranks of a cluster sit.
@@ -170,6 +173,28 @@ absl::Status CheckAlgorithm(const Options& o, const Operation& op, const cluster
                                                  status.message(), "); use one of ", absl::StrJoin(fitting, ", ")));
 }
 
+// A protocol that the cluster's library knows and that serves the operation, by the algorithm that is forced if one is.
+absl::Status CheckProtocol(const Options& o, const Operation& op, const cluster::Cluster& c, int ranks) {
+  if (!o.protocol || *o.protocol == "auto") return absl::OkStatus();
+  const auto library = sim::MakeLibrary(c.library());
+  if (!library.ok()) return library.status();
+  const auto known = (*library)->protocols();
+  if (known.empty()) {
+    return Wrong("protocol", *o.protocol, StrCat("library ", (*library)->name(), " of cluster ", c.name(), " has no protocols; leave it out"));
+  }
+  std::vector<std::string> names = {"auto"};
+  for (std::string_view name : known) names.emplace_back(name);
+  if (std::find(names.begin(), names.end(), *o.protocol) == names.end()) {
+    return Wrong("protocol", *o.protocol, StrCat("not known; use one of ", absl::StrJoin(names, ", ")));
+  }
+  if (op.kind == Communication::kBatch) return Wrong("protocol", *o.protocol, "send_recv has none to choose; leave it out");
+  const absl::StatusOr<sim::Places> places = FirstPlaces(c, o.nodes, ranks);
+  if (!places.ok()) return places.status();
+  const sim::CollectiveShape shape{.kind = op.kind, .ranks = places->ranks(), .bytes = 1, .root = 0, .matrix = {}};
+  const absl::Status status = (*library)->Plan(shape, *places, {o.algorithm.value_or("auto"), *o.protocol}).status();
+  return status.ok() ? status : Wrong("protocol", *o.protocol, std::string(status.message()));
+}
+
 // Fills in the simulator's part of the spec and of `bench`, and the number of ranks.
 absl::Status PlanSimulation(const Options& o, spec::Spec& spec, Bench& bench) {
   spec::Simulated& simulated = *spec.mutable_fabric()->mutable_simulated();
@@ -178,20 +203,24 @@ absl::Status PlanSimulation(const Options& o, spec::Spec& spec, Bench& bench) {
   if (!c.ok()) return absl::InvalidArgumentError(StrCat("--cluster: ", c.status().message()));
   const absl::StatusOr<int> capacity = Capacity(o, *c);
   if (!capacity.ok()) return capacity.status();
-  bench.ranks = o.ranks.value_or(std::min(kSimulatedRanks, *capacity));
+  bench.ranks = o.ranks.value_or(o.nodes && !c->has_shared_memory_host() ? *capacity : std::min(kSimulatedRanks, *capacity));
   if (bench.ranks > *capacity) {
     return Wrong("ranks", bench.ranks, StrCat("cluster ", c->name(), o.nodes ? " with that many nodes" : "", " holds ",
                                               *capacity, "; use fewer ranks", o.nodes ? " or more nodes" : ""));
   }
   const Operation& op = *bench.request.operation;
   if (absl::Status s = CheckAlgorithm(o, op, *c, bench.ranks); !s.ok()) return s;
+  if (absl::Status s = CheckProtocol(o, op, *c, bench.ranks); !s.ok()) return s;
   if (o.nodes) simulated.set_nodes(*o.nodes);
   if (o.algorithm) simulated.set_algorithm(*o.algorithm);
+  if (o.protocol) simulated.set_protocol(*o.protocol);
   // One rank stands for all only where all do the same.
   const bool alike = !op.rooted && op.kind != Communication::kBatch;
   if (!alike) simulated.set_folding(spec::Simulated::OFF);
   bench.cluster = c->name();
-  if (op.kind != Communication::kBatch) bench.algorithm = simulated.algorithm();
+  if (op.kind == Communication::kBatch) return absl::OkStatus();
+  bench.algorithm = simulated.algorithm();
+  if (c->library().name() == "nccl") bench.protocol = simulated.protocol();
   return absl::OkStatus();
 }
 

@@ -19,6 +19,7 @@
 #include "absl/strings/str_format.h"
 #include "backends/launch.h"
 #include "backends/registry.h"
+#include "experiments/calibrate/fit_messages.h"
 #include "experiments/calibrate/fit_training.h"
 #include "experiments/calibrate/jobs.h"
 #include "experiments/calibrate/measure_kernels.h"
@@ -31,6 +32,7 @@
 #include "google/protobuf/text_format.h"
 #include "sim/cost/read_profile.h"
 #include "spdlog/spdlog.h"
+#include "topologies/catalogue.h"
 
 namespace twofold {
 namespace {
@@ -39,6 +41,7 @@ using namespace calibrate;
 
 struct Options {
   std::string device = "cpu", fabric = "in_memory", out = kThisMachineProfile;
+  std::string cluster, cluster_out;
   int threads = 1;
   bool quick = false;
 };
@@ -74,6 +77,12 @@ absl::Status CheckOptions(const Options& o) {
   }
   if (const std::string reason = fabric->why_not(); !reason.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("--fabric=", o.fabric, ": ", reason));
+  }
+  if (o.cluster.empty() != o.cluster_out.empty()) {
+    return absl::InvalidArgumentError("--cluster and --cluster-out go together: the cluster's structure, and the file that gets its figures, too");
+  }
+  if (!o.cluster_out.empty() && o.fabric == "in_memory") {
+    return absl::InvalidArgumentError(absl::StrCat("--cluster-out=", o.cluster_out, ": messages between hosts are measured; use --fabric=mpi under mpirun"));
   }
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   if (o.threads < 1 || o.threads > cores) {
@@ -230,8 +239,18 @@ class Calibration {
   std::vector<profile::Training> trainings_;
 };
 
-// Messages between processes: added to the profile that is there, whose kernels and other links stay as they are.
-absl::Status CalibrateMessages(const Options& o) {
+absl::Status WriteCluster(const cluster::Cluster& cluster, const std::string& path) {
+  std::string text;
+  google::protobuf::TextFormat::PrintToString(cluster, &text);
+  std::ofstream file(path);
+  file << "# proto-message: twofold.cluster.Cluster\n" << text;
+  file.close();
+  if (file) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--cluster-out=", path, ": cannot be written; a file in a folder that can is right"));
+}
+
+// Runs `measure` on every process that was launched; rank 0's bytes, none for those who do not speak.
+absl::StatusOr<std::string> OnProcesses(const Options& o, std::string (*measure)(RankContext&, int)) {
   const Launch launch = LaunchedAs();
   if (launch.size < 2) {
     return absl::InvalidArgumentError(absl::StrCat("--fabric=", o.fabric, ": two processes or more are needed; start it with `twofold launch --ranks=2 --fabric=",
@@ -245,10 +264,30 @@ absl::Status CalibrateMessages(const Options& o) {
   if (!fabric.ok()) return fabric.status();
   if (launch.rank == 0) std::cerr << "messages: " << launch.size << " ranks on " << o.fabric << "\n";
   const int rounds = o.quick ? 9 : 31;
-  const RunResult result = (*fabric)->Run(launch.size, [rounds](RankContext& ctx) { return MeasureMessages(ctx, rounds); });
+  const RunResult result = (*fabric)->Run(launch.size, [rounds, measure](RankContext& ctx) { return measure(ctx, rounds); });
   if (!result.status.ok()) return absl::InternalError(result.status.message());
-  if (!(*fabric)->speaks()) return absl::OkStatus();
+  return (*fabric)->speaks() ? result.results[0] : std::string();
+}
 
+// The cluster whose hosts the processes are on, from messages between them: its structure is given, its figures are found.
+absl::Status CalibrateCluster(const Options& o) {
+  const absl::StatusOr<cluster::Cluster> shape = FindCluster(o.cluster, "--cluster");
+  if (!shape.ok()) return shape.status();
+  const absl::StatusOr<std::string> bytes = OnProcesses(o, MeasureBetweenHosts);
+  if (!bytes.ok() || bytes->empty()) return bytes.status();
+  profile::PointToPoint links;
+  links.ParseFromString(*bytes);
+  const absl::StatusOr<cluster::Cluster> cluster = ClusterFrom(*shape, links);
+  if (!cluster.ok()) return cluster.status();
+  if (absl::Status s = WriteCluster(*cluster, o.cluster_out); !s.ok()) return s;
+  std::cout << PointToPointText(links) << "\n" << o.cluster_out << "\n";
+  return absl::OkStatus();
+}
+
+// Messages between processes: added to the profile that is there, whose kernels and other links stay as they are.
+absl::Status CalibrateMessages(const Options& o) {
+  const absl::StatusOr<std::string> bytes = OnProcesses(o, MeasureMessages);
+  if (!bytes.ok() || bytes->empty()) return bytes.status();
   profile::Profile profile;
   if (std::filesystem::exists(o.out)) {
     absl::StatusOr<profile::Profile> read = ReadProfile(o.out);
@@ -261,7 +300,7 @@ absl::Status CalibrateMessages(const Options& o) {
     profile.set_processor(ProcessorName());
   }
   profile::MessagePassing links;
-  links.ParseFromString(result.results[0]);
+  links.ParseFromString(*bytes);
   links.set_fabric(o.fabric);
   auto* all = profile.mutable_message_passing();
   all->erase(std::remove_if(all->begin(), all->end(), [&](const auto& l) { return l.fabric() == o.fabric; }), all->end());
@@ -274,6 +313,7 @@ absl::Status CalibrateMessages(const Options& o) {
 
 absl::Status Calibrate(const Options& o) {
   if (absl::Status s = CheckOptions(o); !s.ok()) return s;
+  if (!o.cluster_out.empty()) return CalibrateCluster(o);
   if (o.fabric != "in_memory") return CalibrateMessages(o);
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   const int ranks = std::max(1, cores / o.threads);
@@ -299,6 +339,10 @@ void AddCalibrateCommand(CLI::App& app, int& exit_status) {
   command->add_option("--threads", options->threads, "threads a rank; as many ranks as fit the cores run at once")
       ->capture_default_str();
   command->add_option("--out", options->out, "the profile to write")->capture_default_str();
+  command->add_option("--cluster", options->cluster, "with --fabric=mpi: the structure of the cluster that the processes are on (a catalogue name or a file: a "
+                      "star, or machines of one device on a network)");
+  command->add_option("--cluster-out", options->cluster_out, "writes that cluster with links and library open_mpi as messages between ranks show them, for "
+                      "`--fabric=simulated --cluster=FILE`");
   command->add_flag("--quick", options->quick, "fewer sizes and rounds: less than half that time, wider intervals");
   command->callback([options, &exit_status] {
     const absl::Status status = Calibrate(*options);

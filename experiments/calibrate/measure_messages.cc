@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "experiments/calibrate/fit_messages.h"
 #include "experiments/calibrate/measure_links.h"
 #include "experiments/calibrate/samples.h"
 #include "experiments/calibrate/table.h"
@@ -18,15 +19,18 @@ namespace {
 constexpr Bytes kTiny = Bytes(8), kLarge = MiB(4);
 constexpr Bytes kSizes[] = {Bytes(8), Bytes(64), Bytes(512), KiB(1), KiB(2), KiB(4), KiB(8), KiB(16), KiB(64), KiB(256), MiB(1), MiB(4)};
 constexpr Bytes kMostEager = MiB(16);
+// Between hosts: what a slow network carries in seconds.
+constexpr Bytes kBetweenHosts[] = {KiB(1), KiB(4), KiB(8), KiB(16), KiB(32), KiB(64), KiB(256), MiB(1)};
+constexpr Bytes kMostBetweenHosts = MiB(1);
 constexpr auto kLate = std::chrono::milliseconds(4);  // how long a receiver makes a sender wait
 
 class MessageTimer {
  public:
-  MessageTimer(RankContext& ctx, int rounds)
-      : ctx_(ctx), world_(ctx.world()), beside_(world_.Split(0, world_.rank(), "beside")), rounds_(rounds) {
+  MessageTimer(RankContext& ctx, int rounds, Bytes most = kMostEager)
+      : ctx_(ctx), most_(most), world_(ctx.world()), beside_(world_.Split(0, world_.rank(), "beside")), rounds_(rounds) {
     Device& device = ctx.device();
     for (Tensor* t : {&out_, &in_}) {
-      *t = device.NewTensor(Shape{kMostEager.value() + 1}, DType::kU8, Category::kCommunication);
+      *t = device.NewTensor(Shape{most_.value() + 1}, DType::kU8, Category::kCommunication);
       device.Launch(device.compute(), ops::Fill{.out = *t, .value = 0});
     }
   }
@@ -53,11 +57,36 @@ class MessageTimer {
     return links;
   }
 
+  profile::PointToPoint MeasureBetweenHosts() {
+    profile::PointToPoint links;
+    links.set_ranks(world_.size());
+    peer_ = world_.size() - 1;
+    links.set_far_latency_s(SpreadOf(PingPong(kTiny)).median);
+    peer_ = 1;
+    const double latency = SpreadOf(PingPong(kTiny)).median;
+    links.set_near_latency_s(latency);
+    std::vector<MessageTime> times, exchanges;
+    auto add = [](std::vector<MessageTime>& to, profile::MessagePoint& point, Bytes size, const std::vector<double>& samples) {
+      point.set_bytes(size.value()), point.set_seconds(SpreadOf(samples).median);
+      to.push_back({static_cast<double>(size.value()), point.seconds()});
+    };
+    for (const Bytes size : kBetweenHosts) add(times, *links.add_points(), size, PingPong(size));
+    for (const Bytes size : kBetweenHosts) add(exchanges, *links.add_exchanges(), size, Exchange(size));
+    const MessageFit fit = FitMessages(latency, times);
+    links.set_bytes_per_second(fit.bytes_per_second), links.set_free_bytes(fit.free_bytes);
+    links.set_acknowledgements(FitAcknowledgements(fit, exchanges));
+    links.set_gap_s(SpreadOf(Burst()).median);
+    const Bytes eager = LargestEager();
+    links.set_eager_bytes(eager.value()), links.set_switch_seen(eager < most_);
+    links.set_in_order_bytes(world_.size() > 2 ? LargestInOrder(fit).value() : 0);
+    return links;
+  }
+
  private:
   Tensor Out(Bytes size) { return out_.Slice(0, size.value()); }
   Tensor In(Bytes size) { return in_.Slice(0, size.value()); }
-  bool measured() const { return world_.rank() < 2; }
-  int other() const { return 1 - world_.rank(); }
+  bool measured() const { return world_.rank() == 0 || world_.rank() == peer_; }
+  int other() const { return world_.rank() == 0 ? peer_ : 0; }
   void Send(Bytes size) { world_.Send(Out(size), other()).Wait(); }
   void Recv(Bytes size) {
     Tensor in = In(size);
@@ -113,13 +142,52 @@ class MessageTimer {
     });
   }
 
-  // Everybody sends to the next and receives from the one before, at once.
-  std::vector<double> Exchange() {
+  // Everybody sends to the next and receives from the one before, at once. A barrier lets some ranks go sooner than others;
+  // after some exchanges all are in step.
+  std::vector<double> Exchange(Bytes size = kLarge) {
     const int n = world_.size(), next = (world_.rank() + 1) % n, previous = (world_.rank() + n - 1) % n;
+    const int times = size <= KiB(16) ? 20 : size < MiB(1) ? 8 : 2;
+    auto exchange = [&](Bytes bytes) {
+      const P2p both[] = {{P2p::kSend, Out(bytes), next}, {P2p::kRecv, In(bytes), previous}};
+      world_.Batch(both).Wait();
+    };
     return Rounds([&] {
-      const P2p both[] = {{P2p::kSend, Out(kLarge), next}, {P2p::kRecv, In(kLarge), previous}};
-      return Seconds([&] { world_.Batch(both).Wait(); });
+      for (int i = 0; i < 2 * n; ++i) exchange(kTiny);
+      return Seconds([&] {
+               for (int i = 0; i < times; ++i) exchange(size);
+             }) / times;
     });
+  }
+
+  // Two messages of a size at once, to ranks 1 and 2: seconds until rank 1 has said that its own is there.
+  std::vector<double> FirstOfTwo(Bytes size) {
+    return Rounds([&] {
+      const int rank = world_.rank();
+      if (rank > 2) return 0.0;
+      return Seconds([&] {
+        if (rank == 0) {
+          const P2p both[] = {{P2p::kSend, Out(size), 1}, {P2p::kSend, Out(size), 2}};
+          world_.Batch(both).Wait();
+          Tensor said = In(kTiny);
+          world_.Recv(said, 1).Wait();
+        } else {
+          Tensor in = In(size);
+          world_.Recv(in, 0).Wait();
+          if (rank == 1) world_.Send(Out(kTiny), 0).Wait();
+        }
+      });
+    });
+  }
+
+  // In order, the first is there after its own bytes; side by side, after both's. Sizes double; all ranks see rank 0's verdict.
+  Bytes LargestInOrder(const MessageFit& fit) {
+    Bytes largest(0);
+    for (Bytes size = KiB(8); size <= most_; size = Bytes(2 * size.value())) {
+      const double bytes = static_cast<double>(size.value()), seconds = SpreadOf(FirstOfTwo(size)).median;
+      if (!Agreed(seconds < (fit.Seconds(bytes) + fit.Seconds(2 * bytes)) / 2 + fit.latency)) break;
+      largest = size;
+    }
+    return largest;
   }
 
   // Whether a send of this size is done before the receiver asks for it. Meanwhile the receiver waits for a message of
@@ -144,8 +212,13 @@ class MessageTimer {
         meanwhile.Wait();
       }
     }
+    return Agreed(eager);
+  }
+
+  // What rank 0 says.
+  bool Agreed(bool own) {
     Tensor verdict = Out(Bytes(1));
-    *verdict.data<uint8_t>() = eager;
+    *verdict.data<uint8_t>() = own;
     world_.Broadcast(verdict, 0).Wait();
     return *verdict.data<uint8_t>() != 0;
   }
@@ -153,8 +226,8 @@ class MessageTimer {
   // To 16 bytes; zero when even the smallest message waits.
   Bytes LargestEager() {
     int64_t yes = 0, no = 64;
-    while (no <= kMostEager.value() && IsEager(Bytes(no))) yes = no, no *= 2;
-    if (no > kMostEager.value()) return Bytes(yes);
+    while (no <= most_.value() && IsEager(Bytes(no))) yes = no, no *= 2;
+    if (no > most_.value()) return Bytes(yes);
     while (no - yes > 16) {
       const int64_t middle = (yes + no) / 2;
       (IsEager(Bytes(middle)) ? yes : no) = middle;
@@ -163,9 +236,11 @@ class MessageTimer {
   }
 
   RankContext& ctx_;
+  const Bytes most_;  // largest message
   ProcessGroup& world_;
   const std::unique_ptr<ProcessGroup> beside_;
   const int rounds_;
+  int peer_ = 1;  // whom rank 0's messages go to
   Tensor out_, in_;
 };
 
@@ -174,6 +249,28 @@ class MessageTimer {
 std::string MeasureMessages(RankContext& ctx, int rounds) {
   const profile::MessagePassing links = MessageTimer(ctx, rounds).Measure();
   return ctx.rank() == 0 ? links.SerializeAsString() : std::string();
+}
+
+std::string MeasureBetweenHosts(RankContext& ctx, int rounds) {
+  const profile::PointToPoint links = MessageTimer(ctx, rounds, kMostBetweenHosts).MeasureBetweenHosts();
+  return ctx.rank() == 0 ? links.SerializeAsString() : std::string();
+}
+
+std::string PointToPointText(const profile::PointToPoint& links) {
+  std::string text = absl::StrFormat(
+      "%d ranks: latency %.1f us (rank 0 to 1) and %.1f us (0 to %d), %.3f MB/s after %.0f bytes, %.2f %% less when all send and receive, "
+      "%.1f us between messages of a burst, eager to %s%d bytes, in order to %d bytes\n",
+      links.ranks(), links.near_latency_s() * 1e6, links.far_latency_s() * 1e6, links.ranks() - 1, links.bytes_per_second() / 1e6,
+      links.free_bytes(), links.acknowledgements() * 100, links.gap_s() * 1e6, links.switch_seen() ? "" : "at least ",
+      links.eager_bytes(), links.in_order_bytes());
+  const MessageFit fit{links.near_latency_s(), links.free_bytes(), links.bytes_per_second()};
+  text += absl::StrFormat("%12s %14s %10s %18s\n", "bytes", "half trip", "by fit", "all at once");
+  for (int i = 0; i < links.points_size(); ++i) {
+    const profile::MessagePoint& p = links.points(i);
+    text += absl::StrFormat("%12d %11.2f us %+8.1f %% %15.2f us\n", p.bytes(), p.seconds() * 1e6,
+                            100 * (fit.Seconds(static_cast<double>(p.bytes())) / p.seconds() - 1), links.exchanges(i).seconds() * 1e6);
+  }
+  return text;
 }
 
 std::string MessageTableText(const profile::MessagePassing& links) {

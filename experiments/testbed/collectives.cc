@@ -34,6 +34,27 @@ struct Ranks {
   int rank, size;
 };
 
+#ifdef SIMULATED
+// Open MPI's unsegmented broadcasts along trees, which SMPI lacks. `parent` of a rank above 0; children in ascending order.
+void BroadcastAlong(int (*parent)(int), long bytes, Ranks me, char* data) {
+  if (me.rank > 0) MPI_Recv(data, static_cast<int>(bytes), MPI_CHAR, parent(me.rank), 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  std::vector<MPI_Request> sends;
+  for (int child = 1; child < me.size; ++child) {
+    if (parent(child) == me.rank) MPI_Isend(data, static_cast<int>(bytes), MPI_CHAR, child, 1, MPI_COMM_WORLD, &sends.emplace_back());
+  }
+  MPI_Waitall(static_cast<int>(sends.size()), sends.data(), MPI_STATUSES_IGNORE);
+}
+int LinearParent(int) { return 0; }
+int ChainParent(int v) { return v - 1; }
+int PowerBelow(int v) { return v < 2 ? 1 : 2 * PowerBelow(v / 2); }
+int BinomialParent(int v) { return v - PowerBelow(v); }
+int KnomialParent(int v) { return v % 4 != 0 ? v / 4 * 4 : v / 16 * 16; }  // radix 4, to 64 ranks
+int BinaryParent(int v) {
+  const int above = PowerBelow(v + 1) / 2;
+  return v - above >= 2 * above - 1 ? v - 2 * above : v - above;
+}
+#endif
+
 // In place where `twofold` is: the all-reduce.
 void Run(const std::string& operation, long bytes, Ranks me, char* in, char* out) {
   const int count = static_cast<int>(bytes / 4), block = count / me.size;
@@ -42,6 +63,13 @@ void Run(const std::string& operation, long bytes, Ranks me, char* in, char* out
   else if (operation == "all_gather") MPI_Allgather(in, block, MPI_FLOAT, out, block, MPI_FLOAT, world);
   else if (operation == "reduce_scatter") MPI_Reduce_scatter_block(in, out, block, MPI_FLOAT, MPI_SUM, world);
   else if (operation == "all_to_all") MPI_Alltoall(in, block, MPI_FLOAT, out, block, MPI_FLOAT, world);
+#ifdef SIMULATED
+  else if (operation == "broadcast_linear") BroadcastAlong(LinearParent, bytes, me, out);
+  else if (operation == "broadcast_chain") BroadcastAlong(ChainParent, bytes, me, out);
+  else if (operation == "broadcast_binomial") BroadcastAlong(BinomialParent, bytes, me, out);
+  else if (operation == "broadcast_binary") BroadcastAlong(BinaryParent, bytes, me, out);
+  else if (operation == "broadcast_knomial") BroadcastAlong(KnomialParent, bytes, me, out);
+#endif
   else if (operation == "broadcast") MPI_Bcast(out, count, MPI_FLOAT, 0, world);
   else if (operation == "message" && me.rank == 0) MPI_Send(in, static_cast<int>(bytes), MPI_CHAR, me.size - 1, 1, world);
   else if (operation == "message" && me.rank == me.size - 1) MPI_Recv(out, static_cast<int>(bytes), MPI_CHAR, 0, 1, world, MPI_STATUS_IGNORE);
@@ -55,7 +83,7 @@ double Greatest(double own) {
 }
 
 double SecondsOfOne(const std::string& operation, long bytes, Ranks me, char* in, char* out) {
-  const bool from_root = operation == "broadcast" || operation == "message";
+  const bool from_root = operation.starts_with("broadcast") || operation == "message";
   MPI_Barrier(MPI_COMM_WORLD);
   const double begun = Now();
   Run(operation, bytes, me, in, out);

@@ -92,7 +92,25 @@ def iptables():
     return shutil.which("iptables-legacy") or shutil.which("iptables")
 
 
+RANGES = {"hosts": (2, 250), "rate_mbit": (1, 40000), "mtu": (600, 65000), "delay_us": (0, 1e6), "far_delay_us": (0, 1e6), "oversubscription": (0.1, 100)}
+
+
+def check_options(o):
+    for field, (least, most) in RANGES.items():
+        if not least <= o[field] <= most:
+            raise Problem(f"--{field.replace('_', '-')}={o[field]:g}: use {least:g} to {most:g}")
+    if o["topology"] == "tree" and (o["leaves"] < 2 or o["hosts"] % o["leaves"] != 0):
+        raise Problem(f"--leaves={o['leaves']}: use 2 or more that share {o['hosts']} hosts evenly")
+    check_name(o["name"])
+
+
+def check_name(name):
+    if not 1 <= len(name) <= 6 or not name.isalnum():
+        raise Problem(f"--name={name}: use 1 to 6 letters and digits")
+
+
 def check(o, helpers):
+    check_options(o)
     if os.geteuid() != 0:
         raise Problem("root's rights are needed (network namespaces, shaping); run it with sudo")
     packages = dict(NEEDED)
@@ -104,12 +122,6 @@ def check(o, helpers):
     helper = helpers / "testbed_delay_line"
     if not helper.exists():
         raise Problem(f"{helper} is not there: build it (ninja testbed_delay_line testbed_idle_block) or say --helpers=DIR")
-    if o["hosts"] < 2 or o["hosts"] > 250:
-        raise Problem(f"--hosts={o['hosts']}: use 2 to 250")
-    if o["topology"] == "tree" and o["hosts"] % o["leaves"] != 0:
-        raise Problem(f"--leaves={o['leaves']} do not share {o['hosts']} hosts evenly; use a divisor")
-    if len(o["name"]) > 6 or not o["name"].isalnum():
-        raise Problem(f"--name={o['name']}: use 1 to 6 letters and digits")
     probe = f"{o['name']}-probe"
     try:
         sh("ip", "netns", "add", probe)
@@ -245,6 +257,7 @@ def end(pids):
 
 
 def down(o):
+    check_name(o["name"])
     folder = STATE / o["name"]
     pids = [int(pid) for space in spaces(o["name"]) for pid in sh("ip", "netns", "pids", space).split()]
     file = folder / "delay_line.pid"
@@ -275,7 +288,7 @@ def agent(name, host_name, command):
 
 
 def mpirun(plan, o):
-    me = f"{shlex.quote(sys.executable)} {shlex.quote(str(HERE / 'testbed.py'))} agent {plan.o['name']}"
+    me = f"{shlex.quote(sys.executable)} {shlex.quote(str(HERE / 'testbed.py'))} agent={plan.o['name']}"
     ranks = o["ranks"] or plan.o["hosts"]
     hosts = ",".join(f"h{h}:1" for h in range(ranks))
     settings = {"plm_rsh_agent": me, "plm_rsh_no_tree_spawn": 1, "orte_keep_fqdn_hostnames": 1, "oob_tcp_if_include": "eth0", "btl": "tcp,self",
@@ -297,6 +310,37 @@ def run(o):
     if not o["command"]:
         raise Problem("which program? say `testbed.py run -- PROGRAM ARGUMENTS`")
     agent(o["name"], "h0", "cd " + shlex.quote(os.getcwd()) + "; exec " + shlex.join(mpirun(plan, o)))
+
+
+CLUSTER = """# proto-message: twofold.cluster.Cluster
+# The structure of testbed "{name}". `twofold calibrate --fabric=mpi --cluster=THIS --cluster-out=OTHER` under `testbed.py run` finds the figures.
+name: "testbed-{name}"
+summary: "{summary}"
+source: "as configured"
+device {{ kind: CPU_DEVICE name: "one core" memory_bytes: 4000000000 memory_bytes_per_second: 1e10 f32_flops_per_second: 5e10 bf16_flops_per_second: 5e10
+          f64_flops_per_second: 2.5e10 launch_us: 0.2 kernel_us: 1 host_memory_bytes: 4000000000 }}
+{network}
+"""
+
+
+def cluster(o):
+    """A leaf's uplink is one cable of its hosts' rate over the oversubscription: as many cables of a host's rate as that is, sprayed."""
+    plan = Plan(o)
+    link = f"link_gbytes_per_second: {o['rate_mbit'] / 8000:g}"
+    if plan.leaves == 1:
+        network = f"star {{ hosts: {o['hosts']} {link} latency_us: {o['delay_us']} }}"
+    else:
+        radix = plan.per_leaf * (1 + 1 / o["oversubscription"])
+        if radix != int(radix):
+            raise Problem(f"uplinks of {plan.per_leaf / o['oversubscription']:g} times a host's rate cannot be described: the leaf's hosts "
+                          "over --oversubscription must be whole")
+        network = (f"machines {{\n  nodes: {o['hosts']}\n  node {{ single {{}} devices: 1 nics: 0 }}\n  network {{ fat_tree {{ levels: 2 radix: {int(radix)} "
+                   f"oversubscription: {o['oversubscription']:g} }} {link} }}\n}}\nrouting: \"spray\"")
+    return CLUSTER.format(name=o["name"], summary=describe(plan).split(": ", 1)[1], network=network)
+
+
+def print_cluster(o):
+    print(cluster(load(o["name"]).o), end="")
 
 
 def status(o):
@@ -338,18 +382,19 @@ def arguments():
     c.add_argument("--spin", action="store_true", help="waiting ranks keep asking: for machines with a core a rank")
     c.add_argument("--mca", action="append", default=[], metavar="NAME=VALUE", help="more of Open MPI's settings")
     c.add_argument("command", nargs=argparse.REMAINDER, help="program and arguments, after --")
+    command("cluster", "prints the testbed's structure as a cluster file, for `twofold calibrate --cluster`")
     command("down", "ends the programs, removes hosts and network")
     command("status", "what is up")
     return parser
 
 
 def main():
-    if len(sys.argv) > 4 and sys.argv[1] == "agent":  # for mpirun
-        return agent(sys.argv[2], sys.argv[3], " ".join(sys.argv[4:]))
+    if len(sys.argv) > 3 and sys.argv[1].startswith("agent="):  # for mpirun
+        return agent(sys.argv[1].removeprefix("agent="), sys.argv[2], " ".join(sys.argv[3:]))
     o = vars(arguments().parse_args())
     if o.get("command") and o["command"][0] == "--":
         o["command"] = o["command"][1:]
-    {"up": up, "run": run, "down": down, "status": status}[o.pop("action")](o)
+    {"up": up, "run": run, "cluster": print_cluster, "down": down, "status": status}[o.pop("action")](o)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,12 @@
 #include <string>
 #include <vector>
 
+#include "core/base/check.h"
 #include "core/base/strings.h"
 #include "sim/collectives/ideal.h"
 #include "sim/collectives/library.h"
 #include "sim/collectives/nccl.h"
+#include "sim/collectives/open_mpi.h"
 
 namespace twofold::sim {
 namespace {
@@ -17,7 +19,21 @@ struct Row {
 constexpr Row kRows[] = {
     {"ideal", [](const cluster::Library& l) -> absl::StatusOr<std::unique_ptr<Library>> { return MakeIdealLibrary(l); }},
     {"nccl", MakeNcclLibrary},
+    {"open_mpi", MakeOpenMpiLibrary},
 };
+
+// `names` of each library, those of earlier rows first.
+std::vector<std::string> OfAll(std::vector<std::string_view> (Library::*names)() const) {
+  std::vector<std::string> all;
+  for (const Row& row : kRows) {
+    const absl::StatusOr<std::unique_ptr<Library>> library = row.make(cluster::Library());
+    TWOFOLD_CHECK(library.ok(), "a library has defaults");
+    for (std::string_view name : (library->get()->*names)()) {
+      if (std::find(all.begin(), all.end(), name) == all.end()) all.emplace_back(name);
+    }
+  }
+  return all;
+}
 
 }  // namespace
 
@@ -30,22 +46,6 @@ absl::StatusOr<std::unique_ptr<Library>> MakeLibrary(const cluster::Library& lib
   }
   return absl::InvalidArgumentError(StrCat("library.name: \"", name, "\" is not a library; use one of ", known));
 }
-
-namespace {
-
-// `names` of each library, those of earlier rows first.
-std::vector<std::string> OfAll(std::vector<std::string_view> (Library::*names)() const) {
-  std::vector<std::string> all;
-  for (const Row& row : kRows) {
-    const std::unique_ptr<Library> library = *row.make(cluster::Library());
-    for (std::string_view name : (*library.*names)()) {
-      if (std::find(all.begin(), all.end(), name) == all.end()) all.emplace_back(name);
-    }
-  }
-  return all;
-}
-
-}  // namespace
 
 std::vector<std::string> AllAlgorithms() { return OfAll(&Library::algorithms); }
 std::vector<std::string> AllProtocols() { return OfAll(&Library::protocols); }

@@ -18,8 +18,8 @@ constexpr double kBarrierBytes = 4;       // a barrier is an all-reduce of one e
 bool Serves(NcclAlgorithm a, NcclProtocol p) {
   switch (a) {
     case NcclAlgorithm::kNvls:
-    case NcclAlgorithm::kNvlsTree: return p == NcclProtocol::kSimple;
-    case NcclAlgorithm::kDirect: return p != NcclProtocol::kLL128;
+    case NcclAlgorithm::kNvlsTree:
+    case NcclAlgorithm::kDirect: return p == NcclProtocol::kSimple;
     default: return true;
   }
 }
@@ -59,9 +59,9 @@ class NcclLibrary : public Library {
     NcclAlgorithm algorithm;
     NcclProtocol protocol;
   };
-  double HopSeconds(const Way& way, bool between, const Places& places) const;
+  double HopSeconds(const Way& way, bool between) const;
   // Of what no flow shows: a call's base, and a message's to every peer.
-  double CallSeconds(const Way& way, const NcclRoute& route, const Places& places) const;
+  double CallSeconds(const Way& way, const NcclRoute& route, double bytes, const Places& places) const;
   double Payload(const Way& way, double bytes, const Places& places) const;
   double Estimate(const Way& way, const NcclRoute& route, const std::vector<Load>& loads, double bytes, const Places& places) const;
   Schedule Make(const Way& way, const NcclRoute& route, double bytes, const Places& places) const;
@@ -69,14 +69,16 @@ class NcclLibrary : public Library {
   const NcclCosts costs_;
 };
 
-double NcclLibrary::HopSeconds(const Way& way, bool between, const Places& places) const {
+double NcclLibrary::HopSeconds(const Way& way, bool between) const {
   const NcclHops& hops = costs_.Latency(way.algorithm, way.protocol);
-  return between ? std::max(hops.network, places.alpha) : std::max(hops.node, places.node_alpha);
+  return between ? hops.network : hops.node;
 }
 
-double NcclLibrary::CallSeconds(const Way& way, const NcclRoute& route, const Places& places) const {
+double NcclLibrary::CallSeconds(const Way& way, const NcclRoute& route, double bytes, const Places& places) const {
+  const double more = bytes / places.ranks() < costs_.short_message_bytes ? costs_.short_message : 0;
   return costs_.call + costs_.Latency(way.algorithm, way.protocol).base +
-         route.node_peers * HopSeconds(way, false, places) + route.network_peers * HopSeconds(way, true, places);
+         route.node_peers * HopSeconds(way, false) +
+         route.network_peers * (HopSeconds(way, true) + more);
 }
 
 double NcclLibrary::Payload(const Way& way, double bytes, const Places& places) const {
@@ -88,9 +90,9 @@ double NcclLibrary::Estimate(const Way& way, const NcclRoute& route, const std::
                              const Places& places) const {
   const auto [a, p] = way;
   const double payload = Payload(way, bytes, places);
-  double seconds = CallSeconds(way, route, places);
+  double seconds = CallSeconds(way, route, bytes, places);
   for (size_t k = 0; k < route.phases.size(); ++k) {
-    for (const NcclHop& h : route.phases[k]) seconds += h.crossings * HopSeconds(way, h.between, places);
+    for (const NcclHop& h : route.phases[k]) seconds += h.crossings * HopSeconds(way, h.between);
     seconds += payload * std::max(loads[k].device / (places.node_bandwidth * costs_.Share(a, p, places.nodes, false)),
                                   loads[k].nic / (places.bandwidth * costs_.Share(a, p, places.nodes, true)));
   }
@@ -104,12 +106,12 @@ Schedule NcclLibrary::Make(const Way& way, const NcclRoute& route, double bytes,
   for (const std::vector<NcclHop>& hops : route.phases) {
     Phase& phase = phases.emplace_back();
     phase.rounds = a == NcclAlgorithm::kDirect ? 0 : 1;
-    if (phases.size() == 1) phase.seconds = CallSeconds(way, route, places);
+    if (phases.size() == 1) phase.seconds = CallSeconds(way, route, bytes, places);
     for (const NcclHop& h : hops) {
       const double on_wire = 1 / costs_.Share(a, p, places.nodes, h.between);
       const double route_seconds = h.between ? places.alpha : places.node_alpha;
       phase.flows.push_back({.from = h.from, .to = h.to, .bytes = payload * h.share * on_wire, .crossings = h.crossings,
-                             .hop_seconds = HopSeconds(way, h.between, places) - route_seconds,
+                             .hop_seconds = HopSeconds(way, h.between) - route_seconds,
                              .rate = most * h.share / route.device_share * on_wire});
     }
   }
@@ -162,20 +164,15 @@ absl::StatusOr<Schedule> NcclLibrary::Plan(const CollectiveShape& asked, const P
   return NoForm(choice.algorithm, shape, StrCat("protocol ", choice.protocol, " does not serve it"));
 }
 
-// The better of LL and Simple, on the way that two neighbours of a ring use.
+// As two neighbours of a ring do it, in LL or Simple, whichever is sooner.
 Schedule NcclLibrary::Message(double bytes, const Places& places) const {
-  const bool between = places.nodes > 1;
-  std::optional<Schedule> best;
-  double least = std::numeric_limits<double>::infinity();
-  for (NcclProtocol p : {NcclProtocol::kLL, NcclProtocol::kSimple}) {
-    const Way way{NcclAlgorithm::kDirect, p};
-    NcclRoute route{.phases = {{{0, 1, between, 1, 1}}}};
-    const double seconds = Estimate(way, route, {BusiestOf(route.phases[0], places)}, bytes, places);
-    if (seconds >= least) continue;
-    least = seconds, best = Make(way, route, bytes, places);
-    best->phases[0].rounds = 1;
-  }
-  return *std::move(best);
+  NcclRoute route{.phases = {{{0, 1, places.nodes > 1, 1, 1}}}};
+  const std::vector<Load> loads = {BusiestOf(route.phases[0], places)};
+  const Way ll{NcclAlgorithm::kRing, NcclProtocol::kLL}, simple{NcclAlgorithm::kRing, NcclProtocol::kSimple};
+  const bool small = Estimate(ll, route, loads, bytes, places) < Estimate(simple, route, loads, bytes, places);
+  Schedule schedule = Make(small ? ll : simple, route, bytes, places);
+  schedule.algorithm = "direct";
+  return schedule;
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ constexpr NcclHops kLatencies[5][3] = {
     {{6.8, 0.6, 5.0}, {14.0, 1.25, 8.5}, {8.4, 4.0, 14.0}},  // tree
     {{0, 0, 0}, {0, 0, 0}, {0, 25, 18}},                     // nvls
     {{0, 0, 0}, {0, 0, 0}, {0, 25, 20.9}},                   // nvls_tree
-    {{6.6, 0.6, 2.7}, {14.0, 1.9, 4.0}, {8.4, 3.4, 14.0}},   // direct: as ring
+    {{0, 0, 0}, {0, 0, 0}, {8.4, 3.4, 2.7}},                 // direct: see nccl_costs.h
 };
 
 // GB/s; for those a channel, times the channels. `link`: of one NVLink, as NCCL counts on it and by its data sheet.
@@ -88,9 +88,12 @@ std::optional<NcclProtocol> NcclProtocolNamed(std::string_view name) {
 }
 
 double NcclCosts::Share(NcclAlgorithm a, NcclProtocol p, int nodes, bool between) const {
-  double share = !between ? nvlink_share : a == NcclAlgorithm::kDirect ? messages_network_share : network_share;
+  double share = !between                         ? nvlink_share
+                 : a == NcclAlgorithm::kDirect    ? messages_network_share
+                 : p == NcclProtocol::kLL         ? ll_network_share
+                                                  : network_share;
   const bool tree = a == NcclAlgorithm::kTree;
-  if (tree) share *= 0.92;
+  if (tree) share *= between ? 0.92 / 2 : 0.92;
   if (p == NcclProtocol::kLL) share *= tree ? 1 / 3.8 : 0.5;
   if (p == NcclProtocol::kLL128) share *= !tree ? 0.92 : nodes == 1 ? 7.0 / 9 : 120.0 / 128;
   if (!between && (a == NcclAlgorithm::kNvls || a == NcclAlgorithm::kNvlsTree)) share *= nvls_share;
@@ -119,7 +122,11 @@ absl::StatusOr<NcclCosts> ReadNcclCosts(const cluster::Nccl& nccl) {
   if (nccl.has_channels() && (nccl.channels() < 1 || nccl.channels() > 64)) {
     return Wrong("channels", nccl.channels(), "use 1 to 64");
   }
-  if (!(nccl.call_us() >= 0 && nccl.call_us() < 1e6)) return Wrong("call_us", nccl.call_us(), "use microseconds, 0 or more");
+  for (const auto& [field, us] : {std::pair<std::string_view, double>{"call_us", nccl.call_us()},
+                                  {"short_message_us", nccl.short_message_us()}}) {
+    if (!(us >= 0 && us < 1e6)) return Wrong(field, us, "use microseconds, 0 or more");
+  }
+  if (nccl.short_message_bytes() < 0) return Wrong("short_message_bytes", nccl.short_message_bytes(), "use bytes, 0 or more");
   NcclCosts c;
   c.channels = nccl.has_channels() ? static_cast<int>(nccl.channels()) : g->channels;
   c.nvlink_share = nccl.has_nvlink_efficiency() ? nccl.nvlink_efficiency() : g->link / g->link_data_sheet;
@@ -127,11 +134,15 @@ absl::StatusOr<NcclCosts> ReadNcclCosts(const cluster::Nccl& nccl) {
   c.network_share = nccl.network_efficiency();
   c.messages_network_share =
       nccl.has_messages_network_efficiency() ? nccl.messages_network_efficiency() : c.network_share;
+  c.ll_network_share = nccl.has_ll_network_efficiency() ? nccl.ll_network_efficiency() : c.network_share;
   c.call = nccl.call_us() * 1e-6;
+  c.short_message_bytes = static_cast<double>(nccl.short_message_bytes());
+  c.short_message = nccl.short_message_us() * 1e-6;
   for (const auto& [field, value] : {std::pair<std::string_view, double>{"nvlink_efficiency", c.nvlink_share},
                                      {"nvls_efficiency", c.nvls_share},
                                      {"network_efficiency", c.network_share},
-                                     {"messages_network_efficiency", c.messages_network_share}}) {
+                                     {"messages_network_efficiency", c.messages_network_share},
+                                     {"ll_network_efficiency", c.ll_network_share}}) {
     if (absl::Status s = CheckShare(field, value); !s.ok()) return s;
   }
   for (size_t k = 0; k < 3; ++k) {

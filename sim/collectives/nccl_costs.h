@@ -3,8 +3,9 @@
 //
 // Assumes: the constants by which NCCL itself chooses are its costs (github.com/NVIDIA/nccl at 5067397c: src/graph/tuning.cc
 // baseLat, hwLat, llMaxBws, perChMaxRingLL128Bws, perChMaxTreeBws, perChMaxTreeLL128Bws, nvlsEfficiency;
-// src/graph/topo.h LOC_BW ... SM*_NVLINK_BW), unless a cluster file says otherwise. `direct` has none there: a peer costs it
-// what a hop costs a ring.
+// src/graph/topo.h LOC_BW ... SM*_NVLINK_BW), unless a cluster file says otherwise. `direct` has none there: messages
+// to several peers overlap, so that a peer in the node costs a hop of ring Simple, one elsewhere only a hop of ring LL. Between nodes a tree reaches half of what a NIC gives a ring: NCCL counts on half a ring's
+// algorithm bandwidth for trees, and a tree over two nodes has half a ring's bytes.
 // Ignores: the table of corrections for trees by size, PCIe as the way between GPUs of a node, user tuner plugins.
 #pragma once
 
@@ -30,8 +31,9 @@ struct NcclHops { double base, node, network; };  // seconds: of a call, of a ho
 struct NcclCosts {
   std::array<std::array<NcclHops, 3>, 5> latency;  // by algorithm and protocol
   int channels;
-  double nvlink_share, nvls_share, network_share, messages_network_share;
+  double nvlink_share, nvls_share, network_share, messages_network_share, ll_network_share;
   double call;  // seconds
+  double short_message_bytes, short_message;  // below so many bytes, direct's messages between nodes cost so many seconds more
   // Bytes a second of payload, all channels together; by how many nodes there are: one, two or three, more.
   std::array<double, 3> ll_bandwidth, ring_ll128_bandwidth, tree_bandwidth, tree_ll128_bandwidth;
 

@@ -185,10 +185,17 @@ class Converter {
     return absl::OkStatus();
   }
 
+  // The directions of a SPLITDUPLEX link are two wires between the same ends.
   size_t WireOf(const XmlNode& link, const std::string& direction) {
-    const std::string name = direction.empty() ? Text(link, "id") : StrCat(Text(link, "id"), "_", direction);
+    const std::string id = Text(link, "id"), name = direction.empty() ? id : StrCat(id, "_", direction);
     const auto [at, added] = wire_of_.try_emplace(name, wires_.size());
-    if (added) wires_.push_back({.xml = &link, .name = name, .a = points_.New(), .b = points_.New()});
+    if (!added) return at->second;
+    const Wire wire{.xml = &link, .name = name, .a = points_.New(), .b = points_.New()};
+    wires_.push_back(wire);
+    if (direction.empty()) return at->second;
+    const std::string other = StrCat(id, direction == "UP" ? "_DOWN" : "_UP");
+    wire_of_[other] = wires_.size();
+    wires_.push_back({.xml = &link, .name = other, .a = wire.b, .b = wire.a});
     return at->second;
   }
 
@@ -242,14 +249,12 @@ class Converter {
       Wire& wire = wires_[route.wires[i]];
       const bool last = i + 1 == route.wires.size();
       bool forward = false;
-      if (!wire.there && !wire.back) {
+      if ((!wire.there && !wire.back) || wire.name != Text(*wire.xml, "id")) {  // SPLITDUPLEX links say which way
         forward = true;
       } else if (points_.Same(at, wire.a) != points_.Same(at, wire.b)) {
         forward = points_.Same(at, wire.a);
       } else if (last && points_.Same(route.to, wire.b) != points_.Same(route.to, wire.a)) {
         forward = points_.Same(route.to, wire.b);
-      } else if (wire.name != Text(*wire.xml, "id")) {
-        forward = true;  // one direction of a SPLITDUPLEX link
       } else if (OneWay(route)) {
         forward = wire.there;
       } else {

@@ -26,9 +26,10 @@ std::vector<std::string> Words(std::string_view line) {
 std::string Plain(std::string_view text) {
   std::string plain;
   for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\x1b' && i + 1 < text.size() && text[i + 1] == '[') {
-      for (i += 2; i < text.size() && (std::isdigit(static_cast<unsigned char>(text[i])) != 0 || text[i] == ';'); ++i) {
-      }
+    if (text[i] == '\x1b') {
+      if (i + 1 < text.size() && text[i + 1] == '[') ++i;
+      while (i + 1 < text.size() && (std::isdigit(static_cast<unsigned char>(text[i + 1])) != 0 || text[i + 1] == ';')) ++i;
+      if (i + 1 < text.size() && std::isalpha(static_cast<unsigned char>(text[i + 1])) != 0) ++i;
     } else if (text[i] != '\r') {
       plain += text[i];
     }
@@ -44,8 +45,6 @@ bool Relation(std::string_view word) {
   return word.starts_with("NV") && absl::SimpleAtoi(std::string(word.substr(2)), &links) && links >= 1 && links <= 64 &&
          std::isdigit(static_cast<unsigned char>(word[2])) != 0;
 }
-
-bool Gpu(std::string_view name) { return name.starts_with("GPU"); }
 
 class Reader {
  public:

@@ -70,16 +70,18 @@ class Converter {
   // What is together at `kind` or nearer. Affinities tell domains where NV# hides them.
   Classes ClassesOf(Kind kind) const {
     Classes classes(size_);
-    std::map<std::string, size_t> domains;
     for (size_t a = 0; a < size_; ++a) {
       for (size_t b = 0; b < a; ++b) {
-        if (KindOf(Between(a, b)) <= kind) classes.Join(a, b);
+        const Kind between = KindOf(Between(a, b));
+        if (between <= kind || (kind == kNode && between == kHidden && SameDomain(a, b))) classes.Join(a, b);
       }
-      if (kind < kNode || matrix_.rows[a].affinities.empty()) continue;
-      const auto [first, added] = domains.try_emplace(matrix_.rows[a].affinities[0], a);
-      if (!added) classes.Join(a, first->second);
     }
     return classes;
+  }
+
+  bool SameDomain(size_t a, size_t b) const {
+    const std::vector<std::string> &one = matrix_.rows[a].affinities, &other = matrix_.rows[b].affinities;
+    return !one.empty() && !other.empty() && one[0] != "N/A" && one[0] == other[0];
   }
 
   absl::Status Consistent() const {
