@@ -34,9 +34,10 @@ struct NodeType {
 // reaches that device. What is wrong names the vertices.
 absl::Status CheckNodeType(const NodeType& node);
 
-// REQUIRES CheckNodeType(node).ok(). `network` has nodes * max(1, nics) endpoints; null for one node. Endpoint n * devices + d is device d of node n; vertices()
-// has the endpoints, what else the nodes hold (node by node) and what else the network has; links() the nodes' (node by node),
-// then the network's. Names of a node's vertices and links begin with "n<node>." where there is a network.
+// REQUIRES CheckNodeType(node).ok(). `network` has nodes * max(1, nics) endpoints; null for one node. Endpoint
+// n * devices + d is device d of node n; vertices() has the endpoints, what else the nodes hold (node by node) and what else
+// the network has; links() the nodes' (node by node), then the network's. Names of a node's vertices and links begin with
+// "n<node>." where there is a network.
 std::unique_ptr<Topology> MakeClusterTopology(NodeType node, int nodes, std::unique_ptr<Topology> network,
                                               bool reduction_in_network = false);
 

@@ -37,7 +37,7 @@ double FitAcknowledgements(const MessageFit& fit, const std::vector<MessageTime>
   for (const MessageTime& m : exchanges) {
     if (m.bytes <= kSmall) continue;
     const double w = 1 / (m.seconds * m.seconds), alone = fit.Seconds(m.bytes) - fit.latency;
-    above += w * alone * (m.seconds - fit.latency), below += w * alone * alone;
+    above += w * alone * (m.seconds - exchanges[0].seconds), below += w * alone * alone;
   }
   return below > 0 ? std::max(0.0, above / below - 1) : 0;
 }

@@ -41,12 +41,15 @@ class OpenMpiLibrary : public Library {
       if (a.kind != shape.kind || (choice.algorithm == "auto" ? a.number != number : a.name != choice.algorithm)) continue;
       Rounds rounds;
       a.make(shape, rounds);
-      return Finish(std::move(rounds), shape.ranks, std::string(a.name));
+      Schedule schedule = Finish(std::move(rounds), shape.ranks, std::string(a.name));
+      if (shape.kind == Communication::kBarrier) EndTogether(schedule);
+      return schedule;
     }
     if (known) return NoForm(choice.algorithm, shape);
     return absl::InvalidArgumentError(StrCat("library open_mpi has no algorithm that is called ", choice.algorithm));
   }
 
+  double eager_bytes() const override { return eager_; }
   Schedule Message(double bytes, const Places&) const override { return Finish({Phase{.flows = {{0, 1, bytes}}}}, 2, ""); }
 
  private:
@@ -61,6 +64,12 @@ class OpenMpiLibrary : public Library {
       }
     }
     return rounds;
+  }
+
+  // Some ranks leave a barrier sooner than others; here all leave with the last, so that what is timed after one begins together.
+  static void EndTogether(Schedule& schedule) {
+    schedule.loose = false;
+    std::fill(schedule.last_phase.begin(), schedule.last_phase.end(), static_cast<int>(schedule.phases.size()) - 1);
   }
 
   Schedule Finish(Rounds rounds, int ranks, std::string algorithm) const {

@@ -42,7 +42,8 @@ inline void ExpectBackAsThere(const Topology& t) {
       std::vector<int> back = RouteOf(t, {b, a});
       ASSERT_EQ(there.size(), back.size());
       for (size_t i = 0; i < there.size(); ++i) {
-        const Link &one = t.links()[static_cast<size_t>(there[i])], &other = t.links()[static_cast<size_t>(back[back.size() - 1 - i])];
+        const Link &one = t.links()[static_cast<size_t>(there[i])],
+                   &other = t.links()[static_cast<size_t>(back[back.size() - 1 - i])];
         ASSERT_EQ(one.bandwidth, other.bandwidth) << a << " to " << b;
         ASSERT_EQ(one.from, other.to) << a << " to " << b;
       }
