@@ -116,7 +116,8 @@ TEST(OpenMpi, SoftwareCosts) {
   EXPECT_NEAR(SecondsOf(free, Kind::kAllGather, 2, 40000), kAlpha + 12000 * b, 1e-9);
   EXPECT_NEAR(SecondsOf(free, Kind::kBroadcast, 8, 1 << 20), kAlpha + (7.0 * (1 << 20) - 8000) * b, 1e-9);  // shared by all that leave the root
   acknowledged.set_acknowledgements(0.02);
-  EXPECT_NEAR(SecondsOf(acknowledged, Kind::kAllGather, 2, 1 << 20), kAlpha + (1 << 19) * 1.02 * b, 1e-9);
+  EXPECT_NEAR(SecondsOf(acknowledged, Kind::kAllGather, 4, 1 << 20, "ring"), 3 * (kAlpha + (1 << 18) * 1.02 * b), 1e-9);
+  EXPECT_NEAR(SecondsOf(acknowledged, Kind::kAllGather, 2, 1 << 20), kAlpha + (1 << 19) * b, 1e-9);  // they ride along
   EXPECT_NEAR(SecondsOf(acknowledged, Kind::kBroadcast, 2, 1 << 20), kAlpha + (1 << 20) * b, 1e-9);  // one way
   EXPECT_NEAR(SecondsOf(rendezvous, Kind::kAllGather, 2, 1 << 20), 3 * kAlpha + (1 << 19) * b, 1e-9);
 }
