@@ -216,11 +216,11 @@ void Network::Flow(const Known& known, const Groups& groups, double start,
   }
 }
 
-void Network::Message(int from, int to, double bytes, double start, std::function<void(const std::vector<double>&)> done) {
+void Network::Message(int from, int to, double bytes, double start, Engine::Ended ended) {
   messages_ = true;
   const std::vector<int> endpoints = {EndpointOf(from), EndpointOf(to)};
   auto schedule = std::make_shared<const Schedule>(library_.Message(bytes, PlacesOf(engine_.topology(), endpoints)));
-  engine_.Transfer(std::move(schedule), endpoints, start, std::move(done));
+  engine_.Transfer(std::move(schedule), endpoints, start, [](const std::vector<double>&) {}, std::move(ended));
 }
 
 }  // namespace twofold::sim

@@ -53,8 +53,8 @@ class Network {
   // shows it; one for all where they are known to be equal. Fails the engine where the algorithm has no form for it.
   void Collective(int groups, const CollectiveShape& shape, double start,
                   std::function<void(const std::vector<double>& finish)> done);
-  // Between two ranks; `done` gets the sender's time, then the receiver's.
-  void Message(int from, int to, double bytes, double start, std::function<void(const std::vector<double>& finish)> done);
+  // Between two ranks; `ended` is told of the sender (0) and of the receiver (1) as each is done.
+  void Message(int from, int to, double bytes, double start, Engine::Ended ended);
   const Library& library() const { return library_; }
 
   // False once flows that stand for all ranks' have shared the network with flows that do not.

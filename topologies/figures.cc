@@ -52,7 +52,12 @@ bool Any(const Bits& bits) {
 class Eccentricity {
  public:
   Eccentricity(const Topology& t, bool endpoints_forward)
-      : endpoints_(t.endpoints()), endpoints_forward_(endpoints_forward), neighbours_(t), seen_(t.vertices().size()), now_(seen_), next_(seen_) {}
+      : endpoints_(t.endpoints()),
+        endpoints_forward_(endpoints_forward),
+        neighbours_(t),
+        seen_(t.vertices().size()),
+        now_(seen_),
+        next_(seen_) {}
 
   // The most links from any of `sources` (at most kSources) to any endpoint; 0: one of them does not reach all.
   int Of(std::span<const int> sources) {
@@ -217,7 +222,8 @@ std::string FiguresText(const Topology& t, const Figures& f) {
   line("links", StrCat(f.links));
   if (f.diameter == 0) return text;
   line("diameter", StrCat(f.diameter, " links"));
-  line("bisection", StrCat(Rate(f.bisection.value()), " each way, ", Rate(f.bisection.value() / (f.endpoints / 2)), " a device of a half"));
+  const double bisection = f.bisection.value();
+  line("bisection", StrCat(Rate(bisection), " each way, ", Rate(bisection / (f.endpoints / 2)), " a device of a half"));
   line("latency", absl::StrFormat("%.4g us between the first and the last device", t.alpha().value() * 1e6));
   line("bandwidth", StrCat(Rate(t.bandwidth().value()), " of their route"));
   return text;

@@ -238,11 +238,12 @@ class HammingMesh : public PortNetwork {
       const int first = l.first_switch + line * l.switches_a_line();
       for (int e = 0; e < l.edges; ++e) {
         const int port = PortAt(line, {e / 2, e % 2 == 0 ? 0 : l.length - 1}, row);
-        AddSwitchCable(port, first + l.Leaf(e), wiring_.bandwidth, wiring_.cable);
+        AddSwitchCable(port, first + l.Leaf(e), wiring_.bandwidth, wiring_.cable, l.length == 1 ? e % 2 : -1);
       }
       for (int leaf = 0; leaf < l.leaves; ++leaf) {
         for (int k = 0; k < l.up; ++k) {
-          AddSwitchCable(first + leaf, first + l.leaves + k * l.spines / l.up, wiring_.bandwidth, wiring_.cable);
+          const int bundle = l.up / l.spines;
+          AddSwitchCable(first + leaf, first + l.leaves + k / bundle, wiring_.bandwidth, wiring_.cable, bundle > 1 ? k % bundle : -1);
         }
       }
     }
@@ -291,8 +292,8 @@ absl::Status Check(const HammingMeshOptions& o) {
   const int64_t most = int64_t{o.radix} * (o.radix / 2) / 2;
   for (const auto& [field, boards] : {std::pair("x", o.x), std::pair("y", o.y)}) {
     if (2 * boards > o.radix && boards > most) {
-      return absl::InvalidArgumentError(
-          StrCat(field, " = ", boards, ": a tree of 2 levels of switches of radix = ", o.radix, " joins at most ", most, " boards"));
+      return absl::InvalidArgumentError(StrCat(field, " = ", boards, ": a tree of 2 levels of switches of radix = ", o.radix,
+                                               " joins at most ", most, " boards"));
     }
   }
   return absl::OkStatus();

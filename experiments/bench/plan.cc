@@ -192,7 +192,7 @@ absl::Status CheckProtocol(const Options& o, const Operation& op, const cluster:
   if (!places.ok()) return places.status();
   const sim::CollectiveShape shape{.kind = op.kind, .ranks = places->ranks(), .bytes = 1, .root = 0, .matrix = {}};
   const absl::Status status = (*library)->Plan(shape, *places, {o.algorithm.value_or("auto"), *o.protocol}).status();
-  return status.ok() ? status : Wrong("protocol", *o.protocol, status.message());
+  return status.ok() ? status : Wrong("protocol", *o.protocol, std::string(status.message()));
 }
 
 // Fills in the simulator's part of the spec and of `bench`, and the number of ranks.

@@ -68,42 +68,46 @@ class Levels {
   }
 
  private:
-  static constexpr size_t kMostInARow = 16;
+  static constexpr size_t kMostNodes = 24, kMostInARow = 16, kMostCables = 140;
   const Thing& At(int t) const { return net_.things[static_cast<size_t>(t)]; }
 
+  // As many nodes of a few groups as leave rows that can be read.
   void Choose() {
     std::map<int, std::vector<int>> groups;  // nodes, by group
     for (int n = 0; n < net_.nodes; ++n) groups[At(n).group].push_back(n);
     std::vector<int> keys;
     for (const auto& [key, list] : groups) keys.push_back(key);
-    for (size_t most_groups = 4; most_groups >= 1; --most_groups) {
-      for (const size_t each : {8, 6, 4, 3}) {
+    for (const size_t each : {kMostNodes, size_t{16}, size_t{8}, size_t{6}, size_t{4}, size_t{3}, size_t{2}, size_t{1}}) {
+      for (size_t most_groups = std::min<size_t>(4, keys.size()); most_groups >= std::min<size_t>(2, keys.size()) && most_groups > 0; --most_groups) {
         bands_ = Spread(keys, most_groups);
         rows_.assign(static_cast<size_t>(top_) + 2, {});
-        const size_t per = bands_.size() == 1 ? kMostInARow : each;
         for (const int key : bands_) {
-          for (size_t i = 0; i < std::min(per, groups[key].size()); ++i) rows_[0].push_back(groups[key][i]);
+          const std::vector<int> some = Spread(groups[key], each);
+          rows_[0].insert(rows_[0].end(), some.begin(), some.end());
         }
         Climb();
-        if (rows_[0].size() <= kMostInARow && (rows_.size() < 2 || rows_[1].size() <= kMostInARow)) return;
+        if (rows_[0].size() <= kMostNodes && (rows_.size() < 2 || rows_[1].size() <= kMostInARow)) return;
       }
-      if (most_groups == 1) break;
     }
   }
 
-  // Switches that the row below reaches, at most a row of them.
+  // Switches that the row below reaches; above the first level no more than leave the cables apart.
   void Climb() {
     for (size_t row = 1; row < rows_.size(); ++row) {
       std::set<int> above;
+      size_t cables = 0;
       for (const int t : rows_[row - 1]) {
         for (const int b : net_.of[static_cast<size_t>(t)]) {
           const int other = net_.Other(b, t);
-          if (At(other).is_switch && At(other).level == static_cast<int>(row) - 1) above.insert(other);
+          if (!At(other).is_switch || At(other).level != static_cast<int>(row) - 1) continue;
+          above.insert(other);
+          ++cables;
         }
       }
-      std::vector<int> all(above.begin(), above.end());
-      rows_[row] = row == 1 ? all : Spread(all, kMostInARow);
-      if (row == 1 && all.size() > kMostInARow) rows_[row] = all;  // Choose takes fewer nodes
+      rows_[row] = {above.begin(), above.end()};
+      if (row == 1 || above.empty()) continue;
+      const size_t room = std::max<size_t>(4, kMostCables * above.size() / std::max<size_t>(cables, 1));
+      rows_[row] = Spread(rows_[row], std::min(kMostInARow, room));
     }
   }
 
@@ -135,13 +139,18 @@ class Levels {
     const double y = kRowGap * (top_ - level) + 40;
     std::map<size_t, std::vector<int>> by_band;
     for (const int t : row) by_band[bands_.size() < 2 ? bands_.size() : BandOf(t)].push_back(t);
+    bool names = true;
+    for (const auto& [band, list] : by_band) {
+      const auto [from, to] = band < bands_.size() ? BandRange(band, left, right) : std::pair(left, right);
+      for (const int t : list) names = names && (to - from) / static_cast<double>(list.size()) > 7.2 * static_cast<double>(At(t).name.size()) + 12;
+    }
     for (const auto& [band, list] : by_band) {
       const auto [from, to] = band < bands_.size() ? BandRange(band, left, right) : std::pair(left, right);
       for (size_t i = 0; i < list.size(); ++i) {
         const double slot = (to - from) / static_cast<double>(list.size());
         const Point at{from + slot * (static_cast<double>(i) + 0.5), y};
         place_[list[i]] = at;
-        scene.boxes.push_back(BoxOf(At(list[i]), at, std::min(slot - 6, level < 0 ? 56.0 : 64.0), level < 0 ? 24 : 20, LabelOf(list[i], slot)));
+        scene.boxes.push_back(BoxOf(At(list[i]), at, std::min(slot - 6, level < 0 ? 56.0 : 64.0), level < 0 ? 24 : 20, LabelOf(list[i], names)));
       }
     }
     const int64_t total = level < 0 ? net_.nodes : totals_[static_cast<size_t>(level)];
@@ -153,11 +162,13 @@ class Levels {
     if (level < 0 && cut_) scene.notes.push_back("a part is drawn: cables to what is not drawn are left out");
   }
 
-  // A number where the name has no room.
-  std::string LabelOf(int t, double slot) const {
+  // Names where they all have room, else what follows their first letters.
+  std::string LabelOf(int t, bool names) const {
     const std::string& name = At(t).name;
-    if (slot > 7.2 * static_cast<double>(name.size()) + 8) return name;
-    return At(t).is_switch || !At(t).named ? StrCat(At(t).number) : name.size() < 5 ? name : StrCat(At(t).number);
+    if (names) return name;
+    if (!At(t).is_switch) return StrCat(At(t).number);
+    const size_t digit = name.find_first_of("0123456789");
+    return digit == std::string::npos ? name : name.substr(digit);
   }
 
   const Contracted& net_;
@@ -223,7 +234,7 @@ void DrawGroup(const Contracted& net, const Group& group, Point centre, double r
 // Every switch of every group.
 Scene WholeGroups(const Contracted& net, const std::map<int, Group>& groups) {
   const auto n = static_cast<double>(groups.size());
-  const double middle = 330, ring = 238;
+  const double middle = 352, ring = 240;
   const double radius = std::min(62.0, ring * std::sin(std::numbers::pi / std::max(n, 2.0)) - 30);
   const Point centre{kSceneWidth / 2, middle};
   Scene scene{.width = kSceneWidth, .height = 2 * middle};
@@ -233,9 +244,10 @@ Scene WholeGroups(const Contracted& net, const std::map<int, Group>& groups) {
   for (const auto& [key, group] : groups) {
     const Point at = OnCircle(centre, ring, turn / n);
     centres[key] = at;
-    scene.boxes.push_back({.kind = Box::kPanel, .at = at, .w = 2 * radius + 48, .h = 2 * radius + 48});
+    scene.boxes.push_back({.kind = Box::kPanel, .at = at, .w = 2 * radius + 50, .h = 2 * radius + 50, .round = true});
     DrawGroup(net, group, at, radius, turn / n, place, scene);
-    scene.words.push_back({{at.x, at.y + 4}, StrCat(key), "head mid"});
+    const Point label = OnCircle(centre, ring + radius + 38, turn / n);
+    scene.words.push_back({{label.x, label.y + 4}, StrCat(key), "head mid"});
     ++turn;
   }
   for (const Bundle& bundle : net.bundles) {
@@ -243,6 +255,7 @@ Scene WholeGroups(const Contracted& net, const std::map<int, Group>& groups) {
     if (!net.things[static_cast<size_t>(bundle.a)].is_switch || a == b) continue;
     const Point from = place[bundle.a], to = place[bundle.b];
     global.push_back(WireOf(net, bundle, Curve(from, Between(Between(from, to, 0.5), centre, 0.55), to)));
+    global.back().faint = true;
   }
   scene.wires.insert(scene.wires.begin(), global.begin(), global.end());
   return scene;
@@ -281,6 +294,8 @@ Scene DiscsOfGroups(const Contracted& net, const std::map<int, Group>& groups) {
     scene.boxes.push_back({.kind = Box::kSwitch, .at = centres[key], .w = 2 * radius, .h = 2 * radius, .label = StrCat(key),
                            .title = StrCat("group ", key, ": ", Counted(static_cast<int64_t>(group.switches.size()), "switch"), ", ", Counted(group.ports, "port"))});
   }
+  int least = between.empty() ? 0 : between.begin()->second.cables, most = least;
+  for (const auto& [pair, bundle] : between) least = std::min(least, bundle.cables), most = std::max(most, bundle.cables);
   const Group& first = groups.begin()->second;
   const Point inset{750, 290};
   scene.boxes.push_back({.kind = Box::kPanel, .at = inset, .w = 390, .h = 390});
@@ -289,7 +304,7 @@ Scene DiscsOfGroups(const Contracted& net, const std::map<int, Group>& groups) {
   scene.words.push_back({{centre.x, 22}, shown.size() == keys.size() ? StrCat("the ", Counted(static_cast<int64_t>(keys.size()), "group"))
                                                                    : StrCat(shown.size(), " of ", Counted(static_cast<int64_t>(keys.size()), "group")), "head mid"});
   scene.words.push_back({{inset.x, 70}, StrCat("group ", groups.begin()->first, ": ", Counted(static_cast<int64_t>(first.switches.size()), "switch"), ", ", Counted(first.ports, "port"), " to nodes"), "head mid"});
-  if (!between.empty()) scene.notes.push_back(StrCat("between two groups: all their cables as one line (", Counted(between.begin()->second.cables, "cable"), " each, about)"));
+  if (!between.empty()) scene.notes.push_back(StrCat("between two groups: all their cables as one line (", least == most ? "" : StrCat(least, " to "), Counted(most, "cable"), ")"));
   if (shown.size() < keys.size()) scene.notes.push_back("groups that are not drawn are joined likewise");
   return scene;
 }
@@ -344,7 +359,7 @@ Scene GridScene(const Contracted& net, const std::vector<int>& dims, bool wrap) 
   const bool flat = dims.size() < 3;
   const int most = flat ? 10 : 6;
   const int nx = std::min(dim(0), most), ny = std::min(dim(1), most), nz = std::min(dim(2), 4);
-  const double slice = flat ? 560 : (kSceneWidth - 10) / nz, step = std::min(flat ? 58.0 : 44.0, (slice - 62) / std::max(nx - 1, 1));
+  const double slice = flat ? 560 : (kSceneWidth - 10) / nz, step = std::min(flat ? 58.0 : 50.0, (slice - 70) / std::max(nx - 1, 1));
   const double high = step * (ny - 1) + (flat ? 90 : 120);
   Scene scene{.width = kSceneWidth, .height = high};
   const double left = flat ? (kSceneWidth - step * (nx - 1)) / 2 : 36;
@@ -400,7 +415,7 @@ Scene GridScene(const Contracted& net, const std::vector<int>& dims, bool wrap) 
 
 Scene BoardsScene(const Contracted& net, int a, int b, int x, int y) {
   const int nx = std::min(x, std::max(2, 8 / a)), ny = std::min(y, std::max(2, 6 / b));
-  const double step = 40, board_w = step * a + 22, board_h = step * b + 22, left = 30, top = 14;
+  const double step = a * nx > 12 ? 44 : 54, board_w = step * a + 24, board_h = step * b + 24, left = 30, top = 14;
   const double row_x = left + board_w * nx + 40, column_y = top + board_h * ny + 34;
   Scene scene{.width = row_x + 60, .height = column_y + 30};
   const auto port = [&](int bx, int by, int i, int j) { return (bx + x * by) * a * b + i + a * j; };
@@ -434,18 +449,18 @@ Scene BoardsScene(const Contracted& net, int a, int b, int x, int y) {
   const auto lane = [&](int from, int s, Point at, Point corner, Point end) {
     const Bundle* bundle = s < 0 ? nullptr : net.Between(std::min(from, s), std::max(from, s));
     if (bundle == nullptr) return;
-    Wire wire = WireOf(net, *bundle, StrCat("M", at.x, " ", at.y, "L", corner.x, " ", corner.y, "L", end.x, " ", end.y));
+    Wire wire = WireOf(net, *bundle, StrCat(Line(at, corner), "L", end.x, " ", end.y));
     wire.bandwidth = bundle->cable;
     scene.wires.push_back(std::move(wire));
   };
   for (int by = 0; by < ny; ++by) {
     for (int j = 0; j < b; ++j) {
       const int s = first_switch(port(0, by, 0, j), x > 1 ? port(1, by, 0, j) : port(0, by, a - 1, j));
-      const double y_lane = place(0, by, 0, j).y + 17;
+      const double y_lane = place(0, by, 0, j).y + step * 0.44;
       for (int bx = 0; bx < nx; ++bx) {
         for (const int i : a == 1 ? std::vector<int>{0} : std::vector<int>{0, a - 1}) {
           const Point at = place(bx, by, i, j);
-          lane(port(bx, by, i, j), s, at, {at.x + (i == 0 ? -8.0 : 8.0), y_lane}, {row_x, y_lane});
+          lane(port(bx, by, i, j), s, at, {at.x + (i == 0 ? -7.0 : 7.0), y_lane}, {row_x, y_lane});
         }
       }
       add_switch(s, {row_x + 20, y_lane});
@@ -454,15 +469,15 @@ Scene BoardsScene(const Contracted& net, int a, int b, int x, int y) {
   for (int bx = 0; bx < nx; ++bx) {
     for (int i = 0; i < a; ++i) {
       const int s = first_switch(port(bx, 0, i, 0), y > 1 ? port(bx, 1, i, 0) : port(bx, 0, i, b - 1));
-      const double x_lane = place(bx, 0, i, 0).x + 17;
+      const double x_lane = place(bx, 0, i, 0).x + step * 0.46;
       for (int by = 0; by < ny; ++by) {
         for (const int j : b == 1 ? std::vector<int>{0} : std::vector<int>{0, b - 1}) {
           const Point at = place(bx, by, i, j);
-          lane(port(bx, by, i, j), s, at, {x_lane, at.y + (j == 0 ? -8.0 : 8.0)}, {x_lane, column_y});
+          lane(port(bx, by, i, j), s, at, {x_lane, at.y + (j == 0 ? -5.0 : 5.0)}, {x_lane, column_y});
         }
       }
       if (s >= 0 && drawn.insert(s).second) {
-        scene.boxes.push_back(BoxOf(net.things[static_cast<size_t>(s)], {x_lane - 2, column_y + 8}, 38, 20, net.things[static_cast<size_t>(s)].name));
+        scene.boxes.push_back(BoxOf(net.things[static_cast<size_t>(s)], {x_lane, column_y + 8}, step - 6, 20, net.things[static_cast<size_t>(s)].name));
       }
     }
   }
@@ -471,7 +486,7 @@ Scene BoardsScene(const Contracted& net, int a, int b, int x, int y) {
       for (int j = 0; j < b; ++j) {
         for (int i = 0; i < a; ++i) {
           const int p = port(bx, by, i, j);
-          scene.boxes.push_back(BoxOf(net.things[static_cast<size_t>(p)], place(bx, by, i, j), 24, 20, p < 1000 ? StrCat(p) : ""));
+          scene.boxes.push_back(BoxOf(net.things[static_cast<size_t>(p)], place(bx, by, i, j), 27, 20, p < 1000 ? StrCat(p) : ""));
         }
       }
     }

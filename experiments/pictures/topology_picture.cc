@@ -37,22 +37,15 @@ Scene NetworkScene(const TopologyStory& story) {
   }
 }
 
-// Wider for more bytes a second: by the root of the share of the widest, which keeps a hundredth visible.
-double Width(const Wire& wire, double most) { return 0.9 + 4.1 * std::sqrt(wire.bandwidth.value() / most); }
-
 class Picture {
  public:
-  explicit Picture(const Scene& scene) {
-    for (const Wire& wire : scene.wires) most_ = std::max(most_, wire.bandwidth.value());
-  }
-
   void Draw(const Scene& scene) {
     for (const Box& box : scene.boxes) {
       if (box.kind == Box::kPanel) Draw(box);
     }
     for (const Wire& wire : scene.wires) {
       absl::StrAppend(&body_, "<path class=\"wire ", kMediumCss[static_cast<int>(wire.medium)], wire.faint ? " faint" : "", "\" stroke-width=\"",
-                      Px(Width(wire, most_)), "\" d=\"", wire.path, "\"><title>", Escape(wire.title), "</title></path>");
+                      Px(wire.width), "\" d=\"", wire.path, "\"><title>", Escape(wire.title), "</title></path>");
     }
     for (const Box& box : scene.boxes) {
       if (box.kind != Box::kPanel) Draw(box);
@@ -62,7 +55,7 @@ class Picture {
 
   void Draw(const Box& box) {
     absl::StrAppend(&body_, "<g><rect class=\"", kBoxCss[box.kind], "\" x=\"", Px(box.at.x - box.w / 2), "\" y=\"", Px(box.at.y - box.h / 2), "\" width=\"", Px(box.w),
-                    "\" height=\"", Px(box.h), "\" rx=\"", Px(box.kind == Box::kSwitch ? std::min(box.w, box.h) / 2 : std::min(4.0, box.h / 4)), "\"/>");
+                    "\" height=\"", Px(box.h), "\" rx=\"", Px(box.kind == Box::kSwitch || box.round ? std::min(box.w, box.h) / 2 : std::min(4.0, box.h / 4)), "\"/>");
     if (!box.label.empty()) Text({box.at.x, box.at.y + 4}, box.label, box.w < 7.3 * static_cast<double>(box.label.size()) ? "small mid" : "mid");
     if (!box.title.empty()) absl::StrAppend(&body_, "<title>", Escape(box.title), "</title>");
     body_ += "</g>";
@@ -86,7 +79,7 @@ class Picture {
       if (++of_medium[std::get<0>(key)] > 4) continue;  // the widest of each
       const std::string text = absl::StrFormat("%s, %.4g GB/s", kMediumNames[std::get<0>(key)], wire->bandwidth.value() / 1e9);
       const double at = place(48 + 6.6 * static_cast<double>(text.size()));
-      absl::StrAppend(&body_, "<path class=\"wire ", kMediumCss[std::get<0>(key)], "\" stroke-width=\"", Px(Width(*wire, most_)), "\" d=\"M", Px(at), " ", Px(y), "h26\"/>");
+      absl::StrAppend(&body_, "<path class=\"wire ", kMediumCss[std::get<0>(key)], "\" stroke-width=\"", Px(wire->width), "\" d=\"M", Px(at), " ", Px(y), "h26\"/>");
       Text({at + 32, y + 4}, text, "soft");
     }
     bool used[Box::kPanel] = {};
@@ -105,7 +98,6 @@ class Picture {
   const std::string& body() const { return body_; }
 
  private:
-  double most_ = 1;
   std::string body_;
 };
 
@@ -114,16 +106,19 @@ class Picture {
 std::string TopologyPicture(const TopologyStory& story) {
   Scene all;
   double y = 62;
-  const bool network = story.topology->nodes() > 1 || !story.node.has_value();
+  const bool inside = story.node.has_value() && story.node->graph.vertices.size() > 1;
+  const bool network = story.topology->nodes() > 1 || !inside;
   if (network) {
     Scene scene = NetworkScene(story);
+    scene.SetWidths(24);
     scene.Move(kMargin + (scene.width < kSceneWidth ? (kSceneWidth - scene.width) / 2 : 0), y);
     y += scene.height + 16;
     scene.width = std::max(scene.width, kSceneWidth);
     all.Add(std::move(scene));
   }
-  if (story.node.has_value()) {
+  if (inside) {
     Scene scene = NodeScene(*story.node);
+    scene.SetWidths(48);
     const double left = scene.width < kSceneWidth ? (kSceneWidth - scene.width) / 2 : 0;
     if (network) {
       all.words.push_back({{kMargin + kSceneWidth / 2, y + 8}, "one node", "head mid"});
@@ -134,7 +129,7 @@ std::string TopologyPicture(const TopologyStory& story) {
     all.Add(std::move(scene));
   }
   const double width = std::max(all.width, kSceneWidth) + 2 * kMargin;
-  Picture picture(all);
+  Picture picture;
   picture.Text({kMargin, 20}, story.title, "head");
   picture.Text({kMargin, 39}, story.subtitle, "soft");
   picture.Draw(all);

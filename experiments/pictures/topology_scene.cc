@@ -1,6 +1,7 @@
 #include "experiments/pictures/topology_scene.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <utility>
 
@@ -31,6 +32,14 @@ std::string Moved(const std::string& path, double dx, double dy) {
 }
 
 }  // namespace
+
+void Scene::SetWidths(size_t comfortable) {
+  const auto count = static_cast<double>(std::max(wires.size(), comfortable));
+  const double scale = std::max(0.22, std::sqrt(static_cast<double>(comfortable) / count));
+  double most = 1;
+  for (const Wire& wire : wires) most = std::max(most, wire.bandwidth.value());
+  for (Wire& wire : wires) wire.width = std::max(0.5, 5 * scale * wire.bandwidth.value() / most);
+}
 
 void Scene::Move(double dx, double dy) {
   for (Box& box : boxes) box.at.x += dx, box.at.y += dy;

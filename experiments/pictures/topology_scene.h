@@ -17,6 +17,7 @@ struct Box {
   Point at;                // its centre
   double w = 0, h = 0;
   std::string label, title;  // within it, and when pointed at
+  bool round = false;
 };
 
 struct Wire {
@@ -25,6 +26,7 @@ struct Wire {
   BytesPerSecond bandwidth; // each way
   std::string title;
   bool faint = false;       // one of very many
+  double width = 1;         // in pixels; see SetWidths
 };
 
 struct Words {
@@ -40,6 +42,8 @@ struct Scene {
   std::vector<Words> words;
   std::vector<std::string> notes;  // what is left out
 
+  // Wires are as wide as their share of the scene's widest, which has 5 pixels; less where there are more than `comfortable`.
+  void SetWidths(size_t comfortable);
   void Move(double dx, double dy);   // everything in it
   void Add(Scene other);             // beside what is there; sizes and notes are joined
 };

@@ -114,8 +114,7 @@ absl::Status Show(const Options& o) {
   std::printf("%s: %s\n%s", subject->cluster.name().c_str(), subject->cluster.summary().c_str(), FiguresText(*subject->topology, figures).c_str());
   if (!subject->cluster.source().empty()) std::printf("sources: %s\n", subject->cluster.source().c_str());
   pictures::TopologyStory story;
-  story.title = subject->cluster.name();
-  if (subject->topology->nodes() > 1) StrAppend(&story.title, ": ", std::string(subject->topology->kind()));
+  story.title = StrCat(subject->cluster.name(), " (", std::string(subject->topology->kind()), subject->topology->nodes() > 1 ? ")" : ", one node)");
   story.subtitle = StrCat(CountText(figures.endpoints), figures.endpoints == 1 ? " endpoint" : " endpoints", figures.nodes > 1 && figures.nodes < figures.endpoints ? StrCat(" in ", CountText(figures.nodes), " nodes") : "",
                           Switches(figures) > 0 ? StrCat(", ", CountText(Switches(figures)), Switches(figures) == 1 ? " switch" : " switches", " and ", CountText(figures.cables), " cables between nodes") : "",
                           figures.diameter > 0 ? StrCat("; diameter ", figures.diameter, " links, bisection ", RateShort(figures.bisection), " each way") : "");

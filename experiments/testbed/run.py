@@ -33,8 +33,8 @@ EAGER = 32 << 20  # bytes: larger than any message; what asking the receiver cos
 FAR_DELAY = 500  # us, where --delay-us is 300
 OVERSUBSCRIPTION = 2
 BOUND_LARGE, BOUND_SMALL, BOUND_STEP, BOUND_EXPOSED = 0.03, 0.10, 0.05, 0.12
-# (name, sharding); buckets and sizes are in training.textproto
-STEPS = [("DDP", "NO_SHARD"), ("ZeRO-2", "SHARD_GRAD_OP"), ("ZeRO-3", "FULL_SHARD")]
+# (name, settings of training.textproto)
+STEPS = [("DDP", ["parallel.bucket_mib=0.5"]), ("ZeRO-2", ["parallel.sharding=SHARD_GRAD_OP"]), ("ZeRO-3", ["parallel.sharding=FULL_SHARD"])]
 
 
 def testbed(*arguments):
@@ -43,6 +43,10 @@ def testbed(*arguments):
 
 def on_hosts(*command):
     return testbed("run", "--realtime", f"--eager-bytes={EAGER}", "--", *command)
+
+
+def assignments(settings):
+    return [part for s in settings for part in ("--set", s)]
 
 
 # ---- Measure ----
@@ -59,10 +63,10 @@ def measure(name, shape, hosts, program, folder):
         helper = ROOT / "build/release/experiments/testbed/testbed_collectives"
         (MEASURED / f"{name}.csv").write_text(on_hosts(helper, LEAST, MOST, REPETITIONS, *OPERATIONS))
         if hosts == 8:
-            for case, sharding in STEPS:
+            for case, settings in STEPS:
                 print(f"{name}: measuring {case}", file=sys.stderr, flush=True)
                 out = folder / "out"
-                on_hosts(program, "run", HERE / "training.textproto", "--quiet", "--fabric=mpi", "--set", f"parallel.sharding={sharding}", f"--out={out}")
+                on_hosts(program, "run", HERE / "training.textproto", "--quiet", "--fabric=mpi", *assignments(settings), f"--out={out}")
                 report = json.loads((out / "report.json").read_text())
                 kept = {k: report[k] for k in ("median_step_seconds", "low", "high", "exposed_communication_seconds")}
                 (MEASURED / f"{name}-{case}.json").write_text(json.dumps(kept, indent=1) + "\n")
@@ -87,10 +91,10 @@ def predict(name, hosts, program, folder):
     return times
 
 
-def predict_step(name, sharding, program, folder):
+def predict_step(name, settings, program, folder):
     out = folder / "predicted"
-    subprocess.run([program, "run", str(HERE / "training.textproto"), "--quiet", "--fabric=simulated", "--set", f"fabric.simulated.cluster={MEASURED / name}.textproto",
-                    "--set", f"parallel.sharding={sharding}", f"--out={out}"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([program, "run", str(HERE / "training.textproto"), "--quiet", "--fabric=simulated", 
+                    *assignments([f"fabric.simulated.cluster={MEASURED / name}.textproto", *settings]), f"--out={out}"], check=True, stdout=subprocess.DEVNULL)
     return json.loads((out / "report.json").read_text())
 
 
@@ -111,18 +115,15 @@ def platform(name, shape, hosts, text):
     leaves = 2 if shape == "tree" else 1
     per_leaf = hosts // leaves
     lines = ['<?xml version="1.0"?>', '<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">', '<platform version="4.1">', '<zone id="w" routing="Floyd">']
-    lines += [f'<host id="h{h}" speed="10Gf"/>' for h in range(hosts)] + [f'<router id="leaf{leaf}"/>' for leaf in range(leaves)]
+    lines += [f'<host id="h{h}" speed="10Gf"/>' for h in range(hosts)] + [f'<router id="{r}"/>' for r in ["root", *(f"leaf{leaf}" for leaf in range(leaves))]]
     lines += [f'<link id="L{h}" bandwidth="{rate}Bps" latency="{near / 2}us" sharing_policy="SPLITDUPLEX"/>' for h in range(hosts)]
+    lines += [f'<link id="U{leaf}" bandwidth="{rate * per_leaf / OVERSUBSCRIPTION}Bps" latency="{hop}us" sharing_policy="SPLITDUPLEX"/>' for leaf in range(leaves)]
 
     def route(a, b, link):
         return "".join(f'<route src="{s}" dst="{d}" symmetrical="NO"><link_ctn id="{link}" direction="{way}"/></route>' for s, d, way in ((a, b, "UP"), (b, a, "DOWN")))
 
     lines += [route(f"h{h}", f"leaf{h // per_leaf}", f"L{h}") for h in range(hosts)]
-    if leaves > 1:
-        lines.append('<router id="root"/>')
-        for leaf in range(leaves):
-            lines.append(f'<link id="U{leaf}" bandwidth="{rate * per_leaf / OVERSUBSCRIPTION}Bps" latency="{hop}us" sharing_policy="SPLITDUPLEX"/>')
-            lines.append(route(f"leaf{leaf}", "root", f"U{leaf}"))
+    lines += [route(f"leaf{leaf}", "root", f"U{leaf}") for leaf in range(leaves)]
     return "\n".join([*lines, "</zone>", "</platform>"])
 
 
@@ -134,9 +135,9 @@ def smpi_algorithm(operation, hosts, size):
     if operation == "all_gather":
         return operation, ["smpi/allgather:rdb"]
     if operation == "reduce_scatter":
-        linear = block >= (1 << 20 if hosts < 8 else 1 << 19)
-        reduce = "ompi_basic_linear" if hosts < 8 else "binomial"
-        return operation, ["smpi/reduce_scatter:" + ("default" if linear else "ompi_basic_recursivehalving"), f"smpi/reduce:{reduce}"]
+        if block >= (1 << 20 if hosts < 8 else 1 << 19):
+            return "reduce_then_scatter", ["smpi/reduce:" + ("ompi_basic_linear" if hosts < 8 else "binomial"), "smpi/scatter:ompi_basic_linear"]
+        return operation, ["smpi/reduce_scatter:ompi_basic_recursivehalving"]
     if operation == "all_to_all":
         pairwise = hosts < 8 and 1 << 19 <= block < 1 << 20
         return operation, ["smpi/alltoall:" + ("pair" if pairwise else "basic_linear")]
@@ -175,9 +176,12 @@ def smpi(name, shape, hosts, folder):
         size = LEAST
         while size <= MOST:
             own, settings = smpi_algorithm(operation, hosts, size)
-            out = subprocess.run(["smpirun", "-np", str(hosts), "-hostfile", str(folder / "hosts"), "-platform", str(folder / "platform.xml"),
-                                  *[f"--cfg={s}" for s in smpi_settings(text) + settings], "--log=root.thresh:critical", smpi_program(str(folder)), str(size), str(size), "1", own],
-                                 check=True, capture_output=True, text=True).stdout
+            command = ["smpirun", "-np", str(hosts), "-hostfile", str(folder / "hosts"), "-platform", str(folder / "platform.xml"),
+                       *[f"--cfg={s}" for s in smpi_settings(text) + settings], smpi_program(str(folder)), str(size), str(size), "1", own]
+            result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+            if result.returncode != 0:
+                sys.exit(f"{' '.join(command)}: {result.stderr}")
+            out = result.stdout
             times[operation, size] = float(out.strip().splitlines()[-1].split(",")[3])
             size *= 4
     return times
@@ -237,8 +241,8 @@ def step_table(program, folder):
     lines = ["| testbed | strategy | measured step (p10 to p90) | predicted | error | exposed communication, measured | predicted | error |", "|---|---|---|---|---|---|---|---|"]
     step_errors, exposed_errors = [], []
     for name, _, hosts in TESTBEDS:
-        for case, sharding in STEPS if hosts == 8 else []:
-            m, p = json.loads((MEASURED / f"{name}-{case}.json").read_text()), predict_step(name, sharding, program, folder)
+        for case, settings in STEPS if hosts == 8 else []:
+            m, p = json.loads((MEASURED / f"{name}-{case}.json").read_text()), predict_step(name, settings, program, folder)
             step, exposed = (p[k] / m[k] - 1 for k in ("median_step_seconds", "exposed_communication_seconds"))
             step_errors.append(abs(step)), exposed_errors.append(abs(exposed))
             lines.append(f"| {name} | {case} | {m['median_step_seconds'] * 1e3:.1f} ms ({m['low'] * 1e3:.1f} to {m['high'] * 1e3:.1f}) | {p['median_step_seconds'] * 1e3:.1f} ms | "

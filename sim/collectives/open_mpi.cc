@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "sim/collectives/builder.h"
 #include "sim/collectives/open_mpi_algorithms.h"
@@ -41,12 +42,15 @@ class OpenMpiLibrary : public Library {
       if (a.kind != shape.kind || (choice.algorithm == "auto" ? a.number != number : a.name != choice.algorithm)) continue;
       Rounds rounds;
       a.make(shape, rounds);
-      return Finish(std::move(rounds), shape.ranks, std::string(a.name));
+      Schedule schedule = Finish(std::move(rounds), shape.ranks, std::string(a.name));
+      if (shape.kind == Communication::kBarrier) EndTogether(schedule);
+      return schedule;
     }
     if (known) return NoForm(choice.algorithm, shape);
     return absl::InvalidArgumentError(StrCat("library open_mpi has no algorithm that is called ", choice.algorithm));
   }
 
+  double eager_bytes() const override { return eager_; }
   Schedule Message(double bytes, const Places&) const override { return Finish({Phase{.flows = {{0, 1, bytes}}}}, 2, ""); }
 
  private:
@@ -63,6 +67,12 @@ class OpenMpiLibrary : public Library {
     return rounds;
   }
 
+  // Some ranks leave a barrier sooner than others; here all leave with the last, so that what is timed after one begins together.
+  static void EndTogether(Schedule& schedule) {
+    schedule.loose = false;
+    std::fill(schedule.last_phase.begin(), schedule.last_phase.end(), static_cast<int>(schedule.phases.size()) - 1);
+  }
+
   Schedule Finish(Rounds rounds, int ranks, std::string algorithm) const {
     for (Phase& round : rounds) AddCosts(round, ranks);
     Schedule schedule = Finished(std::move(rounds), ranks);
@@ -73,9 +83,13 @@ class OpenMpiLibrary : public Library {
 
   void AddCosts(Phase& round, int ranks) const {
     std::vector<int> out(static_cast<size_t>(ranks)), in(out.size()), sent(out.size());
-    for (const Flow& f : round.flows) ++out[static_cast<size_t>(f.from)], ++in[static_cast<size_t>(f.to)];
+    std::set<std::pair<int, int>> pairs;
+    for (const Flow& f : round.flows) {
+      ++out[static_cast<size_t>(f.from)], ++in[static_cast<size_t>(f.to)];
+      pairs.emplace(f.from, f.to);
+    }
     for (Flow& f : round.flows) {
-      const bool both_ways = in[static_cast<size_t>(f.from)] > 0 || out[static_cast<size_t>(f.to)] > 0;
+      const bool both_ways = (in[static_cast<size_t>(f.from)] > 0 || out[static_cast<size_t>(f.to)] > 0) && pairs.count({f.to, f.from}) == 0;
       f.hop_seconds = gap_ * sent[static_cast<size_t>(f.from)]++;
       f.meets = f.bytes > eager_;
       f.queued = f.bytes <= in_order_;
