@@ -169,6 +169,24 @@ TEST(NcclLibrary, ProtocolsTradeLatencyForBandwidth) {
   EXPECT_EQ(Plan(*nccl, Communication::kAllReduce, far, 8).algorithm, "tree");
 }
 
+// Channels x devices x 128 KiB go through before the pipeline is full; a smaller tensor as a whole.
+TEST(NcclLibrary, ThePipelineOfNvlsFillsFirst) {
+  const auto nccl = Nccl([](cluster::Nccl& n) { n.set_generation("hopper"), n.set_channels(16); });
+  const Places places = Cluster(1, 8, 1, true);
+  for (const auto& [bytes, first] : {std::pair{kGiB, 16.0 * 8 * (128 << 10)}, {1e6, 1e6}}) {
+    const Schedule s = Plan(*nccl, Communication::kAllReduce, places, bytes, {"nvls"});
+    EXPECT_NEAR(s.phases[0].flows[0].bytes, (bytes + first) * 9 / 8 / (0.824 * 0.85), 1);
+    EXPECT_NEAR(PhaseLatency(s.phases[0], std::vector<double>(8, places.node_alpha), 0), 25e-6, 1e-12);
+  }
+}
+
+TEST(NcclLibrary, ATreeReachesHalfOfARingsShareOfANic) {
+  const auto nccl = Nccl();
+  const Places places = Cluster(2, 1, 1);
+  const Schedule s = Plan(*nccl, Communication::kAllReduce, places, kGiB, {"tree", "Simple"});
+  for (const Flow& f : s.phases[0].flows) EXPECT_NEAR(f.bytes, kGiB / 0.96 / 0.46, 2);
+}
+
 TEST(NcclLibrary, AFileOverridesConstants) {
   const auto nccl = Nccl([](cluster::Nccl& n) {
     n.set_nvlink_efficiency(0.5), n.set_call_us(30);
