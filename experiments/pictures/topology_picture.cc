@@ -106,7 +106,8 @@ class Picture {
 std::string TopologyPicture(const TopologyStory& story) {
   Scene all;
   double y = 62;
-  const bool network = story.topology->nodes() > 1 || !story.node.has_value();
+  const bool inside = story.node.has_value() && story.node->graph.vertices.size() > 1;
+  const bool network = story.topology->nodes() > 1 || !inside;
   if (network) {
     Scene scene = NetworkScene(story);
     scene.SetWidths(24);
@@ -115,7 +116,7 @@ std::string TopologyPicture(const TopologyStory& story) {
     scene.width = std::max(scene.width, kSceneWidth);
     all.Add(std::move(scene));
   }
-  if (story.node.has_value()) {
+  if (inside) {
     Scene scene = NodeScene(*story.node);
     scene.SetWidths(48);
     const double left = scene.width < kSceneWidth ? (kSceneWidth - scene.width) / 2 : 0;
