@@ -87,8 +87,15 @@ def table(all_rows):
     lines += ["", "By system:", "", *lines[:2]]
     lines += [line_of(key, members) for key, members in sorted(systems.items(), key=lambda item: tuple(map(str, item[0])))]
     lines += ["", "Over all rows:", "", *lines[:2]]
-    for role in ("calibration", "validation"):
-        lines.append(line_of((f"**{role}**", "all", "", "", "all"), [r for r in all_rows if r["role"] == role]))
+    validation = [r for r in all_rows if r["role"] == "validation"]
+    # What validates by another number of GPUs alone; a node of p6_b200 is such as b200's.
+    fewer = {("h100_cluster", 4), *(("vtrain_a100", n) for n in range(2, 8)), *(("b200", n) for n in range(4, 8))}
+    for name, members in (("**calibration**", [r for r in all_rows if r["role"] == "calibration"]),
+                          ("**validation**", validation),
+                          ("of that: one node", [r for r in validation if r["nodes"] == 1]),
+                          ("several nodes", [r for r in validation if r["nodes"] > 1]),
+                          ("without other numbers of GPUs", [r for r in validation if (r["system"], r["ranks"]) not in fewer])):
+        lines.append(line_of((name, "all", "", "", "all"), members))
     return "\n".join(lines) + "\n"
 
 
