@@ -60,6 +60,8 @@ class NcclLibrary : public Library {
     NcclProtocol protocol;
   };
   double HopSeconds(const Way& way, bool between) const;
+  // What is seen of it: the transfer of a ring's step hides as much of the next hop between nodes, all but the wire.
+  double SeenSeconds(const Way& way, bool between, const NcclRoute& route, double bytes, const Places& places) const;
   // Of what no flow shows: a call's base, and a message's to every peer.
   double CallSeconds(const Way& way, const NcclRoute& route, double bytes, const Places& places) const;
   double Payload(const Way& way, double bytes, const Places& places) const;
@@ -72,6 +74,13 @@ class NcclLibrary : public Library {
 double NcclLibrary::HopSeconds(const Way& way, bool between) const {
   const NcclHops& hops = costs_.Latency(way.algorithm, way.protocol);
   return between ? hops.network : hops.node;
+}
+
+double NcclLibrary::SeenSeconds(const Way& way, bool between, const NcclRoute& route, double bytes, const Places& places) const {
+  const double hop = HopSeconds(way, between);
+  if (!between) return hop;
+  const double step = bytes * route.step_share / (places.bandwidth * costs_.Share(way.algorithm, way.protocol, places.nodes, true));
+  return std::max(std::min(hop, places.alpha), hop - step);
 }
 
 double NcclLibrary::CallSeconds(const Way& way, const NcclRoute& route, double bytes, const Places& places) const {
@@ -92,7 +101,7 @@ double NcclLibrary::Estimate(const Way& way, const NcclRoute& route, const std::
   const double payload = Payload(way, bytes, places);
   double seconds = CallSeconds(way, route, bytes, places);
   for (size_t k = 0; k < route.phases.size(); ++k) {
-    for (const NcclHop& h : route.phases[k]) seconds += h.crossings * HopSeconds(way, h.between);
+    for (const NcclHop& h : route.phases[k]) seconds += h.crossings * SeenSeconds(way, h.between, route, bytes, places);
     seconds += payload * std::max(loads[k].device / (places.node_bandwidth * costs_.Share(a, p, places.nodes, false)),
                                   loads[k].nic / (places.bandwidth * costs_.Share(a, p, places.nodes, true)));
   }
@@ -111,7 +120,7 @@ Schedule NcclLibrary::Make(const Way& way, const NcclRoute& route, double bytes,
       const double on_wire = 1 / costs_.Share(a, p, places.nodes, h.between);
       const double route_seconds = h.between ? places.alpha : places.node_alpha;
       phase.flows.push_back({.from = h.from, .to = h.to, .bytes = payload * h.share * on_wire, .crossings = h.crossings,
-                             .hop_seconds = HopSeconds(way, h.between) - route_seconds,
+                             .hop_seconds = SeenSeconds(way, h.between, route, bytes, places) - route_seconds,
                              .rate = most * h.share / route.device_share * on_wire});
     }
   }

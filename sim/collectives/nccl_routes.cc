@@ -86,7 +86,9 @@ absl::StatusOr<NcclRoute> RingRoute(const CollectiveShape& shape, const Places& 
       hops.Add(to_root ? far : near, to_root ? near : far, times / static_cast<double>(rings.size()), r == 0 ? times : 0);
     }
   }
-  return NcclRoute{.phases = {hops.Take()}, .device_share = chain ? 1 : static_cast<double>(steps) / n};
+  return NcclRoute{.phases = {hops.Take()},
+                   .device_share = chain ? 1 : static_cast<double>(steps) / n,
+                   .step_share = chain ? 0 : 1.0 / n / static_cast<double>(rings.size())};
 }
 
 // ---- Trees ----

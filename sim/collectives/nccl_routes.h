@@ -30,6 +30,7 @@ struct NcclHop {
 struct NcclRoute {
   std::vector<std::vector<NcclHop>> phases;  // after one another; most have one
   double device_share = 1;  // of the bytes, what a device sends in all: by which its channels are limited
+  double step_share = 0;    // ring: of the bytes, what passes a NIC in one step
   int node_peers = 0, network_peers = 0;  // direct: to how many a device sends
 };
 

@@ -139,16 +139,23 @@ TEST(NcclLibrary, ACallTakesItsLatencyAndItsBytes) {
   const std::vector<double> routes(s.phases[0].flows.size(), places.node_alpha);
   EXPECT_NEAR(PhaseLatency(s.phases[0], routes, 0), (8.4 + 14 * 3.4) * 1e-6, 1e-12);
   for (const Flow& f : s.phases[0].flows) EXPECT_NEAR(f.bytes, 14.0 / 8 * kGiB / 0.8, 1);
-  // Between nodes: 96 % of NICs, 14 us a hop, of which the route brings 3.
+}
+
+// Between nodes: 96 % of NICs; 14 us a hop, of which the route brings 3 and the transfer of a step hides what it takes.
+TEST(NcclLibrary, TransfersHideHopsBetweenNodes) {
+  const auto nccl = Nccl();
   const Places two = Cluster(2, 4, 4);
-  const Schedule far = Plan(*nccl, Communication::kAllReduce, two, kGiB, {"ring", "Simple"});
-  std::vector<double> latencies;
-  for (const Flow& f : far.phases[0].flows) {
-    const bool between = two.node[static_cast<size_t>(f.from)] != two.node[static_cast<size_t>(f.to)];
-    latencies.push_back(between ? two.alpha : two.node_alpha);
-    EXPECT_NEAR(f.bytes, between ? 14.0 / 8 / 4 * kGiB / 0.96 : 14.0 / 8 * 3 / 4 * kGiB / 0.8, 1);
+  for (const double bytes : {8.0, 8e6, kGiB}) {
+    const Schedule far = Plan(*nccl, Communication::kAllReduce, two, bytes, {"ring", "Simple"});
+    std::vector<double> latencies;
+    for (const Flow& f : far.phases[0].flows) {
+      const bool between = two.node[static_cast<size_t>(f.from)] != two.node[static_cast<size_t>(f.to)];
+      latencies.push_back(between ? two.alpha : two.node_alpha);
+      EXPECT_NEAR(f.bytes, between ? 14.0 / 8 / 4 * bytes / 0.96 : 14.0 / 8 * 3 / 4 * bytes / 0.8, 1);
+    }
+    const double step = bytes / 8 / 4 / (0.96 * 25e9), hop = std::max(3e-6, 14e-6 - step);
+    EXPECT_NEAR(PhaseLatency(far.phases[0], latencies, 0), (8.4 + 10.5 * 3.4) * 1e-6 + 3.5 * hop, 1e-12);
   }
-  EXPECT_NEAR(PhaseLatency(far.phases[0], latencies, 0), (8.4 + 10.5 * 3.4 + 3.5 * 14) * 1e-6, 1e-12);
 }
 
 TEST(NcclLibrary, ProtocolsTradeLatencyForBandwidth) {
@@ -167,6 +174,24 @@ TEST(NcclLibrary, ProtocolsTradeLatencyForBandwidth) {
   }
   const Places far = Cluster(16, 8, 8, true);
   EXPECT_EQ(Plan(*nccl, Communication::kAllReduce, far, 8).algorithm, "tree");
+}
+
+// Channels x devices x 128 KiB go through before the pipeline is full; a smaller tensor as a whole.
+TEST(NcclLibrary, ThePipelineOfNvlsFillsFirst) {
+  const auto nccl = Nccl([](cluster::Nccl& n) { n.set_generation("hopper"), n.set_channels(16); });
+  const Places places = Cluster(1, 8, 1, true);
+  for (const auto& [bytes, first] : {std::pair{kGiB, 16.0 * 8 * (128 << 10)}, {1e6, 1e6}}) {
+    const Schedule s = Plan(*nccl, Communication::kAllReduce, places, bytes, {"nvls"});
+    EXPECT_NEAR(s.phases[0].flows[0].bytes, (bytes + first) * 9 / 8 / (0.824 * 0.85), 1);
+    EXPECT_NEAR(PhaseLatency(s.phases[0], std::vector<double>(8, places.node_alpha), 0), 25e-6, 1e-12);
+  }
+}
+
+TEST(NcclLibrary, ATreeReachesHalfOfARingsShareOfANic) {
+  const auto nccl = Nccl();
+  const Places places = Cluster(2, 1, 1);
+  const Schedule s = Plan(*nccl, Communication::kAllReduce, places, kGiB, {"tree", "Simple"});
+  for (const Flow& f : s.phases[0].flows) EXPECT_NEAR(f.bytes, kGiB / 0.96 / 0.46, 2);
 }
 
 TEST(NcclLibrary, AFileOverridesConstants) {
