@@ -17,7 +17,7 @@
 namespace twofold {
 namespace {
 
-constexpr int64_t kMostNodes = 1 << 20, kMostInNode = 1024, kMostLinks = 1 << 26;
+constexpr int64_t kMostNodes = 1 << 20, kMostInNode = 1024, kMostLinks = 1 << 24;
 
 template <class Rows>
 std::string Names(const Rows& rows) {

@@ -9,6 +9,7 @@ namespace twofold::calibrate {
 namespace {
 
 constexpr double kSmall = 8192;  // messages to this size may be no more than what links let pass at once
+constexpr double kExchanged = 256 << 10;  // smaller exchanges cost time of processors, too
 constexpr int64_t kNoSwitch = int64_t{1} << 40;
 
 }  // namespace
@@ -35,7 +36,7 @@ MessageFit FitMessages(double latency, const std::vector<MessageTime>& times) {
 double FitAcknowledgements(const MessageFit& fit, const std::vector<MessageTime>& exchanges) {
   double above = 0, below = 0;
   for (const MessageTime& m : exchanges) {
-    if (m.bytes <= kSmall) continue;
+    if (m.bytes < kExchanged) continue;
     const double w = 1 / (m.seconds * m.seconds), alone = fit.Seconds(m.bytes) - fit.latency;
     above += w * alone * (m.seconds - exchanges[0].seconds), below += w * alone * alone;
   }

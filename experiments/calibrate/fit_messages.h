@@ -21,8 +21,8 @@ struct MessageFit {
 // Least squares of relative errors over messages above 8 KiB (two or more), the latency given.
 MessageFit FitMessages(double latency, const std::vector<MessageTime>& times);
 
-// What messages lose when every rank sends and receives: the share of their bytes by which they seem longer. 0 or more. The
-// first exchange is a small one: what latency they have (some neighbours may be further than others).
+// What messages lose when every rank sends and receives: the share of their bytes by which they seem longer. 0 or more. Those
+// of 256 KiB and more count; the first exchange is a small one: what latency they have (some neighbours may be further than others).
 double FitAcknowledgements(const MessageFit& fit, const std::vector<MessageTime>& exchanges);
 
 // `shape` (a star, or machines of one device on any network) with the links' rates and latencies as measured, and library

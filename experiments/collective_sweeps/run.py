@@ -108,15 +108,15 @@ def panel(series, members, x0, y0):
                                        for side in ("measured", "predicted"))) for r in members]
     left, right = min(p[0] for p in points), max(p[0] for p in points)
     low, high = math.floor(min(min(p[1:]) for p in points)), math.ceil(max(max(p[1:]) for p in points))
-    x = lambda v: x0 + 34 + (WIDE - 48) * (v - left) / max(1, right - left)
+    x = lambda v: x0 + 40 + (WIDE - 54) * (v - left) / max(1, right - left)
     y = lambda v: y0 + HIGH - 24 - (HIGH - 52) * (v - low) / max(1, high - low)
-    parts = [f'<rect x="{x0 + 34}" y="{y0 + 28}" width="{WIDE - 48}" height="{HIGH - 52}" class="frame"/>']
+    parts = [f'<rect x="{x0 + 40}" y="{y0 + 28}" width="{WIDE - 54}" height="{HIGH - 52}" class="frame"/>']
     role = members[0]["role"]
     name = f"{collective}{'' if algorithm == 'auto' else ', ' + algorithm}"
-    parts.append(f'<text x="{x0 + 34}" y="{y0 + 12}" class="title {role}">{system}: {ranks} GPUs, {nodes} node{"" if nodes == 1 else "s"}</text>')
-    parts.append(f'<text x="{x0 + 34}" y="{y0 + 24}">{name}, {role}</text>')
+    parts.append(f'<text x="{x0 + 40}" y="{y0 + 12}" class="title {role}">{system}: {ranks} GPUs, {nodes} node{"" if nodes == 1 else "s"}</text>')
+    parts.append(f'<text x="{x0 + 40}" y="{y0 + 24}">{name}, {role}</text>')
     for decade in range(low, high + 1):
-        parts.append(f'<text x="{x0 + 31}" y="{y(decade) + 3:.1f}" text-anchor="end">{10.0 ** decade:g}</text>')
+        parts.append(f'<text x="{x0 + 37}" y="{y(decade) + 3:.1f}" text-anchor="end">{10.0 ** decade:g}</text>')
     for bits in (left, right):
         size = 2 ** bits
         unit, text = next((u, t) for u, t in ((2**30, "G"), (2**20, "M"), (2**10, "K"), (1, "")) if size >= u)
@@ -134,7 +134,7 @@ def picture(all_series):
            "<style>.frame{fill:none;stroke:#bbb}.title{font-weight:bold}.validation{fill:#075}.calibration{fill:#555}"
            ".predicted{fill:none;stroke:#c40;stroke-width:1.4}.measured{fill:#036}</style>",
            f'<rect width="{WIDE * COLUMNS}" height="{height}" fill="white"/>',
-           '<text x="34" y="15" font-size="11">Bus bandwidth in GB/s over size: measured (points) and predicted by twofold bench (line)</text>']
+           '<text x="40" y="15" font-size="11">Bus bandwidth in GB/s over size: measured (points) and predicted by twofold bench (line)</text>']
     for i, (series, members) in enumerate(sorted(shown.items(), key=lambda item: (item[1][0]["role"], item[0]))):
         out.append(panel(series, members, WIDE * (i % COLUMNS), 24 + HIGH * (i // COLUMNS)))
     return "\n".join([*out, "</svg>", ""])

@@ -35,7 +35,7 @@ struct Ranks {
 };
 
 #ifdef SIMULATED
-// Open MPI's unsegmented broadcasts along trees, which SMPI lacks. `parent` of a rank above 0; children in ascending order.
+// Open MPI's unsegmented broadcasts along trees, which SMPI lacks (as it does a reduce-scatter with a reduction of one's choice). `parent` of a rank above 0; children in ascending order.
 void BroadcastAlong(int (*parent)(int), long bytes, Ranks me, char* data) {
   if (me.rank > 0) MPI_Recv(data, static_cast<int>(bytes), MPI_CHAR, parent(me.rank), 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   std::vector<MPI_Request> sends;
@@ -64,6 +64,10 @@ void Run(const std::string& operation, long bytes, Ranks me, char* in, char* out
   else if (operation == "reduce_scatter") MPI_Reduce_scatter_block(in, out, block, MPI_FLOAT, MPI_SUM, world);
   else if (operation == "all_to_all") MPI_Alltoall(in, block, MPI_FLOAT, out, block, MPI_FLOAT, world);
 #ifdef SIMULATED
+  else if (operation == "reduce_then_scatter") {
+    MPI_Reduce(in, out, count, MPI_FLOAT, MPI_SUM, 0, world);
+    MPI_Scatter(out, block, MPI_FLOAT, in, block, MPI_FLOAT, 0, world);
+  }
   else if (operation == "broadcast_linear") BroadcastAlong(LinearParent, bytes, me, out);
   else if (operation == "broadcast_chain") BroadcastAlong(ChainParent, bytes, me, out);
   else if (operation == "broadcast_binomial") BroadcastAlong(BinomialParent, bytes, me, out);

@@ -135,9 +135,9 @@ def smpi_algorithm(operation, hosts, size):
     if operation == "all_gather":
         return operation, ["smpi/allgather:rdb"]
     if operation == "reduce_scatter":
-        linear = block >= (1 << 20 if hosts < 8 else 1 << 19)
-        reduce = "ompi_basic_linear" if hosts < 8 else "binomial"
-        return operation, ["smpi/reduce_scatter:" + ("default" if linear else "ompi_basic_recursivehalving"), f"smpi/reduce:{reduce}"]
+        if block >= (1 << 20 if hosts < 8 else 1 << 19):
+            return "reduce_then_scatter", ["smpi/reduce:" + ("ompi_basic_linear" if hosts < 8 else "binomial"), "smpi/scatter:ompi_basic_linear"]
+        return operation, ["smpi/reduce_scatter:ompi_basic_recursivehalving"]
     if operation == "all_to_all":
         pairwise = hosts < 8 and 1 << 19 <= block < 1 << 20
         return operation, ["smpi/alltoall:" + ("pair" if pairwise else "basic_linear")]

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "sim/collectives/builder.h"
 #include "sim/collectives/open_mpi_algorithms.h"
@@ -82,9 +83,13 @@ class OpenMpiLibrary : public Library {
 
   void AddCosts(Phase& round, int ranks) const {
     std::vector<int> out(static_cast<size_t>(ranks)), in(out.size()), sent(out.size());
-    for (const Flow& f : round.flows) ++out[static_cast<size_t>(f.from)], ++in[static_cast<size_t>(f.to)];
+    std::set<std::pair<int, int>> pairs;
+    for (const Flow& f : round.flows) {
+      ++out[static_cast<size_t>(f.from)], ++in[static_cast<size_t>(f.to)];
+      pairs.emplace(f.from, f.to);
+    }
     for (Flow& f : round.flows) {
-      const bool both_ways = in[static_cast<size_t>(f.from)] > 0 || out[static_cast<size_t>(f.to)] > 0;
+      const bool both_ways = (in[static_cast<size_t>(f.from)] > 0 || out[static_cast<size_t>(f.to)] > 0) && pairs.count({f.to, f.from}) == 0;
       f.hop_seconds = gap_ * sent[static_cast<size_t>(f.from)]++;
       f.meets = f.bytes > eager_;
       f.queued = f.bytes <= in_order_;

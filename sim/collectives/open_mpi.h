@@ -5,7 +5,8 @@
 //   - messages that a rank sends at once leave one gap after the other; those to in_order_bytes each when the one before has
 //     left (they fit the socket's share of the host's queue), larger ones side by side;
 //   - the first free_bytes that cross an idle link cost nothing; messages of a round that share a link share them;
-//   - a link that carries messages one way carries the acknowledgements of those that go the other way;
+//   - a link that carries messages one way carries the acknowledgements of those that go the other way; where two ranks send
+//     each other messages, theirs ride along;
 //   - above eager_bytes the receiver must be there, and is asked first: a round trip more.
 //
 // Assumes: the library chooses as Open MPI 4.1.4 does where nothing is forced (open_mpi_decisions.h), and operations that commute.

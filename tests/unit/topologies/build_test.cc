@@ -4,7 +4,10 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <memory>
+#include <random>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -280,6 +283,58 @@ TEST_F(ClusterTest, BadNetworksAreRefused) {
     EXPECT_EQ(s.code(), absl::StatusCode::kInvalidArgument) << text;
     EXPECT_THAT(std::string(s.message()), HasSubstr(fragment)) << text;
   }
+}
+
+// Machines with fields of any value: what is not refused can be built, and its routes connect.
+void Scramble(google::protobuf::Message& message, std::mt19937& random, int depth = 0) {
+  const auto pick = [&](auto list) { return list.begin()[random() % list.size()]; };
+  const google::protobuf::Reflection& r = *message.GetReflection();
+  const unsigned one = static_cast<unsigned>(random());
+  for (int f = 0; f < message.GetDescriptor()->field_count(); ++f) {
+    const google::protobuf::FieldDescriptor* field = message.GetDescriptor()->field(f);
+    const google::protobuf::OneofDescriptor* oneof = field->containing_oneof();
+    if (field->name() == "file" || random() % 8 < (depth < 2 ? 1u : 3u)) continue;
+    if (oneof != nullptr && field != oneof->field(static_cast<int>(one % static_cast<unsigned>(oneof->field_count())))) continue;
+    for (unsigned n = field->is_repeated() ? random() % 4 : 1; n > 0; --n) {
+      const int64_t whole = pick(std::initializer_list<int64_t>{1, 1, 2, 2, 2, 3, 4, 4, 4, 6, 8, 16, 0, -1, int64_t{1} << 40});
+      const double real = pick(std::initializer_list<double>{1, 2, 25, 25, 25, 25, 25, 300, 0.5, 0, -1, 1e300});
+      switch (field->cpp_type()) {
+        case google::protobuf::FieldDescriptor::CPPTYPE_INT64:
+          field->is_repeated() ? r.AddInt64(&message, field, whole) : r.SetInt64(&message, field, whole);
+          break;
+        case google::protobuf::FieldDescriptor::CPPTYPE_DOUBLE: r.SetDouble(&message, field, real); break;
+        case google::protobuf::FieldDescriptor::CPPTYPE_BOOL: r.SetBool(&message, field, whole % 2 != 0); break;
+        case google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE:
+          Scramble(field->is_repeated() ? *r.AddMessage(&message, field) : *r.MutableMessage(&message, field), random, depth + 1);
+          break;
+        default: break;
+      }
+    }
+  }
+}
+
+TEST_F(ClusterTest, WhatIsNotRefusedIsBuilt) {
+  std::mt19937 random(7);
+  int built = 0, refused = 0;
+  std::set<std::pair<int, int>> kinds;
+  for (int i = 0; i < 20000; ++i) {
+    cluster::Cluster c;
+    Scramble(*c.mutable_machines(), random);
+    if (!CheckCluster(c).ok()) {
+      ++refused;
+      continue;
+    }
+    const auto t = BuildTopology(c, static_cast<int>(MostNodes(c)));
+    ASSERT_TRUE(t.ok()) << t.status() << "\n" << c.DebugString();
+    ExpectRoutesConnect(**t, 20);
+    ASSERT_FALSE(HasFatalFailure()) << c.DebugString();
+    kinds.insert({c.machines().node().kind_case(), c.machines().network().kind_case()});
+    ++built;
+  }
+  EXPECT_GT(refused, 1000);
+  EXPECT_GT(built, 200);
+  EXPECT_GT(kinds.size(), 20u);
+  std::printf("%d built of %zu kinds, %d refused\n", built, kinds.size(), refused);
 }
 
 // ---- Nodes from files ----
