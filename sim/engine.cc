@@ -202,15 +202,22 @@ void Engine::At(double time, std::function<void()> fn) {
 }
 
 void Engine::Transfer(std::shared_ptr<const Schedule> schedule, std::vector<int> endpoints, double start,
-                      std::function<void(const std::vector<double>&)> done) {
+                      std::function<void(const std::vector<double>&)> done, Ended ended) {
   TWOFOLD_CHECK_GE(start, now());
-  Spawn([this, schedule = std::move(schedule), endpoints = std::move(endpoints), start, done = std::move(done)] {
+  Spawn([this, schedule = std::move(schedule), endpoints = std::move(endpoints), start, done = std::move(done), ended = std::move(ended)] {
     s4u::this_actor::sleep_until(start);
-    if (schedule->loose) return TransferLoose(schedule, endpoints, done);
+    if (schedule->loose) return TransferLoose(schedule, endpoints, done, ended);
+    auto tell = [&](int last, double time) {
+      for (size_t e = 0; ended != nullptr && e < schedule->last_phase.size(); ++e) {
+        if (schedule->last_phase[e] == last && !failed()) ended(e, time);
+      }
+    };
+    tell(-1, start);
     std::vector<double> ends;  // of each phase
     for (const Phase& phase : schedule->phases) {
       RunPhase(phase, endpoints, schedule->stretch);
       ends.push_back(now());
+      tell(static_cast<int>(ends.size()) - 1, now());
     }
     std::vector<double> finish;
     for (int last : schedule->last_phase) finish.push_back(last < 0 ? start : ends[static_cast<size_t>(last)]);
@@ -219,13 +226,17 @@ void Engine::Transfer(std::shared_ptr<const Schedule> schedule, std::vector<int>
 }
 
 void Engine::RunPhase(const Phase& phase, const std::vector<int>& endpoints, double stretch) {
-  std::vector<std::vector<Path>> paths(phase.flows.size());
-  std::vector<double> latencies(phase.flows.size());
+  std::vector<Request> requests;
   for (size_t i = 0; i < phase.flows.size(); ++i) {
     const Flow& f = phase.flows[i];
     const Pair pair{endpoints[static_cast<size_t>(f.from)], endpoints[static_cast<size_t>(f.to)], f.rail};
-    router_.Choose(pair, i, f.bytes * stretch, paths[i]);
-    latencies[i] = RouteLatency(topology_, router_.options().policy, pair, paths[i]);
+    requests.push_back({pair, i, f.bytes * stretch});
+  }
+  std::vector<std::vector<Path>> paths;
+  router_.Choose(requests, paths);
+  std::vector<double> latencies(requests.size());
+  for (size_t i = 0; i < requests.size(); ++i) {
+    latencies[i] = RouteLatency(topology_, router_.options().policy, requests[i].pair, paths[i]);
   }
   s4u::this_actor::sleep_for(PhaseLatency(phase, latencies, topology_.alpha().value()) * stretch);
   std::vector<std::vector<s4u::CommPtr>> flows(phase.flows.size());

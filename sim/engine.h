@@ -60,8 +60,10 @@ class Engine {
   // its phase begins, its bytes and its rate divided by their shares; it is done when the last part is. `done` is told when
   // each of the endpoints has finished; it is not called once the run has failed, nor is a timer: whom they would tell may
   // be gone. A pair between which no route is left ends the run.
+  // `ended`, where there is one, is told of each endpoint by its place as it finishes, at that time.
+  using Ended = std::function<void(size_t place, double time)>;
   void Transfer(std::shared_ptr<const Schedule> schedule, std::vector<int> endpoints, double start,
-                std::function<void(const std::vector<double>& finish)> done);
+                std::function<void(const std::vector<double>& finish)> done, Ended ended = nullptr);
   // Calls `fn` when the clock shows `time` (at once if it does).
   void At(double time, std::function<void()> fn);
 
@@ -89,7 +91,7 @@ class Engine {
   void RunPhase(const Phase& phase, const std::vector<int>& endpoints, double stretch);
   // In loose.cc.
   void TransferLoose(std::shared_ptr<const Schedule> schedule, const std::vector<int>& endpoints,
-                     std::function<void(const std::vector<double>&)> done);
+                     std::function<void(const std::vector<double>&)> done, Ended ended);
   void RunLooseRank(const std::shared_ptr<Loose>& loose, size_t rank);
   void RunLooseFlow(const std::shared_ptr<Loose>& loose, size_t phase, size_t flow, double begin);
   void CheckDeadlock();

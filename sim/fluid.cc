@@ -88,8 +88,10 @@ void Fluid::FindSets() {
 }
 
 const std::vector<double>& Fluid::Solve() {
-  ends_.assign(left_.size(), 0);
-  rates_.assign(left_.size(), 0);
+  ends_.assign(left_.size(), 0), rates_.assign(left_.size(), 0);
+  since_.assign(left_.size(), 0), projected_.assign(left_.size(), 0);
+  loads_.assign(bandwidths_.size(), 0);
+  lists_.clear();
   FindSets();
   size_t begin = 0;
   for (size_t end : set_ends_) {
@@ -99,24 +101,95 @@ const std::vector<double>& Fluid::Solve() {
   return ends_;
 }
 
-// From end to end. What is left after each is in front.
-void Fluid::SettleSet(std::span<const int> set) {
-  std::vector<int> going(set.begin(), set.end());
-  double time = 0;
-  while (!going.empty()) {
-    SetRates(going);
-    double next = kNoLimit;
-    for (int f : going) next = std::min(next, left_[static_cast<size_t>(f)] / rates_[static_cast<size_t>(f)]);
-    const double together = kTogether * (time + next);
-    time += next;
-    std::erase_if(going, [&](int flow) {
-      const auto f = static_cast<size_t>(flow);
-      const bool ends = left_[f] <= rates_[f] * (next + together);
-      if (ends) ends_[f] = time;
-      left_[f] = ends ? 0 : left_[f] - rates_[f] * next;
-      return ends;
-    });
+void Fluid::Share(std::span<const int> flows, double time) {
+  for (int f : flows) AddLoad(f, -rates_[static_cast<size_t>(f)]);
+  for (int flow : flows) {
+    const auto f = static_cast<size_t>(flow);
+    left_[f] = std::max(0.0, left_[f] - rates_[f] * (time - since_[f]));
+    since_[f] = time;
   }
+  SetRates(flows);
+  for (int flow : flows) {
+    const auto f = static_cast<size_t>(flow);
+    AddLoad(flow, rates_[f]);
+    projected_[f] = time + left_[f] / rates_[f];
+  }
+}
+
+void Fluid::AddLoad(int flow, double rate) {
+  for (int link : LinksOf(flow)) loads_[static_cast<size_t>(link)] += rate;
+}
+
+// From end to end, the earliest first. An end that a change of rates has outdated is passed over.
+void Fluid::SettleSet(std::span<const int> set) {
+  Share(set, 0);
+  std::vector<End> pending;
+  for (int f : set) pending.emplace_back(projected_[static_cast<size_t>(f)], f);
+  const auto [first, last] = std::minmax_element(pending.begin(), pending.end());
+  const double all = first->first;
+  if (last->first <= all * (1 + kTogether)) {
+    for (int f : set) ends_[static_cast<size_t>(f)] = all;
+    return;
+  }
+  if (lists_.empty()) ListFlows();
+  std::priority_queue queue(std::greater<End>(), std::move(pending));
+  for (size_t going = set.size(); going > 0;) {
+    const double time = queue.top().first;
+    std::vector<int> ended;
+    for (; !queue.empty() && queue.top().first <= time * (1 + kTogether); queue.pop()) {
+      const auto [end, flow] = queue.top();
+      const auto f = static_cast<size_t>(flow);
+      if (ends_[f] > 0 || end != projected_[f]) continue;
+      ends_[f] = time;
+      ended.push_back(flow);
+    }
+    if (ended.empty()) continue;
+    going -= ended.size();
+    for (int f : ended) AddLoad(f, -rates_[static_cast<size_t>(f)]);
+    const std::vector<int> touched = Touched(ended);
+    Share(touched, time);
+    for (int f : touched) queue.emplace(projected_[static_cast<size_t>(f)], f);
+  }
+}
+
+void Fluid::ListFlows() {
+  lists_first_.assign(bandwidths_.size() + 1, 0);
+  for (int link : links_) ++lists_first_[static_cast<size_t>(link) + 1];
+  std::inclusive_scan(lists_first_.begin(), lists_first_.end(), lists_first_.begin());
+  lists_.resize(links_.size());
+  std::vector<size_t> next(lists_first_.begin(), lists_first_.end() - 1);
+  for (int f = 0; f < flows(); ++f) {
+    for (int link : LinksOf(f)) lists_[next[static_cast<size_t>(link)]++] = f;
+  }
+  seen_flow_.assign(left_.size(), 0), seen_link_.assign(bandwidths_.size(), 0);
+  look_ = 0;
+}
+
+// Who shares anew when `ended` have ended. Filling is the same as before up to the least rate r of those, because their links
+// are not full below it: slower flows keep their rates. Of the others, those that share links with the ended, or with such.
+std::vector<int> Fluid::Touched(std::span<const int> ended) {
+  double least = kNoLimit;
+  for (int f : ended) least = std::min(least, rates_[static_cast<size_t>(f)]);
+  least *= 1 - kTogether;
+  ++look_;
+  std::vector<int> touched, links;
+  auto look = [&](int flow) {
+    for (int link : LinksOf(flow)) {
+      if (std::exchange(seen_link_[static_cast<size_t>(link)], look_) != look_) links.push_back(link);
+    }
+  };
+  for (int f : ended) look(f);
+  while (!links.empty()) {
+    const auto link = static_cast<size_t>(links.back());
+    links.pop_back();
+    for (size_t i = lists_first_[link]; i < lists_first_[link + 1]; ++i) {
+      const auto f = static_cast<size_t>(lists_[i]);
+      if (ends_[f] > 0 || rates_[f] < least || std::exchange(seen_flow_[f], look_) == look_) continue;
+      touched.push_back(lists_[i]);
+      look(lists_[i]);
+    }
+  }
+  return touched;
 }
 
 // Filling: of all links in use, the one that leaves its flows the least settles them. A link's share never falls as others
@@ -124,7 +197,7 @@ void Fluid::SettleSet(std::span<const int> set) {
 void Fluid::SetRates(std::span<const int> set) {
   if (set.size() == 1) {
     double& rate = rates_[static_cast<size_t>(set[0])] = kNoLimit;
-    for (int link : LinksOf(set[0])) rate = std::min(rate, bandwidths_[static_cast<size_t>(link)]);
+    for (int link : LinksOf(set[0])) rate = std::min(rate, Free(link));
     return;
   }
   used_.clear(), counts_.clear(), free_.clear();
@@ -134,7 +207,7 @@ void Fluid::SetRates(std::span<const int> set) {
       int& n = local_[static_cast<size_t>(link)];
       if (n < 0) {
         n = static_cast<int>(used_.size());
-        used_.push_back(link), counts_.push_back(0), free_.push_back(bandwidths_[static_cast<size_t>(link)]);
+        used_.push_back(link), counts_.push_back(0), free_.push_back(Free(link));
       }
       ++counts_[static_cast<size_t>(n)];
     }

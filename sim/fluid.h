@@ -4,14 +4,18 @@
 // or a flow moves as much as it can; the flows it carries keep that rate, the others grow on. When a flow ends, what it
 // leaves is shared anew. Flows that share no link with one another, not even through others, are settled apart.
 //
-// Cost: for flows that cross E links in all, O(E log E) where all end together; as often again as ends differ in one set
-// of flows that share links.
+// When a flow ends, those slower than it keep their rates: filling up to its rate is as it was. So only flows at least as
+// fast, connected with it by links, share anew; the faster end first where flows are of a size.
+//
+// Cost: for flows that cross E links in all, O(E log E) where all end together; for each further end, as much over the flows
+// that share anew.
 //
 // Ignores: latency (bytes flow at once), packets, congestion control.
 #pragma once
 
 #include <limits>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "topologies/topology.h"
@@ -36,9 +40,16 @@ class Fluid {
   const std::vector<double>& Solve();
 
  private:
+  using End = std::pair<double, int>;  // when, of which flow
   void FindSets();
   void SettleSet(std::span<const int> set);
+  // From `time` on these flows share what the others leave; sets their rates and projected ends.
+  void Share(std::span<const int> flows, double time);
+  void AddLoad(int flow, double rate);
+  void ListFlows();
+  std::vector<int> Touched(std::span<const int> ended);
   void SetRates(std::span<const int> set);
+  double Free(int link) const { return bandwidths_[static_cast<size_t>(link)] - loads_[static_cast<size_t>(link)]; }
   std::span<const int> LinksOf(int flow) const;
 
   std::vector<double> bandwidths_;  // of links; then, for each flow that is limited, of a link of its own
@@ -46,6 +57,12 @@ class Fluid {
   std::vector<int> links_;          // of all flows, one after another
   std::vector<size_t> first_ = {0};
   std::vector<double> left_, rates_, ends_;  // bytes, bytes a second, seconds; by flow
+  std::vector<double> since_, projected_;    // by flow: when `left_` was so much; when it ends at its present rate
+  std::vector<double> loads_;                // by link: the sum of its flows' rates
+  std::vector<int> lists_;                   // flows of each link, once needed
+  std::vector<size_t> lists_first_;
+  std::vector<int> seen_flow_, seen_link_;   // by which look at who shares anew
+  int look_ = 0;
   // Scratch.
   std::vector<int> sets_, order_;           // by flow: its set; flows by set
   std::vector<size_t> set_ends_;            // in order_

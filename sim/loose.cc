@@ -27,6 +27,7 @@ struct Engine::Loose {
   };
   std::shared_ptr<const Schedule> schedule;
   std::function<void(const std::vector<double>&)> done;
+  Ended told;                   // of each rank; may be empty
   std::vector<std::vector<Part>> parts = {};  // by phase and rank
   std::vector<std::vector<Way>> ways = {};    // by phase and flow
   std::vector<double> finish = {};
@@ -59,9 +60,9 @@ double MostOn(const std::vector<Path>& paths, const std::vector<double>& crowds,
 
 // All routes are chosen now, so that a pair that has none ends the run before anybody waits.
 void Engine::TransferLoose(std::shared_ptr<const Schedule> schedule, const std::vector<int>& endpoints,
-                           std::function<void(const std::vector<double>&)> done) {
+                           std::function<void(const std::vector<double>&)> done, Ended ended) {
   const size_t ranks = endpoints.size();
-  auto loose = std::make_shared<Loose>(Loose{.schedule = std::move(schedule), .done = std::move(done)});
+  auto loose = std::make_shared<Loose>(Loose{.schedule = std::move(schedule), .done = std::move(done), .told = std::move(ended)});
   loose->finish.resize(ranks), loose->left = ranks;
   for (const Phase& phase : loose->schedule->phases) {
     std::vector<Loose::Part>& parts = loose->parts.emplace_back(ranks);
@@ -112,6 +113,7 @@ void Engine::RunLooseRank(const std::shared_ptr<Loose>& loose, size_t rank) {
     for (int i = 0; i < own.flows; ++i) own.ended->acquire();
   }
   loose->finish[rank] = now();
+  if (loose->told != nullptr && !failed()) loose->told(rank, now());
   if (--loose->left == 0 && !failed()) loose->done(loose->finish);
 }
 

@@ -60,31 +60,46 @@ Network::Known Network::Make(const CollectiveShape& shape, const Groups& groups)
   throw RankFailure(RankFailure::Kind::kOther, 0, none.what());
 }
 
+// What a phase of all groups asks of the router at once.
+std::vector<Request> Network::Requests(size_t phase, const Known& known, const Groups& groups) const {
+  std::vector<Request> requests;
+  for (size_t g = 0; g < groups.size(); ++g) {
+    const std::vector<sim::Flow>& flows = known.schedules[g]->phases[phase].flows;
+    for (size_t i = 0; i < flows.size(); ++i) requests.push_back({groups[g].PairOf(flows[i]), i, flows[i].bytes});
+  }
+  return requests;
+}
+
 double Network::PhaseSeconds(size_t phase, const Known& known, const Groups& groups) {
   const Topology& topology = engine_.topology();
   Router& router = engine_.router();
   if (!fluid_) fluid_.emplace(topology);
   fluid_->Clear();
+  std::vector<Request> requests;
+  std::vector<std::vector<Path>> chosen;  // only where routing looks at loads, and so at all flows
+  if (router.depends_on_load()) {
+    requests = Requests(phase, known, groups);
+    router.Choose(requests, chosen);
+  }
   std::vector<double> routes, latencies;  // of one group's flows; of groups
   std::vector<int> begins = {0};          // of groups' flows
-  struct Chosen { std::vector<Path> paths; double bytes; };
-  std::vector<Chosen> chosen;             // where routing looks at loads, until all flows have been seen
-  Chosen now;
+  std::vector<Path> now;
+  size_t number = 0;
   for (size_t g = 0; g < groups.size(); ++g) {
     const Phase& own = known.schedules[g]->phases[phase];
     routes.clear();
-    for (size_t i = 0; i < own.flows.size(); ++i) {
+    for (size_t i = 0; i < own.flows.size(); ++i, ++number) {
       const sim::Flow& f = own.flows[i];
-      const Pair pair{groups[g].endpoints[static_cast<size_t>(f.from)], groups[g].endpoints[static_cast<size_t>(f.to)], f.rail};
-      router.Choose(pair, i, f.bytes, now.paths);
-      routes.push_back(RouteLatency(topology, router.options().policy, pair, now.paths));
-      for (const Path& path : now.paths) fluid_->Add(path.links, f.bytes * path.share, f.rate * path.share);
-      if (router.depends_on_load()) chosen.push_back({now.paths, f.bytes});
+      const Pair pair = groups[g].PairOf(f);
+      if (chosen.empty()) router.Choose(pair, i, f.bytes, now);
+      const std::vector<Path>& paths = chosen.empty() ? now : chosen[number];
+      routes.push_back(RouteLatency(topology, router.options().policy, pair, paths));
+      for (const Path& path : paths) fluid_->Add(path.links, f.bytes * path.share, f.rate * path.share);
     }
     latencies.push_back(PhaseLatency(own, routes, topology.alpha().value()));
     begins.push_back(fluid_->flows());
   }
-  for (const Chosen& c : chosen) router.Finished(c.paths, c.bytes);
+  for (size_t i = 0; i < chosen.size(); ++i) router.Finished(chosen[i], requests[i].bytes);
   const std::vector<double>& ends = fluid_->Solve();
   double least = 0, most = 0;
   for (size_t g = 0; g < groups.size(); ++g) {
@@ -201,11 +216,11 @@ void Network::Flow(const Known& known, const Groups& groups, double start,
   }
 }
 
-void Network::Message(int from, int to, double bytes, double start, std::function<void(const std::vector<double>&)> done) {
+void Network::Message(int from, int to, double bytes, double start, Engine::Ended ended) {
   messages_ = true;
   const std::vector<int> endpoints = {EndpointOf(from), EndpointOf(to)};
   auto schedule = std::make_shared<const Schedule>(library_.Message(bytes, PlacesOf(engine_.topology(), endpoints)));
-  engine_.Transfer(std::move(schedule), endpoints, start, std::move(done));
+  engine_.Transfer(std::move(schedule), endpoints, start, [](const std::vector<double>&) {}, std::move(ended));
 }
 
 }  // namespace twofold::sim

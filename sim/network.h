@@ -26,6 +26,7 @@
 #include "sim/collectives/schedule.h"
 #include "sim/engine.h"
 #include "sim/fluid.h"
+#include "topologies/routing.h"
 
 namespace twofold::sim {
 
@@ -52,8 +53,8 @@ class Network {
   // shows it; one for all where they are known to be equal. Fails the engine where the algorithm has no form for it.
   void Collective(int groups, const CollectiveShape& shape, double start,
                   std::function<void(const std::vector<double>& finish)> done);
-  // Between two ranks; `done` gets the sender's time, then the receiver's.
-  void Message(int from, int to, double bytes, double start, std::function<void(const std::vector<double>& finish)> done);
+  // Between two ranks; `ended` is told of the sender (0) and of the receiver (1) as each is done.
+  void Message(int from, int to, double bytes, double start, Engine::Ended ended);
   const Library& library() const { return library_; }
 
   // False once flows that stand for all ranks' have shared the network with flows that do not.
@@ -63,6 +64,9 @@ class Network {
   struct Group {
     std::vector<int> endpoints;  // by rank of the group
     Places places;
+    Pair PairOf(const sim::Flow& f) const {
+      return {endpoints[static_cast<size_t>(f.from)], endpoints[static_cast<size_t>(f.to)], f.rail};
+    }
   };
   using Groups = std::vector<Group>;
   struct Known {
@@ -76,6 +80,7 @@ class Network {
   Schedule PlanFor(const CollectiveShape& shape, const Places& places) const;
   Known Make(const CollectiveShape& shape, const Groups& groups);
   std::shared_ptr<const Schedule> OneForAll(const Schedule& schedule, const Groups& groups) const;
+  std::vector<Request> Requests(size_t phase, const Known& known, const Groups& groups) const;
   // Seconds that all groups take, alone on the network; -1 where ranks or groups finish at different times.
   double ClosedForm(const Known& known, const Groups& groups);
   // Of phase number `phase` of every group, all beginning together; -1 where groups end it at different times.

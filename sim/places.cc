@@ -11,6 +11,17 @@ namespace {
 
 struct Way { double alpha, bandwidth; };
 
+// Ranks that sit on all endpoints of a grid fill it, in whatever order.
+void SetGrid(const Topology& topology, std::span<const int> endpoints, Places& p) {
+  const std::vector<int> grid = topology.grid();
+  if (grid.empty() || static_cast<int>(endpoints.size()) != topology.endpoints()) return;
+  std::vector<int> rank(endpoints.size(), -1);
+  for (size_t r = 0; r < endpoints.size(); ++r) rank[static_cast<size_t>(endpoints[r])] = static_cast<int>(r);
+  if (std::find(rank.begin(), rank.end(), -1) != rank.end()) return;
+  p.grid = grid;
+  for (int k = 0; k < topology.endpoints(); ++k) p.at.push_back(rank[static_cast<size_t>(topology.AtGrid(k))]);
+}
+
 Way WayBetween(const Topology& topology, int from, int to) {
   const Pair pair{from, to};
   std::vector<int> route;
@@ -58,6 +69,7 @@ Places PlacesOf(const Topology& topology, std::span<const int> endpoints) {
     }
   }
   if (!inside || topology.symmetric()) inside = between;
+  SetGrid(topology, endpoints, p);
   if (p.nodes == 1) between = *inside;
   p.alpha = between.alpha, p.bandwidth = between.bandwidth;
   p.node_alpha = inside->alpha, p.node_bandwidth = inside->bandwidth;

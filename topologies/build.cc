@@ -7,6 +7,7 @@
 
 #include "core/base/strings.h"
 #include "topologies/check_fields.h"
+#include "topologies/import/node_file.h"
 #include "topologies/network_kinds.h"
 #include "topologies/node_kinds.h"
 #include "topologies/routing.h"
@@ -16,7 +17,7 @@
 namespace twofold {
 namespace {
 
-constexpr int64_t kMostNodes = 1 << 20, kMostInNode = 1024, kMostLinks = 1 << 26;
+constexpr int64_t kMostNodes = 1 << 20, kMostInNode = 1024, kMostLinks = 1 << 24;
 
 template <class Rows>
 std::string Names(const Rows& rows) {
@@ -31,49 +32,63 @@ int DevicesOf(const cluster::Node& node, const NodeKind& kind) {
 
 // NICs without a network hang in the node only where the rate of their cables is known.
 NodeNics NicsOf(const cluster::Machines& m, int devices) {
-  const double rate = m.node().pcie_gbytes_per_second() > 0 ? m.node().pcie_gbytes_per_second() : m.network().link_gbytes_per_second();
+  const double rate =
+      m.node().pcie_gbytes_per_second() > 0 ? m.node().pcie_gbytes_per_second() : m.network().link_gbytes_per_second();
   return {.count = rate > 0 ? static_cast<int>(m.node().has_nics() ? m.node().nics() : devices) : 0,
           .bandwidth = BytesPerSecond(rate * 1e9),
           .latency = Microseconds(m.node().pcie_us())};
 }
 
 absl::Status CheckNode(const cluster::Node& node) {
-  if (node.kind_case() == cluster::Node::kFile) return absl::OkStatus();  // read when it is built
+  if (node.kind_case() == cluster::Node::kFile) {
+    if (node.has_devices() || node.has_nics() || node.has_link_us() || node.has_pcie_gbytes_per_second() || node.has_pcie_us()) {
+      return absl::InvalidArgumentError(
+          "file: devices, nics and links are the file's; leave out devices, nics, link_us, pcie_gbytes_per_second and pcie_us");
+    }
+    return absl::OkStatus();  // read when it is built
+  }
   const NodeKind* kind = FindNodeKind(node.kind_case());
   if (kind == nullptr) return absl::InvalidArgumentError(StrCat("kind: missing; use one of ", Names(NodeKinds()), ", file"));
   Checks checks;
   checks << CheckRange("devices", node.devices(), 1, kMostInNode) << CheckRange("nics", node.nics(), 0, kMostInNode)
-         << CheckNotNegative("pcie_gbytes_per_second", node.pcie_gbytes_per_second()) << CheckNotNegative("pcie_us", node.pcie_us())
-         << CheckNotNegative("link_us", node.link_us());
+         << CheckNotNegative("pcie_gbytes_per_second", node.pcie_gbytes_per_second())
+         << CheckNotNegative("pcie_us", node.pcie_us()) << CheckNotNegative("link_us", node.link_us());
   if (kind->devices > 0 && node.has_devices() && node.devices() != kind->devices) {
-    checks << Refuse("devices", static_cast<double>(node.devices()), StrCat("a ", kind->name, " node has ", kind->devices));
+    checks << Refuse("devices", node.devices(), StrCat("a ", kind->name, " node has ", kind->devices));
   }
   if (!checks.ok()) return checks;
   return kind->check(node, DevicesOf(node, *kind));
 }
 
 absl::Status CheckWiring(const cluster::Network& n) {
-  return Checks() << CheckPositive("link_gbytes_per_second", n.link_gbytes_per_second()) << CheckNotNegative("cable_us", n.cable_us())
-                  << CheckNotNegative("switch_us", n.switch_us()) << CheckNotNegative("nic_us", n.nic_us());
+  return Checks() << CheckPositive("link_gbytes_per_second", n.link_gbytes_per_second())
+                  << CheckNotNegative("cable_us", n.cable_us()) << CheckNotNegative("switch_us", n.switch_us())
+                  << CheckNotNegative("nic_us", n.nic_us());
 }
 
 absl::Status CheckNetwork(const cluster::Machines& m, int64_t nodes, const NodeType& node) {
   const cluster::Network& n = m.network();
   const NetworkKind* kind = FindNetworkKind(n.kind_case());
-  if (kind == nullptr) return absl::InvalidArgumentError(StrCat("machines.network: kind: missing; use one of ", Names(NetworkKinds())));
+  if (kind == nullptr) {
+    return absl::InvalidArgumentError(StrCat("machines.network: kind: missing; use one of ", Names(NetworkKinds())));
+  }
   if (node.nics.empty() && node.devices.size() > 1) {
-    return absl::InvalidArgumentError(StrCat("machines.node.nics = 0: a node of ", node.devices.size(), " devices has no port for the network; use at least 1"));
+    return absl::InvalidArgumentError(StrCat("machines.node.nics = 0: a node of ", node.devices.size(),
+                                             " devices has no port for the network; use at least 1"));
   }
   const int64_t rails = std::max<int64_t>(1, static_cast<int64_t>(node.nics.size()));
   Checks checks;
   checks << Within("machines.network.", CheckWiring(n));
   if (nodes * rails > kMostNodes) {
-    checks << Refuse("machines.nodes", static_cast<double>(nodes), StrCat("with ", rails, " NICs a node there are ", nodes * rails, " ports, more than the ", kMostNodes, " there may be"));
+    checks << Refuse(
+        "machines.nodes", nodes,
+        StrCat("with ", rails, " NICs a node there are ", nodes * rails, " ports, more than the ", kMostNodes, " there may be"));
   }
   if (!checks.ok()) return checks;
   const absl::Status fits = kind->check(n, static_cast<int>(nodes * rails), static_cast<int>(rails));
   if (fits.message().substr(0, 8) == "ports = ") {  // not a field of the file
-    return Within(StrCat("machines.nodes = ", nodes, ": ", rails, rails == 1 ? " port" : " ports", " a node, ", kind->name, ": "), fits);
+    return Within(StrCat("machines.nodes = ", nodes, ": ", rails, rails == 1 ? " port" : " ports", " a node, ", kind->name, ": "),
+                  fits);
   }
   return Within(StrCat("machines.network.", kind->name, "."), fits);
 }
@@ -90,7 +105,8 @@ absl::Status CheckMachines(const cluster::Machines& m) {
   if (!node.ok()) return node.status();
   const int64_t links = nodes * static_cast<int64_t>(node->graph.links.size());
   if (links > kMostLinks) {
-    checks << Refuse("machines.nodes", static_cast<double>(nodes), StrCat("the nodes would hold ", links, " links, more than the ", kMostLinks, " there may be"));
+    checks << Refuse("machines.nodes", nodes,
+                     StrCat("the nodes would hold ", links, " links, more than the ", kMostLinks, " there may be"));
   }
   if (checks.ok() && m.has_network()) checks << CheckNetwork(m, nodes, *node);
   return checks;
@@ -114,12 +130,21 @@ absl::StatusOr<std::unique_ptr<Topology>> BuildMachines(const cluster::Machines&
   return MakeClusterTopology(*std::move(node), built, kind->make(m.network(), built * rails, rails), m.network().reduction());
 }
 
+absl::StatusOr<NodeType> ReadNode(const cluster::Node& n) {
+  absl::StatusOr<NodeType> node = ReadNodeFile(n.file());
+  if (!node.ok()) return Within("machines.node.file: ", node.status());
+  if (node->devices.size() > kMostInNode) {
+    return Refuse("machines.node.file", n.file(),
+                  StrCat("it has ", node->devices.size(), " devices, at most ", kMostInNode, " are built"));
+  }
+  if (absl::Status s = CheckNodeType(*node); !s.ok()) return Within(StrCat("machines.node.file = ", n.file(), ": "), s);
+  return node;
+}
+
 }  // namespace
 
 absl::StatusOr<NodeType> BuildNode(const cluster::Machines& m) {
-  if (m.node().kind_case() == cluster::Node::kFile) {
-    return absl::InvalidArgumentError(StrCat("machines.node.file: \"", m.node().file(), "\": imported nodes are not read here"));
-  }
+  if (m.node().kind_case() == cluster::Node::kFile) return ReadNode(m.node());
   const NodeKind* kind = FindNodeKind(m.node().kind_case());
   if (kind == nullptr) return absl::InvalidArgumentError("machines.node: kind: missing");
   const int devices = DevicesOf(m.node(), *kind);
@@ -151,10 +176,13 @@ absl::Status CheckCluster(const cluster::Cluster& c) {
              << CheckPositive("star.link_gbytes_per_second", c.star().link_gbytes_per_second())
              << CheckPositive("star.latency_us", c.star().latency_us());
       if (c.star().devices_per_host() != 1) {
-        checks << Refuse("star.devices_per_host", static_cast<double>(c.star().devices_per_host()), "a star has one device a host; use 1, or machines {}");
+        checks << Refuse("star.devices_per_host", c.star().devices_per_host(),
+                         "a star has one device a host; use 1, or machines {}");
       }
       break;
-    case cluster::Cluster::kMachines: checks << CheckMachines(c.machines()); break;
+    case cluster::Cluster::kMachines:
+      checks << CheckMachines(c.machines());
+      break;
     case cluster::Cluster::kSharedMemoryHost:
       checks << CheckNotNegative("shared_memory_host.cores", static_cast<double>(c.shared_memory_host().cores()))
              << CheckNotNegative("shared_memory_host.latency_us", c.shared_memory_host().latency_us())

@@ -1,5 +1,6 @@
 #include "topologies/catalogue.h"
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -51,6 +52,10 @@ absl::StatusOr<cluster::Cluster> Parse(std::string_view file, std::string_view t
   parser.RecordErrorsTo(&error);
   if (!parser.ParseFromString(std::string(text), &c)) {
     return absl::InvalidArgumentError(StrCat(file, ":", error.text()));
+  }
+  if (c.machines().node().has_file()) {  // named as seen from the cluster's file
+    const std::filesystem::path node = c.machines().node().file(), folder = std::filesystem::path(file).parent_path();
+    c.mutable_machines()->mutable_node()->set_file((folder / node).string());
   }
   if (absl::Status s = Check(c); !s.ok()) return Within(StrCat(file, ": "), s);
   return c;

@@ -16,7 +16,8 @@ struct ClusterInfo {
 std::vector<ClusterInfo> ListClusters();
 
 // A catalogue name, or the path of a .textproto file. Refuses unknown names (listing the known) and incomplete or
-// impossible descriptions, naming file, field and value. `field`: where the name stands in a spec, for messages.
+// impossible descriptions, naming file, field and value. A node's file is looked for
+// in the folder of the cluster's. `field`: where the name stands in a spec, for messages.
 absl::StatusOr<cluster::Cluster> FindCluster(std::string_view name_or_path,
                                              std::string_view field = "fabric.simulated.cluster");
 

@@ -2,13 +2,7 @@
 
 #include <cmath>
 
-#include "core/base/strings.h"
-
 namespace twofold {
-
-absl::Status Refuse(std::string_view field, double value, std::string_view right) {
-  return absl::InvalidArgumentError(StrCat(field, " = ", value, ": ", right));
-}
 
 absl::Status CheckPositive(std::string_view field, double value) {
   if (value > 0 && std::isfinite(value)) return absl::OkStatus();
@@ -22,7 +16,7 @@ absl::Status CheckNotNegative(std::string_view field, double value) {
 
 absl::Status CheckRange(std::string_view field, int64_t value, int64_t least, int64_t most) {
   if (value >= least && value <= most) return absl::OkStatus();
-  return absl::InvalidArgumentError(StrCat(field, " = ", value, ": must be from ", least, " to ", most));
+  return Refuse(field, value, StrCat("must be from ", least, " to ", most));
 }
 
 absl::Status Within(std::string_view prefix, const absl::Status& status) {

@@ -5,10 +5,15 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "core/base/strings.h"
 
 namespace twofold {
 
-absl::Status Refuse(std::string_view field, double value, std::string_view right);  // "field = value: right"
+// "field = value: right"
+template <class Number>
+absl::Status Refuse(std::string_view field, Number value, std::string_view right) {
+  return absl::InvalidArgumentError(StrCat(field, " = ", value, ": ", right));
+}
 absl::Status CheckPositive(std::string_view field, double value);       // finite, too
 absl::Status CheckNotNegative(std::string_view field, double value);    // likewise
 absl::Status CheckRange(std::string_view field, int64_t value, int64_t least, int64_t most);

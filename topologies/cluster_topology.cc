@@ -35,6 +35,7 @@ std::vector<std::vector<int>> Wider(std::vector<std::vector<int>> direct, const 
 
 NodeRoutes RoutesOf(const NodeType& node) {
   const int devices = static_cast<int>(node.devices.size()), nics = static_cast<int>(node.nics.size());
+  TWOFOLD_CHECK_EQ(node.nic_of.size(), nics > 0 ? node.devices.size() : 0);
   std::vector<ShortestRoutes> from_device, from_nic;
   for (int v : node.devices) from_device.emplace_back(node.graph, v);
   for (int v : node.nics) from_nic.emplace_back(node.graph, v);
@@ -58,7 +59,8 @@ NodeRoutes RoutesOf(const NodeType& node) {
     }
     for (int k = 0; k < nics; ++k) {
       const int o = owner(k);
-      routes.out.Add(Wider(from.To(nic(k), 1), from.To(device(o), 1), from_device[static_cast<size_t>(o)].To(nic(k), 1), node.graph));
+      routes.out.Add(
+          Wider(from.To(nic(k), 1), from.To(device(o), 1), from_device[static_cast<size_t>(o)].To(nic(k), 1), node.graph));
       TWOFOLD_CHECK_EQ(routes.out.Count(a, k), 1);
     }
   }
@@ -66,7 +68,8 @@ NodeRoutes RoutesOf(const NodeType& node) {
     const ShortestRoutes& from = from_nic[static_cast<size_t>(k)];
     const int o = owner(k);
     for (int d = 0; d < devices; ++d) {
-      routes.in.Add(Wider(from.To(device(d), 1), from.To(device(o), 1), from_device[static_cast<size_t>(o)].To(device(d), 1), node.graph));
+      routes.in.Add(
+          Wider(from.To(device(d), 1), from.To(device(o), 1), from_device[static_cast<size_t>(o)].To(device(d), 1), node.graph));
       TWOFOLD_CHECK_EQ(routes.in.Count(k, d), 1);
     }
   }
@@ -76,13 +79,18 @@ NodeRoutes RoutesOf(const NodeType& node) {
 class ClusterTopology : public Topology {
  public:
   ClusterTopology(NodeType node, int nodes, std::unique_ptr<Topology> network, bool reduction)
-      : node_(std::move(node)), nodes_(nodes), devices_(static_cast<int>(node_.devices.size())), nics_(static_cast<int>(node_.nics.size())),
-        node_links_(static_cast<int>(node_.graph.links.size())), network_(std::move(network)), reduction_(reduction), routes_(RoutesOf(node_)) {
+      : node_(std::move(node)),
+        nodes_(nodes),
+        devices_(static_cast<int>(node_.devices.size())),
+        nics_(static_cast<int>(node_.nics.size())),
+        node_links_(static_cast<int>(node_.graph.links.size())),
+        network_(std::move(network)),
+        reduction_(reduction),
+        routes_(RoutesOf(node_)) {
     TWOFOLD_CHECK_GE(nodes, 1);
     TWOFOLD_CHECK_GE(devices_, 1);
     TWOFOLD_CHECK(network_ != nullptr || nodes == 1, "several nodes need a network");
     TWOFOLD_CHECK(nics_ > 0 || devices_ == 1 || network_ == nullptr, "several devices need NICs");
-    TWOFOLD_CHECK_EQ(node_.nic_of.size(), nics_ > 0 ? node_.devices.size() : 0);
     if (network_ != nullptr) TWOFOLD_CHECK_EQ(network_->endpoints(), nodes * rails());
     PlaceVertices();
     PlaceLinks();
@@ -131,6 +139,10 @@ class ClusterTopology : public Topology {
   int rails() const override { return std::max(1, nics_); }
   int RailOf(int endpoint) const override { return nics_ == 0 ? 0 : node_.nic_of[static_cast<size_t>(LocalOf(endpoint))]; }
   int GroupOf(int endpoint) const override { return GroupOfNode(NodeOf(endpoint)); }
+  std::vector<int> grid() const override {
+    return endpoints_forward() && nodes_ == endpoints() ? network_->grid() : std::vector<int>();
+  }
+  int AtGrid(int position) const override { return network_->AtGrid(position); }
   bool multicast_in_node() const override { return node_.multicast; }
   bool reduction_in_network() const override { return reduction_; }
   bool endpoints_forward() const override { return nics_ == 0 && network_ != nullptr && network_->endpoints_forward(); }
@@ -156,11 +168,15 @@ class ClusterTopology : public Topology {
   int GroupOfNode(int n) const { return network_ == nullptr ? 0 : network_->GroupOf(n * rails()); }
 
   void Append(const RouteTable& table, int from, int to, int number, int node, std::vector<int>& route) const {
-    for (const int *l = table.Begin(from, to, number), *end = table.End(from, to, number); l != end; ++l) route.push_back(node * node_links_ + *l);
+    for (const int *l = table.Begin(from, to, number), *end = table.End(from, to, number); l != end; ++l) {
+      route.push_back(node * node_links_ + *l);
+    }
   }
   Seconds Sum(const RouteTable& table, int from, int to) const {
     Seconds sum{0};
-    for (const int *l = table.Begin(from, to, 0), *end = table.End(from, to, 0); l != end; ++l) sum += links_[static_cast<size_t>(*l)].latency;
+    for (const int *l = table.Begin(from, to, 0), *end = table.End(from, to, 0); l != end; ++l) {
+      sum += links_[static_cast<size_t>(*l)].latency;
+    }
     return sum;
   }
 
@@ -235,6 +251,31 @@ class ClusterTopology : public Topology {
 };
 
 }  // namespace
+
+absl::Status CheckNodeType(const NodeType& node) {
+  const auto name = [&](int v) { return node.graph.vertices[static_cast<size_t>(v)].name; };
+  if (node.devices.empty()) return absl::InvalidArgumentError("it has no device");
+  std::vector<ShortestRoutes> from_nic;
+  for (int nic : node.nics) from_nic.emplace_back(node.graph, nic);
+  std::vector<bool> served(node.nics.size());
+  for (int device : node.devices) {
+    const ShortestRoutes from(node.graph, device);
+    for (int other : node.devices) {
+      if (!from.Reaches(other)) {
+        return absl::InvalidArgumentError(
+            StrCat("there is no way from ", name(device), " to ", name(other), " that leads through no other device"));
+      }
+    }
+    for (size_t k = 0; k < served.size(); ++k) {
+      served[k] = served[k] || (from.Reaches(node.nics[k]) && from_nic[k].Reaches(device));
+    }
+  }
+  for (size_t k = 0; k < served.size(); ++k) {
+    if (served[k]) continue;
+    return absl::InvalidArgumentError(StrCat("there is no way from any device to ", name(node.nics[k]), " and back"));
+  }
+  return absl::OkStatus();
+}
 
 std::unique_ptr<Topology> MakeClusterTopology(NodeType node, int nodes, std::unique_ptr<Topology> network,
                                               bool reduction_in_network) {

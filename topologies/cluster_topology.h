@@ -15,6 +15,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "topologies/graph.h"
 #include "topologies/topology.h"
 
@@ -29,10 +30,14 @@ struct NodeType {
   bool multicast = false;       // Topology::multicast_in_node
 };
 
-// `network` has nodes * max(1, nics) endpoints; null for one node. Endpoint n * devices + d is device d of node n; vertices()
-// has the endpoints, what else the nodes hold (node by node) and what else the network has; links() the nodes' (node by node),
-// then the network's. Names of a node's vertices and links begin with "n<node>." where there is a network.
-// Every device must reach every other of its node and, where there is a network, every NIC (CHECK).
+// Whether it can be a node: it has devices, each reaches every other, and every NIC hangs where some device reaches it and it
+// reaches that device. What is wrong names the vertices.
+absl::Status CheckNodeType(const NodeType& node);
+
+// REQUIRES CheckNodeType(node).ok(). `network` has nodes * max(1, nics) endpoints; null for one node. Endpoint
+// n * devices + d is device d of node n; vertices() has the endpoints, what else the nodes hold (node by node) and what else
+// the network has; links() the nodes' (node by node), then the network's. Names of a node's vertices and links begin with
+// "n<node>." where there is a network.
 std::unique_ptr<Topology> MakeClusterTopology(NodeType node, int nodes, std::unique_ptr<Topology> network,
                                               bool reduction_in_network = false);
 

@@ -92,6 +92,8 @@ class DegradedTopology : public Topology {
   bool multicast_in_node() const override { return whole_->multicast_in_node(); }
   bool reduction_in_network() const override { return whole_->reduction_in_network(); }
   bool endpoints_forward() const override { return whole_->endpoints_forward(); }
+  std::vector<int> grid() const override { return whole_->grid(); }
+  int AtGrid(int position) const override { return whole_->AtGrid(position); }
   bool symmetric() const override { return alike_ && whole_->symmetric(); }
   Seconds alpha() const override { return alpha_; }
   BytesPerSecond bandwidth() const override { return whole_->bandwidth() * (1 - background_); }

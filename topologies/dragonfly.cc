@@ -136,7 +136,8 @@ class Dragonfly : public PortNetwork {
     for (int i = 0; i < g; ++i) {
       for (int k = i + 1; k < g; ++k) {
         for (int m = 0; m < n; ++m) {
-          AddSwitchCable(ports_ + Gateway(i, k, m), ports_ + Gateway(k, i, m), or_ports(o.global_bandwidth), global_cable);
+          AddSwitchCable(ports_ + Gateway(i, k, m), ports_ + Gateway(k, i, m), or_ports(o.global_bandwidth), global_cable,
+                         n > 1 ? m : -1);
         }
       }
     }
@@ -173,16 +174,17 @@ absl::Status Check(const DragonflyOptions& o) {
                                              " global cables, enough for ", has + 1, " groups"));
   }
   if (shape.n * least > has) {
-    return absl::InvalidArgumentError(StrCat("cables_between_groups = ", shape.n, ": ", shape.n * least, " global cables a group, it has a * h = ",
-                                             has, ", enough for ", has / least, " between every two groups"));
+    return absl::InvalidArgumentError(StrCat("cables_between_groups = ", shape.n, ": ", shape.n * least,
+                                             " global cables a group, it has a * h = ", has, ", enough for ", has / least,
+                                             " between every two groups"));
   }
   if (int64_t{o.p} * o.a > kMostPorts || shape.most_ports() > kMostPorts) {
     return absl::InvalidArgumentError(StrCat("p = ", o.p, ": p * a * groups = ", o.p, " * ", o.a, " * ", shape.g,
                                              " ports; there may be ", kMostPorts));
   }
   if (o.ports > shape.most_ports()) {
-    return absl::InvalidArgumentError(
-        StrCat("ports = ", o.ports, ": p * a * groups = ", o.p, " * ", o.a, " * ", shape.g, " joins at most ", shape.most_ports()));
+    return absl::InvalidArgumentError(StrCat("ports = ", o.ports, ": p * a * groups = ", o.p, " * ", o.a, " * ", shape.g,
+                                             " joins at most ", shape.most_ports()));
   }
   return CheckCables("a", o.a, shape.most_ports() + shape.local_cables() + shape.global_cables());
 }

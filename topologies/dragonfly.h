@@ -9,7 +9,8 @@
 //
 // With g groups there are n = floor(a h / (g - 1)) cables between every two; g = a h + 1 (n = 1) is the largest. Their
 // arrangement is "absolute" (Camarero, Vallejo and Beivide 2014): seen from its group, global cable m * (g - 1) + s is the m-th
-// to group s (s < its own number) or s + 1; the n (g - 1) cables are dealt to the group's switches in order, as evenly as they go.
+// to group s (s < its own number) or s + 1; the n (g - 1) cables are dealt to the group's switches in order, as evenly as they
+// go.
 //
 // Cost: a g switches, p a g ports, p a g + g a (a-1) / 2 + n g (g-1) / 2 cables; N = a p (a h + 1) ports at most (section
 // 3.1), diameter 5 (3 between switches: local, global, local). Bisection, g even and cables between groups what limits:

@@ -122,14 +122,16 @@ class FatTree : public PortNetwork {
     for (int l = 0; l < leaves_; ++l) {
       for (int j = 0; j < up_; ++j) {
         const int to = levels_ == 2 ? above + j / bundle_ : above + PodOf(l) * up_ + j;
-        TWOFOLD_CHECK_EQ(AddSwitchCable(first_leaf_ + l, to, bandwidth, wiring_.cable), LeafCable(l, j));
+        const int number = levels_ == 2 && bundle_ > 1 ? j % bundle_ : -1;
+        TWOFOLD_CHECK_EQ(AddSwitchCable(first_leaf_ + l, to, bandwidth, wiring_.cable, number), LeafCable(l, j));
       }
     }
     if (levels_ == 2) return;
     const int first_core = above + pods_ * up_, cores_a_plane = core_up_ / bundle_;
     for (int m = 0; m < pods_ * up_; ++m) {
       for (int c = 0; c < core_up_; ++c) {
-        AddSwitchCable(above + m, first_core + m % up_ * cores_a_plane + c / bundle_, bandwidth, wiring_.cable);
+        const int core = first_core + m % up_ * cores_a_plane + c / bundle_;
+        AddSwitchCable(above + m, core, bandwidth, wiring_.cable, bundle_ > 1 ? c % bundle_ : -1);
       }
     }
   }
@@ -182,8 +184,8 @@ absl::Status Check(const FatTreeOptions& o) {
   if (absl::Status s = CheckAtLeast("rails", o.rails, 1); !s.ok()) return s;
   const int leaves_a_pod = o.levels == 3 ? SplitRadix(o.radix, o.top_oversubscription).down : o.radix;
   if (o.rails > leaves_a_pod) {
-    return absl::InvalidArgumentError(StrCat("rail_optimised: ", o.rails, " rails need as many leaves a pod, switches of radix = ",
-                                             o.radix, " join ", leaves_a_pod));
+    return absl::InvalidArgumentError(StrCat("rail_optimised: ", o.rails, " rails need as many leaves a pod, ",
+                                             "switches of radix = ", o.radix, " join ", leaves_a_pod));
   }
   const int64_t most = std::min<int64_t>(MostPorts(o), kMostPorts);
   if (o.ports > most) {

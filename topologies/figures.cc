@@ -51,7 +51,13 @@ bool Any(const Bits& bits) {
 
 class Eccentricity {
  public:
-  explicit Eccentricity(const Topology& t) : t_(t), neighbours_(t), seen_(t.vertices().size()), now_(seen_), next_(seen_) {}
+  Eccentricity(const Topology& t, bool endpoints_forward)
+      : endpoints_(t.endpoints()),
+        endpoints_forward_(endpoints_forward),
+        neighbours_(t),
+        seen_(t.vertices().size()),
+        now_(seen_),
+        next_(seen_) {}
 
   // The most links from any of `sources` (at most kSources) to any endpoint; 0: one of them does not reach all.
   int Of(std::span<const int> sources) {
@@ -61,7 +67,7 @@ class Eccentricity {
       seen_[v][i / 64] |= uint64_t{1} << (i % 64);
       now_[v] = seen_[v];
     }
-    int64_t missing = static_cast<int64_t>(sources.size()) * (t_.endpoints() - 1);
+    int64_t missing = static_cast<int64_t>(sources.size()) * (endpoints_ - 1);
     int distance = 0;
     for (int step = 1; Spread(step == 1); ++step) {
       if (const int64_t reached = Arrive(); reached > 0) missing -= reached, distance = step;
@@ -74,7 +80,7 @@ class Eccentricity {
   bool Spread(bool first) {
     bool any = false;
     const int vertices = static_cast<int>(now_.size());
-    for (int v = first || t_.endpoints_forward() ? 0 : t_.endpoints(); v < vertices; ++v) {
+    for (int v = first || endpoints_forward_ ? 0 : endpoints_; v < vertices; ++v) {
       const Bits& from = now_[static_cast<size_t>(v)];
       if (!Any(from)) continue;
       any = true;
@@ -93,13 +99,14 @@ class Eccentricity {
         now_[v][i] = next_[v][i] & ~seen_[v][i];
         seen_[v][i] |= now_[v][i];
         next_[v][i] = 0;
-        if (v < static_cast<size_t>(t_.endpoints())) endpoints += __builtin_popcountll(now_[v][i]);
+        if (v < static_cast<size_t>(endpoints_)) endpoints += __builtin_popcountll(now_[v][i]);
       }
     }
     return endpoints;
   }
 
-  const Topology& t_;
+  const int endpoints_;
+  const bool endpoints_forward_;
   const Neighbours neighbours_;
   std::vector<Bits> seen_, now_, next_;  // by vertex: from which sources
 };
@@ -120,9 +127,8 @@ std::vector<int> Sources(const Topology& t) {
   return sources;
 }
 
-int Diameter(const Topology& t) {
-  if (t.endpoints() < 2) return 0;
-  Eccentricity eccentricity(t);
+int Diameter(const Topology& t, bool endpoints_forward) {
+  Eccentricity eccentricity(t, endpoints_forward);
   const std::vector<int> sources = Sources(t);
   int diameter = 0;
   for (size_t i = 0; i < sources.size(); i += kSources) {
@@ -133,7 +139,7 @@ int Diameter(const Topology& t) {
   return diameter;
 }
 
-BytesPerSecond Bisection(const Topology& t) {
+BytesPerSecond Bisection(const Topology& t, bool endpoints_forward) {
   const int n = t.endpoints(), half = n / 2, vertices = static_cast<int>(t.vertices().size());
   const int source = vertices, sink = vertices + 1;
   const auto side = [&](int v) { return v < half ? source : v < n && v >= n - half ? sink : v; };
@@ -141,7 +147,7 @@ BytesPerSecond Bisection(const Topology& t) {
   for (const Link& l : t.links()) {
     if (l.from < 0 || l.to < 0) continue;
     const int from = side(l.from), to = side(l.to);  // each half is one vertex
-    const bool middle = from < n && !t.endpoints_forward();  // the one of an odd number sends nothing on
+    const bool middle = from < n && !endpoints_forward;  // the one of an odd number sends nothing on
     if (middle || from == to || to == source || from == sink) continue;
     flow.AddArc(from, to, std::llround(l.bandwidth.value()));
   }
@@ -185,8 +191,14 @@ Figures FiguresOf(const Topology& t) {
   f.endpoints = t.endpoints(), f.nodes = t.nodes();
   CountVertices(t, f);
   CountCables(t, f);
-  f.diameter = Diameter(t);
-  if (f.diameter > 0) f.bisection = Bisection(t);
+  if (t.endpoints() < 2) return f;
+  bool endpoints_forward = t.endpoints_forward();
+  f.diameter = Diameter(t, endpoints_forward);
+  if (f.diameter == 0 && !endpoints_forward) {
+    endpoints_forward = true;
+    f.diameter = Diameter(t, true);
+  }
+  if (f.diameter > 0) f.bisection = Bisection(t, endpoints_forward);
   return f;
 }
 
@@ -210,7 +222,8 @@ std::string FiguresText(const Topology& t, const Figures& f) {
   line("links", StrCat(f.links));
   if (f.diameter == 0) return text;
   line("diameter", StrCat(f.diameter, " links"));
-  line("bisection", StrCat(Rate(f.bisection.value()), " each way, ", Rate(f.bisection.value() / (f.endpoints / 2)), " a device of a half"));
+  const double bisection = f.bisection.value();
+  line("bisection", StrCat(Rate(bisection), " each way, ", Rate(bisection / (f.endpoints / 2)), " a device of a half"));
   line("latency", absl::StrFormat("%.4g us between the first and the last device", t.alpha().value() * 1e6));
   line("bandwidth", StrCat(Rate(t.bandwidth().value()), " of their route"));
   return text;

@@ -17,8 +17,9 @@ struct Figures {
   int64_t cables = 0;       // of the network
   int64_t node_cables = 0;  // between two vertices of one node
   int64_t links = 0;        // two a cable; what has no picture among them
-  // Links on the longest of the shortest ways between endpoints, through other endpoints only where they forward (so a
-  // switch's neighbours are 2 apart). 0: they are not all joined in the graph (shared memory has none), or are fewer than two.
+  // Links on the longest of the shortest ways between endpoints (a switch's neighbours are 2 apart); through other
+  // endpoints only where they forward, or where not all are joined otherwise (a device without a NIC next to it). 0: they
+  // are not joined in the graph (shared memory has none), or are fewer than two.
   int diameter = 0;
   // Max-flow each way from the first half of the endpoints, in their order, to the last half (of an odd number, the middle
   // one belongs to neither): what all of a half could send the other at once, by any routes, wherever limits lie. Builders

@@ -34,9 +34,15 @@ std::vector<int> Graph::Of(Vertex::Kind kind) const {
 
 // Breadth first: a vertex's width is known before any farther one is reached.
 ShortestRoutes::ShortestRoutes(const Graph& graph, int from)
-    : graph_(graph), from_(from), hops_(graph.vertices.size(), -1), arrivals_(graph.vertices.size()), width_(graph.vertices.size()) {
+    : graph_(graph),
+      from_(from),
+      hops_(graph.vertices.size(), -1),
+      arrivals_(graph.vertices.size()),
+      width_(graph.vertices.size()) {
   std::vector<std::vector<int>> leaving(graph.vertices.size());
-  for (size_t l = 0; l < graph.links.size(); ++l) leaving[static_cast<size_t>(graph.links[l].from)].push_back(static_cast<int>(l));
+  for (size_t l = 0; l < graph.links.size(); ++l) {
+    leaving[static_cast<size_t>(graph.links[l].from)].push_back(static_cast<int>(l));
+  }
   hops_[static_cast<size_t>(from)] = 0;
   width_[static_cast<size_t>(from)] = std::numeric_limits<double>::infinity();
   std::vector<int> reached = {from};
@@ -122,7 +128,10 @@ Graph WithFirst(Graph graph, const std::vector<int>& first) {
 class GraphTopology : public Topology {
  public:
   GraphTopology(std::string kind, Graph graph, const std::vector<int>& terminals)
-      : kind_(std::move(kind)), endpoints_(static_cast<int>(terminals.size())), graph_(WithFirst(std::move(graph), terminals)), routes_(endpoints_) {
+      : kind_(std::move(kind)),
+        endpoints_(static_cast<int>(terminals.size())),
+        graph_(WithFirst(std::move(graph), terminals)),
+        routes_(endpoints_) {
     for (int from = 0; from < endpoints_; ++from) {
       const ShortestRoutes shortest(graph_, from);
       for (int to = 0; to < endpoints_; ++to) {

@@ -127,6 +127,11 @@ class HammingMesh : public PortNetwork {
   }
 
   std::string_view kind() const override { return "hamming_mesh"; }
+  std::vector<int> grid() const override { return {o_.a * o_.x, o_.b * o_.y}; }
+  int AtGrid(int position) const override {
+    const int across = position % (o_.a * o_.x), down = position / (o_.a * o_.x);
+    return (across / o_.a + o_.x * (down / o_.b)) * o_.a * o_.b + across % o_.a + o_.a * (down % o_.b);
+  }
   bool endpoints_forward() const override { return true; }
 
   int64_t MinimalRoutes(Pair pair) const override { return Count(pair).minimal(); }
@@ -233,11 +238,12 @@ class HammingMesh : public PortNetwork {
       const int first = l.first_switch + line * l.switches_a_line();
       for (int e = 0; e < l.edges; ++e) {
         const int port = PortAt(line, {e / 2, e % 2 == 0 ? 0 : l.length - 1}, row);
-        AddSwitchCable(port, first + l.Leaf(e), wiring_.bandwidth, wiring_.cable);
+        AddSwitchCable(port, first + l.Leaf(e), wiring_.bandwidth, wiring_.cable, l.length == 1 ? e % 2 : -1);
       }
       for (int leaf = 0; leaf < l.leaves; ++leaf) {
         for (int k = 0; k < l.up; ++k) {
-          AddSwitchCable(first + leaf, first + l.leaves + k * l.spines / l.up, wiring_.bandwidth, wiring_.cable);
+          const int bundle = l.up / l.spines;
+          AddSwitchCable(first + leaf, first + l.leaves + k / bundle, wiring_.bandwidth, wiring_.cable, bundle > 1 ? k % bundle : -1);
         }
       }
     }
@@ -286,8 +292,8 @@ absl::Status Check(const HammingMeshOptions& o) {
   const int64_t most = int64_t{o.radix} * (o.radix / 2) / 2;
   for (const auto& [field, boards] : {std::pair("x", o.x), std::pair("y", o.y)}) {
     if (2 * boards > o.radix && boards > most) {
-      return absl::InvalidArgumentError(
-          StrCat(field, " = ", boards, ": a tree of 2 levels of switches of radix = ", o.radix, " joins at most ", most, " boards"));
+      return absl::InvalidArgumentError(StrCat(field, " = ", boards, ": a tree of 2 levels of switches of radix = ", o.radix,
+                                               " joins at most ", most, " boards"));
     }
   }
   return absl::OkStatus();

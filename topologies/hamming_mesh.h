@@ -12,15 +12,14 @@
 // Board (X, Y) has number X + x * Y; port board * a * b + i + a * j is its accelerator (i, j).
 //
 // Cost: n = a b x y ports; b y rows of 2 x and a x columns of 2 y switch ports, so 2 b x y + 2 a x y cables to switches, and
-// x y (b (a-1) + a (b-1)) on boards; diameter 4 + 2 floor((a-1)/2) + 2 floor((b-1)/2)
-// where a line is one switch and x, y > 1, 2 more for each direction of trees.
-// Bisection (rows of boards, y even): a x columns of y cables.
+// x y (b (a-1) + a (b-1)) on boards. Diameter, x and y > 1: 4 + 2 floor((a-1)/2) + 2 floor((b-1)/2), 2 more for each
+// direction whose lines are trees. Bisection (between rows of boards, y even): a x columns of y cables each, 1 / (2 b) of what
+// the 4 cables of every port could carry.
 //
-// Minimal routes: along the row first or the column first; in a line to another board leaving by the west or east edge and
-// entering by either, whichever are fewest hops; on the same board over the mesh, or round through the switch where that is
-// as short; with trees, times the choice of spine. Default: row first, and of the ways along a line, by
-// the destination's place in it. Detours: one of the two lines
-// (row or column) by another pair of edges, or round through the switch.
+// Minimal routes: along the row first or the column first; in a line to another board leaving by the west or the east edge
+// and entering by either, whichever are fewest hops; on the same board over the mesh, or round through the switch where that
+// is fewer; in trees, times the choice of spine. Default: row first; of the ways along a line, by the destination's place
+// in it. Detours: one of row and column by another pair of edges, over the mesh, or round through the switch.
 #pragma once
 
 #include <memory>

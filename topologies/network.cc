@@ -33,8 +33,8 @@ absl::Status CheckAtLeast(std::string_view field, int64_t value, int64_t least) 
 
 absl::Status CheckCables(std::string_view field, int64_t value, int64_t cables) {
   if (cables <= kMostCables) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      StrCat(field, " = ", value, ": the network would have ", cables, " cables, more than the ", kMostCables, " there may be"));
+  return absl::InvalidArgumentError(StrCat(field, " = ", value, ": the network would have ", cables, " cables, more than the ",
+                                           kMostCables, " there may be"));
 }
 
 int Bundle(int cables, int each, int radix) {
@@ -63,11 +63,12 @@ int PortNetwork::AddPortCable(int port, int to_switch, BytesPerSecond bandwidth)
   return static_cast<int>(links_.size()) - 2;
 }
 
-int PortNetwork::AddSwitchCable(int a, int b, BytesPerSecond bandwidth, Seconds cable) {
+int PortNetwork::AddSwitchCable(int a, int b, BytesPerSecond bandwidth, Seconds cable, int number) {
   const std::string& name_a = vertices_[static_cast<size_t>(a)].name;
   const std::string& name_b = vertices_[static_cast<size_t>(b)].name;
-  links_.push_back({StrCat(name_a, "-", name_b), bandwidth, wiring_.switching + cable, a, b});
-  links_.push_back({StrCat(name_b, "-", name_a), bandwidth, wiring_.switching + cable, b, a});
+  const std::string which = number < 0 ? "" : StrCat(".", number);
+  links_.push_back({StrCat(name_a, "-", name_b, which), bandwidth, wiring_.switching + cable, a, b});
+  links_.push_back({StrCat(name_b, "-", name_a, which), bandwidth, wiring_.switching + cable, b, a});
   return static_cast<int>(links_.size()) - 2;
 }
 

@@ -50,7 +50,8 @@ class PortNetwork : public Topology {
   // Links a->b and b->a; returns the first's number, the second's is one more. Latency: of the cable, and of the switch
   // that a link leaves or the NIC of the port that it leaves or reaches.
   int AddPortCable(int port, int to_switch, BytesPerSecond bandwidth);
-  int AddSwitchCable(int a, int b, BytesPerSecond bandwidth, Seconds cable);
+  // `number`: of the cable among several between the two, so that all links have names of their own; -1: it is the only one.
+  int AddSwitchCable(int a, int b, BytesPerSecond bandwidth, Seconds cable, int number = -1);
   static std::string NameOf(std::string_view what, int number);
 
   const int ports_;

@@ -55,7 +55,9 @@ absl::Status CheckFatTree(const cluster::Network& n, int ports, int rails) {
   const absl::Status counts = CheckCounts({{"levels", n.fat_tree().levels()}, {"radix", n.fat_tree().radix()}});
   return counts.ok() ? Check(FatTreeOf(n, ports, rails)) : counts;
 }
-std::unique_ptr<Topology> FatTree(const cluster::Network& n, int ports, int rails) { return MakeFatTree(FatTreeOf(n, ports, rails)); }
+std::unique_ptr<Topology> FatTree(const cluster::Network& n, int ports, int rails) {
+  return MakeFatTree(FatTreeOf(n, ports, rails));
+}
 
 // ---- dragonfly ----
 DragonflyOptions DragonflyOf(const cluster::Network& n, int ports) {
@@ -93,7 +95,8 @@ absl::Status CheckSlingshot(const cluster::Network& n, int ports, int) {
                                            {"switches_per_group", s.switches_per_group()},
                                            {"ports_per_switch", s.ports_per_switch()},
                                            {"links_between_groups", s.links_between_groups()}});
-  return Checks() << counts << CheckNotNegative("global_us", s.global_us()) << (counts.ok() ? Check(SlingshotOf(n, ports)) : counts);
+  return Checks() << counts << CheckNotNegative("global_us", s.global_us())
+                  << (counts.ok() ? Check(SlingshotOf(n, ports)) : counts);
 }
 std::unique_ptr<Topology> Slingshot(const cluster::Network& n, int ports, int) { return MakeSlingshot(SlingshotOf(n, ports)); }
 
@@ -137,8 +140,12 @@ absl::Status CheckHammingMesh(const cluster::Network& n, int ports, int) {
 std::unique_ptr<Topology> HammingMesh(const cluster::Network& n, int, int) { return MakeHammingMesh(HammingMeshOf(n)); }
 
 // ---- full_mesh ----
-absl::Status CheckFullMesh(const cluster::Network& n, int ports, int) { return Check(FullMeshNetworkOptions{ports, WiringOf(n)}); }
-std::unique_ptr<Topology> FullMesh(const cluster::Network& n, int ports, int) { return MakeFullMeshNetwork({ports, WiringOf(n)}); }
+absl::Status CheckFullMesh(const cluster::Network& n, int ports, int) {
+  return Check(FullMeshNetworkOptions{ports, WiringOf(n)});
+}
+std::unique_ptr<Topology> FullMesh(const cluster::Network& n, int ports, int) {
+  return MakeFullMeshNetwork({ports, WiringOf(n)});
+}
 
 }  // namespace
 

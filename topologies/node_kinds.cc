@@ -59,7 +59,8 @@ NodeType CubeMesh(const cluster::Node& n, int, const NodeNics& nics) {
 absl::Status CheckNvlinkPairs(const cluster::Node& n, int devices) {
   Checks checks;
   checks << CheckPositive("nvlink_pairs.gbytes_per_second", n.nvlink_pairs().gbytes_per_second())
-         << CheckPositive("nvlink_pairs.host_gbytes_per_second", n.nvlink_pairs().host_gbytes_per_second()) << CheckLink(n, devices);
+         << CheckPositive("nvlink_pairs.host_gbytes_per_second", n.nvlink_pairs().host_gbytes_per_second())
+         << CheckLink(n, devices);
   if (devices % 2 != 0) checks << Refuse("devices", devices, "devices in pairs are an even number");
   return checks;
 }
@@ -95,7 +96,9 @@ absl::Status CheckPcieTree(const cluster::Node& n, int devices) {
   const int64_t below = tree.devices_per_switch() * tree.switches_per_socket(), sockets = (devices + below - 1) / below;
   if (sockets > 1) checks << CheckPositive("pcie_tree.socket_gbytes_per_second", tree.socket_gbytes_per_second());
   if (sockets > kMostSockets) {
-    checks << Refuse("devices", devices, StrCat("with ", below, " devices a socket that is ", sockets, " sockets; at most ", kMostSockets, " are built"));
+    checks << Refuse(
+        "devices", devices,
+        StrCat("with ", below, " devices a socket that is ", sockets, " sockets; at most ", kMostSockets, " are built"));
   }
   return checks;
 }
@@ -121,9 +124,10 @@ absl::Status CheckCables(const cluster::Node& n, int devices) {
     Checks checks;
     checks << CheckRange(field + ".a", cable.a(), 0, devices - 1) << CheckRange(field + ".b", cable.b(), 0, devices - 1)
            << CheckPositive(field + ".gbytes_per_second", cable.gbytes_per_second());
-    if (cable.a() == cable.b()) checks << Refuse(field + ".b", static_cast<double>(cable.b()), "joins a device to itself");
+    if (cable.a() == cable.b()) checks << Refuse(field + ".b", cable.b(), "joins a device to itself");
     if (!joined.insert(std::minmax(cable.a(), cable.b())).second) {
-      checks << absl::InvalidArgumentError(StrCat(field, ": ", cable.a(), " and ", cable.b(), " are joined already; give one cable their whole rate"));
+      checks << absl::InvalidArgumentError(
+          StrCat(field, ": ", cable.a(), " and ", cable.b(), " are joined already; give one cable their whole rate"));
     }
     if (!checks.ok()) return checks;
   }
@@ -139,12 +143,16 @@ absl::Status CheckWired(const cluster::Node& n, int devices) {
   const int per = DevicesPerSocket(n, devices), sockets = (devices + per - 1) / per;
   if (sockets > 1) checks << CheckPositive("wired.socket_gbytes_per_second", wired.socket_gbytes_per_second());
   if (sockets > kMostSockets) {
-    checks << Refuse("wired.devices_per_socket", per, StrCat("makes ", sockets, " sockets of ", devices, " devices; at most ", kMostSockets, " are built"));
+    checks << Refuse("wired.devices_per_socket", per,
+                     StrCat("makes ", sockets, " sockets of ", devices, " devices; at most ", kMostSockets, " are built"));
   }
-  for (int k = 0; k < wired.nic_at_size(); ++k) checks << CheckRange(StrCat("wired.nic_at[", k, "]"), wired.nic_at(k), 0, devices - 1);
+  for (int k = 0; k < wired.nic_at_size(); ++k) {
+    checks << CheckRange(StrCat("wired.nic_at[", k, "]"), wired.nic_at(k), 0, devices - 1);
+  }
   const int64_t nics = n.has_nics() ? n.nics() : devices;
   if (wired.nic_at_size() > 0 && wired.nic_at_size() != nics) {
-    checks << absl::InvalidArgumentError(StrCat("wired.nic_at: names ", wired.nic_at_size(), " devices for nics = ", nics, "; name one a NIC"));
+    checks << absl::InvalidArgumentError(
+        StrCat("wired.nic_at: names ", wired.nic_at_size(), " devices for nics = ", nics, "; name one a NIC"));
   }
   return checks;
 }

@@ -21,7 +21,9 @@ class RouteTable {
   const int* End(int from, int to, int number) const { return links_.data() + first_link_[Number(from, to, number) + 1]; }
 
  private:
-  size_t Row(int from, int to) const { return static_cast<size_t>(from) * static_cast<size_t>(to_count_) + static_cast<size_t>(to); }
+  size_t Row(int from, int to) const {
+    return static_cast<size_t>(from) * static_cast<size_t>(to_count_) + static_cast<size_t>(to);
+  }
   size_t Number(int from, int to, int number) const { return static_cast<size_t>(first_route_[Row(from, to)] + number); }
 
   int to_count_;

@@ -65,6 +65,10 @@ class Topology {
   virtual int rails() const { return 1; }                 // NICs a node
   virtual int RailOf(int) const { return 0; }             // the endpoint's own NIC, of its node's
   virtual int GroupOf(int) const { return 0; }            // as Vertex::group, for placement
+  // Endpoints that stand in a grid whose lines are closed (tori, HammingMeshes): its dimensions, the first fastest, and who
+  // stands at a position. Empty: they do not.
+  virtual std::vector<int> grid() const { return {}; }
+  virtual int AtGrid(int position) const { return position; }
   virtual bool multicast_in_node() const { return false; }       // its switch reduces and multicasts (NVLink SHARP)
   virtual bool reduction_in_network() const { return false; }    // so do the switches between nodes (SHARP)
 

@@ -43,6 +43,14 @@ class Torus : public PortNetwork {
   }
 
   std::string_view kind() const override { return "torus"; }
+  std::vector<int> grid() const override {
+    std::vector<int> sizes;
+    for (const Dimension& d : dims_) {
+      if (!d.ring && d.size > 2) return {};
+      sizes.push_back(d.size);
+    }
+    return sizes;
+  }
   bool endpoints_forward() const override { return true; }
 
   int64_t MinimalRoutes(Pair pair) const override {

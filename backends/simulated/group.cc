@@ -138,7 +138,7 @@ bool SimulatedGroup::SameCounts(const std::vector<Arrival>& arrivals) {
 }
 
 void SimulatedGroup::Begin(std::vector<Arrival> arrivals) {
-  double start = 0;
+  double start = world_.engine.now();  // ranks that were done before others of a collective may be behind the clock
   for (const Arrival& a : arrivals) start = std::max({start, a.time, a.slowest});
   for (const Arrival& a : arrivals) *a.started = start;
   if (world_.real) {
@@ -267,20 +267,17 @@ void SimulatedGroup::Deliver(const Message& send, const Message& recv) {
   const double start = std::max({send.time, recv.time, world_.engine.now()});
   const double bytes = static_cast<double>(send.op.tensor.bytes().value());
   world_.network.Message(world_rank(send.rank), world_rank(recv.rank), bytes, start,
-                         [engine = &world_.engine, s = send.pending, r = recv.pending](const std::vector<double>& finish) {
-    PartEnds(*s, finish[0]);
-    if (!engine->failed()) PartEnds(*r, finish[1]);  // who was told may have failed since
-  });
+                         [s = send.pending, r = recv.pending](size_t place, double time) { PartEnds(place == 0 ? *s : *r, time); });
 }
 
 void SimulatedGroup::SendEagerly(const Message& send) {
   const double start = std::max(send.time, world_.engine.now());
   const double bytes = static_cast<double>(send.op.tensor.bytes().value());
   world_.network.Message(world_rank(send.rank), world_rank(send.op.peer), bytes, start,
-                         [engine = &world_.engine, s = send.pending, eager = send.eager](const std::vector<double>& finish) {
-    eager->arrival = finish[1];
-    PartEnds(*s, finish[0]);
-    if (eager->receiver != nullptr && !engine->failed()) PartEnds(*eager->receiver, std::max(eager->posted, finish[1]));
+                         [s = send.pending, eager = send.eager](size_t place, double time) {
+    if (place == 0) return PartEnds(*s, time);
+    eager->arrival = time;
+    if (eager->receiver != nullptr) PartEnds(*eager->receiver, std::max(eager->posted, time));
   });
 }
 

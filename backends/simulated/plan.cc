@@ -163,14 +163,14 @@ void SetSlowLinks(const spec::Simulated& simulated, SimulationPlan& plan) {
                               " us a message; that cores move their bytes, too, is not modelled"));
 }
 
-// Folding is used only where it is proven to change nothing: replicas of one data-parallel group, alike in place and
-// device, without data.
+// Folding is used only where it is proven to change nothing: replicas of one data-parallel group on equal devices, without
+// data. Wherever they sit, they do the same at the same times as long as all of them, in all groups, end each collective
+// together; that is seen as they run (SimulatedGroup::Finish), and where they do not, the run is repeated unfolded.
 void DecideFolding(const spec::Spec& spec, SimulationPlan& plan) {
   const spec::Parallel& p = spec.parallel();
   if (plan.world_size == 1) plan.why_not_fold = "there is one rank";
   if (p.dp() != plan.world_size) plan.why_not_fold = "ranks do different things (another axis than dp is used)";
   if (plan.machine.real) plan.why_not_fold = "ranks hold different data (data: REAL)";
-  if (!plan.topology->symmetric()) plan.why_not_fold = "ranks sit in different places of the topology";
   if (!plan.compute_factors.empty()) plan.why_not_fold = "some ranks are slower (stragglers)";
   plan.may_fold = plan.why_not_fold.empty();
 }

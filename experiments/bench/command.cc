@@ -28,6 +28,7 @@ constexpr char kFooter[] =
     "  twofold bench all_reduce -e 1G --fabric=simulated --cluster=star-a100 --ranks=1024\n"
     "                                                            1,024 GPUs, predicted\n"
     "  twofold bench all_gather --fabric=simulated --cluster=star-h100 --algorithm=ring\n"
+    "  twofold bench all_reduce -e 1G --fabric=simulated --cluster=dgx-h100 --nodes=4 --protocol=Simple\n"
     "  twofold bench reduce_scatter -d bfloat16 -o avg --json    for programs";
 
 // On a terminal: which size is being run.
@@ -99,15 +100,15 @@ void AddBenchCommand(CLI::App& app, int& exit_status) {
                       "1: compare results and count wrong values; 0: not (default 1; predicted: 0)");
   command->add_option("--fabric", o.fabric, "where to run; see `twofold list fabrics`")->capture_default_str();
   command->add_option("--ranks", o.ranks,
-                      "default: the processes that were started, where ranks are processes; simulated: 8, or what the "
-                      "cluster holds; else 2");
+                      "default: the processes that were started, where ranks are processes; simulated: all devices of "
+                      "--nodes, without that 8 or what the cluster holds; else 2");
   command->add_option("--cluster", o.cluster,
                       "simulated: a name of `twofold list clusters`, or a file (default this-machine)");
   command->add_option("--nodes", o.nodes,
                       "simulated: how many nodes of the cluster (default: as many as the ranks need)");
   command->add_option("--algorithm", o.algorithm,
-                      "simulated: auto, ring, tree, recursive_doubling, direct or shared_memory (default auto)");
-  command->add_option("--protocol", o.protocol, "Simple, LL or LL128: not modelled in this version, refused");
+                      "simulated: auto (default), or one that the cluster's library has: ring, tree, direct, nvls, ...");
+  command->add_option("--protocol", o.protocol, "simulated, clusters that run NCCL: auto (default), Simple, LL or LL128");
   command->add_flag("--json", o.json, "print JSON instead of the table");
   command->add_option("--out", o.out, "write the rows to this file too, as CSV");
   command->footer(kFooter);

@@ -12,8 +12,8 @@
 //     data does not exist, so that nothing is checked and sizes may exceed this machine.
 // The whole sweep is one run of the fabric; rows are printed when it has ended, and when it failed, those that were done.
 //
-// Without --ranks: as many as processes were started where ranks are processes (mpirun); 8 or what the cluster holds on
-// simulated; else 2.
+// Without --ranks: as many as processes were started where ranks are processes (mpirun); all devices of --nodes on
+// simulated, 8 or what the cluster holds without that; else 2.
 #pragma once
 
 #include "CLI/CLI.hpp"

@@ -11,7 +11,9 @@
 #include "core/base/strings.h"
 #include "experiments/bench/expectation.h"
 #include "experiments/spec/spec.h"
-#include "sim/collectives/schedule.h"
+#include "sim/collectives/library.h"
+#include "sim/places.h"
+#include "topologies/build.h"
 #include "topologies/catalogue.h"
 
 namespace twofold::bench {
@@ -102,9 +104,6 @@ absl::StatusOr<Request> ReadRequest(const Options& o) {
 
 // ---- Where ----
 absl::Status CheckFabric(const Options& o) {
-  if (o.protocol) {
-    return Wrong("protocol", *o.protocol, "this version models no protocols (Simple, LL, LL128); leave it out");
-  }
   const Backend* row = FindBackend(o.fabric);
   const std::string why_not = row == nullptr ? "there is no such fabric" : row->why_not();
   if (!why_not.empty()) {
@@ -119,40 +118,81 @@ absl::Status CheckFabric(const Options& o) {
   if (o.cluster) return Wrong("cluster", *o.cluster, kAlone);
   if (o.nodes) return Wrong("nodes", *o.nodes, kAlone);
   if (o.algorithm) return Wrong("algorithm", *o.algorithm, kAlone);
+  if (o.protocol) return Wrong("protocol", *o.protocol, kAlone);
   return absl::OkStatus();
 }
 
 // The most ranks that the chosen nodes hold.
 absl::StatusOr<int> Capacity(const Options& o, const cluster::Cluster& c) {
-  const int64_t hosts = c.has_star() ? c.star().hosts() : c.has_shared_memory_host() ? 1 : std::numeric_limits<int>::max();
-  if (o.nodes && (*o.nodes < 1 || *o.nodes > hosts)) {
-    return Wrong("nodes", *o.nodes, hosts == 1 ? StrCat("cluster ", c.name(), " is one host; leave it out")
-                                               : StrCat("cluster ", c.name(), " has ", hosts, " hosts; use 1 to ", hosts));
+  if (c.has_shared_memory_host()) {
+    if (o.nodes && *o.nodes != 1) return Wrong("nodes", *o.nodes, StrCat("cluster ", c.name(), " is one host; leave it out"));
+    return kMostRanks;
   }
-  if (!c.has_star()) return kMostRanks;
-  return static_cast<int>(o.nodes.value_or(hosts));
+  const int64_t nodes = MostNodes(c);
+  if (o.nodes && (*o.nodes < 1 || *o.nodes > nodes)) {
+    const std::string_view what = c.has_star() ? " hosts" : nodes == 1 ? " node" : " nodes";
+    return Wrong("nodes", *o.nodes, StrCat("cluster ", c.name(), " has ", nodes, what, "; use ", nodes == 1 ? "" : "1 to ", nodes));
+  }
+  const absl::StatusOr<int> devices = DevicesPerNode(c);
+  if (!devices.ok()) return devices.status();
+  return static_cast<int>(std::min<int64_t>(kMostRanks, o.nodes.value_or(nodes) * *devices));
 }
 
-// An algorithm that is known and has a form of the operation. `auto` always does.
+// Where the first ranks of a cluster sit.
+absl::StatusOr<sim::Places> FirstPlaces(const cluster::Cluster& c, std::optional<int> nodes, int ranks) {
+  const absl::StatusOr<int> devices = DevicesPerNode(c);
+  if (!devices.ok()) return devices.status();
+  const auto topology = BuildTopology(c, nodes.value_or((ranks + *devices - 1) / *devices));
+  if (!topology.ok()) return topology.status();
+  std::vector<int> endpoints;
+  for (int r = 0; r < std::min(ranks, (*topology)->endpoints()); ++r) endpoints.push_back(r);
+  return sim::PlacesOf(**topology, endpoints);
+}
+
+// An algorithm that the cluster's library knows and can run there. `auto` always can.
 absl::Status CheckAlgorithm(const Options& o, const Operation& op, const cluster::Cluster& c, int ranks) {
   if (!o.algorithm || *o.algorithm == "auto") return absl::OkStatus();
+  const auto library = sim::MakeLibrary(c.library());
+  if (!library.ok()) return library.status();
   std::vector<std::string> names = {"auto"}, fitting = {"auto"};
-  const sim::CollectiveShape shape{.kind = op.kind, .ranks = ranks, .bytes = 1, .root = 0, .matrix = {}};
-  for (const sim::Algorithm& a : sim::Algorithms()) {
-    names.emplace_back(a.name);
-    if (op.kind == Communication::kBatch) continue;
-    sim::Places places = sim::UniformPlaces(ranks, 1e-6, 1e9);
-    places.shared_memory = c.has_shared_memory_host();
-    const auto schedule = sim::ChooseSchedule(shape, a.name, places);
-    if (schedule.ok()) fitting.emplace_back(a.name);
-  }
-  if (std::find(fitting.begin(), fitting.end(), *o.algorithm) != fitting.end()) return absl::OkStatus();
+  for (std::string_view name : (*library)->algorithms()) names.emplace_back(name);
   if (std::find(names.begin(), names.end(), *o.algorithm) == names.end()) {
     return Wrong("algorithm", *o.algorithm, StrCat("not known; use one of ", absl::StrJoin(names, ", ")));
   }
   if (op.kind == Communication::kBatch) return Wrong("algorithm", *o.algorithm, "send_recv has none; leave it out");
-  return Wrong("algorithm", *o.algorithm, StrCat("it has no ", op.name, " over ", ranks, " ranks of cluster ", c.name(),
-                                                 "; use one of ", absl::StrJoin(fitting, ", ")));
+  const absl::StatusOr<sim::Places> places = FirstPlaces(c, o.nodes, ranks);
+  if (!places.ok()) return places.status();
+  const sim::CollectiveShape shape{.kind = op.kind, .ranks = places->ranks(), .bytes = 1, .root = 0, .matrix = {}};
+  auto plan = [&](const std::string& name) { return (*library)->Plan(shape, *places, {.algorithm = name}).status(); };
+  const absl::Status status = plan(*o.algorithm);
+  if (status.ok()) return status;
+  for (size_t i = 1; i < names.size(); ++i) {
+    if (plan(names[i]).ok()) fitting.push_back(names[i]);
+  }
+  return Wrong("algorithm", *o.algorithm, StrCat("it has no ", op.name, " over ", ranks, " ranks of cluster ", c.name(), " (",
+                                                 status.message(), "); use one of ", absl::StrJoin(fitting, ", ")));
+}
+
+// A protocol that the cluster's library knows and that serves the operation, by the algorithm that is forced if one is.
+absl::Status CheckProtocol(const Options& o, const Operation& op, const cluster::Cluster& c, int ranks) {
+  if (!o.protocol || *o.protocol == "auto") return absl::OkStatus();
+  const auto library = sim::MakeLibrary(c.library());
+  if (!library.ok()) return library.status();
+  const auto known = (*library)->protocols();
+  if (known.empty()) {
+    return Wrong("protocol", *o.protocol, StrCat("library ", (*library)->name(), " of cluster ", c.name(), " has no protocols; leave it out"));
+  }
+  std::vector<std::string> names = {"auto"};
+  for (std::string_view name : known) names.emplace_back(name);
+  if (std::find(names.begin(), names.end(), *o.protocol) == names.end()) {
+    return Wrong("protocol", *o.protocol, StrCat("not known; use one of ", absl::StrJoin(names, ", ")));
+  }
+  if (op.kind == Communication::kBatch) return Wrong("protocol", *o.protocol, "send_recv has none to choose; leave it out");
+  const absl::StatusOr<sim::Places> places = FirstPlaces(c, o.nodes, ranks);
+  if (!places.ok()) return places.status();
+  const sim::CollectiveShape shape{.kind = op.kind, .ranks = places->ranks(), .bytes = 1, .root = 0, .matrix = {}};
+  const absl::Status status = (*library)->Plan(shape, *places, {o.algorithm.value_or("auto"), *o.protocol}).status();
+  return status.ok() ? status : Wrong("protocol", *o.protocol, std::string(status.message()));
 }
 
 // Fills in the simulator's part of the spec and of `bench`, and the number of ranks.
@@ -163,20 +203,24 @@ absl::Status PlanSimulation(const Options& o, spec::Spec& spec, Bench& bench) {
   if (!c.ok()) return absl::InvalidArgumentError(StrCat("--cluster: ", c.status().message()));
   const absl::StatusOr<int> capacity = Capacity(o, *c);
   if (!capacity.ok()) return capacity.status();
-  bench.ranks = o.ranks.value_or(std::min(kSimulatedRanks, *capacity));
+  bench.ranks = o.ranks.value_or(o.nodes && !c->has_shared_memory_host() ? *capacity : std::min(kSimulatedRanks, *capacity));
   if (bench.ranks > *capacity) {
     return Wrong("ranks", bench.ranks, StrCat("cluster ", c->name(), o.nodes ? " with that many nodes" : "", " holds ",
                                               *capacity, "; use fewer ranks", o.nodes ? " or more nodes" : ""));
   }
   const Operation& op = *bench.request.operation;
   if (absl::Status s = CheckAlgorithm(o, op, *c, bench.ranks); !s.ok()) return s;
+  if (absl::Status s = CheckProtocol(o, op, *c, bench.ranks); !s.ok()) return s;
   if (o.nodes) simulated.set_nodes(*o.nodes);
   if (o.algorithm) simulated.set_algorithm(*o.algorithm);
+  if (o.protocol) simulated.set_protocol(*o.protocol);
   // One rank stands for all only where all do the same.
   const bool alike = !op.rooted && op.kind != Communication::kBatch;
   if (!alike) simulated.set_folding(spec::Simulated::OFF);
   bench.cluster = c->name();
-  if (op.kind != Communication::kBatch) bench.algorithm = simulated.algorithm();
+  if (op.kind == Communication::kBatch) return absl::OkStatus();
+  bench.algorithm = simulated.algorithm();
+  if (c->library().name() == "nccl") bench.protocol = simulated.protocol();
   return absl::OkStatus();
 }
 

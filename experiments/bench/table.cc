@@ -133,6 +133,7 @@ std::string HeaderText(const Bench& bench) {
                             bench.ranks == 1 ? " rank" : " ranks");
   if (!bench.cluster.empty()) StrAppend(&text, " of cluster ", bench.cluster);
   if (!bench.algorithm.empty()) StrAppend(&text, ", algorithm ", bench.algorithm);
+  if (!bench.protocol.empty()) StrAppend(&text, ", protocol ", bench.protocol);
   StrAppend(&text, bench.predicted ? ", predicted\n" : ", measured\n");
   const Sweep& s = bench.sweep;
   StrAppend(&text, "# minBytes ", s.least, " maxBytes ", s.most, " step: ", s.step > 0 ? s.step : s.factor,
@@ -179,6 +180,7 @@ std::string JsonText(const Bench& bench) {
   json["ranks"] = bench.ranks;
   json["cluster"] = bench.cluster.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(bench.cluster);
   json["algorithm"] = bench.algorithm.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(bench.algorithm);
+  json["protocol"] = bench.protocol.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(bench.protocol);
   json["warmup_iterations"] = r.warmup;
   json["iterations"] = r.iterations;
   json["validation"] = r.check;

@@ -14,7 +14,7 @@ namespace twofold::bench {
 struct Bench {
   Request request;
   Sweep sweep;
-  std::string fabric, cluster, algorithm;  // the latter two: "" where the fabric has none
+  std::string fabric, cluster, algorithm, protocol;  // "" where the fabric (the last: the cluster's library) has none
   bool predicted = false;
   bool rounded = false;  // sizes of the sweep that are no whole elements on every rank were rounded down or left out
   int ranks = 0;

@@ -24,6 +24,10 @@ svg .mark{fill:var(--ink);stroke:var(--page);stroke-width:1.5}
 svg .line0,svg .line1{fill:none;stroke-width:2;stroke-linejoin:round}
 svg .line0{stroke:var(--blue)}svg .line1{stroke:var(--red)}svg .dot0{fill:var(--blue)}svg .dot1{fill:var(--red)}
 svg .band0{fill:var(--blue);opacity:.15}svg .band1{fill:var(--red);opacity:.15}
+svg .wire{fill:none;stroke-linecap:round}svg .faint{opacity:.45}svg .small{font-size:9px}
+svg .w-network{stroke:var(--blue)}svg .w-nvlink{stroke:var(--green)}svg .w-pcie{stroke:var(--orange)}svg .w-memory{stroke:var(--grey)}
+svg .b-device,svg .b-nic,svg .b-host,svg .b-switch,svg .b-node{fill:var(--page);stroke-width:1.6}
+svg .b-device{stroke:var(--green)}svg .b-nic{stroke:var(--orange)}svg .b-host{stroke:var(--grey)}svg .b-switch{stroke:var(--blue)}svg .b-node{stroke:var(--ink)}
 svg .median0{stroke:var(--blue);stroke-dasharray:4 3;fill:none}svg .median1{stroke:var(--red);stroke-dasharray:4 3;fill:none}
 )css";
 }

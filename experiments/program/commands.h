@@ -17,5 +17,6 @@ void AddCompareCommand(CLI::App& app, int& exit_status);
 void AddListCommand(CLI::App& app, int& exit_status);
 void AddMemoryCommand(CLI::App& app, int& exit_status);
 void AddLaunchCommand(CLI::App& app, int& exit_status);
+void AddTopologyCommand(CLI::App& app, int& exit_status);
 
 }  // namespace twofold

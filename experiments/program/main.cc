@@ -22,6 +22,7 @@ constexpr const char* kTour =
     "  twofold launch --ranks=2 -- run SPEC               the same with a process a rank, by MPI\n"
     "  twofold compare DIR_PREDICTED DIR_MEASURED         how good was the prediction?\n"
     "  twofold bench all_reduce                           how fast is communication? (nccl-tests' table)\n"
+    "  twofold topology show dgx-h100                     a cluster as a picture, and its figures\n"
     "  twofold report DIR                                 see it: time line, memory, errors\n"
     "\n`twofold COMMAND --help` has examples of each command.\n"
     "Results go to stdout; messages and progress go to stderr.";
@@ -57,9 +58,10 @@ int main(int argc, char** argv) {
   twofold::AddCalibrateCommand(app, exit_status);
   twofold::AddLaunchCommand(app, exit_status);
   twofold::AddReportCommand(app, exit_status);
+  twofold::AddTopologyCommand(app, exit_status);
   twofold::AddListCommand(app, exit_status);
   if (const char* word = UnknownCommand(app, argc, argv)) {
-    spdlog::error("\"{}\" is no command; use run, memory, launch, compare, bench, calibrate, report or list (twofold --help)", word);
+    spdlog::error("\"{}\" is no command; use run, memory, launch, compare, bench, calibrate, report, topology or list (twofold --help)", word);
     return twofold::kExitWrongInput;
   }
   try {

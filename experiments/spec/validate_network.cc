@@ -39,8 +39,9 @@ void CheckPlacement(const spec::Placement& placement, Problems& problems) {
   for (int i = 0; i < placement.hosts_size(); ++i) {
     if (placement.hosts(i) < 0) problems.Add(StrCat(kHosts, "[", i, "]"), StrCat(placement.hosts(i), " is out of range; use a node of the cluster, from 0"));
   }
-  if (!placement.has_seed()) return;
-  if (placement.policy() != spec::Placement::RANDOM) return problems.Add(kSeed, "is for policy: RANDOM; set that, or leave it out");
+  if (placement.policy() != spec::Placement::RANDOM && placement.seed() != spec::Placement::default_instance().seed()) {
+    return problems.Add(kSeed, "is for policy: RANDOM; set that, or leave it out");
+  }
   problems.Whole(kSeed, placement.seed(), 0, int64_t{1} << 62);
 }
 
@@ -49,8 +50,8 @@ void CheckFault(const std::string& path, const spec::LinkFault& fault, Problems&
   const std::string bandwidth = StrCat(path, ".bandwidth");
   if (!(fault.bandwidth() > 0 && fault.bandwidth() <= 1)) {
     problems.Add(bandwidth, StrCat(NumberText(fault.bandwidth()), " is out of range; use the share that is left, above 0 and at most 1, or failed: true"));
-  } else if (fault.failed() && (fault.has_bandwidth() || fault.has_latency_us())) {
-    problems.Add(fault.has_bandwidth() ? bandwidth : StrCat(path, ".latency_us"), "of a link that has failed; leave it out, or failed");
+  } else if (fault.failed() && (fault.bandwidth() != 1 || fault.latency_us() != 0)) {
+    problems.Add(fault.bandwidth() != 1 ? bandwidth : StrCat(path, ".latency_us"), "of a link that has failed; leave it out, or failed");
   } else if (!fault.failed() && fault.bandwidth() == 1 && fault.latency_us() == 0) {
     problems.Add(path, "says nothing that is wrong with the link; use failed: true, bandwidth or latency_us");
   }

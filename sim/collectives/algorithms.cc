@@ -17,6 +17,7 @@ const std::vector<Algorithm>& Algorithms() {
       {"direct", "everyone to everyone at once", DirectSchedule},
       {"pairwise", "everyone to everyone, one after another", PairwiseSchedule},
       {"hierarchical", "inside nodes, between nodes, inside nodes", HierarchicalSchedule},
+      {"bucket", "around every dimension of a torus or HammingMesh, all links at once", BucketSchedule},
       {"nvls", "the switch inside a node reduces and multicasts (NVLink SHARP)", NvlsSchedule},
       {"sharp", "the switches between nodes reduce (SHARP)", SharpSchedule},
       {"shared_memory", "ranks read each other's memory; shared-memory hosts only", SharedMemorySchedule},
@@ -127,6 +128,10 @@ absl::StatusOr<Schedule> ChooseSchedule(const CollectiveShape& shape, std::strin
   if (algorithm == "shared_memory" && !places.shared_memory) return NoForm(algorithm, shape, "its ranks do not share memory");
   if (algorithm != "auto") return Named(algorithm, shape, places);
   if (places.shared_memory) return Named("shared_memory", shape, places);
+  if (!places.grid.empty()) {
+    absl::StatusOr<Schedule> bucket = Named("bucket", shape, places);
+    if (bucket.ok()) return bucket;
+  }
   std::optional<Schedule> best;
   double least = std::numeric_limits<double>::infinity();
   for (std::string_view name : Candidates(shape, places)) {

@@ -59,7 +59,7 @@ class NcclLibrary : public Library {
     NcclAlgorithm algorithm;
     NcclProtocol protocol;
   };
-  double HopSeconds(const Way& way, bool between, const Places& places) const;
+  double HopSeconds(const Way& way, bool between) const;
   // Of what no flow shows: a call's base, and a message's to every peer.
   double CallSeconds(const Way& way, const NcclRoute& route, double bytes, const Places& places) const;
   double Payload(const Way& way, double bytes, const Places& places) const;
@@ -69,16 +69,16 @@ class NcclLibrary : public Library {
   const NcclCosts costs_;
 };
 
-double NcclLibrary::HopSeconds(const Way& way, bool between, const Places& places) const {
+double NcclLibrary::HopSeconds(const Way& way, bool between) const {
   const NcclHops& hops = costs_.Latency(way.algorithm, way.protocol);
-  return between ? std::max(hops.network, places.alpha) : std::max(hops.node, places.node_alpha);
+  return between ? hops.network : hops.node;
 }
 
 double NcclLibrary::CallSeconds(const Way& way, const NcclRoute& route, double bytes, const Places& places) const {
   const double more = bytes / places.ranks() < costs_.short_message_bytes ? costs_.short_message : 0;
   return costs_.call + costs_.Latency(way.algorithm, way.protocol).base +
-         route.node_peers * HopSeconds(way, false, places) +
-         route.network_peers * (HopSeconds(way, true, places) + more);
+         route.node_peers * HopSeconds(way, false) +
+         route.network_peers * (HopSeconds(way, true) + more);
 }
 
 double NcclLibrary::Payload(const Way& way, double bytes, const Places& places) const {
@@ -92,7 +92,7 @@ double NcclLibrary::Estimate(const Way& way, const NcclRoute& route, const std::
   const double payload = Payload(way, bytes, places);
   double seconds = CallSeconds(way, route, bytes, places);
   for (size_t k = 0; k < route.phases.size(); ++k) {
-    for (const NcclHop& h : route.phases[k]) seconds += h.crossings * HopSeconds(way, h.between, places);
+    for (const NcclHop& h : route.phases[k]) seconds += h.crossings * HopSeconds(way, h.between);
     seconds += payload * std::max(loads[k].device / (places.node_bandwidth * costs_.Share(a, p, places.nodes, false)),
                                   loads[k].nic / (places.bandwidth * costs_.Share(a, p, places.nodes, true)));
   }
@@ -111,7 +111,7 @@ Schedule NcclLibrary::Make(const Way& way, const NcclRoute& route, double bytes,
       const double on_wire = 1 / costs_.Share(a, p, places.nodes, h.between);
       const double route_seconds = h.between ? places.alpha : places.node_alpha;
       phase.flows.push_back({.from = h.from, .to = h.to, .bytes = payload * h.share * on_wire, .crossings = h.crossings,
-                             .hop_seconds = HopSeconds(way, h.between, places) - route_seconds,
+                             .hop_seconds = HopSeconds(way, h.between) - route_seconds,
                              .rate = most * h.share / route.device_share * on_wire});
     }
   }

@@ -50,6 +50,7 @@ class OpenMpiLibrary : public Library {
     return absl::InvalidArgumentError(StrCat("library open_mpi has no algorithm that is called ", choice.algorithm));
   }
 
+  double eager_bytes() const override { return eager_; }
   Schedule Message(double bytes, const Places&) const override { return Finish({Phase{.flows = {{0, 1, bytes}}}}, 2, ""); }
 
  private:

@@ -68,6 +68,8 @@ struct Places {
   int rails = 1;           // NICs a node
   bool one_link = true;    // every endpoint has the same network: no algorithm gains by knowing nodes
   bool shared_memory = false;
+  std::vector<int> grid;   // where the ranks fill a grid with closed lines: its dimensions, the first fastest; else empty
+  std::vector<int> at;     // the rank at each of its positions
   bool multicast_in_node = false, reduction_in_network = false;
   double alpha = 0, bandwidth = 1;  // as Topology's
   double node_alpha = 0, node_bandwidth = 1;  // likewise inside a node; those above where a node has one endpoint
@@ -94,6 +96,7 @@ absl::StatusOr<Schedule> BruckSchedule(const CollectiveShape& shape, const Place
 absl::StatusOr<Schedule> DirectSchedule(const CollectiveShape& shape, const Places& places);
 absl::StatusOr<Schedule> PairwiseSchedule(const CollectiveShape& shape, const Places& places);
 absl::StatusOr<Schedule> HierarchicalSchedule(const CollectiveShape& shape, const Places& places);
+absl::StatusOr<Schedule> BucketSchedule(const CollectiveShape& shape, const Places& places);
 absl::StatusOr<Schedule> NvlsSchedule(const CollectiveShape& shape, const Places& places);
 absl::StatusOr<Schedule> SharpSchedule(const CollectiveShape& shape, const Places& places);
 absl::StatusOr<Schedule> SharedMemorySchedule(const CollectiveShape& shape, const Places& places);
@@ -106,7 +109,8 @@ double EstimateSeconds(const Schedule& schedule, double alpha, double bandwidth)
 // Time on idle nodes: a phase lasts as long as the busiest rank inside its node or the busiest NIC.
 double EstimateSeconds(const Schedule& schedule, const Places& places);
 
-// The schedule by name, or for "auto" by this rule: on a shared-memory host, shared_memory; elsewhere the one with the least
+// The schedule by name, or for "auto" by this rule: on a shared-memory host, shared_memory; where ranks fill a grid, bucket for
+// what it has a form for (the only one whose flows are between neighbours); elsewhere the one with the least
 // EstimateSeconds (the first where several tie) of ring, recursive_doubling and tree; where ranks of several nodes sit on
 // nodes of several, also of double_binary_tree and hierarchical; where switches reduce, also of nvls and sharp; and direct for
 // all_to_all and what these have no form for. Direct is not chosen beside them because the model does not know what posting N - 1 messages

@@ -39,10 +39,12 @@ std::string_view Colour(Medium medium) {
 
 }  // namespace
 
-std::string DotOf(const Topology& topology, std::string_view name) {
+std::string DotOf(const Topology& topology, std::string_view name, int nodes_drawn) {
   std::string out = StrCat("digraph ", Quoted(name), " {\n  node [fontname=\"sans-serif\" fontsize=10];\n  edge [fontname=\"sans-serif\" fontsize=8];\n");
   std::map<int, std::vector<size_t>> nodes;
-  for (size_t v = 0; v < topology.vertices().size(); ++v) nodes[topology.vertices()[v].node].push_back(v);
+  for (size_t v = 0; v < topology.vertices().size(); ++v) {
+    if (topology.vertices()[v].node < nodes_drawn) nodes[topology.vertices()[v].node].push_back(v);
+  }
   for (const auto& [node, vertices] : nodes) {
     const bool box = node >= 0 && vertices.size() > 1;
     if (box) StrAppend(&out, "  subgraph cluster_", node, " {\n    label=\"node ", node, "\";\n");
@@ -50,9 +52,10 @@ std::string DotOf(const Topology& topology, std::string_view name) {
     if (box) out += "  }\n";
   }
   const std::vector<Link>& links = topology.links();
+  const auto drawn = [&](int v) { return v >= 0 && topology.vertices()[static_cast<size_t>(v)].node < nodes_drawn; };
   for (size_t i = 0; i < links.size(); ++i) {
     const Link& link = links[i];
-    if (link.from < 0 || link.to < 0) continue;
+    if (!drawn(link.from) || !drawn(link.to)) continue;
     const bool cable = i + 1 < links.size() && links[i + 1].from == link.to && links[i + 1].to == link.from && links[i + 1].bandwidth == link.bandwidth;
     StrAppend(&out, "  v", link.from, " -> v", link.to, " [label=\"", absl::StrFormat("%.4g", link.bandwidth.value() / 1e9), " GB/s\" color=",
               Colour(link.medium), cable ? " dir=none" : "", "];\n");

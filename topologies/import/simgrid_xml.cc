@@ -211,8 +211,36 @@ absl::StatusOr<SimgridXml> ReadSimgridXml(std::string_view text, std::string_vie
 
 std::string WriteSimgridXml(const SimgridXml& xml) { return WriteXml(xml.document); }
 
-absl::StatusOr<SimgridXml> SimgridOf(const Topology& topology, double flops_per_second) {
-  const int n = topology.endpoints();
+namespace {
+
+// The default routes of all ordered pairs, one after the other; from == to has none.
+absl::StatusOr<std::vector<std::vector<int>>> RoutesOf(const Topology& topology, int n) {
+  std::vector<std::vector<int>> routes;
+  int64_t total = 0;
+  for (Pair pair{0, 0}; pair.from < n; ++pair.from) {
+    for (pair.to = 0; pair.to < n; ++pair.to) {
+      std::vector<int>& route = routes.emplace_back();
+      if (pair.from == pair.to) continue;
+      topology.Route(pair, topology.DefaultRoute(pair), route);
+      total += static_cast<int64_t>(route.size());
+      if (total <= kMostSimgridRouteLinks) continue;
+      return absl::InvalidArgumentError(StrCat("a Full zone of ", n, " endpoints has ", int64_t{n} * (n - 1), " routes of more than ", kMostSimgridRouteLinks,
+                                               " links together; export fewer nodes"));
+    }
+  }
+  return routes;
+}
+
+}  // namespace
+
+absl::StatusOr<SimgridXml> SimgridOf(const Topology& topology, double flops_per_second, int endpoints) {
+  const int n = endpoints < 0 ? topology.endpoints() : std::min(endpoints, topology.endpoints());
+  const absl::StatusOr<std::vector<std::vector<int>>> routes = RoutesOf(topology, n);
+  if (!routes.ok()) return routes.status();
+  std::vector<bool> used(topology.links().size());
+  for (const std::vector<int>& route : *routes) {
+    for (const int link : route) used[static_cast<size_t>(link)] = true;
+  }
   std::vector<std::string> hosts, links;
   for (int i = 0; i < n; ++i) {
     hosts.push_back(static_cast<size_t>(i) < topology.vertices().size() ? topology.vertices()[static_cast<size_t>(i)].name : "");
@@ -227,29 +255,22 @@ absl::StatusOr<SimgridXml> SimgridOf(const Topology& topology, double flops_per_
   for (size_t i = 0; i < links.size(); ++i) {
     const Link& link = topology.links()[i];
     const bool cable = i + 1 < links.size() && IsCable(link, topology.links()[i + 1]);
-    zone.children.push_back(MakeElement("link", {{"id", links[i]}, {"bandwidth", absl::StrFormat("%.17gBps", link.bandwidth.value())},
-                                                 {"latency", absl::StrFormat("%.17gs", link.latency.value())},
-                                                 {"sharing_policy", cable ? "SPLITDUPLEX" : "SHARED"}}));
+    if (used[i] || (cable && used[i + 1])) {
+      zone.children.push_back(MakeElement("link", {{"id", links[i]}, {"bandwidth", absl::StrFormat("%.17gBps", link.bandwidth.value())},
+                                                   {"latency", absl::StrFormat("%.17gs", link.latency.value())},
+                                                   {"sharing_policy", cable ? "SPLITDUPLEX" : "SHARED"}}));
+    }
     parts[i] = MakeElement("link_ctn", {{"id", links[i]}});
     if (!cable) continue;
     parts[i + 1] = MakeElement("link_ctn", {{"id", links[i]}, {"direction", "DOWN"}});
     parts[i++].attributes.push_back({"direction", "UP"});
   }
-  int64_t total = 0;
-  std::vector<int> route;
-  for (Pair pair{0, 0}; pair.from < n; ++pair.from) {
-    for (pair.to = 0; pair.to < n; ++pair.to) {
-      if (pair.from == pair.to) continue;
-      topology.Route(pair, topology.DefaultRoute(pair), route);
-      total += static_cast<int64_t>(route.size());
-      if (total > kMostSimgridRouteLinks) {
-        return absl::InvalidArgumentError(StrCat("a Full zone of ", n, " endpoints has ", int64_t{n} * (n - 1), " routes of more than ", kMostSimgridRouteLinks,
-                                                 " links together; export fewer nodes"));
-      }
-      XmlNode element = MakeElement("route", {{"src", hosts[static_cast<size_t>(pair.from)]}, {"dst", hosts[static_cast<size_t>(pair.to)]}, {"symmetrical", "NO"}});
-      for (const int link : route) element.children.push_back(parts[static_cast<size_t>(link)]);
-      zone.children.push_back(std::move(element));
-    }
+  for (size_t r = 0; r < routes->size(); ++r) {
+    const size_t from = r / static_cast<size_t>(n), to = r % static_cast<size_t>(n);
+    if (from == to) continue;
+    XmlNode element = MakeElement("route", {{"src", hosts[from]}, {"dst", hosts[to]}, {"symmetrical", "NO"}});
+    for (const int link : (*routes)[r]) element.children.push_back(parts[static_cast<size_t>(link)]);
+    zone.children.push_back(std::move(element));
   }
   SimgridXml xml{{.file = "platform", .declared = true, .type_name = "platform", .type_system = "https://simgrid.org/simgrid.dtd"}};
   xml.document.nodes.push_back(MakeElement("platform", {{"version", "4.1"}}));
@@ -257,19 +278,10 @@ absl::StatusOr<SimgridXml> SimgridOf(const Topology& topology, double flops_per_
   return xml;
 }
 
-double SimgridFigure(std::string_view text, SimgridUnit unit) {
-  const size_t first = text.find_first_not_of(" ");
-  const size_t end = text.find_first_not_of("0123456789.+-eE", first == std::string_view::npos ? 0 : first);
-  double value = 0;
-  // "1e3Bps" is a number and a unit; "1E" followed by "Bps" is a unit alone (exa), so the number is read from the front.
-  const std::string number(text.substr(0, end));
-  std::string_view suffix = end == std::string_view::npos ? "" : text.substr(end);
-  if (!absl::SimpleAtod(number, &value)) {
-    const size_t digits = text.find_first_not_of("0123456789.", first == std::string_view::npos ? 0 : first);
-    if (digits == std::string_view::npos || !absl::SimpleAtod(std::string(text.substr(0, digits)), &value)) return -1;
-    suffix = text.substr(digits);
-  }
-  if (!std::isfinite(value) || value < 0) return -1;
+namespace {
+
+// `value` with what follows it as its unit; negative where that is none.
+double WithUnit(double value, std::string_view suffix, SimgridUnit unit) {
   while (suffix.starts_with(' ')) suffix.remove_prefix(1);
   if (suffix.empty()) return value;  // SimGrid's base unit
   if (unit == SimgridUnit::kTime) {
@@ -296,6 +308,24 @@ double SimgridFigure(std::string_view text, SimgridUnit unit) {
     if (suffix == StrCat(kPrefixes[p], "i")) return value * base * std::pow(1024, static_cast<double>(p) + 1);
   }
   return -1;
+}
+
+}  // namespace
+
+double SimgridFigure(std::string_view text, SimgridUnit unit) {
+  const size_t first = text.find_first_not_of(" ");
+  const size_t end = text.find_first_not_of("0123456789.+-eE", first == std::string_view::npos ? 0 : first);
+  double value = 0;
+  // "1e3Bps" is a number and a unit; "1E" followed by "Bps" is a unit alone (exa), so the number is read from the front.
+  const std::string number(text.substr(0, end));
+  std::string_view suffix = end == std::string_view::npos ? "" : text.substr(end);
+  if (!absl::SimpleAtod(number, &value)) {
+    const size_t digits = text.find_first_not_of("0123456789.", first == std::string_view::npos ? 0 : first);
+    if (digits == std::string_view::npos || !absl::SimpleAtod(std::string(text.substr(0, digits)), &value)) return -1;
+    suffix = text.substr(digits);
+  }
+  const double figure = WithUnit(value, suffix, unit);
+  return value >= 0 && std::isfinite(figure) ? figure : -1;
 }
 
 }  // namespace twofold

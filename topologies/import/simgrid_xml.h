@@ -43,8 +43,8 @@ absl::StatusOr<ImportedNode> NodeOf(const SimgridXml& xml, const ImportAssumptio
 
 // Any topology as a Full zone: one host an endpoint, of `flops_per_second`; one SPLITDUPLEX link a cable, one SHARED link for
 // each link without a way back of the same figures; the default route of every ordered pair. SimGrid loads it; latencies and
-// bandwidths are written to 17 digits.
-absl::StatusOr<SimgridXml> SimgridOf(const Topology& topology, double flops_per_second = 1e9);
+// bandwidths are written to 17 digits. `endpoints`: the first so many and the links between them alone; -1: all.
+absl::StatusOr<SimgridXml> SimgridOf(const Topology& topology, double flops_per_second = 1e9, int endpoints = -1);
 
 // "1.25GBps" -> 1.25e9, "50us" -> 5e-5, "2Gf" -> 2e9; negative: no such figure.
 enum class SimgridUnit { kBandwidth, kTime, kSpeed };

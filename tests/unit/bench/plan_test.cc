@@ -75,6 +75,29 @@ TEST(Plan, DefaultsOfAPrediction) {
   EXPECT_EQ(plan.bench.request.warmup, 2);
 }
 
+TEST(Plan, NodesHoldAllTheirDevices) {
+  if (!CanSimulate()) GTEST_SKIP() << FindBackend("simulated")->why_not();
+  Options o = Simulated("all_reduce", "dgx-h100");
+  EXPECT_EQ(MakePlan(o).value().bench.ranks, 8);
+  EXPECT_EQ(MakePlan(o).value().bench.protocol, "auto");
+  o.nodes = 2;
+  EXPECT_EQ(MakePlan(o).value().bench.ranks, 16);
+  o.algorithm = "tree", o.protocol = "LL128";
+  EXPECT_EQ(MakePlan(o).value().bench.protocol, "LL128");
+  EXPECT_THAT(Refusal(o, [](Options& o) { o.ranks = 17; }), AllOf(HasSubstr("--ranks=17"), HasSubstr("16")));
+  EXPECT_THAT(Refusal(o, [](Options& o) { o.nodes = 257; }), AllOf(HasSubstr("--nodes=257"), HasSubstr("1 to 256")));
+}
+
+TEST(Plan, ProtocolsAreNcclS) {
+  if (!CanSimulate()) GTEST_SKIP() << FindBackend("simulated")->why_not();
+  const Options sum = Simulated("all_reduce", "dgx-h100");
+  EXPECT_THAT(Refusal(sum, [](Options& o) { o.protocol = "LL64"; }), AllOf(HasSubstr("--protocol=LL64"), HasSubstr("auto, LL, LL128, Simple")));
+  EXPECT_THAT(Refusal(sum, [](Options& o) { o.algorithm = "nvls", o.protocol = "LL"; }), AllOf(HasSubstr("--protocol=LL"), HasSubstr("nvls")));
+  EXPECT_THAT(Refusal(Simulated("send_recv", "dgx-h100"), [](Options& o) { o.protocol = "LL"; }), HasSubstr("--protocol=LL"));
+  EXPECT_THAT(Refusal(Simulated("all_reduce"), [](Options& o) { o.protocol = "LL"; }), AllOf(HasSubstr("--protocol=LL"), HasSubstr("no protocols")));
+  EXPECT_EQ(MakePlan(Simulated("all_reduce")).value().bench.protocol, "");
+}
+
 TEST(Plan, TakesTypesByBothNames) {
   for (const auto& [name, dtype] : {std::pair("half", DType::kF16), {"f16", DType::kF16}, {"bfloat16", DType::kBF16},
                                     {"double", DType::kF64}, {"int32", DType::kI32}, {"uint8", DType::kU8}}) {
@@ -109,7 +132,7 @@ TEST(Plan, RefusesByName) {
   EXPECT_THAT(Refusal(On("all_sing")), AllOf(HasSubstr("all_sing"), HasSubstr("all_reduce, all_gather")));
   EXPECT_THAT(Refusal(On("all_reduce", "telepathy")), AllOf(HasSubstr("--fabric=telepathy"), HasSubstr("in_memory")));
   const Options sum = On("all_reduce");
-  EXPECT_THAT(Refusal(sum, [](Options& o) { o.protocol = "LL"; }), HasSubstr("--protocol=LL: this version models no protocols"));
+  EXPECT_THAT(Refusal(sum, [](Options& o) { o.protocol = "LL"; }), HasSubstr("--protocol=LL: only a simulated cluster has that"));
   EXPECT_THAT(Refusal(sum, [](Options& o) { o.cluster = "star-a100"; }), HasSubstr("--cluster=star-a100"));
   EXPECT_THAT(Refusal(sum, [](Options& o) { o.nodes = 2; }), HasSubstr("--nodes=2"));
   EXPECT_THAT(Refusal(sum, [](Options& o) { o.algorithm = "ring"; }), HasSubstr("--algorithm=ring"));

@@ -37,6 +37,17 @@ constexpr char kHost[] = R"(
   device { kind: CPU_DEVICE memory_bytes_per_second: 1e9 f32_flops_per_second: 1e9 matmul_efficiency: 1 memory_efficiency: 1 }
   shared_memory_host { cores: %d latency_us: 1000 core_gbytes_per_second: 1 total_gbytes_per_second: 100 }
 )";
+// Four devices a node with four NICs, and half of the bandwidth above the leaves.
+constexpr char kFatTree[] = R"(
+  name: "tree"
+  device { kind: GPU_DEVICE memory_bytes: 1000000000 memory_bytes_per_second: 1e9 f32_flops_per_second: 1e9
+           matmul_efficiency: 1 memory_efficiency: 1 }
+  machines {
+    nodes: 16
+    node { nvswitch { gbytes_per_second: 8 } devices: 4 nics: 4 link_us: 100 pcie_gbytes_per_second: 4 pcie_us: 30 }
+    network { fat_tree { levels: 2 radix: 12 oversubscription: 2 } link_gbytes_per_second: 1 cable_us: 50 switch_us: 20 nic_us: 60 }
+  }
+)";
 // The memory system is the narrowest link, and is everybody's.
 constexpr char kTightHost[] = R"(
   name: "host"
@@ -563,6 +574,28 @@ TEST_F(SimulatedTest, FoldedRanksThatCommunicateInSeveralGroupsGiveTheSameFigure
     const auto folded = Run(spec, Sharded(c.shard));
     ASSERT_TRUE(unfolded.status.ok() && folded.status.ok()) << unfolded.status << " " << folded.status;
     EXPECT_EQ(folded.results, unfolded.results) << c.ranks << " " << c.shard << " " << c.algorithm;
+  }
+}
+
+// Ranks need not sit alike: what counts is that all of them, in all groups, end each collective together. Where they do not,
+// the run is repeated unfolded.
+TEST_F(SimulatedTest, FoldedRanksOnAFatTreeGiveTheSameFigures) {
+  struct Case { int ranks, shard; const char* algorithm; bool folds; };
+  for (const Case& c : {Case{16, 16, "auto", true}, {16, 4, "ring", true}, {32, 32, "hierarchical", true}, {64, 64, "ring", true},
+                        {64, 64, "auto", true}, {12, 12, "ring", true}, {64, 4, "auto", true}, {64, 16, "direct", false}}) {
+    spec::Spec spec = Spec(c.ranks, kFatTree);
+    spec.mutable_fabric()->mutable_simulated()->set_algorithm(c.algorithm);
+    for (const RankFunction& job : {RankFunction(Step), Sharded(c.shard)}) {
+      spec.mutable_fabric()->mutable_simulated()->set_folding(spec::Simulated::OFF);
+      const auto unfolded = Run(spec, job);
+      spec.mutable_fabric()->mutable_simulated()->set_folding(spec::Simulated::AUTO);
+      const auto automatic = Run(spec, job);
+      ASSERT_TRUE(unfolded.status.ok() && automatic.status.ok()) << unfolded.status << " " << automatic.status;
+      EXPECT_EQ(automatic.results, unfolded.results) << c.ranks << " " << c.shard << " " << c.algorithm;
+      const bool folded = std::any_of(automatic.notes.begin(), automatic.notes.end(),
+                                      [](const std::string& note) { return note.find("not folded") == std::string::npos && note.find("folded") != std::string::npos; });
+      std::printf("%d %d %s folded %d\n", c.ranks, c.shard, c.algorithm, folded);
+    }
   }
 }
 

@@ -11,6 +11,7 @@
 #include "core/base/strings.h"
 #include "gtest/gtest.h"
 #include "tests/unit/topologies/route_checks.h"
+#include "topologies/cluster_topology.h"
 #include "topologies/dragonfly.h"
 #include "topologies/fat_tree.h"
 #include "topologies/full_mesh_network.h"
@@ -263,6 +264,26 @@ TEST(FiguresTest, FullMesh) {
     EXPECT_EQ(Cables(f), n / 2 * (n / 2) + (n % 2 == 1 ? n / 2 : 0)) << n;
     ExpectPlainDiameter(*mesh, f, StrCat(n));
   }
+}
+
+// Nodes like MI250X: every second device has a NIC, and the others' traffic passes through it.
+TEST(FiguresTest, DevicesForwardWhereNothingElseJoins) {
+  NodeType node{.kind = "pair", .devices = {0, 1}, .nics = {2}, .nic_of = {0, 0}};
+  node.graph.AddVertex({Vertex::kDevice, "d0"});
+  node.graph.AddVertex({Vertex::kDevice, "d1"});
+  node.graph.AddVertex({Vertex::kNic, "nic"});
+  node.graph.AddCable(0, 1, BytesPerSecond(3000), Seconds(0), Medium::kNvlink);
+  node.graph.AddCable(1, 2, BytesPerSecond(2000), Seconds(0), Medium::kPcie);
+  const auto cluster = MakeClusterTopology(node, 2, MakeStar({.hosts = 2, .bandwidth = BytesPerSecond(1000)}));
+  const Figures f = FiguresOf(*cluster);
+  EXPECT_EQ(f.endpoints, 4);
+  EXPECT_EQ(f.nodes, 2);
+  EXPECT_EQ(f.nics, 2);
+  EXPECT_EQ(f.switches, std::vector<int>{1});
+  EXPECT_EQ(f.cables, 2);
+  EXPECT_EQ(f.node_cables, 4);
+  EXPECT_EQ(f.diameter, 6);  // device, device, NIC, switch and back down
+  EXPECT_EQ(f.bisection, BytesPerSecond(1000));
 }
 
 TEST(FiguresTest, WhatHasNoGraphHasNoDiameter) {

@@ -1,9 +1,12 @@
 // The routes of dragonfly, Slingshot, torus, HammingMesh and full mesh.
+#include <memory>
+#include <set>
 #include <string>
 
 #include "gtest/gtest.h"
 #include "tests/unit/topologies/route_checks.h"
 #include "topologies/dragonfly.h"
+#include "topologies/fat_tree.h"
 #include "topologies/full_mesh_network.h"
 #include "topologies/hamming_mesh.h"
 #include "topologies/slingshot.h"
@@ -43,6 +46,28 @@ TEST(HammingMeshTest, RoutesAreShortestPaths) {
 TEST(FullMeshNetworkTest, RoutesAreShortestPaths) {
   ExpectGoodRoutes(*MakeFullMeshNetwork({.ports = 2}), 100);
   ExpectGoodRoutes(*MakeFullMeshNetwork({.ports = 7}), 100);
+}
+
+// Faults are of links by name: parallel cables are numbered.
+TEST(NetworksTest, EveryLinkHasANameOfItsOwn) {
+  const std::unique_ptr<Topology> topologies[] = {
+      MakeFatTree({.ports = 16, .radix = 8}),
+      MakeFatTree({.ports = 8, .radix = 8}),
+      MakeFatTree({.ports = 40, .levels = 3, .radix = 8}),
+      MakeDragonfly({.p = 2, .a = 4, .h = 4, .groups = 4}),
+      MakeDragonfly({}),
+      MakeSlingshot({.groups = 3, .switches_per_group = 4}),
+      MakeTorus({.dims = {4, 2, 3}}),
+      MakeHammingMesh({.a = 1, .b = 2, .x = 9, .y = 5, .radix = 8}),
+      MakeHammingMesh({.a = 2, .b = 2, .x = 2, .y = 9, .radix = 16}),
+      MakeFullMeshNetwork({.ports = 5}),
+  };
+  for (const auto& t : topologies) {
+    std::set<std::string> names;
+    for (const Link& link : t->links()) EXPECT_TRUE(names.insert(link.name).second) << t->kind() << ": " << link.name;
+    names.clear();
+    for (const Vertex& vertex : t->vertices()) EXPECT_TRUE(names.insert(vertex.name).second) << t->kind() << ": " << vertex.name;
+  }
 }
 
 }  // namespace

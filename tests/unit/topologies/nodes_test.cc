@@ -65,7 +65,8 @@ TEST(GraphTest, ShortestRoutesTheWidestFirst) {
 
 TEST(GraphTest, RoutesDoNotPassThroughDevices) {
   Graph g;
-  const int a = g.AddVertex({Vertex::kDevice, "a"}), b = g.AddVertex({Vertex::kDevice, "b"}), c = g.AddVertex({Vertex::kDevice, "c"});
+  const int a = g.AddVertex({Vertex::kDevice, "a"}), b = g.AddVertex({Vertex::kDevice, "b"}),
+            c = g.AddVertex({Vertex::kDevice, "c"});
   const int host = g.AddVertex({Vertex::kHost, "host"}), root = g.AddVertex({Vertex::kSwitch, "root"});
   g.AddCable(a, b, BytesPerSecond(9), Seconds(0), Medium::kNvlink);
   g.AddCable(b, c, BytesPerSecond(9), Seconds(0), Medium::kNvlink);
@@ -96,9 +97,12 @@ TEST(GraphTest, KeepsTheWidestSixteenOfManyRoutes) {
   for (int n = 0; n < 16; ++n) {
     const std::vector<int> route = RouteOf(*t, {0, 1}, n);
     different.insert(route);
-    const double least = t->links()[static_cast<size_t>(*std::min_element(route.begin(), route.end(), [&](int x, int y) {
-                              return t->links()[static_cast<size_t>(x)].bandwidth < t->links()[static_cast<size_t>(y)].bandwidth;
-                            }))].bandwidth.value();
+    const double least = t->links()[static_cast<size_t>(*std::min_element(route.begin(), route.end(),
+                                                                          [&](int x, int y) {
+                                                                            return t->links()[static_cast<size_t>(x)].bandwidth <
+                                                                                   t->links()[static_cast<size_t>(y)].bandwidth;
+                                                                          }))]
+                             .bandwidth.value();
     EXPECT_LE(least, width) << n;
     width = least;
     if (n == 0) {
@@ -111,7 +115,8 @@ TEST(GraphTest, KeepsTheWidestSixteenOfManyRoutes) {
 // ---- Builders ----
 TEST(NvSwitchNodeTest, OneBundleADeviceAndNicsOfTheirOwn) {
   for (int devices : {2, 8, 16, 72}) {
-    const NodeType node = MakeNvSwitchNode({.devices = devices, .bandwidth = BytesPerSecond(300e9), .latency = Seconds(1e-6), .nics = Nics(devices)});
+    const NodeType node = MakeNvSwitchNode(
+        {.devices = devices, .bandwidth = BytesPerSecond(300e9), .latency = Seconds(1e-6), .nics = Nics(devices)});
     EXPECT_EQ(node.graph.Of(Vertex::kSwitch).size(), 1u);
     for (int d : node.devices) {
       EXPECT_EQ(Cables(node, d, Medium::kNvlink), 1);
@@ -125,6 +130,7 @@ TEST(NvSwitchNodeTest, OneBundleADeviceAndNicsOfTheirOwn) {
     EXPECT_EQ(t->bandwidth(), BytesPerSecond(300e9));
     EXPECT_EQ(RouteOf(*t, {0, devices - 1}).size(), 2u);
     ExpectRoutesConnect(*t);
+    ExpectBackAsThere(*t);
   }
 }
 
@@ -140,8 +146,9 @@ TEST(NvSwitchNodeTest, DevicesShareNicsEvenly) {
 TEST(CubeMeshTest, SixLinksADeviceToThePublishedNeighbours) {
   const NodeType node = MakeCubeMeshNode({.link_bandwidth = BytesPerSecond(25e9), .nics = Nics(4)});
   // `nvidia-smi topo -m` of a p3.16xlarge: links between devices.
-  const int published[8][8] = {{0, 1, 1, 2, 2, 0, 0, 0}, {1, 0, 2, 1, 0, 2, 0, 0}, {1, 2, 0, 2, 0, 0, 1, 0}, {2, 1, 2, 0, 0, 0, 0, 1},
-                               {2, 0, 0, 0, 0, 1, 1, 2}, {0, 2, 0, 0, 1, 0, 2, 1}, {0, 0, 1, 0, 1, 2, 0, 2}, {0, 0, 0, 1, 2, 1, 2, 0}};
+  const int published[8][8] = {{0, 1, 1, 2, 2, 0, 0, 0}, {1, 0, 2, 1, 0, 2, 0, 0}, {1, 2, 0, 2, 0, 0, 1, 0},
+                               {2, 1, 2, 0, 0, 0, 0, 1}, {2, 0, 0, 0, 0, 1, 1, 2}, {0, 2, 0, 0, 1, 0, 2, 1},
+                               {0, 0, 1, 0, 1, 2, 0, 2}, {0, 0, 0, 1, 2, 1, 2, 0}};
   int wired[8][8] = {};
   for (const Link& link : node.graph.links) {
     if (link.medium == Medium::kNvlink) wired[link.from][link.to] += static_cast<int>(link.bandwidth / BytesPerSecond(25e9));
@@ -159,16 +166,19 @@ TEST(CubeMeshTest, SixLinksADeviceToThePublishedNeighbours) {
   EXPECT_THAT(Names(*t, {0, 3}), ElementsAre("gpu0>gpu3"));
   EXPECT_THAT(Names(*t, {0, 5}), ElementsAre("gpu0>plx0", "plx0>socket0", "socket0>socket1", "socket1>plx2", "plx2>gpu5"));
   ExpectRoutesConnect(*t);
+  ExpectBackAsThere(*t);
 }
 
 TEST(NvlinkPairsTest, PairsOverTheBridgeOthersOverTheHost) {
-  const NodeType node = MakeNvlinkPairsNode({.devices = 4, .bandwidth = BytesPerSecond(56e9), .pcie_bandwidth = BytesPerSecond(12e9), .nics = Nics(2)});
+  const NodeType node = MakeNvlinkPairsNode(
+      {.devices = 4, .bandwidth = BytesPerSecond(56e9), .pcie_bandwidth = BytesPerSecond(12e9), .nics = Nics(2)});
   const auto t = MakeClusterTopology(node, 1, nullptr);
   EXPECT_THAT(Names(*t, {0, 1}), ElementsAre("gpu0>gpu1"));
   EXPECT_THAT(Names(*t, {1, 2}), ElementsAre("gpu1>host", "host>gpu2"));
   EXPECT_FALSE(t->symmetric());
   EXPECT_EQ(Cables(node, node.graph.Of(Vertex::kHost)[0], Medium::kPcie), 4 + 2);
   ExpectRoutesConnect(*t);
+  ExpectBackAsThere(*t);
 }
 
 TEST(PcieTreeTest, SwitchesBelowSocketsNicsBelowSwitches) {
@@ -181,7 +191,11 @@ TEST(PcieTreeTest, SwitchesBelowSocketsNicsBelowSwitches) {
   EXPECT_EQ(RouteOf(*t, {0, 2}).size(), 4u);
   EXPECT_EQ(RouteOf(*t, {0, 7}).size(), 5u);
   ExpectRoutesConnect(*t);
-  EXPECT_EQ(MakePcieTreeNode({.devices = 5, .devices_per_switch = 2, .switches_per_socket = 2, .nics = {}}).graph.Of(Vertex::kSwitch).size(), 3u);
+  ExpectBackAsThere(*t);
+  EXPECT_EQ(MakePcieTreeNode({.devices = 5, .devices_per_switch = 2, .switches_per_socket = 2, .nics = {}})
+                .graph.Of(Vertex::kSwitch)
+                .size(),
+            3u);
 }
 
 TEST(FullMeshNodeTest, ABundleBetweenEveryTwo) {
@@ -192,13 +206,15 @@ TEST(FullMeshNodeTest, ABundleBetweenEveryTwo) {
     EXPECT_TRUE(t->symmetric());
     for (int b = 1; b < devices; ++b) EXPECT_EQ(RouteOf(*t, {0, b}).size(), 1u);
     ExpectRoutesConnect(*t);
+    ExpectBackAsThere(*t);
   }
 }
 
 WiredNodeOptions Summit() {
   WiredNodeOptions o{.devices = 6, .cables = {}, .devices_per_socket = 3, .nics = Nics(2), .nic_at = {}};
   for (int base : {0, 3}) {
-    for (const auto& [a, b] : {std::pair(0, 1), std::pair(0, 2), std::pair(1, 2)}) o.cables.push_back({base + a, base + b, BytesPerSecond(50e9)});
+    for (const auto& [a, b] : {std::pair(0, 1), std::pair(0, 2), std::pair(1, 2)})
+      o.cables.push_back({base + a, base + b, BytesPerSecond(50e9)});
   }
   return o;
 }
@@ -210,6 +226,7 @@ TEST(WiredNodeTest, ListedCablesAndSockets) {
   EXPECT_THAT(Names(*t, {1, 4}), ElementsAre("gpu1>socket0", "socket0>socket1", "socket1>gpu4"));
   EXPECT_THAT(node.nic_of, ElementsAre(0, 0, 0, 1, 1, 1));
   ExpectRoutesConnect(*t);
+  ExpectBackAsThere(*t);
 }
 
 // As on MI250X: NICs on the odd devices, each with a wide cable to the even one beside it.
@@ -223,11 +240,29 @@ TEST(WiredNodeTest, NicsOnDevicesServeTheDevicesBeside) {
   ExpectRoutesConnect(*t);
 }
 
+// ---- What cannot be a node ----
+TEST(NodeTypeTest, WhatIsNotJoinedIsNamed) {
+  NodeType node;
+  EXPECT_EQ(CheckNodeType(node).message(), "it has no device");
+  node = MakeNvSwitchNode({.devices = 3, .nics = Nics(3)});
+  EXPECT_TRUE(CheckNodeType(node).ok());
+  NodeType cut = node;
+  std::erase_if(cut.graph.links, [](const Link& l) { return l.name == "nvswitch>gpu2"; });
+  EXPECT_EQ(CheckNodeType(cut).message(), "there is no way from gpu0 to gpu2 that leads through no other device");
+  cut = node;
+  std::erase_if(cut.graph.links, [](const Link& l) { return l.name == "nic1>gpu1"; });
+  EXPECT_EQ(CheckNodeType(cut).message(), "there is no way from any device to nic1 and back");
+}
+
 // ---- Clusters ----
 TEST(ClusterTopologyTest, BetweenNodesThroughNicsAndNetwork) {
-  const auto t = MakeClusterTopology(MakeNvSwitchNode({.devices = 4, .bandwidth = BytesPerSecond(300e9), .latency = Seconds(1), .multicast = true,
-                                                       .nics = {.count = 4, .bandwidth = BytesPerSecond(25e9), .latency = Seconds(0.25)}}),
-                                     3, MakeStar({.hosts = 12, .bandwidth = BytesPerSecond(24e9), .latency = Seconds(2)}), true);
+  const auto t =
+      MakeClusterTopology(MakeNvSwitchNode({.devices = 4,
+                                            .bandwidth = BytesPerSecond(300e9),
+                                            .latency = Seconds(1),
+                                            .multicast = true,
+                                            .nics = {.count = 4, .bandwidth = BytesPerSecond(25e9), .latency = Seconds(0.25)}}),
+                          3, MakeStar({.hosts = 12, .bandwidth = BytesPerSecond(24e9), .latency = Seconds(2)}), true);
   EXPECT_EQ(t->endpoints(), 12);
   EXPECT_EQ(t->nodes(), 3);
   EXPECT_EQ(t->rails(), 4);
@@ -248,8 +283,8 @@ TEST(ClusterTopologyTest, BetweenNodesThroughNicsAndNetwork) {
 
 TEST(ClusterTopologyTest, RailsAreReachedOverNvlink) {
   const auto t = MakeClusterTopology(MakeNvSwitchNode({.devices = 4, .nics = Nics(4)}), 2, MakeStar({.hosts = 8}));
-  EXPECT_THAT(Names(*t, {1, 7, 2}), ElementsAre("n0.gpu1>nvswitch", "n0.nvswitch>gpu2", "n0.gpu2>nic2", "h2.up", "h6.down", "n1.nic2>gpu2",
-                                                "n1.gpu2>nvswitch", "n1.nvswitch>gpu3"));
+  EXPECT_THAT(Names(*t, {1, 7, 2}), ElementsAre("n0.gpu1>nvswitch", "n0.nvswitch>gpu2", "n0.gpu2>nic2", "h2.up", "h6.down",
+                                                "n1.nic2>gpu2", "n1.gpu2>nvswitch", "n1.nvswitch>gpu3"));
   Seconds sum{0};
   for (int l : RouteOf(*t, {1, 7, 2})) sum += t->links()[static_cast<size_t>(l)].latency;
   EXPECT_NEAR(t->Latency({1, 7, 2}).value(), sum.value(), 1e-15);
@@ -259,8 +294,8 @@ TEST(ClusterTopologyTest, RailsAreReachedOverNvlink) {
 // Without NVLink the way to another NIC leads through the PCIe tree alone.
 TEST(ClusterTopologyTest, RailsAreReachedOverPcieWhereItIsNoNarrower) {
   const auto t = MakeClusterTopology(MakePcieTreeNode({.devices = 4, .nics = Nics(2)}), 2, MakeStar({.hosts = 4}));
-  EXPECT_THAT(Names(*t, {0, 4, 1}), ElementsAre("n0.gpu0>plx0", "n0.plx0>socket0", "n0.socket0>plx1", "n0.plx1>nic1", "h1.up", "h3.down",
-                                                "n1.nic1>plx1", "n1.plx1>socket0", "n1.socket0>plx0", "n1.plx0>gpu0"));
+  EXPECT_THAT(Names(*t, {0, 4, 1}), ElementsAre("n0.gpu0>plx0", "n0.plx0>socket0", "n0.socket0>plx1", "n0.plx1>nic1", "h1.up",
+                                                "h3.down", "n1.nic1>plx1", "n1.plx1>socket0", "n1.socket0>plx0", "n1.plx0>gpu0"));
 }
 
 TEST(ClusterTopologyTest, DevicesThatArePorts) {

@@ -1,10 +1,11 @@
-// Routes of topologies, for tests.
+// Routes of topologies of any size, for tests; route_checks.h looks at more of smaller ones.
 #pragma once
 
 #include <algorithm>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/unit/topologies/route_checks.h"
 #include "topologies/topology.h"
 
 namespace twofold {
@@ -15,39 +16,38 @@ inline std::vector<int> RouteOf(const Topology& t, Pair pair, int64_t number = 0
   return route;
 }
 
-// Each link's `to` is the next one's `from`; the first leaves the one endpoint, the last reaches the other.
-inline void ExpectConnects(const Topology& t, Pair pair, const std::vector<int>& route) {
-  ASSERT_FALSE(route.empty());
-  int at = pair.from;  // endpoints are the first vertices
-  for (int l : route) {
-    const Link& link = t.links()[static_cast<size_t>(l)];
-    ASSERT_EQ(link.from, at) << link.name << " on the way from " << pair.from << " to " << pair.to;
-    at = link.to;
+// Of sampled pairs the default route, the first and the last minimal one and the first and the last detour are paths, and
+// Latency is that of the default route's links.
+inline void ExpectRoutesConnect(const Topology& t, int pairs = 400) {
+  for (const Pair pair : SamplePairs(t, pairs)) {
+    const int64_t minimal = t.MinimalRoutes(pair), all = minimal + t.Detours(pair);
+    ASSERT_GE(minimal, 1);
+    ASSERT_LT(t.DefaultRoute(pair), minimal);
+    for (int64_t number : {t.DefaultRoute(pair), int64_t{0}, minimal - 1, minimal, all - 1}) {
+      if (number == all) continue;
+      ASSERT_EQ(WrongInRoute(t, pair, RouteOf(t, pair, number)), "") << pair.from << " to " << pair.to;
+    }
+    double sum = 0;
+    for (int l : RouteOf(t, pair, t.DefaultRoute(pair))) sum += t.links()[static_cast<size_t>(l)].latency.value();
+    ASSERT_NEAR(t.Latency(pair).value(), sum, 1e-12 * std::max(1.0, sum)) << pair.from << " to " << pair.to;
   }
-  ASSERT_EQ(at, pair.to);
 }
 
-// For some pairs (all of small topologies): the default route, the first and the last minimal ones and detours connect, and
-// the way back is as long and as late.
-inline void ExpectRoutesConnect(const Topology& t, int pairs_a_side = 20) {
-  const int step = std::max(1, t.endpoints() / pairs_a_side);
-  for (int a = 0; a < t.endpoints(); a += step) {
-    for (int b = t.endpoints() - 1; b >= 0; b -= step) {
-      if (a == b) continue;
-      const Pair pair{a, b};
-      const int64_t minimal = t.MinimalRoutes(pair), all = minimal + t.Detours(pair);
-      ASSERT_GE(minimal, 1);
-      ASSERT_LT(t.DefaultRoute(pair), minimal);
-      for (int64_t n : {t.DefaultRoute(pair), int64_t{0}, minimal - 1, minimal, all - 1}) {
-        if (n < all) ExpectConnects(t, pair, RouteOf(t, pair, n));
-        if (testing::Test::HasFatalFailure()) return;
+// Within a node: there and back there are as many routes, as long, as late and as wide.
+inline void ExpectBackAsThere(const Topology& t) {
+  for (int a = 0; a < t.endpoints(); ++a) {
+    for (int b = 0; b < a; ++b) {
+      ASSERT_EQ(t.MinimalRoutes({a, b}), t.MinimalRoutes({b, a}));
+      ASSERT_EQ(t.Latency({a, b}), t.Latency({b, a}));
+      const std::vector<int> there = RouteOf(t, {a, b});
+      std::vector<int> back = RouteOf(t, {b, a});
+      ASSERT_EQ(there.size(), back.size());
+      for (size_t i = 0; i < there.size(); ++i) {
+        const Link &one = t.links()[static_cast<size_t>(there[i])],
+                   &other = t.links()[static_cast<size_t>(back[back.size() - 1 - i])];
+        ASSERT_EQ(one.bandwidth, other.bandwidth) << a << " to " << b;
+        ASSERT_EQ(one.from, other.to) << a << " to " << b;
       }
-      const Pair back{b, a};
-      ASSERT_EQ(t.MinimalRoutes(back), minimal);
-      ASSERT_NEAR(t.Latency(back).value(), t.Latency(pair).value(), 1e-12);
-      double sum = 0;
-      for (int l : RouteOf(t, pair, t.DefaultRoute(pair))) sum += t.links()[static_cast<size_t>(l)].latency.value();
-      ASSERT_NEAR(t.Latency(pair).value(), sum, 1e-12);
     }
   }
 }

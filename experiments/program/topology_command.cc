@@ -1,0 +1,298 @@
+// twofold topology show|list|import|export
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_format.h"
+#include "core/base/strings.h"
+#include "experiments/pictures/style.h"
+#include "experiments/pictures/topology_picture.h"
+#include "experiments/program/commands.h"
+#include "experiments/program/text.h"
+#include "google/protobuf/text_format.h"
+#include "spdlog/spdlog.h"
+#include "topologies/build.h"
+#include "topologies/catalogue.h"
+#include "topologies/figures.h"
+#include "topologies/import/graphviz.h"
+#include "topologies/import/nccl_xml.h"
+#include "topologies/import/node_file.h"
+#include "topologies/import/simgrid_xml.h"
+#include "topologies/import/smi_matrix.h"
+
+namespace twofold {
+namespace {
+
+struct Options {
+  std::string cluster, out, from, to, device, name;
+  int64_t nodes = 0;  // 0: all there are
+};
+
+// What a command is about: a cluster, by name, file or imported file, as a topology.
+struct Subject {
+  cluster::Cluster cluster;
+  std::unique_ptr<Topology> topology;
+  std::optional<NodeType> node;
+  int nodes = 1;  // of the cluster, or as many as were asked for
+};
+
+absl::Status Within(std::string_view where, const absl::Status& status) {
+  return absl::Status(status.code(), StrCat(where, ": ", std::string(status.message())));
+}
+
+// Files that are no .textproto are imported: one node of them is the cluster.
+absl::StatusOr<cluster::Cluster> Find(const std::string& name) {
+  std::error_code none;
+  if (name.ends_with(".textproto") || !std::filesystem::is_regular_file(name, none)) return FindCluster(name, "topology");
+  cluster::Cluster c;
+  c.set_name(std::filesystem::path(name).filename().string());
+  c.set_summary(StrCat("imported from ", name));
+  c.mutable_machines()->set_nodes(1);
+  c.mutable_machines()->mutable_node()->set_file(name);
+  return c;
+}
+
+// Ranks of a host of shared memory are as many as one likes: its cores, else 4.
+absl::StatusOr<int> NodesOf(const cluster::Cluster& c, int64_t asked) {
+  const int64_t most = MostNodes(c);
+  if (asked < 0 || asked > most) return absl::InvalidArgumentError(StrCat("--nodes=", asked, ": ", c.name(), " has 1 to ", most));
+  if (asked > 0) return static_cast<int>(asked);
+  if (!c.has_shared_memory_host()) return static_cast<int>(most);
+  return static_cast<int>(c.shared_memory_host().cores() > 0 ? c.shared_memory_host().cores() : 4);
+}
+
+absl::StatusOr<Subject> Load(const Options& o) {
+  absl::StatusOr<cluster::Cluster> c = Find(o.cluster);
+  if (!c.ok()) return c.status();
+  const absl::StatusOr<int> nodes = NodesOf(*c, o.nodes);
+  if (!nodes.ok()) return nodes.status();
+  Subject subject{.cluster = *std::move(c), .nodes = *nodes};
+  absl::StatusOr<std::unique_ptr<Topology>> topology = BuildTopology(subject.cluster, subject.nodes);
+  if (!topology.ok()) return Within(o.cluster, topology.status());
+  subject.topology = *std::move(topology);
+  if (!subject.cluster.has_machines()) return subject;
+  absl::StatusOr<NodeType> node = BuildNode(subject.cluster.machines());
+  if (!node.ok()) return Within(o.cluster, node.status());
+  if (node->graph.vertices.size() > 1) subject.node = *std::move(node);
+  return subject;
+}
+
+absl::Status Write(const std::string& path, const std::string& text) {
+  if (path.empty() || path == "-") {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    return absl::OkStatus();
+  }
+  std::ofstream file(path, std::ios::binary);
+  if (!(file << text) || !file.flush()) return absl::InternalError(StrCat(path, ": cannot be written"));
+  std::printf("%s\n", path.c_str());
+  return absl::OkStatus();
+}
+
+std::string RateShort(BytesPerSecond rate) {
+  return rate.value() >= 1e12 ? absl::StrFormat("%.4g TB/s", rate.value() / 1e12) : absl::StrFormat("%.4g GB/s", rate.value() / 1e9);
+}
+int64_t Switches(const Figures& f) {
+  int64_t sum = 0;
+  for (const int n : f.switches) sum += n;
+  return sum;
+}
+
+// ---- show ----
+
+absl::Status Show(const Options& o) {
+  absl::StatusOr<Subject> subject = Load(o);
+  if (!subject.ok()) return subject.status();
+  const Figures figures = FiguresOf(*subject->topology);
+  std::printf("%s: %s\n%s", subject->cluster.name().c_str(), subject->cluster.summary().c_str(), FiguresText(*subject->topology, figures).c_str());
+  if (!subject->cluster.source().empty()) std::printf("sources: %s\n", subject->cluster.source().c_str());
+  pictures::TopologyStory story;
+  story.title = StrCat(subject->cluster.name(), " (", std::string(subject->topology->kind()), subject->topology->nodes() > 1 ? ")" : ", one node)");
+  story.subtitle = StrCat(CountText(figures.endpoints), figures.endpoints == 1 ? " endpoint" : " endpoints", figures.nodes > 1 && figures.nodes < figures.endpoints ? StrCat(" in ", CountText(figures.nodes), " nodes") : "",
+                          Switches(figures) > 0 ? StrCat(", ", CountText(Switches(figures)), Switches(figures) == 1 ? " switch" : " switches", " and ", CountText(figures.cables), " cables between nodes") : "",
+                          figures.diameter > 0 ? StrCat("; diameter ", figures.diameter, " links, bisection ", RateShort(figures.bisection), " each way") : "");
+  story.cluster = &subject->cluster;
+  story.topology = subject->topology.get();
+  story.node = std::move(subject->node);
+  const std::string out = o.out.empty() ? StrCat(std::filesystem::path(subject->cluster.name()).stem().string(), ".svg") : o.out;
+  return Write(out, pictures::StandAlone(pictures::TopologyPicture(story)));
+}
+
+// ---- list ----
+
+absl::Status List(const Options&) {
+  std::vector<std::vector<std::string>> rows = {{"cluster", "endpoints", "nodes", "switches", "cables", "diameter", "bisection"}};
+  for (const ClusterInfo& info : ListClusters()) {
+    absl::StatusOr<Subject> subject = Load({.cluster = info.name});
+    if (!subject.ok()) return subject.status();
+    const Figures f = FiguresOf(*subject->topology);
+    rows.push_back({info.name, CountText(f.endpoints), CountText(f.nodes), CountText(Switches(f)), CountText(f.cables), f.diameter > 0 ? StrCat(f.diameter) : "-",
+                    f.bisection.value() > 0 ? RateShort(f.bisection) : "-"});
+  }
+  std::printf("%s", TableText(rows).c_str());
+  std::printf("\nSwitches and cables are those between nodes; the bisection is each way, between the first half of the endpoints and the last.\n");
+  return absl::OkStatus();
+}
+
+// ---- import ----
+
+// The catalogue's cluster with devices of that architecture; empty: none.
+std::string DeviceOfArchitecture(const NcclXml& xml) {
+  const std::string text = WriteNcclXml(xml);
+  const size_t at = text.find(" sm=\"");
+  int sm = 0;
+  if (at == std::string::npos || !absl::SimpleAtoi(text.substr(at + 5, text.find('"', at + 5) - at - 5), &sm)) return "";
+  return sm >= 100 ? "dgx-b200" : sm >= 90 ? "dgx-h100" : sm == 80 ? "dgx-a100" : sm == 70 ? "dgx-2" : "";
+}
+
+absl::Status AddDevice(const Options& o, const std::string& fitting, cluster::Cluster& c) {
+  const std::string from = o.device.empty() ? fitting : o.device;
+  if (from.empty()) {
+    spdlog::warn("{} does not say what its devices can do: the cluster serves `twofold topology` and `twofold bench`; --device=CLUSTER takes those of another cluster", o.cluster);
+    return absl::OkStatus();
+  }
+  const absl::StatusOr<cluster::Cluster> known = FindCluster(from, "--device");
+  if (!known.ok()) return known.status();
+  *c.mutable_device() = known->device();
+  spdlog::info("device figures are those of {} ({})", from, known->device().name());
+  return absl::OkStatus();
+}
+
+// NICs of one speed hang on one switch that never limits: what joins real nodes is for the reader to write.
+absl::Status AddNetwork(const Options& o, const ImportedNode& imported, cluster::Cluster& c) {
+  c.mutable_machines()->set_nodes(std::max<int64_t>(o.nodes, 1));
+  if (o.nodes < 2) return absl::OkStatus();
+  BytesPerSecond least{std::numeric_limits<double>::infinity()};
+  for (const BytesPerSecond speed : imported.nic_speeds) {
+    if (speed.value() > 0) least = std::min(least, speed);
+  }
+  if (!std::isfinite(least.value())) {
+    return absl::InvalidArgumentError(StrCat("--nodes=", o.nodes, ": ", o.cluster, " tells no NIC's speed; import one node and write machines.network by hand"));
+  }
+  cluster::Network& network = *c.mutable_machines()->mutable_network();
+  network.mutable_star();
+  network.set_link_gbytes_per_second(least.value() / 1e9);
+  network.set_cable_us(0.025);
+  network.set_switch_us(0.13);
+  network.set_nic_us(0.6);
+  spdlog::info("between nodes: one switch that never limits, NICs of {}; replace machines.network by what is there", RateShort(least));
+  return absl::OkStatus();
+}
+
+absl::Status Import(const Options& o) {
+  const absl::StatusOr<std::string> text = ReadWholeFile(o.cluster);
+  if (!text.ok()) return text.status();
+  const absl::StatusOr<NodeFormat> format = FormatOf(*text, o.cluster);
+  if (!format.ok()) return format.status();
+  if (!o.from.empty() && o.from != NodeFormatName(*format)) {
+    return absl::InvalidArgumentError(StrCat("--from=", o.from, ": by its content ", o.cluster, " is ", NodeFormatName(*format)));
+  }
+  const absl::StatusOr<ImportedNode> imported = ReadImportedNode(*text, o.cluster);
+  if (!imported.ok()) return imported.status();
+  for (const std::string& note : imported->notes) spdlog::info("{}", note);
+  cluster::Cluster c;
+  c.set_name(o.name.empty() ? std::filesystem::path(o.cluster).filename().stem().stem().string() : o.name);
+  c.set_summary(StrCat(imported->node.devices.size(), " devices and ", imported->node.nics.size(), " NICs a node, from ", o.cluster));
+  c.set_source(StrCat(o.cluster, ", read as ", NodeFormatName(*format)));
+  if (absl::Status s = AddDevice(o, *format == NodeFormat::kNccl ? DeviceOfArchitecture(*ReadNcclXml(*text, o.cluster)) : "", c); !s.ok()) return s;
+  if (absl::Status s = AddNetwork(o, *imported, c); !s.ok()) return s;
+  c.mutable_machines()->mutable_node()->set_file(std::filesystem::absolute(o.cluster).lexically_normal().string());
+  std::string out;
+  google::protobuf::TextFormat::PrintToString(c, &out);
+  return Write(o.out, out);
+}
+
+// ---- export ----
+
+// An imported file in its own format: all of it, whatever a node holds of it.
+absl::Status ExportImported(const Options& o, const cluster::Cluster& c) {
+  const std::string file = c.machines().node().file();
+  const absl::StatusOr<std::string> text = file.empty() ? absl::NotFoundError("") : ReadWholeFile(file);
+  const absl::StatusOr<NodeFormat> format = text.ok() ? FormatOf(*text, file) : text.status();
+  if (!format.ok() || NodeFormatName(*format) != o.to) {
+    return absl::InvalidArgumentError(StrCat("--to=", o.to, ": ", o.cluster, " was not imported from such a file; use simgrid or dot"));
+  }
+  if (*format == NodeFormat::kNccl) {
+    const absl::StatusOr<NcclXml> xml = ReadNcclXml(*text, file);
+    return xml.ok() ? Write(o.out, WriteNcclXml(*xml)) : xml.status();
+  }
+  const absl::StatusOr<SmiMatrix> matrix = ReadSmiMatrix(*text, file);
+  return matrix.ok() ? Write(o.out, WriteSmiMatrix(*matrix)) : matrix.status();
+}
+
+absl::Status Export(const Options& o) {
+  if (o.to == "nccl" || o.to == "smi") {
+    const absl::StatusOr<cluster::Cluster> c = Find(o.cluster);
+    return c.ok() ? ExportImported(o, *c) : c.status();
+  }
+  const absl::StatusOr<Subject> subject = Load(o);
+  if (!subject.ok()) return subject.status();
+  if (o.to == "dot") return Write(o.out, DotOf(*subject->topology, subject->cluster.name(), subject->nodes));
+  const cluster::Device& device = subject->cluster.device();
+  const double flops = device.f32_flops_per_second() > 0 ? device.f32_flops_per_second() : 1e9;
+  const int each = subject->topology->endpoints() / std::max(1, subject->topology->nodes());
+  const absl::StatusOr<SimgridXml> xml = SimgridOf(*subject->topology, flops, each * subject->nodes);
+  if (!xml.ok()) return Within(o.cluster, xml.status());
+  return Write(o.out, WriteSimgridXml(*xml));
+}
+
+CLI::App* Add(CLI::App& topology, const std::string& name, const std::string& summary, absl::Status (*run)(const Options&), const std::shared_ptr<Options>& options,
+              int& exit_status) {
+  CLI::App* command = topology.add_subcommand(name, summary);
+  command->callback([run, options, &exit_status] {
+    const absl::Status status = run(*options);
+    if (status.ok()) return;
+    spdlog::error("{}", std::string(status.message()));
+    exit_status = absl::IsInternal(status) ? kExitFailed : kExitWrongInput;
+  });
+  return command;
+}
+
+constexpr const char* kSubjectHelp = "a name of `twofold topology list`, a cluster's .textproto, or a file of NCCL, nvidia-smi or SimGrid";
+
+}  // namespace
+
+void AddTopologyCommand(CLI::App& app, int& exit_status) {
+  CLI::App* topology = app.add_subcommand("topology", "draws clusters, gives their figures, and reads and writes what other programs say of them");
+  topology->require_subcommand(1);
+  const auto options = std::make_shared<Options>();
+
+  CLI::App* show = Add(*topology, "show", "draws a cluster as SVG (nodes, switches, link widths) and prints its figures", Show, options, exit_status);
+  show->add_option("cluster", options->cluster, kSubjectHelp)->required();
+  show->add_option("--nodes", options->nodes, "how many nodes are used; default: all. Networks other than stars are drawn whole");
+  show->add_option("--out", options->out, "the picture; default: NAME.svg here");
+  show->footer("Large clusters are drawn in part; the picture says what is left out, the figures are of the whole.\n"
+               "Examples:\n  twofold topology show dgx-h100\n  twofold topology show mine.textproto --out=mine.svg\n  twofold topology show system.xml   # what NCCL_TOPO_DUMP_FILE wrote");
+
+  Add(*topology, "list", "the catalogue with its figures: endpoints, switches, cables, diameter, bisection", List, options, exit_status);
+
+  CLI::App* import = Add(*topology, "import", "makes a cluster file of a node's or platform's description", Import, options, exit_status);
+  import->add_option("file", options->cluster, "NCCL's XML (NCCL_TOPO_DUMP_FILE), the text of `nvidia-smi topo -m`, or a SimGrid platform")->required();
+  import->add_option("--from", options->from, "nccl, smi or simgrid; default: by content")->check(CLI::IsMember({"nccl", "smi", "simgrid"}));
+  import->add_option("--nodes", options->nodes, "as many such nodes on one switch that never limits; default: 1, without a network")->check(CLI::PositiveNumber);
+  import->add_option("--device", options->device, "a cluster whose device it has (memory, rates); default: by the architecture that NCCL's file names");
+  import->add_option("--name", options->name, "the cluster's name; default: the file's");
+  import->add_option("--out", options->out, "the .textproto to write; default: stdout");
+  import->footer("The cluster file names the imported file, which must stay where it is.\n"
+                 "Examples:\n  NCCL_TOPO_DUMP_FILE=node.xml mpirun -n 8 all_reduce_perf      # once, on the machine\n"
+                 "  twofold topology import node.xml --nodes=16 --out=mine.textproto\n  twofold bench all_reduce --fabric=simulated --cluster=mine.textproto\n"
+                 "  nvidia-smi topo -m > node.txt; twofold topology import node.txt --device=dgx-a100 --out=mine.textproto");
+
+  CLI::App* out = Add(*topology, "export", "writes a cluster for SimGrid or Graphviz, or an imported file again", Export, options, exit_status);
+  out->add_option("cluster", options->cluster, kSubjectHelp)->required();
+  out->add_option("--to", options->to, "simgrid, dot; nccl or smi: of what was imported from such a file")->required()->check(CLI::IsMember({"simgrid", "dot", "nccl", "smi"}));
+  out->add_option("--nodes", options->nodes, "how many nodes; default: all");
+  out->add_option("--out", options->out, "the file to write; default: stdout");
+  out->footer("Examples:\n  twofold topology export dgx-h100 --to=simgrid --nodes=16 --out=platform.xml\n  twofold topology export dgx-1v --to=dot | dot -Tsvg > dgx-1v.svg");
+  topology->footer("Examples:\n  twofold topology list\n  twofold topology show dgx-h100\n  twofold topology import node.xml --out=mine.textproto\n"
+                   "  twofold topology export dgx-h100 --to=simgrid --nodes=4\n`twofold topology show --help` and so on say more.");
+}
+
+}  // namespace twofold
