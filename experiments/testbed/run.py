@@ -259,7 +259,7 @@ def picture(rows):
     width, height, left, top, limit = 300, 190, 46, 46, 0.30
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + 2 * width + 20}" height="{top + 2 * (height + 50)}" font-family="sans-serif" font-size="11">',
            '<rect width="100%" height="100%" fill="white"/>',
-           f'<text x="{left}" y="16" font-size="13">Error of predicted collectives by size: Twofold (solid), SMPI (dashed)</text>']
+           f'<text x="{left}" y="16" font-size="13">Error of predicted collectives by size: Twofold (solid), SMPI (dashed); cut at 30 %</text>']
     for i, operation in enumerate(OPERATIONS):
         out.append(f'<text x="{left + 120 * i}" y="34" fill="{colours[operation]}">{operation}</text>')
     for n, (name, _, _) in enumerate(TESTBEDS):
