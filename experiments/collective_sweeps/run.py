@@ -8,7 +8,9 @@ Held against: measured.csv (its first lines name the sources). split.csv says wh
 a system that calibrated. The split was written before any fit and no row has moved since. What did change after the first
 comparison: the cluster of sophia took LL's latencies from calibration rows (its base from dgx_h100, between nodes from Polaris),
 where it first had NCCL's constants (with those, sophia alone has 18.8 % and 34.1 %; the medians over all validation rows are the
-same to 0.1 %); short messages of all_to_all cost more, and transfers hide hops between nodes (both fitted to two nodes of Polaris).
+same to 0.1 %); short messages of all_to_all cost more, and transfers hide hops between nodes (both fitted to two nodes of Polaris);
+direct sends in Simple alone, and LL's hop counts for each peer on another node; between nodes trees have half a NIC, and LL a share
+of its own. Errors of all rows were printed after every fit, so the validation was not blind.
 
 What the medians hide: 4 MiB and below on A100, where that NCCL took other protocols than ours; 1 to 32 MiB on Polaris, where a
 message passes through libfabric's rendezvous and two versions of NCCL differ threefold; send_recv below 256 MiB on H100, where

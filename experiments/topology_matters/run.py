@@ -103,9 +103,11 @@ def main():
         lines.append(f"| {name} | {milliseconds(values[0])} | {milliseconds(reduce_bound)} | {milliseconds(values[1])} | "
                      f"{milliseconds(exchange_bound)} | " + " | ".join(milliseconds(v) for v in values[2:]) + f" | {why} |")
         print(lines[-1], flush=True)
-    text = ("Milliseconds. The bound of an all-reduce is what leaves a node (a device where it is alone) at the rate of all its NICs "
+    text = ("Milliseconds, library ideal. The bound of an all-reduce is what leaves a node (a device where it is alone) at the rate of all its NICs "
             "(links): 2 (u-1)/u n / rate for u of them. That of an all-to-all is the larger of a NIC's bytes and of half of all bytes "
-            "through the bisection.")
+            "through the bisection. "
+            "Ranks at random change nothing on tori and HammingMeshes because the bucket algorithm follows the grid wherever ranks sit; "
+            "a HYBRID_SHARD's groups do not fill the grid, so rings and doublings over it contend for narrow links.")
     if write := "--write" in sys.argv[1:]:
         (HERE / "table.md").write_text("# One job on several networks\n\n" + "\n".join(lines) + "\n\n" + text + "\n")
         (HERE / "times.svg").write_text(svg([n[0] for n in NETWORKS], table))
