@@ -1,5 +1,8 @@
 #include "experiments/pictures/style.h"
 
+#include <map>
+#include <regex>
+
 #include "core/base/check.h"
 
 namespace twofold::pictures {
@@ -32,10 +35,28 @@ svg .median0{stroke:var(--blue);stroke-dasharray:4 3;fill:none}svg .median1{stro
 )css";
 }
 
+namespace {
+
+// Programs that draw SVG without knowing CSS variables pass over what uses them: they find the light colour before it.
+std::string WithPlainColours(const std::string& style) {
+  std::map<std::string, std::string> colours;
+  static const std::regex kColour("--(\\w+):(#\\w+)"), kUse("([\\w-]+):var\\(--(\\w+)\\)");
+  for (std::sregex_iterator it(style.begin(), style.end(), kColour), end; it != end; ++it) colours.try_emplace((*it)[1], (*it)[2]);
+  std::string out;
+  auto from = style.cbegin();
+  for (std::sregex_iterator it(style.begin(), style.end(), kUse), end; it != end; ++it) {
+    out.append(from, (*it)[0].first).append((*it)[1]).append(":").append(colours.at((*it)[2])).append(";").append((*it)[0]);
+    from = (*it)[0].second;
+  }
+  return out.append(from, style.cend());
+}
+
+}  // namespace
+
 std::string StandAlone(const std::string& svg) {
   const size_t end = svg.find('>');
   TWOFOLD_CHECK(end != std::string::npos, "a picture begins with its svg element");
-  return svg.substr(0, end + 1) + "<style>" + Style() + "</style>" + svg.substr(end + 1) + "\n";
+  return svg.substr(0, end + 1) + "<style>" + WithPlainColours(Style()) + "</style>" + svg.substr(end + 1) + "\n";
 }
 
 SpanClass ClassOf(std::string_view stream, std::string_view name) {

@@ -66,8 +66,8 @@ def milliseconds(value):
 
 def svg(names, table):
     """Bars on a logarithmic axis, a panel a column."""
-    panel, bar, left, top = 230, 22, 230, 46
-    width, height = left + panel * len(COLUMNS) + 20, top + bar * len(names) + 30
+    panel, bar, left, top = 230, 22, 280, 46
+    width, height = left + panel * len(COLUMNS) + 40, top + bar * len(names) + 30
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="13">',
              '<style>text{fill:#222}.b{fill:#4477aa}@media(prefers-color-scheme:dark){text{fill:#ddd}.b{fill:#77aadd}}</style>']
     for row, name in enumerate(names):
