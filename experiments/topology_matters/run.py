@@ -65,7 +65,7 @@ def milliseconds(value):
 
 
 def svg(names, table):
-    """Bars on a logarithmic axis, a panel a column."""
+    """Bars, a panel a column."""
     panel, bar, left, top = 230, 22, 280, 46
     width, height = left + panel * len(COLUMNS) + 40, top + bar * len(names) + 30
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="13">',
