@@ -11,6 +11,8 @@ namespace twofold::sim {
 namespace {
 
 constexpr double kTogether = 1e-12;
+constexpr size_t kMany = 8192;        // flows of one set, above which
+constexpr double kManyTogether = 0.01;  // what ends leave is shared anew once for all ends this near
 
 std::vector<double> Bandwidths(const Topology& topology) {
   std::vector<double> bandwidths;
@@ -133,13 +135,16 @@ void Fluid::SettleSet(std::span<const int> set) {
   }
   if (lists_.empty()) ListFlows();
   std::priority_queue queue(std::greater<End>(), std::move(pending));
+  const bool many = set.size() > kMany;
   for (size_t going = set.size(); going > 0;) {
-    const double time = queue.top().first;
+    const double first_end = queue.top().first, until = first_end * (1 + (many ? kManyTogether : kTogether));
+    double time = first_end;
     std::vector<int> ended;
-    for (; !queue.empty() && queue.top().first <= time * (1 + kTogether); queue.pop()) {
+    for (; !queue.empty() && queue.top().first <= until; queue.pop()) {
       const auto [end, flow] = queue.top();
       const auto f = static_cast<size_t>(flow);
       if (ends_[f] > 0 || end != projected_[f]) continue;
+      if (many) time = end;
       ends_[f] = time;
       ended.push_back(flow);
     }
