@@ -39,6 +39,7 @@ Engine::Engine(const Topology& topology, const Options& options)
     : topology_(topology),
       record_(options.record),
       router_(topology, options.routing),
+      full_again_(topology.links().size()),
       simgrid_(std::make_unique<SimGrid>()) {
   static char name[] = "twofold", quiet[] = "--log=root.thresh:critical";
 #ifdef TWOFOLD_SANITIZED

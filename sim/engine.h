@@ -94,6 +94,7 @@ class Engine {
                      std::function<void(const std::vector<double>&)> done, Ended ended);
   void RunLooseRank(const std::shared_ptr<Loose>& loose, size_t rank);
   void RunLooseFlow(const std::shared_ptr<Loose>& loose, size_t phase, size_t flow, double begin);
+  double TakeFree(int link, double bytes, double full, double at);
   void CheckDeadlock();
   std::string Deadlocked() const;
   void Wake(Waiting& waiting);
@@ -102,6 +103,7 @@ class Engine {
   const Topology& topology_;
   FlightRecord* const record_;
   Router router_;
+  std::vector<double> full_again_;   // by link: when the bucket of what passes at once is full (loose.cc)
   std::unique_ptr<SimGrid> simgrid_;
   std::map<int, Waiting*> waiting_;  // blocked ranks
   std::set<int> returned_;           // ranks whose function has

@@ -22,8 +22,9 @@ struct Engine::Loose {
   };
   struct Way {                  // of a flow
     std::vector<Path> paths;
-    double latency = 0, bytes = 0;  // what costs time
-    double leaves = 0;          // seconds that the bytes take over an idle first link
+    std::vector<std::pair<int, double>> crossed;  // its links, the first path's first one first, and their shares of the bytes
+    double latency = 0;
+    double out = 0;             // bytes that cost time on the first link
   };
   std::shared_ptr<const Schedule> schedule;
   std::function<void(const std::vector<double>&)> done;
@@ -36,27 +37,29 @@ struct Engine::Loose {
 
 namespace {
 
-// How many flows of a phase share a link: by link, the sum of their shares.
-std::vector<double> Crowds(const std::vector<std::vector<Path>>& flows, size_t links) {
-  std::vector<double> crowds(links);
-  for (const std::vector<Path>& paths : flows) {
-    for (const Path& path : paths) {
-      for (int link : path.links) crowds[static_cast<size_t>(link)] += path.share;
+std::vector<std::pair<int, double>> Crossed(const std::vector<Path>& paths) {
+  std::vector<std::pair<int, double>> crossed;
+  for (const Path& path : paths) {
+    for (int link : path.links) {
+      const auto same = std::find_if(crossed.begin(), crossed.end(), [&](const auto& c) { return c.first == link; });
+      if (same == crossed.end()) crossed.emplace_back(link, path.share);
+      else same->second += path.share;
     }
   }
-  return crowds;
-}
-
-// Of the link that most flows share. `between`: but the sender's first and the receiver's last.
-double MostOn(const std::vector<Path>& paths, const std::vector<double>& crowds, bool between) {
-  double most = 1;
-  for (const Path& path : paths) {
-    for (size_t i = between ? 1 : 0; i + (between ? 1 : 0) < path.links.size(); ++i) most = std::max(most, crowds[static_cast<size_t>(path.links[i])]);
-  }
-  return most;
+  return crossed;
 }
 
 }  // namespace
+
+// A link's bucket holds `full` bytes, drains as flows begin and fills at the link's rate (in the form of the generic cell rate
+// algorithm, ITU-T I.371: `until` is when it is full again). Returns what of `bytes` that begin to cross at `at` passes at once.
+double Engine::TakeFree(int link, double bytes, double full, double at) {
+  const double rate = topology_.links()[static_cast<size_t>(link)].bandwidth.value();
+  double& until = full_again_[static_cast<size_t>(link)];
+  const double behind = std::max(0.0, until - at) * rate;
+  until = std::max(until, at) + bytes / rate;
+  return std::max(0.0, full - behind);
+}
 
 // All routes are chosen now, so that a pair that has none ends the run before anybody waits.
 void Engine::TransferLoose(std::shared_ptr<const Schedule> schedule, const std::vector<int>& endpoints,
@@ -76,15 +79,8 @@ void Engine::TransferLoose(std::shared_ptr<const Schedule> schedule, const std::
       router_.Choose(pair, i, f.bytes * loose->schedule->stretch, paths[i]);
       ways[i].latency = RouteLatency(topology_, router_.options().policy, pair, paths[i]) * loose->schedule->stretch;
     }
-    const std::vector<double> crowds = Crowds(paths, topology_.links().size());
-    std::vector<double> used(ranks);  // by sender: bytes of its flows before
     for (size_t i = 0; i < phase.flows.size(); ++i) {
-      const Flow& f = phase.flows[i];
-      double free = f.free / MostOn(paths[i], crowds, f.queued);
-      if (f.queued) free = std::min(free, std::max(0.0, f.free - used[static_cast<size_t>(f.from)]));
-      used[static_cast<size_t>(f.from)] += f.bytes;
-      ways[i].bytes = std::max(0.0, f.bytes - free) * loose->schedule->stretch;
-      ways[i].leaves = ways[i].bytes / topology_.links()[static_cast<size_t>(paths[i][0].links[0])].bandwidth.value();
+      ways[i].crossed = Crossed(paths[i]);
       ways[i].paths = std::move(paths[i]);
     }
   }
@@ -107,7 +103,11 @@ void Engine::RunLooseRank(const std::shared_ptr<Loose>& loose, size_t rank) {
     for (size_t i = 0; i < flows.size(); ++i) {
       if (flows[i].from != static_cast<int>(rank)) continue;
       const double ready = now() + flows[i].hop_seconds * stretch, begin = flows[i].queued ? std::max(ready, next) : ready;
-      next = begin + loose->ways[p][i].leaves;
+      Loose::Way& way = loose->ways[p][i];
+      const auto [first, share] = way.crossed[0];
+      const double bytes = flows[i].bytes * stretch;
+      way.out = std::max(0.0, bytes - TakeFree(first, bytes * share, flows[i].free * stretch, begin) / share);
+      next = begin + way.out / topology_.links()[static_cast<size_t>(first)].bandwidth.value();
       Spawn([this, loose, p, i, begin] { RunLooseFlow(loose, p, i, begin); });
     }
     for (int i = 0; i < own.flows; ++i) own.ended->acquire();
@@ -117,7 +117,8 @@ void Engine::RunLooseRank(const std::shared_ptr<Loose>& loose, size_t rank) {
   if (--loose->left == 0 && !failed()) loose->done(loose->finish);
 }
 
-// The sender is done when the last byte has left, the receiver a latency later.
+// The sender is done when the last byte has left, the receiver a latency after it has come through. A queued flow leaves at its
+// first link's rate whatever the network beyond does: switches hold what they cannot pass on.
 void Engine::RunLooseFlow(const std::shared_ptr<Loose>& loose, size_t p, size_t i, double begin) {
   const Flow& f = loose->schedule->phases[p].flows[i];
   const Loose::Way& way = loose->ways[p][i];
@@ -128,13 +129,28 @@ void Engine::RunLooseFlow(const std::shared_ptr<Loose>& loose, size_t p, size_t 
     to.here->acquire();
     s4u::this_actor::sleep_for(2 * way.latency);
   }
-  std::vector<s4u::CommPtr> parts;
-  for (const Path& path : way.paths) {
-    if (const double bytes = way.bytes * path.share; bytes > 0) parts.push_back(simgrid_->platform->Start(path.links, bytes, f.rate * path.share));
+  const double sent = f.bytes * loose->schedule->stretch;
+  const bool ahead = f.queued && way.crossed.size() > 1;
+  double bytes = ahead ? 0 : way.out;  // that cost time on the links that these go over together
+  for (size_t l = 1; l < way.crossed.size(); ++l) {
+    const auto [link, share] = way.crossed[l];
+    bytes = std::max(bytes, sent - TakeFree(link, sent * share, f.free * loose->schedule->stretch, now()) / share);
   }
-  s4u::Comm::wait_all(parts);
-  router_.Finished(way.paths, f.bytes * loose->schedule->stretch);
+  std::vector<s4u::CommPtr> leaving, beyond;
+  for (const Path& path : way.paths) {
+    const double rate = f.rate * path.share;
+    if (!ahead || path.links.size() == 1) {
+      if (bytes > 0) leaving.push_back(simgrid_->platform->Start(path.links, bytes * path.share, rate));
+      continue;
+    }
+    const double paced = topology_.links()[static_cast<size_t>(path.links[0])].bandwidth.value() * path.share;
+    if (way.out > 0) leaving.push_back(simgrid_->platform->Start({path.links[0]}, way.out * path.share, rate));
+    if (bytes > 0) beyond.push_back(simgrid_->platform->Start({path.links.begin() + 1, path.links.end()}, bytes * path.share, std::min(rate, paced)));
+  }
+  s4u::Comm::wait_all(leaving);
   from.ended->release();
+  s4u::Comm::wait_all(beyond);
+  router_.Finished(way.paths, f.bytes * loose->schedule->stretch);
   s4u::this_actor::sleep_for(way.latency);
   to.ended->release();
 }

@@ -28,8 +28,9 @@ struct Flow {
   double rate = std::numeric_limits<double>::infinity();  // bytes a second, the most that its sender or receiver moves
   // Of loose schedules, where hop_seconds is how long after the phase's beginning the sender gets to it:
   bool meets = false;      // begins when its receiver is there, too, and a round trip later (rendezvous)
-  bool queued = false;     // begins when the sender's flow before it would have left over an idle link
-  double free = 0;         // of its bytes, those that cost nothing; where flows of a phase share a link, they share them
+  bool queued = false;     // begins when the sender's flow before it has left over its first link, however full links beyond are
+  double free = 0;         // of its bytes, those that cost nothing where links were idle before: a link that has carried bytes lets so
+                           // many pass at once again when it could have carried them all since
 };
 
 struct Phase {

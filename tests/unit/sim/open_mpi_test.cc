@@ -10,6 +10,7 @@
 #include "sim/collectives/open_mpi_algorithms.h"
 #include "sim/collectives/open_mpi_decisions.h"
 #include "tests/unit/sim/flows.h"
+#include "topologies/fat_tree.h"
 #include "topologies/star.h"
 
 namespace twofold::sim {
@@ -129,6 +130,36 @@ TEST(OpenMpi, SmallMessagesLeaveInOrder) {
   EXPECT_NEAR(SecondsOf(figures, Kind::kBroadcast, 8, n, "binomial"), 3 * kAlpha + (3 + 2 + 1) * n * b, 1e-9);
   figures.set_in_order_bytes(16384);
   EXPECT_NEAR(SecondsOf(figures, Kind::kBroadcast, 8, n, "binomial"), 3 * kAlpha + 3 * n * b, 1e-9);
+}
+
+// What passes at once is a link's: gone for the message after, back when the link has been idle as long as its bytes take.
+TEST(OpenMpi, WhatPassesAtOncePassesOnce) {
+  const double b = 1 / kRate, n = 50000, free = 8000;
+  Schedule s{.phases = {{.flows = {{.from = 0, .to = 1, .bytes = n, .free = free}}}, {.flows = {{.from = 0, .to = 2, .bytes = n, .free = free}}}},
+             .last_phase = {1, 0, 1}, .algorithm = "", .protocol = "", .loose = true};
+  EXPECT_NEAR(SecondsOf(s, 3), kAlpha + (2 * n - free) * b, 1e-9);
+  s.phases[1].seconds = free / 2 * b;
+  EXPECT_NEAR(SecondsOf(s, 3), kAlpha + (2 * n - free) * b, 1e-9);
+  s.phases[1].seconds = free * b;
+  EXPECT_NEAR(SecondsOf(s, 3), kAlpha + (2 * n - free) * b, 1e-9);
+  s.phases[1].seconds = 3 * free * b;
+  EXPECT_NEAR(SecondsOf(s, 3), kAlpha + (2 * n + free) * b, 1e-9);
+  // Into one port, from two hosts.
+  s.phases = {{.flows = {{.from = 0, .to = 2, .bytes = n, .free = free}, {.from = 1, .to = 2, .bytes = n, .free = free}}}}, s.last_phase = {0, 0, 0};
+  EXPECT_NEAR(SecondsOf(s, 3), kAlpha + (2 * n - free) * b, 1e-9);
+}
+
+// Two hosts below each of two leaves with one cable up: messages from 0 to 2 and from 1 to 3 share it and need two messages' time.
+// Rank 0's next message, to its neighbour, needs the host's link alone, which is free after one: in order it is there after two, as
+// the others are. A host that waited for the uplink would be done after two and a half.
+TEST(OpenMpi, QueuedMessagesLeaveTheHostWhateverTheNetworkDoes) {
+  const double b = 1 / kRate, n = 16384;
+  const auto tree = MakeFatTree({.ports = 4, .radix = 3, .oversubscription = 2, .wiring = {.bandwidth = BytesPerSecond(kRate)}});
+  Schedule s{.phases = {{.flows = {{.from = 0, .to = 2, .bytes = n, .queued = true}, {.from = 0, .to = 1, .bytes = n, .queued = true},
+                                   {.from = 1, .to = 3, .bytes = n, .queued = true}}}},
+             .last_phase = {0, 0, 0, 0}, .algorithm = "", .protocol = "", .loose = true};
+  const double ended = Simulated(*tree, {}, {{s, {0, 1, 2, 3}}}).at(0), latency = std::max(tree->Latency({0, 2}).value(), tree->Latency({0, 1}).value());
+  EXPECT_NEAR(ended, latency + 2 * n * b, 1e-9);
 }
 
 TEST(OpenMpi, RefusesWhatIsNotThere) {
