@@ -136,10 +136,11 @@ double Network::ClosedForm(const Known& known, const Groups& groups) {
 // collectives share, at each endpoint alike.
 std::shared_ptr<const Schedule> Network::OneForAll(const Schedule& schedule, const Groups& groups) const {
   const Topology& topology = engine_.topology();
+  if (schedule.loose) return nullptr;  // ranks wait for what they receive, each for itself
   if (!topology.symmetric() || engine_.router().options().policy != RoutingPolicy::kDeterministic) return nullptr;
   if (groups.size() * groups[0].endpoints.size() != static_cast<size_t>(topology.endpoints())) return nullptr;
   Schedule one = {.phases = {}, .last_phase = {static_cast<int>(schedule.phases.size()) - 1}, .stretch = schedule.stretch,
-                  .algorithm = schedule.algorithm, .protocol = schedule.protocol, .loose = schedule.loose};
+                  .algorithm = schedule.algorithm, .protocol = schedule.protocol};
   std::vector<int> route;
   topology.Route({0, 1}, topology.DefaultRoute({0, 1}), route);
   const int out = route.front();

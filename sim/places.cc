@@ -28,7 +28,7 @@ Way WayBetween(const Topology& topology, int from, int to) {
   topology.Route(pair, topology.DefaultRoute(pair), route);
   double narrowest = 1e12;
   for (int link : route) narrowest = std::min(narrowest, topology.links()[static_cast<size_t>(link)].bandwidth.value());
-  return {topology.Latency(pair).value(), narrowest};
+  return {topology.UsualLatency(pair).value(), narrowest};
 }
 
 }  // namespace

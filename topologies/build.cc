@@ -18,6 +18,7 @@ namespace twofold {
 namespace {
 
 constexpr int64_t kMostNodes = 1 << 20, kMostInNode = 1024, kMostLinks = 1 << 24;
+constexpr int64_t kMostSharing = 1 << 16;  // ranks that share one host's memory
 
 template <class Rows>
 std::string Names(const Rows& rows) {
@@ -154,7 +155,7 @@ absl::StatusOr<NodeType> BuildNode(const cluster::Machines& m) {
 int64_t MostNodes(const cluster::Cluster& c) {
   if (c.has_star()) return c.star().hosts();
   if (c.has_machines()) return c.machines().has_nodes() ? c.machines().nodes() : 1;
-  return std::numeric_limits<int>::max();
+  return kMostSharing;
 }
 
 absl::StatusOr<int> DevicesPerNode(const cluster::Cluster& c) {
@@ -184,7 +185,7 @@ absl::Status CheckCluster(const cluster::Cluster& c) {
       checks << CheckMachines(c.machines());
       break;
     case cluster::Cluster::kSharedMemoryHost:
-      checks << CheckNotNegative("shared_memory_host.cores", static_cast<double>(c.shared_memory_host().cores()))
+      checks << CheckRange("shared_memory_host.cores", c.shared_memory_host().cores(), 0, kMostSharing)
              << CheckNotNegative("shared_memory_host.latency_us", c.shared_memory_host().latency_us())
              << CheckNotNegative("shared_memory_host.core_gbytes_per_second", c.shared_memory_host().core_gbytes_per_second())
              << CheckNotNegative("shared_memory_host.total_gbytes_per_second", c.shared_memory_host().total_gbytes_per_second());

@@ -92,6 +92,7 @@ class DegradedTopology : public Topology {
   bool multicast_in_node() const override { return whole_->multicast_in_node(); }
   bool reduction_in_network() const override { return whole_->reduction_in_network(); }
   bool endpoints_forward() const override { return whole_->endpoints_forward(); }
+  Seconds UsualLatency(Pair pair) const override { return whole_->UsualLatency(pair); }
   std::vector<int> grid() const override { return whole_->grid(); }
   int AtGrid(int position) const override { return whole_->AtGrid(position); }
   bool symmetric() const override { return alike_ && whole_->symmetric(); }

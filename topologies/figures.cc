@@ -143,15 +143,18 @@ BytesPerSecond Bisection(const Topology& t, bool endpoints_forward) {
   const int n = t.endpoints(), half = n / 2, vertices = static_cast<int>(t.vertices().size());
   const int source = vertices, sink = vertices + 1;
   const auto side = [&](int v) { return v < half ? source : v < n && v >= n - half ? sink : v; };
+  double all = 0;
+  for (const Link& l : t.links()) all += l.bandwidth.value();
+  const double unit = std::max(1.0, all / 4e18);  // sums fit an int64_t
   MaxFlow flow(vertices + 2);
   for (const Link& l : t.links()) {
     if (l.from < 0 || l.to < 0) continue;
     const int from = side(l.from), to = side(l.to);  // each half is one vertex
     const bool middle = from < n && !endpoints_forward;  // the one of an odd number sends nothing on
     if (middle || from == to || to == source || from == sink) continue;
-    flow.AddArc(from, to, std::llround(l.bandwidth.value()));
+    flow.AddArc(from, to, std::llround(l.bandwidth.value() / unit));
   }
-  return BytesPerSecond(static_cast<double>(flow.Run(source, sink)));
+  return BytesPerSecond(static_cast<double>(flow.Run(source, sink)) * unit);
 }
 
 void CountVertices(const Topology& t, Figures& f) {

@@ -58,6 +58,8 @@ class Topology {
   virtual int64_t DefaultRoute(Pair) const { return 0; }
   // End to end for a message of no bytes on the default route; default: the sum over its links.
   virtual Seconds Latency(Pair pair) const;
+  // As it should be: without faults and jitter.
+  virtual Seconds UsualLatency(Pair pair) const { return Latency(pair); }
 
   // ---- Where endpoints sit ----
   virtual int nodes() const { return endpoints(); }

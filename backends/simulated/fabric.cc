@@ -13,6 +13,7 @@
 #include "core/proto/outcome.pb.h"
 #include "sim/engine.h"
 #include "sim/network.h"
+#include "topologies/no_route.h"
 
 namespace twofold {
 namespace {
@@ -92,17 +93,24 @@ void AddExtrapolationNotes(const SimulatedDevice& device, outcome::Outcome& outc
 
 // The whole simulation, in the child process.
 outcome::Outcome Simulate(SimulationPlan& plan, bool fold, const RankFunction& fn, sim::FlightRecord& record) {
-  sim::Engine engine(*plan.topology, {.stack = plan.machine.real ? MiB(8) : KiB(256), .record = &record, .routing = plan.routing});
+  sim::Engine engine(*plan.topology, {.stack = plan.machine.real ? MiB(8) : KiB(256), .many_actors = plan.world_size > 4096 || (plan.library->name() == "open_mpi" && plan.world_size > 128), .record = &record, .routing = plan.routing});
   CatchInterruptsInChild();
   sim::Network network(engine, *plan.library,
                        {.choice = plan.choice, .measured = plan.collectives, .folded = fold, .endpoints = plan.endpoints});
   SimulatedWorld world{engine, network, plan.machine.real, fold, "", false};
   std::vector<int> ranks(static_cast<size_t>(plan.world_size));
   for (size_t r = 0; r < ranks.size(); ++r) ranks[r] = static_cast<int>(r);
-  auto group = std::make_shared<SimulatedGroup>(world, "world", std::vector<std::vector<int>>{ranks});
-
   outcome::Outcome outcome;
   for (int r = 0; r < plan.world_size; ++r) outcome.add_results();
+  std::shared_ptr<SimulatedGroup> group;
+  try {
+    group = std::make_shared<SimulatedGroup>(world, "world", std::vector<std::vector<int>>{ranks});
+  } catch (const NoRoute& none) {
+    const absl::Status status = ToStatus(RankFailure(RankFailure::Kind::kOther, 0, none.what()));
+    outcome.set_code(static_cast<int>(status.code()));
+    outcome.set_message(std::string(status.message()));
+    return outcome;
+  }
   for (int r : ranks) {
     if (fold && r > 0) break;
     engine.AddRank(r, [&, r] {

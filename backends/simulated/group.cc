@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -39,6 +40,7 @@ sim::CollectiveShape ShapeOf(const std::vector<SimulatedGroup::Arrival>& arrival
       }
     }
     shape.matrix.resize(static_cast<size_t>(ranks), shape.matrix[0]);  // folded: the others send alike
+    for (const auto& row : shape.matrix) shape.bytes = std::max(shape.bytes, std::accumulate(row.begin(), row.end(), 0.0));
   }
   return shape;
 }

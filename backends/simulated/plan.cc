@@ -181,6 +181,10 @@ absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec) {
   const spec::Simulated& simulated = spec.fabric().simulated();
   absl::StatusOr<cluster::Cluster> c = FindCluster(simulated.cluster());
   if (!c.ok()) return c.status();
+  if (!(c->device().memory_bytes_per_second() > 0) || !(c->device().f32_flops_per_second() > 0)) {
+    return absl::InvalidArgumentError(StrCat("cluster ", c->name(), ": device: memory_bytes_per_second = ", c->device().memory_bytes_per_second(),
+                                             ", f32_flops_per_second = ", c->device().f32_flops_per_second(), ": both must be greater than 0"));
+  }
 
   SimulationPlan plan;
   const spec::Parallel& p = spec.parallel();

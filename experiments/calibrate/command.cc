@@ -348,7 +348,7 @@ void AddCalibrateCommand(CLI::App& app, int& exit_status) {
     const absl::Status status = Calibrate(*options);
     if (status.ok()) return;
     if (LaunchedAs().rank == 0) spdlog::error("{}", std::string(status.message()));
-    exit_status = status.code() == absl::StatusCode::kInvalidArgument ? 2 : 1;
+    exit_status = absl::IsInvalidArgument(status) || absl::IsNotFound(status) ? 2 : 1;
   });
 }
 

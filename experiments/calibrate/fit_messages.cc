@@ -1,9 +1,11 @@
 #include "experiments/calibrate/fit_messages.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "topologies/build.h"
 
 namespace twofold::calibrate {
 namespace {
@@ -44,17 +46,26 @@ double FitAcknowledgements(const MessageFit& fit, const std::vector<MessageTime>
 }
 
 absl::StatusOr<cluster::Cluster> ClusterFrom(cluster::Cluster shape, const profile::PointToPoint& m) {
+  if (!(m.bytes_per_second() > 0) || !std::isfinite(m.bytes_per_second()) || !(m.free_bytes() >= 0)) {
+    return absl::InternalError("larger messages took no longer than small ones: the machine is too busy or the network too quick for so few rounds; "
+                               "try again, without --quick");
+  }
   const double rate = m.bytes_per_second() / 1e9;
   if (shape.has_star()) {
     shape.mutable_star()->set_link_gbytes_per_second(rate);
     shape.mutable_star()->set_latency_us((m.near_latency_s() + m.far_latency_s()) / 2 * 1e6);
-  } else if (shape.has_machines() && shape.machines().has_network() && shape.machines().node().devices() == 1) {
+  } else if (shape.has_machines() && shape.machines().has_network() && DevicesPerNode(shape).value_or(0) == 1) {
     cluster::Network& network = *shape.mutable_machines()->mutable_network();
     const double near = m.near_latency_s() * 1e6, further = std::max(0.0, m.far_latency_s() * 1e6 - near);
     network.set_link_gbytes_per_second(rate);
     network.set_cable_us(0);  // a hop's latency is the switch's, the rest the two NICs'
-    network.set_switch_us(further / 2);
-    network.set_nic_us(std::max(0.0, near - further / 2) / 2);
+    if (network.has_torus() || network.has_hamming_mesh()) {  // ports are routers: a hop is all theirs
+      network.set_switch_us(near);
+      network.clear_nic_us();
+    } else {
+      network.set_switch_us(further / 2);
+      network.set_nic_us(std::max(0.0, near - further / 2) / 2);
+    }
   } else {
     return absl::InvalidArgumentError(absl::StrCat("--cluster: ", shape.name(), " is neither a star nor machines of one device on a network; "
                                                    "messages between ranks tell the figures of those alone"));
@@ -66,6 +77,7 @@ absl::StatusOr<cluster::Cluster> ClusterFrom(cluster::Cluster shape, const profi
   library.set_acknowledgements(m.acknowledgements());
   library.set_eager_bytes(m.switch_seen() ? m.eager_bytes() : kNoSwitch);
   library.set_in_order_bytes(m.in_order_bytes());
+  if (absl::Status s = CheckCluster(shape); !s.ok()) return s;
   shape.set_source(absl::StrFormat("links and library: `twofold calibrate --fabric=mpi`, messages between %d ranks; structure as given", m.ranks()));
   return shape;
 }

@@ -1,5 +1,7 @@
 #include "experiments/pictures/topology_picture.h"
 
+#include <functional>
+#include <numeric>
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -21,6 +23,10 @@ constexpr const char* kMediumNames[] = {"between sockets, memory", "NVLink, xGMI
 constexpr const char* kBoxCss[] = {"b-device", "b-nic", "b-host", "b-switch", "b-node", "lane"};  // by Box::Kind
 constexpr const char* kBoxNames[] = {"device", "NIC", "host", "switch", "node"};
 
+int64_t Product(const google::protobuf::RepeatedField<int64_t>& dims) {
+  return std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
+}
+
 Scene NetworkScene(const TopologyStory& story) {
   const Contracted net = Contract(*story.topology);
   const cluster::Network& network = story.cluster == nullptr ? cluster::Network::default_instance() : story.cluster->machines().network();
@@ -28,9 +34,12 @@ Scene NetworkScene(const TopologyStory& story) {
     case cluster::Network::kDragonfly:
     case cluster::Network::kSlingshot: return GroupsScene(net);
     case cluster::Network::kFullMesh: return CircleScene(net);
-    case cluster::Network::kTorus: return GridScene(net, {network.torus().dims().begin(), network.torus().dims().end()}, network.torus().wrap());
+    case cluster::Network::kTorus:
+      if (Product(network.torus().dims()) != net.nodes) return LevelsScene(net);  // a node has several places
+      return GridScene(net, {network.torus().dims().begin(), network.torus().dims().end()}, network.torus().wrap());
     case cluster::Network::kHammingMesh: {
       const cluster::HammingMesh& mesh = network.hamming_mesh();
+      if (mesh.a() * mesh.b() * mesh.x() * mesh.y() != net.nodes) return LevelsScene(net);
       return BoardsScene(net, static_cast<int>(mesh.a()), static_cast<int>(mesh.b()), static_cast<int>(mesh.x()), static_cast<int>(mesh.y()));
     }
     default: return LevelsScene(net);

@@ -155,7 +155,10 @@ std::string DeviceOfArchitecture(const NcclXml& xml) {
 absl::Status AddDevice(const Options& o, const std::string& fitting, cluster::Cluster& c) {
   const std::string from = o.device.empty() ? fitting : o.device;
   if (from.empty()) {
-    spdlog::warn("{} does not say what its devices can do: the cluster serves `twofold topology` and `twofold bench`; --device=CLUSTER takes those of another cluster", o.cluster);
+    c.mutable_device()->set_name("assumed");
+    c.mutable_device()->set_memory_bytes_per_second(1e12);
+    c.mutable_device()->set_f32_flops_per_second(1e13);
+    spdlog::warn("{} does not say what its devices can do: 1 TB/s and 10 TFLOP/s are assumed, which `twofold topology` and `twofold bench` hardly use; --device=CLUSTER takes those of another cluster", o.cluster);
     return absl::OkStatus();
   }
   const absl::StatusOr<cluster::Cluster> known = FindCluster(from, "--device");

@@ -120,7 +120,7 @@ Schedule NcclLibrary::Make(const Way& way, const NcclRoute& route, double bytes,
       const double on_wire = 1 / costs_.Share(a, p, places.nodes, h.between);
       const double route_seconds = h.between ? places.alpha : places.node_alpha;
       phase.flows.push_back({.from = h.from, .to = h.to, .bytes = payload * h.share * on_wire, .crossings = h.crossings,
-                             .hop_seconds = SeenSeconds(way, h.between, route, bytes, places) - route_seconds,
+                             .hop_seconds = std::max(0.0, SeenSeconds(way, h.between, route, bytes, places) - route_seconds),
                              .rate = most * h.share / route.device_share * on_wire});
     }
   }
@@ -148,6 +148,7 @@ absl::StatusOr<Schedule> NcclLibrary::Plan(const CollectiveShape& asked, const P
     return absl::InvalidArgumentError(StrCat("protocol ", choice.protocol, ": library nccl has no such; use one of ", NamesOf(kNcclProtocols)));
   }
   if (shape.ranks == 1) return Finished({}, 1);
+  if (asked.kind == Communication::kBarrier && (algorithm || protocol)) return Plan(asked, places, {});  // the library's own, whatever is forced
   std::optional<std::pair<Way, NcclRoute>> best;
   double least = std::numeric_limits<double>::infinity();
   absl::Status why_not;

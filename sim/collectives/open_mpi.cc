@@ -30,16 +30,18 @@ class OpenMpiLibrary : public Library {
     return names;
   }
 
-  absl::StatusOr<Schedule> Plan(const CollectiveShape& shape, const Places&, const Choice& choice) const override {
+  absl::StatusOr<Schedule> Plan(const CollectiveShape& shape, const Places& places, const Choice& choice) const override {
     if (choice.protocol != "auto") {
       return absl::InvalidArgumentError(StrCat("protocol ", choice.protocol, ": library open_mpi has no protocols that can be chosen; use auto"));
     }
+    if (shape.kind == Communication::kBarrier && choice.algorithm != "auto") return Plan(shape, places, {});  // whatever is forced
     if (shape.kind == Communication::kAllToAllV) return Finish(Pairwise(shape), shape.ranks, "pairwise");
     const int number = OpenMpiDecision(shape);
     bool known = choice.algorithm == "auto";
     for (const OpenMpiAlgorithm& a : OpenMpiAlgorithms()) {
       known = known || a.name == choice.algorithm;
       if (a.kind != shape.kind || (choice.algorithm == "auto" ? a.number != number : a.name != choice.algorithm)) continue;
+      if (a.name == "two_procs" && shape.ranks != 2) return NoForm(a.name, shape, "it is for two ranks");
       Rounds rounds;
       a.make(shape, rounds);
       Schedule schedule = Finish(std::move(rounds), shape.ranks, std::string(a.name));

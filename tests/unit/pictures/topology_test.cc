@@ -83,6 +83,23 @@ TEST(TopologyPicture, AnImportedNodeDraws) {
   for (const Box& box : scene.boxes) EXPECT_TRUE(places.insert({box.at.x, box.at.y}).second) << box.title << " is drawn upon another";
 }
 
+// Nodes of several ports are one thing each: what is drawn by places is drawn by levels then.
+TEST(TopologyPicture, ATorusOfNodesWithManyPortsDraws) {
+  auto c = *FindCluster("dgx-h100");
+  cluster::Network& network = *c.mutable_machines()->mutable_network();
+  for (const bool mesh : {false, true}) {
+    network.Clear();
+    network.set_link_gbytes_per_second(50);
+    if (mesh) network.mutable_hamming_mesh()->set_a(2), network.mutable_hamming_mesh()->set_b(2), network.mutable_hamming_mesh()->set_x(4), network.mutable_hamming_mesh()->set_y(2);
+    else network.mutable_torus()->add_dims(32);
+    const auto topology = BuildTopology(c, 4);
+    ASSERT_TRUE(topology.ok()) << topology.status();
+    TopologyStory story{.title = "nodes", .subtitle = "of eight", .cluster = &c, .topology = topology->get()};
+    story.node = *BuildNode(c.machines());
+    EXPECT_GE(Count(TopologyPicture(story), "<rect class=\"b-"), 4u);
+  }
+}
+
 TEST(Contract, NodesBecomeOneThing) {
   const auto cluster = FindCluster("dgx-h100");
   const auto topology = BuildTopology(*cluster, 2);

@@ -269,5 +269,26 @@ TEST(NcclLibrary, ReadsItsFileStrictly) {
               HasSubstr("library.nccl.latency[0].network_us = -3"));
 }
 
+TEST(NcclLibrary, BarriersAreItsOwnWhateverIsForced) {
+  const Places places = Cluster(1, 8, 8);
+  const Schedule own = Plan(*Nccl(), Communication::kBarrier, places, 0);
+  for (const Choice& forced : {Choice{"direct", "auto"}, Choice{"auto", "Simple"}}) {
+    const Schedule barrier = Plan(*Nccl(), Communication::kBarrier, places, 0, forced);
+    EXPECT_EQ(barrier.algorithm, own.algorithm);
+    EXPECT_EQ(barrier.protocol, own.protocol);
+  }
+}
+
+// Where wires are longer than the library's hops, a hop is its wire.
+TEST(NcclLibrary, NoHopIsShorterThanItsWire) {
+  Places places = Cluster(4, 8, 8);
+  places.alpha = 100e-6, places.node_alpha = 50e-6;
+  for (const char* algorithm : {"ring", "tree"}) {
+    for (const Phase& phase : Plan(*Nccl(), Communication::kAllReduce, places, 8, {algorithm, "auto"}).phases) {
+      for (const Flow& f : phase.flows) EXPECT_GE(f.hop_seconds, 0) << algorithm;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace twofold::sim

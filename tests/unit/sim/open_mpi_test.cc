@@ -173,5 +173,17 @@ TEST(OpenMpi, RefusesWhatIsNotThere) {
   EXPECT_EQ(MakeLibrary(negative).status().message(), "library.open_mpi.gap_us = -1: must be 0 or more");
 }
 
+TEST(OpenMpi, BarriersAreItsOwnWhateverIsForced) {
+  EXPECT_EQ(SecondsOf(Eager(), Kind::kBarrier, 4, 0, "ring"), SecondsOf(Eager(), Kind::kBarrier, 4, 0));
+}
+
+TEST(OpenMpi, TwoProcsIsForTwo) {
+  auto plan = [](int ranks) {
+    return Make(Eager())->Plan({.kind = Kind::kAllGather, .ranks = ranks, .bytes = 4096}, UniformPlaces(ranks, kAlpha, kRate), {.algorithm = "two_procs"});
+  };
+  EXPECT_TRUE(plan(2).ok());
+  EXPECT_FALSE(plan(4).ok());
+}
+
 }  // namespace
 }  // namespace twofold::sim

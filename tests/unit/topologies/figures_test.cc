@@ -293,6 +293,11 @@ TEST(FiguresTest, WhatHasNoGraphHasNoDiameter) {
   EXPECT_EQ(f.links, 5);
 }
 
+TEST(FiguresTest, RatesOfAnySizeAreCut) {
+  const auto star = MakeStar({.hosts = 4, .bandwidth = BytesPerSecond(1e30), .latency = Seconds(1e-6)});
+  EXPECT_NEAR(FiguresOf(*star).bisection.value() / 2e30, 1, 1e-6);
+}
+
 TEST(FiguresTest, TextForPeople) {
   const auto tree = MakeFatTree({.ports = 16, .levels = 3, .radix = 4, .wiring = {.bandwidth = BytesPerSecond(25e9), .cable = Seconds(1e-6)}});
   EXPECT_EQ(FiguresText(*tree, FiguresOf(*tree)),
