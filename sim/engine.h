@@ -34,7 +34,7 @@ class Engine {
  public:
   struct Options {
     Bytes stack{256 << 10};          // of each actor; ranks that compute need 8 MiB
-  bool many_actors = false;        // more than some thousands of ranks, or of messages at once
+    bool many_actors = false;        // more than some thousands of ranks, or of messages at once
     FlightRecord* record = nullptr;  // told whose turn it is; outlives the engine
     RoutingOptions routing;
   };

@@ -36,6 +36,13 @@ inline Phase Reversed(Phase phase) {
   return phase;
 }
 
+// Ranks 0 to n - 1 exchange with those whose number differs in one bit.
+inline Phase Exchange(int distance, int n, double bytes) {
+  Phase phase;
+  for (int i = 0; i < n; ++i) phase.flows.push_back({i, i ^ distance, bytes});
+  return phase;
+}
+
 // The ranks past `core` send what they have to a partner below it.
 inline Phase FoldIn(int core, int ranks, double bytes) {
   Phase phase;

@@ -9,12 +9,6 @@
 namespace twofold::sim {
 namespace {
 
-Phase Exchange(int distance, int n, double bytes) {
-  Phase phase;
-  for (int i = 0; i < n; ++i) phase.flows.push_back({i, i ^ distance, bytes});
-  return phase;
-}
-
 // Who is at distance d from the root, by bits, sends what it has gathered of 2^k parts.
 Phase GatherRound(int distance, int n, int root, double bytes) {
   Phase phase;

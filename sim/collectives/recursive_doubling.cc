@@ -8,15 +8,6 @@
 #include "sim/collectives/builder.h"
 
 namespace twofold::sim {
-namespace {
-
-Phase Exchange(int distance, int n, double bytes) {
-  Phase phase;
-  for (int i = 0; i < n; ++i) phase.flows.push_back({i, i ^ distance, bytes});
-  return phase;
-}
-
-}  // namespace
 
 absl::StatusOr<Schedule> RecursiveDoublingSchedule(const CollectiveShape& shape, const Places&) {
   const int n = shape.ranks;
