@@ -86,6 +86,7 @@ TEST(TopologyPicture, AnImportedNodeDraws) {
 // Nodes of several ports are one thing each: what is drawn by places is drawn by levels then.
 TEST(TopologyPicture, ATorusOfNodesWithManyPortsDraws) {
   auto c = *FindCluster("dgx-h100");
+  c.mutable_machines()->set_nodes(4);
   cluster::Network& network = *c.mutable_machines()->mutable_network();
   for (const bool mesh : {false, true}) {
     network.Clear();
