@@ -51,18 +51,24 @@ class BrokenWork : public Work::State {
       : state_(std::move(state)), c_(state_->fault == Fault::kLateCompletion ? c : c.Borrowed()) {}
 
   void Forward();
+  // kSwappedOrder: `earlier` was forwarded after this. Who waits for this may free the operands of both.
+  void Overtakes(std::shared_ptr<BrokenWork> earlier) { overtaken_ = std::move(earlier); }
+
   void Wait() override {
     ForwardHeldBack();
+    if (overtaken_ != nullptr) overtaken_->inner_.Wait();
     inner_.Wait();
     Deliver();
   }
   void WaitOn(Stream& stream) override {
     ForwardHeldBack();
+    if (overtaken_ != nullptr) overtaken_->inner_.WaitOn(stream);
     inner_.WaitOn(stream);
     Deliver();
   }
   bool Test() override {
     ForwardHeldBack();
+    if (overtaken_ != nullptr && !overtaken_->inner_.Test()) return false;
     if (!inner_.Test()) return false;
     Deliver();
     return true;
@@ -74,7 +80,7 @@ class BrokenWork : public Work::State {
       works.push_back(static_cast<BrokenWork*>(s)->inner_);
     }
     const size_t done = Work::WaitAny(works);
-    static_cast<BrokenWork*>(states[done])->Deliver();
+    static_cast<BrokenWork*>(states[done])->Wait();
     return done;
   }
   int source() const override {
@@ -93,6 +99,7 @@ class BrokenWork : public Work::State {
   const std::shared_ptr<conformance::State> state_;
   Communication c_;  // borrowed operands; what comes late needs them longer than their owner
   Work inner_;
+  std::shared_ptr<BrokenWork> overtaken_;
   std::vector<Data> before_;  // what the outputs held
   bool delivered_ = false;
 };
@@ -197,7 +204,10 @@ class BrokenGroup : private OwnCounts, public ProcessGroup {
       state_->held_back = work;
     } else {
       work->Forward();
-      if (const auto earlier = std::exchange(state_->held_back, nullptr)) earlier->Forward();
+      if (const auto earlier = std::exchange(state_->held_back, nullptr)) {
+        earlier->Forward();
+        work->Overtakes(earlier);
+      }
     }
     return {.state = work};
   }
