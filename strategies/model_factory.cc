@@ -44,10 +44,14 @@ DType ToDType(spec::DType dtype) {
   return DType::kF32;
 }
 
-std::unique_ptr<nn::Module> MakeModel(const spec::Model& model, ModelTypes types) {
-  std::unique_ptr<nn::Module> module = KindOf(model).make(model, types);
+std::unique_ptr<nn::Module> MakePart(const spec::Model& model, ModelTypes types, const nn::Part& part, nn::Layers& layers) {
+  std::unique_ptr<nn::Module> module = KindOf(model).make(model, types, part, layers);
   module->Finalize();
   return module;
+}
+
+std::unique_ptr<nn::Module> MakeModel(const spec::Model& model, ModelTypes types) {
+  return MakePart(model, types, nn::Part::Whole(KindOf(model).blocks(model)), nn::OneRank());
 }
 
 ModelInput InputOf(const spec::Model& model) { return KindOf(model).input(model); }

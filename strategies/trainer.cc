@@ -34,7 +34,9 @@ MeshShape ToMesh(const spec::Parallel& p) {
   return {.pp = static_cast<int>(p.pp()),
           .dp = static_cast<int>(p.dp()),
           .cp = static_cast<int>(p.cp()),
-          .tp = static_cast<int>(p.tp())};
+          .tp = static_cast<int>(p.tp()),
+          .ep = static_cast<int>(p.ep()),
+          .order = *ParseMeshOrder(p.order())};
 }
 
 DistributedSampler MakeSampler(const spec::Train& train, const Dataset& data, const ProcessGroup& replicas) {
@@ -110,7 +112,7 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
       data_(samples.training),
       device_(ctx.device()),
       mesh_(ctx.world(), ToMesh(spec.parallel())),
-      replicas_(mesh_.Group(Axis::kDp)),
+      replicas_(mesh_.Group(Along::kReplicas)),
       statistics_(device_, replicas_),
       nn_{.device = device_,
           .stream = device_.compute(),

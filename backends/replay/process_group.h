@@ -15,6 +15,7 @@ class ReplayProcessGroup final : public ProcessGroup {
       : ProcessGroup(std::move(name), rank, std::move(ranks), device, stats) {}
   std::unique_ptr<ProcessGroup> Split(int color, int key, std::string name) override;
   std::unique_ptr<ProcessGroup> SplitEvenly(int size, Pattern pattern, std::string name) override;
+  std::unique_ptr<ProcessGroup> Partition(std::span<const std::vector<int>> groups, std::string name) override;
 
  protected:
   Issued Issue(const Communication& c, CommunicationStats::Entry& entry) override;

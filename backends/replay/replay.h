@@ -30,7 +30,7 @@ struct ReplayResult {
 };
 
 // Runs `fn` on the calling thread. Groups that are made of the world are known where their members follow from this rank's
-// place (SplitEvenly, Alone); a Split by color fails, since nobody says which colors the others have.
+// place (SplitEvenly, Partition, Alone); a Split by color fails, since nobody says which colors the others have.
 ReplayResult Replay(const ReplayedRank& rank, const RankFunction& fn);
 
 }  // namespace twofold

@@ -1,14 +1,64 @@
 #include "core/comm/device_mesh.h"
 
-#include <string>
+#include <algorithm>
+#include <numeric>
+#include <utility>
 
+#include "absl/strings/str_split.h"
 #include "core/base/strings.h"
 
 namespace twofold {
+namespace {
+
+// The axes whose coordinates differ within a group; ep apart.
+std::vector<Axis> AxesOf(Along along) {
+  switch (along) {
+    case Along::kPp: return {Axis::kPp};
+    case Along::kDp: return {Axis::kDp};
+    case Along::kCp: return {Axis::kCp};
+    case Along::kTp: return {Axis::kTp};
+    case Along::kReplicas: return {Axis::kDp, Axis::kCp};
+    case Along::kModel: return {Axis::kPp, Axis::kTp};
+    case Along::kEp: case Along::kExpertReplicas: break;
+  }
+  return {};
+}
+
+// Digits of a number whose base changes from digit to digit.
+struct Number {
+  int value = 0, limit = 1;
+  void Append(int digit, int base) { value = value * base + digit, limit *= base; }
+};
+
+// The number of a rank's group, and of its place in it.
+struct Key { Number group, place; };
+
+Key KeyOf(const MeshShape& shape, Along along, const MeshPlace& at) {
+  const std::vector<Axis> axes = AxesOf(along);
+  const bool experts = along == Along::kEp || along == Along::kExpertReplicas;
+  Key key;
+  for (const Axis axis : {Axis::kPp, Axis::kDp, Axis::kCp, Axis::kTp}) {
+    if (experts && axis == Axis::kDp) {
+      (along == Along::kExpertReplicas ? key.place : key.group).Append(at.dp / shape.ep, shape.dp / shape.ep);
+      (along == Along::kEp ? key.place : key.group).Append(at.dp % shape.ep, shape.ep);
+      continue;
+    }
+    const bool inside = std::find(axes.begin(), axes.end(), axis) != axes.end() || (along == Along::kExpertReplicas && axis == Axis::kCp);
+    (inside ? key.place : key.group).Append(at.at(axis), shape.extent(axis));
+  }
+  return key;
+}
+
+}  // namespace
 
 std::string_view AxisName(Axis axis) {
-  constexpr std::array<std::string_view, kAxes> kNames = {"pp", "dp", "cp", "tp"};
+  constexpr std::array<std::string_view, 5> kNames = {"pp", "dp", "cp", "tp", "ep"};
   return kNames[static_cast<size_t>(axis)];
+}
+
+std::string_view AlongName(Along along) {
+  constexpr std::array<std::string_view, 8> kNames = {"pp", "dp", "cp", "tp", "ep", "replicas", "expert replicas", "model"};
+  return kNames[static_cast<size_t>(along)];
 }
 
 int MeshShape::extent(Axis axis) const {
@@ -17,55 +67,114 @@ int MeshShape::extent(Axis axis) const {
     case Axis::kDp: return dp;
     case Axis::kCp: return cp;
     case Axis::kTp: return tp;
+    case Axis::kEp: return ep;
   }
   return 1;
 }
 
-absl::Status CheckMesh(const MeshShape& shape, int world_size) {
-  for (int a = 0; a < kAxes; ++a) {
-    const Axis axis = static_cast<Axis>(a);
-    if (shape.extent(axis) < 1) {
-      return absl::InvalidArgumentError(
-          StrCat("parallel.", AxisName(axis), " is ", shape.extent(axis), "; it must be 1 or more"));
+int MeshPlace::at(Axis axis) const {
+  switch (axis) {
+    case Axis::kPp: return pp;
+    case Axis::kDp: return dp;
+    case Axis::kCp: return cp;
+    case Axis::kTp: return tp;
+    case Axis::kEp: break;
+  }
+  TWOFOLD_CHECK(false, "ep is no axis of the grid");
+  return 0;
+}
+
+absl::StatusOr<std::array<Axis, kGridAxes>> ParseMeshOrder(std::string_view text) {
+  const std::vector<std::string> words = absl::StrSplit(std::string(text), ' ', absl::SkipEmpty());
+  std::array<Axis, kGridAxes> order{};
+  size_t found = 0;
+  for (const std::string& word : words) {
+    size_t a = 0;
+    while (a < kGridAxes && AxisName(static_cast<Axis>(a)) != word) ++a;
+    const auto end = order.begin() + static_cast<std::ptrdiff_t>(found);
+    if (a == kGridAxes || found == kGridAxes || std::find(order.begin(), end, static_cast<Axis>(a)) != end) {
+      found = 0;
+      break;
     }
+    order[found++] = static_cast<Axis>(a);
+  }
+  if (found == kGridAxes) return order;
+  return absl::InvalidArgumentError(StrCat("\"", text, "\"; it must have pp, dp, cp and tp, each once, outermost first, e.g. \"pp dp cp tp\""));
+}
+
+absl::Status CheckMesh(const MeshShape& shape, int world_size) {
+  for (const Axis axis : {Axis::kPp, Axis::kDp, Axis::kCp, Axis::kTp, Axis::kEp}) {
+    if (shape.extent(axis) < 1) {
+      return absl::InvalidArgumentError(StrCat("parallel.", AxisName(axis), " is ", shape.extent(axis), "; it must be 1 or more"));
+    }
+  }
+  if (shape.dp % shape.ep != 0) {
+    return absl::InvalidArgumentError(StrCat("parallel.ep is ", shape.ep, "; it must divide parallel.dp, which is ", shape.dp));
   }
   const int64_t size = int64_t{shape.pp} * shape.dp * shape.cp * shape.tp;
   if (size == world_size) return absl::OkStatus();
-  return absl::InvalidArgumentError(StrCat("parallel: pp * dp * cp * tp = ", shape.pp, " * ", shape.dp, " * ",
-                                                 shape.cp, " * ", shape.tp, " = ", size, ", but there are ",
-                                                 world_size, " ranks"));
+  return absl::InvalidArgumentError(StrCat("parallel: pp * dp * cp * tp = ", shape.pp, " * ", shape.dp, " * ", shape.cp, " * ",
+                                           shape.tp, " = ", size, ", but there are ", world_size, " ranks"));
 }
 
-DeviceMesh::DeviceMesh(ProcessGroup& world, const MeshShape& shape) : shape_(shape) {
+MeshPlace PlaceOf(const MeshShape& shape, int rank) {
+  MeshPlace place;
+  for (size_t a = kGridAxes; a-- > 0;) {
+    const Axis axis = shape.order[a];
+    const int extent = shape.extent(axis), here = rank % extent;
+    rank /= extent;
+    (axis == Axis::kPp ? place.pp : axis == Axis::kDp ? place.dp : axis == Axis::kCp ? place.cp : place.tp) = here;
+  }
+  return place;
+}
+
+int RankAt(const MeshShape& shape, const MeshPlace& place) {
+  int rank = 0;
+  for (const Axis axis : shape.order) rank = rank * shape.extent(axis) + place.at(axis);
+  return rank;
+}
+
+std::vector<std::vector<int>> GroupsOf(const MeshShape& shape, Along along) {
+  std::vector<std::vector<int>> groups;
+  for (int r = 0; r < shape.size(); ++r) {
+    const Key key = KeyOf(shape, along, PlaceOf(shape, r));
+    groups.resize(static_cast<size_t>(key.group.limit));
+    std::vector<int>& group = groups[static_cast<size_t>(key.group.value)];
+    group.resize(static_cast<size_t>(key.place.limit));
+    group[static_cast<size_t>(key.place.value)] = r;
+  }
+  std::sort(groups.begin(), groups.end());
+  return groups;
+}
+
+DeviceMesh::DeviceMesh(ProcessGroup& world, const MeshShape& shape)
+    : world_(world), shape_(shape), place_(PlaceOf(shape, world.rank())) {
   const absl::Status fits = CheckMesh(shape, world.size());
   TWOFOLD_CHECK(fits.ok(), std::string(fits.message()));
-  int rest = world.rank();
-  for (int a = kAxes - 1; a >= 0; --a) {  // tp is innermost
-    const int extent = shape.extent(static_cast<Axis>(a));
-    coordinates_[static_cast<size_t>(a)] = rest % extent;
-    rest /= extent;
-  }
-  int stride = world.size();
-  for (size_t a = 0; a < kAxes; ++a) {
-    const Axis axis = static_cast<Axis>(a);
-    const int extent = shape.extent(axis);
-    stride /= extent;  // between neighbours along this axis
-    if (extent == world.size() && extent > 1) {
-      groups_[a] = &world;
-      continue;
+  std::map<std::vector<std::vector<int>>, ProcessGroup*> made;
+  std::vector<int> everyone(static_cast<size_t>(world.size()));
+  std::iota(everyone.begin(), everyone.end(), 0);
+  made[{everyone}] = &world;
+  for (size_t s = 0; s < kAlongs; ++s) {
+    const auto along = static_cast<Along>(s);
+    const std::vector<std::vector<int>> groups = GroupsOf(shape, along);
+    ProcessGroup*& group = made[groups];
+    if (group == nullptr) {
+      owned_.push_back(world.Partition(groups, std::string(AlongName(along))));
+      group = owned_.back().get();
     }
-    owned_[a] = Slice(world, axis, stride);
-    groups_[a] = owned_[a].get();
+    groups_[s] = group;
   }
 }
 
-std::unique_ptr<ProcessGroup> DeviceMesh::Slice(ProcessGroup& world, Axis axis, int stride) const {
-  const std::string name(AxisName(axis));
-  const int extent = shape_.extent(axis), here = Coordinate(axis);
-  if (extent == 1) return world.Alone(name);
-  if (stride == 1) return world.SplitEvenly(extent, ProcessGroup::Pattern::kConsecutive, name);
-  if (stride * extent == world.size()) return world.SplitEvenly(extent, ProcessGroup::Pattern::kStrided, name);
-  return world.Split(world.rank() - here * stride, here, name);  // the color is the rank of the member whose coordinate is 0
+std::unique_ptr<ProcessGroup> DeviceMesh::NewGroup(Along along, std::string name) {
+  return world_.Partition(GroupsOf(shape_, along), std::move(name));
 }
+
+std::unique_ptr<ProcessGroup> DeviceMesh::NewGroups(const std::vector<std::vector<int>>& groups, std::string name) {
+  return world_.Partition(groups, std::move(name));
+}
+
+int DeviceMesh::Coordinate(Axis axis) const { return axis == Axis::kEp ? place_.dp % shape_.ep : place_.at(axis); }
 
 }  // namespace twofold

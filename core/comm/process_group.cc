@@ -150,6 +150,26 @@ std::unique_ptr<ProcessGroup> ProcessGroup::SplitEvenly(int size, Pattern patter
   return Split(pattern == Pattern::kConsecutive ? rank_ / size : rank_ % groups, rank_, std::move(name));
 }
 
+std::unique_ptr<ProcessGroup> ProcessGroup::Partition(std::span<const std::vector<int>> groups, std::string name) {
+  std::vector<std::pair<int, int>> places(static_cast<size_t>(size()), {-1, -1});  // by rank: group, place in it
+  bool any = false;
+  for (size_t g = 0; g < groups.size(); ++g) {
+    any = any || groups[g].size() > 1;
+    for (size_t i = 0; i < groups[g].size(); ++i) {
+      CheckRoot(groups[g][i]);
+      auto& place = places[static_cast<size_t>(groups[g][i])];
+      TWOFOLD_CHECK_EQ(place.first, -1);  // every rank is in one group
+      place = {static_cast<int>(g), static_cast<int>(i)};
+    }
+  }
+  TWOFOLD_CHECK(std::none_of(places.begin(), places.end(), [](const auto& p) { return p.first < 0; }), "every rank is in a group");
+  if (!any) return Alone(std::move(name));
+  const auto [group, place] = places[static_cast<size_t>(rank_)];
+  const bool alone = groups[static_cast<size_t>(group)].size() == 1;
+  auto part = Split(alone ? -1 : group, place, name);
+  return alone ? Alone(std::move(name)) : std::move(part);
+}
+
 std::unique_ptr<ProcessGroup> ProcessGroup::NewGroup(std::span<const int> ranks, std::string name) {
   std::vector<int> sorted(ranks.begin(), ranks.end());
   std::sort(sorted.begin(), sorted.end());

@@ -54,6 +54,10 @@ class ProcessGroup {
   // this group again with a stream of its own. Collective over this group, blocking.
   enum class Pattern { kConsecutive, kStrided };
   virtual std::unique_ptr<ProcessGroup> SplitEvenly(int size, Pattern pattern, std::string name);
+  // Groups that together hold every rank of this one once, known to all: every rank is given the same list. Returns this
+  // rank's, with its ranks in the listed order; a group of one is Alone. Collective over this group, blocking. Unlike Split it
+  // needs nobody to tell the others anything.
+  virtual std::unique_ptr<ProcessGroup> Partition(std::span<const std::vector<int>> groups, std::string name);
   // A group of the listed ranks (of this group), in that order; nullptr for others. Collective over this group.
   std::unique_ptr<ProcessGroup> NewGroup(std::span<const int> ranks, std::string name);
   // A group of this rank alone; no other rank takes part in making it.

@@ -97,23 +97,18 @@ Tensor UnfusedAttentionCore::BackwardInput(Context& ctx, Tensor dy, Saved& saved
   return dqkv;
 }
 
-CausalSelfAttention::CausalSelfAttention(const AttentionConfig& c) {
+CausalSelfAttention::CausalSelfAttention(const AttentionConfig& c, Layers& layers) {
   const int64_t kv_heads = c.kv_heads > 0 ? c.kv_heads : c.heads;
   TWOFOLD_CHECK(c.heads % kv_heads == 0, "heads of keys and values divide heads");
   TWOFOLD_CHECK(c.head_dim > 0 || c.hidden % c.heads == 0, "heads divide hidden");
   TWOFOLD_CHECK(c.unfused || c.dropout == 0, "tiled attention stores no probabilities to drop some of");
-  const int64_t head_dim = c.head_dim > 0 ? c.head_dim : c.hidden / c.heads;
-  Add("qkv", std::make_unique<Linear>(LinearConfig{.in = c.hidden, .out = (c.heads + 2 * kv_heads) * head_dim,
-                                                   .bias = c.qkv_bias, .dtype = c.dtype, .weight_init = c.qkv_init}));
-  if (c.rotary != nullptr) Add("rotary", std::make_unique<Rotary>(c.rotary, c.heads + kv_heads));
-  if (c.unfused) {
-    Add("core", std::make_unique<UnfusedAttentionCore>(c.heads, kv_heads, c.dropout, c.masks));
-  } else {
-    Add("core", std::make_unique<AttentionCore>(c.heads, kv_heads));
-  }
-  Add("projection", std::make_unique<Linear>(LinearConfig{.in = c.heads * head_dim, .out = c.hidden,
-                                                          .bias = c.projection_bias, .dtype = c.dtype,
-                                                          .weight_init = c.projection_init}));
+  const Heads heads{.queries = c.heads, .keys = kv_heads, .width = c.head_dim > 0 ? c.head_dim : c.hidden / c.heads};
+  Add("qkv", layers.Qkv({.in = c.hidden, .out = heads.all() * heads.width, .bias = c.qkv_bias, .dtype = c.dtype,
+                         .weight_init = c.qkv_init}, heads));
+  if (c.rotary != nullptr) Add("rotary", layers.MakeRotary(c.rotary, heads));
+  Add("core", c.unfused ? layers.UnfusedAttentionCore(heads, c.dropout, c.masks) : layers.AttentionCore(heads));
+  Add("projection", layers.Row({.in = heads.queries * heads.width, .out = c.hidden, .bias = c.projection_bias, .dtype = c.dtype,
+                                .weight_init = c.projection_init}));
 }
 
 }  // namespace twofold::nn

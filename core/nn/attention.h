@@ -3,9 +3,7 @@
 // computed it before tiled kernels: they are.
 #pragma once
 
-#include "core/nn/dropout.h"
-#include "core/nn/linear.h"
-#include "core/nn/rotary.h"
+#include "core/nn/layers.h"
 #include "core/nn/sequential.h"
 
 namespace twofold::nn {
@@ -57,11 +55,11 @@ struct AttentionConfig {
   Init qkv_init, projection_init;  // of the weights; biases start at zero
 };
 
-// x, y: [b, t, hidden]. Children: "qkv" (Linear to (heads + 2 * kv_heads) * head_dim), "rotary" (if any), "core",
-// "projection" (Linear).
+// x, y: [b, t, hidden]. Children: "qkv" (to (heads + 2 * kv_heads) * head_dim), "rotary" (if any), "core", "projection"; made
+// by `layers`.
 class CausalSelfAttention : public Sequential {
  public:
-  explicit CausalSelfAttention(const AttentionConfig& config);
+  explicit CausalSelfAttention(const AttentionConfig& config, Layers& layers = OneRank());
   std::string_view kind() const override { return "attention"; }
 };
 

@@ -3,9 +3,6 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "core/nn/dropout.h"
-#include "core/nn/layer_norm.h"
-#include "core/nn/position_embedding.h"
 
 namespace twofold::nn {
 namespace {
@@ -22,21 +19,21 @@ BlockConfig GptBlock(const GptConfig& c) {
           .projection_init = Normal(kDeviation / std::sqrt(2.0 * static_cast<double>(c.layers)))};
 }
 
-GptModel::GptModel(const GptConfig& c, const Part& part) : config_(c) {
+GptModel::GptModel(const GptConfig& c, const Part& part, Layers& layers) : config_(c) {
   TWOFOLD_CHECK(0 <= part.first_block && part.first_block <= part.last_block && part.last_block <= c.layers,
                 "a part is a range of the model's blocks");
   Parameter* token_table = nullptr;
   if (part.embedding) {
-    token_table = AddTokenEmbedding(c.vocab, c.hidden, c.dtype, Normal(kDeviation));
+    token_table = AddTokenEmbedding(layers, c.vocab, c.hidden, c.dtype, Normal(kDeviation));
     Add("position_embedding",
-        std::make_unique<PositionEmbedding>(c.sequence, c.hidden, c.dtype, Normal(kPositionDeviation)));
-    Add("embedding_dropout", std::make_unique<Dropout>(c.dropout, c.masks));
+        layers.Positions(c.sequence, c.hidden, c.dtype, Normal(kPositionDeviation)));
+    Add("embedding_dropout", layers.MakeDropout(c.dropout, c.masks));
   }
   for (int64_t i = part.first_block; i < part.last_block; ++i) {
-    Add(absl::StrCat("blocks.", i), std::make_unique<TransformerBlock>(GptBlock(c)));
+    Add(absl::StrCat("blocks.", i), std::make_unique<TransformerBlock>(GptBlock(c), layers));
   }
   if (part.head) {
-    AddHead(std::make_unique<LayerNorm>(c.hidden, c.dtype),
+    AddHead(layers, layers.MakeNorm(Norm::kLayerNorm, c.hidden, c.dtype, 1e-5),
             {.in = c.hidden, .out = c.vocab, .bias = false, .dtype = c.dtype, .weight_init = Normal(kDeviation)}, c.tied,
             token_table);
   }

@@ -34,7 +34,7 @@ BlockConfig GptBlock(const GptConfig& config);
 class GptModel : public LanguageModel {
  public:
   explicit GptModel(const GptConfig& config) : GptModel(config, Part::Whole(config.layers)) {}
-  GptModel(const GptConfig& config, const Part& part);
+  GptModel(const GptConfig& config, const Part& part, Layers& layers = OneRank());
   std::string_view kind() const override { return "gpt"; }
   const GptConfig& config() const { return config_; }
 

@@ -1,7 +1,7 @@
 // What models of token sequences share: an embedding, a row of blocks, a head, and how they are cut into parts.
 #pragma once
 
-#include "core/nn/linear.h"
+#include "core/nn/layers.h"
 #include "core/nn/sequential.h"
 
 namespace twofold::nn {
@@ -18,9 +18,9 @@ struct Part {
 class LanguageModel : public Sequential {
  protected:
   // "token_embedding": a table of `vocab` rows. Returns its weight.
-  Parameter* AddTokenEmbedding(int64_t vocab, int64_t hidden, DType dtype, Init init);
+  Parameter* AddTokenEmbedding(Layers& layers, int64_t vocab, int64_t hidden, DType dtype, Init init);
   // "final_norm", and "head": `linear`, whose weight is `token_table` where the head is tied (null: the part has none).
-  void AddHead(std::unique_ptr<Module> norm, const LinearConfig& linear, bool tied, Parameter* token_table);
+  void AddHead(Layers& layers, std::unique_ptr<Module> norm, const LinearConfig& linear, bool tied, Parameter* token_table);
 };
 
 }  // namespace twofold::nn

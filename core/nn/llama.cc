@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "core/nn/rms_norm.h"
 #include "core/nn/swiglu.h"
 
 namespace twofold::nn {
@@ -22,8 +21,8 @@ std::shared_ptr<RotaryTable> MakeRotaryTable(const LlamaConfig& c) {
   return std::make_shared<RotaryTable>(rope, c.sequence, c.dtype);
 }
 
-std::unique_ptr<TransformerBlock> MakeLlamaBlock(const LlamaConfig& c, std::shared_ptr<RotaryTable> rotary) {
-  const BlockConfig block{.hidden = c.hidden, .norm = BlockConfig::kRmsNorm, .norm_eps = c.norm_eps, .dtype = c.dtype};
+std::unique_ptr<TransformerBlock> MakeLlamaBlock(const LlamaConfig& c, std::shared_ptr<RotaryTable> rotary, Layers& layers) {
+  const BlockConfig block{.hidden = c.hidden, .norm = Norm::kRmsNorm, .norm_eps = c.norm_eps, .dtype = c.dtype};
   const AttentionConfig attention{.hidden = c.hidden,
                                   .heads = c.heads,
                                   .kv_heads = c.kv(),
@@ -40,19 +39,19 @@ std::unique_ptr<TransformerBlock> MakeLlamaBlock(const LlamaConfig& c, std::shar
                            .dtype = c.dtype,
                            .gate_up_init = kInit,
                            .projection_init = ProjectionInit(c)};
-  return std::make_unique<TransformerBlock>(block, std::make_unique<CausalSelfAttention>(attention),
-                                            std::make_unique<GatedMlp>(mlp));
+  return std::make_unique<TransformerBlock>(block, std::make_unique<CausalSelfAttention>(attention, layers),
+                                            std::make_unique<GatedMlp>(mlp, layers), layers);
 }
 
-LlamaModel::LlamaModel(const LlamaConfig& c, const Part& part) : config_(c) {
+LlamaModel::LlamaModel(const LlamaConfig& c, const Part& part, Layers& layers) : config_(c) {
   TWOFOLD_CHECK(0 <= part.first_block && part.first_block <= part.last_block && part.last_block <= c.layers,
                 "a part is a range of the model's blocks");
-  Parameter* token_table = part.embedding ? AddTokenEmbedding(c.vocab, c.hidden, c.dtype, kInit) : nullptr;
+  Parameter* token_table = part.embedding ? AddTokenEmbedding(layers, c.vocab, c.hidden, c.dtype, kInit) : nullptr;
   const std::shared_ptr<RotaryTable> rotary = MakeRotaryTable(c);
   for (int64_t i = part.first_block; i < part.last_block; ++i)
-    Add(absl::StrCat("blocks.", i), MakeLlamaBlock(c, rotary));
+    Add(absl::StrCat("blocks.", i), MakeLlamaBlock(c, rotary, layers));
   if (part.head) {
-    AddHead(std::make_unique<RmsNorm>(c.hidden, c.dtype, c.norm_eps),
+    AddHead(layers, layers.MakeNorm(Norm::kRmsNorm, c.hidden, c.dtype, c.norm_eps),
             {.in = c.hidden, .out = c.vocab, .bias = false, .dtype = c.dtype, .weight_init = kInit}, c.tied, token_table);
   }
 }

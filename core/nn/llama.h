@@ -30,7 +30,8 @@ struct LlamaConfig {
 };
 
 // One of its blocks, by itself. `rotary` is shared by the blocks of a model.
-std::unique_ptr<TransformerBlock> MakeLlamaBlock(const LlamaConfig& config, std::shared_ptr<RotaryTable> rotary);
+std::unique_ptr<TransformerBlock> MakeLlamaBlock(const LlamaConfig& config, std::shared_ptr<RotaryTable> rotary,
+                                                 Layers& layers = OneRank());
 std::shared_ptr<RotaryTable> MakeRotaryTable(const LlamaConfig& config);
 
 // x: token ids [b, t] (I32 or U8), t <= sequence, or hidden states [b, t, hidden] where the part has no
@@ -39,7 +40,7 @@ std::shared_ptr<RotaryTable> MakeRotaryTable(const LlamaConfig& config);
 class LlamaModel : public LanguageModel {
  public:
   explicit LlamaModel(const LlamaConfig& config) : LlamaModel(config, Part::Whole(config.layers)) {}
-  LlamaModel(const LlamaConfig& config, const Part& part);
+  LlamaModel(const LlamaConfig& config, const Part& part, Layers& layers = OneRank());
   std::string_view kind() const override { return "llama"; }
   const LlamaConfig& config() const { return config_; }
 

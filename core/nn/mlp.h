@@ -1,6 +1,7 @@
 // The transformer's feed-forward part: widen, GELU, project back.
 #pragma once
 
+#include "core/nn/layers.h"
 #include "core/nn/sequential.h"
 
 namespace twofold::nn {
@@ -11,10 +12,10 @@ struct MlpBlockConfig {
   Init fc_init, projection_init;  // of the weights; biases start at zero
 };
 
-// x, y: [.., hidden]. Children: "fc" (Linear to ffn), "gelu", "projection" (Linear back).
+// x, y: [.., hidden]. Children: "fc" (to ffn), "gelu", "projection" (back); made by `layers`.
 class Mlp : public Sequential {
  public:
-  explicit Mlp(const MlpBlockConfig& config);
+  explicit Mlp(const MlpBlockConfig& config, Layers& layers = OneRank());
   std::string_view kind() const override { return "mlp"; }
 };
 

@@ -1,23 +1,90 @@
 #include "core/nn/parameter.h"
 
+#include <algorithm>
+
 namespace twofold::nn {
+namespace {
+
+// Elements of the whole beside one step along the cut dimension: in the dimensions after it, and before it.
+int64_t Inner(const Cut& cut) {
+  int64_t n = 1;
+  for (int d = cut.dim + 1; d < cut.whole.rank(); ++d) n *= cut.whole[d];
+  return n;
+}
+
+}  // namespace
+
+void Parameter::set_cut(Cut cut) {
+  TWOFOLD_CHECK_LT(cut.dim, cut.whole.rank());
+  TWOFOLD_CHECK(!cut.ranges.empty() && (cut.ranges.size() == 1 || cut.dim == 0), "several ranges are ranges of rows");
+  std::vector<int64_t> dims(cut.whole.begin(), cut.whole.end());
+  dims[static_cast<size_t>(cut.dim)] = 0;
+  for (const Cut::Range& range : cut.ranges) {
+    TWOFOLD_CHECK(range.first < 0 || range.first + range.count <= cut.whole[cut.dim], name_ + " is cut outside of itself");
+    dims[static_cast<size_t>(cut.dim)] += range.count;
+  }
+  const Shape local(dims);
+  TWOFOLD_CHECK_EQ(local, shape_);
+  cut_ = std::move(cut);
+}
+
+void Parameter::ForRanges(int64_t first, int64_t count, absl::FunctionRef<void(const Run&)> visit) const {
+  const int64_t end = first + count;
+  if (cut_.dim > 0) {  // one range
+    const Cut::Range& range = cut_.ranges[0];
+    if (count > 0) visit({first, -1, count, range.owned, range.sum});
+    return;
+  }
+  const int64_t inner = Inner(cut_);
+  int64_t place = 0;
+  for (const Cut::Range& range : cut_.ranges) {
+    const int64_t from = std::max(first, place), to = std::min(end, place + range.count * inner);
+    const bool padding = range.first < 0;
+    if (from < to) visit({from, padding ? -1 : range.first * inner + from - place, to - from, range.owned && !padding, range.sum});
+    place += range.count * inner;
+  }
+}
+
+void Parameter::ForRuns(int64_t first, int64_t count, absl::FunctionRef<void(const Run&)> visit) const {
+  if (cut_.dim == 0) {
+    ForRanges(first, count, [&](const Run& run) { if (run.whole >= 0) visit(run); });
+    return;
+  }
+  const Cut::Range& range = cut_.ranges[0];
+  const int64_t inner = Inner(cut_), row = range.count * inner, whole_row = cut_.whole[cut_.dim] * inner;
+  for (int64_t at = first; at < first + count;) {
+    const int64_t in_row = at % row, n = std::min(first + count - at, row - in_row);
+    visit({at, at / row * whole_row + range.first * inner + in_row, n, range.owned, range.sum});
+    at += n;
+  }
+}
 
 void Parameter::Initialize(Device& device, Stream& stream, uint64_t seed, Tensor out, int64_t first) const {
   TWOFOLD_CHECK_GE(first, 0);
   TWOFOLD_CHECK_LE(first + out.numel(), numel());
+  const auto fill = [&](const Tensor& part, double value) { device.Launch(stream, ops::Fill{.out = part, .value = value}); };
+  const auto draw = [&](const Tensor& part, const ops::IndexMap& where) {
+    device.Launch(stream, ops::RandomFill{.distribution = init_.kind == Init::kNormal ? ops::RandomFill::kNormal
+                                                                                      : ops::RandomFill::kUniform,
+                                          .out = part,
+                                          .a = init_.a,
+                                          .b = init_.b,
+                                          .key = MakeKey(seed, name_),
+                                          .where = where});
+  };
   if (out.numel() == 0) return;
-  if (init_.kind == Init::kConstant) {
-    device.Launch(stream, ops::Fill{.out = out, .value = init_.a});
-    return;
+  if (init_.kind == Init::kConstant && cut_.ranges.size() == 1) return fill(out, init_.a);
+  if (cut_.dim > 0) {
+    const int64_t inner = Inner(cut_);
+    const Cut::Range& range = cut_.ranges[0];
+    return draw(out, {.first = first, .block = range.count * inner, .stride = cut_.whole[cut_.dim] * inner, .offset = {range.first * inner}});
   }
-  device.Launch(stream,
-                ops::RandomFill{.distribution = init_.kind == Init::kNormal ? ops::RandomFill::kNormal
-                                                                            : ops::RandomFill::kUniform,
-                                .out = out,
-                                .a = init_.a,
-                                .b = init_.b,
-                                .key = MakeKey(seed, name_),
-                                .first = first});
+  ForRanges(first, out.numel(), [&](const Run& run) {
+    const Tensor part = out.Flat().Slice(run.local - first, run.count);
+    if (run.whole < 0) return fill(part, 0);
+    if (init_.kind == Init::kConstant) return fill(part, init_.a);
+    draw(part, {.first = run.whole});
+  });
 }
 
 }  // namespace twofold::nn

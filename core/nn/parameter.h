@@ -13,6 +13,9 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
 
 #include "core/base/check.h"
 #include "core/base/philox.h"
@@ -27,19 +30,62 @@ struct Init {
   double a = 0, b = 0;  // kConstant: a; kNormal: mean a, deviation b; kUniform: [a, b)
 };
 
+// Which part of a whole parameter a rank's own is, where ranks share one copy of a model: ranges of one dimension, one after
+// the other. Names and initial values are the whole's, so that any way of sharing it gives the same model.
+struct Cut {
+  // Whose gradients of a range are summed before an update, since each has but a part of it.
+  enum class Sum {
+    kNone,
+    kTensor,      // the ranks of the tensor-parallel group: a parameter that all have, of which each saw part of the tokens
+    kKeyValue,    // those of them that have the same heads of keys and values
+    kEmbedding,   // first and last stage of a pipeline, which share a table
+  };
+  struct Range {
+    int64_t first = 0, count = 0;  // along `dim` of the whole; first < 0: padding, which is zero and stays so
+    bool owned = true;             // of ranks that share the model, one owns it: counts it in norms, writes it to checkpoints
+    Sum sum = Sum::kNone;
+  };
+  Shape whole;
+  int dim = 0;
+  std::vector<Range> ranges;  // together the local extent; more than one: dim is 0
+
+  static Cut Whole(Shape shape, bool owned = true, Sum sum = Sum::kNone) {
+    const int64_t rows = shape[0];
+    return {.whole = std::move(shape), .dim = 0, .ranges = {{.first = 0, .count = rows, .owned = owned, .sum = sum}}};
+  }
+};
+
+// Which ranks hold equal copies, over which gradients are averaged.
+enum class Replicas {
+  kAll,      // all that share the batch
+  kExperts,  // those of them that have the same experts
+};
+
 class Parameter {
  public:
   Parameter(std::string name, Shape shape, DType dtype, Init init, bool decay = true)
-      : name_(std::move(name)), shape_(std::move(shape)), dtype_(dtype), init_(init), decay_(decay) {}
+      : name_(std::move(name)), shape_(std::move(shape)), dtype_(dtype), init_(init), decay_(decay), cut_(Cut::Whole(shape_)) {}
   Parameter(const Parameter&) = delete;
   Parameter& operator=(const Parameter&) = delete;
 
   const std::string& name() const { return name_; }  // "blocks.0.attention.qkv.weight"
   void set_name(std::string name) { name_ = std::move(name); }
-  const Shape& shape() const { return shape_; }      // of the whole parameter, whatever stands behind it
+  const Shape& shape() const { return shape_; }      // of this rank's, whatever stands behind it
   int64_t numel() const { return shape_.numel(); }
   DType dtype() const { return dtype_; }
   const Init& init() const { return init_; }
+  // Before Finalize's caller uses the parameter. The local shape follows from the cut: `whole` with dim as long as the ranges.
+  const Cut& cut() const { return cut_; }            // default: all of it, owned
+  void set_cut(Cut cut);
+  Replicas replicas() const { return replicas_; }
+  void set_replicas(Replicas replicas) { replicas_ = replicas; }
+  // A stretch of local elements [local, local + count), padding apart, that lies in the whole from `whole` on.
+  struct Run { int64_t local, whole, count; bool owned; Cut::Sum sum; };
+  // Those of local elements [first, first + count), in order. As many as there are rows where columns are cut.
+  void ForRuns(int64_t first, int64_t count, absl::FunctionRef<void(const Run&)> visit) const;
+  // The ranges that local elements [first, first + count) belong to, in order: stretches of one range, which need not lie in one
+  // run in the whole (`whole` is -1 then and in padding).
+  void ForRanges(int64_t first, int64_t count, absl::FunctionRef<void(const Run&)> visit) const;
   bool decay() const { return decay_; }              // weight decay applies (matrices yes; biases and norms no)
 
   const Tensor& data() const { return data_; }
@@ -47,7 +93,7 @@ class Parameter {
   const Tensor& gradient() const { return gradient_; }
   void set_gradient(Tensor t) { gradient_ = std::move(t); }
 
-  // Writes elements [first, first + out.numel()) of the initial value to `out`.
+  // Writes local elements [first, first + out.numel()) of the initial value to `out`.
   void Initialize(Device& device, Stream& stream, uint64_t seed, Tensor out, int64_t first = 0) const;
 
   struct Gradient { Tensor tensor; bool accumulate; };
@@ -74,6 +120,8 @@ class Parameter {
   DType dtype_;
   Init init_;
   bool decay_;
+  Cut cut_;
+  Replicas replicas_ = Replicas::kAll;
   Tensor data_, gradient_;
   bool has_gradient_ = false;
   int uses_ = 1, done_ = 0;

@@ -1,6 +1,5 @@
 #include "core/nn/swiglu.h"
 
-#include "core/nn/linear.h"
 #include "core/nn/rows.h"
 
 namespace twofold::nn {
@@ -19,12 +18,11 @@ Tensor SwiGlu::BackwardInput(Context& ctx, Tensor dy, Saved& saved) {
   return dx;
 }
 
-GatedMlp::GatedMlp(const GatedMlpConfig& c) {
-  Add("gate_up", std::make_unique<Linear>(LinearConfig{.in = c.hidden, .out = 2 * c.ffn, .bias = false, .dtype = c.dtype,
-                                                       .weight_init = c.gate_up_init}));
+GatedMlp::GatedMlp(const GatedMlpConfig& c, Layers& layers) {
+  Add("gate_up", layers.Column({.in = c.hidden, .out = 2 * c.ffn, .bias = false, .dtype = c.dtype, .weight_init = c.gate_up_init},
+                               {c.ffn, c.ffn}));
   Add("swiglu", std::make_unique<SwiGlu>());
-  Add("projection", std::make_unique<Linear>(LinearConfig{.in = c.ffn, .out = c.hidden, .bias = false, .dtype = c.dtype,
-                                                          .weight_init = c.projection_init}));
+  Add("projection", layers.Row({.in = c.ffn, .out = c.hidden, .bias = false, .dtype = c.dtype, .weight_init = c.projection_init}));
 }
 
 }  // namespace twofold::nn

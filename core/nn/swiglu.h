@@ -1,6 +1,7 @@
 // The gated feed-forward part of Llama: silu(gate) * up, projected back (Shazeer 2020).
 #pragma once
 
+#include "core/nn/layers.h"
 #include "core/nn/sequential.h"
 
 namespace twofold::nn {
@@ -23,10 +24,10 @@ struct GatedMlpConfig {
   Init gate_up_init, projection_init;
 };
 
-// x, y: [.., hidden]. Children: "gate_up" (Linear to 2 * ffn), "swiglu", "projection" (Linear back); no biases.
+// x, y: [.., hidden]. Children: "gate_up" (to 2 * ffn), "swiglu", "projection" (back), made by `layers`; no biases.
 class GatedMlp : public Sequential {
  public:
-  explicit GatedMlp(const GatedMlpConfig& config);
+  explicit GatedMlp(const GatedMlpConfig& config, Layers& layers = OneRank());
   std::string_view kind() const override { return "mlp"; }
 };
 

@@ -1,20 +1,10 @@
 #include "core/nn/transformer_block.h"
 
-#include "core/nn/layer_norm.h"
 #include "core/nn/mlp.h"
-#include "core/nn/rms_norm.h"
 
 namespace twofold::nn {
-namespace {
 
-std::unique_ptr<Module> MakeNorm(const BlockConfig& c) {
-  if (c.norm == BlockConfig::kRmsNorm) return std::make_unique<RmsNorm>(c.hidden, c.dtype, c.norm_eps);
-  return std::make_unique<LayerNorm>(c.hidden, c.dtype, c.norm_eps);
-}
-
-}  // namespace
-
-TransformerBlock::TransformerBlock(const BlockConfig& c)
+TransformerBlock::TransformerBlock(const BlockConfig& c, Layers& layers)
     : TransformerBlock(
           c,
           std::make_unique<CausalSelfAttention>(AttentionConfig{.hidden = c.hidden,
@@ -24,21 +14,25 @@ TransformerBlock::TransformerBlock(const BlockConfig& c)
                                                                 .masks = c.masks,
                                                                 .dtype = c.dtype,
                                                                 .qkv_init = c.weight_init,
-                                                                .projection_init = c.projection_init}),
+                                                                .projection_init = c.projection_init},
+                                                layers),
           std::make_unique<Mlp>(MlpBlockConfig{.hidden = c.hidden,
                                                .ffn = c.ffn,
                                                .dtype = c.dtype,
                                                .fc_init = c.weight_init,
-                                               .projection_init = c.projection_init})) {}
+                                               .projection_init = c.projection_init},
+                                layers),
+          layers) {}
 
 TransformerBlock::TransformerBlock(const BlockConfig& c, std::unique_ptr<Module> attention,
-                                   std::unique_ptr<Module> mlp) {
-  AddChild("norm1", MakeNorm(c));
+                                   std::unique_ptr<Module> mlp, Layers& layers) {
+  const auto norm = [&] { return layers.MakeNorm(c.norm, c.hidden, c.dtype, c.norm_eps); };
+  AddChild("norm1", norm());
   AddChild("attention", std::move(attention));
-  AddChild("dropout1", std::make_unique<Dropout>(c.dropout, c.masks));
-  AddChild("norm2", MakeNorm(c));
+  AddChild("dropout1", layers.MakeDropout(c.dropout, c.masks));
+  AddChild("norm2", norm());
   AddChild("mlp", std::move(mlp));
-  AddChild("dropout2", std::make_unique<Dropout>(c.dropout, c.masks));
+  AddChild("dropout2", layers.MakeDropout(c.dropout, c.masks));
 }
 
 Tensor TransformerBlock::Forward(Context& ctx, const Tensor& x, Saved& saved) {

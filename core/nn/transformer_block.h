@@ -12,7 +12,7 @@ struct BlockConfig {
   int64_t hidden = 0, heads = 1, ffn = 0;
   double dropout = 0;
   DropoutMasks masks = DropoutMasks::kRecomputed;
-  enum Norm { kLayerNorm, kRmsNorm } norm = kLayerNorm;
+  Norm norm = Norm::kLayerNorm;
   double norm_eps = 1e-5;
   bool unfused_attention = false;
   double attention_dropout = 0;  // of the attention's probabilities; needs unfused_attention
@@ -23,10 +23,10 @@ struct BlockConfig {
 // x, y: [b, t, hidden].
 class TransformerBlock : public Composite {
  public:
-  explicit TransformerBlock(const BlockConfig& config);
-  // With another attention and feed-forward part: split over ranks, or of another kind. Of `config` it uses the width, the
-  // norms, the dropout on the branches and dtype.
-  TransformerBlock(const BlockConfig& config, std::unique_ptr<Module> attention, std::unique_ptr<Module> mlp);
+  explicit TransformerBlock(const BlockConfig& config, Layers& layers = OneRank());
+  // With another attention and feed-forward part. Of `config` it uses the width, the norms, the dropout on the branches and dtype.
+  TransformerBlock(const BlockConfig& config, std::unique_ptr<Module> attention, std::unique_ptr<Module> mlp,
+                   Layers& layers = OneRank());
 
   Tensor Forward(Context& ctx, const Tensor& x, Saved& saved) override;
   std::string_view kind() const override { return "transformer_block"; }

@@ -66,6 +66,17 @@ void Normals(PhiloxKey key, uint64_t index, int64_t n, float* out) {
   }
 }
 
+// Calls draw(place in the whole, first element, count) for every stretch of elements [first, first + count) that lie one after
+// the other in the whole.
+template <class Draw>
+void ForRuns(const ops::IndexMap& where, int64_t first, int64_t count, const Draw& draw) {
+  for (int64_t done = 0; done < count;) {
+    const int64_t run = where.RunFrom(first + done, count - done);
+    draw(static_cast<uint64_t>(where.Of(first + done)), done, run);
+    done += run;
+  }
+}
+
 }  // namespace
 
 void Compute(const ops::RandomFill& o, Context& c) {
@@ -74,12 +85,11 @@ void Compute(const ops::RandomFill& o, Context& c) {
   ForChunks(c.pool, o.out.numel(), [&](int64_t first, int64_t count) {
     float drawn[kChunk];
     double scaled[kChunk];
-    const uint64_t index = static_cast<uint64_t>(o.first + first);
     if (normal) {
-      Normals(o.key, index, count, drawn);
+      ForRuns(o.where, first, count, [&](uint64_t index, int64_t at, int64_t n) { Normals(o.key, index, n, drawn + at); });
     } else {
       uint32_t bits[kChunk];
-      Numbers(o.key, index, count, bits);
+      ForRuns(o.where, first, count, [&](uint64_t index, int64_t at, int64_t n) { Numbers(o.key, index, n, bits + at); });
       MapChunk(
           count, drawn, [](uint32_t b) { return ToUniform(b); }, static_cast<const uint32_t*>(bits));
     }
@@ -92,7 +102,7 @@ void Compute(const ops::RandomFill& o, Context& c) {
 
 namespace {
 
-// Keeps element i when UniformAt(key, i) >= p. `mask` may be null.
+// Keeps element i when UniformAt(key, where.Of(i)) >= p. `mask` may be null.
 template <class Op>
 void Drop(const Op& o, uint8_t* mask, Context& c) {
   VisitWide(o.x.dtype(), [&]<class A>() {
@@ -102,7 +112,7 @@ void Drop(const Op& o, uint8_t* mask, Context& c) {
     const float p = static_cast<float>(o.p);
     ForChunks(c.pool, o.x.numel(), [&](int64_t first, int64_t count) {
       uint32_t bits[kChunk];
-      Numbers(o.key, static_cast<uint64_t>(first), count, bits);
+      ForRuns(o.where, first, count, [&](uint64_t index, int64_t at, int64_t n) { Numbers(o.key, index, n, bits + at); });
       if (mask != nullptr) {
         MapChunk(
             count, mask + first, [=](uint32_t b) { return static_cast<uint8_t>(ToUniform(b) >= p); },

@@ -40,9 +40,10 @@ constinit const ModelKind kCnnModel = {
               .width = cnn.width(),
               .channels = cnn.channels()};
     },
-    .make = [](const spec::Model& m, ModelTypes types) -> std::unique_ptr<nn::Module> {
+    .make = [](const spec::Model& m, ModelTypes types, const nn::Part&, nn::Layers&) -> std::unique_ptr<nn::Module> {
       return std::make_unique<nn::CnnModel>(ToConfig(m, types));
     },
+    .splits = false,
     .training_flops = [](const spec::Model& m, int64_t samples) {
       return nn::CnnTrainingFlops(ToConfig(m, DType::kF32), samples);
     },

@@ -30,9 +30,10 @@ constinit const ModelKind kGptModel = {
     .input = [](const spec::Model& m) -> ModelInput {
       return {ModelInput::kTokens, m.gpt().sequence(), m.gpt().vocab()};
     },
-    .make = [](const spec::Model& m, ModelTypes types) -> std::unique_ptr<nn::Module> {
-      return std::make_unique<nn::GptModel>(ToConfig(m, types.parameter));
+    .make = [](const spec::Model& m, ModelTypes types, const nn::Part& part, nn::Layers& layers) -> std::unique_ptr<nn::Module> {
+      return std::make_unique<nn::GptModel>(ToConfig(m, types.parameter), part, layers);
     },
+    .splits = true,
     .training_flops = [](const spec::Model& m, int64_t samples) {
       return nn::GptTrainingFlops(ToConfig(m, DType::kF32), samples);
     },

@@ -8,6 +8,7 @@
 
 #include "absl/types/span.h"
 #include "core/nn/dropout.h"
+#include "core/nn/language_model.h"
 #include "core/nn/recompute.h"
 #include "core/proto/spec.pb.h"
 
@@ -33,7 +34,9 @@ struct ModelKind {
   std::string_view name;  // its field in spec.Model
   spec::Model::KindCase kind;
   ModelInput (*input)(const spec::Model& model);
-  std::unique_ptr<nn::Module> (*make)(const spec::Model& model, ModelTypes types);  // neither named nor with storage
+  // Neither named nor with storage. Kinds whose `splits` is false are made whole, on one rank.
+  std::unique_ptr<nn::Module> (*make)(const spec::Model& model, ModelTypes types, const nn::Part& part, nn::Layers& layers);
+  bool splits;  // over the ranks of tensor and pipeline parallelism: `make` minds `part` and `layers`
   double (*training_flops)(const spec::Model& model, int64_t samples);         // as core/nn/flops.h counts
   double (*hardware_flops)(const spec::Model& model, const nn::Recomputation& recomputation, int64_t samples);  // likewise
   std::string_view block;                      // the kind() of its blocks; "": it has none

@@ -44,9 +44,10 @@ constinit const ModelKind kLlamaModel = {
     .input = [](const spec::Model& m) -> ModelInput {
       return {ModelInput::kTokens, m.llama().sequence(), m.llama().vocab()};
     },
-    .make = [](const spec::Model& m, ModelTypes types) -> std::unique_ptr<nn::Module> {
-      return std::make_unique<nn::LlamaModel>(ToConfig(m, types.parameter));
+    .make = [](const spec::Model& m, ModelTypes types, const nn::Part& part, nn::Layers& layers) -> std::unique_ptr<nn::Module> {
+      return std::make_unique<nn::LlamaModel>(ToConfig(m, types.parameter), part, layers);
     },
+    .splits = true,
     .training_flops = [](const spec::Model& m, int64_t samples) {
       return nn::LlamaTrainingFlops(ToConfig(m, DType::kF32), samples);
     },

@@ -153,14 +153,14 @@ void MeshSlicesTheWorld(Rig& rig) {
   const MeshShape shape = n == 4 ? MeshShape{.dp = 2, .tp = 2} : n == 7 ? MeshShape{.pp = 7} : MeshShape{.dp = n};
   DeviceMesh mesh(rig.world(), shape);
   int index = 0;
-  for (int a = 0; a < kAxes; ++a) {
-    const Axis axis = static_cast<Axis>(a);
-    ProcessGroup& group = mesh.Group(axis);
+  for (const Axis axis : shape.order) {
+    ProcessGroup& group = mesh.Group(static_cast<Along>(axis));
     rig.Expect(group.size() == shape.extent(axis), "extent");
     rig.Expect(group.rank() == mesh.Coordinate(axis), "coordinate");
     index = index * shape.extent(axis) + mesh.Coordinate(axis);
     ExpectSum(rig, group);
   }
+  for (const Along along : {Along::kReplicas, Along::kExpertReplicas, Along::kModel, Along::kEp}) ExpectSum(rig, mesh.Group(along));
   rig.Expect(index == rig.rank(), "coordinates name the rank, tp innermost");
 }
 

@@ -16,9 +16,9 @@ struct Scale { Tensor x; double factor = 1; Tensor by /* (f32)[1], may be empty:
 struct ActivationForward { enum Kind { kRelu, kGelu } kind; Tensor x, y; };  // GELU: tanh form, as GPT-2
 struct ActivationBackward { ActivationForward::Kind kind; Tensor x, dy, dx; };  // dx may be dy
 // y = x * keep / (1 - p) with keep drawn from (key, element index); its own backward, applied to dy.
-struct Dropout { Tensor x, y; double p = 0; PhiloxKey key; };
+struct Dropout { Tensor x, y; double p = 0; PhiloxKey key; IndexMap where = {}; };
 // The same values, with keep written to mask [numel] (U8: 1 or 0), for a backward pass that reads it.
-struct MaskedDropoutForward { Tensor x, y, mask; double p = 0; PhiloxKey key; };
+struct MaskedDropoutForward { Tensor x, y, mask; double p = 0; PhiloxKey key; IndexMap where = {}; };
 struct MaskedDropoutBackward { Tensor dy, mask, dx; double p = 0; };  // dx may be dy
 
 namespace rules {

@@ -34,6 +34,30 @@ struct KernelKey {
   friend bool operator==(const KernelKey&, const KernelKey&) = default;
 };
 
+// Where the elements of a local tensor lie in the whole that it is a part of, where random draws go by the place in the whole:
+// blocks of `block` elements, `blocks` of them in turn with offsets of their own, then the same `stride` elements further on.
+// A range of a flattened whole: {.first = ...}. Columns [c, c + n) of rows of w: {.block = n, .stride = w, .offset = {c}}.
+struct IndexMap {
+  int64_t first = 0;   // local elements begin here, not at 0
+  int64_t block = 0;   // 0: one block of any length
+  int64_t stride = 0;
+  int blocks = 1;      // 1 or 2
+  std::array<int64_t, 2> offset = {0, 0};
+
+  constexpr int64_t Of(int64_t i) const {
+    i += first;
+    if (block == 0) return offset[0] + i;
+    const int64_t b = i / block;
+    return b / blocks * stride + offset[static_cast<size_t>(b % blocks)] + i % block;
+  }
+  // How many elements from i on lie one after the other in the whole; at most `most`.
+  constexpr int64_t RunFrom(int64_t i, int64_t most) const {
+    if (block == 0) return most;
+    const int64_t left = block - (i + first) % block;
+    return left < most ? left : most;
+  }
+};
+
 constexpr DType AccumulationType(DType t) { return t == DType::kF64 ? DType::kF64 : DType::kF32; }  // "(f32)"
 
 namespace rules {

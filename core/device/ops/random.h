@@ -6,13 +6,13 @@
 
 namespace twofold::ops {
 
-// Element i of out is element first + i of the key's sequence: a shard draws its own part.
+// Element i of out is element where.Of(i) of the key's sequence: a shard draws its own part.
 struct RandomFill {
   enum Distribution { kNormal, kUniform } distribution = kNormal;  // kNormal: mean a, deviation b; kUniform: [a, b)
   Tensor out;
   double a = 0, b = 1;
   PhiloxKey key;
-  int64_t first = 0;
+  IndexMap where;
 };
 
 namespace rules {

@@ -11,7 +11,7 @@ constexpr PhiloxKey kKey = MakeKey(7, "test");
 Tensor Filled(Lab& lab, ops::RandomFill::Distribution d, int64_t n, DType t, int64_t first, double a,
               double b) {
   const Tensor out = lab.Blank({n}, t);
-  lab.Run(ops::RandomFill{d, out, a, b, kKey, first});
+  lab.Run(ops::RandomFill{d, out, a, b, kKey, {.first = first}});
   return out;
 }
 
