@@ -29,7 +29,7 @@ class Picture {
 
   void Panel(const ScheduleStory& story) {
     y_ += 8;
-    std::string title = absl::StrCat(story.title, ": ", Time(story.end));
+    std::string title = absl::StrCat(story.title, ": ", Time(story.end), seconds_ ? "" : " forward passes long");
     if (story.rows.size() > kMostStages) absl::StrAppend(&title, "; stages 0 to ", kMostStages - 1, " of ", story.rows.size());
     absl::StrAppend(&body_, "<text class=\"head\" x=\"0\" y=\"", Px(y_ + 12), "\">", Escape(title), "</text>");
     y_ += kHead - 4;
@@ -122,7 +122,7 @@ class Picture {
       const std::string name = NameOf(entry);
       absl::StrAppend(&body_, "<rect class=\"", CssOf(entry), "\" x=\"", Px(x), "\" y=\"", Px(y_), "\" width=\"12\" height=\"12\"/>",
                       "<text x=\"", Px(x + 17), "\" y=\"", Px(y_ + 10.5), "\">", name, "</text>");
-      x += 17 + 7.2 * static_cast<double>(name.size()) + 14;
+      x += 17 + 6.6 * static_cast<double>(name.size()) + 14;
     }
     return y_ + 20;
   }

@@ -143,7 +143,7 @@ TEST(SchedulePicture, DrawsPhasesWithTheirNumbers) {
   EXPECT_EQ(Count(svg, "<title>forward, micro-batch 3; 1</title>"), 2u);
   EXPECT_EQ(Count(svg, "<title>backward, micro-batch 0; 2</title>"), 2u);
   EXPECT_EQ(Count(svg, "s-number\""), 16u);
-  EXPECT_THAT(svg, HasSubstr("1F1B: 15"));
+  EXPECT_THAT(svg, HasSubstr("1F1B: 15 forward passes long"));
   EXPECT_THAT(svg, Not(HasSubstr("chunk")));
   EXPECT_THAT(svg, Not(HasSubstr(">communication<"))) << "the legend has what is drawn";
 }
