@@ -117,7 +117,7 @@ std::string ActivationsText(const MemoryStory& story) {
   std::string text = StrCat("\n", TableText(rows));
   const std::optional<ActivationFormula> formula = KorthikantiFormula(story.spec);
   if (!formula) return text;
-  StrAppend(&text, "Korthikanti et al. 2022, equation 2: ", formula->text, ": ", Whole(formula->bytes), " bytes. Here:\n");
+  StrAppend(&text, "Korthikanti et al. 2022, table 2: ", formula->text, ": ", Whole(formula->bytes), " bytes. Here:\n");
   for (const std::string& line : formula->differs) StrAppend(&text, "  ", line, "\n");
   return text;
 }
