@@ -60,7 +60,7 @@ bool CheckWorld(const spec::Spec& spec, Problems& problems) {
 }
 
 void CheckOrder(const Parallel& p, Problems& problems) {
-  if (const auto order = ParseMeshOrder(p.order()); !order.ok()) return problems.Add("parallel.order", order.status().message());
+  if (const auto order = ParseMeshOrder(p.order()); !order.ok()) return problems.Add("parallel.order", std::string(order.status().message()));
   const int64_t axes = (p.pp() > 1) + (p.dp() > 1) + (p.cp() > 1) + (p.tp() > 1);
   if (p.order() == Parallel::default_instance().order() || axes > 1) return;
   problems.Add("parallel.order", StrCat("\"", p.order(), "\" changes nothing: ", WorldText(p), " has ", axes == 0 ? "no axis" : "one axis",
