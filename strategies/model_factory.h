@@ -22,6 +22,7 @@ std::unique_ptr<nn::Module> MakeModel(const spec::Model& model, ModelTypes types
 std::unique_ptr<nn::Module> MakePart(const spec::Model& model, ModelTypes types, const nn::Part& part, nn::Layers& layers);
 // Likewise, of the parts that one stage of a pipeline holds: the part itself, or pipeline::Chunks of several.
 std::unique_ptr<nn::Module> MakeStage(const spec::Model& model, ModelTypes types, std::span<const nn::Part> parts, nn::Layers& layers);
+int64_t ParameterCount(const spec::Model& model);  // of the whole model, however ranks share it; makes one
 ModelInput InputOf(const spec::Model& model);
 int64_t ItemsPerSample(const spec::Model& model);  // what tokens_per_second counts: tokens of a sequence, else 1
 std::string_view ItemName(const spec::Model& model);  // "tokens" or "samples"
