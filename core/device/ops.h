@@ -19,6 +19,7 @@
 #include "core/device/ops/random.h"
 #include "core/device/ops/rotary.h"
 #include "core/device/ops/rows.h"
+#include "core/device/ops/split_loss.h"
 #include "core/device/ops/unfused_attention.h"
 
 namespace twofold::ops {
@@ -30,11 +31,12 @@ using AnyOp = std::variant<
     BatchNormStatistics, BatchNormFinish, BatchNormForward, BatchNormSums, BatchNormBackward,
     Fill, Cast, Affine, Add, AddRelu, AddTo, Scale, ActivationForward, ActivationBackward, Dropout, MaskedDropoutForward,
     MaskedDropoutBackward, SwiGluForward, SwiGluBackward,
-    ColumnSum, EmbeddingForward, EmbeddingBackward, PositionForward, PositionBackward,
+    ColumnSum, AddBias, EmbeddingForward, EmbeddingBackward, PositionForward, PositionBackward,
     LayerNormForward, LayerNormBackward, LayerNormWeights, RmsNormForward, RmsNormBackward, RmsNormWeights,
     AttentionForward, AttentionBackward, RotaryTable, Rotary,
     BatchedMatMul, SoftmaxForward, SoftmaxBackward,
     CrossEntropyForward, CrossEntropyBackward, Sum, CountCorrect,
+    SplitMax, SplitSums, SplitLosses, SplitBackward, SplitCorrect,
     RandomFill,
     SgdStep, AdamStep, SquaredNorm, ClipFactor>;
 

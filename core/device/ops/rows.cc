@@ -8,6 +8,12 @@ KernelKey Key(const ColumnSum& o) { return ByRows("column_sum", o.in); }
 Cost CostOf(const ColumnSum& o) { return Streaming(1, o.in.numel(), o.in.bytes(), o.out.bytes()); }
 void CheckShapes(const ColumnSum& o) { Expect(o.in.dim(-1) == o.out.numel(), "column_sum", {&o.in, &o.out}); }
 
+KernelKey Key(const AddBias& o) { return ByRows("add_bias", o.x); }
+Cost CostOf(const AddBias& o) { return Streaming(1, o.x.numel(), o.x.bytes() + o.bias.bytes(), o.out.bytes()); }
+void CheckShapes(const AddBias& o) {
+  Expect(o.x.dim(-1) == o.bias.numel() && Like(o.x, o.out) && o.bias.dtype() == o.x.dtype(), "add_bias", {&o.x, &o.bias, &o.out});
+}
+
 KernelKey Key(const EmbeddingForward& o) { return ByRows("embedding_forward", o.out); }
 Cost CostOf(const EmbeddingForward& o) {
   return Streaming(0, o.out.numel(), o.ids.bytes() + o.out.bytes(), o.out.bytes());
@@ -31,18 +37,24 @@ Bytes CpuWorkspace(const EmbeddingBackward& o) {
   return Bytes(narrow ? RoundUp(o.ids.numel(), 16) * ElementSize(DType::kI32) : 0);
 }
 
+// Every row of x has one in the table.
+static bool HasPositions(const Tensor& x, const Tensor& table, const IndexMap& rows) {
+  if (rows.block == 0 && x.shape().rank() != 3) return false;
+  const IndexMap positions = PositionsOf(x, rows);
+  const int64_t last = std::max(positions.offset[0], positions.blocks > 1 ? positions.offset[1] : 0);
+  return positions.stride == 0 && last + positions.block <= table.dim(0) && table.dim(1) == x.dim(-1);
+}
+
 KernelKey Key(const PositionForward& o) { return ByRows("position_forward", o.x); }
 Cost CostOf(const PositionForward& o) { return Streaming(1, o.x.numel(), o.x.bytes() * 2, o.out.bytes()); }
 void CheckShapes(const PositionForward& o) {
-  Expect(o.x.shape().rank() == 3 && o.table.dim(0) >= o.x.dim(1) && o.table.dim(1) == o.x.dim(2) && Like(o.x, o.out),
-         "position_forward", {&o.x, &o.table, &o.out});
+  Expect(HasPositions(o.x, o.table, o.rows) && Like(o.x, o.out), "position_forward", {&o.x, &o.table, &o.out});
 }
 
 KernelKey Key(const PositionBackward& o) { return ByRows("position_backward", o.dy); }
 Cost CostOf(const PositionBackward& o) { return Streaming(1, o.dy.numel(), o.dy.bytes(), o.dtable.bytes()); }
 void CheckShapes(const PositionBackward& o) {
-  Expect(o.dy.shape().rank() == 3 && o.dtable.dim(0) >= o.dy.dim(1) && o.dtable.dim(1) == o.dy.dim(2),
-         "position_backward", {&o.dy, &o.dtable});
+  Expect(HasPositions(o.dy, o.dtable, o.rows), "position_backward", {&o.dy, &o.dtable});
 }
 
 }  // namespace twofold::ops::rules
