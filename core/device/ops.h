@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "core/device/ops/attention.h"
+#include "core/device/ops/attention_block.h"
 #include "core/device/ops/batch_norm.h"
 #include "core/device/ops/convolution.h"
 #include "core/device/ops/elementwise.h"
@@ -31,9 +32,9 @@ using AnyOp = std::variant<
     BatchNormStatistics, BatchNormFinish, BatchNormForward, BatchNormSums, BatchNormBackward,
     Fill, Cast, Affine, Add, AddRelu, AddTo, Scale, ActivationForward, ActivationBackward, Dropout, MaskedDropoutForward,
     MaskedDropoutBackward, SwiGluForward, SwiGluBackward,
-    ColumnSum, AddBias, EmbeddingForward, EmbeddingBackward, PositionForward, PositionBackward,
+    ColumnSum, AddBias, EmbeddingForward, EmbeddingBackward, PositionForward, PositionBackward, CopyColumns,
     LayerNormForward, LayerNormBackward, LayerNormWeights, RmsNormForward, RmsNormBackward, RmsNormWeights,
-    AttentionForward, AttentionBackward, RotaryTable, Rotary,
+    AttentionForward, AttentionBackward, AttentionBlockForward, AttentionBlockBackward, RotaryTable, Rotary,
     BatchedMatMul, SoftmaxForward, SoftmaxBackward,
     CrossEntropyForward, CrossEntropyBackward, Sum, CountCorrect,
     SplitMax, SplitSums, SplitLosses, SplitBackward, SplitCorrect,

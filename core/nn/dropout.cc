@@ -2,8 +2,8 @@
 
 namespace twofold::nn {
 
-Dropout::Dropout(double p, DropoutMasks masks, std::string site, WhereInWhole where)
-    : p_(p), masks_(masks), site_(std::move(site)), where_(std::move(where)) {
+Dropout::Dropout(double p, DropoutMasks masks, std::string site, Placing places)
+    : p_(p), masks_(masks), site_(std::move(site)), places_(std::move(places)) {
   TWOFOLD_CHECK(p >= 0 && p < 1, "dropout is a probability below 1");
 }
 
@@ -13,7 +13,7 @@ Tensor Dropout::Forward(Context& ctx, const Tensor& x, Saved& saved) {
   const std::string& site = site_.empty() ? path() : site_;
   TWOFOLD_CHECK(!site.empty(), "Finalize the root module, or give the dropout a site of its own");
   saved.key = ctx.RandomKey(site);
-  const ops::IndexMap where = where_ ? where_(x.shape()) : ops::IndexMap{};
+  const ops::IndexMap where = PlaceOf(places_, x);
   Tensor y = ctx.Activation(x.shape(), x.dtype());
   if (masks_ == DropoutMasks::kStored) {
     saved[kMask] = ctx.Activation(Shape{x.numel()}, DType::kU8);
@@ -31,8 +31,7 @@ Tensor Dropout::BackwardInput(Context& ctx, Tensor dy, Saved& saved) {
     const Tensor mask = saved.Take(kMask);
     ctx.Launch(ops::MaskedDropoutBackward{.dy = dy, .mask = mask, .dx = dx, .p = p_});
   } else {
-    const ops::IndexMap where = where_ ? where_(dy.shape()) : ops::IndexMap{};
-    ctx.Launch(ops::Dropout{.x = dy, .y = dx, .p = p_, .key = *saved.key, .where = where});
+    ctx.Launch(ops::Dropout{.x = dy, .y = dx, .p = p_, .key = *saved.key, .where = PlaceOf(places_, dy)});
   }
   saved.key.reset();
   return dx;

@@ -4,26 +4,21 @@
 // with the key that forward used. Stored, it is kept from forward to backward, a byte an element, as PyTorch keeps it; the
 // values are the same to the bit. Where p is 0 or the context is not training, forward and backward return the very tensor
 // they are given: nothing is launched and nothing allocated.
-//
-// A rank that holds a part of a tensor draws the part that it has of the whole's mask, where it is told which that is.
 #pragma once
 
-#include <functional>
 #include <string>
 
 #include "core/nn/module.h"
+#include "core/nn/placing.h"
 
 namespace twofold::nn {
 
 enum class DropoutMasks { kRecomputed, kStored };
 
-// Where in the whole the elements of a local tensor of this shape lie; empty: it is the whole.
-using WhereInWhole = std::function<ops::IndexMap(const Shape& local)>;
-
 class Dropout : public Module {
  public:
-  // p in [0, 1). `site` names the random draws; empty: the module's path.
-  explicit Dropout(double p, DropoutMasks masks = DropoutMasks::kRecomputed, std::string site = "", WhereInWhole where = nullptr);
+  // p in [0, 1). `site` names the random draws; empty: the module's path. `places`: of elements, by which they are drawn.
+  explicit Dropout(double p, DropoutMasks masks = DropoutMasks::kRecomputed, std::string site = "", Placing places = nullptr);
 
   Tensor Forward(Context& ctx, const Tensor& x, Saved& saved) override;
   Tensor BackwardInput(Context& ctx, Tensor dy, Saved& saved) override;
@@ -35,7 +30,7 @@ class Dropout : public Module {
   double p_;
   DropoutMasks masks_;
   std::string site_;
-  WhereInWhole where_;
+  Placing places_;
 };
 
 }  // namespace twofold::nn

@@ -158,20 +158,21 @@ void Compute(const ops::EmbeddingBackward& o, Context& c) {
 
 // out = x, and row place(r) of a table more in row r.
 template <class Place>
-static void AddRow(const Tensor& x, const Tensor& table, const Tensor& out, ThreadPool& pool, const Place& place) {
+static void AddTableRows(const Tensor& x, const Tensor& table, const Tensor& out, ThreadPool& pool, const Place& place) {
   const int64_t columns = Columns(x);
   VisitWide(x.dtype(), [&]<class A>() {
-    const Source<A> source(x), rows(table);
-    const Sink<A> sink(out);
+    const Source<A> x_of(x), table_of(table);
+    const Sink<A> out_of(out);
     pool.ParallelFor(Rows(x), RowGrain(columns), [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) {
+      for (int64_t row = begin; row < end; ++row) {
+        const int64_t at = row * columns, from = place(row) * columns;
         InChunks(0, columns, [&](int64_t first, int64_t count) {
-          A buffers[2][kChunk], result[kChunk];
-          A* y = sink.At(r * columns + first, result);
+          A buffers[3][kChunk];
+          A* y = out_of.At(at + first, buffers[0]);
           MapChunk(
-              count, y, [](A a, A b) { return a + b; }, source.At(r * columns + first, count, buffers[0]),
-              rows.At(place(r) * columns + first, count, buffers[1]));
-          sink.Put(r * columns + first, count, y);
+              count, y, [](A a, A b) { return a + b; }, x_of.At(at + first, count, buffers[1]),
+              table_of.At(from + first, count, buffers[2]));
+          out_of.Put(at + first, count, y);
         });
       }
     });
@@ -179,35 +180,43 @@ static void AddRow(const Tensor& x, const Tensor& table, const Tensor& out, Thre
 }
 
 void Compute(const ops::AddBias& o, Context& c) {
-  AddRow(o.x, o.bias, o.out, c.pool, [](int64_t) { return int64_t{0}; });
+  AddTableRows(o.x, o.bias, o.out, c.pool, [](int64_t) { return int64_t{0}; });
 }
 
 void Compute(const ops::PositionForward& o, Context& c) {
-  const ops::IndexMap positions = ops::PositionsOf(o.x, o.rows);
-  AddRow(o.x, o.table, o.out, c.pool, [&](int64_t r) { return positions.Of(r); });
+  const ops::IndexMap positions = ops::PositionsOr(o.positions, o.x.dim(1));
+  AddTableRows(o.x, o.table, o.out, c.pool, [&](int64_t row) { return positions.Of(row); });
 }
 
-// Position by position: the sum over the rows that belong to it, which are a block and its repetitions.
+// Positions repeat every `period` rows: the rows of one are a column of rows that lie so far apart.
 void Compute(const ops::PositionBackward& o, Context& c) {
-  const ops::IndexMap positions = ops::PositionsOf(o.dy, o.rows);
-  const int64_t columns = Columns(o.dy), rows = Rows(o.dy);
+  const ops::IndexMap positions = ops::PositionsOr(o.positions, o.dy.dim(1));
+  const int64_t columns = Columns(o.dy), rows = Rows(o.dy), period = positions.block * positions.blocks;
+  if (!o.accumulate) SetZero(o.dtable, 0, o.dtable.numel());
   VisitWide(o.dy.dtype(), [&]<class A>() {
     const Source<A> dy(o.dy);
-    c.pool.ParallelFor(o.dtable.dim(0), RowGrain(columns), [&](int64_t begin, int64_t end) {
-      for (int64_t p = begin; p < end; ++p) {
+    c.pool.ParallelFor(std::min(rows, period), RowGrain(columns), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const int64_t repeats = (rows - row + period - 1) / period, at = positions.Of(row) * columns;
         InChunks(0, columns, [&](int64_t first, int64_t count) {
-          A sum[kChunk], buffer[kChunk];
-          std::fill_n(sum, count, A(0));
-          for (int k = 0; k < positions.blocks; ++k) {
-            const int64_t in_block = p - positions.offset[static_cast<size_t>(k)];
-            if (in_block < 0 || in_block >= positions.block) continue;
-            for (int64_t r = k * positions.block + in_block - positions.first; r < rows; r += positions.blocks * positions.block) {
-              if (r < 0) continue;
-              MapChunk(
-                  count, sum, [](A s, A d) { return s + d; }, sum, dy.At(r * columns + first, count, buffer));
-            }
-          }
-          StoreOrAdd(o.dtable, p * columns + first, count, sum, o.accumulate);
+          A sums[kChunk];
+          SumColumns(dy, repeats, period * columns, row * columns + first, count, sums);
+          StoreOrAdd(o.dtable, at + first, count, sums, o.accumulate);
+        });
+      }
+    });
+  });
+}
+
+void Compute(const ops::CopyColumns& o, Context& c) {
+  VisitWide(o.in.dtype() == DType::kF64 ? o.in.dtype() : o.out.dtype(), [&]<class A>() {
+    const Source<A> in(o.in);
+    c.pool.ParallelFor(Rows(o.in), RowGrain(o.columns), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const int64_t from = row * Columns(o.in) + o.in_column, to = row * Columns(o.out) + o.out_column;
+        InChunks(0, o.columns, [&](int64_t first, int64_t count) {
+          A buffer[kChunk];
+          StoreOrAdd(o.out, to + first, count, in.At(from + first, count, buffer), o.accumulate);
         });
       }
     });

@@ -3,6 +3,14 @@
 #include "core/device/ops/rules.h"
 
 namespace twofold::ops::rules {
+namespace {
+
+bool HasPositions(const Tensor& x, const IndexMap& positions, const Tensor& table) {
+  return x.shape().rank() == 3 && positions.stride == 0 && table.dim(1) == x.dim(2) &&
+         table.dim(0) >= EndOf(PositionsOr(positions, x.dim(1)));
+}
+
+}  // namespace
 
 KernelKey Key(const ColumnSum& o) { return ByRows("column_sum", o.in); }
 Cost CostOf(const ColumnSum& o) { return Streaming(1, o.in.numel(), o.in.bytes(), o.out.bytes()); }
@@ -37,24 +45,29 @@ Bytes CpuWorkspace(const EmbeddingBackward& o) {
   return Bytes(narrow ? RoundUp(o.ids.numel(), 16) * ElementSize(DType::kI32) : 0);
 }
 
-// Every row of x has one in the table.
-static bool HasPositions(const Tensor& x, const Tensor& table, const IndexMap& rows) {
-  if (rows.block == 0 && x.shape().rank() != 3) return false;
-  const IndexMap positions = PositionsOf(x, rows);
-  const int64_t last = std::max(positions.offset[0], positions.blocks > 1 ? positions.offset[1] : 0);
-  return positions.stride == 0 && last + positions.block <= table.dim(0) && table.dim(1) == x.dim(-1);
-}
-
 KernelKey Key(const PositionForward& o) { return ByRows("position_forward", o.x); }
 Cost CostOf(const PositionForward& o) { return Streaming(1, o.x.numel(), o.x.bytes() * 2, o.out.bytes()); }
 void CheckShapes(const PositionForward& o) {
-  Expect(HasPositions(o.x, o.table, o.rows) && Like(o.x, o.out), "position_forward", {&o.x, &o.table, &o.out});
+  Expect(HasPositions(o.x, o.positions, o.table) && Like(o.x, o.out), "position_forward", {&o.x, &o.table, &o.out});
 }
 
 KernelKey Key(const PositionBackward& o) { return ByRows("position_backward", o.dy); }
 Cost CostOf(const PositionBackward& o) { return Streaming(1, o.dy.numel(), o.dy.bytes(), o.dtable.bytes()); }
 void CheckShapes(const PositionBackward& o) {
-  Expect(HasPositions(o.dy, o.dtable, o.rows), "position_backward", {&o.dy, &o.dtable});
+  Expect(HasPositions(o.dy, o.positions, o.dtable), "position_backward", {&o.dy, &o.dtable});
+}
+
+KernelKey Key(const CopyColumns& o) { return {"copy_columns", o.in.dtype(), {Rows(o.in), o.columns, 0}}; }
+Cost CostOf(const CopyColumns& o) {
+  const int64_t elements = Rows(o.in) * o.columns;
+  const Bytes written(elements * ElementSize(o.out.dtype()));
+  return Streaming(o.accumulate ? 1 : 0, elements, Bytes(elements * ElementSize(o.in.dtype())) + (o.accumulate ? written : Bytes(0)),
+                   written);
+}
+void CheckShapes(const CopyColumns& o) {
+  Expect(IsFloat(o.in.dtype()) && IsFloat(o.out.dtype()) && Rows(o.in) == Rows(o.out) && o.in_column >= 0 && o.out_column >= 0 &&
+             o.columns >= 0 && o.in_column + o.columns <= o.in.dim(-1) && o.out_column + o.columns <= o.out.dim(-1),
+         "copy_columns", {&o.in, &o.out});
 }
 
 }  // namespace twofold::ops::rules
