@@ -11,6 +11,7 @@
 #include "core/device/ops/batch_norm.h"
 #include "core/device/ops/convolution.h"
 #include "core/device/ops/elementwise.h"
+#include "core/device/ops/experts.h"
 #include "core/device/ops/gated.h"
 #include "core/device/ops/loss.h"
 #include "core/device/ops/norm.h"
@@ -36,6 +37,7 @@ using AnyOp = std::variant<
     LayerNormForward, LayerNormBackward, LayerNormWeights, RmsNormForward, RmsNormBackward, RmsNormWeights,
     AttentionForward, AttentionBackward, AttentionBlockForward, AttentionBlockBackward, RotaryTable, Rotary,
     BatchedMatMul, SoftmaxForward, SoftmaxBackward,
+    RouteForward, RouteBackward, Dispatch, Combine, CombineWeights,
     CrossEntropyForward, CrossEntropyBackward, Sum, CountCorrect,
     SplitMax, SplitSums, SplitLosses, SplitBackward, SplitCorrect,
     RandomFill,
