@@ -186,7 +186,7 @@ void Flows::Meet(uint64_t number, std::vector<int> full) {
     const Bundle& bundle = *active.bundle;
     const bool alone = active.owners.empty();
     if (alone) {
-      const auto owner = std::make_shared<Owner>(Owner{std::vector<size_t>(bundle.lot_ends.size()), 0, now, std::move(active.done)});
+      const auto owner = std::make_shared<Owner>(Owner{std::vector<size_t>(bundle.lot_ends.size()), 0, std::numeric_limits<double>::infinity(), std::move(active.done)});
       for (const Part& part : bundle.parts) owner->lots += owner->left[static_cast<size_t>(part.lot)]++ == 0;
       active.owners.assign(bundle.parts.size(), owner);
     }
