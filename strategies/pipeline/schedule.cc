@@ -1,0 +1,263 @@
+#include "strategies/pipeline/schedule.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "core/base/check.h"
+#include "core/base/strings.h"
+
+namespace twofold::pipeline {
+namespace {
+
+using Actions = std::vector<Action>;
+
+// Huang et al. 2019, figure 2c: backward passes in the opposite order.
+Actions GPipe(const Shape& shape) {
+  Actions actions;
+  for (int i = 0; i < shape.micro_batches; ++i) actions.push_back({Action::kForward, i});
+  for (int i = shape.micro_batches; i-- > 0;) actions.push_back({Action::kBackward, i});
+  return actions;
+}
+
+// Narayanan et al. 2021, figure 4. The k-th forward pass of a stage with several chunks does p micro-batches with one chunk, the
+// same ones with the next chunk, ..., and goes on with the next p micro-batches; backward passes take the chunks the other way.
+Action InTurn(Action::Kind kind, const Shape& shape, int k) {
+  const int round = k / shape.parts(), within = k % shape.parts(), chunk = within / shape.stages;
+  return {kind, round * shape.stages + within % shape.stages, kind == Action::kForward ? chunk : shape.chunks - 1 - chunk};
+}
+
+// Warm-up, then a forward and a backward pass by turns, then the backward passes that are left.
+Actions OneFOneB(const Shape& shape, int warmup) {
+  const int all = shape.micro_batches * shape.chunks;
+  warmup = std::min(warmup, all);
+  const auto in_turn = [&](Action::Kind kind, int k) { return shape.chunks == 1 ? Action{kind, k} : InTurn(kind, shape, k); };
+  Actions actions;
+  for (int k = 0; k < warmup; ++k) actions.push_back(in_turn(Action::kForward, k));
+  for (int k = 0; k < all; ++k) {
+    if (warmup + k < all) actions.push_back(in_turn(Action::kForward, warmup + k));
+    actions.push_back(in_turn(Action::kBackward, k));
+  }
+  return actions;
+}
+
+// Qi et al. 2024, figure 3 (top). A stage's input gradients leave as soon as those of 1F1B would begin to be computed; with weights'
+// gradients put off by s micro-batches all stages keep as many micro-batches, at most p.
+Actions ZeroBubbleH1(const Shape& shape, int stage) {
+  const int m = shape.micro_batches, warmup = std::min(shape.stages - stage - 1, m);
+  Actions actions;
+  for (int i = 0; i < warmup; ++i) actions.push_back({Action::kForward, i});
+  for (int i = 0; i < m; ++i) {
+    if (warmup + i < m) actions.push_back({Action::kForward, warmup + i});
+    actions.push_back({Action::kBackwardInput, i});
+    if (i >= stage) actions.push_back({Action::kBackwardWeights, i - stage});
+  }
+  for (int i = std::max(m - stage, 0); i < m; ++i) actions.push_back({Action::kBackwardWeights, i});
+  return actions;
+}
+
+bool BeginsBackward(const Action& a) { return a.kind == Action::kBackward || a.kind == Action::kBackwardInput; }
+bool EndsBackward(const Action& a) { return a.kind == Action::kBackward || a.kind == Action::kBackwardWeights; }
+
+int Most(const Actions& actions, bool (*ends)(const Action&)) {
+  int now = 0, most = 0;
+  for (const Action& a : actions) {
+    if (a.kind == Action::kForward) most = std::max(most, ++now);
+    if (ends(a)) --now;
+  }
+  return most;
+}
+
+std::string ToString(const Message& m) {
+  return StrCat(m.forward ? "the activation" : "the gradient", " of micro-batch ", m.micro_batch, " from part ", m.part);
+}
+
+// The messages that one stage sends or receives one way to or from another, in order.
+using Channels = std::map<std::tuple<bool /* forward */, int /* from */, int /* to */>, std::vector<Message>>;
+
+void Append(const std::optional<Message>& m, Channels& channels) {
+  if (m && m->from != m->to) channels[{m->forward, m->from, m->to}].push_back(*m);
+}
+
+// Each action once and after those that it needs on its own stage.
+absl::Status CheckStage(const Actions& actions, const Shape& shape, int stage) {
+  const auto wrong = [&](const auto&... what) { return absl::InvalidArgumentError(StrCat("stage ", stage, ": ", what...)); };
+  enum { kNothing, kForwards, kInput, kDone };
+  std::vector<int> state(static_cast<size_t>(shape.micro_batches * shape.chunks), kNothing);
+  for (const Action& a : actions) {
+    if (a.micro_batch < 0 || a.micro_batch >= shape.micro_batches || a.chunk < 0 || a.chunk >= shape.chunks) {
+      return wrong(a.ToString(), ", but there are ", shape.micro_batches, " micro-batches and ", shape.chunks, " chunks");
+    }
+    int& at = state[static_cast<size_t>(a.micro_batch * shape.chunks + a.chunk)];
+    const int before = a.kind == Action::kForward ? kNothing : a.kind == Action::kBackwardWeights ? kInput : kForwards;
+    if (at > before) return wrong(a.ToString(), " comes again, or too late");
+    if (at < before) return wrong(a.ToString(), " comes before what it needs");
+    at = a.kind == Action::kForward ? kForwards : a.kind == Action::kBackwardInput ? kInput : kDone;
+  }
+  for (size_t i = 0; i < state.size(); ++i) {
+    if (state[i] == kDone) continue;
+    constexpr Action::Kind kNext[] = {Action::kForward, Action::kBackward, Action::kBackwardWeights};
+    const int at = static_cast<int>(i);
+    return wrong(Action{kNext[state[i]], at / shape.chunks, at % shape.chunks}.ToString(), " is missing");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckOrder(const std::vector<Actions>& stages, const Shape& shape) {
+  Channels sent, received;
+  for (size_t s = 0; s < stages.size(); ++s) {
+    for (const Action& a : stages[s]) {
+      Append(SentBy(a, shape, static_cast<int>(s)), sent);
+      Append(ReceivedBy(a, shape, static_cast<int>(s)), received);
+    }
+  }
+  for (const auto& [channel, messages] : received) {
+    const std::vector<Message>& others = sent[channel];
+    for (size_t i = 0; i < messages.size(); ++i) {
+      if (i < others.size() && messages[i] == others[i]) continue;
+      return absl::InvalidArgumentError(StrCat("stage ", std::get<2>(channel), " expects ", ToString(messages[i]), " where stage ",
+                                               std::get<1>(channel), " sends ",
+                                               i < others.size() ? ToString(others[i]) : "nothing more"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// A stage on its way through its actions.
+class Walker {
+ public:
+  Walker(const Actions& actions, const Shape& shape, int stage) : actions_(actions), shape_(shape), stage_(stage) {}
+
+  // What has been offered so far, by all: a message passes once it is in both.
+  struct Offers { std::vector<char> sent, asked; };
+
+  bool done() const { return next_ == actions_.size() && !unsent_; }
+  // Goes on as far as it can; whether it did.
+  bool Advance(Offers& offers) {
+    bool moved = false;
+    while (!done() && Step(offers)) moved = true;
+    return moved;
+  }
+  std::string WaitsFor() const {
+    if (sending_ && unsent_) return StrCat("stage ", stage_, " waits until stage ", unsent_->to, " takes ", ToString(*unsent_));
+    return StrCat("stage ", stage_, " waits in ", actions_[next_].ToString(), " for ", ToString(*ReceivedBy(actions_[next_], shape_, stage_)));
+  }
+
+ private:
+  size_t IndexOf(const Message& m) const {
+    return static_cast<size_t>((m.micro_batch * shape_.parts() + m.part) * 2 + (m.forward ? 1 : 0));
+  }
+  void Ask(size_t action, Offers& offers) const {
+    if (action >= actions_.size()) return;
+    if (const std::optional<Message> m = ReceivedBy(actions_[action], shape_, stage_)) offers.asked[IndexOf(*m)] = true;
+  }
+
+  bool Step(Offers& offers) {
+    if (sending_) {  // of the action before the last one
+      if (unsent_ && !offers.asked[IndexOf(*unsent_)]) return false;
+      unsent_ = std::exchange(latest_, std::nullopt);
+      sending_ = next_ == actions_.size();
+      return true;
+    }
+    if (next_ == 0) Ask(0, offers);
+    Ask(next_ + 1, offers);
+    const std::optional<Message> in = ReceivedBy(actions_[next_], shape_, stage_);
+    if (in && !offers.sent[IndexOf(*in)]) return false;
+    latest_ = SentBy(actions_[next_], shape_, stage_);
+    if (latest_) offers.sent[IndexOf(*latest_)] = true;
+    if (latest_ && latest_->from == latest_->to) latest_.reset();
+    ++next_;
+    sending_ = true;
+    return true;
+  }
+
+  const Actions& actions_;
+  const Shape& shape_;
+  const int stage_;
+  size_t next_ = 0;
+  bool sending_ = false;  // has done an action, and is to wait until what it sent before that one is taken
+  std::optional<Message> unsent_, latest_;
+};
+
+absl::Status CheckProgress(const std::vector<Actions>& stages, const Shape& shape) {
+  const size_t messages = static_cast<size_t>(2 * shape.micro_batches * shape.parts());
+  Walker::Offers offers{std::vector<char>(messages), std::vector<char>(messages)};
+  std::vector<Walker> walkers;
+  for (size_t s = 0; s < stages.size(); ++s) walkers.emplace_back(stages[s], shape, static_cast<int>(s));
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (Walker& w : walkers) moved |= w.Advance(offers);
+  }
+  std::string stuck;
+  for (const Walker& w : walkers) {
+    if (!w.done()) StrAppend(&stuck, stuck.empty() ? "" : "; ", w.WaitsFor());
+  }
+  return stuck.empty() ? absl::OkStatus() : absl::InvalidArgumentError(stuck);
+}
+
+}  // namespace
+
+std::string Action::ToString() const {
+  constexpr std::string_view kLetters = "FBIW";
+  return StrCat(kLetters.substr(static_cast<size_t>(kind), 1), micro_batch, chunk > 0 ? StrCat(".", chunk) : "");
+}
+
+absl::Status CheckSchedule(Schedule schedule, const Shape& shape) {
+  TWOFOLD_CHECK(shape.stages >= 1 && shape.micro_batches >= 1 && shape.chunks >= 1, "there is something to do");
+  if (shape.chunks == 1) return absl::OkStatus();
+  if (schedule != Schedule::kInterleaved) {
+    return absl::InvalidArgumentError(StrCat(shape.chunks, " chunks of the model on a stage are for the interleaved schedule alone"));
+  }
+  if (shape.micro_batches % shape.stages == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(StrCat("an interleaved schedule needs a multiple of its ", shape.stages,
+                                           " stages as the number of micro-batches, not ", shape.micro_batches));
+}
+
+Actions ActionsOf(Schedule schedule, const Shape& shape, int stage) {
+  const absl::Status possible = CheckSchedule(schedule, shape);
+  TWOFOLD_CHECK(possible.ok(), std::string(possible.message()));
+  TWOFOLD_CHECK(stage >= 0 && stage < shape.stages, "it is a stage");
+  const int after = shape.stages - stage - 1;  // stages
+  switch (schedule) {
+    case Schedule::kGPipe: return GPipe(shape);
+    case Schedule::kOneFOneB: return OneFOneB(shape, after);
+    case Schedule::kInterleaved: return OneFOneB(shape, shape.chunks == 1 ? after : 2 * after + (shape.chunks - 1) * shape.stages);
+    case Schedule::kZeroBubbleH1: return ZeroBubbleH1(shape, stage);
+  }
+  return {};
+}
+
+std::optional<Message> ReceivedBy(const Action& action, const Shape& shape, int stage) {
+  const int part = action.chunk * shape.stages + stage;
+  if (action.kind == Action::kBackwardWeights) return std::nullopt;
+  const bool forward = action.kind == Action::kForward;
+  const int sender = forward ? part - 1 : part + 1;
+  if (sender < 0 || sender == shape.parts()) return std::nullopt;
+  return Message{forward, action.micro_batch, sender, sender % shape.stages, stage};
+}
+
+std::optional<Message> SentBy(const Action& action, const Shape& shape, int stage) {
+  const int part = action.chunk * shape.stages + stage;
+  if (action.kind == Action::kBackwardWeights) return std::nullopt;
+  const bool forward = action.kind == Action::kForward;
+  const int receiver = forward ? part + 1 : part - 1;
+  if (receiver < 0 || receiver == shape.parts()) return std::nullopt;
+  return Message{forward, action.micro_batch, part, stage, receiver % shape.stages};
+}
+
+absl::Status Validate(const std::vector<Actions>& stages, const Shape& shape) {
+  if (static_cast<int>(stages.size()) != shape.stages) {
+    return absl::InvalidArgumentError(StrCat("actions of ", stages.size(), " stages, where there are ", shape.stages));
+  }
+  for (size_t s = 0; s < stages.size(); ++s) {
+    if (absl::Status status = CheckStage(stages[s], shape, static_cast<int>(s)); !status.ok()) return status;
+  }
+  if (absl::Status status = CheckOrder(stages, shape); !status.ok()) return status;
+  return CheckProgress(stages, shape);
+}
+
+int MostInFlight(const Actions& actions) { return Most(actions, BeginsBackward); }
+int MostUnfinished(const Actions& actions) { return Most(actions, EndsBackward); }
+
+}  // namespace twofold::pipeline
