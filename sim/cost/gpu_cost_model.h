@@ -13,8 +13,12 @@
 //   each + kernel_us;                       memory = memory_bytes_per_second * memory_efficiency
 //
 // with the peak of the operation's element type (f16: that of bf16; a type without a figure: f32's). Splits are of products of
-// one matrix, s = 1, 2, ... most_splits. `traffic` is what a framework's kernels move that the operation does not: a cross-entropy of
-// many passes has more, an addition that is fused into the kernel before it has less.
+// one matrix, s = 1, 2, ... most_splits.
+//
+// Frameworks differ, and kernels.kernels says in what: `traffic`, where they move more bytes than the operation has (a
+// cross-entropy in many passes) or fewer (an addition that is fused into the kernel before it); `launch_us`, the host's time
+// of a launch, where the forward pass is the interpreter's and the backward pass an engine's, or where one launch updates
+// many tensors.
 //
 // Assumes: tiles of one kernel take equally long; a kernel begins when the one before it has ended.
 // Ignores: caches, alignment of rows, what the layout of operands does, clock rates that depend on the load.
@@ -43,7 +47,7 @@ class GpuCostModel : public CostModel {
   };
   double Tiled(const Product& p, double peak, int64_t element_size) const;  // seconds, but for what operands take
   double Peak(DType dtype) const;                                           // flops per second, of large products
-  double Traffic(std::string_view kernel) const;
+  const cluster::Kernels::Kernel& Of(std::string_view kernel) const;         // the default where the file has none
 
   cluster::Device device_;
   double memory_;  // bytes per second
