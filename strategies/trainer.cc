@@ -22,6 +22,7 @@
 #include "strategies/data_parallel/replica_statistics.h"
 #include "strategies/layout_factory.h"
 #include "strategies/loss_scaler.h"
+#include "strategies/mesh_of.h"
 #include "strategies/model_factory.h"
 #include "strategies/recompute.h"
 #include "strategies/recorder.h"
@@ -29,15 +30,6 @@
 
 namespace twofold {
 namespace {
-
-MeshShape ToMesh(const spec::Parallel& p) {
-  return {.pp = static_cast<int>(p.pp()),
-          .dp = static_cast<int>(p.dp()),
-          .cp = static_cast<int>(p.cp()),
-          .tp = static_cast<int>(p.tp()),
-          .ep = static_cast<int>(p.ep()),
-          .order = *ParseMeshOrder(p.order())};
-}
 
 DistributedSampler MakeSampler(const spec::Train& train, const Dataset& data, const ProcessGroup& replicas) {
   absl::StatusOr<DistributedSampler> sampler = DistributedSampler::Make({.dataset_size = data.size(),
@@ -111,7 +103,7 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
       spec_(spec),
       data_(samples.training),
       device_(ctx.device()),
-      mesh_(ctx.world(), ToMesh(spec.parallel())),
+      mesh_(ctx.world(), MeshOf(spec.parallel())),
       replicas_(mesh_.Group(Along::kReplicas)),
       statistics_(device_, replicas_),
       nn_{.device = device_,
@@ -144,7 +136,7 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
         ToOptions(spec, dtype_));
   }
   if (spec.train().has_checkpoint()) {
-    saver_.emplace(ctx, replicas_, *layout_, *optimizer_, ToSaveOptions(spec.train().checkpoint()), checkpoint::FactsOf(spec));
+    saver_.emplace(ctx, mesh_, *layout_, *optimizer_, ToSaveOptions(spec.train().checkpoint()), checkpoint::FactsOf(spec));
   }
 }
 

@@ -11,6 +11,7 @@
 #include "experiments/pictures/memory_picture.h"
 #include "experiments/pictures/page.h"
 #include "experiments/pictures/run_data.h"
+#include "experiments/pictures/schedule_picture.h"
 #include "experiments/pictures/style.h"
 #include "experiments/pictures/timeline_picture.h"
 #include "spdlog/spdlog.h"
@@ -44,7 +45,8 @@ absl::Status Write(const Options& o) {
   for (const RunData& run : read) runs.push_back(&run);
   const fs::path page = o.out.empty() ? fs::path(o.folders.back()) / "report.html" : fs::path(o.out);
   if (absl::Status s = WriteText(page, Page(runs)); !s.ok()) return s;
-  const std::pair<const char*, std::string> svgs[] = {{"timeline.svg", TimelinePicture(runs)},
+  const std::pair<const char*, std::string> svgs[] = {{"schedule.svg", SchedulePicture(StoriesOf(runs))},
+                                                      {"timeline.svg", TimelinePicture(runs)},
                                                       {"memory.svg", MemoryPicture(runs)}};
   for (const auto& [name, svg] : svgs) {
     if (svg.empty()) continue;

@@ -10,6 +10,7 @@
 #include "experiments/pictures/chart.h"
 #include "experiments/pictures/format.h"
 #include "experiments/pictures/memory_picture.h"
+#include "experiments/pictures/schedule_picture.h"
 #include "experiments/pictures/style.h"
 #include "experiments/pictures/timeline_picture.h"
 
@@ -185,6 +186,7 @@ std::string Page(const Runs& runs) {
                       "<meta name=viewport content=\"width=device-width,initial-scale=1\"><title>",
                       Escape(runs[0]->report.name()), "</title><style>", Style(), kPageStyle, "</style></head><body>\n",
                       Heading(runs), "<h2>Summary</h2>", Summary(runs),
+                      Section("Pipeline schedule in the traced steps", SchedulePicture(StoriesOf(runs))),
                       Section("Time line of the traced steps", TimelinePicture(runs)),
                       Section("Memory in the traced steps", MemoryPicture(runs)), Charts(runs), Collectives(runs),
                       Notes(runs), "</body></html>\n");

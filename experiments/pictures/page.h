@@ -8,8 +8,8 @@
 
 namespace twofold::pictures {
 
-// One run, or two to be compared (drawn in the order given). Self-contained HTML: summary, time line, memory, loss and
-// step times, collectives, notes.
+// One run, or two to be compared (drawn in the order given). Self-contained HTML: summary, pipeline schedule, time line,
+// memory, loss and step times, collectives, notes.
 std::string Page(const std::vector<const RunData*>& runs);
 
 }  // namespace twofold::pictures

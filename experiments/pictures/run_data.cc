@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "experiments/report/write_report.h"
+#include "experiments/spec/spec.h"
 
 namespace twofold::pictures {
 namespace {
@@ -40,8 +42,13 @@ void AddSpans(const Json& events, RunData& run) {
     const auto name = names.find(id);
     lane.stream = name == names.end() ? absl::StrCat("stream ", id.second) : name->second;
     const double start = e.value("ts", 0.0) * 1e-6, end = start + e.value("dur", 0.0) * 1e-6;
-    const int64_t bytes = e.contains("args") ? e.at("args").value("bytes", int64_t{0}) : 0;
-    lane.spans.push_back({e.value("name", ""), start, end, bytes});
+    const Json args = e.value("args", Json::object());
+    lane.spans.push_back({.name = e.value("name", ""),
+                          .start = start,
+                          .end = end,
+                          .bytes = args.value("bytes", int64_t{0}),
+                          .waiting = args.value("waiting_us", 0.0) * 1e-6,
+                          .label = args.value("label", "")});
   }
   for (auto& [id, lane] : lanes) {
     std::stable_sort(lane.spans.begin(), lane.spans.end(),
@@ -89,6 +96,16 @@ absl::Status ReadMemory(const std::string& path, RunData& run) {
   return absl::OkStatus();
 }
 
+absl::Status ReadLayout(const std::string& path, RunData& run) {
+  std::ifstream file(path);
+  if (!file) return absl::OkStatus();
+  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  absl::StatusOr<spec::Spec> spec = ParseSpec(text, path);
+  if (!spec.ok()) return spec.status();
+  run.parallel = spec->parallel();
+  return absl::OkStatus();
+}
+
 // Times count from the first thing seen.
 void Rebase(RunData& run) {
   double origin = 1e300, end = 0;
@@ -120,6 +137,7 @@ absl::StatusOr<RunData> ReadRun(const std::string& folder) {
   run.report = *std::move(report);
   if (absl::Status s = ReadTrace(folder + "/trace.json", run); !s.ok()) return s;
   if (absl::Status s = ReadMemory(folder + "/memory.csv", run); !s.ok()) return s;
+  if (absl::Status s = ReadLayout(folder + "/spec.textproto", run); !s.ok()) return s;
   Rebase(run);
   return run;
 }

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/proto/report.pb.h"
+#include "core/proto/spec.pb.h"
 
 namespace twofold::pictures {
 
@@ -14,6 +15,8 @@ struct DrawnSpan {
   std::string name;
   double start, end;  // seconds since the trace began
   int64_t bytes;
+  double waiting = 0;  // of it, at its start: for others, where that is known
+  std::string label;   // which pass of a pipeline's schedule it belongs to: "F3"; "" none
 };
 struct Lane {  // a stream of a rank, spans by start
   int rank;
@@ -29,6 +32,7 @@ struct MemoryLine {  // of one rank
 struct RunData {
   std::string folder;
   report::Report report;
+  spec::Parallel parallel;  // the layout it ran with
   std::vector<Lane> lanes;  // by rank, compute first
   std::vector<std::string> categories;
   std::map<int, MemoryLine> memory;  // by rank
@@ -38,7 +42,7 @@ struct RunData {
   std::string Title() const;
 };
 
-// trace.json and memory.csv may be missing (then there is nothing to draw of them); report.json must be there. Errors
+// trace.json, memory.csv and spec.textproto may be missing (then there is nothing to draw of them); report.json must be there. Errors
 // name the file and what is wrong in it.
 absl::StatusOr<RunData> ReadRun(const std::string& folder);
 

@@ -20,6 +20,8 @@ svg .end{text-anchor:end}svg .mid{text-anchor:middle}
 svg .rule{stroke:var(--rule);stroke-width:1;fill:none}svg .lane{fill:var(--panel)}
 .c-product{fill:var(--blue)}.c-attention{fill:var(--cyan)}.c-norm{fill:var(--green)}.c-element{fill:var(--yellow)}
 .c-loss{fill:var(--purple)}.c-optimizer{fill:var(--orange)}.c-communication{fill:var(--red)}.c-transfer{fill:var(--teal)}.c-other{fill:var(--grey)}
+.s-forward{fill:var(--blue)}.s-backward{fill:var(--green)}.s-input{fill:var(--teal)}.s-weights{fill:var(--purple)}.s-recompute{fill:var(--cyan)}
+.s-other{fill:var(--orange)}.s-idle{fill:var(--rule)}svg .s-number{font-size:10px;fill:#fff}
 .m-parameters{fill:var(--blue)}.m-gradients{fill:var(--red)}.m-optimizer{fill:var(--orange)}
 .m-activations{fill:var(--green)}.m-communication{fill:var(--purple)}.m-other{fill:var(--grey)}
 svg .reserved{stroke:var(--ink);stroke-width:1.5;stroke-dasharray:5 3;fill:none}

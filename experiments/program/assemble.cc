@@ -9,6 +9,7 @@
 #include "core/base/strings.h"
 #include "experiments/program/step_time.h"
 #include "experiments/report/write_report.h"
+#include "strategies/mesh_of.h"
 #include "strategies/model_factory.h"
 
 namespace twofold {
@@ -119,6 +120,13 @@ void AddNotes(const spec::Spec& spec, const RunResult& result, const std::vector
   }
 }
 
+// Whose spans and samples a trace holds: the first ranks and, beyond them, the first of every stage of a pipeline.
+bool IsTraced(const spec::Spec& spec, int rank) {
+  if (rank < spec.trace().ranks()) return true;
+  const MeshPlace place = PlaceOf(MeshOf(spec.parallel()), rank);
+  return spec.parallel().pp() > 1 && place.dp == 0 && place.cp == 0 && place.tp == 0;
+}
+
 }  // namespace
 
 double Quantile(std::vector<double> values, double q) {
@@ -152,7 +160,7 @@ std::vector<report::RankRecord> ReadRecords(const spec::Spec& spec, const RunRes
     // Where ranks were folded, the record is that of the one which stood for this rank.
     record.set_rank(static_cast<int64_t>(rank));
     record.mutable_memory()->set_rank(static_cast<int64_t>(rank));
-    if (record.rank() >= spec.trace().ranks()) {
+    if (!IsTraced(spec, static_cast<int>(rank))) {
       record.clear_spans();
       record.clear_samples();
     }

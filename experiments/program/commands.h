@@ -18,5 +18,6 @@ void AddListCommand(CLI::App& app, int& exit_status);
 void AddMemoryCommand(CLI::App& app, int& exit_status);
 void AddLaunchCommand(CLI::App& app, int& exit_status);
 void AddTopologyCommand(CLI::App& app, int& exit_status);
+void AddScheduleCommand(CLI::App& app, int& exit_status);
 
 }  // namespace twofold

@@ -23,6 +23,7 @@ constexpr const char* kTour =
     "  twofold compare DIR_PREDICTED DIR_MEASURED         how good was the prediction?\n"
     "  twofold bench all_reduce                           how fast is communication? (nccl-tests' table)\n"
     "  twofold topology show dgx-h100                     a cluster as a picture, and its figures\n"
+    "  twofold schedule --out=schedules.svg               what the stages of a pipeline do, by schedule\n"
     "  twofold report DIR                                 see it: time line, memory, errors\n"
     "\n`twofold COMMAND --help` has examples of each command.\n"
     "Results go to stdout; messages and progress go to stderr.";
@@ -59,9 +60,10 @@ int main(int argc, char** argv) {
   twofold::AddLaunchCommand(app, exit_status);
   twofold::AddReportCommand(app, exit_status);
   twofold::AddTopologyCommand(app, exit_status);
+  twofold::AddScheduleCommand(app, exit_status);
   twofold::AddListCommand(app, exit_status);
   if (const char* word = UnknownCommand(app, argc, argv)) {
-    spdlog::error("\"{}\" is no command; use run, memory, launch, compare, bench, calibrate, report, topology or list (twofold --help)", word);
+    spdlog::error("\"{}\" is no command; use run, memory, launch, compare, bench, calibrate, report, topology, schedule or list (twofold --help)", word);
     return twofold::kExitWrongInput;
   }
   try {

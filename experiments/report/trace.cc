@@ -68,13 +68,16 @@ void AddSpan(const report::RankRecord& record, const report::Span& span, int tid
   if (!std::isfinite(span.start()) || !std::isfinite(span.end())) return;
   const int64_t start = Nanoseconds(offset + span.start());
   const int64_t end = std::max(start, Nanoseconds(offset + span.end()));
+  Json args = {{"bytes", span.bytes()}};
+  if (span.waiting() > 0) args["waiting_us"] = Microseconds(Nanoseconds(span.waiting()));
+  if (!span.label().empty()) args["label"] = span.label();
   events.Add({{"ph", "X"},
               {"name", span.name()},
               {"pid", record.rank()},
               {"tid", tid},
               {"ts", Microseconds(start)},
               {"dur", Microseconds(end - start)},
-              {"args", {{"bytes", span.bytes()}}}});
+              {"args", std::move(args)}});
 }
 
 void AddMemory(const report::RankRecord& record, const report::MemorySample& sample, double offset,

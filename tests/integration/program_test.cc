@@ -38,7 +38,7 @@ TEST_F(Program, TeachesWithoutArgumentsAndWithHelp) {
   EXPECT_EQ(Run(""), 2);
   EXPECT_EQ(Run("--help"), 0);
   EXPECT_THAT(out_, HasSubstr("tour"));
-  for (const char* command : {"run", "memory", "compare", "bench", "list", "calibrate", "report"}) {
+  for (const char* command : {"run", "memory", "compare", "bench", "list", "calibrate", "report", "schedule"}) {
     EXPECT_EQ(Run(StrCat(command, " --help")), 0) << command;
     EXPECT_THAT(out_, HasSubstr(StrCat("twofold ", command))) << command << " shows no example";
   }
@@ -350,6 +350,20 @@ TEST_F(Program, SaysWhenTheTwoRunsDiffer) {
   ASSERT_EQ(Run(StrCat("compare ", At("p"), " ", At("m"))), 0) << err_;
   EXPECT_THAT(out_, HasSubstr("their specs differ in model, train"));
   EXPECT_THAT(out_, HasSubstr("bytes differ on ranks 0, 1"));
+}
+
+TEST_F(Program, PrintsAndDrawsSchedules) {
+  ASSERT_EQ(Run(StrCat("schedule GPIPE ONE_F_ONE_B --stages=2 --micro-batches=4 --out=", At("s.svg"))), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("ONE_F_ONE_B: 15 forward passes long, bubble 20.0 %"));
+  EXPECT_THAT(out_, HasSubstr("stage 0, at most 4 in flight: F0 F1 F2 F3 B3"));
+  EXPECT_THAT(out_, HasSubstr("stage 1, at most 1 in flight: F0 B0 F1 B1 F2 B2 F3 B3"));
+  EXPECT_THAT(ReadAll(At("s.svg")), HasSubstr("micro-batch 3"));
+  ASSERT_EQ(Run("schedule"), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("F3.1"));
+  EXPECT_THAT(out_, HasSubstr("ZERO_BUBBLE_H1: 27 forward passes long"));
+  EXPECT_EQ(Run("schedule ONE_B_ONE_F"), 2);
+  EXPECT_THAT(err_, HasSubstr("\"ONE_B_ONE_F\" is no schedule; use GPIPE"));
+  EXPECT_EQ(Run("schedule INTERLEAVED_ONE_F_ONE_B --stages=4 --micro-batches=6"), 2);
 }
 
 TEST_F(Program, BenchesThreadsAndChecksWhatTheyHold) {
