@@ -57,16 +57,20 @@ Estimate GpuCostModel::Time(const ops::Op& op) {
   const ops::KernelKey key = ops::Key(op);
   const ops::Cost cost = ops::CostOf(op);
   const cluster::Kernels::Kernel& kernel = Of(key.name);
-  double seconds = static_cast<double>(cost.bytes().value()) * kernel.traffic() / memory_;
-  double products = 0;
-  if (std::holds_alternative<ops::MatMul>(op.any())) {
+  double seconds = static_cast<double>(cost.bytes().value()) / memory_;
+  double products = 0, addition = 0;
+  if (const auto* product = std::get_if<ops::MatMul>(&op.any())) {
+    if (product->accumulate && device_.kernels().separate_accumulation()) {
+      seconds -= static_cast<double>(product->out.bytes().value()) / memory_;
+      addition = static_cast<double>(3 * product->out.bytes().value()) / memory_ + device_.kernel_us() * 1e-6;
+    }
     products = Tiled({1, key.dims[0], key.dims[1], key.dims[2]}, Peak(key.dtype), ElementSize(key.dtype));
   } else if (const auto* batched = std::get_if<ops::BatchedMatMul>(&op.any())) {
     products = Tiled({batched->batches * batched->heads, batched->m, batched->n, batched->k}, Peak(key.dtype), ElementSize(key.dtype));
   } else if (CountsFlops(key.name)) {
     products = cost.flops.value() / Peak(key.dtype);
   }
-  seconds = std::max(seconds, products) + device_.kernel_us() * 1e-6;
+  seconds = std::max(seconds, products) * kernel.factor() + device_.kernel_us() * 1e-6 + addition;
   const double error = device_.kernels().error();
   Estimate e{Seconds(seconds), Seconds(seconds * (1 - error)), Seconds(seconds * (1 + error))};
   if (kernel.has_launch_us()) e.launch = Seconds(kernel.launch_us() * 1e-6);
@@ -96,7 +100,7 @@ absl::Status CheckKernels(const cluster::Device& device) {
   if (!(k.tile_depth() >= 0)) return wrong("tile_depth: ", k.tile_depth(), ": must not be negative");
   if (k.most_splits() < 1) return wrong("most_splits: ", k.most_splits(), ": must be 1 or more");
   for (const cluster::Kernels::Kernel& one : k.kernels()) {
-    if (!(one.traffic() > 0)) return wrong("kernels.traffic: ", one.traffic(), " of ", one.name(), ": must be greater than 0");
+    if (!(one.factor() > 0)) return wrong("kernels.factor: ", one.factor(), " of ", one.name(), ": must be greater than 0");
     if (!(one.launch_us() >= 0)) return wrong("kernels.launch_us: ", one.launch_us(), " of ", one.name(), ": must not be negative");
   }
   if (!(k.error() >= 0 && k.error() < 1)) return wrong("error: ", k.error(), ": must be in [0, 1)");
