@@ -136,7 +136,7 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
         ToOptions(spec, dtype_));
   }
   if (spec.train().has_checkpoint()) {
-    saver_.emplace(ctx, replicas_, *layout_, *optimizer_, ToSaveOptions(spec.train().checkpoint()), checkpoint::FactsOf(spec));
+    saver_.emplace(ctx, mesh_, *layout_, *optimizer_, ToSaveOptions(spec.train().checkpoint()), checkpoint::FactsOf(spec));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/base/strings.h"
+#include "sim/cost/gpu_cost_model.h"
 #include "sim/cost/profile_cost_model.h"
 #include "sim/cost/read_profile.h"
 #include "sim/cost/roofline.h"
@@ -34,6 +35,7 @@ class AtSpeed : public CostModel {
 std::unique_ptr<CostModel> Costs::Make() const {
   std::unique_ptr<CostModel> model;
   if (profile.kernels_size() > 0) model = std::make_unique<ProfileCostModel>(profile, training ? &*training : nullptr);
+  else if (device.has_kernels()) model = std::make_unique<GpuCostModel>(device);
   else model = std::make_unique<RooflineCostModel>(device);
   if (speed == 1) return model;
   return std::make_unique<AtSpeed>(std::move(model), speed);
@@ -77,6 +79,13 @@ absl::StatusOr<Costs> FindCosts(const cluster::Cluster& c, const std::string& pr
   Costs costs{.device = c.device(), .profile = {}, .training = {}, .notes = {}};
   std::string path = profile;
   if (path.empty() && c.name() == "this-machine" && std::filesystem::exists(kThisMachineProfile)) path = kThisMachineProfile;
+  if (absl::Status s = CheckKernels(c.device()); !s.ok()) {
+    return absl::InvalidArgumentError(StrCat("cluster ", c.name(), ": device.kernels.", s.message()));
+  }
+  if (path.empty() && c.device().has_kernels()) {
+    costs.notes.push_back(StrCat(GpuCostModel(c.device()).Describe(), ": ", c.name(), ", ", c.source()));
+    return costs;
+  }
   if (path.empty()) {
     costs.notes.push_back(StrCat("times of kernels are from a data sheet or assumed, not calibrated: ", c.name(), ", ", c.source()));
     return costs;

@@ -7,9 +7,11 @@
 #include <variant>
 
 #include "core/device/ops/attention.h"
+#include "core/device/ops/attention_block.h"
 #include "core/device/ops/batch_norm.h"
 #include "core/device/ops/convolution.h"
 #include "core/device/ops/elementwise.h"
+#include "core/device/ops/experts.h"
 #include "core/device/ops/gated.h"
 #include "core/device/ops/loss.h"
 #include "core/device/ops/norm.h"
@@ -30,10 +32,11 @@ using AnyOp = std::variant<
     BatchNormStatistics, BatchNormFinish, BatchNormForward, BatchNormSums, BatchNormBackward,
     Fill, Cast, Affine, Add, AddRelu, AddTo, Scale, ActivationForward, ActivationBackward, Dropout, MaskedDropoutForward,
     MaskedDropoutBackward, SwiGluForward, SwiGluBackward,
-    ColumnSum, EmbeddingForward, EmbeddingBackward, PositionForward, PositionBackward,
+    ColumnSum, EmbeddingForward, EmbeddingBackward, PositionForward, PositionBackward, CopyColumns,
     LayerNormForward, LayerNormBackward, LayerNormWeights, RmsNormForward, RmsNormBackward, RmsNormWeights,
-    AttentionForward, AttentionBackward, RotaryTable, Rotary,
+    AttentionForward, AttentionBackward, AttentionBlockForward, AttentionBlockBackward, RotaryTable, Rotary,
     BatchedMatMul, SoftmaxForward, SoftmaxBackward,
+    RouteForward, RouteBackward, Dispatch, Combine, CombineWeights,
     CrossEntropyForward, CrossEntropyBackward, Sum, CountCorrect,
     RandomFill,
     SgdStep, AdamStep, SquaredNorm, ClipFactor>;

@@ -62,9 +62,9 @@ struct Layout {
 
 }  // namespace
 
-UnfusedAttentionCore::UnfusedAttentionCore(int64_t heads, int64_t kv_heads, double dropout, DropoutMasks masks)
+UnfusedAttentionCore::UnfusedAttentionCore(int64_t heads, int64_t kv_heads, double dropout, DropoutMasks masks, Placing places)
     : heads_(heads), kv_heads_(kv_heads) {
-  AddChild("dropout", std::make_unique<Dropout>(dropout, masks));
+  AddChild("dropout", std::make_unique<Dropout>(dropout, masks, "", std::move(places)));
 }
 
 Tensor UnfusedAttentionCore::Forward(Context& ctx, const Tensor& qkv, Saved& saved) {

@@ -29,7 +29,9 @@ class AttentionCore : public Module {
 // probabilities [b, heads, t, t] and, with dropout, what was left of them. Child: "dropout".
 class UnfusedAttentionCore : public Module {
  public:
-  UnfusedAttentionCore(int64_t heads, int64_t kv_heads, double dropout = 0, DropoutMasks masks = DropoutMasks::kRecomputed);
+  // `places`: of the probabilities, where these heads are a part of the model's.
+  UnfusedAttentionCore(int64_t heads, int64_t kv_heads, double dropout = 0, DropoutMasks masks = DropoutMasks::kRecomputed,
+                       Placing places = nullptr);
 
   Tensor Forward(Context& ctx, const Tensor& qkv, Saved& saved) override;
   Tensor BackwardInput(Context& ctx, Tensor dy, Saved& saved) override;

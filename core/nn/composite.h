@@ -25,15 +25,15 @@ class Composite : public Module {
    public:
     using Method = Tensor (Module::*)(Context&, Tensor, Saved&);
     Backprop(const Composite& parent, Context& ctx, Saved& saved, Method method)
-        : ctx(ctx), parent_(parent), saved_(saved), method_(method) {}
+        : ctx(ctx), saved(saved), parent_(parent), method_(method) {}
     Tensor operator()(size_t child, Tensor dy) const {
-      return (parent_.children()[child].module->*method_)(ctx, std::move(dy), saved_.child(child));
+      return (parent_.children()[child].module->*method_)(ctx, std::move(dy), saved.child(child));
     }
     Context& ctx;
+    Saved& saved;  // of the module itself
 
    private:
     const Composite& parent_;
-    Saved& saved_;
     Method method_;
   };
 

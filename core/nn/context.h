@@ -19,6 +19,8 @@ struct Context {
   uint64_t seed = 0;
   int64_t step = 0;         // optimizer steps done so far
   int64_t micro_batch = 0;  // index within the step, over all ranks: no two draw the same dropout mask
+  // What the gradient of a micro-batch's mean loss is multiplied by on its way back: the weight of losses that modules add to it.
+  double loss_factor = 1;
   StatisticsReducer* statistics = nullptr;  // of the ranks that share a micro-batch; null: this one alone
 
   void Launch(const ops::Op& op) { device.Launch(stream, op); }

@@ -2,7 +2,8 @@
 
 namespace twofold::nn {
 
-Dropout::Dropout(double p, DropoutMasks masks, std::string site) : p_(p), masks_(masks), site_(std::move(site)) {
+Dropout::Dropout(double p, DropoutMasks masks, std::string site, Placing places)
+    : p_(p), masks_(masks), site_(std::move(site)), places_(std::move(places)) {
   TWOFOLD_CHECK(p >= 0 && p < 1, "dropout is a probability below 1");
 }
 
@@ -12,12 +13,13 @@ Tensor Dropout::Forward(Context& ctx, const Tensor& x, Saved& saved) {
   const std::string& site = site_.empty() ? path() : site_;
   TWOFOLD_CHECK(!site.empty(), "Finalize the root module, or give the dropout a site of its own");
   saved.key = ctx.RandomKey(site);
+  const ops::IndexMap where = PlaceOf(places_, x);
   Tensor y = ctx.Activation(x.shape(), x.dtype());
   if (masks_ == DropoutMasks::kStored) {
     saved[kMask] = ctx.Activation(Shape{x.numel()}, DType::kU8);
-    ctx.Launch(ops::MaskedDropoutForward{.x = x, .y = y, .mask = saved[kMask], .p = p_, .key = *saved.key});
+    ctx.Launch(ops::MaskedDropoutForward{.x = x, .y = y, .mask = saved[kMask], .p = p_, .key = *saved.key, .where = where});
   } else {
-    ctx.Launch(ops::Dropout{.x = x, .y = y, .p = p_, .key = *saved.key});
+    ctx.Launch(ops::Dropout{.x = x, .y = y, .p = p_, .key = *saved.key, .where = where});
   }
   return y;
 }
@@ -29,7 +31,7 @@ Tensor Dropout::BackwardInput(Context& ctx, Tensor dy, Saved& saved) {
     const Tensor mask = saved.Take(kMask);
     ctx.Launch(ops::MaskedDropoutBackward{.dy = dy, .mask = mask, .dx = dx, .p = p_});
   } else {
-    ctx.Launch(ops::Dropout{.x = dy, .y = dx, .p = p_, .key = *saved.key});
+    ctx.Launch(ops::Dropout{.x = dy, .y = dx, .p = p_, .key = *saved.key, .where = PlaceOf(places_, dy)});
   }
   saved.key.reset();
   return dx;

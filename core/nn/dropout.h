@@ -9,6 +9,7 @@
 #include <string>
 
 #include "core/nn/module.h"
+#include "core/nn/placing.h"
 
 namespace twofold::nn {
 
@@ -16,8 +17,8 @@ enum class DropoutMasks { kRecomputed, kStored };
 
 class Dropout : public Module {
  public:
-  // p in [0, 1). `site` names the random draws; empty: the module's path.
-  explicit Dropout(double p, DropoutMasks masks = DropoutMasks::kRecomputed, std::string site = "");
+  // p in [0, 1). `site` names the random draws; empty: the module's path. `places`: of elements, by which they are drawn.
+  explicit Dropout(double p, DropoutMasks masks = DropoutMasks::kRecomputed, std::string site = "", Placing places = nullptr);
 
   Tensor Forward(Context& ctx, const Tensor& x, Saved& saved) override;
   Tensor BackwardInput(Context& ctx, Tensor dy, Saved& saved) override;
@@ -29,6 +30,7 @@ class Dropout : public Module {
   double p_;
   DropoutMasks masks_;
   std::string site_;
+  Placing places_;
 };
 
 }  // namespace twofold::nn

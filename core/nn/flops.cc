@@ -1,5 +1,6 @@
 #include "core/nn/flops.h"
 
+#include <algorithm>
 #include <numeric>
 #include <vector>
 
@@ -12,7 +13,14 @@ struct TokenFlops {
   double attention;  // the half of scores and mixing that no mask takes away
   double head;
   int64_t layers;
-  double Forward() const { return static_cast<double>(layers) * (products + attention) + head; }
+  LlamaExperts experts = {};
+  double with_experts = 0, with_slots = 0;  // as products, of a layer with experts: what its tokens chose, and what is launched
+  double Forward() const {
+    double flops = static_cast<double>(layers) * attention + head;
+    for (int64_t i = 0; i < layers; ++i) flops += experts.At(i) ? with_experts : products;
+    return flops;
+  }
+  double Launched(int64_t layer) const { return experts.At(layer) ? with_slots : products; }
 };
 
 TokenFlops Of(const GptConfig& config) {
@@ -29,10 +37,16 @@ TokenFlops Of(const LlamaConfig& config) {
              t = static_cast<double>(config.sequence), vocab = static_cast<double>(config.vocab),
              head = static_cast<double>(config.head_width());
   const double q = static_cast<double>(config.heads) * head, kv = static_cast<double>(config.kv()) * head;
-  return {.products = 2 * (h * (2 * q + 2 * kv) + 3 * h * ffn),  // qkv and projection; gate, up and projection
+  const double of_attention = 2 * h * (2 * q + 2 * kv), expert = 2 * 3 * h * ffn;  // qkv and projection; gate, up and projection
+  const auto all = static_cast<double>(config.experts.experts), chosen = static_cast<double>(config.experts.top_k);
+  const double slots = std::min(config.experts.capacity_factor * chosen, all);
+  return {.products = of_attention + expert,
           .attention = 2 * t * q,
           .head = 2 * h * vocab,
-          .layers = config.layers};
+          .layers = config.layers,
+          .experts = config.experts,
+          .with_experts = of_attention + 2 * h * all + chosen * expert,
+          .with_slots = of_attention + 2 * h * all + slots * expert};
 }
 
 template <class Config>
@@ -45,8 +59,8 @@ double HardwareFlops(const Config& config, const Recomputation& recomputation, i
   const double backward = (config.unfused_attention ? 2 : 2.5) * forward;
   double flops = 3 * f.head;
   for (int64_t i = 0; i < f.layers; ++i) {
-    flops += 3 * f.products + forward + backward;
-    if (recomputation.Has(i)) flops += forward + (recomputation.part == Recomputation::kBlock ? f.products : 0);
+    flops += 3 * f.Launched(i) + forward + backward;
+    if (recomputation.Has(i)) flops += forward + (recomputation.part == Recomputation::kBlock ? f.Launched(i) : 0);
   }
   return Tokens(config, samples) * flops;
 }

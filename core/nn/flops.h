@@ -10,12 +10,16 @@
 // CNN, an image: 2 * output pixels * kernel^2 * input channels * output channels for each convolution, and the head.
 // Llama, with q = heads * head_dim and kv = kv_heads * head_dim:
 //     layers * (2 * (hidden (2 q + 2 kv) + 3 hidden ffn) + 2 t q) + 2 hidden vocab.
+// Of a layer with experts (top_k of E chosen, each ffn wide), 3 hidden ffn becomes hidden E + 3 top_k hidden ffn: a token's model
+// FLOPs are those of the experts that it chose.
 // Backward costs twice as much as forward: each product has two gradients.
 //
 // Hardware FLOPs are those of the same products as they are launched, every one of them. They differ from model FLOPs by
 //   * what is computed again (recompute.h): a block's products of the forward pass, or its attention's;
 //   * tiled attention, whose backward computes the scores once more: 2.5 times the forward pass;
 //   * unfused attention, which computes all t x t scores, masked or not: forward and backward twice what is needed;
+//   * experts, which compute all slots that they have, empty ones too, and not what is dropped: capacity_factor * top_k in place
+//     of top_k, at most E (up to the rounding of a capacity to whole rows);
 //   * a CNN's first convolution, whose input needs no gradient: less.
 // For a GPT with unfused attention and ffn = 4 hidden, B samples a step of s tokens, L layers of h, V tokens in all, they are
 //     72 B s L h^2 (1 + s / 6h + V / 12hL)     nothing recomputed (Korthikanti et al. 2022, equation 7)

@@ -6,6 +6,7 @@
 #include "core/nn/embedding.h"
 #include "core/nn/layer_norm.h"
 #include "core/nn/loss.h"
+#include "core/nn/mixture.h"
 #include "core/nn/position_embedding.h"
 #include "core/nn/rms_norm.h"
 
@@ -52,6 +53,8 @@ std::unique_ptr<Module> Layers::MakeDropout(double p, DropoutMasks masks) { retu
 std::unique_ptr<Module> Layers::Column(const LinearConfig& config, std::vector<int64_t>) { return std::make_unique<Linear>(config); }
 
 std::unique_ptr<Module> Layers::Row(const LinearConfig& config) { return std::make_unique<Linear>(config); }
+
+std::unique_ptr<Module> Layers::MakeExperts(const MixtureConfig& config) { return std::make_unique<Mixture>(config); }
 
 std::unique_ptr<Module> Layers::Qkv(const LinearConfig& config, const Heads&) { return std::make_unique<Linear>(config); }
 

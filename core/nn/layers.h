@@ -40,6 +40,8 @@ class Loss {
   virtual Tensor Losses(Context& ctx, const Tensor& logits, const Tensor& targets) = 0;
 };
 
+struct MixtureConfig;  // core/nn/mixture.h
+
 class Layers {
  public:
   virtual ~Layers() = default;
@@ -60,6 +62,8 @@ class Layers {
   // head by head. `parts`: widths of what a Column's output consists of (gates and values), each of which is split by itself.
   virtual std::unique_ptr<Module> Column(const LinearConfig& config, std::vector<int64_t> parts);
   virtual std::unique_ptr<Module> Row(const LinearConfig& config);
+  // A feed-forward part that is a mixture of experts.
+  virtual std::unique_ptr<Module> MakeExperts(const MixtureConfig& config);
   // A Column to queries, keys and values.
   virtual std::unique_ptr<Module> Qkv(const LinearConfig& config, const Heads& heads);
   virtual std::unique_ptr<Module> MakeRotary(std::shared_ptr<RotaryTable> table, const Heads& heads);

@@ -21,7 +21,21 @@ std::shared_ptr<RotaryTable> MakeRotaryTable(const LlamaConfig& c) {
   return std::make_shared<RotaryTable>(rope, c.sequence, c.dtype);
 }
 
-std::unique_ptr<TransformerBlock> MakeLlamaBlock(const LlamaConfig& c, std::shared_ptr<RotaryTable> rotary, Layers& layers) {
+MixtureConfig MixtureOf(const LlamaConfig& c) {
+  return {.hidden = c.hidden,
+          .ffn = c.ffn,
+          .experts = c.experts.experts,
+          .top_k = c.experts.top_k,
+          .capacity_factor = c.experts.capacity_factor,
+          .aux_loss = c.experts.aux_loss,
+          .dtype = c.dtype,
+          .router_init = kInit,
+          .gate_up_init = kInit,
+          .projection_init = ProjectionInit(c)};
+}
+
+std::unique_ptr<TransformerBlock> MakeLlamaBlock(const LlamaConfig& c, std::shared_ptr<RotaryTable> rotary, Layers& layers,
+                                                 int64_t number) {
   const BlockConfig block{.hidden = c.hidden, .norm = Norm::kRmsNorm, .norm_eps = c.norm_eps, .dtype = c.dtype};
   const AttentionConfig attention{.hidden = c.hidden,
                                   .heads = c.heads,
@@ -39,8 +53,11 @@ std::unique_ptr<TransformerBlock> MakeLlamaBlock(const LlamaConfig& c, std::shar
                            .dtype = c.dtype,
                            .gate_up_init = kInit,
                            .projection_init = ProjectionInit(c)};
+  std::unique_ptr<Module> feed_forward;
+  if (c.experts.At(number)) feed_forward = layers.MakeExperts(MixtureOf(c));
+  else feed_forward = std::make_unique<GatedMlp>(mlp, layers);
   return std::make_unique<TransformerBlock>(block, std::make_unique<CausalSelfAttention>(attention, layers),
-                                            std::make_unique<GatedMlp>(mlp, layers), layers);
+                                            std::move(feed_forward), layers);
 }
 
 LlamaModel::LlamaModel(const LlamaConfig& c, const Part& part, Layers& layers) : config_(c) {
@@ -49,7 +66,7 @@ LlamaModel::LlamaModel(const LlamaConfig& c, const Part& part, Layers& layers) :
   Parameter* token_table = part.embedding ? AddTokenEmbedding(layers, c.vocab, c.hidden, c.dtype, kInit) : nullptr;
   const std::shared_ptr<RotaryTable> rotary = MakeRotaryTable(c);
   for (int64_t i = part.first_block; i < part.last_block; ++i)
-    Add(absl::StrCat("blocks.", i), MakeLlamaBlock(c, rotary, layers));
+    Add(absl::StrCat("blocks.", i), MakeLlamaBlock(c, rotary, layers, i));
   if (part.head) {
     AddHead(layers, layers.MakeNorm(Norm::kRmsNorm, c.hidden, c.dtype, c.norm_eps),
             {.in = c.hidden, .out = c.vocab, .bias = false, .dtype = c.dtype, .weight_init = kInit}, c.tied, token_table);

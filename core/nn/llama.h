@@ -4,12 +4,23 @@
 //
 // Initial values (Llama's are not published): normal with deviation 0.02 for matrices and tokens; matrices whose output
 // joins the residual stream are scaled by 1/sqrt(2 * layers), as GPT-2 has it (Radford et al. 2019, section 2.3); norms 1.
+//
+// Mixtral (Jiang et al. 2024) is a Llama whose blocks have a mixture of experts (mixture.h) for a feed-forward part.
 #pragma once
 
 #include "core/nn/language_model.h"
+#include "core/nn/mixture.h"
 #include "core/nn/transformer_block.h"
 
 namespace twofold::nn {
+
+// Which blocks have experts, and how many of what kind (mixture.h); each is `ffn` wide.
+struct LlamaExperts {
+  int64_t experts = 0, top_k = 2;  // experts = 0: no block has
+  double capacity_factor = 1.25, aux_loss = 0;
+  int64_t every = 1;  // the last block of each `every` has
+  bool At(int64_t block) const { return experts > 0 && (block + 1) % every == 0; }  // blocks count from 0
+};
 
 struct LlamaConfig {
   int64_t layers = 0, hidden = 0, heads = 1, vocab = 0;
@@ -23,15 +34,17 @@ struct LlamaConfig {
   bool qkv_bias = false;
   bool tied = false;  // the head uses the token embedding's table
   bool unfused_attention = false;
+  LlamaExperts experts;
   DType dtype = DType::kF32;
 
   int64_t kv() const { return kv_heads > 0 ? kv_heads : heads; }
   int64_t head_width() const { return head_dim > 0 ? head_dim : hidden / heads; }
 };
 
-// One of its blocks, by itself. `rotary` is shared by the blocks of a model.
+// Block number `block`, by itself. `rotary` is shared by the blocks of a model.
 std::unique_ptr<TransformerBlock> MakeLlamaBlock(const LlamaConfig& config, std::shared_ptr<RotaryTable> rotary,
-                                                 Layers& layers = OneRank());
+                                                 Layers& layers = OneRank(), int64_t block = 0);
+MixtureConfig MixtureOf(const LlamaConfig& config);  // of its blocks that have experts
 std::shared_ptr<RotaryTable> MakeRotaryTable(const LlamaConfig& config);
 
 // x: token ids [b, t] (I32 or U8), t <= sequence, or hidden states [b, t, hidden] where the part has no

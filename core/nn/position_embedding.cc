@@ -2,12 +2,12 @@
 
 namespace twofold::nn {
 
-PositionEmbedding::PositionEmbedding(int64_t sequence, int64_t hidden, DType dtype, Init init)
-    : weight_(AddParameter("weight", Shape{sequence, hidden}, dtype, init)) {}
+PositionEmbedding::PositionEmbedding(int64_t sequence, int64_t hidden, DType dtype, Init init, Placing positions)
+    : weight_(AddParameter("weight", Shape{sequence, hidden}, dtype, init)), positions_(std::move(positions)) {}
 
 Tensor PositionEmbedding::Forward(Context& ctx, const Tensor& x, Saved&) {
   Tensor y = ctx.Activation(x.shape(), x.dtype());
-  ctx.Launch(ops::PositionForward{.x = x, .table = weight_->data(), .out = y});
+  ctx.Launch(ops::PositionForward{.x = x, .table = weight_->data(), .out = y, .positions = PlaceOf(positions_, x)});
   return y;
 }
 
@@ -19,7 +19,8 @@ Tensor PositionEmbedding::BackwardInput(Context&, Tensor dy, Saved& saved) {
 void PositionEmbedding::BackwardWeights(Context& ctx, Saved& saved) {
   const Tensor dy = saved.Take(kDy);
   const Parameter::Gradient dw = weight_->BeginGradient();
-  ctx.Launch(ops::PositionBackward{.dy = dy, .dtable = dw.tensor, .accumulate = dw.accumulate});
+  ctx.Launch(ops::PositionBackward{
+      .dy = dy, .dtable = dw.tensor, .accumulate = dw.accumulate, .positions = PlaceOf(positions_, dy)});
   weight_->EndGradient();
 }
 

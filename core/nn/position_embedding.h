@@ -2,13 +2,15 @@
 #pragma once
 
 #include "core/nn/module.h"
+#include "core/nn/placing.h"
 
 namespace twofold::nn {
 
 // x, y: [batch, t, hidden] with t <= sequence. Parameter: "weight" [sequence, hidden].
 class PositionEmbedding : public Module {
  public:
-  PositionEmbedding(int64_t sequence, int64_t hidden, DType dtype, Init init);
+  // `positions`: of rows; null: x is whole sequences.
+  PositionEmbedding(int64_t sequence, int64_t hidden, DType dtype, Init init, Placing positions = nullptr);
 
   Tensor Forward(Context& ctx, const Tensor& x, Saved& saved) override;
   Tensor BackwardInput(Context& ctx, Tensor dy, Saved& saved) override;  // dy itself
@@ -18,6 +20,7 @@ class PositionEmbedding : public Module {
  private:
   enum Slot { kDy };
   Parameter* weight_;
+  Placing positions_;
 };
 
 }  // namespace twofold::nn

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/nn/module.h"
+#include "core/nn/placing.h"
 
 namespace twofold::nn {
 
@@ -46,7 +47,9 @@ class RotaryTable {
 // x, y: [b, t, c] of which the first `heads` heads of each position are rotated: with qkv, queries and keys.
 class Rotary : public Module {
  public:
-  Rotary(std::shared_ptr<RotaryTable> table, int64_t heads) : table_(std::move(table)), heads_(heads) {}
+  // `positions`: of rows; null: x is whole sequences.
+  Rotary(std::shared_ptr<RotaryTable> table, int64_t heads, Placing positions = nullptr)
+      : table_(std::move(table)), heads_(heads), positions_(std::move(positions)) {}
 
   Tensor Forward(Context& ctx, const Tensor& x, Saved& saved) override;
   Tensor BackwardInput(Context& ctx, Tensor dy, Saved& saved) override;  // in place when nobody else holds dy
@@ -56,6 +59,7 @@ class Rotary : public Module {
  private:
   std::shared_ptr<RotaryTable> table_;
   int64_t heads_;
+  Placing positions_;
 };
 
 }  // namespace twofold::nn

@@ -46,6 +46,11 @@ constexpr ModelPreset kPresets[] = {
      "rope_scaling { llama3 { factor: 8 low_freq_factor: 1 high_freq_factor: 4 original_sequence: 8192 } } }"},
     {"mistral-7b", "Mistral 7B v0.1, 7.24 billion parameters, sequences up to its window",
      "llama { layers: 32 hidden: 4096 heads: 32 kv_heads: 8 ffn: 14336 vocab: 32000 sequence: 4096 sliding_window: 4096 }"},
+    {"mixtral-8x7b", "Mixtral 8x7B (Jiang et al. 2024, table 1), 46.7 billion parameters, two of eight experts for every token",
+     "moe { experts: 8 top_k: 2 aux_loss: 0.02 llama { layers: 32 hidden: 4096 heads: 32 kv_heads: 8 ffn: 14336 vocab: 32000 "
+     "sequence: 4096 rope_theta: 1000000 } }"},
+    {"moe-10m", "Mixtral's architecture for this machine: byte-level text, 9.6 million parameters, two of four experts",
+     "moe { experts: 4 top_k: 2 llama { layers: 4 hidden: 256 heads: 8 kv_heads: 4 ffn: 704 vocab: 256 sequence: 128 } }"},
     {"resnet18", "ResNet-18 (He et al. 2016, table 1) for ImageNet, 11.7 million parameters",
      "cnn { height: 224 width: 224 widths: [64, 128, 256, 512] blocks: [2, 2, 2, 2] classes: 1000 stem: IMAGENET }"},
     {"resnet18-cifar", "ResNet-18 with a stem for images of 32 x 32, 11.2 million parameters",

@@ -38,6 +38,7 @@ void CheckData(const spec::Spec& spec, Problems& problems);  // paths, and wheth
 void CheckActivationCheckpointing(const spec::Spec& spec, Problems& problems);  // train.activation_checkpointing
 void CheckValidation(const spec::Spec& spec, Problems& problems);  // train.validation
 void CheckPrecision(const spec::Precision& precision, Problems& problems);  // train.precision
+void CheckParallel(const spec::Spec& spec, Problems& problems);    // parallel's axes, the pipeline, and their options
 void CheckSharding(const spec::Spec& spec, Problems& problems);    // parallel.sharding and its options
 void CheckUnits(const spec::Spec& spec, Problems& problems);       // parallel.wrap; the rest of the spec is valid
 void CheckSimulatedNetwork(const spec::Spec& spec, Problems& problems);  // fabric.simulated: collectives, routing, faults, stragglers

@@ -160,13 +160,7 @@ void CheckTrain(const spec::Spec& spec, Problems& problems) {
 }
 
 // ---- Layout and fabric ----
-void CheckParallel(const spec::Parallel& parallel, Problems& problems) {
-  constexpr int64_t kMost = 1 << 10;
-  problems.Whole("parallel.tp", parallel.tp(), 1, kMost);
-  problems.Whole("parallel.pp", parallel.pp(), 1, kMost);
-  problems.Whole("parallel.cp", parallel.cp(), 1, kMost);
-  problems.Whole("parallel.ep", parallel.ep(), 1, kMost);
-  problems.Whole("parallel.virtual_stages", parallel.virtual_stages(), 1, kMost);
+void CheckBuckets(const spec::Parallel& parallel, Problems& problems) {
   if (problems.Above("parallel.bucket_mib", parallel.bucket_mib(), 0) && parallel.bucket_mib() > 1 << 20) {
     problems.Add("parallel.bucket_mib",
                  StrCat(NumberText(parallel.bucket_mib()), " is out of range; use at most ", 1 << 20));
@@ -242,15 +236,6 @@ void CheckMemory(const spec::Memory& memory, Problems& problems) {
   check("memory.host_budget_mib", memory.host_budget_mib(), "what the host has");
 }
 
-// On the in-memory fabric every rank is a thread of this process.
-void CheckThreads(const spec::Spec& spec, Problems& problems) {
-  constexpr int64_t kMost = 4096;
-  if (!spec.fabric().has_in_memory() || spec.parallel().dp() <= kMost) return;
-  problems.Add("parallel.dp",
-               StrCat(spec.parallel().dp(), " is too many ranks for fabric.in_memory, where each is ",
-                      "a thread; use at most ", kMost, ", or fabric.simulated"));
-}
-
 }  // namespace
 
 absl::Status Validate(const spec::Spec& spec, const std::string& file) {
@@ -261,10 +246,10 @@ absl::Status Validate(const spec::Spec& spec, const std::string& file) {
   CheckModel(spec.model(), problems);
   CheckData(spec, problems);
   CheckTrain(spec, problems);
-  CheckParallel(spec.parallel(), problems);
+  CheckParallel(spec, problems);
+  CheckBuckets(spec.parallel(), problems);
   CheckSharding(spec, problems);
   CheckFabric(spec, problems);
-  CheckThreads(spec, problems);
   CheckEmulated(spec, problems);
   CheckMemory(spec.memory(), problems);
   problems.Whole("trace.last_steps", spec.trace().last_steps(), 1, int64_t{1} << 31);

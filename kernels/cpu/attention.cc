@@ -18,12 +18,12 @@
 namespace twofold::cpu {
 namespace {
 
-// Query rows of a tile: two registers of 64 bytes. CpuWorkspace in core/device/ops/attention.cc counts on it.
+// Query rows of a tile: two registers of 64 bytes. AttentionTiles in core/device/ops/attention_tile.h counts on it.
 template <class A>
 constexpr int64_t kTile = 128 / sizeof(A);
 constexpr int64_t kStrip = 8;  // rows or keys that are cut off together where the causal diagonal passes
 
-// One head of a tensor: t rows of head_dim elements, `stride` apart.
+// One head of a tensor: rows of head_dim elements, `stride` apart.
 template <class A>
 struct Head {
   A* data;
@@ -32,67 +32,85 @@ struct Head {
 };
 
 struct Sizes {
-  int64_t batch, t, heads, kv_heads, dim;
+  int64_t batch, heads, kv_heads, dim, queries, keys;
   bool causal;
   template <class Op>
   explicit Sizes(const Op& o)
-      : batch(o.qkv.dim(0)),
-        t(o.qkv.dim(1)),
-        heads(o.heads),
-        kv_heads(o.kv_heads),
-        dim(o.qkv.dim(2) / (o.heads + 2 * o.kv_heads)),
-        causal(o.causal) {}
+      : batch(o.q.dim(0)),
+        heads(o.block.heads),
+        kv_heads(o.block.kv_heads),
+        dim(o.block.head_dim),
+        queries(o.block.queries),
+        keys(o.block.keys),
+        causal(o.block.causal) {}
   int64_t group() const { return heads / kv_heads; }
-  int64_t qkv_stride() const { return (heads + 2 * kv_heads) * dim; }
   template <class A>
   int64_t tiles() const {
-    return (t + kTile<A> - 1) / kTile<A>;
+    return (queries + kTile<A> - 1) / kTile<A>;
   }
-  // Columns of qkv at which each part's head begins.
-  int64_t query(int64_t head) const { return head * dim; }
-  int64_t key(int64_t kv) const { return (heads + kv) * dim; }
-  int64_t value(int64_t kv) const { return (heads + kv_heads + kv) * dim; }
   double scale() const { return 1.0 / std::sqrt(static_cast<double>(dim)); }
 };
 
-// A tensor of rows of `stride` elements, seen head by head. `copy` is null when the tensor holds A.
+// Rows [first, first + rows) of each batch of a tensor [b, t, c], seen head by head from `column` on. `copy` is null when
+// the tensor holds A.
 template <class A>
 class HeadAccess {
  public:
-  HeadAccess(const Tensor& tensor, int64_t stride, const Sizes& s, Scratch& scratch)
+  HeadAccess(const Tensor& tensor, int64_t column, int64_t first, int64_t rows, int64_t dim, Scratch& scratch)
       : tensor_(tensor),
-        stride_(stride),
-        t_(s.t),
-        dim_(s.dim),
-        copy_(tensor.dtype() == DTypeOf<A>::value ? nullptr : scratch.Take<A>(s.t * s.dim)) {}
+        column_(column),
+        first_(first),
+        rows_(rows),
+        dim_(dim),
+        copy_(tensor.dtype() == DTypeOf<A>::value ? nullptr : scratch.Take<A>(rows * dim)) {}
 
-  // The head of batch `b` that begins at `column`, to be written.
-  Head<A> At(int64_t b, int64_t column) const {
+  // A head of batch `b`, to be written.
+  Head<A> At(int64_t b, int64_t head) const {
     if (copy_ != nullptr) return {copy_, dim_};
-    return {tensor_.data<A>() + b * t_ * stride_ + column, stride_};
+    return {tensor_.data<A>() + Place(b, head, 0), tensor_.dim(2)};
   }
   // The same, with what it holds.
-  Head<A> Read(int64_t b, int64_t column) const {
-    const Head<A> head = At(b, column);
-    for (int64_t r = 0; copy_ != nullptr && r < t_; ++r) {
-      Convert(Element(b, r, column), tensor_.dtype(), head.row(r), DTypeOf<A>::value, dim_);
+  Head<A> Read(int64_t b, int64_t head) const {
+    const Head<A> to = At(b, head);
+    for (int64_t r = 0; copy_ != nullptr && r < rows_; ++r) {
+      Convert(AddressOf(tensor_, Place(b, head, r)), tensor_.dtype(), to.row(r), DTypeOf<A>::value, dim_);
     }
-    return head;
+    return to;
   }
-  // After writing to At(b, column).
-  void Put(int64_t b, int64_t column) const {
-    for (int64_t r = 0; copy_ != nullptr && r < t_; ++r) {
-      Convert(copy_ + r * dim_, DTypeOf<A>::value, Element(b, r, column), tensor_.dtype(), dim_);
+  // After writing to At(b, head).
+  void Put(int64_t b, int64_t head) const {
+    for (int64_t r = 0; copy_ != nullptr && r < rows_; ++r) {
+      Convert(copy_ + r * dim_, DTypeOf<A>::value, AddressOf(tensor_, Place(b, head, r)), tensor_.dtype(), dim_);
     }
   }
 
  private:
-  void* Element(int64_t b, int64_t row, int64_t column) const {
-    return AddressOf(tensor_, (b * t_ + row) * stride_ + column);
+  int64_t Place(int64_t b, int64_t head, int64_t row) const {
+    return (b * tensor_.dim(1) + first_ + row) * tensor_.dim(2) + column_ + head * dim_;
   }
   const Tensor& tensor_;
-  int64_t stride_, t_, dim_;
+  int64_t column_, first_, rows_, dim_;
   A* copy_;
+};
+
+// The heads of an operation's tensors: those of queries begin at the first column, those of keys and values end at the last.
+template <class A, class Op>
+class Accesses {
+ public:
+  Accesses(const Op& o, Scratch& scratch) : o_(o), scratch_(scratch) {}
+  HeadAccess<A> Queries(const Tensor& t) const { return Rows(t, 0, o_.block.first_query, o_.block.queries); }
+  HeadAccess<A> Keys(const Tensor& t) const { return KeyRows(t, 2); }
+  HeadAccess<A> Values(const Tensor& t) const { return KeyRows(t, 1); }
+
+ private:
+  HeadAccess<A> Rows(const Tensor& t, int64_t column, int64_t first, int64_t rows) const {
+    return HeadAccess<A>(t, column, first, rows, o_.block.head_dim, scratch_);
+  }
+  HeadAccess<A> KeyRows(const Tensor& t, int64_t from_last) const {
+    return Rows(t, t.dim(2) - from_last * o_.block.kv_heads * o_.block.head_dim, o_.block.first_key, o_.block.keys);
+  }
+  const Op& o_;
+  Scratch& scratch_;
 };
 
 // Query rows [first, first + rows) against keys [0, keys): all that any of them may see.
@@ -101,8 +119,8 @@ struct Tile {
   bool causal;
   Tile(const Sizes& s, int64_t index, int64_t most)
       : first(index * most),
-        rows(std::min(most, s.t - first)),
-        keys(s.causal ? first + rows : s.t),
+        rows(std::min(most, s.queries - first)),
+        keys(s.causal ? first + rows : s.keys),
         causal(s.causal) {}
   int64_t visible(int64_t row) const { return causal ? first + row + 1 : keys; }  // keys [0, visible)
   int64_t blind(int64_t key) const { return causal && key > first ? key - first : 0; }  // rows [0, blind) do not see it
@@ -113,7 +131,7 @@ template <class A>
 struct TileMemory {
   A *rows, *scores;  // [dim][kTile], [keys][kTile]
   TileMemory(const Sizes& s, Scratch& scratch)
-      : rows(scratch.Take<A>(kTile<A> * s.dim)), scores(scratch.Take<A>(kTile<A> * s.t)) {}
+      : rows(scratch.Take<A>(kTile<A> * s.dim)), scores(scratch.Take<A>(kTile<A> * s.keys)) {}
 };
 
 // to.scores[key][row] = factor * x[row] . y[key]
@@ -131,9 +149,9 @@ void Scores(const Tile& tile, const Sizes& s, double factor, const Head<A>& x, c
                            .ldc = kTile<A>});
 }
 
-// out[row] = factor[row] * sum over keys of weights[key][row] * y[key]
+// out[row] (+)= factor[row] * sum over keys of weights[key][row] * y[key]
 template <class A>
-void Combine(const Tile& tile, const Sizes& s, const A* weights, const Head<A>& y, const A* factor,
+void Combine(const Tile& tile, const Sizes& s, const A* weights, const Head<A>& y, const A* factor, bool add,
              const Head<A>& out) {
   for (int64_t row = 0; row < tile.rows; row += kStrip) {
     const int64_t rows = std::min(kStrip, tile.rows - row);
@@ -146,6 +164,7 @@ void Combine(const Tile& tile, const Sizes& s, const A* weights, const Head<A>& 
                              .ldb = y.stride,
                              .c = out.row(tile.first + row),
                              .ldc = out.stride,
+                             .add = add,
                              .factor = factor == nullptr ? nullptr : factor + row});
   }
 }
@@ -214,19 +233,36 @@ void ExpScores(const Tile& tile, const A* largest, A* scores, A* sums) {
   }
 }
 
+// Row r holds the result of other keys, of log-sum-exp lse[r]: makes lse[r] that of both, leaves out of the row its share
+// of the result, and returns the share of the keys that have `now`.
+template <class A>
+A MakeRoom(A now, A& lse, A* row, int64_t dim) {
+  const A before = lse, larger = std::max(before, now);
+  lse = larger + std::log1p(std::exp(std::min(before, now) - larger));
+  const A share = std::exp(before - lse);
+#pragma omp simd
+  for (int64_t i = 0; i < dim; ++i) row[i] *= share;
+  return std::exp(now - lse);
+}
+
 // out and lse of one tile. Rows are divided by their sums after the product, which is the shorter side.
 template <class A>
-void ForwardTile(const Tile& tile, const Sizes& s, const Head<A>& q, const Head<A>& k, const Head<A>& v,
+void ForwardTile(const Tile& tile, const Sizes& s, const Head<A>& q, const Head<A>& k, const Head<A>& v, bool merge,
                  TileMemory<A>& memory, A* lse, const Head<A>& out) {
   A largest[kTile<A>], sums[kTile<A>];
   Scores(tile, s, s.scale(), q, k, memory);
   LargestScores(tile, memory.scores, largest);
   ExpScores(tile, largest, memory.scores, sums);
   for (int64_t r = 0; r < tile.rows; ++r) {
-    lse[tile.first + r] = largest[r] + std::log(sums[r]);
+    const A now = largest[r] + std::log(sums[r]);
     sums[r] = A(1) / sums[r];
+    if (merge) {
+      sums[r] *= MakeRoom(now, lse[tile.first + r], out.row(tile.first + r), s.dim);
+    } else {
+      lse[tile.first + r] = now;
+    }
   }
-  Combine(tile, s, memory.scores, v, sums, out);
+  Combine(tile, s, memory.scores, v, sums, merge, out);
 }
 
 // What the backward pass of one head reads and writes.
@@ -255,19 +291,19 @@ void SoftmaxBackward(const Tile& tile, const Sizes& s, const Gradients<A>& g, A*
   });
 }
 
-// Tiles from the last, which sees every key: it writes dk and dv (`add` false), the others add to them.
+// Tiles from the last, which sees every key: it writes dk and dv (`add_keys` false), the others add to them.
 template <class A>
-void BackwardHead(const Sizes& s, const Gradients<A>& g, bool add, TileMemory<A>& scores, TileMemory<A>& dp) {
+void BackwardHead(const Sizes& s, const Gradients<A>& g, bool add_queries, bool add_keys, TileMemory<A>& scores, TileMemory<A>& dp) {
   const int64_t tiles = s.tiles<A>();
   for (int64_t index = tiles - 1; index >= 0; --index) {
     const Tile tile(s, index, kTile<A>);
-    const bool add_tile = add || index + 1 < tiles;
+    const bool add_tile = add_keys || index + 1 < tiles;
     Scores(tile, s, s.scale(), g.q, g.k, scores);
     Scores(tile, s, 1, g.dout, g.v, dp);
     SoftmaxBackward(tile, s, g, scores.scores, dp.scores);
     Spread(tile, s, scores.scores, g.dout, add_tile, g.dv);
     Spread(tile, s, dp.scores, g.q, add_tile, g.dk);
-    Combine(tile, s, dp.scores, g.k, static_cast<const A*>(nullptr), g.dq);
+    Combine(tile, s, dp.scores, g.k, static_cast<const A*>(nullptr), add_queries, g.dq);
   }
 }
 
@@ -288,69 +324,82 @@ void ForHeads(const Sizes& s, Context& c, Make make, Each each) {
 }
 
 template <class A>
-void Forward(const ops::AttentionForward& o, Context& c) {
+void Forward(const ops::AttentionBlockForward& o, Context& c) {
   struct Memory {
     TileMemory<A> tile;
     HeadAccess<A> q, k, v, out;
   };
   const Sizes s(o);
   const auto make = [&](Scratch& scratch) {
-    const auto access = [&](const Tensor& t, int64_t stride) { return HeadAccess<A>(t, stride, s, scratch); };
-    return Memory{TileMemory<A>(s, scratch), access(o.qkv, s.qkv_stride()), access(o.qkv, s.qkv_stride()),
-                  access(o.qkv, s.qkv_stride()), access(o.out, s.heads * s.dim)};
+    const Accesses<A, ops::AttentionBlockForward> access(o, scratch);
+    return Memory{TileMemory<A>(s, scratch), access.Queries(o.q), access.Keys(o.kv), access.Values(o.kv), access.Queries(o.out)};
   };
   ForHeads(s, c, make, [&](int64_t b, int64_t kv, Memory& m) {
-    const Head<A> k = m.k.Read(b, s.key(kv)), v = m.v.Read(b, s.value(kv));
+    const Head<A> k = m.k.Read(b, kv), v = m.v.Read(b, kv);
     for (int64_t head = kv * s.group(); head < (kv + 1) * s.group(); ++head) {
-      const Head<A> q = m.q.Read(b, s.query(head)), out = m.out.At(b, s.query(head));
-      A* lse = o.lse.data<A>() + (b * s.heads + head) * s.t;
+      const Head<A> q = m.q.Read(b, head), out = m.out.At(b, head);
+      A* lse = o.lse.data<A>() + (b * s.heads + head) * o.q.dim(1) + o.block.first_query;
       for (int64_t i = 0; i < s.tiles<A>(); ++i) {
-        ForwardTile(Tile(s, i, kTile<A>), s, q, k, v, m.tile, lse, out);
+        ForwardTile(Tile(s, i, kTile<A>), s, q, k, v, o.merge, m.tile, lse, out);
       }
-      m.out.Put(b, s.query(head));
+      m.out.Put(b, head);
     }
   });
 }
 
 template <class A>
-void Backward(const ops::AttentionBackward& o, Context& c) {
+void Backward(const ops::AttentionBlockBackward& o, Context& c) {
   struct Memory {
     TileMemory<A> scores, dp;
     HeadAccess<A> q, k, v, dq, dk, dv, out, dout;
   };
   const Sizes s(o);
   const auto make = [&](Scratch& scratch) {
-    const auto access = [&](const Tensor& t, int64_t stride) { return HeadAccess<A>(t, stride, s, scratch); };
-    const int64_t wide = s.qkv_stride(), narrow = s.heads * s.dim;
-    return Memory{TileMemory<A>(s, scratch), TileMemory<A>(s, scratch), access(o.qkv, wide),   access(o.qkv, wide),
-                  access(o.qkv, wide),       access(o.dqkv, wide),      access(o.dqkv, wide),  access(o.dqkv, wide),
-                  access(o.out, narrow),     access(o.dout, narrow)};
+    const Accesses<A, ops::AttentionBlockBackward> access(o, scratch);
+    return Memory{TileMemory<A>(s, scratch), TileMemory<A>(s, scratch), access.Queries(o.q),  access.Keys(o.kv),
+                  access.Values(o.kv),       access.Queries(o.dq),      access.Keys(o.dkv),   access.Values(o.dkv),
+                  access.Queries(o.out),     access.Queries(o.dout)};
   };
   ForHeads(s, c, make, [&](int64_t b, int64_t kv, Memory& m) {
-    Gradients<A> g{.k = m.k.Read(b, s.key(kv)),
-                   .v = m.v.Read(b, s.value(kv)),
-                   .dk = m.dk.At(b, s.key(kv)),
-                   .dv = m.dv.At(b, s.value(kv))};
+    Gradients<A> g{.k = m.k.Read(b, kv), .v = m.v.Read(b, kv), .dk = m.dk.At(b, kv), .dv = m.dv.At(b, kv)};
     for (int64_t i = 0; i < s.group(); ++i) {
-      const int64_t head = kv * s.group() + i, column = s.query(head);
-      g.q = m.q.Read(b, column), g.out = m.out.Read(b, column), g.dout = m.dout.Read(b, column),
-      g.dq = m.dq.At(b, column);
-      g.lse = o.lse.data<A>() + (b * s.heads + head) * s.t;
-      BackwardHead(s, g, i > 0, m.scores, m.dp);
-      m.dq.Put(b, column);
+      const int64_t head = kv * s.group() + i;
+      g.q = m.q.Read(b, head), g.out = m.out.Read(b, head), g.dout = m.dout.Read(b, head), g.dq = m.dq.At(b, head);
+      g.lse = o.lse.data<A>() + (b * s.heads + head) * o.q.dim(1) + o.block.first_query;
+      BackwardHead(s, g, o.accumulate, o.accumulate || i > 0, m.scores, m.dp);
+      m.dq.Put(b, head);
     }
-    m.dk.Put(b, s.key(kv));
-    m.dv.Put(b, s.value(kv));
+    m.dk.Put(b, kv);
+    m.dv.Put(b, kv);
   });
+}
+
+template <class Op>
+ops::AttentionBlock WholeSequence(const Op& o) {
+  const int64_t t = o.qkv.dim(1);
+  return {.heads = o.heads, .kv_heads = o.kv_heads, .head_dim = o.qkv.dim(2) / (o.heads + 2 * o.kv_heads), .queries = t, .keys = t,
+          .causal = o.causal};
 }
 
 }  // namespace
 
+void Compute(const ops::AttentionBlockForward& o, Context& c) {
+  VisitWide(o.q.dtype(), [&]<class A>() { Forward<A>(o, c); });
+}
+void Compute(const ops::AttentionBlockBackward& o, Context& c) {
+  VisitWide(o.q.dtype(), [&]<class A>() { Backward<A>(o, c); });
+}
+// A whole sequence is one rectangle, whose results may be narrow.
 void Compute(const ops::AttentionForward& o, Context& c) {
-  VisitWide(o.qkv.dtype(), [&]<class A>() { Forward<A>(o, c); });
+  const ops::AttentionBlock whole = WholeSequence(o);
+  const Shape rows{o.qkv.dim(0), whole.queries, whole.heads * whole.head_dim};
+  Compute(ops::AttentionBlockForward{.q = o.qkv, .kv = o.qkv, .out = o.out.View(rows), .lse = o.lse, .block = whole}, c);
 }
 void Compute(const ops::AttentionBackward& o, Context& c) {
-  VisitWide(o.qkv.dtype(), [&]<class A>() { Backward<A>(o, c); });
+  const ops::AttentionBlock whole = WholeSequence(o);
+  const Shape rows{o.qkv.dim(0), whole.queries, whole.heads * whole.head_dim};
+  Compute(ops::AttentionBlockBackward{.q = o.qkv, .kv = o.qkv, .out = o.out.View(rows), .lse = o.lse, .dout = o.dout.View(rows),
+                                      .dq = o.dqkv, .dkv = o.dqkv, .block = whole}, c);
 }
 
 }  // namespace twofold::cpu

@@ -52,13 +52,14 @@ void Compute(const ops::RotaryTable& o, Context& c) {
 }
 
 void Compute(const ops::Rotary& o, Context& c) {
-  const int64_t columns = Columns(o.x), t = o.x.dim(1), head_dim = o.table.dim(1), half = head_dim / 2;
+  const ops::IndexMap positions = ops::PositionsOr(o.positions, o.x.dim(1));
+  const int64_t columns = Columns(o.x), head_dim = o.table.dim(1), half = head_dim / 2;
   VisitWide(o.x.dtype(), [&]<class A>() {
     const Source<A> x_of(o.x);
     const Sink<A> y_of(o.y);
     c.pool.ParallelFor(Rows(o.x), RowGrain(columns), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
-        const A* angles = o.table.data<A>() + row % t * head_dim;
+        const A* angles = o.table.data<A>() + positions.Of(row) * head_dim;
         for (int64_t head = 0; head < o.heads; ++head) {
           Turn(x_of, y_of, row * columns + head * head_dim, half, angles, angles + half, A(o.inverse ? -1 : 1));
         }

@@ -152,22 +152,60 @@ void Compute(const ops::EmbeddingBackward& o, Context& c) {
 }
 
 void Compute(const ops::PositionForward& o, Context& c) {
-  const int64_t per_batch = o.x.dim(1) * o.x.dim(2);
-  const Tensor table = o.table.Slice(0, per_batch);
+  const ops::IndexMap positions = ops::PositionsOr(o.positions, o.x.dim(1));
+  const int64_t columns = Columns(o.x);
   VisitWide(o.x.dtype(), [&]<class A>() {
-    for (int64_t b = 0; b < o.x.dim(0); ++b) {
-      Map<A>(
-          c.pool, o.out.Slice(b * per_batch, per_batch), [](A x, A p) { return x + p; },
-          o.x.Slice(b * per_batch, per_batch), table);
-    }
+    const Source<A> x_of(o.x), table_of(o.table);
+    const Sink<A> out_of(o.out);
+    c.pool.ParallelFor(Rows(o.x), RowGrain(columns), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const int64_t at = row * columns, position = positions.Of(row) * columns;
+        InChunks(0, columns, [&](int64_t first, int64_t count) {
+          A buffers[3][kChunk];
+          A* out = out_of.At(at + first, buffers[0]);
+          MapChunk(
+              count, out, [](A x, A p) { return x + p; }, x_of.At(at + first, count, buffers[1]),
+              table_of.At(position + first, count, buffers[2]));
+          out_of.Put(at + first, count, out);
+        });
+      }
+    });
   });
 }
 
-// A sum over the batches, each seen as one row.
+// Positions repeat every `period` rows: the rows of one are a column of rows that lie so far apart.
 void Compute(const ops::PositionBackward& o, Context& c) {
-  const int64_t per_batch = o.dy.dim(1) * o.dy.dim(2);
-  ColumnSums(o.dy, o.dy.dim(0), per_batch, o.dtable, o.accumulate, c);
-  if (!o.accumulate) SetZero(o.dtable, per_batch, o.dtable.numel() - per_batch);
+  const ops::IndexMap positions = ops::PositionsOr(o.positions, o.dy.dim(1));
+  const int64_t columns = Columns(o.dy), rows = Rows(o.dy), period = positions.block * positions.blocks;
+  if (!o.accumulate) SetZero(o.dtable, 0, o.dtable.numel());
+  VisitWide(o.dy.dtype(), [&]<class A>() {
+    const Source<A> dy(o.dy);
+    c.pool.ParallelFor(std::min(rows, period), RowGrain(columns), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const int64_t repeats = (rows - row + period - 1) / period, at = positions.Of(row) * columns;
+        InChunks(0, columns, [&](int64_t first, int64_t count) {
+          A sums[kChunk];
+          SumColumns(dy, repeats, period * columns, row * columns + first, count, sums);
+          StoreOrAdd(o.dtable, at + first, count, sums, o.accumulate);
+        });
+      }
+    });
+  });
+}
+
+void Compute(const ops::CopyColumns& o, Context& c) {
+  VisitWide(o.in.dtype() == DType::kF64 ? o.in.dtype() : o.out.dtype(), [&]<class A>() {
+    const Source<A> in(o.in);
+    c.pool.ParallelFor(Rows(o.in), RowGrain(o.columns), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const int64_t from = row * Columns(o.in) + o.in_column, to = row * Columns(o.out) + o.out_column;
+        InChunks(0, o.columns, [&](int64_t first, int64_t count) {
+          A buffer[kChunk];
+          StoreOrAdd(o.out, to + first, count, in.At(from + first, count, buffer), o.accumulate);
+        });
+      }
+    });
+  });
 }
 
 }  // namespace twofold::cpu

@@ -46,6 +46,7 @@ void MultiplyAll(const ops::BatchedMatMul& o, Context& c) {
   for (int64_t batch = 0; batch < o.batches; ++batch) {
     for (int64_t head = 0; head < o.heads; ++head) {
       const int64_t in_group = head % o.out.group;
+      if (o.accumulate && in_group == 0) out.Read(batch, head);
       Multiply(Product<A>{.transpose_a = ta,
                           .transpose_b = tb,
                           .m = o.m,
@@ -56,7 +57,7 @@ void MultiplyAll(const ops::BatchedMatMul& o, Context& c) {
                           .lda = a.stride(),
                           .b = b.Read(batch, head),
                           .ldb = b.stride(),
-                          .beta = A(in_group > 0 ? 1 : 0),
+                          .beta = A(o.accumulate || in_group > 0 ? 1 : 0),
                           .c = out.At(batch, head),
                           .ldc = out.stride()},
                c.pool);
@@ -90,7 +91,7 @@ void SoftmaxRow(const Source<A>& x_of, const Sink<A>& y_of, const Tensor& y_tens
 }  // namespace
 
 void Compute(const ops::BatchedMatMul& o, Context& c) {
-  VisitWide(o.out.tensor.dtype(), [&]<class A>() { MultiplyAll<A>(o, c); });
+  VisitWide(o.a.tensor.dtype(), [&]<class A>() { MultiplyAll<A>(o, c); });
 }
 
 void Compute(const ops::SoftmaxForward& o, Context& c) {

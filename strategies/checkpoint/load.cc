@@ -134,10 +134,11 @@ absl::StatusOr<int64_t> Reader::Locate(const Entry& entry, const Piece& piece, F
   return stored.begin;
 }
 
-absl::Status Reader::ReadStored(const Entry& entry, int64_t first, std::span<std::byte> out) {
+// Elements from `first` on of a band whose pieces these are, as they follow each other in it.
+absl::Status Reader::ReadPieces(const Entry& entry, std::span<const Piece> pieces, int64_t first, std::span<std::byte> out) {
   const int64_t element = ElementSize(entry.dtype);
   const auto after = [](int64_t at, const Piece& p) { return at < p.first + p.count; };
-  for (auto piece = std::upper_bound(entry.pieces.begin(), entry.pieces.end(), first, after); !out.empty(); ++piece) {
+  for (auto piece = std::upper_bound(pieces.begin(), pieces.end(), first, after); !out.empty(); ++piece) {
     absl::StatusOr<File*> file = Open(piece->file);
     if (!file.ok()) return file.status();
     const absl::StatusOr<int64_t> begin = Locate(entry, *piece, **file);
@@ -151,14 +152,41 @@ absl::Status Reader::ReadStored(const Entry& entry, int64_t first, std::span<std
   return absl::OkStatus();
 }
 
-absl::Status Reader::Read(std::string_view name, const Shape& shape, DType dtype, int64_t first, int64_t count,
+// Band by band of what is stored, so that files are read from front to end: of each run of what is wanted, the columns that it has.
+absl::Status Reader::ReadStored(const Entry& entry, const Band& band, int64_t first, std::span<std::byte> out) {
+  const int64_t element = ElementSize(entry.dtype), row = entry.row_elements(), end = first + static_cast<int64_t>(out.size()) / element;
+  const std::span<const Piece> all = entry.pieces;
+  for (size_t begin = 0, next; begin < all.size(); begin = next) {
+    for (next = begin + 1; next < all.size() && all[next].column == all[begin].column;) ++next;
+    const std::span<const Piece> pieces = all.subspan(begin, next - begin);
+    const Band stored = entry.BandOf(pieces[0]);
+    for (int64_t at = first; at < end;) {
+      const int64_t run = std::min(band.RunFrom(at), end - at), place = band.PlaceOf(at);
+      for (int64_t done = 0; done < run;) {  // row by row of what is stored, unless it has whole ones
+        const int64_t in_row = (place + done) % row, rest = stored.width == row ? run - done : std::min(run - done, row - in_row);
+        const int64_t from = std::max(in_row, stored.column), to = std::min(in_row + rest, stored.width == row ? in_row + rest : stored.column + stored.width);
+        if (from < to) {
+          const int64_t there = (place + done) / row * stored.width + from - stored.column;
+          const std::span<std::byte> part =
+              out.subspan(static_cast<size_t>((at - first + done + from - in_row) * element), static_cast<size_t>((to - from) * element));
+          if (absl::Status status = ReadPieces(entry, pieces, there, part); !status.ok()) return status;
+        }
+        done += rest;
+      }
+      at += run;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Reader::Read(std::string_view name, const Shape& shape, DType dtype, const Band& band, int64_t first, int64_t count,
                           std::span<std::byte> out) {
   const Entry* entry = Find(name);
   if (entry == nullptr) return Refuse(folder_, name, "is not in this checkpoint");
   if (entry->shape != shape) return Refuse(folder_, name, StrCat("is ", TypeText(entry->dtype, entry->shape), "; this run has ", TypeText(dtype, shape)));
-  TWOFOLD_CHECK(first >= 0 && count >= 0 && first + count <= shape.numel(), "elements of the tensor");
+  TWOFOLD_CHECK(first >= 0 && count >= 0 && first + count <= shape.numel() / band.row * band.width, "elements of the tensor");
   TWOFOLD_CHECK_EQ(static_cast<int64_t>(out.size()), count * ElementSize(dtype));
-  if (entry->dtype == dtype) return ReadStored(*entry, first, out);
+  if (entry->dtype == dtype) return ReadStored(*entry, band, first, out);
   if (!IsFloat(entry->dtype) || !IsFloat(dtype)) {
     return Refuse(folder_, name, StrCat("is ", TypeText(entry->dtype, shape), "; this run has ", TypeText(dtype, shape), ", into which it does not go"));
   }
@@ -167,7 +195,7 @@ absl::Status Reader::Read(std::string_view name, const Shape& shape, DType dtype
   std::vector<std::byte> stored(static_cast<size_t>(std::min(count, kPart) * from));
   for (int64_t at = 0; at < count; at += kPart) {
     const int64_t n = std::min(kPart, count - at);
-    if (absl::Status status = ReadStored(*entry, first + at, std::span(stored).first(static_cast<size_t>(n * from))); !status.ok()) return status;
+    if (absl::Status status = ReadStored(*entry, band, first + at, std::span(stored).first(static_cast<size_t>(n * from))); !status.ok()) return status;
     for (int64_t i = 0; i < n; ++i) Put(dtype, At(entry->dtype, &stored[static_cast<size_t>(i * from)]), &out[static_cast<size_t>((at + i) * to)]);
   }
   return absl::OkStatus();
@@ -181,6 +209,7 @@ Facts FactsOf(const spec::Spec& spec) {
           .world_size = p.pp() * p.dp() * p.cp() * p.tp(),
           .global_batch = spec.train().global_batch(),
           .layout = spec::Parallel::Sharding_Name(p.sharding()),
+          .mesh = StrCat("pp ", p.pp(), " dp ", p.dp(), " cp ", p.cp(), " tp ", p.tp(), " ep ", p.ep()),
           .kind = spec::Checkpoint::Kind_Name(spec.train().checkpoint().kind()),
           .optimizer = std::string(OptimizerName(spec.train().optimizer())),
           .model = spec.model().ShortDebugString(),
@@ -274,7 +303,7 @@ absl::Status Fill(Device& device, Reader& reader, const Held& held) {
     const int64_t count = std::min(most, held.data.numel() - at);
     Tensor part = held.data.Slice(at, count);
     device.Upload(part, [&](std::span<std::byte> out) {
-      status = reader.Read(source, held.shape, held.data.dtype(), held.first + at, count, out);
+      status = reader.Read(source, held.shape, held.data.dtype(), held.band, held.first + at, count, out);
     });
   }
   device.compute().Synchronize();

@@ -31,9 +31,13 @@ class Reader {
   // `manifest` must outlive it.
   Reader(std::string folder, const Manifest& manifest);
   const Entry* Find(std::string_view name) const;  // null: not there
-  // Elements [first, first + count) of the flattened tensor `name`, as `dtype`, into `out`. Refuses, naming file and tensor: one
+  // Elements [first, first + count) of a band of the tensor `name`, as `dtype`, into `out`. Refuses, naming file and tensor: one
   // that is not there, has another shape, or whose file holds something else than the manifest says.
-  absl::Status Read(std::string_view name, const Shape& shape, DType dtype, int64_t first, int64_t count, std::span<std::byte> out);
+  absl::Status Read(std::string_view name, const Shape& shape, DType dtype, const Band& band, int64_t first, int64_t count, std::span<std::byte> out);
+  // Likewise of the flattened tensor.
+  absl::Status Read(std::string_view name, const Shape& shape, DType dtype, int64_t first, int64_t count, std::span<std::byte> out) {
+    return Read(name, shape, dtype, Band::Whole(shape.numel()), first, count, out);
+  }
   const std::string& folder() const { return folder_; }
 
  private:
@@ -44,7 +48,8 @@ class Reader {
   };
   absl::StatusOr<File*> Open(int64_t index);
   absl::StatusOr<int64_t> Locate(const Entry& entry, const Piece& piece, File& file) const;  // byte of its first element
-  absl::Status ReadStored(const Entry& entry, int64_t first, std::span<std::byte> out);
+  absl::Status ReadStored(const Entry& entry, const Band& band, int64_t first, std::span<std::byte> out);
+  absl::Status ReadPieces(const Entry& entry, std::span<const Piece> pieces, int64_t first, std::span<std::byte> out);
 
   const std::string folder_;
   const Manifest& manifest_;

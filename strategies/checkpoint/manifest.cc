@@ -21,8 +21,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr char kFormat[] = "twofold checkpoint 1";
-constexpr char kPartFormat[] = "twofold checkpoint part 1";
+constexpr std::string_view kFormats[] = {"twofold checkpoint 2", "twofold checkpoint 1"};  // the first is written
+constexpr std::string_view kPartFormats[] = {"twofold checkpoint part 2"};
 constexpr int64_t kMost = int64_t{1} << 62;
 constexpr int64_t kLongest = int64_t{1} << 30;  // of a manifest, in bytes
 
@@ -52,11 +52,15 @@ json ToJson(const Contents& contents) {
   }
   for (const Entry& e : contents.tensors) {
     json pieces = json::array();
-    for (const Piece& p : e.pieces) pieces.push_back(json::array({p.file, p.tensor, p.first, p.count}));
+    for (const Piece& p : e.pieces) {
+      pieces.push_back(json::array({p.file, p.tensor, p.first, p.count}));
+      if (p.width > 0) pieces.back().insert(pieces.back().end(), {p.column, p.width});
+    }
     tensors.push_back({{"name", e.name},
                        {"dtype", SafetensorsType(e.dtype)},
                        {"shape", std::vector<int64_t>(e.shape.begin(), e.shape.end())},
                        {"pieces", std::move(pieces)}});
+    if (e.row > 0) tensors.back()["row"] = e.row;
   }
   return {{"files", std::move(files)}, {"tensors", std::move(tensors)}};
 }
@@ -67,7 +71,7 @@ uint64_t ChecksumOf(const json& content) {
   return Checksum(std::as_bytes(std::span(text)));
 }
 
-std::string Sealed(const char* format, json content) {
+std::string Sealed(std::string_view format, json content) {
   std::string checksum = Digits(ChecksumOf(content));
   return json{{"format", format}, {"checksum", std::move(checksum)}, {"content", std::move(content)}}.dump(1) + "\n";
 }
@@ -119,8 +123,13 @@ FileSum FileFrom(const json& value, size_t index) {
 }
 
 Piece PieceFrom(const json& value, const std::string& of, size_t files) {
-  if (List(value, of).size() != 4) throw Wrong{StrCat(of, ": a piece is [file, tensor, first, count]")};
+  const size_t size = List(value, of).size();
+  if (size != 4 && size != 6) throw Wrong{StrCat(of, ": a piece is [file, tensor, first, count], or these with column and width")};
   Piece piece{Whole(value[0], of), Text(value[1], of), Whole(value[2], of), Whole(value[3], of)};
+  if (size == 6) {
+    piece.column = Whole(value[4], of), piece.width = Whole(value[5], of);
+    if (piece.width == 0) throw Wrong{StrCat(of, ": a band has a width of 1 or more")};
+  }
   if (piece.file >= static_cast<int64_t>(files)) throw Wrong{StrCat(of, ": lies in file ", piece.file, " of ", files)};
   return piece;
 }
@@ -143,11 +152,20 @@ Entry EntryFrom(const json& value, size_t index, size_t files) {
     }
   }
   entry.shape = Shape(std::span<const int64_t>(shape));
+  if (value.contains("row")) {
+    entry.row = Whole(value["row"], of + ".row");
+    if (entry.row == 0 || numel % entry.row != 0) throw Wrong{StrCat(of, ": ", numel, " elements are no rows of ", entry.row)};
+  }
   for (const json& piece : List(Field(value, "pieces", of), of + ".pieces")) {
     entry.pieces.push_back(PieceFrom(piece, of, files));
     const Piece& p = entry.pieces.back();
-    if (p.count == 0 || p.first > numel || p.count > numel - p.first) {
-      throw Wrong{StrCat(of, ": a piece of ", p.count, " elements from ", p.first, " on does not lie within its ", numel)};
+    const Band band = entry.BandOf(p);
+    if (band.column > band.row || band.width > band.row - band.column) {
+      throw Wrong{StrCat(of, ": a band of ", band.width, " columns from ", band.column, " on does not lie within its rows of ", band.row)};
+    }
+    const int64_t most = numel / band.row * band.width;
+    if (p.count == 0 || p.first > most || p.count > most - p.first) {
+      throw Wrong{StrCat(of, ": a piece of ", p.count, " elements from ", p.first, " on does not lie within its ", most)};
     }
   }
   return entry;
@@ -167,20 +185,40 @@ Contents ContentsFrom(const json& value) {
   return contents;
 }
 
-// Puts the pieces in order; every element must be there once.
-void CheckWhole(Entry& entry) {
-  std::sort(entry.pieces.begin(), entry.pieces.end(), [](const Piece& a, const Piece& b) { return a.first < b.first; });
+// The pieces of one band, in order of `first`, must have each of its elements once.
+void CheckBand(const Entry& entry, std::span<const Piece> pieces) {
+  const Band band = entry.BandOf(pieces[0]);
+  const bool all = band.width == band.row;
+  const std::string of = StrCat("tensor ", Shown(entry.name), ": elements ");
+  const std::string where = all ? "" : StrCat(" of columns ", band.column, " to ", band.column + band.width);
   int64_t at = 0;
-  for (const Piece& p : entry.pieces) {
-    if (p.first != at) {
-      throw Wrong{StrCat("tensor ", Shown(entry.name), ": elements ", std::min(at, p.first), " to ", std::max(at, p.first),
-                         p.first > at ? " are nowhere" : " are there twice")};
-    }
+  for (const Piece& p : pieces) {
+    if (entry.BandOf(p) != band) throw Wrong{StrCat("tensor ", Shown(entry.name), ": bands of two widths begin at column ", band.column)};
+    if (p.first != at) throw Wrong{StrCat(of, std::min(at, p.first), " to ", std::max(at, p.first), where, p.first > at ? " are nowhere" : " are there twice")};
     at += p.count;
   }
-  if (at != entry.shape.numel()) {
-    throw Wrong{StrCat("tensor ", Shown(entry.name), ": elements ", at, " to ", entry.shape.numel(), " are nowhere")};
+  const int64_t elements = entry.shape.numel() / band.row * band.width;
+  if (at != elements) throw Wrong{StrCat(of, at, " to ", elements, where, " are nowhere")};
+}
+
+// Puts the pieces in order; every element must be there once: bands lie side by side and have all of their elements.
+void CheckWhole(Entry& entry) {
+  std::sort(entry.pieces.begin(), entry.pieces.end(),
+            [](const Piece& a, const Piece& b) { return std::pair(a.column, a.first) < std::pair(b.column, b.first); });
+  const auto refuse = [&](int64_t from, int64_t to, std::string_view what) {
+    throw Wrong{StrCat("tensor ", Shown(entry.name), ": ", entry.row > 0 ? "columns " : "elements ", from, " to ", to, what)};
+  };
+  int64_t column = 0;
+  const std::span<const Piece> pieces = entry.pieces;
+  for (size_t begin = 0, end; begin < pieces.size(); begin = end) {
+    for (end = begin + 1; end < pieces.size() && pieces[end].column == pieces[begin].column;) ++end;
+    const Band band = entry.BandOf(pieces[begin]);
+    if (band.column > column) refuse(column, band.column, " are nowhere");
+    if (band.column < column) refuse(band.column, column, " are there twice");
+    CheckBand(entry, pieces.subspan(begin, end - begin));
+    column += band.width;
   }
+  if (column < entry.row_elements()) refuse(column, entry.row_elements(), " are nowhere");
 }
 
 double DoubleFrom(const json& value, const std::string& what) {
@@ -195,7 +233,7 @@ Facts FactsFrom(const json& value) {
   const auto whole = [&](const char* name) { return Whole(Field(value, name, "content"), name); };
   const auto text = [&](const char* name) { return Text(Field(value, name, "content"), name); };
   Facts facts{.sequence = whole("sequence"), .step = whole("step"), .updates = whole("updates"), .seed = 0, .world_size = whole("world_size"),
-              .global_batch = whole("global_batch"), .layout = text("layout"), .kind = text("kind"), .optimizer = text("optimizer"),
+              .global_batch = whole("global_batch"), .layout = text("layout"), .mesh = value.contains("mesh") ? text("mesh") : "", .kind = text("kind"), .optimizer = text("optimizer"),
               .model = text("model"), .scalars = {}};
   const json& seed = Field(value, "seed", "content");
   if (!seed.is_number_unsigned()) throw Wrong{"seed: is not a whole number from 0 on"};
@@ -207,14 +245,16 @@ Facts FactsFrom(const json& value) {
 }
 
 // The content of a sealed text, once its format and checksum are right.
-json Unsealed(const char* format, const std::string& text) {
+json Unsealed(std::span<const std::string_view> formats, const std::string& text) {
   const auto shallow = [](int depth, json::parse_event_t, json&) {
     if (depth > 8) throw Wrong{"is nested deeper than a manifest is"};
     return true;
   };
   json sealed = json::parse(text, shallow);
   const std::string& is = Text(Field(sealed, "format", "the file"), "format");
-  if (is != format) throw Wrong{StrCat("format: ", Shown(is), " is not what this program reads; it reads ", Shown(format))};
+  if (std::find(formats.begin(), formats.end(), is) == formats.end()) {
+    throw Wrong{StrCat("format: ", Shown(is), " is not what this program reads; it reads ", Shown(formats[0]))};
+  }
   const uint64_t was = FromDigits(Text(Field(sealed, "checksum", "the file"), "checksum"), "checksum");
   Field(sealed, "content", "the file");
   json content = std::move(sealed["content"]);
@@ -245,14 +285,14 @@ std::string ManifestText(const Manifest& manifest) {
   json scalars = json::object();
   for (const auto& [name, value] : f.scalars) scalars[name] = Number(value);
   content.update({{"sequence", f.sequence}, {"step", f.step}, {"updates", f.updates}, {"seed", f.seed}, {"world_size", f.world_size},
-                  {"global_batch", f.global_batch}, {"layout", f.layout}, {"kind", f.kind}, {"optimizer", f.optimizer}, {"model", f.model},
+                  {"global_batch", f.global_batch}, {"layout", f.layout}, {"mesh", f.mesh}, {"kind", f.kind}, {"optimizer", f.optimizer}, {"model", f.model},
                   {"scalars", std::move(scalars)}});
-  return Sealed(kFormat, std::move(content));
+  return Sealed(kFormats[0], std::move(content));
 }
 
 absl::StatusOr<Manifest> ParseManifest(const std::string& path, const std::string& text) {
   return Guarded(path, [&] {
-    const json content = Unsealed(kFormat, text);
+    const json content = Unsealed(kFormats, text);
     Manifest manifest{FactsFrom(content), ContentsFrom(content)};
     for (Entry& entry : manifest.contents.tensors) CheckWhole(entry);
     return manifest;
@@ -272,10 +312,10 @@ absl::StatusOr<Manifest> ReadManifest(const std::string& folder) {
   return manifest;
 }
 
-std::string PartText(const Contents& part) { return Sealed(kPartFormat, ToJson(part)); }
+std::string PartText(const Contents& part) { return Sealed(kPartFormats[0], ToJson(part)); }
 
 absl::StatusOr<Contents> ParsePart(const std::string& path, const std::string& text) {
-  return Guarded(path, [&] { return ContentsFrom(Unsealed(kPartFormat, text)); });
+  return Guarded(path, [&] { return ContentsFrom(Unsealed(kPartFormats, text)); });
 }
 
 absl::StatusOr<Contents> Merge(const std::string& where, std::vector<Contents> parts) {
@@ -296,6 +336,9 @@ absl::StatusOr<Contents> Merge(const std::string& where, std::vector<Contents> p
         if (other.dtype != entry.dtype || other.shape != entry.shape) {
           throw Wrong{StrCat("tensor ", Shown(entry.name), ": is ", DTypeName(other.dtype), other.shape.ToString(), " for one rank and ",
                              DTypeName(entry.dtype), entry.shape.ToString(), " for another")};
+        }
+        if (other.row != entry.row) {
+          throw Wrong{StrCat("tensor ", Shown(entry.name), ": has rows of ", other.row_elements(), " for one rank and of ", entry.row_elements(), " for another")};
         }
         for (Piece& piece : entry.pieces) other.pieces.push_back(std::move(piece));
       }

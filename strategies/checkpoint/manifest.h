@@ -1,13 +1,16 @@
 // manifest.json: what a checkpoint holds, and where. It is written last, so where one stands the checkpoint is whole.
 //
-//   {"format": "twofold checkpoint 1", "checksum": "<16 digits: of `content`, dumped without spaces>", "content": {
+//   {"format": "twofold checkpoint 2", "checksum": "<16 digits: of `content`, dumped without spaces>", "content": {
 //      "sequence": 3, "step": 20, "updates": 20, ..., "scalars": {"validation.best": 2.5},
 //      "files": [{"name": "rank-00000.safetensors", "bytes": 4096, "checksums": "<16 digits for each mebibyte>"}, ...],
 //      "tensors": [{"name": "model.head.weight", "dtype": "F32", "shape": [4, 8],
-//                   "pieces": [[0, "model.head.weight[0:16]", 0, 16], [1, "model.head.weight[16:32]", 16, 16]]}, ...]}}
+//                   "pieces": [[0, "model.head.weight[0:16]", 0, 16], [1, "model.head.weight[16:32]", 16, 16]]},
+//                  {"name": "model.row.weight", "dtype": "F32", "shape": [4, 8], "row": 8,
+//                   "pieces": [[0, "model.row.weight[0:4 of 8]", 0, 16, 0, 4], [1, "model.row.weight[4:8 of 8]", 0, 16, 4, 4]]}, ...]}}
 //
 // Names: "model.<parameter>", "buffer.<buffer>", "optimizer.<state>.<parameter>". A piece is [file, tensor in it, first, count]:
-// which elements of the flattened tensor stand there.
+// which elements of the flattened tensor stand there. Of a tensor that ranks cut by its columns it is [file, tensor in it, first,
+// count, column, width], elements of a band (band.h) of rows of "row" elements. Format 1 had no bands, and no "mesh".
 #pragma once
 
 #include <cstdint>
@@ -18,6 +21,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/tensor/tensor.h"
+#include "strategies/checkpoint/band.h"
 #include "strategies/checkpoint/block_file.h"
 
 namespace twofold::checkpoint {
@@ -26,13 +30,17 @@ struct Piece {
   int64_t file = 0;    // index into Contents::files
   std::string tensor;  // its name there
   int64_t first = 0, count = 0;
+  int64_t column = 0, width = 0;  // of the band that first counts in; width 0: whole rows
 };
 
 struct Entry {
   std::string name;
   DType dtype = DType::kF32;
   Shape shape;                // of the whole
-  std::vector<Piece> pieces;  // in order of `first`; together the whole, each element once
+  std::vector<Piece> pieces;  // in order of `column`, then `first`; together the whole, each element once
+  int64_t row = 0;            // elements in a row of its bands; 0: all of it is one row
+  int64_t row_elements() const { return row > 0 ? row : shape.numel(); }
+  Band BandOf(const Piece& piece) const { return {row_elements(), piece.column, piece.width > 0 ? piece.width : row_elements()}; }
 };
 
 // Files, and where in them the tensors are: of a checkpoint, or of the part that one rank wrote.
@@ -49,6 +57,7 @@ struct Facts {
   uint64_t seed = 0;
   int64_t world_size = 0, global_batch = 0;
   std::string layout;     // "NO_SHARD", ...
+  std::string mesh;       // "pp 2 dp 4 cp 1 tp 2 ep 1"
   std::string kind;       // "SHARDED" or "FULL"
   std::string optimizer;  // "adamw", ...
   std::string model;      // spec.model as text

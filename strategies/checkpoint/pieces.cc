@@ -1,10 +1,42 @@
 #include "strategies/checkpoint/pieces.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "core/base/strings.h"
 
 namespace twofold::checkpoint {
+namespace {
+
+using ByName = std::map<std::string_view, const nn::Parameter*>;
+
+ByName NamesOf(const nn::Module& model) {
+  ByName names;
+  for (const nn::Parameter* p : model.Parameters()) names[p->name()] = p;
+  return names;
+}
+
+// Of an element of dimension `dim`, how many there are: those of the dimensions below it.
+int64_t Below(const Shape& shape, int dim) {
+  int64_t elements = 1;
+  for (int d = dim + 1; d < shape.rank(); ++d) elements *= shape[d];
+  return elements;
+}
+
+// What `tensor`, which goes with a slice, holds of parameters; `prefix` stands before their names.
+void AppendHeld(std::vector<Held>& held, const std::string& prefix, const optim::Slice& slice, const Tensor& tensor, const nn::Module& model,
+                const ByName& names) {
+  const Tensor flat = tensor.Flat();
+  for (const optim::Part& part : PartsOf(slice, model)) {
+    for (Held& piece : PlacesOf(*names.at(part.parameter), part.first, flat.Slice(part.offset, part.count))) {
+      piece.name = prefix + piece.name;
+      held.push_back(std::move(piece));
+    }
+  }
+}
+
+}  // namespace
 
 std::vector<optim::Part> PartsOf(const optim::Slice& slice, const nn::Module& model) {
   if (!slice.parts.empty()) return slice.parts;
@@ -15,25 +47,43 @@ std::vector<optim::Part> PartsOf(const optim::Slice& slice, const nn::Module& mo
   return {};  // a shard of padding alone
 }
 
-std::vector<Held> ParametersHeld(ParameterLayout& layout) {
-  std::vector<Held> held;
-  for (const optim::Slice& slice : layout.Slices()) {
-    for (const optim::Part& part : PartsOf(slice, layout.model())) {
-      held.push_back({StrCat(kModel, part.parameter), part.shape, part.first, slice.data.Flat().Slice(part.offset, part.count)});
-    }
+std::vector<Held> PlacesOf(const nn::Parameter& p, int64_t first, const Tensor& flat) {
+  const nn::Cut& cut = p.cut();
+  const int64_t below = Below(cut.whole, cut.dim), end = first + flat.numel();
+  std::vector<Held> places;
+  const auto add = [&](const Band& band, const nn::Cut::Range& range, int64_t at, int64_t from, int64_t count) {
+    places.push_back({.name = p.name(), .shape = cut.whole, .band = band, .first = at, .data = flat.Slice(from - first, count),
+                      .owned = range.owned, .replicas = p.replicas()});
+  };
+  if (cut.dim > 0) {  // one range: this rank's elements are a band's, in order
+    const nn::Cut::Range& range = cut.ranges.at(0);
+    TWOFOLD_CHECK_GE(range.first, 0);
+    add({.row = cut.whole[cut.dim] * below, .column = range.first * below, .width = range.count * below}, range, first, first, flat.numel());
+    return places;
   }
+  int64_t local = 0;  // where a range begins
+  for (const nn::Cut::Range& range : cut.ranges) {
+    const int64_t from = std::max(first, local), to = std::min(end, local + range.count * below);
+    if (from < to && range.first >= 0) add(Band::Whole(cut.whole.numel()), range, range.first * below + from - local, from, to - from);
+    local += range.count * below;
+  }
+  return places;
+}
+
+std::vector<Held> ParametersHeld(ParameterLayout& layout) {
+  const ByName names = NamesOf(layout.model());
+  std::vector<Held> held;
+  for (const optim::Slice& slice : layout.Slices()) AppendHeld(held, kModel, slice, slice.data, layout.model(), names);
   return held;
 }
 
 std::vector<Held> StatesHeld(ParameterLayout& layout, const optim::Optimizer& optimizer) {
+  const ByName names = NamesOf(layout.model());
   std::vector<Held> held;
   const std::vector<optim::Slice> slices = layout.Slices();
   for (size_t i = 0; i < slices.size(); ++i) {
     for (const optim::State& state : optimizer.StateOf(i)) {
-      for (const optim::Part& part : PartsOf(slices[i], layout.model())) {
-        held.push_back({StrCat(kOptimizer, state.name, ".", part.parameter), part.shape, part.first,
-                        state.tensor.Flat().Slice(part.offset, part.count)});
-      }
+      AppendHeld(held, StrCat(kOptimizer, state.name, "."), slices[i], state.tensor, layout.model(), names);
     }
   }
   return held;
@@ -41,7 +91,9 @@ std::vector<Held> StatesHeld(ParameterLayout& layout, const optim::Optimizer& op
 
 std::vector<Held> BuffersHeld(const nn::Module& model) {
   std::vector<Held> held;
-  for (const nn::Parameter* b : model.Buffers()) held.push_back({StrCat(kBuffer, b->name()), b->shape(), 0, b->data().Flat()});
+  for (const nn::Parameter* b : model.Buffers()) {
+    held.push_back({.name = StrCat(kBuffer, b->name()), .shape = b->shape(), .band = Band::Whole(b->numel()), .data = b->data().Flat()});
+  }
   return held;
 }
 
@@ -56,7 +108,11 @@ std::vector<Held> ShareOf(const std::vector<Held>& pieces, int64_t replica, int6
     const int64_t element = ElementSize(piece.data.dtype()), count = piece.data.numel();
     const auto cut = [&](int64_t byte) { return std::clamp<int64_t>((byte - at + element - 1) / element, 0, count); };
     const int64_t begin = bound(replica) <= at ? 0 : cut(bound(replica)), end = bound(replica + 1) <= at ? 0 : cut(bound(replica + 1));
-    if (begin < end) share.push_back({piece.name, piece.shape, piece.first + begin, piece.data.Slice(begin, end - begin)});
+    if (begin < end) {
+      Held part = piece;
+      part.first += begin, part.data = piece.data.Slice(begin, end - begin);
+      share.push_back(std::move(part));
+    }
     at += piece.data.bytes().value();
   }
   return share;

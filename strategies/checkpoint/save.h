@@ -1,13 +1,15 @@
 // Saves a training run so that it can go on: parameters, buffers, optimizer state, and what manifest.h lists. Where training
 // stands in its data and random numbers follows from seed and step.
 //
-// SHARDED: every rank writes what it holds to "rank-<n>.safetensors", replicas an equal share each. FULL: rank 0 writes
-// "model.safetensors", whole tensors under their own names, and "optimizer.safetensors"; what it does not hold reaches it in
-// messages of at most kMessage bytes, so that it never holds more than one beyond its own. All ranks must see the same folder.
+// SHARDED: every rank writes what it holds to "rank-<n>.safetensors": of what several ranks of the mesh hold, each an equal share.
+// FULL: whole tensors under their own names, in "model.safetensors" and "optimizer.safetensors". Where every rank holds the whole
+// model, rank 0 writes them; else every rank writes its share as if it were SHARDED, and rank 0 makes whole files of those, in
+// its own thread and 4 MiB at a time (assemble.h): no rank ever has more in memory than its own, and none waits for messages. All
+// ranks must see the same folder.
 //
 // A save is: rank 0 makes a folder aside (folder.h); files are written and brought to the disk, each by a thread of its rank's own;
 // rank 0, once all are there, writes the manifest and renames. Asynchronously, ranks go on when they have copied what they
-// hold to the host's memory (FULL: rank 0, the whole), and ranks meet again in the next save or in Finish. A wait for others'
+// write to the host's memory, and ranks meet again in the next save or in Finish. A wait for others'
 // files is a wait for files: it costs training no message.
 //
 // Where no data exists nothing is written; messages and memory are those of a run that writes.
@@ -19,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "core/comm/device_mesh.h"
 #include "core/run/rank_context.h"
 #include "strategies/checkpoint/folder.h"
 #include "strategies/checkpoint/pieces.h"
@@ -45,10 +48,8 @@ struct Saved {
 // One rank's part; used from its thread. Everything handed in outlives it. Calls are collective over all ranks.
 class Saver {
  public:
-  static constexpr int64_t kMessage = int64_t{4} << 20;
-
-  // `facts` are the run's; step, updates, sequence and scalars are filled in by Save. `replicas` share the batch.
-  Saver(RankContext& rank, ProcessGroup& replicas, ParameterLayout& layout, const optim::Optimizer& optimizer, SaveOptions options,
+  // `facts` are the run's; step, updates, sequence and scalars are filled in by Save. `mesh` is of all ranks.
+  Saver(RankContext& rank, DeviceMesh& mesh, ParameterLayout& layout, const optim::Optimizer& optimizer, SaveOptions options,
         Facts facts);
   ~Saver();  // without Finish: what is not whole yet is given up
 
@@ -64,25 +65,11 @@ class Saver {
 
  private:
   struct Running;  // a save, from its begin until all ranks have met again
-  using Map = std::vector<std::vector<optim::Part>>;  // of one rank: for every slice, its parts
-  struct Source {  // a slice's data, or a state of it
-    size_t slice;
-    Tensor tensor;
-    std::string prefix;  // of names in the file
-  };
-  struct Target {  // one file of a full checkpoint
-    std::string file, kind;  // kind: of names in the manifest
-    std::vector<Source> sources;
-    std::vector<Held> more;  // which rank 0 holds whole
-  };
-
   void Begin(int64_t step);
   void SaveShards();
   void SaveWhole();
-  std::vector<Map> ExchangeMaps(ProcessGroup* holders, const std::vector<optim::Slice>& slices);
-  void WriteWhole(ProcessGroup* holders, const std::vector<Map>& maps, const Target& target);
-  void Collect(ProcessGroup& holders, const std::vector<Map>& maps, const Source& source, FileStream* out);
-  void Send(ProcessGroup& holders, const Tensor& flat);
+  std::vector<Held> OwnShare();
+  void WriteFile(const std::string& name, std::vector<Held> held, bool prefixed);
   void PostPart(const std::string& name);
   void PostCommit(std::vector<std::string> parts, std::map<std::string, double> scalars);
   void Complete();
@@ -90,12 +77,13 @@ class Saver {
   void ThrowIf(const absl::Status& status) const;
 
   RankContext& rank_;
-  ProcessGroup& replicas_;
+  DeviceMesh& mesh_;
   ParameterLayout& layout_;
   const optim::Optimizer& optimizer_;
   const SaveOptions options_;
   const Facts facts_;
   const bool writes_;
+  const bool whole_;  // every rank holds the whole model
   std::optional<Claim> claim_;  // rank 0, where it writes
   // From save to save; asynchronously, they hold all that one copies.
   std::shared_ptr<WriteBuffers> buffers_ = std::make_shared<WriteBuffers>();

@@ -52,6 +52,11 @@ bool Worker::Sleep() {
   return !given_up_;
 }
 
+bool Worker::given_up() {
+  const std::lock_guard lock(mutex_);
+  return given_up_;
+}
+
 void Worker::Run(bool gently) {
   if (gently) setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 10);  // of this thread alone, on Linux
   std::unique_lock lock(mutex_);

@@ -28,6 +28,7 @@ class Worker {
   absl::Status status();  // what failed so far
   // For a task that waits for others: sleeps for a while; false once the worker is being given up.
   bool Sleep();
+  bool given_up();  // for a long task: whether it should stop
 
  private:
   void Run(bool gently);

@@ -3,7 +3,7 @@
 namespace twofold {
 namespace {
 
-constexpr const ModelKind* kKinds[] = {&kGptModel, &kLlamaModel, &kMlpModel, &kCnnModel};
+constexpr const ModelKind* kKinds[] = {&kGptModel, &kLlamaModel, &kMoeModel, &kMlpModel, &kCnnModel};
 
 }  // namespace
 

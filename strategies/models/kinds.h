@@ -52,6 +52,6 @@ absl::Span<const ModelKind* const> ModelKinds();
 const ModelKind* FindModelKind(spec::Model::KindCase kind);  // null: none is named
 
 // ---- The rows ----
-extern const ModelKind kCnnModel, kGptModel, kLlamaModel, kMlpModel;
+extern const ModelKind kCnnModel, kGptModel, kLlamaModel, kMlpModel, kMoeModel;
 
 }  // namespace twofold

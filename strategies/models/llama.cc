@@ -1,4 +1,4 @@
-#include "core/nn/llama.h"
+#include "strategies/models/llama.h"
 
 #include "core/nn/flops.h"
 #include "strategies/models/kinds.h"
@@ -17,8 +17,9 @@ nn::RopeScaling ToScaling(const spec::RopeScaling& scaling) {
           .original_sequence = llama3.original_sequence()};
 }
 
-nn::LlamaConfig ToConfig(const spec::Model& model, DType dtype) {
-  const spec::Llama& llama = model.llama();
+}  // namespace
+
+nn::LlamaConfig ToLlamaConfig(const spec::Llama& llama, const spec::Model& model, DType dtype) {
   return {.layers = llama.layers(),
           .hidden = llama.hidden(),
           .heads = llama.heads(),
@@ -35,6 +36,10 @@ nn::LlamaConfig ToConfig(const spec::Model& model, DType dtype) {
           .unfused_attention = model.attention() == spec::Model::UNFUSED,
           .dtype = dtype};
 }
+
+namespace {
+
+nn::LlamaConfig ToConfig(const spec::Model& model, DType dtype) { return ToLlamaConfig(model.llama(), model, dtype); }
 
 }  // namespace
 

@@ -1,11 +1,10 @@
 #include "core/device/ops/attention.h"
 
+#include "core/device/ops/attention_tile.h"
 #include "core/device/ops/rules.h"
 
 namespace twofold::ops::rules {
 namespace {
-
-constexpr int64_t kTileBytes = 128;  // of the query rows of a tile, as in the kernels
 
 struct Heads { int64_t batch, t, head_dim; };
 template <class A>
@@ -30,16 +29,13 @@ void CheckHeads(const A& o, std::string_view name) {
              Wide(o.lse, o.qkv, s.batch * o.heads * s.t), name, {&o.qkv, &o.out, &o.lse});
 }
 
-// Each thread has the scores of one head's tile with its query rows, `tiles` times, and `copies` f32 copies of the head
-// (narrow types).
+// `copies`: of the head, for narrow types.
 template <class A>
 Bytes Tiles(const A& o, int64_t threads, int tiles, int copies) {
   const Heads s = Sizes(o);
-  const DType wide = AccumulationType(o.qkv.dtype());
-  const int64_t rows = kTileBytes / ElementSize(wide);
-  int64_t elements = tiles * (RoundUp(rows * s.t, 16) + RoundUp(rows * s.head_dim, 16));
-  if (o.qkv.dtype() != wide) elements += copies * RoundUp(s.t * s.head_dim, 16);
-  return Bytes(std::min(threads, s.batch * o.kv_heads) * elements * ElementSize(wide));
+  const bool narrow = o.qkv.dtype() != AccumulationType(o.qkv.dtype());
+  return AttentionTiles(o.qkv.dtype(), std::min(threads, s.batch * o.kv_heads), tiles, s.t, s.head_dim,
+                        narrow ? copies * RoundUp(s.t * s.head_dim, 16) : 0);
 }
 
 }  // namespace

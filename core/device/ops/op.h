@@ -58,6 +58,15 @@ struct IndexMap {
   }
 };
 
+// The same of rows, whose places are positions in a sequence: samples are alike, so stride is 0. The default is a whole
+// sequence: row r of a flattened [b, t, c] is position r mod t.
+inline IndexMap PositionsOr(const IndexMap& positions, int64_t t) { return positions.block > 0 ? positions : IndexMap{.block = t}; }
+// One past the last of them.
+constexpr int64_t EndOf(const IndexMap& positions) {
+  const int64_t last = positions.blocks > 1 && positions.offset[1] > positions.offset[0] ? positions.offset[1] : positions.offset[0];
+  return last + positions.block;
+}
+
 constexpr DType AccumulationType(DType t) { return t == DType::kF64 ? DType::kF64 : DType::kF32; }  // "(f32)"
 
 namespace rules {

@@ -15,7 +15,8 @@ KernelKey Key(const Rotary& o) { return ByRows("rotary", o.x); }
 Cost CostOf(const Rotary& o) { return Streaming(3, o.x.numel(), o.x.bytes(), o.y.bytes()); }
 void CheckShapes(const Rotary& o) {
   Expect(o.x.shape().rank() == 3 && o.table.shape().rank() == 2 && Like(o.x, o.y) && o.table.dim(1) % 2 == 0 &&
-             o.table.dtype() == AccumulationType(o.x.dtype()) && o.table.dim(0) >= o.x.dim(1) && o.heads >= 0 &&
+             o.table.dtype() == AccumulationType(o.x.dtype()) && o.positions.stride == 0 &&
+             o.table.dim(0) >= EndOf(PositionsOr(o.positions, o.x.dim(1))) && o.heads >= 0 &&
              o.heads * o.table.dim(1) <= o.x.dim(2), "rotary", {&o.x, &o.table, &o.y});
 }
 

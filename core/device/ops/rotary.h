@@ -13,9 +13,9 @@ struct RotaryTable { Tensor table; std::vector<double> frequencies; };
 
 // Of position p of x [b, t, c], the first `heads` heads of head_dim = table.dim(1) elements are rotated; the rest is copied.
 // Element i of a head's first half turns with element i of its second half (the halves of Hugging Face's rotate_half, not
-// the pairs of the paper), by the angle of row p of table (f32)[>= t, head_dim]; `inverse` turns back, which is the
+// the pairs of the paper), by the angle of row p of table (f32)[n, head_dim]; `inverse` turns back, which is the
 // backward pass. y may be x.
-struct Rotary { Tensor x, table, y; int64_t heads = 1; bool inverse = false; };
+struct Rotary { Tensor x, table, y; int64_t heads = 1; bool inverse = false; IndexMap positions = {}; };
 
 namespace rules {
 KernelKey Key(const RotaryTable&);

@@ -3,6 +3,14 @@
 #include "core/device/ops/rules.h"
 
 namespace twofold::ops::rules {
+namespace {
+
+bool HasPositions(const Tensor& x, const IndexMap& positions, const Tensor& table) {
+  return x.shape().rank() == 3 && positions.stride == 0 && table.dim(1) == x.dim(2) &&
+         table.dim(0) >= EndOf(PositionsOr(positions, x.dim(1)));
+}
+
+}  // namespace
 
 KernelKey Key(const ColumnSum& o) { return ByRows("column_sum", o.in); }
 Cost CostOf(const ColumnSum& o) { return Streaming(1, o.in.numel(), o.in.bytes(), o.out.bytes()); }
@@ -34,15 +42,26 @@ Bytes CpuWorkspace(const EmbeddingBackward& o) {
 KernelKey Key(const PositionForward& o) { return ByRows("position_forward", o.x); }
 Cost CostOf(const PositionForward& o) { return Streaming(1, o.x.numel(), o.x.bytes() * 2, o.out.bytes()); }
 void CheckShapes(const PositionForward& o) {
-  Expect(o.x.shape().rank() == 3 && o.table.dim(0) >= o.x.dim(1) && o.table.dim(1) == o.x.dim(2) && Like(o.x, o.out),
-         "position_forward", {&o.x, &o.table, &o.out});
+  Expect(HasPositions(o.x, o.positions, o.table) && Like(o.x, o.out), "position_forward", {&o.x, &o.table, &o.out});
 }
 
 KernelKey Key(const PositionBackward& o) { return ByRows("position_backward", o.dy); }
 Cost CostOf(const PositionBackward& o) { return Streaming(1, o.dy.numel(), o.dy.bytes(), o.dtable.bytes()); }
 void CheckShapes(const PositionBackward& o) {
-  Expect(o.dy.shape().rank() == 3 && o.dtable.dim(0) >= o.dy.dim(1) && o.dtable.dim(1) == o.dy.dim(2),
-         "position_backward", {&o.dy, &o.dtable});
+  Expect(HasPositions(o.dy, o.positions, o.dtable), "position_backward", {&o.dy, &o.dtable});
+}
+
+KernelKey Key(const CopyColumns& o) { return {"copy_columns", o.in.dtype(), {Rows(o.in), o.columns, 0}}; }
+Cost CostOf(const CopyColumns& o) {
+  const int64_t elements = Rows(o.in) * o.columns;
+  const Bytes written(elements * ElementSize(o.out.dtype()));
+  return Streaming(o.accumulate ? 1 : 0, elements, Bytes(elements * ElementSize(o.in.dtype())) + (o.accumulate ? written : Bytes(0)),
+                   written);
+}
+void CheckShapes(const CopyColumns& o) {
+  Expect(IsFloat(o.in.dtype()) && IsFloat(o.out.dtype()) && Rows(o.in) == Rows(o.out) && o.in_column >= 0 && o.out_column >= 0 &&
+             o.columns >= 0 && o.in_column + o.columns <= o.in.dim(-1) && o.out_column + o.columns <= o.out.dim(-1),
+         "copy_columns", {&o.in, &o.out});
 }
 
 }  // namespace twofold::ops::rules

@@ -8,8 +8,17 @@ namespace twofold::ops {
 struct ColumnSum { Tensor in, out /*(acc)*/; bool accumulate = false; };  // out[c] = sum over rows
 struct EmbeddingForward { Tensor ids /*I32 or U8*/, table /*[n, c]*/, out /*[.., c]*/; };
 struct EmbeddingBackward { Tensor ids, dy, dtable /*(acc)*/; bool accumulate = false; };
-struct PositionForward { Tensor x /*[b, t, c]*/, table /*[>= t, c]*/, out; };  // out = x + table[0:t]; may be in place
-struct PositionBackward { Tensor dy, dtable /*(acc)*/; bool accumulate = false; };  // rows past t get 0 (or stay)
+// out = x + the row of table [n, c] that belongs to each row's position; may be in place.
+struct PositionForward { Tensor x /*[b, t, c]*/, table, out; IndexMap positions = {}; };
+// Each position's rows are summed; a position that has none gets 0 (or stays).
+struct PositionBackward { Tensor dy /*[b, t, c]*/, dtable /*(acc)*/; bool accumulate = false; IndexMap positions = {}; };
+// Columns [out_column, out_column + columns) of each row of out = columns [in_column, ..) of the same row of in; out may be of
+// another float type. What they leave out of out stays.
+struct CopyColumns {
+  Tensor in /*[.., c]*/, out /*[.., d]*/;
+  int64_t in_column = 0, out_column = 0, columns = 0;
+  bool accumulate = false;
+};
 
 namespace rules {
 KernelKey Key(const ColumnSum&);
@@ -28,6 +37,9 @@ void CheckShapes(const PositionForward&);
 KernelKey Key(const PositionBackward&);
 Cost CostOf(const PositionBackward&);
 void CheckShapes(const PositionBackward&);
+KernelKey Key(const CopyColumns&);
+Cost CostOf(const CopyColumns&);
+void CheckShapes(const CopyColumns&);
 }  // namespace rules
 
 }  // namespace twofold::ops

@@ -26,20 +26,23 @@ KernelKey Key(const BatchedMatMul& o) {
 Cost CostOf(const BatchedMatMul& o) {
   const double products = static_cast<double>(o.batches * o.heads) * static_cast<double>(o.m) * static_cast<double>(o.n);
   return {Flops(2 * products * static_cast<double>(o.k)),
-          BytesOf(o.a, o.m, o.k, o) + BytesOf(o.b, o.k, o.n, o), BytesOf(o.out, o.m, o.n, o)};
+          BytesOf(o.a, o.m, o.k, o) + BytesOf(o.b, o.k, o.n, o) + (o.accumulate ? BytesOf(o.out, o.m, o.n, o) : Bytes(0)),
+          BytesOf(o.out, o.m, o.n, o)};
 }
 void CheckShapes(const BatchedMatMul& o) {
   const bool ta = o.transpose_a, tb = o.transpose_b;
   Expect(o.batches >= 1 && o.heads >= 1 && Fits(o.a, ta ? o.k : o.m, ta ? o.m : o.k, o) &&
              Fits(o.b, tb ? o.n : o.k, tb ? o.k : o.n, o) && Fits(o.out, o.m, o.n, o) &&
-             o.a.tensor.dtype() == o.b.tensor.dtype() && o.a.tensor.dtype() == o.out.tensor.dtype(),
+             o.a.tensor.dtype() == o.b.tensor.dtype() && IsFloat(o.out.tensor.dtype()),
          Key(o).name, {&o.a.tensor, &o.b.tensor, &o.out.tensor});
 }
-// Matrices of narrow types are computed on f32 copies, one of each operand.
+// Where a type is not that of the arithmetic, matrices are copied, one of each operand.
 Bytes CpuWorkspace(const BatchedMatMul& o) {
   const DType wide = AccumulationType(o.a.tensor.dtype());
-  if (o.a.tensor.dtype() == wide) return Bytes(0);
-  return Bytes((RoundUp(o.m * o.k, 16) + RoundUp(o.k * o.n, 16) + RoundUp(o.m * o.n, 16)) * ElementSize(wide));
+  int64_t elements = 0;
+  if (o.a.tensor.dtype() != wide) elements += RoundUp(o.m * o.k, 16) + RoundUp(o.k * o.n, 16);
+  if (o.out.tensor.dtype() != wide) elements += RoundUp(o.m * o.n, 16);
+  return Bytes(elements * ElementSize(wide));
 }
 
 KernelKey Key(const SoftmaxForward& o) { return ByRows("softmax_forward", o.x); }

@@ -10,12 +10,12 @@ namespace twofold::ops {
 // element first + b * batch + (h / group) * head on. group > 1: that many heads in a row share a matrix.
 struct Matrices { Tensor tensor; int64_t stride = 0, batch = 0, head = 0, first = 0, group = 1; };
 
-// For each b < batches and h < heads: out [m, n] = alpha * op(a) [m, k] * op(b) [k, n]. Where heads share a matrix of out,
+// For each b < batches and h < heads: out (acc) [m, n] = alpha * op(a) [m, k] * op(b) [k, n]. Where heads share a matrix of out,
 // it is the sum over them, rounded once.
 struct BatchedMatMul {
   Matrices a, b, out;
   int64_t batches = 1, heads = 1, m = 0, n = 0, k = 0;
-  bool transpose_a = false, transpose_b = false;
+  bool transpose_a = false, transpose_b = false, accumulate = false;
   double alpha = 1;
 };
 

@@ -8,7 +8,7 @@
 namespace twofold {
 namespace {
 
-constexpr const ModelRules* kRules[] = {&kGptRules, &kLlamaRules, &kMlpRules, &kCnnRules};
+constexpr const ModelRules* kRules[] = {&kGptRules, &kLlamaRules, &kMoeRules, &kMlpRules, &kCnnRules};
 
 // "4 or 8": the divisors of n next to x.
 std::string DivisorsNear(int64_t n, int64_t x) {

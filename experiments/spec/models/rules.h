@@ -15,9 +15,12 @@ struct ModelRules {
 const ModelRules* FindModelRules(spec::Model::KindCase kind);  // null: no kind is named
 
 // ---- The rows ----
-extern const ModelRules kCnnRules, kGptRules, kLlamaRules, kMlpRules;
+extern const ModelRules kCnnRules, kGptRules, kLlamaRules, kMlpRules, kMoeRules;
 
 // ---- What several of them need ----
+// A Llama whose fields are below `path` ("model.llama").
+void FillLlama(spec::Llama& llama);
+void CheckLlama(const spec::Llama& llama, const std::string& path, Problems& problems);
 // Adds a problem to `path` unless `value` divides `whole`, which stands in `whole_path`.
 void CheckDivides(std::string_view path, int64_t value, std::string_view whole_path, int64_t whole, Problems& problems);
 

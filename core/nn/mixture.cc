@@ -1,0 +1,71 @@
+#include "core/nn/mixture.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "core/nn/rows.h"
+
+namespace twofold::nn {
+
+// A product that is whole but for rounding counts as whole.
+int64_t ExpertCapacity(const MixtureConfig& c, int64_t tokens) {
+  const double mean = c.capacity_factor * static_cast<double>(c.top_k * tokens) / static_cast<double>(c.experts);
+  return static_cast<int64_t>(std::min(std::ceil(mean * (1 - 1e-12)), static_cast<double>(tokens)));
+}
+
+Mixture::Mixture(const MixtureConfig& config, std::unique_ptr<Module> router, std::unique_ptr<Module> experts) : config_(config) {
+  TWOFOLD_CHECK(config.top_k >= 1 && config.top_k <= config.experts && config.capacity_factor > 0, "a token has experts to go to");
+  AddChild("router", std::move(router));
+  AddChild("experts", std::move(experts));
+}
+
+Tensor Mixture::Forward(Context& ctx, const Tensor& x, Saved& saved) {
+  const int64_t tokens = x.numel() / config_.hidden;
+  const DType wide = ops::AccumulationType(x.dtype());
+  const Shape choices_shape{tokens, config_.top_k};
+  const ops::Choices choices{.experts = ctx.Activation(choices_shape, DType::kI32), .places = ctx.Activation(choices_shape, DType::kI32)};
+  const Tensor weights = ctx.Activation(choices_shape, wide), probabilities = ctx.Activation(Shape{tokens, config_.experts}, wide);
+  {
+    const Tensor logits = Apply(kRouter, ctx, x, saved);
+    ctx.Launch(ops::RouteForward{.logits = Rows(logits), .probabilities = probabilities, .weights = weights, .choices = choices});
+  }
+  Tensor slots = ctx.Activation(Shape{config_.experts, ExpertCapacity(config_, tokens), config_.hidden}, x.dtype());
+  ctx.Launch(ops::Dispatch{.x = x, .choices = choices, .slots = slots});
+  const Tensor results = Apply(kExperts, ctx, std::exchange(slots, Tensor()), saved);
+  Tensor y = ctx.Activation(x.shape(), x.dtype());
+  ctx.Launch(ops::Combine{.slots = results, .choices = choices, .weights = weights, .y = y});
+  saved[kProbabilities] = probabilities;
+  saved[kWeights] = weights;
+  saved[kExpertsOf] = choices.experts;
+  saved[kPlaces] = choices.places;
+  saved[kResults] = results;
+  return y;
+}
+
+Tensor Mixture::Propagate(const Backprop& back, Tensor dy) {
+  Context& ctx = back.ctx;
+  Saved& saved = back.saved;
+  const ops::Choices choices{.experts = saved.Take(kExpertsOf), .places = saved.Take(kPlaces)};
+  Tensor weights = saved.Take(kWeights), results = saved.Take(kResults);
+  const Tensor dweights = ctx.Activation(weights.shape(), weights.dtype());
+  ctx.Launch(ops::CombineWeights{.slots = results, .choices = choices, .dy = dy, .dweights = dweights});
+  Tensor dslots = results.unique() ? std::exchange(results, Tensor()) : ctx.Activation(results.shape(), results.dtype());
+  results = Tensor();
+  ctx.Launch(ops::Dispatch{.x = dy, .choices = choices, .weights = std::exchange(weights, Tensor()), .slots = dslots});
+  const Shape shape = dy.shape();
+  dy = Tensor();
+  dslots = back(kExperts, std::move(dslots));
+  Tensor dx = ctx.Activation(shape, dslots.dtype());
+  ctx.Launch(ops::Combine{.slots = std::exchange(dslots, Tensor()), .choices = choices, .y = dx});
+  Tensor dlogits = ctx.Activation(WithLast(shape, config_.experts), dx.dtype());
+  ctx.Launch(ops::RouteBackward{.probabilities = saved.Take(kProbabilities),
+                                .dweights = dweights,
+                                .choices = choices,
+                                .dlogits = dlogits,
+                                .balance = config_.aux_loss * ctx.loss_factor});
+  ctx.Launch(ops::AddTo{.in = back(kRouter, std::move(dlogits)), .out = dx});
+  return dx;
+}
+
+}  // namespace twofold::nn

@@ -1,0 +1,102 @@
+#include "sim/cost/gpu_cost_model.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/str_format.h"
+#include "core/base/strings.h"
+#include "sim/cost/kernel_table.h"
+
+namespace twofold {
+namespace {
+
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+GpuCostModel::GpuCostModel(const cluster::Device& device)
+    : device_(device), memory_(device.memory_bytes_per_second() * device.memory_efficiency()) {
+  TWOFOLD_CHECK(device.has_kernels() && CheckKernels(device).ok(), "a device says how kernels fill it");
+  TWOFOLD_CHECK(memory_ > 0, "a device's memory has a bandwidth");
+  TWOFOLD_CHECK(device.f32_flops_per_second() > 0, "a device has a peak");
+}
+
+double GpuCostModel::Peak(DType dtype) const {
+  double peak = 0;
+  if (dtype == DType::kBF16 || dtype == DType::kF16) peak = device_.bf16_flops_per_second();
+  if (dtype == DType::kF64) peak = device_.f64_flops_per_second();
+  return (peak > 0 ? peak : device_.f32_flops_per_second()) * device_.matmul_efficiency();
+}
+
+double GpuCostModel::Traffic(std::string_view kernel) const {
+  for (const cluster::Kernels::Traffic& t : device_.kernels().traffic()) {
+    if (t.kernel() == kernel) return t.factor();
+  }
+  return 1;
+}
+
+double GpuCostModel::Tiled(const Product& p, double peak, int64_t element_size) const {
+  const cluster::Kernels& kernels = device_.kernels();
+  const int64_t splits = p.batch == 1 ? kernels.most_splits() : 1;
+  double best = std::numeric_limits<double>::infinity();
+  for (const cluster::Kernels::Tile& tile : kernels.tiles()) {
+    const int64_t tiles = p.batch * CeilDiv(p.m, tile.rows()) * CeilDiv(p.n, tile.columns());
+    const double rate = peak * tile.efficiency() / static_cast<double>(kernels.multiprocessors());
+    for (int64_t s = 1; s <= splits; ++s) {
+      const double waves = static_cast<double>(CeilDiv(tiles * s, kernels.multiprocessors()));
+      const double depth = static_cast<double>(CeilDiv(p.k, s)) + kernels.tile_depth();
+      double seconds = waves * 2 * static_cast<double>(tile.rows() * tile.columns()) * depth / rate;
+      if (s > 1) seconds += static_cast<double>(p.m * p.n * (4 * s + element_size)) / memory_;
+      best = std::min(best, seconds);
+    }
+  }
+  return best;
+}
+
+Estimate GpuCostModel::Time(const ops::Op& op) {
+  const ops::KernelKey key = ops::Key(op);
+  const ops::Cost cost = ops::CostOf(op);
+  double seconds = static_cast<double>(cost.bytes().value()) * Traffic(key.name) / memory_;
+  double products = 0;
+  if (std::holds_alternative<ops::MatMul>(op.any())) {
+    products = Tiled({1, key.dims[0], key.dims[1], key.dims[2]}, Peak(key.dtype), ElementSize(key.dtype));
+  } else if (const auto* batched = std::get_if<ops::BatchedMatMul>(&op.any())) {
+    products = Tiled({batched->batches * batched->heads, batched->m, batched->n, batched->k}, Peak(key.dtype), ElementSize(key.dtype));
+  } else if (CountsFlops(key.name)) {
+    products = cost.flops.value() / Peak(key.dtype);
+  }
+  seconds = std::max(seconds, products) + device_.kernel_us() * 1e-6;
+  const double error = device_.kernels().error();
+  return {Seconds(seconds), Seconds(seconds * (1 - error)), Seconds(seconds * (1 + error)), false};
+}
+
+std::string GpuCostModel::Describe() const {
+  return absl::StrFormat(
+      "kernel times: %s by how kernels fill its %d multiprocessors (products: %.0f %% of peak in the best of %d tiles; %.0f %% of "
+      "memory bandwidth; %g us a kernel, %g us of the host a launch); interval +-%.0f %% as the cluster's file says",
+      device_.name(), device_.kernels().multiprocessors(), 100 * device_.matmul_efficiency(), device_.kernels().tiles_size(),
+      100 * device_.memory_efficiency(), device_.kernel_us(), device_.launch_us(), 100 * device_.kernels().error());
+}
+
+absl::Status CheckKernels(const cluster::Device& device) {
+  if (!device.has_kernels()) return absl::OkStatus();
+  const cluster::Kernels& k = device.kernels();
+  const auto wrong = [](auto... parts) { return absl::InvalidArgumentError(StrCat(parts...)); };
+  if (k.multiprocessors() < 1) return wrong("multiprocessors: ", k.multiprocessors(), ": must be 1 or more");
+  if (k.tiles().empty()) return wrong("tiles: none: products need one or more");
+  for (const cluster::Kernels::Tile& t : k.tiles()) {
+    if (t.rows() < 1 || t.columns() < 1 || !(t.efficiency() > 0)) {
+      return wrong("tiles: ", t.rows(), " x ", t.columns(), " with efficiency ", t.efficiency(),
+                   ": rows and columns must be 1 or more, efficiency greater than 0");
+    }
+  }
+  if (!(k.tile_depth() >= 0)) return wrong("tile_depth: ", k.tile_depth(), ": must not be negative");
+  if (k.most_splits() < 1) return wrong("most_splits: ", k.most_splits(), ": must be 1 or more");
+  for (const cluster::Kernels::Traffic& t : k.traffic()) {
+    if (!(t.factor() > 0)) return wrong("traffic.factor: ", t.factor(), " of ", t.kernel(), ": must be greater than 0");
+  }
+  if (!(k.error() >= 0 && k.error() < 1)) return wrong("error: ", k.error(), ": must be in [0, 1)");
+  return absl::OkStatus();
+}
+
+}  // namespace twofold

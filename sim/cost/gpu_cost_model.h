@@ -1,0 +1,56 @@
+// What operations take on a GPU, by how their kernels fill it.
+//
+// A product's result is cut into tiles, each the work of one multiprocessor; tiles go in waves of as many as there are
+// multiprocessors M, and the last wave takes as long as a full one ("tile and wave quantization": NVIDIA, Matrix
+// Multiplication Background User's Guide, section 3). Where tiles are few, k is split among several multiprocessors, whose
+// parts are added up from memory (CUTLASS, Efficient GEMM, "Parallelized Reductions"). The library takes the best tile:
+//
+//   product of b matrices [m, k] * [k, n]:  the larger of  bytes / memory  and, least over tiles r x c and splits s,
+//     ceil(b ceil(m / r) ceil(n / c) s / M) * 2 r c (ceil(k / s) + tile_depth) / (peak * matmul_efficiency * e(r x c) / M)
+//                                                            + (s > 1: m n (4 s + size of an element) / memory)
+//   attention, convolution:                 max(flops / (peak * matmul_efficiency), bytes / memory)
+//   everything else:                        bytes * traffic / memory
+//   each + kernel_us;                       memory = memory_bytes_per_second * memory_efficiency
+//
+// with the peak of the operation's element type (f16: that of bf16; a type without a figure: f32's). Splits are of products of
+// one matrix, s = 1, 2, ... most_splits. `traffic` is what a framework's kernels move that the operation does not: a cross-entropy of
+// many passes has more, an addition that is fused into the kernel before it has less.
+//
+// Assumes: tiles of one kernel take equally long; a kernel begins when the one before it has ended.
+// Ignores: caches, alignment of rows, what the layout of operands does, clock rates that depend on the load.
+// Calibrated from: what the cluster's file says; dgx-a100: experiments/published_runs.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "core/device/cost_model.h"
+#include "core/proto/cluster.pb.h"
+
+namespace twofold {
+
+class GpuCostModel : public CostModel {
+ public:
+  // `device` has kernels that CheckKernels accepts, and a bandwidth and a peak for f32 above 0.
+  explicit GpuCostModel(const cluster::Device& device);
+
+  Estimate Time(const ops::Op& op) override;
+  std::string Describe() const;  // one line for a report's notes
+
+ private:
+  struct Product {
+    int64_t batch, m, n, k;
+  };
+  double Tiled(const Product& p, double peak, int64_t element_size) const;  // seconds, but for what operands take
+  double Peak(DType dtype) const;                                           // flops per second, of large products
+  double Traffic(std::string_view kernel) const;
+
+  cluster::Device device_;
+  double memory_;  // bytes per second
+};
+
+// Whether `kernels` says what the model needs; the message begins with the field, value and what would be right. A device
+// without kernels is fine.
+absl::Status CheckKernels(const cluster::Device& device);
+
+}  // namespace twofold

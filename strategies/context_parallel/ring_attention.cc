@@ -1,0 +1,119 @@
+#include "strategies/context_parallel/ring_attention.h"
+
+#include <utility>
+#include <vector>
+
+namespace twofold {
+namespace {
+
+enum MessageTag : Tag { kKeys, kGradients };
+
+Shape WithLast(const Tensor& x, int64_t last) { return Shape{x.dim(0), x.dim(1), last}; }
+
+}  // namespace
+
+// What is computed in a step: at step s a rank has the keys of the one s places before it.
+ops::AttentionBlock RingAttention::BlockOf(int step, int64_t tokens) const {
+  const int64_t half = tokens / 2;
+  ops::AttentionBlock block{.heads = heads_.queries, .kv_heads = heads_.keys, .head_dim = heads_.width, .queries = tokens,
+                            .keys = tokens};
+  if (step == 0) {
+    block.causal = true;
+  } else if (step <= ring_.rank()) {  // of a rank before this one
+    block.keys = half;
+  } else {
+    block.first_query = half, block.queries = half;
+  }
+  return block;
+}
+
+// A copy that lies in one piece.
+Tensor RingAttention::OwnKeys(nn::Context& ctx, const Tensor& qkv) const {
+  Tensor kv = ctx.Activation(WithLast(qkv, key_columns()), qkv.dtype());
+  ctx.Launch(ops::CopyColumns{.in = qkv, .out = kv, .in_column = heads_.queries * heads_.width, .columns = key_columns()});
+  return kv;
+}
+
+Work RingAttention::Pass(nn::Context& ctx, std::span<const P2p> messages) {
+  if (messages.empty()) return Work();
+  Work work = ring_.Batch(messages);
+  if (!overlap_) work.WaitOn(ctx.stream);
+  return work;
+}
+
+Tensor RingAttention::Forward(nn::Context& ctx, const Tensor& qkv, nn::Saved& saved) {
+  const int64_t tokens = qkv.dim(1);
+  TWOFOLD_CHECK_EQ(tokens % 2, 0);
+  const DType wide = ops::AccumulationType(qkv.dtype());
+  Tensor out = ctx.Activation(WithLast(qkv, heads_.queries * heads_.width), wide);
+  Tensor lse = ctx.Activation(Shape{qkv.dim(0), heads_.queries, tokens}, wide);
+  Tensor kv = OwnKeys(ctx, qkv);
+  for (int step = 0; step < ring_.size(); ++step) {
+    Tensor coming;
+    std::vector<P2p> messages;
+    if (step + 1 < ring_.size()) {
+      coming = ctx.Activation(kv.shape(), kv.dtype());
+      messages = {{P2p::kSend, kv, next(), kKeys}, {P2p::kRecv, coming, previous(), kKeys}};
+    }
+    Work passing = Pass(ctx, messages);
+    messages.clear();
+    ctx.Launch(ops::AttentionBlockForward{
+        .q = qkv, .kv = kv, .out = out, .lse = lse, .block = BlockOf(step, tokens), .merge = step > 0});
+    passing.WaitOn(ctx.stream);
+    kv = std::move(coming);
+  }
+  if (wide != qkv.dtype()) {
+    const Tensor sum = std::exchange(out, ctx.Activation(out.shape(), qkv.dtype()));
+    ctx.Launch(ops::Cast{.in = sum, .out = out});
+  }
+  saved[kQkv] = qkv;
+  saved[kOut] = out;
+  saved[kLse] = std::move(lse);
+  return out;
+}
+
+// The gradients of a rank's keys and values start at the next rank and follow them round, each rank adding its part; they come
+// home after the last step and are added to what the rank itself has made in step 0.
+Tensor RingAttention::BackwardInput(nn::Context& ctx, Tensor dy, nn::Saved& saved) {
+  const Tensor qkv = saved.Take(kQkv), out = saved.Take(kOut), lse = saved.Take(kLse);
+  const DType wide = ops::AccumulationType(qkv.dtype());
+  const Tensor dqkv = ctx.Activation(qkv.shape(), qkv.dtype());
+  Tensor sum = wide == qkv.dtype() ? dqkv : ctx.Activation(qkv.shape(), wide);
+  Tensor kv = OwnKeys(ctx, qkv), dkv;  // dkv: of the keys that were here last, with the parts of all ranks so far
+  for (int step = 0; step < ring_.size(); ++step) {
+    Tensor coming, others, part = sum;
+    std::vector<P2p> messages;
+    if (step + 1 < ring_.size()) {
+      coming = ctx.Activation(kv.shape(), kv.dtype());
+      messages = {{P2p::kSend, kv, next(), kKeys}, {P2p::kRecv, coming, previous(), kKeys}};
+    }
+    if (step > 0) {
+      part = ctx.Activation(kv.shape(), wide);
+      ctx.Launch(ops::Fill{.out = part, .value = 0});
+    }
+    if (step > 1) {  // the parts of these keys' gradients that the ranks before this one have made
+      others = ctx.Activation(kv.shape(), wide);
+      messages.push_back({P2p::kSend, dkv, next(), kGradients});
+      messages.push_back({P2p::kRecv, others, previous(), kGradients});
+    }
+    Work passing = Pass(ctx, messages);
+    messages.clear();
+    ctx.Launch(ops::AttentionBlockBackward{.q = qkv, .kv = kv, .out = out, .lse = lse, .dout = dy, .dq = sum, .dkv = part,
+                                           .block = BlockOf(step, qkv.dim(1)), .accumulate = step > 0});
+    passing.WaitOn(ctx.stream);
+    if (step > 1) ctx.Launch(ops::AddTo{.in = others, .out = part});
+    kv = std::move(coming);
+    if (step > 0) dkv = std::move(part);
+  }
+  if (ring_.size() > 1) {
+    Tensor home = ctx.Activation(dkv.shape(), wide);
+    const P2p messages[] = {{P2p::kSend, dkv, next(), kGradients}, {P2p::kRecv, home, previous(), kGradients}};
+    ring_.Batch(messages).WaitOn(ctx.stream);
+    ctx.Launch(ops::CopyColumns{.in = home, .out = sum, .out_column = heads_.queries * heads_.width, .columns = key_columns(),
+                                .accumulate = true});
+  }
+  if (wide != qkv.dtype()) ctx.Launch(ops::Cast{.in = sum, .out = dqkv});
+  return dqkv;
+}
+
+}  // namespace twofold

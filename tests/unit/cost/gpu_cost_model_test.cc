@@ -1,0 +1,136 @@
+#include "sim/cost/gpu_cost_model.h"
+
+#include "gtest/gtest.h"
+
+namespace twofold {
+namespace {
+
+constexpr double kPeak = 0.8 * 1e14, kMemory = 0.5 * 1e14, kKernel = 3e-6;
+
+// Ten multiprocessors and one tile of 100 x 100.
+cluster::Device Gpu() {
+  cluster::Device d;
+  d.set_name("gpu");
+  d.set_memory_bytes_per_second(1e14), d.set_memory_efficiency(0.5);
+  d.set_f32_flops_per_second(1e13), d.set_bf16_flops_per_second(1e14), d.set_matmul_efficiency(0.8);
+  d.set_kernel_us(3);
+  cluster::Kernels& k = *d.mutable_kernels();
+  k.set_multiprocessors(10);
+  cluster::Kernels::Tile& tile = *k.add_tiles();
+  tile.set_rows(100), tile.set_columns(100);
+  return d;
+}
+
+struct GpuCostModelTest : testing::Test {
+  Tensor New(Shape shape, DType dtype = DType::kF16) { return Allocate(allocator, std::move(shape), dtype, Category::kOther); }
+  ops::Op Product(int64_t m, int64_t n, int64_t k) { return ops::MatMul{.a = New({m, k}), .b = New({k, n}), .out = New({m, n})}; }
+  static double On(const cluster::Device& device, const ops::Op& op) { return GpuCostModel(device).Time(op).seconds.value(); }
+  // Of so many waves of tiles with this depth, on tiles of 100 x 100.
+  static double Waves(double waves, double depth) { return kKernel + waves * 2 * 100 * 100 * depth / (kPeak / 10); }
+
+  MallocSource source;
+  CachingAllocator allocator{source, 0};
+};
+
+TEST_F(GpuCostModelTest, AWaveIsFullOrNot) {
+  EXPECT_NEAR(On(Gpu(), Product(100, 100, 4000)), Waves(1, 4000), 1e-12);
+  EXPECT_NEAR(On(Gpu(), Product(1000, 100, 4000)), Waves(1, 4000), 1e-12);
+  EXPECT_NEAR(On(Gpu(), Product(1001, 100, 4000)), Waves(2, 4000), 1e-12);
+  EXPECT_NEAR(On(Gpu(), Product(2000, 100, 4000)), Waves(2, 4000), 1e-12);
+}
+
+TEST_F(GpuCostModelTest, LargeProductsReachTheirShareOfPeak) {
+  EXPECT_NEAR(On(Gpu(), Product(4000, 4000, 4000)), kKernel + 2.0 * 4000 * 4000 * 4000 / kPeak, 1e-9);
+}
+
+TEST_F(GpuCostModelTest, DepthIsPaidByEveryTile) {
+  cluster::Device d = Gpu();
+  d.mutable_kernels()->set_tile_depth(50);
+  EXPECT_NEAR(On(d, Product(2000, 100, 4000)), Waves(2, 4050), 1e-12);
+}
+
+TEST_F(GpuCostModelTest, TheBestTileIsTaken) {
+  cluster::Device d = Gpu();
+  cluster::Kernels::Tile& small = *d.mutable_kernels()->add_tiles();
+  small.set_rows(50), small.set_columns(50), small.set_efficiency(0.5);
+  // Four small tiles at half the rate fill what one large one leaves idle; where all are busy, the large one wins.
+  EXPECT_NEAR(On(d, Product(100, 100, 4000)), kKernel + 2 * 50 * 50 * 4000.0 / (0.5 * kPeak / 10), 1e-12);
+  EXPECT_NEAR(On(d, Product(1000, 100, 4000)), Waves(1, 4000), 1e-12);
+}
+
+TEST_F(GpuCostModelTest, SplitsTradeDepthForTrafficOfThePartsAndOnlyOfOneMatrix) {
+  cluster::Device d = Gpu();
+  d.mutable_kernels()->set_most_splits(4);
+  EXPECT_NEAR(On(d, Product(100, 100, 40000)), Waves(1, 10000) + 100 * 100 * (4 * 4 + 2) / kMemory, 1e-12);
+  EXPECT_NEAR(On(d, Product(1000, 100, 40000)), Waves(1, 40000), 1e-12);
+  const Tensor a = New({2, 100, 40000}), b = New({2, 40000, 100}), out = New({2, 100, 100});
+  const auto matrices = [](const Tensor& t) {
+    return ops::Matrices{.tensor = t, .stride = t.dim(2), .batch = t.dim(1) * t.dim(2), .head = t.dim(1) * t.dim(2)};
+  };
+  EXPECT_NEAR(On(d, ops::BatchedMatMul{.a = matrices(a), .b = matrices(b), .out = matrices(out), .batches = 2, .heads = 1,
+                                       .m = 100, .n = 100, .k = 40000}), Waves(1, 40000), 1e-12);
+}
+
+TEST_F(GpuCostModelTest, ThinProductsAreBoundByTheirBytes) {
+  EXPECT_NEAR(On(Gpu(), Product(1, 10000, 1000)), Waves(10, 1000), 1e-12);
+  cluster::Device d = Gpu();
+  d.mutable_kernels()->mutable_tiles(0)->set_rows(1);
+  EXPECT_NEAR(On(d, Product(1, 10000, 1000)), kKernel + 2.0 * (1000 + 1000 * 10000 + 10000) / kMemory, 1e-12);
+}
+
+TEST_F(GpuCostModelTest, MoreOfAnyDimensionIsNeverFaster) {
+  cluster::Device d = Gpu();
+  cluster::Kernels& k = *d.mutable_kernels();
+  k.set_most_splits(8), k.set_tile_depth(64);
+  cluster::Kernels::Tile& small = *k.add_tiles();
+  small.set_rows(32), small.set_columns(64), small.set_efficiency(0.7);
+  GpuCostModel model(d);
+  double before[3] = {0, 0, 0};
+  for (int64_t size = 8; size < 3000; size += 72) {
+    const ops::Op grown[] = {Product(size, 300, 500), Product(300, size, 500), Product(300, 300, size)};
+    for (int i = 0; i < 3; ++i) {
+      const double seconds = model.Time(grown[i]).seconds.value();
+      EXPECT_GE(seconds, before[i]) << "dimension " << i << " at " << size;
+      before[i] = seconds;
+    }
+  }
+}
+
+TEST_F(GpuCostModelTest, OtherKernelsMoveTheirBytesSoManyTimesAsTheFileSays) {
+  cluster::Device d = Gpu();
+  const Tensor x = New({1 << 20});
+  EXPECT_NEAR(On(d, ops::Add{x, x, x}), kKernel + 6.0 * (1 << 20) / kMemory, 1e-15);
+  cluster::Kernels::Traffic& traffic = *d.mutable_kernels()->add_traffic();
+  traffic.set_kernel("add"), traffic.set_factor(0.5);
+  EXPECT_NEAR(On(d, ops::Add{x, x, x}), kKernel + 3.0 * (1 << 20) / kMemory, 1e-15);
+  EXPECT_NEAR(On(d, ops::AddTo{x, x}), kKernel + 6.0 * (1 << 20) / kMemory, 1e-15);
+}
+
+TEST_F(GpuCostModelTest, SaysItsIntervalAndWhatItIs) {
+  cluster::Device d = Gpu();
+  d.mutable_kernels()->set_error(0.1);
+  const Estimate e = GpuCostModel(d).Time(Product(100, 100, 100));
+  EXPECT_NEAR(e.low.value(), 0.9 * e.seconds.value(), 1e-15);
+  EXPECT_NEAR(e.high.value(), 1.1 * e.seconds.value(), 1e-15);
+  EXPECT_NE(GpuCostModel(d).Describe().find("10 multiprocessors"), std::string::npos);
+}
+
+TEST_F(GpuCostModelTest, RefusesWhatItCannotUse) {
+  EXPECT_TRUE(CheckKernels(Gpu()).ok());
+  EXPECT_TRUE(CheckKernels(cluster::Device()).ok());
+  const auto message = [](auto change) {
+    cluster::Device d = Gpu();
+    change(*d.mutable_kernels());
+    return std::string(CheckKernels(d).message());
+  };
+  EXPECT_EQ(message([](auto& k) { k.clear_multiprocessors(); }), "multiprocessors: 0: must be 1 or more");
+  EXPECT_EQ(message([](auto& k) { k.clear_tiles(); }), "tiles: none: products need one or more");
+  EXPECT_NE(message([](auto& k) { k.mutable_tiles(0)->set_rows(0); }).find("tiles: 0 x 100"), std::string::npos);
+  EXPECT_EQ(message([](auto& k) { k.set_tile_depth(-1); }), "tile_depth: -1: must not be negative");
+  EXPECT_EQ(message([](auto& k) { k.set_most_splits(0); }), "most_splits: 0: must be 1 or more");
+  EXPECT_EQ(message([](auto& k) { k.add_traffic()->set_kernel("add"); }), "traffic.factor: 0 of add: must be greater than 0");
+  EXPECT_EQ(message([](auto& k) { k.set_error(1); }), "error: 1: must be in [0, 1)");
+}
+
+}  // namespace
+}  // namespace twofold
