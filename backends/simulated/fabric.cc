@@ -53,8 +53,8 @@ struct Actor {
 void TraceCompute(SimulatedRank& rank) {
   rank.trace().OnChange([&rank](bool enabled) {
     if (!enabled) return rank.compute().SetTracer(nullptr);
-    rank.compute().SetTracer([&rank](std::string_view name, double start, double end) {
-      rank.trace().Add({"compute", std::string(name), Seconds(start), Seconds(end), Bytes(0)});
+    rank.compute().SetTracer([&rank](std::string_view name, std::string_view label, double start, double end) {
+      rank.trace().Add({"compute", std::string(name), Seconds(start), Seconds(end), Bytes(0), Seconds(), std::string(label)});
     });
   });
 }

@@ -26,10 +26,15 @@ Communication Alone(const P2p& m) {
 }
 
 // One of the messages of a call is done at `finish`.
-void PartEnds(SimulatedGroup::Pending& p, double finish) {
+void PartEnds(SimulatedGroup::Pending& p, const std::string& group, double finish) {
   p.finish = std::max(p.finish, finish);
   if (--p.left > 0) return;
   p.entry->seconds.store(p.entry->seconds.load() + (p.finish - p.started));
+  if (p.trace->enabled()) {
+    const Communication& c = p.call->communication;
+    p.trace->Add({StrCat("communication ", group), std::string(KindName(c.kind)), Seconds(p.started), Seconds(p.finish), c.bytes(),
+                  Seconds(std::max(0.0, p.met - p.started)), std::string(p.label)});
+  }
   p.done->Resolve(p.finish);
 }
 
@@ -213,7 +218,7 @@ void SimulatedGroup::Finish(const std::vector<Arrival>& arrivals, const std::vec
     a.entry->seconds.store(a.entry->seconds.load() + (end - a.time));
     if (a.trace->enabled()) {
       a.trace->Add({StrCat("communication ", name_), std::string(KindName(kind)), Seconds(a.time), Seconds(done[i]),
-                    a.call->communication.bytes(), Seconds(*a.started - a.time)});
+                    a.call->communication.bytes(), Seconds(*a.started - a.time), std::string(a.label)});
     }
     a.done->Resolve(done[i]);
   }
@@ -299,21 +304,26 @@ void SimulatedGroup::Deliver(const Message& send, const Message& recv) {
     std::memcpy(recv.op.tensor.raw(), data, static_cast<size_t>(send.op.tensor.bytes().value()));
   }
   recv.pending->source = send.rank;
+  recv.pending->met = std::max(recv.pending->met, send.time);
   if (send.eager != nullptr) {
-    if (send.eager->arrival >= 0) return PartEnds(*recv.pending, std::max(recv.time, send.eager->arrival));
+    if (send.eager->arrival >= 0) return PartEnds(*recv.pending, name_, std::max(recv.time, send.eager->arrival));
     send.eager->posted = recv.time;
     send.eager->receiver = recv.pending;
     return;
   }
+  send.pending->met = std::max(send.pending->met, recv.time);
   const double start = std::max({send.time, recv.time, world_.engine.now()});
-  Travel(send, start, [s = send.pending, r = recv.pending](size_t place, double time) { PartEnds(place == 0 ? *s : *r, time); });
+  Travel(send, start, [self = shared_from_this(), s = send.pending, r = recv.pending](size_t place, double time) {
+    PartEnds(place == 0 ? *s : *r, self->name_, time);
+  });
 }
 
 void SimulatedGroup::SendEagerly(const Message& send) {
-  Travel(send, std::max(send.time, world_.engine.now()), [s = send.pending, eager = send.eager](size_t place, double time) {
-    if (place == 0) return PartEnds(*s, time);
+  Travel(send, std::max(send.time, world_.engine.now()),
+         [self = shared_from_this(), s = send.pending, eager = send.eager](size_t place, double time) {
+    if (place == 0) return PartEnds(*s, self->name_, time);
     eager->arrival = time;
-    if (eager->receiver != nullptr) PartEnds(*eager->receiver, std::max(eager->posted, time));
+    if (eager->receiver != nullptr) PartEnds(*eager->receiver, self->name_, std::max(eager->posted, time));
   });
 }
 

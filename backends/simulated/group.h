@@ -49,6 +49,7 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
     std::shared_ptr<double> started;  // set to when all are there
     CommunicationStats::Entry* entry;
     Trace* trace;
+    std::string_view label;  // of the trace when the call was issued
   };
   void Arrive(Arrival arrival);
 
@@ -60,6 +61,9 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
     double started;
     sim::TimePointPtr done;
     CommunicationStats::Entry* entry;
+    Trace* trace;
+    std::string_view label;  // as above
+    double met = 0;          // when the last of the others came
   };
   void Post(int rank, const P2p& op, double time, std::shared_ptr<Pending> pending);
 

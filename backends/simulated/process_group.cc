@@ -125,7 +125,9 @@ std::shared_ptr<SimulatedWork> SimulatedProcessGroup::IssueCollective(std::share
   auto work = NewWork({call, done, [group = shared_, c = call.get()] { return group->MissingAt(*c); }});
   const double slowest = rank_.machine().waiting > 0 ? rank_.SlowestIsHere() : 0;
   line_->Call([group = shared_, rank = rank(), slowest, call = std::move(call), done, &entry, started = work->started(),
-               trace = &rank_.trace()](double time) { group->Arrive({rank, time, slowest, call, done, started, &entry, trace}); });
+               trace = &rank_.trace(), label = rank_.trace().label()](double time) {
+    group->Arrive({rank, time, slowest, call, done, started, &entry, trace, label});
+  });
   line_->WaitFor(done);
   return work;
 }
@@ -141,6 +143,8 @@ std::shared_ptr<SimulatedWork> SimulatedProcessGroup::IssueMessages(std::shared_
   pending->left = ops.size();
   pending->done = std::make_shared<sim::TimePoint>();
   pending->entry = &entry;
+  pending->trace = &rank_.trace();
+  pending->label = rank_.trace().label();
   auto work = NewWork({std::move(call), pending->done, [group = shared_, p = pending.get()] { return group->MissingFor(*p); }});
   work->SetMessages(pending);
   line_->Call([group = shared_, rank = rank(), ops = std::move(ops), pending](double time) {
