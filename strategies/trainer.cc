@@ -112,7 +112,8 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
           .statistics = &statistics_},
       dtype_(ToDType(spec.train().precision().parameter())),
       layout_(MakeLayout(
-          nn_, WithRecompute(MakeModel(spec.model(), {dtype_, ToDType(spec.train().precision().buffer())}), spec), replicas_, spec)),
+          nn_, WithRecompute(MakeModel(spec.model(), {dtype_, ToDType(spec.train().precision().buffer())}), spec),
+          {replicas_, mesh_.Group(Along::kExpertReplicas)}, spec)),
       optimizer_(MakeOptimizer(spec.train().optimizer(), spec.parallel().offload())),
       schedule_(MakeSchedule(spec.train().schedule())),
       sampler_(MakeSampler(spec.train(), samples.training, replicas_)),

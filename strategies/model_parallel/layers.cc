@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "strategies/expert_parallel/experts.h"
+
 namespace twofold {
 namespace {
 
@@ -30,6 +32,7 @@ ParallelOptions ParallelOptionsOf(const spec::Spec& spec) {
 
 ParallelLayers::ParallelLayers(DeviceMesh& mesh, const ParallelOptions& options)
     : mesh_(mesh), options_(options), tensor_(mesh.Group(Along::kTp)) {
+  if (mesh.shape().ep > 1) experts_ = mesh.NewGroup(Along::kEp, "experts");
   if (options.kv_heads == 0 || options.kv_heads >= tensor_.size()) return;
   if (options.kv_heads == 1) {
     key_value_ = &tensor_;
@@ -37,6 +40,11 @@ ParallelLayers::ParallelLayers(DeviceMesh& mesh, const ParallelOptions& options)
   }
   owned_key_value_ = mesh.NewGroups(KeyValueGroups(mesh.shape(), options.kv_heads), "key values");
   key_value_ = owned_key_value_.get();
+}
+
+std::unique_ptr<nn::Module> ParallelLayers::MakeExperts(const nn::MixtureConfig& config) {
+  ProcessGroup& experts = experts_ != nullptr ? *experts_ : mesh_.Group(Along::kEp);  // else of one
+  return MakeExpertParallel(config, {.experts = experts, .tensor = tensor_, .sequence_parallel = options_.sequence_parallel});
 }
 
 }  // namespace twofold

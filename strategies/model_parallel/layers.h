@@ -35,10 +35,13 @@ class ParallelLayers final : public nn::Layers {
   // Those along tp that hold the same heads of keys and values (Cut::Sum::kKeyValue); null: none do.
   ProcessGroup* key_value_group() { return key_value_; }
 
+  std::unique_ptr<nn::Module> MakeExperts(const nn::MixtureConfig& config) override;
+
  private:
   DeviceMesh& mesh_;
   const ParallelOptions options_;
   ProcessGroup& tensor_;  // along tp
+  std::unique_ptr<ProcessGroup> experts_;  // along ep; null: one rank has them all
   std::unique_ptr<ProcessGroup> owned_key_value_;
   ProcessGroup* key_value_ = nullptr;
 };
