@@ -133,7 +133,7 @@ void SimulatedDevice::Charge(Stream& stream, const ops::Op& op) {
   if (rank_.machine().gpu) rank_.host().Advance(e.launch ? e.launch->value() : rank_.machine().launch_seconds);
   else if (rank_.machine().host_seconds > 0) rank_.host().Advance(rank_.machine().host_seconds * factor);
   static_cast<SimulatedStream&>(stream).line().Advance(e.seconds.value() * factor, rank_.host().time(),
-                                                       traced ? name : std::string_view());
+                                                       traced ? name : std::string_view(), rank_.trace().label());
 }
 
 void SimulatedDevice::Run(Stream& stream, const ops::Op& op, Tensor workspace) {
