@@ -140,8 +140,12 @@ void CheckExperts(const Parallel& p, const Sizes& sizes, const ModelKind& kind, 
   if (sizes.experts == 0) {
     return problems.Add("parallel.ep", StrCat(p.ep(), " shares out experts, and model.", kind.name, " has none; use 1, or model { moe { ... } }"));
   }
-  if (p.ep() > 1 && p.dp() % p.ep() != 0) CheckCuts("ep", p.ep(), "parallel.dp", p.dp(), problems);
-  if (sizes.experts > 0) CheckCuts("ep", p.ep(), "model.moe.experts", sizes.experts, problems);
+  CheckCuts("ep", p.ep(), "parallel.dp", p.dp(), problems);
+  CheckCuts("ep", p.ep(), "model.moe.experts", sizes.experts, problems);
+  if (p.sharding() == Parallel::HYBRID_SHARD) {
+    problems.Add("parallel.sharding", StrCat("HYBRID_SHARD does not go with parallel.ep = ", p.ep(), ": experts are sharded over all ranks that have the "
+                                             "same ones, which are no shard group's; use FULL_SHARD, or an ep of 1"));
+  }
 }
 
 // ---- The pipeline ----
