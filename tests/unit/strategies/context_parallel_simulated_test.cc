@@ -8,7 +8,7 @@ namespace {
 
 class ContextParallelSimulated : public SimulatedTest {
  protected:
-  RunResult Simulate(const Case& c, spec::Simulated::Data data, const RankFunction& fn) {
+  RunResult Simulate(const Case& c, spec::Simulated::DataMode data, const RankFunction& fn) {
     spec::Spec spec = Spec(c.mesh.size(), absl::StrFormat(kHost, c.mesh.size()));
     spec.mutable_fabric()->mutable_simulated()->set_data(data);
     return Run(spec, fn);
