@@ -60,6 +60,44 @@ TEST(BatchedMatMul, AgainstPlainLoops) {
   }
 }
 
+// Gradients of weights: into a type of their own, added to what is there, each sum rounded once.
+TEST(BatchedMatMul, AddsToAnotherType) {
+  for (DType type : kFloats) {
+    for (DType out_type : kFloats) {
+      for (const bool accumulate : {false, true}) {
+        for (const int64_t group : {1, 3}) {
+          if (type == DType::kF64 && out_type != DType::kF64) continue;
+          Verify("batched_matmul " + Name(type) + " to " + Name(out_type), [&](Lab& lab) {
+            constexpr int64_t kBatches = 2, kHeads = 3, kM = 9, kN = 33, kK = 5;
+            ops::BatchedMatMul o{.batches = kBatches, .heads = kHeads, .m = kM, .n = kN, .k = kK, .transpose_a = true,
+                                 .accumulate = accumulate, .alpha = 0.25};
+            o.a = Operand(lab, type, kBatches, kHeads, 1, kK, kM);
+            o.b = Operand(lab, type, kBatches, kHeads, 1, kK, kN);
+            o.out = Operand(lab, out_type, kBatches, kHeads, group, kM, kN);
+            const Values a = ValuesOf(o.a.tensor), b = ValuesOf(o.b.tensor);
+            Values want = ValuesOf(o.out.tensor);
+            for (int64_t batch = 0; batch < kBatches; ++batch) {
+              for (int64_t h = 0; h < kHeads; ++h) {
+                for (int64_t i = 0; i < kM; ++i) {
+                  for (int64_t j = 0; j < kN; ++j) {
+                    double sum = 0;
+                    for (int64_t l = 0; l < kK; ++l) sum += a[Element(o.a, batch, h, l, i)] * b[Element(o.b, batch, h, l, j)];
+                    double& to = want[Element(o.out, batch, h, i, j)];
+                    to = (h % group == 0 && !accumulate ? 0 : to) + 0.25 * sum;
+                  }
+                }
+              }
+            }
+            lab.Run(o);
+            return std::vector<Expected>{{o.out.tensor, want, 10, type}};
+          });
+          if (HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+}
+
 TEST(Softmax, ForwardAndBackward) {
   for (DType type : kFloats) {
     for (bool causal : {true, false}) {
