@@ -56,7 +56,7 @@ std::unique_ptr<Dataset> ShardOf(const Dataset* data, const DeviceMesh& mesh) {
 // Null where this rank shares no table with another stage.
 std::unique_ptr<ProcessGroup> MakeGroupOfEnds(const spec::Spec& spec, DeviceMesh& mesh) {
   if (!StagesShareTable(spec)) return nullptr;
-  std::unique_ptr<ProcessGroup> ends = mesh.NewGroups(EndsOf(mesh.shape()), "pipeline ends");
+  std::unique_ptr<ProcessGroup> ends = mesh.NewGroups(EndsOf(mesh.shape()), "embedding");
   return ends->size() > 1 ? std::move(ends) : nullptr;
 }
 
@@ -151,7 +151,7 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
       layout_(MakeLayout(
           nn_,
           WithRecompute(MakeStage(spec.model(), {dtype_, ToDType(spec.train().precision().buffer())}, parts_, layers_), spec, parts_),
-          replicas_, spec)),
+          {replicas_, mesh_.Group(Along::kExpertReplicas)}, spec)),
       ends_(MakeGroupOfEnds(spec, mesh_)),
       sums_(nn_, *layout_,
             {.tensor = &mesh_.Group(Along::kTp), .key_value = layers_.key_value_group(), .embedding = ends_.get()}),
