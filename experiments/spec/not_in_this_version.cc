@@ -18,8 +18,6 @@ std::string AboveOne(int64_t degree) { return degree > 1 ? StrCat(degree) : ""; 
 constexpr Row kRows[] = {
     {"parallel.tp", [](const Spec& s) { return AboveOne(s.parallel().tp()); },
      "use 1; parallel.dp is available"},
-    {"parallel.cp", [](const Spec& s) { return AboveOne(s.parallel().cp()); },
-     "use 1; parallel.dp is available"},
     {"parallel.ep", [](const Spec& s) { return AboveOne(s.parallel().ep()); },
      "use 1; parallel.dp is available"},
     {"fabric.gloo", [](const Spec& s) { return std::string(s.fabric().has_gloo() ? "gloo" : ""); },
