@@ -139,7 +139,7 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
       layout_(MakeLayout(
           nn_,
           WithRecompute(MakeStage(spec.model(), {dtype_, ToDType(spec.train().precision().buffer())}, parts_, layers_), spec, parts_),
-          replicas_, spec)),
+          {replicas_, mesh_.Group(Along::kExpertReplicas)}, spec)),
       optimizer_(MakeOptimizer(spec.train().optimizer(), spec.parallel().offload())),
       schedule_(MakeSchedule(spec.train().schedule())),
       sampler_(MakeSampler(spec.train(), samples.training, mesh_)),
