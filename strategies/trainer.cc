@@ -24,6 +24,8 @@
 #include "strategies/mesh_of.h"
 #include "strategies/micro_batches.h"
 #include "strategies/model_factory.h"
+#include "strategies/model_parallel/gradient_norm.h"
+#include "strategies/model_parallel/gradient_sums.h"
 #include "strategies/model_parallel/layers.h"
 #include "strategies/pipeline/executor.h"
 #include "strategies/pipeline/stages.h"
@@ -51,6 +53,13 @@ std::unique_ptr<Dataset> ShardOf(const Dataset* data, const DeviceMesh& mesh) {
   return MakeSequenceShard(*data, {.rank = mesh.Coordinate(Axis::kCp), .ranks = mesh.shape().cp});
 }
 
+// Null where this rank shares no table with another stage.
+std::unique_ptr<ProcessGroup> MakeGroupOfEnds(const spec::Spec& spec, DeviceMesh& mesh) {
+  if (!StagesShareTable(spec)) return nullptr;
+  std::unique_ptr<ProcessGroup> ends = mesh.NewGroups(EndsOf(mesh.shape()), "pipeline ends");
+  return ends->size() > 1 ? std::move(ends) : nullptr;
+}
+
 // One rank's share of every training step.
 class Trainer {
  public:
@@ -68,7 +77,7 @@ class Trainer {
   Work SpreadLoss(Work sum);
   Predictions Predict(nn::Context& ctx, const Dataset& data, std::span<const int64_t> indices);
   std::optional<Tensor> GradientFactor();
-  void Reduce(Tensor& squared_norm);
+  Tensor SquaredNorm();
 
   RankContext& rank_;
   const spec::Spec& spec_;
@@ -83,6 +92,9 @@ class Trainer {
   const std::unique_ptr<nn::Loss> loss_function_;
   const std::vector<nn::Part> parts_;  // this stage's
   std::unique_ptr<ParameterLayout> layout_;
+  const std::unique_ptr<ProcessGroup> ends_;  // first and last stage, where they share a table; else null
+  GradientSums sums_;
+  GradientNorm norm_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   const optim::LrSchedule schedule_;
   DistributedSampler sampler_;
@@ -140,6 +152,10 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
           nn_,
           WithRecompute(MakeStage(spec.model(), {dtype_, ToDType(spec.train().precision().buffer())}, parts_, layers_), spec, parts_),
           {replicas_, mesh_.Group(Along::kExpertReplicas)}, spec)),
+      ends_(MakeGroupOfEnds(spec, mesh_)),
+      sums_(nn_, *layout_,
+            {.tensor = &mesh_.Group(Along::kTp), .key_value = layers_.key_value_group(), .embedding = ends_.get()}),
+      norm_(nn_, *layout_, mesh_.Group(Along::kModel)),
       optimizer_(MakeOptimizer(spec.train().optimizer(), spec.parallel().offload())),
       schedule_(MakeSchedule(spec.train().schedule())),
       sampler_(MakeSampler(spec.train(), samples.training, mesh_)),
@@ -223,18 +239,19 @@ Predictions Trainer::Predict(nn::Context& ctx, const Dataset& data, std::span<co
 std::optional<Tensor> Trainer::GradientFactor() {
   const double clip_norm = spec_.train().clip_norm(), scale = scaler_.scale();
   if (clip_norm == 0 && !scaler_.dynamic()) return unscaling_;
-  const Tensor squares = optim::SquaredNorm(nn_, layout_->Gradients(), [this](Tensor& t) { Reduce(t); });
+  const Tensor squares = SquaredNorm();
   if (scaler_.dynamic() && !scaler_.Update(std::isfinite(device_.Item(squares, StandIn{0, "found-inf"})))) return std::nullopt;
   return optim::ClipFactor(nn_, squares, clip_norm > 0 ? clip_norm : std::numeric_limits<double>::infinity(), 1 / scale);
 }
 
-// From the squared norm of this rank's gradients to that of the model's. Ranks that hold the same gradients need tell each
-// other nothing; but where a step depends on it, not even rounding may let one of them skip what another does.
-void Trainer::Reduce(Tensor& squared_norm) {
-  ProcessGroup* holders = layout_->holders();
-  if (holders != nullptr) holders->AllReduce(squared_norm, ReduceOp::kSum).WaitOn(device_.compute());
+// Of the model's gradients. Ranks that hold the same ones need tell each other nothing; but where a step depends on it, not even
+// rounding may let one of them skip what another does.
+Tensor Trainer::SquaredNorm() {
+  Tensor squares = norm_.Squared();
+  const ProcessGroup* holders = layout_->holders();
   const int agreeing = holders != nullptr ? holders->size() : 1;
-  if (scaler_.dynamic() && agreeing < replicas_.size()) replicas_.AllReduce(squared_norm, ReduceOp::kAvg).WaitOn(device_.compute());
+  if (scaler_.dynamic() && agreeing < replicas_.size()) replicas_.AllReduce(squares, ReduceOp::kAvg).WaitOn(device_.compute());
+  return squares;
 }
 
 // The mean over the global batch is a sum over the replicas of the last stage ...
@@ -259,6 +276,7 @@ double Trainer::Step(int64_t step) {
                     [this](const pipeline::Action& action, Tensor in) { return micro_batches_->Run(action, std::move(in)); });
   Work loss = BeginLossSum();  // travels while the optimizer works
   layout_->FinishGradients();
+  sums_.Run();
   loss = SpreadLoss(std::move(loss));
   if (const std::optional<Tensor> factor = GradientFactor()) {
     optimizer_->Step(nn_, optimizer_->learning_rate() * optim::Factor(schedule_, step), *factor);
