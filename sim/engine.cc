@@ -1,6 +1,7 @@
 #include "sim/engine.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -42,7 +43,8 @@ Engine::Engine(const Topology& topology, const Options& options)
       record_(options.record),
       router_(topology, options.routing),
       full_again_(topology.links().size()),
-      simgrid_(std::make_unique<SimGrid>()) {
+      simgrid_(std::make_unique<SimGrid>()),
+      timer_(std::numeric_limits<double>::infinity()) {
   static char name[] = "twofold", quiet[] = "--log=root.thresh:critical";
 #ifdef TWOFOLD_SANITIZED
   // Sanitizers do not follow raw context switches. The factory is chosen as the engine is made, so not in Configure.
@@ -55,6 +57,9 @@ Engine::Engine(const Topology& topology, const Options& options)
   simgrid_->engine = std::make_unique<s4u::Engine>(&argc, argv);
   Configure(options);
   simgrid_->platform.emplace(topology);
+  if (options.solve_flows) {
+    flows_.emplace(topology, [this] { return now(); }, [this](double time, std::function<void()> fn) { At(time, std::move(fn)); });
+  }
 }
 
 Engine::~Engine() = default;
@@ -98,12 +103,10 @@ void Engine::Block(int rank, const TimePointPtr& point, const std::function<std:
     --running_;
     point->Then([this, rank, &waiting] {
       auto it = waiting_.find(rank);  // gone when a failure woke the rank before
-      if (it != waiting_.end() && it->second == &waiting) Wake(waiting);
+      if (it != waiting_.end() && it->second == &waiting) Wake(rank);
     });
     CheckDeadlock();
     waiting.wake->acquire();
-    waiting_.erase(rank);
-    ++running_;
   }
   ThrowIfFailed(rank, what);
 }
@@ -133,17 +136,23 @@ void Engine::Claim(int rank, const std::string& message) {
   claimed_ = true;
 }
 
-// A release, as every call of SimGrid's, may let others run before it returns.
-void Engine::Wake(Waiting& waiting) {
+// It counts as running from here on, even where it gets its turn later. A release, as every call of SimGrid's, may let others run
+// before it returns.
+void Engine::Wake(int rank) {
   const FlightRecord::Aside aside(record_);
-  const s4u::SemaphorePtr wake = waiting.wake;
+  const auto it = waiting_.find(rank);
+  const s4u::SemaphorePtr wake = it->second->wake;
+  waiting_.erase(it);
+  ++running_;
   wake->release();
 }
 
 void Engine::WakeAll() {
   const FlightRecord::Aside aside(record_);
-  std::vector<s4u::SemaphorePtr> all;  // a release lets others run, which changes waiting_
+  std::vector<s4u::SemaphorePtr> all;
   for (auto& [rank, waiting] : waiting_) all.push_back(waiting->wake);
+  running_ += static_cast<int>(all.size());
+  waiting_.clear();
   for (const s4u::SemaphorePtr& wake : all) wake->release();
 }
 
@@ -196,17 +205,14 @@ void Engine::Landed() {
   CheckDeadlock();
 }
 
-void Engine::At(double time, std::function<void()> fn) {
-  if (time <= now()) return fn();
-  Spawn([this, time, fn = std::move(fn)] {
-    s4u::this_actor::sleep_until(time);
-    if (!failed()) fn();
-  });
-}
-
 void Engine::Transfer(std::shared_ptr<const Schedule> schedule, std::vector<int> endpoints, double start,
                       std::function<void(const std::vector<double>&)> done, Ended ended) {
   TWOFOLD_CHECK_GE(start, now());
+  if (flows_) {
+    TWOFOLD_CHECK(!schedule->loose && ended == nullptr, "flows are solved for all that goes step by step, or for nothing");
+    const Copy copy{std::move(schedule), endpoints};
+    return Run(Chart({&copy, 1}), start, [done = std::move(done)](const std::vector<double>& finish, double) { done(finish); });
+  }
   Spawn([this, schedule = std::move(schedule), endpoints = std::move(endpoints), start, done = std::move(done), ended = std::move(ended)] {
     s4u::this_actor::sleep_until(start);
     if (schedule->loose) return TransferLoose(schedule, endpoints, done, ended);

@@ -4,6 +4,9 @@
 // locked. A rank's actor runs ahead of the clock as far as its own time lines are known and blocks only on a TimePoint
 // that others decide. What it starts never lies before the clock.
 //
+// What is to happen at a time is an event of a queue of ours, in the order of time, then of asking: SimGrid's clock runs to the
+// next. Under `solve_flows` flows are shared by flows.h; else, and where schedules are loose, they are SimGrid's.
+//
 // Assumes: what topologies and schedules state. Ignores: CPU time of the network stack, packet effects, congestion control
 // (flows take their max-min share at once).
 #pragma once
@@ -15,6 +18,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -22,6 +26,7 @@
 #include "core/base/units.h"
 #include "sim/collectives/schedule.h"
 #include "sim/flight_record.h"
+#include "sim/flows.h"
 #include "sim/timeline.h"
 #include "topologies/routing.h"
 #include "topologies/topology.h"
@@ -37,6 +42,7 @@ class Engine {
     bool many_actors = false;        // more than some thousands of ranks, or of messages at once
     FlightRecord* record = nullptr;  // told whose turn it is; outlives the engine
     RoutingOptions routing;
+    bool solve_flows = false;        // not where schedules are loose or routing is adaptive: flows would not see one another
   };
   // The topology must outlive the engine.
   Engine(const Topology& topology, const Options& options);
@@ -65,6 +71,19 @@ class Engine {
   using Ended = std::function<void(size_t place, double time)>;
   void Transfer(std::shared_ptr<const Schedule> schedule, std::vector<int> endpoints, double start,
                 std::function<void(const std::vector<double>& finish)> done, Ended ended = nullptr);
+
+  // Copies of one schedule, each among its own endpoints, that always begin together, with their flows solved; for engines that
+  // solve flows. May be begun many times.
+  struct Copy { std::shared_ptr<const Schedule> schedule; const std::vector<int>& endpoints; };
+  class Course;
+  std::shared_ptr<const Course> Chart(std::span<const Copy> copies);  // throws NoRoute
+  // As Transfer; `done` gets the endpoints' times copy by copy, or one where all are equal. Copies whose phases have the same
+  // latencies go on to the next together, when the last of them has ended the phase; `apart`: the most seconds by which one of
+  // them ended it before.
+  using Arrived = std::function<void(const std::vector<double>& finish, double apart)>;
+  void Run(std::shared_ptr<const Course> course, double start, Arrived done);
+  bool solves_flows() const { return flows_.has_value(); }
+
   // Calls `fn` when the clock shows `time` (at once if it does).
   void At(double time, std::function<void()> fn);
 
@@ -88,6 +107,19 @@ class Engine {
   void RankMain(int rank, const std::function<void()>& body);
   void Spawn(std::function<void()> body);
   void Landed();
+  // In events.cc.
+  struct Event {
+    double time;
+    uint64_t number;
+    std::function<void()> fn;
+    // For heaps, whose first is the greatest.
+    bool operator<(const Event& other) const { return std::pair(time, number) > std::pair(other.time, other.number); }
+  };
+  struct Under;  // a course under way
+  void RunDue();
+  void SetTimer();
+  void RunSet(const std::shared_ptr<Under>& under, size_t set, size_t phase, double from);
+  void SetEnded(const std::shared_ptr<Under>& under);
   struct Loose;
   void RunPhase(const Phase& phase, const std::vector<int>& endpoints, double stretch);
   // In loose.cc.
@@ -98,7 +130,7 @@ class Engine {
   double TakeFree(int link, double bytes, double full, double at);
   void CheckDeadlock();
   std::string Deadlocked() const;
-  void Wake(Waiting& waiting);
+  void Wake(int rank);
   void WakeAll();
 
   const Topology& topology_;
@@ -108,6 +140,10 @@ class Engine {
   std::unique_ptr<SimGrid> simgrid_;
   std::map<int, Waiting*> waiting_;  // blocked ranks
   std::set<int> returned_;           // ranks whose function has
+  std::vector<Event> events_;        // a heap: the earliest first, then the first asked for
+  uint64_t asked_ = 0;
+  double timer_;                     // the earliest moment at which SimGrid will run what is due
+  std::optional<Flows> flows_;
   int running_ = 0;                  // ranks that are neither blocked nor done
   int in_flight_ = 0;                // transfers and timers
   std::optional<RankFailure> failure_;

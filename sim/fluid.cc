@@ -103,6 +103,21 @@ const std::vector<double>& Fluid::Solve() {
   return ends_;
 }
 
+const std::vector<double>& Fluid::Solve(std::vector<Change>& changes) {
+  changes.clear();
+  changes_ = &changes;
+  Solve();
+  changes_ = nullptr;
+  // Sets are settled one after another, each from its beginning to its end.
+  std::stable_sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) { return a.time < b.time; });
+  return ends_;
+}
+
+void Fluid::Ends(int flow, double time) {
+  ends_[static_cast<size_t>(flow)] = time;
+  if (changes_ != nullptr) changes_->push_back({time, flow, 0});
+}
+
 void Fluid::Share(std::span<const int> flows, double time) {
   for (int f : flows) AddLoad(f, -rates_[static_cast<size_t>(f)]);
   for (int flow : flows) {
@@ -115,6 +130,7 @@ void Fluid::Share(std::span<const int> flows, double time) {
     const auto f = static_cast<size_t>(flow);
     AddLoad(flow, rates_[f]);
     projected_[f] = time + left_[f] / rates_[f];
+    if (changes_ != nullptr) changes_->push_back({time, flow, rates_[f]});
   }
 }
 
@@ -130,7 +146,7 @@ void Fluid::SettleSet(std::span<const int> set) {
   const auto [first, last] = std::minmax_element(pending.begin(), pending.end());
   const double all = first->first;
   if (last->first <= all * (1 + kTogether)) {
-    for (int f : set) ends_[static_cast<size_t>(f)] = all;
+    for (int f : set) Ends(f, all);
     return;
   }
   if (lists_.empty()) ListFlows();
@@ -145,7 +161,7 @@ void Fluid::SettleSet(std::span<const int> set) {
       const auto f = static_cast<size_t>(flow);
       if (ends_[f] > 0 || end != projected_[f]) continue;
       if (many) time = end;
-      ends_[f] = time;
+      Ends(flow, time);
       ended.push_back(flow);
     }
     if (ended.empty()) continue;

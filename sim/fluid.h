@@ -42,6 +42,11 @@ class Fluid {
   // Seconds after the beginning at which each flow ends. Ends within 1e-12 of one another are one. Once, before Clear.
   const std::vector<double>& Solve();
 
+  // From `time` on, `flow` moves `rate` bytes a second; 0: it has ended.
+  struct Change { double time; int flow; double rate; };
+  // As Solve; `changes` becomes how the flows' rates change, by time.
+  const std::vector<double>& Solve(std::vector<Change>& changes);
+
  private:
   using End = std::pair<double, int>;  // when, of which flow
   void FindSets();
@@ -49,6 +54,7 @@ class Fluid {
   // From `time` on these flows share what the others leave; sets their rates and projected ends.
   void Share(std::span<const int> flows, double time);
   void AddLoad(int flow, double rate);
+  void Ends(int flow, double time);
   void ListFlows();
   std::vector<int> Touched(std::span<const int> ended);
   void SetRates(std::span<const int> set);
@@ -66,6 +72,7 @@ class Fluid {
   std::vector<size_t> lists_first_;
   std::vector<int> seen_flow_, seen_link_;   // by which look at who shares anew
   int look_ = 0;
+  std::vector<Change>* changes_ = nullptr;   // asked for
   // Scratch.
   std::vector<int> sets_, order_;           // by flow: its set; flows by set
   std::vector<size_t> set_ends_;            // in order_

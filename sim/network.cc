@@ -1,6 +1,8 @@
 #include "sim/network.h"
 
 #include <algorithm>
+#include <array>
+#include <limits>
 #include <utility>
 
 #include "core/base/strings.h"
@@ -33,7 +35,9 @@ int Network::AddGroups(const std::vector<std::vector<int>>& groups) {
 // Numbers of groups are not used again, so what is known of these goes with them.
 void Network::RemoveGroups(int number) {
   groups_.erase(number);
-  absl::erase_if(known_, [number](const auto& entry) { return std::get<0>(entry.first) == number; });
+  auto of_these = [number](const auto& entry) { return std::get<0>(entry.first) == number; };
+  absl::erase_if(known_, of_these);
+  absl::erase_if(ways_, of_these);
 }
 
 Schedule Network::PlanFor(const CollectiveShape& shape, const Places& places) const {
@@ -55,6 +59,8 @@ Network::Known Network::Make(const CollectiveShape& shape, const Groups& groups)
     for (const auto& schedule : known.schedules) schedule->stretch = known.seconds > 0 ? *measured / known.seconds : 1;
     known.seconds = *measured;
   }
+  const std::vector<Phase>& phases = known.schedules[0]->phases;
+  known.flows = std::any_of(phases.begin(), phases.end(), [](const Phase& p) { return !p.flows.empty(); });
   return known;
 } catch (const NoRoute& none) {
   throw RankFailure(RankFailure::Kind::kOther, 0, none.what());
@@ -171,57 +177,109 @@ std::shared_ptr<const Schedule> Network::OneForAll(const Schedule& schedule, con
   return std::make_shared<const Schedule>(std::move(one));
 }
 
-void Network::Collective(int number, const CollectiveShape& shape, double start,
-                         std::function<void(const std::vector<double>&)> done) {
+void Network::Collective(int number, const CollectiveShape& shape, double start, Done done) {
   const Groups& groups = groups_.at(number);
   const Key key(number, shape.kind, shape.bytes, shape.root);
   const bool alone = Alone(), reusable = shape.kind != Communication::kAllToAllV;
   Known& entry = known_[key];
   if (!reusable) entry = {};
-  if (entry.schedules.empty() && !(alone && entry.seconds >= 0)) entry = Make(shape, groups);
+  if (entry.schedules.empty() && entry.course == nullptr && !(alone && entry.seconds >= 0)) entry = Make(shape, groups);
   if (alone && entry.seconds >= 0) {  // the time is enough to keep: schedules are large
-    entry.schedules.clear(), entry.one = nullptr;
-    return done({start + entry.seconds});
+    entry.schedules.clear();
+    return done({start + entry.seconds}, 0);
   }
-  if (options_.folded && entry.one == nullptr) entry.one = OneForAll(*entry.schedules[0], groups);
+  if (options_.folded && entry.one == nullptr && entry.course == nullptr) entry.one = OneForAll(*entry.schedules[0], groups);
+  if (engine_.solves_flows() && entry.course == nullptr) entry.course = Chart(entry, groups), entry.schedules.clear();
   const Known known = entry;  // others that run while this one starts its flows may add to known_
-  Flow(known, groups, start, [this, key, alone, reusable, start, done = std::move(done)](const std::vector<double>& finish) {
+  Flow(known, groups, start, [this, key, alone, reusable, start, done = std::move(done)](const std::vector<double>& finish, double apart) {
     const auto [first, last] = std::minmax_element(finish.begin(), finish.end());
-    if (alone && reusable && *first == *last) known_[key].seconds = *last - start;
-    done(finish);
+    if (alone && reusable && *first == *last && apart == 0) known_[key].seconds = *last - start;
+    done(finish, apart);
   });
 }
 
-void Network::Flow(const Known& known, const Groups& groups, double start,
-                   std::function<void(const std::vector<double>&)> done) {
-  const std::vector<Phase>& phases = known.schedules[0]->phases;
-  const bool flows = std::any_of(phases.begin(), phases.end(), [](const Phase& p) { return !p.flows.empty(); });
-  if (options_.folded && flows) {
+std::shared_ptr<const Engine::Course> Network::Chart(const Known& known, const Groups& groups) try {
+  std::vector<Engine::Copy> copies;
+  if (known.one != nullptr) copies.push_back({known.one, groups[0].endpoints});
+  for (size_t g = 0; known.one == nullptr && g < groups.size(); ++g) copies.push_back({known.schedules[g], groups[g].endpoints});
+  return engine_.Chart(copies);
+} catch (const NoRoute& none) {
+  throw RankFailure(RankFailure::Kind::kOther, 0, none.what());
+}
+
+void Network::Flow(const Known& known, const Groups& groups, double start, Done done) {
+  if (options_.folded && known.flows) {
     int& in_flight = known.one != nullptr ? ones_ : alls_;
     ++in_flight;
     exact_ = exact_ && (ones_ == 0 || alls_ == 0);
-    done = [&in_flight, done = std::move(done)](const std::vector<double>& finish) {
+    done = [&in_flight, done = std::move(done)](const std::vector<double>& finish, double apart) {
       --in_flight;
-      done(finish);
+      done(finish, apart);
     };
   }
-  if (known.one != nullptr) return engine_.Transfer(known.one, groups[0].endpoints, start, std::move(done));
-  if (groups.size() == 1) return engine_.Transfer(known.schedules[0], groups[0].endpoints, start, std::move(done));
-  struct All { size_t left; std::vector<double> finish; std::function<void(const std::vector<double>&)> done; };
-  const auto all = std::make_shared<All>(All{groups.size(), {}, std::move(done)});
+  if (known.course != nullptr) return engine_.Run(known.course, start, std::move(done));
+  auto together = [done](const std::vector<double>& finish) { done(finish, 0); };
+  if (known.one != nullptr) return engine_.Transfer(known.one, groups[0].endpoints, start, together);
+  if (groups.size() == 1) return engine_.Transfer(known.schedules[0], groups[0].endpoints, start, together);
+  struct All { size_t left; std::vector<std::vector<double>> finish; Done done; };
+  const auto all = std::make_shared<All>(All{groups.size(), std::vector<std::vector<double>>(groups.size()), std::move(done)});
   for (size_t g = 0; g < groups.size(); ++g) {
-    engine_.Transfer(known.schedules[g], groups[g].endpoints, start, [all](const std::vector<double>& finish) {
-      all->finish.insert(all->finish.end(), finish.begin(), finish.end());
-      if (--all->left == 0) all->done(all->finish);
+    engine_.Transfer(known.schedules[g], groups[g].endpoints, start, [all, g](const std::vector<double>& finish) {
+      all->finish[g] = finish;
+      if (--all->left > 0) return;
+      std::vector<double> everyone;
+      for (const auto& group : all->finish) everyone.insert(everyone.end(), group.begin(), group.end());
+      all->done(everyone, 0);
     });
   }
 }
 
-void Network::Message(int from, int to, double bytes, double start, Engine::Ended ended) {
+Network::Way Network::MakeWay(const Groups& groups, int from, int to, double bytes) {
+  Way way;
+  std::vector<Places> places;
+  for (size_t g = 0; g < groups.size(); ++g) {
+    const std::vector<int>& all = groups[g].endpoints;
+    way.endpoints.push_back({all[static_cast<size_t>(from)], all[static_cast<size_t>(to)]});
+    places.push_back(PlacesOf(engine_.topology(), way.endpoints.back()));
+    size_t like = 0;
+    while (like < g && places[like] != places[g]) ++like;
+    way.schedules.push_back(like < g ? way.schedules[like] : std::make_shared<const Schedule>(library_.Message(bytes, places[g])));
+  }
+  if (!engine_.solves_flows()) return way;
+  std::vector<Engine::Copy> copies;
+  for (size_t g = 0; g < groups.size(); ++g) copies.push_back({way.schedules[g], way.endpoints[g]});
+  way.course = engine_.Chart(copies);
+  return way;
+}
+
+void Network::Message(int number, int from, int to, double bytes, double start, Ended ended) {
   messages_ = true;
-  const std::vector<int> endpoints = {EndpointOf(from), EndpointOf(to)};
-  auto schedule = std::make_shared<const Schedule>(library_.Message(bytes, PlacesOf(engine_.topology(), endpoints)));
-  engine_.Transfer(std::move(schedule), endpoints, start, [](const std::vector<double>&) {}, std::move(ended));
+  std::shared_ptr<const Way>& known = ways_[WayKey(number, from, to, bytes)];
+  if (known == nullptr) try {
+    known = std::make_shared<const Way>(MakeWay(groups_.at(number), from, to, bytes));
+  } catch (const NoRoute& none) {
+    throw RankFailure(RankFailure::Kind::kOther, 0, none.what());
+  }
+  const std::shared_ptr<const Way> way = known;  // others that run while this one starts its flows may add to ways_
+  if (way->course != nullptr) {
+    return engine_.Run(way->course, start, [ended = std::move(ended)](const std::vector<double>& finish, double apart) {
+      for (size_t place : {size_t{0}, size_t{1}}) {
+        double first = finish[finish.size() > 1 ? place : 0], last = first;
+        for (size_t i = place; i < finish.size(); i += 2) first = std::min(first, finish[i]), last = std::max(last, finish[i]);
+        ended(place, first - apart, last);
+      }
+    });
+  }
+  struct All { std::array<size_t, 2> left; std::array<double, 2> first; Ended ended; };
+  const size_t copies = way->schedules.size();
+  const double never = std::numeric_limits<double>::infinity();
+  const auto all = std::make_shared<All>(All{{copies, copies}, {never, never}, std::move(ended)});
+  for (size_t g = 0; g < copies; ++g) {
+    engine_.Transfer(way->schedules[g], way->endpoints[g], start, [](const std::vector<double>&) {}, [all](size_t place, double time) {
+      all->first[place] = std::min(all->first[place], time);
+      if (--all->left[place] == 0) all->ended(place, all->first[place], time);
+    });
+  }
 }
 
 }  // namespace twofold::sim

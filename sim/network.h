@@ -6,8 +6,8 @@
 // measured as it is called takes what it took then. Otherwise every collective is flows among flows; those of one that was
 // measured are stretched so that alone they would take what it took.
 //
-// Where one actor stands for all ranks, it names all groups that do what its own does. Their flows are on the network
-// together; or, where all endpoints send and receive alike and an endpoint's way out is the narrowest of a route, endpoint
+// Where one actor stands for several ranks, it names all groups that do what its own does. Their flows are on the network
+// together; or, where one stands for all, where all endpoints send and receive alike and an endpoint's way out is the narrowest of a route, endpoint
 // 0's alone: it meets on that way what the others meet on theirs.
 #pragma once
 
@@ -34,7 +34,7 @@ struct NetworkOptions {
   Choice choice;                 // where the algorithm is "auto", `measured` collectives come before any
   bool closed_forms = true;      // false: everything is simulated at least once
   MeasuredCollectives measured = {};
-  bool folded = false;           // groups are all those that one actor stands for
+  bool folded = false;           // one actor stands for all ranks: groups are all there are
   std::vector<int> endpoints = {};  // by rank; empty: rank r is at endpoint r
 };
 
@@ -49,12 +49,15 @@ class Network {
   int AddGroups(const std::vector<std::vector<int>>& groups);
   void RemoveGroups(int number);
 
-  // Starts at `start`; `done(finish)` gets each rank's time, in the order of the groups' ends, perhaps before the clock
-  // shows it; one for all where they are known to be equal. Fails the engine where the algorithm has no form for it.
-  void Collective(int groups, const CollectiveShape& shape, double start,
-                  std::function<void(const std::vector<double>& finish)> done);
-  // Between two ranks; `ended` is told of the sender (0) and of the receiver (1) as each is done.
-  void Message(int from, int to, double bytes, double start, Engine::Ended ended);
+  // Starts at `start`; `done(finish, apart)` gets each rank's time, group by group, perhaps before the clock shows it; one for
+  // all where they are known to be equal. `apart`: the most seconds by which one group was done with a part of it before others
+  // and waited for them. Fails the engine where the algorithm has no form for it.
+  using Done = Engine::Arrived;
+  void Collective(int groups, const CollectiveShape& shape, double start, Done done);
+  // Between two ranks of each of the groups, numbered in the group; `ended` is told of the senders (0) and of the receivers (1) when
+  // the last of them is done, and when the first was.
+  using Ended = std::function<void(size_t place, double first, double last)>;
+  void Message(int groups, int from, int to, double bytes, double start, Ended ended);
   const Library& library() const { return library_; }
 
   // False once flows that stand for all ranks' have shared the network with flows that do not.
@@ -73,20 +76,30 @@ class Network {
     std::vector<std::shared_ptr<Schedule>> schedules;  // by group; those of groups in like places are one
     std::shared_ptr<const Schedule> one;  // endpoint 0's part of it, where it stands for all; else null
     double seconds = -1;  // alone on the network, when all ranks finish together; -1: not known
+    std::shared_ptr<const Engine::Course> course = nullptr;  // where the engine solves flows: in place of schedules
+    bool flows = false;
   };
   using Key = std::tuple<int, int, double, int>;  // groups, kind, bytes, root
+  struct Way {  // of messages between two places of the groups
+    std::vector<std::vector<int>> endpoints;            // by group: the two
+    std::vector<std::shared_ptr<const Schedule>> schedules;  // by group; those of pairs in like places are one
+    std::shared_ptr<const Engine::Course> course = nullptr;
+  };
+  using WayKey = std::tuple<int, int, int, double>;  // groups, from, to, bytes
 
   int EndpointOf(int rank) const { return options_.endpoints.empty() ? rank : options_.endpoints[static_cast<size_t>(rank)]; }
   Schedule PlanFor(const CollectiveShape& shape, const Places& places) const;
   Known Make(const CollectiveShape& shape, const Groups& groups);
   std::shared_ptr<const Schedule> OneForAll(const Schedule& schedule, const Groups& groups) const;
+  std::shared_ptr<const Engine::Course> Chart(const Known& known, const Groups& groups);
   std::vector<Request> Requests(size_t phase, const Known& known, const Groups& groups) const;
   // Seconds that all groups take, alone on the network; -1 where ranks or groups finish at different times.
   double ClosedForm(const Known& known, const Groups& groups);
   // Of phase number `phase` of every group, all beginning together; -1 where groups end it at different times.
   double PhaseSeconds(size_t phase, const Known& known, const Groups& groups);
   bool Alone() const { return groups_.size() == 1 && !messages_ && engine_.network_idle(); }
-  void Flow(const Known& known, const Groups& groups, double start, std::function<void(const std::vector<double>&)> done);
+  void Flow(const Known& known, const Groups& groups, double start, Done done);
+  Way MakeWay(const Groups& groups, int from, int to, double bytes);
 
   Engine& engine_;
   const Library& library_;
@@ -98,6 +111,7 @@ class Network {
   bool exact_ = true;
   int ones_ = 0, alls_ = 0;  // folded collectives in flight with one rank's flows for all, and with all flows
   absl::flat_hash_map<Key, Known> known_;
+  absl::flat_hash_map<WayKey, std::shared_ptr<const Way>> ways_;
 };
 
 }  // namespace twofold::sim

@@ -17,14 +17,14 @@ void TimePoint::Then(std::function<void()> fn) {
   waiters_.push_back(std::move(fn));
 }
 
-void Timeline::Advance(double seconds, double not_before, std::string_view name) {
+void Timeline::Advance(double seconds, double not_before, std::string_view name, std::string_view label) {
   const bool traced = tracer_ && !name.empty();
   if (queue_.empty()) {
-    if (traced) return Span(seconds, not_before, name);
+    if (traced) return Span(seconds, not_before, name, label);
     time_ = std::max(time_, not_before) + seconds;
     return;
   }
-  if (traced) return Push({.kind = Command::kSpan, .seconds = seconds, .not_before = not_before, .name = name});
+  if (traced) return Push({.kind = Command::kSpan, .seconds = seconds, .not_before = not_before, .name = name, .label = label});
   if (queue_.back().kind != Command::kStretch) {
     return Push({.kind = Command::kStretch, .stretch = {seconds, not_before + seconds}});
   }
@@ -32,10 +32,10 @@ void Timeline::Advance(double seconds, double not_before, std::string_view name)
   s = {s.add + seconds, std::max(s.least, not_before) + seconds};
 }
 
-void Timeline::Span(double seconds, double not_before, std::string_view name) {
+void Timeline::Span(double seconds, double not_before, std::string_view name, std::string_view label) {
   const double start = std::max(time_, not_before);
   time_ = start + seconds;
-  if (tracer_) tracer_(name, start, time_);
+  if (tracer_) tracer_(name, label, start, time_);
 }
 
 void Timeline::PassWait(double until) {
@@ -73,7 +73,7 @@ void Timeline::Resume() {
     Command& head = queue_.front();
     switch (head.kind) {
       case Command::kStretch: time_ = std::max(time_ + head.stretch.add, head.stretch.least); break;
-      case Command::kSpan: Span(head.seconds, head.not_before, head.name); break;
+      case Command::kSpan: Span(head.seconds, head.not_before, head.name, head.label); break;
       case Command::kCall: head.fn(time_); break;  // may push, never pops
       case Command::kWait:
         if (!head.point->known()) {

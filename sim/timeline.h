@@ -37,11 +37,12 @@ using TimePointPtr = std::shared_ptr<TimePoint>;
 // Made by std::make_shared: a stream that is going on stays alive until it has, whoever lets go of it meanwhile.
 class Timeline : public std::enable_shared_from_this<Timeline> {
  public:
-  // Told of each named stretch when its place in time is known. `name` must outlive the simulation.
-  using Tracer = std::function<void(std::string_view name, double start, double end)>;
+  // Told of each named stretch when its place in time is known. `name` and `label` must outlive the simulation.
+  using Tracer = std::function<void(std::string_view name, std::string_view label, double start, double end)>;
 
-  // Busy for `seconds`, starting no earlier than `not_before`. A name makes it a traced span.
-  void Advance(double seconds, double not_before = 0, std::string_view name = {});
+  // Busy for `seconds`, starting no earlier than `not_before`. A name makes it a traced span, and the label
+  // says what that is part of.
+  void Advance(double seconds, double not_before = 0, std::string_view name = {}, std::string_view label = {});
   void NotBefore(double time) { Advance(0, time); }
   void WaitFor(const TimePointPtr& point);            // idle until `point`; counted as stalled
   TimePointPtr Record();                              // the point after all that was given so far
@@ -62,13 +63,13 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
     enum Kind { kStretch, kSpan, kWait, kCall } kind;
     Stretch stretch{};
     double seconds = 0, not_before = 0;  // kSpan
-    std::string_view name;
+    std::string_view name, label;
     TimePointPtr point;
     std::function<void(double)> fn;
   };
   void Push(Command command);
   void Resume();
-  void Span(double seconds, double not_before, std::string_view name);
+  void Span(double seconds, double not_before, std::string_view name, std::string_view label);
   void PassWait(double until);
 
   double time_ = 0, stalled_ = 0;

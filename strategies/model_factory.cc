@@ -54,6 +54,8 @@ std::unique_ptr<nn::Module> MakeModel(const spec::Model& model, ModelTypes types
   return MakePart(model, types, nn::Part::Whole(KindOf(model).blocks(model)), nn::OneRank());
 }
 
+int64_t ParameterCount(const spec::Model& model) { return MakeModel(model, DType::kF32)->ParameterCount(); }
+
 ModelInput InputOf(const spec::Model& model) { return KindOf(model).input(model); }
 
 int64_t ItemsPerSample(const spec::Model& model) {

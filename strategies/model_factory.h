@@ -19,6 +19,7 @@ DType ToDType(spec::DType dtype);
 std::unique_ptr<nn::Module> MakeModel(const spec::Model& model, ModelTypes types);
 // Likewise, of a part of it, with layers that may be split over ranks. The kind splits, or the part is the whole.
 std::unique_ptr<nn::Module> MakePart(const spec::Model& model, ModelTypes types, const nn::Part& part, nn::Layers& layers);
+int64_t ParameterCount(const spec::Model& model);  // of the whole model, however ranks share it; makes one
 ModelInput InputOf(const spec::Model& model);
 int64_t ItemsPerSample(const spec::Model& model);  // what tokens_per_second counts: tokens of a sequence, else 1
 std::string_view ItemName(const spec::Model& model);  // "tokens" or "samples"

@@ -189,6 +189,7 @@ void Recorder::AddTimeLine(report::RankRecord& record) {
       ++count;
       seconds += (span.end - span.start).value();
     }
+    if (!span.label.empty()) out->set_label(std::move(span.label));
     out->set_stream(std::move(span.stream));
     out->set_name(std::move(span.name));
   }

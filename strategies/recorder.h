@@ -50,7 +50,7 @@ class Recorder {
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  void SetParameters(int64_t count) { record_.set_parameters(count); }  // of the whole model
+  void SetParameters(int64_t count) { record_.set_parameters(count); }  // this rank's part of the model
   void BeginStep(int64_t step);
   // The host has waited for everything that the step launched.
   void EndStep(double loss);

@@ -217,7 +217,8 @@ void Queue::Do(Item& item) {
                      .name = std::string(KindName(c.kind)),
                      .start = Seconds(start),
                      .end = Seconds(end),
-                     .bytes = c.bytes()});
+                     .bytes = c.bytes(),
+                     .label = std::string(item.label_)});
 }
 
 }  // namespace twofold::host

@@ -14,6 +14,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "backends/host/emulated_device.h"
@@ -56,6 +57,7 @@ class Item : public Work::State, public std::enable_shared_from_this<Item> {
         workspace_(std::move(workspace)),
         entry_(entry),
         quiet_(quiet),
+        label_(owner_->trace.label()),
         event_(*this) {}
 
   void Wait() override;
@@ -89,6 +91,7 @@ class Item : public Work::State, public std::enable_shared_from_this<Item> {
   const Tensor workspace_;  // borrowed; empty: none
   CommunicationStats::Entry& entry_;
   const bool quiet_;
+  const std::string_view label_;  // what the host was doing when it issued the call
   DoneEvent event_;
   int tests_ = 0;
   bool timed_by_host_ = false;  // WaitOn adds the seconds, not Do

@@ -95,7 +95,8 @@ void Rank::Observe(bool enabled) {
                 .name = std::string(ops::Key(op).name),
                 .start = Seconds(start - origin),
                 .end = Seconds(end - origin),
-                .bytes = ops::CostOf(op).bytes()});
+                .bytes = ops::CostOf(op).bytes(),
+                .label = std::string(trace_.label())});
   });
 }
 

@@ -130,10 +130,10 @@ void SimulatedDevice::Charge(Stream& stream, const ops::Op& op) {
     if (it == extrapolated_.end()) it = extrapolated_.emplace(name, Extrapolated::mapped_type()).first;
     ++it->second[key.dims];
   }
-  if (rank_.machine().gpu) rank_.host().Advance(rank_.machine().launch_seconds);
+  if (rank_.machine().gpu) rank_.host().Advance(e.launch ? e.launch->value() : rank_.machine().launch_seconds);
   else if (rank_.machine().host_seconds > 0) rank_.host().Advance(rank_.machine().host_seconds * factor);
   static_cast<SimulatedStream&>(stream).line().Advance(e.seconds.value() * factor, rank_.host().time(),
-                                                       traced ? name : std::string_view());
+                                                       traced ? name : std::string_view(), rank_.trace().label());
 }
 
 void SimulatedDevice::Run(Stream& stream, const ops::Op& op, Tensor workspace) {

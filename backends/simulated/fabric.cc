@@ -1,5 +1,6 @@
 #include "backends/simulated/fabric.h"
 
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "backends/simulated/device.h"
 #include "backends/simulated/plan.h"
 #include "backends/simulated/process_group.h"
+#include "core/base/rank_list.h"
 #include "core/base/strings.h"
 #include "core/proto/outcome.pb.h"
 #include "sim/engine.h"
@@ -27,7 +29,7 @@ struct Actor {
         allocator(*source, rank),
         host_allocator(*host_source, rank, "host memory"),
         device(clock, allocator, host_allocator, *plan.costs, plan.host_link, plan.threads),
-        group(std::make_unique<SimulatedProcessGroup>(std::move(group), rank, clock, device, stats)) {}
+        group(std::make_unique<SimulatedProcessGroup>(std::move(group), clock, device, stats)) {}
 
   static SimulatedMachine MachineOf(int rank, const SimulationPlan& plan) {
     SimulatedMachine machine = plan.machine;
@@ -51,8 +53,8 @@ struct Actor {
 void TraceCompute(SimulatedRank& rank) {
   rank.trace().OnChange([&rank](bool enabled) {
     if (!enabled) return rank.compute().SetTracer(nullptr);
-    rank.compute().SetTracer([&rank](std::string_view name, double start, double end) {
-      rank.trace().Add({"compute", std::string(name), Seconds(start), Seconds(end), Bytes(0)});
+    rank.compute().SetTracer([&rank](std::string_view name, std::string_view label, double start, double end) {
+      rank.trace().Add({"compute", std::string(name), Seconds(start), Seconds(end), Bytes(0), Seconds(), std::string(label)});
     });
   });
 }
@@ -91,13 +93,39 @@ void AddExtrapolationNotes(const SimulatedDevice& device, outcome::Outcome& outc
   }
 }
 
+sim::Engine::Options EngineOptions(const SimulationPlan& plan, sim::FlightRecord& record) {
+  const bool loose = plan.library->name() == "open_mpi";
+  return {.stack = plan.machine.real ? MiB(8) : KiB(256),
+          .many_actors = plan.world_size > 4096 || (loose && plan.world_size > 128),
+          .record = &record,
+          .routing = plan.routing,
+          .solve_flows = !loose && plan.routing.policy != RoutingPolicy::kAdaptive};
+}
+
+// The ranks that have actors, in order.
+std::vector<int> Actors(const SimulationPlan& plan, bool fold) {
+  std::vector<int> actors;
+  for (int r = 0; r < plan.world_size; ++r) {
+    if (!fold || plan.stand_ins[static_cast<size_t>(r)] == r) actors.push_back(r);
+  }
+  return actors;
+}
+
+std::string DescribeFolding(const SimulationPlan& plan) {
+  const std::vector<int> actors = Actors(plan, true);
+  if (actors.size() == 1) return StrCat("ranks are folded: rank 0 stands for all ", plan.world_size);
+  return StrCat("ranks are folded: ", RankList(actors), " stand for ", static_cast<size_t>(plan.world_size) / actors.size(), " each");
+}
+
 // The whole simulation, in the child process.
-outcome::Outcome Simulate(SimulationPlan& plan, bool fold, const RankFunction& fn, sim::FlightRecord& record) {
-  sim::Engine engine(*plan.topology, {.stack = plan.machine.real ? MiB(8) : KiB(256), .many_actors = plan.world_size > 4096 || (plan.library->name() == "open_mpi" && plan.world_size > 128), .record = &record, .routing = plan.routing});
+outcome::Outcome Simulate(SimulationPlan& plan, bool fold, bool slowest_counts, const RankFunction& fn, sim::FlightRecord& record) {
+  sim::Engine engine(*plan.topology, EngineOptions(plan, record));
   CatchInterruptsInChild();
+  const std::vector<int> actors = Actors(plan, fold);
   sim::Network network(engine, *plan.library,
-                       {.choice = plan.choice, .measured = plan.collectives, .folded = fold, .endpoints = plan.endpoints});
-  SimulatedWorld world{engine, network, plan.machine.real, fold, "", false};
+                       {.choice = plan.choice, .measured = plan.collectives, .folded = fold && actors.size() == 1, .endpoints = plan.endpoints});
+  SimulatedWorld world{.engine = engine, .network = network, .real = plan.machine.real, .slowest_counts = slowest_counts};
+  if (fold) world.stand_ins = plan.stand_ins;
   std::vector<int> ranks(static_cast<size_t>(plan.world_size));
   for (size_t r = 0; r < ranks.size(); ++r) ranks[r] = static_cast<int>(r);
   outcome::Outcome outcome;
@@ -111,8 +139,7 @@ outcome::Outcome Simulate(SimulationPlan& plan, bool fold, const RankFunction& f
     outcome.set_message(std::string(status.message()));
     return outcome;
   }
-  for (int r : ranks) {
-    if (fold && r > 0) break;
+  for (int r : actors) {
     engine.AddRank(r, [&, r] {
       Actor actor(r, plan, world, group);
       RankContext ctx = MakeContext(r, plan, actor);
@@ -128,8 +155,14 @@ outcome::Outcome Simulate(SimulationPlan& plan, bool fold, const RankFunction& f
   }
   const absl::Status status = engine.Run();
   if (fold) {
-    for (int r = 1; r < plan.world_size; ++r) outcome.set_results(r, outcome.results(0));
+    for (int r = 0; r < plan.world_size; ++r) {
+      if (const int stand_in = plan.stand_ins[static_cast<size_t>(r)]; stand_in != r) outcome.set_results(r, outcome.results(stand_in));
+    }
     outcome.set_folding_refused(world.folding_refused);
+    if (world.apart > 0) {
+      outcome.add_notes(StrCat("folded ranks that do the same ended a communication up to ", std::ceil(1000 * world.apart) / 10,
+                               " % of its time apart: the slowest counts for all"));
+    }
   }
   outcome.set_code(static_cast<int>(status.code()));
   outcome.set_message(std::string(status.message()));
@@ -147,11 +180,11 @@ class SimulatedFabric : public Fabric {
     if (!plan.ok()) return {plan.status(), std::vector<std::string>(static_cast<size_t>(world_size)), {}};
     if (world_size != plan->world_size) plan = Resized(world_size);
     if (!plan.ok()) return {plan.status(), std::vector<std::string>(static_cast<size_t>(world_size)), {}};
-    if (!plan->may_fold) return RunOnce(*plan, false, fn);
+    if (plan->stand_ins.empty()) return RunOnce(*plan, false, fn);
     std::string refused;
     RunResult result = RunOnce(*plan, true, fn, &refused);
     if (refused.empty()) return result;
-    if (spec_.fabric().simulated().folding() == spec::Simulated::ON) {
+    if (AskedFor()) {
       result.status = absl::InvalidArgumentError(StrCat("fabric.simulated.folding: ON, but ", refused, "; use AUTO or OFF"));
       return result;
     }
@@ -163,19 +196,21 @@ class SimulatedFabric : public Fabric {
  private:
   absl::StatusOr<SimulationPlan> Resized(int world_size) const {
     spec::Spec spec = spec_;
-    spec.mutable_parallel()->set_dp(world_size);
+    spec::Parallel& p = *spec.mutable_parallel();
+    p.set_dp(world_size), p.set_pp(1), p.set_cp(1), p.set_tp(1);
     return MakePlan(spec);
   }
+  bool AskedFor() const { return spec_.fabric().simulated().folding() == spec::Simulated::ON; }
 
   RunResult RunOnce(SimulationPlan& plan, bool fold, const RankFunction& fn, std::string* refused = nullptr) const {
     RunResult result;
     result.results.resize(static_cast<size_t>(plan.world_size));
     result.notes = plan.notes;
-    if (fold) result.notes.push_back(StrCat("ranks are folded: rank 0 stands for all ", plan.world_size));
+    if (fold) result.notes.push_back(DescribeFolding(plan));
     absl::StatusOr<std::unique_ptr<sim::FlightRecord>> record = sim::FlightRecord::Make(plan.world_size);
     result.status = record.status();
     if (!record.ok()) return result;
-    absl::StatusOr<outcome::Outcome> outcome = RunInChild([&] { return Simulate(plan, fold, fn, **record); },
+    absl::StatusOr<outcome::Outcome> outcome = RunInChild([&] { return Simulate(plan, fold, AskedFor(), fn, **record); },
                                                           {record->get(), spec_.fabric().timeout_s()});
     result.status = outcome.status();
     if (!outcome.ok()) return result;

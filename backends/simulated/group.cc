@@ -25,38 +25,27 @@ Communication Alone(const P2p& m) {
           .tag = m.tag};
 }
 
-sim::CollectiveShape ShapeOf(const std::vector<SimulatedGroup::Arrival>& arrivals, int ranks) {
-  const Communication& c = arrivals[0].call->communication;
-  sim::CollectiveShape shape{c.kind, ranks, static_cast<double>(c.bytes().value()), c.peer, {}};
-  if (c.kind == Communication::kGather || c.kind == Communication::kScatter) {  // others than the root know their part
-    const Tensor& part = c.kind == Communication::kGather ? c.in : c.out;
-    shape.bytes = static_cast<double>(part.bytes().value()) * ranks;
-  }
-  if (c.kind == Communication::kAllToAllV) {
-    for (const auto& a : arrivals) {
-      auto& row = shape.matrix.emplace_back();
-      for (int64_t count : a.call->communication.in_counts) {
-        row.push_back(static_cast<double>(count * ElementSize(c.in.dtype())));
-      }
-    }
-    shape.matrix.resize(static_cast<size_t>(ranks), shape.matrix[0]);  // folded: the others send alike
-    for (const auto& row : shape.matrix) shape.bytes = std::max(shape.bytes, std::accumulate(row.begin(), row.end(), 0.0));
-  }
-  return shape;
-}
-
 // One of the messages of a call is done at `finish`.
-void PartEnds(SimulatedGroup::Pending& p, double finish) {
+void PartEnds(SimulatedGroup::Pending& p, const std::string& group, double finish) {
   p.finish = std::max(p.finish, finish);
   if (--p.left > 0) return;
   p.entry->seconds.store(p.entry->seconds.load() + (p.finish - p.started));
+  if (p.trace->enabled()) {
+    const Communication& c = p.call->communication;
+    p.trace->Add({StrCat("communication ", group), std::string(KindName(c.kind)), Seconds(p.started), Seconds(p.finish), c.bytes(),
+                  Seconds(std::max(0.0, p.met - p.started)), std::string(p.label)});
+  }
   p.done->Resolve(p.finish);
 }
 
 }  // namespace
 
 SimulatedGroup::SimulatedGroup(SimulatedWorld& world, std::string name, std::vector<std::vector<int>> groups)
-    : world_(world), name_(std::move(name)), groups_(std::move(groups)), label_(host::GroupLabel(name_, ranks())) {
+    : world_(world), name_(std::move(name)), groups_(std::move(groups)), label_(host::GroupLabel(name_, ranks())), stand_ins_(ranks()) {
+  if (world_.folded()) {
+    for (int& rank : stand_ins_) rank = world_.stand_ins[static_cast<size_t>(rank)];
+  }
+  actors_ = std::set<int>(stand_ins_.begin(), stand_ins_.end()).size();
   if (ranks().size() > 1) network_groups_ = world_.network.AddGroups(groups_);
 }
 
@@ -64,13 +53,28 @@ SimulatedGroup::~SimulatedGroup() {
   if (network_groups_ >= 0) world_.network.RemoveGroups(network_groups_);
 }
 
+const std::vector<int>& SimulatedGroup::ranks(int world_rank) const {
+  for (const std::vector<int>& group : groups_) {
+    if (std::find(group.begin(), group.end(), world_rank) != group.end()) return group;
+  }
+  TWOFOLD_CHECK(false, StrCat("rank ", world_rank, " is not in group ", *label_));
+  return groups_[0];
+}
+
+int SimulatedGroup::place(int world_rank) const {
+  const std::vector<int>& group = ranks(world_rank);
+  return static_cast<int>(std::find(group.begin(), group.end(), world_rank) - group.begin());
+}
+
 std::string SimulatedGroup::MissingAt(const host::Call& call) const {
   if (call.sequence <= (call.split ? split_ : met_)) return "";
   std::vector<bool> here(ranks().size());
-  auto note = [&here](const auto& calls, uint64_t sequence) {
+  auto note = [&here, this](const auto& calls, uint64_t sequence) {
     const auto those = calls.find(sequence);
     if (those == calls.end()) return;
-    for (const auto& a : those->second) here[static_cast<size_t>(a.rank)] = true;
+    for (const auto& a : those->second) {
+      for (size_t r = 0; r < here.size(); ++r) here[r] = here[r] || stand_ins_[r] == stand_ins_[static_cast<size_t>(a.rank)];
+    }
   };
   call.split ? note(splits_, call.sequence) : note(arrivals_, call.sequence);
   std::vector<int> missing;
@@ -139,6 +143,25 @@ bool SimulatedGroup::SameCounts(const std::vector<Arrival>& arrivals) {
   return true;
 }
 
+sim::CollectiveShape SimulatedGroup::ShapeOf(const std::vector<Arrival>& arrivals) const {
+  const auto ranks = static_cast<int>(this->ranks().size());
+  const Communication& c = arrivals[0].call->communication;
+  sim::CollectiveShape shape{c.kind, ranks, static_cast<double>(c.bytes().value()), c.peer, {}};
+  if (c.kind == Communication::kGather || c.kind == Communication::kScatter) {  // others than the root know their part
+    const Tensor& part = c.kind == Communication::kGather ? c.in : c.out;
+    shape.bytes = static_cast<double>(part.bytes().value()) * ranks;
+  }
+  if (c.kind == Communication::kAllToAllV) {
+    for (const int stand_in : stand_ins_) {
+      const auto actor = std::find_if(arrivals.begin(), arrivals.end(), [&](const Arrival& a) { return stand_ins_[static_cast<size_t>(a.rank)] == stand_in; });
+      auto& row = shape.matrix.emplace_back();
+      for (int64_t count : actor->call->communication.in_counts) row.push_back(static_cast<double>(count * ElementSize(c.in.dtype())));
+      shape.bytes = std::max(shape.bytes, std::accumulate(row.begin(), row.end(), 0.0));
+    }
+  }
+  return shape;
+}
+
 void SimulatedGroup::Begin(std::vector<Arrival> arrivals) {
   double start = world_.engine.now();  // ranks that were done before others of a collective may be behind the clock
   for (const Arrival& a : arrivals) start = std::max({start, a.time, a.slowest});
@@ -148,35 +171,56 @@ void SimulatedGroup::Begin(std::vector<Arrival> arrivals) {
     for (const Arrival& a : arrivals) calls.push_back(&a.call->communication);
     ApplyCollective(calls);
   }
-  const sim::CollectiveShape shape = ShapeOf(arrivals, static_cast<int>(ranks().size()));
+  const sim::CollectiveShape shape = ShapeOf(arrivals);
   auto all = std::make_shared<std::vector<Arrival>>(std::move(arrivals));
   try {
     world_.network.Collective(network_groups_, shape, start,
-                              [self = shared_from_this(), all](const std::vector<double>& finish) { self->Finish(*all, finish); });
+                              [self = shared_from_this(), all](const std::vector<double>& finish, double apart) {
+                                self->Finish(*all, finish, apart);
+                              });
   } catch (const RankFailure& failure) {
     world_.engine.Fail(failure);
   }
 }
 
-void SimulatedGroup::Finish(const std::vector<Arrival>& arrivals, const std::vector<double>& finish) {
+void SimulatedGroup::Parted(Communication::Kind kind, double start, double first, double last) {
+  constexpr double kRounding = 1e-12;
+  if (!world_.folded() || !world_.barrier_passed || last - first <= kRounding * last) return;
+  if (world_.slowest_counts) {
+    world_.apart = std::max(world_.apart, (last - first) / (last - start));
+    return;
+  }
+  world_.folding_refused = StrCat("ranks finish ", KindName(kind), " at different times");
+  world_.engine.Fail(RankFailure(RankFailure::Kind::kOther, ranks()[0], StrCat("identical ranks cannot be folded: ", world_.folding_refused)));
+}
+
+void SimulatedGroup::Finish(const std::vector<Arrival>& arrivals, const std::vector<double>& finish, double apart) {
   const auto [first, last] = std::minmax_element(finish.begin(), finish.end());
   const double end = *last;
   const Communication::Kind kind = arrivals[0].call->communication.kind;
-  if (world_.folded && world_.barrier_passed) {
-    constexpr double kRounding = 1e-12;
-    if (end - *first > kRounding * end) world_.folding_refused = StrCat("ranks finish ", KindName(kind), " at different times");
-    else if (!world_.network.exact()) world_.folding_refused = "collectives that ranks do not all take alike overlap with others";
+  if (world_.folded() && world_.barrier_passed && !world_.network.exact()) {
+    world_.folding_refused = "collectives that ranks do not all take alike overlap with others";
+  }
+  std::vector<double> done(arrivals.size(), end);
+  for (size_t i = 0; i < arrivals.size(); ++i) {
+    const int stand_in = stand_ins_[static_cast<size_t>(arrivals[i].rank)];
+    double soonest = end, latest = *first == end ? end : 0;
+    for (size_t f = 0; *first < end && f < finish.size(); ++f) {  // group by group
+      if (stand_ins_[f % stand_ins_.size()] == stand_in) soonest = std::min(soonest, finish[f]), latest = std::max(latest, finish[f]);
+    }
+    Parted(kind, *arrivals[i].started, soonest - apart, latest);
+    done[i] = latest;
   }
   if (kind == Communication::kBarrier) world_.barrier_passed = true;
-  for (const Arrival& a : arrivals) {
+  for (size_t i = 0; i < arrivals.size(); ++i) {
+    const Arrival& a = arrivals[i];
     if (world_.engine.failed()) return;  // a rank that was told may have failed since: the others are gone
-    const double done = *first == end || world_.folded ? end : finish[static_cast<size_t>(a.rank)];
     a.entry->seconds.store(a.entry->seconds.load() + (end - a.time));
     if (a.trace->enabled()) {
-      a.trace->Add({StrCat("communication ", name_), std::string(KindName(kind)), Seconds(a.time), Seconds(done),
-                    a.call->communication.bytes(), Seconds(*a.started - a.time)});
+      a.trace->Add({StrCat("communication ", name_), std::string(KindName(kind)), Seconds(a.time), Seconds(done[i]),
+                    a.call->communication.bytes(), Seconds(*a.started - a.time), std::string(a.label)});
     }
-    a.done->Resolve(done);
+    a.done->Resolve(done[i]);
   }
 }
 
@@ -260,27 +304,40 @@ void SimulatedGroup::Deliver(const Message& send, const Message& recv) {
     std::memcpy(recv.op.tensor.raw(), data, static_cast<size_t>(send.op.tensor.bytes().value()));
   }
   recv.pending->source = send.rank;
+  recv.pending->met = std::max(recv.pending->met, send.time);
   if (send.eager != nullptr) {
-    if (send.eager->arrival >= 0) return PartEnds(*recv.pending, std::max(recv.time, send.eager->arrival));
+    if (send.eager->arrival >= 0) return PartEnds(*recv.pending, name_, std::max(recv.time, send.eager->arrival));
     send.eager->posted = recv.time;
     send.eager->receiver = recv.pending;
     return;
   }
+  send.pending->met = std::max(send.pending->met, recv.time);
   const double start = std::max({send.time, recv.time, world_.engine.now()});
-  const double bytes = static_cast<double>(send.op.tensor.bytes().value());
-  world_.network.Message(world_rank(send.rank), world_rank(recv.rank), bytes, start,
-                         [s = send.pending, r = recv.pending](size_t place, double time) { PartEnds(place == 0 ? *s : *r, time); });
+  Travel(send, start, [self = shared_from_this(), s = send.pending, r = recv.pending](size_t place, double time) {
+    PartEnds(place == 0 ? *s : *r, self->name_, time);
+  });
 }
 
 void SimulatedGroup::SendEagerly(const Message& send) {
-  const double start = std::max(send.time, world_.engine.now());
-  const double bytes = static_cast<double>(send.op.tensor.bytes().value());
-  world_.network.Message(world_rank(send.rank), world_rank(send.op.peer), bytes, start,
-                         [s = send.pending, eager = send.eager](size_t place, double time) {
-    if (place == 0) return PartEnds(*s, time);
+  Travel(send, std::max(send.time, world_.engine.now()),
+         [self = shared_from_this(), s = send.pending, eager = send.eager](size_t place, double time) {
+    if (place == 0) return PartEnds(*s, self->name_, time);
     eager->arrival = time;
-    if (eager->receiver != nullptr) PartEnds(*eager->receiver, std::max(eager->posted, time));
+    if (eager->receiver != nullptr) PartEnds(*eager->receiver, self->name_, std::max(eager->posted, time));
   });
+}
+
+void SimulatedGroup::Travel(const Message& send, double start, std::function<void(size_t place, double time)> ended) {
+  const double bytes = static_cast<double>(send.op.tensor.bytes().value());
+  try {
+    world_.network.Message(network_groups_, send.rank, send.op.peer, bytes, start,
+                           [self = shared_from_this(), start, ended = std::move(ended)](size_t place, double first, double last) {
+      self->Parted(Communication::kSend, start, first, last);
+      if (!self->world_.engine.failed()) ended(place, last);
+    });
+  } catch (const RankFailure& failure) {
+    world_.engine.Fail(failure);
+  }
 }
 
 void SimulatedGroup::RequestSplit(uint64_t sequence, SplitRequest request) {
@@ -311,15 +368,48 @@ void SimulatedGroup::RequestSplit(uint64_t sequence, SplitRequest request) {
   }
 }
 
-std::shared_ptr<SimulatedGroup> SimulatedGroup::SplitAll(int size, ProcessGroup::Pattern pattern, std::string name) {
-  const bool consecutive = pattern == ProcessGroup::Pattern::kConsecutive;
-  std::vector<std::vector<int>> parts;
-  for (const std::vector<int>& group : groups_) {
-    const size_t first = parts.size(), members = static_cast<size_t>(size), count = group.size() / members;
-    parts.resize(first + count);
-    for (size_t r = 0; r < group.size(); ++r) parts[first + (consecutive ? r / members : r % count)].push_back(group[r]);
+std::shared_ptr<SimulatedGroup> SimulatedGroup::Partition(uint64_t sequence, int rank, std::span<const std::vector<int>> groups,
+                                                          const std::string& name) {
+  auto it = parts_.find(sequence);
+  if (it == parts_.end()) it = parts_.emplace(sequence, MakeParts(rank, groups, name)).first;
+  Parts& parts = it->second;
+  if (!std::equal(groups.begin(), groups.end(), parts.list.begin(), parts.list.end())) {
+    Mismatch(StrCat("split ", sequence), parts.first, StrCat("a list of ", parts.list.size(), " groups"), rank,
+             StrCat("a different list of ", groups.size(), " groups"));
+    return nullptr;
   }
-  return std::make_shared<SimulatedGroup>(world_, std::move(name), std::move(parts));
+  const auto own = parts.of.find(world_rank(rank));
+  std::shared_ptr<SimulatedGroup> group = own == parts.of.end() ? nullptr : own->second;
+  if (--parts.left == 0) parts_.erase(it);
+  return group;
+}
+
+SimulatedGroup::Parts SimulatedGroup::MakeParts(int rank, std::span<const std::vector<int>> list, const std::string& name) {
+  Parts parts{{list.begin(), list.end()}, rank, {}, actors()};
+  std::map<std::vector<int>, std::vector<std::vector<int>>> kinds;  // by stand-ins in their places: those that do the same
+  for (const std::vector<int>& group : groups_) {
+    for (const std::vector<int>& places : list) {
+      std::vector<int> members;
+      for (const int place : places) members.push_back(group[static_cast<size_t>(place)]);
+      std::vector<int> stand_ins = members;
+      for (int& r : stand_ins) r = world_.folded() ? world_.stand_ins[static_cast<size_t>(r)] : r;
+      kinds[std::move(stand_ins)].push_back(std::move(members));
+    }
+  }
+  std::map<int, const std::vector<int>*> seen;  // by stand-in: the kind that all ranks it stands for are in
+  for (auto& [stand_ins, groups] : kinds) {
+    for (const int stand_in : stand_ins) {
+      const auto [it, fresh] = seen.try_emplace(stand_in, &stand_ins);
+      if (!fresh && it->second != &stand_ins) throw UnlikeGroups();
+    }
+    if (stand_ins.size() == 1) continue;
+    const std::set<int> actors(stand_ins.begin(), stand_ins.end());
+    const auto own = std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return std::find(g.begin(), g.end(), *actors.begin()) != g.end(); });
+    std::rotate(groups.begin(), own, own + 1);
+    const auto shared = std::make_shared<SimulatedGroup>(world_, name, std::move(groups));
+    for (const int actor : actors) parts.of[actor] = shared;
+  }
+  return parts;
 }
 
 std::shared_ptr<SimulatedGroup> SimulatedGroup::SplitResult(uint64_t sequence, int color) {

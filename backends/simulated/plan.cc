@@ -10,6 +10,7 @@
 #include "backends/host/memory_rules.h"
 #include "backends/simulated/plan_network.h"
 #include "core/base/strings.h"
+#include "core/comm/device_mesh.h"
 #include "sim/collectives/schedule.h"
 #include "sim/cost/profile_cost_model.h"
 #include "topologies/catalogue.h"
@@ -163,16 +164,25 @@ void SetSlowLinks(const spec::Simulated& simulated, SimulationPlan& plan) {
                               " us a message; that cores move their bytes, too, is not modelled"));
 }
 
-// Folding is used only where it is proven to change nothing: replicas of one data-parallel group on equal devices, without
-// data. Wherever they sit, they do the same at the same times as long as all of them, in all groups, end each collective
-// together; that is seen as they run (SimulatedGroup::Finish), and where they do not, the run is repeated unfolded.
+// Folding is used only where it is proven to change nothing: ranks of one pipeline stage (and of one place along cp, whose chunks
+// of the sequence are attended unlike) on equal devices, without data. Wherever they sit, they do the same at the same times as
+// long as all of them, in all groups, end each communication together; that is seen as they run (SimulatedGroup::Parted), and where
+// they do not, the run is repeated unfolded, or, where folding was asked for, the slowest counts for all.
 void DecideFolding(const spec::Spec& spec, SimulationPlan& plan) {
   const spec::Parallel& p = spec.parallel();
   if (plan.world_size == 1) plan.why_not_fold = "there is one rank";
-  if (p.dp() != plan.world_size) plan.why_not_fold = "ranks do different things (another axis than dp is used)";
+  else if (p.dp() * p.tp() == 1) plan.why_not_fold = "ranks do different things (only pp and cp are used)";
   if (plan.machine.real) plan.why_not_fold = "ranks hold different data (data: REAL)";
   if (!plan.compute_factors.empty()) plan.why_not_fold = "some ranks are slower (stragglers)";
-  plan.may_fold = plan.why_not_fold.empty();
+  const auto order = ParseMeshOrder(p.order());
+  if (!order.ok()) plan.why_not_fold = StrCat("parallel.order: ", order.status().message());
+  if (!plan.why_not_fold.empty()) return;
+  const MeshShape mesh{.pp = static_cast<int>(p.pp()), .dp = static_cast<int>(p.dp()), .cp = static_cast<int>(p.cp()),
+                       .tp = static_cast<int>(p.tp()), .order = *order};
+  for (int rank = 0; rank < plan.world_size; ++rank) {
+    const MeshPlace at = PlaceOf(mesh, rank);
+    plan.stand_ins.push_back(RankAt(mesh, {.pp = at.pp, .cp = at.cp}));
+  }
 }
 
 }  // namespace
@@ -218,11 +228,11 @@ absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec) {
   if (absl::Status s = Place(simulated, plan); !s.ok()) return s;
   if (absl::Status s = SetStragglers(simulated, plan); !s.ok()) return s;
   DecideFolding(spec, plan);
-  if (simulated.folding() == spec::Simulated::ON && !plan.may_fold) {
+  if (simulated.folding() == spec::Simulated::ON && plan.stand_ins.empty()) {
     return absl::InvalidArgumentError(
         StrCat("fabric.simulated.folding: ON, but ", plan.why_not_fold, "; use AUTO or OFF"));
   }
-  if (simulated.folding() == spec::Simulated::OFF) plan.may_fold = false;
+  if (simulated.folding() == spec::Simulated::OFF) plan.stand_ins.clear();
   return plan;
 }
 

@@ -34,7 +34,7 @@ struct SimulationPlan {
   std::vector<double> compute_factors;  // of each rank's operations' time; empty: 1
   sim::MeasuredCollectives collectives;  // those of the links that join the ranks, where the profile has them
   Range link_spread;             // of communication's times
-  bool may_fold = false;         // identical ranks may run as one
+  std::vector<int> stand_ins;    // where ranks that do the same may run as one: for each rank, which; else empty
   std::string why_not_fold;
   std::vector<std::string> notes;
 };

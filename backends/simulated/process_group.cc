@@ -9,9 +9,9 @@
 
 namespace twofold {
 
-SimulatedProcessGroup::SimulatedProcessGroup(std::shared_ptr<SimulatedGroup> shared, int rank_in_group, SimulatedRank& rank,
-                                             Device& device, CommunicationStats& stats)
-    : ProcessGroup(shared->name(), rank_in_group, shared->ranks(), device, stats),
+SimulatedProcessGroup::SimulatedProcessGroup(std::shared_ptr<SimulatedGroup> shared, SimulatedRank& rank, Device& device,
+                                             CommunicationStats& stats)
+    : ProcessGroup(shared->name(), shared->place(rank.rank()), shared->ranks(rank.rank()), device, stats),
       shared_(std::move(shared)),
       rank_(rank),
       exceptions_(std::uncaught_exceptions()) {}
@@ -38,7 +38,7 @@ void SimulatedProcessGroup::RefuseFolding(const std::string& why) {
 
 // What ranks that do the same thing can do without one another.
 void SimulatedProcessGroup::CheckFoldable(const Communication& c) {
-  if (!c.is_collective()) RefuseFolding("ranks send messages to one another");
+  if (!c.is_collective() && !shared_->all_different()) RefuseFolding("ranks that do the same send messages to one another");
   for (const auto* counts : {&c.in_counts, &c.out_counts}) {
     const bool equal = std::all_of(counts->begin(), counts->end(), [&](int64_t n) { return n == c.in_counts[0]; });
     if (!equal) RefuseFolding("all_to_all_v moves different numbers of elements");
@@ -55,24 +55,49 @@ host::Call SimulatedProcessGroup::BeginSplit() {
 }
 
 std::unique_ptr<ProcessGroup> SimulatedProcessGroup::SplitEvenly(int size, Pattern pattern, std::string name) {
-  if (!shared_->world().folded || size == 1) return ProcessGroup::SplitEvenly(size, pattern, std::move(name));
+  if (!shared_->world().folded() || size == 1) return ProcessGroup::SplitEvenly(size, pattern, std::move(name));
   TWOFOLD_CHECK_GE(size, 1);
   TWOFOLD_CHECK_EQ(this->size() % size, 0);
-  BeginSplit();
-  return std::make_unique<SimulatedProcessGroup>(shared_->SplitAll(size, pattern, std::move(name)), 0, rank_, device(), stats());
+  std::vector<std::vector<int>> groups(static_cast<size_t>(this->size() / size));
+  for (int r = 0; r < this->size(); ++r) {
+    groups[pattern == Pattern::kConsecutive ? static_cast<size_t>(r / size) : static_cast<size_t>(r) % groups.size()].push_back(r);
+  }
+  return Partition(groups, std::move(name));
+}
+
+std::unique_ptr<ProcessGroup> SimulatedProcessGroup::Partition(std::span<const std::vector<int>> groups, std::string name) {
+  std::vector<bool> seen(static_cast<size_t>(size()));
+  size_t ranks = 0;
+  for (const std::vector<int>& group : groups) {
+    for (const int r : group) {
+      TWOFOLD_CHECK(r >= 0 && r < size() && !seen[static_cast<size_t>(r)], StrCat("rank ", r, ": every rank is in one group"));
+      seen[static_cast<size_t>(r)] = true, ++ranks;
+    }
+  }
+  TWOFOLD_CHECK_EQ(ranks, seen.size());
+  const host::Call call = BeginSplit();
+  std::shared_ptr<SimulatedGroup> group;
+  bool alike = true;
+  try {
+    group = shared_->Partition(call.sequence, rank(), groups, name);
+  } catch (const SimulatedGroup::UnlikeGroups&) {
+    alike = false;
+  }
+  if (!alike) RefuseFolding("ranks that do the same form different groups");
+  rank_.engine().ThrowIfFailed(rank_.rank(), [&call] { return call.ToString(); });
+  if (group == nullptr) return Alone(std::move(name));
+  return std::make_unique<SimulatedProcessGroup>(std::move(group), rank_, device(), stats());
 }
 
 std::unique_ptr<ProcessGroup> SimulatedProcessGroup::Split(int color, int key, std::string name) {
-  if (shared_->world().folded) RefuseFolding("ranks form different groups");
+  if (shared_->world().folded()) RefuseFolding("ranks form different groups");
   const host::Call call = BeginSplit();
   auto done = std::make_shared<sim::TimePoint>();
   shared_->RequestSplit(call.sequence, {rank(), color, key, rank_.host().time(), name, done});
   rank_.HostWait(done, [&] { return StrCat(call.ToString(), " (missing: ", shared_->MissingAt(call), ")"); });
   std::shared_ptr<SimulatedGroup> group = shared_->SplitResult(call.sequence, color);
   if (color < 0 || group == nullptr) return nullptr;
-  const auto& ranks = group->ranks();
-  const int mine = static_cast<int>(std::find(ranks.begin(), ranks.end(), rank_.rank()) - ranks.begin());
-  return std::make_unique<SimulatedProcessGroup>(std::move(group), mine, rank_, device(), stats());
+  return std::make_unique<SimulatedProcessGroup>(std::move(group), rank_, device(), stats());
 }
 
 ProcessGroup::Issued SimulatedProcessGroup::Issue(const Communication& c, CommunicationStats::Entry& entry) {
@@ -80,7 +105,7 @@ ProcessGroup::Issued SimulatedProcessGroup::Issue(const Communication& c, Commun
   const auto call = std::make_shared<const host::Call>(
       host::Call{shared_->label(), c.Borrowed(), c.is_collective() ? ++collectives_ : ++messages_});
   rank_.engine().ThrowIfFailed(rank_.rank(), [&call] { return call->ToString(); });
-  if (shared_->world().folded) CheckFoldable(c);
+  if (shared_->world().folded()) CheckFoldable(c);
   rank_.Communicates(*call);
   const sim::FlightRecord::Aside aside(rank_.engine().record());
   line_->NotBefore(rank_.host().time());
@@ -100,7 +125,9 @@ std::shared_ptr<SimulatedWork> SimulatedProcessGroup::IssueCollective(std::share
   auto work = NewWork({call, done, [group = shared_, c = call.get()] { return group->MissingAt(*c); }});
   const double slowest = rank_.machine().waiting > 0 ? rank_.SlowestIsHere() : 0;
   line_->Call([group = shared_, rank = rank(), slowest, call = std::move(call), done, &entry, started = work->started(),
-               trace = &rank_.trace()](double time) { group->Arrive({rank, time, slowest, call, done, started, &entry, trace}); });
+               trace = &rank_.trace(), label = rank_.trace().label()](double time) {
+    group->Arrive({rank, time, slowest, call, done, started, &entry, trace, label});
+  });
   line_->WaitFor(done);
   return work;
 }
@@ -116,6 +143,8 @@ std::shared_ptr<SimulatedWork> SimulatedProcessGroup::IssueMessages(std::shared_
   pending->left = ops.size();
   pending->done = std::make_shared<sim::TimePoint>();
   pending->entry = &entry;
+  pending->trace = &rank_.trace();
+  pending->label = rank_.trace().label();
   auto work = NewWork({std::move(call), pending->done, [group = shared_, p = pending.get()] { return group->MissingFor(*p); }});
   work->SetMessages(pending);
   line_->Call([group = shared_, rank = rank(), ops = std::move(ops), pending](double time) {

@@ -5,7 +5,9 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "backends/simulated/group.h"
 #include "backends/simulated/rank.h"
@@ -16,13 +18,14 @@ namespace twofold {
 
 class SimulatedProcessGroup : public ProcessGroup {
  public:
-  SimulatedProcessGroup(std::shared_ptr<SimulatedGroup> shared, int rank_in_group, SimulatedRank& rank, Device& device,
-                        CommunicationStats& stats);
+  SimulatedProcessGroup(std::shared_ptr<SimulatedGroup> shared, SimulatedRank& rank, Device& device, CommunicationStats& stats);
   // Waits for what was issued, unless the run has failed. Where an exception is leaving the rank's function and work is left
   // that cannot finish without this rank, ends the run.
   ~SimulatedProcessGroup() override;
   std::unique_ptr<ProcessGroup> Split(int color, int key, std::string name) override;
   std::unique_ptr<ProcessGroup> SplitEvenly(int size, Pattern pattern, std::string name) override;
+  // Takes no virtual time: nobody need be waited for.
+  std::unique_ptr<ProcessGroup> Partition(std::span<const std::vector<int>> groups, std::string name) override;
 
  protected:
   Issued Issue(const Communication& c, CommunicationStats::Entry& entry) override;

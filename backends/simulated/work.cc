@@ -31,7 +31,8 @@ void SimulatedWork::PayForCore() {
   rank_.engine().Block(rank_.rank(), done(), [this] { return What(); });
   const double host = rank_.host().time();
   const double taken = rank_.machine().core_share * CoreTimeTaken(*started_, done()->time(), host);
-  rank_.host().Advance(taken, 0, rank_.trace().enabled() && taken > 0 ? kCommunicationBesideCompute : std::string_view());
+  rank_.host().Advance(taken, 0, rank_.trace().enabled() && taken > 0 ? kCommunicationBesideCompute : std::string_view(),
+                       rank_.trace().label());
 }
 
 void SimulatedWork::WaitOn(Stream& stream) {

@@ -1,6 +1,8 @@
 // What an operation is expected to take. Implementations state "assumes / ignores / calibrated from".
 #pragma once
 
+#include <optional>
+
 #include "core/base/units.h"
 #include "core/device/ops.h"
 
@@ -9,6 +11,7 @@ namespace twofold {
 struct Estimate {
   Seconds seconds, low, high;
   bool extrapolated = false;  // outside what calibration has seen
+  std::optional<Seconds> launch = std::nullopt;  // what the host takes to launch it; absent: as long as any launch
 };
 
 // Shares of an expected time, at most 1 and at least 1.

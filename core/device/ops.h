@@ -21,6 +21,7 @@
 #include "core/device/ops/random.h"
 #include "core/device/ops/rotary.h"
 #include "core/device/ops/rows.h"
+#include "core/device/ops/split_loss.h"
 #include "core/device/ops/unfused_attention.h"
 
 namespace twofold::ops {
@@ -32,12 +33,13 @@ using AnyOp = std::variant<
     BatchNormStatistics, BatchNormFinish, BatchNormForward, BatchNormSums, BatchNormBackward,
     Fill, Cast, Affine, Add, AddRelu, AddTo, Scale, ActivationForward, ActivationBackward, Dropout, MaskedDropoutForward,
     MaskedDropoutBackward, SwiGluForward, SwiGluBackward,
-    ColumnSum, EmbeddingForward, EmbeddingBackward, PositionForward, PositionBackward, CopyColumns,
+    ColumnSum, AddBias, EmbeddingForward, EmbeddingBackward, PositionForward, PositionBackward, CopyColumns,
     LayerNormForward, LayerNormBackward, LayerNormWeights, RmsNormForward, RmsNormBackward, RmsNormWeights,
     AttentionForward, AttentionBackward, AttentionBlockForward, AttentionBlockBackward, RotaryTable, Rotary,
     BatchedMatMul, SoftmaxForward, SoftmaxBackward,
     RouteForward, RouteBackward, Dispatch, Combine, CombineWeights,
     CrossEntropyForward, CrossEntropyBackward, Sum, CountCorrect,
+    SplitMax, SplitSums, SplitLosses, SplitBackward, SplitCorrect,
     RandomFill,
     SgdStep, AdamStep, SquaredNorm, ClipFactor>;
 

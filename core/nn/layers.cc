@@ -9,6 +9,7 @@
 #include "core/nn/mixture.h"
 #include "core/nn/position_embedding.h"
 #include "core/nn/rms_norm.h"
+#include "core/nn/rows.h"
 
 namespace twofold::nn {
 namespace {
@@ -21,6 +22,9 @@ class CrossEntropy final : public Loss {
   Tensor Backward(Context& ctx, Saved& saved, double scale) override { return SoftmaxCrossEntropy::Backward(ctx, saved, scale); }
   Tensor Losses(Context& ctx, const Tensor& logits, const Tensor& targets) override {
     return SoftmaxCrossEntropy::Losses(ctx, logits, targets);
+  }
+  void CountCorrect(Context& ctx, const Tensor& logits, const Tensor& targets, const Tensor& total) override {
+    ctx.Launch(ops::CountCorrect{.logits = Rows(logits), .targets = targets.Flat(), .out = total, .accumulate = true});
   }
 };
 

@@ -38,6 +38,8 @@ class Loss {
   virtual Tensor Backward(Context& ctx, Saved& saved, double scale) = 0;
   // The losses of the rows; nothing is kept.
   virtual Tensor Losses(Context& ctx, const Tensor& logits, const Tensor& targets) = 0;
+  // Adds the number of rows whose largest logit, the first of equals, is the target's to `total` (f32)[1].
+  virtual void CountCorrect(Context& ctx, const Tensor& logits, const Tensor& targets, const Tensor& total) = 0;
 };
 
 struct MixtureConfig;  // core/nn/mixture.h

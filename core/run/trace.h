@@ -4,6 +4,7 @@
 #include <atomic>
 #include <functional>
 #include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,7 +18,8 @@ struct Span {
   std::string name;    // "matmul_nt", "all_reduce"
   Seconds start, end;
   Bytes bytes;
-  Seconds waiting;     // of a collective: from its start until the last rank came, where that is known; else 0
+  Seconds waiting;     // of a communication: from its start until the last rank came, where that is known; else 0
+  std::string label = {};  // what it is part of: Trace::SetLabel when it was launched or issued
 };
 
 // A span of a simulated compute stream that is no operation: the core time that communication took from it. On a real
@@ -37,6 +39,9 @@ class Trace {
     std::lock_guard lock(mutex_);
     spans_.push_back(std::move(span));
   }
+  // What is launched and issued from now on is part of: "F3", an action of a pipeline's schedule; "": nothing in particular.
+  void SetLabel(std::string_view label) { label_ = *labels_.emplace(label).first; }
+  std::string_view label() const { return label_; }  // lives as long as the trace
   // Sorted by (stream, start). Moves the spans out.
   std::vector<Span> Take();
   // A fabric's hook: told when tracing goes on or off.
@@ -47,6 +52,8 @@ class Trace {
   std::mutex mutex_;
   std::vector<Span> spans_;
   std::function<void(bool)> on_change_;
+  std::set<std::string, std::less<>> labels_;  // all that were ever set
+  std::string_view label_;
 };
 
 }  // namespace twofold

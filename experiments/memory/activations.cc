@@ -74,14 +74,21 @@ std::optional<ActivationFormula> KorthikantiFormula(const spec::Spec& spec) {
   const spec::ActivationCheckpointing& recompute = spec.train().activation_checkpointing();
   const auto s = static_cast<double>(gpt.sequence()), b = static_cast<double>(spec.train().micro_batch());
   const auto h = static_cast<double>(gpt.hidden()), a = static_cast<double>(gpt.heads()), l = static_cast<double>(gpt.layers());
+  const spec::Parallel& parallel = spec.parallel();
+  const bool split = parallel.tp() > 1, along = split && parallel.sequence_parallel();
+  const auto t = static_cast<double>(parallel.tp());
   ActivationFormula formula;
   const bool full = recompute.every() == 1 && recompute.recompute() == spec::ActivationCheckpointing::FULL;
   const bool selective = recompute.every() == 1 && !full;
-  if (full) formula.text = "2 L s b h", formula.bytes = 2 * l * s * b * h;
-  else if (selective) formula.text = "34 L s b h", formula.bytes = 34 * l * s * b * h;
-  else formula.text = "L s b h (34 + 5 a s / h)", formula.bytes = l * s * b * h * (34 + 5 * a * s / h);
+  // Elements times bytes of a layer, without the scores, and what stands for them.
+  const double layer = full ? (along ? 2 / t : 2) : along ? 34 / t : split ? 10 + 24 / t : 34;
+  const double scores_of_layer = full || selective ? 0 : 5 * a * s / (h * t);
+  formula.bytes = l * s * b * h * (layer + scores_of_layer);
+  if (full) formula.text = along ? "2 L s b h / t" : "2 L s b h";
+  else if (selective) formula.text = along ? "34 L s b h / t" : split ? "L s b h (10 + 24 / t)" : "34 L s b h";
+  else formula.text = along ? "L s b h / t (34 + 5 a s / h)" : split ? "L s b h (10 + 24 / t + 5 a s / (h t))" : "L s b h (34 + 5 a s / h)";
   StrAppend(&formula.text, ", L = ", gpt.layers(), ", s = ", gpt.sequence(), ", b = ", spec.train().micro_batch(), ", h = ", gpt.hidden(),
-            ", a = ", gpt.heads());
+            ", a = ", gpt.heads(), split ? StrCat(", t = ", parallel.tp()) : "");
   std::vector<std::string>& differs = formula.differs;
   const spec::DType type = spec.train().precision().parameter();
   if (type != spec::BF16 && type != spec::F16) differs.push_back(StrCat("activations are ", spec::DType_Name(type), ", not 16 bits wide"));

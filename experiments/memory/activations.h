@@ -1,7 +1,10 @@
 // What activations are made of, and what a published formula says of a transformer's.
-//   Korthikanti et al. 2022, "Reducing Activation Recomputation in Large Transformer Models", MLSys 2023: equation 2,
-//   s b h (34 + 5 a s / h) bytes a layer, of 16-bit activations and dropout masks of a byte an element; sections 4 and 5:
-//   34 s b h where the attention's core is recomputed, 2 s b h where the whole layer is.
+//   Korthikanti et al. 2022, "Reducing Activation Recomputation in Large Transformer Models", MLSys 2023: table 2, of 16-bit
+//   activations and dropout masks of a byte an element, a layer on each of t tensor-parallel ranks:
+//     t = 1                          s b h (34 + 5 a s / h)
+//     tensor parallel                s b h (10 + 24 / t + 5 a s / (h t))
+//     and sequence parallel          s b h / t (34 + 5 a s / h)
+//   without 5 a s / h where the attention's core is recomputed; 2 s b h where the whole layer is (2 s b h / t with sequence parallelism).
 #pragma once
 
 #include <cstdint>

@@ -2,17 +2,19 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "backends/replay/replay.h"
 #include "core/base/check.h"
 #include "experiments/memory/repetition.h"
 #include "experiments/spec/spec.h"
+#include "strategies/mesh_of.h"
 
 namespace twofold {
 namespace {
 
 RankKind ReplayRank(const spec::Spec& spec, const Samples& samples, const ReplayedRank& rank) {
-  RankKind kind{.first = rank.rank, .last = rank.rank};
+  RankKind kind;
   Repetition repetition(spec.train());
   const ReplayResult result = Replay(rank, [&](RankContext& ctx) {
     return TrainRank(ctx, spec, samples, {}, [&](int64_t step) {
@@ -26,14 +28,25 @@ RankKind ReplayRank(const spec::Spec& spec, const Samples& samples, const Replay
   return kind;
 }
 
-// The last rank of each kind, by rank. Shards are padded, so that ranks hold equally much. Of a full checkpoint, rank 0 collects
-// what the others of its shard group send, and ranks of other groups have no part in it.
-std::vector<int> LastOfEachKind(const spec::Spec& spec, int ranks) {
-  std::vector<int> lasts = {0};
-  const bool full = spec.train().has_checkpoint() && spec.train().checkpoint().kind() == spec::Checkpoint::FULL;
-  if (full && spec.parallel().sharding() == spec::Parallel::HYBRID_SHARD) lasts.push_back(static_cast<int>(spec.parallel().shard_group()) - 1);
-  if (lasts.back() < ranks - 1) lasts.push_back(ranks - 1);
-  return lasts;
+// Ranks that are expected to allocate alike, and which of them are replayed to see.
+struct Expected {
+  std::vector<int> ranks, replayed;
+};
+
+// Stages of a pipeline hold other layers and other numbers of micro-batches; ranks along cp have other parts of sequences. Along tp, dp
+// and ep all have equally much: heads, vocabularies and shards are padded. Should the last of them differ from the first all the
+// same, it stands for all but the first.
+std::vector<Expected> ExpectedKinds(const MeshShape& mesh) {
+  std::vector<Expected> kinds(static_cast<size_t>(mesh.pp * mesh.cp));
+  for (int r = 0; r < mesh.size(); ++r) {
+    const MeshPlace at = PlaceOf(mesh, r);
+    kinds[static_cast<size_t>(at.pp * mesh.cp + at.cp)].ranks.push_back(r);
+  }
+  for (Expected& kind : kinds) {
+    kind.replayed = {kind.ranks.front()};
+    if (kind.ranks.size() > 1) kind.replayed.push_back(kind.ranks.back());
+  }
+  return kinds;
 }
 
 bool Alike(const RankKind& a, const RankKind& b) {
@@ -72,19 +85,24 @@ absl::StatusOr<MemoryPrediction> PredictMemory(const spec::Spec& whole, const Sa
                     .memory = bounded ? rules->device : Bytes(0),
                     .host_memory = bounded ? rules->host : Bytes(0)};
   MemoryPrediction prediction{.rules = *rules, .kinds = {}};
-  for (const int last : LastOfEachKind(spec, ranks)) {
-    rank.rank = last;
-    RankKind kind = ReplayRank(spec, samples, rank);
-    if (!prediction.kinds.empty()) {
-      RankKind& before = prediction.kinds.back();
-      if (Alike(before, kind)) {
-        before.last = last;
-        continue;
-      }
-      kind.first = before.last + 1;
+  const auto add = [&prediction](RankKind kind, std::vector<int> of) {
+    for (RankKind& known : prediction.kinds) {
+      if (!Alike(known, kind)) continue;
+      known.ranks.insert(known.ranks.end(), of.begin(), of.end());
+      return;
     }
+    kind.ranks = std::move(of);
     prediction.kinds.push_back(std::move(kind));
+  };
+  for (Expected& expected : ExpectedKinds(MeshOf(spec.parallel()))) {
+    for (size_t i = 0; i < expected.replayed.size(); ++i) {
+      rank.rank = expected.replayed[i];
+      const bool first = i == 0;
+      add(ReplayRank(spec, samples, rank), first ? std::vector<int>{expected.ranks[0]} : std::vector<int>(expected.ranks.begin() + 1, expected.ranks.end()));
+    }
   }
+  for (RankKind& kind : prediction.kinds) std::sort(kind.ranks.begin(), kind.ranks.end());
+  std::sort(prediction.kinds.begin(), prediction.kinds.end(), [](const RankKind& a, const RankKind& b) { return a.ranks[0] < b.ranks[0]; });
   return prediction;
 }
 

@@ -14,7 +14,7 @@ namespace twofold {
 
 // Ranks that allocate alike, and what one of them does.
 struct RankKind {
-  int first = 0, last = 0;
+  std::vector<int> ranks;     // ascending
   absl::Status status;        // how it ended: OK, or RESOURCE_EXHAUSTED with the message that the run would end with
   report::RankRecord record;  // as the run's; its times are 0
   MemoryStats between, host_between;  // when the last step began: of the device, and of the host's for what is offloaded
@@ -24,7 +24,7 @@ struct RankKind {
 
 struct MemoryPrediction {
   host::MemoryRules rules;
-  std::vector<RankKind> kinds;  // by rank
+  std::vector<RankKind> kinds;  // by their first rank; together every rank once
   // Of the first rank to fail; OK: the run fits.
   absl::Status status() const;
   // The kind with the highest peak.

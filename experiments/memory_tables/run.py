@@ -160,17 +160,14 @@ def verdict(fits):
 
 
 def bigscience(program):
-    lines, given, right, left_out, over = [], 0, 0, {}, []
+    lines, given, right, over = [], 0, 0, []
     for row in rows("bigscience_1b3.csv"):
-        if int(row["tp"]) > 1 or int(row["pp"]) > 1:
-            why = "tensor parallelism" if int(row["tp"]) > 1 else "pipeline parallelism"
-            left_out.setdefault((why, row["oom"] == "1"), []).append(row)
-            continue
         recomputes = row["table_no"] != "2"
         memory = memory_of(program, "bigscience.textproto", {"train.micro_batch": row["micro_batch_seqs"],
-                                                             "train.activation_checkpointing.every": int(recomputes)})
-        cells = [row["table_no"], row["node_type"].split()[0], row["micro_batch_seqs"], "yes" if recomputes else "no",
-                 row["gpu_mem_GB"] or "-", verdict(row["oom"] == "0")]
+                                                             "train.activation_checkpointing.every": int(recomputes),
+                                                             **{f"parallel.{axis}": row[axis] for axis in ("tp", "pp", "dp")}})
+        cells = [row["table_no"], row["node_type"].split()[0], row["tp"], row["pp"], row["dp"], row["micro_batch_seqs"],
+                 "yes" if recomputes else "no", row["gpu_mem_GB"] or "-", verdict(row["oom"] == "0")]
         if memory is None:
             lines.append(cells + ["-", "-", "not in this build"])
             continue
@@ -183,18 +180,8 @@ def bigscience(program):
         lines.append(cells + [f"{kind['peak_bytes'] / GIB:.1f}", f"{held:.1f}", verdict(fits)])
     least, most = min(over, default=0), max(over, default=0)
     text = ["## BigScience's 1.3B on V100s: does it fit?", ""]
-    text += table(["table", "device", "micro-batch", "recomputes", "measured GB", "measured", "predicted peak GiB", "reserved and context GiB", "predicted"], lines)
-    text += [f"Verdicts that can be given: {given}, of which right: {right}. Not given:"]
-    for (why, oom), members in sorted(left_out.items()):
-        text.append(f"* {len(members)} rows {'that ran out of memory' if oom else 'that fitted'}: they use {why}, which this build has not.")
-    text += ["", "Every row that ran out of memory is among those, so these verdicts only say that nothing that fitted is called too large.",
-             "Predicted: fp16 with F32 masters, ZeRO-1 on 8 ranks, unfused attention with stored masks, every layer recomputed in tables 1",
-             "and 3 (`--checkpoint-activations` of the source's script; table 2 is without), and 1,113 MiB for CUDA and PyTorch, which the",
-             f"source measured. The verdicts are right with room to spare, the figures are not DeepSpeed's: measured ones are {least:.0f} to",
-             f"{most:.0f} GB higher, and a sequence more takes 1.3 GB there, 0.7 GiB here. DeepSpeed keeps buckets and copies for the optimizer's",
-             "partition, Megatron-LM its logits in fp16 and fp32, and what PyTorch's allocator caches is counted; none of that is in this",
-             "prediction, and what each takes was not measured. The 16 GB row is \"borderline OOM\" in the source. Sources: [experiments/tr3m-1B3.md]"
-             "(https://github.com/bigscience-workshop/bigscience/blob/master/experiments/tr3m-1B3.md) and the script it names.", ""]
+    text += table(["table", "device", "tp", "pp", "dp", "micro-batch", "recomputes", "measured GB", "measured", "predicted peak GiB", "reserved and context GiB", "predicted"], lines)
+    text += [f"Verdicts given: {given}, of which right: {right}.", ""] + SCIENCE
     return text, right == given
 
 

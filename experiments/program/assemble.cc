@@ -189,7 +189,7 @@ report::Report Assemble(const spec::Spec& spec, const RunFacts& facts, const Run
     *out.mutable_steps() = first.steps();
     *out.mutable_collectives() = first.collectives();
     *out.mutable_kernels() = first.kernels();
-    out.set_parameters(first.parameters());
+    out.set_parameters(ParameterCount(spec.model()));
     out.set_first_step(first.first_step());
     *out.mutable_checkpoints() = first.checkpoints();
     AddTimes(spec, records, out);

@@ -19,19 +19,19 @@ namespace {
 using Rows = std::vector<std::vector<std::string>>;
 
 // What the model would hold; nothing is allocated for it.
-int64_t ParameterCount(const ModelPreset& preset) {
+int64_t CountOf(const ModelPreset& preset) {
   spec::Spec spec;
   spec.mutable_model()->set_preset(std::string(preset.name));
   TWOFOLD_CHECK(ExpandPreset(spec, "list").ok(), preset.name);
   FillDefaults(spec, "list");
-  return MakeModel(spec.model(), DType::kF32)->ParameterCount();
+  return ParameterCount(spec.model());
 }
 
 Rows Models() {
   Rows rows;
   for (const ModelPreset& preset : ModelPresets()) {
     rows.push_back({std::string(preset.name), std::string(preset.summary),
-                    StrCat(CountText(ParameterCount(preset)), " parameters"), std::string(preset.model)});
+                    StrCat(CountText(CountOf(preset)), " parameters"), std::string(preset.model)});
   }
   return rows;
 }
@@ -42,19 +42,52 @@ Rows Clusters() {
   return rows;
 }
 
+// A name, what it does to memory and communication, when to use it, and how a spec asks for it.
 Rows Strategies() {
-  return {{"NO_SHARD",
-           "distributed data parallelism (DDP): whole model on every rank, gradients averaged in buckets",
-           "parallel { dp: N sharding: NO_SHARD bucket_mib: 25 }"},
-          {"SHARD_OPTIMIZER, ZERO_1",
-           "optimizer state sharded: less memory for no more communication", "parallel { dp: N sharding: ZERO_1 }"},
-          {"SHARD_GRAD_OP, ZERO_2", "gradients, too: freed outside the shard as soon as they are reduced",
-           "parallel { dp: N sharding: ZERO_2 }"},
-          {"FULL_SHARD, ZERO_3",
-           "parameters, too (FSDP): gathered unit by unit where they are used; half as much communication again",
-           "parallel { dp: N sharding: ZERO_3 wrap { module: \"transformer_block\" } prefetch: 1 }"},
-          {"HYBRID_SHARD", "FULL_SHARD within groups, such as nodes; gradients averaged between them",
-           "parallel { dp: N sharding: HYBRID_SHARD shard_group: 8 }"}};
+  return {
+      {"NO_SHARD",
+       "distributed data parallelism (DDP): the whole model on every rank; gradients averaged in buckets, 2 A bytes a rank and step "
+       "(A: the gradients'); whenever the model fits",
+       "parallel { dp: N sharding: NO_SHARD bucket_mib: 25 }"},
+      {"SHARD_OPTIMIZER, ZERO_1", "optimizer state sharded: 1/N of it a rank, for no more communication; the first thing to try",
+       "parallel { dp: N sharding: ZERO_1 }"},
+      {"SHARD_GRAD_OP, ZERO_2", "gradients, too: freed outside the shard as soon as they are reduced; with accumulation A more a micro-batch",
+       "parallel { dp: N sharding: ZERO_2 }"},
+      {"FULL_SHARD, ZERO_3",
+       "parameters, too (FSDP): 1/N of everything, gathered unit by unit where they are used; half as much communication again, 3 A; "
+       "when nothing else fits",
+       "parallel { dp: N sharding: ZERO_3 wrap { module: \"transformer_block\" } prefetch: 1 }"},
+      {"HYBRID_SHARD", "FULL_SHARD within groups, such as nodes, and gradients averaged between them: less over slow links, 1/group of everything",
+       "parallel { dp: N sharding: HYBRID_SHARD shard_group: 8 }"},
+      {"tensor parallelism",
+       "each rank has 1/N of the heads, of the feed-forward part and of the vocabulary; 4 all-reduces of an activation a block and "
+       "micro-batch, which nothing hides in forward: within a node",
+       "parallel { tp: N }"},
+      {"sequence parallelism",
+       "with tp: norms, dropouts and what they keep are shared along the sequence, too: 1/N of the activations for the bytes that tp sends; "
+       "always, where rows divide",
+       "parallel { tp: N sequence_parallel: true }"},
+      {"context parallelism",
+       "each rank has 1/N of every sequence; keys and values go around a ring beside attention: long sequences, whose activations do not fit",
+       "parallel { cp: N }"},
+      {"expert parallelism",
+       "each rank has 1/N of the experts of a mixture; tokens travel to theirs and back, 4 all-to-alls a block and micro-batch: as many "
+       "experts as ranks, and fast links between them",
+       "model { moe { ... experts: E } } parallel { dp: M ep: N }"},
+      {"GPIPE",
+       "pipeline of N stages with 1/N of the layers each; one activation a micro-batch between neighbours; idles (N - 1)/(m + N - 1) of the time, "
+       "and keeps m micro-batches' activations: few micro-batches, or recomputed ones",
+       "parallel { pp: N schedule: GPIPE }"},
+      {"ONE_F_ONE_B", "1F1B: idles as GPIPE does and keeps at most N micro-batches' activations, however many there are; the default",
+       "parallel { pp: N schedule: ONE_F_ONE_B }"},
+      {"INTERLEAVED_ONE_F_ONE_B", "1F1B over v chunks on each stage: idles 1/v as long, sends v times as much; few micro-batches for a long pipeline",
+       "parallel { pp: N schedule: INTERLEAVED_ONE_F_ONE_B virtual_stages: V }"},
+      {"ZERO_BUBBLE_H1",
+       "1F1B with the weights' gradients apart, which fill what would be idle at the end: about a third of the idle time, the same activations; "
+       "wherever 1F1B is used",
+       "parallel { pp: N schedule: ZERO_BUBBLE_H1 }"},
+      {"hybrids", "any product of these: pp * dp * cp * tp ranks, ep within dp, and any sharding over dp",
+       "parallel { pp: 4 dp: 8 tp: 8 sequence_parallel: true sharding: ZERO_1 order: \"pp dp cp tp\" }"}};
 }
 
 Rows Fabrics() {

@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <utility>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "core/base/strings.h"
 #include "experiments/program/assemble.h"
 #include "experiments/program/device_facts.h"
 #include "experiments/program/text.h"
 #include "experiments/spec/spec.h"
+#include "strategies/mesh_of.h"
 #include "strategies/model_factory.h"
 
 namespace twofold {
@@ -18,14 +22,37 @@ using Rows = std::vector<std::vector<std::string>>;
 
 std::string Whole(double bytes) { return CountText(std::llround(bytes)); }
 
+// "rank 3", "each of ranks 0 to 3", "each of ranks 0, 1, 4, 5, ... (16)".
 std::string RanksText(const RankKind& kind) {
-  if (kind.first == kind.last) return StrCat("rank ", kind.first);
-  return StrCat("each of ranks ", kind.first, " to ", kind.last);
+  constexpr size_t kShown = 8;
+  const std::vector<int>& ranks = kind.ranks;
+  if (ranks.size() == 1) return StrCat("rank ", ranks[0]);
+  if (ranks.back() - ranks[0] + 1 == static_cast<int>(ranks.size())) return StrCat("each of ranks ", ranks[0], " to ", ranks.back());
+  const auto end = ranks.begin() + static_cast<std::ptrdiff_t>(std::min(kShown, ranks.size()));
+  return StrCat("each of ranks ", absl::StrJoin(ranks.begin(), end, ", "), ranks.size() > kShown ? StrCat(", ... (", ranks.size(), ")") : "");
 }
 
-std::string KindText(const RankKind& kind) {
+// "stage 1" or "stages 0 and 2": of the pipeline; "" where there is none.
+std::string StagesText(const spec::Spec& spec, const RankKind& kind) {
+  if (spec.parallel().pp() == 1) return "";
+  const MeshShape mesh = MeshOf(spec.parallel());
+  std::set<int> stages;
+  for (const int rank : kind.ranks) stages.insert(PlaceOf(mesh, rank).pp);
+  return StrCat(stages.size() == 1 ? ", stage " : ", stages ", absl::StrJoin(stages, ", "));
+}
+
+// "pp 2, dp 4": the axes of more than one rank.
+std::string MeshText(const spec::Parallel& p) {
+  std::vector<std::string> axes;
+  for (const auto& [name, degree] : {std::pair{"pp", p.pp()}, {"dp", p.dp()}, {"cp", p.cp()}, {"tp", p.tp()}, {"ep", p.ep()}}) {
+    if (degree > 1) axes.push_back(StrCat(name, " ", degree));
+  }
+  return absl::StrJoin(axes, ", ");
+}
+
+std::string KindText(const spec::Spec& spec, const RankKind& kind) {
   const report::Rank& memory = kind.record.memory();
-  Rows rows = {{StrCat("Bytes of ", RanksText(kind)), "at the peak", "highest of its own", "between steps"}};
+  Rows rows = {{StrCat("Bytes of ", RanksText(kind), StagesText(spec, kind)), "at the peak", "highest of its own", "between steps"}};
   for (int c = 0; c < memory.categories_size(); ++c) {
     const report::Category& category = memory.categories(c);
     if (category.peak_bytes() == 0) continue;
@@ -75,7 +102,7 @@ std::string StatesText(const MemoryStory& story) {
     formula += s.bytes(psi), here += live;
   }
   rows.push_back({"in all", "", Whole(formula), Whole(here), Whole(here - formula)});
-  return StrCat("\n", TableText(rows), "psi = ", CountText(psi), " parameters, K = ", story.states.back().bytes_per_parameter, ", N_d = ",
+  return StrCat("\n", TableText(rows), "psi = ", CountText(psi), psi == ParameterCount(story.spec.model()) ? " parameters" : StrCat(" parameters, those of ", RanksText(kind)), ", K = ", story.states.back().bytes_per_parameter, ", N_d = ",
                 story.states.back().ranks, " ranks share one copy of the state (Rajbhandari et al. 2020, ZeRO, section 3.1 and figure 1).\n", DifferenceText(story, kind));
 }
 
@@ -90,7 +117,7 @@ std::string ActivationsText(const MemoryStory& story) {
   std::string text = StrCat("\n", TableText(rows));
   const std::optional<ActivationFormula> formula = KorthikantiFormula(story.spec);
   if (!formula) return text;
-  StrAppend(&text, "Korthikanti et al. 2022, equation 2: ", formula->text, ": ", Whole(formula->bytes), " bytes. Here:\n");
+  StrAppend(&text, "Korthikanti et al. 2022, table 2: ", formula->text, ": ", Whole(formula->bytes), " bytes. Here:\n");
   for (const std::string& line : formula->differs) StrAppend(&text, "  ", line, "\n");
   return text;
 }
@@ -120,8 +147,8 @@ std::string VerdictText(const MemoryStory& story) {
 
 nlohmann::ordered_json KindJson(const RankKind& kind) {
   const report::Rank& memory = kind.record.memory();
-  nlohmann::ordered_json json = {{"first_rank", kind.first},
-                                 {"last_rank", kind.last},
+  nlohmann::ordered_json json = {{"ranks", kind.ranks},
+                                 {"parameters", kind.record.parameters()},
                                  {"peak_bytes", memory.peak_bytes()},
                                  {"reserved_bytes", memory.reserved_bytes()},
                                  {"fragmentation_bytes", memory.reserved_bytes() - memory.peak_bytes()},
@@ -148,11 +175,11 @@ nlohmann::ordered_json KindJson(const RankKind& kind) {
 
 std::string MemoryText(const MemoryStory& story) {
   const spec::Spec& spec = story.spec;
-  std::string text = StrCat(spec.name(), ": ", WorldSize(spec), WorldSize(spec) == 1 ? " rank" : " ranks", ", ",
+  std::string text = StrCat(spec.name(), ": ", WorldSize(spec), WorldSize(spec) == 1 ? " rank" : StrCat(" ranks (", MeshText(spec.parallel()), ")"), ", ",
                             spec::Parallel::Sharding_Name(spec.parallel().sharding()), ", micro-batches of ", spec.train().micro_batch(),
-                            ", ", CountText(story.needed.largest().record.parameters()), " parameters, predicted\n", VerdictText(story));
+                            ", ", CountText(ParameterCount(spec.model())), " parameters, predicted\n", VerdictText(story));
   for (const RankKind& kind : story.needed.kinds) {
-    StrAppend(&text, "\n", KindText(kind));
+    StrAppend(&text, "\n", KindText(spec, kind));
     if (!kind.settled) StrAppend(&text, "After ", kind.steps, " steps blocks still moved: the run may reserve more than this.\n");
   }
   return text + StatesText(story) + ActivationsText(story);
@@ -163,7 +190,7 @@ nlohmann::ordered_json MemoryJson(const MemoryStory& story) {
   const int64_t psi = story.needed.largest().record.parameters();
   nlohmann::ordered_json json = {{"name", story.spec.name()},
                                  {"world_size", WorldSize(story.spec)},
-                                 {"parameters", psi},
+                                 {"parameters", ParameterCount(story.spec.model())},
                                  {"fits", status.ok()},
                                  {"message", std::string(status.message())},
                                  {"device_bytes", story.prediction.rules.device.value()},
@@ -190,14 +217,14 @@ nlohmann::ordered_json MemoryJson(const MemoryStory& story) {
 
 report::Report MemoryReport(const MemoryStory& story) {
   RunResult result{.status = story.prediction.status(), .results = {}, .notes = {"memory alone was predicted, by a replay: there are no times"}};
-  std::vector<report::RankRecord> records;
+  std::vector<report::RankRecord> records(static_cast<size_t>(WorldSize(story.spec)));
   for (const RankKind& kind : story.prediction.kinds) {
     report::RankRecord record = kind.record;
     record.clear_steps(), record.clear_validations();
-    for (int rank = kind.first; rank <= kind.last; ++rank) {
+    for (const int rank : kind.ranks) {
       record.set_rank(rank), record.mutable_memory()->set_rank(rank);
-      records.push_back(record);
-      record.clear_collectives();
+      if (rank > 0) record.clear_collectives();
+      records[static_cast<size_t>(rank)] = record;
     }
   }
   return Assemble(story.spec,

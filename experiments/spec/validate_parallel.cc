@@ -1,7 +1,6 @@
 // parallel's axes: whether the model and its batch can be cut as they say, and every option has an axis that it changes.
 // What sharding over dp needs stands in validate_sharding.cc.
 #include <algorithm>
-#include <numeric>
 #include <string>
 
 #include "absl/strings/str_join.h"
@@ -107,26 +106,19 @@ void CheckTensor(const Parallel& p, const Sizes& sizes, Problems& problems) {
                                      "keys and values can neither be dealt out nor be shared evenly; use a tp such as ", sizes.kv_heads));
 }
 
-// Rows of the residual stream that a rank of tp has: those of `batch` samples must divide.
-void CheckRows(std::string_view path, int64_t batch, const Parallel& p, const Sizes& sizes, Problems& problems) {
-  const int64_t rows = batch * sizes.sequence / p.cp();
-  if (rows % p.tp() == 0) return;
-  const int64_t step = p.tp() / std::gcd(p.tp(), sizes.sequence / p.cp());  // batches that do are its multiples
-  problems.Add("parallel.sequence_parallel", StrCat("true shares ", path, " * ", sizes.path, "sequence / parallel.cp = ", batch, " * ", sizes.sequence,
-                                                    " / ", p.cp(), " = ", rows, " rows among parallel.tp = ", p.tp(),
-                                                    " ranks, which does not divide them; use ", path, ": ", (batch / step + 1) * step, ", or false"));
-}
-
-void CheckSequence(const spec::Spec& spec, const Sizes& sizes, Problems& problems) {
-  const Parallel& p = spec.parallel();
+void CheckSequence(const Parallel& p, const Sizes& sizes, Problems& problems) {
   if (!p.sequence_parallel()) return;
   if (p.tp() == 1) {
     return problems.Add("parallel.sequence_parallel", "true changes nothing: it shares activations among the ranks of tp, and parallel.tp = 1; "
                                                       "leave it out, or use a tp of 2 or more");
   }
-  if (sizes.sequence % p.cp() != 0) return;  // CheckContext says so
-  CheckRows("train.micro_batch", spec.train().micro_batch(), p, sizes, problems);
-  if (spec.train().has_validation()) CheckRows("train.validation.batch", spec.train().validation().batch(), p, sizes, problems);
+  // Along cp a rank has two chunks of a sequence, each of which tp divides.
+  const int64_t parts = p.cp() == 1 ? p.tp() : 2 * p.cp() * p.tp();
+  if (sizes.sequence % parts == 0) return;
+  const int64_t below = sizes.sequence / parts * parts;
+  problems.Add("parallel.sequence_parallel", StrCat("true cuts sequences into ", p.cp() == 1 ? "" : "2 * cp * ", "tp = ", parts, " parts, and ", sizes.path,
+                                                    "sequence = ", sizes.sequence, " does not divide so; use a sequence of ",
+                                                    below > 0 ? StrCat(below, " or ") : "", below + parts, ", or false"));
 }
 
 void CheckContext(const spec::Spec& spec, const Sizes& sizes, Problems& problems) {
@@ -261,7 +253,7 @@ void CheckParallel(const spec::Spec& spec, Problems& problems) {
   const Sizes sizes = SizesOf(spec.model(), *kind);
   if (std::min({sizes.heads, sizes.kv_heads, sizes.ffn, sizes.sequence, sizes.blocks}) < 1) return;  // CheckModel has said so
   CheckTensor(p, sizes, problems);
-  CheckSequence(spec, sizes, problems);
+  CheckSequence(p, sizes, problems);
   CheckContext(spec, sizes, problems);
   CheckExperts(p, sizes, *kind, problems);
   CheckPipeline(spec, sizes, problems);

@@ -96,12 +96,15 @@ void CheckOffload(const spec::Spec& spec, Problems& problems) {
 }
 
 // ---- Units: asked of a model with at most two blocks of a kind, as large ones are only longer ----
-constexpr int64_t kAlike = 2;
+
+// Blocks repeat after so many: in a mixture of experts, those with experts.
+int64_t Period(const spec::Model& model) { return model.has_moe() ? model.moe().every() : 1; }
 
 spec::Model Shortened(spec::Model model) {
-  const auto shorten = [](int64_t n) { return std::min(n, kAlike); };
+  const auto shorten = [period = Period(model)](int64_t n) { return std::min(n, 2 * period); };
   if (model.has_gpt()) model.mutable_gpt()->set_layers(shorten(model.gpt().layers()));
   if (model.has_llama()) model.mutable_llama()->set_layers(shorten(model.llama().layers()));
+  if (model.has_moe()) model.mutable_moe()->mutable_llama()->set_layers(shorten(model.moe().llama().layers()));
   if (!model.has_cnn()) return model;
   for (int64_t& blocks : *model.mutable_cnn()->mutable_blocks()) blocks = shorten(blocks);
   return model;
@@ -112,15 +115,16 @@ std::string InShortened(const spec::Model& model, const std::string& path) {
   std::vector<std::string> names = absl::StrSplit(path, '.');
   int64_t blocks = 0, stage = 0, block = 0;
   size_t place = 1;
-  if (names[0] == "blocks" && (model.has_gpt() || model.has_llama())) {
-    blocks = model.has_gpt() ? model.gpt().layers() : model.llama().layers();
+  if (names[0] == "blocks" && !model.has_cnn()) {
+    blocks = FindModelKind(model.kind_case())->blocks(model);
   } else if (names[0] == "stages" && model.has_cnn() && names.size() > 2 && absl::SimpleAtoi(names[1], &stage) && stage >= 0 &&
              stage < model.cnn().blocks_size()) {
     blocks = model.cnn().blocks(static_cast<int>(stage));
     place = 2;
   }
-  if (place < names.size() && absl::SimpleAtoi(names[place], &block) && names[place] == StrCat(block) && block >= kAlike && block < blocks) {
-    names[place] = StrCat(kAlike - 1);
+  const int64_t period = Period(model);
+  if (place < names.size() && absl::SimpleAtoi(names[place], &block) && names[place] == StrCat(block) && block >= 2 * period && block < blocks) {
+    names[place] = StrCat(period + block % period);
   }
   return absl::StrJoin(names, ".");
 }

@@ -12,22 +12,23 @@ namespace {
 
 using ops::Op;
 
-// Token ids of either type.
+// The rows that token ids of either type have in a table of `rows` rows, which hold ids from `first` on.
 class Ids {
  public:
-  Ids(const Tensor& ids, int64_t limit)
-      : data_(ids.raw()), bytes_(ids.dtype() == DType::kU8), limit_(limit) {}
-  int64_t operator[](int64_t i) const {
+  Ids(const Tensor& ids, int64_t first, int64_t vocab, int64_t rows)
+      : data_(ids.raw()), bytes_(ids.dtype() == DType::kU8), first_(first), limit_(vocab > 0 ? vocab : rows), rows_(rows) {}
+  int64_t operator[](int64_t i) const {  // negative: another table's
     const int64_t id = bytes_ ? static_cast<const uint8_t*>(data_)[i] : static_cast<const int32_t*>(data_)[i];
     TWOFOLD_CHECK_GE(id, 0);
     TWOFOLD_CHECK_LT(id, limit_);
-    return id;
+    const int64_t row = id - first_;
+    return row < rows_ ? row : -1;
   }
 
  private:
   const void* data_;
   bool bytes_;
-  int64_t limit_;
+  int64_t first_, limit_, rows_;
 };
 
 constexpr int64_t kColumnGrain = 64;
@@ -78,7 +79,9 @@ void AddRows(const ops::EmbeddingBackward& o, const Ids& ids, int64_t begin, int
   const Source<A> dy(o.dy);
   A* table = o.dtable.data<A>();
   for (int64_t r = 0; r < rows; ++r) {
-    A* to = table + ids[r] * columns;
+    const int64_t id = ids[r];
+    if (id < 0) continue;
+    A* to = table + id * columns;
     InChunks(begin, end, [&](int64_t first, int64_t count) {
       A buffer[kChunk];
       MapChunk(
@@ -98,7 +101,7 @@ void AddRowsOnce(const ops::EmbeddingBackward& o, const Ids& ids, const int32_t*
     const int64_t id = ids[order[i]];
     int64_t next = i;
     while (next < rows && ids[order[next]] == id) ++next;
-    InChunks(begin, end, [&](int64_t first, int64_t count) {
+    if (id >= 0) InChunks(begin, end, [&](int64_t first, int64_t count) {
       float sum[kChunk], buffer[kChunk];
       std::fill_n(sum, count, 0.f);
       for (int64_t j = i; j < next; ++j) {
@@ -120,18 +123,20 @@ void Compute(const ops::ColumnSum& o, Context& c) {
 
 void Compute(const ops::EmbeddingForward& o, Context& c) {
   const int64_t columns = Columns(o.out), row_bytes = columns * ElementSize(o.out.dtype());
-  const Ids ids(o.ids, o.table.dim(0));
+  const Ids ids(o.ids, o.first, o.vocab, o.table.dim(0));
   const auto* table = static_cast<const std::byte*>(o.table.raw());
   auto* out = static_cast<std::byte*>(o.out.raw());
   c.pool.ParallelFor(o.ids.numel(), RowGrain(columns), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
-      std::memcpy(out + r * row_bytes, table + ids[r] * row_bytes, static_cast<size_t>(row_bytes));
+      const int64_t id = ids[r];
+      if (id < 0) std::memset(out + r * row_bytes, 0, static_cast<size_t>(row_bytes));
+      else std::memcpy(out + r * row_bytes, table + id * row_bytes, static_cast<size_t>(row_bytes));
     }
   });
 }
 
 void Compute(const ops::EmbeddingBackward& o, Context& c) {
-  const Ids ids(o.ids, o.dtable.dim(0));
+  const Ids ids(o.ids, o.first, o.vocab, o.dtable.dim(0));
   if (!o.accumulate) {
     c.pool.ParallelFor(o.dtable.numel(), 16 * kChunk,
                        [&](int64_t begin, int64_t end) { SetZero(o.dtable, begin, end - begin); });
@@ -151,26 +156,36 @@ void Compute(const ops::EmbeddingBackward& o, Context& c) {
   });
 }
 
-void Compute(const ops::PositionForward& o, Context& c) {
-  const ops::IndexMap positions = ops::PositionsOr(o.positions, o.x.dim(1));
-  const int64_t columns = Columns(o.x);
-  VisitWide(o.x.dtype(), [&]<class A>() {
-    const Source<A> x_of(o.x), table_of(o.table);
-    const Sink<A> out_of(o.out);
-    c.pool.ParallelFor(Rows(o.x), RowGrain(columns), [&](int64_t begin, int64_t end) {
+// out = x, and row place(r) of a table more in row r.
+template <class Place>
+static void AddTableRows(const Tensor& x, const Tensor& table, const Tensor& out, ThreadPool& pool, const Place& place) {
+  const int64_t columns = Columns(x);
+  VisitWide(x.dtype(), [&]<class A>() {
+    const Source<A> x_of(x), table_of(table);
+    const Sink<A> out_of(out);
+    pool.ParallelFor(Rows(x), RowGrain(columns), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
-        const int64_t at = row * columns, position = positions.Of(row) * columns;
+        const int64_t at = row * columns, from = place(row) * columns;
         InChunks(0, columns, [&](int64_t first, int64_t count) {
           A buffers[3][kChunk];
-          A* out = out_of.At(at + first, buffers[0]);
+          A* y = out_of.At(at + first, buffers[0]);
           MapChunk(
-              count, out, [](A x, A p) { return x + p; }, x_of.At(at + first, count, buffers[1]),
-              table_of.At(position + first, count, buffers[2]));
-          out_of.Put(at + first, count, out);
+              count, y, [](A a, A b) { return a + b; }, x_of.At(at + first, count, buffers[1]),
+              table_of.At(from + first, count, buffers[2]));
+          out_of.Put(at + first, count, y);
         });
       }
     });
   });
+}
+
+void Compute(const ops::AddBias& o, Context& c) {
+  AddTableRows(o.x, o.bias, o.out, c.pool, [](int64_t) { return int64_t{0}; });
+}
+
+void Compute(const ops::PositionForward& o, Context& c) {
+  const ops::IndexMap positions = ops::PositionsOr(o.positions, o.x.dim(1));
+  AddTableRows(o.x, o.table, o.out, c.pool, [&](int64_t row) { return positions.Of(row); });
 }
 
 // Positions repeat every `period` rows: the rows of one are a column of rows that lie so far apart.

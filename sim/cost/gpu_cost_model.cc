@@ -28,11 +28,11 @@ double GpuCostModel::Peak(DType dtype) const {
   return (peak > 0 ? peak : device_.f32_flops_per_second()) * device_.matmul_efficiency();
 }
 
-double GpuCostModel::Traffic(std::string_view kernel) const {
-  for (const cluster::Kernels::Traffic& t : device_.kernels().traffic()) {
-    if (t.kernel() == kernel) return t.factor();
+const cluster::Kernels::Kernel& GpuCostModel::Of(std::string_view kernel) const {
+  for (const cluster::Kernels::Kernel& k : device_.kernels().kernels()) {
+    if (k.name() == kernel) return k;
   }
-  return 1;
+  return cluster::Kernels::Kernel::default_instance();
 }
 
 double GpuCostModel::Tiled(const Product& p, double peak, int64_t element_size) const {
@@ -56,18 +56,25 @@ double GpuCostModel::Tiled(const Product& p, double peak, int64_t element_size) 
 Estimate GpuCostModel::Time(const ops::Op& op) {
   const ops::KernelKey key = ops::Key(op);
   const ops::Cost cost = ops::CostOf(op);
-  double seconds = static_cast<double>(cost.bytes().value()) * Traffic(key.name) / memory_;
-  double products = 0;
-  if (std::holds_alternative<ops::MatMul>(op.any())) {
+  const cluster::Kernels::Kernel& kernel = Of(key.name);
+  double seconds = static_cast<double>(cost.bytes().value()) / memory_;
+  double products = 0, addition = 0;
+  if (const auto* product = std::get_if<ops::MatMul>(&op.any())) {
+    if (product->accumulate && device_.kernels().separate_accumulation()) {
+      seconds -= static_cast<double>(product->out.bytes().value()) / memory_;
+      addition = static_cast<double>(3 * product->out.bytes().value()) / memory_ + device_.kernel_us() * 1e-6;
+    }
     products = Tiled({1, key.dims[0], key.dims[1], key.dims[2]}, Peak(key.dtype), ElementSize(key.dtype));
   } else if (const auto* batched = std::get_if<ops::BatchedMatMul>(&op.any())) {
     products = Tiled({batched->batches * batched->heads, batched->m, batched->n, batched->k}, Peak(key.dtype), ElementSize(key.dtype));
   } else if (CountsFlops(key.name)) {
     products = cost.flops.value() / Peak(key.dtype);
   }
-  seconds = std::max(seconds, products) + device_.kernel_us() * 1e-6;
+  seconds = std::max(seconds, products) * kernel.factor() + device_.kernel_us() * 1e-6 + addition;
   const double error = device_.kernels().error();
-  return {Seconds(seconds), Seconds(seconds * (1 - error)), Seconds(seconds * (1 + error)), false};
+  Estimate e{Seconds(seconds), Seconds(seconds * (1 - error)), Seconds(seconds * (1 + error))};
+  if (kernel.has_launch_us()) e.launch = Seconds(kernel.launch_us() * 1e-6);
+  return e;
 }
 
 std::string GpuCostModel::Describe() const {
@@ -92,8 +99,9 @@ absl::Status CheckKernels(const cluster::Device& device) {
   }
   if (!(k.tile_depth() >= 0)) return wrong("tile_depth: ", k.tile_depth(), ": must not be negative");
   if (k.most_splits() < 1) return wrong("most_splits: ", k.most_splits(), ": must be 1 or more");
-  for (const cluster::Kernels::Traffic& t : k.traffic()) {
-    if (!(t.factor() > 0)) return wrong("traffic.factor: ", t.factor(), " of ", t.kernel(), ": must be greater than 0");
+  for (const cluster::Kernels::Kernel& one : k.kernels()) {
+    if (!(one.factor() > 0)) return wrong("kernels.factor: ", one.factor(), " of ", one.name(), ": must be greater than 0");
+    if (!(one.launch_us() >= 0)) return wrong("kernels.launch_us: ", one.launch_us(), " of ", one.name(), ": must not be negative");
   }
   if (!(k.error() >= 0 && k.error() < 1)) return wrong("error: ", k.error(), ": must be in [0, 1)");
   return absl::OkStatus();

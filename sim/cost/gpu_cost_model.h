@@ -9,12 +9,16 @@
 //     ceil(b ceil(m / r) ceil(n / c) s / M) * 2 r c (ceil(k / s) + tile_depth) / (peak * matmul_efficiency * e(r x c) / M)
 //                                                            + (s > 1: m n (4 s + size of an element) / memory)
 //   attention, convolution:                 max(flops / (peak * matmul_efficiency), bytes / memory)
-//   everything else:                        bytes * traffic / memory
-//   each + kernel_us;                       memory = memory_bytes_per_second * memory_efficiency
+//   everything else:                        bytes / memory
+//   each * factor + kernel_us;              memory = memory_bytes_per_second * memory_efficiency
 //
 // with the peak of the operation's element type (f16: that of bf16; a type without a figure: f32's). Splits are of products of
-// one matrix, s = 1, 2, ... most_splits. `traffic` is what a framework's kernels move that the operation does not: a cross-entropy of
-// many passes has more, an addition that is fused into the kernel before it has less.
+// one matrix, s = 1, 2, ... most_splits.
+//
+// Frameworks differ, and the file says in what. kernels.kernels.factor: they move more bytes than the operation has (a
+// cross-entropy in many passes) or fewer (an addition that is fused into the kernel before it). kernels.kernels.launch_us: the
+// forward pass is the interpreter's and the backward pass an engine's, or one launch updates many tensors.
+// separate_accumulation: a weight's gradient is a product of its own, and another kernel, of 3 m n elements, adds it up.
 //
 // Assumes: tiles of one kernel take equally long; a kernel begins when the one before it has ended.
 // Ignores: caches, alignment of rows, what the layout of operands does, clock rates that depend on the load.
@@ -43,7 +47,7 @@ class GpuCostModel : public CostModel {
   };
   double Tiled(const Product& p, double peak, int64_t element_size) const;  // seconds, but for what operands take
   double Peak(DType dtype) const;                                           // flops per second, of large products
-  double Traffic(std::string_view kernel) const;
+  const cluster::Kernels::Kernel& Of(std::string_view kernel) const;         // the default where the file has none
 
   cluster::Device device_;
   double memory_;  // bytes per second

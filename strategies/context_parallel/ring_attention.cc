@@ -12,14 +12,13 @@ Shape WithLast(const Tensor& x, int64_t last) { return Shape{x.dim(0), x.dim(1),
 
 }  // namespace
 
-// What is computed in a step: at step s a rank has the keys of the one s places before it.
-ops::AttentionBlock RingAttention::BlockOf(int step, int64_t tokens) const {
+ops::AttentionBlock RingStep(const nn::Heads& heads, const ZigZag& place, int step, int64_t tokens) {
   const int64_t half = tokens / 2;
-  ops::AttentionBlock block{.heads = heads_.queries, .kv_heads = heads_.keys, .head_dim = heads_.width, .queries = tokens,
+  ops::AttentionBlock block{.heads = heads.queries, .kv_heads = heads.keys, .head_dim = heads.width, .queries = tokens,
                             .keys = tokens};
   if (step == 0) {
     block.causal = true;
-  } else if (step <= ring_.rank()) {  // of a rank before this one
+  } else if (step <= place.rank) {  // of a rank before this one
     block.keys = half;
   } else {
     block.first_query = half, block.queries = half;
@@ -58,7 +57,8 @@ Tensor RingAttention::Forward(nn::Context& ctx, const Tensor& qkv, nn::Saved& sa
     Work passing = Pass(ctx, messages);
     messages.clear();
     ctx.Launch(ops::AttentionBlockForward{
-        .q = qkv, .kv = kv, .out = out, .lse = lse, .block = BlockOf(step, tokens), .merge = step > 0});
+        .q = qkv, .kv = kv, .out = out, .lse = lse, .block = RingStep(heads_, place(), step, tokens),
+        .merge = step > 0});
     passing.WaitOn(ctx.stream);
     kv = std::move(coming);
   }
@@ -99,7 +99,7 @@ Tensor RingAttention::BackwardInput(nn::Context& ctx, Tensor dy, nn::Saved& save
     Work passing = Pass(ctx, messages);
     messages.clear();
     ctx.Launch(ops::AttentionBlockBackward{.q = qkv, .kv = kv, .out = out, .lse = lse, .dout = dy, .dq = sum, .dkv = part,
-                                           .block = BlockOf(step, qkv.dim(1)), .accumulate = step > 0});
+                                           .block = RingStep(heads_, place(), step, qkv.dim(1)), .accumulate = step > 0});
     passing.WaitOn(ctx.stream);
     if (step > 1) ctx.Launch(ops::AddTo{.in = others, .out = part});
     kv = std::move(coming);

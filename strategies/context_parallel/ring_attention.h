@@ -25,8 +25,13 @@
 
 #include "core/comm/process_group.h"
 #include "core/nn/layers.h"
+#include "strategies/context_parallel/zig_zag.h"
 
 namespace twofold {
+
+// What a rank computes at step s of the ring, when it has the keys of the rank s places before it: which of its `tokens` queries
+// of a sample against which of their keys.
+ops::AttentionBlock RingStep(const nn::Heads& heads, const ZigZag& place, int step, int64_t tokens);
 
 // In place of nn::AttentionCore. x: qkv [b, t/n, (queries + 2 * keys) * width] of this rank's tokens, in the order of ZigZag;
 // y: [b, t/n, queries * width]. t/n is even. The ranks of `ring` are those of one sequence, in ZigZag's order.
@@ -43,9 +48,9 @@ class RingAttention final : public nn::Module {
 
  private:
   enum Slot { kQkv, kOut, kLse };
-  ops::AttentionBlock BlockOf(int step, int64_t tokens) const;
   Tensor OwnKeys(nn::Context& ctx, const Tensor& qkv) const;
   Work Pass(nn::Context& ctx, std::span<const P2p> messages);
+  ZigZag place() const { return {.rank = ring_.rank(), .ranks = ring_.size()}; }
   int next() const { return (ring_.rank() + 1) % ring_.size(); }
   int previous() const { return (ring_.rank() + ring_.size() - 1) % ring_.size(); }
   int64_t key_columns() const { return 2 * heads_.keys * heads_.width; }

@@ -1,8 +1,18 @@
 #include "strategies/model_parallel/layers.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "core/nn/attention.h"
+#include "core/nn/position_embedding.h"
+#include "strategies/context_parallel/ring_attention.h"
 #include "strategies/expert_parallel/experts.h"
+#include "strategies/tensor_parallel/column_linear.h"
+#include "strategies/tensor_parallel/cross_entropy.h"
+#include "strategies/tensor_parallel/heads.h"
+#include "strategies/tensor_parallel/row_linear.h"
+#include "strategies/tensor_parallel/shared_parameters.h"
+#include "strategies/tensor_parallel/vocabulary.h"
 
 namespace twofold {
 namespace {
@@ -20,6 +30,13 @@ std::vector<std::vector<int>> KeyValueGroups(const MeshShape& shape, int64_t kv_
   return groups;
 }
 
+ResidualRows RowsOf(const DeviceMesh& mesh, const Exchange& exchange) {
+  const MeshShape& shape = mesh.shape();
+  return {.chunks = {.rank = mesh.Coordinate(Axis::kCp), .ranks = shape.cp},
+          .tp = exchange.splits_rows() ? shape.tp : 1,
+          .r = exchange.splits_rows() ? mesh.Coordinate(Axis::kTp) : 0};
+}
+
 }  // namespace
 
 ParallelOptions ParallelOptionsOf(const spec::Spec& spec) {
@@ -31,7 +48,12 @@ ParallelOptions ParallelOptionsOf(const spec::Spec& spec) {
 }
 
 ParallelLayers::ParallelLayers(DeviceMesh& mesh, const ParallelOptions& options)
-    : mesh_(mesh), options_(options), tensor_(mesh.Group(Along::kTp)) {
+    : mesh_(mesh),
+      options_(options),
+      tensor_(mesh.Group(Along::kTp)),
+      exchange_(tensor_, {.sequence_parallel = options.sequence_parallel, .overlap = options.overlap}),
+      rows_(RowsOf(mesh, exchange_)) {
+  if (mesh.shape().cp > 1) ring_ = mesh.NewGroup(Along::kCp, "ring");
   if (mesh.shape().ep > 1) experts_ = mesh.NewGroup(Along::kEp, "experts");
   if (options.kv_heads == 0 || options.kv_heads >= tensor_.size()) return;
   if (options.kv_heads == 1) {
@@ -42,9 +64,101 @@ ParallelLayers::ParallelLayers(DeviceMesh& mesh, const ParallelOptions& options)
   key_value_ = owned_key_value_.get();
 }
 
+nn::Placing ParallelLayers::PlacesOfRows() const {
+  if (rows_.all()) return nullptr;
+  return [rows = rows_](const Shape& local) { return rows.PositionsOf(local); };
+}
+
+nn::Placing ParallelLayers::PlacesOfElements() const {
+  if (rows_.all()) return nullptr;
+  return [rows = rows_](const Shape& local) { return rows.ElementsOf(local); };
+}
+
+// ---- Into the residual stream and out of it ----
+
+nn::TokenEmbedding ParallelLayers::Embedding(int64_t vocab, int64_t hidden, DType dtype, nn::Init init) {
+  if (!splits_layers()) return Layers::Embedding(vocab, hidden, dtype, init);
+  auto module = std::make_unique<VocabParallelEmbedding>(exchange_, vocab, hidden, dtype, init);
+  nn::Parameter* weight = module->weight();
+  return {std::move(module), weight};
+}
+
+std::unique_ptr<nn::Module> ParallelLayers::Positions(int64_t sequence, int64_t hidden, DType dtype, nn::Init init) {
+  auto module = std::make_unique<nn::PositionEmbedding>(sequence, hidden, dtype, init, PlacesOfRows());
+  for (nn::Parameter* p : module->Parameters()) ShareAmong(exchange_, *p);
+  return module;
+}
+
+std::unique_ptr<nn::Module> ParallelLayers::Head(const nn::LinearConfig& config, nn::Parameter* shared) {
+  if (!splits_layers()) return Layers::Head(config, shared);
+  TWOFOLD_CHECK(!config.bias, "a head over a vocabulary that is split has no bias");
+  if (shared != nullptr) return std::make_unique<ColumnParallelLinear>(exchange_, shared);
+  return std::make_unique<ColumnParallelLinear>(exchange_, config, VocabularyShare(config.out, tensor_).ranges());
+}
+
+std::unique_ptr<nn::Loss> ParallelLayers::MakeLoss(int64_t classes) {
+  if (!splits_layers()) return Layers::MakeLoss(classes);
+  return std::make_unique<VocabParallelCrossEntropy>(tensor_, classes);
+}
+
+// ---- On the residual stream: row by row, each rank those that it has ----
+
+std::unique_ptr<nn::Module> ParallelLayers::MakeNorm(nn::Norm norm, int64_t hidden, DType dtype, double eps) {
+  std::unique_ptr<nn::Module> module = Layers::MakeNorm(norm, hidden, dtype, eps);
+  for (nn::Parameter* p : module->Parameters()) ShareAmong(exchange_, *p);
+  return module;
+}
+
+std::unique_ptr<nn::Module> ParallelLayers::MakeDropout(double p, nn::DropoutMasks masks) {
+  return std::make_unique<nn::Dropout>(p, masks, "", PlacesOfElements());
+}
+
+// ---- Within a branch of a block ----
+
+std::unique_ptr<nn::Module> ParallelLayers::Column(const nn::LinearConfig& config, std::vector<int64_t> parts) {
+  if (!splits_layers()) return Layers::Column(config, std::move(parts));
+  return std::make_unique<ColumnParallelLinear>(exchange_, config, SplitParts(parts, tensor_.rank(), tensor_.size()));
+}
+
+std::unique_ptr<nn::Module> ParallelLayers::Row(const nn::LinearConfig& config) {
+  if (!splits_layers()) return Layers::Row(config);
+  return std::make_unique<RowParallelLinear>(exchange_, config);
+}
+
 std::unique_ptr<nn::Module> ParallelLayers::MakeExperts(const nn::MixtureConfig& config) {
   ProcessGroup& experts = experts_ != nullptr ? *experts_ : mesh_.Group(Along::kEp);  // else of one
   return MakeExpertParallel(config, {.experts = experts, .tensor = tensor_, .sequence_parallel = options_.sequence_parallel});
+}
+
+std::unique_ptr<nn::Module> ParallelLayers::Qkv(const nn::LinearConfig& config, const nn::Heads& heads) {
+  if (!splits_layers()) return Layers::Qkv(config, heads);
+  return std::make_unique<ColumnParallelLinear>(exchange_, config, HeadShare(heads, tensor_.rank(), tensor_.size()).ranges(heads));
+}
+
+std::unique_ptr<nn::Module> ParallelLayers::MakeRotary(std::shared_ptr<nn::RotaryTable> table, const nn::Heads& heads) {
+  const nn::Heads local = HeadShare(heads, tensor_.rank(), tensor_.size()).local;
+  nn::Placing positions;  // within a block a rank has all rows along tp
+  if (rows_.chunks.ranks > 1) positions = [chunks = rows_.chunks](const Shape& x) { return chunks.Positions(x[1]); };
+  return std::make_unique<nn::Rotary>(std::move(table), local.queries + local.keys, std::move(positions));
+}
+
+std::unique_ptr<nn::Module> ParallelLayers::AttentionCore(const nn::Heads& heads) {
+  const nn::Heads local = HeadShare(heads, tensor_.rank(), tensor_.size()).local;
+  if (ring_ != nullptr) return std::make_unique<RingAttention>(local, *ring_, options_.overlap);
+  return Layers::AttentionCore(local);
+}
+
+// The probabilities' dropout draws the masks of one rank, head by head: heads [first, first + n) of [b, heads, t, t].
+std::unique_ptr<nn::Module> ParallelLayers::UnfusedAttentionCore(const nn::Heads& heads, double dropout, nn::DropoutMasks masks) {
+  const HeadShare share(heads, tensor_.rank(), tensor_.size());
+  nn::Placing places;
+  if (splits_layers()) {
+    places = [all = heads.queries, first = share.first_query](const Shape& p) {
+      const int64_t square = p[2] * p[3];
+      return ops::IndexMap{.block = p[1] * square, .stride = all * square, .offset = {first * square}};
+    };
+  }
+  return std::make_unique<nn::UnfusedAttentionCore>(share.local.queries, share.local.keys, dropout, masks, std::move(places));
 }
 
 }  // namespace twofold

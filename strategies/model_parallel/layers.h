@@ -13,6 +13,8 @@
 #include "core/comm/device_mesh.h"
 #include "core/nn/layers.h"
 #include "core/proto/spec.pb.h"
+#include "strategies/model_parallel/residual_rows.h"
+#include "strategies/tensor_parallel/exchange.h"
 
 namespace twofold {
 
@@ -34,13 +36,38 @@ class ParallelLayers final : public nn::Layers {
   const ParallelOptions& options() const { return options_; }
   // Those along tp that hold the same heads of keys and values (Cut::Sum::kKeyValue); null: none do.
   ProcessGroup* key_value_group() { return key_value_; }
+  // Those of the residual stream that this rank has.
+  const ResidualRows& rows() const { return rows_; }
 
+  nn::TokenEmbedding Embedding(int64_t vocab, int64_t hidden, DType dtype, nn::Init init) override;
+  std::unique_ptr<nn::Module> Positions(int64_t sequence, int64_t hidden, DType dtype, nn::Init init) override;
+  std::unique_ptr<nn::Module> Head(const nn::LinearConfig& config, nn::Parameter* shared) override;
+  std::unique_ptr<nn::Loss> MakeLoss(int64_t classes) override;
+
+  std::unique_ptr<nn::Module> MakeNorm(nn::Norm norm, int64_t hidden, DType dtype, double eps) override;
+  std::unique_ptr<nn::Module> MakeDropout(double p, nn::DropoutMasks masks) override;
+
+  std::unique_ptr<nn::Module> Column(const nn::LinearConfig& config, std::vector<int64_t> parts) override;
+  std::unique_ptr<nn::Module> Row(const nn::LinearConfig& config) override;
+  std::unique_ptr<nn::Module> Qkv(const nn::LinearConfig& config, const nn::Heads& heads) override;
+  // With this rank's heads, of this rank's tokens:
+  std::unique_ptr<nn::Module> MakeRotary(std::shared_ptr<nn::RotaryTable> table, const nn::Heads& heads) override;
+  std::unique_ptr<nn::Module> AttentionCore(const nn::Heads& heads) override;
+  std::unique_ptr<nn::Module> UnfusedAttentionCore(const nn::Heads& heads, double dropout, nn::DropoutMasks masks) override;
   std::unique_ptr<nn::Module> MakeExperts(const nn::MixtureConfig& config) override;
 
  private:
+  bool splits_layers() const { return tensor_.size() > 1; }
+  // Null where this rank has all rows.
+  nn::Placing PlacesOfRows() const;
+  nn::Placing PlacesOfElements() const;
+
   DeviceMesh& mesh_;
   const ParallelOptions options_;
   ProcessGroup& tensor_;  // along tp
+  const Exchange exchange_;
+  const ResidualRows rows_;
+  std::unique_ptr<ProcessGroup> ring_;  // along cp, with a stream of its own; null: there are no others
   std::unique_ptr<ProcessGroup> experts_;  // along ep; null: one rank has them all
   std::unique_ptr<ProcessGroup> owned_key_value_;
   ProcessGroup* key_value_ = nullptr;

@@ -130,9 +130,13 @@ class Walker {
   Walker(const Actions& actions, const Shape& shape, int stage) : actions_(actions), shape_(shape), stage_(stage) {}
 
   // What has been offered so far, by all: a message passes once it is in both.
-  struct Offers { std::vector<char> sent, asked; };
+  struct Offers {
+    explicit Offers(const Shape& shape)
+        : sent(static_cast<size_t>(2 * shape.micro_batches * shape.parts())), asked(sent.size()) {}
+    std::vector<char> sent, asked;
+  };
 
-  bool done() const { return next_ == actions_.size() && !unsent_; }
+  bool done() const { return next_ == actions_.size() && !(*this)[true] && !(*this)[false]; }
   // Goes on as far as it can; whether it did.
   bool Advance(Offers& offers) {
     bool moved = false;
@@ -140,7 +144,8 @@ class Walker {
     return moved;
   }
   std::string WaitsFor() const {
-    if (sending_ && unsent_) return StrCat("stage ", stage_, " waits until stage ", unsent_->to, " takes ", ToString(*unsent_));
+    const std::optional<Message>& untaken = (*this)[ran_ && waiting_ ? waiting_->forward : !(*this)[false]];
+    if (ran_ || next_ == actions_.size()) return StrCat("stage ", stage_, " waits until stage ", untaken->to, " takes ", ToString(*untaken));
     return StrCat("stage ", stage_, " waits in ", actions_[next_].ToString(), " for ", ToString(*ReceivedBy(actions_[next_], shape_, stage_)));
   }
 
@@ -148,27 +153,34 @@ class Walker {
   size_t IndexOf(const Message& m) const {
     return static_cast<size_t>((m.micro_batch * shape_.parts() + m.part) * 2 + (m.forward ? 1 : 0));
   }
-  void Ask(size_t action, Offers& offers) const {
-    if (action >= actions_.size()) return;
-    if (const std::optional<Message> m = ReceivedBy(actions_[action], shape_, stage_)) offers.asked[IndexOf(*m)] = true;
+  // The last message that was sent one way, unless it is known to be taken.
+  std::optional<Message>& operator[](bool forward) { return untaken_[forward ? 1 : 0]; }
+  const std::optional<Message>& operator[](bool forward) const { return untaken_[forward ? 1 : 0]; }
+  bool Taken(std::optional<Message>& message, const Offers& offers) const {
+    if (message && offers.asked[IndexOf(*message)]) message.reset();
+    return !message;
   }
 
+  // Before an action, what it receives; after it, what it sends; at the end, what is not taken yet.
   bool Step(Offers& offers) {
-    if (sending_) {  // of the action before the last one
-      if (unsent_ && !offers.asked[IndexOf(*unsent_)]) return false;
-      unsent_ = std::exchange(latest_, std::nullopt);
-      sending_ = next_ == actions_.size();
+    if (next_ == actions_.size()) return Taken((*this)[true], offers) && Taken((*this)[false], offers);
+    const Action& action = actions_[next_];
+    if (!ran_) {
+      const std::optional<Message> in = ReceivedBy(action, shape_, stage_);
+      if (in) offers.asked[IndexOf(*in)] = true;
+      if (in && !offers.sent[IndexOf(*in)]) return false;
+      ran_ = true;
+      waiting_ = SentBy(action, shape_, stage_);
       return true;
     }
-    if (next_ == 0) Ask(0, offers);
-    Ask(next_ + 1, offers);
-    const std::optional<Message> in = ReceivedBy(actions_[next_], shape_, stage_);
-    if (in && !offers.sent[IndexOf(*in)]) return false;
-    latest_ = SentBy(actions_[next_], shape_, stage_);
-    if (latest_) offers.sent[IndexOf(*latest_)] = true;
-    if (latest_ && latest_->from == latest_->to) latest_.reset();
+    if (waiting_) {
+      std::optional<Message>& last = (*this)[waiting_->forward];
+      if (!Taken(last, offers)) return false;
+      offers.sent[IndexOf(*waiting_)] = true;
+      if (waiting_->from != waiting_->to) last = waiting_;
+    }
+    ran_ = false;
     ++next_;
-    sending_ = true;
     return true;
   }
 
@@ -176,13 +188,12 @@ class Walker {
   const Shape& shape_;
   const int stage_;
   size_t next_ = 0;
-  bool sending_ = false;  // has done an action, and is to wait until what it sent before that one is taken
-  std::optional<Message> unsent_, latest_;
+  bool ran_ = false;  // the next action: its message is to be sent
+  std::optional<Message> waiting_, untaken_[2];
 };
 
 absl::Status CheckProgress(const std::vector<Actions>& stages, const Shape& shape) {
-  const size_t messages = static_cast<size_t>(2 * shape.micro_batches * shape.parts());
-  Walker::Offers offers{std::vector<char>(messages), std::vector<char>(messages)};
+  Walker::Offers offers(shape);
   std::vector<Walker> walkers;
   for (size_t s = 0; s < stages.size(); ++s) walkers.emplace_back(stages[s], shape, static_cast<int>(s));
   for (bool moved = true; moved;) {

@@ -66,9 +66,9 @@ struct Message {
 std::optional<Message> ReceivedBy(const Action& action, const Shape& shape, int stage);
 std::optional<Message> SentBy(const Action& action, const Shape& shape, int stage);
 
-// Runs the actions of all stages against each other, without time, as executor.h does it: a stage receives what its next action
-// needs while it does this one, and an action's message must be taken by the time that the next action has been done. Every part
-// of every micro-batch goes forward once and back once in the right order on the right stage, nobody waits for what never comes,
+// Runs the actions of all stages against each other, without time, as executor.h does it without overlap: a stage begins to receive
+// what an action needs when it comes to that action, and sends a message when the one that it sent the same way before has been
+// taken. Every part of every micro-batch goes forward once and back once in the right order on the right stage, nobody waits for what never comes,
 // and messages that go one way between two stages are received in the order in which they are sent. Says what is wrong first.
 absl::Status Validate(const std::vector<std::vector<Action>>& stages, const Shape& shape);
 

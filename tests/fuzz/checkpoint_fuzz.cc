@@ -24,12 +24,12 @@ using nlohmann::json;
 namespace fs = std::filesystem;
 
 constexpr std::string_view kWords[] = {"{", "}", "[", "]", ":", ",", "\"", "\\", "\\u0000", "null", "true", "1e999", "[[[[[[[[", "{\"a\":",
-                                       "\"F64\"", "\"BF16\"", "\"shape\":[]", "\"data_offsets\":[0,0]", "[0,\"b\",0,1]", "\"__metadata__\":{}",
+                                       "\"F64\"", "\"BF16\"", "\"shape\":[]", "\"data_offsets\":[0,0]", "[0,\"b\",0,1]", "[1,\"model.d[0:1 of 3]\",0,2,0,1]", "\"row\":3", "\"__metadata__\":{}",
                                        "9223372036854775807", "\xff\xfe", "model.a", "model.b"};
 
 void Put(const std::string& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
 
-// Two tensors, one of them in two files, and a scalar.
+// Three tensors, one of them in two files and one in two bands, and a scalar.
 struct Good {
   std::map<std::string, std::string> files;
   Manifest manifest;
@@ -38,13 +38,15 @@ struct Good {
 Good MakeGood() {
   Good good;
   std::vector<StoredTensor> first = {{"model.a", DType::kF32, Shape{2, 3}}, {"model.b[0:2]", DType::kF32, Shape{2}}};
-  std::vector<StoredTensor> second = {{"model.b[2:5]", DType::kF32, Shape{3}}, {"buffer.c", DType::kBF16, Shape{}}};
+  std::vector<StoredTensor> second = {{"model.b[2:5]", DType::kF32, Shape{3}}, {"model.d[0:1 of 3]", DType::kF32, Shape{2}},
+                                      {"model.d[1:3 of 3]", DType::kF32, Shape{2, 2}}, {"buffer.c", DType::kBF16, Shape{}}};
   good.files["rank-00000.safetensors"] = SafetensorsHeader(first, {{"format", "pt"}}) + std::string(32, '\1');
-  good.files["rank-00001.safetensors"] = SafetensorsHeader(second) + std::string(14, '\2');
+  good.files["rank-00001.safetensors"] = SafetensorsHeader(second) + std::string(38, '\2');
   good.manifest.facts = {.sequence = 1, .step = 3, .updates = 3, .seed = 7, .world_size = 2, .global_batch = 4, .layout = "ZERO_3",
                          .kind = "SHARDED", .optimizer = "adamw", .model = "gpt {}", .scalars = {{"x", 1.5}}};
   good.manifest.contents.tensors = {{"model.a", DType::kF32, Shape{2, 3}, {{0, "model.a", 0, 6}}},
                                     {"model.b", DType::kF32, Shape{5}, {{0, "model.b[0:2]", 0, 2}, {1, "model.b[2:5]", 2, 3}}},
+                                    {"model.d", DType::kF32, Shape{2, 3}, {{1, "model.d[0:1 of 3]", 0, 2, 0, 1}, {1, "model.d[1:3 of 3]", 0, 4, 1, 2}}, 3},
                                     {"buffer.c", DType::kBF16, Shape{}, {{1, "buffer.c", 0, 1}}}};
   return good;
 }
@@ -64,7 +66,7 @@ std::string Resealed(const std::string& content) {
   const json parsed = json::parse(content, nullptr, false);
   std::string dumped = parsed.is_discarded() ? content : parsed.dump();
   const uint64_t checksum = Checksum(std::as_bytes(std::span(dumped)));
-  return StrCat("{\"format\":\"twofold checkpoint 1\",\"checksum\":\"", absl::StrFormat("%016x", checksum), "\",\"content\":", dumped, "}");
+  return StrCat("{\"format\":\"twofold checkpoint 2\",\"checksum\":\"", absl::StrFormat("%016x", checksum), "\",\"content\":", dumped, "}");
 }
 
 void CheckRefusal(const absl::Status& status, const std::string& folder) {

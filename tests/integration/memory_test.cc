@@ -190,7 +190,7 @@ TEST(Replaying, LeavesOutStepsThatRepeat) {
   const std::string text = StrCat(kSmallGpt, "train { steps: 100000 validation { every_steps: 10 samples: 4 } }\nparallel { dp: 2 }\n", kGpu);
   const MemoryPrediction prediction = Replayed(text);
   EXPECT_LE(prediction.kinds[0].steps, 20);
-  EXPECT_EQ(prediction.kinds[0].last, 1);
+  EXPECT_EQ(prediction.kinds[0].ranks, (std::vector<int>{0, 1}));
 }
 
 TEST(Replaying, OfTheLargestModelOnThousandsOfRanksTakesNoTime) {

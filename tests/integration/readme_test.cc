@@ -44,6 +44,16 @@ TEST(Readme, LinksToFilesThatExist) {
   EXPECT_GT(links, 10);
 }
 
+TEST(Names, LinkToFilesThatExist) {
+  const std::string page = ReadAll("docs/names.md");
+  const std::regex link(R"(\]\(([^)#]+)\))");
+  int links = 0;
+  for (std::sregex_iterator it(page.begin(), page.end(), link), end; it != end; ++it, ++links) {
+    EXPECT_TRUE(std::filesystem::exists("docs/" + (*it)[1].str())) << (*it)[1];
+  }
+  EXPECT_GT(links, 30);
+}
+
 TEST(Readme, TheExampleGivesOneLossOnBothFabrics) {
   FILE* pipe = popen(TWOFOLD_LOCAL_SGD, "r");
   ASSERT_NE(pipe, nullptr);

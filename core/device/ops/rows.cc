@@ -16,6 +16,12 @@ KernelKey Key(const ColumnSum& o) { return ByRows("column_sum", o.in); }
 Cost CostOf(const ColumnSum& o) { return Streaming(1, o.in.numel(), o.in.bytes(), o.out.bytes()); }
 void CheckShapes(const ColumnSum& o) { Expect(o.in.dim(-1) == o.out.numel(), "column_sum", {&o.in, &o.out}); }
 
+KernelKey Key(const AddBias& o) { return ByRows("add_bias", o.x); }
+Cost CostOf(const AddBias& o) { return Streaming(1, o.x.numel(), o.x.bytes() + o.bias.bytes(), o.out.bytes()); }
+void CheckShapes(const AddBias& o) {
+  Expect(o.x.dim(-1) == o.bias.numel() && Like(o.x, o.out) && o.bias.dtype() == o.x.dtype(), "add_bias", {&o.x, &o.bias, &o.out});
+}
+
 KernelKey Key(const EmbeddingForward& o) { return ByRows("embedding_forward", o.out); }
 Cost CostOf(const EmbeddingForward& o) {
   return Streaming(0, o.out.numel(), o.ids.bytes() + o.out.bytes(), o.out.bytes());

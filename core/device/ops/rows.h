@@ -1,4 +1,4 @@
-// Operations along rows and tables: bias gradients, embeddings, positions.
+// Operations along rows and tables: biases, embeddings, positions.
 #pragma once
 
 #include "core/device/ops/op.h"
@@ -6,8 +6,11 @@
 namespace twofold::ops {
 
 struct ColumnSum { Tensor in, out /*(acc)*/; bool accumulate = false; };  // out[c] = sum over rows
-struct EmbeddingForward { Tensor ids /*I32 or U8*/, table /*[n, c]*/, out /*[.., c]*/; };
-struct EmbeddingBackward { Tensor ids, dy, dtable /*(acc)*/; bool accumulate = false; };
+struct AddBias { Tensor x /*[.., c]*/, bias /*[c]*/, out; };  // out = x + bias in every row; may be in place
+// Row i of out is the table's row ids[i]. Where rows of the table are split over ranks, vocab > 0 is how many there are of them in
+// all and the table holds those from `first` on: a row of out whose id is another's is zero, and its dy goes nowhere.
+struct EmbeddingForward { Tensor ids /*I32 or U8*/, table /*[n, c]*/, out /*[.., c]*/; int64_t first = 0, vocab = 0; };
+struct EmbeddingBackward { Tensor ids, dy, dtable /*(acc)*/; bool accumulate = false; int64_t first = 0, vocab = 0; };
 // out = x + the row of table [n, c] that belongs to each row's position; may be in place.
 struct PositionForward { Tensor x /*[b, t, c]*/, table, out; IndexMap positions = {}; };
 // Each position's rows are summed; a position that has none gets 0 (or stays).
@@ -24,6 +27,9 @@ namespace rules {
 KernelKey Key(const ColumnSum&);
 Cost CostOf(const ColumnSum&);
 void CheckShapes(const ColumnSum&);
+KernelKey Key(const AddBias&);
+Cost CostOf(const AddBias&);
+void CheckShapes(const AddBias&);
 KernelKey Key(const EmbeddingForward&);
 Cost CostOf(const EmbeddingForward&);
 void CheckShapes(const EmbeddingForward&);

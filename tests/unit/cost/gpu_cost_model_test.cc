@@ -96,14 +96,34 @@ TEST_F(GpuCostModelTest, MoreOfAnyDimensionIsNeverFaster) {
   }
 }
 
-TEST_F(GpuCostModelTest, OtherKernelsMoveTheirBytesSoManyTimesAsTheFileSays) {
+TEST_F(GpuCostModelTest, KernelsTakeTheirBytesTimeSoManyTimesAsTheFileSays) {
   cluster::Device d = Gpu();
   const Tensor x = New({1 << 20});
   EXPECT_NEAR(On(d, ops::Add{x, x, x}), kKernel + 6.0 * (1 << 20) / kMemory, 1e-15);
-  cluster::Kernels::Traffic& traffic = *d.mutable_kernels()->add_traffic();
-  traffic.set_kernel("add"), traffic.set_factor(0.5);
+  cluster::Kernels::Kernel& add = *d.mutable_kernels()->add_kernels();
+  add.set_name("add"), add.set_factor(0.5);
   EXPECT_NEAR(On(d, ops::Add{x, x, x}), kKernel + 3.0 * (1 << 20) / kMemory, 1e-15);
   EXPECT_NEAR(On(d, ops::AddTo{x, x}), kKernel + 6.0 * (1 << 20) / kMemory, 1e-15);
+}
+
+TEST_F(GpuCostModelTest, AccumulationIsAnAdditionOfItsOwnWhereTheFileSaysSo) {
+  cluster::Device d = Gpu();
+  const Tensor a = New({1000, 4000}), b = New({4000, 100}), out = New({1000, 100});
+  const ops::MatMul first{.a = a, .b = b, .out = out}, more{.a = a, .b = b, .out = out, .accumulate = true};
+  EXPECT_NEAR(On(d, more), Waves(1, 4000), 1e-12);
+  d.mutable_kernels()->set_separate_accumulation(true);
+  EXPECT_NEAR(On(d, first), Waves(1, 4000), 1e-12);
+  EXPECT_NEAR(On(d, more), Waves(1, 4000) + kKernel + 3 * 2.0 * 1000 * 100 / kMemory, 1e-12);
+}
+
+TEST_F(GpuCostModelTest, LaunchesTakeTheHostAsLongAsTheFileSays) {
+  cluster::Device d = Gpu();
+  const Tensor x = New({1 << 20});
+  EXPECT_FALSE(GpuCostModel(d).Time(ops::Add{x, x, x}).launch.has_value());
+  cluster::Kernels::Kernel& add = *d.mutable_kernels()->add_kernels();
+  add.set_name("add"), add.set_launch_us(40);
+  EXPECT_NEAR(GpuCostModel(d).Time(ops::Add{x, x, x}).launch.value_or(Seconds(0)).value(), 40e-6, 1e-15);
+  EXPECT_FALSE(GpuCostModel(d).Time(ops::AddTo{x, x}).launch.has_value());
 }
 
 TEST_F(GpuCostModelTest, SaysItsIntervalAndWhatItIs) {
@@ -128,7 +148,10 @@ TEST_F(GpuCostModelTest, RefusesWhatItCannotUse) {
   EXPECT_NE(message([](auto& k) { k.mutable_tiles(0)->set_rows(0); }).find("tiles: 0 x 100"), std::string::npos);
   EXPECT_EQ(message([](auto& k) { k.set_tile_depth(-1); }), "tile_depth: -1: must not be negative");
   EXPECT_EQ(message([](auto& k) { k.set_most_splits(0); }), "most_splits: 0: must be 1 or more");
-  EXPECT_EQ(message([](auto& k) { k.add_traffic()->set_kernel("add"); }), "traffic.factor: 0 of add: must be greater than 0");
+  EXPECT_EQ(message([](auto& k) { k.add_kernels()->set_factor(0), k.mutable_kernels(0)->set_name("add"); }),
+            "kernels.factor: 0 of add: must be greater than 0");
+  EXPECT_EQ(message([](auto& k) { k.add_kernels()->set_launch_us(-1), k.mutable_kernels(0)->set_name("add"); }),
+            "kernels.launch_us: -1 of add: must not be negative");
   EXPECT_EQ(message([](auto& k) { k.set_error(1); }), "error: 1: must be in [0, 1)");
 }
 

@@ -158,7 +158,7 @@ std::vector<double> Simulate(const Case& c, int ranks, const std::vector<double>
       for (double bytes : sizes) {
         for (int repeat = 0; repeat < 2; ++repeat) {
           auto done = std::make_shared<TimePoint>();
-          network.Collective(group, {c.kind, ranks, bytes, 0, {}}, clock, [&](const std::vector<double>& finish) {
+          network.Collective(group, {c.kind, ranks, bytes, 0, {}}, clock, [&](const std::vector<double>& finish, double) {
             done->Resolve(*std::max_element(finish.begin(), finish.end()));
           });
           engine.Block(0, done, [] { return std::string("the collective"); });

@@ -89,7 +89,7 @@ TEST(TimelineTest, TracedSpansKnowTheirPlace) {
   auto owned = std::make_shared<Timeline>();
   Timeline& line = *owned;
   std::vector<std::tuple<std::string, double, double>> spans;
-  line.SetTracer([&](std::string_view name, double s, double e) { spans.emplace_back(name, s, e); });
+  line.SetTracer([&](std::string_view name, std::string_view, double s, double e) { spans.emplace_back(name, s, e); });
   auto point = std::make_shared<TimePoint>();
   line.Advance(1, 0, "before");
   line.WaitFor(point);

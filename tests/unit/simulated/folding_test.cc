@@ -119,7 +119,7 @@ TEST_F(SimulatedTest, FoldedRanksOnAFatTreeGiveTheSameFigures) {
       ASSERT_TRUE(unfolded.status.ok() && automatic.status.ok()) << unfolded.status << " " << automatic.status;
       EXPECT_EQ(automatic.results, unfolded.results) << c.ranks << " " << c.shard << " " << c.algorithm;
       const bool folded = testing::Matches(testing::Contains(HasSubstr("rank 0 stands for all")))(automatic.notes);
-      EXPECT_EQ(folded, c.folds) << c.ranks << " " << c.shard << " " << c.algorithm;
+      EXPECT_EQ(folded, c.folds) << automatic.notes.back() << " " << c.ranks << " " << c.shard << " " << c.algorithm;
     }
   }
 }

@@ -210,7 +210,7 @@ TEST(Manifest, RefusesWhatDoesNotHoldTogether) {
   text.replace(text.find("\"step\": 60"), 10, "\"step\": 61");
   EXPECT_THAT(std::string(ParseManifest("m", text).status().message()), HasSubstr("content: is not what was saved: its checksum is"));
   EXPECT_THAT(std::string(ParseManifest("m", text.substr(0, 50)).status().message()), HasSubstr("m: stops being JSON"));
-  EXPECT_THAT(std::string(ParseManifest("m", PartText({})).status().message()), HasSubstr("format: \"twofold checkpoint part 1\" is not what"));
+  EXPECT_THAT(std::string(ParseManifest("m", PartText({})).status().message()), HasSubstr("format: \"twofold checkpoint part 2\" is not what"));
   Manifest m = Example();
   m.contents.tensors[0].pieces.pop_back();
   EXPECT_THAT(ErrorOf(m), HasSubstr("tensor \"model.w\": elements 4 to 6 are nowhere"));
@@ -232,6 +232,41 @@ TEST(Manifest, RefusesWhatDoesNotHoldTogether) {
   m = Example();
   m.contents.files[0].name = "../secret";
   EXPECT_THAT(ErrorOf(m), HasSubstr("is no name of a file"));
+}
+
+TEST(Manifest, HasBandsOfColumns) {
+  Manifest m = Example();
+  Entry& w = m.contents.tensors[0];  // 2 rows of 3: columns 0 and 1 in one file, whole; column 2 in another, element by element
+  w.row = 3;
+  w.pieces = {{1, "c", 1, 1, 2, 1}, {0, "a", 0, 4, 0, 2}, {1, "b", 0, 1, 2, 1}};
+  const absl::StatusOr<Manifest> is = ParseManifest("m", ManifestText(m));
+  ASSERT_TRUE(is.ok()) << is.status();
+  EXPECT_THAT((std::vector<std::string>{is->contents.tensors[0].pieces[0].tensor, is->contents.tensors[0].pieces[1].tensor,
+                                        is->contents.tensors[0].pieces[2].tensor}),
+              ElementsAre("a", "b", "c"));
+  EXPECT_EQ(is->contents.tensors[0].row, 3);
+  const auto broken = [&](auto change) {
+    Manifest bad = m;
+    change(bad.contents.tensors[0]);
+    return ErrorOf(bad);
+  };
+  EXPECT_THAT(broken([](Entry& e) { e.row = 4; }), HasSubstr("6 elements are no rows of 4"));
+  EXPECT_THAT(broken([](Entry& e) { e.pieces.erase(e.pieces.begin() + 1); }), HasSubstr("columns 0 to 2 are nowhere"));
+  EXPECT_THAT(broken([](Entry& e) { e.pieces.erase(e.pieces.begin()); }), HasSubstr("elements 1 to 2 of columns 2 to 3 are nowhere"));
+  EXPECT_THAT(broken([](Entry& e) { e.pieces[0].column = 1, e.pieces[2].column = 1; }), HasSubstr("columns 1 to 2 are there twice"));
+  EXPECT_THAT(broken([](Entry& e) { e.pieces[0].width = 2; }), HasSubstr("a band of 2 columns from 2 on does not lie within its rows of 3"));
+  EXPECT_THAT(broken([](Entry& e) { e.pieces[1].width = 1, e.pieces[1].count = 2; }), HasSubstr("columns 1 to 2 are nowhere"));
+  EXPECT_THAT(broken([](Entry& e) { e.pieces[1].count = 5; }), HasSubstr("a piece of 5 elements from 0 on does not lie within its 4"));
+  EXPECT_THAT(broken([](Entry& e) { e.pieces[0].column = 0, e.pieces[0].width = 1; }), HasSubstr("bands of two widths begin at column 0"));
+  EXPECT_THAT(broken([](Entry& e) { e.pieces[0].column = int64_t{1} << 61; }), HasSubstr("does not lie within its rows of 3"));
+}
+
+TEST(Manifest, ReadsTheFirstFormatToo) {
+  std::string text = ManifestText(Example());
+  text.replace(text.find("checkpoint 2"), 12, "checkpoint 1");
+  EXPECT_TRUE(ParseManifest("m", text).ok());
+  text.replace(text.find("checkpoint 1"), 12, "checkpoint 3");
+  EXPECT_THAT(std::string(ParseManifest("m", text).status().message()), HasSubstr("it reads \"twofold checkpoint 2\""));
 }
 
 TEST(Manifest, MergesTheParts) {
@@ -287,6 +322,82 @@ TEST(CheckpointFolder, KeepsTheLastAndClearsWhatWasLeft) {
   EXPECT_THAT(std::string(Open(folder + "/none").status().message()), HasSubstr("is no folder"));
 }
 
+// ---- What is where ----
+
+// A file with the float 100 f + i as element i of tensor "t<f>".
+FileSum NumbersFile(const std::string& folder, int f, int64_t count) {
+  std::vector<StoredTensor> stored = {{StrCat("t", f), DType::kF32, Shape{count}}};
+  std::string bytes = SafetensorsHeader(stored);
+  for (int64_t i = 0; i < count; ++i) {
+    const auto value = static_cast<float>(100 * f + i);
+    bytes.append(reinterpret_cast<const char*>(&value), sizeof(value));
+  }
+  PutBytes(StrCat(folder, "/f", f), bytes);
+  return *SumOfFile(folder, StrCat("f", f));
+}
+
+// Whatever bands a tensor was saved in, it can be read in any other.
+TEST(Reader, ReadsAnyBandOfWhatAnyBandsWereSaved) {
+  const std::string folder = Folder("bands");
+  const int64_t rows = 5, row = 12;
+  const std::vector<std::vector<int64_t>> cuts = {{12}, {6, 6}, {1, 4, 7}, {3, 3, 3, 3}};  // widths of what was saved
+  for (const std::vector<int64_t>& widths : cuts) {
+    Manifest m;
+    std::vector<float> whole(static_cast<size_t>(rows * row));
+    m.contents.tensors = {{"w", DType::kF32, Shape{rows, row}, {}, widths.size() > 1 ? row : 0}};
+    int64_t column = 0;
+    int f = 0;
+    for (const int64_t width : widths) {
+      const int64_t elements = rows * width, first = elements / 3;  // in two pieces, which end within a row
+      for (const auto& [begin, count] : {std::pair{int64_t{0}, first}, {first, elements - first}}) {
+        m.contents.files.push_back(NumbersFile(folder, f, count));
+        m.contents.tensors[0].pieces.push_back({f, StrCat("t", f), begin, count, column, widths.size() > 1 ? width : 0});
+        for (int64_t i = 0; i < count; ++i) {
+          whole[static_cast<size_t>(Band{row, column, width}.PlaceOf(begin + i))] = static_cast<float>(100 * f + i);
+        }
+        ++f;
+      }
+      column += width;
+    }
+    const absl::StatusOr<Manifest> manifest = ParseManifest("m", ManifestText(m));
+    ASSERT_TRUE(manifest.ok()) << manifest.status();
+    Reader reader(folder, *manifest);
+    for (const Band& band : {Band::Whole(rows * row), Band{12, 0, 12}, Band{12, 0, 1}, Band{12, 2, 7}, Band{12, 11, 1}, Band{4, 1, 2}, Band{30, 5, 20}}) {
+      const int64_t elements = rows * row / band.row * band.width;
+      for (const auto& [first, count] : {std::pair{int64_t{0}, elements}, {elements / 3, elements / 2}, {elements - 1, int64_t{1}}}) {
+        std::vector<float> out(static_cast<size_t>(count));
+        const absl::Status status = reader.Read("w", Shape{rows, row}, DType::kF32, band, first, count, std::as_writable_bytes(std::span(out)));
+        ASSERT_TRUE(status.ok()) << status;
+        for (int64_t i = 0; i < count; ++i) {
+          ASSERT_EQ(out[static_cast<size_t>(i)], whole[static_cast<size_t>(band.PlaceOf(first + i))])
+              << widths.size() << " bands, element " << i << " from " << first << " of columns " << band.column << " + " << band.width << " of " << band.row;
+        }
+      }
+    }
+  }
+}
+
+TEST(PlacesOf, SayWhereACutParametersElementsLie) {
+  MallocSource source;
+  CachingAllocator allocator(source, 0);
+  nn::Parameter rows("w", Shape{5, 2}, DType::kF32, {}), columns("w", Shape{4, 2, 2}, DType::kF32, {});
+  const auto places = [&](const nn::Parameter& p, int64_t first, int64_t count) {
+    std::string text;
+    for (const Held& h : PlacesOf(p, first, Allocate(allocator, Shape{count}, DType::kF32, Category::kOther))) {
+      absl::StrAppend(&text, text.empty() ? "" : ", ", h.owned ? "" : "not ours ", h.first, "+", h.data.numel());
+      if (h.band.width < h.band.row) absl::StrAppend(&text, " of ", h.band.column, ":", h.band.column + h.band.width, "/", h.band.row);
+    }
+    return text;
+  };
+  rows.set_cut({.whole = Shape{12, 2}, .dim = 0, .ranges = {{2, 2}, {6, 1, false}, {-1, 2}}});  // rows 2, 3, 6 and two of padding
+  EXPECT_EQ(places(rows, 0, 10), "4+4, not ours 12+2");
+  EXPECT_EQ(places(rows, 3, 2), "7+1, not ours 12+1");
+  EXPECT_EQ(places(rows, 7, 3), "");
+  columns.set_cut({.whole = Shape{4, 6, 2}, .dim = 1, .ranges = {{1, 2}}});
+  EXPECT_EQ(places(columns, 0, 16), "0+16 of 2:6/12");
+  EXPECT_EQ(places(columns, 3, 5), "3+5 of 2:6/12");
+}
+
 // ---- Who writes what ----
 
 TEST(CheckpointFolder, IsOneRunsAtATime) {
@@ -317,7 +428,8 @@ TEST(ShareOf, GivesEveryElementToOneReplicaAndAllAsMuch) {
   int64_t total = 0;
   for (const int64_t count : {1, 1000, 3, 7, 500, 2}) {
     const DType dtype = count == 7 ? DType::kF64 : count == 500 ? DType::kBF16 : DType::kF32;
-    pieces.push_back({StrCat("p", count), Shape{count + 10}, 10, Allocate(allocator, Shape{count}, dtype, Category::kOther)});
+    pieces.push_back({.name = StrCat("p", count), .shape = Shape{count + 10}, .band = Band::Whole(count + 10), .first = 10,
+                      .data = Allocate(allocator, Shape{count}, dtype, Category::kOther)});
     total += pieces.back().data.bytes().value();
   }
   for (const int64_t replicas : {1, 2, 3, 7, 64}) {

@@ -1,0 +1,41 @@
+// The softmax cross-entropy of logits whose classes are split over ranks (Shoeybi et al. 2019, section 3): what each does alone
+// between the sums over ranks, which are of a few numbers a row. logits [rows, n]: the first `classes` of the n columns, which
+// may be none, are the whole's from `first` on; the others are padding and take no part. targets (I32 or U8) [rows] are of the whole.
+//     largest = the ranks' maximum of SplitMax;  sums = the ranks' sum of SplitSums;  then SplitLosses, and SplitBackward
+#pragma once
+
+#include "core/device/ops/op.h"
+
+namespace twofold::ops {
+
+// largest (f32)[rows]; minus infinity where there are no classes.
+struct SplitMax { Tensor logits, largest; int64_t classes = 0; };
+// sums (f32)[2 or 3, rows]: [0] = the sum of exp(logit - largest); [1] = logit - largest of the target where it is one of
+// these classes, else 0; [2] = how many of the classes before the target have the largest logit.
+struct SplitSums { Tensor logits, targets, largest, sums; int64_t first = 0, classes = 0; };
+// losses (f32)[rows] = log(sums[0]) - sums[1] = -log softmax(logits)[target]; lse (f32)[rows] = largest + log(sums[0]).
+struct SplitLosses { Tensor largest, sums, losses, lse; };
+// dlogits = scale * (softmax - onehot), 0 in the padding; may be logits itself.
+struct SplitBackward { Tensor logits, targets, lse, dlogits; int64_t first = 0, classes = 0; double scale = 1; };
+// out (+)= the number of rows whose largest logit, the first of equals, is the target's, by their sums (three a row).
+struct SplitCorrect { Tensor sums, out /*(f32)[1]*/; bool accumulate = false; };
+
+namespace rules {
+KernelKey Key(const SplitMax&);
+Cost CostOf(const SplitMax&);
+void CheckShapes(const SplitMax&);
+KernelKey Key(const SplitSums&);
+Cost CostOf(const SplitSums&);
+void CheckShapes(const SplitSums&);
+KernelKey Key(const SplitLosses&);
+Cost CostOf(const SplitLosses&);
+void CheckShapes(const SplitLosses&);
+KernelKey Key(const SplitBackward&);
+Cost CostOf(const SplitBackward&);
+void CheckShapes(const SplitBackward&);
+KernelKey Key(const SplitCorrect&);
+Cost CostOf(const SplitCorrect&);
+void CheckShapes(const SplitCorrect&);
+}  // namespace rules
+
+}  // namespace twofold::ops

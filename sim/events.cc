@@ -1,0 +1,159 @@
+// What is to happen at a time, and schedules whose flows are solved: neither needs an actor.
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "sim/engine.h"
+#include "sim/engine_simgrid.h"
+#include "sim/latency.h"
+#include "simgrid/kernel/Timer.hpp"
+#include "topologies/no_route.h"
+
+namespace twofold::sim {
+
+void Engine::At(double time, std::function<void()> fn) {
+  if (time <= now()) return fn();
+  ++in_flight_;
+  events_.push_back({time, asked_++, std::move(fn)});
+  std::push_heap(events_.begin(), events_.end());
+  SetTimer();
+}
+
+// Timers that have been outdated by earlier ones run, too, and find nothing due.
+void Engine::SetTimer() {
+  if (events_.empty() || events_.front().time >= timer_) return;
+  timer_ = events_.front().time;
+  simgrid::kernel::timer::Timer::set(timer_, [this] { RunDue(); });
+}
+
+// Runs in SimGrid's own context, where nothing may block.
+void Engine::RunDue() {
+  timer_ = std::numeric_limits<double>::infinity();
+  while (!events_.empty() && events_.front().time <= now()) {
+    std::pop_heap(events_.begin(), events_.end());
+    const Event event = std::move(events_.back());
+    events_.pop_back();
+    std::optional<RankFailure> failure;
+    try {
+      if (!failed()) event.fn();
+    } catch (const NoRoute& none) {
+      failure.emplace(RankFailure::Kind::kOther, 0, none.what());
+    }
+    if (failure) Fail(*failure);
+    Landed();
+  }
+  SetTimer();
+}
+
+// Copies whose phases have the same latencies go in step: their flows of a phase are one bundle.
+class Engine::Course {
+ public:
+  struct Phase { double seconds; Flows::BundlePtr flows; };  // its latency; null: no flows
+  struct Set {
+    std::vector<double> seconds;  // of phases
+    std::vector<std::vector<Flows::Part>> parts = {};
+    std::vector<Phase> phases = {};
+  };
+  struct Copy { size_t set; std::shared_ptr<const Schedule> schedule; };
+  std::vector<Set> sets;
+  std::vector<Copy> copies;
+  bool together = true;  // all endpoints are done when the last phase of the one set has ended
+};
+
+std::shared_ptr<const Engine::Course> Engine::Chart(std::span<const Copy> copies) {
+  auto course = std::make_shared<Course>();
+  std::vector<Path> paths;
+  std::vector<int> lots;  // by set: copies
+  for (const Copy& copy : copies) {
+    const Schedule& schedule = *copy.schedule;
+    Course::Set own;
+    for (const Phase& phase : schedule.phases) {
+      std::vector<double> routes;
+      std::vector<Flows::Part>& parts = own.parts.emplace_back();
+      for (size_t i = 0; i < phase.flows.size(); ++i) {
+        const Flow& f = phase.flows[i];
+        const Pair pair{copy.endpoints[static_cast<size_t>(f.from)], copy.endpoints[static_cast<size_t>(f.to)], f.rail};
+        router_.Choose(pair, i, f.bytes * schedule.stretch, paths);
+        routes.push_back(RouteLatency(topology_, router_.options().policy, pair, paths));
+        for (Path& path : paths) {
+          const double bytes = f.bytes * path.share * schedule.stretch;
+          if (bytes > 0) parts.push_back({std::move(path.links), bytes, f.rate * path.share});
+        }
+      }
+      own.seconds.push_back(PhaseLatency(phase, routes, topology_.alpha().value()) * schedule.stretch);
+    }
+    auto set = std::find_if(course->sets.begin(), course->sets.end(), [&own](const Course::Set& s) { return s.seconds == own.seconds; });
+    course->copies.push_back({static_cast<size_t>(set - course->sets.begin()), copy.schedule});
+    const auto last = static_cast<int>(schedule.phases.size()) - 1;
+    for (int l : schedule.last_phase) course->together = course->together && l == last;
+    if (set == course->sets.end()) {
+      course->sets.push_back(std::move(own));
+      lots.push_back(1);
+      continue;
+    }
+    const int lot = lots[course->copies.back().set]++;
+    for (size_t p = 0; p < own.parts.size(); ++p) {
+      for (Flows::Part& part : own.parts[p]) part.lot = lot;
+      std::move(own.parts[p].begin(), own.parts[p].end(), std::back_inserter(set->parts[p]));
+    }
+  }
+  for (Course::Set& set : course->sets) {
+    for (size_t p = 0; p < set.seconds.size(); ++p) {
+      std::vector<Flows::Part>& parts = set.parts[p];
+      set.phases.push_back({set.seconds[p], parts.empty() ? nullptr : flows_->Solve(std::move(parts))});
+    }
+    set.parts.clear();
+  }
+  course->together = course->together && course->sets.size() == 1;
+  return course;
+}
+
+struct Engine::Under {
+  std::shared_ptr<const Course> course;
+  double start;
+  Arrived done;
+  std::vector<std::vector<double>> ends = {};  // by set: of each phase
+  size_t left = 0;                             // sets that have not ended
+  double apart = 0;
+};
+
+void Engine::Run(std::shared_ptr<const Course> course, double start, Arrived done) {
+  const size_t sets = course->sets.size();
+  auto under = std::make_shared<Under>(Under{.course = std::move(course), .start = start, .done = std::move(done)});
+  under->ends.resize(sets), under->left = sets;
+  for (size_t set = 0; set < sets; ++set) RunSet(under, set, 0, start);
+}
+
+void Engine::RunSet(const std::shared_ptr<Under>& under, size_t set, size_t number, double from) {
+  const std::vector<Course::Phase>& phases = under->course->sets[set].phases;
+  if (number == phases.size()) {  // the clock may not have come so far, after phases without flows
+    return At(from, [this, under] { SetEnded(under); });
+  }
+  const Course::Phase& phase = phases[number];
+  auto ended = [this, under, set, number](double time) {
+    under->ends[set].push_back(time);
+    RunSet(under, set, number + 1, time);
+  };
+  const double begin = from + phase.seconds;
+  if (phase.flows == nullptr) return ended(begin);
+  At(begin, [this, under, &phase, ended = std::move(ended)] {
+    flows_->Begin(phase.flows, [this, under, ended](double first) {
+      under->apart = std::max(under->apart, now() - first);
+      ended(now());
+    });
+  });
+}
+
+void Engine::SetEnded(const std::shared_ptr<Under>& under) {
+  if (--under->left > 0 || failed()) return;
+  if (under->course->together) return under->done({under->ends[0].empty() ? under->start : under->ends[0].back()}, under->apart);
+  std::vector<double> finish;
+  for (const Course::Copy& copy : under->course->copies) {
+    for (int last : copy.schedule->last_phase) {
+      finish.push_back(last < 0 ? under->start : under->ends[copy.set][static_cast<size_t>(last)]);
+    }
+  }
+  under->done(finish, under->apart);
+}
+
+}  // namespace twofold::sim

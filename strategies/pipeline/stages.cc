@@ -1,0 +1,122 @@
+#include "strategies/pipeline/stages.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "core/base/check.h"
+#include "strategies/model_factory.h"
+#include "strategies/models/kinds.h"
+
+namespace twofold {
+namespace {
+
+// The same model with its first `blocks` blocks alone.
+spec::Model FirstBlocks(spec::Model model, int64_t blocks) {
+  if (model.has_gpt()) model.mutable_gpt()->set_layers(blocks);
+  if (model.has_llama()) model.mutable_llama()->set_layers(blocks);
+  if (model.has_moe()) model.mutable_moe()->mutable_llama()->set_layers(blocks);
+  return model;
+}
+
+std::vector<int64_t> SplitModelByCost(const spec::Model& model, int64_t blocks, int parts) {
+  const double rest = TrainingFlops(FirstBlocks(model, 0), 1);  // of the head; looking rows up is no product
+  std::vector<double> costs;
+  for (int64_t i = 0; i < blocks; ++i) costs.push_back(TrainingFlops(FirstBlocks(model, i + 1), 1) - TrainingFlops(FirstBlocks(model, i), 1));
+  return SplitByCost(costs, 0, rest, parts);
+}
+
+// The best way to cut the first so many blocks into so many parts.
+struct Cut {
+  double most = std::numeric_limits<double>::infinity(), squares = 0;  // of the parts' costs: the largest, and the sum of squares
+  int64_t last = 0;                                                    // blocks of the last of these parts
+  bool BetterThan(const Cut& other) const { return std::pair(most, squares) < std::pair(other.most, other.squares); }
+};
+
+}  // namespace
+
+std::vector<int64_t> SplitUniformly(int64_t blocks, int parts) {
+  TWOFOLD_CHECK_GE(blocks, parts);
+  std::vector<int64_t> sizes(static_cast<size_t>(parts), blocks / parts);
+  for (int64_t i = 0; i < blocks % parts; ++i) ++sizes[static_cast<size_t>(i)];
+  return sizes;
+}
+
+std::vector<int64_t> SplitByCost(std::span<const double> costs, double before, double after, int parts) {
+  const auto blocks = static_cast<int64_t>(costs.size());
+  TWOFOLD_CHECK_GE(blocks, parts);
+  // best[k][n]: the first n blocks in k parts.
+  std::vector<std::vector<Cut>> best(static_cast<size_t>(parts) + 1, std::vector<Cut>(costs.size() + 1));
+  best[0][0] = {.most = 0};
+  for (int k = 1; k <= parts; ++k) {
+    for (int64_t n = k; n <= blocks - (parts - k); ++n) {
+      double cost = (k == 1 ? before : 0) + (k == parts ? after : 0);
+      for (int64_t last = 1; last <= n - (k - 1); ++last) {
+        cost += costs[static_cast<size_t>(n - last)];
+        const Cut& others = best[static_cast<size_t>(k) - 1][static_cast<size_t>(n - last)];
+        const Cut cut{.most = std::max(others.most, cost), .squares = others.squares + cost * cost, .last = last};
+        Cut& known = best[static_cast<size_t>(k)][static_cast<size_t>(n)];
+        if (cut.BetterThan(known)) known = cut;
+      }
+    }
+  }
+  std::vector<int64_t> sizes(static_cast<size_t>(parts));
+  int64_t n = blocks;
+  for (int k = parts; k > 0; --k) n -= sizes[static_cast<size_t>(k) - 1] = best[static_cast<size_t>(k)][static_cast<size_t>(n)].last;
+  return sizes;
+}
+
+std::vector<nn::Part> PartsOf(const spec::Spec& spec) {
+  const spec::Parallel& p = spec.parallel();
+  const ModelKind* kind = FindModelKind(spec.model().kind_case());
+  TWOFOLD_CHECK(kind != nullptr, "a resolved spec names its model's sizes");
+  const int64_t blocks = kind->blocks(spec.model());
+  const int parts = static_cast<int>(p.pp() * p.virtual_stages());
+  if (parts == 1) return {nn::Part::Whole(blocks)};
+  std::vector<int64_t> sizes(p.stage_layers().begin(), p.stage_layers().end());
+  if (sizes.empty()) {
+    sizes = p.stage_balance() == spec::Parallel::BY_COST ? SplitModelByCost(spec.model(), blocks, parts) : SplitUniformly(blocks, parts);
+  }
+  std::vector<nn::Part> all;
+  int64_t first = 0;
+  for (const int64_t size : sizes) {
+    all.push_back({.first_block = first, .last_block = first + size, .embedding = all.empty(), .head = false});
+    first += size;
+  }
+  all.back().head = true;
+  TWOFOLD_CHECK_EQ(first, blocks);
+  return all;
+}
+
+std::vector<nn::Part> PartsOfStage(const spec::Spec& spec, int stage) {
+  const std::vector<nn::Part> all = PartsOf(spec);
+  std::vector<nn::Part> own;
+  for (auto i = static_cast<size_t>(stage); i < all.size(); i += static_cast<size_t>(spec.parallel().pp())) own.push_back(all[i]);
+  return own;
+}
+
+pipeline::Schedule ScheduleOf(const spec::Parallel& parallel) {
+  switch (parallel.schedule()) {
+    case spec::Parallel::GPIPE: return pipeline::Schedule::kGPipe;
+    case spec::Parallel::ONE_F_ONE_B: return pipeline::Schedule::kOneFOneB;
+    case spec::Parallel::INTERLEAVED_ONE_F_ONE_B: return pipeline::Schedule::kInterleaved;
+    case spec::Parallel::ZERO_BUBBLE_H1: return pipeline::Schedule::kZeroBubbleH1;
+  }
+  return pipeline::Schedule::kOneFOneB;
+}
+
+pipeline::Shape PipelineShapeOf(const spec::Spec& spec) {
+  const spec::Parallel& p = spec.parallel();
+  return {.stages = static_cast<int>(p.pp()),
+          .micro_batches = static_cast<int>(spec.train().global_batch() / (p.dp() * spec.train().micro_batch())),
+          .chunks = static_cast<int>(p.virtual_stages())};
+}
+
+Shape BoundaryShape(const spec::Spec& spec, int64_t samples) {
+  const spec::Parallel& p = spec.parallel();
+  const spec::Model& model = spec.model();
+  const int64_t hidden = model.has_gpt() ? model.gpt().hidden() : model.has_moe() ? model.moe().llama().hidden() : model.llama().hidden();
+  return Shape{samples, InputOf(model).length / p.cp() / (p.sequence_parallel() ? p.tp() : 1), hidden};
+}
+
+}  // namespace twofold

@@ -1,0 +1,78 @@
+#include "strategies/tensor_parallel/column_linear.h"
+
+#include "core/nn/bias.h"
+
+namespace twofold {
+
+using nn::Rows;
+using nn::WithLast;
+
+std::vector<nn::Cut::Range> SplitParts(std::span<const int64_t> parts, int rank, int ranks) {
+  std::vector<nn::Cut::Range> ranges;
+  int64_t first = 0;
+  for (const int64_t part : parts) {
+    TWOFOLD_CHECK(part % ranks == 0, "tensor-parallel ranks share each part of a layer's outputs evenly");
+    ranges.push_back({.first = first + rank * (part / ranks), .count = part / ranks});
+    first += part;
+  }
+  return ranges;
+}
+
+ColumnParallelLinear::ColumnParallelLinear(const Exchange& exchange, const nn::LinearConfig& config, std::vector<nn::Cut::Range> ranges)
+    : exchange_(exchange) {
+  int64_t rows = 0;
+  for (const nn::Cut::Range& range : ranges) rows += range.count;
+  weight_ = AddParameter("weight", Shape{rows, config.in}, config.dtype, config.weight_init);
+  weight_->set_cut({.whole = Shape{config.out, config.in}, .ranges = ranges});
+  if (!config.bias) return;
+  bias_ = AddParameter("bias", Shape{rows}, config.dtype, config.bias_init, /*decay=*/false);
+  bias_->set_cut({.whole = Shape{config.out}, .ranges = std::move(ranges)});
+}
+
+ColumnParallelLinear::ColumnParallelLinear(const Exchange& exchange, nn::Parameter* shared_weight)
+    : exchange_(exchange), weight_(shared_weight) {
+  ShareParameter(shared_weight);
+}
+
+Tensor ColumnParallelLinear::Forward(nn::Context& ctx, const Tensor& x, nn::Saved& saved) {
+  const Tensor all = exchange_.Enter(ctx, x).Wait(ctx);
+  Tensor y = ctx.Activation(WithLast(all.shape(), weight_->shape()[0]), x.dtype());
+  ctx.Launch(ops::MatMul{.a = Rows(all), .b = weight_->data(), .out = Rows(y), .bias = nn::BiasData(bias_), .transpose_b = true});
+  saved[kX] = x;
+  return y;
+}
+
+// The weight's gradient is computed while the input's is summed over the ranks.
+Tensor ColumnParallelLinear::Backward(nn::Context& ctx, Tensor dy, nn::Saved& saved) {
+  Travelling x = exchange_.Enter(ctx, saved.Take(kX));
+  Travelling dx = exchange_.Leave(ctx, InputGradient(ctx, dy));
+  WeightGradients(ctx, x.Wait(ctx), dy);
+  dy = Tensor();
+  return dx.Wait(ctx);
+}
+
+Tensor ColumnParallelLinear::BackwardInput(nn::Context& ctx, Tensor dy, nn::Saved& saved) {
+  Travelling dx = exchange_.Leave(ctx, InputGradient(ctx, dy));
+  saved[kDy] = std::move(dy);
+  return dx.Wait(ctx);
+}
+
+void ColumnParallelLinear::BackwardWeights(nn::Context& ctx, nn::Saved& saved) {
+  const Tensor x = exchange_.Enter(ctx, saved.Take(kX)).Wait(ctx), dy = saved.Take(kDy);
+  WeightGradients(ctx, x, dy);
+}
+
+Tensor ColumnParallelLinear::InputGradient(nn::Context& ctx, const Tensor& dy) const {
+  Tensor dx = ctx.Activation(WithLast(dy.shape(), weight_->shape()[1]), dy.dtype());
+  ctx.Launch(ops::MatMul{.a = Rows(dy), .b = weight_->data(), .out = Rows(dx)});
+  return dx;
+}
+
+void ColumnParallelLinear::WeightGradients(nn::Context& ctx, const Tensor& x, const Tensor& dy) {
+  nn::BiasGradient(ctx, dy, bias_);
+  const nn::Parameter::Gradient dw = weight_->BeginGradient();
+  ctx.Launch(ops::MatMul{.a = Rows(dy), .b = Rows(x), .out = dw.tensor, .transpose_a = true, .accumulate = dw.accumulate});
+  weight_->EndGradient();
+}
+
+}  // namespace twofold

@@ -1,0 +1,43 @@
+// A linear layer whose inputs are split over ranks: rank r of n has the columns W_r of W = [W_0, ..., W_n-1] (the rows of A in the
+// paper, which writes Y = X A) and the features X_r that a ColumnParallelLinear or what follows it gave it. The ranks' X_r W_r^T
+// are added up, then the bias.
+//   Shoeybi et al. 2019, "Megatron-LM", section 3 (figure 3: g is behind this layer);
+//   Korthikanti et al. 2022, "Reducing Activation Recomputation in Large Transformer Models", section 4.2.2.
+//
+// With n ranks, a micro-batch of b sequences of t tokens, h outputs and elements of e bytes, and M = b t h e:
+//   memory         1/n of the weight, its gradient, its optimizer state and the input, which is kept for the weight's gradient.
+//                  Every rank has the whole bias
+//   communication  forward: the sum, 2 M (n - 1) / n bytes sent by each rank (a ring); backward: none. With sequence
+//                  parallelism forward scatters the sum and backward gathers its gradient, M (n - 1) / n each. Sums travel
+//                  in the activations' type, as Megatron-LM has it
+//   compute        1/n of the layer's three products
+// Nothing hides the sum of the forward pass: what follows needs it. Under sequence parallelism each rank sees the bias's gradient
+// of its own rows alone: it is summed over the ranks before the update (Cut::Sum::kTensor), without it all have the same.
+// Use and limits: see column_linear.h; n divides the inputs.
+#pragma once
+
+#include "core/nn/linear.h"
+#include "strategies/tensor_parallel/exchange.h"
+
+namespace twofold {
+
+// x: [b, t, in / n]; y: [b, t, out] (this rank's rows of it, see exchange.h). Parameters: "weight" [out, in], of which this rank has
+// in / n columns, and "bias" [out], which rank 0 owns.
+class RowParallelLinear final : public nn::Module {
+ public:
+  // The group outlives it.
+  RowParallelLinear(const Exchange& exchange, const nn::LinearConfig& config);
+
+  Tensor Forward(nn::Context& ctx, const Tensor& x, nn::Saved& saved) override;
+  Tensor BackwardInput(nn::Context& ctx, Tensor dy, nn::Saved& saved) override;
+  void BackwardWeights(nn::Context& ctx, nn::Saved& saved) override;
+  std::string_view kind() const override { return "linear"; }
+
+ private:
+  enum Slot { kX, kDy };
+  const Exchange exchange_;
+  nn::Parameter* weight_;
+  nn::Parameter* bias_ = nullptr;
+};
+
+}  // namespace twofold

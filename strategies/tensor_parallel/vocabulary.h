@@ -1,0 +1,46 @@
+// A table of token embeddings split by rows, and the head that uses one: rank r of n has rows [r, r + 1) * v of a vocabulary that is
+// padded at its end to n v rows (Shoeybi et al. 2019, section 3, which pads it to a multiple of 128 n for its products' sake: give
+// the model such a vocabulary). Padding is zero and stays so; it takes no part in the loss, and no checkpoint or norm knows it.
+//
+// With a micro-batch of b sequences of t tokens, h features and elements of e bytes, and M = b t h e:
+//   memory         1/n of the table, its gradient and its optimizer state; the ids of all tokens
+//   communication  forward: a rank's rows are zero where the id is another's, and the ranks' are summed: 2 M (n - 1) / n bytes sent
+//                  by each rank, or half with sequence parallelism, which scatters the sum; backward: none, or the gradient
+//                  of all rows is gathered, M (n - 1) / n. It is not used for the input of any layer: nothing waits for it twice
+//   compute        every rank looks at all ids and writes all rows
+// The head is a ColumnParallelLinear over the same rows; its logits stay split (cross_entropy.h).
+#pragma once
+
+#include <vector>
+
+#include "core/nn/module.h"
+#include "strategies/tensor_parallel/exchange.h"
+
+namespace twofold {
+
+// A vocabulary's share of one rank: `rows` of the padded table, of which the first `classes` are words, from `first` on.
+struct VocabularyShare {
+  VocabularyShare(int64_t vocab, const ProcessGroup& group);
+  int64_t vocab, rows, first, classes;
+  std::vector<nn::Cut::Range> ranges() const;  // of rows: words, then padding
+};
+
+// x: ids [b, t] (I32 or U8); y: [b, t, hidden] (this rank's rows of it, see exchange.h). Parameter: "weight" [vocab, hidden].
+class VocabParallelEmbedding final : public nn::Module {
+ public:
+  VocabParallelEmbedding(const Exchange& exchange, int64_t vocab, int64_t hidden, DType dtype, nn::Init init);
+
+  Tensor Forward(nn::Context& ctx, const Tensor& ids, nn::Saved& saved) override;
+  Tensor BackwardInput(nn::Context& ctx, Tensor dy, nn::Saved& saved) override;
+  void BackwardWeights(nn::Context& ctx, nn::Saved& saved) override;
+  std::string_view kind() const override { return "embedding"; }
+  nn::Parameter* weight() const { return weight_; }
+
+ private:
+  enum Slot { kIds, kDy };
+  const Exchange exchange_;
+  const VocabularyShare share_;
+  nn::Parameter* weight_;
+};
+
+}  // namespace twofold

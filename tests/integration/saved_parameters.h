@@ -1,0 +1,64 @@
+// The parameters that a run leaves behind, whole tensors by name.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/base/strings.h"
+#include "strategies/checkpoint/folder.h"
+#include "strategies/checkpoint/safetensors.h"
+
+namespace twofold::testing {
+
+using Parameters = std::map<std::string, std::vector<float>>;
+
+// A field of `train`: save all of it once, when training ends.
+inline std::string SaveAtTheEnd(const std::string& folder) { return StrCat("checkpoint { path: \"", folder, "\" kind: FULL } "); }
+
+// Those of the latest full checkpoint in a folder, of f32 parameters; the test fails where there is none.
+inline Parameters SavedParameters(const std::string& folder) {
+  Parameters parameters;
+  const std::vector<checkpoint::Found> found = checkpoint::List(folder);
+  EXPECT_FALSE(found.empty()) << folder;
+  if (found.empty()) return parameters;
+  const std::string path = found[0].path + "/model.safetensors";
+  const auto head = checkpoint::ReadSafetensorsHead(path);
+  EXPECT_TRUE(head.ok()) << head.status().message();
+  if (!head.ok()) return parameters;
+  std::ifstream file(path, std::ios::binary);
+  for (const auto& [name, tensor] : head->tensors) {
+    EXPECT_EQ(tensor.dtype, DType::kF32) << name;
+    std::vector<float>& values = parameters[name];
+    values.resize(static_cast<size_t>(tensor.shape.numel()));
+    file.seekg(tensor.begin);
+    file.read(reinterpret_cast<char*>(values.data()), tensor.bytes());
+  }
+  EXPECT_TRUE(file.good()) << path;
+  return parameters;
+}
+
+// Every tensor's largest difference is within `tolerance` of the largest element of the one expected.
+inline void ExpectNear(const Parameters& actual, const Parameters& expected, double tolerance, const std::string& what) {
+  ASSERT_EQ(actual.size(), expected.size()) << what;
+  for (const auto& [name, wanted] : expected) {
+    const auto it = actual.find(name);
+    ASSERT_NE(it, actual.end()) << what << ": " << name;
+    ASSERT_EQ(it->second.size(), wanted.size()) << what << ": " << name;
+    double largest = 0, off = 0;
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      largest = std::max(largest, std::abs(static_cast<double>(wanted[i])));
+      off = std::max(off, std::abs(static_cast<double>(wanted[i]) - static_cast<double>(it->second[i])));
+    }
+    EXPECT_LE(off, tolerance * largest) << what << ": " << name << ", whose largest element is " << largest;
+  }
+}
+
+}  // namespace twofold::testing

@@ -1,0 +1,186 @@
+// A checkpoint of any mesh loads into any other: every rank then holds what the whole has at its places.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <set>
+
+#include "core/base/strings.h"
+#include "core/comm/device_mesh.h"
+#include "strategies/checkpoint/load.h"
+#include "strategies/checkpoint/save.h"
+#include "strategies/data_parallel/ddp.h"
+#include "strategies/data_parallel/sharded.h"
+#include "tests/integration/scratch_folder.h"
+#include "tests/unit/strategies/on_ranks.h"
+
+namespace twofold::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+using nn::Cut;
+
+constexpr int64_t kHidden = 6, kFfn = 12, kHeads = 4, kKeys = 2, kWidth = 2, kVocab = 10, kExperts = 4, kBlocks = 2;
+
+// Has parameters, and computes nothing.
+class Holder : public nn::Module {
+ public:
+  Tensor Forward(nn::Context&, const Tensor& x, nn::Saved&) override { return x; }
+  Tensor BackwardInput(nn::Context&, Tensor dy, nn::Saved&) override { return dy; }
+  void BackwardWeights(nn::Context&, nn::Saved&) override {}
+  std::string_view kind() const override { return "holder"; }
+  template <class M>
+  M* Add(std::string name, std::unique_ptr<M> module) { return AddChild(std::move(name), std::move(module)); }
+  nn::Parameter* Have(const std::string& name, const Cut& cut) {
+    std::vector<int64_t> dims(cut.whole.begin(), cut.whole.end());
+    dims[static_cast<size_t>(cut.dim)] = 0;
+    for (const Cut::Range& range : cut.ranges) dims[static_cast<size_t>(cut.dim)] += range.count;
+    nn::Parameter* p = AddParameter(name, Shape(std::span<const int64_t>(dims)), DType::kF32, {});
+    p->set_cut(cut);
+    return p;
+  }
+};
+
+// Every way in which ranks share a parameter: rows and columns of matrices, heads (keys of which several ranks have the same), a table
+// with padding, which the last stage has, too, and experts.
+std::unique_ptr<nn::Module> PartOf(const MeshShape& mesh, const MeshPlace& at) {
+  const int64_t tp = mesh.tp, t = at.tp;
+  auto model = std::make_unique<Holder>();
+  if (at.pp == 0 || at.pp == mesh.pp - 1) {
+    const int64_t rows = (kVocab + tp - 1) / tp, first = std::min(kVocab, t * rows), there = std::min(rows, kVocab - first);
+    Cut table{.whole = Shape{kVocab, kHidden}, .dim = 0, .ranges = {}};
+    if (there > 0) table.ranges.push_back({.first = first, .count = there, .owned = at.pp == 0});
+    if (there < rows) table.ranges.push_back({.first = -1, .count = rows - there});
+    model->Have("table", table);
+  }
+  for (int64_t b = at.pp * kBlocks / mesh.pp; b < (at.pp + 1) * kBlocks / mesh.pp; ++b) {
+    Holder* block = model->Add(StrCat("block", b), std::make_unique<Holder>());
+    block->Have("norm", Cut::Whole(Shape{kHidden}, t == 0, Cut::Sum::kTensor));
+    const int64_t queries = kHeads / tp * kWidth, keys = std::max<int64_t>(1, kKeys / tp) * kWidth, share = std::max<int64_t>(1, tp / kKeys);
+    const int64_t key = t / share * keys, all_queries = kHeads * kWidth, all_keys = kKeys * kWidth;
+    const bool owned = t % share == 0;
+    block->Have("qkv", {.whole = Shape{all_queries + 2 * all_keys, kHidden},
+                        .dim = 0,
+                        .ranges = {{t * queries, queries}, {all_queries + key, keys, owned}, {all_queries + all_keys + key, keys, owned}}});
+    block->Have("row", {.whole = Shape{kHidden, kFfn}, .dim = 1, .ranges = {{t * kFfn / tp, kFfn / tp}}});
+    const int64_t experts = kExperts / mesh.ep;
+    block->Have("experts", {.whole = Shape{kExperts, 3}, .dim = 0, .ranges = {{at.dp % mesh.ep * experts, experts, t == 0}}})->set_replicas(nn::Replicas::kExperts);
+  }
+  model->Finalize();
+  return model;
+}
+
+float ValueOf(const std::string& name, int64_t place) {
+  uint32_t value = 17;
+  for (const char c : name) value = value * 31 + static_cast<unsigned char>(c);
+  return static_cast<float>(value % 1000 * 1000 + static_cast<uint32_t>(place));
+}
+
+std::vector<Held> AllHeld(ParameterLayout& layout, const optim::Optimizer& optimizer) {
+  std::vector<Held> held = ParametersHeld(layout);
+  for (Held& state : StatesHeld(layout, optimizer)) held.push_back(std::move(state));
+  return held;
+}
+
+void Put(Device& device, Tensor data, const std::vector<float>& values) {
+  device.Upload(data, [&](std::span<std::byte> out) { std::memcpy(out.data(), values.data(), out.size()); });
+}
+
+struct Case {
+  const char* name;
+  MeshShape mesh;
+  int stage = 0;  // of ZeRO
+  int shard_group = 0;
+};
+
+std::unique_ptr<ParameterLayout> LayoutOf(nn::Context& ctx, DeviceMesh& mesh, const Case& c) {
+  auto model = PartOf(mesh.shape(), PlaceOf(mesh.shape(), mesh.world().rank()));
+  ProcessGroup& replicas = mesh.Group(Along::kReplicas);
+  if (c.stage == 0) return std::make_unique<DistributedDataParallel>(ctx, std::move(model), replicas, DdpOptions{});
+  return std::make_unique<ShardedDataParallel>(ctx, std::move(model), replicas,
+                                               ShardedOptions{.stage = static_cast<ShardedOptions::Stage>(c.stage), .shard_group = c.shard_group, .wrap = WrapByKind("holder")});
+}
+
+// Saves once with values that say where they belong.
+void SaveOn(const Case& c, const SaveOptions& options) {
+  testing::ExpectOnRanks(c.mesh.size(), [&](RankContext& rank) {
+    DeviceMesh mesh(rank.world(), c.mesh);
+    nn::Context ctx{.device = rank.device(), .stream = rank.device().compute()};
+    const auto layout = LayoutOf(ctx, mesh, c);
+    const auto optimizer = optim::MakeAdam({});
+    optimizer->Attach(ctx, layout->Slices());
+    for (const Held& h : AllHeld(*layout, *optimizer)) {
+      std::vector<float> values;
+      for (int64_t i = 0; i < h.data.numel(); ++i) values.push_back(ValueOf(h.name, h.band.PlaceOf(h.first + i)));
+      Put(rank.device(), h.data, values);
+    }
+    Saver saver(rank, mesh, *layout, *optimizer, options, {.world_size = c.mesh.size(), .kind = options.full ? "FULL" : "SHARDED"});
+    saver.Save(1, {});
+    saver.Finish();
+    return std::string();
+  });
+}
+
+void LoadOn(const Case& c, const Opened& opened) {
+  testing::ExpectOnRanks(c.mesh.size(), [&](RankContext& rank) {
+    DeviceMesh mesh(rank.world(), c.mesh);
+    nn::Context ctx{.device = rank.device(), .stream = rank.device().compute()};
+    const auto layout = LayoutOf(ctx, mesh, c);
+    const auto optimizer = optim::MakeAdam({});
+    optimizer->Attach(ctx, layout->Slices());
+    Load(rank, opened, *layout, *optimizer);
+    std::string wrong;
+    for (const Held& h : AllHeld(*layout, *optimizer)) {
+      std::vector<float> values(static_cast<size_t>(h.data.numel()));
+      rank.device().Download(h.data, std::as_writable_bytes(std::span(values)));
+      for (int64_t i = 0; i < h.data.numel(); ++i) {
+        const int64_t place = h.band.PlaceOf(h.first + i);
+        const float is = values[static_cast<size_t>(i)], right = ValueOf(h.name, place);
+        if (is != right) absl::StrAppend(&wrong, "rank ", rank.rank(), ": ", h.name, "[", place, "] is ", is, ", not ", right, "\n");
+      }
+    }
+    return wrong;
+  });
+}
+
+const Case kCases[] = {{"One", {}},
+                       {"Dp4", {.dp = 4}},
+                       {"Tp2Dp2", {.dp = 2, .tp = 2}},
+                       {"Pp2Dp2", {.pp = 2, .dp = 2}},
+                       {"Pp2Tp2", {.pp = 2, .tp = 2}},
+                       {"Tp4", {.tp = 4}},
+                       {"Ep2Dp4", {.dp = 4, .ep = 2}},
+                       {"Pp2Ep2Dp2Tp2", {.pp = 2, .dp = 2, .tp = 2, .ep = 2}},
+                       {"Cp2Tp2TpOutside", {.cp = 2, .tp = 2, .order = {Axis::kTp, Axis::kCp, Axis::kDp, Axis::kPp}}},
+                       {"Zero3Tp2Dp2", {.dp = 2, .tp = 2}, 3},
+                       {"Zero1Pp2Dp2Tp2", {.pp = 2, .dp = 2, .tp = 2}, 1},
+                       {"Zero3Dp3", {.dp = 3}, 3},
+                       {"HybridTp2Dp4", {.dp = 4, .tp = 2}, 3, 2}};
+
+class AnyMesh : public ::testing::TestWithParam<Case> {};
+
+TEST_P(AnyMesh, LoadsIntoAnyOther) {
+  for (const bool full : {false, true}) {
+    for (const bool asynchronous : {false, true}) {
+      const std::string folder = testing::ScratchFolder("meshes");
+      SaveOn(GetParam(), {.folder = folder, .full = full, .asynchronous = asynchronous});
+      const absl::StatusOr<Opened> opened = Open(folder);
+      ASSERT_TRUE(opened.ok()) << opened.status();
+      std::set<std::string> files;
+      for (const auto& file : fs::directory_iterator(opened->path)) files.insert(file.path().filename());
+      if (full) EXPECT_THAT(files, ::testing::ElementsAre("manifest.json", "model.safetensors", "optimizer.safetensors"));
+      else EXPECT_EQ(files.size(), static_cast<size_t>(GetParam().mesh.size()) + 1);
+      for (const Case& other : kCases) {
+        SCOPED_TRACE(StrCat(full ? "full" : "sharded", asynchronous ? ", asynchronous" : "", ", into ", other.name));
+        LoadOn(other, *opened);
+        if (HasFailure()) return;
+      }
+      fs::remove_all(folder);
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Meshes, AnyMesh, ::testing::ValuesIn(kCases), [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace twofold::checkpoint
