@@ -15,7 +15,6 @@
 #include "core/comm/device_mesh.h"
 #include "core/data/distributed_sampler.h"
 #include "core/data/load_batch.h"
-#include "core/nn/loss.h"
 #include "core/optim/clip.h"
 #include "strategies/checkpoint/load.h"
 #include "strategies/checkpoint/save.h"
@@ -24,6 +23,9 @@
 #include "strategies/loss_scaler.h"
 #include "strategies/mesh_of.h"
 #include "strategies/model_factory.h"
+#include "strategies/model_parallel/gradient_norm.h"
+#include "strategies/model_parallel/gradient_sums.h"
+#include "strategies/model_parallel/layers.h"
 #include "strategies/recompute.h"
 #include "strategies/recorder.h"
 #include "strategies/validation.h"
@@ -59,18 +61,22 @@ class Trainer {
   Tensor Evaluate(nn::Context& ctx, Tensor inputs);
   Tensor ToModelInput(Tensor inputs);
   std::optional<Tensor> GradientFactor();
-  void Reduce(Tensor& squared_norm);
+  Tensor SquaredNorm();
 
   RankContext& rank_;
   const spec::Spec& spec_;
   const Dataset& data_;
   Device& device_;
   DeviceMesh mesh_;
+  ParallelLayers layers_;
   ProcessGroup& replicas_;
   ReplicaStatistics statistics_;
   nn::Context nn_;
   const DType dtype_;
+  std::unique_ptr<nn::Loss> loss_of_;
   std::unique_ptr<ParameterLayout> layout_;
+  GradientSums sums_;
+  GradientNorm norm_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   const optim::LrSchedule schedule_;
   DistributedSampler sampler_;
@@ -104,6 +110,7 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
       data_(samples.training),
       device_(ctx.device()),
       mesh_(ctx.world(), MeshOf(spec.parallel())),
+      layers_(mesh_, ParallelOptionsOf(spec)),
       replicas_(mesh_.Group(Along::kReplicas)),
       statistics_(device_, replicas_),
       nn_{.device = device_,
@@ -111,9 +118,12 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
           .seed = spec.train().seed(),
           .statistics = &statistics_},
       dtype_(ToDType(spec.train().precision().parameter())),
+      loss_of_(layers_.MakeLoss(InputOf(spec.model()).classes)),
       layout_(MakeLayout(
-          nn_, WithRecompute(MakeModel(spec.model(), {dtype_, ToDType(spec.train().precision().buffer())}), spec),
-          {replicas_, mesh_.Group(Along::kExpertReplicas)}, spec)),
+          nn_, WithRecompute(MakeModel(spec.model(), {dtype_, ToDType(spec.train().precision().buffer())}, layers_), spec), replicas_,
+          spec)),
+      sums_(nn_, *layout_, {.tensor = &mesh_.Group(Along::kTp), .key_value = layers_.key_value_group()}),
+      norm_(nn_, *layout_, mesh_.Group(Along::kModel), &mesh_.Group(Along::kEp)),
       optimizer_(MakeOptimizer(spec.train().optimizer(), spec.parallel().offload())),
       schedule_(MakeSchedule(spec.train().schedule())),
       sampler_(MakeSampler(spec.train(), samples.training, replicas_)),
@@ -134,7 +144,7 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
     TWOFOLD_CHECK(samples.validation != nullptr, "there are samples to validate on");
     validation_.emplace(
         nn_, replicas_, *samples.validation, [this](nn::Context& c, Tensor inputs) { return Evaluate(c, std::move(inputs)); },
-        ToOptions(spec, dtype_));
+        *loss_of_, ToOptions(spec, dtype_));
   }
   if (spec.train().has_checkpoint()) {
     saver_.emplace(ctx, mesh_, *layout_, *optimizer_, ToSaveOptions(spec.train().checkpoint()), checkpoint::FactsOf(spec));
@@ -188,7 +198,7 @@ void Trainer::MicroBatch(std::span<const int64_t> indices, bool first) {
   Tensor logits = layout_->model().Forward(nn_, ToModelInput(std::exchange(batch.inputs, Tensor())), saved_);
   {
     const Tensor mean =
-        nn::SoftmaxCrossEntropy::Forward(nn_, std::exchange(logits, Tensor()), batch.targets, loss_saved_);
+        loss_of_->Forward(nn_, std::exchange(logits, Tensor()), batch.targets, loss_saved_);
     nn_.Launch(ops::Sum{.in = mean,
                         .out = loss_,
                         .factor = 1.0 / static_cast<double>(accumulation_ * replicas_.size()),
@@ -196,7 +206,7 @@ void Trainer::MicroBatch(std::span<const int64_t> indices, bool first) {
   }
   batch = {};  // what backward needs of it is saved
   layout_->model().Backward(
-      nn_, nn::SoftmaxCrossEntropy::Backward(nn_, loss_saved_, scaler_.scale() / static_cast<double>(accumulation_)),
+      nn_, loss_of_->Backward(nn_, loss_saved_, scaler_.scale() / static_cast<double>(accumulation_)),
       saved_);
 }
 
@@ -216,18 +226,19 @@ Tensor Trainer::ToModelInput(Tensor inputs) {
 std::optional<Tensor> Trainer::GradientFactor() {
   const double clip_norm = spec_.train().clip_norm(), scale = scaler_.scale();
   if (clip_norm == 0 && !scaler_.dynamic()) return unscaling_;
-  const Tensor squares = optim::SquaredNorm(nn_, layout_->Gradients(), [this](Tensor& t) { Reduce(t); });
+  const Tensor squares = SquaredNorm();
   if (scaler_.dynamic() && !scaler_.Update(std::isfinite(device_.Item(squares, StandIn{0, "found-inf"})))) return std::nullopt;
   return optim::ClipFactor(nn_, squares, clip_norm > 0 ? clip_norm : std::numeric_limits<double>::infinity(), 1 / scale);
 }
 
-// From the squared norm of this rank's gradients to that of the model's. Ranks that hold the same gradients need tell each
-// other nothing; but where a step depends on it, not even rounding may let one of them skip what another does.
-void Trainer::Reduce(Tensor& squared_norm) {
-  ProcessGroup* holders = layout_->holders();
-  if (holders != nullptr) holders->AllReduce(squared_norm, ReduceOp::kSum).WaitOn(device_.compute());
+// Of the model's gradients. Ranks that hold the same ones need tell each other nothing; but where a step depends on it, not even
+// rounding may let one of them skip what another does.
+Tensor Trainer::SquaredNorm() {
+  Tensor squares = norm_.Squared();
+  const ProcessGroup* holders = layout_->holders();
   const int agreeing = holders != nullptr ? holders->size() : 1;
-  if (scaler_.dynamic() && agreeing < replicas_.size()) replicas_.AllReduce(squared_norm, ReduceOp::kAvg).WaitOn(device_.compute());
+  if (scaler_.dynamic() && agreeing < replicas_.size()) replicas_.AllReduce(squares, ReduceOp::kAvg).WaitOn(device_.compute());
+  return squares;
 }
 
 double Trainer::Step(int64_t step) {
@@ -243,6 +254,7 @@ double Trainer::Step(int64_t step) {
   }
   Work loss_sum = replicas_.AllReduce(loss_, ReduceOp::kSum);  // travels while the optimizer works
   layout_->FinishGradients();
+  sums_.Run();
   if (const std::optional<Tensor> factor = GradientFactor()) {
     optimizer_->Step(nn_, optimizer_->learning_rate() * optim::Factor(schedule_, step), *factor);
   }

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "core/data/load_batch.h"
-#include "core/nn/loss.h"
 
 namespace twofold {
 
@@ -18,12 +17,13 @@ bool Patience::RunsOut(double loss) {
   return most_ > 0 && in_vain_ >= most_;
 }
 
-Validation::Validation(nn::Context& ctx, ProcessGroup& replicas, const Dataset& data, Model model,
+Validation::Validation(nn::Context& ctx, ProcessGroup& replicas, const Dataset& data, Model model, nn::Loss& loss,
                        const ValidationOptions& options)
     : ctx_(ctx),
       replicas_(replicas),
       data_(data),
       model_(std::move(model)),
+      loss_(loss),
       options_(options),
       patience_(options.patience, options.min_delta) {
   TWOFOLD_CHECK_GE(options.samples, 1);
@@ -58,14 +58,11 @@ void Validation::Pass(nn::Context& ctx, int64_t number) {
   for (int64_t i = 0; i < options_.batch; ++i) indices.push_back(std::min(first + i, options_.samples - 1));
   Batch batch = LoadBatch(ctx.device, data_, indices);
   const Tensor logits = model_(ctx, std::exchange(batch.inputs, Tensor()));
-  const Tensor losses = nn::SoftmaxCrossEntropy::Losses(ctx, logits, batch.targets);
+  const Tensor losses = loss_.Losses(ctx, logits, batch.targets);
   if (counted == 0) return;
   const int64_t rows = losses.numel() / options_.batch * counted, classes = logits.dim(-1);
   ctx.Launch(ops::Sum{.in = losses.Slice(0, rows), .out = totals_.Slice(0, 1), .accumulate = true});
-  ctx.Launch(ops::CountCorrect{.logits = logits.Slice(0, Shape{rows, classes}),
-                               .targets = batch.targets.Slice(0, rows),
-                               .out = totals_.Slice(1, 1),
-                               .accumulate = true});
+  loss_.CountCorrect(ctx, logits.Slice(0, Shape{rows, classes}), batch.targets.Slice(0, rows), totals_.Slice(1, 1));
 }
 
 // All stop if one would: a sum over ranks may differ between them in its last bits, where a fabric takes it in different

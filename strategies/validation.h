@@ -10,7 +10,7 @@
 
 #include "core/comm/process_group.h"
 #include "core/data/dataset.h"
-#include "core/nn/context.h"
+#include "core/nn/layers.h"
 #include "core/tensor/tensor.h"
 
 namespace twofold {
@@ -57,7 +57,7 @@ class Validation {
   using Model = std::function<Tensor(nn::Context& ctx, Tensor inputs)>;
 
   // Everything handed in outlives it. Allocates what it needs from validation to validation. Throws OutOfMemory.
-  Validation(nn::Context& ctx, ProcessGroup& replicas, const Dataset& data, Model model, const ValidationOptions& options);
+  Validation(nn::Context& ctx, ProcessGroup& replicas, const Dataset& data, Model model, nn::Loss& loss, const ValidationOptions& options);
 
   // `between` is called before every pass; it may throw. Throws what communication and allocation throw.
   ValidationResult Run(const std::function<void()>& between);
@@ -71,6 +71,7 @@ class Validation {
   ProcessGroup& replicas_;
   const Dataset& data_;
   const Model model_;
+  nn::Loss& loss_;
   const ValidationOptions options_;
   Tensor totals_;   // (f32)[2]: the sum of the losses, and the number of right answers
   Tensor verdict_;  // (f32)[1]: 1 where this replica would stop

@@ -125,6 +125,7 @@ class List {
   void ByRow(DType t, int64_t r, int64_t c) {
     const DType wide = ops::AccumulationType(t);
     Add([=](Operands& a) { return ops::ColumnSum{.in = a.Input({r, c}, t), .out = a.Output({c}, t)}; });
+    Add([=](Operands& a) { return ops::AddBias{.x = a.Input({r, c}, t), .bias = a.Input({c}, t), .out = a.Output({r, c}, t)}; });
     Add([=](Operands& a) {
       return ops::EmbeddingForward{.ids = a.Ids({r}), .table = a.Input({Operands::kIds, c}, t), .out = a.Output({r, c}, t)};
     });
@@ -184,6 +185,15 @@ class List {
     Add([=](Operands& a) {
       return ops::CountCorrect{.logits = a.Input({r, c}, t), .targets = a.Ids({r}), .out = a.Output({1}, wide)};
     });
+    Add([=](Operands& a) { return ops::SplitMax{.logits = a.Input({r, c}, t), .largest = a.Output({r}, wide), .classes = c}; });
+    Add([=](Operands& a) {
+      return ops::SplitSums{.logits = a.Input({r, c}, t), .targets = a.Ids({r}), .largest = a.Input({r}, wide),
+                            .sums = a.Output({2, r}, wide), .classes = c};
+    });
+    Add([=](Operands& a) {
+      return ops::SplitBackward{.logits = a.Input({r, c}, t), .targets = a.Ids({r}), .lse = a.Input({r}, wide),
+                                .dlogits = a.Output({r, c}, t), .classes = c};
+    });
   }
 
   Sizes Numbers() const {
@@ -222,6 +232,12 @@ class List {
         });
       }
       Add([=](Operands& a) { return ops::RandomFill{.out = a.Output({n}, t), .key = MakeKey(1, "fill")}; });
+      if (t == wide) {
+        Add([=](Operands& a) {
+          return ops::SplitLosses{.largest = a.Input({n}, t), .sums = a.Input({2, n}, t), .losses = a.Output({n}, t), .lse = a.Output({n}, t)};
+        });
+        Add([=](Operands& a) { return ops::SplitCorrect{.sums = a.Input({3, n}, t), .out = a.Output({1}, t)}; });
+      }
     }
     for (const auto kind : {ops::ActivationForward::kRelu, ops::ActivationForward::kGelu}) {
       Add([=](Operands& a) { return ops::ActivationForward{.kind = kind, .x = a.Input({n}, t), .y = a.Output({n}, t)}; });

@@ -16,8 +16,6 @@ struct Row {
 std::string AboveOne(int64_t degree) { return degree > 1 ? StrCat(degree) : ""; }
 
 constexpr Row kRows[] = {
-    {"parallel.tp", [](const Spec& s) { return AboveOne(s.parallel().tp()); },
-     "use 1; parallel.dp is available"},
     {"parallel.pp", [](const Spec& s) { return AboveOne(s.parallel().pp()); },
      "use 1; parallel.dp is available"},
     {"parallel.cp", [](const Spec& s) { return AboveOne(s.parallel().cp()); },

@@ -149,6 +149,12 @@ TEST_F(OpsDeathTest, ShapesThatDoNotFitAbortAndArePrinted) {
                "layer_norm_forward");
   EXPECT_DEATH(CheckShapes(AttentionForward{New({1, 4, 24}), New({1, 4, 8}), New({1, 2, 4}), 3, 2}),
                "attention_forward");
+  EXPECT_DEATH(CheckShapes(AddBias{New({3, 4}), New({3}), New({3, 4})}), "add_bias");
+  EXPECT_DEATH(CheckShapes(SplitMax{New({3, 4}), New({3}), 5}), "split_max");
+  EXPECT_DEATH(CheckShapes(SplitSums{New({3, 4}), New({3}, DType::kI32), New({3}), New({4, 3}), 0, 4}), "split_sums");
+  EXPECT_DEATH(CheckShapes(SplitLosses{New({3}), New({3, 3}), New({3}), New({3})}), "split_losses");
+  EXPECT_DEATH(CheckShapes(SplitBackward{New({3, 4}), New({3}, DType::kI32), New({4}), New({3, 4}), 0, 4}), "split_backward");
+  EXPECT_DEATH(CheckShapes(SplitCorrect{New({2, 4}), New({1})}), "split_correct");
   EXPECT_DEATH(CheckShapes(CountCorrect{New({3, 4}), New({3}, DType::kI32), New({2})}), "count_correct");
   EXPECT_DEATH(CheckShapes(CrossEntropyForward{New({3, 4}), New({4}, DType::kI32), New({3}), New({3})}),
                "cross_entropy");
