@@ -120,8 +120,8 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
       dtype_(ToDType(spec.train().precision().parameter())),
       loss_of_(layers_.MakeLoss(InputOf(spec.model()).classes)),
       layout_(MakeLayout(
-          nn_, WithRecompute(MakeModel(spec.model(), {dtype_, ToDType(spec.train().precision().buffer())}, layers_), spec), replicas_,
-          spec)),
+          nn_, WithRecompute(MakeModel(spec.model(), {dtype_, ToDType(spec.train().precision().buffer())}, layers_), spec),
+          {replicas_, mesh_.Group(Along::kExpertReplicas)}, spec)),
       sums_(nn_, *layout_, {.tensor = &mesh_.Group(Along::kTp), .key_value = layers_.key_value_group()}),
       norm_(nn_, *layout_, mesh_.Group(Along::kModel), &mesh_.Group(Along::kEp)),
       optimizer_(MakeOptimizer(spec.train().optimizer(), spec.parallel().offload())),
