@@ -71,6 +71,8 @@ class List {
         for (const int64_t d : widths) {
           const double scores = static_cast<double>(h) * static_cast<double>(length) * static_cast<double>(length);
           if (5 * scores * static_cast<double>(d) <= kMostFlops) Attend(t, h, length, d);
+          const bool in_rings = length == 64 || length == 256 || length == 1024;
+          if (in_rings && 5 * scores * static_cast<double>(d) <= kMostFlops) AttendInRing(t, h, length, d);
           const bool unfused = (length == 64 || length == 256) && d >= 32 && scores <= static_cast<double>(kMostElements);
           if (unfused) AttendUnfused(t, h, length, d);
         }
@@ -112,6 +114,29 @@ class List {
                                     .dout = arena.Input({batch, length, c}, t),
                                     .dqkv = arena.Output({batch, length, 3 * c}, t), .heads = heads, .kv_heads = heads};
     });
+  }
+
+  // The rectangles of a ring's steps: a rank's own tokens, the first half of others' keys, its second half of queries.
+  void AttendInRing(DType t, int64_t batch_heads, int64_t length, int64_t d) {
+    const int64_t heads = std::min<int64_t>(batch_heads, 4), batch = batch_heads / heads, c = heads * d, half = length / 2;
+    const DType wide = ops::AccumulationType(t);
+    const ops::AttentionBlock whole{.heads = heads, .kv_heads = heads, .head_dim = d, .queries = length, .keys = length};
+    ops::AttentionBlock diagonal = whole, keys = whole, queries = whole;
+    diagonal.causal = true, keys.keys = half, queries.first_query = queries.queries = half;
+    for (const ops::AttentionBlock& block : {diagonal, keys, queries}) {
+      Add([=](Operands& a) {
+        return ops::AttentionBlockForward{.q = a.Input({batch, length, 3 * c}, t), .kv = a.Input({batch, length, 2 * c}, t),
+                                          .out = a.Output({batch, length, c}, wide), .lse = a.Output({batch, heads, length}, wide),
+                                          .block = block, .merge = !block.causal};
+      });
+      Add([=](Operands& a) {
+        return ops::AttentionBlockBackward{.q = a.Input({batch, length, 3 * c}, t), .kv = a.Input({batch, length, 2 * c}, t),
+                                           .out = a.Input({batch, length, c}, t), .lse = a.Input({batch, heads, length}, wide),
+                                           .dout = a.Input({batch, length, c}, t), .dq = a.Output({batch, length, 3 * c}, wide),
+                                           .dkv = a.Output({batch, length, 2 * c}, wide), .block = block,
+                                           .accumulate = !block.causal};
+      });
+    }
   }
 
   void Rows(DType t) {
@@ -170,6 +195,9 @@ class List {
         return ops::SwiGluBackward{.x = a.Input({r, 2 * c}, t), .dy = a.Input({r, c}, t), .dx = a.Output({r, 2 * c}, t)};
       });
     }
+    Add([=](Operands& a) {
+      return ops::CopyColumns{.in = a.Input({r, 2 * c}, t), .out = a.Output({r, c}, t), .in_column = c, .columns = c};
+    });
     Add([=](Operands& a) {  // of qkv, two thirds are turned
       return ops::Rotary{.x = a.Input({r / length, length, c}, t), .table = a.Input({length, 32}, wide),
                          .y = a.Output({r / length, length, c}, t), .heads = c * 2 / 3 / 32};
