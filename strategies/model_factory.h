@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 
 #include "core/nn/module.h"
@@ -16,9 +17,11 @@ namespace twofold {
 DType ToDType(spec::DType dtype);
 
 // A model whose output is logits [.., classes]; named (finalized), without storage.
-std::unique_ptr<nn::Module> MakeModel(const spec::Model& model, ModelTypes types);
+std::unique_ptr<nn::Module> MakeModel(const spec::Model& model, ModelTypes types, nn::Layers& layers = nn::OneRank());
 // Likewise, of a part of it, with layers that may be split over ranks. The kind splits, or the part is the whole.
 std::unique_ptr<nn::Module> MakePart(const spec::Model& model, ModelTypes types, const nn::Part& part, nn::Layers& layers);
+// Likewise, of the parts that one stage of a pipeline holds: the part itself, or pipeline::Chunks of several.
+std::unique_ptr<nn::Module> MakeStage(const spec::Model& model, ModelTypes types, std::span<const nn::Part> parts, nn::Layers& layers);
 int64_t ParameterCount(const spec::Model& model);  // of the whole model, however ranks share it; makes one
 ModelInput InputOf(const spec::Model& model);
 int64_t ItemsPerSample(const spec::Model& model);  // what tokens_per_second counts: tokens of a sequence, else 1

@@ -7,7 +7,13 @@
 #include "absl/functional/function_ref.h"
 #include "backends/replay/replay.h"
 #include "core/base/strings.h"
+#include "core/comm/device_mesh.h"
+#include "experiments/spec/spec.h"
+#include "strategies/mesh_of.h"
 #include "strategies/model_factory.h"
+#include "strategies/model_parallel/layers.h"
+#include "strategies/pipeline/chunks.h"
+#include "strategies/pipeline/stages.h"
 #include "strategies/recompute.h"
 
 namespace twofold {
@@ -37,30 +43,39 @@ class Meter {
   std::vector<LayerActivations> rows_;
 };
 
-Tensor NewInput(RankContext& ctx, const spec::Spec& spec, DType dtype) {
+// What a part of the model is given of a micro-batch.
+Tensor NewInput(RankContext& ctx, const spec::Spec& spec, const nn::Part& part, DType dtype) {
   const ModelInput input = InputOf(spec.model());
   const int64_t n = spec.train().micro_batch();
-  if (input.kind == ModelInput::kTokens) return ctx.device().NewTensor(Shape{n, input.length}, DType::kI32, Category::kActivations);
-  const Shape shape = input.kind == ModelInput::kImages ? Shape{n, input.height, input.width, input.channels} : Shape{n, input.length};
-  return ctx.device().NewTensor(shape, dtype, Category::kActivations);
+  const auto tensor = [&ctx](const Shape& shape, DType type) { return ctx.device().NewTensor(shape, type, Category::kActivations); };
+  if (!part.embedding) return tensor(BoundaryShape(spec, n), dtype);
+  if (input.kind == ModelInput::kTokens) return tensor(Shape{n, input.length / spec.parallel().cp()}, DType::kI32);
+  return tensor(input.kind == ModelInput::kImages ? Shape{n, input.height, input.width, input.channels} : Shape{n, input.length}, dtype);
 }
 
 }  // namespace
 
-std::vector<LayerActivations> ActivationsByLayer(const spec::Spec& spec, const host::MemoryRules& rules) {
+std::vector<LayerActivations> ActivationsByLayer(const spec::Spec& spec, const host::MemoryRules& rules, int rank) {
   std::vector<LayerActivations> rows;
-  const ReplayedRank rank{.kind = rules.kind, .threads = static_cast<int>(spec.train().threads_per_rank())};
-  const ReplayResult result = Replay(rank, [&](RankContext& ctx) {
+  const ReplayedRank replayed{.rank = rank, .world_size = static_cast<int>(WorldSize(spec)), .kind = rules.kind,
+                              .threads = static_cast<int>(spec.train().threads_per_rank())};
+  const ReplayResult result = Replay(replayed, [&](RankContext& ctx) {
     const DType dtype = ToDType(spec.train().precision().parameter());
     nn::Context nn{.device = ctx.device(), .stream = ctx.device().compute()};
-    const std::unique_ptr<nn::Module> model = WithRecompute(MakeModel(spec.model(), dtype), spec);
+    DeviceMesh mesh(ctx.world(), MeshOf(spec.parallel()));
+    ParallelLayers layers(mesh, ParallelOptionsOf(spec));
+    const std::vector<nn::Part> parts = PartsOfStage(spec, mesh.Coordinate(Axis::kPp));
+    const std::unique_ptr<nn::Module> model = WithRecompute(MakeStage(spec.model(), dtype, parts, layers), spec, parts);
     for (nn::Parameter* p : model->Parameters()) p->set_data(ctx.device().NewTensor(p->shape(), p->dtype(), Category::kParameters));
     for (nn::Parameter* b : model->Buffers()) b->set_data(ctx.device().NewTensor(b->shape(), b->dtype(), Category::kParameters));
-    nn::Saved saved;
-    Tensor logits = model->Forward(nn, NewInput(ctx, spec, dtype), saved);
     Meter meter(ctx.device().allocator().ledger());
-    meter.Release(*model, saved);
-    meter.Count("logits", [&logits] { const Tensor freed = std::move(logits); });
+    const std::vector<nn::Module*> chunks = pipeline::ChunksOf(*model);
+    for (size_t c = 0; c < chunks.size(); ++c) {
+      nn::Saved saved;
+      Tensor out = chunks[c]->Forward(nn, NewInput(ctx, spec, parts[c], dtype), saved);
+      meter.Release(*chunks[c], saved);
+      meter.Count(parts[c].head ? "logits" : "sent", [&out] { const Tensor freed = std::move(out); });
+    }
     rows = meter.rows();
     return std::string();
   });
@@ -68,12 +83,15 @@ std::vector<LayerActivations> ActivationsByLayer(const spec::Spec& spec, const h
   return rows;
 }
 
-std::optional<ActivationFormula> KorthikantiFormula(const spec::Spec& spec) {
+std::optional<ActivationFormula> KorthikantiFormula(const spec::Spec& spec, int stage) {
   if (!spec.model().has_gpt()) return std::nullopt;
   const spec::Gpt& gpt = spec.model().gpt();
   const spec::ActivationCheckpointing& recompute = spec.train().activation_checkpointing();
-  const auto s = static_cast<double>(gpt.sequence()), b = static_cast<double>(spec.train().micro_batch());
-  const auto h = static_cast<double>(gpt.hidden()), a = static_cast<double>(gpt.heads()), l = static_cast<double>(gpt.layers());
+  int64_t layers = 0;
+  for (const nn::Part& part : PartsOfStage(spec, stage)) layers += part.last_block - part.first_block;
+  const int64_t tokens = gpt.sequence() / spec.parallel().cp();
+  const auto s = static_cast<double>(tokens), b = static_cast<double>(spec.train().micro_batch());
+  const auto h = static_cast<double>(gpt.hidden()), a = static_cast<double>(gpt.heads()), l = static_cast<double>(layers);
   const spec::Parallel& parallel = spec.parallel();
   const bool split = parallel.tp() > 1, along = split && parallel.sequence_parallel();
   const auto t = static_cast<double>(parallel.tp());
@@ -87,7 +105,7 @@ std::optional<ActivationFormula> KorthikantiFormula(const spec::Spec& spec) {
   if (full) formula.text = along ? "2 L s b h / t" : "2 L s b h";
   else if (selective) formula.text = along ? "34 L s b h / t" : split ? "L s b h (10 + 24 / t)" : "34 L s b h";
   else formula.text = along ? "L s b h / t (34 + 5 a s / h)" : split ? "L s b h (10 + 24 / t + 5 a s / (h t))" : "L s b h (34 + 5 a s / h)";
-  StrAppend(&formula.text, ", L = ", gpt.layers(), ", s = ", gpt.sequence(), ", b = ", spec.train().micro_batch(), ", h = ", gpt.hidden(),
+  StrAppend(&formula.text, ", L = ", layers, ", s = ", tokens, ", b = ", spec.train().micro_batch(), ", h = ", gpt.hidden(),
             ", a = ", gpt.heads(), split ? StrCat(", t = ", parallel.tp()) : "");
   std::vector<std::string>& differs = formula.differs;
   const spec::DType type = spec.train().precision().parameter();

@@ -23,16 +23,16 @@ struct LayerActivations {
   int64_t count = 0;  // of such layers that keep something
   int64_t bytes = 0;  // of all of them
 };
-// By replaying the spec's model forward, blocks that are recomputed keeping their input, without what a layout puts around
-// units; in the order in which kinds come first.
-std::vector<LayerActivations> ActivationsByLayer(const spec::Spec& spec, const host::MemoryRules& rules);
+// By replaying a rank's part of the spec's model forward, blocks that are recomputed keeping their input, without what a layout puts
+// around units; in the order in which kinds come first.
+std::vector<LayerActivations> ActivationsByLayer(const spec::Spec& spec, const host::MemoryRules& rules, int rank = 0);
 
 struct ActivationFormula {
   std::string text;  // "L s b h (34 + 5 a s / h), L = 24, s = 2048, ..."
-  double bytes = 0;  // of one micro-batch, all layers
+  double bytes = 0;  // of one micro-batch, all layers of a rank
   std::vector<std::string> differs;  // what in this spec is not as the formula has it
 };
-// Absent where the model is no GPT.
-std::optional<ActivationFormula> KorthikantiFormula(const spec::Spec& spec);
+// L: the layers of that stage; s: a rank's tokens of a sequence. Absent where the model is no GPT.
+std::optional<ActivationFormula> KorthikantiFormula(const spec::Spec& spec, int stage = 0);
 
 }  // namespace twofold

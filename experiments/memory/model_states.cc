@@ -45,7 +45,7 @@ std::vector<StateFormula> ModelStateFormulas(const spec::Spec& spec) {
   const spec::Precision& precision = spec.train().precision();
   const Parallel& parallel = spec.parallel();
   const Parallel::Sharding sharding = parallel.sharding();
-  const int64_t ranks = sharding == Parallel::HYBRID_SHARD ? parallel.shard_group() : parallel.dp();
+  const int64_t ranks = sharding == Parallel::HYBRID_SHARD ? parallel.shard_group() : parallel.dp() * parallel.cp();
   const auto shared = [&](bool is) { return is ? ranks : 1; };
   const auto type = [](spec::DType dtype) { return ElementSize(ToDType(dtype)); };
   StateFormula optimizer = OptimizerState(spec);

@@ -35,7 +35,7 @@ absl::StatusOr<MemoryStory> Tell(const Options& options) {
   MemoryStory story{.spec = *std::move(spec), .prediction = *prediction, .needed = *prediction};
   if (absl::IsResourceExhausted(prediction->status())) story.needed = *PredictMemory(story.spec, data->samples(), /*bounded=*/false);
   story.states = ModelStateFormulas(story.spec);
-  story.layers = ActivationsByLayer(story.spec, prediction->rules);
+  story.layers = ActivationsByLayer(story.spec, prediction->rules, story.needed.largest().ranks[0]);
   return story;
 }
 

@@ -14,6 +14,8 @@
 #include "experiments/spec/spec.h"
 #include "strategies/mesh_of.h"
 #include "strategies/model_factory.h"
+#include "strategies/pipeline/schedule.h"
+#include "strategies/pipeline/stages.h"
 
 namespace twofold {
 namespace {
@@ -106,6 +108,18 @@ std::string StatesText(const MemoryStory& story) {
                 story.states.back().ranks, " ranks share one copy of the state (Rajbhandari et al. 2020, ZeRO, section 3.1 and figure 1).\n", DifferenceText(story, kind));
 }
 
+// Of the kind of rank that needs most.
+int StageOf(const MemoryStory& story) { return PlaceOf(MeshOf(story.spec.parallel()), story.needed.largest().ranks[0]).pp; }
+
+// How many micro-batches' activations a stage keeps at once.
+std::string InFlightText(const MemoryStory& story) {
+  if (story.spec.parallel().pp() == 1) return "";
+  const pipeline::Shape shape = PipelineShapeOf(story.spec);
+  const int most = pipeline::MostInFlight(pipeline::ActionsOf(ScheduleOf(story.spec.parallel()), shape, StageOf(story)));
+  return StrCat("Stage ", StageOf(story), " under ", spec::Parallel::PipelineSchedule_Name(story.spec.parallel().schedule()), " keeps those of up to ", most,
+                shape.chunks > 1 ? " passes of a chunk" : " micro-batches", " at once.\n");
+}
+
 std::string ActivationsText(const MemoryStory& story) {
   Rows rows = {{"Activations kept of one micro-batch", "layers", "bytes"}};
   int64_t total = 0;
@@ -114,8 +128,8 @@ std::string ActivationsText(const MemoryStory& story) {
     total += row.bytes;
   }
   rows.push_back({"in all", "", CountText(total)});
-  std::string text = StrCat("\n", TableText(rows));
-  const std::optional<ActivationFormula> formula = KorthikantiFormula(story.spec);
+  std::string text = StrCat("\n", TableText(rows), InFlightText(story));
+  const std::optional<ActivationFormula> formula = KorthikantiFormula(story.spec, StageOf(story));
   if (!formula) return text;
   StrAppend(&text, "Korthikanti et al. 2022, table 2: ", formula->text, ": ", Whole(formula->bytes), " bytes. Here:\n");
   for (const std::string& line : formula->differs) StrAppend(&text, "  ", line, "\n");
@@ -209,7 +223,7 @@ nlohmann::ordered_json MemoryJson(const MemoryStory& story) {
   for (const LayerActivations& row : story.layers) {
     json["activations"].push_back({{"kind", row.kind}, {"layers", row.count}, {"bytes", row.bytes}});
   }
-  if (const auto formula = KorthikantiFormula(story.spec)) {
+  if (const auto formula = KorthikantiFormula(story.spec, StageOf(story))) {
     json["activation_formula"] = {{"text", formula->text}, {"bytes", formula->bytes}, {"differs", formula->differs}};
   }
   return json;

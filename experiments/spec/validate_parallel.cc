@@ -11,6 +11,7 @@
 #include "experiments/spec/spec.h"
 #include "strategies/models/kinds.h"
 #include "strategies/pipeline/schedule.h"
+#include "strategies/pipeline/stages.h"
 
 namespace twofold {
 namespace {
@@ -140,8 +141,12 @@ void CheckExperts(const Parallel& p, const Sizes& sizes, const ModelKind& kind, 
   if (sizes.experts == 0) {
     return problems.Add("parallel.ep", StrCat(p.ep(), " shares out experts, and model.", kind.name, " has none; use 1, or model { moe { ... } }"));
   }
-  if (p.ep() > 1 && p.dp() % p.ep() != 0) CheckCuts("ep", p.ep(), "parallel.dp", p.dp(), problems);
-  if (sizes.experts > 0) CheckCuts("ep", p.ep(), "model.moe.experts", sizes.experts, problems);
+  CheckCuts("ep", p.ep(), "parallel.dp", p.dp(), problems);
+  CheckCuts("ep", p.ep(), "model.moe.experts", sizes.experts, problems);
+  if (p.sharding() == Parallel::HYBRID_SHARD) {
+    problems.Add("parallel.sharding", StrCat("HYBRID_SHARD does not go with parallel.ep = ", p.ep(), ": experts are sharded over all ranks that have the "
+                                             "same ones, which are no shard group's; use FULL_SHARD, or an ep of 1"));
+  }
 }
 
 // ---- The pipeline ----
@@ -181,16 +186,6 @@ void CheckStageLayers(const Parallel& p, const Sizes& sizes, Problems& problems)
                                                sizes.blocks));
 }
 
-pipeline::Schedule ToSchedule(Parallel::PipelineSchedule schedule) {
-  switch (schedule) {
-    case Parallel::GPIPE: return pipeline::Schedule::kGPipe;
-    case Parallel::ONE_F_ONE_B: return pipeline::Schedule::kOneFOneB;
-    case Parallel::INTERLEAVED_ONE_F_ONE_B: return pipeline::Schedule::kInterleaved;
-    case Parallel::ZERO_BUBBLE_H1: return pipeline::Schedule::kZeroBubbleH1;
-  }
-  return pipeline::Schedule::kOneFOneB;
-}
-
 void CheckPipelineSchedule(const spec::Spec& spec, Problems& problems) {
   const Parallel& p = spec.parallel();
   const bool interleaved = p.schedule() == Parallel::INTERLEAVED_ONE_F_ONE_B;
@@ -206,7 +201,7 @@ void CheckPipelineSchedule(const spec::Spec& spec, Problems& problems) {
   if (pass < 1 || spec.train().global_batch() < pass || spec.train().global_batch() % pass != 0 || spec.train().global_batch() > kMost) return;
   const int64_t micro_batches = spec.train().global_batch() / pass;
   const pipeline::Shape shape{.stages = static_cast<int>(p.pp()), .micro_batches = static_cast<int>(micro_batches), .chunks = static_cast<int>(p.virtual_stages())};
-  const absl::Status status = pipeline::CheckSchedule(ToSchedule(p.schedule()), shape);
+  const absl::Status status = pipeline::CheckSchedule(ScheduleOf(p), shape);
   if (status.ok()) return;
   problems.Add("parallel.schedule", StrCat(ScheduleName(p), " of train.global_batch / (parallel.dp * train.micro_batch) = ", spec.train().global_batch(), " / (",
                                            p.dp(), " * ", spec.train().micro_batch(), ") = ", micro_batches, " micro-batches: ", std::string(status.message())));

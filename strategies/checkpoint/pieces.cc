@@ -50,23 +50,31 @@ std::vector<optim::Part> PartsOf(const optim::Slice& slice, const nn::Module& mo
 std::vector<Held> PlacesOf(const nn::Parameter& p, int64_t first, const Tensor& flat) {
   const nn::Cut& cut = p.cut();
   const int64_t below = Below(cut.whole, cut.dim), end = first + flat.numel();
-  std::vector<Held> places;
-  const auto add = [&](const Band& band, const nn::Cut::Range& range, int64_t at, int64_t from, int64_t count) {
-    places.push_back({.name = p.name(), .shape = cut.whole, .band = band, .first = at, .data = flat.Slice(from - first, count),
-                      .owned = range.owned, .replicas = p.replicas()});
+  const auto place = [&](const Band& band, int64_t at, int64_t local, int64_t count, bool owned) {
+    return Held{.name = p.name(), .shape = cut.whole, .band = band, .first = at, .data = flat.Slice(local - first, count), .owned = owned,
+                .replicas = p.replicas()};
   };
   if (cut.dim > 0) {  // one range: this rank's elements are a band's, in order
     const nn::Cut::Range& range = cut.ranges.at(0);
     TWOFOLD_CHECK_GE(range.first, 0);
-    add({.row = cut.whole[cut.dim] * below, .column = range.first * below, .width = range.count * below}, range, first, first, flat.numel());
-    return places;
+    return {place({.row = cut.whole[cut.dim] * below, .column = range.first * below, .width = range.count * below}, first, first, flat.numel(), range.owned)};
   }
-  int64_t local = 0;  // where a range begins
+  struct Stretch { int64_t local, whole, count; bool owned; };
+  std::vector<Stretch> stretches;  // ranges that follow each other in the whole, too, are one
+  int64_t begin = 0;
   for (const nn::Cut::Range& range : cut.ranges) {
-    const int64_t from = std::max(first, local), to = std::min(end, local + range.count * below);
-    if (from < to && range.first >= 0) add(Band::Whole(cut.whole.numel()), range, range.first * below + from - local, from, to - from);
-    local += range.count * below;
+    const int64_t from = std::max(first, begin), to = std::min(end, begin + range.count * below), whole = range.first * below + from - begin;
+    begin += range.count * below;
+    if (from >= to || range.first < 0) continue;
+    if (Stretch* last = stretches.empty() ? nullptr : &stretches.back();
+        last != nullptr && last->owned == range.owned && last->local + last->count == from && last->whole + last->count == whole) {
+      last->count += to - from;
+    } else {
+      stretches.push_back({from, whole, to - from, range.owned});
+    }
   }
+  std::vector<Held> places;
+  for (const Stretch& s : stretches) places.push_back(place(Band::Whole(cut.whole.numel()), s.whole, s.local, s.count, s.owned));
   return places;
 }
 

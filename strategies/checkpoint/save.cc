@@ -202,7 +202,7 @@ std::vector<Held> Saver::OwnShare() {
   };
   ProcessGroup& replicas = mesh_.Group(Along::kReplicas);
   held = share(held, replicas, layout_.holders());
-  for (Held& piece : share(of_experts, mesh_.Group(Along::kExpertReplicas), layout_.holders())) held.push_back(std::move(piece));
+  for (Held& piece : share(of_experts, mesh_.Group(Along::kExpertReplicas), layout_.holders(nn::Replicas::kExperts))) held.push_back(std::move(piece));
   for (Held& buffer : ShareOf(BuffersHeld(layout_.model()), replicas.rank(), replicas.size())) held.push_back(std::move(buffer));
   return held;
 }
@@ -214,15 +214,19 @@ void Saver::WriteFile(const std::string& name, std::vector<Held> held, bool pref
   });
   const auto file = static_cast<int64_t>(running_->files.size());
   std::vector<StoredTensor> stored;
+  std::map<std::string, size_t> index;
   for (const Held& h : held) {
     const int64_t count = h.data.numel(), rows = h.shape.numel() / h.band.row;
     const bool band = h.band.width < h.band.row, whole = count == rows * h.band.width;
     const std::string tensor = StoredName(h, prefixed ? h.name : h.name.substr(h.name.find('.') + 1));
     stored.push_back({tensor, h.data.dtype(), !whole ? Shape{count} : band ? Shape{rows, h.band.width} : h.shape});
-    running_->tensors.push_back({.name = h.name, .dtype = h.data.dtype(), .shape = h.shape,
-                                 .pieces = {{.file = file, .tensor = tensor, .first = h.first, .count = count,
-                                             .column = band ? h.band.column : 0, .width = band ? h.band.width : 0}},
-                                 .row = h.band.row < h.shape.numel() ? h.band.row : 0});
+    const auto [found, fresh] = index.emplace(h.name, running_->tensors.size());
+    if (fresh) {
+      running_->tensors.push_back({.name = h.name, .dtype = h.data.dtype(), .shape = h.shape, .pieces = {},
+                                   .row = h.band.row < h.shape.numel() ? h.band.row : 0});
+    }
+    running_->tensors[found->second].pieces.push_back({.file = file, .tensor = tensor, .first = h.first, .count = count,
+                                                       .column = band ? h.band.column : 0, .width = band ? h.band.width : 0});
   }
   FileStream stream(*running_->writer, buffers_, rank_.device(), running_->begun.partial, name, std::move(stored));
   for (const Held& h : held) stream.Append(h.data);

@@ -112,6 +112,23 @@ pipeline::Shape PipelineShapeOf(const spec::Spec& spec) {
           .chunks = static_cast<int>(p.virtual_stages())};
 }
 
+bool StagesShareTable(const spec::Spec& spec) {
+  const spec::Model& model = spec.model();
+  const bool tied = model.has_gpt()   ? model.gpt().tied_embeddings()
+                    : model.has_moe() ? model.moe().llama().tied_embeddings()
+                                      : model.has_llama() && model.llama().tied_embeddings();
+  return tied && spec.parallel().pp() > 1;
+}
+
+std::vector<std::vector<int>> EndsOf(const MeshShape& mesh) {
+  std::vector<std::vector<int>> groups;
+  for (const std::vector<int>& stages : GroupsOf(mesh, Along::kPp)) {
+    groups.push_back({stages.front(), stages.back()});
+    for (size_t s = 1; s + 1 < stages.size(); ++s) groups.push_back({stages[s]});
+  }
+  return groups;
+}
+
 Shape BoundaryShape(const spec::Spec& spec, int64_t samples) {
   const spec::Parallel& p = spec.parallel();
   const spec::Model& model = spec.model();

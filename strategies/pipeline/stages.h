@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "core/comm/device_mesh.h"
 #include "core/nn/language_model.h"
 #include "core/proto/spec.pb.h"
 #include "core/tensor/tensor.h"
@@ -32,5 +33,10 @@ pipeline::Shape PipelineShapeOf(const spec::Spec& spec);
 // What crosses from one part to the next of a micro-batch of `samples`, and its gradient on the way back: this rank's hidden states,
 // [samples, tokens, hidden]. Of the sequence's tokens a rank has 1 / cp, and 1 / tp of those under sequence parallelism.
 Shape BoundaryShape(const spec::Spec& spec, int64_t samples);
+
+// Whether first and last stage both hold the table of a tied head, whose gradients they sum (nn::Cut::Sum::kEmbedding), and between
+// whom: ranks of first and last stage of equal place in the rest of the mesh; ranks of other stages alone.
+bool StagesShareTable(const spec::Spec& spec);
+std::vector<std::vector<int>> EndsOf(const MeshShape& mesh);
 
 }  // namespace twofold

@@ -142,6 +142,7 @@ const std::vector<Refusal>& Refusals() {
       {"cp_unfused", {"parallel.cp: 2 passes keys and values around a ring", "model.attention: UNFUSED stores them; use TILED, or a cp of 1"}},
       {"ep_without_experts", {"parallel.ep: 2 shares out experts, and model.gpt has none; use 1, or model { moe { ... } }"}},
       {"ep_uneven", {"parallel.ep: 4 does not divide parallel.dp = 6; use a divisor such as 3 or 6", "parallel.ep: 4 does not divide model.moe.experts = 6"}},
+      {"ep_hybrid", {"parallel.sharding: HYBRID_SHARD does not go with parallel.ep = 2", "use FULL_SHARD, or an ep of 1"}},
       {"order_word", {"parallel.order: \"dp tp pp ep\"; it must have pp, dp, cp and tp, each once"}},
       {"order_idle", {"parallel.order: \"tp dp cp pp\" changes nothing", "has one axis of more than one rank; leave it out"}},
       {"pp_too_many", {"parallel.pp: parallel.pp * virtual_stages = 5 * 1 = 5 parts need a layer each, and model.gpt.layers = 4; use fewer"}},
