@@ -1,6 +1,7 @@
 #include "strategies/layout_factory.h"
 
 #include <utility>
+#include <vector>
 
 #include "strategies/data_parallel/cast_codec.h"
 #include "strategies/data_parallel/ddp.h"
@@ -35,6 +36,15 @@ WrapPolicy ToPolicy(const spec::Wrap& wrap) {
   return nullptr;
 }
 
+// What `inner` says, and a table that another stage of a pipeline holds as well: as a unit of its own its shards lie alike on both.
+WrapPolicy WithSharedTable(WrapPolicy inner) {
+  return [inner = std::move(inner)](const nn::Module& m, int64_t parameters) {
+    const std::vector<nn::Parameter*> own = m.Parameters();
+    if (own.size() == 1 && own[0]->cut().ranges[0].sum == nn::Cut::Sum::kEmbedding) return true;
+    return inner != nullptr && inner(m, parameters);
+  };
+}
+
 ShardedOptions::Stage ToStage(Parallel::Sharding sharding) {
   if (sharding == Parallel::SHARD_OPTIMIZER) return ShardedOptions::kOptimizer;
   return sharding == Parallel::SHARD_GRAD_OP ? ShardedOptions::kGradients : ShardedOptions::kParameters;
@@ -49,7 +59,7 @@ ShardedOptions ToShardedOptions(const spec::Spec& spec) {
   const Parallel& p = spec.parallel();
   return {.stage = ToStage(p.sharding()),
           .shard_group = p.sharding() == Parallel::HYBRID_SHARD ? static_cast<int>(p.shard_group()) : 0,
-          .wrap = ToPolicy(p.wrap()),
+          .wrap = p.pp() > 1 ? WithSharedTable(ToPolicy(p.wrap())) : ToPolicy(p.wrap()),
           .gradient = ToDType(spec.train().precision().gradient()),
           .reduce = ToDType(spec.train().precision().reduce()),
           .prefetch = p.prefetch(),

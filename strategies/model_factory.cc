@@ -1,8 +1,10 @@
 #include "strategies/model_factory.h"
 
 #include <utility>
+#include <vector>
 
 #include "core/base/check.h"
+#include "strategies/pipeline/chunks.h"
 #include "strategies/recompute.h"
 
 namespace twofold {
@@ -46,6 +48,15 @@ DType ToDType(spec::DType dtype) {
 
 std::unique_ptr<nn::Module> MakePart(const spec::Model& model, ModelTypes types, const nn::Part& part, nn::Layers& layers) {
   std::unique_ptr<nn::Module> module = KindOf(model).make(model, types, part, layers);
+  module->Finalize();
+  return module;
+}
+
+std::unique_ptr<nn::Module> MakeStage(const spec::Model& model, ModelTypes types, std::span<const nn::Part> parts, nn::Layers& layers) {
+  if (parts.size() == 1) return MakePart(model, types, parts[0], layers);
+  std::vector<std::unique_ptr<nn::Module>> chunks;
+  for (const nn::Part& part : parts) chunks.push_back(KindOf(model).make(model, types, part, layers));
+  auto module = std::make_unique<pipeline::Chunks>(std::move(chunks));
   module->Finalize();
   return module;
 }

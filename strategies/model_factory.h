@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 
 #include "core/nn/module.h"
@@ -19,6 +20,8 @@ DType ToDType(spec::DType dtype);
 std::unique_ptr<nn::Module> MakeModel(const spec::Model& model, ModelTypes types);
 // Likewise, of a part of it, with layers that may be split over ranks. The kind splits, or the part is the whole.
 std::unique_ptr<nn::Module> MakePart(const spec::Model& model, ModelTypes types, const nn::Part& part, nn::Layers& layers);
+// Likewise, of the parts that one stage of a pipeline holds: the part itself, or pipeline::Chunks of several.
+std::unique_ptr<nn::Module> MakeStage(const spec::Model& model, ModelTypes types, std::span<const nn::Part> parts, nn::Layers& layers);
 int64_t ParameterCount(const spec::Model& model);  // of the whole model, however ranks share it; makes one
 ModelInput InputOf(const spec::Model& model);
 int64_t ItemsPerSample(const spec::Model& model);  // what tokens_per_second counts: tokens of a sequence, else 1

@@ -1,9 +1,11 @@
 #include "strategies/recompute.h"
 
 #include <utility>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "strategies/models/kinds.h"
+#include "strategies/pipeline/chunks.h"
 
 namespace twofold {
 namespace {
@@ -29,14 +31,17 @@ nn::Recomputation RecomputationOf(const spec::Spec& spec) {
                                                                                         : nn::Recomputation::kBlock};
 }
 
-std::unique_ptr<nn::Module> WithRecompute(std::unique_ptr<nn::Module> model, const spec::Spec& spec) {
+std::unique_ptr<nn::Module> WithRecompute(std::unique_ptr<nn::Module> model, const spec::Spec& spec, std::span<const nn::Part> parts) {
   const nn::Recomputation recomputation = RecomputationOf(spec);
-  int64_t block = 0;
-  ForEach(*model, FindModelKind(spec.model().kind_case())->block, [&](nn::Module& parent, size_t i) {
-    if (!recomputation.Has(block++)) return;
-    if (recomputation.part == nn::Recomputation::kBlock) return Wrap(parent, i);
-    ForEach(*parent.children()[i].module, "attention_core", Wrap);
-  });
+  const std::vector<nn::Module*> chunks = pipeline::ChunksOf(*model);
+  for (size_t c = 0; c < chunks.size(); ++c) {
+    int64_t block = parts.empty() ? 0 : parts[c].first_block;
+    ForEach(*chunks[c], FindModelKind(spec.model().kind_case())->block, [&](nn::Module& parent, size_t i) {
+      if (!recomputation.Has(block++)) return;
+      if (recomputation.part == nn::Recomputation::kBlock) return Wrap(parent, i);
+      ForEach(*parent.children()[i].module, "attention_core", Wrap);
+    });
+  }
   return model;
 }
 

@@ -14,16 +14,19 @@
 #include "core/base/strings.h"
 #include "core/comm/device_mesh.h"
 #include "core/data/distributed_sampler.h"
-#include "core/data/load_batch.h"
-#include "core/nn/loss.h"
 #include "core/optim/clip.h"
 #include "strategies/checkpoint/load.h"
 #include "strategies/checkpoint/save.h"
+#include "strategies/context_parallel/sequence_shard.h"
 #include "strategies/data_parallel/replica_statistics.h"
 #include "strategies/layout_factory.h"
 #include "strategies/loss_scaler.h"
 #include "strategies/mesh_of.h"
+#include "strategies/micro_batches.h"
 #include "strategies/model_factory.h"
+#include "strategies/model_parallel/layers.h"
+#include "strategies/pipeline/executor.h"
+#include "strategies/pipeline/stages.h"
 #include "strategies/recompute.h"
 #include "strategies/recorder.h"
 #include "strategies/validation.h"
@@ -31,15 +34,21 @@
 namespace twofold {
 namespace {
 
-DistributedSampler MakeSampler(const spec::Train& train, const Dataset& data, const ProcessGroup& replicas) {
+DistributedSampler MakeSampler(const spec::Train& train, const Dataset& data, const DeviceMesh& mesh) {
   absl::StatusOr<DistributedSampler> sampler = DistributedSampler::Make({.dataset_size = data.size(),
-                                                                         .replicas = replicas.size(),
-                                                                         .rank = replicas.rank(),
+                                                                         .replicas = mesh.shape().dp,
+                                                                         .rank = mesh.Coordinate(Axis::kDp),
                                                                          .block = train.global_batch(),
                                                                          .shuffle = train.shuffle(),
                                                                          .seed = train.seed()});
   TWOFOLD_CHECK(sampler.ok(), sampler.status().message());  // the spec was validated
   return *std::move(sampler);
+}
+
+// With context parallelism, this rank's tokens of every sample.
+std::unique_ptr<Dataset> ShardOf(const Dataset* data, const DeviceMesh& mesh) {
+  if (data == nullptr || mesh.shape().cp == 1) return nullptr;
+  return MakeSequenceShard(*data, {.rank = mesh.Coordinate(Axis::kCp), .ranks = mesh.shape().cp});
 }
 
 // One rank's share of every training step.
@@ -55,33 +64,44 @@ class Trainer {
   std::map<std::string, double> Scalars();  // what has a state beside the tensors
 
  private:
-  void MicroBatch(std::span<const int64_t> indices, bool first);
-  Tensor Evaluate(nn::Context& ctx, Tensor inputs);
-  Tensor ToModelInput(Tensor inputs);
+  Work BeginLossSum();
+  Work SpreadLoss(Work sum);
+  Predictions Predict(nn::Context& ctx, const Dataset& data, std::span<const int64_t> indices);
   std::optional<Tensor> GradientFactor();
   void Reduce(Tensor& squared_norm);
 
   RankContext& rank_;
   const spec::Spec& spec_;
-  const Dataset& data_;
   Device& device_;
   DeviceMesh mesh_;
-  ProcessGroup& replicas_;
+  ProcessGroup &replicas_, &stages_;
+  const std::unique_ptr<Dataset> shard_, validation_shard_;  // null: the data as they are
   ReplicaStatistics statistics_;
   nn::Context nn_;
   const DType dtype_;
+  ParallelLayers layers_;
+  const std::unique_ptr<nn::Loss> loss_function_;
+  const std::vector<nn::Part> parts_;  // this stage's
   std::unique_ptr<ParameterLayout> layout_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   const optim::LrSchedule schedule_;
   DistributedSampler sampler_;
-  const int64_t micro_batch_, accumulation_;
+  const pipeline::Shape pipeline_;
+  const std::vector<pipeline::Action> actions_, forwards_;  // of a step; and of a pass without backward
+  pipeline::Executor executor_;
   LossScaler scaler_;
-  Tensor loss_;  // this rank's part of the mean over the global batch
+  std::optional<MicroBatches> micro_batches_;
   Tensor unscaling_;  // what a fixed scale of the loss leaves to undo; empty: nothing
-  nn::Saved saved_, loss_saved_;
   std::optional<Validation> validation_;
   std::optional<checkpoint::Saver> saver_;
 };
+
+// One micro-batch through all chunks of a stage.
+std::vector<pipeline::Action> ForwardsOf(int chunks) {
+  std::vector<pipeline::Action> actions;
+  for (int c = 0; c < chunks; ++c) actions.push_back({pipeline::Action::kForward, 0, c});
+  return actions;
+}
 
 ValidationOptions ToOptions(const spec::Spec& spec, DType dtype) {
   const spec::Validation& v = spec.train().validation();
@@ -101,30 +121,44 @@ checkpoint::SaveOptions ToSaveOptions(const spec::Checkpoint& c) {
 Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& samples)
     : rank_(ctx),
       spec_(spec),
-      data_(samples.training),
       device_(ctx.device()),
       mesh_(ctx.world(), MeshOf(spec.parallel())),
       replicas_(mesh_.Group(Along::kReplicas)),
+      stages_(mesh_.Group(Along::kPp)),
+      shard_(ShardOf(&samples.training, mesh_)),
+      validation_shard_(ShardOf(samples.validation, mesh_)),
       statistics_(device_, replicas_),
       nn_{.device = device_,
           .stream = device_.compute(),
           .seed = spec.train().seed(),
           .statistics = &statistics_},
       dtype_(ToDType(spec.train().precision().parameter())),
+      layers_(mesh_, ParallelOptionsOf(spec)),
+      loss_function_(layers_.MakeLoss(InputOf(spec.model()).classes)),
+      parts_(PartsOfStage(spec, mesh_.Coordinate(Axis::kPp))),
       layout_(MakeLayout(
-          nn_, WithRecompute(MakeModel(spec.model(), {dtype_, ToDType(spec.train().precision().buffer())}), spec), replicas_, spec)),
+          nn_,
+          WithRecompute(MakeStage(spec.model(), {dtype_, ToDType(spec.train().precision().buffer())}, parts_, layers_), spec, parts_),
+          replicas_, spec)),
       optimizer_(MakeOptimizer(spec.train().optimizer(), spec.parallel().offload())),
       schedule_(MakeSchedule(spec.train().schedule())),
-      sampler_(MakeSampler(spec.train(), samples.training, replicas_)),
-      micro_batch_(spec.train().micro_batch()),
-      accumulation_(sampler_.samples_per_batch() / micro_batch_),
+      sampler_(MakeSampler(spec.train(), samples.training, mesh_)),
+      pipeline_(PipelineShapeOf(spec)),
+      actions_(pipeline::ActionsOf(ScheduleOf(spec.parallel()), pipeline_, mesh_.Coordinate(Axis::kPp))),
+      forwards_(ForwardsOf(pipeline_.chunks)),
+      executor_(ctx, mesh_, {.chunks = pipeline_.chunks, .overlap = spec.parallel().overlap()}),
       scaler_(spec.train().precision()) {
   if (spec.parallel().offload() != spec::Parallel::NO_OFFLOAD) {
     ctx.AddNote("exposed communication counts waits for transfers to and from the host's memory, too");
   }
   const std::vector<optim::Slice> slices = layout_->Slices();
   optimizer_->Attach(nn_, slices);
-  loss_ = device_.NewTensor(Shape{1}, ops::AccumulationType(dtype_), Category::kOther);
+  micro_batches_.emplace(nn_, *layout_, parts_, *loss_function_, shard_ ? *shard_ : samples.training, spec,
+                         MicroBatches::Options{.samples = spec.train().micro_batch(),
+                                               .accumulation = pipeline_.micro_batches,
+                                               .replicas = replicas_.size(),
+                                               .dp = mesh_.shape().dp,
+                                               .dp_rank = mesh_.Coordinate(Axis::kDp)});
   if (!scaler_.dynamic() && scaler_.scale() != 1) {
     unscaling_ = device_.NewTensor(Shape{1}, DType::kF32, Category::kOther);
     nn_.Launch(ops::Fill{.out = unscaling_, .value = 1 / scaler_.scale()});
@@ -132,7 +166,8 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
   if (spec.train().has_validation()) {
     TWOFOLD_CHECK(samples.validation != nullptr, "there are samples to validate on");
     validation_.emplace(
-        nn_, replicas_, *samples.validation, [this](nn::Context& c, Tensor inputs) { return Evaluate(c, std::move(inputs)); },
+        nn_, mesh_, validation_shard_ ? *validation_shard_ : *samples.validation, *loss_function_,
+        [this](nn::Context& c, const Dataset& data, std::span<const int64_t> indices) { return Predict(c, data, indices); },
         ToOptions(spec, dtype_));
   }
   if (spec.train().has_checkpoint()) {
@@ -174,41 +209,14 @@ ValidationResult Trainer::Validate() {
   return validation_->Run([this] { rank_.CheckInterrupt(); });
 }
 
-// Forward alone.
-Tensor Trainer::Evaluate(nn::Context& ctx, Tensor inputs) {
-  Tensor logits = layout_->model().Forward(ctx, ToModelInput(std::move(inputs)), saved_);
-  saved_.Clear();
-  return logits;
-}
-
-// Forward and backward over a part of this rank's samples. Adds to the gradients and to loss_.
-void Trainer::MicroBatch(std::span<const int64_t> indices, bool first) {
-  Batch batch = LoadBatch(device_, data_, indices);
-  Tensor logits = layout_->model().Forward(nn_, ToModelInput(std::exchange(batch.inputs, Tensor())), saved_);
-  {
-    const Tensor mean =
-        nn::SoftmaxCrossEntropy::Forward(nn_, std::exchange(logits, Tensor()), batch.targets, loss_saved_);
-    nn_.Launch(ops::Sum{.in = mean,
-                        .out = loss_,
-                        .factor = 1.0 / static_cast<double>(accumulation_ * replicas_.size()),
-                        .accumulate = !first});
-  }
-  batch = {};  // what backward needs of it is saved
-  layout_->model().Backward(
-      nn_, nn::SoftmaxCrossEntropy::Backward(nn_, loss_saved_, scaler_.scale() / static_cast<double>(accumulation_)),
-      saved_);
-}
-
-// Ids go in as they are, features in the model's float type; pixels 0 to 255 become -1 to 1.
-Tensor Trainer::ToModelInput(Tensor inputs) {
-  if (InputOf(spec_.model()).kind == ModelInput::kTokens || inputs.dtype() == dtype_) return inputs;
-  Tensor cast = nn_.Activation(inputs.shape(), dtype_);
-  if (IsFloat(inputs.dtype())) {
-    nn_.Launch(ops::Cast{.in = inputs, .out = cast});
-  } else {
-    nn_.Launch(ops::Affine{.in = inputs, .out = cast, .scale = 1 / 127.5, .shift = -1});
-  }
-  return cast;
+// Forward alone, through all stages.
+Predictions Trainer::Predict(nn::Context& ctx, const Dataset& data, std::span<const int64_t> indices) {
+  Predictions predictions;
+  executor_.Execute(forwards_, 1, BoundaryShape(spec_, static_cast<int64_t>(indices.size())), dtype_,
+                    [&](const pipeline::Action& action, Tensor in) {
+                      return micro_batches_->Predict(ctx, action.chunk, data, indices, std::move(in), predictions);
+                    });
+  return predictions;
 }
 
 // What the update multiplies gradients by (an empty tensor: 1); none: gradients are not finite, and nothing is to be updated.
@@ -229,25 +237,35 @@ void Trainer::Reduce(Tensor& squared_norm) {
   if (scaler_.dynamic() && agreeing < replicas_.size()) replicas_.AllReduce(squared_norm, ReduceOp::kAvg).WaitOn(device_.compute());
 }
 
+// The mean over the global batch is a sum over the replicas of the last stage ...
+Work Trainer::BeginLossSum() {
+  if (stages_.rank() + 1 < stages_.size()) return Work();
+  return replicas_.AllReduce(micro_batches_->loss(), ReduceOp::kSum);
+}
+
+// ... which tells the others.
+Work Trainer::SpreadLoss(Work sum) {
+  if (stages_.size() == 1) return sum;
+  sum.WaitOn(device_.compute());
+  return stages_.Broadcast(micro_batches_->loss(), stages_.size() - 1);
+}
+
 double Trainer::Step(int64_t step) {
   const std::vector<int64_t> indices = sampler_.BatchAt(step);
   nn_.step = step;
   layout_->BeginStep();
-  for (int64_t a = 0; a < accumulation_; ++a) {
-    layout_->BeginMicroBatch(a + 1 == accumulation_);
-    nn_.micro_batch = a * replicas_.size() + replicas_.rank();
-    MicroBatch(
-        std::span(indices).subspan(static_cast<size_t>(a * micro_batch_), static_cast<size_t>(micro_batch_)),
-        a == 0);
-  }
-  Work loss_sum = replicas_.AllReduce(loss_, ReduceOp::kSum);  // travels while the optimizer works
+  micro_batches_->BeginStep(indices, scaler_.scale());
+  executor_.Execute(actions_, pipeline_.micro_batches, BoundaryShape(spec_, spec_.train().micro_batch()), dtype_,
+                    [this](const pipeline::Action& action, Tensor in) { return micro_batches_->Run(action, std::move(in)); });
+  Work loss = BeginLossSum();  // travels while the optimizer works
   layout_->FinishGradients();
+  loss = SpreadLoss(std::move(loss));
   if (const std::optional<Tensor> factor = GradientFactor()) {
     optimizer_->Step(nn_, optimizer_->learning_rate() * optim::Factor(schedule_, step), *factor);
   }
   layout_->PublishUpdate();
-  loss_sum.WaitOn(device_.compute());
-  return device_.Item(loss_, StandIn{std::log(static_cast<double>(InputOf(spec_.model()).classes)), "loss"});
+  loss.WaitOn(device_.compute());
+  return device_.Item(micro_batches_->loss(), StandIn{std::log(static_cast<double>(InputOf(spec_.model()).classes)), "loss"});
 }
 
 // After every so many steps, and after the last one.

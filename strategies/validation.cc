@@ -6,8 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/data/load_batch.h"
-#include "core/nn/loss.h"
 
 namespace twofold {
 
@@ -18,12 +16,15 @@ bool Patience::RunsOut(double loss) {
   return most_ > 0 && in_vain_ >= most_;
 }
 
-Validation::Validation(nn::Context& ctx, ProcessGroup& replicas, const Dataset& data, Model model,
+Validation::Validation(nn::Context& ctx, DeviceMesh& mesh, const Dataset& data, nn::Loss& loss, Predict predict,
                        const ValidationOptions& options)
     : ctx_(ctx),
-      replicas_(replicas),
+      mesh_(mesh),
+      replicas_(mesh.shape().dp),
+      replica_(mesh.Coordinate(Axis::kDp)),
       data_(data),
-      model_(std::move(model)),
+      loss_(loss),
+      predict_(std::move(predict)),
       options_(options),
       patience_(options.patience, options.min_delta) {
   TWOFOLD_CHECK_GE(options.samples, 1);
@@ -36,13 +37,15 @@ ValidationResult Validation::Run(const std::function<void()>& between) {
   nn::Context ctx = ctx_;
   ctx.training = false, ctx.for_backward = false;
   ctx.Launch(ops::Fill{.out = totals_, .value = 0});
-  const int64_t in_a_pass = options_.batch * replicas_.size();
+  const int64_t in_a_pass = options_.batch * replicas_;
   for (int64_t pass = 0; pass * in_a_pass < options_.samples; ++pass) {
     between();
     Pass(ctx, pass);
   }
-  replicas_.AllReduce(totals_, ReduceOp::kSum).WaitOn(ctx.device.compute());
-  const auto items = static_cast<double>(options_.samples * std::max<int64_t>(1, data_.target().shape.numel()));
+  ProcessGroup& stages = mesh_.Group(Along::kPp);
+  if (stages.rank() + 1 == stages.size()) mesh_.Group(Along::kReplicas).AllReduce(totals_, ReduceOp::kSum).WaitOn(ctx.device.compute());
+  stages.Broadcast(totals_, stages.size() - 1).WaitOn(ctx.device.compute());
+  const auto items = static_cast<double>(options_.samples * mesh_.shape().cp * std::max<int64_t>(1, data_.target().shape.numel()));
   const auto classes = static_cast<double>(options_.classes);
   ValidationResult result;
   result.loss = ctx.device.Item(totals_.Slice(0, 1), StandIn{std::log(classes) * items, "validation loss"}) / items;
@@ -52,18 +55,18 @@ ValidationResult Validation::Run(const std::function<void()>& between) {
 }
 
 void Validation::Pass(nn::Context& ctx, int64_t number) {
-  const int64_t first = (number * replicas_.size() + replicas_.rank()) * options_.batch;
+  const int64_t first = (number * replicas_ + replica_) * options_.batch;
   const int64_t counted = std::clamp<int64_t>(options_.samples - first, 0, options_.batch);
   std::vector<int64_t> indices;
   for (int64_t i = 0; i < options_.batch; ++i) indices.push_back(std::min(first + i, options_.samples - 1));
-  Batch batch = LoadBatch(ctx.device, data_, indices);
-  const Tensor logits = model_(ctx, std::exchange(batch.inputs, Tensor()));
-  const Tensor losses = nn::SoftmaxCrossEntropy::Losses(ctx, logits, batch.targets);
+  const auto [logits, targets] = predict_(ctx, data_, indices);
+  if (logits.empty()) return;  // another stage's affair
+  const Tensor losses = loss_.Losses(ctx, logits, targets);
   if (counted == 0) return;
   const int64_t rows = losses.numel() / options_.batch * counted, classes = logits.dim(-1);
   ctx.Launch(ops::Sum{.in = losses.Slice(0, rows), .out = totals_.Slice(0, 1), .accumulate = true});
   ctx.Launch(ops::CountCorrect{.logits = logits.Slice(0, Shape{rows, classes}),
-                               .targets = batch.targets.Slice(0, rows),
+                               .targets = targets.Slice(0, rows),
                                .out = totals_.Slice(1, 1),
                                .accumulate = true});
 }
@@ -73,7 +76,7 @@ void Validation::Pass(nn::Context& ctx, int64_t number) {
 bool Validation::Stops(double loss) {
   const float mine = patience_.RunsOut(loss) ? 1 : 0;
   ctx_.device.Upload(verdict_, [mine](std::span<std::byte> out) { std::memcpy(out.data(), &mine, sizeof(mine)); });
-  replicas_.AllReduce(verdict_, ReduceOp::kMax).WaitOn(ctx_.device.compute());
+  mesh_.world().AllReduce(verdict_, ReduceOp::kMax).WaitOn(ctx_.device.compute());
   return ctx_.device.Item(verdict_, StandIn{0, "decision to stop"}) > 0;
 }
 

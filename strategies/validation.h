@@ -1,17 +1,19 @@
 // The loss over samples that are not trained on, and when to stop because of it.
 //
-// Pass b of n replicas with batches of k samples takes samples [b n k, (b + 1) n k), of which replica r has the k from
+// Pass b of n replicas (ranks along dp) with batches of k samples takes samples [b n k, (b + 1) n k), of which replica r has the k from
 // b n k + r k on. Every replica does the same passes over batches of the same size, so that replicas use the same memory
 // and can stand for each other in a simulation; where the last samples do not fill them, the last one is repeated and
 // its repetitions are not counted. Every sample counts once, whatever n and k; in f32 the sums differ in their last bits.
 #pragma once
 
 #include <functional>
+#include <span>
 
-#include "core/comm/process_group.h"
+#include "core/comm/device_mesh.h"
 #include "core/data/dataset.h"
-#include "core/nn/context.h"
+#include "core/nn/layers.h"
 #include "core/tensor/tensor.h"
+#include "strategies/micro_batches.h"
 
 namespace twofold {
 
@@ -50,14 +52,16 @@ class Patience {
   int64_t in_vain_ = 0;
 };
 
-// One replica's share of every validation. Collective over `replicas`; used from the rank's thread.
+// One rank's share of every validation. Collective over the mesh's world; used from the rank's thread.
 class Validation {
  public:
-  // From a batch's inputs to logits [.., classes], with a context that is not training; keeps nothing for a backward pass.
-  using Model = std::function<Tensor(nn::Context& ctx, Tensor inputs)>;
+  // From samples of `data` to logits [.., classes] and targets, with a context that is not training; keeps nothing for a backward
+  // pass. Of a pipeline's stages the last one alone has them, and the others learn what came of it.
+  using Predict = std::function<Predictions(nn::Context& ctx, const Dataset& data, std::span<const int64_t> indices)>;
 
   // Everything handed in outlives it. Allocates what it needs from validation to validation. Throws OutOfMemory.
-  Validation(nn::Context& ctx, ProcessGroup& replicas, const Dataset& data, Model model, const ValidationOptions& options);
+  // `data` are this rank's parts of the samples, where ranks of a context-parallel group share them.
+  Validation(nn::Context& ctx, DeviceMesh& mesh, const Dataset& data, nn::Loss& loss, Predict predict, const ValidationOptions& options);
 
   // `between` is called before every pass; it may throw. Throws what communication and allocation throw.
   ValidationResult Run(const std::function<void()>& between);
@@ -68,9 +72,11 @@ class Validation {
   bool Stops(double loss);
 
   nn::Context& ctx_;
-  ProcessGroup& replicas_;
+  DeviceMesh& mesh_;
+  const int64_t replicas_, replica_;  // along dp
   const Dataset& data_;
-  const Model model_;
+  nn::Loss& loss_;
+  const Predict predict_;
   const ValidationOptions options_;
   Tensor totals_;   // (f32)[2]: the sum of the losses, and the number of right answers
   Tensor verdict_;  // (f32)[1]: 1 where this replica would stop

@@ -14,26 +14,36 @@ Tensor NewBatchTensor(Device& device, int64_t n, const SampleType& sample) {
 
 }  // namespace
 
-Batch LoadBatch(Device& device, const Dataset& dataset, std::span<const int64_t> indices) {
+Batch LoadBatch(Device& device, const Dataset& dataset, std::span<const int64_t> indices, BatchParts parts) {
   const auto n = static_cast<int64_t>(indices.size());
   const auto input_bytes = static_cast<size_t>(dataset.input().bytes());
   const auto target_bytes = static_cast<size_t>(dataset.target().bytes());
   Batch batch;
-  batch.inputs = NewBatchTensor(device, n, dataset.input());
-  batch.targets = NewBatchTensor(device, n, dataset.target());
-  // A sample is read once: its target waits here while the inputs are uploaded.
-  std::vector<std::byte> targets;
-  device.Upload(batch.inputs, [&](std::span<std::byte> out) {
-    targets.resize(indices.size() * target_bytes);
+  if (parts != BatchParts::kTargets) batch.inputs = NewBatchTensor(device, n, dataset.input());
+  if (parts != BatchParts::kInputs) batch.targets = NewBatchTensor(device, n, dataset.target());
+  // A sample is read once: the part that is not being uploaded waits here, or is left.
+  std::vector<std::byte> inputs, targets;
+  const auto read = [&](std::span<std::byte> input, std::span<std::byte> target) {
     for (size_t i = 0; i < indices.size(); ++i) {
-      dataset.Read(indices[i], out.subspan(i * input_bytes, input_bytes),
-                   std::span(targets).subspan(i * target_bytes, target_bytes));
+      dataset.Read(indices[i], input.subspan(i * input_bytes, input_bytes), target.subspan(i * target_bytes, target_bytes));
     }
-  });
-  device.Upload(batch.targets, [&](std::span<std::byte> out) {
-    TWOFOLD_CHECK_EQ(out.size(), targets.size());
-    if (!targets.empty()) std::memcpy(out.data(), targets.data(), targets.size());
-  });
+  };
+  if (!batch.inputs.empty()) {
+    device.Upload(batch.inputs, [&](std::span<std::byte> out) {
+      targets.resize(indices.size() * target_bytes);
+      read(out, targets);
+    });
+  }
+  if (!batch.targets.empty()) {
+    device.Upload(batch.targets, [&](std::span<std::byte> out) {
+      if (batch.inputs.empty()) {
+        inputs.resize(indices.size() * input_bytes);
+        return read(inputs, out);
+      }
+      TWOFOLD_CHECK_EQ(out.size(), targets.size());
+      if (!targets.empty()) std::memcpy(out.data(), targets.data(), targets.size());
+    });
+  }
   return batch;
 }
 

@@ -14,8 +14,10 @@ struct Batch {
   Tensor targets;  // [n, ...] of its target's
 };
 
-// Allocates both tensors (Category::kActivations, inputs first) and uploads the samples in the given order.
-// Where the device holds no data nothing is read. Throws OutOfMemory.
-Batch LoadBatch(Device& device, const Dataset& dataset, std::span<const int64_t> indices);
+enum class BatchParts { kBoth, kInputs, kTargets };
+
+// Allocates the tensors that are asked for (Category::kActivations, inputs first; the other one stays empty) and uploads the
+// samples in the given order. Where the device holds no data nothing is read. Throws OutOfMemory.
+Batch LoadBatch(Device& device, const Dataset& dataset, std::span<const int64_t> indices, BatchParts parts = BatchParts::kBoth);
 
 }  // namespace twofold

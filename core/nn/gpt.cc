@@ -24,7 +24,7 @@ GptModel::GptModel(const GptConfig& c, const Part& part, Layers& layers) : confi
                 "a part is a range of the model's blocks");
   Parameter* token_table = nullptr;
   if (part.embedding) {
-    token_table = AddTokenEmbedding(layers, c.vocab, c.hidden, c.dtype, Normal(kDeviation));
+    token_table = AddTokenEmbedding(layers, c.vocab, c.hidden, c.dtype, Normal(kDeviation), c.tied && !part.head);
     Add("position_embedding",
         layers.Positions(c.sequence, c.hidden, c.dtype, Normal(kPositionDeviation)));
     Add("embedding_dropout", layers.MakeDropout(c.dropout, c.masks));

@@ -1,9 +1,24 @@
 #include "core/nn/language_model.h"
 
 namespace twofold::nn {
+namespace {
 
-Parameter* LanguageModel::AddTokenEmbedding(Layers& layers, int64_t vocab, int64_t hidden, DType dtype, Init init) {
+// The table of a part, where another part has it as well.
+void ShareApart(Parameter& table, bool owned) {
+  Cut cut = table.cut();
+  for (Cut::Range& range : cut.ranges) {
+    TWOFOLD_CHECK(range.sum == Cut::Sum::kNone, "a table's gradients are summed over the stages that have it, and no others");
+    range.sum = Cut::Sum::kEmbedding;
+    range.owned = range.owned && owned;
+  }
+  table.set_cut(std::move(cut));
+}
+
+}  // namespace
+
+Parameter* LanguageModel::AddTokenEmbedding(Layers& layers, int64_t vocab, int64_t hidden, DType dtype, Init init, bool tied_apart) {
   TokenEmbedding embedding = layers.Embedding(vocab, hidden, dtype, init);
+  if (tied_apart) ShareApart(*embedding.weight, true);
   Add("token_embedding", std::move(embedding.module));
   return embedding.weight;
 }
@@ -13,7 +28,11 @@ void LanguageModel::AddHead(Layers& layers, std::unique_ptr<Module> norm, const 
   if (tied && token_table != nullptr) {
     Add("head", layers.Head(linear, token_table));
   } else {  // under the embedding's name, a tied head starts from the embedding's values
-    Add(tied ? "token_embedding" : "head", layers.Head(linear, nullptr));
+    const Module* head = Add(tied ? "token_embedding" : "head", layers.Head(linear, nullptr));
+    if (!tied) return;
+    const std::vector<Parameter*> table = head->Parameters();
+    TWOFOLD_CHECK_EQ(table.size(), size_t{1});
+    ShareApart(*table[0], false);
   }
 }
 

@@ -116,7 +116,7 @@ void DistributedDataParallel::BeginStep() {
 // Reducing after every micro-batch adds this one's gradients to the mean of those before it, which is the same on every
 // rank, and takes the mean again: sums of means are means of sums.
 void DistributedDataParallel::BeginMicroBatch(bool last) {
-  if (begun_ && sync_) CompleteReductions();
+  if (begun_ && sync_ && options_.reduce_every_micro_batch) CompleteReductions();
   begun_ = true;
   sync_ = last || options_.reduce_every_micro_batch;
 }

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/base/strings.h"
+#include "strategies/pipeline/chunks.h"
 
 namespace twofold {
 
@@ -25,18 +27,24 @@ class ShardedDataParallel::UnitModule final : public nn::Module {
     layout_.AfterForward(unit_, ctx.training);
     return y;
   }
+  // The two halves may lie far apart, with others' in between: the first needs the parameters, the second the gradients.
   Tensor BackwardInput(nn::Context& ctx, Tensor dy, nn::Saved& saved) override {
-    layout_.BeforeBackward(unit_);
-    return inner().BackwardInput(ctx, std::move(dy), saved.child(0));
+    layout_.BeforeBackwardInput(unit_);
+    Tensor dx = inner().BackwardInput(ctx, std::move(dy), saved.child(0));
+    layout_.AfterBackwardInput(unit_);
+    return dx;
   }
   void BackwardWeights(nn::Context& ctx, nn::Saved& saved) override {
+    layout_.BeforeBackwardWeights(unit_);
     inner().BackwardWeights(ctx, saved.child(0));
-    layout_.AfterBackward(unit_);
+    layout_.AfterBackwardWeights(unit_);
   }
   Tensor Backward(nn::Context& ctx, Tensor dy, nn::Saved& saved) override {
-    layout_.BeforeBackward(unit_);
+    layout_.BeforeBackwardInput(unit_);
+    layout_.BeforeBackwardWeights(unit_);
     Tensor dx = inner().Backward(ctx, std::move(dy), saved.child(0));
-    layout_.AfterBackward(unit_);
+    layout_.AfterBackwardInput(unit_);
+    layout_.AfterBackwardWeights(unit_);
     return dx;
   }
   std::string_view kind() const override { return inner().kind(); }
@@ -85,13 +93,21 @@ void ShardedDataParallel::Wrap(std::unique_ptr<nn::Module> model) {
     units_.push_back(std::make_unique<Unit>());
     Unit& unit = *units_.back();
     unit.module = module.get();
+    unit.name = module->path();
     if (!own.empty()) unit.flat.emplace(std::move(own), shards_);
     return std::make_unique<UnitModule>(*this, unit, std::move(module));
   };
   if (options_.wrap) WrapUnits(*model, options_.wrap, wrap);
+  if (model->kind() == pipeline::Chunks::kKind) {  // each is run by itself
+    for (size_t c = 0; c < model->children().size(); ++c) {
+      model->WrapChild(c, wrap);
+      units_.back()->name = StrCat("chunk ", c);
+    }
+  }
   model_ = wrap(std::move(model));
   units_.back()->root = true;
-  CollectForward(*model_);
+  units_.back()->name = "root";
+  CollectForward(*model_, 0);
   CollectBackward(*model_);
 }
 
@@ -102,10 +118,11 @@ ShardedDataParallel::Unit* ShardedDataParallel::UnitOf(nn::Module& module) {
 }
 
 // Both orders go from the root down; backward takes children from the last to the first.
-void ShardedDataParallel::CollectForward(nn::Module& module) {
+void ShardedDataParallel::CollectForward(nn::Module& module, size_t chunk) {
   Unit* unit = UnitOf(module);
-  if (unit != nullptr) unit->forward = forward_.size(), forward_.push_back(unit);
-  for (const nn::Module::NamedChild& child : module.children()) CollectForward(*child.module);
+  if (unit != nullptr) unit->forward = forward_.size(), unit->chunk = chunk, forward_.push_back(unit);
+  const bool divides = dynamic_cast<pipeline::Chunks*>(&module) != nullptr;
+  for (size_t i = 0; i < module.children().size(); ++i) CollectForward(*module.children()[i].module, divides ? i : chunk);
 }
 
 void ShardedDataParallel::CollectBackward(nn::Module& module) {
@@ -157,8 +174,9 @@ void ShardedDataParallel::Bring(Unit& unit) {
 
 void ShardedDataParallel::BringNext(const std::vector<Unit*>& order, size_t place) {
   if (!options_.offload || options_.prefetch == 0) return;
+  const size_t chunk = place < order.size() ? order[place]->chunk : 0;
   while (place < order.size() && !order[place]->parameters.empty()) ++place;
-  if (place < order.size()) Bring(*order[place]);
+  if (place < order.size() && order[place]->chunk == chunk) Bring(*order[place]);
 }
 
 void ShardedDataParallel::Gather(Unit& unit) {
@@ -176,11 +194,11 @@ void ShardedDataParallel::Gather(Unit& unit) {
   if (!options_.overlap) Use(unit);
 }
 
-// The next units of `order` after `place` begin to travel, as far as the limits go.
+// The next units of `order` after `place` begin to travel, as far as the limits go. Which chunk comes next only its schedule knows.
 void ShardedDataParallel::GatherAhead(const std::vector<Unit*>& order, size_t place) {
   if (keeps_parameters() || !options_.overlap) return;
   const size_t end = std::min(order.size(), place + 1 + static_cast<size_t>(options_.prefetch));
-  for (size_t i = place + 1; i < end; ++i) {
+  for (size_t i = place + 1; i < end && order[i]->chunk == order[place]->chunk; ++i) {
     if (options_.prefetch_limit > Bytes(0)) {
       Bytes ahead(order[i]->flat->padded_numel() * ElementSize(order[i]->flat->dtype()));
       for (const Unit* u : forward_) {
@@ -231,20 +249,26 @@ void ShardedDataParallel::AfterForward(Unit& unit, bool training) {
   if (unit.root && training && options_.backward_prefetch == ShardedOptions::kPre && options_.overlap) BringNext(backward_, 0);
 }
 
-void ShardedDataParallel::BeforeBackward(Unit& unit) {
+void ShardedDataParallel::BeforeBackwardInput(Unit& unit) {
   if (!unit.flat) return;
   Gather(unit);
   unit.used = true;
   if (options_.backward_prefetch == ShardedOptions::kPre) GatherAhead(backward_, unit.backward);
   Use(unit);
-  PrepareGradients(unit);
 }
 
-void ShardedDataParallel::AfterBackward(Unit& unit) {
+void ShardedDataParallel::BeforeBackwardWeights(Unit& unit) {
+  if (unit.flat) PrepareGradients(unit);
+}
+
+void ShardedDataParallel::AfterBackwardInput(Unit& unit) {
   if (!unit.flat) return;
   Reshard(unit);  // first: the next one may take its place
   if (options_.backward_prefetch == ShardedOptions::kPost) GatherAhead(backward_, unit.backward_last);
-  if (sync_) Reduce(unit);
+}
+
+void ShardedDataParallel::AfterBackwardWeights(Unit& unit) {
+  if (unit.flat && sync_) Reduce(unit);
 }
 
 // ---- Gradients: whole while a unit's backward pass writes them, then reduced to this rank's shard ----
@@ -364,7 +388,7 @@ void ShardedDataParallel::PublishUpdate() {
   if (alone()) return;
   for (Unit* unit : forward_) {
     if (!keeps_parameters()) {
-      TWOFOLD_CHECK(unit->parameters.empty() && unit->brought.empty(), unit->module->path() + " still has the parameters from before the update");
+      TWOFOLD_CHECK(unit->parameters.empty() && unit->brought.empty(), unit->name + " still has the parameters from before the update");
       continue;
     }
     unit->gather = gather_->AllGather(unit->parameters, unit->shard);
@@ -376,7 +400,7 @@ void ShardedDataParallel::PublishUpdate() {
 std::vector<optim::Slice> ShardedDataParallel::Slices() const {
   std::vector<optim::Slice> slices;
   for (const Unit* unit : forward_) {
-    slices.push_back({.name = unit->root ? "root" : unit->module->path(),
+    slices.push_back({.name = unit->name,
                       .data = unit->shard,
                       .gradient = unit->gradient_shard,
                       .parts = unit->flat->PartsOf(gather_->rank())});

@@ -25,7 +25,8 @@
 // Use the lowest stage that fits: ZeRO-1 costs no more communication than DDP; ZeRO-2 neither, without accumulation; ZeRO-3
 // half as much again, which hides behind computing when a unit computes for longer than its neighbours travel. Limits:
 // every parameter must receive a gradient in every backward pass; parameters that modules share (tied embeddings) are the
-// root unit's.
+// root unit's. On a stage of a pipeline with several chunks of the model, each chunk is a unit, with what no other in it holds; units
+// are gathered ahead within a chunk alone.
 //
 // Overlap: parameters are gathered on one stream, gradients reduced on another. Before a unit computes, the next
 // `prefetch` ones begin to travel; while the unit before it computes, its gradients are reduced. Under ZeRO-1 and 2 the
@@ -94,6 +95,7 @@ class ShardedDataParallel final : public ParameterLayout {
   class UnitModule;  // what is put around a unit: tells this layout when it computes
   struct Unit {
     nn::Module* module = nullptr;
+    std::string name;  // its path; "root"; "chunk 1" of a pipeline's stage
     bool root = false;
     std::optional<FlatParameter> flat;
     Tensor shard, gradient_shard;   // what this rank keeps; parts of the whole where that stays
@@ -104,6 +106,7 @@ class ShardedDataParallel final : public ParameterLayout {
     bool gathering = false;
     bool used = false;              // has computed since it was gathered: does not count as held ahead
     bool reduced = false;           // gradient_shard holds the mean of an earlier micro-batch of this step
+    size_t chunk = 0;  // the one of the stage that it is in
     size_t forward = 0, backward = 0;  // its places in the two orders
     size_t backward_last = 0;          // the place of the last one within it
   };
@@ -122,7 +125,7 @@ class ShardedDataParallel final : public ParameterLayout {
 
   void Wrap(std::unique_ptr<nn::Module> model);
   static Unit* UnitOf(nn::Module& module);
-  void CollectForward(nn::Module& module);
+  void CollectForward(nn::Module& module, size_t chunk);
   void CollectBackward(nn::Module& module);
   void Allocate(Unit& unit);
 
@@ -130,8 +133,10 @@ class ShardedDataParallel final : public ParameterLayout {
   void BeforeForward(Unit& unit);
   void BeforeForwardAgain(Unit& unit);           // recomputation: its parameters stay until it has gone back
   void AfterForward(Unit& unit, bool training);
-  void BeforeBackward(Unit& unit);
-  void AfterBackward(Unit& unit);
+  void BeforeBackwardInput(Unit& unit);
+  void AfterBackwardInput(Unit& unit);
+  void BeforeBackwardWeights(Unit& unit);
+  void AfterBackwardWeights(Unit& unit);
 
   void Bring(Unit& unit);                        // offloaded: the shard begins its way to the device
   void BringNext(const std::vector<Unit*>& order, size_t place);  // likewise, of the first unit from `place` on that is not here

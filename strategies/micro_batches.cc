@@ -1,0 +1,113 @@
+#include "strategies/micro_batches.h"
+
+#include <utility>
+
+#include "strategies/model_factory.h"
+#include "strategies/pipeline/chunks.h"
+
+namespace twofold {
+
+using pipeline::Action;
+
+MicroBatches::MicroBatches(nn::Context& ctx, ParameterLayout& layout, std::vector<nn::Part> parts, nn::Loss& loss, const Dataset& data,
+                           const spec::Spec& spec, const Options& options)
+    : ctx_(ctx),
+      layout_(layout),
+      loss_function_(loss),
+      data_(data),
+      model_(spec.model()),
+      dtype_(ToDType(spec.train().precision().parameter())),
+      options_(options) {
+  const std::vector<nn::Module*> modules = pipeline::ChunksOf(layout.model());
+  TWOFOLD_CHECK_EQ(modules.size(), parts.size());
+  chunks_.resize(parts.size());
+  for (size_t c = 0; c < parts.size(); ++c) {
+    chunks_[c].module = modules[c];
+    chunks_[c].part = parts[c];
+    chunks_[c].flying.resize(static_cast<size_t>(options.accumulation));
+  }
+  loss_ = ctx.device.NewTensor(Shape{1}, ops::AccumulationType(dtype_), Category::kOther);
+}
+
+void MicroBatches::BeginStep(std::span<const int64_t> indices, double scale) {
+  indices_ = indices;
+  scale_ = scale;
+  ctx_.loss_factor = scale / static_cast<double>(options_.accumulation);
+  for (Chunk& chunk : chunks_) chunk.left = options_.accumulation;
+  if (!chunks_.back().part.head) ctx_.Launch(ops::Fill{.out = loss_, .value = 0});
+}
+
+Tensor MicroBatches::Run(const Action& action, Tensor in) {
+  Chunk& chunk = chunks_[static_cast<size_t>(action.chunk)];
+  if (action.kind == Action::kForward) return Forward(chunk, action.micro_batch, std::move(in));
+  return Backward(chunk, action, std::move(in));
+}
+
+// What a part needs of the samples themselves.
+Batch MicroBatches::Load(const nn::Part& part, const Dataset& data, std::span<const int64_t> indices) {
+  if (!part.embedding && !part.head) return {};
+  const BatchParts parts = !part.head ? BatchParts::kInputs : part.embedding ? BatchParts::kBoth : BatchParts::kTargets;
+  return LoadBatch(ctx_.device, data, indices, parts);
+}
+
+// Ids go in as they are, features in the model's float type; pixels 0 to 255 become -1 to 1.
+Tensor MicroBatches::ToModelInput(Tensor inputs) {
+  if (InputOf(model_).kind == ModelInput::kTokens || inputs.dtype() == dtype_) return inputs;
+  Tensor cast = ctx_.Activation(inputs.shape(), dtype_);
+  if (IsFloat(inputs.dtype())) {
+    ctx_.Launch(ops::Cast{.in = inputs, .out = cast});
+  } else {
+    ctx_.Launch(ops::Affine{.in = inputs, .out = cast, .scale = 1 / 127.5, .shift = -1});
+  }
+  return cast;
+}
+
+Tensor MicroBatches::Forward(Chunk& chunk, int micro_batch, Tensor in) {
+  const auto place = static_cast<size_t>(micro_batch);
+  std::unique_ptr<InFlight>& flight = chunk.flying[place];
+  if (chunk.free.empty()) chunk.free.push_back(std::make_unique<InFlight>());
+  flight = std::move(chunk.free.back());
+  chunk.free.pop_back();
+
+  ctx_.micro_batch = micro_batch * options_.dp + options_.dp_rank;
+  const auto samples = static_cast<size_t>(options_.samples);
+  Batch batch = Load(chunk.part, data_, indices_.subspan(place * samples, samples));
+  Tensor y = chunk.module->Forward(ctx_, chunk.part.embedding ? ToModelInput(std::exchange(batch.inputs, Tensor())) : std::exchange(in, Tensor()),
+                                   flight->saved);
+  if (!chunk.part.head) return y;
+  const Tensor mean = loss_function_.Forward(ctx_, std::exchange(y, Tensor()), batch.targets, flight->loss);
+  ctx_.Launch(ops::Sum{.in = mean,
+                       .out = loss_,
+                       .factor = 1.0 / static_cast<double>(options_.accumulation * options_.replicas),
+                       .accumulate = micro_batch > 0});
+  return Tensor();  // what backward needs of the batch is saved
+}
+
+Tensor MicroBatches::Backward(Chunk& chunk, const Action& action, Tensor dy) {
+  const bool ends = action.kind != Action::kBackwardInput;  // the micro-batch's gradients are complete
+  std::unique_ptr<InFlight>& flight = chunk.flying[static_cast<size_t>(action.micro_batch)];
+  if (ends) layout_.BeginMicroBatch(--chunk.left == 0);
+  if (chunk.part.head && action.kind != Action::kBackwardWeights) {
+    dy = loss_function_.Backward(ctx_, flight->loss, scale_ / static_cast<double>(options_.accumulation));
+  }
+  Tensor dx;
+  switch (action.kind) {
+    case Action::kBackward: dx = chunk.module->Backward(ctx_, std::move(dy), flight->saved); break;
+    case Action::kBackwardInput: dx = chunk.module->BackwardInput(ctx_, std::move(dy), flight->saved); break;
+    default: chunk.module->BackwardWeights(ctx_, flight->saved); break;
+  }
+  if (ends) chunk.free.push_back(std::move(flight));
+  return dx;
+}
+
+Tensor MicroBatches::Predict(nn::Context& ctx, int chunk, const Dataset& data, std::span<const int64_t> indices, Tensor in, Predictions& out) {
+  const Chunk& c = chunks_[static_cast<size_t>(chunk)];
+  Batch batch = Load(c.part, data, indices);
+  Tensor y = c.module->Forward(ctx, c.part.embedding ? ToModelInput(std::exchange(batch.inputs, Tensor())) : std::exchange(in, Tensor()), nothing_);
+  nothing_.Clear();
+  if (!c.part.head) return y;
+  out = {.logits = std::move(y), .targets = std::move(batch.targets)};
+  return Tensor();
+}
+
+}  // namespace twofold

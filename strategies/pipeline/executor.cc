@@ -1,0 +1,73 @@
+#include "strategies/pipeline/executor.h"
+
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "core/base/check.h"
+#include "core/base/strings.h"
+
+namespace twofold::pipeline {
+
+Executor::Executor(RankContext& ctx, DeviceMesh& mesh, const ExecutorOptions& options)
+    : ctx_(ctx),
+      shape_{.stages = mesh.shape().pp, .chunks = options.chunks},
+      stage_(mesh.Coordinate(Axis::kPp)),
+      overlap_(options.overlap) {
+  TWOFOLD_CHECK(shape_.stages > 1 || shape_.chunks == 1, "one stage has one chunk");
+  if (shape_.stages > 1) Connect(mesh);
+}
+
+// A group's calls are one stream. So that no stage has sends and receives in one, neighbours' messages are dealt to groups by
+// turns: stage 0's with stage 1 to the first, stage 1's with stage 2 to the second, ...; the last stage's with stage 0, which
+// several chunks need, to a third where the first is stage 0's already.
+void Executor::Connect(DeviceMesh& mesh) {
+  const int p = shape_.stages, pairs = shape_.chunks > 1 ? p : p - 1;
+  const auto color = [p](int s) { return s == p - 1 && p % 2 == 1 ? 2 : s % 2; };  // of stage s with the one after it
+  const int colors = pairs == p && p % 2 == 1 ? 3 : std::min(pairs, 2);
+  for (const bool forward : {false, true}) {
+    std::vector<ProcessGroup*> groups;
+    for (int c = 0; c < colors; ++c) {
+      groups_.push_back(mesh.NewGroup(Along::kPp, StrCat("pipeline ", forward ? "activations " : "gradients ", c)));
+      groups.push_back(groups_.back().get());
+    }
+    const auto between = [&](int s) { return s >= 0 && s < pairs ? groups[static_cast<size_t>(color(s))] : nullptr; };
+    ProcessGroup* const after = between(stage_);
+    ProcessGroup* const before = between(stage_ == 0 ? p - 1 : stage_ - 1);
+    out_[forward].group = forward ? after : before;
+    in_[forward].group = forward ? before : after;
+  }
+}
+
+Executor::Incoming Executor::Receive(const Action& action, const twofold::Shape& boundary, DType dtype) {
+  const std::optional<Message> message = ReceivedBy(action, shape_, stage_);
+  if (!message) return {};
+  ctx_.trace().SetLabel(action.ToString());
+  Incoming incoming{.tensor = ctx_.device().NewTensor(boundary, dtype, Category::kActivations), .work = {}};
+  incoming.work = in_[message->forward].group->Recv(incoming.tensor, message->from);
+  return incoming;
+}
+
+void Executor::Send(const Action& action, Tensor out) {
+  const std::optional<Message> message = SentBy(action, shape_, stage_);
+  TWOFOLD_CHECK_EQ(message.has_value(), !out.empty());
+  if (!message) return;
+  Link& link = out_[message->forward];
+  std::exchange(link.last, Work()).WaitOn(ctx_.device().compute());
+  link.last = link.group->Send(out, message->to);
+}
+
+void Executor::Execute(std::span<const Action> actions, int micro_batches, const twofold::Shape& boundary, DType dtype, Run run) {
+  shape_.micro_batches = micro_batches;
+  const absl::Cleanup no_label = [this] { ctx_.trace().SetLabel(""); };
+  Incoming ahead;
+  for (size_t i = 0; i < actions.size(); ++i) {
+    Incoming now = overlap_ && i > 0 ? std::exchange(ahead, {}) : Receive(actions[i], boundary, dtype);
+    if (overlap_ && i + 1 < actions.size()) ahead = Receive(actions[i + 1], boundary, dtype);
+    ctx_.trace().SetLabel(actions[i].ToString());
+    std::exchange(now.work, Work()).WaitOn(ctx_.device().compute());
+    Send(actions[i], run(actions[i], std::exchange(now.tensor, Tensor())));
+  }
+  for (Link& link : out_) std::exchange(link.last, Work()).WaitOn(ctx_.device().compute());
+}
+
+}  // namespace twofold::pipeline
