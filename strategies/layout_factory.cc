@@ -73,7 +73,7 @@ ShardedOptions ToShardedOptions(const spec::Spec& spec) {
 
 }  // namespace
 
-std::unique_ptr<ParameterLayout> MakeLayout(nn::Context& ctx, std::unique_ptr<nn::Module> model, ProcessGroup& replicas,
+std::unique_ptr<ParameterLayout> MakeLayout(nn::Context& ctx, std::unique_ptr<nn::Module> model, const ReplicaGroups& replicas,
                                             const spec::Spec& spec) {
   if (spec.parallel().sharding() == Parallel::NO_SHARD) {
     const spec::Precision& precision = spec.train().precision();

@@ -61,8 +61,8 @@ std::unique_ptr<nn::Module> MakeStage(const spec::Model& model, ModelTypes types
   return module;
 }
 
-std::unique_ptr<nn::Module> MakeModel(const spec::Model& model, ModelTypes types) {
-  return MakePart(model, types, nn::Part::Whole(KindOf(model).blocks(model)), nn::OneRank());
+std::unique_ptr<nn::Module> MakeModel(const spec::Model& model, ModelTypes types, nn::Layers& layers) {
+  return MakePart(model, types, nn::Part::Whole(KindOf(model).blocks(model)), layers);
 }
 
 int64_t ParameterCount(const spec::Model& model) { return MakeModel(model, DType::kF32)->ParameterCount(); }

@@ -17,7 +17,7 @@ namespace twofold {
 DType ToDType(spec::DType dtype);
 
 // A model whose output is logits [.., classes]; named (finalized), without storage.
-std::unique_ptr<nn::Module> MakeModel(const spec::Model& model, ModelTypes types);
+std::unique_ptr<nn::Module> MakeModel(const spec::Model& model, ModelTypes types, nn::Layers& layers = nn::OneRank());
 // Likewise, of a part of it, with layers that may be split over ranks. The kind splits, or the part is the whole.
 std::unique_ptr<nn::Module> MakePart(const spec::Model& model, ModelTypes types, const nn::Part& part, nn::Layers& layers);
 // Likewise, of the parts that one stage of a pipeline holds: the part itself, or pipeline::Chunks of several.

@@ -24,6 +24,8 @@
 #include "strategies/mesh_of.h"
 #include "strategies/micro_batches.h"
 #include "strategies/model_factory.h"
+#include "strategies/model_parallel/gradient_norm.h"
+#include "strategies/model_parallel/gradient_sums.h"
 #include "strategies/model_parallel/layers.h"
 #include "strategies/pipeline/executor.h"
 #include "strategies/pipeline/stages.h"
@@ -68,7 +70,7 @@ class Trainer {
   Work SpreadLoss(Work sum);
   Predictions Predict(nn::Context& ctx, const Dataset& data, std::span<const int64_t> indices);
   std::optional<Tensor> GradientFactor();
-  void Reduce(Tensor& squared_norm);
+  Tensor SquaredNorm();
 
   RankContext& rank_;
   const spec::Spec& spec_;
@@ -81,8 +83,11 @@ class Trainer {
   const DType dtype_;
   ParallelLayers layers_;
   const std::unique_ptr<nn::Loss> loss_function_;
+  const std::unique_ptr<ProcessGroup> table_sharers_;  // first and last stage
   const std::vector<nn::Part> parts_;  // this stage's
   std::unique_ptr<ParameterLayout> layout_;
+  GradientSums sums_;
+  GradientNorm norm_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   const optim::LrSchedule schedule_;
   DistributedSampler sampler_;
@@ -135,11 +140,14 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
       dtype_(ToDType(spec.train().precision().parameter())),
       layers_(mesh_, ParallelOptionsOf(spec)),
       loss_function_(layers_.MakeLoss(InputOf(spec.model()).classes)),
+      table_sharers_(mesh_.NewGroups(EndsOfPipelines(mesh_.shape()), "embedding")),
       parts_(PartsOfStage(spec, mesh_.Coordinate(Axis::kPp))),
       layout_(MakeLayout(
           nn_,
           WithRecompute(MakeStage(spec.model(), {dtype_, ToDType(spec.train().precision().buffer())}, parts_, layers_), spec, parts_),
-          replicas_, spec)),
+          {replicas_, mesh_.Group(Along::kExpertReplicas)}, spec)),
+      sums_(nn_, *layout_, {.tensor = &mesh_.Group(Along::kTp), .key_value = layers_.key_value_group(), .embedding = table_sharers_.get()}),
+      norm_(nn_, *layout_, mesh_.Group(Along::kModel)),
       optimizer_(MakeOptimizer(spec.train().optimizer(), spec.parallel().offload())),
       schedule_(MakeSchedule(spec.train().schedule())),
       sampler_(MakeSampler(spec.train(), samples.training, mesh_)),
@@ -223,18 +231,19 @@ Predictions Trainer::Predict(nn::Context& ctx, const Dataset& data, std::span<co
 std::optional<Tensor> Trainer::GradientFactor() {
   const double clip_norm = spec_.train().clip_norm(), scale = scaler_.scale();
   if (clip_norm == 0 && !scaler_.dynamic()) return unscaling_;
-  const Tensor squares = optim::SquaredNorm(nn_, layout_->Gradients(), [this](Tensor& t) { Reduce(t); });
+  const Tensor squares = SquaredNorm();
   if (scaler_.dynamic() && !scaler_.Update(std::isfinite(device_.Item(squares, StandIn{0, "found-inf"})))) return std::nullopt;
   return optim::ClipFactor(nn_, squares, clip_norm > 0 ? clip_norm : std::numeric_limits<double>::infinity(), 1 / scale);
 }
 
-// From the squared norm of this rank's gradients to that of the model's. Ranks that hold the same gradients need tell each
-// other nothing; but where a step depends on it, not even rounding may let one of them skip what another does.
-void Trainer::Reduce(Tensor& squared_norm) {
-  ProcessGroup* holders = layout_->holders();
-  if (holders != nullptr) holders->AllReduce(squared_norm, ReduceOp::kSum).WaitOn(device_.compute());
+// Of the model's gradients. Ranks that hold the same ones need tell each other nothing; but where a step depends on it, not even
+// rounding may let one of them skip what another does.
+Tensor Trainer::SquaredNorm() {
+  Tensor squares = norm_.Squared();
+  const ProcessGroup* holders = layout_->holders();
   const int agreeing = holders != nullptr ? holders->size() : 1;
-  if (scaler_.dynamic() && agreeing < replicas_.size()) replicas_.AllReduce(squared_norm, ReduceOp::kAvg).WaitOn(device_.compute());
+  if (scaler_.dynamic() && agreeing < replicas_.size()) replicas_.AllReduce(squares, ReduceOp::kAvg).WaitOn(device_.compute());
+  return squares;
 }
 
 // The mean over the global batch is a sum over the replicas of the last stage ...
@@ -259,6 +268,7 @@ double Trainer::Step(int64_t step) {
                     [this](const pipeline::Action& action, Tensor in) { return micro_batches_->Run(action, std::move(in)); });
   Work loss = BeginLossSum();  // travels while the optimizer works
   layout_->FinishGradients();
+  sums_.Run();
   loss = SpreadLoss(std::move(loss));
   if (const std::optional<Tensor> factor = GradientFactor()) {
     optimizer_->Step(nn_, optimizer_->learning_rate() * optim::Factor(schedule_, step), *factor);

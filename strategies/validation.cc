@@ -65,10 +65,7 @@ void Validation::Pass(nn::Context& ctx, int64_t number) {
   if (counted == 0) return;
   const int64_t rows = losses.numel() / options_.batch * counted, classes = logits.dim(-1);
   ctx.Launch(ops::Sum{.in = losses.Slice(0, rows), .out = totals_.Slice(0, 1), .accumulate = true});
-  ctx.Launch(ops::CountCorrect{.logits = logits.Slice(0, Shape{rows, classes}),
-                               .targets = targets.Slice(0, rows),
-                               .out = totals_.Slice(1, 1),
-                               .accumulate = true});
+  loss_.CountCorrect(ctx, logits.Slice(0, Shape{rows, classes}), targets.Slice(0, rows), totals_.Slice(1, 1));
 }
 
 // All stop if one would: a sum over ranks may differ between them in its last bits, where a fabric takes it in different

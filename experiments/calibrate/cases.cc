@@ -71,6 +71,8 @@ class List {
         for (const int64_t d : widths) {
           const double scores = static_cast<double>(h) * static_cast<double>(length) * static_cast<double>(length);
           if (5 * scores * static_cast<double>(d) <= kMostFlops) Attend(t, h, length, d);
+          const bool in_rings = length == 64 || length == 256 || length == 1024;
+          if (in_rings && 5 * scores * static_cast<double>(d) <= kMostFlops) AttendInRing(t, h, length, d);
           const bool unfused = (length == 64 || length == 256) && d >= 32 && scores <= static_cast<double>(kMostElements);
           if (unfused) AttendUnfused(t, h, length, d);
         }
@@ -114,6 +116,29 @@ class List {
     });
   }
 
+  // The rectangles of a ring's steps: a rank's own tokens, the first half of others' keys, its second half of queries.
+  void AttendInRing(DType t, int64_t batch_heads, int64_t length, int64_t d) {
+    const int64_t heads = std::min<int64_t>(batch_heads, 4), batch = batch_heads / heads, c = heads * d, half = length / 2;
+    const DType wide = ops::AccumulationType(t);
+    const ops::AttentionBlock whole{.heads = heads, .kv_heads = heads, .head_dim = d, .queries = length, .keys = length};
+    ops::AttentionBlock diagonal = whole, keys = whole, queries = whole;
+    diagonal.causal = true, keys.keys = half, queries.first_query = queries.queries = half;
+    for (const ops::AttentionBlock& block : {diagonal, keys, queries}) {
+      Add([=](Operands& a) {
+        return ops::AttentionBlockForward{.q = a.Input({batch, length, 3 * c}, t), .kv = a.Input({batch, length, 2 * c}, t),
+                                          .out = a.Output({batch, length, c}, wide), .lse = a.Output({batch, heads, length}, wide),
+                                          .block = block, .merge = !block.causal};
+      });
+      Add([=](Operands& a) {
+        return ops::AttentionBlockBackward{.q = a.Input({batch, length, 3 * c}, t), .kv = a.Input({batch, length, 2 * c}, t),
+                                           .out = a.Input({batch, length, c}, t), .lse = a.Input({batch, heads, length}, wide),
+                                           .dout = a.Input({batch, length, c}, t), .dq = a.Output({batch, length, 3 * c}, wide),
+                                           .dkv = a.Output({batch, length, 2 * c}, wide), .block = block,
+                                           .accumulate = !block.causal};
+      });
+    }
+  }
+
   void Rows(DType t) {
     const bool fine = t == DType::kF32 && !quick_;
     for (const int64_t r : fine ? Sizes{16, 64, 512, 4096} : Sizes{64, 2048}) {
@@ -125,6 +150,7 @@ class List {
   void ByRow(DType t, int64_t r, int64_t c) {
     const DType wide = ops::AccumulationType(t);
     Add([=](Operands& a) { return ops::ColumnSum{.in = a.Input({r, c}, t), .out = a.Output({c}, t)}; });
+    Add([=](Operands& a) { return ops::AddBias{.x = a.Input({r, c}, t), .bias = a.Input({c}, t), .out = a.Output({r, c}, t)}; });
     Add([=](Operands& a) {
       return ops::EmbeddingForward{.ids = a.Ids({r}), .table = a.Input({Operands::kIds, c}, t), .out = a.Output({r, c}, t)};
     });
@@ -169,6 +195,9 @@ class List {
         return ops::SwiGluBackward{.x = a.Input({r, 2 * c}, t), .dy = a.Input({r, c}, t), .dx = a.Output({r, 2 * c}, t)};
       });
     }
+    Add([=](Operands& a) {
+      return ops::CopyColumns{.in = a.Input({r, 2 * c}, t), .out = a.Output({r, c}, t), .in_column = c, .columns = c};
+    });
     Add([=](Operands& a) {  // of qkv, two thirds are turned
       return ops::Rotary{.x = a.Input({r / length, length, c}, t), .table = a.Input({length, 32}, wide),
                          .y = a.Output({r / length, length, c}, t), .heads = c * 2 / 3 / 32};
@@ -183,6 +212,15 @@ class List {
     });
     Add([=](Operands& a) {
       return ops::CountCorrect{.logits = a.Input({r, c}, t), .targets = a.Ids({r}), .out = a.Output({1}, wide)};
+    });
+    Add([=](Operands& a) { return ops::SplitMax{.logits = a.Input({r, c}, t), .largest = a.Output({r}, wide), .classes = c}; });
+    Add([=](Operands& a) {
+      return ops::SplitSums{.logits = a.Input({r, c}, t), .targets = a.Ids({r}), .largest = a.Input({r}, wide),
+                            .sums = a.Output({2, r}, wide), .classes = c};
+    });
+    Add([=](Operands& a) {
+      return ops::SplitBackward{.logits = a.Input({r, c}, t), .targets = a.Ids({r}), .lse = a.Input({r}, wide),
+                                .dlogits = a.Output({r, c}, t), .classes = c};
     });
   }
 
@@ -222,6 +260,12 @@ class List {
         });
       }
       Add([=](Operands& a) { return ops::RandomFill{.out = a.Output({n}, t), .key = MakeKey(1, "fill")}; });
+      if (t == wide) {
+        Add([=](Operands& a) {
+          return ops::SplitLosses{.largest = a.Input({n}, t), .sums = a.Input({2, n}, t), .losses = a.Output({n}, t), .lse = a.Output({n}, t)};
+        });
+        Add([=](Operands& a) { return ops::SplitCorrect{.sums = a.Input({3, n}, t), .out = a.Output({1}, t)}; });
+      }
     }
     for (const auto kind : {ops::ActivationForward::kRelu, ops::ActivationForward::kGelu}) {
       Add([=](Operands& a) { return ops::ActivationForward{.kind = kind, .x = a.Input({n}, t), .y = a.Output({n}, t)}; });

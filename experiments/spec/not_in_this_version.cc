@@ -13,25 +13,7 @@ struct Row {
   std::string_view available;
 };
 
-std::string AboveOne(int64_t degree) { return degree > 1 ? StrCat(degree) : ""; }
-
 constexpr Row kRows[] = {
-    {"parallel.tp", [](const Spec& s) { return AboveOne(s.parallel().tp()); },
-     "use 1; parallel.dp is available"},
-    {"parallel.pp", [](const Spec& s) { return AboveOne(s.parallel().pp()); },
-     "use 1; parallel.dp is available"},
-    {"parallel.cp", [](const Spec& s) { return AboveOne(s.parallel().cp()); },
-     "use 1; parallel.dp is available"},
-    {"parallel.ep", [](const Spec& s) { return AboveOne(s.parallel().ep()); },
-     "use 1; parallel.dp is available"},
-    {"parallel.schedule",
-     [](const Spec& s) {
-       const bool usual = s.parallel().schedule() == spec::Parallel::default_instance().schedule();
-       return usual ? std::string() : std::string(spec::Parallel::PipelineSchedule_Name(s.parallel().schedule()));
-     },
-     "leave it out"},
-    {"parallel.virtual_stages", [](const Spec& s) { return AboveOne(s.parallel().virtual_stages()); },
-     "use 1"},
     {"fabric.gloo", [](const Spec& s) { return std::string(s.fabric().has_gloo() ? "gloo" : ""); },
      "use in_memory, mpi or simulated"},
     {"fabric.nccl", [](const Spec& s) { return std::string(s.fabric().has_nccl() ? "nccl" : ""); },

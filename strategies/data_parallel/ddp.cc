@@ -25,25 +25,25 @@ std::vector<std::vector<size_t>> AssignBuckets(std::span<const Bytes> sizes, Byt
   return buckets;
 }
 
-DistributedDataParallel::DistributedDataParallel(nn::Context& ctx, nn::Module& module, ProcessGroup& group,
+DistributedDataParallel::DistributedDataParallel(nn::Context& ctx, nn::Module& module, const ReplicaGroups& replicas,
                                                  const DdpOptions& options,
                                                  std::unique_ptr<GradientCodec> codec)
     : ctx_(ctx),
       module_(module),
-      group_(group),
+      replicas_(replicas),
       options_(options),
       codec_(std::move(codec)),
       parameters_(module.Parameters()),
-      buffers_(ctx, module, group) {
+      buffers_(ctx, module, replicas.all) {
   AllocateParameters();
   AllocateGradients();
   BroadcastParameters();
 }
 
 DistributedDataParallel::DistributedDataParallel(nn::Context& ctx, std::unique_ptr<nn::Module> module,
-                                                 ProcessGroup& group, const DdpOptions& options,
+                                                 const ReplicaGroups& replicas, const DdpOptions& options,
                                                  std::unique_ptr<GradientCodec> codec)
-    : DistributedDataParallel(ctx, *module, group, options, std::move(codec)) {
+    : DistributedDataParallel(ctx, *module, replicas, options, std::move(codec)) {
   owned_ = std::move(module);
 }
 
@@ -58,18 +58,35 @@ void DistributedDataParallel::AllocateParameters() {
   }
 }
 
+// Buckets of parameters that are averaged over the same ranks, in the order in which backward is done with them: with the first
+// of their parameters.
+std::vector<DistributedDataParallel::Bucket> DistributedDataParallel::Assign() const {
+  std::vector<Bucket> buckets;
+  std::vector<ProcessGroup*> groups = {&replicas_.all};
+  if (replicas_.differ()) groups.push_back(&replicas_.experts);
+  for (ProcessGroup* group : groups) {
+    std::vector<size_t> members;
+    std::vector<Bytes> sizes;
+    for (size_t i = 0; i < parameters_.size(); ++i) {
+      if (&replicas_.Of(parameters_[i]->replicas()) != group) continue;
+      members.push_back(i);
+      sizes.push_back(Bytes(parameters_[i]->numel() * ElementSize(options_.gradient)));
+    }
+    for (std::vector<size_t>& assigned : AssignBuckets(sizes, options_.first_bucket, options_.bucket)) {
+      for (size_t& i : assigned) i = members[i];
+      const size_t pending = assigned.size();
+      buckets.push_back({.parameters = std::move(assigned), .group = group, .pending = pending});
+    }
+  }
+  std::sort(buckets.begin(), buckets.end(), [](const Bucket& a, const Bucket& b) { return a.parameters.back() > b.parameters.back(); });
+  return buckets;
+}
+
 // One flat tensor a bucket; each parameter's gradient is a view into it, so that what backward writes is what
 // is sent.
 void DistributedDataParallel::AllocateGradients() {
-  std::vector<Bytes> sizes;
-  for (const nn::Parameter* p : parameters_)
-    sizes.push_back(Bytes(p->numel() * ElementSize(options_.gradient)));
-  std::vector<std::vector<size_t>> assigned = AssignBuckets(sizes, options_.first_bucket, options_.bucket);
-  buckets_.resize(assigned.size());  // once: the hooks below point into it
-  for (size_t b = 0; b < buckets_.size(); ++b) {
-    Bucket& bucket = buckets_[b];
-    bucket.parameters = std::move(assigned[b]);
-    bucket.pending = bucket.parameters.size();
+  buckets_ = Assign();  // once: the hooks below point into it
+  for (Bucket& bucket : buckets_) {
     int64_t elements = 0;
     for (size_t i : bucket.parameters) elements += parameters_[i]->numel();
     bucket.gradients = ctx_.device.NewTensor(Shape{elements}, options_.gradient, Category::kGradients);
@@ -78,19 +95,21 @@ void DistributedDataParallel::AllocateGradients() {
       nn::Parameter& p = *parameters_[i];
       p.set_gradient(bucket.gradients.Slice(first, p.shape()));
       first += p.numel();
-      if (group_.size() > 1) p.SetReadyHook([this, &bucket](nn::Parameter&) { OnReady(bucket); });
+      if (replicas_.all.size() > 1) p.SetReadyHook([this, &bucket](nn::Parameter&) { OnReady(bucket); });
     }
   }
 }
 
 void DistributedDataParallel::BroadcastParameters() {
-  if (group_.size() == 1) return;
-  Work last;
+  Work last, last_of_experts;
   for (nn::Parameter* p : parameters_) {
+    ProcessGroup& group = replicas_.Of(p->replicas());
+    if (group.size() == 1) continue;
     Tensor data = p->data();
-    last = group_.Broadcast(data, 0);
+    (&group == &replicas_.all ? last : last_of_experts) = group.Broadcast(data, 0);
   }
   last.WaitOn(ctx_.device.compute());  // a group's work runs in order: the last one stands for all
+  last_of_experts.WaitOn(ctx_.device.compute());
 }
 
 // A parameter's gradient is complete for this backward pass.
@@ -103,7 +122,8 @@ void DistributedDataParallel::OnReady(Bucket& bucket) {
 void DistributedDataParallel::ReduceWhatIsReady() {
   for (; next_ < buckets_.size() && buckets_[next_].pending == 0; ++next_) {
     Bucket& bucket = buckets_[next_];
-    bucket.work = codec_->Reduce(ctx_, next_, bucket.gradients, group_);
+    if (bucket.group->size() == 1) continue;
+    bucket.work = codec_->Reduce(ctx_, next_, bucket.gradients, *bucket.group);
     ++reductions_;
   }
 }
@@ -124,13 +144,15 @@ void DistributedDataParallel::BeginMicroBatch(bool last) {
 void DistributedDataParallel::FinishGradients() { CompleteReductions(); }
 
 void DistributedDataParallel::CompleteReductions() {
-  if (group_.size() == 1) return;
+  if (replicas_.all.size() == 1) return;
   ReduceWhatIsReady();
   CheckAllReduced();
   for (size_t b = 0; b < buckets_.size(); ++b) {
     Bucket& bucket = buckets_[b];
-    std::exchange(bucket.work, Work()).WaitOn(ctx_.device.compute());
-    codec_->Decode(ctx_, b, bucket.gradients);
+    if (bucket.group->size() > 1) {
+      std::exchange(bucket.work, Work()).WaitOn(ctx_.device.compute());
+      codec_->Decode(ctx_, b, bucket.gradients);
+    }
     bucket.pending = bucket.parameters.size();
   }
   next_ = 0;

@@ -16,6 +16,8 @@
 // byte of gradient and hides nearly all of it behind backward. Beyond that, shard. Limits: every parameter
 // must receive a gradient in every backward pass (PyTorch's find_unused_parameters has no counterpart here).
 //
+// Where ranks hold different experts, theirs are in buckets of their own, which are averaged over the ranks that hold the same
+// ones: Psi / N of them then counts those ranks.
 #pragma once
 
 #include <cstdint>
@@ -52,17 +54,17 @@ struct DdpOptions {
 std::vector<std::vector<size_t>> AssignBuckets(std::span<const Bytes> sizes, Bytes first_bucket,
                                                Bytes bucket);
 
-// One rank's replica. Used from the rank's thread; `ctx`, `module` and `group` must outlive it.
+// One rank's replica. Used from the rank's thread; `ctx`, `module` and `replicas` must outlive it.
 class DistributedDataParallel final : public ParameterLayout {
  public:
   // Allocates every parameter and buffer (Category::kParameters) and gradient bucket (Category::kGradients; parameters
   // one after the other without padding), draws the initial values from ctx.seed, and gives all ranks those
-  // of rank 0. Collective over `group`. Throws OutOfMemory and what the broadcast throws.
-  DistributedDataParallel(nn::Context& ctx, nn::Module& module, ProcessGroup& group,
+  // of rank 0. Collective over `replicas`. Throws OutOfMemory and what the broadcast throws.
+  DistributedDataParallel(nn::Context& ctx, nn::Module& module, const ReplicaGroups& replicas,
                           const DdpOptions& options,
                           std::unique_ptr<GradientCodec> codec = std::make_unique<IdentityCodec>());
   // The same, of a module that it owns.
-  DistributedDataParallel(nn::Context& ctx, std::unique_ptr<nn::Module> module, ProcessGroup& group,
+  DistributedDataParallel(nn::Context& ctx, std::unique_ptr<nn::Module> module, const ReplicaGroups& replicas,
                           const DdpOptions& options,
                           std::unique_ptr<GradientCodec> codec = std::make_unique<IdentityCodec>());
   ~DistributedDataParallel() override;
@@ -75,7 +77,7 @@ class DistributedDataParallel final : public ParameterLayout {
   void FinishGradients() override;
   void PublishUpdate() override {}  // every rank has updated all that it holds
   std::vector<optim::Slice> Slices() const override;  // every parameter, whole
-  ProcessGroup* holders() override { return nullptr; }
+  ProcessGroup* holders(nn::Replicas) override { return nullptr; }
   std::vector<Tensor> Gradients() const override;     // the buckets, in the order of their reduction
   void AverageBuffers() override { buffers_.Average(); }
 
@@ -85,12 +87,14 @@ class DistributedDataParallel final : public ParameterLayout {
   struct Bucket {
     Tensor gradients;                // flat; the parameters' gradients are views into it
     std::vector<size_t> parameters;  // indices into parameters_, in the order of their places
+    ProcessGroup* group;             // they are averaged over
     size_t pending = 0;              // parameters whose gradient is still to come in this step
     Work work;
   };
 
   void AllocateParameters();
   void AllocateGradients();
+  std::vector<Bucket> Assign() const;
   void BroadcastParameters();
   void OnReady(Bucket& bucket);
   void ReduceWhatIsReady();  // in the order of the buckets, so that all ranks issue the same sequence
@@ -100,7 +104,7 @@ class DistributedDataParallel final : public ParameterLayout {
   std::unique_ptr<nn::Module> owned_;  // may be null
   nn::Context& ctx_;
   nn::Module& module_;
-  ProcessGroup& group_;
+  const ReplicaGroups replicas_;
   const DdpOptions options_;
   std::unique_ptr<GradientCodec> codec_;
   std::vector<nn::Parameter*> parameters_;

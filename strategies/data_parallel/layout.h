@@ -18,6 +18,17 @@
 
 namespace twofold {
 
+// Over which ranks gradients are averaged: all that hold equal copies of this one's parameters, and those of them that hold the
+// same experts, where ranks that share the batch hold different ones (strategies/expert_parallel/).
+struct ReplicaGroups {
+  ReplicaGroups(ProcessGroup& everything) : all(everything), experts(everything) {}
+  ReplicaGroups(ProcessGroup& everything, ProcessGroup& same_experts) : all(everything), experts(same_experts) {}
+  bool differ() const { return &all != &experts; }
+  ProcessGroup& Of(nn::Replicas replicas) const { return replicas == nn::Replicas::kExperts ? experts : all; }
+
+  ProcessGroup &all, &experts;
+};
+
 class ParameterLayout {
  public:
   virtual ~ParameterLayout() = default;
@@ -31,10 +42,11 @@ class ParameterLayout {
   // The slices' data have new values (an update, a checkpoint): whoever uses them next, has them.
   virtual void PublishUpdate() = 0;
 
-  // What this rank's optimizer updates, always the same tensors; and, where those are parts of one model, the ranks that
-  // together hold it once: sums over a whole model are sums over them. Null: every rank holds all of it.
+  // What this rank's optimizer updates, always the same tensors, each of parameters with the same replicas; and, where those are
+  // parts of the parameters with these replicas, the ranks that together hold them once: sums over all of them are sums over
+  // those ranks. Null: every rank holds all of what it has at all.
   virtual std::vector<optim::Slice> Slices() const = 0;
-  virtual ProcessGroup* holders() = 0;
+  virtual ProcessGroup* holders(nn::Replicas replicas = nn::Replicas::kAll) = 0;
   // The gradients of all slices, as few flat tensors.
   virtual std::vector<Tensor> Gradients() const = 0;
 

@@ -57,24 +57,29 @@ class ShardedDataParallel::UnitModule final : public nn::Module {
   Unit& unit_;
 };
 
-ShardedDataParallel::ShardedDataParallel(nn::Context& ctx, std::unique_ptr<nn::Module> model, ProcessGroup& group,
+ShardedDataParallel::Sharing::Sharing(ProcessGroup& group, int shards, const char* of) {
+  using Pattern = ProcessGroup::Pattern;
+  TWOFOLD_CHECK_EQ(group.size() % shards, 0);
+  gather = group.SplitEvenly(shards, Pattern::kConsecutive, StrCat(of, "gather"));
+  reduce = group.SplitEvenly(shards, Pattern::kConsecutive, StrCat(of, "reduce"));
+  if (group.size() > shards) replicate = group.SplitEvenly(group.size() / shards, Pattern::kStrided, StrCat(of, "replicate"));
+}
+
+ShardedDataParallel::ShardedDataParallel(nn::Context& ctx, std::unique_ptr<nn::Module> model, const ReplicaGroups& replicas,
                                          ShardedOptions options)
     : ctx_(ctx),
       options_(std::move(options)),
-      shards_(options_.shard_group > 0 ? options_.shard_group : group.size()),
-      replicas_(group.size() / shards_) {
-  TWOFOLD_CHECK_EQ(group.size() % shards_, 0);
-  using Pattern = ProcessGroup::Pattern;
-  const auto shards = static_cast<int>(shards_), replicas = static_cast<int>(replicas_);
-  gather_ = group.SplitEvenly(shards, Pattern::kConsecutive, "gather");
-  reduce_ = group.SplitEvenly(shards, Pattern::kConsecutive, "reduce");
+      all_(replicas.all, options_.shard_group > 0 ? options_.shard_group : replicas.all.size(), "") {
+  if (replicas.differ()) {
+    TWOFOLD_CHECK(options_.shard_group == 0, "experts are sharded over all that hold the same ones");
+    experts_.emplace(replicas.experts, replicas.experts.size(), "experts' ");
+  }
   if (options_.offload) {
     TWOFOLD_CHECK(options_.stage == ShardedOptions::kParameters, "shards of parameters are offloaded where parameters are sharded");
     in_.emplace(ctx.device, "host to device");
     out_.emplace(ctx.device, "device to host");
   }
-  if (replicas > 1) replicate_ = group.SplitEvenly(replicas, Pattern::kStrided, "replicate");
-  buffers_ = std::make_unique<ReplicaBuffers>(ctx, *model, group);
+  buffers_ = std::make_unique<ReplicaBuffers>(ctx, *model, replicas.all);
   Wrap(std::move(model));
   for (Unit* unit : forward_) Allocate(*unit);
 }
@@ -94,10 +99,19 @@ void ShardedDataParallel::Wrap(std::unique_ptr<nn::Module> model) {
     Unit& unit = *units_.back();
     unit.module = module.get();
     unit.name = module->path();
-    if (!own.empty()) unit.flat.emplace(std::move(own), shards_);
+    if (!own.empty()) {
+      const nn::Replicas replicas = own[0]->replicas();
+      for (const nn::Parameter* p : own)
+        TWOFOLD_CHECK(&SharingOf(p->replicas()) == &SharingOf(replicas), p->name() + " is held by other ranks than " + own[0]->name());
+      unit.sharing = &SharingOf(replicas);
+      unit.flat.emplace(std::move(own), unit.sharing->shards());
+    }
     return std::make_unique<UnitModule>(*this, unit, std::move(module));
   };
-  if (options_.wrap) WrapUnits(*model, options_.wrap, wrap);
+  const auto policy = [&](const nn::Module& module, int64_t parameters) {
+    return (experts_ && module.kind() == "experts") || (options_.wrap && options_.wrap(module, parameters));
+  };
+  if (experts_ || options_.wrap) WrapUnits(*model, policy, wrap);
   if (model->kind() == pipeline::Chunks::kKind) {  // each is run by itself
     for (size_t c = 0; c < model->children().size(); ++c) {
       model->WrapChild(c, wrap);
@@ -135,8 +149,9 @@ void ShardedDataParallel::CollectBackward(nn::Module& module) {
 // What stays on this rank, with its initial values: every rank draws its own.
 void ShardedDataParallel::Allocate(Unit& unit) {
   const FlatParameter& flat = *unit.flat;
-  const int64_t rank = gather_->rank();
-  if (keeps_parameters()) {
+  const int64_t rank = unit.sharing->gather->rank();
+  if (KeepsParameters(unit)) {
+    unit.used = true;
     unit.parameters = ctx_.device.NewTensor(Shape{flat.padded_numel()}, flat.dtype(), Category::kParameters);
     unit.shard = flat.Shard(unit.parameters, rank);
     flat.SetData(unit.parameters);
@@ -149,7 +164,7 @@ void ShardedDataParallel::Allocate(Unit& unit) {
       out_->Copy(made, unit.shard).WaitOn(ctx_.device.compute());
     }
   }
-  if (keeps_gradients()) {
+  if (KeepsGradients(unit)) {
     PrepareGradients(unit);
     unit.gradient_shard = flat.Shard(unit.gradients, rank);
   } else {
@@ -188,7 +203,7 @@ void ShardedDataParallel::Gather(Unit& unit) {
   const FlatParameter& flat = *unit.flat;
   const Tensor shard = options_.offload ? std::exchange(unit.brought, Tensor()) : unit.shard;
   unit.parameters = ctx_.device.NewTensor(Shape{flat.padded_numel()}, flat.dtype(), Category::kParameters);
-  unit.gather = gather_->AllGather(unit.parameters, shard);
+  unit.gather = unit.sharing->gather->AllGather(unit.parameters, shard);
   unit.gathering = true;
   unit.used = false;
   if (!options_.overlap) Use(unit);
@@ -196,7 +211,7 @@ void ShardedDataParallel::Gather(Unit& unit) {
 
 // The next units of `order` after `place` begin to travel, as far as the limits go. Which chunk comes next only its schedule knows.
 void ShardedDataParallel::GatherAhead(const std::vector<Unit*>& order, size_t place) {
-  if (keeps_parameters() || !options_.overlap) return;
+  if (options_.stage < ShardedOptions::kParameters || !options_.overlap) return;
   const size_t end = std::min(order.size(), place + 1 + static_cast<size_t>(options_.prefetch));
   for (size_t i = place + 1; i < end && order[i]->chunk == order[place]->chunk; ++i) {
     if (options_.prefetch_limit > Bytes(0)) {
@@ -219,7 +234,7 @@ void ShardedDataParallel::Use(Unit& unit) {
 }
 
 void ShardedDataParallel::Reshard(Unit& unit) {
-  if (keeps_parameters()) return;
+  if (KeepsParameters(unit)) return;
   unit.flat->SetData(Tensor());
   unit.parameters = Tensor();
 }
@@ -283,7 +298,7 @@ void ShardedDataParallel::PrepareGradients(Unit& unit) {
 }
 
 void ShardedDataParallel::Reduce(Unit& unit) {
-  if (alone()) return;
+  if (Alone(unit)) return;
   const FlatParameter& flat = *unit.flat;
   for (const nn::Parameter* p : flat.parameters()) {
     TWOFOLD_CHECK(p->has_gradient(), p->name() + " got no gradient in this backward pass");
@@ -291,7 +306,7 @@ void ShardedDataParallel::Reduce(Unit& unit) {
   AdvanceReductions();
   if (replicating_ && replicating_->unit == &unit) AdvanceReductions();  // the only unit: its last micro-batch's sum
   Tensor whole = unit.gradients;
-  if (!keeps_gradients()) {
+  if (!KeepsGradients(unit)) {
     flat.SetGradients(Tensor());
     unit.gradients = Tensor();
   }
@@ -301,9 +316,9 @@ void ShardedDataParallel::Reduce(Unit& unit) {
     whole = std::move(wire);
   }
   const bool direct = !options_.offload && !unit.reduced && options_.reduce == options_.gradient;
-  Tensor part = direct ? unit.gradient_shard : flat.Shard(whole, reduce_->rank());
+  Tensor part = direct ? unit.gradient_shard : flat.Shard(whole, unit.sharing->reduce->rank());
   if (options_.offload) part = ctx_.device.NewTensor(part.shape(), part.dtype(), Category::kGradients);  // outlasts the whole
-  Work work = reduce_->ReduceScatter(part, whole, ReduceOp::kAvg);
+  Work work = unit.sharing->reduce->ReduceScatter(part, whole, ReduceOp::kAvg);
   scattering_ = {&unit, std::move(part), std::move(work)};
   if (options_.offload && unit.reduced) {
     scattering_->sum = ctx_.device.NewTensor(unit.gradient_shard.shape(), options_.gradient, Category::kGradients);
@@ -327,8 +342,9 @@ void ShardedDataParallel::AdvanceReductions() {
   if (!scattering_) return;
   scattering_->work.WaitOn(ctx_.device.compute());
   Reduction reduction = *std::exchange(scattering_, std::nullopt);
-  if (replicas_ == 1) return Store(std::move(reduction));
-  reduction.work = replicate_->AllReduce(reduction.part, ReduceOp::kAvg);
+  const Sharing& sharing = *reduction.unit->sharing;
+  if (sharing.replicas() == 1) return Store(std::move(reduction));
+  reduction.work = sharing.replicate->AllReduce(reduction.part, ReduceOp::kAvg);
   replicating_ = std::move(reduction);
 }
 
@@ -372,7 +388,7 @@ void ShardedDataParallel::BeginStep() {
 
 // Whole gradients that stay, of which a shard would already be a mean, cannot be added to and reduced again.
 void ShardedDataParallel::BeginMicroBatch(bool last) {
-  sync_ = last || (options_.reduce_every_micro_batch && !keeps_gradients());
+  sync_ = last || (options_.reduce_every_micro_batch && options_.stage >= ShardedOptions::kGradients);
 }
 
 void ShardedDataParallel::FinishGradients() {
@@ -380,18 +396,18 @@ void ShardedDataParallel::FinishGradients() {
   AdvanceReductions();
   std::exchange(storing_, Transfer()).WaitOn(ctx_.device.compute());
   for (const Unit* unit : forward_) {
-    TWOFOLD_CHECK(alone() || unit->reduced, unit->flat->parameters()[0]->name() + " was not reduced: no micro-batch was the last");
+    TWOFOLD_CHECK(Alone(*unit) || unit->reduced, unit->flat->parameters()[0]->name() + " was not reduced: no micro-batch was the last");
   }
 }
 
 void ShardedDataParallel::PublishUpdate() {
-  if (alone()) return;
   for (Unit* unit : forward_) {
-    if (!keeps_parameters()) {
+    if (Alone(*unit)) continue;
+    if (!KeepsParameters(*unit)) {
       TWOFOLD_CHECK(unit->parameters.empty() && unit->brought.empty(), unit->name + " still has the parameters from before the update");
       continue;
     }
-    unit->gather = gather_->AllGather(unit->parameters, unit->shard);
+    unit->gather = unit->sharing->gather->AllGather(unit->parameters, unit->shard);
     unit->gathering = true;
     if (!options_.overlap) Use(*unit);
   }
@@ -403,7 +419,7 @@ std::vector<optim::Slice> ShardedDataParallel::Slices() const {
     slices.push_back({.name = unit->name,
                       .data = unit->shard,
                       .gradient = unit->gradient_shard,
-                      .parts = unit->flat->PartsOf(gather_->rank())});
+                      .parts = unit->flat->PartsOf(unit->sharing->gather->rank())});
   }
   return slices;
 }

@@ -28,6 +28,9 @@
 // root unit's. On a stage of a pipeline with several chunks of the model, each chunk is a unit, with what no other in it holds; units
 // are gathered ahead within a chunk alone.
 //
+// Where ranks hold different experts, those of a block are a unit of its own inside the block's: its N are the ranks that hold
+// the same ones. Not with hybrid sharding.
+//
 // Overlap: parameters are gathered on one stream, gradients reduced on another. Before a unit computes, the next
 // `prefetch` ones begin to travel; while the unit before it computes, its gradients are reduced. Under ZeRO-1 and 2 the
 // updated parameters travel while the next step's forward pass begins: each unit waits for its own.
@@ -66,13 +69,13 @@ struct ShardedOptions {
   bool offload = false;          // kParameters: shards lie in the host's memory
 };
 
-// One rank's part. Used from the rank's thread; `ctx` and `group` must outlive it.
+// One rank's part. Used from the rank's thread; `ctx` and `replicas` must outlive it.
 class ShardedDataParallel final : public ParameterLayout {
  public:
   // Wraps the units of `model`, allocates what this rank keeps (Category::kParameters and kGradients), and draws the initial
-  // values of its shards from ctx.seed: no whole tensor ever exists under kParameters. Collective over `group`.
+  // values of its shards from ctx.seed: no whole tensor ever exists under kParameters. Collective over `replicas`.
   // Throws OutOfMemory.
-  ShardedDataParallel(nn::Context& ctx, std::unique_ptr<nn::Module> model, ProcessGroup& group, ShardedOptions options);
+  ShardedDataParallel(nn::Context& ctx, std::unique_ptr<nn::Module> model, const ReplicaGroups& replicas, ShardedOptions options);
   ~ShardedDataParallel() override;
   ShardedDataParallel(const ShardedDataParallel&) = delete;
   ShardedDataParallel& operator=(const ShardedDataParallel&) = delete;
@@ -83,7 +86,10 @@ class ShardedDataParallel final : public ParameterLayout {
   void FinishGradients() override;
   void PublishUpdate() override;
   std::vector<optim::Slice> Slices() const override;  // one a unit: its shard
-  ProcessGroup* holders() override { return shards_ > 1 ? reduce_.get() : nullptr; }
+  ProcessGroup* holders(nn::Replicas replicas) override {
+    const Sharing& sharing = SharingOf(replicas);
+    return sharing.shards() > 1 ? sharing.reduce.get() : nullptr;
+  }
   std::vector<Tensor> Gradients() const override;
   void AverageBuffers() override { buffers_->Average(); }
 
@@ -93,9 +99,17 @@ class ShardedDataParallel final : public ParameterLayout {
 
  private:
   class UnitModule;  // what is put around a unit: tells this layout when it computes
+  // Ranks that share the parameters of a unit: N = shards() have a part each, R = replicas() of these groups the same parts.
+  struct Sharing {
+    Sharing(ProcessGroup& group, int shards, const char* of);
+    int64_t shards() const { return gather->size(); }
+    int64_t replicas() const { return replicate == nullptr ? 1 : replicate->size(); }
+    std::unique_ptr<ProcessGroup> gather, reduce, replicate;
+  };
   struct Unit {
     nn::Module* module = nullptr;
     std::string name;  // its path; "root"; "chunk 1" of a pipeline's stage
+    const Sharing* sharing = nullptr;
     bool root = false;
     std::optional<FlatParameter> flat;
     Tensor shard, gradient_shard;   // what this rank keeps; parts of the whole where that stays
@@ -118,10 +132,13 @@ class ShardedDataParallel final : public ParameterLayout {
     Transfer coming = {};
   };
 
-  // One rank that has all of it, on the device: nothing is gathered or reduced.
-  bool alone() const { return shards_ == 1 && replicas_ == 1 && !options_.offload; }
-  bool keeps_parameters() const { return options_.stage < ShardedOptions::kParameters || alone(); }
-  bool keeps_gradients() const { return options_.stage < ShardedOptions::kGradients || alone(); }
+  // One rank that has all of a unit, on the device: nothing is gathered or reduced.
+  bool Alone(const Unit& unit) const { return unit.sharing->shards() == 1 && unit.sharing->replicas() == 1 && !options_.offload; }
+  bool KeepsParameters(const Unit& unit) const { return options_.stage < ShardedOptions::kParameters || Alone(unit); }
+  bool KeepsGradients(const Unit& unit) const { return options_.stage < ShardedOptions::kGradients || Alone(unit); }
+  const Sharing& SharingOf(nn::Replicas replicas) const {
+    return experts_ && replicas == nn::Replicas::kExperts ? *experts_ : all_;
+  }
 
   void Wrap(std::unique_ptr<nn::Module> model);
   static Unit* UnitOf(nn::Module& module);
@@ -152,9 +169,8 @@ class ShardedDataParallel final : public ParameterLayout {
 
   nn::Context& ctx_;
   const ShardedOptions options_;
-  const int64_t shards_;  // N
-  const int64_t replicas_;  // R
-  std::unique_ptr<ProcessGroup> gather_, reduce_, replicate_;
+  const Sharing all_;
+  std::optional<Sharing> experts_;  // where ranks hold different ones
   std::unique_ptr<nn::Module> model_;
   std::vector<std::unique_ptr<Unit>> units_;
   std::vector<Unit*> forward_, backward_;  // in the order in which they compute

@@ -6,6 +6,7 @@
 #include "core/nn/attention.h"
 #include "core/nn/position_embedding.h"
 #include "strategies/context_parallel/ring_attention.h"
+#include "strategies/expert_parallel/experts.h"
 #include "strategies/tensor_parallel/column_linear.h"
 #include "strategies/tensor_parallel/cross_entropy.h"
 #include "strategies/tensor_parallel/heads.h"
@@ -53,6 +54,7 @@ ParallelLayers::ParallelLayers(DeviceMesh& mesh, const ParallelOptions& options)
       exchange_(tensor_, {.sequence_parallel = options.sequence_parallel, .overlap = options.overlap}),
       rows_(RowsOf(mesh, exchange_)) {
   if (mesh.shape().cp > 1) ring_ = mesh.NewGroup(Along::kCp, "ring");
+  if (mesh.shape().ep > 1) experts_ = mesh.NewGroup(Along::kEp, "experts");
   if (options.kv_heads == 0 || options.kv_heads >= tensor_.size()) return;
   if (options.kv_heads == 1) {
     key_value_ = &tensor_;
@@ -152,6 +154,11 @@ std::unique_ptr<nn::Module> ParallelLayers::UnfusedAttentionCore(const nn::Heads
     };
   }
   return std::make_unique<nn::UnfusedAttentionCore>(share.local.queries, share.local.keys, dropout, masks, std::move(places));
+}
+
+std::unique_ptr<nn::Module> ParallelLayers::MakeExperts(const nn::MixtureConfig& config) {
+  ProcessGroup& experts = experts_ != nullptr ? *experts_ : mesh_.Group(Along::kEp);  // else of one
+  return MakeExpertParallel(config, {.experts = experts, .tensor = tensor_, .sequence_parallel = options_.sequence_parallel});
 }
 
 }  // namespace twofold

@@ -55,6 +55,8 @@ class ParallelLayers final : public nn::Layers {
   std::unique_ptr<nn::Module> AttentionCore(const nn::Heads& heads) override;
   std::unique_ptr<nn::Module> UnfusedAttentionCore(const nn::Heads& heads, double dropout, nn::DropoutMasks masks) override;
 
+  std::unique_ptr<nn::Module> MakeExperts(const nn::MixtureConfig& config) override;
+
  private:
   bool splits_layers() const { return tensor_.size() > 1; }
   // Null where this rank has all rows.
@@ -67,6 +69,7 @@ class ParallelLayers final : public nn::Layers {
   const Exchange exchange_;
   const ResidualRows rows_;
   std::unique_ptr<ProcessGroup> ring_;  // along cp, with a stream of its own; null: there are no others
+  std::unique_ptr<ProcessGroup> experts_;  // along ep; null: one rank has them all
   std::unique_ptr<ProcessGroup> owned_key_value_;
   ProcessGroup* key_value_ = nullptr;
 };

@@ -112,6 +112,18 @@ pipeline::Shape PipelineShapeOf(const spec::Spec& spec) {
           .chunks = static_cast<int>(p.virtual_stages())};
 }
 
+std::vector<std::vector<int>> EndsOfPipelines(const MeshShape& shape) {
+  std::vector<std::vector<int>> groups;
+  for (const std::vector<int>& stages : GroupsOf(shape, Along::kPp)) {
+    for (size_t s = 0; s + 1 < stages.size(); ++s) {
+      if (s == 0) groups.push_back({stages.front(), stages.back()});
+      else groups.push_back({stages[s]});
+    }
+    if (stages.size() == 1) groups.push_back(stages);
+  }
+  return groups;
+}
+
 Shape BoundaryShape(const spec::Spec& spec, int64_t samples) {
   const spec::Parallel& p = spec.parallel();
   const spec::Model& model = spec.model();

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "core/comm/device_mesh.h"
 #include "core/nn/language_model.h"
 #include "core/proto/spec.pb.h"
 #include "core/tensor/tensor.h"
@@ -28,6 +29,9 @@ std::vector<int64_t> SplitByCost(std::span<const double> costs, double before, d
 pipeline::Schedule ScheduleOf(const spec::Parallel& parallel);
 // Stages, micro-batches of a step, and chunks.
 pipeline::Shape PipelineShapeOf(const spec::Spec& spec);
+
+// First and last stage of every pipeline, which share a table that is tied; stages between them are groups of their own.
+std::vector<std::vector<int>> EndsOfPipelines(const MeshShape& shape);
 
 // What crosses from one part to the next of a micro-batch of `samples`, and its gradient on the way back: this rank's hidden states,
 // [samples, tokens, hidden]. Of the sequence's tokens a rank has 1 / cp, and 1 / tp of those under sequence parallelism.

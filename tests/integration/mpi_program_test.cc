@@ -23,6 +23,8 @@ struct Case {
   const char* precision;
   const char* parallel = "bucket_mib: 0.01";
   const char* train = "";
+  int model_ranks = 1;  // that share one copy of the model
+  int dp() const { return ranks / model_ranks; }
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
@@ -30,9 +32,8 @@ class OnMpi : public Program, public ::testing::WithParamInterface<Case> {
  protected:
   void SetUp() override {
     const Case& c = GetParam();
-    spec_ = Write("small.textproto", StrCat(c.model, "train { steps: 20 micro_batch: 2 global_batch: ", 2 * c.ranks * c.parts,
-                                            " clip_norm: 1 precision { parameter: ", c.precision, " } ", c.train, " }\nparallel { dp: ", c.ranks,
-                                            " ", c.parallel, " }\n", kProfile));
+    spec_ = Write("small.textproto", StrCat(c.model, "train { steps: 20 micro_batch: 2 global_batch: ", 2 * c.dp() * c.parts,
+                                            " clip_norm: 1 precision { parameter: ", c.precision, " } ", c.train, " }\nparallel { dp: ", c.dp(), " ", c.parallel, " }\n", kProfile));
     ASSERT_EQ(Run(StrCat("launch --ranks=", c.ranks, " -- run ", spec_, " --quiet --out=", At("mpi"))), 0) << err_;
   }
   std::string spec_;
@@ -107,6 +108,29 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"OffloadOptimizerOn2", kUnfused, 2, 1, "F32", "offload: OFFLOAD_OPTIMIZER"},
         Case{"HybridOn4", kUnfused, 4, 4, "F32", "sharding: HYBRID_SHARD shard_group: 2 reduce_every_micro_batch: false"},
         Case{"HybridOn4Mixed", kLlama, 4, 1, kMixed, "sharding: HYBRID_SHARD shard_group: 2", "activation_checkpointing {}"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+// Axes of model parallelism and hybrids of them.
+constexpr char kDeep[] = "model { gpt { layers: 4 hidden: 16 heads: 4 vocab: 259 sequence: 16 } }\n";
+constexpr char kDeepLlama[] = "model { llama { layers: 4 hidden: 16 heads: 4 kv_heads: 2 ffn: 24 vocab: 259 sequence: 16 } }\n";
+constexpr char kDeepMoe[] =
+    "model { moe { llama { layers: 4 hidden: 16 heads: 4 kv_heads: 2 ffn: 24 sequence: 16 } experts: 4 capacity_factor: 2 every: 2 } }\n";
+INSTANTIATE_TEST_SUITE_P(
+    ModelParallel, OnMpi,
+    ::testing::Values(
+        Case{"Tp2", kDeep, 2, 2, "F32", "tp: 2", "", 2}, Case{"Tp4", kDeepLlama, 4, 2, "F32", "tp: 4", "", 4},
+        Case{"TpSp4", kDeepLlama, 4, 2, "F32", "tp: 4 sequence_parallel: true", "activation_checkpointing {}", 4},
+        Case{"Cp2", kDeepLlama, 2, 2, "F32", "cp: 2", "", 2}, Case{"Cp4", kDeep, 4, 2, "F32", "cp: 4", "", 4},
+        Case{"Ep4", kDeepMoe, 4, 2, "F32", "ep: 4"}, Case{"GPipe2", kDeep, 2, 4, "F32", "pp: 2 schedule: GPIPE", "", 2},
+        Case{"OneFOneB4", kDeepLlama, 4, 6, "F32", "pp: 4", "activation_checkpointing {}", 4},
+        Case{"Interleaved2", kDeep, 2, 4, "F32", "pp: 2 schedule: INTERLEAVED_ONE_F_ONE_B virtual_stages: 2", "", 2},
+        Case{"ZeroBubble4", kDeep, 4, 6, "F32", "pp: 4 schedule: ZERO_BUBBLE_H1", "", 4},
+        Case{"Tp2Dp2Zero3", kDeep, 4, 2, kMixed, "tp: 2 sharding: ZERO_3", "", 2},
+        Case{"Pp2Tp2", kDeepLlama, 4, 4, "F32", "pp: 2 tp: 2 sequence_parallel: true", "", 4},
+        Case{"Pp2Dp2Zero1", kDeep, 4, 4, kMixed, "pp: 2 sharding: ZERO_1", "activation_checkpointing {}", 2},
+        Case{"Cp2Dp2", kDeepLlama, 4, 2, "F32", "cp: 2 sharding: ZERO_2", "", 2},
+        Case{"Ep2Tp2", kDeepMoe, 4, 2, "F32", "ep: 2 tp: 2", "", 2},
+        Case{"Pp2Dp2Tp2Zero1", kDeep, 8, 2, "F32", "pp: 2 tp: 2 sharding: ZERO_1", "", 4}),
     [](const auto& info) { return std::string(info.param.name); });
 
 class ProgramOnMpi : public Program {};

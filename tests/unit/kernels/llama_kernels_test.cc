@@ -162,5 +162,23 @@ TEST(Rotary, TurnsTheFirstHeadsAndCopiesTheRest) {
   }
 }
 
+TEST(Rotary, TurnsByThePositionsThatRowsHave) {
+  Lab lab(1, 0);
+  const Tensor table = lab.Blank({12, 6}, DType::kF64), x = lab.Normal({2, 4, 7}, DType::kF64), y = lab.Blank(x.shape(), x.dtype());
+  lab.Run(ops::RotaryTable{table, Frequencies(3)});
+  lab.Run(ops::Rotary{.x = x, .table = table, .y = y, .positions = {.block = 2, .blocks = 2, .offset = {2, 8}}});
+  const Tensor longer = lab.Of({1, 12, 7}, DType::kF64, Values(84)), turned = lab.Blank(longer.shape(), DType::kF64);
+  for (int64_t b = 0; b < 2; ++b) {  // against a whole sequence that has the same rows in these places
+    for (int64_t r = 0; r < 4; ++r) {
+      const int64_t position = r < 2 ? 2 + r : 6 + r;
+      std::copy_n(x.data<double>() + (b * 4 + r) * 7, 7, longer.data<double>() + position * 7);
+      lab.Run(ops::Rotary{.x = longer, .table = table, .y = turned});
+      for (int64_t c = 0; c < 7; ++c) {
+        EXPECT_EQ(y.data<double>()[(b * 4 + r) * 7 + c], turned.data<double>()[position * 7 + c]) << b << " " << r << " " << c;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace twofold

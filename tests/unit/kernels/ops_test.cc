@@ -68,6 +68,33 @@ TEST_F(Ops, CostOfAttentionHalvesUnderACausalMask) {
   EXPECT_EQ(CostOf(o).flops.value(), whole / 2);
 }
 
+TEST_F(Ops, CostOfAttentionsRectangles) {
+  const Tensor q = New({2, 9, 24}, DType::kBF16), kv = New({2, 7, 8}, DType::kBF16), out = New({2, 9, 16}), lse = New({2, 4, 9});
+  AttentionBlockForward o{q, kv, out, lse, {.heads = 4, .kv_heads = 1, .head_dim = 4, .first_query = 3, .queries = 6, .first_key = 1, .keys = 6}};
+  CheckShapes(o);
+  EXPECT_EQ(Key(o), (KernelKey{"attention_block_forward", DType::kBF16, {2 * 4 * 6, 6, 4}}));
+  EXPECT_EQ(CostOf(o).flops.value(), 2 * 2.0 * (2 * 4) * 6 * 6 * 4);
+  EXPECT_EQ(CostOf(o).read.value(), 2 * (2 * 6 * 16 + 2 * 6 * 8));
+  EXPECT_EQ(CostOf(o).written.value(), 4 * (2 * 6 * 16 + 2 * 4 * 6));
+  EXPECT_EQ(Scratch(o).value(), 4 * (32 * (6 + 4) + (32 + 2 * 32)));  // tiles, then copies of queries, keys and values
+  EXPECT_EQ(Scratch(o, 9).value(), 2 * Scratch(o).value());           // as many as there are heads of keys
+  o.block.causal = true;
+  EXPECT_EQ(Key(o).name, "attention_diagonal_forward");
+  EXPECT_EQ(CostOf(o).flops.value(), 2.0 * (2 * 4) * 6 * 6 * 4);
+  o.merge = true;
+  EXPECT_EQ(CostOf(o).read.value(), 2 * (2 * 6 * 16 + 2 * 6 * 8) + CostOf(o).written.value());
+  o.block.keys = 5;  // as many as queries, where causal
+  EXPECT_DEATH(CheckShapes(o), "attention_block_forward");
+  o.block = {.heads = 4, .kv_heads = 1, .head_dim = 4, .first_query = 4, .queries = 6, .keys = 6};
+  EXPECT_DEATH(CheckShapes(o), "attention_block_forward");  // past the last query
+  const AttentionBlockBackward back{q, kv, New({2, 9, 16}, DType::kBF16), lse, New({2, 9, 16}, DType::kBF16), New({2, 9, 24}), New({2, 7, 8}),
+                                    {.heads = 4, .kv_heads = 1, .head_dim = 4, .queries = 9, .keys = 7}};
+  CheckShapes(back);
+  EXPECT_EQ(CostOf(back).flops.value(), 5 * 2.0 * (2 * 4) * 9 * 7 * 4);
+  EXPECT_EQ(CostOf(back).read.value(), 2 * (3 * 2 * 9 * 16 + 2 * 7 * 8) + 4 * 2 * 4 * 9);
+  EXPECT_EQ(CostOf(back).written.value(), 4 * (2 * 9 * 16 + 2 * 7 * 8));
+}
+
 TEST_F(Ops, CostOfAdamCountsItsState) {
   const Tensor p = New({100}, DType::kBF16), g = New({100}, DType::kBF16), s = New({100});
   const Cost cost = CostOf(AdamStep{p, g, s, s, s});
@@ -144,11 +171,22 @@ TEST_F(OpsDeathTest, ShapesThatDoNotFitAbortAndArePrinted) {
   EXPECT_DEATH(CheckShapes(EmbeddingForward{New({2}, DType::kF32), New({9, 4}), New({2, 4})}),
                "embedding_forward");
   EXPECT_DEATH(CheckShapes(PositionForward{New({1, 5, 4}), New({4, 4}), New({1, 5, 4})}), "position_forward");
+  const IndexMap chunks{.block = 2, .blocks = 2, .offset = {0, 6}};
+  EXPECT_DEATH(CheckShapes(PositionForward{New({1, 4, 4}), New({7, 4}), New({1, 4, 4}), chunks}), "position_forward");
+  EXPECT_DEATH(CheckShapes(PositionBackward{New({1, 4, 4}), New({7, 4}), false, chunks}), "position_backward");
+  EXPECT_DEATH(CheckShapes(CopyColumns{New({3, 4}), New({3, 5}), 1, 0, 4}), "copy_columns");
+  EXPECT_DEATH(CheckShapes(CopyColumns{New({3, 4}), New({2, 5}), 0, 0, 4}), "copy_columns");
   EXPECT_DEATH(CheckShapes(LayerNormForward{New({2, 4}), New({4}), New({4}), New({2, 4}),
                                             New({2}, DType::kF64), New({2})}),
                "layer_norm_forward");
   EXPECT_DEATH(CheckShapes(AttentionForward{New({1, 4, 24}), New({1, 4, 8}), New({1, 2, 4}), 3, 2}),
                "attention_forward");
+  EXPECT_DEATH(CheckShapes(AddBias{New({3, 4}), New({3}), New({3, 4})}), "add_bias");
+  EXPECT_DEATH(CheckShapes(SplitMax{New({3, 4}), New({3}), 5}), "split_max");
+  EXPECT_DEATH(CheckShapes(SplitSums{New({3, 4}), New({3}, DType::kI32), New({3}), New({4, 3}), 0, 4}), "split_sums");
+  EXPECT_DEATH(CheckShapes(SplitLosses{New({3}), New({3, 3}), New({3}), New({3})}), "split_losses");
+  EXPECT_DEATH(CheckShapes(SplitBackward{New({3, 4}), New({3}, DType::kI32), New({4}), New({3, 4}), 0, 4}), "split_backward");
+  EXPECT_DEATH(CheckShapes(SplitCorrect{New({2, 4}), New({1})}), "split_correct");
   EXPECT_DEATH(CheckShapes(CountCorrect{New({3, 4}), New({3}, DType::kI32), New({2})}), "count_correct");
   EXPECT_DEATH(CheckShapes(CrossEntropyForward{New({3, 4}), New({4}, DType::kI32), New({3}), New({3})}),
                "cross_entropy");

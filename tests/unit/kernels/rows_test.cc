@@ -126,6 +126,46 @@ TEST(Rows, Positions) {
       });
 }
 
+// Two chunks of four of a sequence of 12, and of the rows of three such samples those from the first-th on.
+TEST(Rows, PositionsOfChunks) {
+  ForEachGradient(
+      "position of chunks", [](Lab& lab, DType t, DType out_type, int64_t first, int64_t columns, bool accumulate) {
+        constexpr int64_t kRows = 7, kTable = 13;
+        const ops::IndexMap map{.first = first, .block = 3, .blocks = 2, .offset = {9, 3}};
+        const Tensor x = lab.Normal({1, kRows, columns}, t), table = lab.Normal({kTable, columns}, t);
+        const Tensor out = lab.Blank(x.shape(), t), dtable = lab.Output({kTable, columns}, out_type, accumulate);
+        const Values v = ValuesOf(x), p = ValuesOf(table);
+        Values sum = v, dwant = Start(dtable, accumulate);
+        for (int64_t r = 0; r < kRows; ++r) {
+          const int64_t in_sample = (first + r) % 6, position = in_sample < 3 ? 9 + in_sample : in_sample;
+          for (int64_t c = 0; c < columns; ++c) {
+            sum[At(r * columns + c)] += p[At(position * columns + c)];
+            dwant[At(position * columns + c)] += v[At(r * columns + c)];
+          }
+        }
+        lab.Run(ops::PositionForward{x, table, out, map});
+        lab.Run(ops::PositionBackward{x, dtable, accumulate, map});
+        return std::vector<Expected>{{out, sum, 1, t}, {dtable, dwant, 2, t}};
+      });
+}
+
+TEST(Rows, CopyColumns) {
+  ForEachGradient("copy_columns", [](Lab& lab, DType t, DType out_type, int64_t rows, int64_t columns, bool accumulate) {
+    const Tensor in = lab.Normal({rows, columns + 5}, t), out = lab.Normal({rows, columns + 3}, out_type);
+    const Values v = ValuesOf(in);
+    Values want = ValuesOf(out);
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = 0; c < columns; ++c) {
+        double& w = want[At(r * (columns + 3) + 2 + c)];
+        w = (accumulate ? w : 0) + v[At(r * (columns + 5) + 4 + c)];
+      }
+    }
+    lab.Run(ops::CopyColumns{in, out, 4, 2, columns, accumulate});
+    const bool wide = t == DType::kF64 || out_type == DType::kF64;
+    return std::vector<Expected>{{out, want, 1, wide ? DType::kF64 : DType::kF32}};
+  });
+}
+
 struct Normalised {
   Values mean, rstd, xhat;
 };

@@ -29,9 +29,10 @@ struct TestTransfer {
   std::vector<int> endpoints;
   double start = 0;
 };
-inline std::vector<double> Simulated(const Topology& topology, const RoutingOptions& routing, const std::vector<TestTransfer>& transfers) {
+inline std::vector<double> Simulated(const Topology& topology, const RoutingOptions& routing, const std::vector<TestTransfer>& transfers,
+                                     bool solve_flows = false) {
   const absl::StatusOr<outcome::Outcome> outcome = RunInChild([&] {
-    Engine engine(topology, {.routing = routing});
+    Engine engine(topology, {.routing = routing, .solve_flows = solve_flows});
     outcome::Outcome result;
     for (size_t i = 0; i < transfers.size(); ++i) {
       result.add_results();

@@ -44,6 +44,13 @@ class SimulatedTest : public testing::Test {
     if (!fabric.ok()) return {fabric.status(), {}, {}};
     return (*fabric)->Run(static_cast<int>(spec.parallel().dp()), fn);
   }
+  // On as many ranks as the mesh has.
+  RunResult RunAll(const spec::Spec& spec, const RankFunction& fn) {
+    auto fabric = MakeSimulatedFabric(spec);
+    if (!fabric.ok()) return {fabric.status(), {}, {}};
+    const spec::Parallel& p = spec.parallel();
+    return (*fabric)->Run(static_cast<int>(p.pp() * p.dp() * p.cp() * p.tp()), fn);
+  }
   ~SimulatedTest() override {
     for (const std::string& path : written_) std::filesystem::remove(path);
   }

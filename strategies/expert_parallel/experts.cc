@@ -1,0 +1,114 @@
+#include "strategies/expert_parallel/experts.h"
+
+#include <utility>
+#include <vector>
+
+#include "core/base/check.h"
+
+namespace twofold {
+namespace {
+
+// x, y: [experts, C, hidden], slots of this rank's tokens, all experts'. Inside are this rank's experts, or its part of them, with
+// the slots of all senders: [senders, experts / ep, C, hidden].
+class ExpertParallel final : public nn::Composite {
+ public:
+  ExpertParallel(const ExpertGroups& groups, std::unique_ptr<nn::Module> experts) : groups_(groups) {
+    AddChild("", std::move(experts));
+  }
+
+  Tensor Forward(nn::Context& ctx, const Tensor& x, nn::Saved& saved) override {
+    Tensor y = Apply(0, ctx, Spread(ctx, Exchange(ctx, x)), saved);
+    return Returned(ctx, Sum(ctx, std::move(y)), x.shape());
+  }
+  std::string_view kind() const override { return "experts"; }
+
+ protected:
+  Tensor Propagate(const Backprop& back, Tensor dy) override {
+    const Shape shape = dy.shape();
+    Tensor slots = Exchange(back.ctx, std::exchange(dy, Tensor()));
+    slots = Spread(back.ctx, std::move(slots));
+    return Returned(back.ctx, Sum(back.ctx, back(0, std::move(slots))), shape);
+  }
+
+ private:
+  // Block i of the slots goes to rank i: [experts, C, hidden] to [ep, experts / ep, C, hidden], or back.
+  Tensor Exchange(nn::Context& ctx, Tensor slots) const {
+    const int64_t ep = groups_.experts.size();
+    const Shape shape = slots.shape();
+    if (ep == 1) return slots;
+    Tensor out = ctx.Activation(Shape{ep, shape[0] * (shape.rank() == 4 ? shape[1] : 1) / ep, shape[-2], shape[-1]}, slots.dtype());
+    groups_.experts.AllToAll(out, slots).WaitOn(ctx.stream);
+    return out;
+  }
+  Tensor Returned(nn::Context& ctx, Tensor slots, const Shape& shape) const { return Exchange(ctx, std::move(slots)).View(shape); }
+
+  bool gathers() const { return groups_.sequence_parallel && groups_.tensor.size() > 1; }
+  // To all ranks along tp, each of which has a part of every expert: they have the same slots, unless each has rows of its own.
+  Tensor Spread(nn::Context& ctx, Tensor slots) const {
+    if (!gathers()) return slots;
+    Tensor out = ctx.Activation(Senders(slots, groups_.tensor.size()), slots.dtype());
+    groups_.tensor.AllGather(out, slots).WaitOn(ctx.stream);
+    return out;
+  }
+  // The sums over those parts, of all slots or of one's own.
+  Tensor Sum(nn::Context& ctx, Tensor slots) const {
+    if (groups_.tensor.size() == 1) return slots;
+    if (!gathers()) {
+      groups_.tensor.AllReduce(slots, ReduceOp::kSum).WaitOn(ctx.stream);
+      return slots;
+    }
+    Tensor out = ctx.Activation(Shape{slots.dim(0) / groups_.tensor.size(), slots.dim(1), slots.dim(2), slots.dim(3)}, slots.dtype());
+    groups_.tensor.ReduceScatter(out, slots, ReduceOp::kSum).WaitOn(ctx.stream);
+    return out;
+  }
+  static Shape Senders(const Tensor& slots, int64_t times) {
+    const int64_t senders = slots.shape().rank() == 4 ? slots.dim(0) : 1;
+    return Shape{times * senders, slots.dim(-3), slots.dim(-2), slots.dim(-1)};
+  }
+
+  const ExpertGroups groups_;
+};
+
+// The rows of experts [first, first + count), each of `parts` one after the other of `rows` rows, of which rank r of tp has its share.
+nn::Cut ExpertRows(const Shape& whole, int64_t first, int64_t count, int parts, int64_t rows, const ProcessGroup& tensor) {
+  nn::Cut cut{.whole = whole, .dim = 0};
+  const int64_t share = rows / tensor.size();
+  if (tensor.size() == 1) {
+    cut.ranges = {{.first = first * parts * rows, .count = count * parts * rows}};
+    return cut;
+  }
+  for (int64_t block = first * parts; block < (first + count) * parts; ++block)
+    cut.ranges.push_back({.first = block * rows + tensor.rank() * share, .count = share});
+  return cut;
+}
+
+}  // namespace
+
+std::unique_ptr<nn::Mixture> MakeExpertParallel(const nn::MixtureConfig& config, const ExpertGroups& groups) {
+  const int64_t ep = groups.experts.size(), tp = groups.tensor.size();
+  TWOFOLD_CHECK_EQ(config.experts % ep, 0);
+  TWOFOLD_CHECK_EQ(config.ffn % tp, 0);
+  const bool own_rows = groups.sequence_parallel && tp > 1;
+
+  auto router = std::make_unique<nn::Linear>(config.Router());
+  nn::Parameter& routing = *router->Parameters()[0];
+  routing.set_cut(nn::Cut::Whole(routing.shape(), /*owned=*/groups.tensor.rank() == 0,
+                                 own_rows ? nn::Cut::Sum::kTensor : nn::Cut::Sum::kNone));
+
+  nn::ExpertsConfig own = config.AllExperts();
+  own.experts /= ep, own.ffn /= tp;
+  own.gradient_factor = 1 / static_cast<double>(ep);
+  auto experts = std::make_unique<nn::Experts>(own);
+  const int64_t first = groups.experts.rank() * own.experts;
+  nn::Parameter &gate_up = *experts->gate_up().weight(), &projection = *experts->projection().weight();
+  gate_up.set_cut(ExpertRows({config.experts * 2 * config.ffn, config.hidden}, first, own.experts, 2, config.ffn, groups.tensor));
+  projection.set_cut(ExpertRows({config.experts * config.ffn, config.hidden}, first, own.experts, 1, config.ffn, groups.tensor));
+  for (nn::Parameter* p : {&gate_up, &projection})
+    if (ep > 1) p->set_replicas(nn::Replicas::kExperts);
+
+  nn::MixtureConfig mixture = config;
+  if (own_rows) mixture.aux_loss /= static_cast<double>(tp);  // a mean over the ranks whose gradients are summed
+  return std::make_unique<nn::Mixture>(mixture, std::move(router), std::make_unique<ExpertParallel>(groups, std::move(experts)));
+}
+
+}  // namespace twofold

@@ -1,0 +1,154 @@
+// Flows that come and go, solved bundle by bundle, end when SimGrid says that they do.
+#include "sim/flows.h"
+
+#include <queue>
+#include <random>
+
+#include "gmock/gmock.h"
+#include "tests/unit/sim/flows.h"
+#include "topologies/fat_tree.h"
+#include "topologies/star.h"
+
+namespace twofold::sim {
+namespace {
+
+// A clock that runs what it was asked for, in order.
+class Timers {
+ public:
+  double now() const { return now_; }
+  void At(double time, std::function<void()> fn) {
+    if (time <= now_) return fn();
+    queue_.push({time, asked_++, std::move(fn)});
+  }
+  void Run() {
+    while (!queue_.empty()) {
+      const Timer next = queue_.top();
+      queue_.pop();
+      now_ = next.time;
+      next.fn();
+    }
+  }
+
+ private:
+  struct Timer {
+    double time;
+    int64_t number;
+    std::function<void()> fn;
+    bool operator<(const Timer& other) const { return std::pair(time, number) > std::pair(other.time, other.number); }
+  };
+  double now_ = 0;
+  int64_t asked_ = 0;
+  std::priority_queue<Timer> queue_;
+};
+
+class FlowsTest : public testing::Test {
+ protected:
+  static constexpr double B = 1e9, n = 1e9;  // a flow alone takes 1 s
+  const std::unique_ptr<Topology> star_ = MakeStar({.hosts = 8, .bandwidth = BytesPerSecond(B), .latency = Seconds(0)});
+  Timers timers_;
+  Flows flows_{*star_, [this] { return timers_.now(); }, [this](double time, std::function<void()> fn) { timers_.At(time, std::move(fn)); }};
+
+  Flows::Part Part(int from, int to, double bytes = n, int lot = 0, double rate = Fluid::kNoLimit) {
+    std::vector<int> route;
+    star_->Route({from, to}, star_->DefaultRoute({from, to}), route);
+    return {route, bytes, rate, lot};
+  }
+  // Notes "first last" as the bundle ends.
+  void BeginAt(double time, std::vector<Flows::Part> parts, std::string& ends) {
+    timers_.At(time, [this, bundle = flows_.Solve(std::move(parts)), &ends] {
+      flows_.Begin(bundle, [this, &ends](double first) { ends = absl::StrFormat("%.9g %.9g", first, timers_.now()); });
+    });
+  }
+};
+
+TEST_F(FlowsTest, BundlesThatDoNotMeetTakeWhatTheyTakeAlone) {
+  std::string one, other, again;
+  BeginAt(0, {Part(0, 1), Part(1, 2), Part(2, 0)}, one);
+  BeginAt(0.5, {Part(4, 5), Part(5, 4, n / 2, 1)}, other);
+  BeginAt(1, {Part(0, 1)}, again);  // as the first ends
+  timers_.Run();
+  EXPECT_EQ(one, "1 1");
+  EXPECT_EQ(other, "1 1.5");  // the shorter of its lots
+  EXPECT_EQ(again, "2 2");
+  EXPECT_EQ(flows_.meetings(), 0);
+}
+
+// On one link without filling it: nobody is held back.
+TEST_F(FlowsTest, LinksThatAreNotFullAreNoMeeting) {
+  std::string one, other;
+  BeginAt(0, {Part(0, 1, n / 2, 0, B / 2)}, one);
+  BeginAt(0.25, {Part(0, 2, n / 4, 0, B / 4)}, other);
+  timers_.Run();
+  EXPECT_EQ(one, "1 1");
+  EXPECT_EQ(other, "1.25 1.25");
+  EXPECT_EQ(flows_.meetings(), 0);
+}
+
+TEST_F(FlowsTest, BundlesThatMeetShareAndGoOnAlone) {
+  std::string one, other;
+  BeginAt(0, {Part(0, 1), Part(2, 3, n, 1)}, one);  // the second lot meets nobody
+  BeginAt(0.5, {Part(0, 4)}, other);
+  timers_.Run();
+  EXPECT_EQ(one, "1 1.5");    // alone for 0.5 s, then half of it
+  EXPECT_EQ(other, "2 2");    // half, then all
+  EXPECT_EQ(flows_.meetings(), 1);
+}
+
+// What a bundle's own end leaves to its others may be what somebody else has by then.
+TEST_F(FlowsTest, RatesThatRiseMeetToo) {
+  std::string one, other;
+  // 0 -> 1 and 0 -> 2 have halves of 0's way out; when the first ends at 0.5, the second would rise to all of 2's way in.
+  BeginAt(0, {Part(0, 1, n / 4), Part(0, 2, 3 * n / 4)}, one);
+  BeginAt(0.25, {Part(3, 2, n / 2, 0, B / 2)}, other);
+  timers_.Run();
+  EXPECT_EQ(other, "1.25 1.25");
+  EXPECT_EQ(one, "1.375 1.375");  // of the longer: n/4 by 0.5 s, 3n/8 at half speed beside the other, n/8 alone
+  EXPECT_GE(flows_.meetings(), 1);
+}
+
+TEST_F(FlowsTest, ABundleBegunTwiceSharesWithItself) {
+  std::string one, other;
+  const Flows::BundlePtr bundle = flows_.Solve({Part(0, 1)});
+  auto note = [this](std::string& ends) { return [this, &ends](double) { ends = absl::StrFormat("%.9g", timers_.now()); }; };
+  timers_.At(0.1, [&] { flows_.Begin(bundle, note(one)), flows_.Begin(bundle, note(other)); });
+  timers_.Run();
+  EXPECT_EQ(one, "2.1");
+  EXPECT_EQ(other, "2.1");
+}
+
+// Schedules of several phases and flows, at random times among random endpoints, by both.
+TEST(FlowsOfTheEngine, EndWhenSimGridsDo) {
+  const auto star = MakeStar({.hosts = 12, .bandwidth = BytesPerSecond(1e9), .latency = Seconds(1e-3)});
+  const auto tree = MakeFatTree({.ports = 24, .radix = 12, .oversubscription = 2, .wiring = {.bandwidth = BytesPerSecond(1e9), .cable = Seconds(1e-3)}});
+  std::mt19937 random(7);
+  std::uniform_real_distribution<double> uniform(0, 1);
+  for (const Topology* topology : {static_cast<const Topology*>(star.get()), static_cast<const Topology*>(tree.get())}) {
+    for (int round = 0; round < 6; ++round) {
+      std::vector<TestTransfer> transfers;
+      for (int t = 0; t < 24; ++t) {
+        TestTransfer transfer{.schedule = {.phases = {}, .last_phase = {}, .algorithm = "", .protocol = ""}, .endpoints = {}, .start = uniform(random) * 3};
+        std::vector<int> all(static_cast<size_t>(topology->endpoints()));
+        for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int>(i);
+        std::shuffle(all.begin(), all.end(), random);
+        const int ranks = 2 + static_cast<int>(random() % 4);
+        transfer.endpoints.assign(all.begin(), all.begin() + ranks);
+        const int phases = 1 + static_cast<int>(random() % 3);
+        for (int p = 0; p < phases; ++p) {
+          Phase& phase = transfer.schedule.phases.emplace_back();
+          for (int r = 0; r < ranks; ++r) {
+            phase.flows.push_back({.from = r, .to = (r + 1) % ranks, .bytes = 1e8 + uniform(random) * 1e9,
+                                   .rate = r % 2 == 0 ? Fluid::kNoLimit : 0.4e9 + uniform(random) * 1e9});
+          }
+        }
+        transfer.schedule.last_phase.assign(static_cast<size_t>(ranks), phases - 1);
+        transfers.push_back(std::move(transfer));
+      }
+      const std::vector<double> solved = Simulated(*topology, {}, transfers, true), simulated = Simulated(*topology, {}, transfers);
+      ASSERT_EQ(solved.size(), simulated.size());
+      for (size_t i = 0; i < solved.size(); ++i) EXPECT_NEAR(solved[i], simulated[i], 1e-9 * simulated[i]) << topology->kind() << " " << round << " " << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace twofold::sim

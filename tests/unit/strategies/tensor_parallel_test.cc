@@ -1,0 +1,363 @@
+// Models whose layers are split over ranks of the in-memory fabric, against the same models on one rank.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/nn/gpt.h"
+#include "core/nn/llama.h"
+#include "core/nn/rows.h"
+#include "strategies/data_parallel/ddp.h"
+#include "strategies/data_parallel/sharded.h"
+#include "strategies/model_parallel/gradient_norm.h"
+#include "strategies/model_parallel/gradient_sums.h"
+#include "strategies/model_parallel/layers.h"
+#include "tests/unit/strategies/on_ranks.h"
+
+namespace twofold {
+namespace {
+
+constexpr int64_t kBatch = 2, kTokens = 8, kHidden = 16, kHeads = 4, kVocab = 13;
+
+struct Case {
+  std::string name;
+  bool llama = false;
+  int64_t kv_heads = 4;
+  bool bias = true;         // llama: of queries, keys and values
+  bool tied = true;
+  bool sequence_parallel = false;
+  bool unfused = false;
+  double dropout = 0;       // gpt
+  nn::DropoutMasks masks = nn::DropoutMasks::kRecomputed;
+  bool overlap = true;
+  bool later = false;       // weights' gradients after all inputs'
+  bool sharded = false;     // ZeRO-2 over the ranks that share the batch
+  DType dtype = DType::kF64;
+  int64_t layers = 2;
+};
+
+std::unique_ptr<nn::Module> MakeModel(const Case& c, nn::Layers& layers) {
+  if (c.llama) {
+    return std::make_unique<nn::LlamaModel>(nn::LlamaConfig{.layers = c.layers, .hidden = kHidden, .heads = kHeads, .vocab = kVocab,
+                                                            .kv_heads = c.kv_heads, .ffn = 24, .sequence = kTokens, .qkv_bias = c.bias,
+                                                            .tied = c.tied, .unfused_attention = c.unfused, .dtype = c.dtype},
+                                            nn::Part::Whole(c.layers), layers);
+  }
+  return std::make_unique<nn::GptModel>(nn::GptConfig{.layers = c.layers, .hidden = kHidden, .heads = kHeads, .vocab = kVocab,
+                                                      .sequence = kTokens, .dropout = c.dropout,
+                                                      .attention_dropout = c.unfused ? c.dropout : 0, .unfused_attention = c.unfused,
+                                                      .masks = c.masks, .tied = c.tied, .dtype = c.dtype},
+                                        nn::Part::Whole(c.layers), layers);
+}
+
+// What one rank has after a step's backward pass: elements of the whole, by their places in it.
+struct Outcome {
+  double loss = 0, losses = 0, correct = 0, squared_norm = 0;
+  struct Element { double value; bool owned; };
+  std::map<std::string, std::map<int64_t, Element>> gradients;
+  std::map<int64_t, double> logits;
+  std::map<std::pair<std::string, std::string>, std::pair<int64_t, int64_t>> messages;  // of the pass: count and bytes
+  Bytes left;  // of activations, after the pass
+  bool kept = false;  // something saved after the pass
+};
+
+double ValueAt(const Tensor& t, int64_t i) { return t.dtype() == DType::kF64 ? t.data<double>()[i] : t.data<float>()[i]; }
+void SetValue(const Tensor& t, int64_t i, double v) {
+  if (t.dtype() == DType::kF64) t.data<double>()[i] = v;
+  else t.data<float>()[i] = static_cast<float>(v);
+}
+
+class Rank {
+ public:
+  Rank(RankContext& ctx, const Case& c, int tp)
+      : c_(c),
+        rank_(ctx),
+        nn_{.device = ctx.device(), .stream = ctx.device().compute(), .seed = 5},
+        mesh_(ctx.world(), {.dp = ctx.world_size() / tp, .tp = tp}),
+        layers_(mesh_, {.sequence_parallel = c.sequence_parallel, .overlap = c.overlap, .kv_heads = c.llama ? c.kv_heads : 0}) {
+    nn::Layers& layers = tp > 1 ? static_cast<nn::Layers&>(layers_) : nn::OneRank();
+    loss_ = layers.MakeLoss(kVocab);
+    std::unique_ptr<nn::Module> model = MakeModel(c, layers);
+    model->Finalize();
+    ProcessGroup& replicas = mesh_.Group(Along::kReplicas);
+    if (c.sharded) {
+      layout_ = std::make_unique<ShardedDataParallel>(
+          nn_, std::move(model), replicas, ShardedOptions{.stage = ShardedOptions::kGradients, .wrap = WrapByKind("transformer_block"),
+                                                          .gradient = c.dtype, .reduce = c.dtype});
+    } else {
+      layout_ = std::make_unique<DistributedDataParallel>(nn_, std::move(model), replicas, DdpOptions{.gradient = c.dtype});
+    }
+    if (!c.sharded) Perturb();
+  }
+
+  Outcome Step() {
+    Outcome out;
+    GradientSums sums(nn_, *layout_, {.tensor = &mesh_.Group(Along::kTp), .key_value = layers_.key_value_group()});
+    GradientNorm norm(nn_, *layout_, mesh_.Group(Along::kModel));
+    const auto before = Messages();
+    const Bytes live = Live();
+    layout_->BeginStep();
+    layout_->BeginMicroBatch(true);
+    Pass(out);
+    out.left = Live() - live;
+    layout_->FinishGradients();
+    for (const auto& [key, now] : Messages()) {
+      const auto was = before.find(key);
+      const auto sent = was == before.end() ? now : std::make_pair(now.first - was->second.first, now.second - was->second.second);
+      if (sent.first > 0) out.messages[key] = sent;
+    }
+    sums.Run();
+    const Tensor squares = norm.Squared();
+    out.squared_norm = ValueAt(squares, 0);
+    Collect(out);
+    return out;
+  }
+
+ private:
+  // Biases and norms, too, must matter: every element gets a value by its place in the whole.
+  void Perturb() {
+    for (nn::Parameter* p : layout_->model().Parameters()) {
+      const bool gain = p->name().find("norm") != std::string::npos && p->name().find("weight") != std::string::npos;
+      p->ForRuns(0, p->numel(), [&](const nn::Parameter::Run& run) {
+        for (int64_t i = 0; i < run.count; ++i) {
+          SetValue(p->data(), run.local + i, (gain ? 1 : 0) + 0.3 * NormalAt(MakeKey(7, p->name()), static_cast<uint64_t>(run.whole + i)));
+        }
+      });
+    }
+  }
+
+  void Pass(Outcome& out) {
+    const int64_t replica = mesh_.Coordinate(Axis::kDp);
+    Tensor ids = nn_.Activation(Shape{kBatch, kTokens}, DType::kI32), targets = nn_.Activation(Shape{kBatch, kTokens}, DType::kI32);
+    for (int64_t i = 0; i < kBatch * kTokens; ++i) {
+      ids.data<int32_t>()[i] = static_cast<int32_t>((7 * i + 3 + i * i + 5 * replica) % kVocab);
+      targets.data<int32_t>()[i] = static_cast<int32_t>((5 * i + 1 + 2 * replica) % kVocab);
+    }
+    nn_.micro_batch = replica;
+    nn::Saved saved, saved_loss;
+    Tensor logits = layout_->model().Forward(nn_, std::exchange(ids, Tensor()), saved);
+    CollectLogits(logits, out);
+    out.correct = Count(logits, targets);
+    const Tensor losses = loss_->Losses(nn_, logits, targets);
+    for (int64_t i = 0; i < losses.numel(); ++i) out.losses += ValueAt(losses, i) * static_cast<double>(i + 1);
+    const Tensor loss = loss_->Forward(nn_, std::exchange(logits, Tensor()), std::exchange(targets, Tensor()), saved_loss);
+    out.loss = ValueAt(loss, 0);
+    Tensor dlogits = loss_->Backward(nn_, saved_loss, 1);
+    if (c_.later) {
+      layout_->model().BackwardInput(nn_, std::move(dlogits), saved);
+      layout_->model().BackwardWeights(nn_, saved);
+    } else {
+      layout_->model().Backward(nn_, std::move(dlogits), saved);
+    }
+    out.kept = !saved.empty() || !saved_loss.empty();
+  }
+
+  double Count(const Tensor& logits, const Tensor& targets) {
+    const Tensor total = nn_.Activation(Shape{1}, ops::AccumulationType(c_.dtype));
+    SetValue(total, 0, 2);  // it is added to
+    loss_->CountCorrect(nn_, logits, targets, total);
+    return ValueAt(total, 0);
+  }
+
+  // The padding is left out.
+  void CollectLogits(const Tensor& logits, Outcome& out) {
+    const ProcessGroup& group = mesh_.Group(Along::kTp);
+    const int64_t columns = logits.dim(-1), first = group.rank() * columns;
+    for (int64_t i = 0; i < logits.numel(); ++i) {
+      const int64_t column = first + i % columns;
+      if (column < kVocab) out.logits[i / columns * kVocab + column] = ValueAt(logits, i);
+    }
+  }
+
+  void Collect(Outcome& out) {
+    std::map<std::string, const nn::Parameter*> parameters;
+    for (const nn::Parameter* p : layout_->model().Parameters()) parameters[p->name()] = p;
+    for (const optim::Slice& slice : layout_->Slices()) {
+      std::vector<optim::Part> parts = slice.parts;
+      if (parts.empty()) parts.push_back({.parameter = slice.name, .shape = {}, .count = slice.data.numel()});
+      for (const optim::Part& part : parts) {
+        parameters.at(part.parameter)->ForRuns(part.first, part.count, [&](const nn::Parameter::Run& run) {
+          for (int64_t i = 0; i < run.count; ++i) {
+            out.gradients[part.parameter][run.whole + i] = {ValueAt(slice.gradient, part.offset + run.local - part.first + i), run.owned};
+          }
+        });
+      }
+    }
+  }
+
+  std::map<std::pair<std::string, std::string>, std::pair<int64_t, int64_t>> Messages() const {
+    std::map<std::pair<std::string, std::string>, std::pair<int64_t, int64_t>> messages;
+    for (const auto& [key, entry] : rank_.communication().entries()) {
+      messages[{key.first, std::string(KindName(key.second))}] = {entry.count, entry.bytes.value()};
+    }
+    return messages;
+  }
+  Bytes Live() const { return rank_.memory().live_by_category[static_cast<size_t>(Category::kActivations)]; }
+
+  const Case c_;
+  RankContext& rank_;
+  nn::Context nn_;
+  DeviceMesh mesh_;
+  ParallelLayers layers_;
+  std::unique_ptr<nn::Loss> loss_;
+  std::unique_ptr<ParameterLayout> layout_;
+};
+
+std::vector<Outcome> Train(const Case& c, int ranks, int tp) {
+  std::vector<Outcome> outcomes(static_cast<size_t>(ranks));
+  testing::ExpectOnRanks(ranks, [&](RankContext& ctx) -> std::string {
+    outcomes[static_cast<size_t>(ctx.rank())] = Rank(ctx, c, tp).Step();
+    return "";
+  });
+  return outcomes;
+}
+
+// Largest difference, over the largest value there is.
+void ExpectNear(const std::map<int64_t, double>& got, const std::map<int64_t, double>& want, double tolerance, const std::string& what) {
+  ASSERT_EQ(got.size(), want.size()) << what;
+  double largest = 0, difference = 0;
+  for (const auto& [place, value] : want) {
+    ASSERT_TRUE(got.contains(place)) << what << " lacks element " << place;
+    largest = std::max(largest, std::abs(value));
+    difference = std::max(difference, std::abs(value - got.at(place)));
+  }
+  EXPECT_LE(difference, tolerance * std::max(largest, 1e-3)) << what;
+}
+
+std::map<int64_t, double> Values(const std::map<int64_t, Outcome::Element>& elements) {
+  std::map<int64_t, double> values;
+  for (const auto& [place, element] : elements) values[place] = element.value;
+  return values;
+}
+
+// The owned elements of all ranks are each element of the whole once; and who has a copy of one has its value.
+void ExpectWhole(const std::vector<Outcome>& ranks, const Outcome& whole, double tolerance) {
+  for (const auto& [name, elements] : whole.gradients) {
+    std::map<int64_t, double> owned;
+    for (const Outcome& rank : ranks) {
+      if (!rank.gradients.contains(name)) continue;
+      for (const auto& [place, element] : rank.gradients.at(name)) {
+        if (element.owned) EXPECT_TRUE(owned.emplace(place, element.value).second) << name << " element " << place << " has two owners";
+      }
+    }
+    ExpectNear(owned, Values(elements), tolerance, name);
+    for (const Outcome& rank : ranks) {
+      if (!rank.gradients.contains(name)) continue;
+      for (const auto& [place, element] : rank.gradients.at(name)) EXPECT_EQ(element.value, owned[place]) << name << " element " << place;
+    }
+  }
+}
+
+class TensorParallel : public ::testing::TestWithParam<std::tuple<Case, int>> {};
+
+TEST_P(TensorParallel, DoesWhatOneRankDoes) {
+  const auto& [c, ranks] = GetParam();
+  const double tolerance = c.dtype == DType::kF64 ? 1e-10 : 1e-5;
+  const Outcome one = Train(c, 1, 1)[0];
+  const std::vector<Outcome> split = Train(c, ranks, ranks);
+  std::map<int64_t, double> logits;
+  for (const Outcome& rank : split) {
+    EXPECT_NEAR(rank.loss, one.loss, tolerance * one.loss);
+    EXPECT_NEAR(rank.losses, one.losses, tolerance * one.losses);
+    EXPECT_EQ(rank.correct, one.correct);
+    EXPECT_NEAR(rank.squared_norm, one.squared_norm, tolerance * one.squared_norm);
+    EXPECT_EQ(rank.squared_norm, split[0].squared_norm);
+    EXPECT_EQ(rank.left, one.left) << "activations left over";
+    EXPECT_FALSE(rank.kept);
+    logits.insert(rank.logits.begin(), rank.logits.end());
+  }
+  ExpectNear(logits, one.logits, tolerance, "logits");
+  ExpectWhole(split, one, tolerance);
+}
+
+std::vector<Case> Cases() {
+  using nn::DropoutMasks;
+  return {
+      {.name = "gpt"},
+      {.name = "gpt_untied_f32", .tied = false, .dtype = DType::kF32},
+      {.name = "gpt_in_turn", .overlap = false},
+      {.name = "gpt_later", .later = true},
+      {.name = "gpt_dropout", .unfused = true, .dropout = 0.3},
+      {.name = "gpt_sequence", .sequence_parallel = true},
+      {.name = "gpt_sequence_f32", .tied = false, .sequence_parallel = true, .dtype = DType::kF32},
+      {.name = "gpt_sequence_in_turn", .sequence_parallel = true, .overlap = false},
+      {.name = "gpt_sequence_later", .sequence_parallel = true, .later = true},
+      {.name = "gpt_sequence_dropout", .sequence_parallel = true, .unfused = true, .dropout = 0.3},
+      {.name = "gpt_sequence_dropout_stored", .sequence_parallel = true, .unfused = true, .dropout = 0.3, .masks = DropoutMasks::kStored},
+      {.name = "llama", .llama = true, .bias = false, .tied = false},
+      {.name = "llama_kv_1", .llama = true, .kv_heads = 1},
+      {.name = "llama_kv_2", .llama = true, .kv_heads = 2, .tied = false},
+      {.name = "llama_kv_1_sequence_later", .llama = true, .kv_heads = 1, .sequence_parallel = true, .later = true},
+      {.name = "llama_kv_2_sequence", .llama = true, .kv_heads = 2, .bias = false, .sequence_parallel = true, .unfused = true},
+  };
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, TensorParallel, ::testing::Combine(::testing::ValuesIn(Cases()), ::testing::Values(2, 4)),
+                         [](const auto& info) { return std::get<0>(info.param).name + "_" + std::to_string(std::get<1>(info.param)); });
+
+// ZeRO-2 over two replicas of two (or four) ranks that share heads and split rows: sums, norms and shards together.
+TEST(TensorParallel, SumsAndNormsOfShards) {
+  Case c{.name = "sharded", .llama = true, .kv_heads = 1, .sequence_parallel = true, .sharded = true};
+  const std::vector<Outcome> replicas = Train(c, 2, 1), split = Train(c, 4, 2);
+  Outcome whole;  // two replicas without tensor parallelism, put together
+  for (const Outcome& rank : replicas)
+    for (const auto& [name, elements] : rank.gradients) whole.gradients[name].insert(elements.begin(), elements.end());
+  ExpectWhole(split, whole, 1e-10);
+  for (const Outcome& rank : split) EXPECT_NEAR(rank.squared_norm, replicas[0].squared_norm, 1e-10 * replicas[0].squared_norm);
+}
+
+// ---- What is sent ----
+
+using Traffic = std::pair<int64_t, int64_t>;  // count and bytes
+
+// Of one layer of a model, along tp: what a model with one more sends more. Bytes are those of the whole tensor, of which an all-reduce
+// on a ring sends 2 (n - 1) / n, an all-gather and a reduce-scatter (n - 1) / n.
+std::map<std::string, Traffic> OfALayer(Case c, int ranks) {
+  std::map<std::string, Traffic> traffic;
+  for (const int64_t sign : {-1, 1}) {
+    c.layers = sign < 0 ? 1 : 2;
+    for (const auto& [key, sent] : Train(c, ranks, ranks)[0].messages) {
+      traffic[key.second].first += sign * sent.first;
+      traffic[key.second].second += sign * sent.second;
+    }
+  }
+  std::erase_if(traffic, [](const auto& kind) { return kind.second == Traffic(0, 0); });
+  return traffic;
+}
+
+constexpr int64_t kActivation = kBatch * kTokens * kHidden * 8;  // b s h, in f64
+
+// Shoeybi et al. 2019, section 3: "two all-reduces in the forward path and two in the backward path" of a layer, of b s h each.
+TEST(TensorParallel, SumsFourActivationsALayer) {
+  for (const bool llama : {false, true}) {
+    const auto traffic = OfALayer({.name = "", .llama = llama}, 4);
+    EXPECT_EQ(traffic, (std::map<std::string, Traffic>{{"all_reduce", {4, 4 * kActivation}}})) << llama;
+  }
+}
+
+// Korthikanti et al. 2022, section 4.2.2: "four all-gathers and four reduce-scatters in a single forward and backward pass", which is as
+// much as four all-reduces; and two more all-gathers, of the inputs of either column-parallel layer, which were not kept.
+TEST(TensorParallel, GathersAndScattersAsMuchUnderSequenceParallelism) {
+  const auto traffic = OfALayer({.name = "", .sequence_parallel = true}, 2);
+  EXPECT_EQ(traffic, (std::map<std::string, Traffic>{{"all_gather", {6, 6 * kActivation}}, {"reduce_scatter", {4, 4 * kActivation}}}));
+}
+
+// Embedding, head and loss: the embedding's sum and the head's input gradient; a row's largest logit, and its two sums (three times:
+// the loss, the losses of rows, and what is right, which takes a third sum).
+TEST(TensorParallel, SumsThreeNumbersARowForTheLoss) {
+  Case c{.name = ""};
+  c.layers = 0;
+  const Outcome rank = Train(c, 2, 2)[0];
+  const int64_t row = kBatch * kTokens * 8;
+  const std::map<std::pair<std::string, std::string>, Traffic> want = {
+      {{rank.messages.begin()->first.first, "all_reduce"}, {2 + 6, 2 * kActivation + (3 + 3 + 4) * row}}};
+  EXPECT_EQ(rank.messages, want);
+}
+
+}  // namespace
+}  // namespace twofold
