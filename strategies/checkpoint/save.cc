@@ -202,7 +202,7 @@ std::vector<Held> Saver::OwnShare() {
   };
   ProcessGroup& replicas = mesh_.Group(Along::kReplicas);
   held = share(held, replicas, layout_.holders());
-  for (Held& piece : share(of_experts, mesh_.Group(Along::kExpertReplicas), layout_.holders())) held.push_back(std::move(piece));
+  for (Held& piece : share(of_experts, mesh_.Group(Along::kExpertReplicas), layout_.holders(nn::Replicas::kExperts))) held.push_back(std::move(piece));
   for (Held& buffer : ShareOf(BuffersHeld(layout_.model()), replicas.rank(), replicas.size())) held.push_back(std::move(buffer));
   return held;
 }
