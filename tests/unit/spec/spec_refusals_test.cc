@@ -157,6 +157,7 @@ const std::vector<Refusal>& Refusals() {
         "parallel.stage_layers: [4] is of a pipeline", "parallel.stage_balance: BY_COST is of a pipeline"}},
       {"interleaved_once", {"parallel.schedule: INTERLEAVED_ONE_F_ONE_B of parallel.virtual_stages = 1 is ONE_F_ONE_B; use that, or 2 or more"}},
       {"virtual_stages_of_others", {"parallel.virtual_stages: 2 are of INTERLEAVED_ONE_F_ONE_B, and parallel.schedule is ONE_F_ONE_B"}},
+      {"chunks_reduced_often", {"parallel.reduce_every_micro_batch: true does not fit parallel.virtual_stages = 2 under NO_SHARD"}},
       {"interleaved_uneven",
        {"parallel.schedule: INTERLEAVED_ONE_F_ONE_B of train.global_batch / (parallel.dp * train.micro_batch) = 12 / (2 * 2) = 3 micro-batches",
         "a multiple of its 2 stages as the number of micro-batches, not 3"}},
