@@ -13,11 +13,7 @@ struct Row {
   std::string_view available;
 };
 
-std::string AboveOne(int64_t degree) { return degree > 1 ? StrCat(degree) : ""; }
-
 constexpr Row kRows[] = {
-    {"parallel.ep", [](const Spec& s) { return AboveOne(s.parallel().ep()); },
-     "use 1; parallel.dp is available"},
     {"fabric.gloo", [](const Spec& s) { return std::string(s.fabric().has_gloo() ? "gloo" : ""); },
      "use in_memory, mpi or simulated"},
     {"fabric.nccl", [](const Spec& s) { return std::string(s.fabric().has_nccl() ? "nccl" : ""); },
