@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/strings.h"
+#include "strategies/mesh_of.h"
 #include "strategies/model_factory.h"
 
 namespace twofold {
@@ -57,10 +58,16 @@ void AddCategories(const MemoryStats& stats, google::protobuf::RepeatedPtrField<
 
 }  // namespace
 
+bool IsTraced(const spec::Spec& spec, int rank) {
+  if (!spec.trace().enabled()) return false;
+  if (rank < spec.trace().ranks()) return true;
+  const MeshPlace place = PlaceOf(MeshOf(spec.parallel()), rank);
+  return spec.parallel().pp() > 1 && place.dp == 0 && place.cp == 0 && place.tp == 0;
+}
+
 Recorder::Recorder(RankContext& ctx, const spec::Spec& spec, int64_t first_step) : ctx_(ctx), classifies_(InputOf(spec.model()).kind != ModelInput::kTokens) {
   const int64_t steps = steps_ = spec.train().steps();
-  const bool traced = spec.trace().enabled() && ctx.rank() < spec.trace().ranks();
-  first_traced_step_ = traced ? std::max(first_step, steps - spec.trace().last_steps()) : steps;
+  first_traced_step_ = IsTraced(spec, ctx.rank()) ? std::max(first_step, steps - spec.trace().last_steps()) : steps;
   record_.set_rank(ctx.rank());
   record_.set_first_step(first_step);
   constexpr int64_t kReserved = 1 << 16;  // of what may be a number that nobody means to reach

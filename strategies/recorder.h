@@ -38,8 +38,11 @@ class MemorySamples {
   std::vector<Sample> samples_;
 };
 
+// Whose time line a trace covers: the first spec.trace.ranks ranks and, beyond them, the first of every stage of a pipeline.
+bool IsTraced(const spec::Spec& spec, int rank);
+
 // One a rank, on its thread. Watches the clock and the compute stream over each step, and, in the last
-// spec.trace.last_steps steps of the first spec.trace.ranks ranks, the trace and the memory ledger.
+// spec.trace.last_steps steps of the ranks that are traced, the trace and the memory ledger.
 class Recorder {
  public:
   static constexpr size_t kMemorySamples = 4000;

@@ -53,6 +53,13 @@ std::unique_ptr<Dataset> ShardOf(const Dataset* data, const DeviceMesh& mesh) {
   return MakeSequenceShard(*data, {.rank = mesh.Coordinate(Axis::kCp), .ranks = mesh.shape().cp});
 }
 
+// Null where this rank shares no table with another stage.
+std::unique_ptr<ProcessGroup> MakeGroupOfEnds(const spec::Spec& spec, DeviceMesh& mesh) {
+  if (!StagesShareTable(spec)) return nullptr;
+  std::unique_ptr<ProcessGroup> ends = mesh.NewGroups(EndsOf(mesh.shape()), "embedding");
+  return ends->size() > 1 ? std::move(ends) : nullptr;
+}
+
 // One rank's share of every training step.
 class Trainer {
  public:
@@ -83,9 +90,9 @@ class Trainer {
   const DType dtype_;
   ParallelLayers layers_;
   const std::unique_ptr<nn::Loss> loss_function_;
-  const std::unique_ptr<ProcessGroup> table_sharers_;  // first and last stage
   const std::vector<nn::Part> parts_;  // this stage's
   std::unique_ptr<ParameterLayout> layout_;
+  const std::unique_ptr<ProcessGroup> ends_;  // first and last stage, where they share a table; else null
   GradientSums sums_;
   GradientNorm norm_;
   std::unique_ptr<optim::Optimizer> optimizer_;
@@ -140,13 +147,14 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
       dtype_(ToDType(spec.train().precision().parameter())),
       layers_(mesh_, ParallelOptionsOf(spec)),
       loss_function_(layers_.MakeLoss(InputOf(spec.model()).classes)),
-      table_sharers_(mesh_.NewGroups(EndsOfPipelines(mesh_.shape()), "embedding")),
       parts_(PartsOfStage(spec, mesh_.Coordinate(Axis::kPp))),
       layout_(MakeLayout(
           nn_,
           WithRecompute(MakeStage(spec.model(), {dtype_, ToDType(spec.train().precision().buffer())}, parts_, layers_), spec, parts_),
           {replicas_, mesh_.Group(Along::kExpertReplicas)}, spec)),
-      sums_(nn_, *layout_, {.tensor = &mesh_.Group(Along::kTp), .key_value = layers_.key_value_group(), .embedding = table_sharers_.get()}),
+      ends_(MakeGroupOfEnds(spec, mesh_)),
+      sums_(nn_, *layout_,
+            {.tensor = &mesh_.Group(Along::kTp), .key_value = layers_.key_value_group(), .embedding = ends_.get()}),
       norm_(nn_, *layout_, mesh_.Group(Along::kModel), &mesh_.Group(Along::kEp)),
       optimizer_(MakeOptimizer(spec.train().optimizer(), spec.parallel().offload())),
       schedule_(MakeSchedule(spec.train().schedule())),

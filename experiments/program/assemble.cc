@@ -7,10 +7,11 @@
 
 #include "core/base/errors.h"
 #include "core/base/strings.h"
+#include "experiments/program/bubble.h"
 #include "experiments/program/step_time.h"
 #include "experiments/report/write_report.h"
-#include "strategies/mesh_of.h"
 #include "strategies/model_factory.h"
+#include "strategies/recorder.h"
 
 namespace twofold {
 namespace {
@@ -120,13 +121,6 @@ void AddNotes(const spec::Spec& spec, const RunResult& result, const std::vector
   }
 }
 
-// Whose spans and samples a trace holds: the first ranks and, beyond them, the first of every stage of a pipeline.
-bool IsTraced(const spec::Spec& spec, int rank) {
-  if (rank < spec.trace().ranks()) return true;
-  const MeshPlace place = PlaceOf(MeshOf(spec.parallel()), rank);
-  return spec.parallel().pp() > 1 && place.dp == 0 && place.cp == 0 && place.tp == 0;
-}
-
 }  // namespace
 
 double Quantile(std::vector<double> values, double q) {
@@ -180,7 +174,7 @@ report::Report Assemble(const spec::Spec& spec, const RunFacts& facts, const Run
   out.set_message(std::string(result.status.message()));
   out.set_world_size(facts.world_size);
   out.set_device(facts.device);
-  out.set_bubble_fraction(0);  // data parallelism has no pipeline to fill
+  out.set_bubble_fraction(BubbleFraction(spec, records));
   out.set_model_flops_per_step(TrainingFlops(spec.model(), spec.train().global_batch()));
   out.set_peak_flops_per_second(facts.peak_flops_per_second);
   for (const report::RankRecord& record : records) *out.add_ranks() = record.memory();

@@ -112,14 +112,19 @@ pipeline::Shape PipelineShapeOf(const spec::Spec& spec) {
           .chunks = static_cast<int>(p.virtual_stages())};
 }
 
-std::vector<std::vector<int>> EndsOfPipelines(const MeshShape& shape) {
+bool StagesShareTable(const spec::Spec& spec) {
+  const spec::Model& model = spec.model();
+  const bool tied = model.has_gpt()   ? model.gpt().tied_embeddings()
+                    : model.has_moe() ? model.moe().llama().tied_embeddings()
+                                      : model.has_llama() && model.llama().tied_embeddings();
+  return tied && spec.parallel().pp() > 1;
+}
+
+std::vector<std::vector<int>> EndsOf(const MeshShape& mesh) {
   std::vector<std::vector<int>> groups;
-  for (const std::vector<int>& stages : GroupsOf(shape, Along::kPp)) {
-    for (size_t s = 0; s + 1 < stages.size(); ++s) {
-      if (s == 0) groups.push_back({stages.front(), stages.back()});
-      else groups.push_back({stages[s]});
-    }
-    if (stages.size() == 1) groups.push_back(stages);
+  for (const std::vector<int>& stages : GroupsOf(mesh, Along::kPp)) {
+    groups.push_back({stages.front(), stages.back()});
+    for (size_t s = 1; s + 1 < stages.size(); ++s) groups.push_back({stages[s]});
   }
   return groups;
 }

@@ -30,11 +30,13 @@ pipeline::Schedule ScheduleOf(const spec::Parallel& parallel);
 // Stages, micro-batches of a step, and chunks.
 pipeline::Shape PipelineShapeOf(const spec::Spec& spec);
 
-// First and last stage of every pipeline, which share a table that is tied; stages between them are groups of their own.
-std::vector<std::vector<int>> EndsOfPipelines(const MeshShape& shape);
-
 // What crosses from one part to the next of a micro-batch of `samples`, and its gradient on the way back: this rank's hidden states,
 // [samples, tokens, hidden]. Of the sequence's tokens a rank has 1 / cp, and 1 / tp of those under sequence parallelism.
 Shape BoundaryShape(const spec::Spec& spec, int64_t samples);
+
+// Whether first and last stage both hold the table of a tied head, whose gradients they sum (nn::Cut::Sum::kEmbedding), and between
+// whom: ranks of first and last stage of equal place in the rest of the mesh; ranks of other stages alone.
+bool StagesShareTable(const spec::Spec& spec);
+std::vector<std::vector<int>> EndsOf(const MeshShape& mesh);
 
 }  // namespace twofold
