@@ -1,5 +1,6 @@
 #include "backends/simulated/fabric.h"
 
+#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
@@ -78,8 +79,18 @@ RankContext MakeContext(int rank, const SimulationPlan& plan, Actor& actor) {
                       }});
 }
 
-void AddExtrapolationNotes(const SimulatedDevice& device, outcome::Outcome& outcome) {
-  for (const auto& [kernel, shapes] : device.extrapolated()) {
+// Of all ranks, the most calls that one of them made.
+void AddMost(const SimulatedDevice::Extrapolated& of_one, SimulatedDevice::Extrapolated& all) {
+  for (const auto& [kernel, shapes] : of_one) {
+    for (const auto& [dims, count] : shapes) {
+      int64_t& most = all[kernel][dims];
+      most = std::max(most, count);
+    }
+  }
+}
+
+void AddExtrapolationNotes(const SimulatedDevice::Extrapolated& extrapolated, outcome::Outcome& outcome) {
+  for (const auto& [kernel, shapes] : extrapolated) {
     constexpr size_t kShown = 4;
     std::string text;
     size_t shown = 0;
@@ -89,7 +100,7 @@ void AddExtrapolationNotes(const SimulatedDevice& device, outcome::Outcome& outc
       if (++shown <= kShown) StrAppend(&text, shown > 1 ? ", " : "", dims[0], " x ", dims[1], dims[2] > 0 ? StrCat(" x ", dims[2]) : "");
     }
     if (shapes.size() > kShown) StrAppend(&text, " and ", shapes.size() - kShown, " more shapes");
-    outcome.add_notes(StrCat("time of ", kernel, " is extrapolated beyond what was calibrated: ", text, " (", calls, " calls of rank 0)"));
+    outcome.add_notes(StrCat("time of ", kernel, " is extrapolated beyond what was calibrated: ", text, " (", calls, calls == 1 ? " call" : " calls", " of a rank)"));
   }
 }
 
@@ -139,11 +150,12 @@ outcome::Outcome Simulate(SimulationPlan& plan, bool fold, bool slowest_counts, 
     outcome.set_message(std::string(status.message()));
     return outcome;
   }
+  SimulatedDevice::Extrapolated extrapolated;
   for (int r : actors) {
     engine.AddRank(r, [&, r] {
       Actor actor(r, plan, world, group);
       RankContext ctx = MakeContext(r, plan, actor);
-      const absl::Cleanup notes = [&] { if (r == 0) AddExtrapolationNotes(actor.device, outcome); };
+      const absl::Cleanup keep = [&] { AddMost(actor.device.extrapolated(), extrapolated); };
       try {
         outcome.set_results(r, fn(ctx));
         if (!engine.failed()) actor.device.compute().Synchronize();  // the run ends when its work has
@@ -154,6 +166,7 @@ outcome::Outcome Simulate(SimulationPlan& plan, bool fold, bool slowest_counts, 
     });
   }
   const absl::Status status = engine.Run();
+  AddExtrapolationNotes(extrapolated, outcome);
   if (fold) {
     for (int r = 0; r < plan.world_size; ++r) {
       if (const int stand_in = plan.stand_ins[static_cast<size_t>(r)]; stand_in != r) outcome.set_results(r, outcome.results(stand_in));

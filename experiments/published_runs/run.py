@@ -68,6 +68,8 @@ def settings(case):
              "train.global_batch": case["global_batch"], "model.gpt.vocab": -(-case["vocab"] // padded) * padded,
              **{f"model.gpt.{name}": case[name] for name in ("layers", "hidden", "heads", "sequence")},
              **{f"parallel.{axis}": case[axis] for axis in ("dp", "tp", "pp")}}
+    if case["dp"] * case["tp"] == 1:
+        found["fabric.simulated.folding"] = "AUTO"  # nothing to fold
     if case["virtual_stages"] > 1:
         found.update({"parallel.schedule": "INTERLEAVED_ONE_F_ONE_B", "parallel.virtual_stages": case["virtual_stages"]})
     if case["recompute"] == "selective":
