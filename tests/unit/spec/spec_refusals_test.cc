@@ -217,6 +217,11 @@ const std::vector<Refusal>& Refusals() {
         "train.checkpoint.path: \"tests/specs/bad/checkpoint_fields.textproto\" is no folder"}},
       {"checkpoint_emulated", {"train.checkpoint: goes with parameters", "use device: CPU"}},
       {"resume_missing", {"train.resume: \"no/such/checkpoints\" is no folder", "give a checkpoint"}},
+      {"moe_sizes",
+       {"model.moe.llama.heads: 5 does not divide model.moe.llama.hidden = 32", "model.moe.top_k: 5 is more than model.moe.experts = 4",
+        "model.moe.capacity_factor: 0 is out of range", "model.moe.every: 3 is more than model.moe.llama.layers = 2",
+        "model.moe.aux_loss: -1 is out of range"}},
+      {"moe_missing", {"model.moe.experts: ", "model.moe.llama.vocab: 100 is too small for data.text"}},
       {"several_problems",
        {"model.gpt.layers: 0", "model.gpt.heads: 5 does not divide", "train.steps: -1 is out of range"}},
   };
