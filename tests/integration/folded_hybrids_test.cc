@@ -18,6 +18,7 @@ struct Case {
   const char* parallel;
   int actors;  // that stand for all
   const char* train = "";
+  bool alike = true;  // false: shards are cut amid parameters, so that replicas launch different numbers of updates
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.label; }
 
@@ -29,7 +30,7 @@ const Case kCases[] = {
     {"Interleaved", kGpt, "pp: 2 dp: 2 tp: 2 schedule: INTERLEAVED_ONE_F_ONE_B virtual_stages: 2", 2},
     {"ZeroBubble", kGpt, "pp: 4 dp: 2 tp: 2 schedule: ZERO_BUBBLE_H1", 4},
     {"Zero1", kGpt, "pp: 2 dp: 4 tp: 2 sharding: ZERO_1", 2},
-    {"Zero3", kGpt, "pp: 2 dp: 4 tp: 2 sharding: ZERO_3", 2},
+    {"Zero3", kGpt, "pp: 2 dp: 4 tp: 2 sharding: ZERO_3", 2, "", false},
     {"Context", kGpt, "dp: 2 cp: 2 tp: 2", 2},
     {"Experts", kExperts, "pp: 2 dp: 4 ep: 2 tp: 2", 2},
     {"Clipped", kGpt, "pp: 2 dp: 4 tp: 2", 4, "clip_norm: 1"},  // not along tp
@@ -57,6 +58,7 @@ TEST_P(FoldedHybrid, GivesTheSameFigures) {
     for (int s = 0; s < records[r].steps_size(); ++s) {
       const double seconds = expected[r].steps(s).seconds();
       EXPECT_NEAR(records[r].steps(s).seconds(), seconds, 1e-9 * seconds) << "rank " << r;
+      if (!c.alike && r > 0) continue;  // they wait for the busiest as long as it is busier
       EXPECT_NEAR(records[r].steps(s).exposed_communication_seconds(), expected[r].steps(s).exposed_communication_seconds(), 1e-9 * seconds);
     }
     ASSERT_EQ(records[r].collectives_size(), expected[r].collectives_size());
