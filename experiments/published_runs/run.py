@@ -72,6 +72,8 @@ def settings(case):
         found["fabric.simulated.folding"] = "AUTO"  # nothing to fold
     if case["virtual_stages"] > 1:
         found.update({"parallel.schedule": "INTERLEAVED_ONE_F_ONE_B", "parallel.virtual_stages": case["virtual_stages"]})
+    if case["recompute"] == "none":
+        found["train.activation_checkpointing.every"] = 0
     if case["recompute"] == "selective":
         found["train.activation_checkpointing.recompute"] = "SELECTIVE"
     if case["sequence_parallel"] and case["tp"] > 1:

@@ -64,7 +64,9 @@ void Executor::Execute(std::span<const Action> actions, int micro_batches, const
     Incoming now = overlap_ && i > 0 ? std::exchange(ahead, {}) : Receive(actions[i], boundary, dtype);
     if (overlap_ && i + 1 < actions.size()) ahead = Receive(actions[i + 1], boundary, dtype);
     ctx_.trace().SetLabel(actions[i].ToString());
-    std::exchange(now.work, Work()).WaitOn(ctx_.device().compute());
+    Work received = std::exchange(now.work, Work());
+    if (overlap_) received.WaitOn(ctx_.device().compute());
+    else received.Wait();
     Send(actions[i], run(actions[i], std::exchange(now.tensor, Tensor())));
   }
   for (Link& link : out_) std::exchange(link.last, Work()).WaitOn(ctx_.device().compute());

@@ -43,7 +43,7 @@ namespace twofold::pipeline {
 
 struct ExecutorOptions {
   int chunks = 1;
-  bool overlap = true;  // false: a message is received when it is needed, for comparison
+  bool overlap = true;  // false: a message is received when it is needed, and the host waits for it, for comparison
 };
 
 // One rank's stage. Used from its thread; everything handed in outlives it.

@@ -1,7 +1,6 @@
 // The bubble of a pipeline in a simulated run, where stages are alike and messages take no time, is its schedule's closed form.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <map>
 #include <string>
 #include <string_view>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "experiments/program/bubble.h"
+#include "strategies/pipeline/stages.h"
 #include "tests/integration/run_spec.h"
 
 namespace twofold {
@@ -18,13 +18,13 @@ namespace {
 // Wide, so that embedding and head cost next to nothing beside a block: 256 / (12 * 16384) of it.
 constexpr char kModel[] = "model { gpt { layers: 16 hidden: 16384 heads: 128 sequence: 64 tied_embeddings: false } }\n";
 
-struct Run {
+struct Job {
   spec::Spec spec;
   std::vector<report::RankRecord> records;
 };
 
-Run RunPipeline(int p, int m, std::string_view parallel) {
-  Run run;
+Job RunPipeline(int p, int m, std::string_view parallel) {
+  Job run;
   run.spec = testing::Resolve(StrCat(kModel, "train { steps: 3 global_batch: ", m, " optimizer { sgd {} } }\nparallel { pp: ", p, " ", parallel,
                                      " }\nfabric { simulated { cluster: \"tests/integration/free_links.textproto\" } }\n",
                                      "trace { last_steps: 2 }\n"));
@@ -35,7 +35,7 @@ Run RunPipeline(int p, int m, std::string_view parallel) {
 }
 
 double Bubble(int p, int m, std::string_view parallel) {
-  const Run run = RunPipeline(p, m, parallel);
+  const Job run = RunPipeline(p, m, parallel);
   return BubbleFraction(run.spec, run.records);
 }
 
@@ -59,7 +59,7 @@ TEST(Bubble, OfInterleaved) {
 // By the times of its own actions: those of a stage in the middle.
 TEST(Bubble, OfZeroBubble) {
   for (const auto& [p, m] : {std::pair(2, 4), std::pair(4, 4), std::pair(4, 16), std::pair(8, 24)}) {
-    const Run run = RunPipeline(p, m, "schedule: ZERO_BUBBLE_H1");
+    const Job run = RunPipeline(p, m, "schedule: ZERO_BUBBLE_H1");
     std::map<char, double> times;
     for (const report::Span& s : run.records[1].spans()) {
       if (s.stream() == "compute" && !s.label().empty()) times[s.label()[0]] += (s.end() - s.start()) / (2 * m);
@@ -68,6 +68,24 @@ TEST(Bubble, OfZeroBubble) {
     EXPECT_LT(w, i * (1 + 1e-9));
     EXPECT_NEAR(BubbleFraction(run.spec, run.records), idle / (m * (f + i + w) + idle), kNear) << p << " stages, " << m;
     EXPECT_LT(BubbleFraction(run.spec, run.records), 0.5 * (p - 1.0) / (m + p - 1)) << "that of 1F1B";
+  }
+}
+
+// What a trace's labels say that a rank did is its schedule.
+TEST(Labels, AreTheSchedulesActions) {
+  const Job run = RunPipeline(4, 8, "schedule: INTERLEAVED_ONE_F_ONE_B virtual_stages: 2");
+  for (int stage = 0; stage < 4; ++stage) {
+    std::vector<std::string> expected, seen;
+    for (int step = 0; step < 2; ++step) {
+      for (const pipeline::Action& a : pipeline::ActionsOf(pipeline::Schedule::kInterleaved, PipelineShapeOf(run.spec), stage)) {
+        expected.push_back(a.ToString());
+      }
+    }
+    for (const report::Span& s : run.records[static_cast<size_t>(stage)].spans()) {
+      if (s.stream() != "compute" || s.label().empty()) continue;
+      if (seen.empty() || seen.back() != s.label()) seen.push_back(s.label());
+    }
+    EXPECT_EQ(seen, expected) << "stage " << stage;
   }
 }
 
