@@ -43,7 +43,8 @@ namespace twofold::pipeline {
 
 struct ExecutorOptions {
   int chunks = 1;
-  bool overlap = true;  // false: a message is received when it is needed, and the host waits for it, for comparison
+  // false: a message is received when it is needed, and the host waits for it, as Megatron-LM's does. For comparison.
+  bool overlap = true;
 };
 
 // One rank's stage. Used from its thread; everything handed in outlives it.
