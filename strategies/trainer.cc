@@ -56,7 +56,7 @@ std::unique_ptr<Dataset> ShardOf(const Dataset* data, const DeviceMesh& mesh) {
 // Null where this rank shares no table with another stage.
 std::unique_ptr<ProcessGroup> MakeGroupOfEnds(const spec::Spec& spec, DeviceMesh& mesh) {
   if (!StagesShareTable(spec)) return nullptr;
-  std::unique_ptr<ProcessGroup> ends = mesh.NewGroups(EndsOf(mesh.shape()), "pipeline ends");
+  std::unique_ptr<ProcessGroup> ends = mesh.NewGroups(EndsOf(mesh.shape()), "embedding");
   return ends->size() > 1 ? std::move(ends) : nullptr;
 }
 
@@ -155,7 +155,7 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
       ends_(MakeGroupOfEnds(spec, mesh_)),
       sums_(nn_, *layout_,
             {.tensor = &mesh_.Group(Along::kTp), .key_value = layers_.key_value_group(), .embedding = ends_.get()}),
-      norm_(nn_, *layout_, mesh_.Group(Along::kModel)),
+      norm_(nn_, *layout_, mesh_.Group(Along::kModel), &mesh_.Group(Along::kEp)),
       optimizer_(MakeOptimizer(spec.train().optimizer(), spec.parallel().offload())),
       schedule_(MakeSchedule(spec.train().schedule())),
       sampler_(MakeSampler(spec.train(), samples.training, mesh_)),

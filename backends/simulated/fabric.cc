@@ -1,5 +1,6 @@
 #include "backends/simulated/fabric.h"
 
+#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
@@ -78,8 +79,18 @@ RankContext MakeContext(int rank, const SimulationPlan& plan, Actor& actor) {
                       }});
 }
 
-void AddExtrapolationNotes(const SimulatedDevice& device, outcome::Outcome& outcome) {
-  for (const auto& [kernel, shapes] : device.extrapolated()) {
+// Of all ranks, the most calls that one of them made.
+void AddMost(const SimulatedDevice::Extrapolated& of_one, SimulatedDevice::Extrapolated& all) {
+  for (const auto& [kernel, shapes] : of_one) {
+    for (const auto& [dims, count] : shapes) {
+      int64_t& most = all[kernel][dims];
+      most = std::max(most, count);
+    }
+  }
+}
+
+void AddExtrapolationNotes(const SimulatedDevice::Extrapolated& extrapolated, outcome::Outcome& outcome) {
+  for (const auto& [kernel, shapes] : extrapolated) {
     constexpr size_t kShown = 4;
     std::string text;
     size_t shown = 0;
@@ -89,7 +100,7 @@ void AddExtrapolationNotes(const SimulatedDevice& device, outcome::Outcome& outc
       if (++shown <= kShown) StrAppend(&text, shown > 1 ? ", " : "", dims[0], " x ", dims[1], dims[2] > 0 ? StrCat(" x ", dims[2]) : "");
     }
     if (shapes.size() > kShown) StrAppend(&text, " and ", shapes.size() - kShown, " more shapes");
-    outcome.add_notes(StrCat("time of ", kernel, " is extrapolated beyond what was calibrated: ", text, " (", calls, " calls of rank 0)"));
+    outcome.add_notes(StrCat("time of ", kernel, " is extrapolated beyond what was calibrated: ", text, " (", calls, calls == 1 ? " call" : " calls", " of a rank)"));
   }
 }
 
@@ -114,16 +125,23 @@ std::vector<int> Actors(const SimulationPlan& plan, bool fold) {
 std::string DescribeFolding(const SimulationPlan& plan) {
   const std::vector<int> actors = Actors(plan, true);
   if (actors.size() == 1) return StrCat("ranks are folded: rank 0 stands for all ", plan.world_size);
-  return StrCat("ranks are folded: ", RankList(actors), " stand for ", static_cast<size_t>(plan.world_size) / actors.size(), " each");
+  constexpr size_t kTold = 8;
+  const std::string who = actors.size() <= kTold ? RankList(actors)
+                                                 : StrCat(actors.size(), " ranks (", actors[0], ", ", actors[1], ", ", actors[2], ", ...)");
+  return StrCat("ranks are folded: ", who, " stand for ", static_cast<size_t>(plan.world_size) / actors.size(), " each");
 }
 
+enum class Folding { kNone, kOneForAll, kAll };  // kOneForAll: one rank's flows may stand for all's where it stands for all
+
 // The whole simulation, in the child process.
-outcome::Outcome Simulate(SimulationPlan& plan, bool fold, bool slowest_counts, const RankFunction& fn, sim::FlightRecord& record) {
+outcome::Outcome Simulate(SimulationPlan& plan, Folding folding, bool slowest_counts, const RankFunction& fn, sim::FlightRecord& record) {
   sim::Engine engine(*plan.topology, EngineOptions(plan, record));
   CatchInterruptsInChild();
+  const bool fold = folding != Folding::kNone;
   const std::vector<int> actors = Actors(plan, fold);
   sim::Network network(engine, *plan.library,
-                       {.choice = plan.choice, .measured = plan.collectives, .folded = fold && actors.size() == 1, .endpoints = plan.endpoints});
+                       {.choice = plan.choice, .measured = plan.collectives, .folded = folding == Folding::kOneForAll && actors.size() == 1,
+                        .endpoints = plan.endpoints});
   SimulatedWorld world{.engine = engine, .network = network, .real = plan.machine.real, .slowest_counts = slowest_counts};
   if (fold) world.stand_ins = plan.stand_ins;
   std::vector<int> ranks(static_cast<size_t>(plan.world_size));
@@ -139,11 +157,12 @@ outcome::Outcome Simulate(SimulationPlan& plan, bool fold, bool slowest_counts, 
     outcome.set_message(std::string(status.message()));
     return outcome;
   }
+  SimulatedDevice::Extrapolated extrapolated;
   for (int r : actors) {
     engine.AddRank(r, [&, r] {
       Actor actor(r, plan, world, group);
       RankContext ctx = MakeContext(r, plan, actor);
-      const absl::Cleanup notes = [&] { if (r == 0) AddExtrapolationNotes(actor.device, outcome); };
+      const absl::Cleanup keep = [&] { AddMost(actor.device.extrapolated(), extrapolated); };
       try {
         outcome.set_results(r, fn(ctx));
         if (!engine.failed()) actor.device.compute().Synchronize();  // the run ends when its work has
@@ -154,6 +173,7 @@ outcome::Outcome Simulate(SimulationPlan& plan, bool fold, bool slowest_counts, 
     });
   }
   const absl::Status status = engine.Run();
+  AddExtrapolationNotes(extrapolated, outcome);
   if (fold) {
     for (int r = 0; r < plan.world_size; ++r) {
       if (const int stand_in = plan.stand_ins[static_cast<size_t>(r)]; stand_in != r) outcome.set_results(r, outcome.results(stand_in));
@@ -180,15 +200,16 @@ class SimulatedFabric : public Fabric {
     if (!plan.ok()) return {plan.status(), std::vector<std::string>(static_cast<size_t>(world_size)), {}};
     if (world_size != plan->world_size) plan = Resized(world_size);
     if (!plan.ok()) return {plan.status(), std::vector<std::string>(static_cast<size_t>(world_size)), {}};
-    if (plan->stand_ins.empty()) return RunOnce(*plan, false, fn);
+    if (plan->stand_ins.empty()) return RunOnce(*plan, Folding::kNone, fn);
     std::string refused;
-    RunResult result = RunOnce(*plan, true, fn, &refused);
+    RunResult result = RunOnce(*plan, Folding::kOneForAll, fn, &refused);
+    if (refused == kUnlikeFlows) result = RunOnce(*plan, Folding::kAll, fn, &refused);
     if (refused.empty()) return result;
     if (AskedFor()) {
       result.status = absl::InvalidArgumentError(StrCat("fabric.simulated.folding: ON, but ", refused, "; use AUTO or OFF"));
       return result;
     }
-    result = RunOnce(*plan, false, fn);
+    result = RunOnce(*plan, Folding::kNone, fn);
     result.notes.push_back(StrCat("ranks were not folded: ", refused));
     return result;
   }
@@ -202,15 +223,15 @@ class SimulatedFabric : public Fabric {
   }
   bool AskedFor() const { return spec_.fabric().simulated().folding() == spec::Simulated::ON; }
 
-  RunResult RunOnce(SimulationPlan& plan, bool fold, const RankFunction& fn, std::string* refused = nullptr) const {
+  RunResult RunOnce(SimulationPlan& plan, Folding folding, const RankFunction& fn, std::string* refused = nullptr) const {
     RunResult result;
     result.results.resize(static_cast<size_t>(plan.world_size));
     result.notes = plan.notes;
-    if (fold) result.notes.push_back(DescribeFolding(plan));
+    if (folding != Folding::kNone) result.notes.push_back(DescribeFolding(plan));
     absl::StatusOr<std::unique_ptr<sim::FlightRecord>> record = sim::FlightRecord::Make(plan.world_size);
     result.status = record.status();
     if (!record.ok()) return result;
-    absl::StatusOr<outcome::Outcome> outcome = RunInChild([&] { return Simulate(plan, fold, AskedFor(), fn, **record); },
+    absl::StatusOr<outcome::Outcome> outcome = RunInChild([&] { return Simulate(plan, folding, AskedFor(), fn, **record); },
                                                           {record->get(), spec_.fabric().timeout_s()});
     result.status = outcome.status();
     if (!outcome.ok()) return result;

@@ -190,17 +190,19 @@ void SimulatedGroup::Parted(Communication::Kind kind, double start, double first
     world_.apart = std::max(world_.apart, (last - first) / (last - start));
     return;
   }
-  world_.folding_refused = StrCat("ranks finish ", KindName(kind), " at different times");
-  world_.engine.Fail(RankFailure(RankFailure::Kind::kOther, ranks()[0], StrCat("identical ranks cannot be folded: ", world_.folding_refused)));
+  RefuseFolding(StrCat("ranks finish ", KindName(kind), " at different times"));
+}
+
+void SimulatedGroup::RefuseFolding(const std::string& why) {
+  world_.folding_refused = why;
+  world_.engine.Fail(RankFailure(RankFailure::Kind::kOther, ranks()[0], StrCat("identical ranks cannot be folded: ", why)));
 }
 
 void SimulatedGroup::Finish(const std::vector<Arrival>& arrivals, const std::vector<double>& finish, double apart) {
   const auto [first, last] = std::minmax_element(finish.begin(), finish.end());
   const double end = *last;
   const Communication::Kind kind = arrivals[0].call->communication.kind;
-  if (world_.folded() && world_.barrier_passed && !world_.network.exact()) {
-    world_.folding_refused = "collectives that ranks do not all take alike overlap with others";
-  }
+  if (world_.folded() && world_.barrier_passed && !world_.network.exact()) return RefuseFolding(kUnlikeFlows);
   std::vector<double> done(arrivals.size(), end);
   for (size_t i = 0; i < arrivals.size(); ++i) {
     const int stand_in = stand_ins_[static_cast<size_t>(arrivals[i].rank)];

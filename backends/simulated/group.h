@@ -20,6 +20,9 @@
 
 namespace twofold {
 
+// Why one rank's flows cannot be all's; flows of all ranks can.
+inline constexpr char kUnlikeFlows[] = "collectives that ranks do not all take alike overlap with others";
+
 // What the ranks of a run have in common.
 struct SimulatedWorld {
   sim::Engine& engine;
@@ -108,6 +111,7 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
   sim::CollectiveShape ShapeOf(const std::vector<Arrival>& arrivals) const;
   void Begin(std::vector<Arrival> arrivals);
   void Finish(const std::vector<Arrival>& arrivals, const std::vector<double>& finish, double apart);
+  void RefuseFolding(const std::string& why);
   // Ranks with one stand-in were done with a `kind` that began at `start` from `first` to `last`.
   void Parted(Communication::Kind kind, double start, double first, double last);
   // Puts it on the network; `ended` is told of the sender (0) and of the receiver (1).

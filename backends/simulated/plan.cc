@@ -168,10 +168,17 @@ void SetSlowLinks(const spec::Simulated& simulated, SimulationPlan& plan) {
 // of the sequence are attended unlike) on equal devices, without data. Wherever they sit, they do the same at the same times as
 // long as all of them, in all groups, end each communication together; that is seen as they run (SimulatedGroup::Parted), and where
 // they do not, the run is repeated unfolded, or, where folding was asked for, the slowest counts for all.
+//
+// One thing that ranks along tp do not do alike is seen by nobody else: the norm of gradients leaves out what others own, in more
+// or fewer launches. It keeps them apart, and their replicas, too, where these hold different shards; unless folding is asked for.
 void DecideFolding(const spec::Spec& spec, SimulationPlan& plan) {
   const spec::Parallel& p = spec.parallel();
+  const bool norm = p.tp() > 1 && (spec.train().clip_norm() > 0 || spec.train().precision().loss_scale().has_dynamic());
+  const bool asked = spec.fabric().simulated().folding() == spec::Simulated::ON;
+  const bool tp = p.tp() > 1 && (!norm || asked), dp = p.dp() > 1 && (!norm || asked || p.sharding() == spec::Parallel::NO_SHARD);
   if (plan.world_size == 1) plan.why_not_fold = "there is one rank";
   else if (p.dp() * p.tp() == 1) plan.why_not_fold = "ranks do different things (only pp and cp are used)";
+  else if (!tp && !dp) plan.why_not_fold = "ranks along tp have different parts of the gradients' norm to compute";
   if (plan.machine.real) plan.why_not_fold = "ranks hold different data (data: REAL)";
   if (!plan.compute_factors.empty()) plan.why_not_fold = "some ranks are slower (stragglers)";
   const auto order = ParseMeshOrder(p.order());
@@ -181,7 +188,11 @@ void DecideFolding(const spec::Spec& spec, SimulationPlan& plan) {
                        .tp = static_cast<int>(p.tp()), .order = *order};
   for (int rank = 0; rank < plan.world_size; ++rank) {
     const MeshPlace at = PlaceOf(mesh, rank);
-    plan.stand_ins.push_back(RankAt(mesh, {.pp = at.pp, .cp = at.cp}));
+    plan.stand_ins.push_back(RankAt(mesh, {.pp = at.pp, .dp = dp ? 0 : at.dp, .cp = at.cp, .tp = tp ? 0 : at.tp}));
+  }
+  if (norm && asked) {
+    plan.notes.push_back("ranks along tp have different parts of the gradients' norm to compute: a few launches a step of those that are "
+                         "folded differ from their stand-in's");
   }
 }
 

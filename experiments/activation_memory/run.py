@@ -151,7 +151,8 @@ def main():
 
 LAYER_NOTES = [
     "`dropout_masks: STORED`, dropout 0.1 on both branches and on attention's probabilities, bf16. What is kept beyond the formulas are four f32 statistics a token of the two",
-    "layer norms (16 s b bytes, on each rank of tp unless sequences are parallel), which the paper leaves out as small.",
+    "layer norms (16 s b bytes, on each rank of tp unless sequences are parallel), which the paper leaves out as small. Of large blocks the allocator leaves rests of up to 1 MiB with who",
+    "asked (1 MiB a layer at 530B with sequence parallelism, 0.5 MiB at 1T).",
 ]
 STAGE_NOTES = [
     "Layouts of the paper's table 3: 1F1B (one chunk) or interleaved, where the first stage keeps 1 + (p - 1) / (p m) times as much (section 4.3; m chunks). The formula counts",

@@ -1,6 +1,7 @@
 #include "experiments/calibrate/arena.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace twofold::calibrate {
 
@@ -9,6 +10,23 @@ Tensor Arena::Output(Shape shape, DType dtype) { return Take(Use::kOutput, std::
 Tensor Arena::State(Shape shape, DType dtype) { return Take(Use::kState, std::move(shape), dtype); }
 Tensor Arena::Ids(Shape shape) { return Take(Use::kIds, std::move(shape), DType::kU8); }
 Tensor Arena::Centres(Shape shape) { return Take(Use::kCentres, std::move(shape), DType::kU8); }
+
+ops::Choices Arena::Choices(int64_t tokens, int64_t k, int64_t experts) {
+  ops::Choices& choices = choices_[{tokens, k, experts}];
+  if (!choices.experts.empty()) return choices;
+  const auto make = [&](auto value_of) {
+    Tensor t = device_.NewTensor(Shape{tokens, k}, DType::kI32, Category::kOther);
+    device_.Upload(t, [&](std::span<std::byte> bytes) {
+      for (int64_t i = 0; i < tokens * k; ++i) {
+        const auto value = static_cast<int32_t>(value_of(i));
+        std::memcpy(bytes.data() + i * static_cast<int64_t>(sizeof(value)), &value, sizeof(value));
+      }
+    });
+    return t;
+  };
+  choices = {.experts = make([experts](int64_t i) { return i % experts; }), .places = make([experts](int64_t i) { return i / experts; })};
+  return choices;
+}
 
 Arena::Pool Arena::MakePool(Use use, DType dtype) {
   Bytes size = use == Use::kState ? kStatePool : kPool;

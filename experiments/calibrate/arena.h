@@ -4,6 +4,7 @@
 // from memory, as most operands of a training step do, and not from the cache of the call before.
 #pragma once
 
+#include <array>
 #include <map>
 
 #include "core/device/device.h"
@@ -21,6 +22,8 @@ class Operands {
   virtual Tensor Output(Shape shape, DType dtype) = 0;  // to be written
   virtual Tensor State(Shape shape, DType dtype) = 0;   // in [0.5, 1): what optimizers keep, none of it near zero
   virtual Tensor Ids(Shape shape) = 0;                  // U8, each below kIds
+  // Of tokens that chose evenly among experts: number t * k + j is token t's choice j, dealt out in turn. May be written, to such.
+  virtual ops::Choices Choices(int64_t tokens, int64_t k, int64_t experts) = 0;
   virtual Tensor Centres(Shape shape) = 0;              // U8, each the middle of a window of 3 x 3; not to be written
 };
 
@@ -31,6 +34,9 @@ class ShapesOnly : public Operands {
   Tensor Output(Shape shape, DType dtype) override { return Input(std::move(shape), dtype); }
   Tensor State(Shape shape, DType dtype) override { return Input(std::move(shape), dtype); }
   Tensor Ids(Shape shape) override { return Input(std::move(shape), DType::kU8); }
+  ops::Choices Choices(int64_t tokens, int64_t k, int64_t) override {
+    return {.experts = Input({tokens, k}, DType::kI32), .places = Input({tokens, k}, DType::kI32)};
+  }
   Tensor Centres(Shape shape) override { return Input(std::move(shape), DType::kU8); }
 
  private:
@@ -49,6 +55,7 @@ class Arena : public Operands {
   Tensor Output(Shape shape, DType dtype) override;
   Tensor State(Shape shape, DType dtype) override;
   Tensor Ids(Shape shape) override;
+  ops::Choices Choices(int64_t tokens, int64_t k, int64_t experts) override;
   Tensor Centres(Shape shape) override;
 
  private:
@@ -62,6 +69,7 @@ class Arena : public Operands {
 
   Device& device_;
   std::map<std::pair<Use, DType>, Pool> pools_;
+  std::map<std::array<int64_t, 3>, ops::Choices> choices_;
 };
 
 }  // namespace twofold::calibrate

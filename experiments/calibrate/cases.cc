@@ -19,12 +19,14 @@ class List {
     Products(DType::kF32);
     Attention(DType::kF32);
     Rows(DType::kF32);
+    Experts(DType::kF32);
     Elements(DType::kF32);
     Steps();
     Images(DType::kF32);
     Products(DType::kBF16);
     Attention(DType::kBF16);
     Rows(DType::kBF16);
+    Experts(DType::kBF16);
     Elements(DType::kBF16);
     Images(DType::kBF16);
   }
@@ -221,6 +223,65 @@ class List {
     Add([=](Operands& a) {
       return ops::SplitBackward{.logits = a.Input({r, c}, t), .targets = a.Ids({r}), .lse = a.Input({r}, wide),
                                 .dlogits = a.Output({r, c}, t), .classes = c};
+    });
+  }
+
+  // Tokens that each go to two of eight experts, with as much room as they need, and the experts' products.
+  void Experts(DType t) {
+    const bool fine = t == DType::kF32 && !quick_;
+    for (const int64_t tokens : fine ? Sizes{64, 512, 4096} : Sizes{64, 2048}) {
+      for (const int64_t e : {8, 64}) Route(t, tokens, e);
+      for (const int64_t c : fine ? Sizes{64, 256, 1024} : Sizes{64, 768}) {
+        if (2 * tokens * c > kMostElements) continue;
+        Exchange(t, tokens, c);
+        for (const int64_t out : {c, 4 * c}) ExpertProducts(t, tokens / 4, c, out);
+      }
+    }
+  }
+  void Route(DType t, int64_t tokens, int64_t experts) {
+    const DType wide = ops::AccumulationType(t);
+    Add([=](Operands& a) {
+      return ops::RouteForward{.logits = a.Input({tokens, experts}, t), .probabilities = a.Output({tokens, experts}, wide),
+                               .weights = a.Output({tokens, 2}, wide), .choices = a.Choices(tokens, 2, experts)};
+    });
+    Add([=](Operands& a) {
+      return ops::RouteBackward{.probabilities = a.State({tokens, experts}, wide), .dweights = a.Input({tokens, 2}, wide),
+                                .choices = a.Choices(tokens, 2, experts), .dlogits = a.Output({tokens, experts}, t), .balance = 0.01};
+    });
+  }
+  void Exchange(DType t, int64_t tokens, int64_t c) {
+    constexpr int64_t kExperts = 8, kTopK = 2;
+    const Shape slots{kExperts, tokens * kTopK / kExperts, c};
+    const DType wide = ops::AccumulationType(t);
+    const auto choices = [=](Operands& a) { return a.Choices(tokens, kTopK, kExperts); };
+    Add([=](Operands& a) { return ops::Dispatch{.x = a.Input({tokens, c}, t), .choices = choices(a), .slots = a.Output(slots, t)}; });
+    Add([=](Operands& a) {
+      return ops::Combine{.slots = a.Input(slots, t), .choices = choices(a), .weights = a.Input({tokens, kTopK}, wide), .y = a.Output({tokens, c}, t)};
+    });
+    Add([=](Operands& a) {
+      return ops::CombineWeights{.slots = a.Input(slots, t), .choices = choices(a), .dy = a.Input({tokens, c}, t),
+                                 .dweights = a.Output({tokens, kTopK}, wide)};
+    });
+  }
+  // A layer's three products: forward, and the gradients of its input and of its weights.
+  void ExpertProducts(DType t, int64_t rows, int64_t in, int64_t out) {
+    constexpr int64_t kExperts = 8;
+    if (2.0 * kExperts * static_cast<double>(rows * in) * static_cast<double>(out) > kMostFlops) return;
+    if (kExperts * std::max({in * out, rows * in, rows * out}) > kMostElements) return;
+    const auto matrices = [](Tensor x, int64_t r, int64_t c) { return ops::Matrices{.tensor = x, .stride = c, .batch = r * c}; };
+    Add([=](Operands& a) {
+      return ops::BatchedMatMul{.a = matrices(a.Input({kExperts * rows, in}, t), rows, in), .b = matrices(a.Input({kExperts * out, in}, t), out, in),
+                                .out = matrices(a.Output({kExperts * rows, out}, t), rows, out), .batches = kExperts, .m = rows, .n = out,
+                                .k = in, .transpose_b = true};
+    });
+    Add([=](Operands& a) {
+      return ops::BatchedMatMul{.a = matrices(a.Input({kExperts * rows, out}, t), rows, out), .b = matrices(a.Input({kExperts * out, in}, t), out, in),
+                                .out = matrices(a.Output({kExperts * rows, in}, t), rows, in), .batches = kExperts, .m = rows, .n = in, .k = out};
+    });
+    Add([=](Operands& a) {
+      return ops::BatchedMatMul{.a = matrices(a.Input({kExperts * rows, out}, t), rows, out), .b = matrices(a.Input({kExperts * rows, in}, t), rows, in),
+                                .out = matrices(a.Output({kExperts * out, in}, t), out, in), .batches = kExperts, .m = out, .n = in, .k = rows,
+                                .transpose_a = true};
     });
   }
 

@@ -1,14 +1,22 @@
 #include "experiments/memory/predict.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "backends/replay/replay.h"
 #include "core/base/check.h"
+#include "core/base/strings.h"
 #include "experiments/memory/repetition.h"
 #include "experiments/spec/spec.h"
+#include "strategies/layout_factory.h"
 #include "strategies/mesh_of.h"
+#include "strategies/model_factory.h"
+#include "strategies/model_parallel/layers.h"
+#include "strategies/model_parallel/slices.h"
+#include "strategies/pipeline/stages.h"
 
 namespace twofold {
 namespace {
@@ -33,20 +41,58 @@ struct Expected {
   std::vector<int> ranks, replayed;
 };
 
-// Stages of a pipeline hold other layers and other numbers of micro-batches; ranks along cp have other parts of sequences. Along tp, dp
-// and ep all have equally much: heads, vocabularies and shards are padded. Should the last of them differ from the first all the
-// same, it stands for all but the first.
-std::vector<Expected> ExpectedKinds(const MeshShape& mesh) {
-  std::vector<Expected> kinds(static_cast<size_t>(mesh.pp * mesh.cp));
+// How many gradients of a rank are summed over others that share the model with it, and whether they lie in one piece
+// (gradient_sums.h): where shards cut parameters anywhere, that differs from shard to shard, and so does what messages take.
+std::string SumsOf(const spec::Spec& spec, ReplayedRank rank) {
+  rank.memory = rank.host_memory = Bytes(0);
+  return Replay(rank, [&](RankContext& ctx) {
+           const spec::Precision& precision = spec.train().precision();
+           DeviceMesh mesh(ctx.world(), MeshOf(spec.parallel()));
+           ParallelLayers layers(mesh, ParallelOptionsOf(spec));
+           nn::Context nn{.device = ctx.device(), .stream = ctx.device().compute()};
+           const std::vector<nn::Part> parts = PartsOfStage(spec, mesh.Coordinate(Axis::kPp));
+           const auto layout = MakeLayout(nn, MakeStage(spec.model(), {ToDType(precision.parameter()), ToDType(precision.buffer())}, parts, layers),
+                                          {mesh.Group(Along::kReplicas), mesh.Group(Along::kExpertReplicas)}, spec);
+           struct Sum { int64_t elements = 0, pieces = 0, end = -1; const void* slice = nullptr; };
+           std::map<nn::Cut::Sum, Sum> sums;
+           ForSliceRanges(*layout, [&](const SliceRange& range) {
+             Sum& sum = sums[range.run.sum];
+             if (sum.end != range.offset || sum.slice != &range.slice) ++sum.pieces;
+             sum.elements += range.run.count, sum.end = range.offset + range.run.count, sum.slice = &range.slice;
+           });
+           sums.erase(nn::Cut::Sum::kNone);
+           std::string text;
+           for (const auto& [kind, sum] : sums) StrAppend(&text, static_cast<int>(kind), " ", sum.elements, " ", sum.pieces > 1, ";");
+           return text;
+         })
+      .result;
+}
+
+// Stages of a pipeline hold other layers and other numbers of micro-batches; ranks along cp have other parts of sequences; shards of
+// what is summed differ. Otherwise ranks have equally much: heads, vocabularies and shards are padded. Should the last of such ranks
+// differ from the first all the same, it stands for all but the first.
+std::vector<Expected> ExpectedKinds(const spec::Spec& spec, const ReplayedRank& rank) {
+  const MeshShape mesh = MeshOf(spec.parallel());
+  const bool cut = spec.parallel().sharding() != spec::Parallel::NO_SHARD && (mesh.tp > 1 || mesh.pp > 1);
+  std::map<std::tuple<int, int, int>, std::string> sums;  // by pp, dp, cp
+  std::map<std::tuple<int, int, std::string>, Expected> kinds;
   for (int r = 0; r < mesh.size(); ++r) {
     const MeshPlace at = PlaceOf(mesh, r);
-    kinds[static_cast<size_t>(at.pp * mesh.cp + at.cp)].ranks.push_back(r);
+    const auto [known, fresh] = sums.try_emplace({at.pp, at.dp, at.cp});
+    if (fresh && cut) {
+      ReplayedRank here = rank;
+      here.rank = r;
+      known->second = SumsOf(spec, here);
+    }
+    kinds[{at.pp, at.cp, known->second}].ranks.push_back(r);
   }
-  for (Expected& kind : kinds) {
+  std::vector<Expected> all;
+  for (auto& [key, kind] : kinds) {
     kind.replayed = {kind.ranks.front()};
     if (kind.ranks.size() > 1) kind.replayed.push_back(kind.ranks.back());
+    all.push_back(std::move(kind));
   }
-  return kinds;
+  return all;
 }
 
 bool Alike(const RankKind& a, const RankKind& b) {
@@ -94,7 +140,7 @@ absl::StatusOr<MemoryPrediction> PredictMemory(const spec::Spec& whole, const Sa
     kind.ranks = std::move(of);
     prediction.kinds.push_back(std::move(kind));
   };
-  for (Expected& expected : ExpectedKinds(MeshOf(spec.parallel()))) {
+  for (Expected& expected : ExpectedKinds(spec, rank)) {
     for (size_t i = 0; i < expected.replayed.size(); ++i) {
       rank.rank = expected.replayed[i];
       const bool first = i == 0;

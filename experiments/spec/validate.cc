@@ -54,7 +54,7 @@ void CheckAttention(const spec::Model& model, Problems& problems) {
   if (input.kind != ModelInput::kTokens) {
     problems.Add("model.attention", StrCat("UNFUSED does not fit model.", kind.name, ", which has no attention; use TILED"));
   } else if (input.length > kLongest) {
-    problems.Add("model.attention", StrCat("UNFUSED stores scores of model.", kind.name, ".sequence = ", input.length,
+    problems.Add("model.attention", StrCat("UNFUSED stores scores of ", SizesPath(kind.kind), ".sequence = ", input.length,
                                            " squared; use TILED, or a sequence of at most ", kLongest));
   }
 }

@@ -6,6 +6,7 @@
 
 #include "core/base/strings.h"
 #include "core/data/text_dataset.h"
+#include "experiments/spec/models/rules.h"
 #include "experiments/spec/problems.h"
 #include "strategies/models/kinds.h"
 
@@ -43,7 +44,7 @@ void CheckText(const spec::Spec& spec, Problems& problems) {
   if (model == nullptr) return;
   const ModelInput input = model->input(spec.model());
   if (input.kind == ModelInput::kTokens && input.classes > 0 && input.classes < 256) {
-    problems.Add(StrCat("model.", model->name, ".vocab"),
+    problems.Add(SizesPath(model->kind) + ".vocab",
                  StrCat(input.classes, " is too small for data.text, whose ids are bytes; use 256 or more"));
   }
 }

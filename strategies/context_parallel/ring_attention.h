@@ -4,10 +4,12 @@
 //   What a rank's own tokens are: zig_zag.h (Megatron-LM's chunks; Brandon et al. 2023, "Striped Attention").
 //
 // With n ranks, b samples of t tokens, h heads of keys and values, d elements wide, in a type of s bytes, accumulated in w:
-//   memory         every activation of every layer is 1/n of one process's, since each is of a rank's tokens alone; in passing,
-//                  forward has two times its keys and values, K = 2 b (t/n) h d s, and backward two more with their gradients,
-//                  G = 2 b (t/n) h d w, three times. Kept from forward to backward: qkv, the output and a log-sum-exp a row,
-//                  as attention on one rank. Parameters, gradients and optimizer state are not divided: shard them along dp x cp
+//   memory         every activation of every layer is 1/n of one process's, since each is of a rank's tokens alone. Kept from
+//                  forward to backward: qkv, the output and a log-sum-exp a row, as attention on one rank. In passing, with
+//                  K = 2 b (t/n) h d s bytes of keys and values and G = 2 b (t/n) h d w of their gradients: 2 K forward and
+//                  2 K + 3 G backward (these and the next; what was computed, what comes and what goes), and for narrow types
+//                  the output, and the gradient of qkv, in the type in which they add up. Parameters, gradients and
+//                  optimizer state are not divided: shard them along dp x cp
 //   communication  a layer sends and receives (n - 1) K bytes forward and (n - 1) (K + G) backward, from neighbour to neighbour:
 //                  K, while the block before it is computed; G, while the one after it is; the last G alone is waited for.
 //                  Recomputation sends K again. Gradients of parameters are averaged over dp x cp

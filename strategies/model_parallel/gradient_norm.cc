@@ -11,12 +11,13 @@ namespace {
 
 Address EndOf(const Tensor& t) { return t.address() + static_cast<Address>(t.bytes().value()); }
 
-// What is owned of the layout's gradients. Padding is zero and may be in it.
-std::vector<Tensor> OwnedGradients(ParameterLayout& layout) {
+// What is owned of the layout's gradients, of parameters with such replicas. Padding is zero and may be in it.
+std::vector<Tensor> OwnedGradients(ParameterLayout& layout, bool any_replicas, nn::Replicas replicas) {
   std::map<Address, Address> others;  // where elements that others own begin and end
   ForSliceRanges(layout, [&](const SliceRange& range) {
     const bool padding = range.run.whole < 0 && range.parameter.cut().dim == 0;
-    if (range.run.owned || padding || range.run.count == 0) return;
+    const bool wanted = any_replicas || range.parameter.replicas() == replicas;
+    if ((range.run.owned && wanted) || padding || range.run.count == 0) return;
     const Tensor gradient = range.slice.gradient.Flat().Slice(range.offset, range.run.count);
     others[gradient.address()] = EndOf(gradient);
   });
@@ -39,13 +40,26 @@ std::vector<Tensor> OwnedGradients(ParameterLayout& layout) {
 
 }  // namespace
 
-GradientNorm::GradientNorm(nn::Context& ctx, ParameterLayout& layout, ProcessGroup& model)
-    : ctx_(ctx), layout_(layout), model_(model), owned_(OwnedGradients(layout)) {}
+GradientNorm::GradientNorm(nn::Context& ctx, ParameterLayout& layout, ProcessGroup& model, ProcessGroup* experts)
+    : ctx_(ctx), layout_(layout), model_(model), experts_(experts != nullptr && experts->size() > 1 ? experts : nullptr) {
+  owned_ = OwnedGradients(layout, experts_ == nullptr, nn::Replicas::kAll);
+  if (experts_ != nullptr) owned_experts_ = OwnedGradients(layout, false, nn::Replicas::kExperts);
+}
 
 Tensor GradientNorm::Squared() {
-  return optim::SquaredNorm(ctx_, owned_, [this](Tensor& squares) {
-    ProcessGroup* holders = layout_.holders();
-    if (holders != nullptr) holders->AllReduce(squares).WaitOn(ctx_.stream);
+  const auto sum = [this](Tensor& squares, ProcessGroup* group) {
+    if (group != nullptr) group->AllReduce(squares).WaitOn(ctx_.stream);
+  };
+  Tensor of_experts;
+  if (!owned_experts_.empty()) {
+    of_experts = optim::SquaredNorm(ctx_, owned_experts_, [&](Tensor& squares) {
+      sum(squares, layout_.holders(nn::Replicas::kExperts));
+      sum(squares, experts_);
+    });
+  }
+  return optim::SquaredNorm(ctx_, owned_, [&](Tensor& squares) {
+    sum(squares, layout_.holders());
+    if (!of_experts.empty()) ctx_.Launch(ops::AddTo{.in = of_experts, .out = squares});
     model_.AllReduce(squares).WaitOn(ctx_.stream);
   });
 }

@@ -125,6 +125,11 @@ std::unique_ptr<nn::Module> ParallelLayers::Row(const nn::LinearConfig& config) 
   return std::make_unique<RowParallelLinear>(exchange_, config);
 }
 
+std::unique_ptr<nn::Module> ParallelLayers::MakeExperts(const nn::MixtureConfig& config) {
+  ProcessGroup& experts = experts_ != nullptr ? *experts_ : mesh_.Group(Along::kEp);  // else of one
+  return MakeExpertParallel(config, {.experts = experts, .tensor = tensor_, .sequence_parallel = options_.sequence_parallel});
+}
+
 std::unique_ptr<nn::Module> ParallelLayers::Qkv(const nn::LinearConfig& config, const nn::Heads& heads) {
   if (!splits_layers()) return Layers::Qkv(config, heads);
   return std::make_unique<ColumnParallelLinear>(exchange_, config, HeadShare(heads, tensor_.rank(), tensor_.size()).ranges(heads));
@@ -154,11 +159,6 @@ std::unique_ptr<nn::Module> ParallelLayers::UnfusedAttentionCore(const nn::Heads
     };
   }
   return std::make_unique<nn::UnfusedAttentionCore>(share.local.queries, share.local.keys, dropout, masks, std::move(places));
-}
-
-std::unique_ptr<nn::Module> ParallelLayers::MakeExperts(const nn::MixtureConfig& config) {
-  ProcessGroup& experts = experts_ != nullptr ? *experts_ : mesh_.Group(Along::kEp);  // else of one
-  return MakeExpertParallel(config, {.experts = experts, .tensor = tensor_, .sequence_parallel = options_.sequence_parallel});
 }
 
 }  // namespace twofold

@@ -54,7 +54,6 @@ class ParallelLayers final : public nn::Layers {
   std::unique_ptr<nn::Module> MakeRotary(std::shared_ptr<nn::RotaryTable> table, const nn::Heads& heads) override;
   std::unique_ptr<nn::Module> AttentionCore(const nn::Heads& heads) override;
   std::unique_ptr<nn::Module> UnfusedAttentionCore(const nn::Heads& heads, double dropout, nn::DropoutMasks masks) override;
-
   std::unique_ptr<nn::Module> MakeExperts(const nn::MixtureConfig& config) override;
 
  private:

@@ -1,4 +1,4 @@
-// A table of token embeddings split by rows, and the head that uses one: rank r of n has rows [r, r + 1) * v of a vocabulary that is
+// A table of token embeddings split by rows, and the head that uses one: rank r of n has rows [r v, (r + 1) v) of a vocabulary that is
 // padded at its end to n v rows (Shoeybi et al. 2019, section 3, which pads it to a multiple of 128 n for its products' sake: give
 // the model such a vocabulary). Padding is zero and stays so; it takes no part in the loss, and no checkpoint or norm knows it.
 //
@@ -6,8 +6,10 @@
 //   memory         1/n of the table, its gradient and its optimizer state; the ids of all tokens
 //   communication  forward: a rank's rows are zero where the id is another's, and the ranks' are summed: 2 M (n - 1) / n bytes sent
 //                  by each rank, or half with sequence parallelism, which scatters the sum; backward: none, or the gradient
-//                  of all rows is gathered, M (n - 1) / n. It is not used for the input of any layer: nothing waits for it twice
+//                  of all rows is gathered, M (n - 1) / n
 //   compute        every rank looks at all ids and writes all rows
+// Use it wherever layers are split: of a small model the table is most of the memory, and the head most of the work. Nothing hides
+// its messages: the first block waits for the sum, and the gathered gradient is the last thing that a backward pass needs.
 // The head is a ColumnParallelLinear over the same rows; its logits stay split (cross_entropy.h).
 #pragma once
 

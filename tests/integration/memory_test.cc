@@ -135,6 +135,27 @@ INSTANTIATE_TEST_SUITE_P(Hybrids, ShardedMemory,
                                             ::testing::Values(1, 3)),
                          ShardedName);
 
+// Model parallelism: stages, shards and ranks of tp differ, and each is of the kind that it is said to be of.
+constexpr Layout kMeshes[] = {{"Tp2Dp2Sequence", "tp: 2 dp: 2 sequence_parallel: true"},
+                              {"Tp2Dp3Zero1", "tp: 2 dp: 3 sequence_parallel: true sharding: ZERO_1"},
+                              {"Tp2Dp2Zero3", "tp: 2 dp: 2 sequence_parallel: true sharding: ZERO_3"},
+                              {"Pp2Dp2Zero2", "pp: 2 dp: 2 sharding: ZERO_2"},
+                              {"Pp2Dp2Tp2Zero1", "pp: 2 dp: 2 tp: 2 sequence_parallel: true sharding: ZERO_1"},
+                              {"Pp4", "pp: 4 schedule: GPIPE"},
+                              {"Interleaved", "pp: 2 tp: 2 virtual_stages: 2 schedule: INTERLEAVED_ONE_F_ONE_B"},
+                              {"ZeroBubbleDp2", "pp: 2 dp: 2 schedule: ZERO_BUBBLE_H1"},
+                              {"Cp2Dp2", "cp: 2 dp: 2"},
+                              {"TpOutside", "pp: 2 tp: 2 order: \"tp dp cp pp\""}};
+class MeshMemory : public ::testing::TestWithParam<Layout> {};
+
+TEST_P(MeshMemory, IsAsReplayed) {
+  const std::string text = StrCat("model { llama { layers: 4 hidden: 32 heads: 4 kv_heads: 2 ffn: 64 vocab: 257 sequence: 16 tied_embeddings: true } }\n",
+                                  "train { steps: 3 micro_batch: 1 global_batch: 12 clip_norm: 1 precision { parameter: BF16 reduce: F32 } }\nparallel { ",
+                                  GetParam().parallel, " }\n", testing::kInMemory);
+  ExpectReplayed(text, testing::RunText(text));
+}
+INSTANTIATE_TEST_SUITE_P(Meshes, MeshMemory, ::testing::ValuesIn(kMeshes), [](const auto& info) { return std::string(info.param.name); });
+
 // Runs of many steps, with validations between them, and on other devices: against the simulated run alone.
 struct LongRun {
   const char* name;

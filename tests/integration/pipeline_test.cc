@@ -1,9 +1,7 @@
-// A pipeline holds the promises under every schedule: it trains like one process, a simulated run with data gives the same bits,
+// A pipeline holds the promises under every schedule: it trains like whole models, a simulated run with data gives the same bits,
 // and one without, like `twofold memory`, predicts every rank's memory to the byte.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
 #include <map>
 #include <string>
 
@@ -68,11 +66,11 @@ const Case kCases[] = {
     {"ClippedZero3", kTied, 2, 2, 3, "sharding: ZERO_3", "clip_norm: 0.5"},
 };
 
-// Of one process that does the same micro-batches.
-const report::RankRecord& OneProcess(const Case& c) {
+// Without a pipeline, the same micro-batches: of one process, or of data-parallel ones, whose samples and dropout masks are these.
+const report::RankRecord& WithoutPipeline(const Case& c) {
   static std::map<std::string, report::RankRecord> known;
   Case alone = c;
-  alone.pp = alone.dp = 1, alone.accumulation = c.dp * c.accumulation, alone.parallel = "";
+  alone.pp = 1, alone.parallel = "";
   const std::string text = Text(alone);
   auto [it, is_new] = known.try_emplace(text);
   if (is_new) it->second = testing::RunText(text + testing::kInMemory)[0];
@@ -85,14 +83,14 @@ TEST_P(Pipeline, KeepsThePromises) {
   const std::string text = Text(GetParam());
   const auto in_memory = testing::RunText(text + testing::kInMemory);
   ASSERT_FALSE(in_memory.empty());
-  const std::vector<double> losses = testing::Losses(in_memory[0]), alone = testing::Losses(OneProcess(GetParam()));
+  const std::vector<double> losses = testing::Losses(in_memory[0]), alone = testing::Losses(WithoutPipeline(GetParam()));
   ASSERT_EQ(losses.size(), static_cast<size_t>(kSteps));
   ASSERT_EQ(alone.size(), losses.size());
   for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], alone[i], 1e-5 * alone[i]) << "step " << i;
   EXPECT_LT(losses.back(), losses.front());
-  ASSERT_EQ(in_memory[0].validations_size(), OneProcess(GetParam()).validations_size());
+  ASSERT_EQ(in_memory[0].validations_size(), WithoutPipeline(GetParam()).validations_size());
   for (int v = 0; v < in_memory[0].validations_size(); ++v) {
-    const double expected = OneProcess(GetParam()).validations(v).loss();
+    const double expected = WithoutPipeline(GetParam()).validations(v).loss();
     for (const report::RankRecord& rank : in_memory) EXPECT_NEAR(rank.validations(v).loss(), expected, 1e-5 * expected);
   }
 

@@ -34,6 +34,19 @@ constexpr char kSmall[] =
     "parallel { dp: 2 }\n"
     "fabric { simulated { profile: \"tests/integration/tiny.profile.textproto\" } }\n";
 
+// One for each strategy, as the README's tour lists them.
+TEST_F(Program, RunsEveryExample) {
+  int examples = 0;
+  for (const auto& file : fs::directory_iterator("examples")) {
+    if (file.path().extension() != ".textproto") continue;
+    const std::string run = StrCat("run ", file.path().string(), " --quiet --set=train.steps=2 --set=train.warmup_steps=1 --out=", At("out"));
+    EXPECT_EQ(Run(run), 0) << file.path() << ": " << err_;
+    EXPECT_EQ(Run(run + " --fabric=simulated"), 0) << file.path() << ": " << err_;
+    ++examples;
+  }
+  EXPECT_GE(examples, 10);
+}
+
 TEST_F(Program, TeachesWithoutArgumentsAndWithHelp) {
   EXPECT_EQ(Run(""), 2);
   EXPECT_EQ(Run("--help"), 0);

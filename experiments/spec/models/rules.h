@@ -1,6 +1,8 @@
 // What a spec may say of each kind of model. A new kind is a file of this folder and a row of rules.cc.
 #pragma once
 
+#include <string>
+
 #include "core/proto/spec.pb.h"
 #include "experiments/spec/problems.h"
 
@@ -16,6 +18,9 @@ const ModelRules* FindModelRules(spec::Model::KindCase kind);  // null: no kind 
 
 // ---- The rows ----
 extern const ModelRules kCnnRules, kGptRules, kLlamaRules, kMlpRules, kMoeRules;
+
+// Where the sizes of a model of this kind stand: "model.gpt", "model.moe.llama".
+std::string SizesPath(spec::Model::KindCase kind);
 
 // ---- What several of them need ----
 // A Llama whose fields are below `path` ("model.llama").

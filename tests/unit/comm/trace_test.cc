@@ -26,6 +26,16 @@ TEST(Trace, KeepsSpansWhileEnabledSortedByStreamAndStart) {
   EXPECT_EQ(changes, (std::vector<bool>{true, false}));
 }
 
+TEST(Trace, LabelsLiveAsLongAsIt) {
+  Trace trace;
+  EXPECT_EQ(trace.label(), "");
+  trace.SetLabel(std::string("F0"));
+  const std::string_view first = trace.label();
+  trace.SetLabel("B0");
+  EXPECT_EQ(trace.label(), "B0");
+  EXPECT_EQ(first, "F0");
+}
+
 TEST(RankContext, KeepsRepeatedNotesOnce) {
   RankContext context({});
   context.AddNote("a");

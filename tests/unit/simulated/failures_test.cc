@@ -379,7 +379,7 @@ TEST_F(FoldedFailures, MessagesUnfoldTheRanks) {
   });
   EXPECT_TRUE(result.status.ok()) << result.status;
   EXPECT_THAT(result.results, testing::ElementsAre("0", "1"));
-  EXPECT_THAT(result.notes, testing::Contains("ranks were not folded: ranks send messages to one another"));
+  EXPECT_THAT(result.notes, testing::Contains("ranks were not folded: ranks that do the same send messages to one another"));
 }
 
 TEST_F(FoldedFailures, UnequalCountsUnfoldTheRanksAndAreCompared) {

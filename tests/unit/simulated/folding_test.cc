@@ -187,8 +187,9 @@ TEST_F(SimulatedTest, WhereRanksPartTheSlowestCountsOrNobodyFolds) {
   EXPECT_THAT(folded.results, testing::Each(folded.results[0]));
 }
 
-// All send to all at once in one, each to its neighbour in the other: nobody has shown that one rank's part is all's.
-TEST_F(SimulatedTest, FoldingIsRefusedWhereUnlikePatternsOverlap) {
+// All send to all at once in one, each to its neighbour in the other: nobody has shown that one rank's part is all's, so all
+// ranks' flows are on the network.
+TEST_F(SimulatedTest, FoldedRanksWhoseUnlikePatternsOverlapGiveTheSameFigures) {
   const RankFunction overlapping = [](RankContext& ctx) {
     auto gather = ctx.world().SplitEvenly(4, ProcessGroup::Pattern::kConsecutive, "gather");
     auto other = ctx.world().SplitEvenly(4, ProcessGroup::Pattern::kConsecutive, "other");
@@ -205,10 +206,12 @@ TEST_F(SimulatedTest, FoldingIsRefusedWhereUnlikePatternsOverlap) {
   spec::Spec spec = Spec(4);
   const auto unfolded = Run(spec, overlapping);
   ASSERT_TRUE(unfolded.status.ok()) << unfolded.status;
-  spec.mutable_fabric()->mutable_simulated()->set_folding(spec::Simulated::AUTO);
-  const auto automatic = Run(spec, overlapping);
-  EXPECT_EQ(automatic.results, unfolded.results);
-  EXPECT_THAT(automatic.notes, testing::Contains(HasSubstr("not folded: collectives that")));
+  for (auto folding : {spec::Simulated::AUTO, spec::Simulated::ON}) {
+    spec.mutable_fabric()->mutable_simulated()->set_folding(folding);
+    const auto folded = Run(spec, overlapping);
+    EXPECT_THAT(folded.notes, testing::Contains(HasSubstr("rank 0 stands for all")));
+    EXPECT_EQ(folded.results, unfolded.results);
+  }
 }
 
 // ---- Hybrids: a stage's ranks are one, stages are not ----
@@ -271,6 +274,22 @@ TEST_F(SimulatedTest, HybridsWhosePathsDifferGoAtTheSlowestsPace) {
   const double exact = std::stod(unfolded.results[0]), pace = std::stod(folded.results[0]);
   EXPECT_GE(pace, exact * (1 - 1e-9));
   EXPECT_LE(pace, exact * 1.05);
+}
+
+// Ranks along tp launch different numbers of operations for the norm; replicas do not, unless they are sharded.
+TEST_F(SimulatedTest, ANormOfGradientsKeepsRanksApart) {
+  spec::Spec spec = WithMesh(Spec(1), {.pp = 2, .dp = 2, .tp = 2});
+  spec.mutable_train()->set_clip_norm(1);
+  spec::Simulated& simulated = *spec.mutable_fabric()->mutable_simulated();
+  const RankFunction who = [](RankContext& ctx) { return StrCat(ctx.rank()); };
+  simulated.set_folding(spec::Simulated::AUTO);
+  EXPECT_THAT(RunAll(spec, who).results, testing::ElementsAre("0", "1", "0", "1", "4", "5", "4", "5"));
+  spec.mutable_parallel()->set_sharding(spec::Parallel::SHARD_OPTIMIZER);
+  EXPECT_THAT(RunAll(spec, who).results, testing::ElementsAre("0", "1", "2", "3", "4", "5", "6", "7"));
+  simulated.set_folding(spec::Simulated::ON);
+  const auto asked = RunAll(spec, who);
+  EXPECT_THAT(asked.results, testing::ElementsAre("0", "0", "0", "0", "4", "4", "4", "4"));
+  EXPECT_THAT(asked.notes, testing::Contains(HasSubstr("a few launches a step of those that are folded differ")));
 }
 
 TEST_F(SimulatedTest, WhatFoldedRanksOfAStageCannotDo) {

@@ -51,6 +51,17 @@ TEST(Spec, GoodFilesSurviveBeingWrittenOut) {
   EXPECT_GE(files, 5);
 }
 
+TEST(Spec, ExamplesAreWhatTheySay) {
+  int files = 0;
+  for (const auto& file : std::filesystem::directory_iterator("examples")) {
+    if (file.path().extension() != ".textproto") continue;
+    EXPECT_TRUE(LoadSpec(file.path()).ok()) << LoadSpec(file.path()).status();
+    EXPECT_TRUE(LoadSpec(file.path(), "simulated").ok());
+    ++files;
+  }
+  EXPECT_GE(files, 10);
+}
+
 TEST(Spec, FillsInTheDefaults) {
   const spec::Spec spec = Resolved(kMinimal);
   EXPECT_EQ(spec.name(), "test");

@@ -14,6 +14,8 @@
 #include "core/nn/recompute.h"
 #include "strategies/data_parallel/ddp.h"
 #include "strategies/data_parallel/sharded.h"
+#include "strategies/model_parallel/gradient_norm.h"
+#include "strategies/model_parallel/gradient_sums.h"
 #include "strategies/model_parallel/layers.h"
 #include "tests/unit/strategies/on_ranks.h"
 
@@ -52,7 +54,7 @@ class Worker {
   Worker(RankContext& rank, const Arrangement& setup)
       : ctx_{.device = rank.device(), .stream = rank.device().compute(), .seed = 5},
         mesh_(rank.world(), setup.mesh),
-        layers_(mesh_, {.sequence_parallel = setup.sequence_parallel}),
+        layers_(mesh_, {.sequence_parallel = setup.sequence_parallel, .kv_heads = Config(setup).kv_heads}),
         replicas_(mesh_.Group(Along::kReplicas)) {
     const nn::LlamaConfig config = Config(setup);
     auto model = std::make_unique<nn::LlamaModel>(config, nn::Part::Whole(config.layers), layers_);
@@ -70,6 +72,9 @@ class Worker {
       layout_ = std::make_unique<ShardedDataParallel>(
           ctx_, std::move(model), groups, ShardedOptions{.stage = stage, .wrap = setup.wrap.empty() ? WrapPolicy() : WrapByKind(setup.wrap)});
     }
+    loss_ = layers_.MakeLoss(kVocab);
+    sums_.emplace(ctx_, *layout_, SumGroups{.tensor = &mesh_.Group(Along::kTp), .key_value = layers_.key_value_group()});
+    norm_.emplace(ctx_, *layout_, mesh_.Group(Along::kModel), &mesh_.Group(Along::kEp));
     optimizer_ = optim::MakeSgd({.lr = 0.1});
     optimizer_->Attach(ctx_, layout_->Slices());
   }
@@ -84,12 +89,15 @@ class Worker {
       layout_->BeginMicroBatch(a + 1 == accumulation);
       const int64_t number = a * replicas_.size() + replicas_.rank();
       const Tensor ids = Ids(step * kMicroBatches + number, 0), targets = Ids(step * kMicroBatches + number, 1);
-      const Tensor loss = nn::SoftmaxCrossEntropy::Forward(ctx_, layout_->model().Forward(ctx_, ids, saved_), targets, loss_saved_);
+      const Tensor loss = loss_->Forward(ctx_, layout_->model().Forward(ctx_, ids, saved_), targets, loss_saved_);
       const double value = ctx_.device.Item(loss, StandIn{0, "loss"});
       if (record != nullptr) StrAppend(record, "loss ", step, " ", number, " ", absl::StrFormat("%.17g", value), "\n");
-      layout_->model().Backward(ctx_, nn::SoftmaxCrossEntropy::Backward(ctx_, loss_saved_, ctx_.loss_factor), saved_);
+      layout_->model().Backward(ctx_, loss_->Backward(ctx_, loss_saved_, ctx_.loss_factor), saved_);
     }
     layout_->FinishGradients();
+    sums_->Run();
+    const double norm = std::sqrt(ctx_.device.Item(norm_->Squared(), StandIn{0, "norm"}));
+    if (record != nullptr) StrAppend(record, "loss norm ", step, " ", absl::StrFormat("%.17g", norm), "\n");
     if (record != nullptr && step == 0) Append("gradient", true, record);
     optimizer_->Step(ctx_, 0.1);
     layout_->PublishUpdate();
@@ -131,6 +139,9 @@ class Worker {
   ProcessGroup& replicas_;
   std::map<std::string, nn::Parameter*> parameters_;
   std::unique_ptr<ParameterLayout> layout_;
+  std::unique_ptr<nn::Loss> loss_;
+  std::optional<GradientSums> sums_;
+  std::optional<GradientNorm> norm_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   nn::Saved saved_, loss_saved_;
 };
@@ -206,7 +217,12 @@ INSTANTIATE_TEST_SUITE_P(
                       Arrangement{.mesh = {.dp = 4, .ep = 2}, .sharding = Sharding::kZero3, .recompute = true},
                       Arrangement{.mesh = {.dp = 4, .ep = 2}, .sharding = Sharding::kZero2, .wrap = ""},
                       Arrangement{.mesh = {.dp = 4, .ep = 2}, .sharding = Sharding::kZero3, .wrap = "expert_linear"},
-                      Arrangement{.mesh = {.tp = 2}}, Arrangement{.mesh = {.dp = 2, .tp = 2, .ep = 2}},
+                      Arrangement{.mesh = {.tp = 2}}, Arrangement{.mesh = {.dp = 2, .tp = 4, .ep = 2}},
+                      // Tokens that are routed apart: nothing is dropped, and there is no auxiliary loss, which is a mean over such.
+                      Arrangement{.mesh = {.tp = 2}, .capacity_factor = 2, .aux_loss = 0, .sequence_parallel = true},
+                      Arrangement{.mesh = {.dp = 2, .tp = 2, .ep = 2}, .capacity_factor = 2, .aux_loss = 0, .sequence_parallel = true},
+                      Arrangement{.mesh = {.dp = 2, .tp = 2, .ep = 2}, .sharding = Sharding::kZero3, .capacity_factor = 2, .aux_loss = 0,
+                                  .sequence_parallel = true}, Arrangement{.mesh = {.dp = 2, .tp = 2, .ep = 2}},
                       Arrangement{.mesh = {.dp = 2, .tp = 2, .ep = 2}, .sharding = Sharding::kZero3}));
 
 // ---- What lies where ----
@@ -266,7 +282,7 @@ TEST(ExpertParallel, SendsWhatThePageSays) {
       const int64_t calls = 2 * (recompute ? 6 : 4), slots = 1 * 2 * kSamples * kLength;  // f top_k T
       const int64_t exchanged = sum(Communication::kAllToAll, &count);
       if (count != calls || exchanged != calls * slots * 16 * 4) return StrCat(count, " exchanges of ", exchanged, " bytes");
-      int64_t gradients = 0;
+      int64_t gradients = 4;  // and an element of their norm
       for (const auto& [name, p] : worker.parameters()) gradients += 4 * p->numel();
       const int64_t reduced = sum(Communication::kAllReduce, &count) - before;
       return reduced == gradients ? "" : StrCat(reduced, " bytes of gradients in place of ", gradients);

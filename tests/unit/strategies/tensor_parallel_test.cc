@@ -11,6 +11,7 @@
 
 #include "core/nn/gpt.h"
 #include "core/nn/llama.h"
+#include "core/nn/recompute.h"
 #include "core/nn/rows.h"
 #include "strategies/data_parallel/ddp.h"
 #include "strategies/data_parallel/sharded.h"
@@ -37,6 +38,7 @@ struct Case {
   bool overlap = true;
   bool later = false;       // weights' gradients after all inputs'
   bool sharded = false;     // ZeRO-2 over the ranks that share the batch
+  bool recompute = false;   // blocks
   DType dtype = DType::kF64;
   int64_t layers = 2;
 };
@@ -62,13 +64,17 @@ struct Outcome {
   std::map<std::string, std::map<int64_t, Element>> gradients;
   std::map<int64_t, double> logits;
   std::map<std::pair<std::string, std::string>, std::pair<int64_t, int64_t>> messages;  // of the pass: count and bytes
-  Bytes left;  // of activations, after the pass
+  Bytes left, peak;   // of activations: after the pass, and most at any time
   bool kept = false;  // something saved after the pass
 };
 
-double ValueAt(const Tensor& t, int64_t i) { return t.dtype() == DType::kF64 ? t.data<double>()[i] : t.data<float>()[i]; }
+double ValueAt(const Tensor& t, int64_t i) {
+  if (t.dtype() == DType::kBF16) return static_cast<float>(t.data<BF16>()[i]);
+  return t.dtype() == DType::kF64 ? t.data<double>()[i] : t.data<float>()[i];
+}
 void SetValue(const Tensor& t, int64_t i, double v) {
   if (t.dtype() == DType::kF64) t.data<double>()[i] = v;
+  else if (t.dtype() == DType::kBF16) t.data<BF16>()[i] = BF16(static_cast<float>(v));
   else t.data<float>()[i] = static_cast<float>(v);
 }
 
@@ -84,13 +90,18 @@ class Rank {
     loss_ = layers.MakeLoss(kVocab);
     std::unique_ptr<nn::Module> model = MakeModel(c, layers);
     model->Finalize();
+    for (size_t i = 0; c.recompute && i < model->children().size(); ++i) {
+      if (model->children()[i].module->kind() != "transformer_block") continue;
+      model->WrapChild(i, [](std::unique_ptr<nn::Module> block) { return std::make_unique<nn::Recompute>(std::move(block)); });
+    }
+    const DType gradient = ops::AccumulationType(c.dtype);
     ProcessGroup& replicas = mesh_.Group(Along::kReplicas);
     if (c.sharded) {
       layout_ = std::make_unique<ShardedDataParallel>(
           nn_, std::move(model), replicas, ShardedOptions{.stage = ShardedOptions::kGradients, .wrap = WrapByKind("transformer_block"),
-                                                          .gradient = c.dtype, .reduce = c.dtype});
+                                                          .gradient = gradient, .reduce = gradient});
     } else {
-      layout_ = std::make_unique<DistributedDataParallel>(nn_, std::move(model), replicas, DdpOptions{.gradient = c.dtype});
+      layout_ = std::make_unique<DistributedDataParallel>(nn_, std::move(model), replicas, DdpOptions{.gradient = gradient});
     }
     if (!c.sharded) Perturb();
   }
@@ -105,6 +116,7 @@ class Rank {
     layout_->BeginMicroBatch(true);
     Pass(out);
     out.left = Live() - live;
+    out.peak = rank_.memory().peak_by_category[static_cast<size_t>(Category::kActivations)];
     layout_->FinishGradients();
     for (const auto& [key, now] : Messages()) {
       const auto was = before.find(key);
@@ -242,7 +254,8 @@ void ExpectWhole(const std::vector<Outcome>& ranks, const Outcome& whole, double
     for (const Outcome& rank : ranks) {
       if (!rank.gradients.contains(name)) continue;
       for (const auto& [place, element] : rank.gradients.at(name)) {
-        if (element.owned) EXPECT_TRUE(owned.emplace(place, element.value).second) << name << " element " << place << " has two owners";
+        if (!element.owned) continue;
+        EXPECT_TRUE(owned.emplace(place, element.value).second) << name << " element " << place << " has two owners";
       }
     }
     ExpectNear(owned, Values(elements), tolerance, name);
@@ -257,18 +270,19 @@ class TensorParallel : public ::testing::TestWithParam<std::tuple<Case, int>> {}
 
 TEST_P(TensorParallel, DoesWhatOneRankDoes) {
   const auto& [c, ranks] = GetParam();
-  const double tolerance = c.dtype == DType::kF64 ? 1e-10 : 1e-5;
+  const double tolerance = c.dtype == DType::kF64 ? 1e-10 : c.dtype == DType::kF32 ? 1e-5 : 4e-2;
   const Outcome one = Train(c, 1, 1)[0];
   const std::vector<Outcome> split = Train(c, ranks, ranks);
   std::map<int64_t, double> logits;
   for (const Outcome& rank : split) {
     EXPECT_NEAR(rank.loss, one.loss, tolerance * one.loss);
     EXPECT_NEAR(rank.losses, one.losses, tolerance * one.losses);
-    EXPECT_EQ(rank.correct, one.correct);
+    if (c.dtype != DType::kBF16) { EXPECT_EQ(rank.correct, one.correct); }
     EXPECT_NEAR(rank.squared_norm, one.squared_norm, tolerance * one.squared_norm);
     EXPECT_EQ(rank.squared_norm, split[0].squared_norm);
     EXPECT_EQ(rank.left, one.left) << "activations left over";
     EXPECT_FALSE(rank.kept);
+    EXPECT_LT(rank.peak, one.peak) << "activations kept longer than on one rank";
     logits.insert(rank.logits.begin(), rank.logits.end());
   }
   ExpectNear(logits, one.logits, tolerance, "logits");
@@ -287,6 +301,9 @@ std::vector<Case> Cases() {
       {.name = "gpt_sequence_f32", .tied = false, .sequence_parallel = true, .dtype = DType::kF32},
       {.name = "gpt_sequence_in_turn", .sequence_parallel = true, .overlap = false},
       {.name = "gpt_sequence_later", .sequence_parallel = true, .later = true},
+      {.name = "gpt_sequence_bf16", .sequence_parallel = true, .dtype = DType::kBF16},
+      {.name = "gpt_recomputed", .unfused = true, .dropout = 0.3, .recompute = true},
+      {.name = "gpt_sequence_recomputed_later", .sequence_parallel = true, .unfused = true, .dropout = 0.3, .later = true, .recompute = true},
       {.name = "gpt_sequence_dropout", .sequence_parallel = true, .unfused = true, .dropout = 0.3},
       {.name = "gpt_sequence_dropout_stored", .sequence_parallel = true, .unfused = true, .dropout = 0.3, .masks = DropoutMasks::kStored},
       {.name = "llama", .llama = true, .bias = false, .tied = false},
@@ -309,6 +326,36 @@ TEST(TensorParallel, SumsAndNormsOfShards) {
     for (const auto& [name, elements] : rank.gradients) whole.gradients[name].insert(elements.begin(), elements.end());
   ExpectWhole(split, whole, 1e-10);
   for (const Outcome& rank : split) EXPECT_NEAR(rank.squared_norm, replicas[0].squared_norm, 1e-10 * replicas[0].squared_norm);
+}
+
+// Every element of the whole is at one place of one rank, in the order that zig-zag chunks, then rows along tp, have it.
+TEST(ResidualRows, ArePartsOfTheWhole) {
+  constexpr int64_t kSamples = 3, kLength = 24, kWidth = 5;
+  for (const int cp : {1, 2, 3}) {
+    for (const int tp : {1, 2, 4}) {
+      std::map<int64_t, int> found;
+      for (int i = 0; i < cp; ++i) {
+        std::vector<int64_t> rows;  // of the whole, along tp
+        for (int64_t sample = 0; sample < kSamples; ++sample) {
+          const int64_t chunk = kLength / (2 * cp);
+          for (const int64_t number : {int64_t{i}, int64_t{2 * cp - 1 - i}})
+            for (int64_t row = 0; row < chunk; ++row) rows.push_back(sample * kLength + number * chunk + row);
+        }
+        for (int r = 0; r < tp; ++r) {
+          const ResidualRows place{.chunks = {.rank = i, .ranks = cp}, .tp = tp, .r = r};
+          const Shape local{kSamples, kLength / cp / tp, kWidth};
+          const ops::IndexMap positions = place.PositionsOf(local), elements = place.ElementsOf(local);
+          for (int64_t e = 0; e < local.numel(); ++e) {
+            const int64_t row = rows[static_cast<size_t>(r * local[0] * local[1] + e / kWidth)];
+            ASSERT_EQ(elements.Of(e), row * kWidth + e % kWidth) << cp << " " << tp << " element " << e;
+            ASSERT_EQ(positions.Of(e / kWidth), row % kLength) << cp << " " << tp << " element " << e;
+            ++found[elements.Of(e)];
+          }
+        }
+      }
+      EXPECT_EQ(found.size(), static_cast<size_t>(kSamples * kLength * kWidth));
+    }
+  }
 }
 
 // ---- What is sent ----
@@ -345,6 +392,13 @@ TEST(TensorParallel, SumsFourActivationsALayer) {
 TEST(TensorParallel, GathersAndScattersAsMuchUnderSequenceParallelism) {
   const auto traffic = OfALayer({.name = "", .sequence_parallel = true}, 2);
   EXPECT_EQ(traffic, (std::map<std::string, Traffic>{{"all_gather", {6, 6 * kActivation}}, {"reduce_scatter", {4, 4 * kActivation}}}));
+}
+
+// A block that is recomputed sends its forward pass's once more: two all-reduces, or two all-gathers and two reduce-scatters.
+TEST(TensorParallel, SendsForwardsMessagesAgainWhereItIsRecomputed) {
+  EXPECT_EQ(OfALayer({.name = "", .recompute = true}, 2), (std::map<std::string, Traffic>{{"all_reduce", {6, 6 * kActivation}}}));
+  EXPECT_EQ(OfALayer({.name = "", .sequence_parallel = true, .recompute = true}, 2),
+            (std::map<std::string, Traffic>{{"all_gather", {8, 8 * kActivation}}, {"reduce_scatter", {6, 6 * kActivation}}}));
 }
 
 // Embedding, head and loss: the embedding's sum and the head's input gradient; a row's largest logit, and its two sums (three times:
