@@ -43,8 +43,7 @@ namespace twofold::pipeline {
 
 struct ExecutorOptions {
   int chunks = 1;
-  // false: a message is received when it is needed, and the host waits for it, as Megatron-LM's does. For comparison.
-  bool overlap = true;
+  bool overlap = true;  // false: a message is received when it is needed, and the host waits for it, for comparison
 };
 
 // One rank's stage. Used from its thread; everything handed in outlives it.
