@@ -171,11 +171,14 @@ void SetSlowLinks(const spec::Simulated& simulated, SimulationPlan& plan) {
 //
 // One thing that ranks along tp do not do alike is seen by nobody else: the norm of gradients leaves out what others own, in more
 // or fewer launches. It keeps them apart, and their replicas, too, where these hold different shards; unless folding is asked for.
+// So do gradients that ranks along tp sum (strategies/model_parallel/gradient_sums.h): of different shards, different parts.
 void DecideFolding(const spec::Spec& spec, SimulationPlan& plan) {
   const spec::Parallel& p = spec.parallel();
   const bool norm = p.tp() > 1 && (spec.train().clip_norm() > 0 || spec.train().precision().loss_scale().has_dynamic());
+  const int64_t key_heads = spec.model().has_llama() ? spec.model().llama().kv_heads() : spec.model().has_moe() ? spec.model().moe().llama().kv_heads() : p.tp();
+  const bool sums = p.tp() > 1 && p.sharding() != spec::Parallel::NO_SHARD && (p.sequence_parallel() || key_heads < p.tp());
   const bool asked = spec.fabric().simulated().folding() == spec::Simulated::ON;
-  const bool tp = p.tp() > 1 && (!norm || asked), dp = p.dp() > 1 && (!norm || asked || p.sharding() == spec::Parallel::NO_SHARD);
+  const bool tp = p.tp() > 1 && (!norm || asked), dp = p.dp() > 1 && (asked || (!sums && (!norm || p.sharding() == spec::Parallel::NO_SHARD)));
   if (plan.world_size == 1) plan.why_not_fold = "there is one rank";
   else if (p.dp() * p.tp() == 1) plan.why_not_fold = "ranks do different things (only pp and cp are used)";
   else if (!tp && !dp) plan.why_not_fold = "ranks along tp have different parts of the gradients' norm to compute";

@@ -91,17 +91,18 @@ struct Variant {
   const char* name = "Plain";
   const char* train = "";  // further fields of train
   bool bf16 = false;
+  bool unfused = false;    // attention: scores and masks are kept; not with cp
   bool dropout = false;    // with one replica alone: micro-batches of several are other samples than those of one
 };
 constexpr Variant kVariants[] = {{},
                                  {"Clipped", "clip_norm: 0.5 "},
                                  {"Recomputed", "activation_checkpointing {} "},
-                                 {"Selective", "activation_checkpointing { recompute: SELECTIVE } "},
+                                 {"Selective", "activation_checkpointing { recompute: SELECTIVE } ", false, true},
                                  {"EverySecond", "activation_checkpointing { every: 2 } clip_norm: 1 "},
                                  {"Bf16", "precision { parameter: BF16 gradient: F32 reduce: F32 } ", true},
                                  {"Bf16Recomputed", "precision { parameter: BF16 gradient: F32 reduce: BF16 } clip_norm: 1 activation_checkpointing {} ", true},
-                                 {"Dropout", "", false, true},
-                                 {"DropoutRecomputed", "activation_checkpointing {} ", false, true}};
+                                 {"Dropout", "", false, true, true},
+                                 {"DropoutRecomputed", "activation_checkpointing {} ", false, true, true}};
 
 struct Case {
   Kind kind;
@@ -116,8 +117,7 @@ void PrintTo(const Case& c, std::ostream* out) { *out << Name(c); }
 // vocabulary and GPT's are divided by no number of ranks. All tokens find room with their experts: what is left out otherwise
 // depends on who else is in the micro-batch.
 std::string ModelText(const Case& c) {
-  const bool unfused = c.variant.dropout || std::string_view(c.variant.train).find("SELECTIVE") != std::string_view::npos;
-  const std::string attention = unfused ? " attention: UNFUSED" : "", layers = StrCat("layers: ", c.layout.layers, " hidden: 16 heads: 4 ");
+  const std::string attention = c.variant.unfused ? " attention: UNFUSED" : "", layers = StrCat("layers: ", c.layout.layers, " hidden: 16 heads: 4 ");
   const std::string llama = StrCat(layers, "kv_heads: 2 ffn: 24 vocab: 259 sequence: 16");
   switch (c.kind) {
     case Kind::kGpt:
@@ -201,9 +201,10 @@ TEST_P(ModelParallel, KeepsThePromises) {
 }
 
 bool Fits(Kind kind, const Layout& layout, const Variant& variant) {
-  if (!variant.dropout) return true;
   const std::string_view parallel = layout.parallel;
-  return kind == Kind::kGpt && (parallel.find("dp:") == std::string_view::npos);
+  const auto has = [&](std::string_view axis) { return parallel.find(axis) != std::string_view::npos; };
+  if (variant.unfused && has("cp:")) return false;
+  return !variant.dropout || (kind == Kind::kGpt && !has("dp:"));
 }
 
 template <class Layouts>
