@@ -64,6 +64,11 @@ Engine::Engine(const Topology& topology, const Options& options)
 
 Engine::~Engine() = default;
 
+void Engine::Forget() {
+  events_.clear();
+  flows_.reset();
+}
+
 double Engine::now() const { return s4u::Engine::get_clock(); }
 
 void Engine::AddRank(int rank, std::function<void()> body) {

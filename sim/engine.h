@@ -93,6 +93,9 @@ class Engine {
   // What the exception is will be known when it has left; until then `message` stands in.
   void Claim(int rank, const std::string& message);
   bool failed() const { return failure_.has_value(); }
+  // After Run: lets go of what was still under way when the run failed, and of whom it would have told. These may need what was made
+  // after the engine and so goes before it.
+  void Forget();
   // Once the run has failed: throws PeerLost, which names the rank that failed first and why, or what all ranks are told
   // alike (Deadlock, CollectiveMismatch, Interrupted).
   void ThrowIfFailed(int rank, const std::function<std::string()>& doing) const;

@@ -143,6 +143,7 @@ outcome::Outcome Simulate(SimulationPlan& plan, Folding folding, bool slowest_co
                        {.choice = plan.choice, .measured = plan.collectives, .folded = folding == Folding::kOneForAll && actors.size() == 1,
                         .endpoints = plan.endpoints});
   SimulatedWorld world{.engine = engine, .network = network, .real = plan.machine.real, .slowest_counts = slowest_counts};
+  const absl::Cleanup forget = [&engine] { engine.Forget(); };  // groups that are still waited for leave the network
   if (fold) world.stand_ins = plan.stand_ins;
   std::vector<int> ranks(static_cast<size_t>(plan.world_size));
   for (size_t r = 0; r < ranks.size(); ++r) ranks[r] = static_cast<int>(r);
