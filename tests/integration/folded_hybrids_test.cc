@@ -1,0 +1,75 @@
+// A stage's ranks that run as one give the figures that all give: trainers of hybrids on A100 nodes, folded and unfolded.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/integration/run_spec.h"
+
+namespace twofold {
+namespace {
+
+constexpr char kGpt[] = "gpt { layers: 4 hidden: 64 heads: 8 vocab: 512 sequence: 16 dropout: 0.1 }";
+constexpr char kExperts[] = "moe { llama { layers: 2 hidden: 64 heads: 8 vocab: 512 sequence: 16 } experts: 4 top_k: 2 }";
+
+struct Case {
+  const char* label;
+  const char* model;
+  const char* parallel;
+  int actors;  // that stand for all
+  const char* train = "";
+  bool alike = true;  // false: shards are cut amid parameters, so that replicas launch different numbers of updates
+};
+void PrintTo(const Case& c, std::ostream* out) { *out << c.label; }
+
+const Case kCases[] = {
+    {"Tensor", kGpt, "tp: 4 dp: 2", 1},
+    {"SequenceParallel", kGpt, "tp: 8 dp: 2 sequence_parallel: true", 1, "activation_checkpointing {}"},
+    {"Pipeline", kGpt, "pp: 4 dp: 2", 4},
+    {"Hybrid", kGpt, "pp: 2 dp: 2 tp: 2", 2},
+    {"Interleaved", kGpt, "pp: 2 dp: 2 tp: 2 schedule: INTERLEAVED_ONE_F_ONE_B virtual_stages: 2", 2},
+    {"ZeroBubble", kGpt, "pp: 4 dp: 2 tp: 2 schedule: ZERO_BUBBLE_H1", 4},
+    {"Zero1", kGpt, "pp: 2 dp: 4 tp: 2 sharding: ZERO_1", 2},
+    {"Zero3", kGpt, "pp: 2 dp: 4 tp: 2 sharding: ZERO_3", 2, "", false},
+    {"Context", kGpt, "dp: 2 cp: 2 tp: 2", 2},
+    {"Experts", kExperts, "pp: 2 dp: 4 ep: 2 tp: 2", 2},
+    {"Clipped", kGpt, "pp: 2 dp: 4 tp: 2", 4, "clip_norm: 1"},  // not along tp
+};
+
+class FoldedHybrid : public ::testing::TestWithParam<Case> {};
+
+TEST_P(FoldedHybrid, GivesTheSameFigures) {
+  const Case& c = GetParam();
+  const std::string text = StrCat("model { ", c.model, " }\ntrain { steps: 2 warmup_steps: 0 micro_batch: 1 global_batch: 16 ", c.train,
+                                  " }\nparallel { ", c.parallel, " }\n");
+  const auto on = [&](std::string_view folding) { return StrCat(text, "fabric { simulated { cluster: \"dgx-a100\" folding: ", folding, " } }\n"); };
+  spec::Spec unfolded = testing::Resolve(on("OFF")), folded = testing::Resolve(on("AUTO"));
+  const RunResult all = testing::RunResolved(unfolded), few = testing::RunResolved(folded);
+  ASSERT_TRUE(all.status.ok() && few.status.ok()) << all.status << " " << few.status;
+  const std::string stand = c.actors == 1 ? "rank 0 stands for all" : StrCat("stand for ", WorldSize(folded) / c.actors, " each");
+  EXPECT_THAT(few.notes, ::testing::Contains(::testing::HasSubstr(stand)));
+  const auto expected = ReadRecords(unfolded, all), records = ReadRecords(folded, few);
+  ASSERT_EQ(expected.size(), static_cast<size_t>(WorldSize(unfolded)));
+  ASSERT_EQ(records.size(), expected.size());
+  for (size_t r = 0; r < records.size(); ++r) {
+    EXPECT_EQ(records[r].rank(), static_cast<int64_t>(r));
+    EXPECT_EQ(records[r].memory().SerializeAsString(), expected[r].memory().SerializeAsString()) << "rank " << r;
+    ASSERT_EQ(records[r].steps_size(), expected[r].steps_size());
+    for (int s = 0; s < records[r].steps_size(); ++s) {
+      const double seconds = expected[r].steps(s).seconds();
+      EXPECT_NEAR(records[r].steps(s).seconds(), seconds, 1e-9 * seconds) << "rank " << r;
+      if (!c.alike && r > 0) continue;  // they wait for the busiest as long as it is busier
+      EXPECT_NEAR(records[r].steps(s).exposed_communication_seconds(), expected[r].steps(s).exposed_communication_seconds(), 1e-9 * seconds);
+    }
+    ASSERT_EQ(records[r].collectives_size(), expected[r].collectives_size());
+    for (int i = 0; i < records[r].collectives_size(); ++i) {
+      EXPECT_EQ(records[r].collectives(i).count(), expected[r].collectives(i).count());
+      EXPECT_EQ(records[r].collectives(i).bytes(), expected[r].collectives(i).bytes());
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, FoldedHybrid, ::testing::ValuesIn(kCases), [](const auto& info) { return info.param.label; });
+
+}  // namespace
+}  // namespace twofold
