@@ -97,6 +97,7 @@ Tensor MicroBatches::Backward(Chunk& chunk, const Action& action, Tensor dy) {
     default: chunk.module->BackwardWeights(ctx_, flight->saved); break;
   }
   if (ends) chunk.free.push_back(std::move(flight));
+  if (chunk.part.embedding) return Tensor();  // features have a gradient, too, which nobody asks for
   return dx;
 }
 

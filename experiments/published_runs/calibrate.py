@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Finds the constants of A100s under Megatron-LM on the calibration rows, and writes constants.csv, vtrain, selene and selene-fused.textproto.
+"""Finds the constants of A100s under Megatron-LM on the calibration rows; writes constants.csv and the clusters beside this file.
 
     experiments/published_runs/calibrate.py [--rounds=N] [PATH_OF_TWOFOLD]
 
 Calibration rows alone are run: the 25 configurations of single_node.csv whose role says so, at 16 sequences a replica, and the five
-of table4.csv, a layer of which is half of what four layers take longer than two. Minimised by steps of one constant at a time, in
-turn: the sum over rows of |log(predicted / measured)|, and over constants 0.3 (log(value / prior) / sigma)^2, since 30 rows do not
-tell all of them apart. The priors (constants.csv, with their reasons) are what such kernels are known to reach. With --rounds=0
-the clusters are written from constants.csv as it is. A round takes about five minutes on 2 cores.
+of table4.csv, a layer of which is half of what a micro-batch takes longer in four layers than in two. Minimised by steps of one
+constant at a time, in turn: the sum over rows of |log(predicted / measured)|, and over constants 0.3 (log(value / prior) / sigma)^2,
+since 30 rows do not tell all of them apart. The priors (constants.csv, with their reasons) are what such kernels are known to reach. With --rounds=0
+the clusters are written from constants.csv as it is. A round takes a minute or two on 2 cores.
 """
 import concurrent.futures
 import csv
@@ -99,24 +99,26 @@ def write_clusters(c):
 
 
 def layer_cases():
-    """Of each row of table 4 two runs, of two and of four layers."""
+    """Of each row of table 4 four runs, of two and of four layers with two and with three micro-batches."""
     for row in run.rows("table4"):
         base = {"table": "table5", "vocab": 51200, "heads": 64, "hidden": 6144, "sequence": 2048, "tp": 8, "pp": 1, "dp": 1, "micro_batch": 4,
-                "global_batch": 4, "virtual_stages": 1, "recompute": row["recompute"], "sequence_parallel": int(row["sequence_parallel"])}
-        measured = (float(row["forward_ms"]) + float(row["backward_ms"])) / 1e3
-        yield measured, [{**base, "row_id": f"{row['experiment']}_{layers}", "layers": layers} for layers in (2, 4)]
+                "virtual_stages": 1, "recompute": row["recompute"], "sequence_parallel": int(row["sequence_parallel"])}
+        yield row, [{**base, "row_id": f"{row['experiment']}_{layers}", "layers": layers, "global_batch": 4 * count}
+                    for layers in (2, 4) for count in (2, 3)]
 
 
 def errors(program):
     """log(predicted / measured) of every calibration row."""
     single = [c for c in run.cases() if c["role"] == "calibration"]
     layers = list(layer_cases())
-    runs = single + [case for _, pair in layers for case in pair]
+    runs = single + [case for _, four in layers for case in four]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(lambda case: run.predict(program, case), runs))
     found = {run.name_of(case): math.log(case["predicted"] / case["measured"]) for case in single}
-    for measured, (two, four) in layers:
-        found["table 4: " + two["row_id"].removesuffix("_2")] = math.log((four["predicted"] - two["predicted"]) / 2 / measured)
+    for row, four in layers:
+        less, more, less4, more4 = (case["predicted"] for case in four)
+        measured = (float(row["forward_ms"]) + float(row["backward_ms"])) / 1e3
+        found["table 4: " + row["experiment"]] = math.log(((more4 - less4) - (more - less)) / 2 / measured)
     return found
 
 

@@ -11,9 +11,10 @@ of micro-batches.
 
 What was seen while the model was built: the rows' roles have not moved since they were committed, and no constant was fitted to
 a validation row. But validation errors were printed between changes of the model's structure, which are: launches of the forward
-pass take the host longer than those of the backward pass (a uniform launch time had 8.5 % on one node, this 7.2); a weight's
-gradient is added up by a kernel of its own in what ran before Megatron-LM fused the two in 2022 (all tables but table 5's; 8.8 %
-without on table 1 of the SC21 paper), and the choice of efficiencies where calibration leaves them open (81 % of peak for products).
+pass take the host longer than those of the backward pass; a weight's gradient is added up by a kernel of its own in what ran before
+Megatron-LM fused the two in 2022 (all tables but table 5's); and so were the priors of efficiencies chosen, where calibration leaves
+them open (constants.csv): not blind. Not modelled: that the host waits for messages and for the loss (torch.cuda.synchronize()
+around messages), which pipelines of small models feel (pp 4: ten per cent too fast). explained.md says what else.
 
 Fails where on validation multi-node rows have a median above 6 % or a mean above 10 %, or where SC21's rows, table 5's or the
 single-node configurations have a mean above 8 %; or where a row takes more than 60 s or 8 GB. --write renews table.md,

@@ -218,6 +218,10 @@ void CheckPipeline(const spec::Spec& spec, const Sizes& sizes, Problems& problem
   } else if (p.stage_layers_size() > 0) {
     CheckStageLayers(p, sizes, problems);
   }
+  if (p.virtual_stages() > 1 && p.sharding() == Parallel::NO_SHARD && p.reduce_every_micro_batch()) {
+    problems.Add("parallel.reduce_every_micro_batch", StrCat("true does not fit parallel.virtual_stages = ", p.virtual_stages(), " under NO_SHARD: a bucket may "
+                                                             "hold gradients of several chunks, which finish a micro-batch at different times; leave it out"));
+  }
   CheckPipelineSchedule(spec, problems);
 }
 

@@ -11,7 +11,8 @@
 //                  A / (p v) for each part of a micro-batch in flight. In flight at stage s, at most: GPipe m; 1F1B and zero bubble H1
 //                  min(m, p - s), so that the first stage keeps A, as one process does; interleaved (v = 2 or more)
 //                  min(m v, (v - 1) p + 2 (p - s - 1) + 1), so that it keeps A (1 + (p - 1) / (p v)). Zero bubble H1 keeps what
-//                  weights' gradients need until they are done: of min(m, p) micro-batches at every stage. Beyond that at most 4 H:
+//                  weights' gradients need until they are done: of min(m, p) micro-batches at every stage, the inputs of products
+//                  and the gradients of their outputs, which together are about as much as a micro-batch's activations. Beyond that at most 4 H:
 //                  a message that comes ahead, and one each way that is not yet taken. A stage's output is no activation of its
 //                  own: it is freed as soon as it was taken (Korthikanti et al. 2022, appendix B)
 //   communication  H forward and H back for each micro-batch and pair of neighbouring parts: a stage sends 2 m v H bytes a step, or
