@@ -26,7 +26,7 @@ struct Engine::Waiting {
 namespace {
 
 void Configure(const Engine::Options& options) {
-  // Plain max-min sharing of bandwidth, and no corrections for TCP: see DESIGN's facts about SimGrid.
+  // Plain max-min sharing of bandwidth, and no corrections for TCP.
   for (const char* setting : {"network/model:CM02", "network/crosstraffic:0", "network/TCP-gamma:0",
                               "surf/precision:1e-15", "maxmin/precision:1e-12", "debug/breakpoint:-1"}) {
     s4u::Engine::set_config(setting);

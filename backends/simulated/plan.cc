@@ -193,6 +193,10 @@ void DecideFolding(const spec::Spec& spec, SimulationPlan& plan) {
     const MeshPlace at = PlaceOf(mesh, rank);
     plan.stand_ins.push_back(RankAt(mesh, {.pp = at.pp, .dp = dp ? 0 : at.dp, .cp = at.cp, .tp = tp ? 0 : at.tp}));
   }
+  if (sums && asked) {
+    plan.notes.push_back("ranks along tp sum different parts of their shards' gradients: what those that are folded send and hold for it is "
+                         "their stand-in's");
+  }
   if (norm && asked) {
     plan.notes.push_back("ranks along tp have different parts of the gradients' norm to compute: a few launches a step of those that are "
                          "folded differ from their stand-in's");

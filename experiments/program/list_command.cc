@@ -83,8 +83,8 @@ Rows Strategies() {
       {"INTERLEAVED_ONE_F_ONE_B", "1F1B over v chunks on each stage: idles 1/v as long, sends v times as much; few micro-batches for a long pipeline",
        "parallel { pp: N schedule: INTERLEAVED_ONE_F_ONE_B virtual_stages: V }"},
       {"ZERO_BUBBLE_H1",
-       "1F1B with the weights' gradients apart, which fill what would be idle at the end: about a third of the idle time, the same activations; "
-       "wherever 1F1B is used",
+       "1F1B with the weights' gradients apart, which fill what would be idle at the end: about a third of the idle time; "
+       "every stage keeps as many micro-batches' activations as 1F1B's first, and somewhat more",
        "parallel { pp: N schedule: ZERO_BUBBLE_H1 }"},
       {"hybrids", "any product of these: pp * dp * cp * tp ranks, ep within dp, and any sharding over dp",
        "parallel { pp: 4 dp: 8 tp: 8 sequence_parallel: true sharding: ZERO_1 order: \"pp dp cp tp\" }"}};

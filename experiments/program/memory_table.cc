@@ -115,9 +115,9 @@ int StageOf(const MemoryStory& story) { return PlaceOf(MeshOf(story.spec.paralle
 std::string InFlightText(const MemoryStory& story) {
   if (story.spec.parallel().pp() == 1) return "";
   const pipeline::Shape shape = PipelineShapeOf(story.spec);
-  const int most = pipeline::MostInFlight(pipeline::ActionsOf(ScheduleOf(story.spec.parallel()), shape, StageOf(story)));
+  const int most = pipeline::MostUnfinished(pipeline::ActionsOf(ScheduleOf(story.spec.parallel()), shape, StageOf(story)));
   return StrCat("Stage ", StageOf(story), " under ", spec::Parallel::PipelineSchedule_Name(story.spec.parallel().schedule()), " keeps those of up to ", most,
-                shape.chunks > 1 ? " passes of a chunk" : " micro-batches", " at once.\n");
+                shape.chunks > 1 ? " passes of a chunk" : most == 1 ? " micro-batch" : " micro-batches", " at once.\n");
 }
 
 std::string ActivationsText(const MemoryStory& story) {

@@ -42,17 +42,33 @@ const std::pair<const char*, Schedule>* Find(const std::string& name) {
   return nullptr;
 }
 
-// Prints a schedule and returns it as it is drawn.
-absl::StatusOr<pictures::ScheduleStory> Print(const std::string& name, const Options& o) {
-  const auto* found = Find(name);
-  if (found == nullptr) {
-    return absl::InvalidArgumentError(
-        StrCat("\"", name, "\" is no schedule; use GPIPE, ONE_F_ONE_B, INTERLEAVED_ONE_F_ONE_B or ZERO_BUBBLE_H1"));
+Shape ShapeOf(Schedule schedule, const Options& o) {
+  return {.stages = o.stages, .micro_batches = o.micro_batches, .chunks = schedule == Schedule::kInterleaved ? o.virtual_stages : 1};
+}
+
+absl::Status Check(const Options& o) {
+  constexpr int kMost = 4096;
+  for (const auto& [flag, value] : {std::pair{"--stages", o.stages}, {"--micro-batches", o.micro_batches}, {"--virtual-stages", o.virtual_stages}}) {
+    if (value >= 1 && value <= kMost) continue;
+    return absl::InvalidArgumentError(StrCat(flag, "=", value, ": use a whole number from 1 to ", kMost));
   }
-  const Shape shape{.stages = o.stages,
-                    .micro_batches = o.micro_batches,
-                    .chunks = found->second == Schedule::kInterleaved ? o.virtual_stages : 1};
-  if (absl::Status s = pipeline::CheckSchedule(found->second, shape); !s.ok()) return s;
+  for (const std::string& name : o.names) {
+    const auto* found = Find(name);
+    if (found == nullptr) {
+      return absl::InvalidArgumentError(
+          StrCat("\"", name, "\" is no schedule; use GPIPE, ONE_F_ONE_B, INTERLEAVED_ONE_F_ONE_B or ZERO_BUBBLE_H1"));
+    }
+    if (const absl::Status s = pipeline::CheckSchedule(found->second, ShapeOf(found->second, o)); !s.ok()) {
+      return absl::InvalidArgumentError(StrCat(name, ": ", std::string(s.message())));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Prints a schedule, which was checked, and returns it as it is drawn.
+pictures::ScheduleStory Print(const std::string& name, const Options& o) {
+  const auto* found = Find(name);
+  const Shape shape = ShapeOf(found->second, o);
   std::vector<std::vector<Action>> stages;
   for (int s = 0; s < shape.stages; ++s) stages.push_back(pipeline::ActionsOf(found->second, shape, s));
   std::string title = StrCat(name, shape.chunks > 1 ? StrCat(", ", shape.chunks, " chunks a stage") : "");
@@ -68,12 +84,9 @@ absl::StatusOr<pictures::ScheduleStory> Print(const std::string& name, const Opt
 }
 
 absl::Status Run(const Options& o) {
+  if (absl::Status s = Check(o); !s.ok()) return s;
   std::vector<pictures::ScheduleStory> stories;
-  for (const std::string& name : o.names) {
-    absl::StatusOr<pictures::ScheduleStory> story = Print(name, o);
-    if (!story.ok()) return story.status();
-    stories.push_back(*std::move(story));
-  }
+  for (const std::string& name : o.names) stories.push_back(Print(name, o));
   if (o.out.empty()) return absl::OkStatus();
   std::ofstream file(o.out, std::ios::binary);
   if (!(file << pictures::StandAlone(pictures::SchedulePicture(stories))) || !file.flush()) {

@@ -157,7 +157,7 @@ def table(all_cases):
 def worst(validation):
     seen, found = set(), []
     for c in sorted(validation, key=lambda c: -abs(math.log(1 + error(c)))):
-        kind = (c["table"], c["hidden"], c["tp"], c["micro_batch"]) if c["table"] == "single_node" else c["row_id"]
+        kind = (c["table"], c["hidden"], c["tp"], c["pp"], c["micro_batch"]) if c["table"] == "single_node" else c["row_id"]
         if kind not in seen:
             seen.add(kind)
             found.append(c)

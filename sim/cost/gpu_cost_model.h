@@ -22,7 +22,7 @@
 //
 // Assumes: tiles of one kernel take equally long; a kernel begins when the one before it has ended.
 // Ignores: caches, alignment of rows, what the layout of operands does, clock rates that depend on the load.
-// Calibrated from: what the cluster's file says; dgx-a100: experiments/published_runs.
+// Calibrated from: what the cluster's file says. Those of experiments/published_runs have these fields, the catalogue's have not.
 #pragma once
 
 #include <string>

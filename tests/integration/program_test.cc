@@ -376,6 +376,11 @@ TEST_F(Program, PrintsAndDrawsSchedules) {
   EXPECT_THAT(out_, HasSubstr("ZERO_BUBBLE_H1: 27 forward passes long"));
   EXPECT_EQ(Run("schedule ONE_B_ONE_F"), 2);
   EXPECT_THAT(err_, HasSubstr("\"ONE_B_ONE_F\" is no schedule; use GPIPE"));
+  EXPECT_EQ(Run("schedule --stages=0"), 2);
+  EXPECT_THAT(err_, HasSubstr("--stages=0: use a whole number from 1 to 4096"));
+  EXPECT_EQ(Run("schedule --micro-batches=7"), 2);
+  EXPECT_THAT(err_, HasSubstr("INTERLEAVED_ONE_F_ONE_B: "));
+  EXPECT_EQ(out_, "");
   EXPECT_EQ(Run("schedule INTERLEAVED_ONE_F_ONE_B --stages=4 --micro-batches=6"), 2);
 }
 
