@@ -28,7 +28,8 @@ struct Slice {
   std::string name;
   Tensor data, gradient;
   bool decay = true;  // weight decay applies; where there are parts, each says it for itself
-  // In the order of their places; what lies between or after them is padding. Empty: one whole parameter of this name.
+  // In the order of their places; what lies between or after them is padding. Empty: one whole parameter of this
+  // name or, where none has it, padding alone.
   std::vector<Part> parts = {};
 };
 

@@ -11,7 +11,8 @@ namespace {
 
 Address EndOf(const Tensor& t) { return t.address() + static_cast<Address>(t.bytes().value()); }
 
-// What is owned of the layout's gradients, of parameters with such replicas. Padding is zero and may be in it.
+// What is owned of the layout's gradients, of parameters with such replicas; one tensor or more, which may have no elements. Padding
+// is zero and may be in it.
 std::vector<Tensor> OwnedGradients(ParameterLayout& layout, bool any_replicas, nn::Replicas replicas) {
   std::map<Address, Address> others;  // where elements that others own begin and end
   ForSliceRanges(layout, [&](const SliceRange& range) {
@@ -35,6 +36,7 @@ std::vector<Tensor> OwnedGradients(ParameterLayout& layout, bool any_replicas, n
     }
     keep_until(EndOf(all));
   }
+  if (owned.empty()) owned.push_back(layout.Gradients().at(0).Flat().Slice(0, 0));  // says the type of a sum of nothing
   return owned;
 }
 
@@ -43,7 +45,10 @@ std::vector<Tensor> OwnedGradients(ParameterLayout& layout, bool any_replicas, n
 GradientNorm::GradientNorm(nn::Context& ctx, ParameterLayout& layout, ProcessGroup& model, ProcessGroup* experts)
     : ctx_(ctx), layout_(layout), model_(model), experts_(experts != nullptr && experts->size() > 1 ? experts : nullptr) {
   owned_ = OwnedGradients(layout, experts_ == nullptr, nn::Replicas::kAll);
-  if (experts_ != nullptr) owned_experts_ = OwnedGradients(layout, false, nn::Replicas::kExperts);
+  if (experts_ == nullptr) return;
+  const std::vector<nn::Parameter*> parameters = layout.model().Parameters();
+  const auto is_experts = [](const nn::Parameter* p) { return p->replicas() == nn::Replicas::kExperts; };
+  if (std::any_of(parameters.begin(), parameters.end(), is_experts)) owned_experts_ = OwnedGradients(layout, false, nn::Replicas::kExperts);
 }
 
 Tensor GradientNorm::Squared() {

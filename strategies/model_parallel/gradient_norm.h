@@ -26,7 +26,8 @@ class GradientNorm {
   ParameterLayout& layout_;
   ProcessGroup& model_;
   ProcessGroup* const experts_;
-  // Few and long: the layout's flat gradients between what others own. `owned_experts_`: of parameters that are nn::Replicas::kExperts.
+  // Few and long: the layout's flat gradients between what others own. `owned_experts_`: of parameters that are nn::Replicas::kExperts;
+  // empty: this stage has no experts, and so none of those that it would sum with has.
   std::vector<Tensor> owned_, owned_experts_;
 };
 
