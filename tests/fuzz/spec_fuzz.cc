@@ -54,8 +54,7 @@ TEST(SpecFuzz, EveryAnswerIsAValidSpecOrAMessage) {
     }
     ++accepted;
     EXPECT_GE(WorldSize(*spec), 1);
-    EXPECT_EQ(AccumulationSteps(*spec) * WorldSize(*spec) * spec->train().micro_batch(),
-              spec->train().global_batch());
+    EXPECT_EQ(AccumulationSteps(*spec) * spec->parallel().dp() * spec->train().micro_batch(), spec->train().global_batch()) << text;
     const absl::StatusOr<spec::Spec> again = ResolveSpec(SpecToText(*spec), "again.textproto");
     ASSERT_TRUE(again.ok()) << again.status() << "\n" << text;
     EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(*spec, *again)) << text;

@@ -368,7 +368,8 @@ std::map<std::string, Traffic> OfALayer(Case c, int ranks) {
   std::map<std::string, Traffic> traffic;
   for (const int64_t sign : {-1, 1}) {
     c.layers = sign < 0 ? 1 : 2;
-    for (const auto& [key, sent] : Train(c, ranks, ranks)[0].messages) {
+    const auto trained = Train(c, ranks, ranks);
+    for (const auto& [key, sent] : trained[0].messages) {
       traffic[key.second].first += sign * sent.first;
       traffic[key.second].second += sign * sent.second;
     }
