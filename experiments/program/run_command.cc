@@ -1,9 +1,11 @@
 // twofold run SPEC
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -172,6 +174,7 @@ int RunCommand(const Options& options) {
   const bool first = LaunchedAs().rank == 0;  // of several processes that were started alike, one speaks
   if (!job.ok()) {
     if (first) spdlog::error("{}", std::string(job.status().message()));
+    else std::this_thread::sleep_for(std::chrono::seconds(1));  // a launcher ends all with the first that ends: who speaks is heard
     return kExitWrongInput;
   }
   if (options.check) {
