@@ -58,7 +58,7 @@ std::vector<std::vector<int>> GroupsOf(const MeshShape& shape, Along along);
 class DeviceMesh {
  public:
   // Collective over `world`, which must outlive the mesh; the shape must fit it (CheckMesh). Where two of
-  // Along have the same groups, they are one; one that is the world in order is the world itself.
+  // Along have the same groups, they are one, under the first one's name; one that is the world in order is the world itself.
   DeviceMesh(ProcessGroup& world, const MeshShape& shape);
   const MeshShape& shape() const { return shape_; }
   ProcessGroup& world() { return world_; }

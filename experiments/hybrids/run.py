@@ -142,6 +142,8 @@ def main():
     program = str(pathlib.Path(arguments[0] if arguments else ROOT / "build/release/experiments/program/twofold").resolve())
     reuse, write = "--reuse" in flags, "--write" in flags
     only = [flag.partition("=")[2] for flag in flags if flag.startswith("--only=")]
+    if write and (only or "--in-memory" in flags):
+        sys.exit("--write: the table has all rows; leave --only and --in-memory out")
     cases = [case for case in CASES if not only or case[0] in only]
     fabrics = [("in_memory", "in memory", in_memory)] + ([] if "--in-memory" in flags else [("testbed", "testbed", on_testbed)])
     MEASURED.mkdir(exist_ok=True)

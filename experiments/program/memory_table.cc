@@ -80,6 +80,7 @@ int64_t BetweenSteps(const RankKind& kind, Category category) {
 
 // What blocks between steps hold beyond the formula: rounding, and what was asked for beyond it.
 std::string DifferenceText(const MemoryStory& story, const RankKind& kind) {
+  const spec::Parallel& parallel = story.spec.parallel();
   double formula = 0;
   int64_t live = 0, requested = 0;
   for (const StateFormula& s : story.states) {
@@ -90,7 +91,10 @@ std::string DifferenceText(const MemoryStory& story, const RankKind& kind) {
   }
   return StrCat("The difference: ", CountText(live - requested), " bytes of blocks beyond what was asked for, and ",
                 Whole(static_cast<double>(requested) - formula),
-                " asked for beyond the formula, which knows no padding of shards, no buffers and no units that stay gathered.\n");
+                " asked for beyond the formula, which knows no padding of shards, no buffers and no units that stay gathered",
+                parallel.ep() > 1 && parallel.sharding() != spec::Parallel::NO_SHARD ? ", and takes experts for shared by all N_d ranks, where dp cp / ep hold the same"
+                                                                                     : "",
+                ".\n");
 }
 
 std::string StatesText(const MemoryStory& story) {

@@ -60,11 +60,22 @@ bool CheckWorld(const spec::Spec& spec, Problems& problems) {
 }
 
 void CheckOrder(const Parallel& p, Problems& problems) {
-  if (const auto order = ParseMeshOrder(p.order()); !order.ok()) return problems.Add("parallel.order", std::string(order.status().message()));
-  const int64_t axes = (p.pp() > 1) + (p.dp() > 1) + (p.cp() > 1) + (p.tp() > 1);
-  if (p.order() == Parallel::default_instance().order() || axes > 1) return;
-  problems.Add("parallel.order", StrCat("\"", p.order(), "\" changes nothing: ", WorldText(p), " has ", axes == 0 ? "no axis" : "one axis",
-                                        " of more than one rank; leave it out"));
+  const auto order = ParseMeshOrder(p.order());
+  if (!order.ok()) return problems.Add("parallel.order", std::string(order.status().message()));
+  const auto usual = ParseMeshOrder(Parallel::default_instance().order());
+  const auto long_axes = [&p](const auto& axes) {  // those whose place matters
+    std::vector<Axis> found;
+    for (const Axis axis : axes) {
+      if ((axis == Axis::kPp ? p.pp() : axis == Axis::kDp ? p.dp() : axis == Axis::kCp ? p.cp() : p.tp()) > 1) found.push_back(axis);
+    }
+    return found;
+  };
+  const std::vector<Axis> here = long_axes(*order);
+  if (*order == *usual || here != long_axes(*usual)) return;
+  const std::string why = here.empty()       ? "has no axis of more than one rank"
+                          : here.size() == 1 ? "has one axis of more than one rank"
+                                             : "has its axes of more than one rank in the usual order";
+  problems.Add("parallel.order", StrCat("\"", p.order(), "\" changes nothing: ", WorldText(p), " ", why, "; leave it out"));
 }
 
 // ---- What is cut ----

@@ -4,11 +4,9 @@
 //   section 3.2.2 (bucketing), 3.2.3 (overlap), 3.2.4 (accumulation).
 //
 // With N ranks and a model of P parameters, Psi = P * size(type they travel in):
-//   memory         parameters, gradients and optimizer state in full on every rank (Rajbhandari et al. 2020,
-//   ZeRO,
+//   memory         parameters, gradients and optimizer state in full on every rank (Rajbhandari et al. 2020, ZeRO,
 //                  figure 1, baseline); gradients live in the buckets, so a reduction needs no copy
-//   communication  each rank sends and receives 2 Psi (N - 1) / N bytes a step (a ring; Patarasuk and Yuan
-//   2009,
+//   communication  each rank sends and receives 2 Psi (N - 1) / N bytes a step (a ring; Patarasuk and Yuan 2009,
 //                  section 3), in about Psi / bucket all-reduces, once per optimizer step however many
 //                  micro-batches (or after each, see DdpOptions); and every parameter is broadcast once at the start
 //   compute        that of one process on 1/N of the batch; nothing is computed twice

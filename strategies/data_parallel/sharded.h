@@ -25,8 +25,9 @@
 // Use the lowest stage that fits: ZeRO-1 costs no more communication than DDP; ZeRO-2 neither, without accumulation; ZeRO-3
 // half as much again, which hides behind computing when a unit computes for longer than its neighbours travel. Limits:
 // every parameter must receive a gradient in every backward pass; parameters that modules share (tied embeddings) are the
-// root unit's. On a stage of a pipeline with several chunks of the model, each chunk is a unit, with what no other in it holds; units
-// are gathered ahead within a chunk alone.
+// root unit's. On a stage of a pipeline with several chunks of the model, each chunk is a unit, with what no other in it holds, gathered
+// 2 A times as all but the root are; a stage's root is gathered up to 2 A times, too, since each backward pass frees it. Units are
+// gathered ahead within a chunk alone.
 //
 // Where ranks hold different experts, those of a block are a unit of its own inside the block's: its N are the ranks that hold
 // the same ones. Not with hybrid sharding.

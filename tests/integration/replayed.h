@@ -39,4 +39,19 @@ inline void ExpectReplayed(const std::string& text, const std::vector<report::Ra
   EXPECT_EQ(ranks, records.size());
 }
 
+// `measured` are the records of a run of `text` in memory. Simulated with data: the same bits on every rank. Without, and replayed:
+// the same bytes.
+inline void ExpectPromised(const std::string& text, const std::vector<report::RankRecord>& measured) {
+  const std::vector<report::RankRecord> real = RunText(text + Simulated("REAL")), symbolic = RunText(text + Simulated("SYMBOLIC"));
+  ASSERT_EQ(real.size(), measured.size());
+  ASSERT_EQ(symbolic.size(), measured.size());
+  for (size_t r = 0; r < measured.size(); ++r) {
+    EXPECT_EQ(Losses(measured[r]), Losses(measured[0])) << "rank " << r;
+    EXPECT_EQ(Losses(real[r]), Losses(measured[0])) << "rank " << r;
+    ExpectEqual(symbolic[r].memory(), measured[r].memory(), "SYMBOLIC");
+    ExpectEqual(real[r].memory(), measured[r].memory(), "REAL");
+  }
+  ExpectReplayed(text + kInMemory, measured);
+}
+
 }  // namespace twofold::testing

@@ -144,6 +144,7 @@ const std::vector<Refusal>& Refusals() {
       {"ep_uneven", {"parallel.ep: 4 does not divide parallel.dp = 6; use a divisor such as 3 or 6", "parallel.ep: 4 does not divide model.moe.experts = 6"}},
       {"ep_hybrid", {"parallel.sharding: HYBRID_SHARD does not go with parallel.ep = 2", "use FULL_SHARD, or an ep of 1"}},
       {"order_word", {"parallel.order: \"dp tp pp ep\"; it must have pp, dp, cp and tp, each once"}},
+      {"order_permutes_nothing", {"parallel.order: \"cp pp dp tp\" changes nothing", "has its axes of more than one rank in the usual order"}},
       {"order_idle", {"parallel.order: \"tp dp cp pp\" changes nothing", "has one axis of more than one rank; leave it out"}},
       {"pp_too_many", {"parallel.pp: parallel.pp * virtual_stages = 5 * 1 = 5 parts need a layer each, and model.gpt.layers = 4; use fewer"}},
       {"virtual_stages_too_many", {"parallel.virtual_stages: parallel.pp * virtual_stages = 2 * 4 = 8 parts need a layer each"}},
