@@ -198,7 +198,7 @@ class List {
       });
     }
     Add([=](Operands& a) {
-      return ops::CopyColumns{.in = a.Input({r, 2 * c}, t), .out = a.Output({r, c}, t), .in_column = c, .columns = c};
+      return ops::CopyColumns{.in = a.Input({r, c}, t), .out = a.Output({r, c / 2}, t), .in_column = c - c / 2, .columns = c / 2};
     });
     Add([=](Operands& a) {  // of qkv, two thirds are turned
       return ops::Rotary{.x = a.Input({r / length, length, c}, t), .table = a.Input({length, 32}, wide),
@@ -321,7 +321,7 @@ class List {
         });
       }
       Add([=](Operands& a) { return ops::RandomFill{.out = a.Output({n}, t), .key = MakeKey(1, "fill")}; });
-      if (t == wide) {
+      if (t == wide && n <= kMostElements / 4) {
         Add([=](Operands& a) {
           return ops::SplitLosses{.largest = a.Input({n}, t), .sums = a.Input({2, n}, t), .losses = a.Output({n}, t), .lse = a.Output({n}, t)};
         });
