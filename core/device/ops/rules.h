@@ -15,6 +15,8 @@ inline Bytes OrZero(const Tensor& t) { return t.empty() ? Bytes(0) : t.bytes(); 
 
 // What cuBLASLt and cuDNN are given on a GPU: 32 MiB, as NVIDIA recommends for its newest ones.
 inline constexpr Bytes kLibraryWorkspace = Bytes(32 << 20);
+// What parts of a GPU kernel's workspace are aligned to.
+inline constexpr int64_t kCudaAlignment = 512;
 
 // Aborts with the shapes unless `ok`.
 inline void Expect(bool ok, std::string_view op, std::initializer_list<const Tensor*> tensors) {
