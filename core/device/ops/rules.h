@@ -18,6 +18,9 @@ inline constexpr Bytes kLibraryWorkspace = Bytes(32 << 20);
 // What parts of a GPU kernel's workspace are aligned to.
 inline constexpr int64_t kCudaAlignment = 512;
 
+// A GPU sums a whole tensor in blocks of elements apart, each in double, and then these: at most 1024.
+inline Bytes PartialSums(const Tensor& t) { return Bytes(8 * std::min<int64_t>(1024, (t.numel() + 4095) / 4096)); }
+
 // Aborts with the shapes unless `ok`.
 inline void Expect(bool ok, std::string_view op, std::initializer_list<const Tensor*> tensors) {
   if (ok) [[likely]] return;
