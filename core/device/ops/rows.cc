@@ -1,5 +1,6 @@
 #include "core/device/ops/rows.h"
 
+#include "core/device/ops/column_sums.h"
 #include "core/device/ops/rules.h"
 
 namespace twofold::ops::rules {
@@ -16,10 +17,7 @@ KernelKey Key(const ColumnSum& o) { return ByRows("column_sum", o.in); }
 Cost CostOf(const ColumnSum& o) { return Streaming(1, o.in.numel(), o.in.bytes(), o.out.bytes()); }
 void CheckShapes(const ColumnSum& o) { Expect(o.in.dim(-1) == o.out.numel(), "column_sum", {&o.in, &o.out}); }
 
-Bytes CudaWorkspace(const ColumnSum& o) {
-  const int64_t columns = o.in.dim(-1), slabs = ColumnSumSlabs(Rows(o.in), columns);
-  return Bytes(slabs == 1 ? 0 : slabs * columns * ElementSize(AccumulationType(o.in.dtype())));
-}
+Bytes CudaWorkspace(const ColumnSum& o) { return ColumnSumsWorkspace(1, o.in); }
 
 KernelKey Key(const AddBias& o) { return ByRows("add_bias", o.x); }
 Cost CostOf(const AddBias& o) { return Streaming(1, o.x.numel(), o.x.bytes() + o.bias.bytes(), o.out.bytes()); }

@@ -49,14 +49,7 @@ KernelKey Key(const CopyColumns&);
 Cost CostOf(const CopyColumns&);
 void CheckShapes(const CopyColumns&);
 
-// On a GPU ColumnSum sums slabs of rows by themselves, as many as keep it busy, and then the sums of slabs.
-constexpr int64_t ColumnSumSlabs(int64_t rows, int64_t columns) {
-  constexpr int64_t kBlocks = 1024, kColumns = 256 /* of one block */, kLeastRows = 64 /* of a slab */;
-  const int64_t across = (columns + kColumns - 1) / kColumns, most = (rows + kLeastRows - 1) / kLeastRows;
-  const int64_t slabs = across == 0 ? 1 : kBlocks / across;
-  return slabs < 1 || most < 1 ? 1 : slabs < most ? slabs : most;
-}
-// And EmbeddingBackward sums pieces of so many of the rows of dy, in order of their ids.
+// On a GPU EmbeddingBackward sums pieces of so many of the rows of dy, in order of their ids.
 inline constexpr int64_t kEmbeddingPiece = 32;
 }  // namespace rules
 
