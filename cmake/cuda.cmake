@@ -46,6 +46,7 @@ if(TWOFOLD_CUDA_MODE STREQUAL ON)
   endif()
   set(CMAKE_CUDA_STANDARD 20)
   set(CMAKE_CUDA_FLAGS_RELEASE "-O3")
+  string(APPEND CMAKE_CUDA_FLAGS " --expt-relaxed-constexpr")  # kernels call constexpr functions of core/
   find_path(CUDNN_INCLUDE cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
   find_library(CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR} ${CUDAToolkit_LIBRARY_ROOT}/lib ${CUDAToolkit_LIBRARY_ROOT}/lib64)
   if(CUDNN_INCLUDE AND CUDNN_LIBRARY)

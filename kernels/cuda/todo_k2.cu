@@ -4,10 +4,8 @@ namespace twofold::cuda {
 
 void Compute(const ops::LayerNormForward&, const Context&) { TWOFOLD_CHECK(false, "not written yet"); }
 void Compute(const ops::LayerNormBackward&, const Context&) { TWOFOLD_CHECK(false, "not written yet"); }
-void Compute(const ops::LayerNormWeights&, const Context&) { TWOFOLD_CHECK(false, "not written yet"); }
 void Compute(const ops::RmsNormForward&, const Context&) { TWOFOLD_CHECK(false, "not written yet"); }
 void Compute(const ops::RmsNormBackward&, const Context&) { TWOFOLD_CHECK(false, "not written yet"); }
-void Compute(const ops::RmsNormWeights&, const Context&) { TWOFOLD_CHECK(false, "not written yet"); }
 void Compute(const ops::RotaryTable&, const Context&) { TWOFOLD_CHECK(false, "not written yet"); }
 void Compute(const ops::Rotary&, const Context&) { TWOFOLD_CHECK(false, "not written yet"); }
 void Compute(const ops::RouteForward&, const Context&) { TWOFOLD_CHECK(false, "not written yet"); }
