@@ -22,7 +22,6 @@ namespace {
 
 constinit thread_local Multiprocessor* here = nullptr;
 constexpr size_t kAlignment = 128;
-constexpr size_t kLargestOfAllLanes = 64;
 
 std::atomic<int> reports{0};
 
@@ -47,20 +46,6 @@ void WarpTogether(unsigned mask, Together what, void* mine) { Here("an exchange 
 void BlockTogether(Together what, void* mine) { Here("__syncthreads").BlockTogether(what, mine); }
 void* DynamicShared() { return Here("DynamicShared").shared(); }
 int ThreadOfBlock() { return Here("threadIdx").thread(); }
-
-const void* OfAllLanes(const void* mine, size_t bytes) {
-  struct Given { const void* mine; size_t bytes; const std::byte* all; } given{mine, bytes, nullptr};
-  TWOFOLD_CHECK(bytes <= kLargestOfAllLanes, "at most 64 bytes of a lane");
-  WarpTogether(~0u, [](void* const* of_threads, int threads) {
-    std::byte* all = here->NextWarpBuffer();
-    for (int i = 0; i < threads; ++i) {
-      auto* lane = static_cast<Given*>(of_threads[i]);
-      std::memcpy(all + static_cast<size_t>(i) * lane->bytes, lane->mine, lane->bytes);
-      lane->all = all;
-    }
-  }, &given);
-  return given.all;
-}
 
 Multiprocessor* Multiprocessor::Here() { return here; }
 
@@ -96,7 +81,7 @@ void Multiprocessor::Prepare(const Grid& grid) {
         for (unsigned x = 0; x < grid.block.x; ++x) threads_.push_back({.index = {x, y, z}});
       }
     }
-    warps_.resize((threads_.size() + warpSize - 1) / warpSize);
+    at_warp_.resize((threads_.size() + warpSize - 1) / warpSize);
     ready_.resize(threads_.size());
     order_.resize(threads_.size());
     std::iota(order_.begin(), order_.end(), 0);
@@ -128,7 +113,7 @@ bool Multiprocessor::Run(const Grid& grid) {
 
 bool Multiprocessor::RunBlock() {
   for (Thread& t : threads_) t.state = State::kUnstarted, t.fiber = nullptr;
-  for (Warp& w : warps_) w.arrived = 0;
+  std::fill(at_warp_.begin(), at_warp_.end(), 0);
   started_ = ready_from_ = ready_count_ = 0;
   done_ = at_block_ = 0;
   start_first_ = (Random() >> 63) != 0;
@@ -233,9 +218,9 @@ void Multiprocessor::WarpTogether(unsigned mask, Together what, void* mine) {
   if (first + warpSize > static_cast<int>(threads_.size())) {
     return Fail(absl::StrFormat("thread %d is of a warp of %d threads: an exchange needs 32", thread_, static_cast<int>(threads_.size()) - first));
   }
-  Warp& warp = warps_[static_cast<size_t>(thread_ / warpSize)];
-  if (++warp.arrived < warpSize) return Wait(State::kAtWarp, what, mine);
-  warp.arrived = 0;
+  int& arrived = at_warp_[static_cast<size_t>(thread_ / warpSize)];
+  if (++arrived < warpSize) return Wait(State::kAtWarp, what, mine);
+  arrived = 0;
   Thread& t = threads_[static_cast<size_t>(thread_)];
   t.what = what, t.given = mine;
   Release(first, warpSize, what);
@@ -247,12 +232,6 @@ void Multiprocessor::BlockTogether(Together what, void* mine) {
   Thread& t = threads_[static_cast<size_t>(thread_)];
   t.what = what, t.given = mine;
   Release(0, static_cast<int>(threads_.size()), what);
-}
-
-std::byte* Multiprocessor::NextWarpBuffer() {
-  Warp& warp = warps_[static_cast<size_t>(thread_ / warpSize)];
-  warp.buffers.resize(2 * warpSize * kLargestOfAllLanes);
-  return warp.buffers.data() + (++warp.turn % 2) * warpSize * kLargestOfAllLanes;
 }
 
 // ---- What goes wrong ----

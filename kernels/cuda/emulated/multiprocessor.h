@@ -33,8 +33,6 @@ class Multiprocessor {
   void BlockTogether(Together what, void* mine);
   void* shared() const { return shared_; }
   int thread() const { return thread_; }
-  // Room for what a warp's lanes tell each other: two in turn, of which the other one may still be read.
-  std::byte* NextWarpBuffer();
 
   static Multiprocessor* Here();  // of this thread of the host, null where it is not a stream's
 
@@ -46,11 +44,6 @@ class Multiprocessor {
     Fiber* fiber;    // once it has waited
     void* given;     // to the others
     Together what;
-  };
-  struct Warp {
-    int arrived = 0;
-    unsigned turn = 0;
-    std::vector<std::byte> buffers;
   };
 
   static void Loop();
@@ -76,7 +69,7 @@ class Multiprocessor {
 
   Grid grid_;
   std::vector<Thread> threads_;   // of the block
-  std::vector<Warp> warps_;
+  std::vector<int> at_warp_;      // of each warp, how many wait for its others
   std::vector<int> order_;        // in which threads start
   size_t started_ = 0;            // of order_
   bool start_first_ = false;      // before those that wait no longer go on

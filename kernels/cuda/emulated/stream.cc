@@ -8,8 +8,8 @@
 #include <climits>
 #include <utility>
 
-#include "kernels/cuda/emulated/cuda_runtime.h"
 #include "kernels/cuda/emulated/device_memory.h"
+#include "kernels/cuda/emulated/multiprocessor.h"
 
 namespace twofold::emulated {
 namespace {

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/cuda/emulated/multiprocessor.h"
+#include "kernels/cuda/emulated/cuda_runtime.h"
 
 namespace twofold::emulated {
 

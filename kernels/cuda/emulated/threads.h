@@ -31,9 +31,6 @@ using Together = void (*)(void* const* of_threads, int threads);
 void WarpTogether(unsigned mask, Together what, void* mine);
 void BlockTogether(Together what, void* mine);
 
-// 32 * bytes: of lane i of the warp at i * bytes what `mine` points to, at most 64 bytes. Good until this thread's next exchange.
-const void* OfAllLanes(const void* mine, size_t bytes);
-
 // The block's dynamic shared memory, aligned to 128 bytes, 0xff at first; null where the launch asked for none.
 void* DynamicShared();
 
