@@ -2,10 +2,14 @@
 //
 // Several devices, of ranks that are threads of one process, may share a GPU. A device's compute stream and those that NewStream
 // makes are CUDA streams of their own; an event of theirs is a CUDA event, waited for by a stream without the host. An event of
-// somebody else (a communication thread's) is waited for by the host.
+// somebody else (a communication thread's) is waited for by the host (streams.h).
+//
+// The host waits in Synchronize, Download, Item and Event::Wait alone. Uploads go through pinned memory of the device's own, a few
+// MiB that no ledger counts: what `fill` has written is the device's from then on, and the host waits for an earlier upload only
+// where all of that memory is on its way.
 //
 // Errors: what CUDA reports, at a launch or later, is thrown as cuda::CudaError by the next call that waits or launches; it
-// names the rank, the operation launched last on this device, and its shapes.
+// names the rank, the operation launched last on this device, and its dimensions.
 #pragma once
 
 #include <functional>
@@ -17,13 +21,14 @@
 
 namespace twofold {
 
-// How many GPUs there are, and why there is none: "" where there are some.
+// How many GPUs there are that this build has kernels for, and why there is none: "" where there are some.
 int GpuCount();
 std::string WhyNoGpu();
 
 class CudaDevice : public Device {
  public:
   // `allocator` must hand out memory of GPU `gpu`, `host` pinned memory; both must outlive the device. `rank` is named in errors.
+  // Throws cuda::CudaError.
   CudaDevice(CachingAllocator& allocator, CachingAllocator& host, int gpu, int rank);
   ~CudaDevice() override;
 
@@ -39,13 +44,17 @@ class CudaDevice : public Device {
   double Item(const Tensor& scalar, StandIn stand_in) override;
 
   int gpu() const;
-  // Called after every operation while set, with its begin and end on the GPU in seconds of std::chrono::steady_clock; calls come
-  // in order, when the host next waits for the compute stream. Null stops it.
-  using Observer = std::function<void(const ops::Op& op, double start_s, double end_s)>;
+  // Called with every operation that is launched while set. What it returns is called with the begin and end on the GPU, in seconds
+  // of std::chrono::steady_clock: in order, when the host next waits for the compute stream through this device, at the latest by
+  // StopObserving. (An operation is not kept until then: that would keep its tensors.)
+  using Observed = std::function<void(double start_s, double end_s)>;
+  using Observer = std::function<Observed(const ops::Op& op)>;
   void SetObserver(Observer observer);
-  // Likewise after every transfer on streams made from now on.
-  using TransferObserver = std::function<void(std::string_view stream, Bytes bytes, double start_s, double end_s)>;
+  // Likewise with every transfer on a stream that NewStream has made.
+  using TransferObserver = std::function<Observed(std::string_view stream, Bytes bytes)>;
   void SetTransferObserver(TransferObserver observer);
+  // Waits for all that is being observed, and ends it.
+  void StopObserving();
 
  protected:
   void Run(Stream& stream, const ops::Op& op, Tensor workspace) override;
