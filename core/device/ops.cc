@@ -23,7 +23,7 @@ void CheckShapes(const Op& op) {
 }
 
 Bytes Workspace(const Op& op, DeviceKind kind, int threads) {
-  if (kind != DeviceKind::kCpu) return Bytes(0);
+  if (kind == DeviceKind::kCuda) return std::visit([](const auto& o) { return rules::CudaWorkspace(o); }, op.any());
   const auto rule = [threads](const auto& o) {
     if constexpr (requires { rules::CpuWorkspace(o, threads); })
       return rules::CpuWorkspace(o, threads);

@@ -9,6 +9,7 @@
 #include "core/device/ops/attention.h"
 #include "core/device/ops/attention_block.h"
 #include "core/device/ops/batch_norm.h"
+#include "core/device/ops/codec.h"
 #include "core/device/ops/convolution.h"
 #include "core/device/ops/elementwise.h"
 #include "core/device/ops/experts.h"
@@ -41,6 +42,7 @@ using AnyOp = std::variant<
     CrossEntropyForward, CrossEntropyBackward, Sum, CountCorrect,
     SplitMax, SplitSums, SplitLosses, SplitBackward, SplitCorrect,
     RandomFill,
+    TopK, RandomPlaces, GatherElements, ScatterElements, Quantise, Dequantise, SignPack, SignUnpack,
     SgdStep, AdamStep, SquaredNorm, ClipFactor>;
 
 // Any of them, as a value. What it is made of and its end are told once, not wherever an operation is launched: that is most

@@ -31,6 +31,10 @@ Bytes BytesOf(const Choices& c) { return c.experts.bytes() + c.places.bytes(); }
 KernelKey ByChoices(std::string_view name, const Choices& c, const Tensor& slots) {
   return {name, slots.dtype(), {c.experts.numel(), slots.dim(-1), 0}};
 }
+// How many choices of each block of them are of each expert.
+Bytes BlocksOfEach(const Choices& c, int64_t experts) {
+  return Bytes((c.experts.numel() + kChoicesCounted - 1) / kChoicesCounted * experts * ElementSize(DType::kI32));
+}
 Bytes OneOfEach(int64_t experts) { return Bytes(RoundUp(experts, 16) * ElementSize(DType::kI32)); }
 
 }  // namespace
@@ -45,6 +49,7 @@ void CheckShapes(const RouteForward& o) {
          {&o.logits, &o.probabilities, &o.weights, &o.choices.experts, &o.choices.places});
 }
 Bytes CpuWorkspace(const RouteForward& o) { return OneOfEach(o.logits.dim(-1)); }  // how many have chosen each
+Bytes CudaWorkspace(const RouteForward& o) { return BlocksOfEach(o.choices, o.logits.dim(-1)); }
 
 KernelKey Key(const RouteBackward& o) { return ByRows("route_backward", o.dlogits); }
 Cost CostOf(const RouteBackward& o) {
@@ -56,6 +61,7 @@ void CheckShapes(const RouteBackward& o) {
          {&o.probabilities, &o.dweights, &o.choices.experts, &o.choices.places, &o.dlogits});
 }
 Bytes CpuWorkspace(const RouteBackward& o) { return OneOfEach(o.dlogits.dim(-1)); }
+Bytes CudaWorkspace(const RouteBackward& o) { return o.balance != 0 ? BlocksOfEach(o.choices, o.dlogits.dim(-1)) : Bytes(0); }
 
 KernelKey Key(const Dispatch& o) { return ByChoices("dispatch", o.choices, o.slots); }
 Cost CostOf(const Dispatch& o) {

@@ -29,16 +29,19 @@ struct Combine { Tensor slots; Choices choices; Tensor weights /* may be empty *
 struct CombineWeights { Tensor slots; Choices choices; Tensor dy, dweights /*(f32)[T, k]*/; };  // of a dropped choice 0
 
 inline constexpr int64_t kMostExperts = 1024;
+inline constexpr int64_t kChoicesCounted = 512;  // at a time, on a GPU
 
 namespace rules {
 KernelKey Key(const RouteForward&);
 Cost CostOf(const RouteForward&);
 void CheckShapes(const RouteForward&);
 Bytes CpuWorkspace(const RouteForward&);
+Bytes CudaWorkspace(const RouteForward&);
 KernelKey Key(const RouteBackward&);
 Cost CostOf(const RouteBackward&);
 void CheckShapes(const RouteBackward&);
 Bytes CpuWorkspace(const RouteBackward&);
+Bytes CudaWorkspace(const RouteBackward&);
 KernelKey Key(const Dispatch&);
 Cost CostOf(const Dispatch&);
 void CheckShapes(const Dispatch&);

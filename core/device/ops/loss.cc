@@ -26,6 +26,7 @@ void CheckShapes(const CrossEntropyBackward& o) {
 KernelKey Key(const Sum& o) { return Flat("sum", o.in); }
 Cost CostOf(const Sum& o) { return Streaming(1, o.in.numel(), o.in.bytes(), o.out.bytes()); }
 void CheckShapes(const Sum& o) { Expect(o.out.numel() == 1, "sum", {&o.in, &o.out}); }
+Bytes CudaWorkspace(const Sum& o) { return PartialSums(o.in); }
 
 KernelKey Key(const CountCorrect& o) { return ByRows("count_correct", o.logits); }
 Cost CostOf(const CountCorrect& o) { return Streaming(1, o.logits.numel(), o.logits.bytes() + o.targets.bytes(), o.out.bytes()); }
@@ -33,5 +34,6 @@ void CheckShapes(const CountCorrect& o) {
   Expect(o.logits.shape().rank() == 2 && o.targets.numel() == o.logits.dim(0) && OneOf(o.targets, DType::kI32, DType::kU8) &&
              Wide(o.out, o.logits, 1), "count_correct", {&o.logits, &o.targets, &o.out});
 }
+Bytes CudaWorkspace(const CountCorrect& o) { return Bytes(o.logits.dim(0)); }  // whether each is
 
 }  // namespace twofold::ops::rules

@@ -24,9 +24,11 @@ void CheckShapes(const CrossEntropyBackward&);
 KernelKey Key(const Sum&);
 Cost CostOf(const Sum&);
 void CheckShapes(const Sum&);
+Bytes CudaWorkspace(const Sum&);
 KernelKey Key(const CountCorrect&);
 Cost CostOf(const CountCorrect&);
 void CheckShapes(const CountCorrect&);
+Bytes CudaWorkspace(const CountCorrect&);
 }  // namespace rules
 
 }  // namespace twofold::ops

@@ -1,5 +1,6 @@
 #include "core/device/ops/norm.h"
 
+#include "core/device/ops/column_sums.h"
 #include "core/device/ops/rules.h"
 
 namespace twofold::ops::rules {
@@ -30,6 +31,7 @@ void CheckShapes(const LayerNormWeights& o) {
   Expect(Like(o.x, o.dy) && o.dgamma.numel() == c && o.dbeta.numel() == c && o.dgamma.dtype() == o.dbeta.dtype(),
          "layer_norm_weights", {&o.dy, &o.x, &o.mean, &o.rstd, &o.dgamma, &o.dbeta});
 }
+Bytes CudaWorkspace(const LayerNormWeights& o) { return ColumnSumsWorkspace(2, o.x); }
 
 KernelKey Key(const RmsNormForward& o) { return ByRows("rms_norm_forward", o.x); }
 Cost CostOf(const RmsNormForward& o) { return Streaming(4, o.x.numel(), o.x.bytes(), o.y.bytes()); }
@@ -53,5 +55,6 @@ void CheckShapes(const RmsNormWeights& o) {
   Expect(Like(o.x, o.dy) && o.dgamma.numel() == o.x.dim(-1) && IsFloat(o.dgamma.dtype()) && Wide(o.rstd, o.x, Rows(o.x)),
          "rms_norm_weights", {&o.dy, &o.x, &o.rstd, &o.dgamma});
 }
+Bytes CudaWorkspace(const RmsNormWeights& o) { return ColumnSumsWorkspace(1, o.x); }
 
 }  // namespace twofold::ops::rules

@@ -24,6 +24,7 @@ void CheckShapes(const LayerNormBackward&);
 KernelKey Key(const LayerNormWeights&);
 Cost CostOf(const LayerNormWeights&);
 void CheckShapes(const LayerNormWeights&);
+Bytes CudaWorkspace(const LayerNormWeights&);
 KernelKey Key(const RmsNormForward&);
 Cost CostOf(const RmsNormForward&);
 void CheckShapes(const RmsNormForward&);
@@ -33,6 +34,7 @@ void CheckShapes(const RmsNormBackward&);
 KernelKey Key(const RmsNormWeights&);
 Cost CostOf(const RmsNormWeights&);
 void CheckShapes(const RmsNormWeights&);
+Bytes CudaWorkspace(const RmsNormWeights&);
 }  // namespace rules
 
 }  // namespace twofold::ops

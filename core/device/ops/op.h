@@ -72,6 +72,8 @@ constexpr DType AccumulationType(DType t) { return t == DType::kF64 ? DType::kF6
 namespace rules {
 template <class Other>  // most operations need no scratch memory on a CPU; some that do need it for each thread
 Bytes CpuWorkspace(const Other&) { return Bytes(0); }
+template <class Other>  // likewise on a GPU, of any kind: a rule knows shapes alone
+Bytes CudaWorkspace(const Other&) { return Bytes(0); }
 }  // namespace rules
 
 }  // namespace twofold::ops

@@ -5,9 +5,11 @@
 namespace twofold::ops::rules {
 namespace {
 
-bool Master(const Tensor& master, const Tensor& param) {
+// A narrow parameter has a master, or may have draws.
+bool Rounding(const Tensor& param, const Tensor& master, const Draws& draws) {
   const bool narrow = param.dtype() == DType::kBF16 || param.dtype() == DType::kF16;
-  return narrow ? master.numel() == param.numel() && master.dtype() == DType::kF32 : master.empty();
+  if (master.empty()) return narrow || draws == nullptr;
+  return narrow && draws == nullptr && master.numel() == param.numel() && master.dtype() == DType::kF32;
 }
 
 bool Factor(const Tensor& factor) { return factor.empty() || (factor.numel() == 1 && OneOf(factor, DType::kF32, DType::kF64)); }
@@ -22,35 +24,60 @@ void CheckRanges(const ElementRanges& ranges, int64_t numel) {
   }
 }
 
+void CheckDraws(const Draws& draws, int64_t numel) {
+  if (draws == nullptr) return;
+  int64_t last = -1;
+  for (const DrawRange& r : *draws) {
+    TWOFOLD_CHECK(last < 0 ? r.begin == 0 : r.begin > last, StrCat("draws from ", r.begin, " on after ", last, ", of ", numel, " elements"));
+    last = r.begin;
+  }
+  TWOFOLD_CHECK(last >= 0 && last < std::max<int64_t>(numel, 1), StrCat("draws from ", last, " on, of ", numel, " elements"));
+}
+
+// What tells of ranges goes with the launch where there are few.
+template <class Ranges>
+Bytes Table(const Ranges& ranges) {
+  if (ranges == nullptr || ranges->size() <= kRangesOfALaunch) return Bytes(0);
+  return Bytes(RoundUp(static_cast<int64_t>(ranges->size() * sizeof(ranges->front())), 256));
+}
+
+// A draw costs as much as RandomFill's.
+double DrawFlops(const Draws& draws) { return draws == nullptr ? 0 : 20; }
+
 }  // namespace
 
 KernelKey Key(const SgdStep& o) { return Flat("sgd_step", o.param); }
 Cost CostOf(const SgdStep& o) {
   const Bytes state = OrZero(o.momentum) + OrZero(o.master);
-  return Streaming(4, o.param.numel(), o.param.bytes() + o.grad.bytes() + state, o.param.bytes() + state);
+  return Streaming(4 + DrawFlops(o.draws), o.param.numel(), o.param.bytes() + o.grad.bytes() + state, o.param.bytes() + state);
 }
 void CheckShapes(const SgdStep& o) {
   const int64_t n = o.param.numel();
-  Expect(o.grad.numel() == n && (o.momentum.empty() || Wide(o.momentum, o.param, n)) && Master(o.master, o.param) && Factor(o.factor),
+  Expect(o.grad.numel() == n && (o.momentum.empty() || Wide(o.momentum, o.param, n)) && Rounding(o.param, o.master, o.draws) && Factor(o.factor),
          "sgd_step", {&o.param, &o.grad, &o.momentum, &o.master, &o.factor});
   CheckRanges(o.undecayed, n);
+  CheckDraws(o.draws, n);
 }
+Bytes CudaWorkspace(const SgdStep& o) { return Table(o.undecayed) + Table(o.draws); }
 
 KernelKey Key(const AdamStep& o) { return Flat("adam_step", o.param); }
 Cost CostOf(const AdamStep& o) {
   const Bytes state = o.m.bytes() + o.v.bytes() + OrZero(o.master);
-  return Streaming(14, o.param.numel(), o.param.bytes() + o.grad.bytes() + state, o.param.bytes() + state);
+  return Streaming(14 + DrawFlops(o.draws), o.param.numel(), o.param.bytes() + o.grad.bytes() + state, o.param.bytes() + state);
 }
 void CheckShapes(const AdamStep& o) {
   const int64_t n = o.param.numel();
-  Expect(o.grad.numel() == n && Wide(o.m, o.param, n) && Wide(o.v, o.param, n) && Master(o.master, o.param) && Factor(o.factor),
+  Expect(o.grad.numel() == n && Wide(o.m, o.param, n) && Wide(o.v, o.param, n) && Rounding(o.param, o.master, o.draws) && Factor(o.factor),
          "adam_step", {&o.param, &o.grad, &o.m, &o.v, &o.master, &o.factor});
   CheckRanges(o.undecayed, n);
+  CheckDraws(o.draws, n);
 }
+Bytes CudaWorkspace(const AdamStep& o) { return Table(o.undecayed) + Table(o.draws); }
 
 KernelKey Key(const SquaredNorm& o) { return Flat("squared_norm", o.in); }
 Cost CostOf(const SquaredNorm& o) { return Streaming(2, o.in.numel(), o.in.bytes(), o.out.bytes()); }
 void CheckShapes(const SquaredNorm& o) { Expect(o.out.numel() == 1, "squared_norm", {&o.in, &o.out}); }
+Bytes CudaWorkspace(const SquaredNorm& o) { return PartialSums(o.in); }
 
 KernelKey Key(const ClipFactor& o) { return Flat("clip_factor", o.out); }
 Cost CostOf(const ClipFactor& o) { return Streaming(3, 1, o.squared_norm.bytes(), o.out.bytes()); }

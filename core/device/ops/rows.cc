@@ -1,5 +1,6 @@
 #include "core/device/ops/rows.h"
 
+#include "core/device/ops/column_sums.h"
 #include "core/device/ops/rules.h"
 
 namespace twofold::ops::rules {
@@ -15,6 +16,8 @@ bool HasPositions(const Tensor& x, const IndexMap& positions, const Tensor& tabl
 KernelKey Key(const ColumnSum& o) { return ByRows("column_sum", o.in); }
 Cost CostOf(const ColumnSum& o) { return Streaming(1, o.in.numel(), o.in.bytes(), o.out.bytes()); }
 void CheckShapes(const ColumnSum& o) { Expect(o.in.dim(-1) == o.out.numel(), "column_sum", {&o.in, &o.out}); }
+
+Bytes CudaWorkspace(const ColumnSum& o) { return ColumnSumsWorkspace(1, o.in); }
 
 KernelKey Key(const AddBias& o) { return ByRows("add_bias", o.x); }
 Cost CostOf(const AddBias& o) { return Streaming(1, o.x.numel(), o.x.bytes() + o.bias.bytes(), o.out.bytes()); }
@@ -43,6 +46,11 @@ void CheckShapes(const EmbeddingBackward& o) {
 Bytes CpuWorkspace(const EmbeddingBackward& o) {
   const bool narrow = o.dtable.dtype() != AccumulationType(o.dtable.dtype());
   return Bytes(narrow ? RoundUp(o.ids.numel(), 16) * ElementSize(DType::kI32) : 0);
+}
+// Twice the ids with their places, to be sorted; and for each piece two sums, of the ids that it shares with its neighbours.
+Bytes CudaWorkspace(const EmbeddingBackward& o) {
+  const int64_t rows = o.ids.numel(), pieces = (rows + kEmbeddingPiece - 1) / kEmbeddingPiece;
+  return Bytes(2 * RoundUp(rows, 64) * 8 + 2 * pieces * o.dy.dim(-1) * ElementSize(AccumulationType(o.dy.dtype())));
 }
 
 KernelKey Key(const PositionForward& o) { return ByRows("position_forward", o.x); }

@@ -27,6 +27,7 @@ namespace rules {
 KernelKey Key(const ColumnSum&);
 Cost CostOf(const ColumnSum&);
 void CheckShapes(const ColumnSum&);
+Bytes CudaWorkspace(const ColumnSum&);
 KernelKey Key(const AddBias&);
 Cost CostOf(const AddBias&);
 void CheckShapes(const AddBias&);
@@ -37,6 +38,7 @@ KernelKey Key(const EmbeddingBackward&);
 Cost CostOf(const EmbeddingBackward&);
 void CheckShapes(const EmbeddingBackward&);
 Bytes CpuWorkspace(const EmbeddingBackward&);
+Bytes CudaWorkspace(const EmbeddingBackward&);
 KernelKey Key(const PositionForward&);
 Cost CostOf(const PositionForward&);
 void CheckShapes(const PositionForward&);
@@ -46,6 +48,9 @@ void CheckShapes(const PositionBackward&);
 KernelKey Key(const CopyColumns&);
 Cost CostOf(const CopyColumns&);
 void CheckShapes(const CopyColumns&);
+
+// On a GPU EmbeddingBackward sums pieces of so many of the rows of dy, in order of their ids.
+inline constexpr int64_t kEmbeddingPiece = 32;
 }  // namespace rules
 
 }  // namespace twofold::ops

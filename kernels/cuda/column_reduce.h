@@ -1,0 +1,100 @@
+// Sums over the rows of a matrix, several for each column: what gradients of biases and of norms' weights are. For .cu files only.
+//
+// Two passes: each block of threads sums a tile of columns over a block of rows, 16 bytes of each row a thread and eight rows side by
+// side; then the sums of blocks of rows are added up. How rows are divided is by shape alone (core/device/ops/column_sums.h), and so
+// is the order of every sum, aligned or not.
+#pragma once
+
+#include <array>
+
+#include "core/device/ops/column_sums.h"
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/packs.h"
+
+namespace twofold::cuda {
+
+// Thread (x, y) of a block has columns of its own and every eighth row. `terms` is called for each of these as
+//   terms(row, column, whole, count, sums): adds to sums[k][i], of column + i, the terms of `row`, for the first `count` of i;
+//                                           `whole`: all of them, and 16-byte loads (LoadPack) are right.
+template <int kSums, class T, class Terms>
+__global__ void __launch_bounds__(256) SumBlocksOfRows(Terms terms, bool packs, int64_t rows, int64_t columns, int64_t row_blocks,
+                                                       Wide<T>* partial /*[kSums, row_blocks, columns]*/) {
+  using A = Wide<T>;
+  constexpr int kPack = kPerLoad<T>, kTile = kWarp * kPack, kSide = 8;
+  __shared__ A shared[kSide][kTile];
+  const int lane = static_cast<int>(threadIdx.x), side = static_cast<int>(threadIdx.y);
+  const int64_t column = int64_t{blockIdx.x} * kTile + lane * kPack, count = columns - column;
+  const int64_t block = blockIdx.y, begin = block * rows / row_blocks, end = (block + 1) * rows / row_blocks;
+  const bool whole = packs && count >= kPack;
+  A sums[kSums][kPack] = {};
+  if (whole) {
+#pragma unroll 4
+    for (int64_t row = begin + side; row < end; row += kSide) terms(row, column, true, int64_t{kPack}, sums);
+  } else if (count > 0) {
+    for (int64_t row = begin + side; row < end; row += kSide) terms(row, column, false, count, sums);
+  }
+#pragma unroll
+  for (int k = 0; k < kSums; ++k) {
+    __syncthreads();  // the one before has been read
+#pragma unroll
+    for (int i = 0; i < kPack; ++i) shared[side][i * kWarp + lane] = sums[k][i];
+    __syncthreads();
+    // The tile's columns, one a thread in turn.
+    for (int at = side * kWarp + lane; at < kTile; at += kWarp * kSide) {
+      A sum = 0;
+#pragma unroll
+      for (int s = 0; s < kSide; ++s) sum += shared[s][at % kPack * kWarp + at / kPack];
+      const int64_t c = int64_t{blockIdx.x} * kTile + at;
+      if (c < columns) partial[(k * row_blocks + block) * columns + c] = sum;
+    }
+  }
+}
+
+// to[c] (+)= the sum of partial[., c]; blockIdx.y is which of the sums.
+template <int kSums, class A, class To>
+struct ColumnOutputs {
+  To* at[kSums];
+};
+template <int kSums, class A, class To>
+__global__ void __launch_bounds__(1024) AddBlocksOfRows(const A* partial, ColumnOutputs<kSums, A, To> to, int64_t columns,
+                                                        int64_t row_blocks, bool accumulate) {
+  __shared__ A shared[kWarp][kWarp];
+  const int x = static_cast<int>(threadIdx.x), y = static_cast<int>(threadIdx.y);
+  const int64_t column = int64_t{blockIdx.x} * kWarp + x;
+  const A* of_sum = partial + blockIdx.y * row_blocks * columns;
+  A sum = 0;
+  if (column < columns) {
+#pragma unroll 4
+    for (int64_t block = y; block < row_blocks; block += kWarp) sum += of_sum[block * columns + column];
+  }
+  shared[y][x] = sum;
+  __syncthreads();
+  if (y != 0 || column >= columns) return;
+  sum = 0;
+  for (int s = 0; s < kWarp; ++s) sum += shared[s][x];
+  To* out = to.at[blockIdx.y] + column;
+  Store(out, accumulate ? As<A>(*out) + sum : sum);
+}
+
+// outs[k] (+)= the sums of terms of kind k over `rows` rows, for each of `columns` columns; all outs are of one float type. T is the
+// type that x, the matrix, is stored in; `packs`: PacksFit(kPerLoad<T>, columns, all that terms read). The context's workspace is
+// ColumnSumsWorkspace(kSums, x).
+template <int kSums, class T, class Terms>
+void ReduceColumns(const Terms& terms, bool packs, int64_t rows, int64_t columns, const std::array<Tensor, kSums>& outs, bool accumulate,
+                   const Context& c) {
+  using A = Wide<T>;
+  const int64_t row_blocks = ops::RowBlocks(rows, columns, sizeof(T) == 2 ? DType::kBF16 : sizeof(T) == 4 ? DType::kF32 : DType::kF64);
+  TWOFOLD_CHECK_LE(static_cast<size_t>(kSums * row_blocks * columns) * sizeof(A), c.workspace_bytes);
+  A* partial = reinterpret_cast<A*>(c.workspace);
+  const int64_t tile = kWarp * kPerLoad<T>;
+  Launch(SumBlocksOfRows<kSums, T, Terms>, dim3(static_cast<unsigned>(CeilDiv(columns, tile)), static_cast<unsigned>(row_blocks)), dim3(kWarp, 8), 0,
+         c.stream, terms, packs, rows, columns, row_blocks, partial);
+  ForFloat(outs[0].dtype(), [&]<class To>() {
+    ColumnOutputs<kSums, A, To> to;
+    for (int k = 0; k < kSums; ++k) to.at[k] = At<To>(outs[static_cast<size_t>(k)]);
+    Launch(AddBlocksOfRows<kSums, A, To>, dim3(static_cast<unsigned>(CeilDiv(columns, kWarp)), kSums), dim3(kWarp, kWarp), 0, c.stream, partial,
+           to, columns, row_blocks, accumulate);
+  });
+}
+
+}  // namespace twofold::cuda

@@ -1,0 +1,309 @@
+#include "kernels/cuda/cuda_device.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <deque>
+#include <optional>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "core/base/strings.h"
+#include "kernels/cuda/error.h"
+#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/libraries.h"
+#include "kernels/cuda/streams.h"
+
+namespace twofold {
+namespace {
+
+using cuda::CudaStream;
+using cuda::EventPool;
+
+constexpr int kOldestMajor = 8;  // compute capability that kernels are compiled for (cmake/cuda.cmake)
+
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+int Attribute(cudaDeviceAttr attribute, int gpu) {
+  int value = 0;
+  cuda::Check(cudaDeviceGetAttribute(&value, attribute, gpu));
+  return value;
+}
+
+// "13.0" of 13000.
+std::string Version(int version) { return StrCat(version / 1000, ".", version % 1000 / 10); }
+
+// The GPUs, or what CUDA said.
+struct Found {
+  int gpus = 0;
+  std::string why_none;
+};
+Found FindGpus() {
+  int count = 0, driver = 0, runtime = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status != cudaSuccess) {
+    cudaGetLastError();
+    cudaDriverGetVersion(&driver), cudaRuntimeGetVersion(&runtime);
+    return {0, StrCat(cudaGetErrorName(status), ": ", cudaGetErrorString(status), " (CUDA runtime ", Version(runtime), ", driver ",
+                      driver == 0 ? std::string("not installed") : StrCat("for CUDA ", Version(driver)), ")")};
+  }
+  if (count == 0) return {0, "CUDA sees no GPU"};
+  for (int gpu = 0; gpu < count; ++gpu) {
+    const int major = Attribute(cudaDevAttrComputeCapabilityMajor, gpu);
+    if (major >= kOldestMajor) continue;
+    return {0, StrCat("GPU ", gpu, " is of compute capability ", major, ".", Attribute(cudaDevAttrComputeCapabilityMinor, gpu),
+                      "; kernels are compiled for ", kOldestMajor, ".0 and newer (CUDA_VISIBLE_DEVICES can leave it out)")};
+  }
+  return {count, ""};
+}
+
+const Found& Gpus() {
+  static const Found found = FindGpus();
+  return found;
+}
+
+std::byte* BytesAt(const Tensor& t) { return reinterpret_cast<std::byte*>(t.address()); }
+
+// Of a tensor's one element, as it lies in memory.
+double Value(const std::byte* at, DType type) {
+  const auto as = [at]<class T, class Through>() {
+    T value;
+    std::memcpy(&value, at, sizeof value);
+    return static_cast<double>(static_cast<Through>(value));
+  };
+  switch (type) {
+    case DType::kF64: return as.template operator()<double, double>();
+    case DType::kF32: return as.template operator()<float, float>();
+    case DType::kBF16: return as.template operator()<BF16, float>();
+    case DType::kF16: return as.template operator()<F16, float>();
+    default: TWOFOLD_CHECK(false, "the element of a float tensor");
+  }
+}
+
+// Pinned memory that host and GPU reach, of a fixed size.
+class Pinned {
+ public:
+  explicit Pinned(size_t bytes) { cuda::Check(cudaHostAlloc(&at_, bytes, cudaHostAllocPortable)); }
+  ~Pinned() { cudaFreeHost(at_); }
+  Pinned(const Pinned&) = delete;
+  Pinned& operator=(const Pinned&) = delete;
+  std::byte* get() const { return static_cast<std::byte*>(at_); }
+
+ private:
+  void* at_ = nullptr;
+};
+
+// What uploads go through: pieces of pinned memory in turn, each until its copy is done.
+class Staging {
+ public:
+  static constexpr size_t kPieceBytes = size_t{2} << 20;
+
+  // Uploads what write(bytes, first) writes, piece by piece.
+  template <class Write>
+  void Upload(CudaStream& stream, EventPool& events, std::byte* to, size_t bytes, Write&& write) {
+    for (size_t first = 0; first < bytes; first += kPieceBytes) {
+      Piece& piece = pieces_[next_];
+      next_ = (next_ + 1) % pieces_.size();
+      if (piece.memory == nullptr) piece.memory = std::make_unique<Pinned>(kPieceBytes);
+      if (piece.copied.get() != nullptr) cuda::Check(cudaEventSynchronize(piece.copied.get()));
+      const size_t n = std::min(kPieceBytes, bytes - first);
+      write(std::span(piece.memory->get(), n), first);
+      cuda::Check(cudaMemcpyAsync(to + first, piece.memory->get(), n, cudaMemcpyDefault, stream.raw()));
+      piece.copied = events.Record(stream.raw());
+    }
+  }
+
+ private:
+  struct Piece {
+    std::unique_ptr<Pinned> memory;  // made when first needed
+    EventPool::Entry copied;
+  };
+  std::array<Piece, 4> pieces_;
+  size_t next_ = 0;
+};
+
+// Times on a GPU as those of std::chrono::steady_clock: an event at which both were seen together. ElapsedMs is a float, so that a
+// distant one would blur what is measured from it.
+class GpuClock {
+ public:
+  GpuClock(CudaStream& stream, EventPool& timed) {
+    event_ = timed.Record(stream.raw());
+    cuda::Check(cudaEventSynchronize(event_.get()));
+    time_ = Now();
+  }
+  double Of(cudaEvent_t event) const { return time_ + cuda::ElapsedMs(event_.get(), event) * 1e-3; }
+  bool old() const { return Now() - time_ > 1; }
+
+ private:
+  EventPool::Entry event_;
+  double time_;
+};
+
+class NamedStream : public CudaStream {
+ public:
+  NamedStream(std::shared_ptr<cuda::StreamsOfDevice> of, std::string_view name) : CudaStream(std::move(of)), name_(name) {}
+  const std::string& name() const { return name_; }
+
+ private:
+  const std::string name_;
+};
+
+}  // namespace
+
+int GpuCount() { return Gpus().gpus; }
+std::string WhyNoGpu() { return Gpus().why_none; }
+
+GpuMemory MemoryOf(int gpu) {
+  cuda::MakeCurrent(gpu);
+  size_t free = 0, total = 0;
+  cuda::Check(cudaMemGetInfo(&free, &total));
+  return {Bytes(static_cast<int64_t>(free)), Bytes(static_cast<int64_t>(total))};
+}
+
+GpuFacts FactsOfGpu(int gpu) {
+  cudaDeviceProp properties;
+  int driver = 0, runtime = 0;
+  cuda::Check(cudaGetDeviceProperties(&properties, gpu));
+  cuda::Check(cudaDriverGetVersion(&driver));
+  cuda::Check(cudaRuntimeGetVersion(&runtime));
+  const auto tenths = static_cast<int64_t>(std::round(static_cast<double>(properties.totalGlobalMem) / (1 << 30) * 10));
+  return {.name = properties.name,
+          .software = StrCat("CUDA ", Version(runtime), " (driver for ", Version(driver), ")"),
+          .sizes = StrCat("compute capability ", properties.major, ".", properties.minor, ", ", properties.multiProcessorCount,
+                          " multiprocessors, ", tenths / 10, ".", tenths % 10, " GiB")};
+}
+
+class CudaDevice::Implementation {
+ public:
+  Implementation(int gpu, int rank)
+      : streams(std::make_shared<cuda::StreamsOfDevice>(rank, gpu)),
+        compute((cuda::MakeCurrent(gpu), streams)),
+        multiprocessors(Attribute(cudaDevAttrMultiProcessorCount, gpu)),
+        item(sizeof(double)) {}
+
+  // Calls launch() on `stream`, with events around it that tell `observed` when it was done.
+  template <class F>
+  void Timed(CudaStream& stream, Observed observed, F&& launch) {
+    if (!observed) return launch();
+    if (!clock.has_value()) clock.emplace(compute, *streams->timed);
+    Pending pending{.observed = std::move(observed), .begin = streams->timed->Record(stream.raw())};
+    launch();
+    pending.end = streams->timed->Record(stream.raw());
+    (&stream == &compute ? on_compute : beside).push_back(std::move(pending));
+  }
+
+  // Tells what has been observed and is done by now; with `all`, waits for the rest.
+  void Tell(bool all) {
+    for (auto* line : {&on_compute, &beside}) {
+      while (!line->empty() && (all || cuda::Happened(line->front().end.get()))) {
+        const Pending done = std::move(line->front());
+        line->pop_front();
+        cuda::Check(cudaEventSynchronize(done.end.get()));
+        done.observed(clock->Of(done.begin.get()), clock->Of(done.end.get()));
+      }
+    }
+    if (clock.has_value() && clock->old()) clock.emplace(compute, *streams->timed);
+  }
+
+  struct Pending {
+    Observed observed;
+    EventPool::Entry begin, end;
+  };
+  const std::shared_ptr<cuda::StreamsOfDevice> streams;
+  CudaStream compute;
+  const int multiprocessors;
+  cuda::Libraries libraries;
+  Staging staging;
+  Pinned item;
+  Observer observer;
+  TransferObserver transfer_observer;
+  std::optional<GpuClock> clock;  // where something is observed
+  std::deque<Pending> on_compute, beside;
+};
+
+CudaDevice::CudaDevice(CachingAllocator& allocator, CachingAllocator& host, int gpu, int rank, const Options&)
+    : allocator_(allocator), host_(host), implementation_(std::make_unique<Implementation>(gpu, rank)) {}
+
+CudaDevice::~CudaDevice() = default;
+
+Stream& CudaDevice::compute() { return implementation_->compute; }
+int CudaDevice::gpu() const { return implementation_->streams->gpu; }
+
+std::unique_ptr<Stream> CudaDevice::NewStream(std::string_view name) {
+  return std::make_unique<NamedStream>(implementation_->streams, name);
+}
+
+void CudaDevice::Run(Stream& stream, const ops::Op& op, Tensor workspace) {
+  Implementation& d = *implementation_;
+  auto& on = static_cast<CudaStream&>(stream);
+  d.streams->last.Set(ops::Key(op));
+  d.streams->last.Naming([&] {
+    cuda::MakeCurrent(d.streams->gpu);
+    const cuda::Context context{.stream = on.raw(),
+                                .workspace = workspace.empty() ? nullptr : BytesAt(workspace),
+                                .workspace_bytes = workspace.empty() ? 0 : static_cast<size_t>(workspace.bytes().value()),
+                                .multiprocessors = d.multiprocessors,
+                                .libraries = d.libraries};
+    d.Timed(on, d.observer ? d.observer(op) : nullptr,
+            [&] { std::visit([&context](const auto& o) { cuda::Compute(o, context); }, op.any()); });
+  });
+}
+
+void CudaDevice::Copy(Stream& stream, Tensor from, Tensor to) {
+  Implementation& d = *implementation_;
+  auto& on = static_cast<NamedStream&>(stream);
+  d.streams->last.Naming([&] {
+    cuda::MakeCurrent(d.streams->gpu);
+    d.Timed(on, d.transfer_observer ? d.transfer_observer(on.name(), from.bytes()) : nullptr, [&] {
+      cuda::Check(cudaMemcpyAsync(BytesAt(to), BytesAt(from), static_cast<size_t>(from.bytes().value()), cudaMemcpyDefault, on.raw()));
+    });
+  });
+}
+
+void CudaDevice::Upload(Tensor& dst, absl::FunctionRef<void(std::span<std::byte>)> fill) {
+  Implementation& d = *implementation_;
+  const auto bytes = static_cast<size_t>(dst.bytes().value());
+  std::vector<std::byte> whole;  // where one piece of pinned memory does not hold it
+  if (bytes == 0 || bytes > Staging::kPieceBytes) {
+    whole.resize(bytes);
+    fill(whole);
+  }
+  d.streams->last.Naming([&] {
+    cuda::MakeCurrent(d.streams->gpu);
+    d.staging.Upload(d.compute, *d.streams->events, BytesAt(dst), bytes, [&](std::span<std::byte> to, size_t first) {
+      if (whole.empty()) return fill(to);
+      std::memcpy(to.data(), whole.data() + first, to.size());
+    });
+  });
+}
+
+void CudaDevice::Download(const Tensor& src, std::span<std::byte> dst) {
+  TWOFOLD_CHECK_EQ(static_cast<size_t>(src.bytes().value()), dst.size());
+  Implementation& d = *implementation_;
+  d.streams->last.Naming([&] {
+    cuda::MakeCurrent(d.streams->gpu);
+    if (!dst.empty()) cuda::Check(cudaMemcpyAsync(dst.data(), BytesAt(src), dst.size(), cudaMemcpyDefault, d.compute.raw()));
+    cuda::Check(cudaStreamSynchronize(d.compute.raw()));
+    d.Tell(false);
+  });
+}
+
+double CudaDevice::Item(const Tensor& scalar, StandIn) {
+  TWOFOLD_CHECK_EQ(scalar.numel(), 1);
+  Download(scalar, {implementation_->item.get(), static_cast<size_t>(scalar.bytes().value())});
+  return Value(implementation_->item.get(), scalar.dtype());
+}
+
+void CudaDevice::SetObserver(Observer observer) { implementation_->observer = std::move(observer); }
+void CudaDevice::SetTransferObserver(TransferObserver observer) { implementation_->transfer_observer = std::move(observer); }
+
+void CudaDevice::TellObserved() {
+  implementation_->streams->last.Naming([this] { implementation_->Tell(true); });
+}
+
+}  // namespace twofold

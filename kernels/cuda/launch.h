@@ -1,0 +1,52 @@
+// Launching kernels. For .cu files only.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "kernels/cuda/error.h"
+
+namespace twofold::cuda {
+
+inline constexpr int kWarp = 32;
+inline constexpr unsigned kAllLanes = 0xffffffffu;
+
+constexpr int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Enqueues kernel(arguments...) on `grid` blocks of `block` threads with `shared` bytes of dynamic shared memory. Throws CudaError.
+// A grid of no blocks does nothing.
+template <class... Parameters, class... Arguments>
+void Launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared, cudaStream_t stream, Arguments&&... arguments) {
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+#ifdef TWOFOLD_EMULATED_CUDA
+  Check(emulated::Enqueue(stream, grid, block, shared, reinterpret_cast<const void*>(kernel),
+                          [kernel, ... a = static_cast<Parameters>(arguments)] { kernel(a...); }));
+#else
+  constexpr size_t kWithoutAsking = 48 << 10;  // bytes of shared memory; more must be asked for
+  if (shared > kWithoutAsking) Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)));
+  kernel<<<grid, block, shared, stream>>>(static_cast<Parameters>(std::forward<Arguments>(arguments))...);
+  Check(cudaGetLastError());
+#endif
+}
+
+// In a kernel: the dynamic shared memory, aligned to 128 bytes.
+template <class T>
+__device__ inline T* DynamicShared() {
+#ifdef TWOFOLD_EMULATED_CUDA
+  return static_cast<T*>(emulated::DynamicShared());
+#else
+  extern __shared__ __align__(128) unsigned char twofold_shared[];
+  return reinterpret_cast<T*>(twofold_shared);
+#endif
+}
+
+// How many blocks of a kernel whose threads go on through the grid (i += grid size): no more than needed, a few for each multiprocessor.
+inline unsigned GridFor(int64_t threads, int block, int multiprocessors, int per_multiprocessor = 8) {
+  return static_cast<unsigned>(std::min<int64_t>(CeilDiv(threads, block), int64_t{multiprocessors} * per_multiprocessor));
+}
+
+}  // namespace twofold::cuda

@@ -1,0 +1,82 @@
+// Element types on a GPU, and how kernels read and write them: stored narrow, computed in float (double for F64).
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "core/base/check.h"
+#include "core/tensor/dtype.h"
+
+namespace twofold::cuda {
+
+// As stored. (core/tensor/dtype.h has the host's.)
+struct Bf16 { uint16_t bits; };
+struct Half { uint16_t bits; };
+
+// What arithmetic is done in: "(f32)" of core/device/ops/op.h.
+template <class T> struct Wider { using Type = float; };
+template <> struct Wider<double> { using Type = double; };
+template <class T> using Wide = typename Wider<T>::Type;
+
+#ifdef TWOFOLD_EMULATED_CUDA
+__device__ inline float ToFloat(Half x) { return static_cast<float>(std::bit_cast<_Float16>(x.bits)); }
+__device__ inline Half ToHalf(float f) { return {std::bit_cast<uint16_t>(static_cast<_Float16>(f))}; }
+__device__ inline Bf16 ToBf16(float f) { return {twofold::BF16(f).bits}; }
+#else
+__device__ inline float ToFloat(Half x) {
+  float f;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(x.bits));
+  return f;
+}
+__device__ inline Half ToHalf(float f) {
+  Half x;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(x.bits) : "f"(f));
+  return x;
+}
+__device__ inline Bf16 ToBf16(float f) {
+  Bf16 x;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(x.bits) : "f"(f));
+  return x;
+}
+#endif
+__device__ inline float ToFloat(Bf16 x) { return __uint_as_float(static_cast<uint32_t>(x.bits) << 16); }
+
+// A: float or double.
+template <class A> __device__ inline A As(double x) { return static_cast<A>(x); }
+template <class A> __device__ inline A As(float x) { return static_cast<A>(x); }
+template <class A> __device__ inline A As(Bf16 x) { return static_cast<A>(ToFloat(x)); }
+template <class A> __device__ inline A As(Half x) { return static_cast<A>(ToFloat(x)); }
+template <class A> __device__ inline void Store(double* to, A x) { *to = x; }
+template <class A> __device__ inline void Store(float* to, A x) { *to = static_cast<float>(x); }
+template <class A> __device__ inline void Store(Bf16* to, A x) { *to = ToBf16(static_cast<float>(x)); }
+template <class A> __device__ inline void Store(Half* to, A x) { *to = ToHalf(static_cast<float>(x)); }
+
+// N elements that one instruction loads or stores where sizeof is 4, 8 or 16; their address must be a multiple of it.
+template <class T, int N>
+struct alignas(sizeof(T) * N) Pack {
+  T at[N];
+};
+template <class T>
+constexpr int kPerLoad = 16 / sizeof(T);  // elements of a 16-byte load
+
+// f.operator()<T>() for the element type of a float tensor.
+template <class F>
+void ForFloat(DType type, F&& f) {
+  switch (type) {
+    case DType::kF64: return f.template operator()<double>();
+    case DType::kF32: return f.template operator()<float>();
+    case DType::kBF16: return f.template operator()<Bf16>();
+    case DType::kF16: return f.template operator()<Half>();
+    default: TWOFOLD_CHECK(false, "a float type");
+  }
+}
+// The same for I32 and U8.
+template <class F>
+void ForIndex(DType type, F&& f) {
+  if (type == DType::kI32) return f.template operator()<int32_t>();
+  TWOFOLD_CHECK(type == DType::kU8, "I32 or U8");
+  f.template operator()<uint8_t>();
+}
+
+}  // namespace twofold::cuda

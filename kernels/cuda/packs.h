@@ -1,0 +1,63 @@
+// Neighbouring elements at once, stored as T, computed in A. For .cu files only.
+#pragma once
+
+#include <algorithm>
+#include <initializer_list>
+#include <utility>
+
+#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/numbers.h"
+
+namespace twofold::cuda {
+
+// N elements of which the first lies at a multiple of min(16, N * sizeof(T)) bytes.
+template <class T, int N, class A>
+__device__ inline void LoadPack(const T* from, A (&to)[N]) {
+  constexpr int kEach = std::min<int>(N, kPerLoad<T>);
+  static_assert(N % kEach == 0);
+#pragma unroll
+  for (int k = 0; k < N; k += kEach) {
+    const Pack<T, kEach> pack = *reinterpret_cast<const Pack<T, kEach>*>(from + k);
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) to[k + i] = As<A>(pack.at[i]);
+  }
+}
+template <class T, int N, class A>
+__device__ inline void StorePack(T* to, const A (&from)[N]) {
+  constexpr int kEach = std::min<int>(N, kPerLoad<T>);
+  static_assert(N % kEach == 0);
+#pragma unroll
+  for (int k = 0; k < N; k += kEach) {
+    Pack<T, kEach> pack;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) Store(&pack.at[i], from[k + i]);
+    *reinterpret_cast<Pack<T, kEach>*>(to + k) = pack;
+  }
+}
+
+// The same of N elements of a row: all of them where it is `whole`, else the first `count`, one by one; what is not there is `fill`.
+template <class T, int N, class A>
+__device__ inline void LoadSome(const T* from, bool whole, int64_t count, A (&to)[N], A fill = A(0)) {
+  if (whole) return LoadPack(from, to);
+#pragma unroll
+  for (int i = 0; i < N; ++i) to[i] = i < count ? As<A>(from[i]) : fill;
+}
+template <class T, int N, class A>
+__device__ inline void StoreSome(T* to, bool whole, int64_t count, const A (&from)[N]) {
+  if (whole) return StorePack(to, from);
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    if (i < count) Store(to + i, from[i]);
+  }
+}
+
+// Whether packs of `pack` elements of these tensors may be loaded, where rows (or pieces) begin at multiples of `row` elements.
+// Tensors that are empty do not matter.
+inline bool PacksFit(int64_t pack, int64_t row, std::initializer_list<const Tensor*> tensors) {
+  if (row % pack != 0) return false;
+  return std::all_of(tensors.begin(), tensors.end(), [pack](const Tensor* t) {
+    return t->empty() || t->address() % static_cast<Address>(std::min<int64_t>(16, pack * ElementSize(t->dtype()))) == 0;
+  });
+}
+
+}  // namespace twofold::cuda

@@ -1,0 +1,135 @@
+#include "kernels/cuda/streams.h"
+
+#include "core/base/strings.h"
+#include "core/tensor/dtype.h"
+
+namespace twofold::cuda {
+namespace {
+
+constexpr size_t kMostWaitsKept = 256;  // before they are counted without being asked for
+
+std::string Describe(const ops::KernelKey& key) {
+  std::string text = StrCat(std::string(key.name), " of ", std::string(DTypeName(key.dtype)), ", ", key.dims[0], " x ", key.dims[1]);
+  if (key.dims[2] != 0) StrAppend(&text, " x ", key.dims[2]);
+  return text;
+}
+
+}  // namespace
+
+void MakeCurrent(int gpu) { Check(cudaSetDevice(gpu)); }
+
+void LastLaunched::Check(cudaError_t status) const {
+  if (status == cudaSuccess) [[likely]] return;
+  Throw(StrCat(cudaGetErrorName(status), ": ", cudaGetErrorString(status)));
+}
+
+void LastLaunched::Throw(const std::string& what) const {
+  std::lock_guard lock(mutex_);
+  const std::string last = key_.name.empty() ? "no operation had been launched"
+                                             : StrCat("the operation launched last: ", Describe(key_),
+                                                      " (CUDA_LAUNCH_BLOCKING=1 in the environment has errors come from their own operation)");
+  throw CudaError(StrCat("rank ", rank_, " on GPU ", gpu_, ": ", what, "; ", last));
+}
+
+// ---- Events ----
+
+EventPool::~EventPool() {
+  for (cudaEvent_t event : free_) cudaEventDestroy(event);  // after an error there is nobody left to tell
+}
+
+EventPool::Entry EventPool::Record(cudaStream_t stream) {
+  cudaEvent_t event = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    if (!free_.empty()) event = free_.back(), free_.pop_back();
+  }
+  if (event == nullptr) {
+    MakeCurrent(gpu_);
+    Check(cudaEventCreateWithFlags(&event, timed_ ? cudaEventDefault : cudaEventDisableTiming));
+  }
+  Entry entry(shared_from_this(), event);
+  Check(cudaEventRecord(event, stream));
+  return entry;
+}
+
+EventPool::Entry::~Entry() {
+  if (pool_ == nullptr) return;
+  std::lock_guard lock(pool_->mutex_);
+  pool_->free_.push_back(event_);  // who waits for it waits for what it was when the wait began
+}
+
+bool Happened(cudaEvent_t event) {
+  const cudaError_t status = cudaEventQuery(event);
+  if (status == cudaErrorNotReady) {
+    cudaGetLastError();  // which would report it as if it were an error
+    return false;
+  }
+  Check(status);
+  return true;
+}
+
+double ElapsedMs(cudaEvent_t from, cudaEvent_t to) {
+  float ms = 0;
+  Check(cudaEventElapsedTime(&ms, from, to));
+  return static_cast<double>(ms);
+}
+
+bool CudaEvent::Done() {
+  try {
+    return Happened(event_.get());
+  } catch (const CudaError&) {
+    return true;  // Wait says what went wrong
+  }
+}
+
+void CudaEvent::Wait() { of_->last.Check(cudaEventSynchronize(event_.get())); }
+
+// ---- Streams ----
+
+CudaStream::CudaStream(std::shared_ptr<StreamsOfDevice> of) : of_(std::move(of)) {
+  MakeCurrent(of_->gpu);
+  of_->last.Check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+}
+
+CudaStream::~CudaStream() {
+  cudaStreamSynchronize(stream_);
+  cudaStreamDestroy(stream_);
+}
+
+Event CudaStream::Record() {
+  return Event(of_->last.Naming([this] {
+    MakeCurrent(of_->gpu);
+    return std::make_shared<CudaEvent>(of_, of_->events->Record(stream_));
+  }));
+}
+
+void CudaStream::WaitFor(const Event& event) {
+  if (event.Done()) return event.Wait();  // throws what went wrong before the point
+  const auto mark = [this] {
+    return of_->last.Naming([this] {
+      MakeCurrent(of_->gpu);
+      return of_->timed->Record(stream_);
+    });
+  };
+  EventPool::Entry reached = mark();
+  if (const auto* point = dynamic_cast<CudaEvent*>(event.state()))
+    of_->last.Check(cudaStreamWaitEvent(stream_, point->get(), 0));
+  else
+    event.Wait();
+  waits_.emplace_back(std::move(reached), mark());
+  if (waits_.size() > kMostWaitsKept) stalled();
+}
+
+void CudaStream::Synchronize() { of_->last.Check(cudaStreamSynchronize(stream_)); }
+
+Seconds CudaStream::stalled() {
+  of_->last.Naming([this] {
+    while (!waits_.empty() && Happened(waits_.front().second.get())) {
+      stalled_ += Seconds(ElapsedMs(waits_.front().first.get(), waits_.front().second.get()) * 1e-3);
+      waits_.pop_front();
+    }
+  });
+  return stalled_;
+}
+
+}  // namespace twofold::cuda

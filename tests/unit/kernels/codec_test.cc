@@ -1,0 +1,245 @@
+// Gradient codecs: the largest elements, random places, 8 bits, 1 bit.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <set>
+
+#include "core/base/philox.h"
+#include "tests/unit/kernels/lab.h"
+
+namespace twofold {
+namespace {
+
+constexpr PhiloxKey kKey = MakeKey(11, "codec");
+constexpr int64_t kSizes[] = {1, 7, 255, 256, 257, 1023, 1025, 5000, 40001};
+
+std::string Text(const char* name, DType t, int64_t n) { return std::string(name) + " " + Name(t) + " " + std::to_string(n); }
+
+// The places of the k largest, by sorting: in order of the places.
+std::vector<size_t> Largest(const Values& v, int64_t k) {
+  std::vector<size_t> order(v.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const auto size = [&v](size_t i) { return std::isnan(v[i]) ? std::numeric_limits<double>::infinity() : std::abs(v[i]); };
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    if (std::isnan(v[a]) != std::isnan(v[b])) return std::isnan(v[a]);
+    return size(a) > size(b);
+  });
+  order.resize(At(k));
+  std::sort(order.begin(), order.end());
+  return order;
+}
+
+std::vector<Expected> RunTopK(Lab& lab, const Tensor& in, int64_t k) {
+  const DType t = in.dtype();
+  const Tensor values = lab.Blank({k}, t), indices = lab.Blank({k}, DType::kI32), residual = lab.Blank(in.shape(), t);
+  Values want_values, want_indices, left = ValuesOf(in);
+  for (size_t i : Largest(left, k)) {
+    want_values.push_back(left[i]);
+    want_indices.push_back(static_cast<double>(i));
+    left[i] = 0;
+  }
+  lab.Run(ops::TopK{in, values, indices, residual});
+  EXPECT_EQ(ValuesOf(indices), want_indices);
+  lab.Run(ops::TopK{in, values, indices, in});
+  EXPECT_EQ(BitsOf(in), BitsOf(residual));
+  EXPECT_EQ(ValuesOf(indices), want_indices);
+  return {{values, want_values, 0}, {residual, left, 0}};
+}
+
+TEST(Codec, TopKTakesTheLargestInOrderOfTheirPlaces) {
+  for (DType t : kFloats) {
+    for (int64_t n : kSizes) {
+      for (int64_t k : {int64_t{0}, int64_t{1}, n / 100, n / 3, n - 1, n})
+        Verify(Text("top_k", t, n) + " of " + std::to_string(k), [&](Lab& lab) { return RunTopK(lab, lab.Normal({n}, t), k); });
+    }
+  }
+}
+
+TEST(Codec, TopKTakesEqualSizesFromTheFront) {
+  for (DType t : kFloats) {
+    for (int64_t k : {1, 10, 100, 150, 299}) {
+      Verify("ties", [&](Lab& lab) {
+        Values v(300);
+        for (size_t i = 0; i < v.size(); ++i) v[i] = static_cast<double>(static_cast<int>(i * 7 % 5) - 2);  // -2 ... 2, zeros among them
+        return RunTopK(lab, lab.Of({300}, t, v), k);
+      });
+    }
+  }
+}
+
+TEST(Codec, TopKSeesWhatIsNoNumberFirst) {
+  Lab lab(1, 0);
+  const Tensor in = lab.Of({5}, DType::kF32, {1, -std::numeric_limits<double>::infinity(), std::nan(""), 1e30, 2});
+  const Tensor values = lab.Blank({2}, DType::kF32), indices = lab.Blank({2}, DType::kI32);
+  lab.Run(ops::TopK{in, values, indices, Tensor()});
+  EXPECT_EQ(ValuesOf(indices), (Values{1, 2}));
+}
+
+TEST(Codec, RandomPlacesDifferAndAreEachPlaceAtLast) {
+  for (int64_t n : {1, 2, 3, 10, 64, 65, 1000, 4097}) {
+    Lab lab(3, 0);
+    const Tensor out = lab.Blank({n}, DType::kI32);
+    lab.Run(ops::RandomPlaces{out, n, kKey});
+    const Values places = ValuesOf(out);
+    const std::set<double> all(places.begin(), places.end());
+    EXPECT_EQ(all.size(), At(n));
+    EXPECT_EQ(*all.begin(), 0);
+    EXPECT_EQ(*all.rbegin(), static_cast<double>(n - 1));
+  }
+  EXPECT_LT(ops::rules::PlaceOf(5, std::numeric_limits<int32_t>::max(), kKey), std::numeric_limits<int32_t>::max());
+}
+
+TEST(Codec, RandomPlacesAreSpreadEvenly) {  // the first tenth of the permutation, over 20 keys: each of 50 places is as likely
+  std::vector<int> taken(50);
+  for (uint64_t key = 0; key < 4000; ++key) {
+    for (int64_t i = 0; i < 5; ++i) ++taken[At(ops::rules::PlaceOf(i, 50, MakeKey(key, "spread")))];
+  }
+  for (int count : taken) EXPECT_NEAR(count, 400, 100);  // five deviations
+}
+
+TEST(Codec, GatherAndScatter) {
+  for (DType t : kFloats) {
+    for (DType out_type : kFloats) {
+      for (bool accumulate : {false, true}) {
+        Verify(Text("gather, scatter", t, 1000), [&](Lab& lab) {
+          const int64_t n = 1000, k = 333;
+          const Tensor in = lab.Normal({n}, t), places = lab.Blank({k}, DType::kI32), values = lab.Blank({k}, t);
+          lab.Run(ops::RandomPlaces{places, n, kKey});
+          lab.Run(ops::GatherElements{in, places, values});
+          const Tensor out = lab.Normal({n}, out_type), cleared = lab.Normal({n}, out_type);
+          Values want_values, want = ValuesOf(out), want_cleared = ValuesOf(cleared);
+          const Values from = ValuesOf(in);
+          for (double p : ValuesOf(places)) {
+            const auto at = static_cast<size_t>(p);
+            want_values.push_back(from[at]);
+            want[at] = (accumulate ? want[at] : 0) + from[at];
+            want_cleared[at] = 0;
+          }
+          lab.Run(ops::ScatterElements{values, places, out, accumulate});
+          lab.Run(ops::ScatterElements{Tensor(), places, cleared});
+          return std::vector<Expected>{{values, want_values, 0}, {out, want, 1, out_type}, {cleared, want_cleared, 0}};
+        });
+      }
+    }
+  }
+}
+
+struct Coded {
+  Tensor codes, scales, decoded, residual;
+};
+Coded Code(Lab& lab, const Tensor& in, bool stochastic, DType out) {
+  const int64_t n = in.numel(), blocks = (n + ops::kQuantBlock - 1) / ops::kQuantBlock;
+  const Coded c{lab.Blank({n}, DType::kU8), lab.Blank({blocks}, Wide(in.dtype())), lab.Blank({n}, out), lab.Blank({n}, in.dtype())};
+  lab.Run(ops::Quantise{in, c.codes, c.scales, c.residual, stochastic, kKey, {.first = 3}});
+  lab.Run(ops::Dequantise{c.codes, c.scales, c.decoded});
+  return c;
+}
+
+TEST(Codec, QuantiseKeepsEachElementToHalfALevelOfItsBlock) {
+  for (DType t : kFloats) {
+    for (int64_t n : kSizes) {
+      for (bool stochastic : {false, true}) {
+        Verify(Text("quantise", t, n), [&](Lab& lab) {
+          const Tensor in = lab.Normal({n}, t);
+          const Coded c = Code(lab, in, stochastic, Wide(t));
+          const Values x = ValuesOf(in), scales = ValuesOf(c.scales), decoded = ValuesOf(c.decoded), codes = ValuesOf(c.codes);
+          Values want_scales(scales.size()), left(x.size());
+          for (size_t i = 0; i < x.size(); ++i) {
+            double& scale = want_scales[i / 256];
+            scale = std::max(scale, std::abs(x[i]) / 127);
+            EXPECT_LE(std::abs(decoded[i] - x[i]), (stochastic ? 1.0001 : 0.5001) * scales[i / 256]);
+            const double level = x[i] / scales[i / 256];
+            if (stochastic && std::abs(level) < 126) {  // at the ends there is no level beyond
+              const double draw = UniformAt(kKey, i + 3);
+              if (std::abs(level + draw - std::round(level + draw)) > 1e-4) EXPECT_EQ(codes[i] - 128, std::floor(level + draw));
+            }
+            left[i] = x[i] - decoded[i];
+          }
+          return std::vector<Expected>{{c.scales, want_scales, 0.01, t}, {c.residual, left, 1, t}};
+        });
+      }
+    }
+  }
+}
+
+TEST(Codec, StochasticRoundingIsUnbiased) {
+  Lab lab(2, 0);
+  const int64_t n = 100000;
+  Values v(At(n), 0.303);
+  for (size_t i = 0; i < v.size(); i += 256) v[i] = 127;  // so that levels are 1 apart
+  const Coded c = Code(lab, lab.Of({n}, DType::kF32, v), true, DType::kF32);
+  double sum = 0, elements = 0;
+  const Values decoded = ValuesOf(c.decoded);
+  for (size_t i = 0; i < v.size(); ++i) {
+    if (i % 256 != 0) sum += decoded[i], ++elements;
+  }
+  EXPECT_NEAR(sum / elements, 0.303, 0.008);  // five deviations; the key is fixed
+}
+
+TEST(Codec, QuantiseShowsWhatIsNoNumberAndKeepsZero) {
+  Lab lab(1, 0);
+  Values v(600);
+  v[3] = std::nan(""), v[4] = 7;
+  const Coded c = Code(lab, lab.Of({600}, DType::kF32, v), false, DType::kF32);
+  const Values decoded = ValuesOf(c.decoded);
+  for (size_t i = 0; i < 600; ++i) {
+    if (i < 256) EXPECT_TRUE(std::isnan(decoded[i]));
+    else EXPECT_EQ(decoded[i], 0);
+  }
+}
+
+TEST(Codec, DequantiseAddsToAnyType) {
+  for (DType t : kFloats) {
+    Verify(Text("dequantise", t, 700), [&](Lab& lab) {
+      const Tensor codes = lab.Ids(700, DType::kU8, 256), scales = lab.Positive({3}, DType::kF32), out = lab.Normal({700}, t);
+      Values want = ValuesOf(out);
+      for (size_t i = 0; i < 700; ++i) want[i] += (ValuesOf(codes)[i] - 128) * ValuesOf(scales)[i / 256];
+      lab.Run(ops::Dequantise{codes, scales, out, true});
+      return std::vector<Expected>{{out, want, 100, t}};
+    });
+  }
+}
+
+TEST(Codec, SignsAndMeanSizesOfBlocks) {
+  for (DType t : kFloats) {
+    for (int64_t n : kSizes) {
+      Verify(Text("sign_pack", t, n), [&](Lab& lab) {
+        const int64_t blocks = (n + ops::kSignBlock - 1) / ops::kSignBlock;
+        const Tensor in = lab.Normal({n}, t), signs = lab.Blank({(n + 7) / 8}, DType::kU8), scales = lab.Blank({blocks}, Wide(t)),
+                     residual = lab.Blank({n}, t), decoded = lab.Blank({n}, t), added = lab.Normal({n}, t);
+        const Values x = ValuesOf(in), before = ValuesOf(added);
+        Values want_signs(At((n + 7) / 8)), means(At(blocks)), left(At(n)), want_decoded(At(n)), want_added(At(n));
+        for (size_t i = 0; i < x.size(); ++i) {
+          if (x[i] < 0) want_signs[i / 8] += 1 << (i % 8);
+          means[i / 1024] += std::abs(x[i]) / static_cast<double>(std::min<int64_t>(1024, n - static_cast<int64_t>(i / 1024) * 1024));
+        }
+        for (size_t i = 0; i < x.size(); ++i) {
+          want_decoded[i] = x[i] < 0 ? -means[i / 1024] : means[i / 1024];
+          left[i] = x[i] - want_decoded[i];
+          want_added[i] = before[i] + want_decoded[i];
+        }
+        lab.Run(ops::SignPack{in, signs, scales, residual});
+        EXPECT_EQ(ValuesOf(signs), want_signs);
+        lab.Run(ops::SignUnpack{signs, scales, decoded});
+        lab.Run(ops::SignUnpack{signs, scales, added, true});
+        lab.Run(ops::SignPack{in, signs, scales, in});
+        EXPECT_EQ(BitsOf(in), BitsOf(residual));
+        return std::vector<Expected>{{scales, means, 1, t}, {residual, left, 1, t}, {decoded, want_decoded, 1, t}, {added, want_added, 1, t}};
+      });
+    }
+  }
+}
+
+TEST(Codec, NothingIsEncodedAsNothing) {
+  Lab lab(1, 0);
+  const Tensor none = lab.Blank({0}, DType::kF32), bytes = lab.Blank({0}, DType::kU8), places = lab.Blank({0}, DType::kI32);
+  lab.Run(ops::TopK{none, none, places, none});
+  lab.Run(ops::Quantise{none, bytes, none, none});
+  lab.Run(ops::Dequantise{bytes, none, none});
+  lab.Run(ops::SignPack{none, bytes, none, none});
+  lab.Run(ops::SignUnpack{bytes, none, none});
+}
+
+}  // namespace
+}  // namespace twofold
