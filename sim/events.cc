@@ -19,16 +19,18 @@ void Engine::At(double time, std::function<void()> fn) {
   SetTimer();
 }
 
-// Timers that have been outdated by earlier ones run, too, and find nothing due.
+// A timer that an earlier one has outdated runs, too, and does nothing: what it was set for has one of its own by then.
 void Engine::SetTimer() {
   if (events_.empty() || events_.front().time >= timer_) return;
   timer_ = events_.front().time;
-  simgrid::kernel::timer::Timer::set(timer_, [this] { RunDue(); });
+  simgrid::kernel::timer::Timer::set(timer_, [this, time = timer_] {
+    if (time == timer_) RunDue();
+  });
 }
 
 // Runs in SimGrid's own context, where nothing may block.
 void Engine::RunDue() {
-  timer_ = std::numeric_limits<double>::infinity();
+  timer_ = -std::numeric_limits<double>::infinity();  // what events ask for is seen to at the end
   while (!events_.empty() && events_.front().time <= now()) {
     std::pop_heap(events_.begin(), events_.end());
     const Event event = std::move(events_.back());
@@ -42,6 +44,7 @@ void Engine::RunDue() {
     if (failure) Fail(*failure);
     Landed();
   }
+  timer_ = std::numeric_limits<double>::infinity();
   SetTimer();
 }
 

@@ -8,6 +8,7 @@
 
 #include "core/base/errors.h"
 #include "core/comm/communication.h"
+#include "core/device/device.h"
 
 namespace twofold::host {
 
@@ -23,8 +24,14 @@ struct Call {
   Communication communication{};             // borrowed operands; unused for a split
   uint64_t sequence = 0;                     // from 1; collectives, messages and splits of a group are counted apart
   bool split = false;
-  double issued = 0;            // on the run's clock: when the compute stream had done all that was launched before
-  mutable double finished = 0;  // likewise, where links decide it; else 0. Written by who does the call, before it is done
+  // On a device whose compute stream is not the host: all that was launched on it before the call. Else it has happened.
+  Event after{};
+  // Times on the run's clock. When the compute stream had done all that was launched before: known when the call is issued, or,
+  // where `after` stands for it, to who does the call.
+  mutable double issued = 0;
+  // Likewise, each 0 where nobody but the clock decides it; written by who does the call, before it is done.
+  mutable double began = 0;     // on a stream that is not the host
+  mutable double finished = 0;  // by links
   std::shared_ptr<const GroupIdentity> identity{};  // null where all ranks live in one process
   std::string ToString() const;  // "all_reduce(sum) of f32[10] (40 bytes), collective 3 of group world"
 };

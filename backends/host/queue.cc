@@ -16,21 +16,27 @@ constexpr int kPatience = 1000;  // tests
 // ---- Item ----
 
 void Item::DoneEvent::Wait() {
-  item_.queue_->Await(item_);
-  item_.ThrowIfFailed();
+  if (!Done()) item_.queue_->Await(item_, Queue::kPosted);
+  if (item_.done()) item_.ThrowIfFailed();
 }
 
 double Item::DoneEvent::time() const { return item_.end_ == 0 ? 0 : item_.owner_->run.Steady(item_.end_); }
 
-void Item::Wait() { WaitOn(owner_->device.compute()); }
+void Item::Wait() {
+  WaitOn(owner_->device.compute());
+  if (done()) return;
+  queue_->Await(*this, Queue::kDone);
+  ThrowIfFailed();
+}
 
 void Item::WaitOn(Stream& stream) {
   if (!done() || owner_->emulated != nullptr) {  // whose line may be behind what is over
-    const Seconds before = stream.stalled();
+    const Seconds before = quiet_ ? stream.stalled() : Seconds();
     stream.WaitFor(Event(std::shared_ptr<Event::State>(shared_from_this(), &event_)));
     if (timed_by_host_) entry_.seconds.fetch_add((stream.stalled() - before).value(), std::memory_order_relaxed);
   }
-  ThrowIfFailed();
+  if (done()) return ThrowIfFailed();
+  stream.WaitFor(on_device_);
 }
 
 bool Item::Test() {
@@ -102,11 +108,20 @@ void Queue::Append(std::shared_ptr<Item> item) {
   unfinished_.store(unfinished_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
-void Queue::Await(Item& item) {
+void Queue::Post(Event end) {
+  {
+    std::lock_guard lock(owner_->mutex);
+    current_->on_device_ = std::move(end);
+    current_->posted_.store(true, std::memory_order_release);
+  }
+  owner_->done.notify_all();
+}
+
+void Queue::Await(Item& item, Until until) {
   std::unique_lock lock(owner_->mutex);
-  while (!item.done()) {
+  while (!item.done() && !(until == kPosted && item.posted())) {
     if (owner_->abandoned) owner_->run.ThrowIfEnding(owner_->rank, item.call_->ToString());
-    if (busy_ || pending_.empty()) {
+    if (busy_ || pending_.empty() || start_ == kAlone) {
       owner_->done.wait(lock);
       continue;
     }
@@ -192,6 +207,7 @@ void Queue::Do(Item& item) {
   RunState& run = owner_->run;
   const Communication& c = item.call_->communication;
   double start = item.timed_by_host_ ? 0 : run.Now();
+  current_ = &item;
   run.Begin(owner_->rank, item.call_);
   try {
     std::span<std::byte> workspace;
@@ -202,7 +218,7 @@ void Queue::Do(Item& item) {
   } catch (const RankFailure& f) {
     item.failure_ = {f.kind(), f.what()};
   } catch (const std::exception& e) {
-    item.failure_ = {RankFailure::Kind::kOther, StrCat("rank ", owner_->rank, ": ", e.what())};
+    item.failure_ = {RankFailure::Kind::kOther, StrCat("rank ", owner_->rank, ": ", item.call_->ToString(), ": ", e.what())};
   }
   run.End(owner_->rank, item.call_);
   if (item.failure_) run.Fail(owner_->rank, item.failure_->kind, item.failure_->message);
@@ -210,6 +226,7 @@ void Queue::Do(Item& item) {
   const bool paced = item.call_->finished > 0;  // the thread may have woken a little later, before and after it
   const double end = paced ? item.call_->finished : run.Now();
   if (paced) start = std::max(item.call_->issued, std::exchange(paced_until_, end));
+  start = std::max(start, item.call_->began);
   item.end_ = end;
   item.entry_.seconds.fetch_add(end - start, std::memory_order_relaxed);
   if (item.call_->split || !owner_->trace.enabled()) return;

@@ -1,6 +1,10 @@
 // The stream of one group at one rank: calls in the order issued, done by a communication thread of its own, so that they
 // overlap with what the host computes. A host that waits does the next call itself when the thread has not begun it; calls
 // that cost less than waking the thread are left to the host.
+//
+// Where a device has streams, the thread has a call's work done by one of them. From when it has given it all that it needs, a
+// stream of the device waits for the call without the host; before that a wait needs the host, for who else could say what to wait
+// for. The call is done, and the thread goes on to the next, when the stream is through with it.
 #pragma once
 
 #include <atomic>
@@ -71,7 +75,7 @@ class Item : public Work::State, public std::enable_shared_from_this<Item> {
   class DoneEvent : public TimedEvent {
    public:
     explicit DoneEvent(Item& item) : item_(item) {}
-    bool Done() override { return item_.done(); }
+    bool Done() override { return item_.done() || item_.posted(); }
     void Wait() override;
     double time() const override;
 
@@ -83,6 +87,7 @@ class Item : public Work::State, public std::enable_shared_from_this<Item> {
     std::string message;
   };
   bool done() const { return done_.load(std::memory_order_acquire); }
+  bool posted() const { return posted_.load(std::memory_order_acquire); }
   void ThrowIfFailed() const;  // once done
 
   const std::shared_ptr<RankState> owner_;
@@ -92,10 +97,11 @@ class Item : public Work::State, public std::enable_shared_from_this<Item> {
   CommunicationStats::Entry& entry_;
   const bool quiet_;
   const std::string_view label_;  // what the host was doing when it issued the call
-  DoneEvent event_;
+  DoneEvent event_;    // done, or what is left is on the device
+  Event on_device_;    // written before posted_: what is left
   int tests_ = 0;
   bool timed_by_host_ = false;  // WaitOn adds the seconds, not Do
-  std::atomic<bool> done_ = false;
+  std::atomic<bool> done_ = false, posted_ = false;
   int source_ = -1;                 // written before done_
   double end_ = 0;                  // likewise: on the run's clock; 0: not timed
   std::optional<Failure> failure_;  // likewise
@@ -111,8 +117,9 @@ class Queue {
 
   // How the thread learns of a call. Told at once, it starts in a few microseconds, which a host that waits at once pays, too.
   // Looking by itself every kLook while calls come (and told when they come again after a pause), it starts later, and costs
-  // a host that waits nothing.
-  enum Start { kTold, kLooks };
+  // a host that waits nothing. Alone, it is told at once, and no host does a call in its place: one that launches ahead of its
+  // device is not to wait for the device.
+  enum Start { kTold, kLooks, kAlone };
 
   // `stream_name` is what the trace calls it. `ready` is needed where PushQuietly is used.
   Queue(std::shared_ptr<RankState> owner, std::string stream_name, Execute execute, Start start = kTold, Ready ready = nullptr)
@@ -131,7 +138,11 @@ class Queue {
   // call is ready, or before what is pushed next. Its time is counted from then. A host that tests in vain many times, or
   // that sleeps until any of several calls is done, leaves it to the thread.
   std::shared_ptr<Item> PushQuietly(std::shared_ptr<const Call> call, CommunicationStats::Entry& entry);
-  void Await(Item& item);  // blocks the host
+  // By Execute, of the call that it does: all that is left of it is on the device, before `end`.
+  void Post(Event end);
+  // Block the host: until the call is done, or, with kPosted, until what is left of it is on the device.
+  enum Until { kDone, kPosted };
+  void Await(Item& item, Until until);
   bool Settle();           // does a quiet call that is ready; returns whether the queue is empty then
   bool Idle() const { return unfinished_.load(std::memory_order_acquire) == 0; }  // for the host, which alone pushes
   // Does what is left and ends the thread; nothing may be pushed afterwards. False where the rank has been abandoned with
@@ -163,6 +174,7 @@ class Queue {
   std::deque<std::shared_ptr<Item>> pending_;
   std::atomic<int> unfinished_ = 0;  // pending, or being done; written with the lock held
   bool busy_ = false, closing_ = false;
+  Item* current_ = nullptr;  // that is being done; of the thread that does it
   bool looking_ = false;  // the thread looks by itself
   uint64_t pushed_ = 0;   // calls, ever
   std::thread thread_;

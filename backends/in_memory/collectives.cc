@@ -1,19 +1,16 @@
 #include "backends/in_memory/collectives.h"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 #include <span>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
 #include "core/base/check.h"
-#include "kernels/cpu/reduce.h"
 
 namespace twofold::in_memory {
 namespace {
 
-constexpr int64_t kPiece = 64 << 10;  // bytes copied to all receivers while they are in the cache
 constexpr int64_t kSmall = 64 << 10;  // bytes that are reduced, or copied, in some ten microseconds
 
 using Addresses = absl::InlinedVector<char*, 8>;
@@ -41,74 +38,63 @@ Share ShareOf(int64_t n, int rank, int size) {
   return {begin, end - begin};
 }
 
-void Copy(char* to, const char* from, int64_t bytes) {
-  if (bytes > 0 && to != from) std::memcpy(to, from, static_cast<size_t>(bytes));
-}
-
-// One source, many receivers: piece by piece, so that the source is read from memory once.
-void CopyToAll(std::span<char* const> to, const char* from, int64_t bytes) {
-  for (int64_t first = 0; first < bytes; first += kPiece) {
-    for (char* t : to) Copy(t + first, from + first, std::min(kPiece, bytes - first));
-  }
-}
-
-void ReduceInOrder(const Addresses& from, std::span<char* const> to, const Communication& c, Share share) {
+void ReduceInOrder(const Addresses& from, std::span<char* const> to, const Communication& c, Share share, Mover& mover) {
   const absl::InlinedVector<const void*, 8> inputs(from.begin(), from.end());
   const absl::InlinedVector<void*, 8> outputs(to.begin(), to.end());
-  cpu::ReduceSlices(inputs, outputs, c.out.dtype(), c.op, share.first, share.count);
+  mover.Reduce(inputs, outputs, c.out.dtype(), c.op, share.first, share.count);
 }
 
 // Share r: elements of everybody's tensor, reduced in rank order and written to all tensors, or to the root's.
-void Reduce(const Round& ranks, const Communication& c, int r) {
+void Reduce(const Round& ranks, const Communication& c, int r, Mover& mover) {
   const Share share = ShareOf(c.out.numel(), r, ranks.size());
   if (share.count == 0) return;
   const Addresses all = Outs(ranks);
-  if (c.kind == Communication::kAllReduce) return ReduceInOrder(all, all, c, share);
+  if (c.kind == Communication::kAllReduce) return ReduceInOrder(all, all, c, share, mover);
   char* const root = Out(ranks, c.peer);
-  ReduceInOrder(all, {&root, 1}, c, share);
+  ReduceInOrder(all, {&root, 1}, c, share, mover);
 }
 
 // Share r: block r of everybody's input, reduced into rank r's shard.
-void ReduceScatter(const Round& ranks, const Communication& c, int r) {
+void ReduceScatter(const Round& ranks, const Communication& c, int r, Mover& mover) {
   if (c.out.numel() == 0) return;
   char* const shard = Out(ranks, r);
-  ReduceInOrder(Ins(ranks, r * c.out.bytes().value()), {&shard, 1}, c, {0, c.out.numel()});
+  ReduceInOrder(Ins(ranks, r * c.out.bytes().value()), {&shard, 1}, c, {0, c.out.numel()}, mover);
 }
 
 // Share r: rank r's shard, written to its place in everybody's output.
-void AllGather(const Round& ranks, const Communication& c, int r) {
+void AllGather(const Round& ranks, const Communication& c, int r, Mover& mover) {
   const int64_t bytes = c.in.bytes().value();
-  if (bytes > 0) CopyToAll(Outs(ranks, r * bytes), In(ranks, r), bytes);
+  if (bytes > 0) mover.CopyToAll(Outs(ranks, r * bytes), In(ranks, r), bytes);
 }
 
 // Share r: elements of the root's tensor, written to everybody else's.
-void Broadcast(const Round& ranks, const Communication& c, int r) {
+void Broadcast(const Round& ranks, const Communication& c, int r, Mover& mover) {
   const Share share = ShareOf(c.out.numel(), r, ranks.size());
   if (share.count == 0) return;
   const int64_t element = ElementSize(c.out.dtype()), first = share.first * element;
-  CopyToAll(Outs(ranks, first), Out(ranks, c.peer) + first, share.count * element);
+  mover.CopyToAll(Outs(ranks, first), Out(ranks, c.peer) + first, share.count * element);
 }
 
 // Share r: rank r's shard, written to its place at the root.
-void Gather(const Round& ranks, const Communication& c, int r) {
+void Gather(const Round& ranks, const Communication& c, int r, Mover& mover) {
   const int64_t bytes = c.in.bytes().value();
-  if (bytes > 0) Copy(Out(ranks, c.peer) + r * bytes, In(ranks, r), bytes);
+  if (bytes > 0) mover.Copy(Out(ranks, c.peer) + r * bytes, In(ranks, r), bytes);
 }
 
 // Share r: rank r's block at the root.
-void Scatter(const Round& ranks, const Communication& c, int r) {
+void Scatter(const Round& ranks, const Communication& c, int r, Mover& mover) {
   const int64_t bytes = c.out.bytes().value();
-  if (bytes > 0) Copy(Out(ranks, r), In(ranks, c.peer) + r * bytes, bytes);
+  if (bytes > 0) mover.Copy(Out(ranks, r), In(ranks, c.peer) + r * bytes, bytes);
 }
 
 // Share r: block r of everybody's input, written to rank r's output.
-void AllToAll(const Round& ranks, const Communication& c, int r) {
+void AllToAll(const Round& ranks, const Communication& c, int r, Mover& mover) {
   const int64_t bytes = c.out.bytes().value() / ranks.size();
   if (bytes == 0) return;
-  for (int from = 0; from < ranks.size(); ++from) Copy(Out(ranks, r) + from * bytes, In(ranks, from) + r * bytes, bytes);
+  for (int from = 0; from < ranks.size(); ++from) mover.Copy(Out(ranks, r) + from * bytes, In(ranks, from) + r * bytes, bytes);
 }
 
-void AllToAllV(const Round& ranks, const Communication& c, int r) {
+void AllToAllV(const Round& ranks, const Communication& c, int r, Mover& mover) {
   const int64_t element = ElementSize(c.out.dtype());
   const std::vector<int64_t>& out_counts = ranks[r].call->communication.out_counts;
   int64_t to = 0;
@@ -116,23 +102,23 @@ void AllToAllV(const Round& ranks, const Communication& c, int r) {
     const std::vector<int64_t>& in_counts = ranks[from].call->communication.in_counts;
     const int64_t first = std::accumulate(in_counts.begin(), in_counts.begin() + r, int64_t{0});
     const int64_t count = out_counts[static_cast<size_t>(from)];
-    if (count > 0) Copy(Out(ranks, r) + to * element, In(ranks, from) + first * element, count * element);
+    if (count > 0) mover.Copy(Out(ranks, r) + to * element, In(ranks, from) + first * element, count * element);
     to += count;
   }
 }
 
 }  // namespace
 
-void DoShare(const Round& round, const Communication& c, int share) {
+void DoShare(const Round& round, const Communication& c, int share, Mover& mover) {
   switch (c.kind) {
-    case Communication::kAllReduce: case Communication::kReduce: return Reduce(round, c, share);
-    case Communication::kReduceScatter: return ReduceScatter(round, c, share);
-    case Communication::kAllGather: return AllGather(round, c, share);
-    case Communication::kBroadcast: return Broadcast(round, c, share);
-    case Communication::kGather: return Gather(round, c, share);
-    case Communication::kScatter: return Scatter(round, c, share);
-    case Communication::kAllToAll: return AllToAll(round, c, share);
-    case Communication::kAllToAllV: return AllToAllV(round, c, share);
+    case Communication::kAllReduce: case Communication::kReduce: return Reduce(round, c, share, mover);
+    case Communication::kReduceScatter: return ReduceScatter(round, c, share, mover);
+    case Communication::kAllGather: return AllGather(round, c, share, mover);
+    case Communication::kBroadcast: return Broadcast(round, c, share, mover);
+    case Communication::kGather: return Gather(round, c, share, mover);
+    case Communication::kScatter: return Scatter(round, c, share, mover);
+    case Communication::kAllToAll: return AllToAll(round, c, share, mover);
+    case Communication::kAllToAllV: return AllToAllV(round, c, share, mover);
     case Communication::kBarrier: return;
     case Communication::kSend: case Communication::kRecv: case Communication::kBatch: break;
   }

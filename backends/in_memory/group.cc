@@ -4,37 +4,37 @@
 #include <utility>
 
 #include "backends/in_memory/collectives.h"
+#include "core/base/check.h"
 #include "core/base/strings.h"
 #include "core/comm/default_collectives.h"
-#include "kernels/cpu/reduce.h"
 
 namespace twofold::in_memory {
 namespace {
 
-Message ToMessage(P2p::Kind kind, const Tensor& t, int peer, Tag tag) {
-  return {.kind = kind, .data = t.raw(), .bytes = t.bytes().value(), .peer = peer, .tag = tag};
+Message ToMessage(P2p::Kind kind, const Tensor& t, int peer, Tag tag, const Event& after) {
+  return {.kind = kind, .data = AddressOf(t), .bytes = t.bytes().value(), .peer = peer, .tag = tag, .after = &after};
 }
 
 // Messages of one collective, for default_collectives.h.
 class Transport : public PointToPoint {
  public:
-  Transport(GroupState& group, int rank, const Call& call) : group_(group), rank_(rank), call_(call) {}
+  Transport(GroupState& group, int rank, const Call& call, Mover& mover) : group_(group), rank_(rank), call_(call), mover_(mover) {}
   int rank() const override { return rank_; }
   int size() const override { return group_.size(); }
   void Send(std::span<const std::byte> data, int to, Tag tag) override {
     Message m = Outgoing(data, to, tag);
-    group_.Exchange(rank_, call_, {&m, 1});
+    group_.Exchange(rank_, call_, {&m, 1}, mover_);
   }
   void Recv(std::span<std::byte> data, int from, Tag tag) override {
     Message m = Incoming(data, from, tag);
-    group_.Exchange(rank_, call_, {&m, 1});
+    group_.Exchange(rank_, call_, {&m, 1}, mover_);
   }
   void SendRecv(std::span<const std::byte> out, int to, std::span<std::byte> in, int from, Tag tag) override {
     Message both[] = {Outgoing(out, to, tag), Incoming(in, from, tag)};
-    group_.Exchange(rank_, call_, both);
+    group_.Exchange(rank_, call_, both, mover_);
   }
   void Reduce(std::span<const void* const> inputs, void* output, DType dtype, ReduceOp op, int64_t count) override {
-    cpu::ReduceSlices(inputs, {&output, 1}, dtype, op, 0, count);
+    mover_.Reduce(inputs, {&output, 1}, dtype, op, 0, count);
   }
 
  private:
@@ -52,6 +52,7 @@ class Transport : public PointToPoint {
   GroupState& group_;
   const int rank_;
   const Call& call_;
+  Mover& mover_;
 };
 
 }  // namespace
@@ -64,9 +65,12 @@ InMemoryGroup::InMemoryGroup(std::shared_ptr<GroupState> state, int rank, std::s
       options_(options),
       label_(std::make_shared<const std::string>(*state_->label())),
       exceptions_(std::uncaught_exceptions()),
+      mover_(host::MakeMover(owner_->device)),
       queue_(owner_, StrCat("communication ", state_->name()),
              [this](const std::shared_ptr<const Call>& call, std::span<std::byte> w) { return Execute(call, w); },
-             Queue::kTold, [this](const Call& call) { return state_->CanComplete(call); }) {}
+             mover_->on_host() ? Queue::kTold : Queue::kAlone, [this](const Call& call) { return state_->CanComplete(call); }) {
+  TWOFOLD_CHECK(mover_->on_host() || !options_.point_to_point_only, "default_collectives.h works on the host's memory");
+}
 
 InMemoryGroup::~InMemoryGroup() {
   if (std::uncaught_exceptions() > exceptions_ && !queue_.Idle()) {
@@ -95,7 +99,11 @@ ProcessGroup::Issued InMemoryGroup::Issue(const Communication& c, CommunicationS
   call->group = label_;
   call->communication = c.Borrowed();
   call->sequence = c.is_collective() ? ++collectives_ : ++messages_;
-  if (state_->slowed() || owner_->emulated != nullptr) call->issued = owner_->CatchUp();
+  if (!mover_->on_host()) {
+    call->after = device().compute().Record();
+  } else if (state_->slowed() || owner_->emulated != nullptr) {
+    call->issued = owner_->CatchUp();
+  }
   if (owner_->run.ending()) owner_->run.ThrowIfEnding(owner_->rank, call->ToString());
   Issued issued;
   if (options_.point_to_point_only && c.is_collective()) {
@@ -105,8 +113,8 @@ ProcessGroup::Issued InMemoryGroup::Issue(const Communication& c, CommunicationS
     }
   }
   // A small collective waits for the host, unless there is something before it in the queue: waking a thread takes longer.
-  // On links that are slowed down it travels meanwhile.
-  const bool quiet = !options_.point_to_point_only && !state_->slowed() && IsSmall(c) && queue_.Settle();
+  // On links that are slowed down it travels meanwhile, and on a GPU the host goes on.
+  const bool quiet = mover_->on_host() && !options_.point_to_point_only && !state_->slowed() && IsSmall(c) && queue_.Settle();
   if (quiet) state_->Arrive(rank(), *call);
   const Tensor workspace = issued.workspace.empty() ? Tensor() : issued.workspace[0].Borrowed();
   issued.state = quiet ? queue_.PushQuietly(call, entry) : queue_.Push(call, workspace, entry);
@@ -114,21 +122,39 @@ ProcessGroup::Issued InMemoryGroup::Issue(const Communication& c, CommunicationS
 }
 
 int InMemoryGroup::Execute(const std::shared_ptr<const Call>& call, std::span<std::byte> workspace) {
-  const Communication& c = call->communication;
+  return mover_->on_host() ? Do(*call, workspace) : ExecuteOnDevice(*call);
+}
+
+// Links that are slowed down want to know when the compute stream has come to the call: then this thread waits for that.
+int InMemoryGroup::ExecuteOnDevice(const Call& call) {
+  if (state_->slowed()) {
+    call.after.Wait();
+    call.issued = owner_->run.Now();
+  }
+  mover_->Begin(call.after);
+  const int source = Do(call, {});
+  queue_.Post(mover_->Record());
+  const double took = mover_->Finish();
+  call.began = owner_->run.Now() - took;
+  return source;
+}
+
+int InMemoryGroup::Do(const Call& call, std::span<std::byte> workspace) {
+  const Communication& c = call.communication;
   if (c.is_collective()) {
     if (options_.point_to_point_only) {
-      Transport transport(*state_, rank(), *call);
+      Transport transport(*state_, rank(), call, *mover_);
       RunCollective(c, transport, workspace);
       return -1;
     }
-    state_->Complete(rank(), *call);
+    state_->Complete(rank(), call, *mover_);
     return -1;
   }
   std::vector<Message> messages;
-  if (c.kind == Communication::kSend) messages.push_back(ToMessage(P2p::kSend, c.in, c.peer, c.tag));
-  if (c.kind == Communication::kRecv) messages.push_back(ToMessage(P2p::kRecv, c.out, c.peer, c.tag));
-  for (const P2p& m : c.batch) messages.push_back(ToMessage(m.kind, m.tensor, m.peer, m.tag));
-  state_->Exchange(rank(), *call, messages);
+  if (c.kind == Communication::kSend) messages.push_back(ToMessage(P2p::kSend, c.in, c.peer, c.tag, call.after));
+  if (c.kind == Communication::kRecv) messages.push_back(ToMessage(P2p::kRecv, c.out, c.peer, c.tag, call.after));
+  for (const P2p& m : c.batch) messages.push_back(ToMessage(m.kind, m.tensor, m.peer, m.tag, call.after));
+  state_->Exchange(rank(), call, messages, *mover_);
   return c.kind == Communication::kRecv ? messages[0].source : -1;
 }
 

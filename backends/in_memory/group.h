@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "backends/host/mover.h"
 #include "backends/host/queue.h"
 #include "backends/in_memory/group_state.h"
 #include "core/comm/process_group.h"
@@ -14,7 +15,8 @@ using host::Queue;
 using host::RankState;
 
 struct GroupOptions {
-  bool point_to_point_only = false;  // collectives from default_collectives.h, as a backend without native ones has them
+  // Collectives from default_collectives.h, as a backend without native ones has them. On CPUs.
+  bool point_to_point_only = false;
 };
 
 class InMemoryGroup : public ProcessGroup {
@@ -31,6 +33,8 @@ class InMemoryGroup : public ProcessGroup {
  private:
   Issued Issue(const Communication& c, CommunicationStats::Entry& entry) override;
   int Execute(const std::shared_ptr<const Call>& call, std::span<std::byte> workspace);
+  int ExecuteOnDevice(const Call& call);
+  int Do(const Call& call, std::span<std::byte> workspace);
 
   const std::shared_ptr<GroupState> state_;
   const std::shared_ptr<RankState> owner_;
@@ -38,6 +42,7 @@ class InMemoryGroup : public ProcessGroup {
   const std::shared_ptr<const std::string> label_;  // this rank's own: counting its users is not shared with other ranks
   const int exceptions_;  // in flight when this was made
   uint64_t collectives_ = 0, messages_ = 0, splits_ = 0;
+  const std::unique_ptr<Mover> mover_;  // used by who does a call
   Queue queue_;
 };
 

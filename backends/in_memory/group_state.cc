@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstring>
 #include <map>
 #include <thread>
 #include <utility>
@@ -154,20 +153,24 @@ void GroupState::Arrive(int rank, const Call& call) {
   WakeSleepers([&] { return rendezvous_.AllArrived(call.sequence); });
 }
 
-void GroupState::Complete(int rank, const Call& call) {
+void GroupState::Complete(int rank, const Call& call, Mover& mover) {
   if (!rendezvous_.HasArrived(rank, call.sequence)) Arrive(rank, call);
   try {
     AwaitArrivals(rank, call);
   } catch (const RankFailure& f) {
     // Nobody may complete this collective with the operands of a rank that has given up.
     Lock lock(mutex_);
-    if (!rendezvous_.VoidWhatIsLeft(call.sequence)) return;
+    if (!rendezvous_.VoidWhatIsLeft(call.sequence)) return;  // not on GPUs, where one's share is nobody else's
     Break(f.kind(), rank, f.what());
+    lock.unlock();
+    LeaveShares(mover);
     throw;
   }
   const TravelPtr travel = links_ == nullptr ? nullptr : TravelOf(call);  // before operands may be gone
-  if (call.communication.kind != Kind::kBarrier) {
-    DoShares(rank, call);
+  if (!mover.on_host()) {
+    EnqueueShares(rank, call, mover);
+  } else if (call.communication.kind != Kind::kBarrier) {
+    DoShares(rank, call, mover);
     if (rendezvous_.IsVoid(call.sequence)) {
       Lock lock(mutex_);
       ThrowIfBroken(rank);
@@ -278,12 +281,12 @@ void GroupState::CompareCounts(int rank, const Call& call) {
 
 // The rank's own share; then, of a small collective, those of ranks that have arrived and gone on to something else.
 // Nobody's operands are in use any more when it returns. Throws nothing: who has claimed a share does it.
-void GroupState::DoShares(int rank, const Call& call) {
+void GroupState::DoShares(int rank, const Call& call, Mover& mover) {
   const uint64_t number = call.sequence;
   auto over = [&] { return rendezvous_.IsOver(number); };
   auto do_share = [&](int share) {
     if (!rendezvous_.Claim(share, number)) return;
-    DoShare(Round(rendezvous_, number), call.communication, share);
+    DoShare(Round(rendezvous_, number), call.communication, share, mover);
     rendezvous_.Finish(share, number);
   };
   do_share(rank);
@@ -293,11 +296,54 @@ void GroupState::DoShares(int rank, const Call& call) {
     while (!over()) std::this_thread::yield();  // somebody is doing it
     return;
   }
+  AwaitOver(number);
+}
+
+// After a share was finished, or voided.
+void GroupState::AwaitOver(uint64_t number) {
+  auto over = [&] { return rendezvous_.IsOver(number); };
   WakeSleepers(over);
   if (SpinUntil(over)) return;
   Lock lock(mutex_);
   const Sleeper sleeper(sleepers_);
   while (!met_.wait_for(lock, kLook, over)) {  // looks by itself, too, like every wait here
+  }
+}
+
+// On GPUs. A barrier, too, is shares, of nothing: what is behind it on any compute stream is to come after what was before it on all.
+void GroupState::EnqueueShares(int rank, const Call& call, Mover& mover) {
+  const uint64_t number = call.sequence;
+  if (rendezvous_.Claim(rank, number)) {
+    const Round round(rendezvous_, number);
+    try {
+      for (int r = 0; r < size(); ++r) mover.WaitFor(round[r].call->after);
+      DoShare(round, call.communication, rank, mover);
+      slot(rank).share = mover.Record();
+    } catch (const std::exception& e) {
+      run_.Fail(world_rank(rank), RankFailure::Kind::kOther, e.what());  // before others see that the round is void
+      rendezvous_.Void(rank, number);
+      AwaitOver(number);
+      LeaveShares(mover);
+      throw;
+    }
+    rendezvous_.Finish(rank, number);
+  }
+  AwaitOver(number);
+  if (rendezvous_.IsVoid(number)) {
+    LeaveShares(mover);
+    Lock lock(mutex_);
+    ThrowIfBroken(rank);
+    run_.ThrowIfEnding(world_rank(rank), call.ToString());
+  }
+  for (const Slot& s : slots_) mover.WaitFor(s.share);
+}
+
+// Of a round that is over and has failed: returns when no share that was enqueued is under way any more.
+void GroupState::LeaveShares(Mover& mover) {
+  try {
+    for (const Slot& s : slots_) mover.WaitFor(s.share);
+    mover.Finish();
+  } catch (const std::exception&) {  // the GPU has failed, and stopped; what is being thrown already says more
   }
 }
 
@@ -309,19 +355,20 @@ void GroupState::Mismatch(int rank_a, const std::string& a, int rank_b, const st
 
 // ---- Messages ----
 
-void GroupState::Exchange(int rank, const Call& call, std::span<Message> messages) {
+void GroupState::Exchange(int rank, const Call& call, std::span<Message> messages, Mover& mover) {
   if (links_ != nullptr) {
     std::lock_guard lock(travels_mutex_);
     for (Message& m : messages) m.ready = std::max(call.issued, free_[static_cast<size_t>(rank)]);
   }
-  ExchangeAtOnce(rank, call, messages);
+  ExchangeAtOnce(rank, call, messages, mover);
+  for (const Message& m : messages) mover.WaitFor(m.copied);
   if (links_ == nullptr) return;
   std::vector<std::pair<TravelPtr, int>> travels;
   for (const Message& m : messages) travels.emplace_back(m.travel, m.kind == P2p::kRecv ? 1 : 0);
   AwaitArrival(rank, call, travels);
 }
 
-void GroupState::ExchangeAtOnce(int rank, const Call& call, std::span<Message> messages) {
+void GroupState::ExchangeAtOnce(int rank, const Call& call, std::span<Message> messages, Mover& mover) {
   Lock lock(mutex_);
   ThrowIfBroken(rank);
   for (Message& m : messages) {
@@ -336,21 +383,21 @@ void GroupState::ExchangeAtOnce(int rank, const Call& call, std::span<Message> m
     Slot& own = slot(rank);
     while (true) {
       const uint32_t seen = own.signals.load(std::memory_order_relaxed);
-      TakeMessages(lock, rank, call, messages);
+      TakeMessages(lock, rank, call, messages, mover);
       if (all_done()) return;
       Spin(lock, own);
       Await(lock, own.changed, rank, call,
             [&] { return all_done() || own.signals.load(std::memory_order_relaxed) != seen; },
             [&] { return MissingPeers(messages, rank); });
     }
-  } catch (const RankFailure&) {
-    Withdraw(lock, rank, messages);
+  } catch (const std::exception&) {
+    Withdraw(lock, rank, messages, mover);
     throw;
   }
 }
 
 // Copies what has arrived for the receives among `messages`, in their order. Lets go of the lock while it copies.
-void GroupState::TakeMessages(Lock& lock, int rank, const Call& call, std::span<Message> messages) {
+void GroupState::TakeMessages(Lock& lock, int rank, const Call& call, std::span<Message> messages, Mover& mover) {
   for (Message& m : messages) {
     if (m.kind != P2p::kRecv || m.state == Message::kDone) continue;
     std::deque<Offer>& mailbox = slot(rank).mailbox;
@@ -365,10 +412,7 @@ void GroupState::TakeMessages(Lock& lock, int rank, const Call& call, std::span<
                StrCat("recv of ", m.bytes, " bytes, tag ", m.tag), StrCat("message ", call.sequence));
     }
     mailbox.erase(offer);
-    sent.state = Message::kCopying;
-    lock.unlock();
-    if (m.bytes > 0) std::memcpy(m.data, sent.data, static_cast<size_t>(m.bytes));
-    lock.lock();
+    Copy(lock, sent, m, mover);
     m.source = sender;
     if (links_ != nullptr) {
       const double ready = std::max(m.ready, sent.ready), bytes = static_cast<double>(m.bytes);
@@ -379,14 +423,36 @@ void GroupState::TakeMessages(Lock& lock, int rank, const Call& call, std::span<
   }
 }
 
+void GroupState::Copy(Lock& lock, Message& sent, Message& m, Mover& mover) {
+  sent.state = Message::kCopying;
+  lock.unlock();
+  try {
+    if (sent.after != nullptr) mover.WaitFor(*sent.after);
+    mover.Copy(m.data, sent.data, m.bytes);
+    m.copied = sent.copied = mover.Record();
+  } catch (const std::exception&) {
+    lock.lock();
+    sent.state = Message::kPosted;  // for ever: the run is about to fail
+    throw;
+  }
+  lock.lock();
+}
+
 // Before an exception leaves: nobody may take a message from memory that is about to go.
-void GroupState::Withdraw(Lock& lock, int rank, std::span<Message> messages) {
+void GroupState::Withdraw(Lock& lock, int rank, std::span<Message> messages, Mover& mover) {
   for (Message& m : messages) {
     if (m.kind != P2p::kSend) continue;
     if (m.state == Message::kPosted) {
       std::erase_if(slot(m.peer).mailbox, [&](const Offer& o) { return o.message == &m; });
     }
     slot(rank).changed.wait(lock, [&] { return m.state != Message::kCopying; });
+  }
+  if (mover.on_host()) return;
+  lock.unlock();
+  try {
+    for (const Message& m : messages) mover.WaitFor(m.copied);
+    mover.Finish();
+  } catch (const std::exception&) {  // as in LeaveShares
   }
 }
 

@@ -4,6 +4,10 @@
 // communication thread, or the host that stands in for it) and from its host for splits. Waiting is a short spin, then a
 // condition variable that is looked after every few milliseconds for what nobody announces: a time-out, SIGINT, a
 // failure elsewhere, a rank that has left. A collective whose ranks come at about the same time takes no lock.
+//
+// On GPUs the same threads meet, and then enqueue: each rank's share, or copy, on the stream of the rank that does it, behind what
+// the compute streams of all whose operands it touches had been given when they called; and each rank's stream goes on behind
+// all shares. Hosts wait for each other's hosts alone.
 #pragma once
 
 #include <atomic>
@@ -16,12 +20,14 @@
 #include <string>
 #include <vector>
 
+#include "backends/host/mover.h"
 #include "backends/host/run_state.h"
 #include "backends/in_memory/links.h"
 #include "backends/in_memory/rendezvous.h"
 
 namespace twofold::in_memory {
 
+using host::Mover;
 using host::RunState;
 
 // One side of a message. `peer` may be kAnySource where it is received; then `source` says who sent it.
@@ -32,6 +38,8 @@ struct Message {
   int peer;
   Tag tag;
   int source = -1;
+  const Event* after = nullptr;  // of the call that it belongs to; null: it is there
+  Event copied = {};             // once it has been taken
   double ready = 0;  // on the run's clock, where links are slowed down
   TravelPtr travel;  // likewise, once it has been taken
   enum { kPosted, kCopying, kDone } state = kPosted;
@@ -49,16 +57,17 @@ class GroupState {
   const std::shared_ptr<const std::string>& label() const { return label_; }  // name, with the ranks if not the world
 
   // Collectives, numbered by call.sequence. Arrive hands over the operands and returns at once; Complete arrives if that
-  // has not been done, and returns when the collective is done at every rank. CanComplete: all ranks have arrived.
-  // Between Arrive and the end of Complete, which throws what went wrong, `call` stays where it is, and other ranks read
-  // and write its operands.
+  // has not been done, and returns when the collective is done at every rank, or `mover` has all of it before what it is given
+  // next. CanComplete: all ranks have arrived. Between Arrive and the end of Complete, which throws what went wrong, `call` stays
+  // where it is. Other ranks read and write its operands until the collective is done; or until Complete throws, by when they are in
+  // nobody's use.
   void PrepareToArrive(int rank, uint64_t sequence) const { rendezvous_.PrepareToArrive(rank, sequence); }
   void Arrive(int rank, const Call& call);
   bool CanComplete(const Call& call) const { return rendezvous_.AllArrived(call.sequence); }
-  void Complete(int rank, const Call& call);
+  void Complete(int rank, const Call& call, Mover& mover);
 
-  // Sends and receives all of `messages` together; a message is copied once, by its receiver.
-  void Exchange(int rank, const Call& call, std::span<Message> messages);
+  // Sends and receives all of `messages` together, as Complete does a collective; a message is copied once, by its receiver.
+  void Exchange(int rank, const Call& call, std::span<Message> messages, Mover& mover);
 
   struct Membership {
     std::shared_ptr<GroupState> group;  // null: a member of none
@@ -83,6 +92,9 @@ class GroupState {
     uint64_t splits = 0;
     SplitRequest request;
     Membership membership;
+    // On GPUs: the end of the last share that the rank has enqueued. Written before the share is finished; others are through with
+    // it when they arrive at the next round.
+    Event share;
   };
   // Whom a rank waits for: all of `ranks`, or any one of them.
   struct Missing {
@@ -107,12 +119,16 @@ class GroupState {
   void AwaitArrivals(int rank, const Call& call);
   Missing CompareArrived(int rank, const Call& call);
   void CompareCounts(int rank, const Call& call);
-  void DoShares(int rank, const Call& call);
+  void DoShares(int rank, const Call& call, Mover& mover);
+  void EnqueueShares(int rank, const Call& call, Mover& mover);
+  void AwaitOver(uint64_t number);
+  void LeaveShares(Mover& mover);
   [[noreturn]] void Mismatch(int rank_a, const std::string& a, int rank_b, const std::string& b, const std::string& where);
 
-  void ExchangeAtOnce(int rank, const Call& call, std::span<Message> messages);
-  void TakeMessages(Lock& lock, int rank, const Call& call, std::span<Message> messages);
-  void Withdraw(Lock& lock, int rank, std::span<Message> messages);
+  void ExchangeAtOnce(int rank, const Call& call, std::span<Message> messages, Mover& mover);
+  void TakeMessages(Lock& lock, int rank, const Call& call, std::span<Message> messages, Mover& mover);
+  void Copy(Lock& lock, Message& sent, Message& m, Mover& mover);
+  void Withdraw(Lock& lock, int rank, std::span<Message> messages, Mover& mover);
   Missing MissingPeers(std::span<const Message> messages, int rank) const;
   void MakeGroups();
 

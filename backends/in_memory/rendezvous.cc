@@ -16,14 +16,16 @@ Signature SignatureOf(const Communication& c) {
   return s;
 }
 
+void* AddressOf(const Tensor& t) { return t.empty() ? nullptr : reinterpret_cast<void*>(t.address()); }
+
 // Sequentially consistent, like the loads: a rank that arrives and then looks whether anybody sleeps, and one that says
 // it sleeps and then looks whether all have arrived, must not both miss the other.
 void Rendezvous::Arrive(int rank, uint64_t round, const Call& call) {
   const Communication& c = call.communication;
   Entry& entry = place(rank).entries[round % 2];
   entry.arrival = {.signature = SignatureOf(c),
-                   .in = c.in.empty() ? nullptr : c.in.raw(),
-                   .out = c.out.empty() ? nullptr : c.out.raw(),
+                   .in = AddressOf(c.in),
+                   .out = AddressOf(c.out),
                    .call = &call,
                    .issued = call.issued};
   entry.round.store(round, std::memory_order_seq_cst);
@@ -59,7 +61,7 @@ bool Rendezvous::IsVoid(uint64_t round) const {
 
 bool Rendezvous::VoidWhatIsLeft(uint64_t round) {
   for (int share = 0; share < size(); ++share) {
-    if (Claim(share, round)) place(share).finished.value.store(2 * round + 1, std::memory_order_seq_cst);
+    if (Claim(share, round)) Void(share, round);
   }
   while (!IsOver(round)) std::this_thread::yield();
   return IsVoid(round);

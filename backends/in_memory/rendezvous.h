@@ -33,6 +33,8 @@ struct Signature {
 };
 Signature SignatureOf(const Communication& c);
 
+void* AddressOf(const Tensor& t);  // in the memory of its device; null: no tensor
+
 class Rendezvous {
  public:
   struct Arrival {
@@ -58,6 +60,7 @@ class Rendezvous {
 
   bool Claim(int share, uint64_t round);  // true for one caller, who must then do the share
   void Finish(int share, uint64_t round) { place(share).finished.value.store(2 * round, std::memory_order_seq_cst); }
+  void Void(int share, uint64_t round) { place(share).finished.value.store(2 * round + 1, std::memory_order_seq_cst); }  // one that was claimed
   bool IsOver(uint64_t round) const;  // nobody works on any share any more: all are done or void
   bool IsVoid(uint64_t round) const;  // once it is over
   // Returns false if all shares were done meanwhile; waits for those that others are doing.

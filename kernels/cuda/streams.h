@@ -133,6 +133,7 @@ class CudaStream : public Stream {
   cudaStream_t raw() const { return stream_; }
   int gpu() const { return of_->gpu; }
   const LastLaunched& last() const { return of_->last; }
+  const std::shared_ptr<StreamsOfDevice>& of() const { return of_; }
 
  private:
   const std::shared_ptr<StreamsOfDevice> of_;

@@ -2,8 +2,6 @@
 
 namespace twofold::cuda {
 
-void Compute(const ops::MatMul&, const Context&) { TWOFOLD_CHECK(false, "not written yet"); }
-void Compute(const ops::BatchedMatMul&, const Context&) { TWOFOLD_CHECK(false, "not written yet"); }
 void Compute(const ops::ConvolutionForward&, const Context&) { TWOFOLD_CHECK(false, "not written yet"); }
 void Compute(const ops::ConvolutionBackward&, const Context&) { TWOFOLD_CHECK(false, "not written yet"); }
 void Compute(const ops::ConvolutionWeights&, const Context&) { TWOFOLD_CHECK(false, "not written yet"); }

@@ -49,4 +49,15 @@ Bytes CpuWorkspace(const MatMul& o, int threads) {
   return Bytes(elements * ElementSize(wide));
 }
 
+bool LibraryStores(DType operands, DType out) { return out == operands || (out == DType::kF32 && operands != DType::kF64); }
+Bytes CudaProductCopy(const MatMul& o) {
+  if (LibraryStores(o.a.dtype(), o.out.dtype())) return Bytes(0);
+  return Bytes(RoundUp(o.out.numel() * ElementSize(AccumulationType(o.a.dtype())), kCudaAlignment));
+}
+Bytes CudaBiasCopy(const MatMul& o) { return Bytes(RoundUp(OrZero(o.bias).value(), kCudaAlignment)); }
+Bytes CudaWorkspace(const MatMul& o) {
+  if (o.out.numel() == 0 || o.a.numel() == 0) return Bytes(0);  // without the library
+  return CudaProductCopy(o) + CudaBiasCopy(o) + kLibraryWorkspace;
+}
+
 }  // namespace twofold::ops::rules

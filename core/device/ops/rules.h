@@ -15,6 +15,8 @@ inline Bytes OrZero(const Tensor& t) { return t.empty() ? Bytes(0) : t.bytes(); 
 
 // What cuBLASLt and cuDNN are given on a GPU: 32 MiB, as NVIDIA recommends for its newest ones.
 inline constexpr Bytes kLibraryWorkspace = Bytes(32 << 20);
+// What parts of a GPU kernel's workspace are aligned to.
+inline constexpr int64_t kCudaAlignment = 512;
 
 // A GPU sums a whole tensor in blocks of elements apart, each in double, and then these: at most 1024.
 inline Bytes PartialSums(const Tensor& t) { return Bytes(8 * std::min<int64_t>(1024, (t.numel() + 4095) / 4096)); }

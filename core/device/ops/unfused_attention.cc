@@ -1,5 +1,6 @@
 #include "core/device/ops/unfused_attention.h"
 
+#include "core/device/ops/product.h"
 #include "core/device/ops/rules.h"
 
 namespace twofold::ops::rules {
@@ -44,6 +45,13 @@ Bytes CpuWorkspace(const BatchedMatMul& o) {
   if (o.out.tensor.dtype() != wide) elements += RoundUp(o.m * o.n, 16);
   return Bytes(elements * ElementSize(wide));
 }
+
+Bytes CudaProductCopy(const BatchedMatMul& o) {
+  const DType in = o.a.tensor.dtype(), out = o.out.tensor.dtype(), wide = AccumulationType(in);
+  if (LibraryStores(in, out) && (o.out.group == 1 || out == wide)) return Bytes(0);
+  return Bytes(RoundUp(o.batches * (o.heads / o.out.group) * o.m * o.n * ElementSize(wide), kCudaAlignment));
+}
+Bytes CudaWorkspace(const BatchedMatMul& o) { return CudaProductCopy(o) + kLibraryWorkspace; }
 
 KernelKey Key(const SoftmaxForward& o) { return ByRows("softmax_forward", o.x); }
 Cost CostOf(const SoftmaxForward& o) { return Streaming(o.causal ? 6 : 12, o.x.numel(), o.x.bytes(), o.y.bytes()); }

@@ -28,6 +28,10 @@ KernelKey Key(const BatchedMatMul&);
 Cost CostOf(const BatchedMatMul&);
 void CheckShapes(const BatchedMatMul&);
 Bytes CpuWorkspace(const BatchedMatMul&);
+Bytes CudaWorkspace(const BatchedMatMul&);
+// Of a copy (f32) of all output matrices, one after the other: where cuBLASLt does not store their type (LibraryStores of
+// product.h), or a sum over heads is rounded more than once. First in the workspace.
+Bytes CudaProductCopy(const BatchedMatMul&);
 KernelKey Key(const SoftmaxForward&);
 Cost CostOf(const SoftmaxForward&);
 void CheckShapes(const SoftmaxForward&);

@@ -9,6 +9,7 @@
 #include "core/base/strings.h"
 #include "gtest/gtest.h"
 #include "sim/network.h"
+#include "simgrid/kernel/Timer.hpp"
 #include "topologies/shared_memory_host.h"
 #include "topologies/star.h"
 
@@ -110,6 +111,20 @@ TEST(EngineTest, TimersFollowTheClock) {
   EXPECT_EQ(outcome.code(), 0);
   EXPECT_EQ((std::vector<std::string>(outcome.notes().begin(), outcome.notes().end())),
               (std::vector<std::string>{"1.500000", "2.500000", "on"}));
+}
+
+// Each moment outdates the timer of the one asked for before it. Outdated timers that set others would be a thousand by the end.
+TEST(EngineTest, OutdatedTimersSetNoOthers) {
+  auto star = MakeStar({.hosts = 1});
+  const auto outcome = Simulate(*star, [](Engine& engine, outcome::Outcome& result) {
+    for (int moment = 1000; moment > 0; --moment) {
+      engine.At(moment, [moment, &result] {
+        if (moment == 1000) result.add_notes(std::to_string(simgrid::kernel::timer::kernel_timers().size()));
+      });
+    }
+  });
+  ASSERT_EQ(outcome.notes_size(), 1);
+  EXPECT_LE(std::stoi(outcome.notes(0)), 2);
 }
 
 }  // namespace

@@ -1,0 +1,47 @@
+// What the communication of a group at one rank does to data: copies and reductions in the memory of the rank's device and, where
+// ranks are threads of one process, of other ranks' devices.
+//
+// On a CPU a function returns when its work is done, and there is nothing to be ordered. On a GPU it enqueues on a stream of the
+// mover's own and returns; Begin, WaitFor, Record and Finish order that stream. Errors of a GPU are thrown as
+// cuda::CudaError by any of the functions. Used by one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "absl/status/status.h"
+#include "core/comm/reduce_op.h"
+#include "core/device/device.h"
+#include "core/tensor/dtype.h"
+
+namespace twofold::host {
+
+class Mover {
+ public:
+  virtual ~Mover() = default;
+  virtual bool on_host() const = 0;  // functions return when their work is done
+
+  // Ranges of bytes are equal or do not overlap.
+  virtual void Copy(void* to, const void* from, int64_t bytes) = 0;
+  virtual void CopyToAll(std::span<char* const> to, const char* from, int64_t bytes) = 0;
+  // As cpu::ReduceSlices, to the same bits.
+  virtual void Reduce(std::span<const void* const> inputs, std::span<void* const> outputs, DType dtype, ReduceOp op,
+                      int64_t first, int64_t count) = 0;
+
+  // One call begins: what it enqueues starts after `after`.
+  virtual void Begin(const Event& after) = 0;
+  virtual void WaitFor(const Event& event) = 0;  // what is enqueued from now on starts after it, without the host
+  virtual Event Record() = 0;                    // the point after all that was enqueued so far; any thread may use it
+  // Blocks until all that was enqueued is done. The seconds from the point that Begin named, or from when Begin was called if
+  // that was later; 0 on the host, which has its own clock.
+  virtual double Finish() = 0;
+};
+
+// For tensors of `device`, which outlives it.
+std::unique_ptr<Mover> MakeMover(Device& device);
+
+// Before ranks of this process share their GPUs' memories: has each of `gpus` reach the others'. Says which cannot.
+absl::Status ConnectGpus(std::span<const int> gpus);
+
+}  // namespace twofold::host

@@ -1,0 +1,53 @@
+// Which of cuBLASLt's algorithms computes a product, as far as it can be said without the library.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "kernels/cuda/product.h"
+
+namespace twofold::cuda {
+
+// The largest power of two, at most 16, that divides an address: no algorithm wants more, and the fewer there are the less a result
+// depends on where a tensor lies.
+inline uint32_t AlignmentOf(const void* address) {
+  const auto at = reinterpret_cast<uintptr_t>(address);
+  return static_cast<uint32_t>(at % 16 == 0 ? 16 : at & (~at + 1));
+}
+
+// What the choice depends on. Not on alpha or beta: an algorithm is right for all of them.
+struct AlgorithmKey {
+  LibraryProduct product;
+  uint32_t a, b, d;  // alignments
+  size_t workspace_bytes;
+  friend auto operator<=>(const AlgorithmKey&, const AlgorithmKey&) = default;
+};
+inline AlgorithmKey KeyOf(LibraryProduct product, const void* a, const void* b, const void* d, size_t workspace_bytes) {
+  product.alpha = 1, product.beta = 0;
+  return {product, AlignmentOf(a), AlignmentOf(b), AlignmentOf(d), workspace_bytes};
+}
+
+// One answer of the heuristic, best first.
+struct Candidate {
+  bool usable;             // the library has it on this GPU
+  size_t workspace_bytes;
+  int splits;              // of the sums
+  bool added_wide;         // splits are added in the type of the arithmetic, in a step of their own
+  double seconds = 0;      // measured, where candidates are timed
+};
+inline bool Acceptable(const Candidate& c, size_t workspace_bytes) {
+  return c.usable && c.workspace_bytes <= workspace_bytes && (c.splits <= 1 || c.added_wide);
+}
+// The first acceptable one; if `timed`, the fastest of them, the first of equals. candidates.size() if there is none.
+inline size_t Choose(std::span<const Candidate> candidates, size_t workspace_bytes, bool timed) {
+  size_t best = candidates.size();
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    if (!Acceptable(candidates[i], workspace_bytes)) continue;
+    if (best == candidates.size() || (timed && candidates[i].seconds < candidates[best].seconds)) best = i;
+  }
+  return best;
+}
+
+}  // namespace twofold::cuda

@@ -1,0 +1,66 @@
+#include "kernels/cuda/cublaslt.h"
+
+#include <dlfcn.h>
+
+#include "core/base/strings.h"
+#include "kernels/cuda/error.h"
+
+namespace twofold::cuda {
+namespace {
+
+#define TWOFOLD_TEXT_OF(x) #x
+#define TWOFOLD_TEXT(x) TWOFOLD_TEXT_OF(x)
+
+// By the name that the dynamic linker knows, or where it was when this was built.
+void* Open() {
+  constexpr const char* kNames[] = {"libcublasLt.so." TWOFOLD_TEXT(CUBLAS_VER_MAJOR), TWOFOLD_CUBLASLT};
+  std::string why;
+  for (const char* name : kNames) {
+    if (void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return library;
+    StrAppend(&why, why.empty() ? "" : "; ", std::string(dlerror()));
+  }
+  throw CudaError("cuBLASLt cannot be loaded: " + why);
+}
+
+template <class F>
+void Find(void* library, const char* name, F& f) {
+  f = reinterpret_cast<F>(dlsym(library, name));
+  if (f == nullptr) throw CudaError(StrCat("cuBLASLt has no function ", name));
+}
+
+CublasLt Load() {
+  void* const library = Open();
+  CublasLt lt;
+#define TWOFOLD_FIND(name) Find(library, "cublasLt" #name, lt.name)
+  TWOFOLD_FIND(Create);
+  TWOFOLD_FIND(Destroy);
+  TWOFOLD_FIND(GetStatusString);
+  TWOFOLD_FIND(Matmul);
+  TWOFOLD_FIND(MatmulDescCreate);
+  TWOFOLD_FIND(MatmulDescDestroy);
+  TWOFOLD_FIND(MatmulDescSetAttribute);
+  TWOFOLD_FIND(MatrixLayoutCreate);
+  TWOFOLD_FIND(MatrixLayoutDestroy);
+  TWOFOLD_FIND(MatrixLayoutSetAttribute);
+  TWOFOLD_FIND(MatmulPreferenceCreate);
+  TWOFOLD_FIND(MatmulPreferenceDestroy);
+  TWOFOLD_FIND(MatmulPreferenceSetAttribute);
+  TWOFOLD_FIND(MatmulAlgoGetHeuristic);
+  TWOFOLD_FIND(MatmulAlgoConfigGetAttribute);
+#undef TWOFOLD_FIND
+  return lt;
+}
+
+}  // namespace
+
+void CublasLt::Check(cublasStatus_t status, const std::string& what) const {
+  if (status == CUBLAS_STATUS_SUCCESS) [[likely]] return;
+  throw CudaError(StrCat("cuBLASLt: ", std::string(GetStatusString(status)), ", ", what));
+}
+
+const CublasLt& TheCublasLt() {
+  static const CublasLt lt = Load();
+  return lt;
+}
+
+}  // namespace twofold::cuda

@@ -1,0 +1,34 @@
+// cuBLASLt, loaded when it is first asked for. (libraries.h says why.)
+#pragma once
+
+#include <cublasLt.h>
+
+#include <string>
+
+namespace twofold::cuda {
+
+struct CublasLt {
+  decltype(&cublasLtCreate) Create;
+  decltype(&cublasLtDestroy) Destroy;
+  decltype(&cublasLtGetStatusString) GetStatusString;
+  decltype(&cublasLtMatmul) Matmul;
+  decltype(&cublasLtMatmulDescCreate) MatmulDescCreate;
+  decltype(&cublasLtMatmulDescDestroy) MatmulDescDestroy;
+  decltype(&cublasLtMatmulDescSetAttribute) MatmulDescSetAttribute;
+  decltype(&cublasLtMatrixLayoutCreate) MatrixLayoutCreate;
+  decltype(&cublasLtMatrixLayoutDestroy) MatrixLayoutDestroy;
+  decltype(&cublasLtMatrixLayoutSetAttribute) MatrixLayoutSetAttribute;
+  decltype(&cublasLtMatmulPreferenceCreate) MatmulPreferenceCreate;
+  decltype(&cublasLtMatmulPreferenceDestroy) MatmulPreferenceDestroy;
+  decltype(&cublasLtMatmulPreferenceSetAttribute) MatmulPreferenceSetAttribute;
+  decltype(&cublasLtMatmulAlgoGetHeuristic) MatmulAlgoGetHeuristic;
+  decltype(&cublasLtMatmulAlgoConfigGetAttribute) MatmulAlgoConfigGetAttribute;
+
+  // Throws CudaError, saying `what`, unless `status` is success.
+  void Check(cublasStatus_t status, const std::string& what) const;
+};
+
+// The process's own. Any thread. Throws CudaError where the library cannot be loaded.
+const CublasLt& TheCublasLt();
+
+}  // namespace twofold::cuda

@@ -1,0 +1,95 @@
+// Matrix products without a library: plain loops, on the stream's own thread.
+#include "kernels/cuda/libraries.h"
+
+#include <cmath>
+#include <functional>
+#include <vector>
+
+#include "kernels/cuda/error.h"
+#include "kernels/cuda/numbers.h"
+
+namespace twofold::cuda {
+namespace {
+
+void Enqueue(cudaStream_t stream, std::function<void()> f) {
+  const auto call = [](void* data) {
+    const std::unique_ptr<std::function<void()>> f(static_cast<std::function<void()>*>(data));
+    (*f)();
+  };
+  Check(cudaLaunchHostFunc(stream, call, new std::function<void()>(std::move(f))));
+}
+
+// Ten bits of mantissa, to nearest even.
+float RoundedToTf32(float x) {
+  if (!std::isfinite(x)) return x;
+  const uint32_t bits = std::bit_cast<uint32_t>(x);
+  return std::bit_cast<float>((bits + 0xfffu + ((bits >> 13) & 1)) & ~0x1fffu);
+}
+
+// op(m) of matrix `index`, so that the inner dimension lies side by side: [outer, inner]. `by_rows`: the outer one is that of rows.
+template <class A>
+std::vector<A> Packed(const LibraryMatrix& m, bool transpose, bool by_rows, int64_t index, const void* data, bool tf32) {
+  const int64_t rows = transpose ? m.columns : m.rows, columns = transpose ? m.rows : m.columns;
+  const int64_t outer = by_rows ? rows : columns, inner = by_rows ? columns : rows;
+  std::vector<A> packed(static_cast<size_t>(outer * inner));
+  ForFloat(m.type, [&]<class T>() {
+    const T* from = static_cast<const T*>(data) + index * m.batch_stride;
+    for (int64_t o = 0; o < outer; ++o) {
+      for (int64_t i = 0; i < inner; ++i) {
+        int64_t row = by_rows ? o : i, column = by_rows ? i : o;
+        if (transpose) std::swap(row, column);
+        A x = As<A>(from[row + column * m.leading]);
+        if constexpr (std::is_same_v<A, float>) x = tf32 && m.type == DType::kF32 ? RoundedToTf32(x) : x;
+        packed[static_cast<size_t>(o * inner + i)] = x;
+      }
+    }
+  });
+  return packed;
+}
+
+template <class A>
+A Dot(const A* a, const A* b, int64_t n) {
+  A sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < n; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+template <class A>
+void MultiplyNow(const LibraryProduct& p, const Libraries::Operands& on, bool tf32) {
+  const auto alpha = static_cast<A>(p.alpha), beta = static_cast<A>(p.beta);
+  for (int64_t i = 0; i < p.batch; ++i) {
+    const std::vector<A> a = Packed<A>(p.a, p.transpose_a, true, i, on.a, tf32);
+    const std::vector<A> b = Packed<A>(p.b, p.transpose_b, false, i, on.b, tf32);
+    ForFloat(p.d.type, [&]<class D>() {
+      D* const d = static_cast<D*>(on.d) + i * p.d.batch_stride;
+      const D* const bias = static_cast<const D*>(on.bias);
+      for (int64_t column = 0; column < p.d.columns; ++column) {
+        for (int64_t row = 0; row < p.d.rows; ++row) {
+          D* const to = d + row + column * p.d.leading;
+          A sum = alpha * Dot(&a[static_cast<size_t>(row * p.inner())], &b[static_cast<size_t>(column * p.inner())], p.inner());
+          if (beta != 0) sum += beta * As<A>(*to);
+          if (p.bias) sum += As<A>(bias[row]);
+          Store(to, sum);
+        }
+      }
+    });
+  }
+}
+
+}  // namespace
+
+struct Libraries::Handles {
+  Options options;
+};
+
+Libraries::Libraries(const Options& options) : handles_(new Handles{.options = options}) {}
+Libraries::~Libraries() = default;
+
+void Libraries::Multiply(const LibraryProduct& p, const Operands& on, cudaStream_t stream) {
+  Enqueue(stream, [p, on, tf32 = handles_->options.tf32] {
+    p.arithmetic == DType::kF64 ? MultiplyNow<double>(p, on, tf32) : MultiplyNow<float>(p, on, tf32);
+  });
+}
+
+}  // namespace twofold::cuda

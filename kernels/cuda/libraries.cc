@@ -1,0 +1,206 @@
+#include "kernels/cuda/libraries.h"
+
+#include <array>
+#include <map>
+#include <string>
+
+#include "core/base/strings.h"
+#include "kernels/cuda/algorithm_choice.h"
+#include "kernels/cuda/cublaslt.h"
+#include "kernels/cuda/error.h"
+
+namespace twofold::cuda {
+namespace {
+
+constexpr int kCandidates = 8, kTimedRuns = 5;
+
+cudaDataType_t TypeOf(DType type) {
+  switch (type) {
+    case DType::kF64: return CUDA_R_64F;
+    case DType::kF32: return CUDA_R_32F;
+    case DType::kBF16: return CUDA_R_16BF;
+    case DType::kF16: return CUDA_R_16F;
+    default: TWOFOLD_CHECK(false, "a float type");
+  }
+}
+
+std::string NameOf(const LibraryProduct& p) {
+  const int64_t m = p.d.rows, n = p.d.columns, k = p.inner();
+  return StrCat("product of ", n, " x ", k, " and ", k, " x ", m, " ", std::string(DTypeName(p.a.type)), " into ",
+                std::string(DTypeName(p.d.type)), p.batch > 1 ? StrCat(", ", p.batch, " at once") : "");
+}
+
+// Descriptors of one kind of product, with the algorithm that computes it.
+class Multiplication {
+ public:
+  Multiplication(const CublasLt& lt, const LibraryProduct& p, bool tf32) : lt_(lt), name_(NameOf(p)) {
+    const bool f64 = p.arithmetic == DType::kF64;
+    const cublasComputeType_t arithmetic = f64                                   ? CUBLAS_COMPUTE_64F
+                                           : tf32 && p.a.type == DType::kF32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                                                 : CUBLAS_COMPUTE_32F;
+    Check(lt.MatmulDescCreate(&product_, arithmetic, f64 ? CUDA_R_64F : CUDA_R_32F));
+    Set(CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+    Set(CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+    if (p.bias) Set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    Describe(p.a, p.batch, a_);
+    Describe(p.b, p.batch, b_);
+    Describe(p.d, p.batch, d_);
+  }
+  ~Multiplication() {
+    for (cublasLtMatrixLayout_t layout : {a_, b_, d_}) {
+      if (layout != nullptr) lt_.MatrixLayoutDestroy(layout);
+    }
+    if (product_ != nullptr) lt_.MatmulDescDestroy(product_);
+  }
+  Multiplication(const Multiplication&) = delete;
+  Multiplication& operator=(const Multiplication&) = delete;
+
+  void SetBias(const void* bias) { Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias); }
+
+  // What the heuristic answers, best first.
+  void FindCandidates(cublasLtHandle_t handle, const AlgorithmKey& key) {
+    cublasLtMatmulPreference_t preference = nullptr;
+    Check(lt_.MatmulPreferenceCreate(&preference));
+    const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t what, auto value) {
+      Check(lt_.MatmulPreferenceSetAttribute(preference, what, &value, sizeof value));
+    };
+    int count = 0;
+    cublasStatus_t status;
+    try {
+      prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{key.workspace_bytes});
+      prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+      prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, key.a);
+      prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key.b);
+      prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.d);
+      prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.d);
+      status = lt_.MatmulAlgoGetHeuristic(handle, product_, a_, b_, d_, d_, preference, kCandidates, answers_.data(), &count);
+    } catch (...) {
+      lt_.MatmulPreferenceDestroy(preference);
+      throw;
+    }
+    lt_.MatmulPreferenceDestroy(preference);
+    Check(status);
+    candidates_.clear();
+    for (int i = 0; i < count; ++i) candidates_.push_back(Describe(answers_[static_cast<size_t>(i)]));
+  }
+
+  // Keeps the first acceptable candidate; if `run` is set, the one that it says is fastest: run(candidate) is in seconds.
+  template <class Run>
+  void Decide(size_t workspace_bytes, bool timed, Run&& run) {
+    for (size_t i = 0; timed && i < candidates_.size(); ++i) {
+      if (Acceptable(candidates_[i], workspace_bytes)) candidates_[i].seconds = run(answers_[i].algo);
+    }
+    const size_t chosen = Choose(candidates_, workspace_bytes, timed);
+    if (chosen == candidates_.size()) throw CudaError("cuBLASLt has no deterministic algorithm for the " + name_);
+    algorithm_ = answers_[chosen].algo;
+    timed_ = timed;
+  }
+  bool timed() const { return timed_; }
+
+  void Run(cublasLtHandle_t handle, const LibraryProduct& p, const Libraries::Operands& on, cudaStream_t stream,
+           const cublasLtMatmulAlgo_t& algorithm) const {
+    const auto alpha = static_cast<float>(p.alpha), beta = static_cast<float>(p.beta);
+    const bool f64 = p.arithmetic == DType::kF64;
+    Check(lt_.Matmul(handle, product_, f64 ? static_cast<const void*>(&p.alpha) : &alpha, on.a, a_, on.b, b_,
+                     f64 ? static_cast<const void*>(&p.beta) : &beta, on.d, d_, on.d, d_, &algorithm, on.workspace, on.workspace_bytes,
+                     stream));
+  }
+  const cublasLtMatmulAlgo_t& algorithm() const { return algorithm_; }
+
+ private:
+  void Check(cublasStatus_t status) const { lt_.Check(status, name_); }
+  template <class T>
+  void Set(cublasLtMatmulDescAttributes_t what, T value) {
+    Check(lt_.MatmulDescSetAttribute(product_, what, &value, sizeof value));
+  }
+  void Describe(const LibraryMatrix& m, int64_t batch, cublasLtMatrixLayout_t& layout) {
+    Check(lt_.MatrixLayoutCreate(&layout, TypeOf(m.type), static_cast<uint64_t>(m.rows), static_cast<uint64_t>(m.columns), m.leading));
+    if (batch == 1) return;
+    const auto count = static_cast<int32_t>(batch);
+    Check(lt_.MatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count));
+    Check(lt_.MatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &m.batch_stride, sizeof m.batch_stride));
+  }
+  Candidate Describe(const cublasLtMatmulHeuristicResult_t& answer) const {
+    int32_t splits = 1;
+    uint32_t scheme = CUBLASLT_REDUCTION_SCHEME_NONE;
+    const auto read = [&](cublasLtMatmulAlgoConfigAttributes_t what, auto& value) {
+      Check(lt_.MatmulAlgoConfigGetAttribute(&answer.algo, what, &value, sizeof value, nullptr));
+    };
+    read(CUBLASLT_ALGO_CONFIG_SPLITK_NUM, splits);
+    read(CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, scheme);
+    return {.usable = answer.state == CUBLAS_STATUS_SUCCESS,
+            .workspace_bytes = answer.workspaceSize,
+            .splits = splits,
+            .added_wide = scheme == CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE};
+  }
+
+  const CublasLt& lt_;
+  const std::string name_;
+  cublasLtMatmulDesc_t product_ = nullptr;
+  cublasLtMatrixLayout_t a_ = nullptr, b_ = nullptr, d_ = nullptr;
+  std::array<cublasLtMatmulHeuristicResult_t, kCandidates> answers_ = {};
+  std::vector<Candidate> candidates_;
+  cublasLtMatmulAlgo_t algorithm_ = {};
+  bool timed_ = false;
+};
+
+// The fastest of a few runs, in seconds, by events of the stream. The first is not counted: it loads the kernel.
+template <class F>
+double FastestRun(cudaStream_t stream, F&& f) {
+  cudaEvent_t begin, end;
+  Check(cudaEventCreateWithFlags(&begin, cudaEventDefault));
+  Check(cudaEventCreateWithFlags(&end, cudaEventDefault));
+  float best = 0;
+  for (int i = 0; i <= kTimedRuns; ++i) {
+    Check(cudaEventRecord(begin, stream));
+    f();
+    Check(cudaEventRecord(end, stream));
+    Check(cudaEventSynchronize(end));
+    float milliseconds = 0;
+    Check(cudaEventElapsedTime(&milliseconds, begin, end));
+    if (i == 1 || (i > 1 && milliseconds < best)) best = milliseconds;
+  }
+  Check(cudaEventDestroy(begin));
+  Check(cudaEventDestroy(end));
+  return static_cast<double>(best) * 1e-3;
+}
+
+}  // namespace
+
+struct Libraries::Handles {
+  Options options;
+  const CublasLt& lt = TheCublasLt();
+  cublasLtHandle_t handle = nullptr;
+  std::map<AlgorithmKey, Multiplication> products;
+};
+
+Libraries::Libraries(const Options& options) : handles_(new Handles{.options = options}) {
+  handles_->lt.Check(handles_->lt.Create(&handles_->handle), "making its handle");
+}
+Libraries::~Libraries() { handles_->lt.Destroy(handles_->handle); }
+
+void Libraries::Multiply(const LibraryProduct& p, const Operands& on, cudaStream_t stream) {
+  Handles& h = *handles_;
+  const AlgorithmKey key = KeyOf(p, on.a, on.b, on.d, on.workspace_bytes);
+  auto found = h.products.find(key);
+  const bool fresh = found == h.products.end();
+  if (fresh) found = h.products.try_emplace(key, h.lt, p, h.options.tf32).first;
+  Multiplication& product = found->second;
+  if (p.bias) product.SetBias(on.bias);
+  // Candidates are timed where the output is written and not added to, so that running them leaves nothing behind.
+  const bool time_now = h.options.time_algorithms && p.beta == 0 && !product.timed();
+  if (fresh || time_now) {
+    try {
+      if (fresh) product.FindCandidates(h.handle, key);
+      product.Decide(on.workspace_bytes, time_now, [&](const cublasLtMatmulAlgo_t& algorithm) {
+        return FastestRun(stream, [&] { product.Run(h.handle, p, on, stream, algorithm); });
+      });
+    } catch (...) {
+      h.products.erase(found);
+      throw;
+    }
+  }
+  product.Run(h.handle, p, on, stream, product.algorithm());
+}
+
+}  // namespace twofold::cuda
