@@ -32,6 +32,13 @@ class RunClock : public Clock {
 
 absl::StatusOr<DeviceChoice> ChooseDevice(const spec::Spec& spec) {
   DeviceChoice choice{.threads = static_cast<int>(spec.train().threads_per_rank())};
+  if (spec.device() == spec::CUDA) {
+    absl::StatusOr<CudaChoice> cuda = ChooseCuda(spec);
+    if (!cuda.ok()) return cuda.status();
+    choice.cuda = *std::move(cuda);
+    choice.notes = DescribeGpus();
+    choice.notes.push_back("outside_ledger_bytes: what the GPU has in use beyond its ranks' allocators (context, kernels, libraries, other processes), in even parts");
+  }
   if (spec.device() != spec::EMULATED) {
     const MemoryRules rules = MemoryRulesOf(spec, cluster::Device());
     choice.memory = rules.device, choice.host_memory = rules.host;
@@ -42,6 +49,7 @@ absl::StatusOr<DeviceChoice> ChooseDevice(const spec::Spec& spec) {
   if (spec.parallel().offload() != spec::Parallel::NO_OFFLOAD) costs->notes.push_back(DescribeHostLink(costs->device));
   const MemoryRules rules = MemoryRulesOf(spec, costs->device);
   choice.memory = rules.device, choice.host_memory = rules.host;
+  choice.notes = costs->notes;
   choice.emulated = std::make_shared<const Costs>(*std::move(costs));
   return choice;
 }
@@ -49,18 +57,32 @@ absl::StatusOr<DeviceChoice> ChooseDevice(const spec::Spec& spec) {
 Rank::Rank(Process& process, int rank, const DeviceChoice& device)
     : process_(process),
       rank_(rank),
-      source_(process.segments, device.memory),
-      host_source_(process.segments, device.host_memory),
-      allocator_(source_, rank),
-      host_allocator_(host_source_, rank, "host memory"),
+      gpu_(device.cuda ? std::optional(device.cuda->Of(rank)) : std::nullopt),
+      ranks_on_gpu_(gpu_ ? device.cuda->RanksOn(*gpu_, process.local_ranks) : 0),
+      source_(MakeSource(device)),
+      host_source_(MakeHostSource(device)),
+      allocator_(*source_, rank),
+      host_allocator_(*host_source_, rank, "host memory"),
       device_(MakeDevice(device)),
       clock_(std::make_unique<RunClock>(process.run)),
       state_(std::make_shared<RankState>(process.run, rank, *device_, trace_)) {
   state_->emulated = emulated_;
   trace_.OnChange([this](bool enabled) { Observe(enabled); });
+  if (tell_observed_) trace_.OnTake(tell_observed_);
+}
+
+std::unique_ptr<MemorySource> Rank::MakeSource(const DeviceChoice& choice) {
+  if (gpu_) return NewGpuSource(*gpu_, choice.memory, process_.gpus);
+  return std::make_unique<ListedSource>(process_.segments, choice.memory);
+}
+
+std::unique_ptr<MemorySource> Rank::MakeHostSource(const DeviceChoice& choice) {
+  if (gpu_) return NewPinnedSource(*gpu_, choice.host_memory);
+  return std::make_unique<ListedSource>(process_.segments, choice.host_memory);
 }
 
 std::unique_ptr<Device> Rank::MakeDevice(const DeviceChoice& choice) {
+  if (choice.cuda) return MakeCuda(*choice.cuda);
   const auto transfers = [this](std::string_view stream, Bytes bytes, double start, double end) {
     if (trace_.enabled()) AddTransfer(stream, bytes, start, end);
   };
@@ -80,14 +102,42 @@ std::unique_ptr<Device> Rank::MakeDevice(const DeviceChoice& choice) {
 }
 
 void Rank::AddTransfer(std::string_view stream, Bytes bytes, double start, double end) {
-  trace_.Add({.stream = std::string(stream),
-              .name = "transfer",
-              .start = Seconds(process_.run.Since(start)),
-              .end = Seconds(process_.run.Since(end)),
-              .bytes = bytes});
+  AddSpan({.stream = std::string(stream), .name = "transfer", .bytes = bytes}, start, end);
+}
+
+void Rank::AddSpan(Span span, double start, double end) {
+  span.start = Seconds(process_.run.Since(start));
+  span.end = Seconds(process_.run.Since(end));
+  trace_.Add(std::move(span));
+}
+
+// Spans come later than what they are of, and so have their labels from its launch.
+std::unique_ptr<Device> Rank::MakeCuda(const CudaChoice& choice) {
+  CudaObservers observers;
+  observers.operation = [this](const ops::Op& op) -> CudaObservers::Observed {
+    if (!trace_.enabled()) return nullptr;
+    return [this, name = ops::Key(op).name, bytes = ops::CostOf(op).bytes(), label = trace_.label()](double start, double end) {
+      AddSpan({.stream = "compute", .name = std::string(name), .bytes = bytes, .label = std::string(label)}, start, end);
+    };
+  };
+  observers.transfer = [this](std::string_view stream, Bytes bytes) -> CudaObservers::Observed {
+    if (!trace_.enabled()) return nullptr;
+    return [this, stream = std::string(stream), bytes](double start, double end) { AddTransfer(stream, bytes, start, end); };
+  };
+  CudaRank made = NewCudaDevice(allocator_, host_allocator_, choice, *gpu_, rank_, std::move(observers));
+  tell_observed_ = std::move(made.tell_observed);
+  return std::move(made.device);
 }
 
 void Rank::Observe(bool enabled) {
+  if (tell_observed_) {
+    if (enabled) return;
+    try {
+      tell_observed_();
+    } catch (const std::exception&) {  // what went wrong on the GPU: the rank's next call says it, or has
+    }
+    return;
+  }
   if (!enabled) return set_observer_(nullptr);
   const double origin = -process_.run.Since(std::chrono::steady_clock::time_point());
   set_observer_([this, origin](const ops::Op& op, double start, double end) {
@@ -100,8 +150,10 @@ void Rank::Observe(bool enabled) {
   });
 }
 
-// An even part of what the process grew by since the run began, beyond its ranks' own memory; never below zero.
+// An even part of what the process grew by since the run began, beyond its ranks' own memory; never below zero. On a GPU, of what
+// it has in use beyond that.
 Bytes Rank::OutsideLedger() const {
+  if (gpu_) return UsedBeyond(process_.gpus, *gpu_) / ranks_on_gpu_;
   const int64_t grown = ResidentBytes().value() - process_.resident_at_start.value();
   return Bytes(std::max<int64_t>(0, grown - process_.segments.Resident().value()) / process_.local_ranks);
 }

@@ -1,12 +1,15 @@
-// What one rank owns on fabrics whose ranks compute on this machine's CPU: memory, device, trace, clock, counts.
+// What one rank owns on fabrics whose ranks are threads or processes of this machine: memory, device, trace, clock, counts.
 #pragma once
 
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "backends/host/costs.h"
+#include "backends/host/cuda.h"
 #include "backends/host/emulated_device.h"
 #include "backends/host/queue.h"
 #include "backends/host/resident_memory.h"
@@ -24,17 +27,20 @@ struct Process {
   const int world_size;
   const int local_ranks;  // that share this process
   Segments segments;
+  GpuReserved gpus;
   const Bytes resident_at_start = ResidentBytes();
 };
 
 // What the ranks of a run compute on.
 struct DeviceChoice {
   int threads = 1;                              // that one operation may use
-  std::shared_ptr<const Costs> emulated = {};   // null: the CPU
+  std::shared_ptr<const Costs> emulated = {};   // null: the CPU, or
+  std::optional<CudaChoice> cuda = {};          // GPUs
   Bytes memory = Bytes(0);                      // that a rank may reserve; zero: not bounded
   Bytes host_memory = Bytes(0);                 // likewise, of the host's
+  std::vector<std::string> notes = {};          // for the report
 };
-// By device, emulated, memory and train.threads_per_rank.
+// By device, emulated, cuda, memory and train.threads_per_rank.
 absl::StatusOr<DeviceChoice> ChooseDevice(const spec::Spec& spec);
 
 class Rank {
@@ -58,7 +64,11 @@ class Rank {
   CommunicationStats& stats() { return stats_; }
 
  private:
+  std::unique_ptr<MemorySource> MakeSource(const DeviceChoice& device);
+  std::unique_ptr<MemorySource> MakeHostSource(const DeviceChoice& device);
   std::unique_ptr<Device> MakeDevice(const DeviceChoice& device);
+  std::unique_ptr<Device> MakeCuda(const CudaChoice& choice);
+  void AddSpan(Span span, double start, double end);
   void AddTransfer(std::string_view stream, Bytes bytes, double start, double end);
   void Observe(bool enabled);
   Bytes OutsideLedger() const;
@@ -66,9 +76,12 @@ class Rank {
 
   Process& process_;
   const int rank_;
-  ListedSource source_, host_source_;
+  const std::optional<int> gpu_;  // that it computes on
+  const int ranks_on_gpu_;
+  const std::unique_ptr<MemorySource> source_, host_source_;
   CachingAllocator allocator_, host_allocator_;
-  std::function<void(CpuDevice::Observer)> set_observer_;
+  std::function<void(CpuDevice::Observer)> set_observer_;  // of devices whose operations are done when a launch returns
+  std::function<void()> tell_observed_;                    // of others
   EmulatedDevice* emulated_ = nullptr;  // the device, if it is one
   Trace trace_;
   std::unique_ptr<Device> device_;

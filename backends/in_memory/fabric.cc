@@ -99,7 +99,7 @@ RunResult InMemoryFabric::Run(int world_size, const RankFunction& fn) {
     all_joined = all_joined && joined;
   }
   result.status = everyone->process.run.status();
-  if (device_.emulated != nullptr) result.notes = device_.emulated->notes;
+  result.notes = device_.notes;
   if (const spec::InMemory& links = fabric_.in_memory(); links.link_gbps() > 0) {
     result.notes.push_back(StrCat("links are slowed down to ", links.link_gbps(), " Gb/s each way and ", links.latency_us(), " us a message"));
   }

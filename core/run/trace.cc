@@ -6,6 +6,7 @@
 namespace twofold {
 
 std::vector<Span> Trace::Take() {
+  if (on_take_) on_take_();
   std::vector<Span> spans;
   {
     std::lock_guard lock(mutex_);

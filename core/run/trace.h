@@ -31,8 +31,9 @@ class Trace {
  public:
   bool enabled() const { return enabled_.load(std::memory_order_relaxed); }
   void SetEnabled(bool enabled) {
+    if (!enabled && on_change_) on_change_(false);  // it may still have spans to add
     enabled_.store(enabled, std::memory_order_relaxed);
-    if (on_change_) on_change_(enabled);
+    if (enabled && on_change_) on_change_(true);
   }
   void Add(Span span) {
     if (!enabled()) return;
@@ -44,14 +45,16 @@ class Trace {
   std::string_view label() const { return label_; }  // lives as long as the trace
   // Sorted by (stream, start). Moves the spans out.
   std::vector<Span> Take();
-  // A fabric's hook: told when tracing goes on or off.
+  // A fabric's hooks: told when tracing goes on, and before it goes off; and before the spans are taken.
   void OnChange(std::function<void(bool)> hook) { on_change_ = std::move(hook); }
+  void OnTake(std::function<void()> hook) { on_take_ = std::move(hook); }
 
  private:
   std::atomic<bool> enabled_ = false;
   std::mutex mutex_;
   std::vector<Span> spans_;
   std::function<void(bool)> on_change_;
+  std::function<void()> on_take_;
   std::set<std::string, std::less<>> labels_;  // all that were ever set
   std::string_view label_;
 };

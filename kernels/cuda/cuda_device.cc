@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <deque>
 #include <optional>
@@ -157,6 +158,26 @@ class NamedStream : public CudaStream {
 int GpuCount() { return Gpus().gpus; }
 std::string WhyNoGpu() { return Gpus().why_none; }
 
+GpuMemory MemoryOf(int gpu) {
+  cuda::MakeCurrent(gpu);
+  size_t free = 0, total = 0;
+  cuda::Check(cudaMemGetInfo(&free, &total));
+  return {Bytes(static_cast<int64_t>(free)), Bytes(static_cast<int64_t>(total))};
+}
+
+GpuFacts FactsOfGpu(int gpu) {
+  cudaDeviceProp properties;
+  int driver = 0, runtime = 0;
+  cuda::Check(cudaGetDeviceProperties(&properties, gpu));
+  cuda::Check(cudaDriverGetVersion(&driver));
+  cuda::Check(cudaRuntimeGetVersion(&runtime));
+  const auto tenths = static_cast<int64_t>(std::round(static_cast<double>(properties.totalGlobalMem) / (1 << 30) * 10));
+  return {.name = properties.name,
+          .software = StrCat("CUDA ", Version(runtime), " (driver for ", Version(driver), ")"),
+          .sizes = StrCat("compute capability ", properties.major, ".", properties.minor, ", ", properties.multiProcessorCount,
+                          " multiprocessors, ", tenths / 10, ".", tenths % 10, " GiB")};
+}
+
 class CudaDevice::Implementation {
  public:
   Implementation(int gpu, int rank)
@@ -205,7 +226,7 @@ class CudaDevice::Implementation {
   std::deque<Pending> on_compute, beside;
 };
 
-CudaDevice::CudaDevice(CachingAllocator& allocator, CachingAllocator& host, int gpu, int rank)
+CudaDevice::CudaDevice(CachingAllocator& allocator, CachingAllocator& host, int gpu, int rank, const Options&)
     : allocator_(allocator), host_(host), implementation_(std::make_unique<Implementation>(gpu, rank)) {}
 
 CudaDevice::~CudaDevice() = default;
@@ -281,9 +302,7 @@ double CudaDevice::Item(const Tensor& scalar, StandIn) {
 void CudaDevice::SetObserver(Observer observer) { implementation_->observer = std::move(observer); }
 void CudaDevice::SetTransferObserver(TransferObserver observer) { implementation_->transfer_observer = std::move(observer); }
 
-void CudaDevice::StopObserving() {
-  implementation_->observer = nullptr;
-  implementation_->transfer_observer = nullptr;
+void CudaDevice::TellObserved() {
   implementation_->streams->last.Naming([this] { implementation_->Tell(true); });
 }
 

@@ -25,11 +25,27 @@ namespace twofold {
 int GpuCount();
 std::string WhyNoGpu();
 
+struct GpuMemory {
+  Bytes free, total;
+};
+// As cudaMemGetInfo has it now, once this process's context exists there. Throws cuda::CudaError.
+GpuMemory MemoryOf(int gpu);
+// "NVIDIA H200", "CUDA 13.0 (driver for 13.1)", "compute capability 9.0, 132 multiprocessors, 139.8 GiB".
+struct GpuFacts {
+  std::string name, software, sizes;
+};
+GpuFacts FactsOfGpu(int gpu);
+
 class CudaDevice : public Device {
  public:
   // `allocator` must hand out memory of GPU `gpu`, `host` pinned memory; both must outlive the device. `rank` is named in errors.
+  struct Options {
+    bool tf32 = false;             // products of f32 read 10 bits of their operands' fractions
+    bool time_algorithms = false;  // products keep the fastest of the algorithms that cuBLASLt suggests, not the first
+  };
   // Throws cuda::CudaError.
-  CudaDevice(CachingAllocator& allocator, CachingAllocator& host, int gpu, int rank);
+  CudaDevice(CachingAllocator& allocator, CachingAllocator& host, int gpu, int rank, const Options& options);
+  CudaDevice(CachingAllocator& allocator, CachingAllocator& host, int gpu, int rank) : CudaDevice(allocator, host, gpu, rank, Options()) {}
   ~CudaDevice() override;
 
   DeviceKind kind() const override { return DeviceKind::kCuda; }
@@ -44,17 +60,17 @@ class CudaDevice : public Device {
   double Item(const Tensor& scalar, StandIn stand_in) override;
 
   int gpu() const;
-  // Called with every operation that is launched while set. What it returns is called with the begin and end on the GPU, in seconds
-  // of std::chrono::steady_clock: in order, when the host next waits for the compute stream through this device, at the latest by
-  // StopObserving. (An operation is not kept until then: that would keep its tensors.)
+  // Called with every operation that is launched. What it returns, where it is anything, is called with the operation's begin and end
+  // on the GPU, in seconds of std::chrono::steady_clock: in order, when the host next waits in Download or Item, at the latest by
+  // TellObserved. (An operation is not kept until then: that would keep its tensors.) Null stops it.
   using Observed = std::function<void(double start_s, double end_s)>;
   using Observer = std::function<Observed(const ops::Op& op)>;
   void SetObserver(Observer observer);
   // Likewise with every transfer on a stream that NewStream has made.
   using TransferObserver = std::function<Observed(std::string_view stream, Bytes bytes)>;
   void SetTransferObserver(TransferObserver observer);
-  // Waits for all that is being observed, and ends it.
-  void StopObserving();
+  // Waits for all that is being observed, and tells it.
+  void TellObserved();
 
  protected:
   void Run(Stream& stream, const ops::Op& op, Tensor workspace) override;

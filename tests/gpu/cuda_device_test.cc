@@ -255,7 +255,8 @@ TEST_F(CudaDeviceTest, TransfersAreObservedWhenTheyAreDone) {
   TransferStream stream(lab.device, "out");
   stream.Copy(t, host).Wait();
   const double end = now();
-  lab.device.StopObserving();
+  lab.device.TellObserved();
+  lab.device.SetTransferObserver(nullptr);
   stream.Copy(t, host).Wait();
   ASSERT_EQ(seen.size(), 1u);
   EXPECT_EQ(seen[0].stream, "out");
@@ -282,10 +283,12 @@ TEST_F(CudaDeviceTest, OperationsAreObservedInOrder) {
   lab.device.Launch(lab.device.compute(), ops::Scale{t, 2, Tensor()});
   EXPECT_EQ(lab.ValuesOf(t), (std::vector<float>{8, 8, 8}));
   EXPECT_THAT(seen, testing::ElementsAre("fill", "scale"));
-  lab.device.StopObserving();
+  lab.device.Launch(lab.device.compute(), ops::Fill{t, 5});
+  lab.device.TellObserved();
+  lab.device.SetObserver(nullptr);
   lab.device.Launch(lab.device.compute(), ops::Fill{t, 4});
-  lab.device.compute().Synchronize();
-  EXPECT_EQ(seen.size(), 2u);
+  lab.device.TellObserved();
+  EXPECT_EQ(seen.size(), 3u);
 }
 
 TEST_F(CudaDeviceTest, TooMuchMemoryIsAnErrorThatNamesTheRank) {

@@ -26,6 +26,20 @@ TEST(Trace, KeepsSpansWhileEnabledSortedByStreamAndStart) {
   EXPECT_EQ(changes, (std::vector<bool>{true, false}));
 }
 
+TEST(Trace, ItsHooksMayAddWhatIsLate) {
+  Trace trace;
+  trace.OnChange([&](bool on) {
+    if (!on) trace.Add({.stream = "compute", .name = "late"});
+  });
+  trace.SetEnabled(true);
+  trace.OnTake([&] { trace.Add({.stream = "compute", .name = "later"}); });
+  EXPECT_EQ(trace.Take().size(), 1u);
+  trace.SetEnabled(false);
+  const std::vector<Span> spans = trace.Take();
+  ASSERT_EQ(spans.size(), 1u);
+  EXPECT_EQ(spans[0].name, "late");
+}
+
 TEST(Trace, LabelsLiveAsLongAsIt) {
   Trace trace;
   EXPECT_EQ(trace.label(), "");

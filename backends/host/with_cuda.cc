@@ -1,0 +1,87 @@
+#include <algorithm>
+#include <numeric>
+
+#include "backends/host/cuda.h"
+#include "core/base/strings.h"
+#include "kernels/cuda/cuda_device.h"
+
+namespace twofold::host {
+namespace {
+
+class CountedGpuSource : public cuda::GpuSource {
+ public:
+  CountedGpuSource(int gpu, Bytes limit, GpuReserved& reserved) : GpuSource(gpu, limit), gpu_(gpu), reserved_(reserved) {}
+  std::optional<Address> Reserve(Bytes size) override {
+    const auto address = GpuSource::Reserve(size);
+    if (address) reserved_.Add(gpu_, size);
+    return address;
+  }
+  void Release(Address address, Bytes size) override {
+    GpuSource::Release(address, size);
+    reserved_.Add(gpu_, Bytes(0) - size);
+  }
+
+ private:
+  const int gpu_;
+  GpuReserved& reserved_;
+};
+
+}  // namespace
+
+std::string WhyNoCuda() {
+  const std::string why = WhyNoGpu();
+  return why.empty() ? why : StrCat("there is no GPU: ", why);
+}
+
+std::vector<std::string> DescribeGpus() {
+  std::vector<std::string> lines;
+  for (int gpu = 0; gpu < GpuCount(); ++gpu) {
+    const GpuFacts facts = FactsOfGpu(gpu);
+    lines.push_back(StrCat("GPU ", gpu, ": ", facts.name, ", ", facts.sizes, "; ", facts.software));
+  }
+  return lines;
+}
+
+std::string NameOfGpu(int gpu) { return gpu < GpuCount() ? FactsOfGpu(gpu).name : std::string(); }
+
+Bytes FreeMemoryOf(int gpu) { return gpu < GpuCount() ? MemoryOf(gpu).free : Bytes(0); }
+
+absl::StatusOr<CudaChoice> ChooseCuda(const spec::Spec& spec) {
+  if (!WhyNoCuda().empty()) return CudaCannotBeHad();
+  CudaChoice choice{.gpus = {spec.cuda().gpus().begin(), spec.cuda().gpus().end()},
+                    .tf32 = spec.cuda().tf32(),
+                    .time_algorithms = spec.cuda().time_algorithms()};
+  if (choice.gpus.empty()) {
+    choice.gpus.resize(static_cast<size_t>(GpuCount()));
+    std::iota(choice.gpus.begin(), choice.gpus.end(), 0);
+  }
+  for (size_t i = 0; i < choice.gpus.size(); ++i) {
+    if (choice.gpus[i] < GpuCount()) continue;
+    return absl::InvalidArgumentError(StrCat("cuda.gpus[", i, "]: ", choice.gpus[i], " is no GPU of this machine, which has ", GpuCount(),
+                                             "; use numbers from 0 to ", GpuCount() - 1));
+  }
+  return choice;
+}
+
+Bytes UsedBeyond(const GpuReserved& reserved, int gpu) {
+  const GpuMemory memory = MemoryOf(gpu);
+  return Bytes(std::max<int64_t>(0, (memory.total - memory.free - reserved.Of(gpu)).value()));
+}
+
+std::unique_ptr<MemorySource> NewGpuSource(int gpu, Bytes limit, GpuReserved& reserved) {
+  return std::make_unique<CountedGpuSource>(gpu, limit, reserved);
+}
+
+std::unique_ptr<MemorySource> NewPinnedSource(int gpu, Bytes limit) { return std::make_unique<cuda::PinnedSource>(gpu, limit); }
+
+CudaRank NewCudaDevice(CachingAllocator& allocator, CachingAllocator& host, const CudaChoice& choice, int gpu, int rank,
+                       CudaObservers observers) {
+  auto device = std::make_unique<CudaDevice>(allocator, host, gpu, rank,
+                                             CudaDevice::Options{.tf32 = choice.tf32, .time_algorithms = choice.time_algorithms});
+  device->SetObserver(std::move(observers.operation));
+  device->SetTransferObserver(std::move(observers.transfer));
+  CudaDevice* raw = device.get();
+  return {std::move(device), [raw] { raw->TellObserved(); }};
+}
+
+}  // namespace twofold::host
