@@ -184,21 +184,21 @@ __global__ void OutputChannelsLast(const T* from, T* to, int64_t inner, int64_t 
 }
 dim3 BlocksFor(int64_t elements) { return dim3(static_cast<unsigned>(CeilDiv(elements, 256))); }
 
-Libraries::Convolution Described(Libraries::Pass pass, DType type, const Images& s) {
+LibraryConvolution Described(ConvolutionPass pass, DType type, const Images& s) {
   return {pass, type, s.images, s.height, s.width, s.in, s.out_height, s.out_width, s.out, s.kernel_height, s.kernel_width, s.stride, s.padding};
 }
 
 // By the library, with weights in its order in the workspace. False: it has not been done.
 template <class T>
-bool ByLibrary(Libraries::Pass pass, const Images& s, const Tensor& x, const Tensor& w, const Tensor& y, bool accumulate, const Context& c) {
+bool ByLibrary(ConvolutionPass pass, const Images& s, const Tensor& x, const Tensor& w, const Tensor& y, bool accumulate, const Context& c) {
   const DType type = x.dtype();
-  if (!c.libraries.Convolves(type) || w.dtype() != type || s.images == 0) return false;
+  if (!Convolutions::Has(type) || w.dtype() != type || s.images == 0) return false;
   const auto copy_bytes = static_cast<size_t>(ops::rules::CudaWeightsCopy(w, type).value());
   T* copy = reinterpret_cast<T*>(c.workspace);
   const int64_t inner = s.taps() * s.in;
-  const bool gradient = pass == Libraries::Pass::kWeights;
+  const bool gradient = pass == ConvolutionPass::kWeights;
   if (!gradient) Launch(OutputChannelsFirst<T>, BlocksFor(w.numel()), dim3(256), 0, c.stream, At<T>(w), copy, inner, int64_t{s.out});
-  if (!c.libraries.Convolve(Described(pass, type, s), At<T>(x), copy, At<T>(y), c.workspace + copy_bytes, c.workspace_bytes - copy_bytes,
+  if (!c.libraries.convolutions().Run(Described(pass, type, s), At<T>(x), copy, At<T>(y), c.workspace + copy_bytes, c.workspace_bytes - copy_bytes,
                             c.stream)) {
     return false;
   }
@@ -212,7 +212,7 @@ bool ByLibrary(Libraries::Pass pass, const Images& s, const Tensor& x, const Ten
 void Compute(const ops::ConvolutionForward& o, const Context& c) {
   const Images s = ImagesOf(o.x, o.w, o.y, o.stride, o.padding);
   ForFloat(o.x.dtype(), [&]<class T>() {
-    if (o.bias.empty() && ByLibrary<T>(Libraries::Pass::kForward, s, o.x, o.w, o.y, false, c)) return;
+    if (o.bias.empty() && ByLibrary<T>(ConvolutionPass::kForward, s, o.x, o.w, o.y, false, c)) return;
     Multiply(ForwardProduct<T>{At<T>(o.x), At<T>(o.w), s}, s.out_pixels(), s.out, s.taps() * s.in, 1, At<T>(o.bias), At<T>(o.y), c);
   });
 }
@@ -220,7 +220,7 @@ void Compute(const ops::ConvolutionForward& o, const Context& c) {
 void Compute(const ops::ConvolutionBackward& o, const Context& c) {
   const Images s = ImagesOf(o.dx, o.w, o.dy, o.stride, o.padding);
   ForFloat(o.dy.dtype(), [&]<class T>() {
-    if (ByLibrary<T>(Libraries::Pass::kBackward, s, o.dx, o.w, o.dy, false, c)) return;
+    if (ByLibrary<T>(ConvolutionPass::kBackward, s, o.dx, o.w, o.dy, false, c)) return;
     Multiply(BackwardProduct<T>{At<T>(o.dy), At<T>(o.w), s}, s.pixels(), s.in, s.taps() * s.out, 1, static_cast<const T*>(nullptr),
              At<T>(o.dx), c);
   });
@@ -231,7 +231,7 @@ void Compute(const ops::ConvolutionWeights& o, const Context& c) {
   const Images s = ImagesOf(o.x, o.dw, o.dy, o.stride, o.padding);
   ForFloat(o.x.dtype(), [&]<class T>() {
     using A = Wide<T>;
-    if (ByLibrary<T>(Libraries::Pass::kWeights, s, o.x, o.dw, o.dy, o.accumulate, c)) return;
+    if (ByLibrary<T>(ConvolutionPass::kWeights, s, o.x, o.dw, o.dy, o.accumulate, c)) return;
     const int64_t parts = ops::rules::CudaPixelParts(o);
     A* sums = reinterpret_cast<A*>(c.workspace);
     Multiply(WeightsProduct<T>{At<T>(o.x), At<T>(o.dy), s}, s.taps() * s.in, s.out, s.out_pixels(), parts, static_cast<const T*>(nullptr), sums,

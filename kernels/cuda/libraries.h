@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <memory>
 
+#include "kernels/cuda/convolutions.h"
 #include "kernels/cuda/product.h"
 
 namespace twofold::cuda {
@@ -42,25 +43,12 @@ class Libraries {
   };
   void Multiply(const LibraryProduct& p, const Operands& on, cudaStream_t stream);
 
-  // A convolution as cuDNN takes it; images are NHWC, weights [output channels, kernel height, kernel width, input channels].
-  enum class Pass { kForward, kBackward, kWeights };
-  struct Convolution {
-    Pass pass;
-    DType type;  // of all
-    int64_t images, height, width, in_channels, out_height, out_width, out_channels, kernel_height, kernel_width, stride, padding;
-    friend auto operator<=>(const Convolution&, const Convolution&) = default;
-  };
-  // Writes the one of x, w and y that `pass` says, from the other two. False where the library has no deterministic algorithm for it,
-  // or is not there: nothing is done then, and the caller computes it.
-  bool Convolve(const Convolution& p, void* x, void* w, void* y, std::byte* workspace, size_t workspace_bytes, cudaStream_t stream);
-  // Whether Convolve does anything at all of this type.
-  bool Convolves(DType type) const;
-
-  struct Handles;
-  Handles& handles() const { return *handles_; }
+  Convolutions& convolutions() { return convolutions_; }
 
  private:
+  struct Handles;
   const std::unique_ptr<Handles> handles_;
+  Convolutions convolutions_;
 };
 
 }  // namespace twofold::cuda
