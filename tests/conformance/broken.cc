@@ -17,12 +17,14 @@ constexpr int64_t kLong = 1000;  // elements from which a result has a tail to d
 using Data = std::vector<std::byte>;
 
 size_t Size(const Tensor& t) { return static_cast<size_t>(t.bytes().value()); }
-Data Read(const Tensor& t) {
-  const auto* bytes = static_cast<const std::byte*>(t.raw());
-  return {bytes, bytes + Size(t)};
+Data Read(Device& device, const Tensor& t) {
+  Data data(Size(t));
+  device.Download(t, data);
+  return data;
 }
-void Write(const Tensor& t, const Data& data) {
-  if (!data.empty()) std::memcpy(t.raw(), data.data(), data.size());
+void Write(Device& device, Tensor t, const Data& data) {
+  if (data.empty()) return;
+  device.Upload(t, [&data](std::span<std::byte> to) { std::memcpy(to.data(), data.data(), data.size()); });
 }
 
 std::vector<Tensor> Outputs(const Communication& c) {
@@ -39,6 +41,7 @@ class BrokenWork;
 // What the works of one group share.
 struct State {
   ProcessGroup& inner;
+  Device& device;
   const Fault fault;
   std::shared_ptr<BrokenWork> held_back = nullptr;              // kSwappedOrder: to be forwarded after the next one
   std::map<std::pair<Communication::Kind, size_t>, Data> last{};  // kStaleResult: by kind and size
@@ -108,9 +111,9 @@ void BrokenWork::Forward() {
   const bool reduces = c_.kind == Communication::kAllReduce || c_.kind == Communication::kReduce ||
                        c_.kind == Communication::kReduceScatter;
   if (state_->fault == Fault::kMissingRank && reduces && state_->inner.rank() == state_->inner.size() - 1) {
-    Write(c_.in, Data(Size(c_.in)));
+    Write(state_->device, c_.in, Data(Size(c_.in)));
   }
-  for (const Tensor& out : Outputs(c_)) before_.push_back(Read(out));
+  for (const Tensor& out : Outputs(c_)) before_.push_back(Read(state_->device, out));
   inner_ = Start();
 }
 
@@ -142,28 +145,33 @@ void BrokenWork::Deliver() {
 }
 
 void BrokenWork::Spoil(const Tensor& out, const Data& before) {
-  const size_t block = Size(out) / static_cast<size_t>(state_->inner.size());
-  auto* const bytes = static_cast<std::byte*>(out.raw());
+  Device& device = state_->device;
   switch (state_->fault) {
     case Fault::kSwappedBlocks:
       if (c_.kind == Communication::kAllGather || c_.kind == Communication::kGather || c_.kind == Communication::kAllToAll) {
-        std::swap_ranges(bytes, bytes + block, bytes + block);
+        Data data = Read(device, out);
+        const auto second = data.begin() + static_cast<std::ptrdiff_t>(data.size()) / state_->inner.size();
+        std::swap_ranges(data.begin(), second, second);
+        Write(device, out, data);
       }
       return;
     case Fault::kDroppedTail:
-      if (const auto element = static_cast<size_t>(ElementSize(out.dtype())); out.numel() >= kLong) {
-        std::memcpy(bytes + Size(out) - element, before.data() + before.size() - element, element);
+      if (out.numel() >= kLong) {
+        Data data = Read(device, out);
+        const auto element = static_cast<std::ptrdiff_t>(ElementSize(out.dtype()));
+        std::copy(before.end() - element, before.end(), data.end() - element);
+        Write(device, out, data);
       }
       return;
     case Fault::kStaleResult: {
-      Data right = Read(out);
+      Data right = Read(device, out);
       const auto last = state_->last.try_emplace({c_.kind, Size(out)}, right).first;
-      Write(out, std::exchange(last->second, std::move(right)));
+      Write(device, out, std::exchange(last->second, std::move(right)));
       return;
     }
     case Fault::kLateCompletion:
-      state_->late.emplace_back(out, Read(out));
-      return Write(out, before);
+      state_->late.emplace_back(out, Read(device, out));
+      return Write(device, out, before);
     case Fault::kNone: case Fault::kSwappedOrder: case Fault::kMissingRank: case Fault::kWrongSource:
     case Fault::kOpenBarrier:
       return;
@@ -180,7 +188,7 @@ class BrokenGroup : private OwnCounts, public ProcessGroup {
   BrokenGroup(ProcessGroup& inner, std::unique_ptr<ProcessGroup> owned, Device& device, Fault fault)
       : ProcessGroup(inner.name(), inner.rank(), inner.ranks(), device, counts),
         owned_(std::move(owned)),
-        state_(std::make_shared<State>(State{.inner = inner, .fault = fault})) {}
+        state_(std::make_shared<State>(State{.inner = inner, .device = device, .fault = fault})) {}
   ~BrokenGroup() override {
     try {
       if (state_->held_back != nullptr) state_->held_back->Forward();
@@ -197,7 +205,7 @@ class BrokenGroup : private OwnCounts, public ProcessGroup {
 
  private:
   Issued Issue(const Communication& c, CommunicationStats::Entry&) override {
-    for (const auto& [out, data] : std::exchange(state_->late, {})) Write(out, data);
+    for (const auto& [out, data] : std::exchange(state_->late, {})) Write(device(), out, data);
     auto work = std::make_shared<BrokenWork>(state_, c);
     const bool hold_back = state_->fault == Fault::kSwappedOrder && c.is_collective() && state_->held_back == nullptr;
     if (hold_back) {

@@ -1,7 +1,7 @@
 // Groups that forward to another's and get one thing wrong, always and on purpose: what the suite has to find.
 //
-// For fabrics whose operands the host can address. Faults do not depend on timing: what is late, say, comes with the next
-// call and not after some milliseconds.
+// For fabrics whose ranks live in this process. Operands are read and written through the device. Faults do not depend on timing:
+// what is late, say, comes with the next call and not after some milliseconds.
 #pragma once
 
 #include <memory>

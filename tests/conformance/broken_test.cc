@@ -16,8 +16,11 @@ namespace {
 
 constexpr int kRanks = 3;
 
-std::unique_ptr<Fabric> InMemory(double timeout_s) {
-  const Row& row = *std::find_if(Rows().begin(), Rows().end(), [](const Row& r) { return r.name == "in_memory"; });
+const Row& RowNamed(std::string_view name) {
+  return *std::find_if(Rows().begin(), Rows().end(), [&](const Row& r) { return r.name == name; });
+}
+
+std::unique_ptr<Fabric> Make(const Row& row, double timeout_s) {
   spec::Spec spec = row.spec;
   spec.mutable_fabric()->set_timeout_s(timeout_s);
   auto fabric = row.make(spec);
@@ -25,12 +28,17 @@ std::unique_ptr<Fabric> InMemory(double timeout_s) {
   return *std::move(fabric);
 }
 
-// What each case says of the fault, without the cases that are content.
-std::map<std::string, std::string> Complaints(Fault fault, double timeout_s) {
-  const std::unique_ptr<Fabric> fabric = InMemory(timeout_s);
+bool Contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// What each case says of the fault, without the cases that are content. Of `cases`, or with none of them of all.
+std::map<std::string, std::string> Complaints(const Row& row, Fault fault, double timeout_s, const std::vector<std::string>& cases = {}) {
+  const std::unique_ptr<Fabric> fabric = Make(row, timeout_s);
   std::map<std::string, std::string> complaints;
   for (const Case& c : AllCases()) {
     if (std::find(c.worlds.begin(), c.worlds.end(), kRanks) == c.worlds.end()) continue;
+    if (!cases.empty() && !Contains(cases, c.name)) continue;
     const Outcome outcome = RunCase(*fabric, c, kRanks, /*exact_reductions=*/true,
                                     [fault](RankContext& context) { return BreakWorld(context, fault); });
     std::string text = outcome.status.ok() ? "" : outcome.status.ToString();
@@ -43,7 +51,7 @@ std::map<std::string, std::string> Complaints(Fault fault, double timeout_s) {
 }
 
 TEST(Broken, ForwardingAloneIsNoFault) {
-  for (const auto& [name, text] : Complaints(Fault::kNone, /*timeout_s=*/60)) ADD_FAILURE() << name << ": " << text;
+  for (const auto& [name, text] : Complaints(RowNamed("in_memory"), Fault::kNone, /*timeout_s=*/60)) ADD_FAILURE() << name << ": " << text;
 }
 
 struct Expectation {
@@ -55,16 +63,26 @@ void PrintTo(const Expectation& e, std::ostream* out) { *out << FaultName(e.faul
 
 class BrokenBy : public testing::TestWithParam<Expectation> {};
 
-TEST_P(BrokenBy, IsFound) {
-  const auto complaints = Complaints(GetParam().fault, /*timeout_s=*/5);
+void ExpectFound(const Expectation& e, const std::map<std::string, std::string>& complaints) {
   std::vector<std::string> found;
   for (const auto& [name, text] : complaints) found.push_back(name);
-  std::cout << FaultName(GetParam().fault) << " is found by " << found.size() << " cases: " << absl::StrJoin(found, ", ") << "\n";
-  for (const std::string& name : GetParam().cases) {
+  std::cout << FaultName(e.fault) << " is found by " << found.size() << " cases: " << absl::StrJoin(found, ", ") << "\n";
+  for (const std::string& name : e.cases) {
     const auto complaint = complaints.find(name);
-    if (complaint == complaints.end()) ADD_FAILURE() << name << " does not notice " << FaultName(GetParam().fault);
+    if (complaint == complaints.end()) ADD_FAILURE() << name << " does not notice " << FaultName(e.fault);
     else std::cout << name << ": " << complaint->second.substr(0, complaint->second.find('\n')) << "\n";
   }
+}
+
+TEST_P(BrokenBy, IsFound) {
+  ExpectFound(GetParam(), Complaints(RowNamed("in_memory"), GetParam().fault, /*timeout_s=*/5));
+}
+
+// There the cases whose task it is, alone: emulated, all would take minutes.
+TEST_P(BrokenBy, IsFoundOnAGpu) {
+  const Row& row = RowNamed("in_memory_cuda");
+  if (!row.why_not.empty()) GTEST_SKIP() << row.why_not;
+  ExpectFound(GetParam(), Complaints(row, GetParam().fault, /*timeout_s=*/5, GetParam().cases));
 }
 
 std::vector<Expectation> Expectations() {

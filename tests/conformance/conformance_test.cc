@@ -75,7 +75,7 @@ struct Flags {
 
 // "in_memory", "mpi processes": what CMake makes a test of, and its label besides "conformance".
 void ListRows() {
-  for (const Row& row : Rows()) std::cout << row.name << (row.launcher.empty() ? "" : " processes") << "\n";
+  for (const Row& row : Rows()) std::cout << row.name << " " << (row.launcher.empty() ? row.label : "processes") << "\n";
 }
 
 int RunRows(const Flags& flags, const std::vector<std::string>& arguments) {

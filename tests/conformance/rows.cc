@@ -2,6 +2,7 @@
 
 #include "backends/in_memory/fabric.h"
 #include "core/base/check.h"
+#include "core/base/strings.h"
 
 namespace twofold::conformance {
 namespace {
@@ -31,6 +32,11 @@ std::vector<Row> MakeRows() {
   rows.push_back({.name = "in_memory_slow_links", .make = FindBackend("in_memory")->make, .spec = SpecFor("in_memory")});
   rows.back().spec.mutable_fabric()->mutable_in_memory()->set_link_gbps(400);
   rows.back().spec.mutable_fabric()->mutable_in_memory()->set_latency_us(2);
+  rows.push_back({.name = "in_memory_cuda", .make = FindBackend("in_memory")->make, .spec = SpecFor("in_memory"), .label = "gpu"});
+  rows.back().spec.set_device(spec::CUDA);
+  if (const auto fabric = rows.back().make(rows.back().spec); !fabric.ok()) {
+    rows.back().why_not = StrCat("skipped without a GPU: ", fabric.status().message());
+  }
   return rows;
 }
 

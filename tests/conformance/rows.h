@@ -19,8 +19,9 @@ struct Row {
   spec::Spec spec;      // with real data where that is a choice
   std::vector<std::string> launcher;  // of kMostRanks processes; empty: ranks live within the test's process
   bool exact_reductions = true;
+  std::string label = {};  // of its test, besides "conformance"
 };
-// Every row of the registry, and the in-memory fabric with collectives built from its messages, and with slow links.
+// Every row of the registry, and the in-memory fabric with collectives built from its messages, with slow links, and on a GPU.
 const std::vector<Row>& Rows();
 
 struct Outcome {

@@ -1,0 +1,179 @@
+// The part of CUDA's runtime that Twofold uses, on this machine's cores. Names, signatures and errors are CUDA's (13).
+//
+//   Devices    TWOFOLD_EMULATED_GPUS (1) of TWOFOLD_EMULATED_GPU_MIB (8192) each, of which a context takes 256 MiB.
+//   Memory     the host's, filled with 0xff bytes when allocated and when freed. Where the processor can tell threads' rights apart
+//              (protection keys), what cudaMalloc gave is out of reach of all threads but streams', as on a GPU: the host that touches
+//              it gets a SIGSEGV. Under the address sanitizer it is the heap's instead, so that kernels' errors are seen.
+//   Streams    a thread of the host each, which does what is enqueued in order. Nothing but what CUDA promises orders what
+//              two threads do, so that the thread sanitizer sees an event that is not waited for.
+//   Copies     between pageable memory and a GPU return when the pageable memory is no longer used; other *Async calls at once.
+//              An address of the wrong kind is an error.
+//   Kernels    threads.h. Blocks run one after another.
+//   Errors     of launches that no GPU would take at once; of kernels later, and they stay, as CUDA's do. All calls give them.
+//
+// Not here: graphs, textures, cooperative groups and clusters, atomics on float that kernels could rely on, anything of time.
+#pragma once
+
+#include <functional>
+#include <utility>
+
+#include "kernels/cuda/emulated/threads.h"
+#include "kernels/cuda/emulated/types.h"
+
+#define CUDART_VERSION 13000
+
+// ---- Errors ----
+
+enum cudaError {
+  cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
+  cudaErrorMemoryAllocation = 2,
+  cudaErrorInvalidConfiguration = 9,
+  cudaErrorInvalidPitchValue = 12,
+  cudaErrorInvalidMemcpyDirection = 21,
+  cudaErrorNoDevice = 100,
+  cudaErrorInvalidDevice = 101,
+  cudaErrorECCUncorrectable = 214,
+  cudaErrorInvalidResourceHandle = 400,
+  cudaErrorNotReady = 600,
+  cudaErrorIllegalAddress = 700,
+  cudaErrorPeerAccessAlreadyEnabled = 704,
+  cudaErrorHostMemoryAlreadyRegistered = 712,
+  cudaErrorHostMemoryNotRegistered = 713,
+  cudaErrorLaunchFailure = 719,
+  cudaErrorNotPermitted = 800,
+  cudaErrorNotSupported = 801,
+  cudaErrorUnknown = 999,
+};
+using cudaError_t = cudaError;
+
+cudaError_t cudaGetLastError();  // and forgets it, unless it stays
+cudaError_t cudaPeekAtLastError();
+const char* cudaGetErrorName(cudaError_t error);
+const char* cudaGetErrorString(cudaError_t error);
+
+// ---- Devices ----
+
+enum cudaDeviceAttr {
+  cudaDevAttrMaxThreadsPerBlock = 1,
+  cudaDevAttrMaxSharedMemoryPerBlock = 8,
+  cudaDevAttrWarpSize = 10,
+  cudaDevAttrMultiProcessorCount = 16,
+  cudaDevAttrL2CacheSize = 38,
+  cudaDevAttrComputeCapabilityMajor = 75,
+  cudaDevAttrComputeCapabilityMinor = 76,
+  cudaDevAttrMaxSharedMemoryPerBlockOptin = 97,
+};
+struct cudaDeviceProp {
+  char name[256];
+  size_t totalGlobalMem, sharedMemPerBlock, sharedMemPerBlockOptin, sharedMemPerMultiprocessor;
+  int regsPerBlock, warpSize, maxThreadsPerBlock, maxThreadsDim[3], maxGridSize[3];
+  int major, minor, multiProcessorCount, maxThreadsPerMultiProcessor, l2CacheSize;
+  int asyncEngineCount, concurrentKernels, ECCEnabled, pciBusID, pciDeviceID, pciDomainID, unifiedAddressing;
+};
+cudaError_t cudaGetDeviceCount(int* count);
+cudaError_t cudaSetDevice(int device);
+cudaError_t cudaGetDevice(int* device);
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest);
+cudaError_t cudaDeviceSynchronize();
+cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer);
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags);
+cudaError_t cudaDriverGetVersion(int* version);
+cudaError_t cudaRuntimeGetVersion(int* version);
+
+// ---- Memory ----
+
+enum cudaMemcpyKind {
+  cudaMemcpyHostToHost = 0,
+  cudaMemcpyHostToDevice = 1,
+  cudaMemcpyDeviceToHost = 2,
+  cudaMemcpyDeviceToDevice = 3,
+  cudaMemcpyDefault = 4,
+};
+enum cudaMemoryType {
+  cudaMemoryTypeUnregistered = 0,
+  cudaMemoryTypeHost = 1,
+  cudaMemoryTypeDevice = 2,
+};
+struct cudaPointerAttributes {
+  cudaMemoryType type;
+  int device;
+  void* devicePointer;
+  void* hostPointer;
+};
+inline constexpr unsigned cudaHostAllocDefault = 0, cudaHostAllocPortable = 1, cudaHostAllocMapped = 2, cudaHostAllocWriteCombined = 4;
+inline constexpr unsigned cudaHostRegisterDefault = 0, cudaHostRegisterPortable = 1;
+
+typedef struct CUstream_st* cudaStream_t;
+
+cudaError_t cudaMalloc(void** address, size_t bytes);  // a multiple of 512
+cudaError_t cudaFree(void* address);                   // when all that was enqueued on its device is done
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total);
+cudaError_t cudaHostAlloc(void** address, size_t bytes, unsigned flags);
+cudaError_t cudaMallocHost(void** address, size_t bytes);
+cudaError_t cudaFreeHost(void* address);
+cudaError_t cudaHostRegister(void* address, size_t bytes, unsigned flags);
+cudaError_t cudaHostUnregister(void* address);
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* address);
+cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind);
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream = nullptr);
+cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
+                              cudaMemcpyKind kind, cudaStream_t stream = nullptr);
+cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device, size_t bytes, cudaStream_t stream = nullptr);
+cudaError_t cudaMemset(void* to, int value, size_t bytes);
+cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream = nullptr);
+template <class T> cudaError_t cudaMalloc(T** address, size_t bytes) { return cudaMalloc(reinterpret_cast<void**>(address), bytes); }
+template <class T> cudaError_t cudaMallocHost(T** address, size_t bytes) { return cudaMallocHost(reinterpret_cast<void**>(address), bytes); }
+
+// ---- Streams and events. The null stream is CUDA's "legacy" one: it waits for all blocking streams of its device, and they for it ----
+
+typedef struct CUevent_st* cudaEvent_t;
+typedef void (*cudaHostFn_t)(void* data);
+inline constexpr unsigned cudaStreamDefault = 0, cudaStreamNonBlocking = 1;
+inline constexpr unsigned cudaEventDefault = 0, cudaEventBlockingSync = 1, cudaEventDisableTiming = 2;
+inline constexpr unsigned cudaEventRecordDefault = 0, cudaEventWaitDefault = 0;
+
+cudaError_t cudaStreamCreate(cudaStream_t* stream);
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority);
+cudaError_t cudaStreamDestroy(cudaStream_t stream);  // at once; what was enqueued is done all the same
+cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaStreamQuery(cudaStream_t stream);
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags = 0);
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data);  // which must not call CUDA
+cudaError_t cudaEventCreate(cudaEvent_t* event);
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
+cudaError_t cudaEventDestroy(cudaEvent_t event);
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream = nullptr);
+cudaError_t cudaEventQuery(cudaEvent_t event);
+cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start, cudaEvent_t end);
+
+// ---- Functions ----
+
+enum cudaFuncAttribute {
+  cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
+  cudaFuncAttributePreferredSharedMemoryCarveout = 9,
+};
+template <class F>
+cudaError_t cudaFuncSetAttribute(F*, cudaFuncAttribute, int) { return cudaSuccess; }
+
+namespace twofold::emulated {
+
+// What <<<grid, block, shared, stream>>> and cudaGetLastError do. `kernel` runs as every thread; `name` is the address of the function that
+// it calls, for reports.
+cudaError_t Enqueue(cudaStream_t stream, dim3 grid, dim3 block, size_t shared, const void* name, std::function<void()> kernel);
+// `work` is done by the stream's thread as one step: for what stands in for NVIDIA's libraries. It may touch the GPU's memory.
+cudaError_t EnqueueOnHost(cudaStream_t stream, std::function<void()> work);
+
+// For tests: when the stream gets there, the process's CUDA fails with this error, which stays until Recover.
+void FailLater(cudaStream_t stream, cudaError_t error);
+void Recover();
+// What the orders of threads and blocks come from.
+uint64_t OrderSeed();
+// How many faults of kernels (divergence) have been reported.
+int Reports();
+
+}  // namespace twofold::emulated

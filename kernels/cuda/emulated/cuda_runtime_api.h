@@ -1,0 +1,2 @@
+#pragma once
+#include "kernels/cuda/emulated/cuda_runtime.h"

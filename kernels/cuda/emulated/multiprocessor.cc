@@ -1,0 +1,268 @@
+#include "kernels/cuda/emulated/multiprocessor.h"
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+
+#include "absl/debugging/symbolize.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/base/check.h"
+#include "kernels/cuda/emulated/cuda_runtime.h"
+
+constinit thread_local uint3 threadIdx{};
+constinit thread_local uint3 blockIdx{};
+constinit thread_local dim3 blockDim{};
+constinit thread_local dim3 gridDim{};
+
+namespace twofold::emulated {
+namespace {
+
+constinit thread_local Multiprocessor* here = nullptr;
+constexpr size_t kAlignment = 128;
+
+std::atomic<int> reports{0};
+
+Multiprocessor& Here(const char* what) {
+  if (here == nullptr) {
+    std::fprintf(stderr, "emulated CUDA: %s was called by the host\n", what);
+    std::abort();
+  }
+  return *here;
+}
+
+std::string Name(const void* function) {
+  char name[512];
+  return function != nullptr && absl::Symbolize(function, name, sizeof(name)) ? name : "?";
+}
+
+}  // namespace
+
+int Reports() { return reports.load(std::memory_order_relaxed); }
+
+void WarpTogether(unsigned mask, Together what, void* mine) { Here("an exchange of a warp").WarpTogether(mask, what, mine); }
+void BlockTogether(Together what, void* mine) { Here("__syncthreads").BlockTogether(what, mine); }
+void* DynamicShared() { return Here("DynamicShared").shared(); }
+int ThreadOfBlock() { return Here("threadIdx").thread(); }
+
+Multiprocessor* Multiprocessor::Here() { return here; }
+
+Multiprocessor::Multiprocessor(uint64_t seed) : random_(seed | 1) { here = this; }
+Multiprocessor::~Multiprocessor() {
+  std::free(shared_);
+  here = nullptr;
+}
+
+// xorshift64* (Vigna 2016, section 3).
+uint64_t Multiprocessor::Random() {
+  random_ ^= random_ >> 12;
+  random_ ^= random_ << 25;
+  random_ ^= random_ >> 27;
+  return random_ * 0x2545f4914f6cdd1dULL;
+}
+
+void Multiprocessor::Permute(std::vector<int>& order) {
+  for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[(Random() >> 32) % i]);
+}
+
+// ---- A launch ----
+
+void Multiprocessor::Prepare(const Grid& grid) {
+  const bool same = !threads_.empty() && std::memcmp(&grid.block, &grid_.block, sizeof(dim3)) == 0;
+  grid_ = grid;
+  blockDim = grid.block;
+  gridDim = grid.grid;
+  if (!same) {
+    threads_.clear();
+    for (unsigned z = 0; z < grid.block.z; ++z) {
+      for (unsigned y = 0; y < grid.block.y; ++y) {
+        for (unsigned x = 0; x < grid.block.x; ++x) threads_.push_back({.index = {x, y, z}});
+      }
+    }
+    at_warp_.resize((threads_.size() + warpSize - 1) / warpSize);
+    ready_.resize(threads_.size());
+    order_.resize(threads_.size());
+    std::iota(order_.begin(), order_.end(), 0);
+  }
+  Permute(order_);
+  if (grid.shared != shared_bytes_) {  // of just this size, so that the address sanitizer sees what lies beyond
+    std::free(shared_);
+    shared_ = nullptr;
+    if (grid.shared != 0) TWOFOLD_CHECK(posix_memalign(&shared_, kAlignment, grid.shared) == 0, "dynamic shared memory");
+    shared_bytes_ = grid.shared;
+  }
+}
+
+bool Multiprocessor::Run(const Grid& grid) {
+  Prepare(grid);
+  const uint64_t blocks = uint64_t{grid.grid.x} * grid.grid.y * grid.grid.z;
+  // Block number (first + i * step) mod blocks is i-th: all of them, where step and blocks have no common divisor.
+  const uint64_t first = Random() % blocks;
+  uint64_t step = Random() % blocks | 1;
+  while (std::gcd(step, blocks) != 1) ++step;
+  uint64_t number = first;
+  for (uint64_t i = 0; i < blocks; ++i, number = (number + step) % blocks) {
+    blockIdx = {static_cast<unsigned>(number % grid.grid.x), static_cast<unsigned>(number / grid.grid.x % grid.grid.y),
+                static_cast<unsigned>(number / grid.grid.x / grid.grid.y)};
+    if (!RunBlock()) return false;
+  }
+  return true;
+}
+
+bool Multiprocessor::RunBlock() {
+  for (Thread& t : threads_) t.state = State::kUnstarted, t.fiber = nullptr;
+  std::fill(at_warp_.begin(), at_warp_.end(), 0);
+  started_ = ready_from_ = ready_count_ = 0;
+  done_ = at_block_ = 0;
+  start_first_ = (Random() >> 63) != 0;
+  fault_.clear();
+  if (shared_bytes_ != 0) std::memset(shared_, 0xff, shared_bytes_);
+
+  running_ = FreeFiber();
+  host_.SwitchTo(*running_);
+  running_ = &host_;
+  if (fault_.empty() && done_ == static_cast<int>(threads_.size())) return true;
+  if (fault_.empty()) fault_ = Where();
+  std::fprintf(stderr, "emulated CUDA: kernel %s, block (%u, %u, %u) of (%u, %u, %u), %zu threads: %s\n", Name(grid_.name).c_str(), blockIdx.x,
+               blockIdx.y, blockIdx.z, gridDim.x, gridDim.y, gridDim.z, threads_.size(), fault_.c_str());
+  reports.fetch_add(1, std::memory_order_relaxed);
+  Abandon();
+  return false;
+}
+
+// ---- Threads of a block ----
+
+void Multiprocessor::Become(int thread) {
+  thread_ = thread;
+  threads_[static_cast<size_t>(thread)].state = State::kRunning;
+  threadIdx = threads_[static_cast<size_t>(thread)].index;
+}
+
+// A fiber's life: threads from start to end, until there is none to start; then it is free and another goes on.
+void Multiprocessor::Loop() {
+  Multiprocessor& m = *here;
+  while (true) {
+    while (m.StartNext()) {
+      (*m.grid_.kernel)();
+      m.threads_[static_cast<size_t>(m.thread_)].state = State::kDone;
+      ++m.done_;
+    }
+    Fiber* self = m.running_;
+    m.free_.push_back(self);
+    m.running_ = m.Next();
+    self->SwitchTo(*m.running_);
+  }
+}
+
+bool Multiprocessor::StartNext() {
+  if (started_ == order_.size() || (ready_count_ > 0 && !start_first_)) return false;
+  Become(order_[started_++]);
+  return true;
+}
+
+Fiber* Multiprocessor::Next() {
+  const bool can_start = started_ < order_.size();
+  if (ready_count_ > 0 && !(can_start && start_first_)) {
+    const int thread = ready_[ready_from_];
+    ready_from_ = (ready_from_ + 1) % ready_.size();
+    --ready_count_;
+    Become(thread);
+    return threads_[static_cast<size_t>(thread)].fiber;
+  }
+  return can_start ? FreeFiber() : &host_;
+}
+
+Fiber* Multiprocessor::FreeFiber() {
+  if (free_.empty()) {
+    fibers_.push_back(std::make_unique<Fiber>(&Multiprocessor::Loop));
+    free_.push_back(fibers_.back().get());
+  }
+  Fiber* fiber = free_.back();
+  free_.pop_back();
+  return fiber;
+}
+
+void Multiprocessor::Wait(State state, Together what, void* given) {
+  const int thread = thread_;
+  Thread& t = threads_[static_cast<size_t>(thread)];
+  t.state = state, t.what = what, t.given = given, t.fiber = running_;
+  Fiber* self = running_;
+  running_ = Next();
+  if (running_ != self) self->SwitchTo(*running_);
+}
+
+// The running thread, which has just come, goes on itself; the others when it waits or ends, beginning anywhere.
+void Multiprocessor::Release(int first, int count, Together what) {
+  void* given[1024];
+  for (int i = 0; i < count; ++i) {
+    Thread& t = threads_[static_cast<size_t>(first + i)];
+    if (t.what != what) return Fail("its threads wait at different kinds of exchange at one time");
+    given[i] = t.given;
+  }
+  what(given, count);
+  const int begin = static_cast<int>((Random() >> 33) % static_cast<uint64_t>(count));
+  const bool up = (Random() >> 63) != 0;
+  for (int i = 0; i < count; ++i) {
+    const int thread = first + (begin + (up ? i : count - i)) % count;
+    if (thread == thread_) continue;
+    threads_[static_cast<size_t>(thread)].state = State::kReady;
+    ready_[(ready_from_ + ready_count_++) % ready_.size()] = thread;
+  }
+}
+
+void Multiprocessor::WarpTogether(unsigned mask, Together what, void* mine) {
+  const int first = thread_ / warpSize * warpSize;
+  if (mask != ~0u) return Fail(absl::StrFormat("thread %d names lanes %#x: all 32 (0xffffffff) are right here", thread_, mask));
+  if (first + warpSize > static_cast<int>(threads_.size())) {
+    return Fail(absl::StrFormat("thread %d is of a warp of %d threads: an exchange needs 32", thread_, static_cast<int>(threads_.size()) - first));
+  }
+  int& arrived = at_warp_[static_cast<size_t>(thread_ / warpSize)];
+  if (++arrived < warpSize) return Wait(State::kAtWarp, what, mine);
+  arrived = 0;
+  Thread& t = threads_[static_cast<size_t>(thread_)];
+  t.what = what, t.given = mine;
+  Release(first, warpSize, what);
+}
+
+void Multiprocessor::BlockTogether(Together what, void* mine) {
+  if (++at_block_ < static_cast<int>(threads_.size())) return Wait(State::kAtBlock, what, mine);
+  at_block_ = 0;
+  Thread& t = threads_[static_cast<size_t>(thread_)];
+  t.what = what, t.given = mine;
+  Release(0, static_cast<int>(threads_.size()), what);
+}
+
+// ---- What goes wrong ----
+
+// The running thread never goes on.
+void Multiprocessor::Fail(std::string why) {
+  fault_ = std::move(why);
+  running_->SwitchTo(host_);
+}
+
+std::string Multiprocessor::Where() const {
+  std::string where;
+  const auto add = [&](State state, const char* what) {
+    int count = 0, first = -1;
+    for (size_t i = 0; i < threads_.size(); ++i) {
+      if (threads_[i].state == state && count++ == 0) first = static_cast<int>(i);
+    }
+    if (count > 0) absl::StrAppend(&where, where.empty() ? "" : ", ", count, " ", what, " (the first is thread ", first, ")");
+  };
+  add(State::kAtBlock, "wait at __syncthreads");
+  add(State::kAtWarp, "wait at an exchange of their warp");
+  add(State::kDone, "have returned");
+  return where + ": all threads must reach each __syncthreads, all 32 lanes each exchange";
+}
+
+void Multiprocessor::Abandon() {
+  free_.clear();
+  for (const auto& fiber : fibers_) {
+    fiber->Restart();
+    free_.push_back(fiber.get());
+  }
+}
+
+}  // namespace twofold::emulated

@@ -1,0 +1,85 @@
+// Runs the blocks of a launch, one after another, on the thread of the host that calls it: a stream's.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/emulated/fiber.h"
+#include "kernels/cuda/emulated/threads.h"
+
+namespace twofold::emulated {
+
+struct Grid {
+  dim3 grid, block;
+  size_t shared = 0;                     // bytes
+  const void* name = nullptr;            // address of the kernel
+  const std::function<void()>* kernel = nullptr;
+};
+
+class Multiprocessor {
+ public:
+  explicit Multiprocessor(uint64_t seed);
+  ~Multiprocessor();
+
+  // False, after a report on stderr, where a block's threads waited for ones that never came. The other blocks are left out.
+  bool Run(const Grid& grid);
+
+  // What threads of a block call.
+  void WarpTogether(unsigned mask, Together what, void* mine);
+  void BlockTogether(Together what, void* mine);
+  void* shared() const { return shared_; }
+  int thread() const { return thread_; }
+
+  static Multiprocessor* Here();  // of this thread of the host, null where it is not a stream's
+
+ private:
+  enum class State : uint8_t { kUnstarted, kRunning, kReady, kAtWarp, kAtBlock, kDone };
+  struct Thread {
+    uint3 index;
+    State state;
+    Fiber* fiber;    // once it has waited
+    void* given;     // to the others
+    Together what;
+  };
+
+  static void Loop();
+  bool RunBlock();
+  void Prepare(const Grid& grid);
+  void Become(int thread);
+  void Wait(State state, Together what, void* given);
+  void Release(int first, int count, Together what);
+  bool StartNext();           // in a free fiber: the next thread runs to its end; false when there is nothing left to do here
+  Fiber* Next();              // what runs when the running thread waits: its fiber; the host's when nothing can
+  Fiber* FreeFiber();
+  void Fail(std::string why);
+  void Abandon();
+  std::string Where() const;  // threads are, when they wait for ever
+  uint64_t Random();
+  void Permute(std::vector<int>& order);
+
+  uint64_t random_;
+  Fiber host_;
+  std::vector<std::unique_ptr<Fiber>> fibers_;  // all
+  std::vector<Fiber*> free_;                    // those that run no thread
+  Fiber* running_ = &host_;
+
+  Grid grid_;
+  std::vector<Thread> threads_;   // of the block
+  std::vector<int> at_warp_;      // of each warp, how many wait for its others
+  std::vector<int> order_;        // in which threads start
+  size_t started_ = 0;            // of order_
+  bool start_first_ = false;      // before those that wait no longer go on
+  std::vector<int> ready_;        // a ring
+  size_t ready_from_ = 0, ready_count_ = 0;
+  int thread_ = 0;                // that runs
+  int done_ = 0, at_block_ = 0;
+  std::string fault_;
+  void* shared_ = nullptr;
+  size_t shared_bytes_ = 0;
+};
+
+}  // namespace twofold::emulated

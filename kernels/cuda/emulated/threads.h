@@ -1,0 +1,268 @@
+// What a thread of a kernel can ask and do. Included by cuda_runtime.h.
+//
+// The threads of a block are fibers of one thread of the host: one runs until it must wait for others. Their order is random
+// (TWOFOLD_EMULATED_ORDER=seed repeats one), and so is that of blocks, so that a barrier that is missing changes results.
+// What must be reached by all threads of a warp or a block and is not is reported on stderr, with the kernel, its block and who is
+// where, and the launch fails with cudaErrorLaunchFailure.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <type_traits>
+
+#include "kernels/cuda/emulated/types.h"
+
+extern constinit thread_local uint3 threadIdx;
+extern constinit thread_local uint3 blockIdx;
+extern constinit thread_local dim3 blockDim;
+extern constinit thread_local dim3 gridDim;
+inline constexpr int warpSize = 32;
+
+namespace twofold::emulated {
+
+// ---- Waiting for each other ----
+
+// Every thread of the warp (or block) gives the address of something of its own, on its stack. The last that comes does `what` for
+// all of them, then all go on. `what` gets the addresses by lane (by number of thread), and how many there are; it is the same of
+// all, else they are not at the same place. `mask` names the lanes that come: all 32 must.
+using Together = void (*)(void* const* of_threads, int threads);
+void WarpTogether(unsigned mask, Together what, void* mine);
+void BlockTogether(Together what, void* mine);
+
+// The block's dynamic shared memory, aligned to 128 bytes, 0xff at first; null where the launch asked for none.
+void* DynamicShared();
+
+// 0 ... threads of the block - 1; of the warp.
+int ThreadOfBlock();
+inline int Lane() { return ThreadOfBlock() % warpSize; }
+
+template <class T>
+struct Exchange {
+  T value;
+  int lane;  // whose value is wanted
+};
+
+template <class T>
+T FromLane(unsigned mask, T value, int lane) {
+  static_assert(std::is_trivially_copyable_v<T> && (sizeof(T) == 4 || sizeof(T) == 8), "shuffles move 4 or 8 bytes");
+  Exchange<T> mine{value, lane};
+  WarpTogether(mask, [](void* const* of_threads, int threads) {
+    T values[warpSize];
+    for (int i = 0; i < threads; ++i) values[i] = static_cast<Exchange<T>*>(of_threads[i])->value;
+    for (int i = 0; i < threads; ++i) {
+      auto* to = static_cast<Exchange<T>*>(of_threads[i]);
+      to->value = values[to->lane];
+    }
+  }, &mine);
+  return mine.value;
+}
+
+}  // namespace twofold::emulated
+
+inline void __syncthreads() {
+  twofold::emulated::BlockTogether([](void* const*, int) {}, nullptr);
+}
+inline void __syncwarp(unsigned mask = 0xffffffffu) {
+  twofold::emulated::WarpTogether(mask, [](void* const*, int) {}, nullptr);
+}
+
+// ---- Of a block ----
+
+inline int __syncthreads_count(int predicate) {
+  twofold::emulated::BlockTogether([](void* const* of_threads, int threads) {
+    int count = 0;
+    for (int i = 0; i < threads; ++i) count += *static_cast<int*>(of_threads[i]) != 0;
+    for (int i = 0; i < threads; ++i) *static_cast<int*>(of_threads[i]) = count;
+  }, &predicate);
+  return predicate;
+}
+inline int __syncthreads_or(int predicate) { return __syncthreads_count(predicate) != 0; }
+inline int __syncthreads_and(int predicate) { return __syncthreads_count(predicate == 0) == 0; }
+
+// ---- Of a warp. width: a power of two at most 32, the size of the groups of lanes that exchange among themselves ----
+
+template <class T>
+T __shfl_sync(unsigned mask, T value, int source, int width = warpSize) {
+  const int lane = twofold::emulated::Lane(), first = lane & ~(width - 1);
+  return twofold::emulated::FromLane(mask, value, first + (source & (width - 1)));
+}
+template <class T>
+T __shfl_up_sync(unsigned mask, T value, unsigned by, int width = warpSize) {
+  const int lane = twofold::emulated::Lane(), first = lane & ~(width - 1), from = lane - static_cast<int>(by);
+  return twofold::emulated::FromLane(mask, value, from < first ? lane : from);
+}
+template <class T>
+T __shfl_down_sync(unsigned mask, T value, unsigned by, int width = warpSize) {
+  const int lane = twofold::emulated::Lane(), last = lane | (width - 1), from = lane + static_cast<int>(by);
+  return twofold::emulated::FromLane(mask, value, from > last ? lane : from);
+}
+template <class T>
+T __shfl_xor_sync(unsigned mask, T value, int with, int width = warpSize) {
+  const int lane = twofold::emulated::Lane(), last = lane | (width - 1), from = lane ^ with;
+  return twofold::emulated::FromLane(mask, value, from > last ? lane : from);
+}
+
+inline unsigned __ballot_sync(unsigned mask, int predicate) {
+  unsigned mine = predicate != 0;
+  twofold::emulated::WarpTogether(mask, [](void* const* of_threads, int threads) {
+    unsigned votes = 0;
+    for (int i = 0; i < threads; ++i) votes |= *static_cast<unsigned*>(of_threads[i]) << i;
+    for (int i = 0; i < threads; ++i) *static_cast<unsigned*>(of_threads[i]) = votes;
+  }, &mine);
+  return mine;
+}
+inline int __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) != 0; }
+inline int __all_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate == 0) == 0; }
+inline unsigned __activemask() { return 0xffffffffu; }
+
+namespace twofold::emulated {
+template <class T, class F>
+T OfLanes(unsigned mask, T value, F) {
+  WarpTogether(mask, [](void* const* of_threads, int threads) {
+    T all = *static_cast<T*>(of_threads[0]);
+    for (int i = 1; i < threads; ++i) all = F()(all, *static_cast<T*>(of_threads[i]));
+    for (int i = 0; i < threads; ++i) *static_cast<T*>(of_threads[i]) = all;
+  }, &value);
+  return value;
+}
+template <class T> concept Reducible = std::is_same_v<T, int> || std::is_same_v<T, unsigned>;
+}  // namespace twofold::emulated
+
+template <twofold::emulated::Reducible T>
+T __reduce_add_sync(unsigned mask, T value) {
+  return twofold::emulated::OfLanes(mask, value, [](T a, T b) { return static_cast<T>(static_cast<unsigned>(a) + static_cast<unsigned>(b)); });
+}
+template <twofold::emulated::Reducible T>
+T __reduce_min_sync(unsigned mask, T value) { return twofold::emulated::OfLanes(mask, value, [](T a, T b) { return std::min(a, b); }); }
+template <twofold::emulated::Reducible T>
+T __reduce_max_sync(unsigned mask, T value) { return twofold::emulated::OfLanes(mask, value, [](T a, T b) { return std::max(a, b); }); }
+inline unsigned __reduce_or_sync(unsigned mask, unsigned value) {
+  return twofold::emulated::OfLanes(mask, value, [](unsigned a, unsigned b) { return a | b; });
+}
+inline unsigned __reduce_and_sync(unsigned mask, unsigned value) {
+  return twofold::emulated::OfLanes(mask, value, [](unsigned a, unsigned b) { return a & b; });
+}
+
+// ---- Memory. Other streams' threads may do the same at the same address: relaxed atomics ----
+
+template <class T> T __ldg(const T* from) { return *from; }
+template <class T> T __ldcs(const T* from) { return *from; }
+template <class T> T __ldcg(const T* from) { return *from; }
+template <class T> void __stcs(T* to, std::type_identity_t<T> value) { *to = value; }
+template <class T> void __stcg(T* to, std::type_identity_t<T> value) { *to = value; }
+inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+inline void __threadfence_block() { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
+
+namespace twofold::emulated {
+// *at = f(*at); the value before.
+template <class T, class F>
+T Atomically(T* at, F f) {
+  using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+  static_assert(sizeof(T) == sizeof(Bits));
+  Bits* bits = reinterpret_cast<Bits*>(at);
+  Bits before = __atomic_load_n(bits, __ATOMIC_RELAXED);
+  while (!__atomic_compare_exchange_n(bits, &before, std::bit_cast<Bits>(f(std::bit_cast<T>(before))), true, __ATOMIC_RELAXED,
+                                      __ATOMIC_RELAXED)) {
+  }
+  return std::bit_cast<T>(before);
+}
+template <class T> concept Atomic = std::is_same_v<T, int> || std::is_same_v<T, unsigned> || std::is_same_v<T, unsigned long long>;
+template <class T> concept AtomicSum = Atomic<T> || std::is_same_v<T, float> || std::is_same_v<T, double>;
+}  // namespace twofold::emulated
+
+// (Of float and double too, as CUDA has it; but results would depend on the order, and kernels here do not use them.)
+template <twofold::emulated::AtomicSum T>
+T atomicAdd(T* at, std::type_identity_t<T> x) { return twofold::emulated::Atomically(at, [x](T a) { return static_cast<T>(a + x); }); }
+template <twofold::emulated::Atomic T>
+T atomicSub(T* at, std::type_identity_t<T> x) { return twofold::emulated::Atomically(at, [x](T a) { return static_cast<T>(a - x); }); }
+template <twofold::emulated::Atomic T>
+T atomicMax(T* at, std::type_identity_t<T> x) { return twofold::emulated::Atomically(at, [x](T a) { return std::max(a, x); }); }
+template <twofold::emulated::Atomic T>
+T atomicMin(T* at, std::type_identity_t<T> x) { return twofold::emulated::Atomically(at, [x](T a) { return std::min(a, x); }); }
+template <twofold::emulated::Atomic T>
+T atomicOr(T* at, std::type_identity_t<T> x) { return twofold::emulated::Atomically(at, [x](T a) { return a | x; }); }
+template <twofold::emulated::Atomic T>
+T atomicAnd(T* at, std::type_identity_t<T> x) { return twofold::emulated::Atomically(at, [x](T a) { return a & x; }); }
+template <twofold::emulated::Atomic T>
+T atomicXor(T* at, std::type_identity_t<T> x) { return twofold::emulated::Atomically(at, [x](T a) { return a ^ x; }); }
+template <class T>
+T atomicExch(T* at, std::type_identity_t<T> x) { return twofold::emulated::Atomically(at, [x](T) { return x; }); }
+template <twofold::emulated::Atomic T>
+T atomicCAS(T* at, std::type_identity_t<T> expected, std::type_identity_t<T> x) {
+  return twofold::emulated::Atomically(at, [=](T a) { return a == expected ? x : a; });
+}
+inline unsigned atomicInc(unsigned* at, unsigned limit) {
+  return twofold::emulated::Atomically(at, [=](unsigned a) { return a >= limit ? 0u : a + 1; });
+}
+
+// ---- Numbers ----
+
+inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
+inline int __float_as_int(float x) { return std::bit_cast<int>(x); }
+inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
+inline float __int_as_float(int x) { return std::bit_cast<float>(x); }
+inline long long __double_as_longlong(double x) { return std::bit_cast<long long>(x); }
+inline double __longlong_as_double(long long x) { return std::bit_cast<double>(x); }
+inline unsigned __umulhi(unsigned a, unsigned b) { return static_cast<unsigned>((uint64_t{a} * b) >> 32); }
+inline int __mulhi(int a, int b) { return static_cast<int>((int64_t{a} * b) >> 32); }
+inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
+  return static_cast<unsigned long long>((static_cast<unsigned __int128>(a) * b) >> 64);
+}
+inline int __popc(unsigned x) { return std::popcount(x); }
+inline int __popcll(unsigned long long x) { return std::popcount(x); }
+inline int __clz(int x) { return std::countl_zero(static_cast<unsigned>(x)); }
+inline int __clzll(long long x) { return std::countl_zero(static_cast<unsigned long long>(x)); }
+inline int __ffs(int x) { return __builtin_ffs(x); }
+inline int __ffsll(long long x) { return __builtin_ffsll(x); }
+inline unsigned __brev(unsigned x) {
+  unsigned y = 0;
+  for (int i = 0; i < 32; ++i) y |= ((x >> i) & 1u) << (31 - i);
+  return y;
+}
+inline int __float2int_rn(float x) { return static_cast<int>(std::nearbyint(x)); }
+inline int __float2int_rd(float x) { return static_cast<int>(std::floor(x)); }
+inline int __float2int_rz(float x) { return static_cast<int>(x); }
+
+inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
+inline double rsqrt(double x) { return 1.0 / std::sqrt(x); }
+inline float rsqrt(float x) { return 1.0f / std::sqrt(x); }
+inline float __expf(float x) { return std::exp(x); }
+inline float __logf(float x) { return std::log(x); }
+inline float __log2f(float x) { return std::log2(x); }
+inline float __sinf(float x) { return std::sin(x); }
+inline float __cosf(float x) { return std::cos(x); }
+inline float __powf(float x, float y) { return std::pow(x, y); }
+inline float __tanhf(float x) { return std::tanh(x); }
+inline float __fdividef(float a, float b) { return a / b; }
+inline float __frcp_rn(float x) { return 1.0f / x; }
+inline float __fsqrt_rn(float x) { return std::sqrt(x); }
+inline float __fadd_rn(float a, float b) { return a + b; }
+inline float __fsub_rn(float a, float b) { return a - b; }
+inline float __fmul_rn(float a, float b) { return a * b; }
+inline float __fdiv_rn(float a, float b) { return a / b; }
+inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
+inline float __saturatef(float x) { return x > 0 ? std::min(x, 1.0f) : 0.0f; }
+inline double __dadd_rn(double a, double b) { return a + b; }
+inline double __dmul_rn(double a, double b) { return a * b; }
+inline double __fma_rn(double a, double b, double c) { return std::fma(a, b, c); }
+inline float sinpif(float x) { return static_cast<float>(std::sin(static_cast<double>(x) * 3.14159265358979323846)); }
+inline float cospif(float x) { return static_cast<float>(std::cos(static_cast<double>(x) * 3.14159265358979323846)); }
+inline void sincospif(float x, float* sine, float* cosine) { *sine = sinpif(x), *cosine = cospif(x); }
+
+// As CUDA has them: both arguments of one type, or their usual common one.
+template <class A, class B>
+  requires(std::is_arithmetic_v<A> && std::is_arithmetic_v<B>)
+auto min(A a, B b) {
+  using T = std::common_type_t<A, B>;
+  if constexpr (std::is_floating_point_v<T>) return static_cast<T>(std::fmin(static_cast<T>(a), static_cast<T>(b)));
+  else return static_cast<T>(b) < static_cast<T>(a) ? static_cast<T>(b) : static_cast<T>(a);
+}
+template <class A, class B>
+  requires(std::is_arithmetic_v<A> && std::is_arithmetic_v<B>)
+auto max(A a, B b) {
+  using T = std::common_type_t<A, B>;
+  if constexpr (std::is_floating_point_v<T>) return static_cast<T>(std::fmax(static_cast<T>(a), static_cast<T>(b)));
+  else return static_cast<T>(a) < static_cast<T>(b) ? static_cast<T>(b) : static_cast<T>(a);
+}
