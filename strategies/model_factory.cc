@@ -16,14 +16,14 @@ const ModelKind& KindOf(const spec::Model& model) {
   return *kind;
 }
 
-std::unique_ptr<optim::Optimizer> MakeAdam(const spec::Adam& adam, bool decoupled, const optim::Offload& offload) {
+std::unique_ptr<optim::Optimizer> MakeAdam(const spec::Adam& adam, bool decoupled, const optim::Offload& offload, const optim::Narrow& narrow) {
   return optim::MakeAdam({.lr = adam.lr(),
                           .beta1 = adam.beta1(),
                           .beta2 = adam.beta2(),
                           .eps = adam.eps(),
                           .weight_decay = adam.weight_decay(),
                           .decoupled = decoupled},
-                         offload);
+                         offload, narrow);
 }
 
 }  // namespace
@@ -86,7 +86,10 @@ double HardwareFlops(const spec::Spec& spec, int64_t samples) {
   return KindOf(spec.model()).hardware_flops(spec.model(), RecomputationOf(spec), samples);
 }
 
-std::unique_ptr<optim::Optimizer> MakeOptimizer(const spec::Optimizer& optimizer, spec::Parallel::Offload offloaded) {
+std::unique_ptr<optim::Optimizer> MakeOptimizer(const spec::Train& train, spec::Parallel::Offload offloaded) {
+  const spec::Optimizer& optimizer = train.optimizer();
+  optim::Narrow narrow{.seed = train.seed()};
+  if (train.precision().stochastic_rounding()) narrow.kind = optim::Narrow::kStochastic;
   const optim::Offload offload{.state = offloaded != spec::Parallel::NO_OFFLOAD};
   switch (optimizer.kind_case()) {
     case spec::Optimizer::kSgd: {
@@ -95,13 +98,13 @@ std::unique_ptr<optim::Optimizer> MakeOptimizer(const spec::Optimizer& optimizer
                              .momentum = sgd.momentum(),
                              .weight_decay = sgd.weight_decay(),
                              .nesterov = sgd.nesterov()},
-                            offload);
+                            offload, narrow);
     }
     case spec::Optimizer::kAdam:
-      return MakeAdam(optimizer.adam(), /*decoupled=*/false, offload);
+      return MakeAdam(optimizer.adam(), /*decoupled=*/false, offload, narrow);
     case spec::Optimizer::kAdamw:
     case spec::Optimizer::KIND_NOT_SET:
-      return MakeAdam(optimizer.adamw(), /*decoupled=*/true, offload);
+      return MakeAdam(optimizer.adamw(), /*decoupled=*/true, offload, narrow);
   }
   return nullptr;
 }

@@ -32,7 +32,7 @@ double TrainingFlops(const spec::Model& model, int64_t samples);
 // Those that the devices are given to do for them, what is computed again included.
 double HardwareFlops(const spec::Spec& spec, int64_t samples);
 
-std::unique_ptr<optim::Optimizer> MakeOptimizer(const spec::Optimizer& optimizer, spec::Parallel::Offload offload);
+std::unique_ptr<optim::Optimizer> MakeOptimizer(const spec::Train& train, spec::Parallel::Offload offload);
 optim::LrSchedule MakeSchedule(const spec::Schedule& schedule);
 
 }  // namespace twofold

@@ -156,7 +156,7 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
       sums_(nn_, *layout_,
             {.tensor = &mesh_.Group(Along::kTp), .key_value = layers_.key_value_group(), .embedding = ends_.get()}),
       norm_(nn_, *layout_, mesh_.Group(Along::kModel), &mesh_.Group(Along::kEp)),
-      optimizer_(MakeOptimizer(spec.train().optimizer(), spec.parallel().offload())),
+      optimizer_(MakeOptimizer(spec.train(), spec.parallel().offload())),
       schedule_(MakeSchedule(spec.train().schedule())),
       sampler_(MakeSampler(spec.train(), samples.training, mesh_)),
       pipeline_(PipelineShapeOf(spec)),

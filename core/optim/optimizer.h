@@ -2,9 +2,11 @@
 // hands in the shards it owns. State is kept per slice, in the order in which slices are given, and allocated as
 // Category::kOptimizerState when the slices are first seen.
 //
-// Narrow parameters (bf16, f16) get an f32 master copy in the state: it leads, the parameter is its rounded image.
+// Narrow parameters (bf16, f16) get an f32 master copy in the state: it leads, the parameter is its rounded image. Or they lead
+// themselves, each update rounded (Narrow).
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -64,12 +66,22 @@ struct Offload {
   int64_t chunk = 0;
 };
 
+// How narrow parameters take updates finer than their type's spacing.
+struct Narrow {
+  enum Kind {
+    kMaster,
+    kNearest,     // lost; to compare with
+    kStochastic,  // taken on average (ops/optimizer.h), by draws that go by the seed, a parameter's name, an element's place and the update
+  } kind = kMaster;
+  uint64_t seed = 0;
+};
+
 struct SgdOptions { double lr = 0.01, momentum = 0, weight_decay = 0; bool nesterov = false; };
 struct AdamOptions {
   double lr = 3e-4, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   bool decoupled = true;  // AdamW (Loshchilov and Hutter 2019); false: decay is added to the gradient
 };
-std::unique_ptr<Optimizer> MakeSgd(const SgdOptions& options, const Offload& offload = {});
-std::unique_ptr<Optimizer> MakeAdam(const AdamOptions& options, const Offload& offload = {});
+std::unique_ptr<Optimizer> MakeSgd(const SgdOptions& options, const Offload& offload = {}, const Narrow& narrow = {});
+std::unique_ptr<Optimizer> MakeAdam(const AdamOptions& options, const Offload& offload = {}, const Narrow& narrow = {});
 
 }  // namespace twofold::optim

@@ -9,9 +9,10 @@ namespace {
 
 class Sgd final : public Optimizer {
  public:
-  Sgd(const SgdOptions& options, const Offload& offload)
+  Sgd(const SgdOptions& options, const Offload& offload, const Narrow& narrow)
       : options_(options),
-        states_(options.momentum != 0 ? std::vector<std::string>{"momentum_buffer"} : std::vector<std::string>{}, offload) {
+        states_(options.momentum != 0 ? std::vector<std::string>{"momentum_buffer"} : std::vector<std::string>{}, offload,
+                narrow) {
     TWOFOLD_CHECK(!options.nesterov || options.momentum > 0, "Nesterov's rule needs momentum");
   }
 
@@ -23,7 +24,8 @@ class Sgd final : public Optimizer {
       ctx.Launch(ops::SgdStep{.param = p.data, .grad = p.gradient,
                               .momentum = p.moments.empty() ? Tensor() : p.moments[0], .master = p.master, .lr = lr,
                               .momentum_factor = options_.momentum, .weight_decay = p.decay.rate,
-                              .nesterov = options_.nesterov, .factor = factor, .undecayed = p.decay.undecayed});
+                              .nesterov = options_.nesterov, .factor = factor, .undecayed = p.decay.undecayed,
+                              .draws = p.draws, .step = updates_});
     });
   }
 
@@ -40,8 +42,8 @@ class Sgd final : public Optimizer {
 
 }  // namespace
 
-std::unique_ptr<Optimizer> MakeSgd(const SgdOptions& options, const Offload& offload) {
-  return std::make_unique<Sgd>(options, offload);
+std::unique_ptr<Optimizer> MakeSgd(const SgdOptions& options, const Offload& offload, const Narrow& narrow) {
+  return std::make_unique<Sgd>(options, offload, narrow);
 }
 
 }  // namespace twofold::optim

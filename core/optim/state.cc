@@ -39,4 +39,17 @@ Decay DecayOf(const Slice& slice, double rate) {
   return {rate, std::make_shared<const std::vector<ops::ElementRange>>(std::move(undecayed))};
 }
 
+ops::Draws DrawsOf(const Slice& slice, int64_t first, int64_t count, uint64_t seed) {
+  if (slice.data.dtype() == ops::AccumulationType(slice.data.dtype()) || count == 0) return nullptr;
+  const auto key = [seed](const std::string& parameter) { return MakeKey(seed, "stochastic rounding of " + parameter); };
+  std::vector<ops::DrawRange> draws;
+  for (const Part& part : slice.parts) {
+    const int64_t begin = std::max(part.offset - first, int64_t{0});
+    if (part.offset + part.count <= first || part.offset >= first + count || part.count == 0) continue;
+    draws.push_back({draws.empty() ? 0 : begin, key(part.parameter), part.first + first - part.offset});
+  }
+  if (draws.empty()) draws.push_back({0, key(slice.name), first});
+  return std::make_shared<const std::vector<ops::DrawRange>>(std::move(draws));
+}
+
 }  // namespace twofold::optim

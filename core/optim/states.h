@@ -27,12 +27,14 @@ struct Piece {
   std::vector<Tensor> moments;
   Tensor master;  // empty where data leads itself
   Decay decay;
+  ops::Draws draws;
 };
 
 class States {
  public:
-  // `moments`: their names. A master is kept besides where slices are narrow.
-  States(std::vector<std::string> moments, const Offload& offload) : names_(std::move(moments)), offload_(offload) {}
+  // `moments`: their names. A master is kept besides where slices are narrow and it leads them.
+  States(std::vector<std::string> moments, const Offload& offload, const Narrow& narrow)
+      : names_(std::move(moments)), offload_(offload), narrow_(narrow) {}
 
   // Moments are 0 at first, masters what the slices are. Offloaded, all slices are of one type; their data and gradients may
   // lie in the host's memory, too. Throws OutOfMemory.
@@ -46,15 +48,18 @@ class States {
     size_t slice;
     int64_t first, count, at;
     Decay decay;
+    ops::Draws draws;
   };
   void AttachOnDevice(nn::Context& ctx, double weight_decay);
   void AttachOnHost(nn::Context& ctx, double weight_decay);
   void MakePlaces(const std::vector<int64_t>& starts, double weight_decay);
   void Begin(nn::Context& ctx);
   Chunk Kinds(size_t chunk, bool brings) const;
+  ops::Draws Draws(const Slice& slice, int64_t first, int64_t count) const;
 
   const std::vector<std::string> names_;
   const Offload offload_;
+  const Narrow narrow_;
   int64_t chunk_ = 0;  // elements
   std::vector<Slice> slices_;
   std::vector<Piece> whole_;                // on the device: a slice each; offloaded: data and gradient are not used

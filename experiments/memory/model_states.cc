@@ -16,7 +16,7 @@ StateFormula OptimizerState(const spec::Spec& spec) {
   StateFormula state{.category = Category::kOptimizerState, .what = ""};
   Replay({}, [&](RankContext& ctx) {
     nn::Context nn{.device = ctx.device(), .stream = ctx.device().compute()};
-    const auto optimizer = MakeOptimizer(spec.train().optimizer(), spec::Parallel::NO_OFFLOAD);
+    const auto optimizer = MakeOptimizer(spec.train(), spec::Parallel::NO_OFFLOAD);
     const auto one = [&](spec::DType type) { return ctx.device().NewTensor(Shape{1}, ToDType(type), Category::kOther); };
     const optim::Slice slice{.name = "one", .data = one(precision.parameter()), .gradient = one(GradientType(precision))};
     optimizer->Attach(nn, {&slice, 1});

@@ -93,12 +93,19 @@ void CheckLossScale(const Precision& p, Problems& problems) {
   }
 }
 
+void CheckStochasticRounding(const Precision& p, Problems& problems) {
+  if (!p.stochastic_rounding() || Narrow(p.parameter())) return;
+  problems.Add("train.precision.stochastic_rounding", StrCat("is for parameters that are narrower than their updates, and train.precision.parameter is ",
+                                                             spec::DType_Name(p.parameter()), "; leave it out, or use parameter: BF16"));
+}
+
 }  // namespace
 
 void CheckPrecision(const Precision& precision, Problems& problems) {
   if (!CheckFloats(precision, problems)) return;
   CheckTypesTogether(precision, problems);
   CheckLossScale(precision, problems);
+  CheckStochasticRounding(precision, problems);
 }
 
 }  // namespace twofold

@@ -1,8 +1,9 @@
 // Parameter updates, and the sums that they and the loss need.
 //
-// The value that leads is the master copy, or the parameter itself where there is none; both are of type A,
-// as are the moments, so only the gradient and the rounded parameter are converted.
+// The value that leads is the master copy, or the parameter itself where there is none. Masters and moments are of type A, so only the
+// gradient and a narrow parameter are converted.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "kernels/cpu/kernels.h"
@@ -35,15 +36,37 @@ double ValueOr1(const Tensor& factor) {
   return factor.dtype() == DType::kF64 ? *factor.data<double>() : static_cast<double>(*factor.data<float>());
 }
 
-// update(first, count, decays, weights, gradient) for pieces; then the parameter is rounded from its master.
+// to[i] = from[i], rounded with the draw of element first + i.
+void RoundByDraws(const float* from, const Tensor& to, int64_t first, int64_t n, const std::vector<ops::DrawRange>& draws, int64_t step) {
+  auto range = std::partition_point(draws.begin(), draws.end(), [first](const ops::DrawRange& r) { return r.begin <= first; });
+  auto* bits = static_cast<uint16_t*>(AddressOf(to, first));
+  const bool bf16 = to.dtype() == DType::kBF16;
+  for (int64_t at = 0; at < n;) {
+    const int64_t end = range == draws.end() ? n : std::min(n, range->begin - first);
+    const ops::DrawRange& r = *(range - 1);
+    const PhiloxKey key = ops::KeyOf(r, step);
+    for (; at < end; ++at) {
+      const auto place = static_cast<uint64_t>(first + at + r.shift);
+      const uint32_t draw = Philox(key, place / 4)[place % 4], x = std::bit_cast<uint32_t>(from[at]);
+      bits[at] = bf16 ? ops::RoundedBF16(x, draw) : ops::RoundedF16(x, draw);
+    }
+    ++range;
+  }
+}
+
+// update(first, count, decays, weights, gradient) for pieces; then a narrow parameter is rounded, from its master or from its own
+// new value.
 template <class A, class Step, class F>
 void UpdateChunks(const Step& o, ThreadPool& pool, F update) {
-  A* weights = o.master.empty() ? o.param.template data<A>() : o.master.template data<A>();
-  const Source<A> gradient(o.grad);
+  const Tensor& leading = o.master.empty() ? o.param : o.master;
+  const Source<A> weights_of(leading), gradient(o.grad);
+  const Sink<A> sink(leading);
   const A factor = static_cast<A>(ValueOr1(o.factor));
   const std::vector<ops::ElementRange>* undecayed = o.undecayed.get();
   ForChunks(pool, o.param.numel(), [&](int64_t first, int64_t count) {
-    A buffer[kChunk];
+    A buffer[kChunk], own[kChunk];
+    A* weights = sink.At(first, own);
+    if (weights == own) weights_of.At(first, count, own);
     const A* grad = gradient.At(first, count, buffer);
     if (factor != 1) {
       MapChunk(
@@ -51,11 +74,12 @@ void UpdateChunks(const Step& o, ThreadPool& pool, F update) {
       grad = buffer;
     }
     ForRuns(undecayed, first, count, [&](int64_t begin, int64_t n, bool decays) {
-      update(begin, n, decays, weights + begin, grad + (begin - first));
+      update(begin, n, decays, weights + (begin - first), grad + (begin - first));
     });
-    if (!o.master.empty()) {
-      Convert(weights + first, DTypeOf<A>::value, AddressOf(o.param, first), o.param.dtype(), count);
+    if constexpr (std::is_same_v<A, float>) {
+      if (o.draws != nullptr) return RoundByDraws(weights, o.param, first, count, *o.draws, o.step);
     }
+    Sink<A>(o.param).Put(first, count, weights);
   });
 }
 

@@ -1,5 +1,6 @@
 // Parameter updates and the scalars around them.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -127,6 +128,105 @@ TEST(Adam, AgainstPlainLoops) {
       lead.Expect(w, t, all);
       return all;
     });
+  }
+}
+
+// ---- Narrow parameters without a master ----
+
+template <class F>
+void ForNarrow(F run) {
+  for (const DType t : {DType::kBF16, DType::kF16}) {
+    for (const int64_t n : kSizes) run(t, n);
+  }
+}
+
+TEST(WithoutMaster, TheNewValueIsRoundedToTheNearest) {
+  ForNarrow([](DType t, int64_t n) {
+    for (const bool adam : {false, true}) {
+      Lab lab(1, 0);
+      const Tensor param = lab.Normal({n}, t), grad = lab.Normal({n}, DType::kF32), m = lab.Normal({n}, DType::kF32), v = lab.Positive({n}, DType::kF32);
+      const Tensor master = lab.Of({n}, DType::kF32, ValuesOf(param)), image = lab.Copy(param), mean = lab.Copy(m), square = lab.Copy(v);
+      if (adam) {
+        lab.Run(ops::AdamStep{.param = param, .grad = grad, .m = m, .v = v, .lr = 0.01, .weight_decay = 0.1});
+        lab.Run(ops::AdamStep{.param = image, .grad = grad, .m = mean, .v = square, .master = master, .lr = 0.01, .weight_decay = 0.1});
+      } else {
+        lab.Run(ops::SgdStep{.param = param, .grad = grad, .momentum = m, .lr = 0.01, .momentum_factor = 0.9});
+        lab.Run(ops::SgdStep{.param = image, .grad = grad, .momentum = mean, .master = master, .lr = 0.01, .momentum_factor = 0.9});
+      }
+      EXPECT_EQ(ValuesOf(param), ValuesOf(image)) << Name(t) << " " << n;
+      EXPECT_EQ(ValuesOf(m), ValuesOf(mean));
+    }
+  });
+}
+
+ops::Draws OneKey(uint64_t seed, int64_t shift = 0) {
+  return std::make_shared<const std::vector<ops::DrawRange>>(std::vector<ops::DrawRange>{{0, PhiloxKey{seed}, shift}});
+}
+
+// A step of 0 that leaves x = 1 (or others) - lr exact in f32: what comes out is one of the two neighbours, and the mean over many
+// draws is what was asked for.
+TEST(StochasticRounding, IsRightOnAverage) {
+  constexpr int64_t kDraws = 40001;
+  struct Case { DType type; double from, update, spacing; };  // spacing: of the type, where from - update is
+  for (const Case& c : {Case{DType::kBF16, 1, 0x1p-12, 0x1p-8}, Case{DType::kBF16, -1, 0x1p-10, 0x1p-7}, Case{DType::kBF16, 3, -0x1.8p-9, 0x1p-6},
+                        Case{DType::kF16, 1, 0x1p-13, 0x1p-11}, Case{DType::kF16, -2, -0x1.4p-12, 0x1p-10},
+                        Case{DType::kF16, 0x1p-16, 0x1.8p-26, 0x1p-24}, Case{DType::kF16, 0, 0x1p-40, 0x1p-24}, Case{DType::kF16, 0, -0x1p-27, 0x1p-24}}) {
+    Lab lab(1, 0);
+    const Tensor param = lab.Of({kDraws}, c.type, Values(At(kDraws), c.from)), grad = lab.Of({kDraws}, DType::kF32, Values(At(kDraws), c.update));
+    lab.Run(ops::SgdStep{.param = param, .grad = grad, .lr = 1, .draws = OneKey(7), .step = 3});
+    const double want = c.from - c.update, below = std::floor(want / c.spacing) * c.spacing, above = below + c.spacing;
+    double sum = 0;
+    for (const double x : ValuesOf(param)) {
+      EXPECT_TRUE(x == below || x == above) << x << " for " << want;
+      sum += x - want;
+    }
+    const double share = (want - below) / c.spacing, deviation = c.spacing * std::sqrt(share * (1 - share) / kDraws);
+    EXPECT_NEAR(sum / kDraws, 0, 4 * deviation + 1e-300) << Name(c.type) << " " << want;
+  }
+}
+
+TEST(StochasticRounding, KeepsWhatNeedsNoneAndWhatIsNoNumber) {
+  const float inf = std::numeric_limits<float>::infinity();
+  for (const uint32_t draw : {0u, 0x80000000u, 0xffffffffu}) {
+    for (const float x : {0.0f, -0.0f, 1.0f, -1.5f, 0x1p-14f, -0x1p-24f, 61440.0f, inf, -inf}) {
+      const auto bits = std::bit_cast<uint32_t>(x);
+      EXPECT_EQ(ops::RoundedBF16(bits, draw), BF16(x).bits) << x;
+      EXPECT_EQ(ops::RoundedF16(bits, draw), std::bit_cast<uint16_t>(F16(x))) << x;
+    }
+    for (const uint32_t nan : {0x7fc00000u, 0xff800001u, 0x7fffffffu}) {
+      EXPECT_TRUE(std::isnan(static_cast<float>(std::bit_cast<BF16>(ops::RoundedBF16(nan, draw)))));
+      EXPECT_TRUE(std::isnan(static_cast<float>(std::bit_cast<F16>(ops::RoundedF16(nan, draw)))));
+    }
+    EXPECT_EQ(ops::RoundedF16(std::bit_cast<uint32_t>(70000.0f), draw), std::bit_cast<uint16_t>(F16(inf)));
+  }
+}
+
+// Draws go by the element's place in its parameter, whatever pieces it is updated in, and are others in the next step.
+TEST(StochasticRounding, DoesNotDependOnThePieces) {
+  constexpr int64_t kTotal = 5003;
+  const std::vector<ops::DrawRange> ranges = {{0, PhiloxKey{1}, 40}, {1500, PhiloxKey{2}, -1500}, {1501, PhiloxKey{3}, 7}, {4100, PhiloxKey{4}, -4000}};
+  for (const DType t : {DType::kBF16, DType::kF16}) {
+    Lab lab(1, 0);
+    const Tensor start = lab.Normal({kTotal}, t), grad = lab.Normal({kTotal}, DType::kF32), m = lab.Normal({kTotal}, DType::kF32),
+                 v = lab.Positive({kTotal}, DType::kF32);
+    const auto run = [&](const std::vector<int64_t>& cuts, int64_t step) {
+      const Tensor param = lab.Copy(start), mean = lab.Copy(m), square = lab.Copy(v);
+      for (size_t k = 0; k + 1 < cuts.size(); ++k) {
+        const int64_t first = cuts[k], n = cuts[k + 1] - first;
+        std::vector<ops::DrawRange> here;
+        for (size_t r = 0; r < ranges.size(); ++r) {
+          const int64_t end = r + 1 < ranges.size() ? ranges[r + 1].begin : kTotal;
+          if (end <= first || ranges[r].begin >= first + n) continue;
+          here.push_back({std::max<int64_t>(ranges[r].begin - first, 0), ranges[r].key, ranges[r].shift + first});
+        }
+        lab.Run(ops::AdamStep{.param = param.Slice(first, n), .grad = grad.Slice(first, n), .m = mean.Slice(first, n), .v = square.Slice(first, n),
+                              .lr = 0.01, .step = step, .draws = std::make_shared<const std::vector<ops::DrawRange>>(here)});
+      }
+      return ValuesOf(param);
+    };
+    const Values whole = run({0, kTotal}, 2);
+    EXPECT_EQ(whole, run({0, 3, 1024, 1500, 1777, 4101, kTotal}, 2)) << Name(t);
+    EXPECT_NE(whole, run({0, kTotal}, 3)) << Name(t);
   }
 }
 

@@ -15,7 +15,7 @@ using twofold::testing::Cpu;
 using twofold::testing::Materialize;
 
 // Losses of 40 steps on one batch of a repeating sequence of 7 tokens.
-std::vector<double> Train(DType dtype) {
+std::vector<double> Train(DType dtype, const Narrow& narrow = {}, double lr = 0.02, int64_t steps = 40) {
   Cpu cpu;
   nn::GptModel model({.layers = 2, .hidden = 16, .heads = 2, .vocab = 16, .sequence = 12, .dtype = dtype});
   model.Finalize();
@@ -31,18 +31,18 @@ std::vector<double> Train(DType dtype) {
     slices.push_back({p->name(), p->data(), p->gradient(), p->decay()});
     gradients.push_back(p->gradient());
   }
-  const auto optimizer = MakeAdam({.weight_decay = 0.01});
+  const auto optimizer = MakeAdam({.weight_decay = 0.01}, {}, narrow);
   optimizer->Attach(cpu.ctx, slices);
 
   std::vector<double> losses;
   nn::Saved saved, kept;
-  for (cpu.ctx.step = 0; cpu.ctx.step < 40; ++cpu.ctx.step) {
+  for (cpu.ctx.step = 0; cpu.ctx.step < steps; ++cpu.ctx.step) {
     for (nn::Parameter* p : model.Parameters()) p->ZeroGradient();
     const Tensor loss =
         nn::SoftmaxCrossEntropy::Forward(cpu.ctx, model.Forward(cpu.ctx, ids, saved), targets, kept);
     losses.push_back(cpu.device.Item(loss, {0, "loss"}));
     model.Backward(cpu.ctx, nn::SoftmaxCrossEntropy::Backward(cpu.ctx, kept), saved);
-    optimizer->Step(cpu.ctx, 0.02, ClipFactor(cpu.ctx, SquaredNorm(cpu.ctx, gradients), 1.0));
+    optimizer->Step(cpu.ctx, lr, ClipFactor(cpu.ctx, SquaredNorm(cpu.ctx, gradients), 1.0));
   }
   return losses;
 }
@@ -61,6 +61,14 @@ TEST(TrainingTest, LearnsInEveryFloatType) {
 }
 
 TEST(TrainingTest, TheSameSeedGivesTheSameLosses) { EXPECT_EQ(Train(DType::kF32), Train(DType::kF32)); }
+
+// Without masters and at a small rate most updates are below half of bf16's spacing: to the nearest, weights do not move any more.
+TEST(TrainingTest, StochasticRoundingStandsInForMasters) {
+  const auto last = [](Narrow::Kind kind) { return Train(DType::kBF16, {.kind = kind, .seed = 1}, 2e-4, 400).back(); };
+  const double master = last(Narrow::kMaster), stochastic = last(Narrow::kStochastic), nearest = last(Narrow::kNearest);
+  EXPECT_LT(stochastic, master + 0.1);
+  EXPECT_GT(nearest, stochastic + 0.2);
+}
 
 }  // namespace
 }  // namespace twofold::optim

@@ -96,6 +96,8 @@ const std::vector<Refusal>& Refusals() {
       {"buffer_narrow", {"train.precision.buffer: BF16 is too coarse", "use F32 or F64"}},
       {"buffer_below_parameter", {"train.precision.buffer: F32 does not go with train.precision.parameter: F64", "use F64"}},
       {"loss_scale_unused", {"train.precision.loss_scale: scales gradients into the range of F16", "leave it out"}},
+      {"stochastic_rounding_wide", {"train.precision.stochastic_rounding: is for parameters that are narrower than their updates",
+                                    "train.precision.parameter is F32", "use parameter: BF16"}},
       {"loss_scale_zero", {"train.precision.loss_scale.fixed: 0 is out of range", "above 0"}},
       {"loss_scale_rules", {"dynamic.initial: 0.5 is below minimum = 1", "dynamic.growth: 1 is out of range", "dynamic.backoff: 1 does not lower",
                             "dynamic.growth_interval: 0"}},

@@ -1,0 +1,79 @@
+// What the kernels of attention are told. Attention of a whole sequence is a rectangle that is all of it
+// (core/device/ops/attention_block.h). For attention*.{cu,cc} only.
+#pragma once
+
+#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/numbers.h"
+
+namespace twofold::cuda {
+
+// Row r, of the rectangle, of head h of batch b is `dim` elements from data + b * batch + r * row + h * dim on.
+template <class T>
+struct HeadRows {
+  T* data = nullptr;
+  int64_t batch = 0, row = 0;
+  __device__ T* At(int64_t b, int64_t h, int64_t r, int dim) const { return data + b * batch + r * row + h * dim; }
+};
+// Likewise the rows of a result: of T, or wide, where `narrow` is null. `add`: to what is there (wide ones).
+template <class T>
+struct Results {
+  HeadRows<T> narrow;
+  HeadRows<Wide<T>> wide;
+  bool add = false;
+};
+
+template <class T>
+struct AttentionSizes {
+  int batch, heads, group, queries, keys, dim;  // `group` heads share keys and values
+  bool causal;
+  Wide<T> scale;  // of scores
+};
+// lse and delta: of head h of batch b and row r, at [b * batch + h * head + r].
+template <class A>
+struct RowNumbers {
+  A* data = nullptr;
+  int64_t batch = 0, head = 0;
+  __device__ A* At(int64_t b, int64_t h, int64_t r) const { return data + b * batch + h * head + r; }
+};
+
+template <class T>
+struct ForwardOperands {
+  AttentionSizes<T> sizes;
+  HeadRows<const T> q, k, v;
+  Results<T> out;  // add: merge
+  RowNumbers<Wide<T>> lse;
+};
+template <class T>
+struct BackwardOperands {
+  AttentionSizes<T> sizes;
+  HeadRows<const T> q, k, v, out, dout;
+  Results<T> dq, dk, dv;
+  RowNumbers<const Wide<T>> lse;
+  RowNumbers<Wide<T>> delta;  // workspace: sum over a row of dout * out
+};
+
+// A row holds the result of other keys, of log-sum-exp `others`, and is to get that of these, of log-sum-exp `lse`, which becomes that
+// of both; `factor` of these becomes their share of the result as well, and the share of the others is returned.
+template <class A>
+__device__ inline A MakeRoom(A others, A& lse, A& factor) {
+  const A these = lse, larger = others > these ? others : these, smaller = others > these ? these : others;
+  if (larger == -static_cast<A>(INFINITY)) return A(1);
+  lse = larger + log1p(exp(smaller - larger));
+  factor *= exp(these - lse);
+  return exp(others - lse);
+}
+
+// On tensor cores. T: Bf16 or Half; sizes.dim a multiple of 8 up to kMostDim; every row aligned to 16 bytes.
+inline constexpr int kMostDim = 256;
+template <class T>
+void TensorCoreForward(const ForwardOperands<T>& o, const Context& c);
+template <class T>
+void TensorCoreBackward(const BackwardOperands<T>& o, const Context& c);
+
+// On the other cores: all types, sizes and addresses.
+template <class T>
+void PlainForward(const ForwardOperands<T>& o, const Context& c);
+template <class T>
+void PlainBackward(const BackwardOperands<T>& o, const Context& c);
+
+}  // namespace twofold::cuda

@@ -1,0 +1,142 @@
+// Attention on tensor cores, forward (Dao 2023, "FlashAttention-2", algorithm 1): a block has a tile of queries and goes through
+// the keys tile by tile; scores and results stay in registers, the softmax is made as it goes (base 2). Tiles that a causal mask hides
+// are left out, and so is a warp's part of one. Probabilities are rounded to T for their product with the values; sums are f32.
+//
+// Arithmetic: 2 products of queries x keys x dim. Global memory: queries once, keys and values once for each tile of queries
+// (mostly from the L2 cache: blocks of a head follow one another), results once. No workspace.
+//
+// The values of a tile are under way while its scores are made, the keys of the next one during the softmax and the second product.
+#include "kernels/cuda/attention_tiles.h"
+
+namespace twofold::cuda {
+namespace {
+
+template <int D>
+struct ForwardTile {
+  static constexpr int kWarps = 4, kThreads = kWarps * kWarp;
+  static constexpr int kM = D <= 128 ? 2 : 1;  // of c[M][N] of a warp
+  static constexpr int kQueries = 16 * kM * kWarps, kKeys = 64;
+  using Shared = SharedRows<D>;
+  static constexpr size_t kShared = (kQueries + 2 * kKeys) * Shared::kRow * 2;
+  static_assert(kShared <= 99 << 10);  // of a block of compute capability 8.6; more elsewhere
+};
+
+// The largest score of each of a lane's rows so far, and this lane's part of the sum of e^(scale * (score - largest)).
+template <int M>
+struct RunningSoftmax {
+  float largest[M][2], sum[M][2];
+
+  __device__ RunningSoftmax() {
+#pragma unroll
+    for (int m = 0; m < M; ++m) largest[m][0] = largest[m][1] = -INFINITY, sum[m][0] = sum[m][1] = 0;
+  }
+
+  // scores -> e^(scale * (score - largest)); results so far are made smaller accordingly. A row sees a key of its first tile.
+  template <int N, int C>
+  __device__ void Take(float (&scores)[M][N][4], float scale_log2e, float (&results)[M][C][4]) {
+    ForRowsOfLane<M>([&](int m, int h, int) {
+      float top = largest[m][h];
+#pragma unroll
+      for (int n = 0; n < N; ++n) top = fmaxf(top, fmaxf(scores[m][n][2 * h], scores[m][n][2 * h + 1]));
+      top = MaximumOfRow(top);
+      if (__any_sync(kAllLanes, top > largest[m][h])) {  // seldom, after the first tiles
+        const float shrink = ApproximateExp2((largest[m][h] - top) * scale_log2e);
+        largest[m][h] = top;
+        sum[m][h] *= shrink;
+#pragma unroll
+        for (int n = 0; n < C; ++n) results[m][n][2 * h] *= shrink, results[m][n][2 * h + 1] *= shrink;
+      }
+      const float shift = top * scale_log2e;
+#pragma unroll
+      for (int n = 0; n < N; ++n) {
+#pragma unroll
+        for (int i = 2 * h; i < 2 * h + 2; ++i) {
+          scores[m][n][i] = ApproximateExp2(fmaf(scores[m][n][i], scale_log2e, -shift));
+          sum[m][h] += scores[m][n][i];
+        }
+      }
+    });
+  }
+};
+
+template <class T, int D>
+__global__ void __launch_bounds__(ForwardTile<D>::kThreads) Forward(const ForwardOperands<T> o) {
+  using Tile = ForwardTile<D>;
+  using Shared = Tile::Shared;
+  constexpr int M = Tile::kM, kScores = Tile::kKeys / 8, kResults = D / 8;
+  const AttentionSizes<T>& s = o.sizes;
+  T* const queries = DynamicShared<T>();
+  T* const keys = queries + Tile::kQueries * Shared::kRow;
+  T* const values = keys + Tile::kKeys * Shared::kRow;
+
+  // The last tiles have most keys under a causal mask: they begin first.
+  const int first = static_cast<int>(gridDim.x - 1 - blockIdx.x) * Tile::kQueries;
+  const int b = static_cast<int>(blockIdx.z), h = static_cast<int>(blockIdx.y);
+  const int first_of_warp = first + WarpOfBlock() * 16 * M;
+  const int seen = s.causal ? min(s.keys, first + Tile::kQueries) : s.keys;
+  const int tiles = (seen + Tile::kKeys - 1) / Tile::kKeys;
+  const int keys_stride = static_cast<int>(o.k.row), values_stride = static_cast<int>(o.v.row);
+  const T* const first_key = o.k.At(b, h / s.group, 0, s.dim);
+  const T* const first_value = o.v.At(b, h / s.group, 0, s.dim);
+  const auto copy = [&](T* to, const T* from, int stride, int key) {
+    CopyRows<Shared, Tile::kKeys, Tile::kThreads>(to, from + int64_t{key} * stride, stride, s.keys - key, s.dim);
+    CommitCopies();
+  };
+  CopyRows<Shared, Tile::kQueries, Tile::kThreads>(queries, o.q.At(b, h, first, s.dim), static_cast<int>(o.q.row), s.queries - first, s.dim);
+  if (tiles > 0) copy(keys, first_key, keys_stride, 0);
+
+  const float scale_log2e = s.scale * kLog2E;
+  T* const queries_of_warp = queries + WarpOfBlock() * 16 * M * Shared::kRow;
+  float results[M][kResults][4] = {};
+  RunningSoftmax<M> softmax;
+  for (int tile = 0; tile < tiles; ++tile) {
+    const int key = tile * Tile::kKeys;
+    const bool in_sight = !s.causal || key < first_of_warp + 16 * M;
+    float scores[M][kScores][4];
+    WaitForCopies<0>();
+    __syncthreads();  // keys are there, and earlier values are no longer read
+    copy(values, first_value, values_stride, key);
+    if (in_sight) {
+      RowsByRows<Shared>(scores, queries_of_warp, keys);
+      if (key + Tile::kKeys > s.keys || (s.causal && key + Tile::kKeys > first_of_warp + 1)) {
+        Hide(scores, [&](int row) { return (s.causal ? min(s.keys, first_of_warp + row + 1) : s.keys) - key; }, NotBefore());
+      }
+    }
+    WaitForCopies<0>();
+    __syncthreads();  // values are there, and these keys are no longer read
+    if (tile + 1 < tiles) copy(keys, first_key, keys_stride, key + Tile::kKeys);
+    if (in_sight) {
+      softmax.Take(scores, scale_log2e, results);
+      WeightsByRows<Shared>(results, scores, values);
+    }
+  }
+
+  float factor[M][2], keep[M][2];
+  ForRowsOfLane<M>([&](int m, int half, int row) {
+    const float sum = SumOfRow(softmax.sum[m][half]);
+    float of_these = softmax.largest[m][half] * s.scale + logf(sum);  // -infinity without keys
+    factor[m][half] = sum > 0 ? 1 / sum : 0;
+    keep[m][half] = 0;
+    float* const lse = first_of_warp + row < s.queries ? o.lse.At(b, h, first_of_warp + row) : nullptr;
+    if (o.out.add && lse != nullptr) keep[m][half] = MakeRoom(*lse, of_these, factor[m][half]);
+    __syncwarp();  // the four lanes of a row have read
+    if (lse != nullptr && Lane() % 4 == 0) *lse = of_these;
+  });
+  WriteRows<Shared>(results, factor, keep, o.out, b, h, first_of_warp, s.queries - first_of_warp, s.dim, queries_of_warp);
+}
+
+}  // namespace
+
+template <class T>
+void TensorCoreForward(const ForwardOperands<T>& o, const Context& c) {
+  ForDim(o.sizes.dim, [&]<int D>() {
+    using Tile = ForwardTile<D>;
+    const dim3 grid(static_cast<unsigned>(CeilDiv(o.sizes.queries, Tile::kQueries)), static_cast<unsigned>(o.sizes.heads),
+                    static_cast<unsigned>(o.sizes.batch));
+    Launch(Forward<T, D>, grid, dim3(Tile::kThreads), Tile::kShared, c.stream, o);
+  });
+}
+template void TensorCoreForward(const ForwardOperands<Bf16>&, const Context&);
+template void TensorCoreForward(const ForwardOperands<Half>&, const Context&);
+
+}  // namespace twofold::cuda

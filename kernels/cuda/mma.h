@@ -1,0 +1,216 @@
+// What tensor cores are used by: the matrix instruction of a warp, loads of its fragments from shared memory, and copies to shared
+// memory that run beside arithmetic. For .cu files only; PTX is here and in numbers.h alone. All of it is there from compute
+// capability 8.0 on (PTX ISA 8.x, "Warp-level matrix instructions", "Asynchronous copy").
+//
+// mma.m16n8k16 computes c[16, 8] += a[16, 16] * b[16, 8]. Each lane holds fragments of them, two narrow elements a register. Of lane
+// l, with g = l / 4 and p = 2 * (l % 4):
+//   a[0]: row g, columns p and p + 1    a[1]: row g + 8    a[2]: row g, columns p + 8 and p + 9    a[3]: row g + 8
+//   b[0]: rows p and p + 1 of column g  b[1]: rows p + 8 and p + 9
+//   c[0], c[1]: row g, columns p and p + 1                 c[2], c[3]: row g + 8
+// So two neighbouring results c, rounded, are a fragment a of a product that follows.
+//
+// The emulation (cmake/cuda.cmake) has the same fragments; its copies are done as late as they may be, when they are waited for, so
+// that what is read too early is wrong.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/numbers.h"
+
+#ifdef TWOFOLD_EMULATED_CUDA
+#include <cmath>
+#include <cstring>
+#include <vector>
+#endif
+
+namespace twofold::cuda {
+
+#ifndef TWOFOLD_EMULATED_CUDA
+
+// T: Bf16 or Half. Products and sums are in f32.
+template <class T>
+__device__ inline void MultiplyAdd(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  if constexpr (std::is_same_v<T, Bf16>) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  } else {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  }
+}
+
+// Addresses in shared memory are an offset (elements of T) from a base, so that they are computed in 32 bits.
+template <class T>
+__device__ inline uint32_t SharedAddress(const T* base, int offset) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(base)) + static_cast<uint32_t>(offset) * sizeof(T);
+}
+
+// Four 8 x 8 matrices of narrow elements in shared memory: lane l says where row l % 8 of matrix l / 8 is (16 bytes, aligned), and
+// gets in to[i] the elements p and p + 1 of row g of matrix i; transposed: of column g.
+template <class T>
+__device__ inline void LoadMatrices(uint32_t (&to)[4], const T* base, int offset) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(SharedAddress(base, offset))
+               : "memory");
+}
+template <class T>
+__device__ inline void LoadMatricesTransposed(uint32_t (&to)[4], const T* base, int offset) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(SharedAddress(base, offset))
+               : "memory");
+}
+
+// Copies 16 bytes of global to shared memory, both aligned to that, or puts zeros there unless `there`; nothing is read then. A thread's copies since its last commit are a group; it may wait until no more than kGroups of its newest
+// groups are under way. What other threads copied is there after a __syncthreads that follows their wait.
+template <class T>
+__device__ inline void CopyAsync(T* base, int offset, const T* from, bool there) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(SharedAddress(base, offset)), "l"(__cvta_generic_to_global(from)),
+               "r"(there ? 16 : 0)
+               : "memory");
+}
+__device__ inline void CommitCopies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int kGroups>
+__device__ inline void WaitForCopies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kGroups) : "memory");
+}
+
+// Two elements in a register, rounded to nearest; the first in the lower half.
+template <class T>
+__device__ inline uint32_t PackTwo(float first, float second) {
+  uint32_t two;
+  if constexpr (std::is_same_v<T, Bf16>) {
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(second), "f"(first));
+  } else {
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(second), "f"(first));
+  }
+  return two;
+}
+
+// 2^x within 2 units in the last place; results below the smallest normal number are 0.
+__device__ inline float ApproximateExp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+#else  // emulated
+
+namespace emulated_mma {
+
+template <class T>
+float Element(uint32_t two, int which) {
+  return ToFloat(T{static_cast<uint16_t>(two >> (16 * which))});
+}
+
+struct Fragments {
+  float* c;
+  uint32_t a[4], b[2];
+};
+template <class T>
+void MultiplyAdd(void* const* lanes, int) {
+  float a[16][16], b[16][8];
+  for (int lane = 0; lane < kWarp; ++lane) {
+    const auto& of = *static_cast<const Fragments*>(lanes[lane]);
+    const int g = lane / 4, p = lane % 4 * 2;
+    for (int i = 0; i < 2; ++i) {
+      for (int r = 0; r < 4; ++r) a[g + r % 2 * 8][p + r / 2 * 8 + i] = Element<T>(of.a[r], i);
+      for (int r = 0; r < 2; ++r) b[p + r * 8 + i][g] = Element<T>(of.b[r], i);
+    }
+  }
+  for (int row = 0; row < 16; ++row) {
+    float sums[8] = {};
+    for (int k = 0; k < 16; ++k) {
+      for (int column = 0; column < 8; ++column) sums[column] += a[row][k] * b[k][column];
+    }
+    for (int column = 0; column < 8; ++column) {
+      static_cast<const Fragments*>(lanes[row % 8 * 4 + column / 2])->c[row / 8 * 2 + column % 2] += sums[column];
+    }
+  }
+}
+
+struct RowOfMatrices {
+  uint32_t* to;
+  const uint16_t* row;
+};
+template <bool kTransposed>
+void LoadMatrices(void* const* lanes, int) {
+  const auto of = [lanes](int lane) { return static_cast<const RowOfMatrices*>(lanes[lane]); };
+  for (int lane = 0; lane < kWarp; ++lane) {
+    const int g = lane / 4, p = lane % 4 * 2;
+    for (int i = 0; i < 4; ++i) {
+      const auto at = [&](int r, int c) -> uint32_t { return of(8 * i + r)->row[c]; };
+      of(lane)->to[i] = kTransposed ? at(p, g) | at(p + 1, g) << 16 : at(g, p) | at(g, p + 1) << 16;
+    }
+  }
+}
+
+struct Copy {
+  void* to;
+  const void* from;  // null: zeros
+  int group;
+};
+struct CopiesOfThread {
+  std::vector<Copy> under_way;
+  int groups = 0;
+};
+// The threads of a block take turns on one thread of the host.
+inline CopiesOfThread& Copies() {
+  thread_local std::vector<CopiesOfThread> of_block(1024);
+  return of_block[static_cast<size_t>(emulated::ThreadOfBlock())];
+}
+
+}  // namespace emulated_mma
+
+template <class T>
+void MultiplyAdd(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  emulated_mma::Fragments mine = {c, {a[0], a[1], a[2], a[3]}, {b0, b1}};
+  emulated::WarpTogether(kAllLanes, emulated_mma::MultiplyAdd<T>, &mine);
+}
+template <class T>
+void LoadMatrices(uint32_t (&to)[4], const T* base, int offset) {
+  emulated_mma::RowOfMatrices mine = {to, reinterpret_cast<const uint16_t*>(base + offset)};
+  emulated::WarpTogether(kAllLanes, emulated_mma::LoadMatrices<false>, &mine);
+}
+template <class T>
+void LoadMatricesTransposed(uint32_t (&to)[4], const T* base, int offset) {
+  emulated_mma::RowOfMatrices mine = {to, reinterpret_cast<const uint16_t*>(base + offset)};
+  emulated::WarpTogether(kAllLanes, emulated_mma::LoadMatrices<true>, &mine);
+}
+
+template <class T>
+void CopyAsync(T* base, int offset, const T* from, bool there) {
+  T* to = base + offset;
+  TWOFOLD_CHECK(reinterpret_cast<uintptr_t>(to) % 16 == 0 && reinterpret_cast<uintptr_t>(from) % 16 == 0, "aligned");
+  auto& copies = emulated_mma::Copies();
+  copies.under_way.push_back({to, there ? from : nullptr, copies.groups});
+}
+inline void CommitCopies() { ++emulated_mma::Copies().groups; }
+template <int kGroups>
+void WaitForCopies() {
+  auto& copies = emulated_mma::Copies();
+  size_t done = 0;
+  for (; done < copies.under_way.size() && copies.under_way[done].group < copies.groups - kGroups; ++done) {
+    const auto& copy = copies.under_way[done];
+    if (copy.from != nullptr) std::memcpy(copy.to, copy.from, 16);
+    else std::memset(copy.to, 0, 16);
+  }
+  copies.under_way.erase(copies.under_way.begin(), copies.under_way.begin() + static_cast<std::ptrdiff_t>(done));
+}
+
+template <class T>
+uint32_t PackTwo(float first, float second) {
+  T a, b;
+  Store(&a, first);
+  Store(&b, second);
+  return a.bits | static_cast<uint32_t>(b.bits) << 16;
+}
+inline float ApproximateExp2(float x) { return std::exp2(x); }
+
+#endif
+
+}  // namespace twofold::cuda
