@@ -107,7 +107,10 @@ class Side : public Operands {
   std::vector<Kept> kept_;
 };
 
-class OnCpu : public Side {
+struct CpuLab {
+  Lab lab_{1, 0};
+};
+class OnCpu : CpuLab /* whose memory outlives the tensors */, public Side {
  public:
   using Side::Side;
   DType type() const override { return DType::kF64; }
@@ -120,9 +123,6 @@ class OnCpu : public Side {
   void Write(Tensor& t, const std::string& bytes) override {
     if (!bytes.empty()) std::memcpy(t.raw(), bytes.data(), bytes.size());
   }
-
- private:
-  Lab lab_{1, 0};
 };
 
 class OnGpu : public Side {
