@@ -2,22 +2,12 @@
 #include "kernels/cuda/libraries.h"
 
 #include <cmath>
-#include <functional>
 #include <vector>
 
-#include "kernels/cuda/error.h"
 #include "kernels/cuda/numbers.h"
 
 namespace twofold::cuda {
 namespace {
-
-void Enqueue(cudaStream_t stream, std::function<void()> f) {
-  const auto call = [](void* data) {
-    const std::unique_ptr<std::function<void()>> f(static_cast<std::function<void()>*>(data));
-    (*f)();
-  };
-  Check(cudaLaunchHostFunc(stream, call, new std::function<void()>(std::move(f))));
-}
 
 // Ten bits of mantissa, to nearest even.
 float RoundedToTf32(float x) {
@@ -83,11 +73,11 @@ struct Libraries::Handles {
   Options options;
 };
 
-Libraries::Libraries(const Options& options) : handles_(new Handles{.options = options}) {}
+Libraries::Libraries(const Options& options) : handles_(new Handles{.options = options}), convolutions_(options.tf32) {}
 Libraries::~Libraries() = default;
 
 void Libraries::Multiply(const LibraryProduct& p, const Operands& on, cudaStream_t stream) {
-  Enqueue(stream, [p, on, tf32 = handles_->options.tf32] {
+  emulated::EnqueueOnHost(stream, [p, on, tf32 = handles_->options.tf32] {
     p.arithmetic == DType::kF64 ? MultiplyNow<double>(p, on, tf32) : MultiplyNow<float>(p, on, tf32);
   });
 }
