@@ -16,7 +16,8 @@ struct ForwardTile {
   static constexpr int kWarps = 4, kThreads = kWarps * kWarp;
   static constexpr int kM = D <= 128 ? 2 : 1;  // of c[M][N] of a warp
   static constexpr int kQueries = 16 * kM * kWarps, kKeys = 64;
-  static constexpr size_t kShared = (kQueries + 2 * kKeys) * SharedRows<D>::kRow * 2;
+  using Shared = SharedRows<D>;
+  static constexpr size_t kShared = (kQueries + 2 * kKeys) * Shared::kRow * 2;
   static_assert(kShared <= 99 << 10);  // of a block of compute capability 8.6; more elsewhere
 };
 
@@ -38,11 +39,14 @@ struct RunningSoftmax {
 #pragma unroll
       for (int n = 0; n < N; ++n) top = fmaxf(top, fmaxf(scores[m][n][2 * h], scores[m][n][2 * h + 1]));
       top = MaximumOfRow(top);
-      const float shrink = ApproximateExp2((largest[m][h] - top) * scale_log2e), shift = top * scale_log2e;
-      largest[m][h] = top;
-      sum[m][h] *= shrink;
+      if (__any_sync(kAllLanes, top > largest[m][h])) {  // seldom, after the first tiles
+        const float shrink = ApproximateExp2((largest[m][h] - top) * scale_log2e);
+        largest[m][h] = top;
+        sum[m][h] *= shrink;
 #pragma unroll
-      for (int n = 0; n < C; ++n) results[m][n][2 * h] *= shrink, results[m][n][2 * h + 1] *= shrink;
+        for (int n = 0; n < C; ++n) results[m][n][2 * h] *= shrink, results[m][n][2 * h + 1] *= shrink;
+      }
+      const float shift = top * scale_log2e;
 #pragma unroll
       for (int n = 0; n < N; ++n) {
 #pragma unroll
@@ -58,7 +62,7 @@ struct RunningSoftmax {
 template <class T, int D>
 __global__ void __launch_bounds__(ForwardTile<D>::kThreads) Forward(const ForwardOperands<T> o) {
   using Tile = ForwardTile<D>;
-  using Shared = SharedRows<D>;
+  using Shared = Tile::Shared;
   constexpr int M = Tile::kM, kScores = Tile::kKeys / 8, kResults = D / 8;
   const AttentionSizes<T>& s = o.sizes;
   T* const queries = DynamicShared<T>();
@@ -71,12 +75,15 @@ __global__ void __launch_bounds__(ForwardTile<D>::kThreads) Forward(const Forwar
   const int first_of_warp = first + WarpOfBlock() * 16 * M;
   const int seen = s.causal ? min(s.keys, first + Tile::kQueries) : s.keys;
   const int tiles = (seen + Tile::kKeys - 1) / Tile::kKeys;
-  const auto copy = [&](T* to, const HeadRows<const T>& from, int key) {
-    CopyRows<T, D, Tile::kKeys, Tile::kThreads>(to, from.At(b, h / s.group, key, s.dim), from.row, s.keys - key, s.dim);
+  const int keys_stride = static_cast<int>(o.k.row), values_stride = static_cast<int>(o.v.row);
+  const T* const first_key = o.k.At(b, h / s.group, 0, s.dim);
+  const T* const first_value = o.v.At(b, h / s.group, 0, s.dim);
+  const auto copy = [&](T* to, const T* from, int stride, int key) {
+    CopyRows<Shared, Tile::kKeys, Tile::kThreads>(to, from + int64_t{key} * stride, stride, s.keys - key, s.dim);
     CommitCopies();
   };
-  CopyRows<T, D, Tile::kQueries, Tile::kThreads>(queries, o.q.At(b, h, first, s.dim), o.q.row, s.queries - first, s.dim);
-  if (tiles > 0) copy(keys, o.k, 0);
+  CopyRows<Shared, Tile::kQueries, Tile::kThreads>(queries, o.q.At(b, h, first, s.dim), static_cast<int>(o.q.row), s.queries - first, s.dim);
+  if (tiles > 0) copy(keys, first_key, keys_stride, 0);
 
   const float scale_log2e = s.scale * kLog2E;
   T* const queries_of_warp = queries + WarpOfBlock() * 16 * M * Shared::kRow;
@@ -88,19 +95,19 @@ __global__ void __launch_bounds__(ForwardTile<D>::kThreads) Forward(const Forwar
     float scores[M][kScores][4];
     WaitForCopies<0>();
     __syncthreads();  // keys are there, and earlier values are no longer read
-    copy(values, o.v, key);
+    copy(values, first_value, values_stride, key);
     if (in_sight) {
-      RowsByRows<T, D>(scores, queries_of_warp, keys);
+      RowsByRows<Shared>(scores, queries_of_warp, keys);
       if (key + Tile::kKeys > s.keys || (s.causal && key + Tile::kKeys > first_of_warp + 1)) {
-        Hide(scores, [&](int r, int c) { return key + c >= s.keys || (s.causal && key + c > first_of_warp + r); });
+        Hide(scores, [&](int row) { return (s.causal ? min(s.keys, first_of_warp + row + 1) : s.keys) - key; }, NotBefore());
       }
     }
     WaitForCopies<0>();
     __syncthreads();  // values are there, and these keys are no longer read
-    if (tile + 1 < tiles) copy(keys, o.k, key + Tile::kKeys);
+    if (tile + 1 < tiles) copy(keys, first_key, keys_stride, key + Tile::kKeys);
     if (in_sight) {
       softmax.Take(scores, scale_log2e, results);
-      WeightsByRows<T, D>(results, scores, values);
+      WeightsByRows<Shared>(results, scores, values);
     }
   }
 
@@ -115,7 +122,7 @@ __global__ void __launch_bounds__(ForwardTile<D>::kThreads) Forward(const Forwar
     __syncwarp();  // the four lanes of a row have read
     if (lse != nullptr && Lane() % 4 == 0) *lse = of_these;
   });
-  WriteRows<T, D>(results, factor, keep, o.out, b, h, first_of_warp, s.queries - first_of_warp, s.dim, queries_of_warp);
+  WriteRows<Shared>(results, factor, keep, o.out, b, h, first_of_warp, s.queries - first_of_warp, s.dim, queries_of_warp);
 }
 
 }  // namespace

@@ -19,13 +19,14 @@ __device__ inline int WarpOfBlock() { return static_cast<int>(threadIdx.x) / kWa
 __device__ inline int RowOfLane() { return Lane() / 4; }
 __device__ inline int ColumnOfLane() { return Lane() % 4 * 2; }
 
-// Rows of D elements of shared memory. The eight rows that one access of a warp reads at one column lie in different banks: chunks
-// of 16 bytes are permuted within a row or, where that does not come out even, rows are an odd number of chunks apart.
-template <int D>
+// Rows of D elements of shared memory. The eight rows that one access of a warp reads at one column lie in different banks: rows are an
+// odd number of chunks of 16 bytes apart or, where `permuted`, chunks are permuted within a row. The first takes fewer registers, the
+// second no memory.
+template <int D, bool permuted = false>
 struct SharedRows {
-  static_assert(D % 16 == 0);
-  static constexpr bool kPermuted = D % 64 == 0;
-  static constexpr int kRow = kPermuted ? D : D + 8;  // elements
+  static_assert(D % 16 == 0 && (!permuted || D % 64 == 0));
+  static constexpr bool kPermuted = permuted;
+  static constexpr int kColumns = D, kRow = permuted ? D : D + 8;  // elements
   static constexpr int kChunks = D / 8;
   // The offset of chunk even + of_lane of row eights + lanes_row. `eights`, a multiple of 8, and `even`, of 2, are constants where loops
   // are unrolled, of_lane is 0 or 1 and lanes_row a lane's own: all but one operation is done once.
@@ -38,26 +39,27 @@ struct SharedRows {
 
 // Begins to copy `kRows` rows to shared memory, with zeros for rows from `rows` on and for columns from `dim` on. All threads of the
 // block take part.
-template <class T, int D, int kRows, int kThreads>
-__device__ inline void CopyRows(T* to, const T* from, int64_t stride, int rows, int dim) {
-  constexpr int kLanes = SharedRows<D>::kPermuted ? 8 : 4, kPass = kThreads / kLanes;  // of a row; rows at once
-  static_assert(kRows % kPass == 0 && SharedRows<D>::kChunks % kLanes == 0);
+template <class S, int kRows, int kThreads, class T>
+__device__ inline void CopyRows(T* to, const T* from, int stride, int rows, int dim) {
+  constexpr int kLanes = S::kChunks % 8 == 0 ? 8 : 4, kPass = kThreads / kLanes;  // of a row; rows at once
+  static_assert((kRows % kPass == 0 || kRows < kPass) && S::kChunks % kLanes == 0);
   int row = static_cast<int>(threadIdx.x) / kLanes;
-  const int chunk = static_cast<int>(threadIdx.x) % kLanes, at = SharedRows<D>::At(row, chunk);
+  if (kRows < kPass && row >= kRows) return;
+  const int chunk = static_cast<int>(threadIdx.x) % kLanes, at = S::At(row, chunk);
   from += row * stride + chunk * 8;
 #pragma unroll
   for (int pass = 0; pass < kRows; pass += kPass) {
 #pragma unroll
-    for (int more = 0; more < SharedRows<D>::kChunks; more += kLanes) {
-      CopyAsync(to, at + pass * SharedRows<D>::kRow + more * 8, from + more * 8, row < rows && (chunk + more) * 8 < dim);
+    for (int more = 0; more < S::kChunks; more += kLanes) {
+      CopyAsync(to, at + pass * S::kRow + more * 8, from + more * 8, row < rows && (chunk + more) * 8 < dim);
     }
     row += kPass;
     from += kPass * stride;
   }
 }
 
-// c = x y^T: x has 16 M rows, y has 8 N, both of D columns.
-template <class T, int D, int M, int N>
+// c = x y^T: x has 16 M rows, y has 8 N, both of S::kColumns columns.
+template <class S, class T, int M, int N>
 __device__ inline void RowsByRows(float (&c)[M][N][4], const T* x, const T* y) {
   static_assert(N % 2 == 0);
 #pragma unroll
@@ -67,14 +69,14 @@ __device__ inline void RowsByRows(float (&c)[M][N][4], const T* x, const T* y) {
   }
   const int lane = Lane(), y_row = lane % 8 + lane / 16 * 8, y_chunk = lane / 8 % 2;
 #pragma unroll
-  for (int k = 0; k < D / 16; ++k) {
+  for (int k = 0; k < S::kColumns / 16; ++k) {
     uint32_t a[M][4];
 #pragma unroll
-    for (int m = 0; m < M; ++m) LoadMatrices(a[m], x, SharedRows<D>::At(16 * m, lane % 16, 2 * k, lane / 16));
+    for (int m = 0; m < M; ++m) LoadMatrices(a[m], x, S::At(16 * m, lane % 16, 2 * k, lane / 16));
 #pragma unroll
     for (int n = 0; n < N; n += 2) {
       uint32_t b[4];
-      LoadMatrices(b, y, SharedRows<D>::At(8 * n, y_row, 2 * k, y_chunk));
+      LoadMatrices(b, y, S::At(8 * n, y_row, 2 * k, y_chunk));
 #pragma unroll
       for (int m = 0; m < M; ++m) {
         MultiplyAdd<T>(c[m][n], a[m], b[0], b[1]);
@@ -86,7 +88,7 @@ __device__ inline void RowsByRows(float (&c)[M][N][4], const T* x, const T* y) {
 
 // c += w z: w has 8 K columns and is rounded to T; z has 8 K rows in shared memory, of which the 8 N columns from 8 * first_chunk on
 // are meant.
-template <class T, int D, int M, int N, int K>
+template <class S, class T, int M, int N, int K>
 __device__ inline void WeightsByRows(float (&c)[M][N][4], const float (&w)[M][K][4], const T* z, int first_chunk = 0) {
   static_assert(N % 2 == 0 && K % 2 == 0);
   const int lane = Lane();
@@ -101,26 +103,11 @@ __device__ inline void WeightsByRows(float (&c)[M][N][4], const float (&w)[M][K]
 #pragma unroll
     for (int n = 0; n < N; n += 2) {
       uint32_t b[4];
-      LoadMatricesTransposed(b, z, SharedRows<D>::At(8 * k, lane % 16, first_chunk + n, lane / 16));
+      LoadMatricesTransposed(b, z, S::At(8 * k, lane % 16, first_chunk + n, lane / 16));
 #pragma unroll
       for (int m = 0; m < M; ++m) {
         MultiplyAdd<T>(c[m][n], a[m], b[0], b[1]);
         MultiplyAdd<T>(c[m][n + 1], a[m], b[2], b[3]);
-      }
-    }
-  }
-}
-
-// Scores that hides(row, column) become -infinity. Row and column are those of the result.
-template <int M, int N, class F>
-__device__ inline void Hide(float (&scores)[M][N][4], F hides) {
-#pragma unroll
-  for (int m = 0; m < M; ++m) {
-#pragma unroll
-    for (int n = 0; n < N; ++n) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        if (hides(16 * m + i / 2 * 8 + RowOfLane(), 8 * n + ColumnOfLane() + i % 2)) scores[m][n][i] = -INFINITY;
       }
     }
   }
@@ -136,6 +123,27 @@ __device__ inline void ForRowsOfLane(F f) {
   }
 }
 
+// Scores of columns for which hides(column, first(row)) become -infinity; `hides` is a comparison.
+template <int M, int N, class First, class Compare>
+__device__ inline void Hide(float (&scores)[M][N][4], First first, Compare hides) {
+  ForRowsOfLane<M>([&](int m, int h, int row) {
+    const int from = first(row) - ColumnOfLane();
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        if (hides(8 * n + i, from)) scores[m][n][2 * h + i] = -INFINITY;
+      }
+    }
+  });
+}
+struct NotBefore {
+  __device__ bool operator()(int column, int first) const { return column >= first; }
+};
+struct Before {
+  __device__ bool operator()(int column, int first) const { return column < first; }
+};
+
 // Of the four lanes that share rows; they all have the result.
 __device__ inline float MaximumOfRow(float x) {
   x = fmaxf(x, __shfl_xor_sync(kAllLanes, x, 1));
@@ -149,7 +157,7 @@ __device__ inline float SumOfRow(float x) {
 // Writes a warp's c times factor: `rows` rows of head (b, h) from `first` on, columns from 8 * first_chunk on. Narrow ones go
 // through `staging`, 16 M rows of shared memory that no other warp reads any more, so that a store writes 16 bytes. keep[m][h]: what
 // is left of wide results that are added to.
-template <class T, int D, int M, int N>
+template <class S, class T, int M, int N>
 __device__ inline void WriteRows(const float (&c)[M][N][4], const float (&factor)[M][2], const float (&keep)[M][2], const Results<T>& to,
                                  int b, int h, int first, int rows, int dim, T* staging, int first_chunk = 0) {
   if (to.narrow.data != nullptr) {
@@ -157,7 +165,7 @@ __device__ inline void WriteRows(const float (&c)[M][N][4], const float (&factor
     ForRowsOfLane<M>([&](int m, int half, int row) {
 #pragma unroll
       for (int n = 0; n < N; ++n) {
-        *reinterpret_cast<uint32_t*>(staging + SharedRows<D>::At(row, n) + ColumnOfLane()) =
+        *reinterpret_cast<uint32_t*>(staging + S::At(row, n) + ColumnOfLane()) =
             PackTwo<T>(c[m][n][2 * half] * factor[m][half], c[m][n][2 * half + 1] * factor[m][half]);
       }
     });
@@ -167,7 +175,7 @@ __device__ inline void WriteRows(const float (&c)[M][N][4], const float (&factor
       const int row = i / N, chunk = i % N;
       if (row < rows && (first_chunk + chunk) * 8 < dim) {
         *reinterpret_cast<uint4*>(out + row * to.narrow.row + chunk * 8) =
-            *reinterpret_cast<const uint4*>(staging + SharedRows<D>::At(row, chunk));
+            *reinterpret_cast<const uint4*>(staging + S::At(row, chunk));
       }
     }
     return;

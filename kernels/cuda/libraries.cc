@@ -174,7 +174,7 @@ struct Libraries::Handles {
   std::map<AlgorithmKey, Multiplication> products;
 };
 
-Libraries::Libraries(const Options& options) : handles_(new Handles{.options = options}) {
+Libraries::Libraries(const Options& options) : handles_(new Handles{.options = options}), convolutions_(options.tf32) {
   handles_->lt.Check(handles_->lt.Create(&handles_->handle), "making its handle");
 }
 Libraries::~Libraries() { handles_->lt.Destroy(handles_->handle); }

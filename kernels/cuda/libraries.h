@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <memory>
 
+#include "kernels/cuda/convolutions.h"
 #include "kernels/cuda/product.h"
 
 namespace twofold::cuda {
@@ -42,11 +43,12 @@ class Libraries {
   };
   void Multiply(const LibraryProduct& p, const Operands& on, cudaStream_t stream);
 
-  struct Handles;
-  Handles& handles() const { return *handles_; }
+  Convolutions& convolutions() { return convolutions_; }
 
  private:
+  struct Handles;
   const std::unique_ptr<Handles> handles_;
+  Convolutions convolutions_;
 };
 
 }  // namespace twofold::cuda

@@ -47,6 +47,8 @@ template <class A> __device__ inline A As(double x) { return static_cast<A>(x); 
 template <class A> __device__ inline A As(float x) { return static_cast<A>(x); }
 template <class A> __device__ inline A As(Bf16 x) { return static_cast<A>(ToFloat(x)); }
 template <class A> __device__ inline A As(Half x) { return static_cast<A>(ToFloat(x)); }
+template <class A> __device__ inline A As(int32_t x) { return static_cast<A>(x); }
+template <class A> __device__ inline A As(uint8_t x) { return static_cast<A>(x); }
 template <class A> __device__ inline void Store(double* to, A x) { *to = x; }
 template <class A> __device__ inline void Store(float* to, A x) { *to = static_cast<float>(x); }
 template <class A> __device__ inline void Store(Bf16* to, A x) { *to = ToBf16(static_cast<float>(x)); }

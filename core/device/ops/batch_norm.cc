@@ -11,7 +11,21 @@ Bytes Slabs(const Tensor& x) {
   return Bytes(2 * kBatchNormSlabs * RoundUp(x.dim(-1), 16) * ElementSize(AccumulationType(x.dtype())));
 }
 
+Bytes CudaSlabs(const Tensor& x) {
+  const CudaSweep s(x);
+  return Bytes(2 * s.slabs * s.channels * ElementSize(AccumulationType(x.dtype())));
+}
+
 }  // namespace
+
+CudaSweep::CudaSweep(const Tensor& x) : channels(x.dim(-1)), rows(Rows(x)), piece(16 / ElementSize(x.dtype())) {
+  constexpr int64_t kThreads = 256, kBlocks = 1024, kRowsEach = 8;
+  const int64_t pieces = std::max<int64_t>((channels + piece - 1) / piece, 1);
+  tile = std::min(pieces, kThreads);
+  at_once = kThreads / tile;
+  tiles = (pieces + tile - 1) / tile;
+  slabs = std::clamp<int64_t>(rows / (at_once * kRowsEach), 1, (kBlocks + tiles - 1) / tiles);
+}
 
 KernelKey Key(const BatchNormStatistics& o) { return ByRows("batch_norm_statistics", o.x); }
 Cost CostOf(const BatchNormStatistics& o) { return Streaming(4, o.x.numel(), o.x.bytes(), o.statistics.bytes()); }
@@ -19,6 +33,7 @@ void CheckShapes(const BatchNormStatistics& o) {
   Expect(Pairs(o.statistics, o.x) && Rows(o.x) >= 1, "batch_norm_statistics", {&o.x, &o.statistics});
 }
 Bytes CpuWorkspace(const BatchNormStatistics& o) { return Slabs(o.x); }
+Bytes CudaWorkspace(const BatchNormStatistics& o) { return CudaSlabs(o.x); }
 
 KernelKey Key(const BatchNormFinish& o) { return Flat("batch_norm_finish", o.mean); }
 Cost CostOf(const BatchNormFinish& o) {
@@ -54,6 +69,7 @@ void CheckShapes(const BatchNormSums& o) {
              Pairs(o.sums, o.x), "batch_norm_sums", {&o.dy, &o.x, &o.y, &o.mean, &o.rstd, &o.sums});
 }
 Bytes CpuWorkspace(const BatchNormSums& o) { return Slabs(o.x); }
+Bytes CudaWorkspace(const BatchNormSums& o) { return CudaSlabs(o.x); }
 
 KernelKey Key(const BatchNormBackward& o) {
   return ByRows(o.y.empty() ? "batch_norm_backward" : "batch_norm_relu_backward", o.x);

@@ -42,6 +42,7 @@ KernelKey Key(const BatchNormStatistics&);
 Cost CostOf(const BatchNormStatistics&);
 void CheckShapes(const BatchNormStatistics&);
 Bytes CpuWorkspace(const BatchNormStatistics&);
+Bytes CudaWorkspace(const BatchNormStatistics&);
 KernelKey Key(const BatchNormFinish&);
 Cost CostOf(const BatchNormFinish&);
 void CheckShapes(const BatchNormFinish&);
@@ -52,9 +53,18 @@ KernelKey Key(const BatchNormSums&);
 Cost CostOf(const BatchNormSums&);
 void CheckShapes(const BatchNormSums&);
 Bytes CpuWorkspace(const BatchNormSums&);
+Bytes CudaWorkspace(const BatchNormSums&);
 KernelKey Key(const BatchNormBackward&);
 Cost CostOf(const BatchNormBackward&);
 void CheckShapes(const BatchNormBackward&);
+
+// How a GPU goes over x, by shape alone. A thread has a piece of 16 bytes of a row; a block of 256 threads has `tile` pieces side by
+// side, in `at_once` rows. Where rows are summed, they are divided into `slabs`, about 1024 blocks in all, with 8 rows or more to a
+// thread; the workspace holds two figures (f32) a slab and channel.
+struct CudaSweep {
+  explicit CudaSweep(const Tensor& x);
+  int64_t channels, rows, piece, tile, at_once, tiles, slabs;
+};
 }  // namespace rules
 
 }  // namespace twofold::ops

@@ -128,4 +128,20 @@ Bytes CpuWorkspace(const ConvolutionWeights& o) {
                 CopyElements(o.dy, {}, {}, channels)) * ElementSize(wide));
 }
 
+Bytes CudaWeightsCopy(const Tensor& w, DType type) { return Bytes(RoundUp(w.numel() * ElementSize(type), kCudaAlignment)); }
+Bytes CudaWorkspace(const ConvolutionForward& o) { return CudaWeightsCopy(o.w, o.w.dtype()) + kLibraryWorkspace; }
+Bytes CudaWorkspace(const ConvolutionBackward& o) { return CudaWeightsCopy(o.w, o.w.dtype()) + kLibraryWorkspace; }
+
+// Parts of 512 pixels or more: enough for 512 tiles of 64 x 64 in all, and for no more memory than the library gets.
+int64_t CudaPixelParts(const ConvolutionWeights& o) {
+  const int64_t rows = Taps(o.dw) * o.dw.dim(2), columns = o.dw.dim(3);
+  const int64_t tiles = std::max<int64_t>((rows + 63) / 64 * ((columns + 63) / 64), 1);
+  const int64_t fit = kLibraryWorkspace.value() / std::max<int64_t>(o.dw.numel() * ElementSize(AccumulationType(o.x.dtype())), 1);
+  return std::max<int64_t>(1, std::min({Rows(o.dy) / 512, (512 + tiles - 1) / tiles, fit}));
+}
+Bytes CudaWorkspace(const ConvolutionWeights& o) {
+  const Bytes parts(CudaPixelParts(o) * o.dw.numel() * ElementSize(AccumulationType(o.x.dtype())));
+  return std::max(CudaWeightsCopy(o.dw, o.x.dtype()) + kLibraryWorkspace, parts);
+}
+
 }  // namespace twofold::ops::rules

@@ -20,14 +20,24 @@ KernelKey Key(const ConvolutionForward&);  // dims: m, n, k of the product: outp
 Cost CostOf(const ConvolutionForward&);
 void CheckShapes(const ConvolutionForward&);
 Bytes CpuWorkspace(const ConvolutionForward&);
+Bytes CudaWorkspace(const ConvolutionForward&);
 KernelKey Key(const ConvolutionBackward&);  // dims: as forward
 Cost CostOf(const ConvolutionBackward&);
 void CheckShapes(const ConvolutionBackward&);
 Bytes CpuWorkspace(const ConvolutionBackward&);
+Bytes CudaWorkspace(const ConvolutionBackward&);
 KernelKey Key(const ConvolutionWeights&);  // dims: as forward
 Cost CostOf(const ConvolutionWeights&);
 void CheckShapes(const ConvolutionWeights&);
 Bytes CpuWorkspace(const ConvolutionWeights&);
+Bytes CudaWorkspace(const ConvolutionWeights&);
+
+// ---- What the CUDA kernels and their workspace rules share ----
+
+// Weights as cuDNN has them, [output channels, kernel height, kernel width, input channels]: first in the workspace.
+Bytes CudaWeightsCopy(const Tensor& w, DType type);
+// Our own gradient of the weights sums pixels in so many parts, each of which is a copy (f32) of the weights in the workspace.
+int64_t CudaPixelParts(const ConvolutionWeights&);
 
 // ---- What the CPU kernels and their workspace rules share; none of it depends on the machine or on threads ----
 

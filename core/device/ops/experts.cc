@@ -73,6 +73,8 @@ void CheckShapes(const Dispatch& o) {
          {&o.x, &o.choices.experts, &o.choices.places, &o.weights, &o.slots});
 }
 
+Bytes CudaWorkspace(const Dispatch& o) { return Bytes(Rows(o.slots) * ElementSize(DType::kI32)); }  // whose choice each slot is of
+
 KernelKey Key(const Combine& o) { return ByChoices("combine", o.choices, o.slots); }
 Cost CostOf(const Combine& o) {
   return Streaming(2 * static_cast<double>(o.choices.experts.dim(1)), o.y.numel(),

@@ -45,6 +45,7 @@ Bytes CudaWorkspace(const RouteBackward&);
 KernelKey Key(const Dispatch&);
 Cost CostOf(const Dispatch&);
 void CheckShapes(const Dispatch&);
+Bytes CudaWorkspace(const Dispatch&);
 KernelKey Key(const Combine&);
 Cost CostOf(const Combine&);
 void CheckShapes(const Combine&);

@@ -1,0 +1,279 @@
+// Gradient codecs. Places, signs, codes and the scales of codes are a CPU's to the bit; a scale of signs is a sum, in another order.
+#include "kernels/cuda/draws.h"
+#include "kernels/cuda/functions.h"
+#include "kernels/cuda/reduce.h"
+#include "kernels/cuda/sweep.h"
+
+namespace twofold::cuda {
+namespace {
+
+using ops::kQuantBlock;
+using ops::kSignBlock;
+
+// ---- Places ----
+
+struct DrawPlaces {
+  int32_t* out;
+  int64_t n;
+  PhiloxKey key;
+  template <int N> struct Loaded {};
+  template <int N> __device__ Loaded<N> Load(int64_t) const { return {}; }
+  template <int N>
+  __device__ void Finish(int64_t first, const Loaded<N>&) const { out[first] = static_cast<int32_t>(ops::rules::PlaceOf(first, n, key)); }
+};
+
+// T: as wide as an element.
+template <class T>
+struct GatherEach {
+  const T* in;
+  const int32_t* indices;
+  T* values;
+  template <int N> struct Loaded { T x; };
+  template <int N> __device__ Loaded<N> Load(int64_t first) const { return {in[indices[first]]}; }
+  template <int N> __device__ void Finish(int64_t first, const Loaded<N>& loaded) const { values[first] = loaded.x; }
+};
+
+template <class Out, class In>
+struct ScatterEach {
+  const In* values;  // may be null
+  const int32_t* indices;
+  Out* out;
+  bool accumulate;
+  template <int N> struct Loaded { int32_t index; Wide<Out> x; };
+  template <int N>
+  __device__ Loaded<N> Load(int64_t first) const {
+    const int32_t index = indices[first];
+    const Wide<Out> value = values == nullptr ? Wide<Out>(0) : As<Wide<Out>>(values[first]);
+    return {index, accumulate ? As<Wide<Out>>(out[index]) + value : value};
+  }
+  template <int N> __device__ void Finish(int64_t, const Loaded<N>& loaded) const { Store(out + loaded.index, loaded.x); }
+};
+
+// ---- Encoding: a warp takes a block of elements, each lane kEach neighbours of every kRow ----
+
+constexpr int kEach = 8, kRow = kEach * kWarp, kWarps = 8 /* of a block of threads */;
+
+// What a lane has of the block's elements [first, first + count), count <= kRows * kRow; zero past the end.
+template <int kRows, class T>
+__device__ inline void LoadBlock(const T* in, bool packs, int64_t count, Wide<T> (&x)[kRows][kEach]) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    const int64_t at = r * kRow + lane * kEach;
+    LoadSome(in + at, packs && at + kEach <= count, count - at, x[r]);
+  }
+}
+template <int kRows, class T>
+__device__ inline void StoreBlock(T* out, bool packs, int64_t count, const Wide<T> (&x)[kRows][kEach]) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    const int64_t at = r * kRow + lane * kEach;
+    StoreSome(out + at, packs && at + kEach <= count, count - at, x[r]);
+  }
+}
+
+// NaN is larger than anything.
+struct LargerSize {
+  template <class A> __device__ A operator()(A a, A b) const { return b > a || b != b ? b : a; }
+};
+template <class A> struct Greatest;
+template <> struct Greatest<float> { static constexpr float value = 3.402823466e38f; };
+template <> struct Greatest<double> { static constexpr double value = 1.7976931348623157e308; };
+
+__device__ inline float Quotient(float a, float b) { return __fdiv_rn(a, b); }
+__device__ inline double Quotient(double a, double b) { return a / b; }
+
+template <class T>
+__global__ void __launch_bounds__(kWarps* kWarp) QuantiseBlocks(const T* in, uint8_t* codes, Wide<T>* scales, T* residual, int64_t n, bool packs,
+                                                                 bool stochastic, PhiloxKey key, ops::IndexMap where) {
+  using A = Wide<T>;
+  constexpr A kLevels = 127;  // on either side of zero
+  static_assert(kRow == kQuantBlock);
+  const int64_t block = int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarp, first = block * kQuantBlock;
+  if (first >= n) return;  // the whole warp
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int64_t count = min(kQuantBlock, n - first), mine = count - lane * kEach;
+  A x[1][kEach];
+  LoadBlock<1>(in + first, packs, count, x);
+  A largest = 0;
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) largest = LargerSize()(largest, x[0][i] < 0 ? -x[0][i] : x[0][i]);
+  largest = WarpReduce(largest, LargerSize());
+  const bool finite = largest <= Greatest<A>::value;
+  A inverse = finite ? Quotient(kLevels, largest) : A(0), scale = finite ? Quotient(largest, kLevels) : largest;
+  if (!(inverse <= Greatest<A>::value)) inverse = 0, scale = 0;
+  uint32_t bits[kEach] = {};
+  if (stochastic && mine > 0) Draw(key, where, first + lane * kEach, bits);
+  Pack<uint8_t, kEach> code;
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    const A level = Product(x[0][i], inverse);
+    A rounded = stochastic ? floor(Plus(level, A(ToUniform(bits[i])))) : rint(level);
+    rounded = rounded < -kLevels ? -kLevels : rounded > kLevels ? kLevels : rounded;
+    if (!finite) rounded = 1;
+    code.at[i] = static_cast<uint8_t>(static_cast<int>(rounded) + 128);
+    x[0][i] = Plus(x[0][i], -Product(rounded, scale));
+  }
+  if (lane == 0) scales[block] = scale;
+  uint8_t* to = codes + first + lane * kEach;
+  if (packs && mine >= kEach) {
+    *reinterpret_cast<Pack<uint8_t, kEach>*>(to) = code;
+  } else {
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      if (i < mine) to[i] = code.at[i];
+    }
+  }
+  if (residual != nullptr) StoreBlock<1>(residual + first, packs, count, x);
+}
+
+template <class T>
+__global__ void __launch_bounds__(kWarps* kWarp) PackSigns(const T* in, uint8_t* signs, Wide<T>* scales, T* residual, int64_t n, bool packs) {
+  using A = Wide<T>;
+  constexpr int kRows = static_cast<int>(kSignBlock) / kRow;
+  const int64_t block = int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarp, first = block * kSignBlock;
+  if (first >= n) return;  // the whole warp
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int64_t count = min(kSignBlock, n - first);
+  A x[kRows][kEach];
+  LoadBlock<kRows>(in + first, packs, count, x);
+  A sum = 0;
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) sum += x[r][i] < 0 ? -x[r][i] : x[r][i];
+  }
+  const A scale = WarpSum(sum) / static_cast<A>(count);
+  if (lane == 0) scales[block] = scale;
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    unsigned byte = 0;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      byte |= static_cast<unsigned>(x[r][i] < 0) << i;
+      x[r][i] = x[r][i] < 0 ? x[r][i] + scale : x[r][i] - scale;
+    }
+    if (r * kRow + lane * kEach < count) signs[(first + r * kRow) / 8 + lane] = static_cast<uint8_t>(byte);
+  }
+  if (residual != nullptr) StoreBlock<kRows>(residual + first, packs, count, x);
+}
+
+// ---- Decoding ----
+
+template <class Out, class Scale, bool kAdd>
+struct Dequantised {
+  const uint8_t* codes;
+  const Scale* scales;
+  Out* out;
+  using A = Wide<Out>;
+  template <int N> struct Loaded { Raw<uint8_t, N> codes; Raw<Out, kAdd ? N : 1> old; };
+  template <int N>
+  __device__ Loaded<N> Load(int64_t first) const {
+    Loaded<N> loaded;
+    loaded.codes = LoadRaw<N>(codes + first);
+    if constexpr (kAdd) loaded.old = LoadRaw<N>(out + first);
+    return loaded;
+  }
+  template <int N>
+  __device__ void Finish(int64_t first, const Loaded<N>& loaded) const {
+    const A scale = As<A>(scales[first / kQuantBlock]);
+    A y[N];
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      y[i] = As<A>(static_cast<int32_t>(loaded.codes[i]) - 128) * scale;
+      if constexpr (kAdd) y[i] += As<A>(loaded.old[i]);
+    }
+    StorePack(out + first, y);
+  }
+};
+
+template <class Out, class Scale, bool kAdd>
+struct Unpacked {
+  const uint8_t* signs;
+  const Scale* scales;
+  Out* out;
+  using A = Wide<Out>;
+  template <int N> struct Loaded { uint8_t byte; Raw<Out, kAdd ? N : 1> old; };
+  template <int N>
+  __device__ Loaded<N> Load(int64_t first) const {
+    Loaded<N> loaded;
+    loaded.byte = signs[first / 8];
+    if constexpr (kAdd) loaded.old = LoadRaw<N>(out + first);
+    return loaded;
+  }
+  template <int N>
+  __device__ void Finish(int64_t first, const Loaded<N>& loaded) const {
+    static_assert(8 % N == 0);
+    const A scale = As<A>(scales[first / kSignBlock]);
+    const unsigned bits = loaded.byte >> (first % 8);
+    A y[N];
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      y[i] = (bits >> i & 1) != 0 ? -scale : scale;
+      if constexpr (kAdd) y[i] += As<A>(loaded.old[i]);
+    }
+    StorePack(out + first, y);
+  }
+};
+
+template <template <class, class, bool> class Decoded>
+void Decode(const Tensor& codes, const Tensor& scales, const Tensor& out, bool accumulate, bool packed_codes, const Context& c) {
+  ForFloat(out.dtype(), [&]<class Out>() {
+    constexpr int kN = PackOf<Out>;
+    const bool packs = PacksFit(kN, kN, {&out}) && (packed_codes || PacksFit(kN, kN, {&codes}));
+    const auto decode = [&]<class Scale, bool kAdd>() {
+      Sweep<kN, 4>(Decoded<Out, Scale, kAdd>{At<uint8_t>(codes), At<Scale>(scales), At<Out>(out)}, out.numel(), packs, c);
+    };
+    const bool wide = scales.dtype() == DType::kF64;
+    if (accumulate) wide ? decode.template operator()<double, true>() : decode.template operator()<float, true>();
+    else wide ? decode.template operator()<double, false>() : decode.template operator()<float, false>();
+  });
+}
+
+}  // namespace
+
+void Compute(const ops::RandomPlaces& o, const Context& c) {
+  Sweep<1>(DrawPlaces{At<int32_t>(o.out), o.n, o.key}, o.out.numel(), false, c);
+}
+
+void Compute(const ops::GatherElements& o, const Context& c) {
+  const auto gather = [&]<class T>() {
+    Sweep<1>(GatherEach<T>{At<T>(o.in), At<int32_t>(o.indices), At<T>(o.values)}, o.values.numel(), false, c);
+  };
+  const int64_t element = ElementSize(o.in.dtype());
+  if (element == 8) gather.template operator()<uint64_t>();
+  else if (element == 4) gather.template operator()<uint32_t>();
+  else gather.template operator()<uint16_t>();
+}
+
+void Compute(const ops::ScatterElements& o, const Context& c) {
+  ForFloat(o.out.dtype(), [&]<class Out>() {
+    ForFloat(o.values.empty() ? o.out.dtype() : o.values.dtype(), [&]<class In>() {
+      const ScatterEach<Out, In> f{At<In>(o.values), At<int32_t>(o.indices), At<Out>(o.out), o.accumulate};
+      Sweep<1>(f, o.indices.numel(), false, c);
+    });
+  });
+}
+
+void Compute(const ops::Quantise& o, const Context& c) {
+  ForFloat(o.in.dtype(), [&]<class T>() {
+    const auto blocks = static_cast<unsigned>(CeilDiv(o.scales.numel(), kWarps));
+    Launch(QuantiseBlocks<T>, blocks, kWarps * kWarp, 0, c.stream, At<T>(o.in), At<uint8_t>(o.codes), At<Wide<T>>(o.scales), At<T>(o.residual),
+           o.in.numel(), PacksFit(kEach, kEach, {&o.in, &o.codes, &o.residual}), o.stochastic, o.key, o.where);
+  });
+}
+
+void Compute(const ops::Dequantise& o, const Context& c) { Decode<Dequantised>(o.codes, o.scales, o.out, o.accumulate, false, c); }
+
+void Compute(const ops::SignPack& o, const Context& c) {
+  ForFloat(o.in.dtype(), [&]<class T>() {
+    const auto blocks = static_cast<unsigned>(CeilDiv(o.scales.numel(), kWarps));
+    Launch(PackSigns<T>, blocks, kWarps * kWarp, 0, c.stream, At<T>(o.in), At<uint8_t>(o.signs), At<Wide<T>>(o.scales), At<T>(o.residual),
+           o.in.numel(), PacksFit(kEach, kEach, {&o.in, &o.residual}));
+  });
+}
+
+void Compute(const ops::SignUnpack& o, const Context& c) { Decode<Unpacked>(o.signs, o.scales, o.out, o.accumulate, true, c); }
+
+}  // namespace twofold::cuda

@@ -1,0 +1,22 @@
+// Functions of one number, as accurate as the type that it is stored in asks for. For .cu files only.
+#pragma once
+
+#include "kernels/cuda/numbers.h"
+
+namespace twofold::cuda {
+
+// 1 / (1 + e^-x), for numbers stored as T. NaN stays; at either end it is 0 or 1. In F32 about 3 units in the last place.
+template <class T>
+__device__ inline Wide<T> Logistic(Wide<T> x) {
+  if constexpr (sizeof(T) == 8) return 1 / (1 + exp(-x));
+  else if constexpr (sizeof(T) == 4) return __fdividef(1.f, 1.f + expf(-x));
+  else return __fdividef(1.f, 1.f + __expf(-x));
+}
+
+// a * b and a + b, each rounded: what must give a CPU's bits must not become one multiply-add.
+__device__ inline float Product(float a, float b) { return __fmul_rn(a, b); }
+__device__ inline double Product(double a, double b) { return __dmul_rn(a, b); }
+__device__ inline float Plus(float a, float b) { return __fadd_rn(a, b); }
+__device__ inline double Plus(double a, double b) { return __dadd_rn(a, b); }
+
+}  // namespace twofold::cuda

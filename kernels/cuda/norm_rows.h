@@ -1,0 +1,102 @@
+// Rows of a matrix as norms see them: read once, held in registers while sums over them are taken, written once. For .cu files only.
+//
+// A row of up to 1024 columns (512 of F64) is a warp's, of up to 8192 (4096) a block's; each thread holds kPacks packs of it as they
+// are stored. Longer rows are a block's too, and are read again for every sum.
+#pragma once
+
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/packs.h"
+#include "kernels/cuda/reduce.h"
+
+namespace twofold::cuda {
+
+enum class RowKind { kOfWarp, kOfBlock, kLong };
+
+inline constexpr int kRowsABlock = 4, kThreadsOfRow = 256, kThreadsOfLongRow = 512;
+
+// The part of a row that a thread holds. kPacked: rows are whole packs at addresses that packs may be loaded from.
+template <class T, RowKind kKind, bool kPacked>
+class RowPart {
+ public:
+  using A = Wide<T>;
+  static constexpr int kPack = kPerLoad<T>, kPacks = (sizeof(T) == 8 ? 16 : 32) / kPack;
+
+  __device__ explicit RowPart(int columns) : columns_(columns) {
+    if constexpr (kKind == RowKind::kOfWarp) {
+      thread_ = static_cast<int>(threadIdx.x) % kWarp, threads_ = kWarp;
+    } else {
+      thread_ = static_cast<int>(threadIdx.x), threads_ = static_cast<int>(blockDim.x);
+    }
+  }
+
+  struct Held {
+    Pack<T, kPack> packs[kPacks];
+  };
+  __device__ void Load(const T* row, Held& held) const {
+    ForPacks([&](int k, int column, int count) {
+      if constexpr (kPacked) {
+        held.packs[k] = *reinterpret_cast<const Pack<T, kPack>*>(row + column);
+      } else {
+#pragma unroll
+        for (int i = 0; i < kPack; ++i) {
+          if (i < count) held.packs[k].at[i] = row[column + i];
+        }
+      }
+    });
+  }
+  // Elements [column, column + count) of a row as A: gamma, beta.
+  __device__ void Some(const T* row, int column, int count, A (&to)[kPack]) const { LoadSome(row + column, kPacked, count, to); }
+
+  // f(k, column, count) for each of the thread's packs that has columns.
+  template <class F>
+  __device__ void ForPacks(F f) const {
+#pragma unroll
+    for (int k = 0; k < kPacks; ++k) {
+      const int column = (k * threads_ + thread_) * kPack;
+      if (column < columns_) f(k, column, kPacked || columns_ - column >= kPack ? kPack : columns_ - column);
+    }
+  }
+  // f(k, i, column) for each of its elements.
+  template <class F>
+  __device__ void ForEach(F f) const {
+    ForPacks([&](int k, int column, int count) {
+#pragma unroll
+      for (int i = 0; i < kPack; ++i) {
+        if (kPacked || i < count) f(k, i, column + i);
+      }
+    });
+  }
+  // The sum over the row's threads; all must call.
+  __device__ A Sum(A x) const {
+    if constexpr (kKind == RowKind::kOfWarp) return WarpSum(x);
+    else return BlockSum(x);
+  }
+
+ private:
+  int thread_, threads_, columns_;
+};
+
+// Which row a thread's part is of.
+template <RowKind kKind>
+__device__ inline int64_t RowOfThread() {
+  if constexpr (kKind == RowKind::kOfWarp) return int64_t{blockIdx.x} * kRowsABlock + threadIdx.x / kWarp;
+  else return blockIdx.x;
+}
+
+// f.operator()<kKind, kPacked>(grid, block): how to launch for rows of this many columns.
+template <class T, class F>
+void ForRows(int64_t rows, int64_t columns, bool packs, F f) {
+  using A = RowPart<T, RowKind::kOfWarp, true>;
+  constexpr int64_t kThread = A::kPack * A::kPacks;
+  TWOFOLD_CHECK_LT(columns, int64_t{1} << 30);
+  const auto grid = static_cast<unsigned>(rows);
+  if (columns > kThread * kThreadsOfRow) return f.template operator()<RowKind::kLong, false>(grid, kThreadsOfLongRow);
+  if (packs && columns <= kThread * kWarp) {
+    return f.template operator()<RowKind::kOfWarp, true>(static_cast<unsigned>(CeilDiv(rows, kRowsABlock)), kRowsABlock * kWarp);
+  }
+  const auto block = static_cast<unsigned>(CeilDiv(CeilDiv(columns, kThread), kWarp) * kWarp);
+  if (packs) return f.template operator()<RowKind::kOfBlock, true>(grid, block);
+  f.template operator()<RowKind::kOfBlock, false>(grid, block);
+}
+
+}  // namespace twofold::cuda

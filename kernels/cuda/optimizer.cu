@@ -1,0 +1,318 @@
+// Parameter updates, and the sums that they and the loss need.
+//
+// An update is one pass over a flat piece: each thread has four neighbouring elements of everything. The value that leads is the master
+// copy, or the parameter itself where there is none.
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/reduce.h"
+#include "kernels/cuda/row_loop.h"
+
+namespace twofold::cuda {
+namespace {
+
+constexpr int kThreads = 256, kEach = 4;
+
+// ---- Ranges of elements: few go with the launch, more lie in the workspace ----
+
+template <class Range>
+struct RangesOfALaunch {
+  Range at[ops::kRangesOfALaunch];
+};
+template <class Range>
+struct Ranges {
+  const Range* table;  // null: they are in `few`
+  int count;
+  RangesOfALaunch<Range> few;
+  __device__ Range operator[](int i) const { return table != nullptr ? table[i] : few.at[i]; }
+};
+
+template <class Range>
+__global__ void Put(RangesOfALaunch<Range> from, Range* to, int count) {
+  if (static_cast<int>(threadIdx.x) < count) to[threadIdx.x] = from.at[threadIdx.x];
+}
+
+// Takes its part of the workspace. Without a copy from the host, which would have to outlive this call.
+template <class Range>
+Ranges<Range> Tell(const std::vector<Range>& ranges, std::byte*& workspace, cudaStream_t stream) {
+  Ranges<Range> told = {.table = nullptr, .count = static_cast<int>(ranges.size()), .few = {}};
+  if (ranges.size() <= ops::kRangesOfALaunch) {
+    std::copy(ranges.begin(), ranges.end(), told.few.at);
+    return told;
+  }
+  auto* table = reinterpret_cast<Range*>(workspace);
+  workspace += CeilDiv(static_cast<int64_t>(ranges.size() * sizeof(Range)), 256) * 256;
+  for (size_t first = 0; first < ranges.size(); first += ops::kRangesOfALaunch) {
+    const size_t count = std::min(ranges.size() - first, ops::kRangesOfALaunch);
+    RangesOfALaunch<Range> some = {};
+    std::copy_n(ranges.begin() + static_cast<std::ptrdiff_t>(first), count, some.at);
+    Launch(Put<Range>, dim3(1), dim3(ops::kRangesOfALaunch), 0, stream, some, table + first, static_cast<int>(count));
+  }
+  told.table = table;
+  return told;
+}
+
+// The first of n for which `past` is true.
+template <class F>
+__device__ int FirstOf(int n, F past) {
+  int from = 0;
+  while (from < n) {
+    const int middle = (from + n) / 2;
+    if (past(middle)) n = middle;
+    else from = middle + 1;
+  }
+  return from;
+}
+
+// Which of kEach elements from i on decay.
+__device__ inline void Decays(const Ranges<ops::ElementRange>& undecayed, int64_t i, bool (&decays)[kEach]) {
+  int r = FirstOf(undecayed.count, [&](int k) { return undecayed[k].end > i; });
+#pragma unroll
+  for (int k = 0; k < kEach; ++k) {
+    while (r < undecayed.count && undecayed[r].end <= i + k) ++r;
+    decays[k] = r >= undecayed.count || undecayed[r].begin > i + k;
+  }
+}
+
+// Number `place` of a key's sequence, and those after it.
+class Sequence {
+ public:
+  __device__ uint32_t At(PhiloxKey key, uint64_t place) {
+    if (place / 4 != block_ || key.value != key_) {
+      const std::array<uint32_t, 4> numbers = Philox(key, place / 4);
+      a_ = numbers[0], b_ = numbers[1], c_ = numbers[2], d_ = numbers[3];
+      block_ = place / 4, key_ = key.value;
+    }
+    const int lane = static_cast<int>(place % 4);
+    return lane == 0 ? a_ : lane == 1 ? b_ : lane == 2 ? c_ : d_;
+  }
+
+ private:
+  uint64_t block_ = ~uint64_t{0}, key_ = 0;
+  uint32_t a_ = 0, b_ = 0, c_ = 0, d_ = 0;
+};
+
+template <class T>
+__device__ inline T Rounded(float x, uint32_t draw) {
+  if constexpr (sizeof(T) == 2) {
+    T rounded;
+    const uint32_t bits = __float_as_uint(x);
+    if constexpr (std::is_same_v<T, Bf16>) rounded.bits = ops::RoundedBF16(bits, draw);
+    else rounded.bits = ops::RoundedF16(bits, draw);
+    return rounded;
+  } else {
+    return {};
+  }
+}
+
+// ---- Updates ----
+
+// What an update works on. Keys of draws are those of the step.
+template <class T, class G>
+struct Update {
+  using A = Wide<T>;
+  T* param;
+  const G* grad;
+  A* first;   // momentum, or m; may be null
+  A* second;  // v, or null
+  A* master;  // may be null
+  const float* factor32;
+  const double* factor64;
+  int64_t n;
+  bool packs, draws;
+  Ranges<ops::ElementRange> undecayed;
+  Ranges<ops::DrawRange> drawn;
+};
+
+template <class A>
+struct Sgd {
+  A lr, decay, momentum, of_gradient, of_momentum;
+  // p, and m where there is one.
+  __device__ void operator()(bool decays, bool with_momentum, A g, A& m, A&, A& p) const {
+    g += (decays ? decay : A(0)) * p;
+    if (with_momentum) {
+      m = momentum * m + g;
+      p -= lr * (of_gradient * g + of_momentum * m);
+    } else {
+      p -= lr * g;
+    }
+  }
+};
+
+template <class A>
+struct Adam {
+  A keep1, take1, keep2, take2, rate, root, eps, decay_in_gradient, kept;
+  __device__ void operator()(bool decays, bool, A g, A& m, A& v, A& p) const {
+    g += (decays ? decay_in_gradient : A(0)) * p;
+    m = keep1 * m + take1 * g;
+    v = keep2 * v + take2 * (g * g);
+    p = (decays ? kept : A(1)) * p - rate * (m / (std::sqrt(v) * root + eps));
+  }
+};
+
+template <class T, class G, class Rule>
+__global__ void __launch_bounds__(kThreads) Step(Update<T, G> u, Rule rule) {
+  using A = Wide<T>;
+  const int64_t i = (int64_t{blockIdx.x} * kThreads + threadIdx.x) * kEach, count = u.n - i;
+  if (count <= 0) return;
+  const bool whole = u.packs && count >= kEach;
+  A p[kEach], g[kEach], m[kEach] = {}, v[kEach] = {};
+  LoadSome(u.grad + i, whole, count, g);
+  if (u.master != nullptr) LoadSome(u.master + i, whole, count, p);
+  else LoadSome(u.param + i, whole, count, p);
+  if (u.first != nullptr) LoadSome(u.first + i, whole, count, m);
+  if (u.second != nullptr) LoadSome(u.second + i, whole, count, v);
+  const A factor = u.factor32 != nullptr ? As<A>(*u.factor32) : u.factor64 != nullptr ? As<A>(*u.factor64) : A(1);
+  bool decays[kEach];
+  Decays(u.undecayed, i, decays);
+#pragma unroll
+  for (int k = 0; k < kEach; ++k) rule(decays[k], u.first != nullptr, factor * g[k], m[k], v[k], p[k]);
+  if (u.first != nullptr) StoreSome(u.first + i, whole, count, m);
+  if (u.second != nullptr) StoreSome(u.second + i, whole, count, v);
+  if (u.master != nullptr) StoreSome(u.master + i, whole, count, p);
+  if (sizeof(T) > 2 || !u.draws) return StoreSome(u.param + i, whole, count, p);
+  Pack<T, kEach> out;
+  Sequence sequence;
+  int r = FirstOf(u.drawn.count, [&](int k) { return u.drawn[k].begin > i; }) - 1;
+  ops::DrawRange range = u.drawn[r];
+#pragma unroll
+  for (int k = 0; k < kEach; ++k) {
+    while (r + 1 < u.drawn.count && u.drawn[r + 1].begin <= i + k) range = u.drawn[++r];
+    out.at[k] = Rounded<T>(static_cast<float>(p[k]), sequence.At(range.key, static_cast<uint64_t>(i + k + range.shift)));
+  }
+  if (whole) {
+    *reinterpret_cast<Pack<T, kEach>*>(u.param + i) = out;
+    return;
+  }
+#pragma unroll
+  for (int k = 0; k < kEach; ++k) {
+    if (k < count) u.param[i + k] = out.at[k];
+  }
+}
+
+template <class T, class G, class Op>
+Update<T, G> UpdateOf(const Op& o, const Tensor& first, const Tensor& second, const Context& c) {
+  using A = Wide<T>;
+  Update<T, G> u = {.param = At<T>(o.param), .grad = At<G>(o.grad), .first = At<A>(first), .second = At<A>(second), .master = At<A>(o.master),
+                    .factor32 = nullptr, .factor64 = nullptr, .n = o.param.numel(), .packs = false, .draws = o.draws != nullptr, .undecayed = {}, .drawn = {}};
+  if (!o.factor.empty()) {
+    if (o.factor.dtype() == DType::kF64) u.factor64 = At<double>(o.factor);
+    else u.factor32 = At<float>(o.factor);
+  }
+  u.packs = PacksFit(kEach, kEach, {&o.param, &o.grad, &first, &second, &o.master});
+  std::byte* workspace = c.workspace;
+  if (o.undecayed != nullptr) u.undecayed = Tell(*o.undecayed, workspace, c.stream);
+  if (o.draws != nullptr) {
+    std::vector<ops::DrawRange> of_step = *o.draws;
+    for (ops::DrawRange& r : of_step) r.key = ops::KeyOf(r, o.step);
+    u.drawn = Tell(of_step, workspace, c.stream);
+  }
+  return u;
+}
+
+// f.operator()<T, G>(): the types of the parameter and of its gradient.
+template <class Op, class F>
+void ForTypes(const Op& o, F f) {
+  ForFloat(o.param.dtype(), [&]<class T>() { ForFloat(o.grad.dtype(), [&]<class G>() { f.template operator()<T, G>(); }); });
+}
+
+template <class T, class G, class Rule>
+void LaunchStep(const Update<T, G>& u, const Rule& rule, const Context& c) {
+  Launch(Step<T, G, Rule>, dim3(static_cast<unsigned>(CeilDiv(u.n, int64_t{kThreads} * kEach))), dim3(kThreads), 0, c.stream, u, rule);
+}
+
+// ---- Sums ----
+
+struct Itself {
+  template <class A> __device__ A operator()(A x) const { return x; }
+};
+struct Square {
+  template <class A> __device__ A operator()(A x) const { return x * x; }
+};
+
+// Packs are summed in A, and their sums in double. Block b has its part of [0, n), which begins at a multiple of 16 bytes of the whole.
+template <class T, class Term>
+__global__ void __launch_bounds__(kThreads) SumParts(const T* in, int64_t n, Term term, double* partial) {
+  using A = Wide<T>;
+  double sum = 0;
+  const int64_t part = (n / gridDim.x + kPerLoad<T>) / kPerLoad<T> * kPerLoad<T>, first = blockIdx.x * part;
+  if (first < n) {
+    ForRow(
+        in + first, n - first < part ? n - first : part, static_cast<int>(threadIdx.x), kThreads,
+        [&](int64_t, const auto& values) {
+          A of_pack = 0;
+#pragma unroll
+          for (int k = 0; k < kPerLoad<T>; ++k) of_pack += term(values[k]);
+          sum += static_cast<double>(of_pack);
+        },
+        [&](int64_t, A value) { sum += static_cast<double>(term(value)); });
+  }
+  sum = BlockSum(sum);
+  if (threadIdx.x == 0) partial[blockIdx.x] = sum;
+}
+
+template <class A>
+__global__ void __launch_bounds__(1024) AddParts(const double* partial, int parts, double factor, A* out, bool accumulate) {
+  const double sum = BlockSum(static_cast<int>(threadIdx.x) < parts ? partial[threadIdx.x] : 0.0);
+  if (threadIdx.x == 0) *out = static_cast<A>((accumulate ? static_cast<double>(*out) : 0.0) + factor * sum);
+}
+
+template <class Term>
+void SumOf(const Tensor& in, const Tensor& out, double factor, bool accumulate, Term term, const Context& c) {
+  ForFloat(in.dtype(), [&]<class T>() {
+    const auto parts = static_cast<unsigned>(c.workspace_bytes / sizeof(double));
+    auto* partial = reinterpret_cast<double*>(c.workspace);
+    Launch(SumParts<T, Term>, dim3(parts), dim3(kThreads), 0, c.stream, At<T>(in), in.numel(), term, partial);
+    Launch(AddParts<Wide<T>>, dim3(1), dim3(1024), 0, c.stream, partial, static_cast<int>(parts), factor, At<Wide<T>>(out), accumulate);
+  });
+}
+
+template <class A>
+__global__ void Factor(const A* squared_norm, A* out, double max_norm, double scale) {
+  const double factor = max_norm / (scale * std::sqrt(static_cast<double>(*squared_norm)) + 1e-6);
+  *out = static_cast<A>(scale * (factor > 1 ? 1 : factor));  // a NaN norm gives NaN, so that it is seen
+}
+
+}  // namespace
+
+void Compute(const ops::SgdStep& o, const Context& c) {
+  ForTypes(o, [&]<class T, class G>() {
+    using A = Wide<T>;
+    const A momentum = static_cast<A>(o.momentum_factor);
+    const Sgd<A> rule{static_cast<A>(o.lr), static_cast<A>(o.weight_decay), momentum, A(o.nesterov ? 1 : 0), o.nesterov ? momentum : A(1)};
+    LaunchStep(UpdateOf<T, G>(o, o.momentum, Tensor(), c), rule, c);
+  });
+}
+
+void Compute(const ops::AdamStep& o, const Context& c) {
+  ForTypes(o, [&]<class T, class G>() {
+    using A = Wide<T>;
+    const double t = static_cast<double>(o.step);
+    const double rate = o.lr / (1 - std::pow(o.beta1, t));        // the learning rate and the first bias correction
+    const double root = 1 / std::sqrt(1 - std::pow(o.beta2, t));  // the second, under the square root
+    const Adam<A> rule{static_cast<A>(o.beta1),
+                       static_cast<A>(1 - o.beta1),
+                       static_cast<A>(o.beta2),
+                       static_cast<A>(1 - o.beta2),
+                       static_cast<A>(rate),
+                       static_cast<A>(root),
+                       static_cast<A>(o.eps),
+                       static_cast<A>(o.decoupled ? 0 : o.weight_decay),
+                       static_cast<A>(o.decoupled ? 1 - o.lr * o.weight_decay : 1)};
+    LaunchStep(UpdateOf<T, G>(o, o.m, o.v, c), rule, c);
+  });
+}
+
+void Compute(const ops::Sum& o, const Context& c) { SumOf(o.in, o.out, o.factor, o.accumulate, Itself(), c); }
+void Compute(const ops::SquaredNorm& o, const Context& c) { SumOf(o.in, o.out, 1, o.accumulate, Square(), c); }
+
+void Compute(const ops::ClipFactor& o, const Context& c) {
+  ForFloat(o.out.dtype(), [&]<class T>() {
+    using A = Wide<T>;
+    Launch(Factor<A>, dim3(1), dim3(1), 0, c.stream, At<A>(o.squared_norm), At<A>(o.out), o.max_norm, o.scale);
+  });
+}
+
+}  // namespace twofold::cuda

@@ -1,0 +1,152 @@
+// Kernels that go over elements, or rows, once: loads first, several of them on the way at a time, then arithmetic and stores. For .cu
+// files only.
+//
+// What is done to N neighbouring elements is a function object with
+//     template <int N> struct Loaded;                                        what it reads, as stored
+//     template <int N> Loaded<N> Load(int64_t first) const;                  (int64_t row, int64_t column) for rows
+//     template <int N> void Finish(int64_t first, const Loaded<N>&) const;
+// N is 1, or the PackOf its types where all of its tensors fit. It may write where it reads: an element is loaded and stored by one thread.
+#pragma once
+
+#include <algorithm>
+#include <limits>
+
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/packs.h"
+
+namespace twofold::cuda {
+
+// How many elements fit 16 bytes of the widest of the types.
+template <class... T>
+constexpr int PackOf = static_cast<int>(16 / std::max({sizeof(T)...}));
+
+// N elements as stored.
+template <class T, int N>
+struct Raw {
+  static constexpr int kEach = std::min<int>(N, kPerLoad<T>);
+  Pack<T, kEach> packs[N / kEach];
+  __device__ const T& operator[](int i) const { return packs[i / kEach].at[i % kEach]; }
+};
+// The first lies at a multiple of min(16, N * sizeof(T)) bytes.
+template <int N, class T>
+__device__ inline Raw<T, N> LoadRaw(const T* from) {
+  Raw<T, N> raw;
+#pragma unroll
+  for (int k = 0; k < N / Raw<T, N>::kEach; ++k) raw.packs[k] = reinterpret_cast<const Pack<T, Raw<T, N>::kEach>*>(from)[k];
+  return raw;
+}
+
+inline constexpr int kSweepBlock = 256;
+
+template <int N, int kUnroll, class F>
+__global__ void __launch_bounds__(kSweepBlock) SweepElements(F f, int64_t n) {
+  const int64_t packs = n / N, begin = int64_t{blockIdx.x} * (kSweepBlock * kUnroll) + threadIdx.x;
+  typename F::template Loaded<N> loaded[kUnroll];
+#pragma unroll
+  for (int u = 0; u < kUnroll; ++u) {
+    if (begin + u * kSweepBlock < packs) loaded[u] = f.template Load<N>((begin + u * kSweepBlock) * N);
+  }
+#pragma unroll
+  for (int u = 0; u < kUnroll; ++u) {
+    if (begin + u * kSweepBlock < packs) f.template Finish<N>((begin + u * kSweepBlock) * N, loaded[u]);
+  }
+  if constexpr (N > 1) {
+    const int64_t rest = packs * N + threadIdx.x;  // fewer than a pack
+    if (blockIdx.x == 0 && rest < n) f.template Finish<1>(rest, f.template Load<1>(rest));
+  }
+}
+
+// All of n elements; N at a time if `packs`. kUnroll: packs of one thread, at most.
+template <int N, int kUnroll = 2, class F>
+void Sweep(const F& f, int64_t n, bool packs, const Context& c) {
+  const auto blocks = [&](int64_t pieces, int unroll) {
+    return static_cast<unsigned>(CeilDiv(std::max<int64_t>(pieces, 1), int64_t{kSweepBlock} * unroll));
+  };
+  if (n == 0) return;
+  if (packs && N > 1) return Launch(SweepElements<N, kUnroll, F>, blocks(n / N, kUnroll), kSweepBlock, 0, c.stream, f, n);
+  constexpr int kSingles = 4;
+  Launch(SweepElements<1, kSingles, F>, blocks(n, kSingles), kSweepBlock, 0, c.stream, f, n);
+}
+
+// Of rows [first_row, ..): `pieces` pieces, per_row of them in each row.
+template <int N, int kUnroll, class F>
+__global__ void __launch_bounds__(kSweepBlock) SweepRowPieces(F f, int64_t first_row, uint32_t pieces, uint32_t per_row) {
+  const uint32_t begin = blockIdx.x * (kSweepBlock * kUnroll) + threadIdx.x;
+  typename F::template Loaded<N> loaded[kUnroll];
+  uint32_t row[kUnroll], column[kUnroll];
+#pragma unroll
+  for (int u = 0; u < kUnroll; ++u) {
+    const uint32_t piece = begin + u * kSweepBlock;
+    row[u] = piece / per_row;
+    column[u] = (piece - row[u] * per_row) * N;
+    if (piece < pieces) loaded[u] = f.template Load<N>(first_row + row[u], column[u]);
+  }
+#pragma unroll
+  for (int u = 0; u < kUnroll; ++u) {
+    if (begin + u * kSweepBlock < pieces) f.template Finish<N>(first_row + row[u], column[u], loaded[u]);
+  }
+}
+
+// All of rows * columns elements, whose number may be above 2^31; that of columns may not.
+template <int N, int kUnroll = 2, class F>
+void SweepRows(const F& f, int64_t rows, int64_t columns, bool packs, const Context& c) {
+  if (rows == 0 || columns == 0) return;
+  const bool wide = packs && N > 1;
+  const int64_t per_row = wide ? columns / N : columns, most_rows = (int64_t{1} << 31) / per_row;
+  TWOFOLD_CHECK_GT(most_rows, 0);
+  for (int64_t row = 0; row < rows; row += most_rows) {
+    const int64_t pieces = std::min(most_rows, rows - row) * per_row;
+    constexpr int kSingles = 4;
+    const auto blocks = static_cast<unsigned>(CeilDiv(pieces, int64_t{kSweepBlock} * (wide ? kUnroll : kSingles)));
+    const auto kernel = wide ? SweepRowPieces<N, kUnroll, F> : SweepRowPieces<1, kSingles, F>;
+    Launch(kernel, blocks, kSweepBlock, 0, c.stream, f, row, pieces, per_row);
+  }
+}
+
+// ---- out = body(in) and out = body(a, b), element by element, computed in the wider type of out ----
+
+template <class Out, class In, class Body>
+struct MapOne {
+  Out* out;
+  const In* in;
+  Body body;
+  template <int N> struct Loaded { Raw<In, N> in; };
+  template <int N> __device__ Loaded<N> Load(int64_t first) const { return {LoadRaw<N>(in + first)}; }
+  template <int N>
+  __device__ void Finish(int64_t first, const Loaded<N>& loaded) const {
+    Wide<Out> y[N];
+#pragma unroll
+    for (int i = 0; i < N; ++i) y[i] = body(As<Wide<Out>>(loaded.in[i]));
+    StorePack(out + first, y);
+  }
+};
+
+template <class Out, class InA, class InB, class Body>
+struct MapTwo {
+  Out* out;
+  const InA* a;
+  const InB* b;
+  Body body;
+  template <int N> struct Loaded { Raw<InA, N> a; Raw<InB, N> b; };
+  template <int N> __device__ Loaded<N> Load(int64_t first) const { return {LoadRaw<N>(a + first), LoadRaw<N>(b + first)}; }
+  template <int N>
+  __device__ void Finish(int64_t first, const Loaded<N>& loaded) const {
+    Wide<Out> y[N];
+#pragma unroll
+    for (int i = 0; i < N; ++i) y[i] = body(As<Wide<Out>>(loaded.a[i]), As<Wide<Out>>(loaded.b[i]));
+    StorePack(out + first, y);
+  }
+};
+
+template <class Out, class In, class Body>
+void Map(const Tensor& out, const Body& body, const Tensor& in, const Context& c) {
+  constexpr int kN = PackOf<Out, In>;
+  Sweep<kN, 4>(MapOne<Out, In, Body>{At<Out>(out), At<In>(in), body}, out.numel(), PacksFit(kN, kN, {&out, &in}), c);
+}
+template <class Out, class InA, class InB, class Body>
+void Map(const Tensor& out, const Body& body, const Tensor& a, const Tensor& b, const Context& c) {
+  constexpr int kN = PackOf<Out, InA, InB>;
+  Sweep<kN, 2>(MapTwo<Out, InA, InB, Body>{At<Out>(out), At<InA>(a), At<InB>(b), body}, out.numel(), PacksFit(kN, kN, {&out, &a, &b}), c);
+}
+
+}  // namespace twofold::cuda
