@@ -1,8 +1,10 @@
 #include "backends/in_memory/fabric.h"
 
+#include <algorithm>
 #include <chrono>
 #include <future>
 #include <numeric>
+#include <span>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -79,6 +81,11 @@ bool Join(std::thread& thread, host::Process& process, host::Rank& rank, std::fu
 RunResult InMemoryFabric::Run(int world_size, const RankFunction& fn) {
   TWOFOLD_CHECK_GE(world_size, 1);
   const host::InterruptScope interrupt;
+  if (device_.cuda) {
+    const std::vector<int>& gpus = device_.cuda->gpus;
+    const absl::Status connected = host::ConnectGpus(std::span(gpus).first(std::min(gpus.size(), static_cast<size_t>(world_size))), world_size);
+    if (!connected.ok()) return {.status = connected, .results = std::vector<std::string>(static_cast<size_t>(world_size)), .notes = {}};
+  }
   auto everyone = std::make_unique<Everyone>(world_size, device_, fabric_, fn);
   std::vector<std::thread> threads;
   std::vector<std::future<void>> done;
@@ -121,11 +128,7 @@ std::unique_ptr<Fabric> MakeInMemoryFabric(const spec::Spec& spec, in_memory::Gr
 }
 
 absl::StatusOr<std::unique_ptr<Fabric>> MakeInMemoryFabric(const spec::Spec& spec) {
-  const absl::StatusOr<host::DeviceChoice> device = host::ChooseDevice(spec);
-  if (!device.ok()) return device.status();
-  if (device->cuda) {
-    if (const absl::Status connected = host::ConnectGpus(device->cuda->gpus); !connected.ok()) return connected;
-  }
+  if (const absl::StatusOr<host::DeviceChoice> device = host::ChooseDevice(spec); !device.ok()) return device.status();
   return MakeInMemoryFabric(spec, in_memory::GroupOptions{});
 }
 
