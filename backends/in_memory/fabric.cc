@@ -128,14 +128,18 @@ std::unique_ptr<Fabric> MakeInMemoryFabric(const spec::Spec& spec, in_memory::Gr
 }
 
 absl::StatusOr<std::unique_ptr<Fabric>> MakeInMemoryFabric(const spec::Spec& spec) {
-  if (const absl::StatusOr<host::DeviceChoice> device = host::ChooseDevice(spec); !device.ok()) return device.status();
+  const absl::StatusOr<host::DeviceChoice> device = host::ChooseDevice(spec);
+  if (!device.ok()) return device.status();
+  if (device->cuda) {
+    if (const absl::Status connected = host::ConnectGpus(device->cuda->gpus); !connected.ok()) return connected;
+  }
   return MakeInMemoryFabric(spec, in_memory::GroupOptions{});
 }
 
 const Backend& InMemoryBackend() {
   static constexpr Backend kBackend = {
       .name = "in_memory",
-      .summary = "ranks are threads of this process, collectives go through shared memory",
+      .summary = "ranks are threads of this process, collectives go through shared memory, or on GPUs between theirs",
       .why_not = [] { return std::string(); },
       .make = [](const spec::Spec& spec) { return MakeInMemoryFabric(spec); },
       .launcher = [](int) { return std::vector<std::string>(); },

@@ -1,5 +1,5 @@
-// The in-memory fabric: every rank is a thread of this process with its own allocator and device: a CPU's, or a GPU that it may share
-// with other ranks.
+// The in-memory fabric: every rank is a thread of this process with an allocator and a device of its own: the CPU, a GPU, which several
+// ranks may share, or an emulated device.
 //
 // On a GPU a collective is kernels and copies on the ranks' communication streams, a message one copy, all ordered by events. A
 // call's stream waits for the compute streams of all ranks that take part, and WaitOn(compute stream) has the compute stream wait
@@ -22,7 +22,8 @@ namespace twofold {
 
 struct Backend;
 
-// Uses train.threads_per_rank, fabric.timeout_s, fabric.in_memory, memory, device, emulated and cuda.
+// Uses train.threads_per_rank, fabric.timeout_s, fabric.in_memory, memory, device, emulated and cuda. Refuses device: CUDA, with the reason,
+// where it cannot be had.
 absl::StatusOr<std::unique_ptr<Fabric>> MakeInMemoryFabric(const spec::Spec& spec);
 // Likewise, where it is known that what the spec asks for is there.
 std::unique_ptr<Fabric> MakeInMemoryFabric(const spec::Spec& spec, in_memory::GroupOptions options);
