@@ -130,9 +130,6 @@ std::unique_ptr<Fabric> MakeInMemoryFabric(const spec::Spec& spec, in_memory::Gr
 absl::StatusOr<std::unique_ptr<Fabric>> MakeInMemoryFabric(const spec::Spec& spec) {
   const absl::StatusOr<host::DeviceChoice> device = host::ChooseDevice(spec);
   if (!device.ok()) return device.status();
-  if (device->cuda) {
-    if (const absl::Status connected = host::ConnectGpus(device->cuda->gpus); !connected.ok()) return connected;
-  }
   return MakeInMemoryFabric(spec, in_memory::GroupOptions{});
 }
 
