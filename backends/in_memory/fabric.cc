@@ -128,8 +128,7 @@ std::unique_ptr<Fabric> MakeInMemoryFabric(const spec::Spec& spec, in_memory::Gr
 }
 
 absl::StatusOr<std::unique_ptr<Fabric>> MakeInMemoryFabric(const spec::Spec& spec) {
-  const absl::StatusOr<host::DeviceChoice> device = host::ChooseDevice(spec);
-  if (!device.ok()) return device.status();
+  if (const absl::StatusOr<host::DeviceChoice> device = host::ChooseDevice(spec); !device.ok()) return device.status();
   return MakeInMemoryFabric(spec, in_memory::GroupOptions{});
 }
 
