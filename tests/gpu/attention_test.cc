@@ -1,5 +1,7 @@
 // Attention's kernels. Narrow types run on tensor cores where heads are a multiple of 8 wide and rows aligned, with the probabilities
 // and their gradients rounded to the type before their products, as FlashAttention does; on other cores elsewhere.
+#include <cmath>
+
 #include "core/base/strings.h"
 #include "tests/gpu/against_cpu.h"
 
@@ -31,14 +33,14 @@ constexpr DType kTypes[] = {DType::kF64, DType::kF32, DType::kBF16, DType::kF16}
 Tensor SomeLse(Operands& o, Shape shape, int64_t keys) { return o.WideNormal(shape, 0.3, 0.5 + std::log(static_cast<double>(keys))); }
 
 void CheckForward(DType type, const AttentionCase& a) {
-  SCOPED_TRACE(StrCat(ToString(type), " forward ", a.name()));
+  SCOPED_TRACE(StrCat(DTypeName(type), " forward ", a.name()));
   ExpectLikeCpu(type, Tolerance(type), [&](Operands& o) -> ops::Op {
     return ops::AttentionForward{.qkv = o.Normal({a.batch, a.t, a.columns()}), .out = o.Out(a.out()), .lse = o.WideOut({a.batch, a.heads, a.t}),
                                  .heads = a.heads, .kv_heads = a.kv_heads, .causal = a.causal};
   });
 }
 void CheckBackward(DType type, const AttentionCase& a) {
-  SCOPED_TRACE(StrCat(ToString(type), " backward ", a.name()));
+  SCOPED_TRACE(StrCat(DTypeName(type), " backward ", a.name()));
   ExpectLikeCpu(type, Tolerance(type), [&](Operands& o) -> ops::Op {
     return ops::AttentionBackward{.qkv = o.Normal({a.batch, a.t, a.columns()}), .out = o.Normal(a.out(), 0.5),
                                   .lse = SomeLse(o, {a.batch, a.heads, a.t}, a.t), .dout = o.Normal(a.out()),
@@ -115,7 +117,7 @@ TEST_F(AttentionOnGpu, Rectangles) {
   for (const BlockCase& a : kBlocks) {
     for (const DType type : kTypes) {
       for (const bool add : {false, true}) {
-        SCOPED_TRACE(StrCat(ToString(type), " ", a.name(), add ? " merged" : ""));
+        SCOPED_TRACE(StrCat(DTypeName(type), " ", a.name(), add ? " merged" : ""));
         // What lies outside the rectangle stays, so that results are operands too.
         ExpectLikeCpu(type, Tolerance(type), [&](Operands& o) -> ops::Op {
           return ops::AttentionBlockForward{.q = o.Normal({a.batch, a.tq, a.q_columns()}), .kv = o.Normal({a.batch, a.tk, a.kv_columns()}),
@@ -140,19 +142,19 @@ class SoftmaxOnGpu : public GpuTest {};
 TEST_F(SoftmaxOnGpu, Forward) {
   for (const DType type : kTypes) {
     for (const int64_t n : {1, 31, 64, 257, 1030, 1536}) {
-      SCOPED_TRACE(StrCat(ToString(type), " columns ", n));
+      SCOPED_TRACE(StrCat(DTypeName(type), " columns ", n));
       ExpectLikeCpu(type, Tolerance(type), [&](Operands& o) -> ops::Op {
         return ops::SoftmaxForward{.x = o.Normal({2, 3, n}, 3), .y = o.Out({2, 3, n}), .causal = false};
       });
     }
     for (const int64_t t : {1, 17, 72, 129}) {
-      SCOPED_TRACE(StrCat(ToString(type), " causal ", t));
+      SCOPED_TRACE(StrCat(DTypeName(type), " causal ", t));
       ExpectLikeCpu(type, Tolerance(type), [&](Operands& o) -> ops::Op {
         const Tensor x = o.InOut(o.Normal({2, t, t}, 3));
         return ops::SoftmaxForward{.x = x, .y = x, .causal = true};
       });
     }
-    SCOPED_TRACE(StrCat(ToString(type), " long rows"));
+    SCOPED_TRACE(StrCat(DTypeName(type), " long rows"));
     ExpectLikeCpu(type, Tolerance(type), [&](Operands& o) -> ops::Op {
       return ops::SoftmaxForward{.x = o.Normal({1, 2, 17000}, 3), .y = o.Out({1, 2, 17000}), .causal = false};
     });
@@ -161,7 +163,7 @@ TEST_F(SoftmaxOnGpu, Forward) {
 TEST_F(SoftmaxOnGpu, Backward) {
   for (const DType type : kTypes) {
     for (const int64_t n : {1, 31, 64, 257, 1030, 1536, 9000}) {
-      SCOPED_TRACE(StrCat(ToString(type), " columns ", n));
+      SCOPED_TRACE(StrCat(DTypeName(type), " columns ", n));
       ExpectLikeCpu(type, Tolerance(type), [&](Operands& o) -> ops::Op {
         return ops::SoftmaxBackward{.y = o.Uniform({3, n}, 0, 0.1), .dy = o.Normal({3, n}), .dx = o.Out({3, n})};
       });
