@@ -128,11 +128,7 @@ std::unique_ptr<Fabric> MakeInMemoryFabric(const spec::Spec& spec, in_memory::Gr
 }
 
 absl::StatusOr<std::unique_ptr<Fabric>> MakeInMemoryFabric(const spec::Spec& spec) {
-  const absl::StatusOr<host::DeviceChoice> device = host::ChooseDevice(spec);
-  if (!device.ok()) return device.status();
-  if (device->cuda) {
-    if (const absl::Status connected = host::ConnectGpus(device->cuda->gpus); !connected.ok()) return connected;
-  }
+  if (const absl::StatusOr<host::DeviceChoice> device = host::ChooseDevice(spec); !device.ok()) return device.status();
   return MakeInMemoryFabric(spec, in_memory::GroupOptions{});
 }
 
