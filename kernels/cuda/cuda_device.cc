@@ -180,10 +180,11 @@ GpuFacts FactsOfGpu(int gpu) {
 
 class CudaDevice::Implementation {
  public:
-  Implementation(int gpu, int rank)
+  Implementation(int gpu, int rank, const Options& options)
       : streams(std::make_shared<cuda::StreamsOfDevice>(rank, gpu)),
         compute((cuda::MakeCurrent(gpu), streams)),
         multiprocessors(Attribute(cudaDevAttrMultiProcessorCount, gpu)),
+        libraries({.tf32 = options.tf32, .time_algorithms = options.time_algorithms}),
         item(sizeof(double)) {}
 
   // Calls launch() on `stream`, with events around it that tell `observed` when it was done.
@@ -226,8 +227,8 @@ class CudaDevice::Implementation {
   std::deque<Pending> on_compute, beside;
 };
 
-CudaDevice::CudaDevice(CachingAllocator& allocator, CachingAllocator& host, int gpu, int rank, const Options&)
-    : allocator_(allocator), host_(host), implementation_(std::make_unique<Implementation>(gpu, rank)) {}
+CudaDevice::CudaDevice(CachingAllocator& allocator, CachingAllocator& host, int gpu, int rank, const Options& options)
+    : allocator_(allocator), host_(host), implementation_(std::make_unique<Implementation>(gpu, rank, options)) {}
 
 CudaDevice::~CudaDevice() = default;
 

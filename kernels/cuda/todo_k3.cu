@@ -2,10 +2,6 @@
 
 namespace twofold::cuda {
 
-void Compute(const ops::AttentionForward&, const Context&) { TWOFOLD_CHECK(false, "not written yet"); }
-void Compute(const ops::AttentionBackward&, const Context&) { TWOFOLD_CHECK(false, "not written yet"); }
-void Compute(const ops::AttentionBlockForward&, const Context&) { TWOFOLD_CHECK(false, "not written yet"); }
-void Compute(const ops::AttentionBlockBackward&, const Context&) { TWOFOLD_CHECK(false, "not written yet"); }
 void Compute(const ops::SoftmaxForward&, const Context&) { TWOFOLD_CHECK(false, "not written yet"); }
 void Compute(const ops::SoftmaxBackward&, const Context&) { TWOFOLD_CHECK(false, "not written yet"); }
 

@@ -108,7 +108,10 @@ class Side : public Operands {
   std::vector<Kept> kept_;
 };
 
-class OnCpu : public Side {
+struct CpuLab {
+  Lab lab_{1, 0};
+};
+class OnCpu : CpuLab /* whose memory outlives the tensors */, public Side {
  public:
   using Side::Side;
   ~OnCpu() override { Forget(); }
@@ -122,9 +125,6 @@ class OnCpu : public Side {
   void Write(Tensor& t, const std::string& bytes) override {
     if (!bytes.empty()) std::memcpy(t.raw(), bytes.data(), bytes.size());
   }
-
- private:
-  Lab lab_{1, 0};
 };
 
 class OnGpu : public Side {
