@@ -18,12 +18,11 @@ namespace twofold::host {
 // Why device: CUDA cannot be had: this build has none, or this machine has no GPU. "" where it can.
 std::string WhyNoCuda();
 absl::Status CudaCannotBeHad();  // with the reason
-// A line for each GPU, "GPU 0: NVIDIA H200, ...".
-std::vector<std::string> DescribeGpus();
-// As the vendor calls it; "" where there is none.
-std::string NameOfGpu(int gpu);
-// What a new allocation may still take; zero where there is no GPU. Makes the process's context there, which takes some of it.
-Bytes FreeMemoryOf(int gpu);
+int GpusHere();
+// Of one of those. "GPU 0: NVIDIA H200, ...".
+std::string DescribeGpu(int gpu);
+std::string NameOfGpu(int gpu);  // as its vendor calls it
+Bytes FreeMemoryOf(int gpu);     // makes the process's context there, which takes some of it
 
 // How the ranks of a process use GPUs.
 struct CudaChoice {

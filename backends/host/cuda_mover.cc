@@ -80,21 +80,37 @@ std::unique_ptr<Mover> MakeCudaMover(Device& device) {
   return std::make_unique<CudaMover>(static_cast<cuda::CudaStream&>(device.compute()).of());
 }
 
-absl::Status ConnectGpus(std::span<const int> gpus) {
-  for (const int from : gpus) {
-    for (const int to : gpus) {
-      if (from == to) continue;
-      int can = 0;
-      cuda::Check(cudaDeviceCanAccessPeer(&can, from, to));
-      if (can == 0) {
-        return absl::FailedPreconditionError(StrCat("GPU ", from, " cannot reach the memory of GPU ", to, ", which the ranks of fabric in_memory "
-                                                    "share: leave one of them out by CUDA_VISIBLE_DEVICES"));
+namespace {
+
+absl::Status Connect(int from, int to) {
+  int can = 0;
+  cuda::Check(cudaDeviceCanAccessPeer(&can, from, to));
+  if (can == 0) {
+    return absl::FailedPreconditionError(StrCat("cuda.gpus: GPU ", from, " cannot reach the memory of GPU ", to,
+                                                ", which ranks of fabric in_memory share; name GPUs that can, or one"));
+  }
+  cuda::MakeCurrent(from);
+  const cudaError_t status = cudaDeviceEnablePeerAccess(to, 0);
+  if (status == cudaErrorPeerAccessAlreadyEnabled) cudaGetLastError();
+  else cuda::Check(status);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ConnectGpus(std::span<const int> gpus, int ranks) {
+  if (ranks > cuda::kMostArrays) {
+    return absl::InvalidArgumentError(StrCat(ranks, " ranks: on device CUDA fabric in_memory has at most ", cuda::kMostArrays));
+  }
+  try {
+    for (const int from : gpus) {
+      for (const int to : gpus) {
+        if (from == to) continue;
+        if (const absl::Status status = Connect(from, to); !status.ok()) return status;
       }
-      cuda::MakeCurrent(from);
-      const cudaError_t status = cudaDeviceEnablePeerAccess(to, 0);
-      if (status == cudaErrorPeerAccessAlreadyEnabled) cudaGetLastError();
-      else cuda::Check(status);
     }
+  } catch (const cuda::CudaError& e) {
+    return absl::InternalError(StrCat("connecting GPUs: ", e.what()));
   }
   return absl::OkStatus();
 }

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
+#include "backends/host/cuda.h"
 #include "topologies/catalogue.h"
 
 namespace twofold::host {
@@ -23,12 +25,25 @@ MemoryRules MemoryRulesOf(const spec::Spec& spec, const cluster::Device& device)
   MemoryRules rules{.kind = DeviceKind::kCpu,
                     .device = Least(Bytes(device.memory_bytes()), BudgetOf(spec.memory().budget_mib())),
                     .host = Least(Bytes(device.host_memory_bytes()), BudgetOf(spec.memory().host_budget_mib()))};
-  if (spec.device() != spec::EMULATED && device.kind() == cluster::Device::GPU_DEVICE) rules.kind = DeviceKind::kCuda;
+  const bool gpu = spec.device() == spec::CUDA || device.kind() == cluster::Device::GPU_DEVICE;
+  if (spec.device() != spec::EMULATED && gpu) rules.kind = DeviceKind::kCuda;
+  return rules;
+}
+
+MemoryRules MemoryRulesHere(const spec::Spec& spec) {
+  MemoryRules rules = MemoryRulesOf(spec, cluster::Device());
+  if (spec.device() != spec::CUDA || rules.device.value() > 0) return rules;
+  const absl::StatusOr<CudaChoice> choice = ChooseCuda(spec);
+  if (!choice.ok()) return rules;
+  const spec::Parallel& p = spec.parallel();
+  const auto ranks = static_cast<int>(std::min<int64_t>(p.pp() * p.dp() * p.cp() * p.tp(), 1 << 20));
+  for (const int gpu : std::set<int>(choice->gpus.begin(), choice->gpus.end()))
+    rules.device = Least(rules.device, FreeMemoryOf(gpu) / std::max(1, choice->RanksOn(gpu, ranks)));
   return rules;
 }
 
 absl::StatusOr<MemoryRules> FindMemoryRules(const spec::Spec& spec) {
-  if (spec.device() != spec::EMULATED && !spec.fabric().has_simulated()) return MemoryRulesOf(spec, cluster::Device());
+  if (spec.device() != spec::EMULATED && !spec.fabric().has_simulated()) return MemoryRulesHere(spec);
   const bool emulated = spec.device() == spec::EMULATED;
   absl::StatusOr<cluster::Cluster> c = emulated ? FindCluster(spec.emulated().cluster(), "emulated.cluster")
                                                 : FindCluster(spec.fabric().simulated().cluster());

@@ -16,9 +16,12 @@ struct MemoryRules {
   Bytes host;    // likewise, of the host's memory: what falls to the device, or memory.host_budget_mib
 };
 
-// Of ranks that run on `device`, a CPU's where it is EMULATED.
+// Of ranks that run on `device`, a CPU's where it is EMULATED, and on a GPU where the spec says CUDA.
 MemoryRules MemoryRulesOf(const spec::Spec& spec, const cluster::Device& device);
-// By fabric, device, emulated and memory. Refuses a cluster that is not there.
+// Of ranks that run on this machine. Where GPUs are shared, each rank may take an even part of what is free there; where device is
+// CUDA and there is no GPU, it is not bounded.
+MemoryRules MemoryRulesHere(const spec::Spec& spec);
+// By fabric, device, emulated, cuda and memory. Refuses a cluster that is not there.
 absl::StatusOr<MemoryRules> FindMemoryRules(const spec::Spec& spec);
 
 }  // namespace twofold::host

@@ -41,7 +41,8 @@ class Mover {
 // For tensors of `device`, which outlives it.
 std::unique_ptr<Mover> MakeMover(Device& device);
 
-// Before ranks of this process share their GPUs' memories: has each of `gpus` reach the others'. Says which cannot.
-absl::Status ConnectGpus(std::span<const int> gpus);
+// Before `ranks` threads of this process share the memories of `gpus`: has each of these reach the others'. Refuses where that cannot
+// be, and where there are more ranks than a kernel takes.
+absl::Status ConnectGpus(std::span<const int> gpus, int ranks);
 
 }  // namespace twofold::host

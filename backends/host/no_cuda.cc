@@ -8,14 +8,15 @@ std::string WhyNoCuda() {
   return "this build has no CUDA (nvcc and cuBLASLt were not found when it was configured, or TWOFOLD_CUDA was OFF; see README, \"GPUs\")";
 }
 
-std::vector<std::string> DescribeGpus() { return {}; }
-std::string NameOfGpu(int) { return ""; }
-Bytes FreeMemoryOf(int) { return Bytes(0); }
+int GpusHere() { return 0; }
 
 absl::StatusOr<CudaChoice> ChooseCuda(const spec::Spec&) { return CudaCannotBeHad(); }
 
-// Nobody gets as far as these without a choice.
-Bytes UsedBeyond(const GpuReserved&, int) { return Bytes(0); }
+// Nobody gets as far as these without a GPU.
+std::string DescribeGpu(int) { TWOFOLD_CHECK(false, WhyNoCuda()); }
+std::string NameOfGpu(int) { TWOFOLD_CHECK(false, WhyNoCuda()); }
+Bytes FreeMemoryOf(int) { TWOFOLD_CHECK(false, WhyNoCuda()); }
+Bytes UsedBeyond(const GpuReserved&, int) { TWOFOLD_CHECK(false, WhyNoCuda()); }
 std::unique_ptr<MemorySource> NewGpuSource(int, Bytes, GpuReserved&) { TWOFOLD_CHECK(false, WhyNoCuda()); }
 std::unique_ptr<MemorySource> NewPinnedSource(int, Bytes) { TWOFOLD_CHECK(false, WhyNoCuda()); }
 CudaRank NewCudaDevice(CachingAllocator&, CachingAllocator&, const CudaChoice&, int, int, CudaObservers) {

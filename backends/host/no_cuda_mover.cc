@@ -4,10 +4,9 @@
 namespace twofold::host {
 
 std::unique_ptr<Mover> MakeCudaMover(Device&) {
-  TWOFOLD_CHECK(false, "this build is without CUDA");
-  return nullptr;
+  TWOFOLD_CHECK(false, "this build has no CUDA");
 }
 
-absl::Status ConnectGpus(std::span<const int>) { return absl::OkStatus(); }  // there are none
+absl::Status ConnectGpus(std::span<const int>, int) { return absl::OkStatus(); }  // there are none
 
 }  // namespace twofold::host

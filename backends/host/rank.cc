@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 #include <typeinfo>
 
 #include "backends/host/exit_scope.h"
@@ -36,11 +37,11 @@ absl::StatusOr<DeviceChoice> ChooseDevice(const spec::Spec& spec) {
     absl::StatusOr<CudaChoice> cuda = ChooseCuda(spec);
     if (!cuda.ok()) return cuda.status();
     choice.cuda = *std::move(cuda);
-    choice.notes = DescribeGpus();
+    for (const int gpu : std::set<int>(choice.cuda->gpus.begin(), choice.cuda->gpus.end())) choice.notes.push_back(DescribeGpu(gpu));
     choice.notes.push_back("outside_ledger_bytes: what the GPU has in use beyond its ranks' allocators (context, kernels, libraries, other processes), in even parts");
   }
   if (spec.device() != spec::EMULATED) {
-    const MemoryRules rules = MemoryRulesOf(spec, cluster::Device());
+    const MemoryRules rules = MemoryRulesHere(spec);
     choice.memory = rules.device, choice.host_memory = rules.host;
     return choice;
   }

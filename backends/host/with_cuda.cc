@@ -33,18 +33,15 @@ std::string WhyNoCuda() {
   return why.empty() ? why : StrCat("there is no GPU: ", why);
 }
 
-std::vector<std::string> DescribeGpus() {
-  std::vector<std::string> lines;
-  for (int gpu = 0; gpu < GpuCount(); ++gpu) {
-    const GpuFacts facts = FactsOfGpu(gpu);
-    lines.push_back(StrCat("GPU ", gpu, ": ", facts.name, ", ", facts.sizes, "; ", facts.software));
-  }
-  return lines;
+int GpusHere() { return GpuCount(); }
+
+std::string DescribeGpu(int gpu) {
+  const GpuFacts facts = FactsOfGpu(gpu);
+  return StrCat("GPU ", gpu, ": ", facts.name, ", ", facts.sizes, "; ", facts.software);
 }
 
-std::string NameOfGpu(int gpu) { return gpu < GpuCount() ? FactsOfGpu(gpu).name : std::string(); }
-
-Bytes FreeMemoryOf(int gpu) { return gpu < GpuCount() ? MemoryOf(gpu).free : Bytes(0); }
+std::string NameOfGpu(int gpu) { return FactsOfGpu(gpu).name; }
+Bytes FreeMemoryOf(int gpu) { return MemoryOf(gpu).free; }
 
 absl::StatusOr<CudaChoice> ChooseCuda(const spec::Spec& spec) {
   if (!WhyNoCuda().empty()) return CudaCannotBeHad();

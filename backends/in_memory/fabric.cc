@@ -1,8 +1,10 @@
 #include "backends/in_memory/fabric.h"
 
+#include <algorithm>
 #include <chrono>
 #include <future>
 #include <numeric>
+#include <span>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -10,6 +12,7 @@
 
 #include "backends/host/exit_scope.h"
 #include "backends/host/interrupt.h"
+#include "backends/host/mover.h"
 #include "backends/host/rank.h"
 #include "backends/registry.h"
 #include "core/base/strings.h"
@@ -78,6 +81,11 @@ bool Join(std::thread& thread, host::Process& process, host::Rank& rank, std::fu
 RunResult InMemoryFabric::Run(int world_size, const RankFunction& fn) {
   TWOFOLD_CHECK_GE(world_size, 1);
   const host::InterruptScope interrupt;
+  if (device_.cuda) {
+    const std::vector<int>& gpus = device_.cuda->gpus;
+    const absl::Status connected = host::ConnectGpus(std::span(gpus).first(std::min(gpus.size(), static_cast<size_t>(world_size))), world_size);
+    if (!connected.ok()) return {.status = connected, .results = std::vector<std::string>(static_cast<size_t>(world_size)), .notes = {}};
+  }
   auto everyone = std::make_unique<Everyone>(world_size, device_, fabric_, fn);
   std::vector<std::thread> threads;
   std::vector<std::future<void>> done;
@@ -127,7 +135,7 @@ absl::StatusOr<std::unique_ptr<Fabric>> MakeInMemoryFabric(const spec::Spec& spe
 const Backend& InMemoryBackend() {
   static constexpr Backend kBackend = {
       .name = "in_memory",
-      .summary = "ranks are threads of this process, collectives go through shared memory",
+      .summary = "ranks are threads of this process, collectives go through shared memory, or on GPUs between theirs",
       .why_not = [] { return std::string(); },
       .make = [](const spec::Spec& spec) { return MakeInMemoryFabric(spec); },
       .launcher = [](int) { return std::vector<std::string>(); },

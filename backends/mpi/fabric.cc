@@ -149,7 +149,7 @@ RunResult MpiFabric::Run(int world_size, const RankFunction& fn) {
   }
   RunResult result = session.watch().Conclude();
   result.results.resize(static_cast<size_t>(world_size));
-  if (device_.emulated != nullptr) result.notes.insert(result.notes.end(), device_.emulated->notes.begin(), device_.emulated->notes.end());
+  result.notes.insert(result.notes.end(), device_.notes.begin(), device_.notes.end());
   return result;
 }
 

@@ -77,10 +77,9 @@ class SimulatedDevice::Arithmetic : public CpuDevice {
   Arithmetic(CachingAllocator& allocator, int threads) : CpuDevice(allocator, threads), scratch_(source_, -1) {}
 
   void Compute(const ops::Op& op, Tensor workspace) {
-    if (workspace.empty()) {  // the modelled device needs none; the kernels here may
-      const Bytes bytes = ops::Workspace(op, DeviceKind::kCpu, threads());
-      if (bytes.value() > 0) workspace = Allocate(scratch_, Shape{bytes.value()}, DType::kU8, Category::kOther);
-    }
+    // The modelled device may need less than the kernels here.
+    const Bytes bytes = ops::Workspace(op, DeviceKind::kCpu, threads()), given = workspace.empty() ? Bytes(0) : workspace.bytes();
+    if (given < bytes) workspace = Allocate(scratch_, Shape{bytes.value()}, DType::kU8, Category::kOther);
     Run(compute(), op, std::move(workspace));
   }
 

@@ -43,6 +43,10 @@ absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, Simulat
   const bool emulated = spec.device() == spec::EMULATED;
   if (emulated) costs = host::FindCosts(spec.emulated());
   if (!costs.ok()) return costs.status();
+  if (spec.device() == spec::CUDA && costs->device.kind() != cluster::Device::GPU_DEVICE) {
+    return absl::InvalidArgumentError(StrCat("fabric.simulated.cluster: \"", c.name(), "\" computes on CPUs, and device is CUDA; use a cluster of GPUs (",
+                                             "`twofold list clusters`), or device: CPU"));
+  }
   const host::MemoryRules memory = host::MemoryRulesOf(spec, costs->device);
   plan.device_memory = memory.device;
   plan.host_memory = memory.host;

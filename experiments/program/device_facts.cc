@@ -1,6 +1,9 @@
 #include "experiments/program/device_facts.h"
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_replace.h"
 #include "backends/host/costs.h"
+#include "backends/host/cuda.h"
 #include "core/base/strings.h"
 #include "sim/cost/read_profile.h"
 #include "topologies/catalogue.h"
@@ -34,10 +37,28 @@ DeviceFacts FactsOfEmulated(const spec::Spec& spec) {
   return {.name = StrCat("emulated ", costs->device.name()), .peak_flops_per_second = peak * costs->speed};
 }
 
+// The first device of the catalogue whose name's first word, "A100" of "A100-80GB SXM", is part of the GPU's. An H200 computes as
+// fast as an H100.
+DeviceFacts FactsOfGpus(const spec::Spec& spec) {
+  const int gpu = spec.cuda().gpus_size() > 0 ? spec.cuda().gpus(0) : 0;
+  DeviceFacts facts{.name = host::NameOfGpu(gpu)};
+  const std::string name = absl::StrReplaceAll(facts.name, {{" H200", " H100"}});
+  for (const ClusterInfo& info : ListClusters()) {
+    const absl::StatusOr<cluster::Cluster> cluster = FindCluster(info.name);
+    if (!cluster.ok() || cluster->device().kind() != cluster::Device::GPU_DEVICE) continue;
+    const std::string& device = cluster->device().name();
+    if (!absl::StrContains(name, device.substr(0, device.find_first_of("- ")))) continue;
+    facts.peak_flops_per_second = SheetPeak(cluster->device(), spec.train().precision().parameter());
+    break;
+  }
+  return facts;
+}
+
 }  // namespace
 
 DeviceFacts FactsOfDevice(const spec::Spec& spec) {
   if (spec.device() == spec::EMULATED) return FactsOfEmulated(spec);
+  if (spec.device() == spec::CUDA && !spec.fabric().has_simulated()) return FactsOfGpus(spec);
   if (!spec.fabric().has_simulated()) return {.name = "CPU", .peak_flops_per_second = MeasuredPeak(spec)};
   const absl::StatusOr<cluster::Cluster> cluster = FindCluster(spec.fabric().simulated().cluster());
   if (!cluster.ok()) return {};

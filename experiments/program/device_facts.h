@@ -13,7 +13,7 @@ struct DeviceFacts {
 };
 
 // `spec` is resolved and its fabric has been made, so its cluster is known. Of a GPU the peak is the data
-// sheet's, for the parameters' element type; of the CPU of this machine it is the best rate that calibration
+// sheet's, for the parameters' element type, and 0 of one that the catalogue does not know; of the CPU of this machine it is the best rate that calibration
 // measured: of the profile that the spec names, else of the one at calibration's usual place, if there is
 // one.
 DeviceFacts FactsOfDevice(const spec::Spec& spec);

@@ -1,9 +1,10 @@
-// twofold list models|clusters|strategies|fabrics
+// twofold list models|clusters|strategies|fabrics|devices
 #include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "backends/host/cuda.h"
 #include "backends/registry.h"
 #include "core/base/strings.h"
 #include "experiments/program/commands.h"
@@ -100,6 +101,16 @@ Rows Fabrics() {
   return rows;
 }
 
+Rows Devices() {
+  Rows rows = {{"CPU", "the default: this machine's processor, train.threads_per_rank threads a rank", "available"}};
+  const std::string why_not = host::WhyNoCuda();
+  rows.push_back({"CUDA", "NVIDIA's GPUs of this machine; ranks of fabric in_memory share them, and fabric simulated predicts them",
+                  why_not.empty() ? "available" : StrCat("not available: ", why_not)});
+  for (int gpu = 0; gpu < host::GpusHere(); ++gpu) rows.back().push_back(host::DescribeGpu(gpu));
+  rows.push_back({"EMULATED", "takes the time of another device and computes nothing; communication is real", "available"});
+  return rows;
+}
+
 void AddTopic(CLI::App& list, const std::string& name, const std::string& summary, Rows (*rows)(),
               int& exit_status) {
   list.add_subcommand(name, summary)->callback([rows, &exit_status] {
@@ -122,6 +133,7 @@ void AddListCommand(CLI::App& app, int& exit_status) {
            exit_status);
   AddTopic(*command, "fabrics", "what --fabric can be, and what this build and machine lack", Fabrics,
            exit_status);
+  AddTopic(*command, "devices", "what a spec's device can be, and what this build and machine lack", Devices, exit_status);
   command->footer("Examples:\n  twofold list models\n  twofold list fabrics");
 }
 

@@ -19,8 +19,8 @@ constexpr Row kRows[] = {
     {"fabric.nccl", [](const Spec& s) { return std::string(s.fabric().has_nccl() ? "nccl" : ""); },
      "use in_memory, mpi or simulated"},
     {"device",
-     [](const Spec& s) { return s.device() == spec::CUDA ? spec::Device_Name(s.device()) : std::string(); },
-     "use CPU or EMULATED"},
+     [](const Spec& s) { return std::string(s.device() == spec::CUDA && s.fabric().has_mpi() ? "CUDA on fabric.mpi, whose buffers would be a GPU's," : ""); },
+     "use in_memory, whose ranks are threads and share GPUs, or predict with simulated"},
 };
 
 }  // namespace

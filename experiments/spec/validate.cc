@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -201,6 +202,19 @@ void CheckEmulated(const spec::Spec& spec, Problems& problems) {
   }
 }
 
+void CheckCuda(const spec::Spec& spec, Problems& problems) {
+  if (spec.device() != spec::CUDA) {
+    if (!spec.has_cuda()) return;
+    return problems.Add("cuda", StrCat("is for device: CUDA, and device is ", spec::Device_Name(spec.device()), "; set that, or leave the block out"));
+  }
+  std::set<int> seen;
+  for (int i = 0; i < spec.cuda().gpus_size(); ++i) {
+    const int gpu = spec.cuda().gpus(i);
+    const std::string path = StrCat("cuda.gpus[", i, "]");
+    if (problems.Whole(path, gpu, 0, 1023) && !seen.insert(gpu).second) problems.Add(path, StrCat(gpu, " stands here twice; ranks take GPUs in turn, so name each once"));
+  }
+}
+
 void CheckSimulated(const spec::Simulated& simulated, Problems& problems) {
   if (simulated.cluster().empty()) {
     problems.Add("fabric.simulated.cluster",
@@ -251,6 +265,7 @@ absl::Status Validate(const spec::Spec& spec, const std::string& file) {
   CheckSharding(spec, problems);
   CheckFabric(spec, problems);
   CheckEmulated(spec, problems);
+  CheckCuda(spec, problems);
   CheckMemory(spec.memory(), problems);
   problems.Whole("trace.last_steps", spec.trace().last_steps(), 1, int64_t{1} << 31);
   problems.Whole("trace.ranks", spec.trace().ranks(), 1, int64_t{1} << 31);

@@ -42,8 +42,9 @@ struct SharedRows {
 template <class S, int kRows, int kThreads, class T>
 __device__ inline void CopyRows(T* to, const T* from, int stride, int rows, int dim) {
   constexpr int kLanes = S::kChunks % 8 == 0 ? 8 : 4, kPass = kThreads / kLanes;  // of a row; rows at once
-  static_assert(kRows % kPass == 0 && S::kChunks % kLanes == 0);
+  static_assert((kRows % kPass == 0 || kRows < kPass) && S::kChunks % kLanes == 0);
   int row = static_cast<int>(threadIdx.x) / kLanes;
+  if (kRows < kPass && row >= kRows) return;
   const int chunk = static_cast<int>(threadIdx.x) % kLanes, at = S::At(row, chunk);
   from += row * stride + chunk * 8;
 #pragma unroll

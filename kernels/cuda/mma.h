@@ -73,6 +73,11 @@ __device__ inline void CopyAsync(T* base, int offset, const T* from, bool there)
                "r"(there ? 16 : 0)
                : "memory");
 }
+__device__ inline void CopyAsync(float* to, const float* from, bool there) {  // one number
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(SharedAddress(to, 0)), "l"(__cvta_generic_to_global(from)),
+               "r"(there ? 4 : 0)
+               : "memory");
+}
 __device__ inline void CommitCopies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int kGroups>
 __device__ inline void WaitForCopies() {
@@ -152,6 +157,7 @@ void LoadMatrices(void* const* lanes, int) {
 struct Copy {
   void* to;
   const void* from;  // null: zeros
+  size_t bytes;
   int group;
 };
 struct CopiesOfThread {
@@ -162,6 +168,10 @@ struct CopiesOfThread {
 inline CopiesOfThread& Copies() {
   thread_local std::vector<CopiesOfThread> of_block(1024);
   return of_block[static_cast<size_t>(emulated::ThreadOfBlock())];
+}
+inline void Begin(Copy copy) {
+  copy.group = Copies().groups;
+  Copies().under_way.push_back(copy);
 }
 
 }  // namespace emulated_mma
@@ -186,9 +196,9 @@ template <class T>
 void CopyAsync(T* base, int offset, const T* from, bool there) {
   T* to = base + offset;
   TWOFOLD_CHECK(reinterpret_cast<uintptr_t>(to) % 16 == 0 && reinterpret_cast<uintptr_t>(from) % 16 == 0, "aligned");
-  auto& copies = emulated_mma::Copies();
-  copies.under_way.push_back({to, there ? from : nullptr, copies.groups});
+  emulated_mma::Begin({to, there ? from : nullptr, 16});
 }
+inline void CopyAsync(float* to, const float* from, bool there) { emulated_mma::Begin({to, there ? from : nullptr, sizeof(float)}); }
 inline void CommitCopies() { ++emulated_mma::Copies().groups; }
 template <int kGroups>
 void WaitForCopies() {
@@ -196,8 +206,8 @@ void WaitForCopies() {
   size_t done = 0;
   for (; done < copies.under_way.size() && copies.under_way[done].group < copies.groups - kGroups; ++done) {
     const auto& copy = copies.under_way[done];
-    if (copy.from != nullptr) std::memcpy(copy.to, copy.from, 16);
-    else std::memset(copy.to, 0, 16);
+    if (copy.from != nullptr) std::memcpy(copy.to, copy.from, copy.bytes);
+    else std::memset(copy.to, 0, copy.bytes);
   }
   copies.under_way.erase(copies.under_way.begin(), copies.under_way.begin() + static_cast<std::ptrdiff_t>(done));
 }

@@ -76,6 +76,7 @@ class Side : public Operands {
   virtual DType Stored(DType type) const = 0;  // what a tensor of this type has on this side
   virtual Tensor New(const Shape& shape, DType type) = 0;
   virtual void Write(Tensor& t, const std::string& bytes) = 0;
+  void Forget() { kept_.clear(); }  // before the device that the tensors lie on
 
  private:
   template <class Distribution>
@@ -107,9 +108,13 @@ class Side : public Operands {
   std::vector<Kept> kept_;
 };
 
-class OnCpu : public Side {
+struct CpuLab {
+  Lab lab_{1, 0};
+};
+class OnCpu : CpuLab /* whose memory outlives the tensors */, public Side {
  public:
   using Side::Side;
+  ~OnCpu() override { Forget(); }
   DType type() const override { return DType::kF64; }
   std::string Read(const Tensor& t) override { return BitsOf(t); }
   void Launch(const ops::Op& op) override { lab_.Run(op); }
@@ -120,9 +125,6 @@ class OnCpu : public Side {
   void Write(Tensor& t, const std::string& bytes) override {
     if (!bytes.empty()) std::memcpy(t.raw(), bytes.data(), bytes.size());
   }
-
- private:
-  Lab lab_{1, 0};
 };
 
 class OnGpu : public Side {
@@ -136,11 +138,12 @@ class OnGpu : public Side {
     return bytes;
   }
   void Launch(const ops::Op& op) override {
-    // What the workspace will be is poisoned, too: the allocator gives the same block again.
+    // What the workspace will be is poisoned, too: the allocator gives the same block again. Of what libraries get, only the beginning.
     const int64_t workspace = ops::Workspace(op, DeviceKind::kCuda, 1).value();
     if (workspace > 0) {
-      Tensor t = gpu_.device.NewTensor({workspace}, DType::kU8, Category::kOther);
-      Write(t, std::string(At(workspace), '\xff'));
+      const Tensor t = gpu_.device.NewTensor({workspace}, DType::kU8, Category::kOther);
+      Tensor beginning = t.Slice(0, std::min<int64_t>(workspace, 2 << 20));
+      Write(beginning, std::string(At(beginning.numel()), '\xff'));
     }
     gpu_.device.Launch(gpu_.device.compute(), op);
   }

@@ -60,5 +60,6 @@ void CheckShapes(const AttentionBackward& o) {
   Expect(Like(o.qkv, o.dqkv) && Like(o.out, o.dout), "attention_backward", {&o.qkv, &o.out, &o.lse, &o.dout, &o.dqkv});
 }
 Bytes CpuWorkspace(const AttentionBackward& o, int threads) { return Tiles(o, threads, 2, 8); }
+Bytes CudaWorkspace(const AttentionBackward& o) { return o.lse.bytes(); }
 
 }  // namespace twofold::ops::rules

@@ -19,6 +19,7 @@ KernelKey Key(const AttentionBackward&);
 Cost CostOf(const AttentionBackward&);
 void CheckShapes(const AttentionBackward&);
 Bytes CpuWorkspace(const AttentionBackward&, int threads);
+Bytes CudaWorkspace(const AttentionBackward&);  // (f32)[b, heads, t]: sums of dout * out
 }  // namespace rules
 
 }  // namespace twofold::ops

@@ -77,5 +77,6 @@ void CheckShapes(const AttentionBlockBackward& o) {
          "attention_block_backward", {&o.q, &o.kv, &o.out, &o.lse, &o.dout, &o.dq, &o.dkv});
 }
 Bytes CpuWorkspace(const AttentionBlockBackward& o, int threads) { return Tiles(o, threads, 2, 3); }
+Bytes CudaWorkspace(const AttentionBlockBackward& o) { return Bytes(Rows(o) * ElementSize(o.lse.dtype())); }
 
 }  // namespace twofold::ops::rules

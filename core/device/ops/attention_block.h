@@ -32,6 +32,7 @@ KernelKey Key(const AttentionBlockBackward&);
 Cost CostOf(const AttentionBlockBackward&);
 void CheckShapes(const AttentionBlockBackward&);
 Bytes CpuWorkspace(const AttentionBlockBackward&, int threads);
+Bytes CudaWorkspace(const AttentionBlockBackward&);  // (f32)[b, heads, queries]: sums of dout * out
 }  // namespace rules
 
 }  // namespace twofold::ops

@@ -4,14 +4,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
+
 #include "core/base/check.h"
+#include "kernels/cuda/emulated/thread_sanitizer.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
-#endif
-#ifdef __SANITIZE_THREAD__
-#include <sanitizer/tsan_interface.h>
 #endif
 
 namespace twofold::emulated {
@@ -23,6 +23,19 @@ namespace boost_context = boost::context::detail;
 constexpr size_t kStack = 256 << 10;
 #else
 constexpr size_t kStack = 64 << 10;
+#endif
+
+#ifdef __SANITIZE_THREAD__
+constexpr int kKnownToTsan = 5000;  // fibers ever made; it dies of more than about 8000 threads
+
+// A call as if this fiber made it.
+template <class F>
+void As(void* fiber, F call) {
+  void* const self = __tsan_get_current_fiber();
+  __tsan_switch_to_fiber(fiber, __tsan_switch_to_fiber_no_sync);
+  call();
+  __tsan_switch_to_fiber(self, __tsan_switch_to_fiber_no_sync);
+}
 #endif
 
 thread_local Fiber* starting = nullptr;  // for Start, which has no argument of its own
@@ -48,7 +61,10 @@ Fiber::Fiber(void (*enter)()) : enter_(enter), size_(kStack) {
   TWOFOLD_CHECK(mprotect(mapped, page, PROT_NONE) == 0, "a page that stops a stack");
   stack_ = static_cast<std::byte*>(mapped) + page;
 #ifdef __SANITIZE_THREAD__
-  tsan_ = __tsan_create_fiber(0);
+  static std::atomic<int> made{0};
+  owns_tsan_ = made.fetch_add(1, std::memory_order_relaxed) < kKnownToTsan;
+  tsan_ = owns_tsan_ ? __tsan_create_fiber(0) : __tsan_get_current_fiber();  // else it is one with the thread that makes it
+  if (owns_tsan_) As(tsan_, BeginUnseen);
 #endif
   Restart();
 }
@@ -56,7 +72,10 @@ Fiber::Fiber(void (*enter)()) : enter_(enter), size_(kStack) {
 Fiber::~Fiber() {
   if (enter_ == nullptr) return;
 #ifdef __SANITIZE_THREAD__
-  __tsan_destroy_fiber(tsan_);
+  if (owns_tsan_) {
+    As(tsan_, EndUnseen);
+    __tsan_destroy_fiber(tsan_);
+  }
 #endif
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   munmap(stack_ - page, page + size_);
@@ -65,6 +84,10 @@ Fiber::~Fiber() {
 void Fiber::Restart() {
 #ifdef __SANITIZE_ADDRESS__
   ASAN_UNPOISON_MEMORY_REGION(stack_, size_);
+#endif
+#ifdef __SANITIZE_THREAD__
+  As(tsan_, [this] { ComesBefore(this); });  // what it did
+  ComesAfter(this);
 #endif
   fake_stack_ = nullptr;
   context_ = boost_context::make_fcontext(stack_ + size_, size_, &Fiber::Start);
@@ -90,7 +113,7 @@ void Fiber::SwitchTo(Fiber& other) {
   __sanitizer_start_switch_fiber(&fake_stack_, other.stack_, other.size_);
 #endif
 #ifdef __SANITIZE_THREAD__
-  __tsan_switch_to_fiber(other.tsan_, 0);
+  __tsan_switch_to_fiber(other.tsan_, __tsan_switch_to_fiber_no_sync);
 #endif
   Arrived(boost_context::jump_fcontext(other.context_, this));
 }

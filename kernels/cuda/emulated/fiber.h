@@ -1,4 +1,5 @@
-// A stack of its own on which a function runs, and switching between such stacks within a thread of the host. Known to the sanitizers.
+// A stack of its own on which a function runs, and switching between such stacks within a thread of the host. Known to the sanitizers;
+// to the thread sanitizer, nothing that one fiber did comes before what another does because of a switch.
 #pragma once
 
 #include <boost/context/detail/fcontext.hpp>
@@ -10,7 +11,8 @@ class Fiber {
  public:
   // The thread itself, as it runs.
   Fiber();
-  // Runs enter(), which never returns, from the first switch to it on.
+  // Runs enter(), which never returns, from the first switch to it on. When it runs, and whenever it switches, the thread sanitizer does
+  // not see it (thread_sanitizer.h).
   explicit Fiber(void (*enter)());
   ~Fiber();
   Fiber(const Fiber&) = delete;
@@ -31,6 +33,7 @@ class Fiber {
   size_t size_ = 0;
   void* fake_stack_ = nullptr;  // of the address sanitizer
   void* tsan_ = nullptr;        // of the thread sanitizer
+  bool owns_tsan_ = false;
 };
 
 }  // namespace twofold::emulated

@@ -39,9 +39,14 @@ std::vector<A> Packed(const LibraryMatrix& m, bool transpose, bool by_rows, int6
 
 template <class A>
 A Dot(const A* a, const A* b, int64_t n) {
-  A sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < n; ++i) sum += a[i] * b[i];
+  constexpr int kLanes = 8;  // sums side by side: the compiler's vectors
+  A sums[kLanes] = {}, sum = 0;
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (int lane = 0; lane < kLanes; ++lane) sums[lane] += a[i + lane] * b[i + lane];
+  }
+  for (; i < n; ++i) sum += a[i] * b[i];
+  for (A of_lane : sums) sum += of_lane;
   return sum;
 }
 

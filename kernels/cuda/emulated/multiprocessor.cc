@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "core/base/check.h"
 #include "kernels/cuda/emulated/cuda_runtime.h"
+#include "kernels/cuda/emulated/thread_sanitizer.h"
 
 constinit thread_local uint3 threadIdx{};
 constinit thread_local uint3 blockIdx{};
@@ -22,6 +23,12 @@ namespace {
 
 constinit thread_local Multiprocessor* here = nullptr;
 constexpr size_t kAlignment = 128;
+// Else a fiber goes on with another thread when one has come to its end, which is faster.
+#ifdef __SANITIZE_THREAD__
+constexpr bool kThreadsAreFibers = true;
+#else
+constexpr bool kThreadsAreFibers = false;
+#endif
 
 std::atomic<int> reports{0};
 
@@ -51,6 +58,7 @@ Multiprocessor* Multiprocessor::Here() { return here; }
 
 Multiprocessor::Multiprocessor(uint64_t seed) : random_(seed | 1) { here = this; }
 Multiprocessor::~Multiprocessor() {
+  const Unseen unseen;
   std::free(shared_);
   here = nullptr;
 }
@@ -96,6 +104,7 @@ void Multiprocessor::Prepare(const Grid& grid) {
 }
 
 bool Multiprocessor::Run(const Grid& grid) {
+  const Unseen unseen;
   Prepare(grid);
   const uint64_t blocks = uint64_t{grid.grid.x} * grid.grid.y * grid.grid.z;
   // Block number (first + i * step) mod blocks is i-th: all of them, where step and blocks have no common divisor.
@@ -113,16 +122,23 @@ bool Multiprocessor::Run(const Grid& grid) {
 
 bool Multiprocessor::RunBlock() {
   for (Thread& t : threads_) t.state = State::kUnstarted, t.fiber = nullptr;
-  std::fill(at_warp_.begin(), at_warp_.end(), 0);
+  for (Meeting& m : at_warp_) m.arrived = 0;
+  at_block_.arrived = 0;
   started_ = ready_from_ = ready_count_ = 0;
-  done_ = at_block_ = 0;
+  done_ = 0;
   start_first_ = (Random() >> 63) != 0;
   fault_.clear();
   if (shared_bytes_ != 0) std::memset(shared_, 0xff, shared_bytes_);
 
+  if (kThreadsAreFibers) {  // made here, not by a thread that would seem to come before
+    while (fibers_.size() < threads_.size()) fibers_.push_back(std::make_unique<Fiber>(&Multiprocessor::Loop));
+    FreeAll();
+  }
+  ComesBefore(this);
   running_ = FreeFiber();
   host_.SwitchTo(*running_);
   running_ = &host_;
+  ComesAfter(&done_);
   if (fault_.empty() && done_ == static_cast<int>(threads_.size())) return true;
   if (fault_.empty()) fault_ = Where();
   std::fprintf(stderr, "emulated CUDA: kernel %s, block (%u, %u, %u) of (%u, %u, %u), %zu threads: %s\n", Name(grid_.name).c_str(), blockIdx.x,
@@ -140,17 +156,22 @@ void Multiprocessor::Become(int thread) {
   threadIdx = threads_[static_cast<size_t>(thread)].index;
 }
 
-// A fiber's life: threads from start to end, until there is none to start; then it is free and another goes on.
+// A fiber's life: threads from start to end, until there is none to start; then another goes on, and it is free for the next.
 void Multiprocessor::Loop() {
   Multiprocessor& m = *here;
   while (true) {
     while (m.StartNext()) {
+      ComesAfter(&m);
+      EndUnseen();
       (*m.grid_.kernel)();
+      BeginUnseen();
+      ComesBefore(&m.done_);
       m.threads_[static_cast<size_t>(m.thread_)].state = State::kDone;
       ++m.done_;
+      if (kThreadsAreFibers) break;
     }
     Fiber* self = m.running_;
-    m.free_.push_back(self);
+    if (!kThreadsAreFibers) m.free_.push_back(self);
     m.running_ = m.Next();
     self->SwitchTo(*m.running_);
   }
@@ -184,10 +205,9 @@ Fiber* Multiprocessor::FreeFiber() {
   return fiber;
 }
 
-void Multiprocessor::Wait(State state, Together what, void* given) {
-  const int thread = thread_;
-  Thread& t = threads_[static_cast<size_t>(thread)];
-  t.state = state, t.what = what, t.given = given, t.fiber = running_;
+void Multiprocessor::Wait(State state) {
+  Thread& t = threads_[static_cast<size_t>(thread_)];
+  t.state = state, t.fiber = running_;
   Fiber* self = running_;
   running_ = Next();
   if (running_ != self) self->SwitchTo(*running_);
@@ -213,25 +233,34 @@ void Multiprocessor::Release(int first, int count, Together what) {
 }
 
 void Multiprocessor::WarpTogether(unsigned mask, Together what, void* mine) {
+  const Unseen unseen;
   const int first = thread_ / warpSize * warpSize;
   if (mask != ~0u) return Fail(absl::StrFormat("thread %d names lanes %#x: all 32 (0xffffffff) are right here", thread_, mask));
   if (first + warpSize > static_cast<int>(threads_.size())) {
     return Fail(absl::StrFormat("thread %d is of a warp of %d threads: an exchange needs 32", thread_, static_cast<int>(threads_.size()) - first));
   }
-  int& arrived = at_warp_[static_cast<size_t>(thread_ / warpSize)];
-  if (++arrived < warpSize) return Wait(State::kAtWarp, what, mine);
-  arrived = 0;
-  Thread& t = threads_[static_cast<size_t>(thread_)];
-  t.what = what, t.given = mine;
-  Release(first, warpSize, what);
+  Meeting& meeting = at_warp_[static_cast<size_t>(thread_ / warpSize)];
+  Meet(meeting, State::kAtWarp, first, warpSize, what, mine);
 }
 
 void Multiprocessor::BlockTogether(Together what, void* mine) {
-  if (++at_block_ < static_cast<int>(threads_.size())) return Wait(State::kAtBlock, what, mine);
-  at_block_ = 0;
+  const Unseen unseen;
+  Meet(at_block_, State::kAtBlock, 0, static_cast<int>(threads_.size()), what, mine);
+}
+
+void Multiprocessor::Meet(Meeting& meeting, State state, int first, int count, Together what, void* mine) {
+  char* const turn = &meeting.turns[meeting.turn % 2];  // another thread may be at the next before this one goes on
+  ComesBefore(turn);
   Thread& t = threads_[static_cast<size_t>(thread_)];
   t.what = what, t.given = mine;
-  Release(0, static_cast<int>(threads_.size()), what);
+  if (++meeting.arrived < count) {
+    Wait(state);
+  } else {
+    meeting.arrived = 0;
+    ++meeting.turn;
+    Release(first, count, what);
+  }
+  ComesAfter(turn);
 }
 
 // ---- What goes wrong ----
@@ -258,11 +287,13 @@ std::string Multiprocessor::Where() const {
 }
 
 void Multiprocessor::Abandon() {
+  for (const auto& fiber : fibers_) fiber->Restart();
+  FreeAll();
+}
+
+void Multiprocessor::FreeAll() {
   free_.clear();
-  for (const auto& fiber : fibers_) {
-    fiber->Restart();
-    free_.push_back(fiber.get());
-  }
+  for (const auto& fiber : fibers_) free_.push_back(fiber.get());
 }
 
 }  // namespace twofold::emulated

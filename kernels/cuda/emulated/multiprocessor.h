@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,18 +44,26 @@ class Multiprocessor {
     void* given;     // to the others
     Together what;
   };
+  // Of a warp or the block.
+  struct Meeting {
+    int arrived = 0;
+    unsigned turn = 0;  // how many there were
+    char turns[2];      // whose addresses stand for this one and the one before, or after, to the thread sanitizer
+  };
 
   static void Loop();
   bool RunBlock();
   void Prepare(const Grid& grid);
   void Become(int thread);
-  void Wait(State state, Together what, void* given);
+  void Meet(Meeting& meeting, State state, int first, int count, Together what, void* mine);
+  void Wait(State state);
   void Release(int first, int count, Together what);
   bool StartNext();           // in a free fiber: the next thread runs to its end; false when there is nothing left to do here
   Fiber* Next();              // what runs when the running thread waits: its fiber; the host's when nothing can
   Fiber* FreeFiber();
   void Fail(std::string why);
   void Abandon();
+  void FreeAll();
   std::string Where() const;  // threads are, when they wait for ever
   uint64_t Random();
   void Permute(std::vector<int>& order);
@@ -69,14 +76,15 @@ class Multiprocessor {
 
   Grid grid_;
   std::vector<Thread> threads_;   // of the block
-  std::vector<int> at_warp_;      // of each warp, how many wait for its others
+  std::vector<Meeting> at_warp_;  // of each warp
+  Meeting at_block_;
   std::vector<int> order_;        // in which threads start
   size_t started_ = 0;            // of order_
   bool start_first_ = false;      // before those that wait no longer go on
   std::vector<int> ready_;        // a ring
   size_t ready_from_ = 0, ready_count_ = 0;
   int thread_ = 0;                // that runs
-  int done_ = 0, at_block_ = 0;
+  int done_ = 0;
   std::string fault_;
   void* shared_ = nullptr;
   size_t shared_bytes_ = 0;

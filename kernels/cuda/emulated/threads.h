@@ -2,6 +2,8 @@
 //
 // The threads of a block are fibers of one thread of the host: one runs until it must wait for others. Their order is random
 // (TWOFOLD_EMULATED_ORDER=seed repeats one), and so is that of blocks, so that a barrier that is missing changes results.
+// Under the thread sanitizer every thread of a block is a thread, which only barriers and exchanges order: it reports races in shared
+// and global memory within a block, as compute-sanitizer's racecheck does of shared memory. (Blocks are taken to follow each other.)
 // What must be reached by all threads of a warp or a block and is not is reported on stderr, with the kernel, its block and who is
 // where, and the launch fails with cudaErrorLaunchFailure.
 #pragma once
@@ -145,7 +147,8 @@ inline unsigned __reduce_and_sync(unsigned mask, unsigned value) {
   return twofold::emulated::OfLanes(mask, value, [](unsigned a, unsigned b) { return a & b; });
 }
 
-// ---- Memory. Other streams' threads may do the same at the same address: relaxed atomics ----
+// ---- Memory. Other streams' threads may do the same at the same address. (Atomics order what is around them, as they do in CUDA with the fences that
+// belong there: the thread sanitizer does not know fences.) ----
 
 template <class T> T __ldg(const T* from) { return *from; }
 template <class T> T __ldcs(const T* from) { return *from; }
@@ -163,7 +166,7 @@ T Atomically(T* at, F f) {
   static_assert(sizeof(T) == sizeof(Bits));
   Bits* bits = reinterpret_cast<Bits*>(at);
   Bits before = __atomic_load_n(bits, __ATOMIC_RELAXED);
-  while (!__atomic_compare_exchange_n(bits, &before, std::bit_cast<Bits>(f(std::bit_cast<T>(before))), true, __ATOMIC_RELAXED,
+  while (!__atomic_compare_exchange_n(bits, &before, std::bit_cast<Bits>(f(std::bit_cast<T>(before))), true, __ATOMIC_ACQ_REL,
                                       __ATOMIC_RELAXED)) {
   }
   return std::bit_cast<T>(before);

@@ -132,6 +132,34 @@ TEST_F(Block, DynamicSharedMemoryIsPoisonedAndShared) {
   EXPECT_EQ(seen.Download(stream_)[0], -1);  // 0xff bytes
 }
 
+__global__ void NoSyncWarp(int* out) {
+  __shared__ int value[32];
+  value[threadIdx.x] = static_cast<int>(threadIdx.x) + static_cast<int>(blockIdx.x) * 100;
+  __threadfence_block();  // which orders memory, not threads
+  out[blockIdx.x * 32 + threadIdx.x] = value[(threadIdx.x + 1) % 32];
+  __syncwarp();
+}
+
+#ifdef __SANITIZE_THREAD__
+TEST_F(Block, TheThreadSanitizerSeesAMissingBarrier) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  const auto run = [this](bool barrier) {
+    OnGpu<int> data(std::vector<int>(256, 1), stream_);
+    Launch(Reverse, 1, 256, 256 * sizeof(int), stream_, data.get(), static_cast<int*>(nullptr), barrier);
+    Check(cudaStreamSynchronize(stream_));
+    std::exit(0);
+  };
+  EXPECT_EXIT(run(true), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(run(false), testing::ExitedWithCode(66), "data race");
+  const auto run_warp = [this] {
+    OnGpu<int> out(32 * 4, -1);
+    Launch(NoSyncWarp, 4, 32, 0, stream_, out.get());
+    Check(cudaStreamSynchronize(stream_));
+    std::exit(0);
+  };
+  EXPECT_EXIT(run_warp(), testing::ExitedWithCode(66), "data race");
+}
+#else
 // Threads run one after another, in an order of its own for each launch, so that some read what has not been written yet.
 TEST_F(Block, AMissingBarrierChangesResults) {
   std::vector<int> in(256), right(256);
@@ -144,12 +172,6 @@ TEST_F(Block, AMissingBarrierChangesResults) {
   }
 }
 
-__global__ void NoSyncWarp(int* out) {
-  __shared__ int value[32];
-  value[threadIdx.x] = static_cast<int>(threadIdx.x) + static_cast<int>(blockIdx.x) * 100;
-  out[blockIdx.x * 32 + threadIdx.x] = value[(threadIdx.x + 1) % 32];
-}
-
 TEST_F(Block, LanesDoNotRunInStep) {
   OnGpu<int> out(32 * 4, -1);
   Launch(NoSyncWarp, 4, 32, 0, stream_, out.get());
@@ -158,6 +180,7 @@ TEST_F(Block, LanesDoNotRunInStep) {
   for (int i = 0; i < 128; ++i) wrong += got[static_cast<size_t>(i)] != (i % 32 + 1) % 32 + i / 32 * 100;
   EXPECT_GT(wrong, 0);
 }
+#endif
 
 __global__ void OrderOfBlocks(unsigned* next, unsigned* order) {
   order[atomicAdd(next, 1u)] = blockIdx.x;

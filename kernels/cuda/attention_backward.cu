@@ -1,0 +1,255 @@
+// Attention on tensor cores, backward, from the log-sum-exp of each row (Dao 2023, "FlashAttention-2", algorithm 2), as two kernels:
+// one over tiles of queries for dq, which also makes delta = sum of dout * out, and one over tiles of keys for dk and dv, which goes
+// through the queries of all heads that share them, in order. Nothing is added up between blocks, so that results are the same every
+// time, in T and without a second pass; the price is that both make the scores and their gradients: 7 products of queries x keys x dim
+// instead of 5 (9 for dim > 128, whose dk and dv are made in two halves). A causal mask's tiles are left out. Probabilities p and the
+// scores' gradients ds are rounded to T for their products; sums are f32.
+//
+// With keys along the rows of what a warp makes (p^T = k q^T), its results are the left operands of the products that follow in both
+// kernels: p and ds never leave registers.
+//
+// Memory: delta alone, f32 [b, heads, queries].
+#include "kernels/cuda/attention_tiles.h"
+
+namespace twofold::cuda {
+namespace {
+
+template <int D>
+struct QueriesTile {
+  using Shared = SharedRows<D, (D >= 128)>;
+  static constexpr int kWarps = 4, kThreads = kWarps * kWarp;
+  static constexpr int kM = D <= 128 ? 2 : 1;
+  static constexpr int kQueries = 16 * kM * kWarps, kKeys = D <= 64 ? 64 : 32;
+  static constexpr int kStages = D <= 128 ? 2 : 1;  // 2: the next tile's keys and values are under way during this one
+  static constexpr size_t kShared = (2 * kQueries + 2 * kStages * kKeys) * Shared::kRow * 2 + kQueries * sizeof(float);
+  static_assert(kShared <= 99 << 10);
+};
+
+// delta of a warp's 16 M rows, eight lanes a row: to shared memory and to the workspace.
+template <class S, int M, class T>
+__device__ inline void Delta(const T* dout, const T* out, int64_t stride, int rows, int dim, float* shared, float* global) {
+  for (int first = 0; first < 16 * M; first += 4) {
+    const int row = first + Lane() / 8;
+    float sum = 0;
+    for (int chunk = Lane() % 8; row < rows && chunk * 8 < dim; chunk += 8) {
+      const auto a = *reinterpret_cast<const Pack<T, 8>*>(dout + S::At(row, chunk));
+      const auto b = *reinterpret_cast<const Pack<T, 8>*>(out + row * stride + chunk * 8);
+#pragma unroll
+      for (int i = 0; i < 8; ++i) sum += ToFloat(a.at[i]) * ToFloat(b.at[i]);
+    }
+    for (int step = 4; step > 0; step /= 2) sum += __shfl_xor_sync(kAllLanes, sum, step);
+    if (Lane() % 8 == 0) {
+      shared[row] = sum;
+      if (row < rows) global[row] = sum;
+    }
+  }
+  __syncwarp();
+}
+
+template <class T, int D>
+__global__ void __launch_bounds__(QueriesTile<D>::kThreads) BackwardOfQueries(const BackwardOperands<T> o) {
+  using Tile = QueriesTile<D>;
+  using Shared = Tile::Shared;
+  constexpr int M = Tile::kM, N = Tile::kKeys / 8, kKeyElements = Tile::kKeys * Shared::kRow;
+  const AttentionSizes<T>& s = o.sizes;
+  T* const queries = DynamicShared<T>();
+  T* const douts = queries + Tile::kQueries * Shared::kRow;
+  T* const keys = douts + Tile::kQueries * Shared::kRow;  // of each stage: keys, values
+  float* const deltas = reinterpret_cast<float*>(keys + 2 * Tile::kStages * kKeyElements);
+
+  const int first = static_cast<int>(gridDim.x - 1 - blockIdx.x) * Tile::kQueries;
+  const int b = static_cast<int>(blockIdx.z), h = static_cast<int>(blockIdx.y);
+  const int row_of_warp = WarpOfBlock() * 16 * M, first_of_warp = first + row_of_warp, rows_of_warp = s.queries - first_of_warp;
+  const int seen = s.causal ? min(s.keys, first + Tile::kQueries) : s.keys;
+  const int tiles = (seen + Tile::kKeys - 1) / Tile::kKeys;
+  const int keys_stride = static_cast<int>(o.k.row), values_stride = static_cast<int>(o.v.row);
+  const T* const first_key = o.k.At(b, h / s.group, 0, s.dim);
+  const T* const first_value = o.v.At(b, h / s.group, 0, s.dim);
+  const auto copy = [&](int tile) {
+    const int key = tile * Tile::kKeys;
+    T* const to = keys + tile % Tile::kStages * 2 * kKeyElements;
+    CopyRows<Shared, Tile::kKeys, Tile::kThreads>(to, first_key + int64_t{key} * keys_stride, keys_stride, s.keys - key, s.dim);
+    CopyRows<Shared, Tile::kKeys, Tile::kThreads>(to + kKeyElements, first_value + int64_t{key} * values_stride, values_stride,
+                                                  s.keys - key, s.dim);
+    CommitCopies();
+  };
+  CopyRows<Shared, Tile::kQueries, Tile::kThreads>(queries, o.q.At(b, h, first, s.dim), static_cast<int>(o.q.row), s.queries - first, s.dim);
+  CopyRows<Shared, Tile::kQueries, Tile::kThreads>(douts, o.dout.At(b, h, first, s.dim), static_cast<int>(o.dout.row), s.queries - first,
+                                                   s.dim);
+  CommitCopies();
+  if (tiles > 0) copy(0);
+
+  T* const queries_of_warp = queries + row_of_warp * Shared::kRow;
+  const T* const douts_of_warp = douts + row_of_warp * Shared::kRow;
+  WaitForCopies<0>();
+  __syncthreads();
+  Delta<Shared, M>(douts_of_warp, o.out.At(b, h, first_of_warp, s.dim), o.out.row, rows_of_warp, s.dim, deltas + row_of_warp,
+                   o.delta.At(b, h, first_of_warp));
+  const float scale_log2e = s.scale * kLog2E;
+  float lse[M][2], delta[M][2];  // times log2(e)
+  ForRowsOfLane<M>([&](int m, int half, int row) {
+    lse[m][half] = row < rows_of_warp ? *o.lse.At(b, h, first_of_warp + row) * kLog2E : 0;
+    delta[m][half] = deltas[row_of_warp + row];
+  });
+
+  float dq[M][D / 8][4] = {};
+  for (int tile = 0; tile < tiles; ++tile) {
+    const int key = tile * Tile::kKeys;
+    const T* const keys_now = keys + tile % Tile::kStages * 2 * kKeyElements;
+    WaitForCopies<0>();
+    __syncthreads();  // this tile is there, and the one before is no longer read
+    if (Tile::kStages == 2 && tile + 1 < tiles) copy(tile + 1);
+    if (!s.causal || key < first_of_warp + 16 * M) {
+      float p[M][N][4], ds[M][N][4];
+      RowsByRows<Shared>(p, queries_of_warp, keys_now);
+      if (key + Tile::kKeys > s.keys || (s.causal && key + Tile::kKeys > first_of_warp + 1)) {
+        Hide(p, [&](int row) { return (s.causal ? min(s.keys, first_of_warp + row + 1) : s.keys) - key; }, NotBefore());
+      }
+      RowsByRows<Shared>(ds, douts_of_warp, keys_now + kKeyElements);
+      ForRowsOfLane<M>([&](int m, int half, int) {
+#pragma unroll
+        for (int n = 0; n < N; ++n) {
+#pragma unroll
+          for (int i = 2 * half; i < 2 * half + 2; ++i) {
+            ds[m][n][i] = ApproximateExp2(fmaf(p[m][n][i], scale_log2e, -lse[m][half])) * (ds[m][n][i] - delta[m][half]);
+          }
+        }
+      });
+      WeightsByRows<Shared>(dq, ds, keys_now);
+    }
+    if (Tile::kStages == 1) {
+      __syncthreads();
+      if (tile + 1 < tiles) copy(tile + 1);
+    }
+  }
+
+  float factor[M][2], keep[M][2];
+  ForRowsOfLane<M>([&](int m, int half, int) { factor[m][half] = s.scale, keep[m][half] = 1; });
+  WriteRows<Shared>(dq, factor, keep, o.dq, b, h, first_of_warp, rows_of_warp, s.dim, queries_of_warp);
+}
+
+template <int D>
+struct KeysTile {
+  using Shared = SharedRows<D, (D >= 128)>;
+  static constexpr int kWarps = D <= 64 || D > 128 ? 4 : 8, kThreads = kWarps * kWarp;
+  static constexpr int kM = D <= 64 ? 2 : 1;
+  static constexpr int kKeys = 16 * kM * kWarps, kQueries = 32;
+  static constexpr int kStages = D <= 128 ? 2 : 1;
+  static constexpr int kColumns = D <= 128 ? D : 128, kParts = D / kColumns;  // of dk and dv that a block makes
+  static constexpr size_t kShared = (2 * kKeys + 2 * kStages * kQueries) * Shared::kRow * 2 + kStages * 2 * kQueries * sizeof(float);
+  static_assert(kShared <= 99 << 10);
+};
+
+template <class T, int D>
+__global__ void __launch_bounds__(KeysTile<D>::kThreads) BackwardOfKeys(const BackwardOperands<T> o) {
+  using Tile = KeysTile<D>;
+  using Shared = Tile::Shared;
+  constexpr int M = Tile::kM, N = Tile::kQueries / 8, kColumnTiles = Tile::kColumns / 8, kQueryElements = Tile::kQueries * Shared::kRow;
+  const AttentionSizes<T>& s = o.sizes;
+  T* const keys = DynamicShared<T>();
+  T* const values = keys + Tile::kKeys * Shared::kRow;
+  T* const queries = values + Tile::kKeys * Shared::kRow;  // of each stage: queries, dout
+  float* const numbers = reinterpret_cast<float*>(queries + 2 * Tile::kStages * kQueryElements);  // of each stage: lse, delta
+
+  // The first tiles are seen by most queries: they begin first.
+  const int key = static_cast<int>(blockIdx.x) / Tile::kParts * Tile::kKeys, first_chunk = static_cast<int>(blockIdx.x) % Tile::kParts * kColumnTiles;
+  const int b = static_cast<int>(blockIdx.z), kv_head = static_cast<int>(blockIdx.y);
+  const int key_of_warp = key + WarpOfBlock() * 16 * M;
+  const int first_query = s.causal ? key / Tile::kQueries * Tile::kQueries : 0;
+  const int tiles_of_head = (s.queries - first_query + Tile::kQueries - 1) / Tile::kQueries, tiles = tiles_of_head * s.group;
+  const auto copy = [&](int tile) {
+    const int h = kv_head * s.group + tile / tiles_of_head, query = first_query + tile % tiles_of_head * Tile::kQueries;
+    T* const to = queries + tile % Tile::kStages * 2 * kQueryElements;
+    CopyRows<Shared, Tile::kQueries, Tile::kThreads>(to, o.q.At(b, h, query, s.dim), static_cast<int>(o.q.row), s.queries - query, s.dim);
+    CopyRows<Shared, Tile::kQueries, Tile::kThreads>(to + kQueryElements, o.dout.At(b, h, query, s.dim), static_cast<int>(o.dout.row),
+                                                     s.queries - query, s.dim);
+    const int i = static_cast<int>(threadIdx.x);
+    if (i < Tile::kQueries) {  // a query that is not there has dout 0, which is enough
+      float* const numbers_to = numbers + tile % Tile::kStages * 2 * Tile::kQueries;
+      CopyAsync(numbers_to + i, o.lse.At(b, h, query + i), query + i < s.queries);
+      CopyAsync(numbers_to + Tile::kQueries + i, o.delta.At(b, h, query + i), query + i < s.queries);
+    }
+    CommitCopies();
+  };
+  CopyRows<Shared, Tile::kKeys, Tile::kThreads>(keys, o.k.At(b, kv_head, key, s.dim), static_cast<int>(o.k.row), s.keys - key, s.dim);
+  CopyRows<Shared, Tile::kKeys, Tile::kThreads>(values, o.v.At(b, kv_head, key, s.dim), static_cast<int>(o.v.row), s.keys - key, s.dim);
+  CommitCopies();
+  if (tiles > 0) copy(0);
+
+  const float scale_log2e = s.scale * kLog2E;
+  T* const keys_of_warp = keys + WarpOfBlock() * 16 * M * Shared::kRow;
+  T* const values_of_warp = values + WarpOfBlock() * 16 * M * Shared::kRow;
+  float dk[M][kColumnTiles][4] = {}, dv[M][kColumnTiles][4] = {};
+  for (int tile = 0; tile < tiles; ++tile) {
+    const int query = first_query + tile % tiles_of_head * Tile::kQueries;
+    const T* const queries_now = queries + tile % Tile::kStages * 2 * kQueryElements;
+    const T* const douts_now = queries_now + kQueryElements;
+    const float* const numbers_now = numbers + tile % Tile::kStages * 2 * Tile::kQueries + ColumnOfLane();
+    WaitForCopies<0>();
+    __syncthreads();  // this tile is there, and the one before is no longer read
+    if (Tile::kStages == 2 && tile + 1 < tiles) copy(tile + 1);
+    if (!s.causal || query + Tile::kQueries > key_of_warp) {
+      float p[M][N][4], ds[M][N][4];
+      RowsByRows<Shared>(p, keys_of_warp, queries_now);
+      if (s.causal && query < key_of_warp + 16 * M) {
+        Hide(p, [&](int row) { return key_of_warp + row - query; }, Before());
+      }
+#pragma unroll
+      for (int n = 0; n < N; ++n) {
+        const float2 lse = *reinterpret_cast<const float2*>(numbers_now + 8 * n);
+#pragma unroll
+        for (int m = 0; m < M; ++m) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) p[m][n][i] = ApproximateExp2(fmaf(p[m][n][i], scale_log2e, -kLog2E * (i % 2 == 0 ? lse.x : lse.y)));
+        }
+      }
+      WeightsByRows<Shared>(dv, p, douts_now, first_chunk);
+      RowsByRows<Shared>(ds, values_of_warp, douts_now);
+#pragma unroll
+      for (int n = 0; n < N; ++n) {
+        const float2 delta = *reinterpret_cast<const float2*>(numbers_now + Tile::kQueries + 8 * n);
+#pragma unroll
+        for (int m = 0; m < M; ++m) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) ds[m][n][i] = p[m][n][i] * (ds[m][n][i] - (i % 2 == 0 ? delta.x : delta.y));
+        }
+      }
+      WeightsByRows<Shared>(dk, ds, queries_now, first_chunk);
+    }
+    if (Tile::kStages == 1) {
+      __syncthreads();
+      if (tile + 1 < tiles) copy(tile + 1);
+    }
+  }
+  if (tiles == 0) {  // queries are none
+    WaitForCopies<0>();
+    __syncthreads();
+  }
+
+  float scale[M][2], one[M][2];
+  ForRowsOfLane<M>([&](int m, int half, int) { scale[m][half] = s.scale, one[m][half] = 1; });
+  WriteRows<Shared>(dk, scale, one, o.dk, b, kv_head, key_of_warp, s.keys - key_of_warp, s.dim, keys_of_warp, first_chunk);
+  WriteRows<Shared>(dv, one, one, o.dv, b, kv_head, key_of_warp, s.keys - key_of_warp, s.dim, values_of_warp, first_chunk);
+}
+
+}  // namespace
+
+template <class T>
+void TensorCoreBackward(const BackwardOperands<T>& o, const Context& c) {
+  const AttentionSizes<T>& s = o.sizes;
+  ForDim(s.dim, [&]<int D>() {
+    using OfQueries = QueriesTile<D>;
+    Launch(BackwardOfQueries<T, D>,
+           dim3(static_cast<unsigned>(CeilDiv(s.queries, OfQueries::kQueries)), static_cast<unsigned>(s.heads), static_cast<unsigned>(s.batch)),
+           dim3(OfQueries::kThreads), OfQueries::kShared, c.stream, o);
+    using OfKeys = KeysTile<D>;
+    Launch(BackwardOfKeys<T, D>,
+           dim3(static_cast<unsigned>(CeilDiv(s.keys, OfKeys::kKeys) * OfKeys::kParts), static_cast<unsigned>(s.heads / s.group),
+                static_cast<unsigned>(s.batch)),
+           dim3(OfKeys::kThreads), OfKeys::kShared, c.stream, o);
+  });
+}
+template void TensorCoreBackward(const BackwardOperands<Bf16>&, const Context&);
+template void TensorCoreBackward(const BackwardOperands<Half>&, const Context&);
+
+}  // namespace twofold::cuda
