@@ -164,7 +164,7 @@ for program in "$build"/bin/cuda_*_test "$build"/tests/gpu/cuda_*_test; do
   [[ -x $program ]] && gtest "${program##*/}" 100
 done
 gtest gpu_kernels_test 150
-gtest conformance_test 100 --gtest_filter='*in_memory_cuda*'
+gtest conformance_test 100 --fabric=in_memory_cuda
 if [[ -n $gpu ]]; then
   benchmark
   pytorch
