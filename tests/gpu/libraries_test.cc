@@ -16,7 +16,7 @@ constexpr int64_t kSide = 65;
 // The product of two fixed matrices of F32, by a device with these options: several times, the last result.
 std::vector<float> Product(const CudaDevice::Options& options, int times = 1) {
   cuda::GpuSource source(0);
-  cuda::PinnedSource host_source;
+  cuda::PinnedSource host_source(0);
   CachingAllocator allocator(source, 0), host(host_source, 0, "host memory");
   CudaDevice device(allocator, host, 0, 0, options);
   const auto matrix = [&](double step) {
