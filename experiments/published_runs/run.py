@@ -62,11 +62,12 @@ def cases():
 
 def settings(case):
     """Of megatron.textproto, for one row. Megatron-LM pads the vocabulary to a multiple of 128 tp."""
-    padded = 128 * case["tp"]
     chunks = case["pp"] * case["virtual_stages"]
     cluster = TABLES[case["table"]][0]
+    padded = 128 * case["tp"]
+    vocab = case["vocab"] // case["tp"] * case["tp"] if case["table"] == "single_node" else -(-case["vocab"] // padded) * padded
     found = {"fabric.simulated.cluster": HERE / f"{cluster}.textproto", "train.micro_batch": case["micro_batch"],
-             "train.global_batch": case["global_batch"], "model.gpt.vocab": -(-case["vocab"] // padded) * padded,
+             "train.global_batch": case["global_batch"], "model.gpt.vocab": vocab,
              **{f"model.gpt.{name}": case[name] for name in ("layers", "hidden", "heads", "sequence")},
              **{f"parallel.{axis}": case[axis] for axis in ("dp", "tp", "pp")}}
     if case["dp"] * case["tp"] == 1:
@@ -79,6 +80,8 @@ def settings(case):
         found["train.activation_checkpointing.recompute"] = "SELECTIVE"
     if case["sequence_parallel"] and case["tp"] > 1:
         found["parallel.sequence_parallel"] = "true"
+    if case["tp"] > 1 and case["pp"] > 1 and not case["sequence_parallel"]:
+        found["parallel.scatter_gather_messages"] = "true"
     assert case["layers"] % chunks == 0, case
     return found
 

@@ -86,7 +86,7 @@ __device__ inline double Quotient(double a, double b) { return a / b; }
 
 template <class T>
 __global__ void __launch_bounds__(kWarps* kWarp) QuantiseBlocks(const T* in, uint8_t* codes, Wide<T>* scales, T* residual, int64_t n, bool packs,
-                                                                 bool stochastic, PhiloxKey key, ops::IndexMap where) {
+                                                                 bool stochastic, bool draws, PhiloxKey key, ops::IndexMap where) {
   using A = Wide<T>;
   constexpr A kLevels = 127;  // on either side of zero
   static_assert(kRow == kQuantBlock);
@@ -104,7 +104,16 @@ __global__ void __launch_bounds__(kWarps* kWarp) QuantiseBlocks(const T* in, uin
   A inverse = finite ? Quotient(kLevels, largest) : A(0), scale = finite ? Quotient(largest, kLevels) : largest;
   if (!(inverse <= Greatest<A>::value)) inverse = 0, scale = 0;
   uint32_t bits[kEach] = {};
-  if (stochastic && mine > 0) Draw(key, where, first + lane * kEach, bits);
+  if (stochastic && draws) {
+    Draw(key, where, first + lane * kEach, bits);
+  } else if (stochastic) {
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      uint32_t one[1];
+      Draw(key, where, first + lane * kEach + i, one);
+      bits[i] = one[0];
+    }
+  }
   Pack<uint8_t, kEach> code;
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
@@ -260,7 +269,8 @@ void Compute(const ops::Quantise& o, const Context& c) {
   ForFloat(o.in.dtype(), [&]<class T>() {
     const auto blocks = static_cast<unsigned>(CeilDiv(o.scales.numel(), kWarps));
     Launch(QuantiseBlocks<T>, blocks, kWarps * kWarp, 0, c.stream, At<T>(o.in), At<uint8_t>(o.codes), At<Wide<T>>(o.scales), At<T>(o.residual),
-           o.in.numel(), PacksFit(kEach, kEach, {&o.in, &o.codes, &o.residual}), o.stochastic, o.key, o.where);
+           o.in.numel(), PacksFit(kEach, kEach, {&o.in, &o.codes, &o.residual}), o.stochastic,
+           DrawsFit(kEach, o.where), o.key, o.where);
   });
 }
 
