@@ -212,8 +212,8 @@ def picture(all_cases):
             if c["table"] == t and c["role"] == "validation":
                 out.append(f'<circle cx="{x(c["measured"]):.1f}" cy="{y(1 + error(c)):.1f}" r="{1.8 if t == "single_node" else 3}" fill="{COLOURS[t]}">'
                            f'<title>{name_of(c)}: {100 * error(c):+.1f} %</title></circle>')
-    for i, (t, colour) in enumerate(COLOURS.items()):
-        out.append(f'<circle cx="{left + 8 + 130 * i}" cy="{high - 8}" r="3" fill="{colour}"/><text x="{left + 15 + 130 * i}" y="{high - 5}">{TABLES[t][1]}</text>')
+    for (t, colour), at in zip(COLOURS.items(), (8, 135, 235, 400)):
+        out.append(f'<circle cx="{left + at}" cy="{high - 8}" r="3" fill="{colour}"/><text x="{left + at + 7}" y="{high - 5}">{TABLES[t][1]}</text>')
     return "\n".join([*out, "</svg>", ""])
 
 
