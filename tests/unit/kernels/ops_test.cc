@@ -143,9 +143,33 @@ TEST_F(Ops, CostOfBatchedProductsCountsSharedMatricesOnce) {
   EXPECT_EQ(Scratch(o).value(), 0);
 }
 
-TEST_F(Ops, WorkspaceIsOfTheCpuAlone) {
-  const Op op = MatMul{New({16, 32}, DType::kBF16), New({32, 48}, DType::kBF16), New({16, 48}), Tensor()};
-  EXPECT_EQ(Workspace(op, DeviceKind::kCuda, 1).value(), 0);
+TEST_F(Ops, WorkspaceOnAGpuIsWhatLibrariesGetAndPartialSums) {
+  const auto scratch = [](const Op& op) { return Workspace(op, DeviceKind::kCuda, 1).value(); };
+  constexpr int64_t kLibrary = 32 << 20;
+  const MatMul product{New({16, 32}, DType::kBF16), New({32, 48}, DType::kBF16), New({16, 48}), Tensor()};
+  EXPECT_EQ(scratch(product), kLibrary);
+  const Tensor x = New({2, 8, 8, 3}, DType::kBF16), w = New({3, 3, 3, 70}, DType::kBF16), y = New({2, 8, 8, 70}, DType::kBF16);
+  constexpr int64_t kWeights = 4096;  // 1,890 elements of 2 bytes, a multiple of 512
+  EXPECT_EQ(scratch(ConvolutionForward{.x = x, .w = w, .y = y, .padding = 1}), kLibrary + kWeights);
+  EXPECT_EQ(scratch(ConvolutionBackward{.dy = y, .w = w, .dx = x, .padding = 1}), kLibrary + kWeights);
+  EXPECT_EQ(scratch(ConvolutionWeights{.dy = y, .x = x, .dw = w, .padding = 1}), kLibrary + kWeights);
+  // 8 pieces of 8 channels, 32 rows of threads with 8 rows each: 10,000 rows in 39 slabs.
+  const Tensor rows = New({10000, 64}, DType::kBF16);
+  EXPECT_EQ(scratch(BatchNormStatistics{.x = rows, .statistics = New({2, 64})}), 2 * 39 * 64 * 4);
+  EXPECT_EQ(scratch(BatchNormSums{.dy = rows, .x = rows, .mean = New({64}), .rstd = New({64}), .sums = New({2, 64})}), 2 * 39 * 64 * 4);
+  EXPECT_EQ(scratch(Add{New({5}), New({5}), New({5})}), 0);
+}
+
+TEST_F(Ops, GradientsOfWeightsSumPixelsInPartsOnAGpu) {
+  const auto parts = [&](int64_t images, int64_t side, int64_t in, int64_t out) {
+    return rules::CudaPixelParts(ConvolutionWeights{.dy = New({images, side, side, out}), .x = New({images, side, side, in}),
+                                                    .dw = New({1, 1, in, out})});
+  };
+  EXPECT_EQ(parts(1, 8, 3, 4), 1);
+  EXPECT_EQ(parts(1, 64, 3, 4), 8);        // 512 pixels each
+  EXPECT_EQ(parts(4, 512, 3, 4), 512);     // enough tiles
+  EXPECT_EQ(parts(1, 64, 1024, 1024), 2);  // 4 MiB each, but 256 tiles already
+  EXPECT_EQ(parts(1, 64, 4096, 1024), 1);
 }
 
 TEST_F(Ops, WorkspaceOfANarrowTableOrdersItsRows) {
