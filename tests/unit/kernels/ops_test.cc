@@ -178,6 +178,23 @@ TEST_F(Ops, WorkspaceOfANarrowTableOrdersItsRows) {
   EXPECT_EQ(Scratch(EmbeddingBackward{ids, dy, New({50, 8}, DType::kBF16)}).value(), 4 * 112);
 }
 
+TEST_F(Ops, WorkspaceOfATableOnAGpuIsSortedIdsAndTheSumsThatPiecesShare) {
+  const auto scratch = [&](int64_t rows) {
+    return Workspace(EmbeddingBackward{New({rows}, DType::kI32), New({rows, 8}), New({50, 8})}, DeviceKind::kCuda, 1).value();
+  };
+  EXPECT_EQ(scratch(0), 0);
+  EXPECT_EQ(scratch(100), 2 * 128 * 8 + 2 * 4 * 8 * 4);
+}
+
+TEST_F(Ops, WorkspaceOfColumnSumsOnAGpuIsASumForEachBlockOfRows) {
+  const auto scratch = [&](int64_t rows, DType t) {
+    return Workspace(ColumnSum{New({rows, 8}, t), New({8})}, DeviceKind::kCuda, 1).value();
+  };
+  EXPECT_EQ(scratch(0, DType::kF32), 0);
+  EXPECT_EQ(scratch(64, DType::kBF16), 2 * 8 * 4);
+  EXPECT_EQ(scratch(1 << 20, DType::kF64), 512 * 8 * 8);
+}
+
 TEST_F(Ops, ShapesThatFitPass) {
   CheckShapes(MatMul{New({3, 5}), New({5, 7}), New({3, 7}, DType::kF64), New({7})});
   CheckShapes(EmbeddingForward{New({2, 3}, DType::kU8), New({9, 4}), New({2, 3, 4})});
@@ -229,6 +246,22 @@ TEST_F(OpsDeathTest, ShapesThatDoNotFitAbortAndArePrinted) {
   EXPECT_DEATH(CheckShapes(BatchNormStatistics{New({6, 8}), New({2, 7})}), "batch_norm");
   EXPECT_DEATH(CheckShapes(SgdStep{New({3}), New({3}), Tensor(), New({3})}), "sgd_step");
   EXPECT_DEATH(CheckShapes(SgdStep{.param = New({3}), .grad = New({3}), .factor = New({1}, DType::kBF16)}), "sgd_step");
+}
+
+TEST_F(OpsDeathTest, CodecsTakeWhatFits) {
+  const auto places = [&](int64_t k) { return New({k}, DType::kI32); };
+  const auto bytes = [&](int64_t n) { return New({n}, DType::kU8); };
+  CheckShapes(TopK{New({300}), New({3}), places(3), New({300})});
+  EXPECT_DEATH(CheckShapes(TopK{New({300}), New({301}), places(301), Tensor()}), "top_k");
+  EXPECT_DEATH(CheckShapes(TopK{New({300}), New({3}), places(4), Tensor()}), "top_k");
+  EXPECT_DEATH(CheckShapes(RandomPlaces{places(4), 3}), "random_places");
+  EXPECT_DEATH(CheckShapes(ScatterElements{New({3}), places(4), New({9})}), "scatter_elements");
+  CheckShapes(Quantise{New({257}, DType::kBF16), bytes(257), New({2}), Tensor()});
+  EXPECT_DEATH(CheckShapes(Quantise{New({257}), bytes(257), New({1}), Tensor()}), "quantise");
+  EXPECT_DEATH(CheckShapes(Quantise{New({257}), bytes(257), New({2}), New({257}, DType::kBF16)}), "quantise");
+  CheckShapes(SignPack{New({1025}), bytes(129), New({2}), Tensor()});
+  EXPECT_DEATH(CheckShapes(SignPack{New({1025}), bytes(128), New({2}), Tensor()}), "sign_pack");
+  EXPECT_DEATH(CheckShapes(SignUnpack{bytes(129), New({2}, DType::kBF16), New({1025})}), "sign_unpack");
 }
 
 TEST_F(OpsDeathTest, RangesAreInOrderAndWithin) {
