@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <deque>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -138,10 +139,18 @@ class GpuClock {
   }
 
  private:
+  // A host that was held up in between would see the event late: the quickest of a few looks counts.
   void Set() {
-    event_ = timed_->Record(stream_.raw());
-    cuda::Check(cudaEventSynchronize(event_.get()));
-    time_ = Now();
+    double least = std::numeric_limits<double>::infinity();
+    for (int look = 0; look < 3; ++look) {
+      const double before = Now();
+      EventPool::Entry event = timed_->Record(stream_.raw());
+      cuda::Check(cudaEventSynchronize(event.get()));
+      const double after = Now();
+      if (after - before >= least) continue;
+      least = after - before, time_ = (before + after) / 2;
+      std::swap(event_, event);
+    }
   }
 
   const std::shared_ptr<EventPool> timed_;

@@ -240,6 +240,7 @@ TEST_F(CudaDeviceTest, EventsOutliveStreamAndDevice) {
 
 TEST_F(CudaDeviceTest, TransfersAreObservedWhenTheyAreDone) {
   RankLab lab;
+  constexpr double kClocksDiffer = 0.02;  // where the host is held up while both are looked at
   struct Seen {
     std::string stream;
     int64_t bytes;
@@ -262,8 +263,8 @@ TEST_F(CudaDeviceTest, TransfersAreObservedWhenTheyAreDone) {
   EXPECT_EQ(seen[0].stream, "out");
   EXPECT_EQ(seen[0].bytes, 4000);
   EXPECT_LE(seen[0].start, seen[0].end);
-  EXPECT_GE(seen[0].start, begin - 1e-3);
-  EXPECT_LE(seen[0].end, end + 1e-3);
+  EXPECT_GE(seen[0].start, begin - kClocksDiffer);
+  EXPECT_LE(seen[0].end, end + kClocksDiffer);
 }
 
 TEST_F(CudaDeviceTest, OperationsAreObservedInOrder) {
