@@ -162,7 +162,9 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
       pipeline_(PipelineShapeOf(spec)),
       actions_(pipeline::ActionsOf(ScheduleOf(spec.parallel()), pipeline_, mesh_.Coordinate(Axis::kPp))),
       forwards_(ForwardsOf(pipeline_.chunks)),
-      executor_(ctx, mesh_, {.chunks = pipeline_.chunks, .overlap = spec.parallel().overlap()}),
+      executor_(ctx, mesh_, {.chunks = pipeline_.chunks,
+                             .overlap = spec.parallel().overlap(),
+                             .scatter_gather = spec.parallel().scatter_gather_messages()}),
       scaler_(spec.train().precision()) {
   if (spec.parallel().offload() != spec::Parallel::NO_OFFLOAD) {
     ctx.AddNote("exposed communication counts waits for transfers to and from the host's memory, too");

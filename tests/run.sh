@@ -7,7 +7,8 @@
 #   tsan      those labelled "threads" and the suite under the thread sanitizer, but for fabrics whose ranks are processes (it
 #             looks into one process) and, unless --full, groups of 4 and 7 simulated ranks (they take it minutes)
 #
-# The last line says how it went; the exit status is 0 when everything passed. JOBS sets the number of parallel jobs.
+# The last line says how it went, and one before it names the GPU tests that were skipped, and why; the exit status is 0 when
+# everything passed. JOBS sets the number of parallel jobs.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -48,6 +49,18 @@ release() {
   cmake --build --preset release -j "$jobs" && ctest --preset release "${select[@]}"
 }
 
+# The GPU tests that the release build has skipped, and why: a line, or nothing.
+skipped_gpu_tests() {
+  local folder=build/release/tests/gpu why
+  if [[ ! -x $folder/cuda_device_test ]]; then
+    echo "not built: the GPU tests, as this build has no CUDA (cmake/cuda.cmake)"
+    return
+  fi
+  why=$("$folder/cuda_device_test" | sed -n 's/^skipped without a GPU: //p' | sed -n 1p)
+  [[ -z $why ]] && return
+  echo "skipped: $(ctest --preset release -N -L '^gpu$' | sed -n 's/^ *Test *#[0-9]*: //p' | paste -sd ' '), as there is no GPU: $why"
+}
+
 # sanitized PRESET LABEL [LEFT_OUT]: the tests with this label, whose targets have their names, and the conformance suite, all
 # rows of which are conformance_test's; but not tests with label LEFT_OUT.
 sanitized() {
@@ -70,6 +83,7 @@ export TSAN_OPTIONS=atexit_sleep_ms=0${TSAN_OPTIONS:+:$TSAN_OPTIONS}  # else eve
 run tsan sanitized tsan threads processes
 
 echo
+skipped_gpu_tests
 summary=$(printf '%s, ' "${results[@]}")
 echo "tests: ${summary%, }; $SECONDS s in all"
 [[ $failed == no ]]

@@ -3,17 +3,19 @@
 
     experiments/published_runs/calibrate.py [--rounds=N] [PATH_OF_TWOFOLD]
 
-Calibration rows alone are run: the 25 configurations of single_node.csv whose role says so, at 16 sequences a replica, and the five
-of table4.csv, a layer of which is half of what a micro-batch takes longer in four layers than in two. Minimised by steps of one
-constant at a time, in turn: the sum over rows of |log(predicted / measured)|, and over constants 0.3 (log(value / prior) / sigma)^2,
-since 30 rows do not tell all of them apart. The priors (constants.csv, with their reasons) are what such kernels are known to reach. With --rounds=0
-the clusters are written from constants.csv as it is. A round takes a minute or two on 2 cores.
+Calibration rows alone are run. First all_reduce.csv, for what vTrain's links reach and a call costs; then the 25 configurations of
+single_node.csv whose role says so, at 16 sequences a replica, and the five of table4.csv, a layer of which is half of what a
+micro-batch takes longer in four layers than in two. Minimised, from the priors on, by steps of one constant at a time, in turn, and of
+all as they moved: the sum over rows of |log(predicted / measured)|, and over constants 0.3 (log(value / prior) / sigma)^2, since 30
+rows do not tell all of them apart. The priors (constants.csv, with their reasons) are what such kernels are known to reach. With
+--rounds=0 the clusters are written from constants.csv as it is. A round takes a minute or two on 2 cores.
 """
 import concurrent.futures
 import csv
 import math
 import os
 import pathlib
+import subprocess
 import sys
 
 import run
@@ -21,6 +23,7 @@ import run
 HERE = run.HERE
 FORWARD = ("matmul_nt", "batched_matmul_nt", "batched_matmul_nn", "layer_norm_forward", "softmax_forward", "masked_dropout_forward",
            "gelu_forward", "add", "embedding_forward", "position_forward", "cross_entropy_forward", "split_max", "split_sums", "split_losses")
+LINKS = ("nvlink_efficiency", "call_us")  # of vtrain.textproto alone: first fitted to all_reduce.csv; in training a call takes longer
 CLUSTERS = {"vtrain": (4, False, "Nodes of 8 A100 with 800 Gb/s of HDR InfiniBand, running Megatron-LM"),
             "selene": (8, False, "DGX A100 with 8 HDR InfiniBand NICs, running Megatron-LM as of 2021"),
             "selene-fused": (8, True, "DGX A100 with 8 HDR InfiniBand NICs, running Megatron-LM as of 2022: products add gradients up themselves")}
@@ -65,6 +68,8 @@ device {{
   host_link_gbytes_per_second: 25 host_link_us: 10 host_memory_bytes: 250000000000
   kernels {{
     multiprocessors: 108 tile_depth: {c["tile_depth"]:.3g} most_splits: 16 error: 0.1 separate_accumulation: {"false" if fused else "true"}
+    sustained_efficiency: {c["sustained_efficiency"]:.3g}
+    alignments {{ bytes: 2 efficiency: {c["aligned_2"]:.3g} }} alignments {{ bytes: 4 efficiency: {c["aligned_4"]:.3g} }} alignments {{ bytes: 8 efficiency: {c["aligned_8"]:.3g} }}
     tiles {{ rows: 256 columns: 128 }} tiles {{ rows: 128 columns: 256 }}
     tiles {{ rows: 128 columns: 128 efficiency: {c["tile_128x128"]:.3g} }}
     tiles {{ rows: 128 columns: 64 efficiency: {c["tile_128x64"]:.3g} }} tiles {{ rows: 64 columns: 128 efficiency: {c["tile_128x64"]:.3g} }}
@@ -86,7 +91,7 @@ machines {{
 library {{
   name: "nccl"
   nccl {{
-    generation: "ampere"
+    generation: "ampere"{" nvlink_efficiency: %.3g call_us: %.3g" % tuple(c[n] for n in LINKS) if name == "vtrain" else ""}
     latency {{ algorithm: "ring" protocol: "LL" base_us: 8 network_us: 6 }} latency {{ algorithm: "tree" protocol: "LL" base_us: 8 network_us: 5.6 }}
   }}
 }}
@@ -122,32 +127,65 @@ def errors(program):
     return found
 
 
-def objective(program, table, c):
+def all_reduce_errors(program):
+    """log(predicted / measured) of every all-reduce."""
+    measured = {(int(row["gpus"]), int(row["bytes"])): float(row["us"]) for row in run.rows("all_reduce")}
+    found = {}
+    for gpus in sorted({gpus for gpus, _ in measured}):
+        sizes = [size for g, size in measured if g == gpus]
+        text = subprocess.run([program, "bench", "all_reduce", f"-b{min(sizes)}", f"-e{max(sizes)}", "-f2", "--fabric=simulated",
+                               f"--cluster={HERE / 'vtrain.textproto'}", f"--ranks={gpus}"], check=True, capture_output=True, text=True).stdout
+        for line in text.splitlines():
+            if line.strip() and not line.startswith("#"):
+                size, us = int(line.split()[0]), float(line.split()[9])
+                found[f"all-reduce of {size} bytes by {gpus}"] = math.log(us / measured[gpus, size])
+    return found
+
+
+def objective(program, table, c, errors):
+    """With the priors of the constants in `table` alone."""
     write_clusters(c)
     prior = sum(0.3 * (math.log(c[row["name"]] / float(row["prior"])) / float(row["sigma"])) ** 2 for row in table)
     return prior + sum(map(abs, errors(program).values()))
 
 
+def search(program, table, best, rounds, errors):
+    """Moves the constants in `table` to where the objective is least."""
+    least = objective(program, table, best, errors)
+    step = {row["name"]: float(row["sigma"]) / 2 for row in table}
+    for turn in range(rounds):
+        before = best
+        for name in step:
+            for sign in (1, -1):
+                tried = {**best, name: best[name] * math.exp(sign * step[name])}
+                value = objective(program, table, tried, errors)
+                if value < least:
+                    best, least = tried, value
+                    step[name] *= 1.5
+                    break
+            else:
+                step[name] /= 2
+        tried = {name: value ** 2 / before[name] for name, value in best.items()}  # all of it once more
+        value = objective(program, table, tried, errors)
+        if value < least:
+            best, least = tried, value
+        print(f"round {turn + 1}: {least:.4f} {({name: round(best[name], 3) for name in step})}", flush=True)
+    return best
+
+
 def main():
-    rounds = int(next((a.removeprefix("--rounds=") for a in sys.argv[1:] if a.startswith("--rounds=")), 3))
+    rounds = int(next((a.removeprefix("--rounds=") for a in sys.argv[1:] if a.startswith("--rounds=")), 4))
     arguments = [a for a in sys.argv[1:] if not a.startswith("--")]
     program = str(pathlib.Path(arguments[0] if arguments else run.ROOT / "build/release/experiments/program/twofold").resolve())
     table = constants()
-    best = {row["name"]: float(row["value"]) for row in table}
+    best = {row["name"]: float(row["prior" if rounds > 0 else "value"]) for row in table}
     if rounds > 0:
-        least = objective(program, table, best)
-        step = {name: 0.1 for name in best}
-        for turn in range(rounds):
-            for name in best:
-                for sign in (1, -1):
-                    tried = {**best, name: best[name] * math.exp(sign * step[name])}
-                    value = objective(program, table, tried)
-                    if value < least:
-                        best, least = tried, value
-                        break
-                else:
-                    step[name] /= 2
-            print(f"round {turn + 1}: {least:.4f} {({k: round(v, 3) for k, v in best.items()})}", flush=True)
+        best = search(program, [row for row in table if row["name"] in LINKS], best, rounds, all_reduce_errors)
+        write_clusters(best)
+        for name, value in all_reduce_errors(program).items():
+            print(f"{name}: {100 * math.expm1(value):+.1f} %")
+        best = search(program, [row for row in table if row["name"] != "nvlink_efficiency"], best, rounds, errors)
+        best = {name: float(f"{value:.4g}") for name, value in best.items()}  # as they are written, and read by --rounds=0
         with open(HERE / "constants.csv") as file:
             comments = [line for line in file if line.startswith("#")]
         with open(HERE / "constants.csv", "w", newline="") as file:
@@ -155,7 +193,7 @@ def main():
             writer = csv.DictWriter(file, table[0].keys(), lineterminator="\n")
             writer.writeheader()
             for row in table:
-                writer.writerow({**row, "value": f"{best[row['name']]:.4g}"})
+                writer.writerow({**row, "value": f"{best[row['name']]:g}"})
     write_clusters(best)
     if rounds > 0:
         for name, value in errors(program).items():

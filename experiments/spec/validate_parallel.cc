@@ -174,6 +174,14 @@ void CheckNoPipeline(const Parallel& p, Problems& problems) {
   if (p.virtual_stages() > 1) refuse("virtual_stages", StrCat(p.virtual_stages()));
   if (p.stage_layers_size() > 0) refuse("stage_layers", StrCat("[", absl::StrJoin(p.stage_layers(), ", "), "]"));
   if (p.stage_balance() != usual.stage_balance()) refuse("stage_balance", Parallel::StageBalance_Name(p.stage_balance()));
+  if (p.scatter_gather_messages()) refuse("scatter_gather_messages", "true");
+}
+
+void CheckScatterGather(const Parallel& p, Problems& problems) {
+  if (!p.scatter_gather_messages() || (p.tp() > 1 && !p.sequence_parallel())) return;
+  problems.Add("parallel.scatter_gather_messages",
+               p.tp() == 1 ? "true changes nothing: the ranks of tp share a message, and parallel.tp = 1; leave it out, or use a tp of 2 or more"
+                           : "true changes nothing: under parallel.sequence_parallel each rank of tp has its part of a message alone; leave one of them out");
 }
 
 void CheckStageLayers(const Parallel& p, const Sizes& sizes, Problems& problems) {
@@ -233,6 +241,7 @@ void CheckPipeline(const spec::Spec& spec, const Sizes& sizes, Problems& problem
     problems.Add("parallel.reduce_every_micro_batch", StrCat("true does not fit parallel.virtual_stages = ", p.virtual_stages(), " under NO_SHARD: a bucket may "
                                                              "hold gradients of several chunks, which finish a micro-batch at different times; leave it out"));
   }
+  CheckScatterGather(p, problems);
   CheckPipelineSchedule(spec, problems);
 }
 

@@ -98,10 +98,10 @@ class Pinned {
   void* at_ = nullptr;
 };
 
-// What uploads go through: pieces of pinned memory in turn, each until its copy is done.
+// What uploads go through: eight pieces of pinned memory in turn, each until its copy is done.
 class Staging {
  public:
-  static constexpr size_t kPieceBytes = size_t{2} << 20;
+  static constexpr size_t kPieceBytes = size_t{1} << 20;
 
   // Uploads what write(bytes, first) writes, piece by piece.
   template <class Write>
@@ -123,25 +123,31 @@ class Staging {
     std::unique_ptr<Pinned> memory;  // made when first needed
     EventPool::Entry copied;
   };
-  std::array<Piece, 4> pieces_;
+  std::array<Piece, 8> pieces_;
   size_t next_ = 0;
 };
 
 // Times on a GPU as those of std::chrono::steady_clock: an event at which both were seen together. ElapsedMs is a float, so that a
-// distant one would blur what is measured from it.
+// distant one would blur what is measured from it. The event is on a stream of its own, which has nothing to wait for.
 class GpuClock {
  public:
-  GpuClock(CudaStream& stream, EventPool& timed) {
-    event_ = timed.Record(stream.raw());
+  explicit GpuClock(std::shared_ptr<cuda::StreamsOfDevice> of) : timed_(of->timed), stream_(std::move(of)) { Set(); }
+  double Of(cudaEvent_t event) const { return time_ + cuda::ElapsedMs(event_.get(), event) * 1e-3; }
+  void SetIfOld() {
+    if (Now() - time_ > 1) Set();
+  }
+
+ private:
+  void Set() {
+    event_ = timed_->Record(stream_.raw());
     cuda::Check(cudaEventSynchronize(event_.get()));
     time_ = Now();
   }
-  double Of(cudaEvent_t event) const { return time_ + cuda::ElapsedMs(event_.get(), event) * 1e-3; }
-  bool old() const { return Now() - time_ > 1; }
 
- private:
+  const std::shared_ptr<EventPool> timed_;
+  CudaStream stream_;
   EventPool::Entry event_;
-  double time_;
+  double time_ = 0;
 };
 
 class NamedStream : public CudaStream {
@@ -186,12 +192,13 @@ class CudaDevice::Implementation {
         multiprocessors(Attribute(cudaDevAttrMultiProcessorCount, gpu)),
         libraries({.tf32 = options.tf32, .time_algorithms = options.time_algorithms}),
         item(sizeof(double)) {}
+  ~Implementation() { cudaStreamSynchronize(compute.raw()); }  // which may still read what is let go of first
 
   // Calls launch() on `stream`, with events around it that tell `observed` when it was done.
   template <class F>
   void Timed(CudaStream& stream, Observed observed, F&& launch) {
     if (!observed) return launch();
-    if (!clock.has_value()) clock.emplace(compute, *streams->timed);
+    if (!clock.has_value()) clock.emplace(streams);
     Pending pending{.observed = std::move(observed), .begin = streams->timed->Record(stream.raw())};
     launch();
     pending.end = streams->timed->Record(stream.raw());
@@ -208,7 +215,7 @@ class CudaDevice::Implementation {
         done.observed(clock->Of(done.begin.get()), clock->Of(done.end.get()));
       }
     }
-    if (clock.has_value() && clock->old()) clock.emplace(compute, *streams->timed);
+    if (clock.has_value()) clock->SetIfOld();
   }
 
   struct Pending {

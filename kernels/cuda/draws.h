@@ -1,11 +1,22 @@
 // Random numbers by their places in a key's sequence (core/base/philox.h), for elements that are neighbours. For .cu files only.
 #pragma once
 
+#include <algorithm>
+
 #include "core/base/philox.h"
 #include "core/device/ops/op.h"
 #include "kernels/cuda/numbers.h"
 
 namespace twofold::cuda {
+
+// where.Of(i), without an array that is indexed.
+__device__ inline uint64_t PlaceIn(const ops::IndexMap& where, int64_t i) {
+  i += where.first;
+  if (where.block == 0) return static_cast<uint64_t>(where.offset[0] + i);
+  const int64_t b = i / where.block, in_block = i - b * where.block;
+  if (where.blocks == 1) return static_cast<uint64_t>(b * where.stride + where.offset[0] + in_block);
+  return static_cast<uint64_t>(b / 2 * where.stride + (b % 2 == 0 ? where.offset[0] : where.offset[1]) + in_block);
+}
 
 // Lane `i` of a counter's four numbers, which stay in registers.
 __device__ inline uint32_t LaneOf(const std::array<uint32_t, 4>& four, uint64_t i) {
@@ -13,30 +24,23 @@ __device__ inline uint32_t LaneOf(const std::array<uint32_t, 4>& four, uint64_t 
   return (i & 2) != 0 ? high : low;
 }
 
-// The numbers of local elements [first, first + N).
+// Whether elements [i, i + pack) for every multiple i of `pack`, a power of two, lie together and in as few counters as may be.
+inline bool DrawsFit(int64_t pack, const ops::IndexMap& where) {
+  const int64_t together = std::min<int64_t>(pack, 4);
+  if (where.block == 0) return (where.first + where.offset[0]) % together == 0;
+  return where.block % pack == 0 && where.first % pack == 0 && where.stride % together == 0 && where.offset[0] % together == 0 &&
+         where.offset[1] % together == 0;
+}
+
+// The numbers of local elements [first, first + N), where N is 1 or DrawsFit(N, where) and `first` is a multiple of N.
 template <int N>
 __device__ inline void Draw(PhiloxKey key, const ops::IndexMap& where, int64_t first, uint32_t (&bits)[N]) {
-  const auto place = static_cast<uint64_t>(where.Of(first));
-  if (N > 1 && where.RunFrom(first, N) < N) {  // they lie apart
-    for (int i = 0; i < N; ++i) {
-      const auto at = static_cast<uint64_t>(where.Of(first + i));
-      bits[i] = LaneOf(Philox(key, at / 4), at);
-    }
-  } else if (N % 4 == 0 && place % 4 == 0) {
+  const uint64_t place = PlaceIn(where, first);
 #pragma unroll
-    for (int i = 0; i < N; i += 4) {
-      const std::array<uint32_t, 4> four = Philox(key, place / 4 + static_cast<uint64_t>(i / 4));
+  for (int i = 0; i < N; i += 4) {
+    const std::array<uint32_t, 4> four = Philox(key, place / 4 + static_cast<uint64_t>(i / 4));
 #pragma unroll
-      for (int k = 0; k < 4 && i + k < N; ++k) bits[i + k] = four[static_cast<size_t>(k)];
-    }
-  } else {
-    std::array<uint32_t, 4> four = Philox(key, place / 4);
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-      const uint64_t at = place + static_cast<uint64_t>(i);
-      if (i > 0 && at % 4 == 0) four = Philox(key, at / 4);
-      bits[i] = LaneOf(four, at);
-    }
+    for (int k = 0; k < std::min(N, 4); ++k) bits[i + k] = N >= 4 ? four[static_cast<size_t>(k)] : LaneOf(four, place + static_cast<uint64_t>(k));
   }
 }
 

@@ -60,7 +60,7 @@ void Drop(const Op& o, const Tensor& mask, const Context& c) {
   ForFloat(o.x.dtype(), [&]<class T>() {
     const DropElements<T> f{At<T>(o.x), At<T>(o.y), At<uint8_t>(mask), static_cast<Wide<T>>(1 / (1 - o.p)), least, o.key, o.where};
     constexpr int kN = PackOf<T>;
-    Sweep<kN>(f, o.x.numel(), PacksFit(kN, kN, {&o.x, &o.y, &mask}), c);
+    Sweep<kN>(f, o.x.numel(), PacksFit(kN, kN, {&o.x, &o.y, &mask}) && DrawsFit(kN, o.where), c);
   });
 }
 

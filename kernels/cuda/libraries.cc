@@ -123,8 +123,10 @@ class Multiplication {
   Candidate Describe(const cublasLtMatmulHeuristicResult_t& answer) const {
     int32_t splits = 1;
     uint32_t scheme = CUBLASLT_REDUCTION_SCHEME_NONE;
-    const auto read = [&](cublasLtMatmulAlgoConfigAttributes_t what, auto& value) {
-      Check(lt_.MatmulAlgoConfigGetAttribute(&answer.algo, what, &value, sizeof value, nullptr));
+    const auto read = [&](cublasLtMatmulAlgoConfigAttributes_t what, auto& value) {  // an algorithm that does not know it splits nothing
+      size_t written = 0;
+      auto read = value;
+      if (lt_.MatmulAlgoConfigGetAttribute(&answer.algo, what, &read, sizeof read, &written) == CUBLAS_STATUS_SUCCESS) value = read;
     };
     read(CUBLASLT_ALGO_CONFIG_SPLITK_NUM, splits);
     read(CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, scheme);

@@ -41,10 +41,10 @@ __global__ void __launch_bounds__(kBlock) Losses(const T* logits, Ids targets, i
   const A largest = BlockReduce(mine.largest, MaximumOf(), std::numeric_limits<A>::lowest());
   const A sum = BlockSum(mine.sum * FastExp(mine.largest - largest));
   if (threadIdx.x != 0) return;
-  const A log = largest + std::log(sum);
+  const A log = std::log(sum);
   const int64_t target = targets[row];
-  lse[row] = log;
-  losses[row] = target >= 0 && target < classes ? log - As<A>(x[target]) : std::numeric_limits<A>::quiet_NaN();
+  lse[row] = largest + log;
+  losses[row] = target >= 0 && target < classes ? log - (As<A>(x[target]) - largest) : std::numeric_limits<A>::quiet_NaN();
 }
 
 // dlogits may be logits: the target's logit is read before, and its gradient written after all others.

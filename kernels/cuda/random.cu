@@ -26,7 +26,7 @@ struct DrawElements {
   template <int N>
   __device__ void Finish(int64_t first, const Loaded<N>&) const {
     static_assert(N == 1);
-    const auto place = static_cast<uint64_t>(where.Of(first));
+    const uint64_t place = PlaceIn(where, first);
     const float drawn = kNormal ? NormalOf(key, place) : ToUniform(LaneOf(Philox(key, place / 4), place));
     Store(out + first, Plus(offset, Product(factor, static_cast<double>(drawn))));
   }

@@ -76,13 +76,17 @@ double ElapsedMs(cudaEvent_t from, cudaEvent_t to) {
 
 bool CudaEvent::Done() {
   try {
+    MakeCurrent(of_->gpu);  // a thread that has none would get a context on the first GPU
     return Happened(event_.get());
   } catch (const CudaError&) {
     return true;  // Wait says what went wrong
   }
 }
 
-void CudaEvent::Wait() { of_->last.Check(cudaEventSynchronize(event_.get())); }
+void CudaEvent::Wait() {
+  of_->last.Check(cudaSetDevice(of_->gpu));
+  of_->last.Check(cudaEventSynchronize(event_.get()));
+}
 
 // ---- Streams ----
 
@@ -120,7 +124,10 @@ void CudaStream::WaitFor(const Event& event) {
   if (waits_.size() > kMostWaitsKept) stalled();
 }
 
-void CudaStream::Synchronize() { of_->last.Check(cudaStreamSynchronize(stream_)); }
+void CudaStream::Synchronize() {
+  of_->last.Check(cudaSetDevice(of_->gpu));
+  of_->last.Check(cudaStreamSynchronize(stream_));
+}
 
 Seconds CudaStream::stalled() {
   of_->last.Naming([this] {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
+#include <set>
 
 #include "absl/strings/str_format.h"
 #include "core/base/strings.h"
@@ -9,6 +11,8 @@
 
 namespace twofold {
 namespace {
+
+constexpr int64_t kAligned = 16;  // bytes that a thread loads at once
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -25,7 +29,15 @@ double GpuCostModel::Peak(DType dtype) const {
   double peak = 0;
   if (dtype == DType::kBF16 || dtype == DType::kF16) peak = device_.bf16_flops_per_second();
   if (dtype == DType::kF64) peak = device_.f64_flops_per_second();
-  return (peak > 0 ? peak : device_.f32_flops_per_second()) * device_.matmul_efficiency();
+  return peak > 0 ? peak : device_.f32_flops_per_second();
+}
+
+double GpuCostModel::Aligned(const ops::MatMul& product) const {
+  const int64_t bytes = std::gcd(product.a.dim(1), product.b.dim(1)) * ElementSize(product.a.dtype());
+  for (const cluster::Kernels::Alignment& alignment : device_.kernels().alignments()) {
+    if (std::gcd(bytes, kAligned) == alignment.bytes()) return alignment.efficiency();
+  }
+  return 1;
 }
 
 const cluster::Kernels::Kernel& GpuCostModel::Of(std::string_view kernel) const {
@@ -35,13 +47,13 @@ const cluster::Kernels::Kernel& GpuCostModel::Of(std::string_view kernel) const 
   return cluster::Kernels::Kernel::default_instance();
 }
 
-double GpuCostModel::Tiled(const Product& p, double peak, int64_t element_size) const {
+double GpuCostModel::Tiled(const Product& p, double peak, int64_t element_size, double aligned) const {
   const cluster::Kernels& kernels = device_.kernels();
   const int64_t splits = p.batch == 1 ? kernels.most_splits() : 1;
   double best = std::numeric_limits<double>::infinity();
   for (const cluster::Kernels::Tile& tile : kernels.tiles()) {
     const int64_t tiles = p.batch * CeilDiv(p.m, tile.rows()) * CeilDiv(p.n, tile.columns());
-    const double rate = peak * tile.efficiency() / static_cast<double>(kernels.multiprocessors());
+    const double rate = peak * device_.matmul_efficiency() * tile.efficiency() * aligned / static_cast<double>(kernels.multiprocessors());
     for (int64_t s = 1; s <= splits; ++s) {
       const double waves = static_cast<double>(CeilDiv(tiles * s, kernels.multiprocessors()));
       const double depth = static_cast<double>(CeilDiv(p.k, s)) + kernels.tile_depth();
@@ -50,7 +62,8 @@ double GpuCostModel::Tiled(const Product& p, double peak, int64_t element_size) 
       best = std::min(best, seconds);
     }
   }
-  return best;
+  const double flops = 2 * static_cast<double>(p.batch * p.m * p.n) * static_cast<double>(p.k);
+  return std::max(best, flops / (peak * kernels.sustained_efficiency()));
 }
 
 Estimate GpuCostModel::Time(const ops::Op& op) {
@@ -64,11 +77,11 @@ Estimate GpuCostModel::Time(const ops::Op& op) {
       seconds -= static_cast<double>(product->out.bytes().value()) / memory_;
       addition = static_cast<double>(3 * product->out.bytes().value()) / memory_ + device_.kernel_us() * 1e-6;
     }
-    products = Tiled({1, key.dims[0], key.dims[1], key.dims[2]}, Peak(key.dtype), ElementSize(key.dtype));
+    products = Tiled({1, key.dims[0], key.dims[1], key.dims[2]}, Peak(key.dtype), ElementSize(key.dtype), Aligned(*product));
   } else if (const auto* batched = std::get_if<ops::BatchedMatMul>(&op.any())) {
-    products = Tiled({batched->batches * batched->heads, batched->m, batched->n, batched->k}, Peak(key.dtype), ElementSize(key.dtype));
+    products = Tiled({batched->batches * batched->heads, batched->m, batched->n, batched->k}, Peak(key.dtype), ElementSize(key.dtype), 1);
   } else if (CountsFlops(key.name)) {
-    products = cost.flops.value() / Peak(key.dtype);
+    products = cost.flops.value() / (Peak(key.dtype) * std::min(device_.matmul_efficiency(), device_.kernels().sustained_efficiency()));
   }
   seconds = std::max(seconds, products) * kernel.factor() + device_.kernel_us() * 1e-6 + addition;
   const double error = device_.kernels().error();
@@ -79,10 +92,10 @@ Estimate GpuCostModel::Time(const ops::Op& op) {
 
 std::string GpuCostModel::Describe() const {
   return absl::StrFormat(
-      "kernel times: %s by how kernels fill its %d multiprocessors (products: %.0f %% of peak in the best of %d tiles; %.0f %% of "
+      "kernel times: %s by how kernels fill its %d multiprocessors (products: %.0f %% of peak in the best of %d tiles, %.0f %% sustained; %.0f %% of "
       "memory bandwidth; %g us a kernel, %g us of the host a launch); interval +-%.0f %% as the cluster's file says",
       device_.name(), device_.kernels().multiprocessors(), 100 * device_.matmul_efficiency(), device_.kernels().tiles_size(),
-      100 * device_.memory_efficiency(), device_.kernel_us(), device_.launch_us(), 100 * device_.kernels().error());
+      100 * std::min(device_.matmul_efficiency(), device_.kernels().sustained_efficiency()), 100 * device_.memory_efficiency(), device_.kernel_us(), device_.launch_us(), 100 * device_.kernels().error());
 }
 
 absl::Status CheckKernels(const cluster::Device& device) {
@@ -99,7 +112,19 @@ absl::Status CheckKernels(const cluster::Device& device) {
   }
   if (!(k.tile_depth() >= 0)) return wrong("tile_depth: ", k.tile_depth(), ": must not be negative");
   if (k.most_splits() < 1) return wrong("most_splits: ", k.most_splits(), ": must be 1 or more");
+  if (!(k.sustained_efficiency() > 0)) return wrong("sustained_efficiency: ", k.sustained_efficiency(), ": must be greater than 0");
+  std::set<int64_t> alignments;
+  for (const cluster::Kernels::Alignment& a : k.alignments()) {
+    if (a.bytes() < 1 || a.bytes() >= kAligned || kAligned % a.bytes() != 0) {
+      return wrong("alignments.bytes: ", a.bytes(), ": must be 1, 2, 4 or 8; rows of more are aligned");
+    }
+    if (!alignments.insert(a.bytes()).second) return wrong("alignments.bytes: ", a.bytes(), ": must be there once");
+    if (!(a.efficiency() > 0)) return wrong("alignments.efficiency: ", a.efficiency(), " of ", a.bytes(), " bytes: must be greater than 0");
+  }
+  std::set<std::string_view> named;
   for (const cluster::Kernels::Kernel& one : k.kernels()) {
+    if (!IsKernel(one.name())) return wrong("kernels.name: \"", one.name(), "\": is no kernel's; use one as reports have them, such as matmul_nt");
+    if (!named.insert(one.name()).second) return wrong("kernels.name: \"", one.name(), "\": must be there once");
     if (!(one.factor() > 0)) return wrong("kernels.factor: ", one.factor(), " of ", one.name(), ": must be greater than 0");
     if (!(one.launch_us() >= 0)) return wrong("kernels.launch_us: ", one.launch_us(), " of ", one.name(), ": must not be negative");
   }

@@ -8,10 +8,15 @@
 //   product of b matrices [m, k] * [k, n]:  the larger of  bytes / memory  and, least over tiles r x c and splits s,
 //     ceil(b ceil(m / r) ceil(n / c) s / M) * 2 r c (ceil(k / s) + tile_depth) / (peak * matmul_efficiency * e(r x c) / M)
 //                                                            + (s > 1: m n (4 s + size of an element) / memory)
-//   attention, convolution:                 max(flops / (peak * matmul_efficiency), bytes / memory)
+//     and no less than  flops / (peak * sustained_efficiency):  a GPU that multiplies on all multiprocessors reaches its limit of
+//     power and lowers its clock, and where a wave leaves some idle the others run faster (He 2024, "Strangely, Matrix
+//     Multiplications on GPUs Run Faster When Given 'Predictable' Data!")
+//   attention, convolution:                 max(flops / (peak * the lesser efficiency), bytes / memory)
 //   everything else:                        bytes / memory
 //   each * factor + kernel_us;              memory = memory_bytes_per_second * memory_efficiency
 //
+// where e is less if rows of an operand lie at no multiple of 16 bytes, as they are then loaded in smaller pieces (the same guide,
+// section 2, "Requirements to use tensor cores"): times `alignments.efficiency`, for products of one matrix;
 // with the peak of the operation's element type (f16: that of bf16; a type without a figure: f32's). Splits are of products of
 // one matrix, s = 1, 2, ... most_splits.
 //
@@ -21,7 +26,7 @@
 // separate_accumulation: a weight's gradient is a product of its own, and another kernel, of 3 m n elements, adds it up.
 //
 // Assumes: tiles of one kernel take equally long; a kernel begins when the one before it has ended.
-// Ignores: caches, alignment of rows, what the layout of operands does, clock rates that depend on the load.
+// Ignores: caches, alignment of batched products and of results, what the layout of operands does otherwise.
 // Calibrated from: what the cluster's file says. Those of experiments/published_runs have these fields, the catalogue's have not.
 #pragma once
 
@@ -45,8 +50,9 @@ class GpuCostModel : public CostModel {
   struct Product {
     int64_t batch, m, n, k;
   };
-  double Tiled(const Product& p, double peak, int64_t element_size) const;  // seconds, but for what operands take
-  double Peak(DType dtype) const;                                           // flops per second, of large products
+  double Tiled(const Product& p, double peak, int64_t element_size, double aligned) const;  // seconds, but for what operands take
+  double Peak(DType dtype) const;                                           // flops per second
+  double Aligned(const ops::MatMul& product) const;                         // the efficiency that its operands' rows leave
   const cluster::Kernels::Kernel& Of(std::string_view kernel) const;         // the default where the file has none
 
   cluster::Device device_;

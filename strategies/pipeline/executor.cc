@@ -12,7 +12,8 @@ Executor::Executor(RankContext& ctx, DeviceMesh& mesh, const ExecutorOptions& op
     : ctx_(ctx),
       shape_{.stages = mesh.shape().pp, .chunks = options.chunks},
       stage_(mesh.Coordinate(Axis::kPp)),
-      overlap_(options.overlap) {
+      overlap_(options.overlap),
+      parts_(options.scatter_gather ? &mesh.Group(Along::kTp) : nullptr) {
   TWOFOLD_CHECK(shape_.stages > 1 || shape_.chunks == 1, "one stage has one chunk");
   if (shape_.stages > 1) Connect(mesh);
 }
@@ -42,15 +43,30 @@ Executor::Incoming Executor::Receive(const Action& action, const twofold::Shape&
   const std::optional<Message> message = ReceivedBy(action, shape_, stage_);
   if (!message) return {};
   ctx_.trace().SetLabel(action.ToString());
-  Incoming incoming{.tensor = ctx_.device().NewTensor(boundary, dtype, Category::kActivations), .work = {}};
-  incoming.work = in_[message->forward].group->Recv(incoming.tensor, message->from);
+  const twofold::Shape part = parts_ != nullptr ? twofold::Shape{boundary.numel() / parts_->size()} : boundary;
+  Incoming incoming{.message = ctx_.device().NewTensor(part, dtype, Category::kActivations), .work = {}};
+  incoming.work = in_[message->forward].group->Recv(incoming.message, message->from);
   return incoming;
+}
+
+// The whole of what was received: empty if nothing was.
+Tensor Executor::Take(Incoming incoming, const twofold::Shape& boundary) {
+  if (overlap_) incoming.work.WaitOn(ctx_.device().compute());
+  else incoming.work.Wait();
+  if (parts_ == nullptr || incoming.message.empty()) return std::move(incoming.message);
+  Tensor whole = ctx_.device().NewTensor(boundary, incoming.message.dtype(), Category::kActivations);
+  parts_->AllGather(whole, incoming.message).WaitOn(ctx_.device().compute());
+  return whole;
 }
 
 void Executor::Send(const Action& action, Tensor out) {
   const std::optional<Message> message = SentBy(action, shape_, stage_);
   TWOFOLD_CHECK_EQ(message.has_value(), !out.empty());
   if (!message) return;
+  if (parts_ != nullptr) {
+    const int64_t part = out.numel() / parts_->size();
+    out = out.Slice(part * parts_->rank(), part);
+  }
   Link& link = out_[message->forward];
   std::exchange(link.last, Work()).WaitOn(ctx_.device().compute());
   link.last = link.group->Send(out, message->to);
@@ -64,10 +80,11 @@ void Executor::Execute(std::span<const Action> actions, int micro_batches, const
     Incoming now = overlap_ && i > 0 ? std::exchange(ahead, {}) : Receive(actions[i], boundary, dtype);
     if (overlap_ && i + 1 < actions.size()) ahead = Receive(actions[i + 1], boundary, dtype);
     ctx_.trace().SetLabel(actions[i].ToString());
-    Work received = std::exchange(now.work, Work());
-    if (overlap_) received.WaitOn(ctx_.device().compute());
-    else received.Wait();
-    Send(actions[i], run(actions[i], std::exchange(now.tensor, Tensor())));
+    Tensor in = Take(std::exchange(now, {}), boundary);
+    if (!overlap_) ctx_.device().compute().Synchronize();
+    Tensor out = run(actions[i], std::move(in));
+    if (!overlap_) ctx_.device().compute().Synchronize();
+    Send(actions[i], std::move(out));
   }
   for (Link& link : out_) std::exchange(link.last, Work()).WaitOn(ctx_.device().compute());
 }

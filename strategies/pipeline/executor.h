@@ -17,7 +17,9 @@
 //                  own: it is freed as soon as it was taken (Korthikanti et al. 2022, appendix B)
 //   communication  H forward and H back for each micro-batch and pair of neighbouring parts: a stage sends 2 m v H bytes a step, or
 //                  at the ends H m less, in messages between two ranks. Under tensor parallelism every rank of tp sends all of
-//                  it; under sequence parallelism, and of context parallelism, its part
+//                  it; under sequence parallelism, and of context parallelism, its part. `scatter_gather` (Narayanan et al.,
+//                  section 4.1): every rank of tp sends 1 / tp of it to the rank of its place, which gathers the rest from
+//                  its own stage: H / tp between stages and an all-gather of H among the ranks of tp for each message
 //   compute        that of one process, 1 / p of it. A stage idles, in a step, for (p - 1)(F + B) under GPipe and 1F1B,
 //                  (p - 1)(F + B) / v interleaved, (p - 1)(F + B - 2 W) under zero bubble H1, where weights' gradients take W of B
 // Use it for models whose layers do not fit on the ranks of a node, between nodes: it sends least. It needs many micro-batches:
@@ -27,7 +29,8 @@
 //
 // Overlap: activations and gradients travel on streams of their own, four at a rank: one each way to and from either neighbour. A
 // message is received while the action before the one that needs it computes, and a sender goes on: it waits for a message to be
-// taken when it has the next one to send the same way. Because sends and receives never stand in one stream, no stage waits for
+// taken when it has the next one to send the same way. Parts are gathered when the whole is needed, which nothing hides: that
+// pays where ranks of tp have faster links than stages. Because sends and receives never stand in one stream, no stage waits for
 // another to receive first; that no schedule deadlocks so is what pipeline::Validate checks.
 #pragma once
 
@@ -44,7 +47,10 @@ namespace twofold::pipeline {
 
 struct ExecutorOptions {
   int chunks = 1;
-  bool overlap = true;  // false: a message is received when it is needed, and the host waits for it, for comparison
+  // false, for comparison: a message is received when it is needed, and the host waits for it, and for the device before and after
+  // every action, so that it launches no action while another one computes.
+  bool overlap = true;
+  bool scatter_gather = false;  // ranks of tp, which have equal tensors, send a part each; tp divides a message's elements
 };
 
 // One rank's stage. Used from its thread; everything handed in outlives it.
@@ -67,17 +73,19 @@ class Executor {
     Work last;
   };
   struct Incoming {
-    Tensor tensor;
+    Tensor message;
     Work work;
   };
   void Connect(DeviceMesh& mesh);
   Incoming Receive(const Action& action, const twofold::Shape& boundary, DType dtype);
+  Tensor Take(Incoming incoming, const twofold::Shape& boundary);
   void Send(const Action& action, Tensor out);
 
   RankContext& ctx_;
   Shape shape_;
   const int stage_;
   const bool overlap_;
+  ProcessGroup* const parts_;  // ranks that share a message; null: each has its own
   std::vector<std::unique_ptr<ProcessGroup>> groups_;
   std::array<Link, 2> in_, out_;  // gradients, activations
 };

@@ -138,11 +138,12 @@ class OnGpu : public Side {
     return bytes;
   }
   void Launch(const ops::Op& op) override {
-    // What the workspace will be is poisoned, too: the allocator gives the same block again.
+    // What the workspace will be is poisoned, too: the allocator gives the same block again. Of what libraries get, only the beginning.
     const int64_t workspace = ops::Workspace(op, DeviceKind::kCuda, 1).value();
     if (workspace > 0) {
-      Tensor t = gpu_.device.NewTensor({workspace}, DType::kU8, Category::kOther);
-      Write(t, std::string(At(workspace), '\xff'));
+      const Tensor t = gpu_.device.NewTensor({workspace}, DType::kU8, Category::kOther);
+      Tensor beginning = t.Slice(0, std::min<int64_t>(workspace, 2 << 20));
+      Write(beginning, std::string(At(beginning.numel()), '\xff'));
     }
     gpu_.device.Launch(gpu_.device.compute(), op);
   }

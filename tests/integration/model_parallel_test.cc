@@ -74,6 +74,11 @@ constexpr Layout kHybrids[] = {
     {"Cp2Pp2", 4, "cp: 2 pp: 2"},
     {"Cp2Pp2Tp2", 8, "cp: 2 pp: 2 tp: 2"},
     {"OtherOrder", 8, "pp: 2 dp: 2 tp: 2 order: \"tp dp pp cp\""},
+    {"ScatterGather", 4, "pp: 2 tp: 2 scatter_gather_messages: true"},
+    {"ScatterGatherNoOverlap", 4, "pp: 2 tp: 2 scatter_gather_messages: true overlap: false"},
+    {"ScatterGatherTp4", 8, "pp: 2 tp: 4 scatter_gather_messages: true schedule: INTERLEAVED_ONE_F_ONE_B virtual_stages: 2"},
+    {"ScatterGatherZero1", 8, "pp: 2 dp: 2 tp: 2 scatter_gather_messages: true schedule: ZERO_BUBBLE_H1 sharding: ZERO_1"},
+    {"ScatterGatherCp2", 8, "pp: 2 cp: 2 tp: 2 scatter_gather_messages: true"},
     {"ByCost", 2, "pp: 2 stage_balance: BY_COST"},
     {"ByHand", 2, "pp: 2 stage_layers: [1, 3]"}};
 constexpr Layout kExpertHybrids[] = {

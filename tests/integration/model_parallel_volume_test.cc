@@ -140,6 +140,18 @@ TEST_P(PipelineParallel, SendsEveryBoundaryOnceEachWay) {
   deeper.layers *= 2;
   EXPECT_EQ(Sum(AStep(deeper), "send", "pipeline"), one_way) << "more layers a stage send no more";
 }
+// Parts of messages are gathered among the ranks of tp, and nothing else is: each message is H of them.
+TEST(PipelineMessages, AreGatheredWhereTheyWereScattered) {
+  for (const auto& [parallel, chunks] : {std::pair("", 1), std::pair("schedule: INTERLEAVED_ONE_F_ONE_B virtual_stages: 2", 2)}) {
+    const Job job{.model = "llama", .parallel = StrCat("pp: 2 tp: 2 scatter_gather_messages: true ", parallel), .micro_batches = 4, .layers = 4};
+    const Volumes step = AStep(job);
+    const int64_t messages = job.micro_batches * (2 * chunks - 1);
+    EXPECT_EQ(Sum(step, "send", "pipeline"), messages * kMessage / 2);
+    EXPECT_EQ(Sum(step, "recv", "pipeline"), messages * kMessage / 2);
+    EXPECT_EQ(Sum(step, "all_gather", "tp"), messages * kMessage);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Schedules, PipelineParallel,
     ::testing::Values(Pipeline{"GPipe2", "schedule: GPIPE", 2, 1}, Pipeline{"OneFOneB4", "", 4, 1},

@@ -43,6 +43,31 @@ TEST_F(GpuCostModelTest, LargeProductsReachTheirShareOfPeak) {
   EXPECT_NEAR(On(Gpu(), Product(4000, 4000, 4000)), kKernel + 2.0 * 4000 * 4000 * 4000 / kPeak, 1e-9);
 }
 
+// 21 tiles are three waves, the last of which draws little power; 30 are three that draw all of it.
+TEST_F(GpuCostModelTest, ProductsAreNoFasterThanPowerAllows) {
+  cluster::Device d = Gpu();
+  d.mutable_kernels()->set_sustained_efficiency(0.7);
+  const double sustained = 2.0 * 100 * 4000 / (0.7 * 1e14);  // seconds a row of 100 columns
+  EXPECT_NEAR(On(d, Product(2100, 100, 4000)), Waves(3, 4000), 1e-12);
+  EXPECT_NEAR(On(d, Product(3000, 100, 4000)), kKernel + 3000 * sustained, 1e-12);
+}
+
+TEST_F(GpuCostModelTest, RowsThatAreNotAlignedAreLoadedPieceByPiece) {
+  cluster::Device d = Gpu();
+  for (const auto& [bytes, efficiency] : {std::pair(2, 0.25), std::pair(8, 0.5)}) {
+    cluster::Kernels::Alignment& alignment = *d.mutable_kernels()->add_alignments();
+    alignment.set_bytes(bytes), alignment.set_efficiency(efficiency);
+  }
+  EXPECT_NEAR(On(d, Product(1000, 96, 4000)), Waves(1, 4000), 1e-12);
+  EXPECT_NEAR(On(d, Product(1001, 96, 4000)), Waves(2, 4000), 1e-12) << "rows are as long as before";
+  EXPECT_NEAR(On(d, Product(1000, 95, 4000)), Waves(4, 4000), 1e-12) << "of b";
+  EXPECT_NEAR(On(d, Product(1000, 96, 4001)), Waves(4, 4001), 1e-12) << "of a";
+  EXPECT_NEAR(On(d, Product(1000, 92, 4000)), Waves(2, 4000), 1e-12);
+  EXPECT_NEAR(On(d, Product(1000, 94, 4000)), Waves(1, 4000), 1e-12) << "the file says nothing of 4 bytes";
+  const Tensor x = New({1000, 4000}), w = New({95, 4000}), y = New({1000, 95});
+  EXPECT_NEAR(On(d, ops::MatMul{.a = x, .b = w, .out = y, .transpose_b = true}), Waves(1, 4000), 1e-12) << "a result's rows do not count";
+}
+
 TEST_F(GpuCostModelTest, DepthIsPaidByEveryTile) {
   cluster::Device d = Gpu();
   d.mutable_kernels()->set_tile_depth(50);
@@ -152,7 +177,15 @@ TEST_F(GpuCostModelTest, RefusesWhatItCannotUse) {
             "kernels.factor: 0 of add: must be greater than 0");
   EXPECT_EQ(message([](auto& k) { k.add_kernels()->set_launch_us(-1), k.mutable_kernels(0)->set_name("add"); }),
             "kernels.launch_us: -1 of add: must not be negative");
+  EXPECT_EQ(message([](auto& k) { k.add_kernels()->set_name("matmul_n"); }),
+            "kernels.name: \"matmul_n\": is no kernel's; use one as reports have them, such as matmul_nt");
+  EXPECT_EQ(message([](auto& k) { k.add_kernels()->set_name("add"), k.add_kernels()->set_name("add"); }), "kernels.name: \"add\": must be there once");
   EXPECT_EQ(message([](auto& k) { k.set_error(1); }), "error: 1: must be in [0, 1)");
+  EXPECT_EQ(message([](auto& k) { k.set_sustained_efficiency(0); }), "sustained_efficiency: 0: must be greater than 0");
+  EXPECT_EQ(message([](auto& k) { k.add_alignments()->set_bytes(16); }), "alignments.bytes: 16: must be 1, 2, 4 or 8; rows of more are aligned");
+  EXPECT_EQ(message([](auto& k) { k.add_alignments()->set_bytes(2), k.add_alignments()->set_bytes(2); }), "alignments.bytes: 2: must be there once");
+  EXPECT_EQ(message([](auto& k) { k.add_alignments()->set_bytes(4), k.mutable_alignments(0)->set_efficiency(0); }),
+            "alignments.efficiency: 0 of 4 bytes: must be greater than 0");
 }
 
 }  // namespace

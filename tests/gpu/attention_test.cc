@@ -1,0 +1,179 @@
+// Attention's kernels. Narrow types run on tensor cores where heads are a multiple of 8 wide and rows aligned, with the probabilities
+// and their gradients rounded to the type before their products, as FlashAttention does; on other cores elsewhere.
+#include <cmath>
+
+#include "core/base/strings.h"
+#include "tests/gpu/against_cpu.h"
+
+namespace twofold {
+namespace {
+
+struct AttentionCase {
+  int64_t batch, t, heads, kv_heads, dim;
+  bool causal;
+  int64_t columns() const { return (heads + 2 * kv_heads) * dim; }
+  Shape out() const { return {batch, t, heads * dim}; }
+  std::string name() const {
+    return StrCat("batch ", batch, " t ", t, " heads ", heads, " of ", kv_heads, " x ", dim, causal ? " causal" : "");
+  }
+};
+
+// f32 and f64: another order of sums. f16 and bf16: probabilities have 11 and 8 bits, as the results do.
+double Tolerance(DType type) {
+  switch (type) {
+    case DType::kF64: return 1e-12;
+    case DType::kF32: return 1e-5;
+    case DType::kF16: return 2e-3;
+    default: return 1e-2;
+  }
+}
+constexpr DType kTypes[] = {DType::kF64, DType::kF32, DType::kBF16, DType::kF16};
+
+// Sums of t probabilities of about e^(0.5) / t: what a log-sum-exp is near to.
+Tensor SomeLse(Operands& o, Shape shape, int64_t keys) { return o.WideNormal(shape, 0.3, 0.5 + std::log(static_cast<double>(keys))); }
+
+void CheckForward(DType type, const AttentionCase& a) {
+  SCOPED_TRACE(StrCat(DTypeName(type), " forward ", a.name()));
+  ExpectLikeCpu(type, Tolerance(type), [&](Operands& o) -> ops::Op {
+    return ops::AttentionForward{.qkv = o.Normal({a.batch, a.t, a.columns()}), .out = o.Out(a.out()), .lse = o.WideOut({a.batch, a.heads, a.t}),
+                                 .heads = a.heads, .kv_heads = a.kv_heads, .causal = a.causal};
+  });
+}
+void CheckBackward(DType type, const AttentionCase& a) {
+  SCOPED_TRACE(StrCat(DTypeName(type), " backward ", a.name()));
+  ExpectLikeCpu(type, Tolerance(type), [&](Operands& o) -> ops::Op {
+    return ops::AttentionBackward{.qkv = o.Normal({a.batch, a.t, a.columns()}), .out = o.Normal(a.out(), 0.5),
+                                  .lse = SomeLse(o, {a.batch, a.heads, a.t}, a.t), .dout = o.Normal(a.out()),
+                                  .dqkv = o.Out({a.batch, a.t, a.columns()}), .heads = a.heads, .kv_heads = a.kv_heads, .causal = a.causal};
+  });
+}
+
+class AttentionOnGpu : public GpuTest {};
+
+// Every width that has a kernel of its own, and some that lie between them; 20 is for other cores, and so is what follows 256.
+constexpr AttentionCase kCases[] = {
+    {.batch = 1, .t = 1, .heads = 1, .kv_heads = 1, .dim = 64, .causal = true},
+    {.batch = 2, .t = 17, .heads = 2, .kv_heads = 1, .dim = 16, .causal = true},
+    {.batch = 1, .t = 33, .heads = 2, .kv_heads = 2, .dim = 20, .causal = true},
+    {.batch = 3, .t = 64, .heads = 2, .kv_heads = 2, .dim = 40, .causal = false},
+    {.batch = 1, .t = 127, .heads = 3, .kv_heads = 1, .dim = 64, .causal = true},
+    {.batch = 1, .t = 193, .heads = 1, .kv_heads = 1, .dim = 64, .causal = false},
+    {.batch = 1, .t = 193, .heads = 1, .kv_heads = 1, .dim = 64, .causal = true},
+    {.batch = 1, .t = 131, .heads = 2, .kv_heads = 1, .dim = 80, .causal = true},
+    {.batch = 1, .t = 127, .heads = 1, .kv_heads = 1, .dim = 96, .causal = false},
+    {.batch = 1, .t = 193, .heads = 2, .kv_heads = 1, .dim = 128, .causal = true},
+    {.batch = 1, .t = 65, .heads = 1, .kv_heads = 1, .dim = 128, .causal = false},
+    {.batch = 1, .t = 97, .heads = 2, .kv_heads = 1, .dim = 200, .causal = true},
+    {.batch = 1, .t = 70, .heads = 1, .kv_heads = 1, .dim = 256, .causal = false},
+    {.batch = 1, .t = 35, .heads = 2, .kv_heads = 1, .dim = 264, .causal = true},
+};
+
+TEST_F(AttentionOnGpu, Forward) {
+  for (const AttentionCase& a : kCases) {
+    for (const DType type : kTypes) CheckForward(type, a);
+  }
+}
+TEST_F(AttentionOnGpu, Backward) {
+  for (const AttentionCase& a : kCases) {
+    for (const DType type : kTypes) CheckBackward(type, a);
+  }
+}
+
+// Large scores: what is not the largest of a row must not overflow, and what was made before a larger one came must shrink to nothing.
+TEST_F(AttentionOnGpu, LargeScores) {
+  for (const DType type : kTypes) {
+    ExpectLikeCpu(type, Tolerance(type), [&](Operands& o) -> ops::Op {
+      return ops::AttentionForward{.qkv = o.Normal({1, 150, 3 * 64}, 8), .out = o.Out({1, 150, 64}), .lse = o.WideOut({1, 1, 150})};
+    });
+  }
+}
+
+// A rectangle of longer tensors; q and kv may be of different widths.
+struct BlockCase {
+  ops::AttentionBlock block;
+  int64_t batch, tq, tk;
+  int64_t more_columns = 0;  // of q before its end, and of kv before its keys
+  std::string name() const {
+    return StrCat("rectangle ", block.queries, " x ", block.keys, " heads ", block.heads, " of ", block.kv_heads, " x ", block.head_dim,
+                  block.causal ? " causal" : "");
+  }
+  int64_t q_columns() const { return block.heads * block.head_dim + more_columns; }
+  int64_t kv_columns() const { return 2 * block.kv_heads * block.head_dim + more_columns; }
+  Shape out() const { return {batch, tq, block.heads * block.head_dim}; }
+  Shape lse() const { return {batch, block.heads, tq}; }
+};
+constexpr BlockCase kBlocks[] = {
+    {.block = {.heads = 2, .kv_heads = 1, .head_dim = 64, .first_query = 3, .queries = 70, .first_key = 5, .keys = 131, .causal = false},
+     .batch = 2, .tq = 80, .tk = 140, .more_columns = 16},
+    {.block = {.heads = 2, .kv_heads = 2, .head_dim = 128, .first_query = 40, .queries = 67, .first_key = 20, .keys = 67, .causal = true},
+     .batch = 1, .tq = 110, .tk = 90},
+    {.block = {.heads = 1, .kv_heads = 1, .head_dim = 80, .first_query = 0, .queries = 33, .first_key = 0, .keys = 1, .causal = false},
+     .batch = 1, .tq = 33, .tk = 2, .more_columns = 8},
+    {.block = {.heads = 2, .kv_heads = 1, .head_dim = 136, .first_query = 1, .queries = 40, .first_key = 2, .keys = 40, .causal = true},
+     .batch = 1, .tq = 45, .tk = 45},
+};
+
+TEST_F(AttentionOnGpu, Rectangles) {
+  for (const BlockCase& a : kBlocks) {
+    for (const DType type : kTypes) {
+      for (const bool add : {false, true}) {
+        SCOPED_TRACE(StrCat(DTypeName(type), " ", a.name(), add ? " merged" : ""));
+        // What lies outside the rectangle stays, so that results are operands too.
+        ExpectLikeCpu(type, Tolerance(type), [&](Operands& o) -> ops::Op {
+          return ops::AttentionBlockForward{.q = o.Normal({a.batch, a.tq, a.q_columns()}), .kv = o.Normal({a.batch, a.tk, a.kv_columns()}),
+                                            .out = o.InOut(o.WideNormal(a.out())), .lse = o.InOut(SomeLse(o, a.lse(), a.block.keys)),
+                                            .block = a.block, .merge = add};
+        });
+        ExpectLikeCpu(type, Tolerance(type), [&](Operands& o) -> ops::Op {
+          return ops::AttentionBlockBackward{.q = o.Normal({a.batch, a.tq, a.q_columns()}), .kv = o.Normal({a.batch, a.tk, a.kv_columns()}),
+                                             .out = o.Normal(a.out(), 0.5), .lse = SomeLse(o, a.lse(), a.block.keys),
+                                             .dout = o.Normal(a.out()), .dq = o.InOut(o.WideNormal({a.batch, a.tq, a.q_columns()})),
+                                             .dkv = o.InOut(o.WideNormal({a.batch, a.tk, a.kv_columns()})), .block = a.block,
+                                             .accumulate = add};
+        });
+      }
+    }
+  }
+}
+
+class SoftmaxOnGpu : public GpuTest {};
+
+// Rows of a warp, of a block, and longer; multiples of what a load takes and not.
+TEST_F(SoftmaxOnGpu, Forward) {
+  for (const DType type : kTypes) {
+    for (const int64_t n : {1, 31, 64, 257, 1030, 1536}) {
+      SCOPED_TRACE(StrCat(DTypeName(type), " columns ", n));
+      ExpectLikeCpu(type, Tolerance(type), [&](Operands& o) -> ops::Op {
+        return ops::SoftmaxForward{.x = o.Normal({2, 3, n}, 3), .y = o.Out({2, 3, n}), .causal = false};
+      });
+    }
+    for (const int64_t t : {1, 17, 72, 129}) {
+      SCOPED_TRACE(StrCat(DTypeName(type), " causal ", t));
+      ExpectLikeCpu(type, Tolerance(type), [&](Operands& o) -> ops::Op {
+        const Tensor x = o.InOut(o.Normal({2, t, t}, 3));
+        return ops::SoftmaxForward{.x = x, .y = x, .causal = true};
+      });
+    }
+    SCOPED_TRACE(StrCat(DTypeName(type), " long rows"));
+    ExpectLikeCpu(type, Tolerance(type), [&](Operands& o) -> ops::Op {
+      return ops::SoftmaxForward{.x = o.Normal({1, 2, 17000}, 3), .y = o.Out({1, 2, 17000}), .causal = false};
+    });
+  }
+}
+TEST_F(SoftmaxOnGpu, Backward) {
+  for (const DType type : kTypes) {
+    for (const int64_t n : {1, 31, 64, 257, 1030, 1536, 9000}) {
+      SCOPED_TRACE(StrCat(DTypeName(type), " columns ", n));
+      ExpectLikeCpu(type, Tolerance(type), [&](Operands& o) -> ops::Op {
+        return ops::SoftmaxBackward{.y = o.Uniform({3, n}, 0, 0.1), .dy = o.Normal({3, n}), .dx = o.Out({3, n})};
+      });
+    }
+    ExpectLikeCpu(type, Tolerance(type), [&](Operands& o) -> ops::Op {
+      const Tensor dy = o.InOut(o.Normal({5, 72}));
+      return ops::SoftmaxBackward{.y = o.Uniform({5, 72}, 0, 0.1), .dy = dy, .dx = dy};
+    });
+  }
+}
+
+}  // namespace
+}  // namespace twofold
