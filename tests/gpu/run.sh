@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # All that needs a GPU, in one table. tests/gpu/run.sh [--build=FOLDER] [--python=PYTHON] [--json=FILE] [--seconds=470]
 #
-# Without --build: builds the preset release first, which takes its own time. FOLDER is a build folder, or one that scripts/gpu_bundle.sh
-# made elsewhere: then nothing is built, and neither SimGrid nor Protobuf nor Abseil need be here. Runs in a checkout of the same commit.
+# Without --build: builds the preset release first, which takes its own time. FOLDER is a build folder, or the archive that
+# scripts/gpu_bundle.sh made elsewhere: then nothing is built, and neither SimGrid nor Protobuf nor Abseil need be here. Runs in a
+# checkout of the same commit.
 #
 #   tests        every program of tests/gpu, the conformance suite on CUDA buffers
 #   benchmark    each memory-bound kernel against the bandwidth of a copy; products, attention
@@ -35,7 +36,12 @@ if [[ -z $build ]]; then
   cmake --preset release > "$logs/configure.log" || { cat "$logs/configure.log"; exit 1; }
   cmake --build --preset release --target gpu_programs || exit 1
 fi
-[[ -d $build ]] || { echo "tests/gpu/run.sh: $build: no such folder" >&2; exit 2; }
+if [[ -f $build ]]; then
+  mkdir "$logs/bundle"
+  "$python" -c 'import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])' "$build" "$logs/bundle" || exit 2
+  build=$logs/bundle
+fi
+[[ -d $build ]] || { echo "tests/gpu/run.sh: $build: no such folder or archive" >&2; exit 2; }
 start=$SECONDS
 
 # ---- The table ----
