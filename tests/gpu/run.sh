@@ -60,12 +60,15 @@ find_program() {
   done
 }
 
-# bounded SECONDS LOG COMMAND...: at most so long, and no longer than is left of all. 124: time was over; 125: there was none left.
+# bounded SECONDS LOG COMMAND...: at most so long, and no longer than is left of all. 124: time was over; 125: what was left of all was.
 bounded() {
   local limit=$1 log=$2 left=$((seconds - (SECONDS - start)))
   shift 2
   ((left < 5)) && return 125
   timeout --kill-after=5 $((limit < left ? limit : left)) "$@" > "$log" 2>&1
+  local status=$?
+  (((status == 124 || status == 137) && left < limit)) && return 125
+  return $status
 }
 
 # why STATUS LOG LIMIT: what went wrong, in a line.
