@@ -4,7 +4,7 @@
 #
 #   bin/   the programs, without symbols
 #   lib/   the shared libraries they need but for those of the C library, the driver, CUDA and cuDNN; programs look there first
-#          ($ORIGIN/../lib, cmake/functions.cmake)
+#          ($ORIGIN/../lib, cmake/functions.cmake); lib/fallback is looked at last
 #
 # Over there, in a checkout of the same commit: tests/gpu/run.sh --build=gpu_bundle.tar.xz. The C library there must not be older than
 # here. Fails where the archive is larger than 64 MiB, or the programs are compiled for this machine's processor alone:
@@ -39,6 +39,9 @@ ldd "$out"/bin/* | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
   while read -r library; do
     strip -s -o "$out/lib/${library##*/}" "$library" 2>/dev/null || cp -L "$library" "$out/lib/${library##*/}"
   done
+# Programs do not start without cuDNN's first library; convolutions then say what is missing.
+mkdir "$out/lib/fallback"
+ldd "$out"/bin/* | awk '$1 ~ /^libcudnn\.so/ && $3 ~ /^\// { print $3 }' | sort -u | xargs -r cp -L -t "$out/lib/fallback"
 tar -C "$out" -cf - bin lib | xz -3 > "$archive"
 size_mib=$((($(stat -c %s "$archive") + 1048575) / 1048576))
 echo "$archive: ${#programs[@]} programs, $(find "$out/lib" -type f | wc -l) libraries, $size_mib MiB"

@@ -166,6 +166,7 @@ found = [f for f in folders if glob.glob(os.path.join(f, "libcublasLt.so.*")) or
 print(":".join(dict.fromkeys(found)))
 PYTHON
 )
+[[ -d $build/lib/fallback ]] && libraries+=${libraries:+:}$build/lib/fallback
 [[ -n $libraries ]] && export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$libraries
 if [[ -n $gpu ]]; then row "GPU" "here" "$gpu" ""; else row "GPU" skipped "nvidia-smi names none" ""; fi
 
