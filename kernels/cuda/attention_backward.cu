@@ -21,7 +21,7 @@ struct QueriesTile {
   static constexpr int kM = D <= 128 ? 2 : 1;
   static constexpr int kQueries = 16 * kM * kWarps, kKeys = D <= 64 ? 64 : 32;
   static constexpr int kStages = D <= 128 ? 2 : 1;  // 2: the next tile's keys and values are under way during this one
-  static constexpr size_t kShared = (2 * kQueries + 2 * kStages * kKeys) * Shared::kRow * 2 + kQueries * sizeof(float);
+  static constexpr size_t kShared = (2 * kQueries + 2 * kStages * kKeys) * Shared::kRow * 2 + 2 * kQueries * sizeof(float);
   static_assert(kShared <= 99 << 10);
 };
 
@@ -86,11 +86,11 @@ __global__ void __launch_bounds__(QueriesTile<D>::kThreads) BackwardOfQueries(co
   Delta<Shared, M>(douts_of_warp, o.out.At(b, h, first_of_warp, s.dim), o.out.row, rows_of_warp, s.dim, deltas + row_of_warp,
                    o.delta.At(b, h, first_of_warp));
   const float scale_log2e = s.scale * kLog2E;
-  float lse[M][2], delta[M][2];  // times log2(e)
-  ForRowsOfLane<M>([&](int m, int half, int row) {
-    lse[m][half] = row < rows_of_warp ? *o.lse.At(b, h, first_of_warp + row) * kLog2E : 0;
-    delta[m][half] = deltas[row_of_warp + row];
-  });
+  float* const lses = deltas + Tile::kQueries;
+  for (int row = Lane(); row < 16 * M; row += kWarp) {
+    lses[row_of_warp + row] = row < rows_of_warp ? *o.lse.At(b, h, first_of_warp + row) * kLog2E : 0;
+  }
+  __syncwarp();
 
   float dq[M][D / 8][4] = {};
   for (int tile = 0; tile < tiles; ++tile) {
@@ -106,12 +106,13 @@ __global__ void __launch_bounds__(QueriesTile<D>::kThreads) BackwardOfQueries(co
         Hide(p, [&](int row) { return (s.causal ? min(s.keys, first_of_warp + row + 1) : s.keys) - key; }, NotBefore());
       }
       RowsByRows<Shared>(ds, douts_of_warp, keys_now + kKeyElements);
-      ForRowsOfLane<M>([&](int m, int half, int) {
+      ForRowsOfLane<M>([&](int m, int half, int row) {
+        const float delta = deltas[row_of_warp + row], lse = lses[row_of_warp + row];
 #pragma unroll
         for (int n = 0; n < N; ++n) {
 #pragma unroll
           for (int i = 2 * half; i < 2 * half + 2; ++i) {
-            ds[m][n][i] = ApproximateExp2(fmaf(p[m][n][i], scale_log2e, -lse[m][half])) * (ds[m][n][i] - delta[m][half]);
+            ds[m][n][i] = ApproximateExp2(fmaf(p[m][n][i], scale_log2e, -lse)) * (ds[m][n][i] - delta);
           }
         }
       });
@@ -156,9 +157,10 @@ __global__ void __launch_bounds__(KeysTile<D>::kThreads) BackwardOfKeys(const Ba
   const int b = static_cast<int>(blockIdx.z), kv_head = static_cast<int>(blockIdx.y);
   const int key_of_warp = key + WarpOfBlock() * 16 * M;
   const int first_query = s.causal ? key / Tile::kQueries * Tile::kQueries : 0;
-  const int tiles_of_head = (s.queries - first_query + Tile::kQueries - 1) / Tile::kQueries, tiles = tiles_of_head * s.group;
-  const auto copy = [&](int tile) {
-    const int h = kv_head * s.group + tile / tiles_of_head, query = first_query + tile % tiles_of_head * Tile::kQueries;
+  const int tiles = (s.queries - first_query + Tile::kQueries - 1) / Tile::kQueries * s.group;
+  int next_head = kv_head * s.group, next_query = first_query;
+  const auto copy_next = [&](int tile) {
+    const int h = next_head, query = next_query;
     T* const to = queries + tile % Tile::kStages * 2 * kQueryElements;
     CopyRows<Shared, Tile::kQueries, Tile::kThreads>(to, o.q.At(b, h, query, s.dim), static_cast<int>(o.q.row), s.queries - query, s.dim);
     CopyRows<Shared, Tile::kQueries, Tile::kThreads>(to + kQueryElements, o.dout.At(b, h, query, s.dim), static_cast<int>(o.dout.row),
@@ -170,24 +172,25 @@ __global__ void __launch_bounds__(KeysTile<D>::kThreads) BackwardOfKeys(const Ba
       CopyAsync(numbers_to + Tile::kQueries + i, o.delta.At(b, h, query + i), query + i < s.queries);
     }
     CommitCopies();
+    next_query += Tile::kQueries;
+    if (next_query >= s.queries) next_query = first_query, ++next_head;
   };
   CopyRows<Shared, Tile::kKeys, Tile::kThreads>(keys, o.k.At(b, kv_head, key, s.dim), static_cast<int>(o.k.row), s.keys - key, s.dim);
   CopyRows<Shared, Tile::kKeys, Tile::kThreads>(values, o.v.At(b, kv_head, key, s.dim), static_cast<int>(o.v.row), s.keys - key, s.dim);
   CommitCopies();
-  if (tiles > 0) copy(0);
+  if (tiles > 0) copy_next(0);
 
   const float scale_log2e = s.scale * kLog2E;
   T* const keys_of_warp = keys + WarpOfBlock() * 16 * M * Shared::kRow;
   T* const values_of_warp = values + WarpOfBlock() * 16 * M * Shared::kRow;
   float dk[M][kColumnTiles][4] = {}, dv[M][kColumnTiles][4] = {};
-  for (int tile = 0; tile < tiles; ++tile) {
-    const int query = first_query + tile % tiles_of_head * Tile::kQueries;
+  for (int tile = 0, query = first_query; tile < tiles; ++tile) {
     const T* const queries_now = queries + tile % Tile::kStages * 2 * kQueryElements;
     const T* const douts_now = queries_now + kQueryElements;
     const float* const numbers_now = numbers + tile % Tile::kStages * 2 * Tile::kQueries + ColumnOfLane();
     WaitForCopies<0>();
     __syncthreads();  // this tile is there, and the one before is no longer read
-    if (Tile::kStages == 2 && tile + 1 < tiles) copy(tile + 1);
+    if (Tile::kStages == 2 && tile + 1 < tiles) copy_next(tile + 1);
     if (!s.causal || query + Tile::kQueries > key_of_warp) {
       float p[M][N][4], ds[M][N][4];
       RowsByRows<Shared>(p, keys_of_warp, queries_now);
@@ -218,8 +221,10 @@ __global__ void __launch_bounds__(KeysTile<D>::kThreads) BackwardOfKeys(const Ba
     }
     if (Tile::kStages == 1) {
       __syncthreads();
-      if (tile + 1 < tiles) copy(tile + 1);
+      if (tile + 1 < tiles) copy_next(tile + 1);
     }
+    query += Tile::kQueries;
+    if (query >= s.queries) query = first_query;
   }
   if (tiles == 0) {  // queries are none
     WaitForCopies<0>();

@@ -19,8 +19,10 @@
 #include "kernels/cuda/numbers.h"
 
 #ifdef TWOFOLD_EMULATED_CUDA
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 #include <vector>
 #endif
 
@@ -164,14 +166,15 @@ struct CopiesOfThread {
   std::vector<Copy> under_way;
   int groups = 0;
 };
-// The threads of a block take turns on one thread of the host.
-inline CopiesOfThread& Copies() {
-  thread_local std::vector<CopiesOfThread> of_block(1024);
-  return of_block[static_cast<size_t>(emulated::ThreadOfBlock())];
-}
+// The threads of a block take turns on one thread of the host. Null: none are under way. (Nothing that is made on first use: to the
+// thread sanitizer they are threads of their own.)
+inline constinit thread_local CopiesOfThread* copies_of_block[1024] = {};
+inline CopiesOfThread*& Copies() { return copies_of_block[emulated::ThreadOfBlock()]; }
+
 inline void Begin(Copy copy) {
-  copy.group = Copies().groups;
-  Copies().under_way.push_back(copy);
+  if (Copies() == nullptr) Copies() = new CopiesOfThread;
+  copy.group = Copies()->groups;
+  Copies()->under_way.push_back(copy);
 }
 
 }  // namespace emulated_mma
@@ -199,17 +202,21 @@ void CopyAsync(T* base, int offset, const T* from, bool there) {
   emulated_mma::Begin({to, there ? from : nullptr, 16});
 }
 inline void CopyAsync(float* to, const float* from, bool there) { emulated_mma::Begin({to, there ? from : nullptr, sizeof(float)}); }
-inline void CommitCopies() { ++emulated_mma::Copies().groups; }
+inline void CommitCopies() {
+  if (emulated_mma::Copies() != nullptr) ++emulated_mma::Copies()->groups;
+}
 template <int kGroups>
 void WaitForCopies() {
-  auto& copies = emulated_mma::Copies();
-  size_t done = 0;
-  for (; done < copies.under_way.size() && copies.under_way[done].group < copies.groups - kGroups; ++done) {
-    const auto& copy = copies.under_way[done];
-    if (copy.from != nullptr) std::memcpy(copy.to, copy.from, copy.bytes);
-    else std::memset(copy.to, 0, copy.bytes);
+  auto*& copies = emulated_mma::Copies();
+  if (copies == nullptr) return;
+  auto& under_way = copies->under_way;
+  const auto left = std::find_if(under_way.begin(), under_way.end(), [&](const auto& c) { return c.group >= copies->groups - kGroups; });
+  for (auto copy = under_way.begin(); copy != left; ++copy) {
+    if (copy->from != nullptr) std::memcpy(copy->to, copy->from, copy->bytes);
+    else std::memset(copy->to, 0, copy->bytes);
   }
-  copies.under_way.erase(copies.under_way.begin(), copies.under_way.begin() + static_cast<std::ptrdiff_t>(done));
+  under_way.erase(under_way.begin(), left);
+  if (under_way.empty()) delete std::exchange(copies, nullptr);
 }
 
 template <class T>
