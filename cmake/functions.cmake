@@ -16,3 +16,16 @@ function(twofold_test name)
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
 endfunction()
+
+# twofold_gpu_program(NAME): tests/gpu/run.sh runs it, perhaps on a machine that it was carried to by scripts/gpu_bundle.sh with the
+# libraries it needs (of which each finds the others by the program's own path, which the old kind of rpath is).
+function(twofold_gpu_program name)
+  set_property(TARGET ${name} APPEND PROPERTY BUILD_RPATH "$ORIGIN/../lib")
+  target_link_options(${name} PRIVATE -Wl,--disable-new-dtags)
+  if(NOT TARGET gpu_programs)
+    add_custom_target(gpu_programs)
+    add_custom_target(gpu_bundle COMMAND bash ${CMAKE_SOURCE_DIR}/scripts/gpu_bundle.sh ${CMAKE_BINARY_DIR} VERBATIM)
+    add_dependencies(gpu_bundle gpu_programs)
+  endif()
+  add_dependencies(gpu_programs ${name})
+endfunction()

@@ -319,8 +319,8 @@ void GroupState::EnqueueShares(int rank, const Call& call, Mover& mover) {
       for (int r = 0; r < size(); ++r) mover.WaitFor(round[r].call->after);
       DoShare(round, call.communication, rank, mover);
       slot(rank).share = mover.Record();
-    } catch (const std::exception& e) {
-      run_.Fail(world_rank(rank), RankFailure::Kind::kOther, e.what());  // before others see that the round is void
+    } catch (const std::exception& e) {  // before others see that the round is void:
+      run_.Fail(world_rank(rank), RankFailure::Kind::kOther, StrCat("rank ", world_rank(rank), ": ", call.ToString(), ": ", e.what()));
       rendezvous_.Void(rank, number);
       AwaitOver(number);
       LeaveShares(mover);
@@ -412,7 +412,7 @@ void GroupState::TakeMessages(Lock& lock, int rank, const Call& call, std::span<
                StrCat("recv of ", m.bytes, " bytes, tag ", m.tag), StrCat("message ", call.sequence));
     }
     mailbox.erase(offer);
-    Copy(lock, sent, m, mover);
+    Copy(lock, sent, sender, m, mover);
     m.source = sender;
     if (links_ != nullptr) {
       const double ready = std::max(m.ready, sent.ready), bytes = static_cast<double>(m.bytes);
@@ -423,7 +423,7 @@ void GroupState::TakeMessages(Lock& lock, int rank, const Call& call, std::span<
   }
 }
 
-void GroupState::Copy(Lock& lock, Message& sent, Message& m, Mover& mover) {
+void GroupState::Copy(Lock& lock, Message& sent, int sender, Message& m, Mover& mover) {
   sent.state = Message::kCopying;
   lock.unlock();
   try {
@@ -433,6 +433,7 @@ void GroupState::Copy(Lock& lock, Message& sent, Message& m, Mover& mover) {
   } catch (const std::exception&) {
     lock.lock();
     sent.state = Message::kPosted;  // for ever: the run is about to fail
+    Signal(sender);
     throw;
   }
   lock.lock();

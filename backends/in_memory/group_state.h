@@ -127,7 +127,7 @@ class GroupState {
 
   void ExchangeAtOnce(int rank, const Call& call, std::span<Message> messages, Mover& mover);
   void TakeMessages(Lock& lock, int rank, const Call& call, std::span<Message> messages, Mover& mover);
-  void Copy(Lock& lock, Message& sent, Message& m, Mover& mover);
+  void Copy(Lock& lock, Message& sent, int sender, Message& m, Mover& mover);
   void Withdraw(Lock& lock, int rank, std::span<Message> messages, Mover& mover);
   Missing MissingPeers(std::span<const Message> messages, int rank) const;
   void MakeGroups();

@@ -14,18 +14,26 @@ Tensor Arena::Centres(Shape shape) { return Take(Use::kCentres, std::move(shape)
 ops::Choices Arena::Choices(int64_t tokens, int64_t k, int64_t experts) {
   ops::Choices& choices = choices_[{tokens, k, experts}];
   if (!choices.experts.empty()) return choices;
-  const auto make = [&](auto value_of) {
-    Tensor t = device_.NewTensor(Shape{tokens, k}, DType::kI32, Category::kOther);
-    device_.Upload(t, [&](std::span<std::byte> bytes) {
-      for (int64_t i = 0; i < tokens * k; ++i) {
-        const auto value = static_cast<int32_t>(value_of(i));
-        std::memcpy(bytes.data() + i * static_cast<int64_t>(sizeof(value)), &value, sizeof(value));
-      }
-    });
-    return t;
-  };
-  choices = {.experts = make([experts](int64_t i) { return i % experts; }), .places = make([experts](int64_t i) { return i / experts; })};
+  choices = {.experts = Numbers({tokens, k}, [experts](int64_t i) { return i % experts; }),
+             .places = Numbers({tokens, k}, [experts](int64_t i) { return i / experts; })};
   return choices;
+}
+
+Tensor Arena::Places(int64_t k, int64_t n) {
+  Tensor& places = places_[{k, n}];
+  if (places.empty()) places = Numbers({k}, [=](int64_t i) { return i * n / k; });
+  return places;
+}
+
+Tensor Arena::Numbers(Shape shape, const std::function<int64_t(int64_t)>& value_of) {
+  Tensor t = device_.NewTensor(std::move(shape), DType::kI32, Category::kOther);
+  device_.Upload(t, [&](std::span<std::byte> bytes) {
+    for (int64_t i = 0; i < t.numel(); ++i) {
+      const auto value = static_cast<int32_t>(value_of(i));
+      std::memcpy(bytes.data() + i * static_cast<int64_t>(sizeof(value)), &value, sizeof(value));
+    }
+  });
+  return t;
 }
 
 Arena::Pool Arena::MakePool(Use use, DType dtype) {
@@ -42,6 +50,10 @@ Arena::Pool Arena::MakePool(Use use, DType dtype) {
   }
   if (use == Use::kCentres) {
     device_.Upload(pool.all, [](std::span<std::byte> bytes) { std::fill(bytes.begin(), bytes.end(), std::byte{4}); });
+    return pool;
+  }
+  if (!IsFloat(dtype)) {
+    device_.Launch(device_.compute(), ops::Fill{.out = pool.all});
     return pool;
   }
   ops::RandomFill fill{.out = pool.all, .key = MakeKey(1, "calibrate")};

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <map>
 
 #include "core/device/device.h"
@@ -19,11 +20,13 @@ class Operands {
 
   virtual ~Operands() = default;
   virtual Tensor Input(Shape shape, DType dtype) = 0;   // standard normal
-  virtual Tensor Output(Shape shape, DType dtype) = 0;  // to be written
+  virtual Tensor Output(Shape shape, DType dtype) = 0;  // to be written; of any type
   virtual Tensor State(Shape shape, DType dtype) = 0;   // in [0.5, 1): what optimizers keep, none of it near zero
   virtual Tensor Ids(Shape shape) = 0;                  // U8, each below kIds
   // Of tokens that chose evenly among experts: number t * k + j is token t's choice j, dealt out in turn. May be written, to such.
   virtual ops::Choices Choices(int64_t tokens, int64_t k, int64_t experts) = 0;
+  // I32: k places in [0, n), as far apart as may be, in order. Not to be written.
+  virtual Tensor Places(int64_t k, int64_t n) = 0;
   virtual Tensor Centres(Shape shape) = 0;              // U8, each the middle of a window of 3 x 3; not to be written
 };
 
@@ -37,6 +40,7 @@ class ShapesOnly : public Operands {
   ops::Choices Choices(int64_t tokens, int64_t k, int64_t) override {
     return {.experts = Input({tokens, k}, DType::kI32), .places = Input({tokens, k}, DType::kI32)};
   }
+  Tensor Places(int64_t k, int64_t) override { return Input({k}, DType::kI32); }
   Tensor Centres(Shape shape) override { return Input(std::move(shape), DType::kU8); }
 
  private:
@@ -56,6 +60,7 @@ class Arena : public Operands {
   Tensor State(Shape shape, DType dtype) override;
   Tensor Ids(Shape shape) override;
   ops::Choices Choices(int64_t tokens, int64_t k, int64_t experts) override;
+  Tensor Places(int64_t k, int64_t n) override;
   Tensor Centres(Shape shape) override;
 
  private:
@@ -66,10 +71,12 @@ class Arena : public Operands {
   };
   Tensor Take(Use use, Shape shape, DType dtype);
   Pool MakePool(Use use, DType dtype);
+  Tensor Numbers(Shape shape, const std::function<int64_t(int64_t)>& value_of);  // I32
 
   Device& device_;
   std::map<std::pair<Use, DType>, Pool> pools_;
   std::map<std::array<int64_t, 3>, ops::Choices> choices_;
+  std::map<std::array<int64_t, 2>, Tensor> places_;
 };
 
 }  // namespace twofold::calibrate

@@ -291,6 +291,7 @@ class List {
   void Elements(DType t) {
     for (const int64_t n : Numbers()) {
       if (t == DType::kF32 || (n != 64 && n != 65536)) Element(t, n);
+      if (n >= 4096) Codecs(t, n);
     }
   }
   void Element(DType t, int64_t n) {
@@ -334,6 +335,36 @@ class List {
         return ops::ActivationBackward{.kind = kind, .x = a.Input({n}, t), .dy = a.Input({n}, t), .dx = a.Output({n}, t)};
       });
     }
+  }
+
+  // One element in a hundred, 8 bits an element, 1 bit an element.
+  void Codecs(DType t, int64_t n) {
+    const DType wide = ops::AccumulationType(t);
+    const int64_t k = n / 100, quantised = (n + ops::kQuantBlock - 1) / ops::kQuantBlock, signed_blocks = (n + ops::kSignBlock - 1) / ops::kSignBlock;
+    Add([=](Operands& a) {
+      return ops::TopK{.in = a.Input({n}, t), .values = a.Output({k}, t), .indices = a.Output({k}, DType::kI32), .residual = a.Output({n}, t)};
+    });
+    Add([=](Operands& a) { return ops::RandomPlaces{.out = a.Output({k}, DType::kI32), .n = n, .key = MakeKey(1, "places")}; });
+    Add([=](Operands& a) { return ops::GatherElements{.in = a.Input({n}, t), .indices = a.Places(k, n), .values = a.Output({k}, t)}; });
+    Add([=](Operands& a) {
+      return ops::ScatterElements{.values = a.Input({k}, t), .indices = a.Places(k, n), .out = a.Output({n}, t), .accumulate = true};
+    });
+    for (const bool stochastic : {false, true}) {
+      Add([=](Operands& a) {
+        return ops::Quantise{.in = a.Input({n}, t), .codes = a.Output({n}, DType::kU8), .scales = a.Output({quantised}, wide),
+                             .residual = a.Output({n}, t), .stochastic = stochastic, .key = MakeKey(1, "quantise")};
+      });
+    }
+    Add([=](Operands& a) {
+      return ops::Dequantise{.codes = a.Output({n}, DType::kU8), .scales = a.Input({quantised}, wide), .out = a.Output({n}, t)};
+    });
+    Add([=](Operands& a) {
+      return ops::SignPack{.in = a.Input({n}, t), .signs = a.Output({(n + 7) / 8}, DType::kU8), .scales = a.Output({signed_blocks}, wide),
+                           .residual = a.Output({n}, t)};
+    });
+    Add([=](Operands& a) {
+      return ops::SignUnpack{.signs = a.Output({(n + 7) / 8}, DType::kU8), .scales = a.Input({signed_blocks}, wide), .out = a.Output({n}, t)};
+    });
   }
 
   // Residual networks: from the first stage of a small one, many pixels of few channels, to the last of a large one.

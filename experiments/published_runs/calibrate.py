@@ -3,11 +3,12 @@
 
     experiments/published_runs/calibrate.py [--rounds=N] [PATH_OF_TWOFOLD]
 
-Calibration rows alone are run: the 25 configurations of single_node.csv whose role says so, at 16 sequences a replica, and the five
-of table4.csv, a layer of which is half of what a micro-batch takes longer in four layers than in two. Minimised by steps of one
-constant at a time, in turn: the sum over rows of |log(predicted / measured)|, and over constants 0.3 (log(value / prior) / sigma)^2,
-since 30 rows do not tell all of them apart. The priors (constants.csv, with their reasons) are what such kernels are known to reach. With --rounds=0
-the clusters are written from constants.csv as it is. A round takes a minute or two on 2 cores.
+Calibration rows alone are run. First all_reduce.csv, for what vTrain's links reach and a call costs; then the 25 configurations of
+single_node.csv whose role says so, at 16 sequences a replica, and the five of table4.csv, a layer of which is half of what a
+micro-batch takes longer in four layers than in two. Minimised, from the priors on, by steps of one constant at a time, in turn, and of
+all as they moved: the sum over rows of |log(predicted / measured)|, and over constants 0.3 (log(value / prior) / sigma)^2, since 30
+rows do not tell all of them apart. The priors (constants.csv, with their reasons) are what such kernels are known to reach. With
+--rounds=0 the clusters are written from constants.csv as it is. A round takes a minute or two on 2 cores.
 """
 import concurrent.futures
 import csv
@@ -173,14 +174,18 @@ def search(program, table, best, rounds, errors):
 
 
 def main():
-    rounds = int(next((a.removeprefix("--rounds=") for a in sys.argv[1:] if a.startswith("--rounds=")), 3))
+    rounds = int(next((a.removeprefix("--rounds=") for a in sys.argv[1:] if a.startswith("--rounds=")), 4))
     arguments = [a for a in sys.argv[1:] if not a.startswith("--")]
     program = str(pathlib.Path(arguments[0] if arguments else run.ROOT / "build/release/experiments/program/twofold").resolve())
     table = constants()
     best = {row["name"]: float(row["prior" if rounds > 0 else "value"]) for row in table}
     if rounds > 0:
         best = search(program, [row for row in table if row["name"] in LINKS], best, rounds, all_reduce_errors)
+        write_clusters(best)
+        for name, value in all_reduce_errors(program).items():
+            print(f"{name}: {100 * math.expm1(value):+.1f} %")
         best = search(program, [row for row in table if row["name"] != "nvlink_efficiency"], best, rounds, errors)
+        best = {name: float(f"{value:.4g}") for name, value in best.items()}  # as they are written, and read by --rounds=0
         with open(HERE / "constants.csv") as file:
             comments = [line for line in file if line.startswith("#")]
         with open(HERE / "constants.csv", "w", newline="") as file:
@@ -188,10 +193,10 @@ def main():
             writer = csv.DictWriter(file, table[0].keys(), lineterminator="\n")
             writer.writeheader()
             for row in table:
-                writer.writerow({**row, "value": f"{best[row['name']]:.4g}"})
+                writer.writerow({**row, "value": f"{best[row['name']]:g}"})
     write_clusters(best)
     if rounds > 0:
-        for name, value in {**all_reduce_errors(program), **errors(program)}.items():
+        for name, value in errors(program).items():
             print(f"{name}: {100 * math.expm1(value):+.1f} %")
 
 

@@ -84,9 +84,12 @@ template <> struct Greatest<double> { static constexpr double value = 1.79769313
 __device__ inline float Quotient(float a, float b) { return __fdiv_rn(a, b); }
 __device__ inline double Quotient(double a, double b) { return a / b; }
 
-template <class T>
+// How levels are rounded: to the nearest; by draws, of neighbours together where DrawsFit(kEach, where).
+enum class Rounding { kNearest, kDrawn, kDrawnApart };
+
+template <class T, Rounding kRounding>
 __global__ void __launch_bounds__(kWarps* kWarp) QuantiseBlocks(const T* in, uint8_t* codes, Wide<T>* scales, T* residual, int64_t n, bool packs,
-                                                                 bool stochastic, bool draws, PhiloxKey key, ops::IndexMap where) {
+                                                                 PhiloxKey key, ops::IndexMap where) {
   using A = Wide<T>;
   constexpr A kLevels = 127;  // on either side of zero
   static_assert(kRow == kQuantBlock);
@@ -104,9 +107,9 @@ __global__ void __launch_bounds__(kWarps* kWarp) QuantiseBlocks(const T* in, uin
   A inverse = finite ? Quotient(kLevels, largest) : A(0), scale = finite ? Quotient(largest, kLevels) : largest;
   if (!(inverse <= Greatest<A>::value)) inverse = 0, scale = 0;
   uint32_t bits[kEach] = {};
-  if (stochastic && draws) {
+  if constexpr (kRounding == Rounding::kDrawn) {
     Draw(key, where, first + lane * kEach, bits);
-  } else if (stochastic) {
+  } else if constexpr (kRounding == Rounding::kDrawnApart) {
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
       uint32_t one[1];
@@ -118,7 +121,7 @@ __global__ void __launch_bounds__(kWarps* kWarp) QuantiseBlocks(const T* in, uin
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
     const A level = Product(x[0][i], inverse);
-    A rounded = stochastic ? floor(Plus(level, A(ToUniform(bits[i])))) : rint(level);
+    A rounded = kRounding == Rounding::kNearest ? rint(level) : floor(Plus(level, A(ToUniform(bits[i]))));
     rounded = rounded < -kLevels ? -kLevels : rounded > kLevels ? kLevels : rounded;
     if (!finite) rounded = 1;
     code.at[i] = static_cast<uint8_t>(static_cast<int>(rounded) + 128);
@@ -268,9 +271,11 @@ void Compute(const ops::ScatterElements& o, const Context& c) {
 void Compute(const ops::Quantise& o, const Context& c) {
   ForFloat(o.in.dtype(), [&]<class T>() {
     const auto blocks = static_cast<unsigned>(CeilDiv(o.scales.numel(), kWarps));
-    Launch(QuantiseBlocks<T>, blocks, kWarps * kWarp, 0, c.stream, At<T>(o.in), At<uint8_t>(o.codes), At<Wide<T>>(o.scales), At<T>(o.residual),
-           o.in.numel(), PacksFit(kEach, kEach, {&o.in, &o.codes, &o.residual}), o.stochastic,
-           DrawsFit(kEach, o.where), o.key, o.where);
+    const auto kernel = !o.stochastic               ? QuantiseBlocks<T, Rounding::kNearest>
+                        : DrawsFit(kEach, o.where) ? QuantiseBlocks<T, Rounding::kDrawn>
+                                                   : QuantiseBlocks<T, Rounding::kDrawnApart>;
+    Launch(kernel, blocks, kWarps * kWarp, 0, c.stream, At<T>(o.in), At<uint8_t>(o.codes), At<Wide<T>>(o.scales), At<T>(o.residual),
+           o.in.numel(), PacksFit(kEach, kEach, {&o.in, &o.codes, &o.residual}), o.key, o.where);
   });
 }
 

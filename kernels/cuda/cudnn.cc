@@ -72,8 +72,9 @@ class Plan {
     CheckCudnn(cudnnSetConvolution2dDescriptor(convolution_, padding, padding, stride, stride, 1, 1, CUDNN_CROSS_CORRELATION,
                                                CUDNN_DATA_FLOAT));
     // The library's default is to round F32 operands to TF32.
-    const bool exact = p.type == DType::kF32 && !tf32;
-    CheckCudnn(cudnnSetConvolutionMathType(convolution_, exact ? CUDNN_FMA_MATH : CUDNN_TENSOR_OP_MATH));
+    CheckCudnn(cudnnSetConvolutionMathType(convolution_, p.type != DType::kF32 ? CUDNN_TENSOR_OP_MATH
+                                                         : tf32                ? CUDNN_DEFAULT_MATH
+                                                                               : CUDNN_FMA_MATH));
     Choose(handle, workspace_bytes);
   }
   bool possible() const { return forward_ || backward_ || weights_; }

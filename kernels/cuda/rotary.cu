@@ -28,6 +28,17 @@ __global__ void Table(A* table, int64_t rows, int half, int first, int count, Fr
   to[half] = static_cast<A>(std::sin(angle));
 }
 
+// An ops::IndexMap of rows, without an array to be indexed: that would lie in memory.
+struct Positions {
+  int64_t first, block, even, odd;  // offsets of even blocks and of odd ones
+  template <class Index>
+  __device__ int64_t Of(int64_t row) const {
+    const auto i = static_cast<Index>(row + first), b = i / static_cast<Index>(block);
+    return (b % 2 == 0 ? even : odd) + static_cast<int64_t>(i - b * static_cast<Index>(block));
+  }
+};
+Positions PositionsOf(const ops::IndexMap& map) { return {map.first, map.block, map.offset[0], map.blocks == 2 ? map.offset[1] : map.offset[0]}; }
+
 template <class T>
 struct RotaryOf {
   const T* x;
@@ -36,7 +47,7 @@ struct RotaryOf {
   int64_t rows, items;  // items a row: those that turn, then those that copy
   int columns, heads, head_dim, turning;
   Wide<T> sign;
-  ops::IndexMap positions;
+  Positions positions;
 };
 
 // An item of a row is a pack of the first half, with its partner of the second, in kHeads neighbouring heads, whose angles are the
@@ -63,7 +74,7 @@ __global__ void __launch_bounds__(kThreads) Rotate(RotaryOf<T> o) {
     return;
   }
   const int half = o.head_dim / 2, packs = half / kPack, i = item % packs * kPack, first = item / packs * kHeads;
-  const A* angles = o.table + o.positions.Of(row) * o.head_dim + i;
+  const A* angles = o.table + o.positions.template Of<Index>(row) * o.head_dim + i;
   A a[kHeads][kPack], b[kHeads][kPack], cosines[kPack], sines[kPack];
 #pragma unroll
   for (int h = 0; h < kHeads; ++h) {
@@ -93,7 +104,7 @@ void RotateRows(const ops::Rotary& o, const Context& c) {
   const int64_t head_dim = o.table.dim(1), columns = Columns(o.x), rest = columns - o.heads * head_dim;
   RotaryOf<T> of{.x = At<T>(o.x), .table = At<Wide<T>>(o.table), .y = At<T>(o.y), .rows = Rows(o.x), .items = 0,
                  .columns = static_cast<int>(columns), .heads = static_cast<int>(o.heads), .head_dim = static_cast<int>(head_dim), .turning = 0,
-                 .sign = Wide<T>(o.inverse ? -1 : 1), .positions = ops::PositionsOr(o.positions, o.x.dim(1))};
+                 .sign = Wide<T>(o.inverse ? -1 : 1), .positions = PositionsOf(ops::PositionsOr(o.positions, o.x.dim(1)))};
   of.turning = static_cast<int>(CeilDiv(o.heads, kHeads) * (head_dim / 2 / kPack));
   of.items = of.turning + (of.x == of.y ? 0 : CeilDiv(rest, int64_t{2} * kHeads * kPack));
   const int64_t blocks = CeilDiv(of.rows * of.items, kThreads);

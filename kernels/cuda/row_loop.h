@@ -14,7 +14,7 @@ namespace twofold::cuda {
 template <class T, class PackF, class OneF>
 __device__ inline void ForRow(const T* row, int64_t n, int thread, int threads, PackF pack, OneF one) {
   using A = Wide<T>;
-  constexpr int kPack = kPerLoad<T>, kInFlight = 4;
+  constexpr int kPack = kPerLoad<T>, kInFlight = sizeof(T) == 8 ? 1 : 4;  // doubles are for finding out what is right
   const int64_t past = static_cast<int64_t>(reinterpret_cast<uintptr_t>(row) % 16 / sizeof(T));
   const int64_t head = std::min<int64_t>(n, past == 0 ? 0 : kPack - past), packs = (n - head) / kPack, tail = head + packs * kPack;
   if (thread < head) one(int64_t{thread}, As<A>(row[thread]));

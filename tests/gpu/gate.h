@@ -13,16 +13,20 @@ namespace twofold {
 class Gate {
  public:
   static constexpr std::chrono::seconds kPatience{20};
-  explicit Gate(Stream& stream) {
+  explicit Gate(Stream& stream) : stream_(stream) {
     cuda::Check(cudaLaunchHostFunc(
         static_cast<cuda::CudaStream&>(stream).raw(), [](void* gate) { static_cast<Gate*>(gate)->opened_.wait_for(kPatience); }, this));
   }
-  ~Gate() { Open(); }
+  ~Gate() {
+    Open();
+    stream_.Synchronize();  // it has left
+  }
   void Open() {
     if (!std::exchange(open_, true)) open_it_.set_value();
   }
 
  private:
+  Stream& stream_;
   bool open_ = false;
   std::promise<void> open_it_;
   std::shared_future<void> opened_ = open_it_.get_future().share();

@@ -45,10 +45,11 @@ constexpr char kF32[] = "precision { parameter: F32 }", kBf16[] = "precision { p
                kSelective[] = "precision { parameter: BF16 } activation_checkpointing { recompute: SELECTIVE }";
 // The types that others add to these: copies on their way, narrow and wide; half precision, with its scale.
 constexpr char kWire[] = "precision { parameter: BF16 gradient: F32 reduce: BF16 buffer: F64 }",
-               kHalf[] = "precision { parameter: F16 }", kHalfMixed[] = "precision { parameter: F16 gradient: F32 reduce: F16 loss_scale { fixed: 128 } }";
+               kHalf[] = "precision { parameter: F16 }", kHalfMixed[] = "precision { parameter: F16 gradient: F32 reduce: F16 loss_scale { fixed: 128 } }",
+               kStochastic[] = "precision { parameter: BF16 reduce: F32 stochastic_rounding: true }";
 constexpr std::pair<const char*, const char*> kTrain[] = {{kF32, "F32"},   {kBf16, "Bf16"},                 {kMixed, "Mixed"},
                                                           {kFull, "Full"}, {kEverySecond, "EverySecond"}, {kSelective, "Selective"},
-                                                          {kWire, "Wire"}, {kHalf, "Half"}, {kHalfMixed, "HalfMixed"}};
+                                                          {kWire, "Wire"}, {kHalf, "Half"}, {kHalfMixed, "HalfMixed"}, {kStochastic, "Stochastic"}};
 
 std::string CaseName(const ::testing::TestParamInfo<Case>& info) {
   const auto [model, ranks, accumulation, more] = info.param;
@@ -68,7 +69,7 @@ INSTANTIATE_TEST_SUITE_P(Cnns, MemoryToTheByte,
                          CaseName);
 INSTANTIATE_TEST_SUITE_P(Mixes, MemoryToTheByte,
                          ::testing::Combine(::testing::Values(testing::kTinyModels[0], testing::kTinyModels[2], testing::kTinyCnns[1]),
-                                            ::testing::Values(1, 3), ::testing::Values(2), ::testing::Values(kWire, kHalf, kHalfMixed)),
+                                            ::testing::Values(1, 3), ::testing::Values(2), ::testing::Values(kWire, kHalf, kHalfMixed, kStochastic)),
                          CaseName);
 INSTANTIATE_TEST_SUITE_P(Variants, MemoryToTheByte,
                          ::testing::Combine(::testing::ValuesIn(testing::kTinyVariants), ::testing::Values(1, 2),

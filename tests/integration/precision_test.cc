@@ -201,6 +201,7 @@ constexpr const char* kMixes[] = {
     "precision { parameter: BF16 gradient: F32 reduce: BF16 } clip_norm: 1",
     "precision { parameter: F32 reduce: F16 gradient: F32 loss_scale { fixed: 64 } }",
     "precision { parameter: BF16 reduce: F32 gradient: BF16 buffer: F64 }",
+    "precision { parameter: BF16 reduce: F32 stochastic_rounding: true }",
 };
 
 TEST_P(PrecisionToTheBit, SimulatedEqualsInMemory) {

@@ -1,8 +1,10 @@
 #include <numeric>
 
+#include "backends/in_memory/fabric.h"
 #include "experiments/calibrate/measure_kernels.h"
 #include "experiments/calibrate/measure_links.h"
 #include "gtest/gtest.h"
+#include "sim/cost/kernel_table.h"
 
 namespace twofold::calibrate {
 namespace {
@@ -31,6 +33,29 @@ TEST(RoundsWithinTest, MoreKernelsGetFewerRoundsEachAndOneAtLeast) {
     EXPECT_LE(Total(seconds, rounds), 9.5) << kernels;
   }
   EXPECT_EQ(RoundsWithin({1, 1}, Seconds(1), 9), (std::vector<int>{1, 1}));
+}
+
+// Each once, as every calibration begins: no operation asks for more than its operands hold.
+TEST(CasesTest, AllRun) {
+  const std::vector<Case> cases = Cases(true);
+  EXPECT_GT(cases.size(), 500u);
+  EXPECT_GT(Cases(false).size(), 2 * cases.size());
+  const auto fabric = MakeInMemoryFabric(spec::Spec());
+  ASSERT_TRUE(fabric.ok()) << fabric.status();
+  const RunResult tried = (*fabric)->Run(1, [&cases](RankContext& ctx) { return TryKernels(ctx, cases); });
+  ASSERT_TRUE(tried.status.ok()) << tried.status.message();
+  const Samples samples = Unpack(tried.results[0]);
+  ASSERT_EQ(samples.size(), cases.size());
+  for (size_t i = 0; i < samples.size(); ++i) EXPECT_GT(samples[i].at(0), 0) << "case " << i;
+}
+
+// What a cluster's file may name is what operations are called.
+TEST(CasesTest, HaveKernelsThatAreKnown) {
+  ShapesOnly shapes;
+  for (const Case& c : Cases(true)) {
+    const std::string_view name = ops::Key(c.make(shapes)).name;
+    EXPECT_TRUE(IsKernel(name)) << name;
+  }
 }
 
 TEST(RoundsOfPartTest, PartsAddUpAndShareEvenly) {

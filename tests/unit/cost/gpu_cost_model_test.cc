@@ -177,6 +177,9 @@ TEST_F(GpuCostModelTest, RefusesWhatItCannotUse) {
             "kernels.factor: 0 of add: must be greater than 0");
   EXPECT_EQ(message([](auto& k) { k.add_kernels()->set_launch_us(-1), k.mutable_kernels(0)->set_name("add"); }),
             "kernels.launch_us: -1 of add: must not be negative");
+  EXPECT_EQ(message([](auto& k) { k.add_kernels()->set_name("matmul_n"); }),
+            "kernels.name: \"matmul_n\": is no kernel's; use one as reports have them, such as matmul_nt");
+  EXPECT_EQ(message([](auto& k) { k.add_kernels()->set_name("add"), k.add_kernels()->set_name("add"); }), "kernels.name: \"add\": must be there once");
   EXPECT_EQ(message([](auto& k) { k.set_error(1); }), "error: 1: must be in [0, 1)");
   EXPECT_EQ(message([](auto& k) { k.set_sustained_efficiency(0); }), "sustained_efficiency: 0: must be greater than 0");
   EXPECT_EQ(message([](auto& k) { k.add_alignments()->set_bytes(16); }), "alignments.bytes: 16: must be 1, 2, 4 or 8; rows of more are aligned");

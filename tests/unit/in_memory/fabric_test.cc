@@ -5,6 +5,8 @@
 #include <cstring>
 #include <thread>
 
+#include "backends/host/cuda.h"
+#include "backends/host/memory_rules.h"
 #include "backends/registry.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -148,6 +150,40 @@ TEST(Registry, RefusesWhatTheBuildLacksAndNamesTheRest) {
   const auto fabric = MakeFabric(spec);
   ASSERT_FALSE(fabric.ok());
   EXPECT_THAT(std::string(fabric.status().message()), testing::AllOf(HasSubstr("fabric.nccl"), HasSubstr("in_memory")));
+}
+
+TEST(Registry, RefusesGpusThatAreNotThereWithTheReason) {
+  spec::Spec spec;
+  spec.set_device(spec::CUDA);
+  const std::string why = host::WhyNoCuda();
+  const auto fabric = MakeFabric(spec);
+  EXPECT_EQ(fabric.ok(), why.empty());
+  if (!fabric.ok()) {
+    EXPECT_THAT(std::string(fabric.status().message()), testing::AllOf(HasSubstr("device: CUDA cannot be had: " + why), HasSubstr("use CPU")));
+    return;
+  }
+  spec.mutable_cuda()->add_gpus(0);
+  spec.mutable_cuda()->add_gpus(1000);
+  EXPECT_THAT(std::string(MakeFabric(spec).status().message()), HasSubstr("cuda.gpus[1]: 1000 is no GPU of this machine"));
+}
+
+TEST(MemoryRules, OfGpusAreCudasWhetherThereAreAnyOrNot) {
+  spec::Spec spec;
+  EXPECT_EQ(host::FindMemoryRules(spec)->kind, DeviceKind::kCpu);
+  spec.set_device(spec::CUDA);
+  EXPECT_EQ(host::FindMemoryRules(spec)->kind, DeviceKind::kCuda);
+  EXPECT_EQ(host::FindMemoryRules(spec)->device.value() > 0, host::WhyNoCuda().empty());  // what is free there
+  spec.mutable_memory()->set_budget_mib(64);
+  EXPECT_EQ(host::FindMemoryRules(spec)->device, MiB(64));
+}
+
+TEST(CudaChoice, HasRanksTakeGpusInTurn) {
+  const host::CudaChoice choice{.gpus = {2, 0}};
+  EXPECT_EQ(choice.Of(0), 2);
+  EXPECT_EQ(choice.Of(3), 0);
+  EXPECT_EQ(choice.RanksOn(2, 5), 3);
+  EXPECT_EQ(choice.RanksOn(0, 5), 2);
+  EXPECT_EQ(choice.RanksOn(1, 5), 0);
 }
 
 }  // namespace

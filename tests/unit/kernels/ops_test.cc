@@ -143,15 +143,56 @@ TEST_F(Ops, CostOfBatchedProductsCountsSharedMatricesOnce) {
   EXPECT_EQ(Scratch(o).value(), 0);
 }
 
-TEST_F(Ops, WorkspaceIsOfTheCpuAlone) {
-  const Op op = MatMul{New({16, 32}, DType::kBF16), New({32, 48}, DType::kBF16), New({16, 48}), Tensor()};
-  EXPECT_EQ(Workspace(op, DeviceKind::kCuda, 1).value(), 0);
+TEST_F(Ops, WorkspaceOnAGpuIsWhatLibrariesGetAndPartialSums) {
+  const auto scratch = [](const Op& op) { return Workspace(op, DeviceKind::kCuda, 1).value(); };
+  constexpr int64_t kLibrary = 32 << 20;
+  const MatMul product{New({16, 32}, DType::kBF16), New({32, 48}, DType::kBF16), New({16, 48}), Tensor()};
+  EXPECT_EQ(scratch(product), kLibrary);
+  const Tensor x = New({2, 8, 8, 3}, DType::kBF16), w = New({3, 3, 3, 70}, DType::kBF16), y = New({2, 8, 8, 70}, DType::kBF16);
+  constexpr int64_t kWeights = 4096;  // 1,890 elements of 2 bytes, a multiple of 512
+  EXPECT_EQ(scratch(ConvolutionForward{.x = x, .w = w, .y = y, .padding = 1}), kLibrary + kWeights);
+  EXPECT_EQ(scratch(ConvolutionBackward{.dy = y, .w = w, .dx = x, .padding = 1}), kLibrary + kWeights);
+  EXPECT_EQ(scratch(ConvolutionWeights{.dy = y, .x = x, .dw = w, .padding = 1}), kLibrary + kWeights);
+  // 8 pieces of 8 channels, 32 rows of threads with 8 rows each: 10,000 rows in 39 slabs.
+  const Tensor rows = New({10000, 64}, DType::kBF16);
+  EXPECT_EQ(scratch(BatchNormStatistics{.x = rows, .statistics = New({2, 64})}), 2 * 39 * 64 * 4);
+  EXPECT_EQ(scratch(BatchNormSums{.dy = rows, .x = rows, .mean = New({64}), .rstd = New({64}), .sums = New({2, 64})}), 2 * 39 * 64 * 4);
+  EXPECT_EQ(scratch(Add{New({5}), New({5}), New({5})}), 0);
+}
+
+TEST_F(Ops, GradientsOfWeightsSumPixelsInPartsOnAGpu) {
+  const auto parts = [&](int64_t images, int64_t side, int64_t in, int64_t out) {
+    return rules::CudaPixelParts(ConvolutionWeights{.dy = New({images, side, side, out}), .x = New({images, side, side, in}),
+                                                    .dw = New({1, 1, in, out})});
+  };
+  EXPECT_EQ(parts(1, 8, 3, 4), 1);
+  EXPECT_EQ(parts(1, 64, 3, 4), 8);        // 512 pixels each
+  EXPECT_EQ(parts(4, 512, 3, 4), 512);     // enough tiles
+  EXPECT_EQ(parts(1, 64, 1024, 1024), 2);  // 4 MiB each, but 256 tiles already
+  EXPECT_EQ(parts(1, 64, 4096, 1024), 1);
 }
 
 TEST_F(Ops, WorkspaceOfANarrowTableOrdersItsRows) {
   const Tensor ids = New({100}, DType::kI32), dy = New({100, 8});
   EXPECT_EQ(Scratch(EmbeddingBackward{ids, dy, New({50, 8})}).value(), 0);
   EXPECT_EQ(Scratch(EmbeddingBackward{ids, dy, New({50, 8}, DType::kBF16)}).value(), 4 * 112);
+}
+
+TEST_F(Ops, WorkspaceOfATableOnAGpuIsSortedIdsAndTheSumsThatPiecesShare) {
+  const auto scratch = [&](int64_t rows) {
+    return Workspace(EmbeddingBackward{New({rows}, DType::kI32), New({rows, 8}), New({50, 8})}, DeviceKind::kCuda, 1).value();
+  };
+  EXPECT_EQ(scratch(0), 0);
+  EXPECT_EQ(scratch(100), 2 * 128 * 8 + 2 * 4 * 8 * 4);
+}
+
+TEST_F(Ops, WorkspaceOfColumnSumsOnAGpuIsASumForEachBlockOfRows) {
+  const auto scratch = [&](int64_t rows, DType t) {
+    return Workspace(ColumnSum{New({rows, 8}, t), New({8})}, DeviceKind::kCuda, 1).value();
+  };
+  EXPECT_EQ(scratch(0, DType::kF32), 0);
+  EXPECT_EQ(scratch(64, DType::kBF16), 2 * 8 * 4);
+  EXPECT_EQ(scratch(1 << 20, DType::kF64), 512 * 8 * 8);
 }
 
 TEST_F(Ops, ShapesThatFitPass) {
@@ -205,6 +246,22 @@ TEST_F(OpsDeathTest, ShapesThatDoNotFitAbortAndArePrinted) {
   EXPECT_DEATH(CheckShapes(BatchNormStatistics{New({6, 8}), New({2, 7})}), "batch_norm");
   EXPECT_DEATH(CheckShapes(SgdStep{New({3}), New({3}), Tensor(), New({3})}), "sgd_step");
   EXPECT_DEATH(CheckShapes(SgdStep{.param = New({3}), .grad = New({3}), .factor = New({1}, DType::kBF16)}), "sgd_step");
+}
+
+TEST_F(OpsDeathTest, CodecsTakeWhatFits) {
+  const auto places = [&](int64_t k) { return New({k}, DType::kI32); };
+  const auto bytes = [&](int64_t n) { return New({n}, DType::kU8); };
+  CheckShapes(TopK{New({300}), New({3}), places(3), New({300})});
+  EXPECT_DEATH(CheckShapes(TopK{New({300}), New({301}), places(301), Tensor()}), "top_k");
+  EXPECT_DEATH(CheckShapes(TopK{New({300}), New({3}), places(4), Tensor()}), "top_k");
+  EXPECT_DEATH(CheckShapes(RandomPlaces{places(4), 3}), "random_places");
+  EXPECT_DEATH(CheckShapes(ScatterElements{New({3}), places(4), New({9})}), "scatter_elements");
+  CheckShapes(Quantise{New({257}, DType::kBF16), bytes(257), New({2}), Tensor()});
+  EXPECT_DEATH(CheckShapes(Quantise{New({257}), bytes(257), New({1}), Tensor()}), "quantise");
+  EXPECT_DEATH(CheckShapes(Quantise{New({257}), bytes(257), New({2}), New({257}, DType::kBF16)}), "quantise");
+  CheckShapes(SignPack{New({1025}), bytes(129), New({2}), Tensor()});
+  EXPECT_DEATH(CheckShapes(SignPack{New({1025}), bytes(128), New({2}), Tensor()}), "sign_pack");
+  EXPECT_DEATH(CheckShapes(SignUnpack{bytes(129), New({2}, DType::kBF16), New({1025})}), "sign_unpack");
 }
 
 TEST_F(OpsDeathTest, RangesAreInOrderAndWithin) {

@@ -48,6 +48,8 @@ TEST(ModelStates, FollowTypesAndOptimizer) {
   EXPECT_EQ(states[0].what, "parameters, BF16");
   EXPECT_EQ(states[2].ToString(), "12 psi / 8");
   EXPECT_EQ(states[2].what, "optimizer state, exp_avg F32, exp_avg_sq F32, master F32");
+  spec.mutable_train()->mutable_precision()->set_stochastic_rounding(true);
+  EXPECT_EQ(ModelStateFormulas(spec)[2].what, "optimizer state, exp_avg F32, exp_avg_sq F32");
   spec.mutable_train()->mutable_precision()->set_gradient(spec::F32);
   EXPECT_EQ(ModelStateFormulas(spec)[1].bytes_per_parameter, 4);
   spec = SpecOf(spec::F32, spec::Parallel::NO_SHARD, 8);

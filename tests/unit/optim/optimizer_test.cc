@@ -93,6 +93,51 @@ TEST(AdamTest, CoupledAndDecoupledDecay) {
   }
 }
 
+// Stochastic rounding draws by an element's place in its parameter: as a whole, as pieces of flat slices, or visiting the device in
+// chunks from the host's memory, it becomes the same bits.
+TEST(StochasticRounding, GoesByTheElementsPlace) {
+  constexpr int64_t kWhole = 53, kCut = 20;
+  const auto update = [](const std::vector<Part>& parts_of_first, const Offload& offload, int64_t updates) {
+    Cpu cpu;
+    const auto optimizer = MakeAdam({.lr = 0.01}, offload, {.kind = Narrow::kStochastic, .seed = 3});
+    // Where "p" lies: elements [0, kCut) at 5 of a slice, the others at 0 of the next one; or all of it.
+    std::vector<Slice> slices;
+    const bool flat = !parts_of_first.empty();
+    if (flat) {
+      slices.push_back({"a", cpu.New(Shape{5 + kCut}, DType::kBF16), cpu.New(Shape{5 + kCut}, DType::kF32), true, parts_of_first});
+      slices.push_back({"b", cpu.New(Shape{kWhole - kCut + 2}, DType::kBF16), cpu.New(Shape{kWhole - kCut + 2}, DType::kF32), true,
+                        {{"p", Shape{kWhole}, kCut, 0, kWhole - kCut, true}}});
+    } else {
+      slices.push_back({"p", cpu.New(Shape{kWhole}, DType::kBF16), cpu.New(Shape{kWhole}, DType::kF32)});
+    }
+    const auto place = [&](int64_t i) { return !flat ? std::pair(0, i) : i < kCut ? std::pair(0, 5 + i) : std::pair(1, i - kCut); };
+    for (const Slice& slice : slices) {
+      for (const Tensor& t : {slice.data, slice.gradient}) cpu.ctx.Launch(ops::Fill{.out = t, .value = 0});
+    }
+    for (int64_t i = 0; i < kWhole; ++i) {
+      const auto [slice, at] = place(i);
+      slices[static_cast<size_t>(slice)].data.data<BF16>()[at] = BF16(static_cast<float>(i) - 20.25f);
+      slices[static_cast<size_t>(slice)].gradient.data<float>()[at] = static_cast<float>(i % 7) - 3;
+    }
+    optimizer->Attach(cpu.ctx, slices);
+    optimizer->set_updates(updates);
+    for (int step = 0; step < 4; ++step) optimizer->Step(cpu.ctx, 0.01);
+    EXPECT_EQ(optimizer->StateOf(0).size(), 2u) << "no masters";
+    std::vector<double> values;
+    for (int64_t i = 0; i < kWhole; ++i) {
+      const auto [slice, at] = place(i);
+      values.push_back(static_cast<double>(static_cast<float>(slices[static_cast<size_t>(slice)].data.data<BF16>()[at])));
+    }
+    return values;
+  };
+  const std::vector<Part> flat = {{"q", Shape{9}, 4, 0, 5, true}, {"p", Shape{kWhole}, 0, 5, kCut, true}};
+  const std::vector<double> whole = update({}, {}, 0);
+  EXPECT_EQ(update(flat, {}, 0), whole);
+  EXPECT_EQ(update(flat, {.state = true, .chunk = 7}, 0), whole);
+  EXPECT_EQ(update({}, {.state = true, .chunk = 11}, 0), whole);
+  EXPECT_NE(update({}, {}, 1), whole) << "each update has draws of its own";
+}
+
 // A flat slice of parts, some of which decay, and padding: one operation, and the values and states of the parts as slices.
 TEST(FlatSliceTest, OneOperationDoesWhatOneForEachPartDoes) {
   struct Place { int64_t offset, count; bool decay; };

@@ -409,6 +409,10 @@ TEST_F(SimulatedTest, BadRequestsAreRefusedBeforeTheRun) {
   spec::Spec spec = Spec(65);
   EXPECT_THAT(std::string(MakeSimulatedFabric(spec).status().message()), HasSubstr("65 ranks do not fit"));
   spec = Spec(2);
+  spec.set_device(spec::CUDA);
+  spec.mutable_fabric()->mutable_simulated()->set_cluster("this-machine");
+  EXPECT_THAT(std::string(MakeSimulatedFabric(spec).status().message()), HasSubstr("\"this-machine\" computes on CPUs, and device is CUDA"));
+  spec = Spec(2);
   spec.mutable_fabric()->mutable_simulated()->set_algorithm("rings");
   EXPECT_THAT(std::string(MakeSimulatedFabric(spec).status().message()), HasSubstr("recursive_doubling"));
   spec.mutable_fabric()->mutable_simulated()->set_algorithm("shared_memory");
