@@ -1,25 +1,33 @@
 #!/usr/bin/env bash
-# Collects what tests/gpu/run.sh needs into a folder that can be carried to a machine with a GPU which has neither our sources built nor
-# Debian's libraries. scripts/gpu_bundle.sh [BUILD_FOLDER [OUT_FOLDER]]     (build/release, BUILD_FOLDER/gpu_bundle)
+# Collects what tests/gpu/run.sh needs into one archive that can be carried to a machine with a GPU on which nothing is built and
+# neither Debian's libraries nor a compiler need be. scripts/gpu_bundle.sh [BUILD_FOLDER [OUT]]   (build/carried, BUILD_FOLDER/gpu_bundle.tar.xz)
 #
-#   OUT/bin   the programs, without symbols
-#   OUT/lib   the shared libraries they need but for those of the C library, the driver, CUDA and cuDNN; programs look there first
-#             ($ORIGIN/../lib, cmake/functions.cmake)
+#   bin/   the programs, without symbols
+#   lib/   the shared libraries they need but for those of the C library, the driver, CUDA and cuDNN; programs look there first
+#          ($ORIGIN/../lib, cmake/functions.cmake); lib/fallback is looked at last
 #
-# The machine needs a checkout of the same commit beside it: tests/gpu/run.sh --build=OUT. Fails where OUT is larger than 64 MiB.
+# Over there, in a checkout of the same commit: tests/gpu/run.sh --build=gpu_bundle.tar.xz. The C library there must not be older than
+# here. Fails where the archive is larger than 64 MiB, or the programs are compiled for this machine's processor alone:
+# cmake --preset carried is right.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-build=${1:-build/release}
-out=${2:-$build/gpu_bundle}
+build=${1:-build/carried}
+archive=${2:-$build/gpu_bundle.tar.xz}
 limit_mib=64
+
+if grep -q '^TWOFOLD_NATIVE:BOOL=ON' "$build/CMakeCache.txt"; then
+  echo "scripts/gpu_bundle.sh: $build is compiled for this machine's processor: -DTWOFOLD_NATIVE=OFF is right (cmake --preset carried)" >&2
+  exit 1
+fi
 
 programs=("$build"/tests/gpu/*_test "$build/tests/conformance/conformance_test" "$build/tests/benchmarks/gpu_kernels_benchmark"
           "$build/experiments/program/twofold")
 for program in "${programs[@]}"; do
-  [[ -x $program ]] || { echo "scripts/gpu_bundle.sh: $program is not built: cmake --build $build --target gpu_bundle is right" >&2; exit 1; }
+  [[ -x $program ]] || { echo "scripts/gpu_bundle.sh: $program is not built: cmake --build $build --target gpu_programs is right" >&2; exit 1; }
 done
 
-rm -rf "$out"
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
 mkdir -p "$out/bin" "$out/lib"
 for program in "${programs[@]}"; do
   strip -s -o "$out/bin/${program##*/}" "$program"
@@ -31,6 +39,10 @@ ldd "$out"/bin/* | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
   while read -r library; do
     strip -s -o "$out/lib/${library##*/}" "$library" 2>/dev/null || cp -L "$library" "$out/lib/${library##*/}"
   done
-size_mib=$(($(du -sk "$out" | cut -f1) / 1024))
-echo "$out: ${#programs[@]} programs, $(find "$out/lib" -type f | wc -l) libraries, $size_mib MiB"
+# Programs do not start without cuDNN's first library; convolutions then say what is missing.
+mkdir "$out/lib/fallback"
+ldd "$out"/bin/* | awk '$1 ~ /^libcudnn\.so/ && $3 ~ /^\// { print $3 }' | sort -u | xargs -r cp -L -t "$out/lib/fallback"
+tar -C "$out" -cf - bin lib | xz -3 > "$archive"
+size_mib=$((($(stat -c %s "$archive") + 1048575) / 1048576))
+echo "$archive: ${#programs[@]} programs, $(find "$out/lib" -type f | wc -l) libraries, $size_mib MiB"
 ((size_mib <= limit_mib)) || { echo "scripts/gpu_bundle.sh: at most $limit_mib MiB is right" >&2; exit 1; }

@@ -2,10 +2,11 @@
 # Builds everything and runs the tests. tests/run.sh [--full]
 #
 #   release   all tests but those labelled "full" or "fuzz"  (--full: all)
-#   asan      tests labelled "unit", which the fuzz tests are too, and the conformance suite under the address and
-#             undefined-behaviour sanitizers (--full: those labelled "forks", too, of which every case is a process)
+#   asan      tests labelled "unit", which the fuzz tests are too, or "gpu", whose GPU is emulated, and the conformance suite under
+#             the address and undefined-behaviour sanitizers (--full: those labelled "forks", too, of which every case is a process)
 #   tsan      those labelled "threads" and the suite under the thread sanitizer, but for fabrics whose ranks are processes (it
-#             looks into one process) and, unless --full, groups of 4 and 7 simulated ranks (they take it minutes)
+#             looks into one process) and, unless --full, groups of 4 and 7 ranks that are simulated, or on an emulated GPU (they take
+#             it minutes)
 #
 # The last line says how it went, and one before it names the GPU tests that were skipped, and why; the exit status is 0 when
 # everything passed. JOBS sets the number of parallel jobs.
@@ -75,11 +76,11 @@ sanitized() {
 
 mkdir -p build
 run release release
-units=unit
-[[ $full == yes ]] && units='(unit|forks)'
+units='(unit|gpu)'
+[[ $full == yes ]] && units='(unit|gpu|forks)'
 run asan sanitized asan "$units"
 export TSAN_OPTIONS=atexit_sleep_ms=0${TSAN_OPTIONS:+:$TSAN_OPTIONS}  # else every process sleeps a second at its end, and a simulation is one
-[[ $full == no ]] && export GTEST_FILTER='-simulated.*_4_ranks:simulated.*_7_ranks'
+[[ $full == no ]] && export GTEST_FILTER='-simulated.*_4_ranks:simulated.*_7_ranks:in_memory_cuda.*_4_ranks:in_memory_cuda.*_7_ranks'
 run tsan sanitized tsan threads processes
 
 echo

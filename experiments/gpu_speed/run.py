@@ -91,8 +91,7 @@ class Sides:
 
 def measure(sides, model, rounds, quick):
     name, batch, sequence = MODELS[model]
-    trials = {p: sides.pytorch(model, p) for p in (("master",) if quick else ("master", "autocast"))}
-    precision = min(trials, key=lambda p: trials[p]["seconds"])
+    precision = "master" if quick else min(("master", "autocast"), key=lambda p: sides.pytorch(model, p)["seconds"])
     rates, ours, theirs, ratios = [], [], [], []
     before = sides.twofold(model)
     for r in range(rounds):

@@ -88,6 +88,20 @@ void AddTimes(const spec::Spec& spec, const std::vector<report::RankRecord>& rec
   }
 }
 
+// What was asked of communication among replicas, where there is one.
+std::vector<std::string> IdleOptions(const spec::Parallel& p) {
+  const spec::Parallel& usual = spec::Parallel::default_instance();
+  std::vector<std::string> notes;
+  if (p.dp() * p.cp() > 1) return notes;
+  const auto add = [&notes](auto... option) {
+    notes.push_back(StrCat("parallel.", option..., " changes nothing: parallel.dp * cp = 1, and gradients are this replica's alone"));
+  };
+  if (p.bucket_mib() != usual.bucket_mib()) add("bucket_mib = ", p.bucket_mib());
+  if (p.prefetch() != usual.prefetch()) add("prefetch = ", p.prefetch());
+  if (p.sharding() == spec::Parallel::NO_SHARD && p.reduce_every_micro_batch()) add("reduce_every_micro_batch = true");
+  return notes;
+}
+
 void AddNotes(const spec::Spec& spec, const RunResult& result, const std::vector<report::RankRecord>& records,
               report::Report& out) {
   std::set<std::string> seen;
@@ -115,6 +129,7 @@ void AddNotes(const spec::Spec& spec, const RunResult& result, const std::vector
     const int64_t counted = steps > spec.train().warmup_steps() ? steps - spec.train().warmup_steps() : steps;
     if (counted < 10) add(StrCat("low and high are percentiles of only ", counted, " steps"));
   }
+  for (const std::string& note : IdleOptions(spec.parallel())) add(note);
   for (const std::string& note : result.notes) add(note);
   for (const report::RankRecord& record : records) {
     for (const std::string& note : record.notes()) add(note);

@@ -68,7 +68,7 @@ constexpr milliseconds kAWhile(50);  // in which what need not wait is done
 // ---- What waits for what ----
 
 TEST_F(CudaFabricTest, ACollectiveStartsAfterTheComputeStreamsOfAllRanks) {
-  Signal issued, seen;
+  Signal seen;
   const RunResult result = RunRanks(2, [&](RankContext& c) -> std::string {
     Tensor t = Of(c, std::vector<float>(1000, 7));
     c.device().compute().Synchronize();
@@ -189,15 +189,20 @@ TEST_F(CudaFabricTest, TheHostGoesOnWhileItsGpuIsBusy) {
 // The time of a call begins when the rank's own compute stream has come to it, and what the stream waits for is counted as stalled.
 TEST_F(CudaFabricTest, TimesAreThoseOfTheStreams) {
   constexpr milliseconds kBusy(1000);
+  Signal issued;
   const RunResult result = RunRanks(2, [&](RankContext& c) -> std::string {
     Tensor t = Of(c, std::vector<float>(1000, 1));
     c.device().compute().Synchronize();
     std::optional<Gate> gate;
     if (c.rank() == 0) gate.emplace(c.device().compute());
     Work w = c.world().AllReduce(t);
+    if (c.rank() == 1) issued.Give();
     w.WaitOn(c.device().compute());
-    std::this_thread::sleep_for(c.rank() == 0 ? kBusy : milliseconds(0));
-    if (gate) gate->Open();
+    if (gate) {
+      issued.Await();
+      std::this_thread::sleep_for(kBusy);
+      gate->Open();
+    }
     w.Wait();
     c.device().compute().Synchronize();
     const double seconds = c.communication().entries().at({"world", Communication::kAllReduce}).seconds;

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # All that needs a GPU, in one table. tests/gpu/run.sh [--build=FOLDER] [--python=PYTHON] [--json=FILE] [--seconds=470]
 #
-# Without --build: builds the preset release first, which takes its own time. FOLDER is a build folder, or one that scripts/gpu_bundle.sh
-# made elsewhere: then nothing is built, and neither SimGrid nor Protobuf nor Abseil need be here. Runs in a checkout of the same commit.
+# Without --build: builds the preset release first, which takes its own time. FOLDER is a build folder, or the archive that
+# scripts/gpu_bundle.sh made elsewhere: then nothing is built, and neither SimGrid nor Protobuf nor Abseil need be here. Runs in a
+# checkout of the same commit.
 #
 #   tests        every program of tests/gpu, the conformance suite on CUDA buffers
 #   benchmark    each memory-bound kernel against the bandwidth of a copy; products, attention
@@ -35,7 +36,12 @@ if [[ -z $build ]]; then
   cmake --preset release > "$logs/configure.log" || { cat "$logs/configure.log"; exit 1; }
   cmake --build --preset release --target gpu_programs || exit 1
 fi
-[[ -d $build ]] || { echo "tests/gpu/run.sh: $build: no such folder" >&2; exit 2; }
+if [[ -f $build ]]; then
+  mkdir "$logs/bundle"
+  "$python" -c 'import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])' "$build" "$logs/bundle" || exit 2
+  build=$logs/bundle
+fi
+[[ -d $build ]] || { echo "tests/gpu/run.sh: $build: no such folder or archive" >&2; exit 2; }
 start=$SECONDS
 
 # ---- The table ----
@@ -54,12 +60,15 @@ find_program() {
   done
 }
 
-# bounded SECONDS LOG COMMAND...: at most so long, and no longer than is left of all. 124: time was over; 125: there was none left.
+# bounded SECONDS LOG COMMAND...: at most so long, and no longer than is left of all. 124: time was over; 125: what was left of all was.
 bounded() {
   local limit=$1 log=$2 left=$((seconds - (SECONDS - start)))
   shift 2
   ((left < 5)) && return 125
   timeout --kill-after=5 $((limit < left ? limit : left)) "$@" > "$log" 2>&1
+  local status=$?
+  (((status == 124 || status == 137) && left < limit)) && return 125
+  return $status
 }
 
 # why STATUS LOG LIMIT: what went wrong, in a line.
@@ -157,6 +166,7 @@ found = [f for f in folders if glob.glob(os.path.join(f, "libcublasLt.so.*")) or
 print(":".join(dict.fromkeys(found)))
 PYTHON
 )
+[[ -d $build/lib/fallback ]] && libraries+=${libraries:+:}$build/lib/fallback
 [[ -n $libraries ]] && export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$libraries
 if [[ -n $gpu ]]; then row "GPU" "here" "$gpu" ""; else row "GPU" skipped "nvidia-smi names none" ""; fi
 

@@ -19,6 +19,7 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(Quantile, InterpolatesBetweenRanks) {
   EXPECT_EQ(Quantile({}, 0.5), 0);
@@ -83,6 +84,17 @@ TEST(Assemble, TakesTheMedianAndPercentilesAfterWarmUp) {
   EXPECT_EQ(r.ranks_size(), 2);
   EXPECT_THAT(r.notes(), Contains(HasSubstr("only 3 steps")));
   EXPECT_EQ(std::count(r.notes().begin(), r.notes().end(), "said by both"), 1);
+}
+
+TEST(Assemble, SaysWhichOptionsAreOfReplicasThatAreNotThere) {
+  const auto notes = [](std::string_view dp) {
+    const spec::Spec spec = testing::Resolve(StrCat(testing::kTinyMlp, "train { steps: 4 global_batch: 6 micro_batch: 3 warmup_steps: 1 }\n",
+                                                    "parallel { dp: ", dp, " bucket_mib: 0.5 reduce_every_micro_batch: true }\n"));
+    return Of(spec, Records(), /*predicted=*/false).notes();
+  };
+  EXPECT_THAT(notes("1"), Contains(HasSubstr("parallel.bucket_mib = 0.5 changes nothing: parallel.dp * cp = 1")));
+  EXPECT_THAT(notes("1"), Contains(HasSubstr("parallel.reduce_every_micro_batch = true changes nothing")));
+  EXPECT_THAT(notes("2"), Not(Contains(HasSubstr("changes nothing"))));
 }
 
 TEST(Assemble, GivesAPredictionTheWidestUncertaintyOfAnyRank) {
