@@ -88,6 +88,25 @@ TEST_F(AttentionOnGpu, LargeScores) {
   }
 }
 
+// Scores near -100, and log-sum-exps as well: keys that are not there, of score 0, must stay out of the gradients.
+TEST_F(AttentionOnGpu, NegativeScores) {
+  constexpr int64_t kT = 70, kDim = 64;
+  for (const DType type : kTypes) {
+    SCOPED_TRACE(DTypeName(type));
+    ExpectLikeCpu(type, Tolerance(type), [&](Operands& o) -> ops::Op {
+      const auto value = [](int64_t i) {
+        const int64_t row = i / (3 * kDim), column = i % (3 * kDim);
+        if (column < kDim) return 4.0;
+        if (column < 2 * kDim) return -3 - static_cast<double>(row % 3) / 16;
+        return static_cast<double>(i * 7 % 13 - 6) / 4;
+      };
+      return ops::AttentionBackward{.qkv = o.Values({1, kT, 3 * kDim}, value, o.type()), .out = o.Normal({1, kT, kDim}, 0.5),
+                                    .lse = o.WideNormal({1, 1, kT}, 0.3, -93), .dout = o.Normal({1, kT, kDim}),
+                                    .dqkv = o.Out({1, kT, 3 * kDim}), .causal = false};
+    });
+  }
+}
+
 // A rectangle of longer tensors; q and kv may be of different widths.
 struct BlockCase {
   ops::AttentionBlock block;

@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "kernels/cuda/streams.h"
 #include "tests/gpu/against_cpu.h"
+#include "tests/gpu/gate.h"
 
 namespace twofold {
 namespace {
@@ -41,24 +42,6 @@ std::vector<float> Numbers(int64_t n, float first = 1) {
   std::iota(values.begin(), values.end(), first);
   return values;
 }
-
-// Holds up a stream until it is opened.
-class Gate {
- public:
-  explicit Gate(Stream& stream) {
-    cuda::Check(cudaLaunchHostFunc(
-        static_cast<cuda::CudaStream&>(stream).raw(), [](void* gate) { static_cast<Gate*>(gate)->opened_.wait(); }, this));
-  }
-  ~Gate() { Open(); }
-  void Open() {
-    if (!std::exchange(open_, true)) open_it_.set_value();
-  }
-
- private:
-  bool open_ = false;
-  std::promise<void> open_it_;
-  std::shared_future<void> opened_ = open_it_.get_future().share();
-};
 
 // An event that is nobody's but the host's, and happens when it is waited for.
 class LateEvent : public Event::State {
