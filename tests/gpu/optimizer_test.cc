@@ -146,7 +146,7 @@ TEST_F(GpuOptimizers, StochasticRoundingIsTheCpusToTheBit) {
         Devices d;
         const int64_t n = 3001;
         auto draws = std::make_shared<std::vector<ops::DrawRange>>();
-        for (int64_t r = 0; r < ranges; ++r) draws->push_back({n * r / ranges, PhiloxKey{static_cast<uint64_t>(77 + r)}, 1000 * r - n * r / ranges + r});
+        for (int64_t r = 0; r < ranges; ++r) draws->push_back({n * r / ranges + r % 4, PhiloxKey{static_cast<uint64_t>(77 + r)}, 1000 + r});
         const Tensor param = Grid(d.lab, n, type, 1), grad = Grid(d.lab, n, DType::kF32, 2);
         const Tensor before = d.lab.Copy(param), gpu_param = d.ToGpu(param, offset), gpu_grad = d.ToGpu(grad, offset);
         for (int64_t step = 1; step < 3; ++step) {
