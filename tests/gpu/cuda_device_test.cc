@@ -1,6 +1,8 @@
 #include "kernels/cuda/cuda_device.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <future>
 #include <numeric>
 #include <thread>
@@ -23,7 +25,7 @@ struct RankLab {
   explicit RankLab(int rank = 0, Bytes limit = Bytes(0)) : source(0, limit), allocator(source, rank), device(allocator, host, 0, rank) {}
   Tensor Of(const std::vector<float>& values) {
     Tensor t = device.NewTensor({static_cast<int64_t>(values.size())}, DType::kF32, Category::kOther);
-    device.Upload(t, [&values](std::span<std::byte> to) { std::memcpy(to.data(), values.data(), to.size()); });
+    device.Upload(t, [&values](std::span<std::byte> to) { std::ranges::copy(std::as_bytes(std::span(values)), to.begin()); });
     return t;
   }
   std::vector<float> ValuesOf(const Tensor& t) {

@@ -77,6 +77,9 @@ Fiber::~Fiber() {
     __tsan_destroy_fiber(tsan_);
   }
 #endif
+#ifdef __SANITIZE_ADDRESS__
+  ASAN_UNPOISON_MEMORY_REGION(stack_, size_);  // what is mapped here next starts afresh
+#endif
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   munmap(stack_ - page, page + size_);
 }
