@@ -314,6 +314,7 @@ void Watch::Impl::HandIn(std::string partial) {
 
 RunResult Watch::Impl::Conclude() {
   std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return told_verdict_.has_value(); });
   const control::Verdict verdict = *told_verdict_;
   if (hub_ != nullptr) {
     changed_.wait(lock, [this] { return closed_; });

@@ -38,7 +38,7 @@ class Watch {
   void Begin(int world_size, double timeout_s, host::RunState* run, std::function<void()> on_failure);
   control::Verdict AwaitVerdict();      // blocks
   void HandIn(std::string partial);     // after a verdict that is a failure
-  // The results at the process that speaks; after a failure, elsewhere, returns when that one has ended (or takes too long).
+  // Waits for the verdict. The results at the process that speaks; after a failure, elsewhere, returns when that one has ended (or takes too long).
   RunResult Conclude();
   bool speaks() const;  // rank 0; should it be lost, rank 1
 
