@@ -1,5 +1,6 @@
 #include "tests/gpu/against_cpu.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -154,7 +155,7 @@ class OnGpu : public Side {
     return gpu_.device.NewTensor({shape.numel() + offset_}, type, Category::kOther).Slice(offset_, shape);
   }
   void Write(Tensor& t, const std::string& bytes) override {
-    gpu_.device.Upload(t, [&bytes](std::span<std::byte> to) { std::memcpy(to.data(), bytes.data(), to.size()); });
+    gpu_.device.Upload(t, [&bytes](std::span<std::byte> to) { std::ranges::copy(std::as_bytes(std::span(bytes)), to.begin()); });
   }
 
  private:

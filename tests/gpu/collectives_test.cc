@@ -1,6 +1,7 @@
 // The arithmetic of collectives against the CPU's, bit for bit.
 #include "kernels/cuda/collectives.h"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <random>
@@ -26,7 +27,7 @@ class OnGpu {
   static constexpr size_t kMargin = 64;
   OnGpu(const Data& data, size_t offset) : size_(data.size()), offset_(offset + kMargin) {
     Data all(size_ + offset_ + kMargin, kGuard);
-    std::memcpy(all.data() + offset_, data.data(), size_);
+    std::ranges::copy(data, all.begin() + static_cast<std::ptrdiff_t>(offset_));
     cuda::Check(cudaMalloc(&base_, all.size()));
     cuda::Check(cudaMemcpy(base_, all.data(), all.size(), cudaMemcpyDefault));
   }

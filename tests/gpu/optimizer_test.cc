@@ -99,7 +99,7 @@ struct Devices {
   Tensor ToGpu(const Tensor& t, int64_t offset) {
     if (t.empty()) return t;
     Tensor to = gpu.NewTensor({t.numel() + offset}, t.dtype(), Category::kOther).Slice(offset, t.shape());
-    gpu.Upload(to, [&t](std::span<std::byte> bytes) { std::memcpy(bytes.data(), t.raw(), bytes.size()); });
+    gpu.Upload(to, [&t](std::span<std::byte> bytes) { if (!bytes.empty()) std::memcpy(bytes.data(), t.raw(), bytes.size()); });
     return to;
   }
   std::string Bytes(const Tensor& t) {

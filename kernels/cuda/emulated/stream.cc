@@ -54,9 +54,10 @@ CUstream_st::CUstream_st(int device, bool blocking, uint64_t seed) : device(devi
 }
 
 // A queue of several writers and one reader (Vyukov, "Intrusive MPSC node-based queue"): the reader tells the writers nothing.
-void CUstream_st::Push(Work work) {
+void CUstream_st::Push(Work work, Mark* then) {
   Node* node = new Node;
   node->work = std::move(work);
+  node->then = then;
   last_.exchange(node, std::memory_order_acq_rel)->next.store(node, std::memory_order_release);
   pushed_.fetch_add(1, std::memory_order_release);
   twofold::emulated::WakeAll(pushed_);
@@ -77,9 +78,10 @@ void CUstream_st::Loop(uint64_t seed) {
   twofold::emulated::Multiprocessor multiprocessor(seed);
   while (!closing_) {
     Node* node = Pop();
-    node->work();
+    if (node->work) node->work();
     node->work = nullptr;
     done_.fetch_add(1, std::memory_order_release);
+    if (node->then != nullptr) node->then->Reach();  // who has waited for it finds the stream idle
   }
 }
 
@@ -99,7 +101,7 @@ const Mark* CUstream_st::Record() {
     }
     mark = &marks_.back()[marks_used_++];
   }
-  Push([mark] { mark->Reach(); });
+  Push(nullptr, mark);
   return mark;
 }
 

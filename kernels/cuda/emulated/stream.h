@@ -54,8 +54,9 @@ struct CUstream_st {
   struct Node {
     std::atomic<Node*> next{nullptr};
     Work work;
+    twofold::emulated::Mark* then = nullptr;  // reached once it is done
   };
-  void Push(Work work);
+  void Push(Work work, twofold::emulated::Mark* then = nullptr);
   Node* Pop();
   void Loop(uint64_t seed);
 
