@@ -9,7 +9,8 @@
 // compared afterwards; what is asked for as an operand must be unchanged unless it was asked for by InOut.
 //
 // `tolerance`: of ||got - want|| / ||want|| over each output; and a single element may be off by at most 20 times that of the largest
-// expected size. Integers must be equal.
+// expected size. Beside that an element may be off by 4e-6, or by `tolerance` if that is less: operands are of sizes about 1, and may
+// cancel out. Integers must be equal.
 #pragma once
 
 #include <functional>
