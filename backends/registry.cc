@@ -5,7 +5,9 @@
 
 #include "absl/strings/str_join.h"
 #include "backends/in_memory/fabric.h"
+#include "backends/launch.h"
 #include "backends/mpi_row.h"
+#include "backends/nccl_row.h"
 #include "backends/simulated_row.h"
 #include "core/base/strings.h"
 
@@ -33,8 +35,22 @@ std::string AvailableNames() {
 
 }  // namespace
 
+bool RanksAreProcesses(const Backend& backend) { return backend.by_variables || !backend.launcher(1).empty(); }
+
+absl::Status CheckStartedFor(std::string_view fabric) {
+  const Launch launch = LaunchedAs();
+  const Backend* const row = FindBackend(fabric);
+  if (launch.size < 2 || row == nullptr || !row->why_not().empty() || RanksAreProcesses(*row)) return absl::OkStatus();
+  std::vector<std::string> fitting;
+  for (const Backend& b : Backends()) {
+    if (b.why_not().empty() && (b.by_variables || (launch.by_mpi && RanksAreProcesses(b)))) fitting.emplace_back(b.name);
+  }
+  return absl::InvalidArgumentError(StrCat(launch.size, " processes were started (", launch.launcher, "), and fabric ", fabric, " runs all ranks in one; ",
+                                           fitting.empty() ? "" : StrCat("use --fabric=", absl::StrJoin(fitting, " or "), ", or "), "start it once"));
+}
+
 std::span<const Backend> Backends() {
-  static const std::array<Backend, 3> kBackends = {InMemoryBackend(), MpiBackend(), SimulatedBackend()};
+  static const std::array<Backend, 4> kBackends = {InMemoryBackend(), MpiBackend(), NcclBackend(), SimulatedBackend()};
   return kBackends;
 }
 
@@ -51,6 +67,11 @@ absl::StatusOr<std::unique_ptr<Fabric>> MakeFabric(const spec::Spec& spec) {
   if (reason.empty()) return row->make(spec);
   return absl::UnimplementedError(
       StrCat("fabric.", name, " is not available: ", reason, "; available: ", AvailableNames()));
+}
+
+Bytes StagingOf(const spec::Spec& spec) {
+  const Backend* row = FindBackend(FabricName(spec.fabric()));
+  return row == nullptr || row->staging == nullptr ? Bytes(0) : row->staging(spec);
 }
 
 }  // namespace twofold

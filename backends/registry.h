@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/base/units.h"
 #include "core/proto/spec.pb.h"
 #include "core/run/fabric.h"
 
@@ -19,16 +20,29 @@ struct Backend {
   std::string (*why_not)();  // empty: available; else why this build or machine lacks it
   absl::StatusOr<std::unique_ptr<Fabric>> (*make)(const spec::Spec& spec);
   // The words that, put before a command line, start it as `ranks` processes, one a rank. Empty: ranks live within the
-  // process that calls Run, or are its children.
+  // process that calls Run, or are its children, or `by_variables`.
   std::vector<std::string> (*launcher)(int ranks);
+  // Ranks are processes that `twofold launch` starts itself, each told by variables (launch.h) who it is.
+  bool by_variables = false;
   // Reductions combine ranks in rank order and narrow types are rounded once, so that every such row gives the same bits.
   // False: any order, and bf16 and f16 may be rounded at every step.
   bool canonical_reductions = true;
+  // Where what lies on GPUs is communicated through the host's memory: how much of that each group of several ranks holds
+  // (core/comm/staging.h). Null: none.
+  Bytes (*staging)(const spec::Spec& spec) = nullptr;
 };
+
+// Whether its ranks are processes that somebody starts, one a rank; else one process runs them all.
+bool RanksAreProcesses(const Backend& backend);
+// Refuses several processes where the fabric has use for one, which would each do the whole job: who started them, and what
+// would be right.
+absl::Status CheckStartedFor(std::string_view fabric);
 
 std::span<const Backend> Backends();
 const Backend* FindBackend(std::string_view name);  // null: no such row
 // The backend that the spec names. Refuses one that is not available, with the reason and the names of those that are.
 absl::StatusOr<std::unique_ptr<Fabric>> MakeFabric(const spec::Spec& spec);
+// Backend::staging of the spec's fabric; zero where this build does not have it.
+Bytes StagingOf(const spec::Spec& spec);
 
 }  // namespace twofold

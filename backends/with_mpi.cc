@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include "backends/mpi/fabric.h"
+#include "backends/mpi/gpu_buffers.h"
 #include "backends/mpi_row.h"
 #include "core/base/strings.h"
 
@@ -24,6 +25,7 @@ const Backend& MpiBackend() {
       .make = [](const spec::Spec& spec) { return MakeMpiFabric(spec); },
       .launcher = Launcher,
       .canonical_reductions = false,
+      .staging = [](const spec::Spec& spec) { return mpi::GpuBuffers(spec, {}).Staging().value_or(Bytes(0)); },
   };
   return kBackend;
 }

@@ -1,5 +1,7 @@
 #include "backends/simulated/fabric.h"
+#include "backends/simulated/plan.h"
 #include "backends/simulated_row.h"
+#include "core/comm/staging.h"
 
 namespace twofold {
 
@@ -10,6 +12,7 @@ const Backend& SimulatedBackend() {
       .why_not = [] { return std::string(); },
       .make = [](const spec::Spec& spec) { return MakeSimulatedFabric(spec); },
       .launcher = [](int) { return std::vector<std::string>(); },
+      .staging = [](const spec::Spec& spec) { return spec.fabric().simulated().links() == kStagedLinks ? Staging::kBytes : Bytes(0); },
   };
   return kBackend;
 }

@@ -52,18 +52,30 @@ if(TWOFOLD_CUDA_MODE STREQUAL ON)
   if(CUDNN_INCLUDE AND CUDNN_LIBRARY)
     set(TWOFOLD_HAVE_CUDNN ON)
   endif()
+  # The header alone is needed here: the library is loaded when a run first needs it (backends/nccl/loaded.cc).
+  find_path(NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} $ENV{NCCL_HOME}/include)
+  find_file(NCCL_LIBRARY libnccl.so.2 HINTS ${CUDAToolkit_LIBRARY_DIR} ${CUDAToolkit_LIBRARY_ROOT}/lib64 $ENV{NCCL_HOME}
+            PATH_SUFFIXES lib lib64)
+  if(NCCL_INCLUDE)
+    set(TWOFOLD_HAVE_NCCL ON)
+  endif()
+  if(NOT NCCL_LIBRARY)
+    set(NCCL_LIBRARY "")
+  endif()
+  message(STATUS "Fabric nccl: ${TWOFOLD_HAVE_NCCL} (${NCCL_INCLUDE}/nccl.h; ${NCCL_LIBRARY})")
   message(STATUS "Device CUDA: yes (nvcc ${CMAKE_CUDA_COMPILER_VERSION}; cuDNN: ${CUDNN_LIBRARY})")
 elseif(TWOFOLD_CUDA_MODE STREQUAL EMULATED)
   find_package(Boost 1.74 REQUIRED COMPONENTS context)  # fibers: threads of a block
-  message(STATUS "Device CUDA: emulated on this machine's cores")
+  set(TWOFOLD_HAVE_NCCL ON)
+  message(STATUS "Device CUDA: emulated on this machine's cores, fabric nccl, too")
 else()
   message(STATUS "Device CUDA: no (nvcc or cuBLASLt not found, or TWOFOLD_CUDA is OFF)")
 endif()
 
-# twofold_cuda_sources(TARGET FILE.cu ...): adds them, compiled by nvcc or, emulated, as C++.
+# twofold_cuda_sources(TARGET FILE.cu ...): adds them, compiled by nvcc or, emulated, as C++; a * b + c is one operation, as nvcc makes it.
 function(twofold_cuda_sources target)
   target_sources(${target} PRIVATE ${ARGN})
   if(TWOFOLD_CUDA_MODE STREQUAL EMULATED)
-    set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-xc++;-Wno-unknown-pragmas")
+    set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CXX SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS "-xc++;-Wno-unknown-pragmas;-ffp-contract=fast;$<$<CONFIG:RelWithDebInfo>:-O1>")
   endif()
 endfunction()

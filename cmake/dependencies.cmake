@@ -10,6 +10,12 @@ pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)  # checksums of checkpoints
 pkg_check_modules(LIBXML2 REQUIRED IMPORTED_TARGET libxml-2.0)  # what NCCL and SimGrid write
 
+# Asio is a library of headers: sockets of the watch, signals of the launcher.
+find_path(ASIO_INCLUDE asio.hpp REQUIRED)
+add_library(asio INTERFACE)
+target_include_directories(asio SYSTEM INTERFACE ${ASIO_INCLUDE})
+target_compile_definitions(asio INTERFACE ASIO_NO_DEPRECATED)
+
 # Open MPI carries the mpi fabric. Without it, everything else is built.
 option(TWOFOLD_WITH_MPI "Build the MPI fabric where MPI is found" ON)
 if(TWOFOLD_WITH_MPI)
@@ -22,6 +28,19 @@ if(MPI_CXX_FOUND)
 else()
   set(TWOFOLD_HAVE_MPI OFF)
   message(STATUS "Fabric mpi: no (libopenmpi-dev not found, or TWOFOLD_WITH_MPI is off)")
+endif()
+
+# gRPC carries the store by which processes that no MPI launcher has started find each other. Without it, everything else is built.
+option(TWOFOLD_WITH_GRPC "Build the rendezvous store where gRPC is found" ON)
+if(TWOFOLD_WITH_GRPC)
+  find_package(gRPC CONFIG QUIET)
+endif()
+if(gRPC_FOUND AND TARGET gRPC::grpc++_unsecure AND TARGET gRPC::grpc_cpp_plugin)
+  set(TWOFOLD_HAVE_GRPC ON)
+  message(STATUS "Rendezvous store: yes (gRPC ${gRPC_VERSION})")
+else()
+  set(TWOFOLD_HAVE_GRPC OFF)
+  message(STATUS "Rendezvous store: no (libgrpc++-dev or protobuf-compiler-grpc not found, or TWOFOLD_WITH_GRPC is off)")
 endif()
 
 # SimGrid carries the simulated fabric. Without it, everything else is built.

@@ -3,18 +3,24 @@ function(twofold_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   target_link_libraries(${name} PUBLIC ${ARG_DEPS})
+  twofold_precompile(${name} twofold_headers)
 endfunction()
 
-# twofold_test(NAME SOURCES ... DEPS ... [LABELS ...] [TIMEOUT s]): one GoogleTest program, one ctest entry.
+# twofold_test(NAME SOURCES ... DEPS ... [LABELS ...] [TIMEOUT s] [ALONE]): one GoogleTest program, one ctest entry. ctest -j runs
+# beside it what the cores have room for (all labels but plain units and fuzz tests: a core for each of two ranks); ALONE: nothing.
 function(twofold_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "ALONE" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
+  twofold_precompile(${name} twofold_test_headers)
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 300)
+    set(ARG_TIMEOUT 900)
   endif()
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}" RUN_SERIAL ${ARG_ALONE})
+  if(NOT "${ARG_LABELS}" MATCHES "^unit(;fuzz)?$")
+    set_tests_properties(${name} PROPERTIES PROCESSORS 2)
+  endif()
 endfunction()
 
 # twofold_gpu_program(NAME): tests/gpu/run.sh runs it, perhaps on a machine that it was carried to by scripts/gpu_bundle.sh with the

@@ -4,7 +4,7 @@
 #
 #   bin/   the programs, without symbols
 #   lib/   the shared libraries they need but for those of the C library, the driver, CUDA and cuDNN; programs look there first
-#          ($ORIGIN/../lib, cmake/functions.cmake); lib/fallback is looked at last
+#          ($ORIGIN/../lib, cmake/functions.cmake)
 #
 # Over there, in a checkout of the same commit: tests/gpu/run.sh --build=gpu_bundle.tar.xz. The C library there must not be older than
 # here. Fails where the archive is larger than 64 MiB, or the programs are compiled for this machine's processor alone:
@@ -22,6 +22,7 @@ fi
 
 programs=("$build"/tests/gpu/*_test "$build/tests/conformance/conformance_test" "$build/tests/benchmarks/gpu_kernels_benchmark"
           "$build/experiments/program/twofold")
+[[ -d $build/backends/nccl ]] && programs+=("$build/tests/benchmarks/nccl_overhead_benchmark")
 for program in "${programs[@]}"; do
   [[ -x $program ]] || { echo "scripts/gpu_bundle.sh: $program is not built: cmake --build $build --target gpu_programs is right" >&2; exit 1; }
 done
@@ -35,14 +36,16 @@ done
 missing=$(ldd "$out"/bin/* | grep 'not found' | sort -u || true)
 [[ -z $missing ]] || { echo "scripts/gpu_bundle.sh: libraries that are not here: $missing" >&2; exit 1; }
 ldd "$out"/bin/* | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
-  grep -Ev '/(ld-linux|libc|libm|libpthread|libdl|librt|libutil|libresolv|libcuda|libcudart|libcublas|libcublasLt|libcudnn|libnvrtc)[-._a-zA-Z0-9]*\.so' |
+  grep -Ev '/(ld-linux[-_a-z0-9]*|libc|libm|libmvec|libpthread|libdl|librt|libutil|libresolv|libcuda|libcudart|libcublas|libcublasLt|libcudnn[_a-z]*|libnvrtc[-a-z]*)\.so' |
   while read -r library; do
     strip -s -o "$out/lib/${library##*/}" "$library" 2>/dev/null || cp -L "$library" "$out/lib/${library##*/}"
   done
-# Programs do not start without cuDNN's first library; convolutions then say what is missing.
-mkdir "$out/lib/fallback"
-ldd "$out"/bin/* | awk '$1 ~ /^libcudnn\.so/ && $3 ~ /^\// { print $3 }' | sort -u | xargs -r cp -L -t "$out/lib/fallback"
-tar -C "$out" -cf - bin lib | xz -3 > "$archive"
+# All that is still found elsewhere is the C library's.
+foreign=$(ldd "$out"/bin/* | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u | grep -v "^$out/" |
+  grep -Ev '/(libc|libm|libmvec|libpthread|libdl|librt|libutil|libresolv)\.so|/lib(cuda|cudart|cublas|cublasLt|cudnn|nvrtc)' || true)
+[[ -z $foreign ]] || { echo "scripts/gpu_bundle.sh: not carried: $foreign" >&2; exit 1; }
+# Each program holds all kernels: a dictionary larger than one finds them again in the next.
+tar -C "$out" -cf - bin lib | xz --lzma2=preset=3,dict=96MiB -T1 > "$archive"
 size_mib=$((($(stat -c %s "$archive") + 1048575) / 1048576))
 echo "$archive: ${#programs[@]} programs, $(find "$out/lib" -type f | wc -l) libraries, $size_mib MiB"
 ((size_mib <= limit_mib)) || { echo "scripts/gpu_bundle.sh: at most $limit_mib MiB is right" >&2; exit 1; }

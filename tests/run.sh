@@ -42,12 +42,11 @@ run() {
   fi
 }
 
-# Timings are nobody's friend here: tests run one at a time, so that ranks have the cores to themselves.
 release() {
   local select=(-LE '^(full|fuzz)$')
   [[ $full == yes ]] && select=()
   cmake --preset release > build/release.configure.log || { cat build/release.configure.log; return 1; }
-  cmake --build --preset release -j "$jobs" && ctest --preset release "${select[@]}"
+  cmake --build --preset release -j "$jobs" && ctest --preset release -j "$jobs" "${select[@]}"
 }
 
 # The GPU tests that the release build has skipped, and why: a line, or nothing.
@@ -71,7 +70,7 @@ sanitized() {
   mapfile -t targets < <(ctest --preset "$preset" -N -L "^$label\$" | sed -n 's/^ *Test *#[0-9]*: //p')
   ((${#targets[@]} > 0)) || { echo "no tests are labelled $label" >&2; return 1; }
   cmake --build --preset "$preset" -j "$jobs" --target "${targets[@]}" conformance_test &&
-    ctest --preset "$preset" -L "^($label|conformance)\$" "${leave[@]}"
+    ctest --preset "$preset" -j "$jobs" -L "^($label|conformance)\$" "${leave[@]}"
 }
 
 mkdir -p build

@@ -158,6 +158,13 @@ int64_t MostNodes(const cluster::Cluster& c) {
   return kMostSharing;
 }
 
+absl::Status CheckNodes(const cluster::Cluster& c, int64_t nodes, std::string_view field) {
+  const int64_t most = MostNodes(c);
+  if (nodes >= 1 && nodes <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(StrCat(field, nodes, ": cluster ", c.name(), " has ", most, c.has_star() ? " host" : " node", most == 1 ? "" : "s", "; use ",
+                                           most == 1 ? "" : "1 to ", most));
+}
+
 absl::StatusOr<int> DevicesPerNode(const cluster::Cluster& c) {
   if (!c.has_machines()) return 1;
   absl::StatusOr<NodeType> node = BuildNode(c.machines());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "core/proto/cluster.pb.h"
@@ -21,6 +22,9 @@ absl::StatusOr<std::unique_ptr<Topology>> BuildTopology(const cluster::Cluster& 
 
 // The most nodes there are (hosts of a star; ranks of a host of shared memory are not limited: int's largest).
 int64_t MostNodes(const cluster::Cluster& cluster);
+// Refuses nodes that there are not: "fabric.simulated.nodes: 1000: cluster dgx-h100 has 256 nodes; use 1 to 256". `field`: how the
+// message starts, "fabric.simulated.nodes: " or "--nodes=".
+absl::Status CheckNodes(const cluster::Cluster& cluster, int64_t nodes, std::string_view field);
 // Of a node; those of an imported one are counted in its file.
 absl::StatusOr<int> DevicesPerNode(const cluster::Cluster& cluster);
 

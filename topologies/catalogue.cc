@@ -5,26 +5,15 @@
 #include <sstream>
 
 #include "core/base/strings.h"
-#include "absl/strings/str_join.h"
-#include "google/protobuf/io/tokenizer.h"
-#include "google/protobuf/text_format.h"
+#include "core/base/suggestion.h"
+#include "core/proto/parse_text.h"
+#include "core/proto/spec.pb.h"
 #include "topologies/build.h"
 #include "topologies/catalogue_texts.h"  // made by CMake from catalogue/*.textproto
 #include "topologies/check_fields.h"
 
 namespace twofold {
 namespace {
-
-class FirstError : public google::protobuf::io::ErrorCollector {
- public:
-  void AddError(int line, int column, const std::string& message) override {
-    if (text_.empty()) text_ = StrCat(line + 1, ":", column + 1, ": ", message);
-  }
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-};
 
 absl::Status CheckDevice(const cluster::Device& d) {
   Checks checks;
@@ -47,15 +36,17 @@ absl::Status Check(const cluster::Cluster& c) {
 
 absl::StatusOr<cluster::Cluster> Parse(std::string_view file, std::string_view text) {
   cluster::Cluster c;
-  FirstError error;
-  google::protobuf::TextFormat::Parser parser;
-  parser.RecordErrorsTo(&error);
-  if (!parser.ParseFromString(std::string(text), &c)) {
-    return absl::InvalidArgumentError(StrCat(file, ":", error.text()));
+  if (const absl::Status parsed = ParseText(std::string(text), std::string(file), c); !parsed.ok()) {
+    if (spec::Spec spec; !ParseText(std::string(text), std::string(file), spec).ok()) return parsed;
+    return absl::InvalidArgumentError(StrCat(file, ": is a spec, not a cluster; give a name of `twofold list clusters`, or a cluster's .textproto"));
   }
   if (c.machines().node().has_file()) {  // named as seen from the cluster's file
     const std::filesystem::path node = c.machines().node().file(), folder = std::filesystem::path(file).parent_path();
     c.mutable_machines()->mutable_node()->set_file((folder / node).string());
+  }
+  if (c.device().has_profile()) {
+    const std::filesystem::path profile = c.device().profile(), folder = std::filesystem::path(file).parent_path();
+    c.mutable_device()->set_profile((folder / profile).string());
   }
   if (absl::Status s = Check(c); !s.ok()) return Within(StrCat(file, ": "), s);
   return c;
@@ -82,12 +73,19 @@ absl::StatusOr<cluster::Cluster> FindCluster(std::string_view name_or_path, std:
   }
   std::ifstream in{std::string(name_or_path)};
   if (!in || !name_or_path.ends_with(".textproto")) {
-    return absl::NotFoundError(StrCat(field, ": no cluster or .textproto file is called \"",
-                                            name_or_path, "\"; the catalogue has ", absl::StrJoin(names, ", ")));
+    return absl::NotFoundError(StrCat(field, ": no cluster or .textproto file is called \"", name_or_path, "\"",
+                                      Suggestion(name_or_path, names)));
   }
   std::stringstream text;
   text << in.rdbuf();
   return Parse(name_or_path, text.str());
+}
+
+std::optional<std::string_view> FindCatalogueProfile(std::string_view name) {
+  for (const auto& [file, text] : kCatalogueProfiles) {
+    if (file == name) return text;
+  }
+  return std::nullopt;
 }
 
 }  // namespace twofold

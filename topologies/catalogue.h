@@ -1,6 +1,7 @@
 // The catalogue of clusters that ships with the program, and files of the same form by users.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,9 +17,12 @@ struct ClusterInfo {
 std::vector<ClusterInfo> ListClusters();
 
 // A catalogue name, or the path of a .textproto file. Refuses unknown names (listing the known) and incomplete or
-// impossible descriptions, naming file, field and value. A node's file is looked for
+// impossible descriptions, naming file, field and value. A node's file and a device's profile are looked for
 // in the folder of the cluster's. `field`: where the name stands in a spec, for messages.
 absl::StatusOr<cluster::Cluster> FindCluster(std::string_view name_or_path,
                                              std::string_view field = "fabric.simulated.cluster");
+
+// The text of a profile that ships with the catalogue, whose entries' device.profile is its name.
+std::optional<std::string_view> FindCatalogueProfile(std::string_view name);
 
 }  // namespace twofold

@@ -8,6 +8,7 @@ namespace twofold::host {
 using Kind = Communication::Kind;
 
 std::string Call::ToString() const {
+  if (split && sequence == 0) return StrCat("the start of group ", *group);
   if (split) return StrCat("split ", sequence, " of group ", *group);
   return StrCat(WithBytes(communication), ", ", communication.is_collective() ? "collective " : "message ", sequence,
                 " of group ", *group);

@@ -23,7 +23,7 @@ struct Call {
   std::shared_ptr<const std::string> group;  // "world", "tp (ranks 2, 3)"
   Communication communication{};             // borrowed operands; unused for a split
   uint64_t sequence = 0;                     // from 1; collectives, messages and splits of a group are counted apart
-  bool split = false;
+  bool split = false;                        // collective over the group; the 0th makes the group itself
   // On a device whose compute stream is not the host: all that was launched on it before the call. Else it has happened.
   Event after{};
   // Times on the run's clock. When the compute stream had done all that was launched before: known when the call is issued, or,

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "absl/strings/str_format.h"
 #include "core/base/strings.h"
 #include "sim/cost/gpu_cost_model.h"
 #include "sim/cost/profile_cost_model.h"
@@ -34,7 +35,7 @@ class AtSpeed : public CostModel {
 
 std::unique_ptr<CostModel> Costs::Make() const {
   std::unique_ptr<CostModel> model;
-  if (profile.kernels_size() > 0) model = std::make_unique<ProfileCostModel>(profile, training ? &*training : nullptr);
+  if (profile.kernels_size() > 0) model = std::make_unique<ProfileCostModel>(profile, training ? &*training : nullptr, tf32);
   else if (device.has_kernels()) model = std::make_unique<GpuCostModel>(device);
   else model = std::make_unique<RooflineCostModel>(device);
   if (speed == 1) return model;
@@ -62,7 +63,11 @@ Seconds HostLink::Time(const Tensor& from, const Tensor& to, CostModel& costs) c
   return Seconds(static_cast<double>(from.bytes().value()) / rate.value()) + latency;
 }
 
-std::string DescribeHostLink(const cluster::Device& device) {
+std::string Costs::DescribeHostLink() const {
+  if (profile.has_gpu() && profile.gpu().has_to_device()) {
+    return StrCat("transfers between device and host: ", device.host_link_gbytes_per_second(), " GB/s each way and ", device.host_link_us(),
+                  " us, as calibration measured the slower way");
+  }
   if (IsAssumed(device)) {
     return StrCat("transfers between device and host: ", kAssumedGBytesPerSecond, " GB/s each way and ", kAssumedMicroseconds,
                   " us are assumed; the cluster's device.host_link_gbytes_per_second is not given");
@@ -75,12 +80,68 @@ std::string DescribeHostLink(const cluster::Device& device) {
          "of the memory's rate from computing is not modelled";
 }
 
-absl::StatusOr<Costs> FindCosts(const cluster::Cluster& c, const std::string& profile) {
-  Costs costs{.device = c.device(), .profile = {}, .training = {}, .notes = {}};
-  std::string path = profile;
-  if (path.empty() && c.name() == "this-machine" && std::filesystem::exists(kThisMachineProfile)) path = kThisMachineProfile;
+namespace {
+
+constexpr std::string_view kThisMachine = "this-machine";
+
+std::string UsualProfile(const cluster::Cluster& c, bool cuda) {
+  if (c.device().has_profile()) return c.device().profile();
+  const char* usual = cuda ? kThisMachineCudaProfile : kThisMachineProfile;
+  return c.name() == kThisMachine && std::filesystem::exists(usual) ? usual : "";
+}
+
+absl::StatusOr<profile::Profile> ReadAnyProfile(const cluster::Cluster& c, const std::string& path) {
+  if (c.device().has_profile() && path == c.device().profile()) {
+    if (const auto text = FindCatalogueProfile(path)) return ParseProfile(std::string(*text), StrCat("the catalogue's ", path));
+  }
+  return ReadProfile(path);
+}
+
+// The device with what was measured of it in place of what its data sheet says.
+cluster::Device Measured(cluster::Device device, const profile::Profile& profile) {
+  const profile::Gpu& gpu = profile.gpu();
+  device.set_kind(cluster::Device::GPU_DEVICE);
+  device.set_name(profile.processor());
+  device.set_memory_bytes(gpu.memory_bytes());
+  device.set_memory_bytes_per_second(2 * gpu.within().bytes_per_second());  // a byte that is copied is read and written
+  device.set_memory_efficiency(1);
+  if (!(device.f32_flops_per_second() > 0)) device.set_f32_flops_per_second(profile.peak_flops_per_second());
+  device.set_launch_us((gpu.launch().seconds() + gpu.allocation().seconds()) * 1e6);
+  if (gpu.has_kernel()) device.set_kernel_us(gpu.kernel().seconds() * 1e6);
+  if (gpu.has_to_device() && gpu.has_to_host()) {
+    device.set_host_link_gbytes_per_second(std::min(gpu.to_device().bytes_per_second(), gpu.to_host().bytes_per_second()) * 1e-9);
+    device.set_host_link_us(std::max(gpu.to_device().latency().seconds(), gpu.to_host().latency().seconds()) * 1e6);
+  }
+  device.clear_kernels();
+  return device;
+}
+
+std::string DescribeGpu(const profile::Gpu& gpu) {
+  return absl::StrFormat("of the host, a launch takes %.1f us or what was measured of the kernel, a tensor %.1f us, reading one element back %.1f us; the GPU copies %.0f GB/s, "
+                         "and %.1f GB/s to and from the host; %s", gpu.launch().seconds() * 1e6, gpu.allocation().seconds() * 1e6, gpu.read_back().seconds() * 1e6,
+                         gpu.within().bytes_per_second() * 1e-9, gpu.to_device().bytes_per_second() * 1e-9, gpu.software());
+}
+
+absl::Status CheckKind(const cluster::Cluster& c, const CostsAsked& asked, const Costs& costs, const std::string& path) {
+  const bool measured_gpu = costs.profile.has_gpu(), gpu = c.device().kind() == cluster::Device::GPU_DEVICE || (asked.cuda && c.name() == kThisMachine);
+  if (measured_gpu == gpu || (asked.emulated && c.name() == kThisMachine)) return absl::OkStatus();
+  return absl::InvalidArgumentError(StrCat(path, ": is a profile of a ", measured_gpu ? "GPU" : "CPU", " (", costs.profile.processor(), "), and cluster ", c.name(),
+                                           " computes on ", gpu ? "GPUs" : "CPUs", "; use a profile that `twofold calibrate", gpu ? " --device=cuda" : "",
+                                           "` wrote", c.name() == kThisMachine && !gpu ? ", or device: CUDA" : ""));
+}
+
+}  // namespace
+
+absl::StatusOr<Costs> FindCosts(const cluster::Cluster& c, const CostsAsked& asked) {
+  Costs costs{.device = c.device(), .profile = {}, .training = {}, .tf32 = asked.tf32, .notes = {}};
+  const std::string path = asked.profile.empty() ? UsualProfile(c, asked.cuda) : asked.profile;
   if (absl::Status s = CheckKernels(c.device()); !s.ok()) {
     return absl::InvalidArgumentError(StrCat("cluster ", c.name(), ": device.kernels.", s.message()));
+  }
+  if (path.empty() && asked.cuda && c.name() == kThisMachine) {
+    return absl::InvalidArgumentError(StrCat("fabric.simulated.cluster: \"", c.name(), "\" computes on CPUs, and device is CUDA; of its GPU only ",
+                                             kThisMachineCudaProfile, " would tell, which `twofold calibrate --device=cuda` writes; or use a cluster of GPUs (",
+                                             "`twofold list clusters`), or device: CPU"));
   }
   if (path.empty() && c.device().has_kernels()) {
     costs.notes.push_back(StrCat(GpuCostModel(c.device()).Describe(), ": ", c.name(), ", ", c.source()));
@@ -90,13 +151,18 @@ absl::StatusOr<Costs> FindCosts(const cluster::Cluster& c, const std::string& pr
     costs.notes.push_back(StrCat("times of kernels are from a data sheet or assumed, not calibrated: ", c.name(), ", ", c.source()));
     return costs;
   }
-  absl::StatusOr<profile::Profile> read = ReadProfile(path);
+  absl::StatusOr<profile::Profile> read = ReadAnyProfile(c, path);
   if (!read.ok()) return read.status();
   costs.profile = *std::move(read);
   if (costs.profile.kernels_size() == 0) {
     costs.notes.push_back(StrCat(path, " has no kernels: their times are from a data sheet or assumed: ", c.name(), ", ", c.source()));
-  } else {
-    costs.notes.push_back(StrCat("calibration: ", path, ": ", ProfileCostModel(costs.profile).Describe()));
+    return costs;
+  }
+  if (absl::Status s = CheckKind(c, asked, costs, path); !s.ok()) return s;
+  costs.notes.push_back(StrCat("calibration: ", path, ": ", ProfileCostModel(costs.profile).Describe()));
+  if (costs.profile.has_gpu()) {
+    costs.device = Measured(c.device(), costs.profile);
+    costs.notes.push_back(StrCat("calibration: ", DescribeGpu(costs.profile.gpu())));
   }
   return costs;
 }
@@ -104,7 +170,7 @@ absl::StatusOr<Costs> FindCosts(const cluster::Cluster& c, const std::string& pr
 absl::StatusOr<Costs> FindCosts(const spec::Emulated& emulated) {
   absl::StatusOr<cluster::Cluster> c = FindCluster(emulated.cluster(), "emulated.cluster");
   if (!c.ok()) return c.status();
-  absl::StatusOr<Costs> costs = FindCosts(*c, emulated.profile());
+  absl::StatusOr<Costs> costs = FindCosts(*c, {.profile = emulated.profile(), .emulated = true});
   if (!costs.ok()) return costs;
   costs->speed = emulated.speed();
   costs->notes.push_back(StrCat("device EMULATED: operations take the time that is modelled for ", c->device().name(),

@@ -27,18 +27,24 @@ struct Costs {
   cluster::Device device;
   profile::Profile profile;        // without kernels: the data sheet's figures hold
   std::optional<profile::Training> training;  // how the profile's kernels go in training; absent: as alone
+  bool tf32 = false;               // products of f32, where the profile has them both ways
   double speed = 1;                // operations take the modelled time divided by this
   std::vector<std::string> notes;  // for the report: where times come from
   // Models are used by one thread at a time: one a rank.
   std::unique_ptr<CostModel> Make() const;
   HostLink host_link() const;
+  std::string DescribeHostLink() const;  // for the report of a run that offloads: where transfers' times come from
 };
 
-// For the report of a run that offloads: where transfers' times come from.
-std::string DescribeHostLink(const cluster::Device& device);
-
-// `profile`: a file; "": for "this-machine" the one that calibration left at its usual place, if it did, else none.
-absl::StatusOr<Costs> FindCosts(const cluster::Cluster& cluster, const std::string& profile);
+// What a spec says of its device.
+struct CostsAsked {
+  std::string profile;  // a file; "": the cluster's own; of "this-machine" what calibration left at its usual place, if it did
+  bool cuda = false;    // "this-machine" means its GPU, which only a profile knows
+  bool tf32 = false;
+  bool emulated = false;  // "this-machine" may be any device
+};
+// Where the profile is a GPU's, its figures replace the device's. Refuses a profile of another kind of device than the cluster's.
+absl::StatusOr<Costs> FindCosts(const cluster::Cluster& cluster, const CostsAsked& asked);
 // Those of an emulated device. Refuses a cluster or profile that is not there.
 absl::StatusOr<Costs> FindCosts(const spec::Emulated& emulated);
 

@@ -45,6 +45,9 @@ class CudaMover : public Mover {
               int64_t count) override {
     Do([&] { cuda::ReduceSlices(inputs, outputs, dtype, op, first, count, multiprocessors_, stream_.raw()); });
   }
+  void Divide(void* data, DType dtype, int64_t count, int by) override {
+    Do([&] { cuda::DivideAll(data, dtype, count, by, multiprocessors_, stream_.raw()); });
+  }
 
   void Begin(const Event& after) override {
     WaitFor(after);
@@ -61,7 +64,7 @@ class CudaMover : public Mover {
   }
   double Finish() override {
     return Do([&] {
-      const cuda::EventPool::Entry end = of_->timed->Record(stream_.raw());
+      const cuda::EventPool::Entry end = of_->ends->Record(stream_.raw());
       cuda::Check(cudaEventSynchronize(end.get()));
       return cuda::ElapsedMs(began_.get(), end.get()) * 1e-3;
     });

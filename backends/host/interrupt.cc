@@ -1,49 +1,55 @@
 #include "backends/host/interrupt.h"
 
-#include <csignal>
+#include <time.h>
 
-#include <atomic>
+#include <csignal>
+#include <iterator>
 #include <mutex>
 
 namespace twofold::host {
 namespace {
 
-std::atomic<bool> raised = false;
-static_assert(std::atomic<bool>::is_always_lock_free, "used in a signal handler");
-
+Interrupts interrupts;
 std::mutex scopes_mutex;
 int scopes = 0;
-struct sigaction previous_interrupt, previous_terminate;
-bool terminate_caught = false;
+struct sigaction previous[std::size(kInterrupts)];
 
-extern "C" void OnInterrupt(int) { raised.store(true, std::memory_order_relaxed); }
-
-void Catch(int signal, struct sigaction& previous) {
-  struct sigaction action = {};
-  action.sa_handler = OnInterrupt;
-  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);  // the second one finds the default action
-  sigaction(signal, nullptr, &previous);
-  if (previous.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
+extern "C" void OnInterrupt(int signal) {
+  if (!interrupts.Again()) return;
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);  // waits for this handler's return
 }
 
 }  // namespace
 
-InterruptScope::InterruptScope(bool terminate_too) {
+bool Interrupts::Again() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const int64_t now_ns = int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec + 1;
+  int64_t first_ns = 0;
+  if (first_ns_.compare_exchange_strong(first_ns, now_ns)) return false;
+  return std::chrono::nanoseconds(now_ns - first_ns) > kSameInterrupt;
+}
+
+InterruptScope::InterruptScope() {
   std::lock_guard lock(scopes_mutex);
   if (scopes++ > 0) return;
-  raised.store(false, std::memory_order_relaxed);
-  Catch(SIGINT, previous_interrupt);
-  terminate_caught = terminate_too;
-  if (terminate_too) Catch(SIGTERM, previous_terminate);
+  interrupts.Forget();
+  struct sigaction action = {};
+  action.sa_handler = OnInterrupt;
+  action.sa_flags = SA_RESTART;
+  for (size_t i = 0; i < std::size(kInterrupts); ++i) {
+    sigaction(kInterrupts[i], nullptr, &previous[i]);
+    if (previous[i].sa_handler != SIG_IGN) sigaction(kInterrupts[i], &action, nullptr);
+  }
 }
 
 InterruptScope::~InterruptScope() {
   std::lock_guard lock(scopes_mutex);
   if (--scopes > 0) return;
-  sigaction(SIGINT, &previous_interrupt, nullptr);
-  if (terminate_caught) sigaction(SIGTERM, &previous_terminate, nullptr);
+  for (size_t i = 0; i < std::size(kInterrupts); ++i) sigaction(kInterrupts[i], &previous[i], nullptr);
 }
 
-bool InterruptScope::Raised() { return raised.load(std::memory_order_relaxed); }
+bool InterruptScope::Raised() { return interrupts.any(); }
 
 }  // namespace twofold::host

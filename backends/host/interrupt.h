@@ -1,18 +1,39 @@
-// SIGINT, while a run lasts: the first one ends the ranks in order, a second one kills the process as usual. So does
-// SIGTERM where launchers use it to pass an interrupt on.
+// SIGINT and SIGTERM (scancel, Kubernetes, timeout and launchers send it), while a run lasts: the first ends the ranks in
+// order, a later one kills the process as usual. What comes within `kSameInterrupt` of the first is the same one: senders
+// reach a process and its process group, or send both signals.
 #pragma once
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
 
 namespace twofold::host {
 
+inline constexpr int kInterrupts[] = {SIGINT, SIGTERM};
+inline constexpr std::chrono::milliseconds kSameInterrupt{500};
+
 // Installs the handler for its lifetime and restores what stood there before. Scopes may nest or overlap: the handler
-// belongs to the process. A process that ignores SIGINT (as under nohup) goes on ignoring it.
+// belongs to the process. A process that ignores one of the signals (SIGINT in a script's background) goes on ignoring it.
 class InterruptScope {
  public:
-  explicit InterruptScope(bool terminate_too = false);
+  InterruptScope();
   ~InterruptScope();
   InterruptScope(const InterruptScope&) = delete;
   InterruptScope& operator=(const InterruptScope&) = delete;
   static bool Raised();  // from any thread
+};
+
+// What signal handlers remember, and others ask from any thread.
+class Interrupts {
+ public:
+  bool Again();  // to be called at each: whether it is another one than the first
+  bool any() const { return first_ns_ != 0; }
+  void Forget() { first_ns_ = 0; }
+
+ private:
+  std::atomic<int64_t> first_ns_ = 0;  // when; 0: none
+  static_assert(std::atomic<int64_t>::is_always_lock_free, "used in signal handlers");
 };
 
 }  // namespace twofold::host

@@ -5,6 +5,8 @@
 #include <set>
 
 #include "backends/host/cuda.h"
+#include "backends/launch.h"
+#include "topologies/build.h"
 #include "topologies/catalogue.h"
 
 namespace twofold::host {
@@ -35,6 +37,13 @@ MemoryRules MemoryRulesHere(const spec::Spec& spec) {
   if (spec.device() != spec::CUDA || rules.device.value() > 0) return rules;
   const absl::StatusOr<CudaChoice> choice = ChooseCuda(spec);
   if (!choice.ok()) return rules;
+  // A rank that is a process looks at its own GPU alone: to look makes a context there, which takes memory.
+  const Launch launch = LaunchedAs();
+  if ((spec.fabric().has_mpi() || spec.fabric().has_nccl()) && launch.launched && launch.local_rank >= 0) {
+    const int gpu = choice->Of(launch.local_rank);
+    rules.device = FreeMemoryOf(gpu) / std::max(1, choice->RanksOn(gpu, launch.local_size));
+    return rules;
+  }
   const spec::Parallel& p = spec.parallel();
   const auto ranks = static_cast<int>(std::min<int64_t>(p.pp() * p.dp() * p.cp() * p.tp(), 1 << 20));
   for (const int gpu : std::set<int>(choice->gpus.begin(), choice->gpus.end()))
@@ -48,6 +57,9 @@ absl::StatusOr<MemoryRules> FindMemoryRules(const spec::Spec& spec) {
   absl::StatusOr<cluster::Cluster> c = emulated ? FindCluster(spec.emulated().cluster(), "emulated.cluster")
                                                 : FindCluster(spec.fabric().simulated().cluster());
   if (!c.ok()) return c.status();
+  if (const spec::Simulated& simulated = spec.fabric().simulated(); !emulated && simulated.has_nodes()) {
+    if (absl::Status s = CheckNodes(*c, simulated.nodes(), "fabric.simulated.nodes: "); !s.ok()) return s;
+  }
   return MemoryRulesOf(spec, c->device());
 }
 

@@ -18,10 +18,10 @@ struct MemoryRules {
 
 // Of ranks that run on `device`, a CPU's where it is EMULATED, and on a GPU where the spec says CUDA.
 MemoryRules MemoryRulesOf(const spec::Spec& spec, const cluster::Device& device);
-// Of ranks that run on this machine. Where GPUs are shared, each rank may take an even part of what is free there; where device is
-// CUDA and there is no GPU, it is not bounded.
+// Of ranks that run on this machine. Where GPUs are shared, each rank may take an even part of what is free there (where ranks are
+// processes that a launcher has started: of this one's GPU); where device is CUDA and there is no GPU, it is not bounded.
 MemoryRules MemoryRulesHere(const spec::Spec& spec);
-// By fabric, device, emulated, cuda and memory. Refuses a cluster that is not there.
+// By fabric, device, emulated, cuda and memory. Refuses a cluster that is not there, or nodes that it does not have.
 absl::StatusOr<MemoryRules> FindMemoryRules(const spec::Spec& spec);
 
 }  // namespace twofold::host

@@ -27,6 +27,7 @@ class HostMover : public Mover {
               int64_t count) override {
     cpu::ReduceSlices(inputs, outputs, dtype, op, first, count);
   }
+  void Divide(void* data, DType dtype, int64_t count, int by) override { cpu::DivideAll(data, dtype, count, by); }
   void Begin(const Event&) override {}
   void WaitFor(const Event&) override {}
   Event Record() override { return Event(); }
@@ -37,7 +38,9 @@ class HostMover : public Mover {
 
 std::unique_ptr<Mover> MakeMover(Device& device) {
   if (device.kind() == DeviceKind::kCuda) return MakeCudaMover(device);
-  return std::make_unique<HostMover>();
+  return MakeHostMover();
 }
+
+std::unique_ptr<Mover> MakeHostMover() { return std::make_unique<HostMover>(); }
 
 }  // namespace twofold::host

@@ -28,6 +28,8 @@ class Mover {
   // As cpu::ReduceSlices, to the same bits.
   virtual void Reduce(std::span<const void* const> inputs, std::span<void* const> outputs, DType dtype, ReduceOp op,
                       int64_t first, int64_t count) = 0;
+  // As cpu::DivideAll.
+  virtual void Divide(void* data, DType dtype, int64_t count, int by) = 0;
 
   // One call begins: what it enqueues starts after `after`.
   virtual void Begin(const Event& after) = 0;
@@ -40,6 +42,8 @@ class Mover {
 
 // For tensors of `device`, which outlives it.
 std::unique_ptr<Mover> MakeMover(Device& device);
+// For the host's memory.
+std::unique_ptr<Mover> MakeHostMover();
 
 // Before `ranks` threads of this process share the memories of `gpus`: has each of these reach the others'. Refuses where that cannot
 // be, and where there are more ranks than a kernel takes.

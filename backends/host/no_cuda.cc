@@ -9,12 +9,15 @@ std::string WhyNoCuda() {
 }
 
 int GpusHere() { return 0; }
+bool GpusAreEmulated() { return false; }
 
 absl::StatusOr<CudaChoice> ChooseCuda(const spec::Spec&) { return CudaCannotBeHad(); }
 
 // Nobody gets as far as these without a GPU.
 std::string DescribeGpu(int) { TWOFOLD_CHECK(false, WhyNoCuda()); }
+std::vector<std::string> DescribeGpuLibraries() { TWOFOLD_CHECK(false, WhyNoCuda()); }
 std::string NameOfGpu(int) { TWOFOLD_CHECK(false, WhyNoCuda()); }
+GpuFigures FiguresOfGpu(int) { TWOFOLD_CHECK(false, WhyNoCuda()); }
 Bytes FreeMemoryOf(int) { TWOFOLD_CHECK(false, WhyNoCuda()); }
 Bytes UsedBeyond(const GpuReserved&, int) { TWOFOLD_CHECK(false, WhyNoCuda()); }
 std::unique_ptr<MemorySource> NewGpuSource(int, Bytes, GpuReserved&) { TWOFOLD_CHECK(false, WhyNoCuda()); }

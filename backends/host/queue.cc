@@ -77,10 +77,34 @@ void Abandon(RankState& rank) {
   rank.done.notify_all();
 }
 
+void AwaitPosted(RankState& rank) {
+  constexpr std::chrono::milliseconds kLook(20);
+  std::unique_lock lock(rank.mutex);
+  while (rank.posted > 0 && !rank.abandoned && !rank.run.ending()) rank.done.wait_for(lock, kLook);
+}
+
 // ---- Queue ----
 
 std::shared_ptr<Item> Queue::Push(std::shared_ptr<const Call> call, Tensor workspace, CommunicationStats::Entry& entry) {
   auto item = std::make_shared<Item>(owner_, this, std::move(call), std::move(workspace), entry, false);
+  Hand(item);
+  return item;
+}
+
+std::shared_ptr<Item> Queue::PushPosted(std::shared_ptr<const Call> call, Event end, CommunicationStats::Entry& entry) {
+  auto item = std::make_shared<Item>(owner_, this, std::move(call), Tensor(), entry, false);
+  item->on_device_ = std::move(end);
+  item->posted_.store(true, std::memory_order_release);
+  {
+    std::lock_guard lock(owner_->mutex);
+    ++owner_->posted;
+  }
+  Hand(item);
+  return item;
+}
+
+// To the thread.
+void Queue::Hand(const std::shared_ptr<Item>& item) {
   bool tell = true;
   {
     std::lock_guard lock(owner_->mutex);
@@ -89,7 +113,6 @@ std::shared_ptr<Item> Queue::Push(std::shared_ptr<const Call> call, Tensor works
     tell = !looking_;
   }
   if (tell) wake_.notify_one();
-  return item;
 }
 
 std::shared_ptr<Item> Queue::PushQuietly(std::shared_ptr<const Call> call, CommunicationStats::Entry& entry) {
@@ -108,11 +131,11 @@ void Queue::Append(std::shared_ptr<Item> item) {
   unfinished_.store(unfinished_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
-void Queue::Post(Event end) {
+void Queue::Post(Item& item, Event end) {
   {
     std::lock_guard lock(owner_->mutex);
-    current_->on_device_ = std::move(end);
-    current_->posted_.store(true, std::memory_order_release);
+    item.on_device_ = std::move(end);
+    if (!item.posted_.exchange(true, std::memory_order_acq_rel)) ++owner_->posted;
   }
   owner_->done.notify_all();
 }
@@ -197,6 +220,7 @@ void Queue::DoFront(std::unique_lock<std::mutex>& lock, bool on_host) {
   lock.lock();
   busy_ = false;
   if (on_host) owner_->host_in_call = false;
+  if (item->posted()) --owner_->posted;
   unfinished_.store(unfinished_.load(std::memory_order_relaxed) - 1, std::memory_order_release);
   item->done_.store(true, std::memory_order_release);
   owner_->done.notify_all();

@@ -4,7 +4,8 @@
 //
 // Where a device has streams, the thread has a call's work done by one of them. From when it has given it all that it needs, a
 // stream of the device waits for the call without the host; before that a wait needs the host, for who else could say what to wait
-// for. The call is done, and the thread goes on to the next, when the stream is through with it.
+// for. The call is done, and the thread goes on to the next, when the stream is through with it. A host that gives the stream its
+// work itself pushes a call that is on the device already; the thread then only waits for its end.
 #pragma once
 
 #include <atomic>
@@ -41,12 +42,16 @@ struct alignas(128) RankState {
   // Both under `mutex`, for fabrics whose blocking calls nothing can interrupt: what hangs in one is left where it is.
   bool abandoned = false;     // the run has failed: nobody waits any more for what a communication thread is in
   bool host_in_call = false;  // the rank's host stands in for a communication thread
+  int posted = 0;             // likewise: calls of which all that is left is on the device
   EmulatedDevice* emulated = nullptr;  // the device, if it is one
   // For the host, before it issues a call: what was launched on the compute stream is over. When it was, on the run's clock.
   double CatchUp() { return emulated == nullptr ? run.Now() : run.Since(emulated->CatchUp()); }
 };
 // The run has failed; hosts that wait are told, and queues are no longer drained. Any thread may call.
 void Abandon(RankState& rank);
+// For the rank's host: until communication threads, too, know that the device is through with the calls that it has, and have traced them;
+// or the run is ending.
+void AwaitPosted(RankState& rank);
 
 class Queue;
 
@@ -138,8 +143,11 @@ class Queue {
   // call is ready, or before what is pushed next. Its time is counted from then. A host that tests in vain many times, or
   // that sleeps until any of several calls is done, leaves it to the thread.
   std::shared_ptr<Item> PushQuietly(std::shared_ptr<const Call> call, CommunicationStats::Entry& entry);
-  // By Execute, of the call that it does: all that is left of it is on the device, before `end`.
-  void Post(Event end);
+  // The same of a call of which all that is left is on the device, before `end`.
+  std::shared_ptr<Item> PushPosted(std::shared_ptr<const Call> call, Event end, CommunicationStats::Entry& entry);
+  // By Execute, of the call that it does, or of one that comes after it: likewise, from now on.
+  void Post(Event end) { Post(*current_, std::move(end)); }
+  void Post(Item& item, Event end);
   // Block the host: until the call is done, or, with kPosted, until what is left of it is on the device.
   enum Until { kDone, kPosted };
   void Await(Item& item, Until until);
@@ -152,6 +160,7 @@ class Queue {
  private:
   friend class Item;
   void Append(std::shared_ptr<Item> item);
+  void Hand(const std::shared_ptr<Item>& item);
   void LeaveToThread();
   void StartThread();
   void Loop();

@@ -38,6 +38,7 @@ absl::StatusOr<DeviceChoice> ChooseDevice(const spec::Spec& spec) {
     if (!cuda.ok()) return cuda.status();
     choice.cuda = *std::move(cuda);
     for (const int gpu : std::set<int>(choice.cuda->gpus.begin(), choice.cuda->gpus.end())) choice.notes.push_back(DescribeGpu(gpu));
+    for (std::string& library : DescribeGpuLibraries()) choice.notes.push_back(std::move(library));
     choice.notes.push_back("outside_ledger_bytes: what the GPU has in use beyond its ranks' allocators (context, kernels, libraries, other processes), in even parts");
   }
   if (spec.device() != spec::EMULATED) {
@@ -47,7 +48,7 @@ absl::StatusOr<DeviceChoice> ChooseDevice(const spec::Spec& spec) {
   }
   absl::StatusOr<Costs> costs = FindCosts(spec.emulated());
   if (!costs.ok()) return costs.status();
-  if (spec.parallel().offload() != spec::Parallel::NO_OFFLOAD) costs->notes.push_back(DescribeHostLink(costs->device));
+  if (spec.parallel().offload() != spec::Parallel::NO_OFFLOAD) costs->notes.push_back(costs->DescribeHostLink());
   const MemoryRules rules = MemoryRulesOf(spec, costs->device);
   choice.memory = rules.device, choice.host_memory = rules.host;
   choice.notes = costs->notes;
@@ -69,7 +70,7 @@ Rank::Rank(Process& process, int rank, const DeviceChoice& device)
       state_(std::make_shared<RankState>(process.run, rank, *device_, trace_)) {
   state_->emulated = emulated_;
   trace_.OnChange([this](bool enabled) { Observe(enabled); });
-  if (tell_observed_) trace_.OnTake(tell_observed_);
+  if (tell_observed_) trace_.OnTake([this] { TellObserved(); });
 }
 
 std::unique_ptr<MemorySource> Rank::MakeSource(const DeviceChoice& choice) {
@@ -125,16 +126,25 @@ std::unique_ptr<Device> Rank::MakeCuda(const CudaChoice& choice) {
     if (!trace_.enabled()) return nullptr;
     return [this, stream = std::string(stream), bytes](double start, double end) { AddTransfer(stream, bytes, start, end); };
   };
+  observers.note = [this](std::string note) {
+    if (RankContext* const context = context_; context != nullptr) context->AddNote(std::move(note));
+  };
   CudaRank made = NewCudaDevice(allocator_, host_allocator_, choice, *gpu_, rank_, std::move(observers));
   tell_observed_ = std::move(made.tell_observed);
   return std::move(made.device);
+}
+
+// Of operations and transfers; and communication that streams know to be over is told by its threads.
+void Rank::TellObserved() {
+  tell_observed_();
+  AwaitPosted(*state_);
 }
 
 void Rank::Observe(bool enabled) {
   if (tell_observed_) {
     if (enabled) return;
     try {
-      tell_observed_();
+      TellObserved();
     } catch (const std::exception&) {  // what went wrong on the GPU: the rank's next call says it, or has
     }
     return;

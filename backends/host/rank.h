@@ -71,6 +71,7 @@ class Rank {
   void AddSpan(Span span, double start, double end);
   void AddTransfer(std::string_view stream, Bytes bytes, double start, double end);
   void Observe(bool enabled);
+  void TellObserved();
   Bytes OutsideLedger() const;
   void Exit(int status);
 

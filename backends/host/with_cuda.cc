@@ -26,6 +26,14 @@ class CountedGpuSource : public cuda::GpuSource {
   GpuReserved& reserved_;
 };
 
+cuda::AttentionKernels KernelsOf(spec::Cuda::Attention attention) {
+  switch (attention) {
+    case spec::Cuda::OWN: return cuda::AttentionKernels::kOwn;
+    case spec::Cuda::CUDNN: return cuda::AttentionKernels::kCudnn;
+    default: return cuda::AttentionKernels::kAuto;
+  }
+}
+
 }  // namespace
 
 std::string WhyNoCuda() {
@@ -35,25 +43,43 @@ std::string WhyNoCuda() {
 
 int GpusHere() { return GpuCount(); }
 
+bool GpusAreEmulated() {
+#ifdef TWOFOLD_EMULATED_CUDA
+  return true;
+#else
+  return false;
+#endif
+}
+
 std::string DescribeGpu(int gpu) {
   const GpuFacts facts = FactsOfGpu(gpu);
   return StrCat("GPU ", gpu, ": ", facts.name, ", ", facts.sizes, "; ", facts.software);
 }
 
+std::vector<std::string> DescribeGpuLibraries() { return GpuLibraries(); }
 std::string NameOfGpu(int gpu) { return FactsOfGpu(gpu).name; }
+GpuFigures FiguresOfGpu(int gpu) {
+  const GpuFacts facts = FactsOfGpu(gpu);
+  return {.software = facts.software, .memory_bytes = facts.memory_bytes, .multiprocessors = facts.multiprocessors, .l2_bytes = facts.l2_bytes,
+          .clock_hz = facts.clock_hz};
+}
 Bytes FreeMemoryOf(int gpu) { return MemoryOf(gpu).free; }
 
 absl::StatusOr<CudaChoice> ChooseCuda(const spec::Spec& spec) {
   if (!WhyNoCuda().empty()) return CudaCannotBeHad();
   CudaChoice choice{.gpus = {spec.cuda().gpus().begin(), spec.cuda().gpus().end()},
                     .tf32 = spec.cuda().tf32(),
-                    .time_algorithms = spec.cuda().time_algorithms()};
+                    .time_algorithms = spec.cuda().time_algorithms(),
+                    .attention = spec.cuda().attention()};
+  if (const std::string why = choice.attention == spec::Cuda::CUDNN ? WhyNoCudnnAttention() : ""; !why.empty()) {
+    return absl::FailedPreconditionError(StrCat("cuda.attention: CUDNN cannot be had: ", why, "; use AUTO or OWN"));
+  }
   if (choice.gpus.empty()) {
     choice.gpus.resize(static_cast<size_t>(GpuCount()));
     std::iota(choice.gpus.begin(), choice.gpus.end(), 0);
   }
   for (size_t i = 0; i < choice.gpus.size(); ++i) {
-    if (choice.gpus[i] < GpuCount()) continue;
+    if (choice.gpus[i] >= 0 && choice.gpus[i] < GpuCount()) continue;
     return absl::InvalidArgumentError(StrCat("cuda.gpus[", i, "]: ", choice.gpus[i], " is no GPU of this machine, which has ", GpuCount(),
                                              "; use numbers from 0 to ", GpuCount() - 1));
   }
@@ -74,9 +100,11 @@ std::unique_ptr<MemorySource> NewPinnedSource(int gpu, Bytes limit) { return std
 CudaRank NewCudaDevice(CachingAllocator& allocator, CachingAllocator& host, const CudaChoice& choice, int gpu, int rank,
                        CudaObservers observers) {
   auto device = std::make_unique<CudaDevice>(allocator, host, gpu, rank,
-                                             CudaDevice::Options{.tf32 = choice.tf32, .time_algorithms = choice.time_algorithms});
+                                             CudaDevice::Options{.tf32 = choice.tf32, .attention = KernelsOf(choice.attention),
+                                                                 .time_algorithms = choice.time_algorithms});
   device->SetObserver(std::move(observers.operation));
   device->SetTransferObserver(std::move(observers.transfer));
+  device->SetNote(std::move(observers.note));
   CudaDevice* raw = device.get();
   return {std::move(device), [raw] { raw->TellObserved(); }};
 }

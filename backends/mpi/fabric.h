@@ -1,9 +1,7 @@
-// The MPI fabric: every rank is a process that mpirun, srun or `twofold launch` started.
+// The MPI fabric: every rank is a process that mpirun, srun or `twofold launch` started (backends/processes/fabric.h).
 //
-// All processes call Run alike. The rank's function runs on a thread of its own; the main thread waits for the watch's
-// verdict, so that a rank which is stuck in an MPI call that will never end (nothing can interrupt one) does not keep the
-// process from reporting. After a failed run the process can only leave. Sums of f32 may differ from those of other fabrics
-// in the last bits: the library chooses the order; bf16 and f16 are rounded at every step.
+// Sums of f32 may differ from those of other fabrics in the last bits: the library chooses the order; bf16 and f16 are rounded at
+// every step.
 #pragma once
 
 #include <memory>

@@ -5,33 +5,73 @@
 #include <utility>
 #include <vector>
 
+#include "backends/host/mover.h"
 #include "backends/mpi/communicate.h"
+#include "backends/mpi/staged.h"
 #include "core/base/errors.h"
 #include "core/base/strings.h"
 
 namespace twofold::mpi {
 namespace {
 
+struct IssuedCall : host::Call {
+  Operands at;
+  std::span<std::byte> staging;
+};
 struct SplitCall : host::Call {
   int color = 0, key = 0;
   mutable MPI_Comm made = MPI_COMM_NULL;
 };
 
-// Does one call on the thread that calls. What goes wrong names this rank and the call.
-int Execute(const Endpoint& endpoint, const host::Call& call) {
-  const int self = endpoint.identity->ranks[static_cast<size_t>(endpoint.rank)];
-  try {
-    if (!call.split) return Communicate(call.communication, endpoint.comm, endpoint.limits);
-    const auto& split = static_cast<const SplitCall&>(call);
-    Check(MPI_Comm_split(endpoint.comm, split.color < 0 ? MPI_UNDEFINED : split.color, split.key, &split.made),
-          "MPI_Comm_split");
-    return -1;
-  } catch (const SizeMismatch& e) {
-    throw CollectiveMismatch(self, StrCat("rank ", self, ": ", call.ToString(), ": ", e.what()));
-  } catch (const std::exception& e) {
-    throw RankFailure(RankFailure::Kind::kOther, self, StrCat("rank ", self, ": ", call.ToString(), ": ", e.what()));
+bool OnGpu(const Device& device) { return device.kind() == DeviceKind::kCuda; }
+
+// Who does a group's calls. Kept for good with a thread that never leaves one.
+class Worker {
+ public:
+  Worker(std::shared_ptr<Endpoint> endpoint, std::shared_ptr<host::RankState> owner)
+      : endpoint_(std::move(endpoint)), owner_(std::move(owner)), channel_(ChannelOf(endpoint_->comm, endpoint_->limits)) {}
+  void Of(host::Queue& queue) { queue_ = &queue; }
+
+  // Does one call on the thread that calls. What goes wrong names this rank and the call.
+  int Execute(const host::Call& call) {
+    try {
+      if (call.split) return Split(static_cast<const SplitCall&>(call));
+      if (mover_ == nullptr) mover_ = host::MakeMover(owner_->device);
+      const auto& issued = static_cast<const IssuedCall&>(call);
+      return OnGpu(owner_->device) ? ExecuteOnGpu(issued) : Communicate(call.communication, issued.at, channel_, *mover_);
+    } catch (const SizeMismatch& e) {
+      throw CollectiveMismatch(owner_->rank, StrCat("rank ", owner_->rank, ": ", call.ToString(), ": ", e.what()));
+    } catch (const std::exception& e) {
+      throw RankFailure(RankFailure::Kind::kOther, owner_->rank, StrCat("rank ", owner_->rank, ": ", call.ToString(), ": ", e.what()));
+    }
   }
-}
+
+ private:
+  int Split(const SplitCall& call) {
+    Check(MPI_Comm_split(endpoint_->comm, call.color < 0 ? MPI_UNDEFINED : call.color, call.key, &call.made), "MPI_Comm_split");
+    return -1;
+  }
+  int ExecuteOnGpu(const IssuedCall& call) {
+    mover_->Begin(call.after);
+    int source = -1;
+    if (endpoint_->staging.value() > 0) {
+      source = CommunicateStaged(call.communication, call.at, channel_, *mover_, call.after, call.staging, Staging(endpoint_->staging).slot().value());
+    } else {
+      call.after.Wait();
+      source = Communicate(call.communication, call.at, channel_, *mover_);
+    }
+    queue_->Post(mover_->Record());
+    const double took = mover_->Finish();
+    call.began = owner_->run.Now() - took;
+    return source;
+  }
+
+  const std::shared_ptr<Endpoint> endpoint_;
+  const std::shared_ptr<host::RankState> owner_;
+  const Channel channel_;
+  std::unique_ptr<host::Mover> mover_;  // made with the first call: a GPU may have none left
+  host::Queue* queue_ = nullptr;
+};
 
 // The group of `comm`'s ranks; every one of them computes the same id.
 std::shared_ptr<const host::GroupIdentity> IdentityOf(MPI_Comm comm, const Endpoint& parent, uint64_t split, int color,
@@ -57,17 +97,20 @@ std::shared_ptr<const host::GroupIdentity> IdentityOf(MPI_Comm comm, const Endpo
 
 MpiGroup::MpiGroup(std::shared_ptr<Endpoint> endpoint, std::shared_ptr<host::RankState> owner, watch::Watch& watch,
                    CommunicationStats& stats)
-    : ProcessGroup(endpoint->name, endpoint->rank, endpoint->identity->ranks, owner->device, stats),
+    : processes::Group(endpoint->name, endpoint->rank, endpoint->identity->ranks, owner->device, stats),
       endpoint_(std::move(endpoint)),
       owner_(std::move(owner)),
       watch_(watch),
       log_(std::make_shared<watch::CallLog>(endpoint_->identity, endpoint_->rank)),
       label_(std::make_shared<const std::string>(endpoint_->identity->label)),
       exceptions_(std::uncaught_exceptions()),
-      queue_(std::make_unique<host::Queue>(
-          owner_, StrCat("communication ", endpoint_->name),
-          [e = endpoint_](const std::shared_ptr<const host::Call>& call, std::span<std::byte>) { return Execute(*e, *call); },
-          host::Queue::kLooks)) {
+      staging_(endpoint_->staging) {
+  const auto worker = std::make_shared<Worker>(endpoint_, owner_);
+  queue_ = std::make_unique<host::Queue>(
+      owner_, StrCat("communication ", endpoint_->name),
+      [worker](const std::shared_ptr<const host::Call>& call, std::span<std::byte>) { return worker->Execute(*call); },
+      OnGpu(owner_->device) ? host::Queue::kAlone : host::Queue::kLooks);
+  worker->Of(*queue_);
   watch_.AddLog(log_);
 }
 
@@ -87,21 +130,25 @@ void MpiGroup::Drain() {
   if (!queue_->Close()) owner_->run.ThrowIfEnding(owner_->rank, StrCat("what group ", *label_, " was given"));
 }
 
-std::shared_ptr<host::Call> MpiGroup::NewCall(uint64_t sequence) const {
-  auto call = std::make_shared<host::Call>();
-  call->group = label_;
-  call->identity = endpoint_->identity;
-  call->sequence = sequence;
-  return call;
+void MpiGroup::Number(host::Call& call, uint64_t sequence) const {
+  call.group = label_;
+  call.identity = endpoint_->identity;
+  call.sequence = sequence;
 }
 
 ProcessGroup::Issued MpiGroup::Issue(const Communication& c, CommunicationStats::Entry& entry) {
-  const std::shared_ptr<host::Call> call = NewCall(c.is_collective() ? ++collectives_ : ++messages_);
+  const auto call = std::make_shared<IssuedCall>();
+  Number(*call, c.is_collective() ? ++collectives_ : ++messages_);
   call->communication = c.Borrowed();
+  call->at = Operands(c);
+  if (OnGpu(device())) call->after = device().compute().Record();
   if (owner_->emulated != nullptr) call->issued = owner_->CatchUp();
   if (owner_->run.ending()) owner_->run.ThrowIfEnding(owner_->rank, call->ToString());
   if (c.is_collective()) log_->Add(c);
   Issued issued;
+  if (const Tensor t = staging_.For(c, device(), issued.workspace); !t.empty()) {
+    call->staging = {static_cast<std::byte*>(t.raw()), static_cast<size_t>(t.bytes().value())};
+  }
   issued.state = queue_->Push(call, Tensor(), entry);
   return issued;
 }
@@ -109,7 +156,7 @@ ProcessGroup::Issued MpiGroup::Issue(const Communication& c, CommunicationStats:
 // On the queue like any other call: MPI allows one collective at a time on a communicator.
 std::unique_ptr<ProcessGroup> MpiGroup::Split(int color, int key, std::string name) {
   auto call = std::make_shared<SplitCall>();
-  static_cast<host::Call&>(*call) = *NewCall(++splits_);
+  Number(*call, ++splits_);
   call->split = true;
   call->color = color;
   call->key = key;

@@ -1,7 +1,8 @@
 // The process group of ranks that are processes of an MPI job.
 //
 // Blocking MPI calls on one thread a group (backends/host/queue.h): communication overlaps with compute, groups do not wait
-// for each other, and non-blocking collectives, which cost more, are not needed.
+// for each other, and non-blocking collectives, which cost more, are not needed. On a GPU the thread waits for what the compute stream
+// has to do first, communicates (staged.h says how, where MPI does not reach the GPU), and posts when its own stream is through.
 #pragma once
 
 #include <memory>
@@ -9,8 +10,9 @@
 
 #include "backends/host/queue.h"
 #include "backends/mpi/types.h"
+#include "backends/processes/fabric.h"
 #include "backends/watch/watch.h"
-#include "core/comm/process_group.h"
+#include "core/comm/staging.h"
 
 namespace twofold::mpi {
 
@@ -21,9 +23,10 @@ struct Endpoint {
   std::shared_ptr<const host::GroupIdentity> identity;
   int rank;  // in the group
   Limits limits;
+  Bytes staging;  // of the group, where buffers are on a GPU that MPI does not reach; zero: it does, or there is no GPU
 };
 
-class MpiGroup : public ProcessGroup {
+class MpiGroup : public processes::Group {
  public:
   MpiGroup(std::shared_ptr<Endpoint> endpoint, std::shared_ptr<host::RankState> owner, watch::Watch& watch,
            CommunicationStats& stats);
@@ -31,11 +34,11 @@ class MpiGroup : public ProcessGroup {
   ~MpiGroup() override;
 
   std::unique_ptr<ProcessGroup> Split(int color, int key, std::string name) override;
-  void Drain();  // finishes what was issued; nothing may be issued afterwards
+  void Drain() override;
 
  private:
   Issued Issue(const Communication& c, CommunicationStats::Entry& entry) override;
-  std::shared_ptr<host::Call> NewCall(uint64_t sequence) const;
+  void Number(host::Call& call, uint64_t sequence) const;
 
   const std::shared_ptr<Endpoint> endpoint_;
   const std::shared_ptr<host::RankState> owner_;
@@ -44,6 +47,7 @@ class MpiGroup : public ProcessGroup {
   const std::shared_ptr<const std::string> label_;
   const int exceptions_;  // in flight when this was made
   uint64_t collectives_ = 0, messages_ = 0, splits_ = 0;
+  Staging staging_;
   CommunicationStats::Entry splitting_;  // not reported
   std::unique_ptr<host::Queue> queue_;
 };

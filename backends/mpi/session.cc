@@ -1,27 +1,13 @@
 #include "backends/mpi/session.h"
 
-#include <dlfcn.h>
-
 #include <cstdlib>
-#include <cstring>
 #include <stdexcept>
 
-#include "backends/host/exit_scope.h"
+#include "backends/launch.h"
 #include "backends/mpi/types.h"
 #include "core/base/strings.h"
 
 namespace twofold::mpi {
-namespace {
-
-// Bytes of process 0 to all.
-void Broadcast(MPI_Comm comm, std::string& bytes) {
-  auto size = static_cast<int>(bytes.size());
-  Check(MPI_Bcast(&size, 1, MPI_INT, 0, comm), "MPI_Bcast");
-  bytes.resize(static_cast<size_t>(size));
-  Check(MPI_Bcast(bytes.data(), size, MPI_BYTE, 0, comm), "MPI_Bcast");
-}
-
-}  // namespace
 
 absl::StatusOr<Session*> Session::Get() {
   static Session* session = nullptr;
@@ -34,63 +20,27 @@ absl::StatusOr<Session*> Session::Get() {
   return session;
 }
 
-// libsimgrid defines MPI's functions, too; where it was linked first, they are not the real ones.
-absl::Status CheckLibrary() {
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<void*>(&MPI_Init_thread), &info) == 0 || std::strstr(info.dli_fname, "simgrid") == nullptr) {
-    return absl::OkStatus();
-  }
-  return absl::FailedPreconditionError(StrCat("fabric.mpi: this program's MPI functions are those of ", info.dli_fname,
-                                              ", which simulates MPI; link the MPI library before it"));
-}
-
 absl::Status Session::Start() try {
-  if (absl::Status s = CheckLibrary(); !s.ok()) return s;
-  int provided = MPI_THREAD_SINGLE;
-  if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS) {
-    return absl::FailedPreconditionError("fabric.mpi: MPI_Init_thread failed");
-  }
+  const absl::StatusOr<Library*> library = Library::Get();
+  if (!library.ok()) return absl::FailedPreconditionError(StrCat("fabric.mpi: ", std::string(library.status().message())));
+  library_ = *library;
+  place_ = library_->place();
   std::atexit([] { Finish(); });
-  if (provided < MPI_THREAD_MULTIPLE) {
-    return absl::FailedPreconditionError(
-        StrCat("fabric.mpi: this MPI library gives thread level ", provided, " where MPI_THREAD_MULTIPLE (",
-               MPI_THREAD_MULTIPLE, ") is needed; use one that was built with thread support"));
-  }
-  Check(MPI_Comm_dup(MPI_COMM_WORLD, &world_), "MPI_Comm_dup");
-  Check(MPI_Comm_set_errhandler(world_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  MPI_Comm_rank(world_, &rank_);
-  MPI_Comm_size(world_, &processes_);
-  MPI_Comm here;
-  Check(MPI_Comm_split_type(world_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here), "MPI_Comm_split_type");
-  MPI_Comm_size(here, &processes_here_);
-  MPI_Comm_free(&here);
-  int one_host = processes_here_ == processes_ ? 1 : 0;
-  Check(MPI_Bcast(&one_host, 1, MPI_INT, 0, world_), "MPI_Bcast");
-  watch_ = std::make_unique<watch::Watch>(
-      watch::Watch::Options{.rank = rank_,
-                            .processes = processes_,
-                            .one_host = one_host != 0,
-                            .broadcast = [this](std::string& bytes) { Broadcast(world_, bytes); }});
+  int one_host = place_.processes_here == place_.processes ? 1 : 0;
+  Check(MPI_Bcast(&one_host, 1, MPI_INT, 0, world()), "MPI_Bcast");
+  StartWatch({.rank = place_.rank,
+              .processes = place_.processes,
+              .one_host = one_host != 0,
+              .address = LaunchedAs().master_address,
+              .broadcast = [this](std::string& bytes) { library_->Broadcast(bytes); }});
   return absl::OkStatus();
 } catch (const std::exception& e) {
   GiveUp();
   return absl::FailedPreconditionError(StrCat("fabric.mpi: ", e.what()));
 }
 
-void Session::GiveUp() {
-  if (given_up_) return;
-  given_up_ = true;
-  host::LeaveWithoutCleanUp();
-}
-
 void Session::Finish() {
-  const absl::StatusOr<Session*> session = Get();
-  if (session.ok() && (*session)->given_up_) return;
-  if (session.ok()) {
-    (*session)->watch_.reset();
-    MPI_Comm_free(&(*session)->world_);
-  }
-  MPI_Finalize();
+  if (const absl::StatusOr<Session*> session = Get(); session.ok() && !(*session)->given_up()) (*session)->StopWatch();
 }
 
 }  // namespace twofold::mpi

@@ -1,6 +1,6 @@
 // Element types, reductions and counts in MPI's terms.
 //
-// MPI-3 counts are ints. Movement of more elements than kMostElements uses a derived type that holds them all and a count
+// MPI-3 counts are ints. Movement of more elements than Limits says uses a derived type that holds them all and a count
 // of one; reductions, which MPI defines on its basic types only, go in pieces.
 #pragma once
 
@@ -11,14 +11,16 @@
 #include <string>
 
 #include "core/comm/reduce_op.h"
+#include "core/comm/staging.h"
 #include "core/tensor/dtype.h"
 
 namespace twofold::mpi {
 
-// The most elements that one call names by a count. A variable, so that tests need no gigabytes.
-inline constexpr int64_t kMostElements = int64_t{1} << 30;
+// What tests change, so that they need no gigabytes.
 struct Limits {
-  int64_t most_elements = kMostElements;
+  int64_t most_elements = int64_t{1} << 30;  // that one call names by a count
+  Bytes staging = Staging::kBytes;           // of a group, where buffers on GPUs are staged
+  bool reaches_gpus = false;                 // true: the library does, whatever it says
 };
 
 // What MPI said, where it was not MPI_SUCCESS.

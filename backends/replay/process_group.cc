@@ -25,7 +25,10 @@ class Done final : public Work::State {
 
 ProcessGroup::Issued ReplayProcessGroup::Issue(const Communication& c, CommunicationStats::Entry&) {
   const bool from_any = c.kind == Communication::kRecv && c.peer == kAnySource;
-  return {std::make_shared<Done>(from_any ? (rank() == 0 ? 1 : 0) : c.peer), {}};
+  Issued issued;
+  staging_.For(c, device(), issued.workspace);
+  issued.state = std::make_shared<Done>(from_any ? (rank() == 0 ? 1 : 0) : c.peer);
+  return issued;
 }
 
 std::unique_ptr<ProcessGroup> ReplayProcessGroup::SplitEvenly(int size, Pattern pattern, std::string name) {
@@ -36,7 +39,7 @@ std::unique_ptr<ProcessGroup> ReplayProcessGroup::SplitEvenly(int size, Pattern 
   const int first = consecutive ? rank() / size * size : rank() % groups, stride = consecutive ? 1 : groups;
   std::vector<int> members;
   for (int i = 0; i < size; ++i) members.push_back(ranks()[static_cast<size_t>(first + i * stride)]);
-  return std::make_unique<ReplayProcessGroup>(std::move(name), (rank() - first) / stride, std::move(members), device(), stats());
+  return std::make_unique<ReplayProcessGroup>(std::move(name), (rank() - first) / stride, std::move(members), device(), stats(), staging_.bytes());
 }
 
 std::unique_ptr<ProcessGroup> ReplayProcessGroup::Partition(std::span<const std::vector<int>> groups, std::string name) {
@@ -46,7 +49,7 @@ std::unique_ptr<ProcessGroup> ReplayProcessGroup::Partition(std::span<const std:
     if (group.size() == 1) break;
     std::vector<int> members;
     for (const int r : group) members.push_back(ranks()[static_cast<size_t>(r)]);
-    return std::make_unique<ReplayProcessGroup>(std::move(name), static_cast<int>(me - group.begin()), std::move(members), device(), stats());
+    return std::make_unique<ReplayProcessGroup>(std::move(name), static_cast<int>(me - group.begin()), std::move(members), device(), stats(), staging_.bytes());
   }
   return Alone(std::move(name));
 }

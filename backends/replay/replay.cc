@@ -31,7 +31,7 @@ ReplayResult Replay(const ReplayedRank& rank, const RankFunction& fn) {
   CommunicationStats stats;
   NoClock clock;
   Trace trace;
-  ReplayProcessGroup world("world", rank.rank, AllRanks(rank.world_size), device, stats);
+  ReplayProcessGroup world("world", rank.rank, AllRanks(rank.world_size), device, stats, rank.staging);
   RankContext context({.rank = rank.rank,
                        .world_size = rank.world_size,
                        .device = &device,

@@ -22,6 +22,7 @@ struct ReplayedRank {
   int threads = 1;                     // that one operation may use
   Bytes memory = Bytes(0);             // that the rank may reserve; zero: not bounded
   Bytes host_memory = Bytes(0);        // likewise, of the host's
+  Bytes staging = Bytes(0);            // that each group holds of the host's (core/comm/staging.h)
 };
 
 struct ReplayResult {

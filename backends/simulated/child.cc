@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -16,6 +17,7 @@
 #include <optional>
 #include <string>
 
+#include "backends/host/interrupt.h"
 #include "backends/simulated/hang_clock.h"
 #include "core/base/strings.h"
 
@@ -26,26 +28,29 @@ constexpr int kInterruptedTwice = 130;  // the child's exit status
 constexpr char kWhole = '.';            // ends an outcome in the pipe: an empty one is not what a child leaves that exits
 
 // Touched by signal handlers; one simulation runs at a time.
-std::atomic<bool> g_interrupted = false;  // in the child: seen; in the parent: passed on
+host::Interrupts g_interrupts;  // in the child: seen; in the parent: passed on
 std::atomic<pid_t> g_child = 0;
-static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<pid_t>::is_always_lock_free, "for signal handlers");
+static_assert(std::atomic<pid_t>::is_always_lock_free, "for signal handlers");
 
 void OnInterruptInChild(int) {
-  if (g_interrupted.exchange(true)) _exit(kInterruptedTwice);
+  if (g_interrupts.Again()) _exit(kInterruptedTwice);
 }
 
 void PassOn(int) {
   const int error = errno;
-  g_interrupted = true;
+  (void)g_interrupts.Again();
   if (g_child > 0) kill(g_child, SIGINT);
   errno = error;
 }
 
-void SetHandler(void (*handler)(int), struct sigaction* old) {
+// Returns what stood there before.
+std::array<struct sigaction, std::size(host::kInterrupts)> SetHandler(void (*handler)(int)) {
+  std::array<struct sigaction, std::size(host::kInterrupts)> before;
   struct sigaction action = {};
   action.sa_handler = handler;
   action.sa_flags = SA_RESTART;
-  sigaction(SIGINT, &action, old);
+  for (size_t i = 0; i < before.size(); ++i) sigaction(host::kInterrupts[i], &action, &before[i]);
+  return before;
 }
 
 void WriteAll(int fd, const std::string& bytes) {
@@ -79,10 +84,10 @@ std::optional<std::string> ReadWatching(int fd, pid_t child, const Watch& watch)
 class HoldInterrupts {
  public:
   HoldInterrupts() {
-    sigset_t interrupt;
-    sigemptyset(&interrupt);
-    sigaddset(&interrupt, SIGINT);
-    sigprocmask(SIG_BLOCK, &interrupt, &before_);
+    sigset_t interrupts;
+    sigemptyset(&interrupts);
+    for (const int signal : host::kInterrupts) sigaddset(&interrupts, signal);
+    sigprocmask(SIG_BLOCK, &interrupts, &before_);
   }
   ~HoldInterrupts() { Release(); }
   void Release() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
@@ -117,7 +122,7 @@ std::string HowItEnded(int status) {
 }
 
 absl::Status EndedEarly(int status, const sim::FlightRecord* record) {
-  if (WIFEXITED(status) && WEXITSTATUS(status) == kInterruptedTwice && g_interrupted) {
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kInterruptedTwice && g_interrupts.any()) {
     return absl::CancelledError("interrupted twice: the simulation was ended at once");
   }
   const std::string how = StrCat("the simulation's process ", HowItEnded(status));
@@ -136,15 +141,15 @@ absl::Status Hangs(const Watch& watch) {
 
 }  // namespace
 
-void CatchInterruptsInChild() { SetHandler(OnInterruptInChild, nullptr); }
+void CatchInterruptsInChild() { SetHandler(OnInterruptInChild); }
 
-bool InterruptedInChild() { return g_interrupted; }
+bool InterruptedInChild() { return g_interrupts.any(); }
 
 absl::StatusOr<outcome::Outcome> RunInChild(const std::function<outcome::Outcome()>& body, const Watch& watch) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return absl::InternalError(StrCat("pipe: ", std::strerror(errno)));
   std::fflush(nullptr);
-  g_interrupted = false;
+  g_interrupts.Forget();
   HoldInterrupts hold;
   const pid_t parent = getpid();
   const pid_t child = fork();
@@ -159,8 +164,7 @@ absl::StatusOr<outcome::Outcome> RunInChild(const std::function<outcome::Outcome
   }
   close(ends[1]);
   g_child = child;
-  struct sigaction old = {};
-  SetHandler(PassOn, &old);
+  const auto before = SetHandler(PassOn);
   hold.Release();
   std::optional<std::string> bytes = ReadWatching(ends[0], child, watch);
   if (!bytes) kill(child, SIGKILL);
@@ -169,7 +173,7 @@ absl::StatusOr<outcome::Outcome> RunInChild(const std::function<outcome::Outcome
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   g_child = 0;
-  sigaction(SIGINT, &old, nullptr);
+  for (size_t i = 0; i < before.size(); ++i) sigaction(host::kInterrupts[i], &before[i], nullptr);
   if (!bytes) return Hangs(watch);
   const bool whole = status == 0 && bytes->ends_with(kWhole);
   if (whole) bytes->pop_back();

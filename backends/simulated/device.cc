@@ -146,18 +146,27 @@ void SimulatedDevice::Run(Stream& stream, const ops::Op& op, Tensor workspace) {
 }
 
 void SimulatedDevice::Upload(Tensor& dst, absl::FunctionRef<void(std::span<std::byte>)> fill) {
+  if (rank_.machine().uploads) {
+    rank_.host().Advance(rank_.machine().launch_seconds);
+    rank_.compute().Advance(link_.Time(dst, dst, costs_).value(), rank_.host().time());
+  }
   if (arithmetic_ == nullptr) return;
   rank_.CatchUp();
   arithmetic_->Upload(dst, fill);
 }
 
-void SimulatedDevice::Download(const Tensor& src, std::span<std::byte> dst) {
+void SimulatedDevice::ReadBack() {
   compute_->Synchronize();
+  if (rank_.machine().read_back_seconds > 0) rank_.host().Advance(rank_.machine().read_back_seconds);
+}
+
+void SimulatedDevice::Download(const Tensor& src, std::span<std::byte> dst) {
+  ReadBack();
   if (arithmetic_ != nullptr) arithmetic_->Download(src, dst);
 }
 
 double SimulatedDevice::Item(const Tensor& scalar, StandIn stand_in) {
-  compute_->Synchronize();
+  ReadBack();
   return arithmetic_ != nullptr ? arithmetic_->Item(scalar, stand_in) : stand_in.value;
 }
 

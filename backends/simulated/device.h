@@ -55,6 +55,7 @@ class SimulatedDevice : public Device {
  private:
   class Arithmetic;
   void Charge(Stream& stream, const ops::Op& op);
+  void ReadBack();  // the host waits for the compute stream, and for what comes back
 
   SimulatedRank& rank_;
   CachingAllocator &allocator_, &host_;

@@ -226,6 +226,7 @@ class SimulatedFabric : public Fabric {
 
   RunResult RunOnce(SimulationPlan& plan, Folding folding, const RankFunction& fn, std::string* refused = nullptr) const {
     RunResult result;
+    if (refused != nullptr) refused->clear();
     result.results.resize(static_cast<size_t>(plan.world_size));
     result.notes = plan.notes;
     if (folding != Folding::kNone) result.notes.push_back(DescribeFolding(plan));

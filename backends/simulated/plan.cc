@@ -11,6 +11,7 @@
 #include "backends/simulated/plan_network.h"
 #include "core/base/strings.h"
 #include "core/comm/device_mesh.h"
+#include "core/comm/staging.h"
 #include "sim/collectives/schedule.h"
 #include "sim/cost/profile_cost_model.h"
 #include "topologies/catalogue.h"
@@ -33,36 +34,6 @@ void SetTraining(const cluster::Cluster& c, const profile::Profile& profile, hos
                               training->jobs_size(), " small jobs of calibration on ", training->ranks(),
                               training->ranks() == 1 ? " rank" : " ranks",
                               training->ranks() == plan.world_size ? "" : "; it has none on as many ranks"));
-}
-
-// The device and what operations cost on it; `profile` is that of the cluster's links, too.
-absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, SimulationPlan& plan, profile::Profile& profile) {
-  absl::StatusOr<host::Costs> costs = host::FindCosts(c, spec.fabric().simulated().profile());
-  if (!costs.ok()) return costs.status();
-  profile = costs->profile;
-  const bool emulated = spec.device() == spec::EMULATED;
-  if (emulated) costs = host::FindCosts(spec.emulated());
-  if (!costs.ok()) return costs.status();
-  if (spec.device() == spec::CUDA && costs->device.kind() != cluster::Device::GPU_DEVICE) {
-    return absl::InvalidArgumentError(StrCat("fabric.simulated.cluster: \"", c.name(), "\" computes on CPUs, and device is CUDA; use a cluster of GPUs (",
-                                             "`twofold list clusters`), or device: CPU"));
-  }
-  const host::MemoryRules memory = host::MemoryRulesOf(spec, costs->device);
-  plan.device_memory = memory.device;
-  plan.host_memory = memory.host;
-  plan.machine.gpu = memory.kind == DeviceKind::kCuda;  // an emulated device's stream is the host
-  if (!emulated) {
-    SetTraining(c, profile, *costs, plan);
-    if (profile.threads() > 0 && profile.threads() != plan.threads) {
-      plan.notes.push_back(StrCat("the profile's kernels ran on ", profile.threads(), " threads a rank, this job's have ", plan.threads,
-                                  ": `twofold calibrate --threads=", plan.threads, "` measures those"));
-    }
-  }
-  plan.notes.insert(plan.notes.end(), costs->notes.begin(), costs->notes.end());
-  if (spec.parallel().offload() != spec::Parallel::NO_OFFLOAD) plan.notes.push_back(host::DescribeHostLink(costs->device));
-  plan.host_link = costs->host_link();
-  plan.costs = costs->Make();
-  return absl::OkStatus();
 }
 
 double FirstPositive(std::initializer_list<double> values) {
@@ -101,6 +72,67 @@ void SetCollectives(const Collectives& measured, SimulationPlan& plan) {
   plan.notes.push_back(StrCat("alone on the links, ", names, " of ", plan.world_size, " ranks take what calibration measured of them"));
 }
 
+// What a GPU's profile says beside kernels.
+void SetGpu(const spec::Spec& spec, const cluster::Cluster& c, const profile::Gpu& gpu, SimulationPlan& plan) {
+  plan.machine.read_back_seconds = gpu.read_back().seconds();
+  plan.machine.uploads = gpu.has_to_device();
+  if (spec.device() == spec::CUDA && spec.cuda().time_algorithms() != gpu.time_algorithms()) {
+    plan.notes.push_back(StrCat("cuda.time_algorithms is ", spec.cuda().time_algorithms() ? "true" : "false", ", and products were measured with ",
+                                gpu.time_algorithms() ? "true" : "false"));
+  }
+  if (spec.device() == spec::CUDA && spec.cuda().attention() != spec::Cuda::AUTO) {
+    plan.notes.push_back(StrCat("cuda.attention is ", spec::Cuda::Attention_Name(spec.cuda().attention()), ", and attention was measured with AUTO"));
+  }
+  if (plan.world_size == 1 || gpu.collectives().empty()) return;
+  if (c.has_library()) {
+    plan.notes.push_back(StrCat("the profile's collectives, of fabric ", gpu.collectives_of(), ", are left aside: the cluster says how its library communicates"));
+    return;
+  }
+  plan.notes.push_back(StrCat("the profile's collectives are of fabric ", gpu.collectives_of()));
+  SetCollectives(gpu.collectives(), plan);
+}
+
+// The device and what operations cost on it; `profile` is that of the cluster's links, too.
+absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, SimulationPlan& plan, profile::Profile& profile) {
+  absl::StatusOr<host::Costs> costs = host::FindCosts(c, {.profile = spec.fabric().simulated().profile(), .cuda = spec.device() == spec::CUDA,
+                                                       .tf32 = spec.device() == spec::CUDA && spec.cuda().tf32()});
+  if (!costs.ok()) return costs.status();
+  profile = costs->profile;
+  const bool emulated = spec.device() == spec::EMULATED;
+  if (emulated) costs = host::FindCosts(spec.emulated());
+  if (!costs.ok()) return costs.status();
+  if (spec.device() == spec::CUDA && costs->device.kind() != cluster::Device::GPU_DEVICE) {
+    return absl::InvalidArgumentError(StrCat("fabric.simulated.cluster: \"", c.name(), "\" computes on CPUs, and device is CUDA; use a cluster of GPUs (",
+                                             "`twofold list clusters`), or device: CPU"));
+  }
+  const host::MemoryRules memory = host::MemoryRulesOf(spec, costs->device);
+  plan.device_memory = memory.device;
+  plan.host_memory = memory.host;
+  if (spec.fabric().simulated().links() == kStagedLinks) {
+    if (memory.kind != DeviceKind::kCuda) {
+      return absl::InvalidArgumentError(StrCat("fabric.simulated.links: \"", kStagedLinks, "\" are of GPUs, and cluster ", c.name(), " computes on CPUs; leave it out"));
+    }
+    plan.machine.staging = Staging::kBytes;
+    plan.notes.push_back(StrCat("communication is staged: each group holds ", Staging::kBytes.value() >> 20, " MiB of the host's memory, as on fabric.mpi with a library "
+                                "that reaches no GPU; the time of its copies is not modelled"));
+  }
+  plan.machine.gpu = memory.kind == DeviceKind::kCuda;  // an emulated device's stream is the host
+  plan.machine.launch_seconds = costs->device.launch_us() * 1e-6;
+  if (plan.machine.gpu && costs->profile.has_gpu()) SetGpu(spec, c, costs->profile.gpu(), plan);
+  if (!emulated) {
+    SetTraining(c, profile, *costs, plan);
+    if (profile.threads() > 0 && profile.threads() != plan.threads) {
+      plan.notes.push_back(StrCat("the profile's kernels ran on ", profile.threads(), " threads a rank, this job's have ", plan.threads,
+                                  ": `twofold calibrate --threads=", plan.threads, "` measures those"));
+    }
+  }
+  plan.notes.insert(plan.notes.end(), costs->notes.begin(), costs->notes.end());
+  if (spec.parallel().offload() != spec::Parallel::NO_OFFLOAD) plan.notes.push_back(costs->DescribeHostLink());
+  plan.host_link = costs->host_link();
+  plan.costs = costs->Make();
+  return absl::OkStatus();
+}
+
 // The ranks of one host that are processes and send each other messages: every rank its own link, as fast as when all send.
 absl::Status SetMessagePassingHost(const spec::Simulated& simulated, const profile::Profile& profile, SimulationPlan& plan) {
   for (const profile::MessagePassing& links : profile.message_passing()) {
@@ -123,7 +155,7 @@ void SetSharedMemoryHost(const cluster::Cluster& c, const profile::Profile& prof
   const cluster::SharedMemoryHost& host = c.shared_memory_host();
   const profile::SharedMemory& measured = profile.shared_memory();
   constexpr double kLatency = 5e-6, kCore = 8e9, kTotal = 16e9;  // where nothing was measured or stated
-  if (!profile.has_shared_memory() && host.core_gbytes_per_second() == 0) {
+  if (!profile.has_shared_memory() && host.core_gbytes_per_second() == 0 && !plan.machine.gpu) {
     plan.notes.push_back("links between ranks are assumed (5 us, 8 GB/s a core, 16 GB/s in all), not calibrated");
   }
   SharedMemoryHostOptions options;
@@ -222,26 +254,29 @@ absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec) {
   const spec::Parallel& p = spec.parallel();
   plan.world_size = static_cast<int>(p.dp() * p.tp() * p.pp() * p.cp());
   plan.threads = static_cast<int>(spec.train().threads_per_rank());
-  plan.machine.launch_seconds = c->device().launch_us() * 1e-6;
   plan.machine.real = simulated.data() == spec::Simulated::REAL;
 
   if (absl::Status s = SetLibrary(simulated, *c, plan); !s.ok()) return s;
   profile::Profile profile;
   if (absl::Status s = SetCosts(spec, *c, plan, profile); !s.ok()) return s;
   const bool own_links = !c->has_shared_memory_host();
+  if (!own_links && plan.machine.gpu && plan.world_size > 1) {
+    return absl::InvalidArgumentError(StrCat("parallel: ", plan.world_size, " ranks on GPUs of ", c->name(), ": links between its GPUs are not known, only one rank is ",
+                                             "predicted; use a cluster of GPUs (`twofold list clusters`), with this machine's profile as fabric.simulated.profile"));
+  }
   if (simulated.link_gbps() > 0 && (own_links || simulated.links() != "in_memory")) {
     return absl::InvalidArgumentError(StrCat("fabric.simulated.link_gbps: ", simulated.link_gbps(), " slows links of this-machine's "
                                              "threads down; ", own_links ? StrCat("cluster ", c->name(), " has links of its own")
                                              : StrCat("fabric.simulated.links are ", simulated.links(), "'s"), "; use 0"));
   }
   if (own_links) {
-    if (simulated.links() != "in_memory") {
+    if (simulated.links() != "in_memory" && simulated.links() != kStagedLinks) {
       return absl::InvalidArgumentError(StrCat("fabric.simulated.links: \"", simulated.links(), "\": cluster ", c->name(),
-                                               " has links of its own; leave it out"));
+                                               " has links of its own; leave it out, or use \"", kStagedLinks, "\" for GPUs that MPI does not reach"));
     }
     if (absl::Status s = SetClusterTopology(simulated, *c, plan); !s.ok()) return s;
   } else {
-    if (spec.device() != spec::EMULATED) ShareCores(*c, profile, plan);
+    if (spec.device() != spec::EMULATED && !plan.machine.gpu) ShareCores(*c, profile, plan);
     if (simulated.link_gbps() > 0) SetSlowLinks(simulated, plan);
     else if (simulated.links() == "in_memory") SetSharedMemoryHost(*c, profile, plan);
     else if (absl::Status s = SetMessagePassingHost(simulated, profile, plan); !s.ok()) return s;

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -17,6 +18,9 @@
 #include "topologies/topology.h"
 
 namespace twofold {
+
+// What fabric.simulated.links says of a cluster of GPUs whose ranks communicate through the host's memory.
+inline constexpr std::string_view kStagedLinks = "staged";
 
 struct SimulationPlan {
   int world_size = 1;

@@ -27,7 +27,8 @@ absl::Status CheckName(std::string_view field, const std::string& name, std::str
 absl::Status SetClusterTopology(const spec::Simulated& simulated, const cluster::Cluster& c, SimulationPlan& plan) {
   const absl::StatusOr<int> devices = DevicesPerNode(c);
   if (!devices.ok()) return absl::Status(devices.status().code(), StrCat("cluster ", c.name(), ": ", devices.status().message()));
-  const int64_t most = simulated.has_nodes() ? std::min(simulated.nodes(), MostNodes(c)) : MostNodes(c);
+  const int64_t most = simulated.has_nodes() ? simulated.nodes() : MostNodes(c);
+  if (absl::Status s = CheckNodes(c, most, "fabric.simulated.nodes: "); !s.ok()) return s;
   const int64_t needed = (plan.world_size + *devices - 1) / *devices;
   if (needed > most) {
     return absl::InvalidArgumentError(StrCat("parallel: ", plan.world_size, " ranks do not fit cluster ", c.name(), " with ", most,

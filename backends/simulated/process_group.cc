@@ -14,7 +14,8 @@ SimulatedProcessGroup::SimulatedProcessGroup(std::shared_ptr<SimulatedGroup> sha
     : ProcessGroup(shared->name(), shared->place(rank.rank()), shared->ranks(rank.rank()), device, stats),
       shared_(std::move(shared)),
       rank_(rank),
-      exceptions_(std::uncaught_exceptions()) {}
+      exceptions_(std::uncaught_exceptions()),
+      staging_(rank.machine().staging) {}
 
 SimulatedProcessGroup::~SimulatedProcessGroup() {
   const std::string* label = shared_->label().get();
@@ -110,7 +111,10 @@ ProcessGroup::Issued SimulatedProcessGroup::Issue(const Communication& c, Commun
   const sim::FlightRecord::Aside aside(rank_.engine().record());
   line_->NotBefore(rank_.host().time());
   if (rank_.machine().gpu) line_->WaitFor(rank_.compute().Record());
-  return {c.is_collective() ? IssueCollective(call, entry) : IssueMessages(call, entry), {}};
+  Issued issued;
+  staging_.For(c, device(), issued.workspace);
+  issued.state = c.is_collective() ? IssueCollective(call, entry) : IssueMessages(call, entry);
+  return issued;
 }
 
 std::shared_ptr<SimulatedWork> SimulatedProcessGroup::NewWork(InFlight call) {

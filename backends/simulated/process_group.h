@@ -13,6 +13,7 @@
 #include "backends/simulated/rank.h"
 #include "backends/simulated/work.h"
 #include "core/comm/process_group.h"
+#include "core/comm/staging.h"
 
 namespace twofold {
 
@@ -42,6 +43,7 @@ class SimulatedProcessGroup : public ProcessGroup {
   SimulatedRank& rank_;
   std::shared_ptr<sim::Timeline> line_ = std::make_shared<sim::Timeline>();  // the communication stream
   const int exceptions_;  // in flight when this was made
+  Staging staging_;
   uint64_t collectives_ = 0, messages_ = 0, splits_ = 0;  // counted apart: ranks send different numbers of messages
 };
 

@@ -25,7 +25,10 @@ struct SimulatedMachine {
   double waiting = 0;        // how much later the slowest rank comes, as a share of what ranks computed since they met
   double host_seconds = 0;   // of the host, before each of a CPU's operations
   double launch_seconds = 0; // host time per launch, GPU only
+  double read_back_seconds = 0;  // of the host, to read an element when the stream is done, GPU only
+  bool uploads = false;      // what the host writes takes the compute stream's time, GPU only
   bool real = false;         // tensors hold data
+  Bytes staging;             // that each group holds of the host's memory (core/comm/staging.h)
 };
 
 class SimulatedRank : public Clock {

@@ -53,8 +53,26 @@ control::Record RecordOf(const Communication& c) {
   return r;
 }
 
+control::Record RecordOfMessage(Tag tag, Bytes bytes) {
+  control::Record r;
+  r.set_kind(Communication::kSend);
+  r.set_root(tag);
+  r.set_dtype(static_cast<int>(DType::kU8));
+  r.set_count(bytes.value());
+  r.set_bytes(bytes.value());
+  return r;
+}
+
 uint64_t ChildGroupId(uint64_t parent, uint64_t split, int color) {
   return Mix(Mix(parent, split), static_cast<uint64_t>(color));
+}
+
+host::GroupIdentity MessagesOf(const host::GroupIdentity& group, int from, int to) {
+  constexpr uint64_t kNoSplit = uint64_t{1} << 63;
+  const int sender = group.ranks[static_cast<size_t>(from)], receiver = group.ranks[static_cast<size_t>(to)];
+  return {.id = ChildGroupId(group.id, kNoSplit + static_cast<uint64_t>(from), to),
+          .label = StrCat(group.label, ", from rank ", sender, " to rank ", receiver),
+          .ranks = {sender, receiver}};
 }
 
 bool SameRecord(const control::Record& a, const control::Record& b) {
@@ -65,6 +83,7 @@ std::string ToString(const control::Record& r) {
   const auto kind = static_cast<Communication::Kind>(r.kind());
   std::string text(KindName(kind));
   if (kind == Communication::kBarrier) return text;
+  if (kind == Communication::kSend) return StrCat("a message of ", r.bytes(), " bytes with tag ", r.root());
   if (host::Reduces(kind)) StrAppend(&text, "(", ReduceOpName(static_cast<ReduceOp>(r.op())), ")");
   const auto dtype = static_cast<DType>(r.dtype());
   StrAppend(&text, " of ", DTypeName(dtype), "[", r.bytes() / ElementSize(dtype), "]");
@@ -75,14 +94,13 @@ std::string ToString(const control::Record& r) {
   return StrCat(text, " (", r.bytes(), " bytes)");
 }
 
-void CallLog::Add(const Communication& c) {
-  control::Record record = RecordOf(c);
+void CallLog::Add(control::Record record) {
   const uint64_t hash = HashOf(record);
   std::lock_guard lock(mutex_);
   ++sequence_;
   const uint64_t digest = Mix(kept_.empty() ? 0 : kept_.back().digest, hash);
   const uint64_t balance = (kept_.empty() ? 0 : kept_.back().balance) + BalanceOf(record, sequence_, rank_);
-  if (kept_.size() == kKept) kept_.pop_front();
+  if (kept_.size() == most_kept_) kept_.pop_front();
   kept_.push_back({std::move(record), digest, balance});
 }
 

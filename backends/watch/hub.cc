@@ -55,6 +55,14 @@ void Hub::Handle(int rank, const control::ToHub& message, Time now) {
       p.result = message.finished().result();
       CompareEnds(rank, message.finished().points(), now);
       return FinishWell(now);
+    case control::ToHub::kRelayed: {
+      const int to = message.relayed().to();
+      if (to < 0 || to >= static_cast<int>(participants_.size()) || !Alive(static_cast<size_t>(to))) return;
+      control::FromHub passed_on;
+      passed_on.set_run(run_);
+      *passed_on.mutable_relayed() = message.relayed();
+      return send_(to, passed_on);
+    }
     case control::ToHub::kPartial:
       p.handed_in = true;
       p.result = message.partial().result();

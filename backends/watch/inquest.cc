@@ -30,6 +30,10 @@ struct Seen {
   const control::GroupLog* log;
 };
 
+std::string Place(const control::Record& record, uint64_t sequence) {
+  return StrCat(record.kind() == Communication::kSend ? "message " : "collective ", sequence);
+}
+
 const control::Record* At(const control::GroupLog& log, uint64_t sequence) {
   if (sequence < log.first() || sequence >= log.first() + static_cast<uint64_t>(log.records_size())) return nullptr;
   return &log.records(static_cast<int>(sequence - log.first()));
@@ -52,7 +56,7 @@ std::optional<std::string> Differ(const Seen& a, const Seen& b, uint64_t sequenc
   const control::Record *x = At(*a.log, sequence), *y = At(*b.log, sequence);
   if (x == nullptr || y == nullptr) return std::nullopt;
   if (!SameRecord(*x, *y)) {
-    return host::MismatchText(a.log->label(), StrCat("collective ", sequence), a.rank, ToString(*x), b.rank, ToString(*y));
+    return host::MismatchText(a.log->label(), Place(*x, sequence), a.rank, ToString(*x), b.rank, ToString(*y));
   }
   if (x->kind() != Communication::kAllToAllV) return std::nullopt;
   if (auto found = CountsDiffer(a, b, *x, *y, sequence)) return found;
@@ -111,7 +115,7 @@ std::optional<std::pair<int, std::string>> FindExtra(const Witnesses& witnesses)
     const uint64_t next = end(e.least);
     const control::Record* extra = At(*e.most.log, next);
     if (extra == nullptr) continue;
-    return std::pair(e.least.rank, host::MismatchText(e.most.log->label(), StrCat("collective ", next), e.most.rank,
+    return std::pair(e.least.rank, host::MismatchText(e.most.log->label(), Place(*extra, next), e.most.rank,
                                                       ToString(*extra), e.least.rank, "nothing more"));
   }
   return std::nullopt;

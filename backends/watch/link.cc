@@ -1,5 +1,9 @@
 #include "backends/watch/link.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
 #include <utility>
 
 namespace twofold::watch {
@@ -9,8 +13,21 @@ void Link::Start(OnMessage on_message, OnClose on_close) {
   on_close_ = std::move(on_close);
   asio::error_code ignored;
   socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
-  socket_.set_option(asio::socket_base::keep_alive(true), ignored);  // a host that is gone says nothing
+  ProbeWhenSilent();
   ReadLength();
+}
+
+// A host that is gone says nothing: one that leaves all probes unanswered breaks the link, within half a minute. Systems wait for two
+// hours unless told.
+void Link::ProbeWhenSilent() {
+  constexpr int kIdle_s = 10, kEvery_s = 5, kProbes = 3;
+  asio::error_code ignored;
+  socket_.set_option(asio::socket_base::keep_alive(true), ignored);
+  const auto set = [this](int option, int value) { setsockopt(socket_.native_handle(), IPPROTO_TCP, option, &value, sizeof value); };
+  set(TCP_KEEPIDLE, kIdle_s);
+  set(TCP_KEEPINTVL, kEvery_s);
+  set(TCP_KEEPCNT, kProbes);
+  set(TCP_USER_TIMEOUT, (kIdle_s + kEvery_s * kProbes) * 1000);  // the same while something sent is not acknowledged
 }
 
 void Link::ReadLength() {

@@ -29,6 +29,7 @@ class Link : public std::enable_shared_from_this<Link> {
  private:
   static constexpr uint32_t kMostBytes = 1u << 30;
 
+  void ProbeWhenSilent();
   void ReadLength();
   void ReadBody();
   void Write();

@@ -16,8 +16,10 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "backends/watch/connect.h"
 #include "backends/watch/hub.h"
 #include "backends/watch/link.h"
+#include "core/base/machine.h"
 #include "core/base/strings.h"
 
 namespace twofold::watch {
@@ -79,6 +81,8 @@ class Watch::Impl {
   bool speaks() const { return rank_ == 0 || (rank_ == 1 && bereaved_.load()); }
   void Finish(std::string result);
   void AddLog(std::shared_ptr<CallLog> log);
+  void Relay(control::Relayed message);
+  void OnRelayed(std::function<void(const control::Relayed&)> hear);
 
  private:
   struct Waiting {
@@ -137,6 +141,7 @@ class Watch::Impl {
   std::string told_doing_;
   std::optional<control::Verdict> verdict_;
   std::vector<control::FromHub> early_;
+  std::function<void(const control::Relayed&)> on_relayed_;
 
   // What other threads wait for or add to.
   std::mutex mutex_;
@@ -154,7 +159,7 @@ class Watch::Impl {
 Watch::Impl::Impl(const Options& options)
     : rank_(options.rank),
       processes_(options.processes),
-      process_(StrCat("process ", getpid(), " on ", asio::ip::host_name())) {
+      process_(StrCat("process ", getpid(), " on ", HostName())) {
   if (rank_ == 0) Listen(options);
   else Connect(options);
   timer_.expires_after(kTick);
@@ -176,12 +181,11 @@ void Watch::Impl::Listen(const Options& options) {
   });
   hub_->Connected(0, process_);
   links_.resize(static_cast<size_t>(processes_));
-  const auto address = options.one_host ? asio::ip::address(asio::ip::address_v4::loopback())
-                                        : asio::ip::address(asio::ip::address_v4::any());
-  acceptor_ = std::make_unique<tcp::acceptor>(io_, tcp::endpoint(address, 0));
+  acceptor_ = std::make_unique<tcp::acceptor>(options.one_host ? tcp::acceptor(io_, {asio::ip::address_v4::loopback(), 0}) : ListenEverywhere(io_));
   token_ = MakeToken();
-  std::string card = StrCat(options.one_host ? "127.0.0.1" : asio::ip::host_name(), " ",
-                            acceptor_->local_endpoint().port(), " ", token_, " ", process_);
+  const std::string name = options.one_host ? "127.0.0.1" : HostName();
+  const std::string addresses = options.one_host || options.address.empty() ? name : StrCat(options.address, ",", name);
+  std::string card = StrCat(addresses, " ", acceptor_->local_endpoint().port(), " ", token_, " ", process_);
   options.broadcast(card);
   if (processes_ == 1) all_connected_.set_value();
   Accept();
@@ -193,14 +197,11 @@ void Watch::Impl::Connect(const Options& options) {
   const std::vector<std::string> parts = absl::StrSplit(card, absl::MaxSplits(' ', 3));
   token_ = parts.at(2);
   hub_process_ = parts.at(3);
-  tcp::socket socket(io_);
-  asio::error_code error;
-  asio::connect(socket, tcp::resolver(io_).resolve(parts[0], parts[1], error), error);
-  if (error) {
-    throw std::runtime_error(StrCat("rank ", rank_, " (", process_, ") cannot reach rank 0 at ", parts[0], " port ", parts[1],
-                                    ": ", error.message()));
+  try {
+    to_hub_ = std::make_shared<Link>(ConnectToAny(absl::StrSplit(parts[0], ','), parts[1], io_));
+  } catch (const std::runtime_error& e) {
+    throw std::runtime_error(StrCat("rank ", rank_, " (", process_, ") cannot reach rank 0 at port ", parts[1], " of ", e.what()));
   }
-  to_hub_ = std::make_shared<Link>(std::move(socket));
   to_hub_->Start(
       [this](const std::string& bytes) {
         control::FromHub message;
@@ -326,6 +327,16 @@ RunResult Watch::Impl::Conclude() {
   return {absl::Status(static_cast<absl::StatusCode>(verdict.code()), verdict.message()), std::move(results_), {}};
 }
 
+void Watch::Impl::Relay(control::Relayed relayed) {
+  control::ToHub message;
+  *message.mutable_relayed() = std::move(relayed);
+  asio::post(io_, [this, message = std::move(message)]() mutable { Tell(std::move(message)); });
+}
+
+void Watch::Impl::OnRelayed(std::function<void(const control::Relayed&)> hear) {
+  asio::post(io_, [this, hear = std::move(hear)]() mutable { on_relayed_ = std::move(hear); });
+}
+
 void Watch::Impl::AddLog(std::shared_ptr<CallLog> log) {
   std::lock_guard lock(mutex_);
   logs_.push_back(std::move(log));
@@ -418,6 +429,7 @@ void Watch::Impl::Hear(const control::FromHub& message) {
   if (message.run() < run_number_) return;
   if (message.has_query()) Reply();
   if (message.has_verdict()) Judge(message.verdict());
+  if (message.has_relayed() && on_relayed_) on_relayed_(message.relayed());
 }
 
 void Watch::Impl::Reply() {
@@ -479,5 +491,7 @@ RunResult Watch::Conclude() { return impl_->Conclude(); }
 bool Watch::speaks() const { return impl_->speaks(); }
 void Watch::Finish(std::string result) { impl_->Finish(std::move(result)); }
 void Watch::AddLog(std::shared_ptr<CallLog> log) { impl_->AddLog(std::move(log)); }
+void Watch::Relay(control::Relayed message) { impl_->Relay(std::move(message)); }
+void Watch::OnRelayed(std::function<void(const control::Relayed&)> hear) { impl_->OnRelayed(std::move(hear)); }
 
 }  // namespace twofold::watch

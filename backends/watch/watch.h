@@ -23,6 +23,7 @@ class Watch {
   struct Options {
     int rank = 0, processes = 1;
     bool one_host = true;  // the hub listens on the loopback address
+    std::string address = {};  // of process 0's host, as others have reached it; tried before its name, which they may not know
     std::function<void(std::string& bytes)> broadcast;  // hands the bytes of process 0 to all; collective
     double connect_timeout_s = 60;
   };
@@ -45,6 +46,11 @@ class Watch {
   // ---- From the rank's thread ----
   void Finish(std::string result);  // its function has ended well and all that it issued is done
   void AddLog(std::shared_ptr<CallLog> log);
+
+  // ---- From any thread, while a run lasts: a message of the fabric's own to rank `message.to()`, some 100 us away ----
+  void Relay(control::Relayed message);
+  // Who hears those that come for this rank, on the watch's thread; set before the run begins, or null.
+  void OnRelayed(std::function<void(const control::Relayed&)> hear);
 
  private:
   class Impl;

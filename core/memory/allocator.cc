@@ -198,7 +198,7 @@ void CachingAllocator::ThrowOutOfMemory(Bytes request, Category category) const 
   }
   throw OutOfMemory(rank_, StrCat("rank ", rank_, ": out of ", memory_, ": asked for ", request.value(), " bytes of ",
                                         std::string(CategoryName(category)), " with ", s.live.value(), " live and ",
-                                        s.reserved.value(), " reserved (bytes by category: ", held, ")"));
+                                        s.reserved.value(), " reserved", held.empty() ? "" : StrCat(" (bytes by category: ", held, ")")));
 }
 
 }  // namespace twofold

@@ -12,10 +12,10 @@ class Activation : public Module {
   void BackwardWeights(Context&, Saved&) override {}
 
  protected:
+  enum Slot { kX };
   explicit Activation(ops::ActivationForward::Kind kind) : kind_(kind) {}
 
  private:
-  enum Slot { kX };
   ops::ActivationForward::Kind kind_;
 };
 
@@ -31,6 +31,10 @@ class Gelu : public Activation {
  public:
   Gelu() : Activation(ops::ActivationForward::kGelu) {}
   std::string_view kind() const override { return "gelu"; }
+
+  // What Forward keeps and BackwardInput takes, where a product does their work (gelu_product.h).
+  static void Keep(Saved& saved, Tensor x) { saved[kX] = std::move(x); }
+  static Tensor Take(Saved& saved) { return saved.Take(kX); }
 };
 
 }  // namespace twofold::nn

@@ -1,6 +1,21 @@
 #include "core/nn/composite.h"
 
+#include "core/nn/residual_norm.h"
+
 namespace twofold::nn {
+
+// A wrapper around a norm adds the gradient in a pass of its own.
+Tensor Composite::Backprop::operator()(size_t child, Tensor dy, const Tensor& past) const {
+  auto* norm = dynamic_cast<ResidualNorm*>(parent_.children()[child].module);
+  if (norm == nullptr) {
+    const Tensor dx = (*this)(child, std::move(dy));
+    ctx.Launch(ops::AddTo{.in = past, .out = dx});
+    return dx;
+  }
+  Tensor dx = norm->BackwardInputPlus(ctx, std::move(dy), past, saved.child(child));
+  EndOf(child);
+  return dx;
+}
 
 Tensor Composite::BackwardInput(Context& ctx, Tensor dy, Saved& saved) {
   return Propagate(Backprop(*this, ctx, saved, &Module::BackwardInput), std::move(dy));

@@ -29,6 +29,12 @@ class Composite : public Module {
     Tensor operator()(size_t child, Tensor dy) const {
       return (parent_.children()[child].module->*method_)(ctx, std::move(dy), saved.child(child));
     }
+    // The same through a child that is a norm on a residual stream, plus the gradient that came past it (residual_norm.h).
+    Tensor operator()(size_t child, Tensor dy, const Tensor& past) const;
+    // After who calls a child's BackwardInput, or what does its work and more, by itself: its weights' gradients, if now is their time.
+    void EndOf(size_t child) const {
+      if (method_ == &Module::Backward) parent_.children()[child].module->BackwardWeights(ctx, saved.child(child));
+    }
     Context& ctx;
     Saved& saved;  // of the module itself
 

@@ -7,21 +7,22 @@ LayerNorm::LayerNorm(int64_t hidden, DType dtype, double eps)
       gamma_(AddParameter("weight", Shape{hidden}, dtype, {Init::kConstant, 1}, /*decay=*/false)),
       beta_(AddParameter("bias", Shape{hidden}, dtype, {Init::kConstant, 0}, /*decay=*/false)) {}
 
-Tensor LayerNorm::Forward(Context& ctx, const Tensor& x, Saved& saved) {
+Tensor LayerNorm::Normalise(Context& ctx, const Tensor& x, const Tensor& branch, const Tensor& sum, Saved& saved) {
   const Shape rows{x.numel() / x.dim(-1)};
   Tensor y = ctx.Activation(x.shape(), x.dtype());
-  saved[kX] = x;
+  saved[kX] = sum;
   saved[kMean] = ctx.Activation(rows, ops::AccumulationType(x.dtype()));
   saved[kRstd] = ctx.Activation(rows, ops::AccumulationType(x.dtype()));
   ctx.Launch(ops::LayerNormForward{.x = x, .gamma = gamma_->data(), .beta = beta_->data(), .y = y,
-                                   .mean = saved[kMean], .rstd = saved[kRstd], .eps = eps_});
+                                   .mean = saved[kMean], .rstd = saved[kRstd], .eps = eps_, .branch = branch,
+                                   .sum = branch.empty() ? Tensor() : sum});
   return y;
 }
 
-Tensor LayerNorm::BackwardInput(Context& ctx, Tensor dy, Saved& saved) {
+Tensor LayerNorm::InputGradient(Context& ctx, Tensor dy, const Tensor& past, Saved& saved) {
   Tensor dx = ctx.Activation(dy.shape(), dy.dtype());
   ctx.Launch(ops::LayerNormBackward{.dy = dy, .x = saved[kX], .gamma = gamma_->data(), .mean = saved[kMean],
-                                    .rstd = saved[kRstd], .dx = dx});
+                                    .rstd = saved[kRstd], .dx = dx, .past = past});
   saved[kDy] = std::move(dy);
   return dx;
 }

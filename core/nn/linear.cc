@@ -17,18 +17,40 @@ Linear::Linear(const LinearConfig& config, Parameter* shared_weight)
   if (config.bias) bias_ = AddParameter("bias", Shape{out_}, config.dtype, config.bias_init, /*decay=*/false);
 }
 
-Tensor Linear::Forward(Context& ctx, const Tensor& x, Saved& saved) {
+ops::MatMul Linear::Product(const Tensor& x, const Tensor& y) const {
   TWOFOLD_CHECK_EQ(x.dim(-1), in_);
+  return {.a = Rows(x), .b = weight_->data(), .out = Rows(y), .bias = BiasData(bias_), .transpose_b = true};
+}
+
+ops::MatMul Linear::InputGradient(const Tensor& dy, const Tensor& dx) const {
+  return {.a = Rows(dy), .b = weight_->data(), .out = Rows(dx)};
+}
+
+Tensor Linear::Forward(Context& ctx, const Tensor& x, Saved& saved) {
   Tensor y = ctx.Activation(WithLast(x.shape(), out_), x.dtype());
-  ctx.Launch(ops::MatMul{.a = Rows(x), .b = weight_->data(), .out = Rows(y),
-                         .bias = BiasData(bias_), .transpose_b = true});
+  ctx.Launch(Product(x, y));
   saved[kX] = x;
   return y;
 }
 
+Tensor Linear::ForwardGelu(Context& ctx, const Tensor& x, Tensor& y, Saved& saved) {
+  y = ctx.Activation(WithLast(x.shape(), out_), x.dtype());
+  Tensor activated = ctx.Activation(y.shape(), y.dtype());
+  ctx.Launch(WithGelu(Product(x, activated), y));
+  saved[kX] = x;
+  return activated;
+}
+
 Tensor Linear::BackwardInput(Context& ctx, Tensor dy, Saved& saved) {
   Tensor dx = ctx.Activation(WithLast(dy.shape(), in_), dy.dtype());
-  ctx.Launch(ops::MatMul{.a = Rows(dy), .b = weight_->data(), .out = Rows(dx)});
+  ctx.Launch(InputGradient(dy, dx));
+  saved[kDy] = std::move(dy);
+  return dx;
+}
+
+Tensor Linear::BackwardInputGelu(Context& ctx, Tensor dy, const Tensor& x, Saved& saved) {
+  Tensor dx = ctx.Activation(WithLast(dy.shape(), in_), dy.dtype());
+  ctx.Launch(WithGeluSlope(InputGradient(dy, dx), x));
   saved[kDy] = std::move(dy);
   return dx;
 }

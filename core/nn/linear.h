@@ -1,7 +1,7 @@
 // y = x W^T + b, with W stored [out, in] as PyTorch stores it.
 #pragma once
 
-#include "core/nn/module.h"
+#include "core/nn/gelu_product.h"
 
 namespace twofold::nn {
 
@@ -13,7 +13,7 @@ struct LinearConfig {
 };
 
 // x: [.., in]; y: [.., out]. Parameters: "weight" [out, in], "bias" [out] (no weight decay).
-class Linear : public Module {
+class Linear : public Module, public ProductThenGelu, public GeluThenProduct {
  public:
   explicit Linear(const LinearConfig& config);
   // Uses the weight of another module, [out, in], which must outlive this one (a language model's tied head).
@@ -22,10 +22,14 @@ class Linear : public Module {
   Tensor Forward(Context& ctx, const Tensor& x, Saved& saved) override;
   Tensor BackwardInput(Context& ctx, Tensor dy, Saved& saved) override;
   void BackwardWeights(Context& ctx, Saved& saved) override;
+  Tensor ForwardGelu(Context& ctx, const Tensor& x, Tensor& y, Saved& saved) override;
+  Tensor BackwardInputGelu(Context& ctx, Tensor dy, const Tensor& x, Saved& saved) override;
   std::string_view kind() const override { return "linear"; }
 
  private:
   enum Slot { kX, kDy };
+  ops::MatMul Product(const Tensor& x, const Tensor& y) const;
+  ops::MatMul InputGradient(const Tensor& dy, const Tensor& dx) const;
   int64_t in_, out_;
   Parameter* weight_;
   Parameter* bias_ = nullptr;

@@ -1,6 +1,7 @@
 #include "core/nn/mlp.h"
 
 #include "core/nn/activation.h"
+#include "core/nn/gelu_product.h"
 
 namespace twofold::nn {
 
@@ -8,6 +9,25 @@ Mlp::Mlp(const MlpBlockConfig& c, Layers& layers) {
   Add("fc", layers.Column({.in = c.hidden, .out = c.ffn, .dtype = c.dtype, .weight_init = c.fc_init}, {c.ffn}));
   Add("gelu", std::make_unique<Gelu>());
   Add("projection", layers.Row({.in = c.ffn, .out = c.hidden, .dtype = c.dtype, .weight_init = c.projection_init}));
+}
+
+Tensor Mlp::Forward(Context& ctx, const Tensor& x, Saved& saved) {
+  auto* fc = As<ProductThenGelu>(kFc);
+  if (fc == nullptr || As<Gelu>(kGelu) == nullptr) return Sequential::Forward(ctx, x, saved);
+  Tensor before;
+  const Tensor h = fc->ForwardGelu(ctx, x, before, saved.child(kFc));
+  if (ctx.for_backward) Gelu::Keep(saved.child(kGelu), std::move(before));
+  else saved.child(kFc).Clear();
+  before = Tensor();
+  return Apply(kProjection, ctx, h, saved);
+}
+
+Tensor Mlp::Propagate(const Backprop& back, Tensor dy) {
+  auto* projection = As<GeluThenProduct>(kProjection);
+  if (projection == nullptr || As<Gelu>(kGelu) == nullptr) return Sequential::Propagate(back, std::move(dy));
+  Tensor dh = projection->BackwardInputGelu(back.ctx, std::move(dy), Gelu::Take(back.saved.child(kGelu)), back.saved.child(kProjection));
+  back.EndOf(kProjection);
+  return back(kFc, std::move(dh));
 }
 
 }  // namespace twofold::nn

@@ -12,11 +12,22 @@ struct MlpBlockConfig {
   Init fc_init, projection_init;  // of the weights; biases start at zero
 };
 
-// x, y: [.., hidden]. Children: "fc" (to ffn), "gelu", "projection" (back); made by `layers`.
+// x, y: [.., hidden]. Children: "fc" (to ffn), "gelu", "projection" (back); made by `layers`. The GELU is taken in the product of fc,
+// and its gradient in that of projection's input, where these do that (gelu_product.h).
 class Mlp : public Sequential {
  public:
   explicit Mlp(const MlpBlockConfig& config, Layers& layers = OneRank());
+  Tensor Forward(Context& ctx, const Tensor& x, Saved& saved) override;
   std::string_view kind() const override { return "mlp"; }
+
+ protected:
+  Tensor Propagate(const Backprop& back, Tensor dy) override;
+
+ private:
+  enum Child { kFc, kGelu, kProjection };
+  // The child, if it is one; null where a wrapper has taken its place.
+  template <class T>
+  T* As(Child child) const { return dynamic_cast<T*>(children()[child].module); }
 };
 
 }  // namespace twofold::nn

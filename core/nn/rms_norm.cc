@@ -5,17 +5,19 @@ namespace twofold::nn {
 RmsNorm::RmsNorm(int64_t hidden, DType dtype, double eps)
     : eps_(eps), gamma_(AddParameter("weight", Shape{hidden}, dtype, {Init::kConstant, 1}, /*decay=*/false)) {}
 
-Tensor RmsNorm::Forward(Context& ctx, const Tensor& x, Saved& saved) {
+Tensor RmsNorm::Normalise(Context& ctx, const Tensor& x, const Tensor& branch, const Tensor& sum, Saved& saved) {
   Tensor y = ctx.Activation(x.shape(), x.dtype());
-  saved[kX] = x;
+  saved[kX] = sum;
   saved[kRstd] = ctx.Activation(Shape{x.numel() / x.dim(-1)}, ops::AccumulationType(x.dtype()));
-  ctx.Launch(ops::RmsNormForward{.x = x, .gamma = gamma_->data(), .y = y, .rstd = saved[kRstd], .eps = eps_});
+  ctx.Launch(ops::RmsNormForward{.x = x, .gamma = gamma_->data(), .y = y, .rstd = saved[kRstd], .eps = eps_, .branch = branch,
+                                 .sum = branch.empty() ? Tensor() : sum});
   return y;
 }
 
-Tensor RmsNorm::BackwardInput(Context& ctx, Tensor dy, Saved& saved) {
+Tensor RmsNorm::InputGradient(Context& ctx, Tensor dy, const Tensor& past, Saved& saved) {
   Tensor dx = ctx.Activation(dy.shape(), dy.dtype());
-  ctx.Launch(ops::RmsNormBackward{.dy = dy, .x = saved[kX], .gamma = gamma_->data(), .rstd = saved[kRstd], .dx = dx});
+  ctx.Launch(ops::RmsNormBackward{.dy = dy, .x = saved[kX], .gamma = gamma_->data(), .rstd = saved[kRstd], .dx = dx,
+                                  .past = past});
   saved[kDy] = std::move(dy);
   return dx;
 }

@@ -1,6 +1,9 @@
 #include "core/nn/transformer_block.h"
 
+#include <utility>
+
 #include "core/nn/mlp.h"
+#include "core/nn/residual_norm.h"
 
 namespace twofold::nn {
 
@@ -35,18 +38,22 @@ TransformerBlock::TransformerBlock(const BlockConfig& c, std::unique_ptr<Module>
   AddChild("dropout2", layers.MakeDropout(c.dropout, c.masks));
 }
 
+// The first branch joins the stream in the pass of the norm that follows. The second one's sum leaves the block, whose end may be
+// another rank's or what is kept for recomputation: it is a pass of its own.
 Tensor TransformerBlock::Forward(Context& ctx, const Tensor& x, Saved& saved) {
-  const Tensor r = Forward(kAttention, ctx, x, saved);
-  return Forward(kMlp, ctx, r, saved);
+  Tensor h = Apply(kAttention.norm, ctx, x, saved);
+  Tensor r = Finish(kAttention, ctx, std::move(h), saved);
+  h = ForwardOfSum(*children()[kMlp.norm].module, ctx, x, r, saved.child(kMlp.norm));
+  if (!ctx.for_backward) saved.child(kMlp.norm).Clear();
+  h = Finish(kMlp, ctx, std::move(h), saved);
+  Tensor y = ctx.Activation(x.shape(), x.dtype());
+  ctx.Launch(ops::Add{.a = r, .b = h, .out = y});
+  return y;
 }
 
-Tensor TransformerBlock::Forward(const Branch& branch, Context& ctx, const Tensor& x, Saved& saved) {
-  Tensor h = Apply(branch.norm, ctx, x, saved);
+Tensor TransformerBlock::Finish(const Branch& branch, Context& ctx, Tensor h, Saved& saved) {
   h = Apply(branch.inner, ctx, h, saved);
-  h = Apply(branch.dropout, ctx, h, saved);
-  Tensor y = ctx.Activation(x.shape(), x.dtype());
-  ctx.Launch(ops::Add{.a = x, .b = h, .out = y});
-  return y;
+  return Apply(branch.dropout, ctx, std::exchange(h, Tensor()), saved);
 }
 
 Tensor TransformerBlock::Propagate(const Backprop& back, Tensor dy) {
@@ -54,13 +61,11 @@ Tensor TransformerBlock::Propagate(const Backprop& back, Tensor dy) {
   return Propagate(kAttention, back, std::move(dr));
 }
 
-// dx = dy + d(branch): the norm's gradient is a tensor of its own, so the sum is taken in its place.
+// dx = dy + d(branch)
 Tensor TransformerBlock::Propagate(const Branch& branch, const Backprop& back, Tensor dy) {
   Tensor dx = back(branch.dropout, dy);
   dx = back(branch.inner, std::move(dx));
-  dx = back(branch.norm, std::move(dx));
-  back.ctx.Launch(ops::AddTo{.in = dy, .out = dx});
-  return dx;
+  return back(branch.norm, std::move(dx), dy);
 }
 
 }  // namespace twofold::nn

@@ -38,7 +38,7 @@ class TransformerBlock : public Composite {
   // A residual branch: y = x + dropout(inner(norm(x))), by the indices of its children.
   struct Branch { size_t norm, inner, dropout; };
   static constexpr Branch kAttention{0, 1, 2}, kMlp{3, 4, 5};
-  Tensor Forward(const Branch& branch, Context& ctx, const Tensor& x, Saved& saved);
+  Tensor Finish(const Branch& branch, Context& ctx, Tensor h, Saved& saved);  // dropout(inner(h))
   Tensor Propagate(const Branch& branch, const Backprop& back, Tensor dy);
 };
 

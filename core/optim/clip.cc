@@ -9,14 +9,14 @@ namespace twofold::optim {
 
 namespace {
 
-// Cut alike wherever gradients lie: sums are the same to the bit.
-std::vector<Chunk> Cut(std::span<const Tensor> gradients, DType wide) {
-  constexpr int64_t kElements = 1 << 20;
+// Those in the host's memory between blocks of the operation: wherever gradients lie, their sum is the same to the bit.
+std::vector<Chunk> Cut(Device& device, std::span<const Tensor> gradients, DType wide) {
   std::vector<Chunk> chunks;
   for (const Tensor& gradient : gradients) {
     TWOFOLD_CHECK(ops::AccumulationType(gradient.dtype()) == wide, "gradients are all F64, or none");
-    for (int64_t first = 0; first < gradient.numel(); first += kElements) {
-      chunks.push_back({{.home = gradient.Slice(first, std::min(kElements, gradient.numel() - first))}});
+    const int64_t most = device.IsOnHost(gradient) ? ops::kNormBlock : std::max<int64_t>(gradient.numel(), 1);
+    for (int64_t first = 0; first < gradient.numel(); first += most) {
+      chunks.push_back({{.home = gradient.Slice(first, std::min(most, gradient.numel() - first))}});
     }
   }
   return chunks;
@@ -27,7 +27,7 @@ std::vector<Chunk> Cut(std::span<const Tensor> gradients, DType wide) {
 Tensor SquaredNorm(nn::Context& ctx, std::span<const Tensor> gradients, const std::function<void(Tensor&)>& all_reduce) {
   const DType wide = gradients.empty() ? DType::kF32 : ops::AccumulationType(gradients[0].dtype());
   Tensor squares = ctx.device.NewTensor(Shape{1}, wide, Category::kOther);
-  const std::vector<Chunk> chunks = Cut(gradients, wide);
+  const std::vector<Chunk> chunks = Cut(ctx.device, gradients, wide);
   Staging(ctx.device, Category::kGradients).Run(chunks, [&](size_t i, std::span<const Tensor> gradient) {
     ctx.Launch(ops::SquaredNorm{.in = gradient[0], .out = squares, .accumulate = i > 0});
   });

@@ -5,8 +5,10 @@
 
 namespace twofold::optim {
 
-Staging::Staging(Device& device, Category category)
-    : device_(device), category_(category), in_(device, "host to device"), out_(device, "device to host") {}
+Staging::Staging(Device& device, Category category) : device_(device), category_(category) {}
+
+TransferStream& Staging::In() { return in_ ? *in_ : in_.emplace(device_, "host to device"); }
+TransferStream& Staging::Out() { return out_ ? *out_ : out_.emplace(device_, "device to host"); }
 
 void Staging::Run(std::span<const Chunk> chunks, Use use) {
   std::deque<Visit> going;  // back
@@ -36,7 +38,7 @@ Staging::Visit Staging::Bring(const Chunk& chunk) {
       continue;
     }
     visit.tensors.push_back(device_.NewTensor(v.home.shape(), v.home.dtype(), category_));
-    if (v.brings) visit.last = in_.Copy(v.home, visit.tensors.back());
+    if (v.brings) visit.last = In().Copy(v.home, visit.tensors.back());
   }
   return visit;
 }
@@ -45,7 +47,7 @@ void Staging::TakeBack(const Chunk& chunk, Visit& visit) {
   visit.last = Transfer();
   for (size_t i = 0; i < chunk.size(); ++i) {
     const Visitor& v = chunk[i];
-    if (v.goes_back && !v.home.empty() && device_.IsOnHost(v.home)) visit.last = out_.Copy(visit.tensors[i], v.home);
+    if (v.goes_back && !v.home.empty() && device_.IsOnHost(v.home)) visit.last = Out().Copy(visit.tensors[i], v.home);
   }
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -40,9 +41,12 @@ class Staging {
   Visit Bring(const Chunk& chunk);
   void TakeBack(const Chunk& chunk, Visit& visit);
 
+  TransferStream& In();
+  TransferStream& Out();
+
   Device& device_;
   const Category category_;
-  TransferStream in_, out_;
+  std::optional<TransferStream> in_, out_;  // made when first needed: making a GPU's stream, and ending it, takes as long as many launches
 };
 
 }  // namespace twofold::optim

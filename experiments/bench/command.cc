@@ -2,11 +2,17 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <memory>
 #include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/str_join.h"
+#include "backends/launch.h"
 #include "core/base/strings.h"
 #include "experiments/bench/plan.h"
 #include "spdlog/spdlog.h"
@@ -17,8 +23,7 @@ namespace {
 using namespace bench;
 
 constexpr char kFooter[] =
-    "OPERATION is one of all_reduce, all_gather, reduce_scatter, broadcast, reduce, gather, scatter,\n"
-    "all_to_all, send_recv. Sizes take K, M and G (powers of 1024) and mean what they mean to nccl-tests:\n"
+    "Sizes take K, M and G (powers of 1024) and mean what they mean to nccl-tests:\n"
     "the whole tensor of a rank, for all_gather its output, for reduce_scatter its input.\n"
     "algbw is size / time; busbw is what the busiest link must carry, to be held against its bandwidth.\n"
     "Exit status: 0 fine; 1 a failure at run time, or wrong values; 2 wrong input.\n"
@@ -29,6 +34,8 @@ constexpr char kFooter[] =
     "                                                            1,024 GPUs, predicted\n"
     "  twofold bench all_gather --fabric=simulated --cluster=star-h100 --algorithm=ring\n"
     "  twofold bench all_reduce -e 1G --fabric=simulated --cluster=dgx-h100 --nodes=4 --protocol=Simple\n"
+    "  twofold launch --ranks=8 --fabric=nccl -- bench all_reduce -b 8 -e 8G\n"
+    "                                                            this machine's GPUs\n"
     "  twofold bench reduce_scatter -d bfloat16 -o avg --json    for programs";
 
 // On a terminal: which size is being run.
@@ -39,6 +46,15 @@ std::function<void(size_t)> ProgressOf(const Request& request, int ranks) {
                  static_cast<long long>(WholeCount(*op, blocks[i], ranks) * element));
     std::fflush(stderr);
   };
+}
+
+// Before the first of them is there, which may take long.
+void AnnounceRanks(const Bench& bench) {
+  const auto cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  if (bench.fabric == "in_memory" && bench.device == "cpu" && bench.ranks / cores >= 32) {
+    spdlog::warn("{} ranks are threads that take turns on {} cores: each call takes long", bench.ranks, cores);
+  }
+  if (isatty(STDERR_FILENO) != 0) std::fprintf(stderr, "starting ranks: %d", bench.ranks);
 }
 
 void ClearProgress() {
@@ -60,9 +76,10 @@ int Fail(const absl::Status& status, int exit_status) {
 
 int RunBench(const Options& options) {
   absl::StatusOr<Plan> plan = MakePlan(options);
-  if (!plan.ok()) return Fail(plan.status(), 2);
+  if (!plan.ok()) return SaysWhatAllFound() ? Fail(plan.status(), 2) : 2;
   Bench& bench = plan->bench;
   bench.request.progress = ProgressOf(bench.request, bench.ranks);
+  if (plan->fabric->processes() == 0) AnnounceRanks(bench);
   const RunResult result =
       plan->fabric->Run(bench.ranks, [&](RankContext& ctx) { return MeasureRank(ctx, bench.request); });
   if (!plan->fabric->speaks()) return result.status.ok() ? 0 : 1;
@@ -72,12 +89,25 @@ int RunBench(const Options& options) {
   if (!result.status.ok()) bench.error = std::string(result.status.message());
   const std::string text = options.json ? JsonText(bench) : HeaderText(bench) + RowsText(bench) + FooterText(bench);
   std::fputs(text.c_str(), stdout);
-  std::fflush(stdout);
   if (!options.out.empty()) {
     if (const absl::Status written = WriteCsv(options.out, bench); !written.ok()) return Fail(written, 1);
   }
   if (!result.status.ok()) return Fail(result.status, 1);
   return WrongValues(bench).value_or(0) == 0 ? 0 : 1;
+}
+
+// Refused by name, with what stands for them here.
+void AddOptionsOfNcclTests(CLI::App& command) {
+  constexpr std::string_view kRanks = "is nccl-tests'; use --ranks, which counts GPUs too", kNothing = "is nccl-tests' and has no counterpart here; leave it out";
+  constexpr std::pair<const char*, std::string_view> kOptions[] = {
+      {"-g,--ngpus", kRanks}, {"-t,--nthreads", kRanks}, {"-m,--agg_iters", kNothing}, {"-p,--parallel_init", kNothing}, {"-z,--blocking", kNothing},
+      {"-T,--timeout", kNothing}, {"-G,--cudagraph", kNothing}, {"-C,--report_cputime", kNothing}, {"-a,--average", kNothing}, {"-R,--local_register", kNothing}};
+  for (const auto& [names, why] : kOptions) {
+    const std::string name = names, shown = name.substr(0, name.find(','));
+    command.add_option_function<std::string>(name, [shown, why = std::string(why)](const std::string& value) {
+      throw CLI::ValidationError(StrCat(shown, " ", value), why);
+    })->group("");  // not in --help
+  }
 }
 
 }  // namespace
@@ -86,7 +116,9 @@ void AddBenchCommand(CLI::App& app, int& exit_status) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("bench", "times a collective over sizes: nccl-tests' table, on any fabric");
   Options& o = *options;
-  command->add_option("OPERATION", o.operation, "what to run, see below")->required();
+  std::vector<std::string> operations;
+  for (const Operation& operation : Operations()) operations.emplace_back(operation.name);
+  command->add_option("OPERATION", o.operation, absl::StrJoin(operations, ", "))->required();
   command->add_option("-b,--minbytes", o.least, "smallest size (default 8)");
   command->add_option("-e,--maxbytes", o.most, "largest size (default 64M; with real data it must fit memory)");
   command->add_option("-f,--stepfactor", o.factor, "each size is this times the one before (default 2)");
@@ -99,18 +131,20 @@ void AddBenchCommand(CLI::App& app, int& exit_status) {
   command->add_option("-c,--check", o.check,
                       "1: compare results and count wrong values; 0: not (default 1; predicted: 0)");
   command->add_option("--fabric", o.fabric, "where to run; see `twofold list fabrics`")->capture_default_str();
+  command->add_option("--device", o.device, "whose memory is moved: cpu or cuda (default: cuda on nccl, else cpu)");
   command->add_option("--ranks", o.ranks,
                       "default: the processes that were started, where ranks are processes; simulated: all devices of "
                       "--nodes, without that 8 or what the cluster holds; else 2");
   command->add_option("--cluster", o.cluster,
-                      "simulated: a name of `twofold list clusters`, or a file (default this-machine)");
+                      "simulated: a name of `twofold topology list`, or a file (default this-machine)");
   command->add_option("--nodes", o.nodes,
-                      "simulated: how many nodes of the cluster (default: as many as the ranks need)");
+                      "simulated: how many nodes of the cluster, of those that `twofold topology list` shows (default: as many as the ranks need)");
   command->add_option("--algorithm", o.algorithm,
                       "simulated: auto (default), or one that the cluster's library has: ring, tree, direct, nvls, ...");
   command->add_option("--protocol", o.protocol, "simulated, clusters that run NCCL: auto (default), Simple, LL or LL128");
   command->add_flag("--json", o.json, "print JSON instead of the table");
   command->add_option("--out", o.out, "write the rows to this file too, as CSV");
+  AddOptionsOfNcclTests(*command);
   command->footer(kFooter);
   command->callback([options, &exit_status] { exit_status = RunBench(*options); });
 }

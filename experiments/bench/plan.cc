@@ -1,15 +1,14 @@
 #include "experiments/bench/plan.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <filesystem>
 #include <limits>
 
 #include "absl/strings/str_join.h"
 #include "backends/registry.h"
 #include "core/base/strings.h"
+#include "core/base/suggestion.h"
 #include "experiments/bench/expectation.h"
+#include "experiments/report/files.h"
 #include "experiments/spec/spec.h"
 #include "sim/collectives/library.h"
 #include "sim/places.h"
@@ -36,7 +35,7 @@ absl::StatusOr<const Operation*> ReadOperation(const std::string& name) {
   if (const Operation* op = FindOperation(name)) return op;
   std::vector<std::string> names;
   for (const Operation& op : Operations()) names.emplace_back(op.name);
-  return absl::InvalidArgumentError(StrCat("OPERATION \"", name, "\" is not known; use one of ", absl::StrJoin(names, ", ")));
+  return absl::InvalidArgumentError(StrCat("OPERATION \"", name, "\" is not known", Suggestion(name, names)));
 }
 
 absl::StatusOr<DType> ReadType(const std::string& name) {
@@ -111,8 +110,9 @@ absl::Status CheckFabric(const Options& o) {
     for (const Backend& b : Backends()) {
       if (b.why_not().empty()) names.emplace_back(b.name);
     }
-    return Wrong("fabric", o.fabric, StrCat(why_not, "; use one of ", absl::StrJoin(names, ", ")));
+    return Wrong("fabric", o.fabric, StrCat(why_not, Suggestion(o.fabric, names)));
   }
+  if (absl::Status s = CheckStartedFor(o.fabric); !s.ok()) return s;
   if (o.fabric == "simulated") return absl::OkStatus();
   constexpr std::string_view kAlone = "only a simulated cluster has that; use it with --fabric=simulated";
   if (o.cluster) return Wrong("cluster", *o.cluster, kAlone);
@@ -122,20 +122,28 @@ absl::Status CheckFabric(const Options& o) {
   return absl::OkStatus();
 }
 
+// nccl moves GPUs' memory alone; a cluster says itself what its devices are.
+absl::StatusOr<spec::Device> ReadDevice(const Options& o) {
+  const bool nccl = o.fabric == "nccl";
+  if (!o.device) return nccl ? spec::CUDA : spec::CPU;
+  if (o.fabric == "simulated") return Wrong("device", *o.device, "the cluster says what is simulated; leave it out");
+  if (*o.device == "cuda") return spec::CUDA;
+  if (*o.device != "cpu") return Wrong("device", *o.device, "use cpu or cuda");
+  if (nccl) return Wrong("device", *o.device, "nccl moves GPUs' memory; leave it out, or use --fabric=in_memory or mpi");
+  return spec::CPU;
+}
+
 // The most ranks that the chosen nodes hold.
 absl::StatusOr<int> Capacity(const Options& o, const cluster::Cluster& c) {
   if (c.has_shared_memory_host()) {
     if (o.nodes && *o.nodes != 1) return Wrong("nodes", *o.nodes, StrCat("cluster ", c.name(), " is one host; leave it out"));
     return kMostRanks;
   }
-  const int64_t nodes = MostNodes(c);
-  if (o.nodes && (*o.nodes < 1 || *o.nodes > nodes)) {
-    const std::string_view what = c.has_star() ? " hosts" : nodes == 1 ? " node" : " nodes";
-    return Wrong("nodes", *o.nodes, StrCat("cluster ", c.name(), " has ", nodes, what, "; use ", nodes == 1 ? "" : "1 to ", nodes));
-  }
+  const int64_t nodes = o.nodes ? *o.nodes : MostNodes(c);
+  if (absl::Status s = CheckNodes(c, nodes, "--nodes="); !s.ok()) return s;
   const absl::StatusOr<int> devices = DevicesPerNode(c);
   if (!devices.ok()) return devices.status();
-  return static_cast<int>(std::min<int64_t>(kMostRanks, o.nodes.value_or(nodes) * *devices));
+  return static_cast<int>(std::min<int64_t>(kMostRanks, nodes * *devices));
 }
 
 // Where the first ranks of a cluster sit.
@@ -157,7 +165,7 @@ absl::Status CheckAlgorithm(const Options& o, const Operation& op, const cluster
   std::vector<std::string> names = {"auto"}, fitting = {"auto"};
   for (std::string_view name : (*library)->algorithms()) names.emplace_back(name);
   if (std::find(names.begin(), names.end(), *o.algorithm) == names.end()) {
-    return Wrong("algorithm", *o.algorithm, StrCat("not known; use one of ", absl::StrJoin(names, ", ")));
+    return Wrong("algorithm", *o.algorithm, StrCat("not known", Suggestion(*o.algorithm, names)));
   }
   if (op.kind == Communication::kBatch) return Wrong("algorithm", *o.algorithm, "send_recv has none; leave it out");
   const absl::StatusOr<sim::Places> places = FirstPlaces(c, o.nodes, ranks);
@@ -185,7 +193,7 @@ absl::Status CheckProtocol(const Options& o, const Operation& op, const cluster:
   std::vector<std::string> names = {"auto"};
   for (std::string_view name : known) names.emplace_back(name);
   if (std::find(names.begin(), names.end(), *o.protocol) == names.end()) {
-    return Wrong("protocol", *o.protocol, StrCat("not known; use one of ", absl::StrJoin(names, ", ")));
+    return Wrong("protocol", *o.protocol, StrCat("not known", Suggestion(*o.protocol, names)));
   }
   if (op.kind == Communication::kBatch) return Wrong("protocol", *o.protocol, "send_recv has none to choose; leave it out");
   const absl::StatusOr<sim::Places> places = FirstPlaces(c, o.nodes, ranks);
@@ -227,30 +235,32 @@ absl::Status PlanSimulation(const Options& o, spec::Spec& spec, Bench& bench) {
 absl::StatusOr<std::unique_ptr<Fabric>> PlanFabric(const Options& o, Bench& bench) {
   if (absl::Status s = CheckFabric(o); !s.ok()) return s;
   if (absl::Status s = CheckRange("ranks", o.ranks, 1, kMostRanks); !s.ok()) return s;
+  constexpr int kMostTimed = kMostThreads / 4;  // of what a run may have: each call meets all of them, and each size has many
+  if (o.fabric == "in_memory" && o.ranks > kMostTimed) {
+    return Wrong("ranks", *o.ranks, StrCat("too many ranks for fabric in_memory, where each is a thread; use at most ", kMostTimed, ", or --fabric=simulated"));
+  }
   spec::Spec spec;
   if (absl::Status s = ApplyFabric(spec, o.fabric); !s.ok()) return s;
+  const absl::StatusOr<spec::Device> device = ReadDevice(o);
+  if (!device.ok()) return device.status();
+  spec.set_device(*device);
+  if (!spec.fabric().has_simulated()) bench.device = *device == spec::CUDA ? "cuda" : "cpu";
   bench.ranks = o.ranks.value_or(kRanks);
   if (spec.fabric().has_simulated()) {
     if (absl::Status s = PlanSimulation(o, spec, bench); !s.ok()) return s;
   }
   spec.mutable_parallel()->set_dp(bench.ranks);
   absl::StatusOr<std::unique_ptr<Fabric>> fabric = MakeFabric(spec);
-  if (!fabric.ok()) return absl::InvalidArgumentError(StrCat("--fabric=", o.fabric, ": ", fabric.status().message()));
-  if (!o.ranks && (*fabric)->processes() > 0) bench.ranks = (*fabric)->processes();
-  if (absl::Status s = (*fabric)->Accepts(bench.ranks); !s.ok()) return Wrong("ranks", bench.ranks, std::string(s.message()));
-  return fabric;
-}
-
-// Said before the run, which may be long.
-absl::Status CheckOut(const std::string& path) {
-  if (path.empty()) return absl::OkStatus();
-  std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  if (folder.empty()) folder = ".";
-  const bool exists = access(path.c_str(), F_OK) == 0;
-  if (!std::filesystem::is_directory(path) && access(exists ? path.c_str() : folder.c_str(), W_OK) == 0) {
-    return absl::OkStatus();
+  if (!fabric.ok()) {
+    const std::string why(fabric.status().message());
+    return o.device ? Wrong("device", *o.device, why) : Wrong("fabric", o.fabric, why);
   }
-  return Wrong("out", path, "cannot be written; use a file in a folder that this user may write to");
+  if (!o.ranks && (*fabric)->processes() > 0) bench.ranks = (*fabric)->processes();
+  if (absl::Status s = (*fabric)->Accepts(bench.ranks); !s.ok()) {
+    const std::string why(s.message());
+    return o.ranks ? Wrong("ranks", bench.ranks, why) : Wrong("fabric", o.fabric, why);
+  }
+  return fabric;
 }
 
 // ---- What depends on both ----
@@ -290,7 +300,7 @@ absl::StatusOr<Plan> MakePlan(const Options& options) {
   absl::StatusOr<Request> request = ReadRequest(options);
   if (!request.ok()) return request.status();
   plan.bench.request = *std::move(request);
-  if (absl::Status s = CheckOut(options.out); !s.ok()) return s;
+  if (absl::Status s = options.out.empty() ? absl::OkStatus() : CheckOutFile("--out", options.out); !s.ok()) return s;  // said before the run, which may be long
   const absl::StatusOr<Sweep> sweep = ReadSweep(options);
   if (!sweep.ok()) return sweep.status();
   plan.bench.sweep = *sweep;

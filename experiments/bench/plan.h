@@ -19,6 +19,7 @@ struct Options {
   std::optional<int> iterations, warmup, check, root;
   std::optional<std::string> reduce, dtype;
   std::string fabric = "in_memory";
+  std::optional<std::string> device;
   std::optional<int> ranks, nodes;
   std::optional<std::string> cluster, algorithm, protocol;
   bool json = false;

@@ -131,6 +131,7 @@ std::string HeaderText(const Bench& bench) {
   const Operation& op = *r.operation;
   std::string text = StrCat("# twofold bench ", op.name, " on ", bench.fabric, ": ", bench.ranks,
                             bench.ranks == 1 ? " rank" : " ranks");
+  if (bench.device == "cuda") StrAppend(&text, " on GPUs");
   if (!bench.cluster.empty()) StrAppend(&text, " of cluster ", bench.cluster);
   if (!bench.algorithm.empty()) StrAppend(&text, ", algorithm ", bench.algorithm);
   if (!bench.protocol.empty()) StrAppend(&text, ", protocol ", bench.protocol);
@@ -176,6 +177,7 @@ std::string JsonText(const Bench& bench) {
   nlohmann::ordered_json json;
   json["operation"] = r.operation->name;
   json["fabric"] = bench.fabric;
+  json["device"] = bench.device.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(bench.device);
   json["predicted"] = bench.predicted;
   json["ranks"] = bench.ranks;
   json["cluster"] = bench.cluster.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(bench.cluster);

@@ -15,6 +15,7 @@ struct Bench {
   Request request;
   Sweep sweep;
   std::string fabric, cluster, algorithm, protocol;  // "" where the fabric (the last: the cluster's library) has none
+  std::string device;                                // "cpu", "cuda"; "": the cluster says
   bool predicted = false;
   bool rounded = false;  // sizes of the sweep that are no whole elements on every rank were rounded down or left out
   int ranks = 0;

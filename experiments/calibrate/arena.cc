@@ -37,8 +37,8 @@ Tensor Arena::Numbers(Shape shape, const std::function<int64_t(int64_t)>& value_
 }
 
 Arena::Pool Arena::MakePool(Use use, DType dtype) {
-  Bytes size = use == Use::kState ? kStatePool : kPool;
-  if (ElementSize(dtype) < 4) size = size / 3;
+  const bool narrow = ElementSize(dtype) < 4, state = use == Use::kState;
+  const Bytes size = state ? (narrow ? sizes_.narrow_state : sizes_.state) : narrow ? sizes_.narrow : sizes_.wide;
   Pool pool;
   pool.all = device_.NewTensor(Shape{size.value() / ElementSize(dtype)}, dtype, Category::kOther);
   if (use == Use::kIds) {

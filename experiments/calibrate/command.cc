@@ -17,10 +17,13 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "backends/host/cuda.h"
+#include "backends/host/interrupt.h"
 #include "backends/launch.h"
 #include "backends/registry.h"
 #include "experiments/calibrate/fit_messages.h"
 #include "experiments/calibrate/fit_training.h"
+#include "experiments/calibrate/gpu_calibration.h"
 #include "experiments/calibrate/jobs.h"
 #include "experiments/calibrate/measure_kernels.h"
 #include "experiments/calibrate/measure_links.h"
@@ -28,6 +31,7 @@
 #include "experiments/calibrate/profile_from.h"
 #include "experiments/calibrate/samples.h"
 #include "experiments/calibrate/table.h"
+#include "experiments/report/files.h"
 #include "experiments/spec/spec.h"
 #include "google/protobuf/text_format.h"
 #include "sim/cost/read_profile.h"
@@ -40,10 +44,10 @@ namespace {
 using namespace calibrate;
 
 struct Options {
-  std::string device = "cpu", fabric = "in_memory", out = kThisMachineProfile;
+  std::string device = "cpu", fabric = "in_memory", out;
   std::string cluster, cluster_out;
-  int threads = 1;
-  bool quick = false;
+  int threads = 1, gpu = 0;
+  bool quick = false, time_algorithms = false;
 };
 
 // The name that the processor gives itself, else its architecture.
@@ -67,17 +71,37 @@ std::string Now() {
 }
 
 absl::Status CheckOptions(const Options& o) {
-  if (o.device != "cpu") {
-    return absl::InvalidArgumentError(absl::StrCat("--device=", o.device, ": this build measures cpu"));
+  if (o.device != "cpu" && o.device != "cuda") {
+    return absl::InvalidArgumentError(absl::StrCat("--device=", o.device, ": cpu or cuda is right"));
+  }
+  if (o.device == "cuda" && o.fabric != "in_memory") {
+    return absl::InvalidArgumentError(absl::StrCat("--device=cuda --fabric=", o.fabric, ": a GPU's kernels, and collectives among this machine's GPUs, are measured ",
+                                                   "in one process; leave --fabric out"));
+  }
+  if (o.device != "cuda" && (o.gpu != 0 || o.time_algorithms)) {
+    return absl::InvalidArgumentError(absl::StrCat(o.gpu != 0 ? absl::StrCat("--gpu=", o.gpu) : "--time-algorithms",
+                                                   ": is for --device=cuda, and --device is ", o.device, "; add that, or leave it out"));
+  }
+  if (o.device == "cuda" && (o.threads != 1 || !o.cluster.empty() || !o.cluster_out.empty())) {
+    return absl::InvalidArgumentError("--device=cuda: takes no --threads, --cluster or --cluster-out, which are of CPUs and of messages between processes; leave them out");
+  }
+  if (o.gpu < 0) return absl::InvalidArgumentError(absl::StrCat("--gpu=", o.gpu, ": 0 or more is right"));
+  if (o.device == "cuda" && host::WhyNoCuda().empty() && o.gpu >= host::GpusHere()) {
+    return absl::InvalidArgumentError(absl::StrCat("--gpu=", o.gpu, ": this machine's GPUs are 0 to ", host::GpusHere() - 1));
   }
   const Backend* fabric = FindBackend(o.fabric);
+  if (o.fabric == "nccl") {
+    return absl::InvalidArgumentError("--fabric=nccl: is not calibrated: --device=cuda measures collectives among this machine's GPUs on in_memory, "
+                                      "and `twofold bench --fabric=nccl` NCCL's own");
+  }
   if (fabric == nullptr || (o.fabric != "in_memory" && fabric->launcher(2).empty())) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "--fabric=", o.fabric, ": in_memory is right (kernels and links of this machine), or a fabric whose ranks are processes"));
+        "--fabric=", o.fabric, ": in_memory is right (kernels and links of this machine), or mpi (messages between processes)"));
   }
   if (const std::string reason = fabric->why_not(); !reason.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("--fabric=", o.fabric, ": ", reason));
   }
+  if (absl::Status s = CheckStartedFor(o.fabric); !s.ok()) return s;
   if (o.cluster.empty() != o.cluster_out.empty()) {
     return absl::InvalidArgumentError("--cluster and --cluster-out go together: the cluster's structure, and the file that gets its figures, too");
   }
@@ -93,8 +117,7 @@ absl::Status CheckOptions(const Options& o) {
 }
 
 // Runs `fn` on a new fabric of `ranks` ranks and returns what all ranks measured, row by row.
-absl::StatusOr<Samples> RunOn(int ranks, int threads, const RankFunction& fn) {
-  spec::Spec spec;
+absl::StatusOr<Samples> RunOn(int ranks, int threads, const RankFunction& fn, spec::Spec spec = {}) {
   spec.mutable_fabric()->mutable_in_memory();
   spec.mutable_parallel()->set_dp(ranks);
   spec.mutable_train()->set_threads_per_rank(threads);
@@ -123,6 +146,39 @@ absl::Status Write(const profile::Profile& profile, const std::string& path) {
   return absl::OkStatus();
 }
 
+// What is written at the end is better refused before all that is measured.
+absl::Status CheckOutput(std::string_view flag, const std::string& path) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::error_code none;
+  if (!folder.empty()) std::filesystem::create_directories(folder, none);
+  absl::Status status = CheckOutFile(flag, path);
+  status.Update(CheckOutFile(flag, path + ".fit"));  // the scratch file of a calibration
+  return status;
+}
+
+// A GPU, and collectives among several of them.
+absl::Status CalibrateCuda(const Options& o) {
+  spec::Spec spec;
+  spec::Cuda& cuda = *spec.mutable_cuda();
+  cuda.add_gpus(o.gpu), cuda.set_time_algorithms(o.time_algorithms);
+  absl::StatusOr<profile::Profile> measured = CalibrateGpu(cuda, o.quick, [](const std::string& line) { std::cerr << line << "\n"; });
+  if (!measured.ok()) return measured.status();
+  profile::Profile profile = *std::move(measured);
+  profile.set_created(Now());
+  if (const int gpus = host::GpusHere(); gpus > 1) {
+    std::cerr << "collectives of " << gpus << " GPUs\n";
+    cuda.clear_gpus();
+    spec.set_device(spec::CUDA);
+    const auto samples = RunOn(gpus, 1, [rounds = o.quick ? 3 : 31](RankContext& ctx) { return Pack(MeasureCollectives(ctx, rounds)); }, spec);
+    if (!samples.ok()) return samples.status();
+    for (profile::MeasuredCollective& c : CollectivesFrom(*samples, 0, gpus)) *profile.mutable_gpu()->add_collectives() = std::move(c);
+    profile.mutable_gpu()->set_collectives_of(o.fabric);
+  }
+  if (absl::Status s = Write(profile, o.out); !s.ok()) return s;
+  std::cout << KernelTableText(profile) << "\n" << GpuTableText(profile.gpu()) << "\n" << o.out << "\n";
+  return absl::OkStatus();
+}
+
 // A machine's speed drifts, so all that is measured comes in parts, one of each after the other: kernels, links, jobs.
 class Calibration {
  public:
@@ -140,9 +196,7 @@ class Calibration {
       std::error_code none;
       std::filesystem::remove(scratch_, none);
     };
-    if (!Write(profile_, scratch_).ok()) {  // better known before than after all that is measured
-      return absl::InvalidArgumentError(absl::StrCat("--out=", options_.out, ": cannot be written; a file in a folder that can is right"));
-    }
+    const host::InterruptScope interrupt;  // between runs, too: what is raised ends the next one, and the scratch file goes
     if (absl::Status s = PlanKernels(); !s.ok()) return s;
     for (int part = 0; part < parts_; ++part) {
       std::cerr << absl::StrFormat("part %d of %d: kernels, links, training jobs\n", part + 1, parts_);
@@ -207,6 +261,7 @@ class Calibration {
   absl::Status Train() {
     for (const auto& [ranks, runs] : runs_) {
       const auto predict = [&, n = ranks](size_t job, bool overlap, const profile::Training* training) -> absl::StatusOr<JobTimes> {
+        if (host::InterruptScope::Raised()) return absl::CancelledError("interrupted");
         profile::Profile with = profile_;
         with.clear_training();
         if (training != nullptr) *with.add_training() = *training;
@@ -238,6 +293,17 @@ class Calibration {
   std::map<int, std::vector<JobRun>> runs_;  // by ranks at once
   std::vector<profile::Training> trainings_;
 };
+
+// The profile that is there, to which messages are added; else a new one.
+absl::StatusOr<profile::Profile> ProfileSoFar(const std::string& path) {
+  if (std::filesystem::exists(path)) return ReadProfile(path);
+  profile::Profile profile;
+  profile.set_name("this-machine");
+  profile.set_source("measured by `twofold calibrate`");
+  profile.set_created(Now());
+  profile.set_processor(ProcessorName());
+  return profile;
+}
 
 absl::Status WriteCluster(const cluster::Cluster& cluster, const std::string& path) {
   std::string text;
@@ -286,33 +352,27 @@ absl::Status CalibrateCluster(const Options& o) {
 
 // Messages between processes: added to the profile that is there, whose kernels and other links stay as they are.
 absl::Status CalibrateMessages(const Options& o) {
+  absl::StatusOr<profile::Profile> profile = ProfileSoFar(o.out);
+  if (!profile.ok()) return profile.status();
   const absl::StatusOr<std::string> bytes = OnProcesses(o, MeasureMessages);
   if (!bytes.ok() || bytes->empty()) return bytes.status();
-  profile::Profile profile;
-  if (std::filesystem::exists(o.out)) {
-    absl::StatusOr<profile::Profile> read = ReadProfile(o.out);
-    if (!read.ok()) return read.status();
-    profile = *std::move(read);
-  } else {
-    profile.set_name("this-machine");
-    profile.set_source("measured by `twofold calibrate`");
-    profile.set_created(Now());
-    profile.set_processor(ProcessorName());
-  }
   profile::MessagePassing links;
   links.ParseFromString(*bytes);
   links.set_fabric(o.fabric);
-  auto* all = profile.mutable_message_passing();
+  auto* all = profile->mutable_message_passing();
   all->erase(std::remove_if(all->begin(), all->end(), [&](const auto& l) { return l.fabric() == o.fabric; }), all->end());
   *all->Add() = links;
-  if (absl::Status s = Write(profile, o.out); !s.ok()) return s;
+  if (absl::Status s = Write(*profile, o.out); !s.ok()) return s;
   std::cout << MessageTableText(links) << "\n" << o.out << "\n";
-  if (profile.kernels_size() == 0) std::cout << "note: the profile has no kernels yet: `twofold calibrate --out=" << o.out << "` measures them\n";
+  if (profile->kernels_size() == 0) std::cout << "note: the profile has no kernels yet: `twofold calibrate --out=" << o.out << "` measures them\n";
   return absl::OkStatus();
 }
 
-absl::Status Calibrate(const Options& o) {
+absl::Status Calibrate(Options o) {
   if (absl::Status s = CheckOptions(o); !s.ok()) return s;
+  if (o.out.empty()) o.out = o.device == "cuda" ? kThisMachineCudaProfile : kThisMachineProfile;
+  if (absl::Status s = o.cluster_out.empty() ? CheckOutput("--out", o.out) : CheckOutput("--cluster-out", o.cluster_out); !s.ok()) return s;
+  if (o.device == "cuda") return CalibrateCuda(o);
   if (!o.cluster_out.empty()) return CalibrateCluster(o);
   if (o.fabric != "in_memory") return CalibrateMessages(o);
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
@@ -332,22 +392,44 @@ absl::Status Calibrate(const Options& o) {
 void AddCalibrateCommand(CLI::App& app, int& exit_status) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("calibrate", "measures this machine's kernels, links and small training jobs into a profile: "
-                                                         "about half a minute on two cores");
-  command->add_option("--device", options->device, "the device whose kernels are measured: cpu")->capture_default_str();
+                                                         "about half a minute on two cores; or its GPU's kernels: some minutes");
+  command->add_option("--device", options->device, "the device whose kernels are measured: cpu or cuda")->capture_default_str();
   command->add_option("--fabric", options->fabric, "the fabric whose links are measured: in_memory, with the kernels; mpi (start it under mpirun or "
                       "`twofold launch --ranks=2 --fabric=mpi -- calibrate`): added to the profile")->capture_default_str();
   command->add_option("--threads", options->threads, "threads a rank; as many ranks as fit the cores run at once")
       ->capture_default_str();
-  command->add_option("--out", options->out, "the profile to write")->capture_default_str();
+  command->add_option("--out", options->out, absl::StrCat("the profile to write; default: ", kThisMachineProfile, ", of a GPU ", kThisMachineCudaProfile));
+  command->add_option("--gpu", options->gpu, "with --device=cuda: which one is measured")->capture_default_str();
+  command->add_flag("--time-algorithms", options->time_algorithms, "with --device=cuda: products as with cuda.time_algorithms in a spec");
   command->add_option("--cluster", options->cluster, "with --fabric=mpi: the structure of the cluster that the processes are on (a catalogue name or a file: a "
                       "star, or machines of one device on a network)");
   command->add_option("--cluster-out", options->cluster_out, "writes that cluster with links and library open_mpi as messages between ranks show them, for "
                       "`--fabric=simulated --cluster=FILE`");
-  command->add_flag("--quick", options->quick, "fewer sizes and rounds: less than half that time, wider intervals");
+  command->add_flag("--quick", options->quick, "fewer sizes and rounds: less than half that time, wider intervals; with --device=cuda: a few tiny sizes, for tests alone");
+  command->footer(
+      "The profile (core/proto/profile.proto as text) says what kernels cost by size, what links between ranks cost, and how far small\n"
+      "training jobs lay from what that predicts, from which predictions have their intervals. Predictions read it where they\n"
+      "are made, in the same folder, for cluster this-machine (the default); elsewhere: --set=fabric.simulated.profile=FILE. Leave the\n"
+      "machine alone meanwhile. Without one, predictions of this machine are assumed and say so.\n"
+      "\n"
+      "Processes: `calibrate` first, then with --fabric=mpi, which adds what messages between processes cost to the profile;\n"
+      "`--set=fabric.simulated.links=mpi` then predicts runs on mpi. A cluster of several hosts: one process or more on each, with\n"
+      "--cluster and --cluster-out; the file is a cluster that predictions can name.\n"
+      "\n"
+      "--device=cuda measures a GPU: kernels, launches, copies, and collectives among several. Predictions for `device: CUDA` read\n"
+      "that profile; for many such GPUs: --set=fabric.simulated.cluster=dgx-h100 --set=fabric.simulated.profile=FILE.\n"
+      "\n"
+      "Exit status: 0 fine; 1 a failure while measuring; 2 wrong input, or a file that cannot be written.\n"
+      "\nExamples:\n"
+      "  twofold calibrate                                         then: twofold run SPEC --fabric=simulated\n"
+      "  twofold launch --ranks=2 --fabric=mpi -- calibrate        then: ... --set=fabric.simulated.links=mpi\n"
+      "  mpirun -n 4 --hostfile hosts twofold calibrate --fabric=mpi --cluster=shape.textproto --cluster-out=mine.textproto\n"
+      "  twofold bench all_reduce --fabric=simulated --cluster=mine.textproto\n"
+      "  twofold calibrate --device=cuda                           then: twofold run SPEC --set=device=CUDA --fabric=simulated");
   command->callback([options, &exit_status] {
     const absl::Status status = Calibrate(*options);
     if (status.ok()) return;
-    if (LaunchedAs().rank == 0) spdlog::error("{}", std::string(status.message()));
+    if (SaysWhatAllFound()) spdlog::error("{}", std::string(status.message()));
     exit_status = absl::IsInvalidArgument(status) || absl::IsNotFound(status) ? 2 : 1;
   });
 }

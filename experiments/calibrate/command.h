@@ -1,4 +1,4 @@
-// `twofold calibrate [--device=cpu] [--fabric=in_memory] [--threads=1] [--out=PROFILE] [--quick]`
+// `twofold calibrate [--device=cpu|cuda] [--fabric=in_memory] [--threads=1] [--gpu=0] [--time-algorithms] [--out=PROFILE] [--quick]`
 #pragma once
 
 #include "CLI/CLI.hpp"

@@ -7,13 +7,13 @@
 namespace twofold::calibrate {
 namespace {
 
-profile::Kernel& KernelOf(const ops::KernelKey& key, profile::Profile& profile) {
+profile::Kernel& KernelOf(std::string_view name, std::string_view dtype, profile::Profile& profile) {
   for (profile::Kernel& kernel : *profile.mutable_kernels()) {
-    if (kernel.name() == key.name && kernel.dtype() == DTypeName(key.dtype)) return kernel;
+    if (kernel.name() == name && kernel.dtype() == dtype) return kernel;
   }
   profile::Kernel& kernel = *profile.add_kernels();
-  kernel.set_name(std::string(key.name));
-  kernel.set_dtype(std::string(DTypeName(key.dtype)));
+  kernel.set_name(std::string(name));
+  kernel.set_dtype(std::string(dtype));
   return kernel;
 }
 
@@ -26,21 +26,22 @@ Spread Rate(const std::vector<double>& samples, Bytes moved, double latency) {
 
 }  // namespace
 
+void AddPoint(const ops::KernelKey& key, std::string_view dtype, const ops::Cost& cost, const std::vector<double>& samples, profile::Profile& profile) {
+  const Spread spread = SpreadOf(samples);
+  profile::Point& p = *KernelOf(key.name, dtype, profile).add_points();
+  const int dims = CountsFlops(key.name) ? 3 : 2;
+  for (int d = 0; d < dims; ++d) p.add_dims(key.dims[static_cast<size_t>(d)]);
+  p.set_flops(cost.flops.value());
+  p.set_bytes(static_cast<double>(cost.bytes().value()));
+  p.set_seconds(spread.median), p.set_low(spread.low), p.set_high(spread.high);
+  if (key.name.starts_with("matmul_")) profile.set_peak_flops_per_second(std::max(profile.peak_flops_per_second(), p.flops() / p.seconds()));
+}
+
 void AddKernels(const std::vector<ops::KernelKey>& keys, const std::vector<ops::Cost>& costs, const Samples& samples,
                 profile::Profile& profile) {
   TWOFOLD_CHECK_EQ(keys.size(), samples.size());
-  double peak = 0;
-  for (size_t i = 0; i < keys.size(); ++i) {
-    const Spread spread = SpreadOf(samples[i]);
-    profile::Point& p = *KernelOf(keys[i], profile).add_points();
-    const int dims = CountsFlops(keys[i].name) ? 3 : 2;
-    for (int d = 0; d < dims; ++d) p.add_dims(keys[i].dims[static_cast<size_t>(d)]);
-    p.set_flops(costs[i].flops.value());
-    p.set_bytes(static_cast<double>(costs[i].bytes().value()));
-    p.set_seconds(spread.median), p.set_low(spread.low), p.set_high(spread.high);
-    if (keys[i].name.starts_with("matmul_")) peak = std::max(peak, p.flops() / p.seconds());
-  }
-  profile.set_peak_flops_per_second(peak);
+  profile.set_peak_flops_per_second(0);
+  for (size_t i = 0; i < keys.size(); ++i) AddPoint(keys[i], DTypeName(keys[i].dtype), costs[i], samples[i], profile);
 }
 
 void AddLinks(const Samples& samples, int ranks, profile::Profile& profile) {

@@ -61,6 +61,26 @@ std::string CollectiveTableText(const profile::MeasuredCollective& collective) {
   return text + "\n";
 }
 
+std::string GpuTableText(const profile::Gpu& gpu) {
+  std::string text = absl::StrFormat("%d multiprocessors at most at %.0f MHz, %.1f GiB, L2 %.0f MiB; %s\n", gpu.multiprocessors(), gpu.clock_hz() * 1e-6,
+                                     static_cast<double>(gpu.memory_bytes()) / (1 << 30), static_cast<double>(gpu.l2_bytes()) / (1 << 20), gpu.software());
+  for (const auto& [what, timing] : {std::pair("host, a launch", &gpu.launch()), std::pair("host, a tensor", &gpu.allocation()),
+                                     std::pair("host, an element back", &gpu.read_back()), std::pair("least of a kernel", &gpu.kernel()),
+                                     std::pair("gap between kernels", &gpu.gap())}) {
+    text += absl::StrFormat("%-22s %s (%s to %s)\n", what, Time(timing->seconds()), Time(timing->low()), Time(timing->high()));
+  }
+  for (const auto& [what, link] : {std::pair("copies within", &gpu.within()), std::pair("from the host", &gpu.to_device()), std::pair("to the host", &gpu.to_host())}) {
+    text += absl::StrFormat("%-22s %.1f GB/s (%.1f to %.1f), %s\n", what, link->bytes_per_second() * 1e-9, link->low() * 1e-9, link->high() * 1e-9,
+                            Time(link->latency().seconds()));
+  }
+  for (const profile::Products& p : gpu.products()) {
+    text += absl::StrFormat("products of %-9s at most %.1f TFLOP/s; %d that were left out are %.1f %% off in the median, %.1f %% at most, by %s\n", p.dtype(),
+                            p.flops_per_second() * 1e-12, p.left_out(), 100 * p.median_error(), 100 * p.worst_error(), p.used() ? "fitted tiles" : "rates alone");
+  }
+  for (const profile::MeasuredCollective& c : gpu.collectives()) text += CollectiveTableText(c);
+  return text;
+}
+
 std::string TrainingTableText(const profile::Training& training) {
   std::vector<const profile::KernelFactor*> kernels;
   for (const profile::KernelFactor& k : training.kernels()) kernels.push_back(&k);

@@ -14,6 +14,9 @@ std::string KernelTableText(const profile::Profile& profile);
 std::string LinkTableText(const profile::SharedMemory& links, int ranks);
 std::string CollectiveTableText(const profile::MeasuredCollective& collective);
 
+// Launches, copies, products and collectives of a GPU.
+std::string GpuTableText(const profile::Gpu& gpu);
+
 // How training jobs went beside kernels alone: a line a number of ranks, with the kernels whose factors are farthest from it.
 std::string TrainingTableText(const profile::Training& training);
 

@@ -58,6 +58,9 @@ class Gpt(nn.Module):
         x = self.tokens(ids) + self.positions(torch.arange(ids.size(1), device=ids.device))
         for block in self.blocks:
             x = block(x)
+        return self.loss(x, targets)
+
+    def loss(self, x, targets):
         logits = F.linear(self.norm(x), self.tokens.weight)
         return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
 
@@ -116,6 +119,9 @@ class Llama(nn.Module):
         x = self.tokens(ids)
         for block in self.blocks:
             x = block(x, self.cosines, self.sines)
+        return self.loss(x, targets)
+
+    def loss(self, x, targets):
         logits = F.linear(self.norm(x), self.tokens.weight)
         return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
 
@@ -187,7 +193,13 @@ def train(options):
     optimizer = Optimizer(model, master, device)
     sizes = SIZES[options.model]
     data = batches(options.tokens, sizes["vocab"], sizes["sequence"], options.batch, device)
-    run = model if options.compile == "none" else torch.compile(model, mode=None if options.compile == "default" else options.compile)
+    if options.compile == "blocks":  # which are alike, so that one is compiled; and the loss
+        for block in model.blocks:
+            block.compile()
+        model.loss = torch.compile(model.loss)
+        run = model
+    else:
+        run = model if options.compile == "none" else torch.compile(model, mode=None if options.compile == "default" else options.compile)
     seconds, losses = [], []
     for _ in range(options.steps):
         wait(device)
@@ -230,7 +242,7 @@ def main():
     parser.add_argument("--warmup", type=int, default=5)
     parser.add_argument("--tokens")
     parser.add_argument("--precision", choices=("master", "autocast"), default="master")
-    parser.add_argument("--compile", default="default", help="none, default, or a mode of torch.compile")
+    parser.add_argument("--compile", default="default", help="none, blocks, default, or a mode of torch.compile")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--products", type=int)
     options = parser.parse_args()

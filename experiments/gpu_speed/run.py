@@ -3,7 +3,8 @@
 
     experiments/gpu_speed/run.py [--write] [--rounds=3] [--models=gpt2-124m,gpt2-1.5b,llama-1b] [--quick] [--json=FILE] [PATH_OF_TWOFOLD]
 
-Needs a GPU and a PyTorch that sees it (--python=PATH names the interpreter; default: this one). Both train on the same file of random
+Needs a GPU and a PyTorch that sees it (--python=PATH names the interpreter; default: this one). --libraries=FOLDER:... is where Twofold
+finds cuBLASLt and cuDNN, if not where the loader looks. Both train on the same file of random
 tokens, with the same batch, sequence, optimizer and clipping. What holds what in which precision:
 
                        Twofold   PyTorch "master"   PyTorch "autocast"
@@ -13,8 +14,9 @@ tokens, with the same batch, sequence, optimizer and clipping. What holds what i
     master copies         f32           f32         (the parameters)
     moments of AdamW      f32           f32         f32
 
-PyTorch is compiled, with fused AdamW and flash attention; of "master" and "autocast" (--quick: "master" alone), tried first, the faster
-is held against Twofold. Then by turns, A-B-A: Twofold, PyTorch, Twofold, `rounds` times; before each turn the rate of a bf16 product of
+PyTorch is compiled, with fused AdamW and flash attention; of "master" and "autocast" (--quick: "master" alone, and each block of layers
+compiled once, as compiling the whole takes minutes), tried first, the faster is held against Twofold; and of Twofold's `cuda.attention`
+AUTO (results repeat to the last bit) and CUDNN (they may not, as PyTorch's), tried likewise, the faster against PyTorch. Then by turns, A-B-A: Twofold, PyTorch, Twofold, `rounds` times; before each turn the rate of a bf16 product of
 8192 x 8192 matrices, whose median is the ceiling that MFU is a share of. A ratio is the median over the rounds of PyTorch's step
 time over the mean of the two of Twofold's around it: 1 and above is at least as fast. FLOPs of a step are those of the
 model (forward and backward, no recomputation), from Twofold's report, for both. Fails where a ratio is below 1.
@@ -24,6 +26,7 @@ model (forward and backward, no recomputation), from Twofold's report, for both.
 import array
 import json
 import math
+import os
 import pathlib
 import random
 import statistics
@@ -45,10 +48,10 @@ def fail(text):
     sys.exit(f"experiments/gpu_speed/run.py: {text}")
 
 
-def run(command):
+def run(command, environment=None):
     command = [str(c) for c in command]
     try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=TIMEOUT, cwd=ROOT)
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=TIMEOUT, cwd=ROOT, env=environment)
     except subprocess.TimeoutExpired:
         fail(f"{' '.join(command)}: not done after {TIMEOUT} s")
     if done.returncode != 0:
@@ -58,21 +61,24 @@ def run(command):
 
 def write_tokens(path, count=4 << 20):
     """As llm.c writes them: 256 int32 (magic, version, count), then uint16 tokens."""
-    dice = random.Random(1)
     header = array.array("i", [20240520, 1, count] + [0] * 253)
-    tokens = array.array("H", bytes(2 * count))
-    for i in range(count):
-        tokens[i] = dice.getrandbits(32) % VOCABULARY
+    wide = array.array("I", random.Random(1).randbytes(4 * count))
+    tokens = array.array("H", (w % VOCABULARY for w in wide))
     path.write_bytes(header.tobytes() + tokens.tobytes())
 
 
 class Sides:
-    def __init__(self, twofold, python, tokens, folder):
+    def __init__(self, twofold, python, tokens, folder, libraries, quick):
         self.program, self.python, self.tokens, self.folder = twofold, python, tokens, folder
+        self.compile = "blocks" if quick else "default"
+        known = os.environ.get("LD_LIBRARY_PATH")
+        paths = ":".join(p for p in (known, libraries) if p)
+        self.environment = {**os.environ, **({"LD_LIBRARY_PATH": paths} if paths else {})}
 
-    def twofold(self, model):
+    def twofold(self, model, attention):
         out = self.folder / "run"
-        run([self.program, "run", HERE / f"{model}.textproto", "--quiet", "--fabric=in_memory", f"--out={out}", f"--set=data.tokens.path={self.tokens}"])
+        run([self.program, "run", HERE / f"{model}.textproto", "--quiet", "--fabric=in_memory", f"--out={out}", f"--set=data.tokens.path={self.tokens}",
+             f"--set=cuda.attention={attention}"], self.environment)
         report = json.loads((out / "report.json").read_text())
         losses = [s["loss"] for s in report["steps"]]
         return {"seconds": report["median_step_seconds"], "flops": report["model_flops_per_step"], "parameters": report["parameters"],
@@ -82,7 +88,7 @@ class Sides:
         _, batch, _ = MODELS[model]
         steps = 25 if model == "gpt2-124m" else 15
         got = json.loads(run([self.python, HERE / "pytorch.py", f"--model={model}", f"--batch={batch}", f"--steps={steps}", "--warmup=5",
-                              f"--tokens={self.tokens}", f"--precision={precision}"]).splitlines()[-1])
+                              f"--tokens={self.tokens}", f"--precision={precision}", f"--compile={self.compile}"]).splitlines()[-1])
         return {**got, "seconds": got["median_step_seconds"], "loss": got["last_loss"]}
 
     def product_rate(self):
@@ -91,13 +97,26 @@ class Sides:
 
 def measure(sides, model, rounds, quick):
     name, batch, sequence = MODELS[model]
-    precision = "master" if quick else min(("master", "autocast"), key=lambda p: sides.pytorch(model, p)["seconds"])
     rates, ours, theirs, ratios = [], [], [], []
-    before = sides.twofold(model)
+    rate = sides.product_rate()["flops_per_second"]
+    tried = {}
+    for attention in ("AUTO", "CUDNN"):
+        try:
+            tried[attention] = of = sides.twofold(model, attention)
+        except SystemExit as e:
+            if attention == "AUTO":
+                raise
+            print(e, file=sys.stderr, flush=True)
+        else:
+            print(f"{name}: Twofold alone, attention {attention}: {batch * sequence / of['seconds']:,.0f} tokens/s, {of['seconds'] * 1e3:.1f} ms, MFU "
+                  f"{of['flops'] / of['seconds'] / rate:.1%} of {rate * 1e-12:.0f} TFLOP/s", file=sys.stderr, flush=True)
+    attention = min(tried, key=lambda a: tried[a]["seconds"])
+    before = tried[attention]
+    precision = "master" if quick else min(("master", "autocast"), key=lambda p: sides.pytorch(model, p)["seconds"])
     for r in range(rounds):
         rates.append(sides.product_rate()["flops_per_second"])
         peer = sides.pytorch(model, precision)
-        after = sides.twofold(model)
+        after = sides.twofold(model, attention)
         ours.append((before["seconds"] + after["seconds"]) / 2)
         theirs.append(peer["seconds"])
         ratios.append(theirs[-1] / ours[-1])
@@ -108,23 +127,23 @@ def measure(sides, model, rounds, quick):
     if after["parameters"] != peer["parameters"]:
         fail(f"{name}: {after['parameters']} parameters in Twofold, {peer['parameters']} in PyTorch")
     tokens = batch * sequence
-    return {"name": name, "tokens": tokens, "precision": precision, "ours": statistics.median(ours), "theirs": statistics.median(theirs),
+    return {"name": name, "tokens": tokens, "attention": attention, "precision": precision, "ours": statistics.median(ours), "theirs": statistics.median(theirs),
             "ratio": statistics.median(ratios), "ceiling": statistics.median(rates), "flops": after["flops"], "gpu": peer["gpu"],
             "torch": peer["torch"], "device": after["device"]}
 
 
 def table(rows):
-    lines = ["| model | tokens a step | Twofold | PyTorch | faster of PyTorch's | ratio | at least | product rate | MFU, Twofold | MFU, PyTorch |",
-             "|---|---|---|---|---|---|---|---|---|---|"]
+    lines = ["| model | tokens a step | Twofold | PyTorch | attention | faster of PyTorch's | ratio | at least | product rate | MFU, Twofold | MFU, PyTorch |",
+             "|---|---|---|---|---|---|---|---|---|---|---|"]
     for r in rows:
         mfu = [r["flops"] / r[side] / r["ceiling"] for side in ("ours", "theirs")]
         lines.append(f"| {r['name']} | {r['tokens']} | {r['tokens'] / r['ours']:,.0f} tokens/s | {r['tokens'] / r['theirs']:,.0f} tokens/s | "
-                     f"{r['precision']} | {r['ratio']:.3f} | {AT_LEAST:.2f} | {r['ceiling'] * 1e-12:.0f} TFLOP/s | {mfu[0]:.1%} | {mfu[1]:.1%} |")
+                     f"{r['attention']} | {r['precision']} | {r['ratio']:.3f} | {AT_LEAST:.2f} | {r['ceiling'] * 1e-12:.0f} TFLOP/s | {mfu[0]:.1%} | {mfu[1]:.1%} |")
     return "\n".join(lines)
 
 
 def main():
-    known = ("--write", "--rounds", "--models", "--quick", "--json", "--python")
+    known = ("--write", "--rounds", "--models", "--quick", "--json", "--python", "--libraries")
     options = {a.split("=")[0]: a.split("=", 1)[-1] for a in sys.argv[1:] if a.startswith("--")}
     arguments = [a for a in sys.argv[1:] if not a.startswith("--")]
     for option in options:
@@ -139,7 +158,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         write_tokens(folder / "tokens.bin")
-        sides = Sides(program, options.get("--python", sys.executable), folder / "tokens.bin", folder)
+        sides = Sides(program, options.get("--python", sys.executable), folder / "tokens.bin", folder, options.get("--libraries", ""),
+                      "--quick" in options)
         sides.product_rate()  # fails at once where PyTorch or the GPU is missing
         rows = [measure(sides, model, rounds, "--quick" in options) for model in models]
     print(table(rows))

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "backends/registry.h"
 #include "backends/replay/replay.h"
 #include "core/base/check.h"
 #include "core/base/strings.h"
@@ -129,7 +130,8 @@ absl::StatusOr<MemoryPrediction> PredictMemory(const spec::Spec& whole, const Sa
                     .kind = rules->kind,
                     .threads = static_cast<int>(spec.train().threads_per_rank()),
                     .memory = bounded ? rules->device : Bytes(0),
-                    .host_memory = bounded ? rules->host : Bytes(0)};
+                    .host_memory = bounded ? rules->host : Bytes(0),
+                    .staging = StagingOf(whole)};
   MemoryPrediction prediction{.rules = *rules, .kinds = {}};
   const auto add = [&prediction](RankKind kind, std::vector<int> of) {
     for (RankKind& known : prediction.kinds) {

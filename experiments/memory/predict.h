@@ -32,7 +32,7 @@ struct MemoryPrediction {
 };
 
 // `spec` is whole and validated. `bounded`: by what the device has and by memory.budget_mib; else to see what a run would
-// need. Equal to a simulated run of the same spec, to the byte. Refuses a cluster that is not there.
+// need. Equal to a simulated run of the same spec, to the byte. Refuses what host::FindMemoryRules does.
 absl::StatusOr<MemoryPrediction> PredictMemory(const spec::Spec& spec, const Samples& samples, bool bounded = true);
 
 }  // namespace twofold

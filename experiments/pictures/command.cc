@@ -14,6 +14,7 @@
 #include "experiments/pictures/schedule_picture.h"
 #include "experiments/pictures/style.h"
 #include "experiments/pictures/timeline_picture.h"
+#include "experiments/report/files.h"
 #include "spdlog/spdlog.h"
 
 namespace twofold {
@@ -23,7 +24,7 @@ namespace fs = std::filesystem;
 using namespace pictures;
 
 struct Options {
-  std::vector<std::string> folders;
+  std::string folder, measured;
   std::string out;
 };
 
@@ -35,15 +36,17 @@ absl::Status WriteText(const fs::path& path, const std::string& text) {
 }
 
 absl::Status Write(const Options& o) {
+  const fs::path last = o.measured.empty() ? o.folder : o.measured, page = o.out.empty() ? last / "report.html" : fs::path(o.out);
   std::vector<RunData> read;
-  for (const std::string& folder : o.folders) {
+  for (const std::string& folder : {o.folder, o.measured}) {
+    if (folder.empty()) continue;
     auto run = ReadRun(folder);
     if (!run.ok()) return absl::InvalidArgumentError(run.status().message());
     read.push_back(*std::move(run));
   }
   std::vector<const RunData*> runs;
   for (const RunData& run : read) runs.push_back(&run);
-  const fs::path page = o.out.empty() ? fs::path(o.folders.back()) / "report.html" : fs::path(o.out);
+  if (absl::Status s = CheckOutFile("--out", page.string()); !s.ok()) return s;
   if (absl::Status s = WriteText(page, Page(runs)); !s.ok()) return s;
   const std::pair<const char*, std::string> svgs[] = {{"schedule.svg", SchedulePicture(StoriesOf(runs))},
                                                       {"timeline.svg", TimelinePicture(runs)},
@@ -60,8 +63,16 @@ absl::Status Write(const Options& o) {
 void AddReportCommand(CLI::App& app, int& exit_status) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("report", "draws a run as one HTML page, or a prediction above its measurement");
-  command->add_option("folders", options->folders, "the folder of a run; a second one to compare with")->required()->expected(1, 2);
+  command->add_option("DIR", options->folder, "the folder of a run")->required();
+  command->add_option("DIR_MEASURED", options->measured, "that of its measurement, to compare with");
   command->add_option("--out", options->out, "the page to write; default: report.html in the last folder");
+  command->footer(
+      "The page needs no other file: time line, memory, losses, collectives, errors. schedule.svg (of pipelines), timeline.svg and\n"
+      "memory.svg are written beside it, and what was written is listed.\n"
+      "Exit status: 0 fine; 1 a file cannot be written; 2 a folder holds no report of a run.\n"
+      "\nExamples:\n"
+      "  twofold report runs/my-in_memory\n"
+      "  twofold report runs/my-simulated runs/my-in_memory --out=my.html");
   command->callback([options, &exit_status] {
     const absl::Status status = Write(*options);
     if (status.ok()) return;

@@ -3,6 +3,10 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
 
 namespace twofold {
 
@@ -13,6 +17,8 @@ inline constexpr int kExitWrongInput = 2;        // spec, flags or files
 inline constexpr int kExitPredictedFailure = 3;  // a simulated run predicts out-of-memory or deadlock
 
 void AddRunCommand(CLI::App& app, int& exit_status);
+// What is wrong with a command line that begins with the word run, and with its spec, before anything is started.
+absl::Status CheckRunCommand(const std::vector<std::string>& words, const std::string& fabric);
 void AddCompareCommand(CLI::App& app, int& exit_status);
 void AddListCommand(CLI::App& app, int& exit_status);
 void AddMemoryCommand(CLI::App& app, int& exit_status);

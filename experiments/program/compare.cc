@@ -1,7 +1,5 @@
 #include "experiments/program/compare.h"
 
-#include <google/protobuf/util/message_differencer.h>
-
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -10,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "core/base/strings.h"
 #include "experiments/program/text.h"
+#include "experiments/spec/difference.h"
 #include "strategies/model_factory.h"
 
 namespace twofold {
@@ -153,17 +152,11 @@ void RemarkOnMemory(const Report& p, const Report& m, Comparison& out) {
   }
 }
 
-void RemarkOnSpecs(const spec::Spec& p, const spec::Spec& m, Comparison& out) {
-  using google::protobuf::util::MessageDifferencer;
-  std::vector<std::string> differ;
-  if (!MessageDifferencer::Equals(p.model(), m.model())) differ.push_back("model");
-  if (!MessageDifferencer::Equals(p.data(), m.data())) differ.push_back("data");
-  if (!MessageDifferencer::Equals(p.train(), m.train())) differ.push_back("train");
-  if (!MessageDifferencer::Equals(p.parallel(), m.parallel())) differ.push_back("parallel");
-  if (!differ.empty()) {
-    out.remarks.push_back(
-        StrCat("the two runs did not do the same: their specs differ in ", absl::StrJoin(differ, ", ")));
-  }
+// Other blocks say where and how it is done.
+std::vector<std::string> DifferingWork(const spec::Spec& p, const spec::Spec& m) {
+  std::vector<std::string> differ = DifferingBlocks(p, m);
+  std::erase_if(differ, [](const std::string& block) { return block != "model" && block != "data" && block != "train" && block != "parallel"; });
+  return differ;
 }
 
 std::string ValueText(Unit unit, double value) {
@@ -228,18 +221,24 @@ Comparison Compare(const Report& predicted, const spec::Spec& predicted_spec, co
   Comparison out{.name = measured.name(),
                  .predicted_fabric = predicted.fabric(),
                  .measured_fabric = measured.fabric(),
+                 .first_predicted = predicted.predicted(),
+                 .second_predicted = measured.predicted(),
                  .interval_low = predicted.low(),
                  .interval_high = predicted.high()};
-  out.inside_interval =
-      predicted.low() <= measured.median_step_seconds() && measured.median_step_seconds() <= predicted.high();
+  const std::vector<std::string> differ = DifferingWork(predicted_spec, measured_spec);
+  const bool same_work = std::all_of(differ.begin(), differ.end(), [](const std::string& block) { return block == "data"; });
+  const bool both_stepped = predicted.median_step_seconds() > 0 && measured.median_step_seconds() > 0;
+  if (out.judged() && same_work && both_stepped) {
+    out.inside_interval = predicted.low() <= measured.median_step_seconds() && measured.median_step_seconds() <= predicted.high();
+  }
   AddValues(predicted, predicted_spec, measured, measured_spec, out);
   AddStepParts(predicted, measured, out);
   AddExposed(predicted, measured, out);
   AddCollectives(predicted, measured, out);
   AddKernels(predicted, measured, out);
-  RemarkOnSpecs(predicted_spec, measured_spec, out);
+  if (!differ.empty()) out.remarks.push_back(StrCat("the two runs did not do the same: their specs differ in ", absl::StrJoin(differ, ", ")));
   RemarkOnMemory(predicted, measured, out);
-  for (const auto& [side, r] : {std::pair("predicted", &predicted), std::pair("measured", &measured)}) {
+  for (const auto& [side, r] : {std::pair(out.judged() ? "predicted" : "first", &predicted), std::pair(out.judged() ? "measured" : "second", &measured)}) {
     if (r->outcome() != report::OK) {
       out.remarks.push_back(
           StrCat("the ", side, " run ended with ", report::Outcome_Name(r->outcome()), ": ", r->message()));
@@ -252,10 +251,14 @@ namespace {
 
 constexpr size_t kShownDetails = 8;
 
+const char* FirstHead(const Comparison& c) { return c.first_predicted ? "predicted" : "measured"; }
+const char* SecondHead(const Comparison& c) { return c.second_predicted ? "predicted" : "measured"; }
+const char* ErrorHead(const Comparison& c) { return c.judged() ? "error" : "difference"; }
+
 // What the error in step time consists of, and whether the measurement lies in the predicted interval. Parts add up to the
 // error, and details to their part.
 std::string ErrorText(const Comparison& c) {
-  std::vector<std::vector<std::string>> rows = {{"", "predicted", "measured", "error", "of the measured step"}};
+  std::vector<std::vector<std::string>> rows = {{"", FirstHead(c), SecondHead(c), ErrorHead(c), StrCat("of the ", c.judged() ? "measured" : "second", " step")}};
   const auto add = [&](std::string name, double predicted, double measured) {
     const double part = predicted - measured;
     rows.push_back({std::move(name), SecondsText(predicted), SecondsText(measured), SecondsText(part),
@@ -275,20 +278,19 @@ std::string ErrorText(const Comparison& c) {
     if (v.name == kKernels) add_details(c.kernels);
     if (v.name == kExposed) add_details(c.exposed);
   }
-  std::string text = StrCat("\nWhat the error in step time against ", c.measured_fabric, " is made of\n", TableText(rows),
-                            "\nThe measured median lies ", c.inside_interval ? "inside" : "outside",
-                            " the predicted interval, ", SecondsText(c.interval_low), " to ", SecondsText(c.interval_high), ".\n");
-  for (const std::string& remark : c.remarks) StrAppend(&text, "Note: ", remark, "\n");
-  return text;
+  std::string text = StrCat("\nWhat the ", ErrorHead(c), " in step time ", c.judged() ? "against " : "to ", c.measured_fabric, " is made of\n", TableText(rows));
+  if (!c.inside_interval) return text;
+  return StrCat(text, "\nThe measured median lies ", *c.inside_interval ? "inside" : "outside", " the predicted interval, ", SecondsText(c.interval_low),
+                " to ", SecondsText(c.interval_high), ".\n");
 }
 
 }  // namespace
 
 std::string ComparisonText(std::span<const Comparison> comparisons) {
   const Comparison& first = comparisons[0];
-  std::vector<std::vector<std::string>> rows = {{first.name, "predicted"}, {"", first.predicted_fabric}};
+  std::vector<std::vector<std::string>> rows = {{first.name, FirstHead(first)}, {"", first.predicted_fabric}};
   for (const Comparison& c : comparisons) {
-    rows[0].insert(rows[0].end(), {"measured", "error"});
+    rows[0].insert(rows[0].end(), {SecondHead(c), ErrorHead(c)});
     rows[1].insert(rows[1].end(), {c.measured_fabric, ""});
   }
   AppendRows(comparisons, &Comparison::values, rows);
@@ -297,7 +299,12 @@ std::string ComparisonText(std::span<const Comparison> comparisons) {
     rows.push_back({"Seconds a call"});
     AppendRows(comparisons, &Comparison::collectives, rows);
   }
-  std::string text = TableText(rows);
+  std::string text;
+  for (const Comparison& c : comparisons) {
+    for (const std::string& remark : c.remarks) StrAppend(&text, "Note", comparisons.size() > 1 ? StrCat(" on ", c.measured_fabric) : "", ": ", remark, "\n");
+  }
+  if (!text.empty()) text += "\n";
+  text += TableText(rows);
   for (const Comparison& c : comparisons) text += ErrorText(c);
   return text;
 }
@@ -311,7 +318,7 @@ static nlohmann::ordered_json OneJson(const Comparison& c) {
           {"collectives", ValuesJson(c.collectives)},
           {"kernels", ValuesJson(c.kernels)},
           {"exposed", ValuesJson(c.exposed)},
-          {"interval", {{"low", c.interval_low}, {"high", c.interval_high}, {"inside", c.inside_interval}}},
+          {"interval", {{"low", c.interval_low}, {"high", c.interval_high}, {"inside", c.inside_interval ? nlohmann::ordered_json(*c.inside_interval) : nullptr}}},
           {"remarks", c.remarks}};
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,6 +22,8 @@ struct ComparedValue {
 
 struct Comparison {
   std::string name, predicted_fabric, measured_fabric;
+  bool first_predicted = true, second_predicted = false;  // what the two runs are; two predictions or two measurements can be laid side by side, too
+  bool judged() const { return first_predicted && !second_predicted; }
   std::vector<ComparedValue> values;  // step time, tokens, communication, memory (the highest rank's), loss
   // On rank 0, each side's add up to its step time: kernels, exposed communication, waiting for other ranks, the host between
   // kernels, the rest (what the median step took beyond the traced ones). Of runs that were not both traced: compute and
@@ -30,7 +33,7 @@ struct Comparison {
   std::vector<ComparedValue> exposed;  // by collective, seconds a step: likewise, to the second part
   std::vector<ComparedValue> collectives;  // seconds of one call, as rank 0 saw it
   double interval_low = 0, interval_high = 0;  // the prediction's
-  bool inside_interval = false;                // the measured median lies in it
+  std::optional<bool> inside_interval;  // whether the measured median lies in it; absent unless judged, of the same model, train and parallel, and both did steps
   std::vector<std::string> remarks;  // what a reader must know: runs that differ, memory that differs
 };
 

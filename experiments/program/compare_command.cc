@@ -7,7 +7,6 @@
 #include "core/base/strings.h"
 #include "experiments/program/commands.h"
 #include "experiments/program/compare.h"
-#include "experiments/report/files.h"
 #include "experiments/report/json.h"
 #include "experiments/report/write_report.h"
 #include "experiments/spec/spec.h"
@@ -30,10 +29,7 @@ struct Run {
 absl::StatusOr<Run> ReadRun(const std::string& folder) {
   absl::StatusOr<report::Report> report = ReadReport(folder);
   if (!report.ok()) return report.status();
-  const std::string file = StrCat(folder, "/spec.textproto");
-  const absl::StatusOr<std::string> text = ReadFile(file);
-  if (!text.ok()) return text.status();
-  absl::StatusOr<spec::Spec> spec = ParseSpec(*text, file);
+  absl::StatusOr<spec::Spec> spec = ReadSpecOf(folder);
   if (!spec.ok()) return spec.status();
   return Run{*std::move(report), *std::move(spec)};
 }
@@ -77,6 +73,8 @@ void AddCompareCommand(CLI::App& app, int& exit_status) {
   command->add_flag("--json", options->json, "print JSON instead of a table");
   command->footer(
       "Errors are (predicted - measured) / measured. Memory is the highest rank's.\n"
+      "Two predictions, two measurements, or runs of other work are laid side by side and not judged.\n"
+      "Exit status: 0 fine, whatever the errors are; 2 a folder holds no report of a run, or they are given the other way round.\n"
       "\nExamples:\n"
       "  twofold run my.textproto --fabric=simulated\n"
       "  twofold run my.textproto --fabric=in_memory\n"

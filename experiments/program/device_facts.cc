@@ -25,7 +25,7 @@ double SheetPeak(const cluster::Device& device, spec::DType dtype) {
 
 double MeasuredPeak(const spec::Spec& spec) {
   const std::string& named = spec.fabric().simulated().profile();
-  const absl::StatusOr<profile::Profile> profile = ReadProfile(named.empty() ? kThisMachineProfile : named);
+  const absl::StatusOr<profile::Profile> profile = ReadProfile(!named.empty() ? named : spec.device() == spec::CUDA ? kThisMachineCudaProfile : kThisMachineProfile);
   return profile.ok() ? profile->peak_flops_per_second() : 0;
 }
 
@@ -40,6 +40,7 @@ DeviceFacts FactsOfEmulated(const spec::Spec& spec) {
 // The first device of the catalogue whose name's first word, "A100" of "A100-80GB SXM", is part of the GPU's. An H200 computes as
 // fast as an H100.
 DeviceFacts FactsOfGpus(const spec::Spec& spec) {
+  if (!host::WhyNoCuda().empty()) return {.name = "a GPU that is not here"};  // whose memory is predicted all the same
   const int gpu = spec.cuda().gpus_size() > 0 ? spec.cuda().gpus(0) : 0;
   DeviceFacts facts{.name = host::NameOfGpu(gpu)};
   const std::string name = absl::StrReplaceAll(facts.name, {{" H200", " H100"}});

@@ -1,45 +1,63 @@
-// twofold launch --ranks=N --fabric=F -- run SPEC ...
+// twofold launch --ranks=N --fabric=F -- run SPEC ...: by the fabric's own launcher, or by variables (backends/launch.h).
 #include <unistd.h>
 
 #include <algorithm>
+#include <asio.hpp>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "backends/launch.h"
 #include "backends/registry.h"
 #include "core/base/strings.h"
 #include "experiments/program/commands.h"
+#include "experiments/program/supervisor.h"
 #include "spdlog/spdlog.h"
 
 namespace twofold {
 namespace {
 
+constexpr double kGrace = 10, kMostGrace = 1e6;  // seconds
+constexpr int kMostHere = 4096;                  // processes on one host
+
 struct Options {
   int ranks = 0;
-  std::string fabric = "mpi";
+  std::string fabric, program;
+  int nodes = 1, node_rank = -1;
+  std::string master;
+  bool label = false, print = false;
+  double grace_s = kGrace;
   std::vector<std::string> command;
-  bool print = false;
 };
+
+constexpr char kDefaultFabric[] = "mpi";
+
+// Whether this command starts ranks itself; else the fabric's own launcher does.
+bool ByVariables(const Options& o) {
+  if (o.fabric.empty()) return !o.program.empty();
+  const Backend* const backend = FindBackend(o.fabric);
+  return backend != nullptr && backend->by_variables;
+}
 
 std::string LaunchedFabrics() {
   std::vector<std::string> names;
   for (const Backend& b : Backends()) {
-    if (b.why_not().empty() && !b.launcher(1).empty()) names.emplace_back(b.name);
+    if (b.why_not().empty() && RanksAreProcesses(b)) names.emplace_back(b.name);
   }
   return names.empty() ? "none in this build" : absl::StrJoin(names, ", ");
 }
 
-absl::Status Check(const Options& o) {
-  if (o.ranks < 1) return absl::InvalidArgumentError(StrCat("--ranks=", o.ranks, ": 1 or more is right"));
-  if (LaunchedAs().launched) {
-    return absl::InvalidArgumentError("launch: this process was itself started by a launcher; start ranks from a plain shell");
-  }
+absl::Status CheckFabric(const Options& o) {
+  if (o.fabric.empty()) return absl::OkStatus();  // a program of its own
   const Backend* backend = FindBackend(o.fabric);
   if (backend == nullptr) {
     return absl::InvalidArgumentError(
@@ -48,37 +66,107 @@ absl::Status Check(const Options& o) {
   if (const std::string reason = backend->why_not(); !reason.empty()) {
     return absl::InvalidArgumentError(StrCat("--fabric=", o.fabric, ": ", reason));
   }
-  if (backend->launcher(o.ranks).empty()) {
+  if (!RanksAreProcesses(*backend)) {
     return absl::InvalidArgumentError(StrCat("--fabric=", o.fabric, ": its ranks are not processes: call `twofold ",
                                              absl::StrJoin(o.command, " "), "` without launch; fabrics to launch: ",
                                              LaunchedFabrics()));
   }
-  if (o.command.empty()) return absl::InvalidArgumentError("launch: nothing to run; give a command after --, such as `-- run SPEC`");
   return absl::OkStatus();
 }
 
-// The launcher's words, this very program, and the command with its fabric.
+// Fills in what Slurm says, where each node's launch is a task of a step.
+absl::Status CheckNodes(Options& o, const Launch& launch) {
+  const bool task_a_node = launch.launched && launch.size == o.nodes;
+  if (o.node_rank < 0 && task_a_node) o.node_rank = launch.rank;
+  if (o.master.empty() && task_a_node && !launch.master_address.empty() && launch.master_port > 0) {
+    o.master = StrCat(launch.master_address, ":", launch.master_port);
+  }
+  if (o.ranks % o.nodes != 0) {
+    return absl::InvalidArgumentError(StrCat("--ranks=", o.ranks, " with --nodes=", o.nodes, ": as many ranks on each node are right, ",
+                                             o.ranks / o.nodes * o.nodes, " or ", (o.ranks / o.nodes + 1) * o.nodes, " in all"));
+  }
+  if (o.node_rank < 0 || o.node_rank >= o.nodes) {
+    const std::string given = o.node_rank < 0 ? "--node-rank is missing" : StrCat("--node-rank=", o.node_rank);
+    return absl::InvalidArgumentError(StrCat(given, " with --nodes=", o.nodes, ": this node's number, 0 to ", o.nodes - 1, ", is right"));
+  }
+  const size_t colon = o.master.rfind(':');
+  int port = 0;
+  if (colon == std::string::npos || colon == 0 || !absl::SimpleAtoi(o.master.substr(colon + 1), &port) || port < 1 || port > 65535) {
+    return absl::InvalidArgumentError(StrCat(o.master.empty() ? "--master is missing" : StrCat("--master=", o.master), ": HOST:PORT of node 0 is right, such as node1:29500, the same on all nodes"));
+  }
+  return absl::OkStatus();
+}
+
+// Empty: the command names none.
+std::string FabricOfCommand(const Options& o) {
+  for (size_t i = 0; i < o.command.size(); ++i) {
+    if (o.command[i] == "--fabric" && i + 1 < o.command.size()) return o.command[i + 1];
+    if (o.command[i].starts_with("--fabric=")) return o.command[i].substr(std::strlen("--fabric="));
+  }
+  return "";
+}
+
+// Whether ranks see the files that this process sees: they are its children, or nobody tells mpirun of other hosts.
+bool RanksAreHere(const Options& o) {
+  if (ByVariables(o)) return true;
+  constexpr const char* kHostsElsewhere[] = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "PE_HOSTFILE"};
+  return std::none_of(std::begin(kHostsElsewhere), std::end(kHostsElsewhere), [](const char* name) { return std::getenv(name) != nullptr; });
+}
+
+// What every rank would find wrong is told once, before there are any.
+absl::Status CheckCommand(const Options& o) {
+  if (!o.program.empty()) return absl::OkStatus();
+  if (const std::string says = FabricOfCommand(o); !says.empty() && says != o.fabric) {
+    return absl::InvalidArgumentError(StrCat("--fabric=", o.fabric, ", but the command has --fabric=", says, "; leave one of them out"));
+  }
+  if (o.command[0] != "run" && o.command[0] != "bench" && o.command[0] != "calibrate") {
+    return absl::InvalidArgumentError(StrCat("launch: \"", o.command[0], "\" is no command for several ranks; use run, bench or calibrate"));
+  }
+  return o.command[0] == "run" && !o.print && RanksAreHere(o) ? CheckRunCommand(o.command, o.fabric) : absl::OkStatus();
+}
+
+absl::Status Check(Options& o) {
+  if (o.ranks < 1) return absl::InvalidArgumentError(StrCat("--ranks=", o.ranks, ": 1 or more is right"));
+  if (o.nodes < 1) return absl::InvalidArgumentError(StrCat("--nodes=", o.nodes, ": 1 or more is right"));
+  if (o.ranks / o.nodes > kMostHere) {
+    return absl::InvalidArgumentError(StrCat("--ranks=", o.ranks, ": at most ", kMostHere, " processes on a host are right; ", o.nodes > 1 ? "more --nodes" : "--nodes is for several"));
+  }
+  if (!(o.grace_s >= 0 && o.grace_s <= kMostGrace)) return absl::InvalidArgumentError(StrCat("--grace=", o.grace_s, ": seconds, 0 to ", kMostGrace, ", are right"));
+  const Launch launch = LaunchedAs();
+  if (launch.size > 1 && o.nodes == 1) {
+    return absl::InvalidArgumentError(StrCat("launch: this process was itself started by a launcher (", launch.launcher,
+                                             "); start ranks from a plain shell, or one launch a node, with --nodes=", launch.size));
+  }
+  if (const absl::Status s = CheckFabric(o); !s.ok()) return s;
+  if (o.command.empty() && o.program.empty()) {
+    return absl::InvalidArgumentError("launch: nothing to run; give a command after --, such as `-- run SPEC`");
+  }
+  if (const absl::Status s = CheckCommand(o); !s.ok()) return s;
+  if (!ByVariables(o)) {
+    if (o.nodes == 1 && o.node_rank < 0 && o.master.empty() && !o.label && o.grace_s == kGrace) return absl::OkStatus();
+    return absl::InvalidArgumentError(StrCat("--fabric=", o.fabric, " is started by ", FindBackend(o.fabric)->launcher(1).front(),
+                                             ", which takes no --nodes, --node-rank, --master, --label or --grace: call it yourself, with its own options"));
+  }
+  if (o.nodes > 1) return CheckNodes(o, launch);
+  if (o.node_rank > 0 || !o.master.empty()) {
+    return absl::InvalidArgumentError("--node-rank and --master are for several nodes: --nodes=2 or more is right");
+  }
+  return absl::OkStatus();
+}
+
+// This very program, or the one that was asked for, and the command with its fabric.
 std::vector<std::string> Words(const Options& o) {
-  std::vector<std::string> words = FindBackend(o.fabric)->launcher(o.ranks);
   std::error_code error;
-  words.push_back(std::filesystem::read_symlink("/proc/self/exe", error).string());
+  std::vector<std::string> words = {o.program.empty() ? std::filesystem::read_symlink("/proc/self/exe", error).string() : o.program};
   words.insert(words.end(), o.command.begin(), o.command.end());
-  const bool says = std::any_of(o.command.begin(), o.command.end(), [](const std::string& w) { return w.starts_with("--fabric"); });
-  if (!says) words.push_back(StrCat("--fabric=", o.fabric));
+  if (o.program.empty() && FabricOfCommand(o).empty()) words.push_back(StrCat("--fabric=", o.fabric));
   return words;
 }
 
+// ---- By the fabric's launcher ----
+
 // Returns only where the launcher cannot be started: its signals and its exit status are then the caller's.
-int RunLaunch(const Options& o) {
-  if (const absl::Status s = Check(o); !s.ok()) {
-    spdlog::error("{}", std::string(s.message()));
-    return kExitWrongInput;
-  }
-  std::vector<std::string> words = Words(o);
-  if (o.print) {
-    std::printf("%s\n", absl::StrJoin(words, " ").c_str());
-    return kExitFine;
-  }
+int Become(std::vector<std::string> words) {
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
@@ -88,23 +176,114 @@ int RunLaunch(const Options& o) {
   return kExitFailed;
 }
 
+// ---- By variables ----
+
+std::string RandomToken() {
+  std::random_device random;
+  std::string token;
+  for (int i = 0; i < 4; ++i) StrAppend(&token, absl::Hex(random(), absl::kZeroPad8));
+  return token;
+}
+
+// One that is free now; should another take it before rank 0 does, rank 0 says so.
+int FreePort() {
+  asio::io_context io;
+  return asio::ip::tcp::acceptor(io, {asio::ip::address_v4::loopback(), 0}).local_endpoint().port();
+}
+
+std::vector<RankProcess> Ranks(const Options& o) {
+  const std::string master = o.nodes > 1 ? o.master : StrCat("127.0.0.1:", FreePort());
+  std::string address = master.substr(0, master.rfind(':'));
+  if (address.front() == '[' && address.back() == ']') address = address.substr(1, address.size() - 2);
+  const char* const given = std::getenv("TWOFOLD_JOB_TOKEN");
+  const std::string token = given != nullptr ? given : o.nodes == 1 ? RandomToken() : "";  // of several nodes: Slurm's job, or none
+  const int here = o.ranks / o.nodes, node = std::max(o.node_rank, 0);
+  std::vector<RankProcess> ranks;
+  for (int local = 0; local < here; ++local) {
+    const int rank = node * here + local;
+    ranks.push_back({.rank = rank,
+                     .words = Words(o),
+                     .variables = {{"RANK", StrCat(rank)},
+                                   {"WORLD_SIZE", StrCat(o.ranks)},
+                                   {"LOCAL_RANK", StrCat(local)},
+                                   {"LOCAL_WORLD_SIZE", StrCat(here)},
+                                   {"NODE_RANK", StrCat(node)},
+                                   {"NNODES", StrCat(o.nodes)},
+                                   {"MASTER_ADDR", address},
+                                   {"MASTER_PORT", master.substr(master.rfind(':') + 1)},
+                                   {"TWOFOLD_LAUNCHER", "twofold"},
+                                   {"TWOFOLD_JOB_TOKEN", token},
+                                   {"TORCHELASTIC_RUN_ID", ""},
+                                   {"TORCHELASTIC_USE_AGENT_STORE", ""}}});
+  }
+  return ranks;
+}
+
+void Print(const std::vector<RankProcess>& ranks) {
+  for (const RankProcess& rank : ranks) {
+    for (const auto& [name, value] : rank.variables) {
+      if (!value.empty() && name != "TWOFOLD_JOB_TOKEN") std::printf("%s=%s ", name.c_str(), value.c_str());
+    }
+    std::printf("%s\n", absl::StrJoin(rank.words, " ").c_str());
+  }
+}
+
+int RunLaunch(Options o) {
+  if (o.fabric.empty() && o.program.empty()) o.fabric = FabricOfCommand(o);
+  if (o.fabric.empty() && o.program.empty()) o.fabric = kDefaultFabric;
+  if (const absl::Status s = Check(o); !s.ok()) {
+    spdlog::error("{}", std::string(s.message()));
+    return kExitWrongInput;
+  }
+  if (ByVariables(o)) {
+    const std::vector<RankProcess> ranks = Ranks(o);
+    if (o.print) return Print(ranks), kExitFine;
+    return Supervise(ranks, {.label = o.label, .grace_s = o.grace_s});
+  }
+  std::vector<std::string> words = FindBackend(o.fabric)->launcher(o.ranks);
+  for (std::string& word : Words(o)) words.push_back(std::move(word));
+  if (!o.print) return Become(std::move(words));
+  std::printf("%s\n", absl::StrJoin(words, " ").c_str());
+  return kExitFine;
+}
+
 }  // namespace
 
 void AddLaunchCommand(CLI::App& app, int& exit_status) {
-  CLI::App* command = app.add_subcommand("launch", "starts ranks that are processes, on this machine");
+  CLI::App* command = app.add_subcommand("launch", "starts ranks that are processes");
   auto options = std::make_shared<Options>();
-  command->add_option("--ranks", options->ranks, "how many processes, one a rank")->required();
-  command->add_option("--fabric", options->fabric, "the fabric that they communicate by")->capture_default_str();
-  command->add_flag("--print", options->print, "only print the command line that would be run");
+  command->add_option("--ranks", options->ranks, "how many processes in all, one a rank")->required();
+  command->add_option("--fabric", options->fabric, StrCat("the fabric that they communicate by (default: the command's, else ", kDefaultFabric, "; with --program none)"));
+  command->add_option("--program", options->program, "start this program of your own instead of twofold; the command after -- are its arguments");
+  command->add_option("--nodes", options->nodes, "of several hosts: how many; call launch once on each")->capture_default_str();
+  command->add_option("--node-rank", options->node_rank, "of several hosts: this one's number, from 0 (default: the task's, under srun with one task a node)");
+  command->add_option("--master", options->master, "of several hosts: HOST:PORT where rank 0 of host 0 is met (default: Slurm's first node, likewise)");
+  command->add_flag("--label", options->label, "lines of stderr begin with the rank that wrote them");
+  command->add_option("--grace", options->grace_s, "seconds for the others to end in order, once one has failed")->capture_default_str();
+  command->add_flag("--print", options->print, "only print the command lines that would be run");
   command->add_option("COMMAND", options->command, "after --: a command of this program with its arguments");
   command->footer(
-      "A wrapper of the fabric's own launcher. On a cluster call that one yourself, with its host list:\n"
+      "COMMAND is run, bench or calibrate.\n"
+      "\n"
+      "Fabric mpi: a wrapper of mpirun. On a cluster call that one yourself, with its host list:\n"
       "  mpirun -n 16 --hostfile hosts twofold run SPEC --fabric=mpi\n"
       "  srun -n 16 --mpi=pmix twofold run SPEC --fabric=mpi\n"
+      "\n"
+      "Fabric nccl, which needs `device: CUDA` in the spec, and programs of your own: launch starts the ranks, a process group\n"
+      "each, and tells them by RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, NNODES, MASTER_ADDR, MASTER_PORT and\n"
+      "TWOFOLD_JOB_TOKEN who they are (as torchrun does; what sets these itself needs no launch). When one fails it is named, the\n"
+      "others are ended after --grace, and its exit status is that of launch. Signals are handed on; a second one kills. Several\n"
+      "hosts: set the same TWOFOLD_JOB_TOKEN on all.\n"
+      "\n"
+      "Exit status: 0 fine; that of the first rank that failed, 128 + N where signal N ended it, 127 where its program cannot be\n"
+      "started; 2 wrong input; with fabric mpi, mpirun's.\n"
       "\nExamples:\n"
       "  twofold launch --ranks=4 --fabric=mpi -- run my.textproto --set=parallel.dp=4\n"
       "  twofold launch --ranks=2 -- calibrate\n"
-      "  twofold launch --ranks=2 -- bench all_reduce -e 64M");
+      "  twofold launch --ranks=8 --fabric=nccl -- run my.textproto --set=device=CUDA\n"
+      "  twofold launch --ranks=16 --fabric=nccl --nodes=2 --node-rank=0 --master=node1:29500 -- run cuda.textproto\n"
+      "  srun --ntasks-per-node=1 twofold launch --ranks=16 --fabric=nccl --nodes=2 -- run cuda.textproto\n"
+      "  twofold launch --ranks=4 --program=./my_training -- --steps=10");
   command->callback([options, &exit_status] { exit_status = RunLaunch(*options); });
 }
 

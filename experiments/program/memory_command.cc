@@ -34,6 +34,7 @@ absl::StatusOr<MemoryStory> Tell(const Options& options) {
   }
   MemoryStory story{.spec = *std::move(spec), .prediction = *prediction, .needed = *prediction};
   if (absl::IsResourceExhausted(prediction->status())) story.needed = *PredictMemory(story.spec, data->samples(), /*bounded=*/false);
+  story.verdict = JudgeMemory(story.spec, story.prediction, story.needed);
   story.states = ModelStateFormulas(story.spec);
   story.layers = ActivationsByLayer(story.spec, prediction->rules, story.needed.largest().ranks[0]);
   return story;
@@ -48,13 +49,19 @@ absl::Status Write(const std::string& folder, const MemoryStory& story) {
 int MemoryCommand(const Options& options) {
   const absl::StatusOr<MemoryStory> story = Tell(options);
   if (!story.ok()) {
-    spdlog::error("{}", std::string(story.status().message()));
+    spdlog::error("{}", std::string(BlameSets(story.status(), options.spec, options.sets).message()));
     return kExitWrongInput;
   }
   for (const absl::Status& status : {story->prediction.status(), story->needed.status()}) {
     if (status.ok() || absl::IsResourceExhausted(status)) continue;
     spdlog::error("{}", std::string(status.message()));
     return kExitFailed;
+  }
+  if (!options.out.empty()) {
+    if (const absl::Status made = MakeOutFolder("--out", options.out); !made.ok()) {
+      spdlog::error("{}", std::string(made.message()));
+      return kExitWrongInput;
+    }
   }
   std::printf("%s", MemoryText(*story).c_str());
   if (!options.out.empty()) {
@@ -64,7 +71,7 @@ int MemoryCommand(const Options& options) {
     }
     std::printf("\nreport: %s\n", options.out.c_str());
   }
-  const absl::Status status = story->prediction.status();
+  const absl::Status& status = story->verdict.status;
   if (status.ok()) return kExitFine;
   spdlog::error("OUT_OF_MEMORY: {}", std::string(status.message()));
   return kExitPredictedFailure;
@@ -79,6 +86,7 @@ void AddMemoryCommand(CLI::App& app, int& exit_status) {
   command->add_option("--fabric", options->fabric, "as if run on this fabric instead of the spec's");
   command->add_option("--set", options->sets, "path=value: replace a field of the spec; may be repeated")
       ->expected(1)
+      ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command->add_option("--out", options->out, "folder for memory.json and report.json (default: nothing is written)");
   command->footer(
@@ -91,7 +99,9 @@ void AddMemoryCommand(CLI::App& app, int& exit_status) {
       "  between steps        what stays: the model states of the ZeRO paper, whose formula stands below\n"
       "  reserved             what the allocator takes from the device, free blocks included\n"
       "\n"
-      "Exit status: 0 it fits; 2 wrong input; 3 it does not fit the device, or memory.budget_mib.\n"
+      "Exit status: 0 it fits, or that is not known (a GPU that is not here, hosts that a launcher will name); 1 a replay\n"
+      "fails, or its report cannot be written; 2 wrong input; 3 it does not fit the device, memory.budget_mib or, where\n"
+      "ranks share this machine's CPU, its memory.\n"
       "\nExamples:\n"
       "  twofold memory my.textproto\n"
       "  twofold memory my.textproto --set=parallel.dp=64 --set=parallel.sharding=ZERO_3\n"

@@ -140,29 +140,6 @@ std::string ActivationsText(const MemoryStory& story) {
   return text;
 }
 
-std::string LimitText(const spec::Spec& spec, const host::MemoryRules& rules) {
-  host::MemoryRules of_device = rules;
-  if (spec.memory().budget_mib() > 0) {
-    spec::Spec without = spec;
-    without.mutable_memory()->clear_budget_mib();
-    if (const auto found = host::FindMemoryRules(without); found.ok()) of_device = *found;
-  }
-  const bool budgeted = rules.device != of_device.device;
-  std::string text = rules.device.value() == 0 ? "the device's memory is not bounded"
-                                               : StrCat(budgeted ? "memory.budget_mib" : FactsOfDevice(spec).name, ": ",
-                                                        CountText(rules.device.value()), " bytes");
-  const bool offloads = spec.parallel().offload() != spec::Parallel::NO_OFFLOAD;
-  if (offloads && rules.host.value() > 0) StrAppend(&text, "; of the host's memory: ", CountText(rules.host.value()), " bytes");
-  return text;
-}
-
-std::string VerdictText(const MemoryStory& story) {
-  const absl::Status status = story.prediction.status();
-  const std::string limit = LimitText(story.spec, story.prediction.rules);
-  if (status.ok()) return StrCat("It fits (", limit, ").\n");
-  return StrCat("It does not fit (", limit, "):\n  ", std::string(status.message()), "\nThe figures are those of a device without bounds.\n");
-}
-
 nlohmann::ordered_json KindJson(const RankKind& kind) {
   const report::Rank& memory = kind.record.memory();
   nlohmann::ordered_json json = {{"ranks", kind.ranks},
@@ -195,7 +172,7 @@ std::string MemoryText(const MemoryStory& story) {
   const spec::Spec& spec = story.spec;
   std::string text = StrCat(spec.name(), ": ", WorldSize(spec), WorldSize(spec) == 1 ? " rank" : StrCat(" ranks (", MeshText(spec.parallel()), ")"), ", ",
                             spec::Parallel::Sharding_Name(spec.parallel().sharding()), ", micro-batches of ", spec.train().micro_batch(),
-                            ", ", CountText(ParameterCount(spec.model())), " parameters, predicted\n", VerdictText(story));
+                            ", ", CountText(ParameterCount(spec.model())), " parameters, predicted\n", story.verdict.text);
   for (const RankKind& kind : story.needed.kinds) {
     StrAppend(&text, "\n", KindText(spec, kind));
     if (!kind.settled) StrAppend(&text, "After ", kind.steps, " steps blocks still moved: the run may reserve more than this.\n");
@@ -204,14 +181,15 @@ std::string MemoryText(const MemoryStory& story) {
 }
 
 nlohmann::ordered_json MemoryJson(const MemoryStory& story) {
-  const absl::Status status = story.prediction.status();
+  const MemoryVerdict& verdict = story.verdict;
   const int64_t psi = story.needed.largest().record.parameters();
   nlohmann::ordered_json json = {{"name", story.spec.name()},
                                  {"world_size", WorldSize(story.spec)},
                                  {"parameters", ParameterCount(story.spec.model())},
-                                 {"fits", status.ok()},
-                                 {"message", std::string(status.message())},
+                                 {"fits", verdict.fits ? nlohmann::ordered_json(*verdict.fits) : nullptr},
+                                 {"message", std::string(verdict.status.message())},
                                  {"device_bytes", story.prediction.rules.device.value()},
+                                 {"machine_bytes", verdict.machine.value()},
                                  {"ranks", nlohmann::ordered_json::array()},
                                  {"model_states", nlohmann::ordered_json::array()},
                                  {"activations", nlohmann::ordered_json::array()}};
@@ -234,7 +212,7 @@ nlohmann::ordered_json MemoryJson(const MemoryStory& story) {
 }
 
 report::Report MemoryReport(const MemoryStory& story) {
-  RunResult result{.status = story.prediction.status(), .results = {}, .notes = {"memory alone was predicted, by a replay: there are no times"}};
+  RunResult result{.status = story.verdict.status, .results = {}, .notes = {"memory alone was predicted, by a replay: there are no times"}};
   std::vector<report::RankRecord> records(static_cast<size_t>(WorldSize(story.spec)));
   for (const RankKind& kind : story.prediction.kinds) {
     report::RankRecord record = kind.record;

@@ -10,6 +10,7 @@
 #include "experiments/memory/activations.h"
 #include "experiments/memory/model_states.h"
 #include "experiments/memory/predict.h"
+#include "experiments/program/memory_verdict.h"
 
 namespace twofold {
 
@@ -18,12 +19,13 @@ struct MemoryStory {
   spec::Spec spec;
   MemoryPrediction prediction;          // bounded
   MemoryPrediction needed;              // not bounded; the same one where it fits
+  MemoryVerdict verdict;
   std::vector<StateFormula> states;
   std::vector<LayerActivations> layers;  // of one micro-batch
 };
 
 std::string MemoryText(const MemoryStory& story);
-// Bytes as whole numbers, by the names of the text.
+// Bytes as whole numbers, by the names of the text; "fits" is null where it is not known, "device_bytes" 0 where they are not bounded.
 nlohmann::ordered_json MemoryJson(const MemoryStory& story);
 // As `twofold run` reports it, with a row for every rank; times are absent.
 report::Report MemoryReport(const MemoryStory& story);

@@ -25,21 +25,23 @@ std::string TimeLeft(double seconds) {
 
 }  // namespace
 
-Progress::Progress()
-    : terminal_(isatty(STDERR_FILENO) != 0), start_(std::chrono::steady_clock::now()), last_(start_) {}
+Progress::Progress() : terminal_(isatty(STDERR_FILENO) != 0), last_(std::chrono::steady_clock::now()), first_(last_) {}
 
 void Progress::operator()(const StepProgress& p) {
   const Time now = std::chrono::steady_clock::now();
   const bool first = p.step == p.first_step + 1, done = p.step == p.steps;  // the first is news: the job has started
   if (p.validation != nullptr) return Validated(p);
   if (p.saved != nullptr) return Saved(p);
+  if (first) first_ = now;
   if (!first && now - last_ < (terminal_ ? std::chrono::milliseconds(kBarEvery) : kLineEvery) && !(done && terminal_))
     return;
   last_ = now;
-  const double passed = std::chrono::duration<double>(now - start_).count();
-  const double left = passed / static_cast<double>(p.step - p.first_step) * static_cast<double>(p.steps - p.step);
-  const std::string text = StrCat("step ", p.step, " of ", p.steps, ", ", SecondsText(p.seconds),
-                                  " a step, loss ", absl::StrFormat("%.4f", p.loss), ", ", TimeLeft(left));
+  std::string text = StrCat("step ", p.step, " of ", p.steps, ", ", SecondsText(p.seconds), " a step, loss ", absl::StrFormat("%.4f", p.loss));
+  if (!first) {
+    const double passed = std::chrono::duration<double>(now - first_).count();
+    const double left = passed / static_cast<double>(p.step - p.first_step - 1) * static_cast<double>(p.steps - p.step);
+    StrAppend(&text, ", ", TimeLeft(left));
+  }
   if (!terminal_) {
     std::fprintf(stderr, "%s\n", text.c_str());
     return;

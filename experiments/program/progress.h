@@ -20,7 +20,7 @@ class Progress {
   void Saved(const StepProgress& p);
   using Time = std::chrono::steady_clock::time_point;  // of the person who waits, not of the run
   const bool terminal_;
-  Time start_, last_;
+  Time last_, first_;  // first_: when the first step had been done, which set-up precedes
 };
 
 }  // namespace twofold

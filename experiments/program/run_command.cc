@@ -1,15 +1,13 @@
 // twofold run SPEC
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "backends/launch.h"
 #include "backends/registry.h"
 #include "core/base/strings.h"
@@ -19,7 +17,9 @@
 #include "experiments/program/progress.h"
 #include "experiments/program/text.h"
 #include "experiments/program/training_data.h"
+#include "experiments/report/files.h"
 #include "experiments/report/write_report.h"
+#include "experiments/spec/difference.h"
 #include "experiments/spec/spec.h"
 #include "spdlog/spdlog.h"
 #include "strategies/model_factory.h"
@@ -42,14 +42,6 @@ struct Job {
   std::string out;
 };
 
-absl::Status MakeFolder(const std::string& path) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (!error) return absl::OkStatus();
-  return absl::InvalidArgumentError(StrCat("--out: ", path, ": cannot be made: ", error.message(),
-                                           "; give a folder that this user may write to"));
-}
-
 // Where checkpoints go, and which one the run goes on from: resolved once, for all ranks and for who repeats the run.
 absl::Status ResolveCheckpoints(spec::Spec& spec, const std::string& file, const std::string& out) {
   spec::Train& train = *spec.mutable_train();
@@ -62,6 +54,9 @@ absl::StatusOr<Job> Prepare(const Options& options) {
   absl::StatusOr<spec::Spec> spec = LoadSpec(options.spec, options.fabric, options.sets);
   if (!spec.ok()) return spec.status();
   job.spec = *std::move(spec);
+  if (const absl::Status alone = CheckStartedFor(FabricName(job.spec)); !alone.ok()) {
+    return absl::Status(alone.code(), StrCat(options.spec, ": ", std::string(alone.message())));
+  }
   absl::StatusOr<TrainingData> data = LoadTrainingData(job.spec, options.spec);
   if (!data.ok()) return data.status();
   job.data = *std::move(data);
@@ -135,8 +130,20 @@ int ExitStatus(const report::Report& r) {
   return r.predicted() && foretold ? kExitPredictedFailure : kExitFailed;
 }
 
+// A run's name does not tell its layout, so another one's results may be there.
+void TellWhatIsReplaced(const Job& job) {
+  if (LaunchedAs().rank != 0) return;
+  const std::string file = StrCat(job.out, "/spec.textproto");
+  const absl::StatusOr<std::string> text = ReadFile(file);
+  const absl::StatusOr<spec::Spec> before = text.ok() ? ParseSpec(*text, file) : text.status();
+  if (!before.ok()) return;
+  const std::vector<std::string> differ = DifferingBlocks(*before, job.spec);
+  if (!differ.empty()) spdlog::warn("{}: replaces a run whose spec differs in {}; --out=DIR keeps both", job.out, absl::StrJoin(differ, ", "));
+}
+
 int RunJob(const Job& job, bool quiet) {
-  if (const absl::Status made = MakeFolder(job.out); !made.ok()) {
+  TellWhatIsReplaced(job);
+  if (const absl::Status made = MakeOutFolder("--out", job.out); !made.ok()) {
     spdlog::error("{}", std::string(made.message()));
     return kExitWrongInput;
   }
@@ -171,35 +178,45 @@ int RunJob(const Job& job, bool quiet) {
 
 int RunCommand(const Options& options) {
   const absl::StatusOr<Job> job = Prepare(options);
-  const bool first = LaunchedAs().rank == 0;  // of several processes that were started alike, one speaks
   if (!job.ok()) {
-    if (first) spdlog::error("{}", std::string(job.status().message()));
-    else std::this_thread::sleep_for(std::chrono::seconds(1));  // a launcher ends all with the first that ends: who speaks is heard
+    if (SaysWhatAllFound()) spdlog::error("{}", std::string(BlameSets(job.status(), options.spec, options.sets).message()));
     return kExitWrongInput;
   }
   if (options.check) {
-    if (first) std::printf("%s: fine. %s; %s\n", options.spec.c_str(), Headline(*job).c_str(),
+    if (LaunchedAs().rank == 0) std::printf("%s: fine. %s; %s\n", options.spec.c_str(), Headline(*job).c_str(),
                 job->data.training->Describe().c_str());
     return kExitFine;
   }
   return RunJob(*job, options.quiet);
 }
 
-}  // namespace
-
-void AddRunCommand(CLI::App& app, int& exit_status) {
+CLI::App* AddCommand(CLI::App& app, Options* options) {
   CLI::App* command = app.add_subcommand("run", "predicts (fabric simulated) or measures (any other) a spec");
-  auto options = std::make_shared<Options>();
   command->add_option("SPEC", options->spec, "a spec, .textproto")->required();
   command->add_option("--fabric", options->fabric,
                       "run on this fabric instead of the spec's; see `twofold list fabrics`");
-  command->add_option("--set", options->sets, "path=value: replace a field of the spec; may be repeated")
+  command->add_option("--set", options->sets, "path=value: replace a field of the spec, see below; may be repeated")
       ->expected(1)
+      ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  command->add_option("--out", options->out, "folder of the report (default: runs/<name>-<fabric>)");
+  command->add_option("--out", options->out, "folder of the report (default: runs/<name>-<fabric>); what is there is replaced");
   command->add_flag("--check", options->check, "only check the spec, its data and its fabric");
   command->add_flag("--quiet", options->quiet, "no progress on stderr");
   command->footer(
+      "A spec says what to train and how it is laid out; `model` alone is enough:\n"
+      "  model { preset: \"gpt2-124m\" }\n"
+      "  train { steps: 20 micro_batch: 4 }\n"
+      "  parallel { dp: 2 }\n"
+      "core/proto/spec.proto states every field and its default, `twofold list` what can be named, and the spec.textproto that a\n"
+      "run leaves in its folder what all fields were.\n"
+      "\n"
+      "--set takes a path of field names: train.steps=20, lists with commas (model.mlp.hidden=64,64), blocks as a spec has them\n"
+      "('--set=parallel={dp: 2 tp: 2}'). model.preset and model.hf_config put a whole model in the place of the file's, sizes\n"
+      "included; sizes that are set after them count.\n"
+      "\n"
+      "The folder is written at the end, over what another run left there. Ctrl-C (SIGINT) and SIGTERM end the run in order: the\n"
+      "report of what was done is written, exit status 1. A second one, half a second later or more, kills it.\n"
+      "\n"
       "Exit status: 0 fine; 1 a failure at run time; 2 wrong input; 3 the simulation predicts that\n"
       "memory runs out or ranks wait for each other forever. The report is written in all but case 2.\n"
       "\nExamples:\n"
@@ -208,7 +225,28 @@ void AddRunCommand(CLI::App& app, int& exit_status) {
       "  twofold run my.textproto --set=parallel.dp=8 --set=train.global_batch=32\n"
       "  twofold run my.textproto --check                     is it right?\n"
       "  twofold run runs/my-simulated/spec.textproto         repeat a run");
-  command->callback([options, &exit_status] { exit_status = RunCommand(*options); });
+  return command;
+}
+
+}  // namespace
+
+void AddRunCommand(CLI::App& app, int& exit_status) {
+  auto options = std::make_shared<Options>();
+  AddCommand(app, options.get())->callback([options, &exit_status] { exit_status = RunCommand(*options); });
+}
+
+absl::Status CheckRunCommand(const std::vector<std::string>& words, const std::string& fabric) {
+  CLI::App app;
+  Options options;
+  AddCommand(app, &options);
+  try {
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // it takes them from the end
+  } catch (const CLI::Success&) {
+    return absl::OkStatus();  // --help
+  } catch (const CLI::ParseError& error) {
+    return absl::InvalidArgumentError(StrCat("run: ", error.what(), " (twofold run --help)"));
+  }
+  return LoadSpec(options.spec, fabric, options.sets).status();
 }
 
 }  // namespace twofold

@@ -1,7 +1,9 @@
 // twofold schedule [NAME...] --stages=P --micro-batches=M
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,11 +11,13 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "core/base/strings.h"
+#include "core/base/suggestion.h"
 #include "core/proto/spec.pb.h"
 #include "experiments/pictures/schedule_picture.h"
 #include "experiments/pictures/schedule_story.h"
 #include "experiments/pictures/style.h"
 #include "experiments/program/commands.h"
+#include "experiments/report/files.h"
 #include "spdlog/spdlog.h"
 #include "strategies/pipeline/schedule.h"
 
@@ -25,52 +29,85 @@ using pipeline::Schedule;
 using pipeline::Shape;
 
 struct Options {
-  std::vector<std::string> names;
-  int stages = 4, micro_batches = 8, virtual_stages = 2;
+  std::vector<std::string> names;  // none: all
+  int stages = 4, micro_batches = 8;
+  std::optional<int> virtual_stages;
   std::string out;
 };
 
-// By a spec's name; none: it is not one.
-const std::pair<const char*, Schedule>* Find(const std::string& name) {
-  static constexpr std::pair<const char*, Schedule> kAll[] = {{"GPIPE", Schedule::kGPipe},
-                                                              {"ONE_F_ONE_B", Schedule::kOneFOneB},
-                                                              {"INTERLEAVED_ONE_F_ONE_B", Schedule::kInterleaved},
-                                                              {"ZERO_BUBBLE_H1", Schedule::kZeroBubbleH1}};
-  for (const auto& schedule : kAll) {
-    if (name == schedule.first) return &schedule;
-  }
-  return nullptr;
+using Named = std::pair<std::string, Schedule>;
+
+// By the names that a spec gives them.
+const std::vector<Named>& All() {
+  static const std::vector<Named> kAll = {{"GPIPE", Schedule::kGPipe},
+                                          {"ONE_F_ONE_B", Schedule::kOneFOneB},
+                                          {"INTERLEAVED_ONE_F_ONE_B", Schedule::kInterleaved},
+                                          {"ZERO_BUBBLE_H1", Schedule::kZeroBubbleH1}};
+  return kAll;
 }
 
 Shape ShapeOf(Schedule schedule, const Options& o) {
-  return {.stages = o.stages, .micro_batches = o.micro_batches, .chunks = schedule == Schedule::kInterleaved ? o.virtual_stages : 1};
+  return {.stages = o.stages, .micro_batches = o.micro_batches, .chunks = schedule == Schedule::kInterleaved ? o.virtual_stages.value_or(2) : 1};
 }
 
-absl::Status Check(const Options& o) {
+absl::Status CheckNumbers(const Options& o) {
   constexpr int kMost = 4096;
-  for (const auto& [flag, value] : {std::pair{"--stages", o.stages}, {"--micro-batches", o.micro_batches}, {"--virtual-stages", o.virtual_stages}}) {
+  for (const auto& [flag, value] : {std::pair{"--stages", o.stages}, {"--micro-batches", o.micro_batches}, {"--virtual-stages", o.virtual_stages.value_or(1)}}) {
     if (value >= 1 && value <= kMost) continue;
     return absl::InvalidArgumentError(StrCat(flag, "=", value, ": use a whole number from 1 to ", kMost));
-  }
-  for (const std::string& name : o.names) {
-    const auto* found = Find(name);
-    if (found == nullptr) {
-      return absl::InvalidArgumentError(
-          StrCat("\"", name, "\" is no schedule; use GPIPE, ONE_F_ONE_B, INTERLEAVED_ONE_F_ONE_B or ZERO_BUBBLE_H1"));
-    }
-    if (const absl::Status s = pipeline::CheckSchedule(found->second, ShapeOf(found->second, o)); !s.ok()) {
-      return absl::InvalidArgumentError(StrCat(name, ": ", std::string(s.message())));
-    }
   }
   return absl::OkStatus();
 }
 
+absl::Status CheckShape(const Named& schedule, const Options& o) {
+  const absl::Status s = pipeline::CheckSchedule(schedule.second, ShapeOf(schedule.second, o));
+  return s.ok() ? s : absl::InvalidArgumentError(StrCat(schedule.first, ": ", std::string(s.message())));
+}
+
+// The schedules that were named, all of which there must be.
+absl::StatusOr<std::vector<Named>> ThoseNamed(const Options& o) {
+  std::vector<Named> chosen;
+  for (const std::string& name : o.names) {
+    const auto found = std::find_if(All().begin(), All().end(), [&](const Named& schedule) { return schedule.first == name; });
+    if (found == All().end()) {
+      std::vector<std::string> names;
+      for (const Named& schedule : All()) names.push_back(schedule.first);
+      return absl::InvalidArgumentError(StrCat("\"", name, "\" is no schedule", Suggestion(name, names)));
+    }
+    if (const absl::Status s = CheckShape(*found, o); !s.ok()) return s;
+    chosen.push_back(*found);
+  }
+  return chosen;
+}
+
+// All that these stages and micro-batches have.
+std::vector<Named> ThoseThatFit(const Options& o) {
+  std::vector<Named> chosen;
+  for (const Named& schedule : All()) {
+    const absl::Status s = CheckShape(schedule, o);
+    if (s.ok()) chosen.push_back(schedule);
+    else spdlog::warn("left out: {}", std::string(s.message()));
+  }
+  return chosen;
+}
+
+absl::StatusOr<std::vector<Named>> Choose(const Options& o) {
+  if (const absl::Status s = CheckNumbers(o); !s.ok()) return s;
+  if (o.names.empty()) return ThoseThatFit(o);
+  absl::StatusOr<std::vector<Named>> chosen = ThoseNamed(o);
+  const auto interleaved = [](const Named& schedule) { return schedule.second == Schedule::kInterleaved; };
+  if (chosen.ok() && o.virtual_stages && std::none_of(chosen->begin(), chosen->end(), interleaved)) {
+    return absl::InvalidArgumentError(StrCat("--virtual-stages=", *o.virtual_stages, ": is of INTERLEAVED_ONE_F_ONE_B alone; leave it out, or name that too"));
+  }
+  return chosen;
+}
+
 // Prints a schedule, which was checked, and returns it as it is drawn.
-pictures::ScheduleStory Print(const std::string& name, const Options& o) {
-  const auto* found = Find(name);
-  const Shape shape = ShapeOf(found->second, o);
+pictures::ScheduleStory Print(const Named& schedule, const Options& o) {
+  const auto& [name, kind] = schedule;
+  const Shape shape = ShapeOf(kind, o);
   std::vector<std::vector<Action>> stages;
-  for (int s = 0; s < shape.stages; ++s) stages.push_back(pipeline::ActionsOf(found->second, shape, s));
+  for (int s = 0; s < shape.stages; ++s) stages.push_back(pipeline::ActionsOf(kind, shape, s));
   std::string title = StrCat(name, shape.chunks > 1 ? StrCat(", ", shape.chunks, " chunks a stage") : "");
   pictures::ScheduleStory story = pictures::StoryOf(stages, shape, std::move(title));
   const std::string bubble = absl::StrFormat("bubble %.1f %%", 100 * pictures::BubbleOf(story));
@@ -84,13 +121,15 @@ pictures::ScheduleStory Print(const std::string& name, const Options& o) {
 }
 
 absl::Status Run(const Options& o) {
-  if (absl::Status s = Check(o); !s.ok()) return s;
+  const absl::StatusOr<std::vector<Named>> schedules = Choose(o);
+  if (!schedules.ok()) return schedules.status();
+  if (absl::Status s = o.out.empty() ? absl::OkStatus() : CheckOutFile("--out", o.out); !s.ok()) return s;
   std::vector<pictures::ScheduleStory> stories;
-  for (const std::string& name : o.names) stories.push_back(Print(name, o));
+  for (const Named& schedule : *schedules) stories.push_back(Print(schedule, o));
   if (o.out.empty()) return absl::OkStatus();
   std::ofstream file(o.out, std::ios::binary);
   if (!(file << pictures::StandAlone(pictures::SchedulePicture(stories))) || !file.flush()) {
-    return absl::InternalError(StrCat(o.out, ": cannot be written"));
+    return absl::InternalError(StrCat("--out=", o.out, ": cannot be written"));
   }
   std::printf("%s\n", o.out.c_str());
   return absl::OkStatus();
@@ -100,16 +139,16 @@ absl::Status Run(const Options& o) {
 
 void AddScheduleCommand(CLI::App& app, int& exit_status) {
   auto options = std::make_shared<Options>();
-  options->names = {"GPIPE", "ONE_F_ONE_B", "INTERLEAVED_ONE_F_ONE_B", "ZERO_BUBBLE_H1"};
   CLI::App* command = app.add_subcommand("schedule", "prints and draws what each stage of a pipeline does, by schedule");
-  command->add_option("names", options->names, "as parallel.schedule has them; default: all four");
+  command->add_option("NAME", options->names, "as parallel.schedule has them; default: all four that fit");
   command->add_option("--stages", options->stages, "of the pipeline (parallel.pp); default 4");
   command->add_option("--micro-batches", options->micro_batches, "of a step; default 8");
   command->add_option("--virtual-stages", options->virtual_stages, "chunks on each stage, where interleaved; default 2");
   command->add_option("--out", options->out, "a picture to write (SVG), one schedule above the other; default: none");
   command->footer("Messages take no time here, a forward pass of a stage takes 1, its backward pass 2 (each half of it 1).\n"
                   "F3: forward pass of micro-batch 3; B3: backward; I3, W3: the gradients of the input and of the weights; F3.1: chunk 1.\n"
-                  "Examples:\n  twofold schedule --out=schedules.svg\n  twofold schedule ZERO_BUBBLE_H1 --stages=8 --micro-batches=16");
+                  "Exit status: 0 fine; 1 the picture cannot be written; 2 wrong input.\n"
+                  "\nExamples:\n  twofold schedule --out=schedules.svg\n  twofold schedule ZERO_BUBBLE_H1 --stages=8 --micro-batches=16");
   command->callback([options, &exit_status] {
     const absl::Status status = Run(*options);
     if (status.ok()) return;

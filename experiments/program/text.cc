@@ -18,8 +18,8 @@ std::string ThreeDigits(double value) {
 }  // namespace
 
 std::string SecondsText(double seconds) {
-  if (seconds == 0) return "0 s";
   const double size = std::abs(seconds);
+  if (size < 0.005e-9) return "0 s";  // what would round to no digits
   if (size < 1e-6) return StrCat(ThreeDigits(seconds * 1e9), " ns");
   if (size < 1e-3) return StrCat(ThreeDigits(seconds * 1e6), " us");
   if (size < 1) return StrCat(ThreeDigits(seconds * 1e3), " ms");
@@ -48,7 +48,8 @@ std::string RateText(double per_second) {
 }
 
 std::string PercentText(double share) {
-  return std::isfinite(share) ? absl::StrFormat("%+.1f %%", share * 100) : "-";
+  if (!std::isfinite(share)) return "-";
+  return absl::StrFormat("%+.1f %%", std::abs(share) < 0.0005 ? 0.0 : share * 100);
 }
 
 std::string ValidationText(const report::Validation& v) {

@@ -17,6 +17,7 @@
 #include "experiments/pictures/topology_picture.h"
 #include "experiments/program/commands.h"
 #include "experiments/program/text.h"
+#include "experiments/report/files.h"
 #include "google/protobuf/text_format.h"
 #include "spdlog/spdlog.h"
 #include "topologies/build.h"
@@ -33,7 +34,7 @@ namespace {
 
 struct Options {
   std::string cluster, out, from, to, device, name;
-  int64_t nodes = 0;  // 0: all there are
+  std::optional<int64_t> nodes;  // none: all there are
 };
 
 // What a command is about: a cluster, by name, file or imported file, as a topology.
@@ -61,11 +62,12 @@ absl::StatusOr<cluster::Cluster> Find(const std::string& name) {
 }
 
 // Ranks of a host of shared memory are as many as one likes: its cores, else 4.
-absl::StatusOr<int> NodesOf(const cluster::Cluster& c, int64_t asked) {
-  const int64_t most = MostNodes(c);
-  if (asked < 0 || asked > most) return absl::InvalidArgumentError(StrCat("--nodes=", asked, ": ", c.name(), " has 1 to ", most));
-  if (asked > 0) return static_cast<int>(asked);
-  if (!c.has_shared_memory_host()) return static_cast<int>(most);
+absl::StatusOr<int> NodesOf(const cluster::Cluster& c, std::optional<int64_t> asked) {
+  if (asked) {
+    if (absl::Status s = CheckNodes(c, *asked, "--nodes="); !s.ok()) return s;
+    return static_cast<int>(*asked);
+  }
+  if (!c.has_shared_memory_host()) return static_cast<int>(MostNodes(c));
   return static_cast<int>(c.shared_memory_host().cores() > 0 ? c.shared_memory_host().cores() : 4);
 }
 
@@ -85,13 +87,17 @@ absl::StatusOr<Subject> Load(const Options& o) {
   return subject;
 }
 
+bool ToStdout(const std::string& out) { return out.empty() || out == "-"; }
+
+absl::Status CheckOut(const std::string& out) { return ToStdout(out) ? absl::OkStatus() : CheckOutFile("--out", out); }
+
 absl::Status Write(const std::string& path, const std::string& text) {
-  if (path.empty() || path == "-") {
+  if (ToStdout(path)) {
     std::fwrite(text.data(), 1, text.size(), stdout);
     return absl::OkStatus();
   }
   std::ofstream file(path, std::ios::binary);
-  if (!(file << text) || !file.flush()) return absl::InternalError(StrCat(path, ": cannot be written"));
+  if (!(file << text) || !file.flush()) return absl::InternalError(StrCat("--out=", path, ": cannot be written"));
   std::printf("%s\n", path.c_str());
   return absl::OkStatus();
 }
@@ -110,6 +116,8 @@ int64_t Switches(const Figures& f) {
 absl::Status Show(const Options& o) {
   absl::StatusOr<Subject> subject = Load(o);
   if (!subject.ok()) return subject.status();
+  const std::string out = o.out.empty() ? StrCat(std::filesystem::path(subject->cluster.name()).stem().string(), ".svg") : o.out;
+  if (absl::Status s = CheckOut(out); !s.ok()) return s;
   const Figures figures = FiguresOf(*subject->topology);
   std::printf("%s: %s\n%s", subject->cluster.name().c_str(), subject->cluster.summary().c_str(), FiguresText(*subject->topology, figures).c_str());
   if (!subject->cluster.source().empty()) std::printf("sources: %s\n", subject->cluster.source().c_str());
@@ -121,7 +129,6 @@ absl::Status Show(const Options& o) {
   story.cluster = &subject->cluster;
   story.topology = subject->topology.get();
   story.node = std::move(subject->node);
-  const std::string out = o.out.empty() ? StrCat(std::filesystem::path(subject->cluster.name()).stem().string(), ".svg") : o.out;
   return Write(out, pictures::StandAlone(pictures::TopologyPicture(story)));
 }
 
@@ -170,14 +177,15 @@ absl::Status AddDevice(const Options& o, const std::string& fitting, cluster::Cl
 
 // NICs of one speed hang on one switch that never limits: what joins real nodes is for the reader to write.
 absl::Status AddNetwork(const Options& o, const ImportedNode& imported, cluster::Cluster& c) {
-  c.mutable_machines()->set_nodes(std::max<int64_t>(o.nodes, 1));
-  if (o.nodes < 2) return absl::OkStatus();
+  const int64_t nodes = o.nodes.value_or(1);
+  c.mutable_machines()->set_nodes(nodes);
+  if (nodes == 1) return absl::OkStatus();
   BytesPerSecond least{std::numeric_limits<double>::infinity()};
   for (const BytesPerSecond speed : imported.nic_speeds) {
     if (speed.value() > 0) least = std::min(least, speed);
   }
   if (!std::isfinite(least.value())) {
-    return absl::InvalidArgumentError(StrCat("--nodes=", o.nodes, ": ", o.cluster, " tells no NIC's speed; import one node and write machines.network by hand"));
+    return absl::InvalidArgumentError(StrCat("--nodes=", nodes, ": ", o.cluster, " tells no NIC's speed; import one node and write machines.network by hand"));
   }
   cluster::Network& network = *c.mutable_machines()->mutable_network();
   network.mutable_star();
@@ -190,6 +198,8 @@ absl::Status AddNetwork(const Options& o, const ImportedNode& imported, cluster:
 }
 
 absl::Status Import(const Options& o) {
+  if (o.nodes && *o.nodes < 1) return absl::InvalidArgumentError(StrCat("--nodes=", *o.nodes, ": use 1 or more"));
+  if (absl::Status s = CheckOut(o.out); !s.ok()) return s;
   const absl::StatusOr<std::string> text = ReadWholeFile(o.cluster);
   if (!text.ok()) return text.status();
   const absl::StatusOr<NodeFormat> format = FormatOf(*text, o.cluster);
@@ -231,6 +241,7 @@ absl::Status ExportImported(const Options& o, const cluster::Cluster& c) {
 }
 
 absl::Status Export(const Options& o) {
+  if (absl::Status s = CheckOut(o.out); !s.ok()) return s;
   if (o.to == "nccl" || o.to == "smi") {
     const absl::StatusOr<cluster::Cluster> c = Find(o.cluster);
     return c.ok() ? ExportImported(o, *c) : c.status();
@@ -258,6 +269,7 @@ CLI::App* Add(CLI::App& topology, const std::string& name, const std::string& su
   return command;
 }
 
+constexpr char kExitText[] = "\n\nExit status: 0 fine; 1 the output cannot be written; 2 wrong input.";
 constexpr const char* kSubjectHelp = "a name of `twofold topology list`, a cluster's .textproto, or a file of NCCL, nvidia-smi or SimGrid";
 
 }  // namespace
@@ -268,34 +280,35 @@ void AddTopologyCommand(CLI::App& app, int& exit_status) {
   const auto options = std::make_shared<Options>();
 
   CLI::App* show = Add(*topology, "show", "draws a cluster as SVG (nodes, switches, link widths) and prints its figures", Show, options, exit_status);
-  show->add_option("cluster", options->cluster, kSubjectHelp)->required();
+  show->add_option("CLUSTER", options->cluster, kSubjectHelp)->required();
   show->add_option("--nodes", options->nodes, "how many nodes are used; default: all. Networks other than stars are drawn whole");
   show->add_option("--out", options->out, "the picture; default: NAME.svg here");
-  show->footer("Large clusters are drawn in part; the picture says what is left out, the figures are of the whole.\n"
-               "Examples:\n  twofold topology show dgx-h100\n  twofold topology show mine.textproto --out=mine.svg\n  twofold topology show system.xml   # what NCCL_TOPO_DUMP_FILE wrote");
+  show->footer(std::string("Large clusters are drawn in part; the picture says what is left out, the figures are of the whole.\n"
+               "Examples:\n  twofold topology show dgx-h100\n  twofold topology show mine.textproto --out=mine.svg\n  twofold topology show system.xml   # what NCCL_TOPO_DUMP_FILE wrote") + kExitText);
 
-  Add(*topology, "list", "the catalogue with its figures: endpoints, switches, cables, diameter, bisection", List, options, exit_status);
+  Add(*topology, "list", "the catalogue with its figures: endpoints, switches, cables, diameter, bisection", List, options, exit_status)
+      ->footer(std::string("`twofold list clusters` says what each of them is.\nExamples:\n  twofold topology list\n  twofold topology show dgx-h100     # one of them, drawn") + kExitText);
 
   CLI::App* import = Add(*topology, "import", "makes a cluster file of a node's or platform's description", Import, options, exit_status);
-  import->add_option("file", options->cluster, "NCCL's XML (NCCL_TOPO_DUMP_FILE), the text of `nvidia-smi topo -m`, or a SimGrid platform")->required();
+  import->add_option("FILE", options->cluster, "NCCL's XML (NCCL_TOPO_DUMP_FILE), the text of `nvidia-smi topo -m`, or a SimGrid platform")->required();
   import->add_option("--from", options->from, "nccl, smi or simgrid; default: by content")->check(CLI::IsMember({"nccl", "smi", "simgrid"}));
-  import->add_option("--nodes", options->nodes, "as many such nodes on one switch that never limits; default: 1, without a network")->check(CLI::PositiveNumber);
+  import->add_option("--nodes", options->nodes, "as many such nodes on one switch that never limits; default: 1, without a network");
   import->add_option("--device", options->device, "a cluster whose device it has (memory, rates); default: by the architecture that NCCL's file names");
   import->add_option("--name", options->name, "the cluster's name; default: the file's");
   import->add_option("--out", options->out, "the .textproto to write; default: stdout");
-  import->footer("The cluster file names the imported file, which must stay where it is.\n"
+  import->footer(std::string("The cluster file names the imported file, which must stay where it is.\n"
                  "Examples:\n  NCCL_TOPO_DUMP_FILE=node.xml mpirun -n 8 all_reduce_perf      # once, on the machine\n"
                  "  twofold topology import node.xml --nodes=16 --out=mine.textproto\n  twofold bench all_reduce --fabric=simulated --cluster=mine.textproto\n"
-                 "  nvidia-smi topo -m > node.txt; twofold topology import node.txt --device=dgx-a100 --out=mine.textproto");
+                 "  nvidia-smi topo -m > node.txt; twofold topology import node.txt --device=dgx-a100 --out=mine.textproto") + kExitText);
 
   CLI::App* out = Add(*topology, "export", "writes a cluster for SimGrid or Graphviz, or an imported file again", Export, options, exit_status);
-  out->add_option("cluster", options->cluster, kSubjectHelp)->required();
+  out->add_option("CLUSTER", options->cluster, kSubjectHelp)->required();
   out->add_option("--to", options->to, "simgrid, dot; nccl or smi: of what was imported from such a file")->required()->check(CLI::IsMember({"simgrid", "dot", "nccl", "smi"}));
   out->add_option("--nodes", options->nodes, "how many nodes; default: all");
   out->add_option("--out", options->out, "the file to write; default: stdout");
-  out->footer("Examples:\n  twofold topology export dgx-h100 --to=simgrid --nodes=16 --out=platform.xml\n  twofold topology export dgx-1v --to=dot | dot -Tsvg > dgx-1v.svg");
-  topology->footer("Examples:\n  twofold topology list\n  twofold topology show dgx-h100\n  twofold topology import node.xml --out=mine.textproto\n"
-                   "  twofold topology export dgx-h100 --to=simgrid --nodes=4\n`twofold topology show --help` and so on say more.");
+  out->footer(std::string("Examples:\n  twofold topology export dgx-h100 --to=simgrid --nodes=16 --out=platform.xml\n  twofold topology export dgx-1v --to=dot | dot -Tsvg > dgx-1v.svg") + kExitText);
+  topology->footer(std::string("Examples:\n  twofold topology list\n  twofold topology show dgx-h100\n  twofold topology import node.xml --out=mine.textproto\n"
+                   "  twofold topology export dgx-h100 --to=simgrid --nodes=4\n`twofold topology show --help` and so on say more.") + kExitText);
 }
 
 }  // namespace twofold

@@ -46,6 +46,8 @@ def kernels(c):
     for name in ("split_max", "split_sums"):  # which read the logits once each
         found[name]["factor"] = c["cross_entropy_factor"] / 2
     found["split_backward"] = {"factor": c["cross_entropy_backward_factor"]}
+    for name in ("add_to", "gelu_backward"):  # kernels of their own, as add and gelu_forward are (sim/cost/gpu_cost_model.h)
+        found[name] = {}
     for name in ("adam_step", "squared_norm"):  # one launch for a hundred tensors
         found[name] = {"launch_us": 1}
     return found
@@ -55,7 +57,7 @@ def cluster(name, c):
     nics, fused, summary = CLUSTERS[name]
     lines = []
     for kernel, fields in kernels(c).items():
-        lines.append(f'    kernels {{ name: "{kernel}" ' + " ".join(f"{field}: {value:.3g}" for field, value in fields.items()) + " }")
+        lines.append(f'    kernels {{ name: "{kernel}" ' + "".join(f"{field}: {value:.3g} " for field, value in fields.items()) + "}")
     return f"""# Written by calibrate.py from constants.csv.
 name: "{name}"
 summary: "{summary}"

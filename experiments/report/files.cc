@@ -1,5 +1,7 @@
 #include "experiments/report/files.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -46,6 +48,30 @@ absl::Status WriteFiles(const std::string& folder, const std::vector<NamedText>&
       return Failed(path, "written", std::strerror(errno));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckOutFile(std::string_view flag, const std::string& path) {
+  namespace fs = std::filesystem;
+  const auto refuse = [&](std::string_view why) {
+    return absl::InvalidArgumentError(StrCat(flag, "=", path, ": cannot be written: ", why, "; use a file in a folder that this user may write to"));
+  };
+  std::error_code none;
+  const std::string above = fs::path(path).parent_path().string(), folder = above.empty() ? "." : above;
+  if (path.ends_with('/') || fs::is_directory(path, none)) return refuse("it is a folder");
+  if (!fs::is_directory(folder, none)) return refuse(StrCat(folder, " is no folder"));
+  if (fs::exists(path, none)) return access(path.c_str(), W_OK) == 0 ? absl::OkStatus() : refuse(std::strerror(errno));
+  std::FILE* const probe = std::fopen(Aside(path).c_str(), "wbe");  // rights alone do not tell: some file systems make no files
+  if (probe == nullptr) return refuse(std::strerror(errno));
+  std::fclose(probe), std::remove(Aside(path).c_str());
+  return absl::OkStatus();
+}
+
+absl::Status MakeOutFolder(std::string_view flag, const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (!error && access(path.c_str(), W_OK) == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(StrCat(flag, ": ", path, error ? ": cannot be made: " : ": cannot be written to: ",
+                                           error ? error.message() : std::strerror(errno), "; give a folder that this user may write to"));
 }
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,12 @@ struct NamedText {
 // renamed in the given order, so that a reader never sees half a file, and a failure to write leaves the old
 // files as they were. Errors name the path and the reason.
 absl::Status WriteFiles(const std::string& folder, const std::vector<NamedText>& files);
+
+// Before a long job: refuse an output that could not be written after it, naming the flag ("--out") and the path.
+// A file that is to be made or replaced. The folder above it must be there.
+absl::Status CheckOutFile(std::string_view flag, const std::string& path);
+// A folder, which is made where it is missing, and those above it.
+absl::Status MakeOutFolder(std::string_view flag, const std::string& path);
 
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 

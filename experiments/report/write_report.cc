@@ -1,5 +1,7 @@
 #include "experiments/report/write_report.h"
 
+#include <utility>
+
 #include "core/base/strings.h"
 #include "experiments/report/files.h"
 #include "experiments/report/json.h"
@@ -22,26 +24,87 @@ absl::Status WriteReport(const std::string& folder, const report::Report& report
                              {"report.json", JsonText(ToJson(versioned))}});
 }
 
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr char kOwnFolder[] = "give a folder that `twofold run` wrote";
+
+absl::StatusOr<Json> Parse(const std::string& text) {
+  if (text.empty()) return absl::InvalidArgumentError(StrCat("is empty; ", kOwnFolder));
+  try {
+    return Json::parse(text);
+  } catch (const Json::parse_error& error) {
+    if (error.byte > text.size()) return absl::InvalidArgumentError(StrCat("ends at byte ", text.size(), ": cut short? ", kOwnFolder));
+    return absl::InvalidArgumentError(StrCat("byte ", error.byte, ": is not JSON; ", kOwnFolder));
+  }
+}
+
+// Before fields that this program may not know.
+absl::Status CheckVersion(const Json& json) {
+  if (!json.is_object()) return absl::OkStatus();  // refused as that
+  const auto version = json.find("schema_version");
+  if (version == json.end()) return absl::InvalidArgumentError(StrCat("schema_version: is missing; ", kOwnFolder));
+  if (!version->is_number_integer() || *version == kReportSchemaVersion) return absl::OkStatus();
+  return absl::InvalidArgumentError(StrCat("schema_version ", version->dump(), " is of another program; this one reads ", kReportSchemaVersion));
+}
+
+// What every run writes, and all that reads reports counts on.
+absl::Status CheckFields(const Json& json, const report::Report& r) {
+  for (const char* field : {"name", "fabric", "predicted", "outcome", "world_size", "median_step_seconds", "low", "high", "steps", "ranks"}) {
+    if (!json.contains(field)) return absl::InvalidArgumentError(StrCat(field, ": is missing; ", kOwnFolder));
+  }
+  const auto check = [](bool fine, const auto& field, auto value, std::string_view right) {
+    return fine ? absl::OkStatus() : absl::InvalidArgumentError(StrCat(field, ": ", value, " is out of range; ", right, " would be right"));
+  };
+  constexpr std::string_view kNotNegative = "0 or more", kOne = "1 or more";
+  absl::Status status = check(r.world_size() >= 1, "world_size", r.world_size(), kOne);
+  for (const auto& [field, value] : {std::pair("median_step_seconds", r.median_step_seconds()), {"low", r.low()}, {"high", r.high()}}) {
+    status.Update(check(value >= 0, field, value, kNotNegative));
+  }
+  for (int i = 0; i < r.steps_size(); ++i) status.Update(check(r.steps(i).seconds() >= 0, StrCat("steps[", i, "].seconds"), r.steps(i).seconds(), kNotNegative));
+  int64_t before = -1;
+  for (int i = 0; i < r.ranks_size(); ++i) {
+    const report::Rank& rank = r.ranks(i);
+    const std::string path = StrCat("ranks[", i, "].");
+    status.Update(check(rank.rank() > before && rank.rank() < r.world_size(), path + "rank", rank.rank(), StrCat(before + 1, " to ", r.world_size() - 1)));
+    status.Update(check(rank.peak_bytes() >= 0, path + "peak_bytes", rank.peak_bytes(), kNotNegative));
+    status.Update(check(rank.reserved_bytes() >= 0, path + "reserved_bytes", rank.reserved_bytes(), kNotNegative));
+    before = rank.rank();
+  }
+  if (r.outcome() == report::OK && r.ranks().empty()) {
+    status.Update(absl::InvalidArgumentError(StrCat("ranks: [] does not fit outcome OK; a row for each of ", r.world_size(), " would be right")));
+  }
+  return status;
+}
+
+absl::StatusOr<report::Report> ReportFrom(const std::string& text) {
+  const absl::StatusOr<Json> json = Parse(text);
+  if (!json.ok()) return json.status();
+  absl::Status status = CheckVersion(*json);
+  report::Report report;
+  if (status.ok()) status = FromJson(*json, &report);
+  if (status.ok()) status = CheckFields(*json, report);
+  if (!status.ok()) return status;
+  return report;
+}
+
+}  // namespace
+
 absl::StatusOr<report::Report> ReadReport(const std::string& folder) {
   const std::string path = StrCat(folder, "/report.json");
   const absl::StatusOr<std::string> text = ReadFile(path);
-  if (!text.ok()) {
-    return absl::InvalidArgumentError(
-        StrCat(text.status().message(), "; give a folder that `twofold run` wrote"));
-  }
-  const auto json = nlohmann::ordered_json::parse(*text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) {
-    return absl::InvalidArgumentError(StrCat(path, ": is not JSON; give a folder that `twofold run` wrote"));
-  }
-  report::Report report;
-  if (absl::Status status = FromJson(json, &report); !status.ok()) {
-    return absl::InvalidArgumentError(StrCat(path, ": ", status.message()));
-  }
-  if (report.schema_version() != kReportSchemaVersion) {
-    return absl::InvalidArgumentError(StrCat(path, ": schema_version: ", report.schema_version(),
-                                             " is not what this program reads; use ", kReportSchemaVersion));
-  }
+  if (!text.ok()) return absl::InvalidArgumentError(StrCat(text.status().message(), "; ", kOwnFolder));
+  absl::StatusOr<report::Report> report = ReportFrom(*text);
+  if (!report.ok()) return absl::InvalidArgumentError(StrCat(path, ": ", report.status().message()));
   return report;
+}
+
+absl::StatusOr<spec::Spec> ReadSpecOf(const std::string& folder) {
+  const std::string path = StrCat(folder, "/spec.textproto");
+  const absl::StatusOr<std::string> text = ReadFile(path);
+  if (!text.ok()) return absl::InvalidArgumentError(StrCat(text.status().message(), "; ", kOwnFolder));
+  return ParseSpec(*text, path);
 }
 
 }  // namespace twofold

@@ -27,7 +27,9 @@ inline constexpr int64_t kReportSchemaVersion = 1;
 absl::Status WriteReport(const std::string& folder, const report::Report& report, const spec::Spec& spec,
                          absl::Span<const report::RankRecord> records);
 
-// Reads report.json of a folder. Errors name the file, and the field where one is wrong.
+// Reads report.json of a folder. Errors name the file, and the field where one is wrong, missing or out of range.
 absl::StatusOr<report::Report> ReadReport(const std::string& folder);
+// Likewise spec.textproto, as it stands there.
+absl::StatusOr<spec::Spec> ReadSpecOf(const std::string& folder);
 
 }  // namespace twofold

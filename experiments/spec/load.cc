@@ -5,13 +5,21 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "core/base/strings.h"
+#include "core/proto/cluster.pb.h"
+#include "core/proto/parse_text.h"
 #include "experiments/spec/spec.h"
 
 namespace twofold {
 namespace {
+
+// Of an assignment "path = value".
+absl::string_view PathOf(absl::string_view set) { return absl::StripAsciiWhitespace(set.substr(0, set.find('='))); }
 
 // Whether reading the preset again, once this spec is written out, would change nothing.
 bool PresetStillFits(const spec::Spec& spec, const std::string& file) {
@@ -21,8 +29,46 @@ bool PresetStillFits(const spec::Spec& spec, const std::string& file) {
 
 }  // namespace
 
-absl::StatusOr<spec::Spec> ResolveSpec(const std::string& text, const std::string& file,
-                                       std::string_view fabric, absl::Span<const std::string> sets) {
+absl::StatusOr<spec::Spec> ParseSpec(const std::string& text, const std::string& file) {
+  constexpr size_t kLongest = 1 << 20;
+  if (text.size() > kLongest) {
+    return absl::InvalidArgumentError(
+        StrCat(file, ": has ", text.size(), " bytes; a spec has at most ", kLongest));
+  }
+  spec::Spec spec;
+  if (const absl::Status parsed = ParseText(text, file, spec); !parsed.ok()) {
+    if (cluster::Cluster cluster; !ParseText(text, file, cluster).ok()) return parsed;
+    return absl::InvalidArgumentError(StrCat(file, ": is a cluster, not a spec; name it in a spec as fabric { simulated { cluster: \"", file, "\" } }"));
+  }
+  return spec;
+}
+
+absl::Status BlameSets(const absl::Status& status, const std::string& file, absl::Span<const std::string> sets) {
+  // Whether `path` is `block`, or something in it.
+  const auto within = [](absl::string_view path, absl::string_view block) {
+    return absl::ConsumePrefix(&path, block) && (path.empty() || path.front() == '.' || path.front() == '[');
+  };
+  const auto source = [&](absl::string_view path) {
+    std::map<absl::string_view, absl::string_view> blamed;  // by path: the last assignment counts
+    for (const absl::string_view set : sets) {
+      const absl::string_view changed = PathOf(set);
+      if (within(path, changed) || within(changed, path)) blamed[changed] = set;
+    }
+    const auto append = [](std::string* out, const auto& set) { StrAppend(out, "--set ", set.second); };
+    return blamed.empty() ? file : absl::StrJoin(blamed, " ", append);
+  };
+  std::vector<std::string> lines = absl::StrSplit(status.message(), '\n');
+  for (std::string& line : lines) {
+    absl::string_view rest = line;
+    if (!absl::ConsumePrefix(&rest, StrCat(file, ": "))) continue;
+    if (const size_t end = rest.find(": "); end != rest.npos) line = StrCat(source(rest.substr(0, end)), ": ", rest);
+  }
+  return absl::Status(status.code(), absl::StrJoin(lines, "\n"));
+}
+
+namespace {
+
+absl::StatusOr<spec::Spec> Resolve(const std::string& text, const std::string& file, std::string_view fabric, absl::Span<const std::string> sets) {
   absl::StatusOr<spec::Spec> spec = ParseSpec(text, file);
   if (!spec.ok()) return spec.status();
   if (!fabric.empty()) {
@@ -32,8 +78,11 @@ absl::StatusOr<spec::Spec> ResolveSpec(const std::string& text, const std::strin
   // config.json becomes depends on model.attention.
   const auto apply = [&](auto chosen) {
     for (const std::string& set : sets) {
-      if (!chosen(absl::StripAsciiWhitespace(absl::string_view(set).substr(0, set.find('='))))) continue;
+      if (!chosen(PathOf(set))) continue;
       if (absl::Status status = ApplySet(*spec, set); !status.ok()) return status;
+      if (!fabric.empty() && FabricName(*spec) != fabric) {
+        return absl::InvalidArgumentError(StrCat("--set ", set, ": contradicts --fabric=", fabric, "; leave one out"));
+      }
     }
     return absl::OkStatus();
   };
@@ -47,6 +96,15 @@ absl::StatusOr<spec::Spec> ResolveSpec(const std::string& text, const std::strin
   FillDefaults(*spec, file);
   if (!PresetStillFits(*spec, file)) spec->mutable_model()->clear_preset();
   if (absl::Status status = Validate(*spec, file); !status.ok()) return status;
+  return spec;
+}
+
+}  // namespace
+
+absl::StatusOr<spec::Spec> ResolveSpec(const std::string& text, const std::string& file,
+                                       std::string_view fabric, absl::Span<const std::string> sets) {
+  absl::StatusOr<spec::Spec> spec = Resolve(text, file, fabric, sets);
+  if (!spec.ok()) return BlameSets(spec.status(), file, sets);
   return spec;
 }
 

@@ -15,12 +15,7 @@ struct Row {
 
 constexpr Row kRows[] = {
     {"fabric.gloo", [](const Spec& s) { return std::string(s.fabric().has_gloo() ? "gloo" : ""); },
-     "use in_memory, mpi or simulated"},
-    {"fabric.nccl", [](const Spec& s) { return std::string(s.fabric().has_nccl() ? "nccl" : ""); },
-     "use in_memory, mpi or simulated"},
-    {"device",
-     [](const Spec& s) { return std::string(s.device() == spec::CUDA && s.fabric().has_mpi() ? "CUDA on fabric.mpi, whose buffers would be a GPU's," : ""); },
-     "use in_memory, whose ranks are threads and share GPUs, or predict with simulated"},
+     "use in_memory, mpi, nccl or simulated"},
 };
 
 }  // namespace
@@ -28,7 +23,7 @@ constexpr Row kRows[] = {
 void CheckNotInThisVersion(const Spec& spec, Problems& problems) {
   for (const Row& row : kRows) {
     const std::string value = row.value(spec);
-    if (!value.empty()) problems.Add(row.path, StrCat(value, " is not in this build; ", row.available));
+    if (!value.empty()) problems.Add(row.path, StrCat(value, " is not in this version; ", row.available));
   }
 }
 

@@ -7,7 +7,8 @@
 
 #include "core/base/check.h"
 #include "core/base/strings.h"
-#include "experiments/spec/fields.h"
+#include "core/base/suggestion.h"
+#include "core/proto/fields.h"
 #include "experiments/spec/spec.h"
 #include "strategies/models/kinds.h"
 

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_join.h"
 #include "core/base/strings.h"
-#include "experiments/spec/fields.h"
+#include "core/proto/fields.h"
 
 namespace twofold {
 

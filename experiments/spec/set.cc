@@ -4,12 +4,15 @@
 
 #include <cstdint>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "core/base/strings.h"
-#include "experiments/spec/fields.h"
+#include "core/base/suggestion.h"
+#include "core/proto/fields.h"
 #include "experiments/spec/spec.h"
 
 namespace twofold {
@@ -19,10 +22,22 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
+bool IsWhole(absl::string_view value) {
+  absl::ConsumePrefix(&value, "-");
+  return !value.empty() && absl::c_all_of(value, absl::ascii_isdigit);
+}
+
 absl::Status WrongValue(const FieldDescriptor& field, absl::string_view value) {
+  if (IsWhole(value)) return absl::InvalidArgumentError(StrCat("\"", value, "\" does not fit; use ", ExpectedRange(field)));
   const bool text = field.cpp_type() == FieldDescriptor::CPPTYPE_STRING;
   return absl::InvalidArgumentError(
       StrCat("\"", value, "\" does not fit; use ", text ? "text" : ExpectedValue(field)));
+}
+
+// Text as a spec file writes it, without its quotes, or as it is where it has none.
+absl::string_view Unquoted(absl::string_view value) {
+  const bool quoted = value.size() > 1 && value.front() == value.back() && (value.front() == '"' || value.front() == '\'');
+  return quoted ? value.substr(1, value.size() - 2) : value;
 }
 
 // Appends to a repeated field, sets any other.
@@ -63,10 +78,14 @@ absl::Status StoreBlock(Message& m, const FieldDescriptor& field, absl::string_v
 
 absl::Status StoreOne(Message& m, const FieldDescriptor& field, absl::string_view value) {
   int64_t whole = 0;
+  int32_t small = 0;
   uint64_t natural = 0;
   double number = 0;
   bool flag = false;
   switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT32:
+      if (!absl::SimpleAtoi(value, &small)) return WrongValue(field, value);
+      return Store(m, field, small, &Reflection::SetInt32, &Reflection::AddInt32);
     case FieldDescriptor::CPPTYPE_INT64:
       if (!absl::SimpleAtoi(value, &whole)) return WrongValue(field, value);
       return Store(m, field, whole, &Reflection::SetInt64, &Reflection::AddInt64);
@@ -80,7 +99,7 @@ absl::Status StoreOne(Message& m, const FieldDescriptor& field, absl::string_vie
       if (!absl::SimpleAtob(value, &flag)) return WrongValue(field, value);
       return Store(m, field, flag, &Reflection::SetBool, &Reflection::AddBool);
     case FieldDescriptor::CPPTYPE_STRING:
-      return Store(m, field, std::string(value), &Reflection::SetString, &Reflection::AddString);
+      return Store(m, field, std::string(Unquoted(value)), &Reflection::SetString, &Reflection::AddString);
     case FieldDescriptor::CPPTYPE_ENUM:
       return StoreEnum(m, field, value);
     case FieldDescriptor::CPPTYPE_MESSAGE:
@@ -93,10 +112,12 @@ absl::Status StoreOne(Message& m, const FieldDescriptor& field, absl::string_vie
 absl::Status StoreValue(Message& m, const FieldDescriptor& field, absl::string_view value) {
   if (!field.is_repeated()) return StoreOne(m, field, value);
   m.GetReflection()->ClearField(&m, &field);
+  if (value.size() > 1 && value.front() == '[' && value.back() == ']') value = absl::StripAsciiWhitespace(value.substr(1, value.size() - 2));
   if (value.empty()) return absl::OkStatus();
   for (absl::string_view element : absl::StrSplit(value, ',')) {
-    if (absl::Status status = StoreOne(m, field, absl::StripAsciiWhitespace(element)); !status.ok())
-      return status;
+    if (absl::Status status = StoreOne(m, field, absl::StripAsciiWhitespace(element)); !status.ok()) {
+      return absl::InvalidArgumentError(StrCat(status.message(), "; a list has commas between its elements: 8,16 or [8, 16]"));
+    }
   }
   return absl::OkStatus();
 }

@@ -25,9 +25,12 @@ absl::StatusOr<spec::Spec> LoadSpec(const std::string& path, std::string_view fa
 absl::StatusOr<spec::Spec> ResolveSpec(const std::string& text, const std::string& file,
                                        std::string_view fabric = "", absl::Span<const std::string> sets = {});
 
+// What is wrong with a spec, "file: path: ...", with the --set that wrote `path`, something in it or the block around it in the
+// file's place. For what is found after the spec is resolved; LoadSpec and ResolveSpec do it themselves.
+absl::Status BlameSets(const absl::Status& status, const std::string& file, absl::Span<const std::string> sets);
+
 // ---- The steps of it ----
-// Text to message. Errors: file:line:column, the field's path, and the nearest known name or the type
-// expected.
+// Text to message; errors as ParseText's (core/proto/parse_text.h).
 absl::StatusOr<spec::Spec> ParseSpec(const std::string& text, const std::string& file);
 
 // Another fabric with its defaults; timeout_s stays, and so does everything when it is the fabric already.
@@ -56,6 +59,9 @@ absl::Status ResolveLength(spec::Spec& spec, const std::string& file, const Data
 // Checks a spec that has its defaults. Data files must exist; that the cluster does is checked where it is
 // looked up.
 absl::Status Validate(const spec::Spec& spec, const std::string& file);
+
+// The most ranks of fabric.in_memory, where each is a thread.
+inline constexpr int kMostThreads = 4096;
 
 // ---- What a spec says ----
 std::string FabricName(const spec::Spec& spec);     // "in_memory", "simulated", ...

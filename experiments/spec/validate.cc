@@ -9,7 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_join.h"
 #include "core/base/strings.h"
-#include "experiments/spec/fields.h"
+#include "core/proto/fields.h"
 #include "experiments/spec/models/rules.h"
 #include "experiments/spec/problems.h"
 #include "experiments/spec/spec.h"
@@ -223,9 +223,24 @@ void CheckSimulated(const spec::Simulated& simulated, Problems& problems) {
   if (simulated.has_nodes()) problems.Whole("fabric.simulated.nodes", simulated.nodes(), 1, 1 << 20);
 }
 
+constexpr double kLongest = 1e9;  // seconds of a time-out
+
+void CheckRendezvous(const spec::Rendezvous& rendezvous, Problems& problems) {
+  constexpr int kLastPort = 65535;
+  if (rendezvous.has_port()) problems.Whole("fabric.rendezvous.port", rendezvous.port(), 1, kLastPort);
+  if (problems.Above("fabric.rendezvous.timeout_s", rendezvous.timeout_s(), 0) && rendezvous.timeout_s() > kLongest) {
+    problems.Add("fabric.rendezvous.timeout_s", StrCat(NumberText(rendezvous.timeout_s()), " is out of range; use at most 1e9"));
+  }
+  if (rendezvous.has_address() && rendezvous.address().empty()) {
+    problems.Add("fabric.rendezvous.address", "\"\" names no host; use that of rank 0, or leave it out for what the launcher says");
+  }
+  if (rendezvous.has_bind() && rendezvous.bind().empty()) {
+    problems.Add("fabric.rendezvous.bind", "\"\" names no address; use one of rank 0's host (0.0.0.0: all), or leave it out for fabric.rendezvous.address");
+  }
+}
+
 void CheckFabric(const spec::Spec& spec, Problems& problems) {
   const spec::Fabric& fabric = spec.fabric();
-  constexpr double kLongest = 1e9;
   if (problems.Above("fabric.timeout_s", fabric.timeout_s(), 0) && fabric.timeout_s() > kLongest) {
     problems.Add("fabric.timeout_s",
                  StrCat(NumberText(fabric.timeout_s()), " is out of range; use at most 1e9"));
@@ -236,6 +251,18 @@ void CheckFabric(const spec::Spec& spec, Problems& problems) {
     CheckLinks("fabric.simulated", fabric.simulated(), problems);
   }
   if (fabric.has_in_memory()) CheckLinks("fabric.in_memory", fabric.in_memory(), problems);
+  CheckRendezvous(fabric.rendezvous(), problems);
+  if (fabric.has_nccl()) {
+    constexpr int kMostCtas = 64;  // NCCL's own bound
+    problems.Whole("fabric.nccl.max_ctas", fabric.nccl().max_ctas(), 0, kMostCtas);
+    if (spec.device() != spec::CUDA) {
+      problems.Add("device", StrCat(spec::Device_Name(spec.device()), " does not fit fabric.nccl, which moves the memory of GPUs; use CUDA, or fabric in_memory or mpi"));
+    }
+  }
+  if (fabric.mpi().gpu_buffers() != spec::Mpi::AUTO && spec.device() != spec::CUDA) {
+    problems.Add("fabric.mpi.gpu_buffers", StrCat(spec::Mpi::GpuBuffers_Name(fabric.mpi().gpu_buffers()), " is for device: CUDA, and device is ",
+                                                  spec::Device_Name(spec.device()), "; set that, or leave it out"));
+  }
 }
 
 // What a rank may reserve.

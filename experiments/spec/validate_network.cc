@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "core/base/strings.h"
-#include "experiments/spec/fields.h"
+#include "core/base/suggestion.h"
+#include "core/proto/fields.h"
 #include "experiments/spec/problems.h"
 #include "sim/collectives/library.h"
 #include "topologies/routing.h"

@@ -45,7 +45,6 @@ std::string WorldText(const Parallel& p) {
 
 // Whether there can be so many ranks at all, and as many threads where each is one.
 bool CheckWorld(const spec::Spec& spec, Problems& problems) {
-  constexpr int64_t kMostThreads = 4096;
   const Parallel& p = spec.parallel();
   const int64_t world = WorldSize(spec);  // at most 2^50
   if (world > kMostRanks) {
@@ -113,6 +112,7 @@ void CheckTensor(const Parallel& p, const Sizes& sizes, Problems& problems) {
   if (tp == 1) return;
   CheckCuts("tp", tp, sizes.path + "heads", sizes.heads, problems);
   CheckCuts("tp", tp, sizes.path + "ffn", sizes.ffn, problems);
+  if (sizes.kv_heads == sizes.heads) return;  // as the first of these says
   if (sizes.kv_heads % tp == 0 || tp % sizes.kv_heads == 0) return;
   problems.Add("parallel.tp", StrCat(tp, " and ", sizes.path, "kv_heads = ", sizes.kv_heads, ": neither divides the other, so that heads of "
                                      "keys and values can neither be dealt out nor be shared evenly; use a tp such as ", sizes.kv_heads));

@@ -1,6 +1,6 @@
 // Whether element types and the scale of the loss fit together.
 #include "core/base/strings.h"
-#include "experiments/spec/fields.h"
+#include "core/proto/fields.h"
 #include "experiments/spec/problems.h"
 
 namespace twofold {

@@ -164,6 +164,29 @@ void Map(ThreadPool& pool, const Tensor& out, F f, const In&... in) {
   });
 }
 
+// What a norm adds on its way over a row [at, at + columns): sum = x + branch, in A and rounded once, and what it then normalises.
+template <class A>
+const Tensor& AddedRow(const Tensor& x, const Tensor& branch, const Tensor& sum, int64_t at, int64_t columns) {
+  if (branch.empty()) return x;
+  InChunks(at, at + columns, [&](int64_t first, int64_t count) {
+    A buffers[3][kChunk];
+    const Sink<A> to(sum);
+    A* out = to.At(first, buffers[0]);
+    MapChunk(
+        count, out, [](A a, A b) { return a + b; }, Source<A>(x).At(first, count, buffers[1]), Source<A>(branch).At(first, count, buffers[2]));
+    to.Put(first, count, out);
+  });
+  return sum;
+}
+// values += past at [first, first + count), where there is any.
+template <class A>
+void AddPast(const Tensor& past, int64_t first, int64_t count, A* values) {
+  if (past.empty()) return;
+  A buffer[kChunk];
+  MapChunk(
+      count, values, [](A a, A b) { return a + b; }, values, Source<A>(past).At(first, count, buffer));
+}
+
 // Elements [first, first + n) become zero, of whatever type.
 inline void SetZero(const Tensor& t, int64_t first, int64_t n) {
   if (n > 0) std::memset(AddressOf(t, first), 0, static_cast<size_t>(n * ElementSize(t.dtype())));

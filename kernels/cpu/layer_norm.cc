@@ -11,7 +11,7 @@ namespace {
 template <class A>
 void NormaliseRow(const ops::LayerNormForward& o, int64_t row) {
   const int64_t columns = Columns(o.x), at = row * columns;
-  const Source<A> x_of(o.x), gamma_of(o.gamma), beta_of(o.beta);
+  const Source<A> x_of(AddedRow<A>(o.x, o.branch, o.sum, at, columns)), gamma_of(o.gamma), beta_of(o.beta);
   const Sink<A> y_of(o.y);
   A buffer[kChunk];
   const A mean = SumOfChunks<A>(columns,
@@ -59,12 +59,13 @@ void NormaliseRowBackward(const ops::LayerNormBackward& o, int64_t row) {
   const A g_mean = g_sum / static_cast<A>(columns), gx_mean = gx_sum / static_cast<A>(columns);
   InChunks(0, columns, [&](int64_t first, int64_t count) {
     A result[kChunk];
-    A* dx = dx_of.At(at + first, result);
+    A* dx = o.past.empty() ? dx_of.At(at + first, result) : result;  // dx may be past
     MapChunk(
         count, dx,
         [=](A x, A dy, A gamma) { return rstd * (dy * gamma - g_mean - (x - mean) * rstd * gx_mean); },
         x_of.At(at + first, count, x_buffer), dy_of.At(at + first, count, dy_buffer),
         gamma_of.At(first, count, gamma_buffer));
+    AddPast(o.past, at + first, count, dx);
     dx_of.Put(at + first, count, dx);
   });
 }

@@ -50,7 +50,12 @@ void MultiplyInto(const ops::MatMul& o, Context& c) {
 }  // namespace
 
 void Compute(const ops::MatMul& o, Context& c) {
-  VisitWide(o.a.dtype(), [&]<class A>() { MultiplyInto<A>(o, c); });
+  using ops::MatMul, ops::ActivationForward;
+  MatMul product = o;
+  if (o.epilogue == MatMul::kGelu) product.out = o.aux;
+  VisitWide(o.a.dtype(), [&]<class A>() { MultiplyInto<A>(product, c); });
+  if (o.epilogue == MatMul::kGelu) Compute(ActivationForward{ActivationForward::kGelu, o.aux, o.out}, c);
+  if (o.epilogue == MatMul::kGeluSlope) Compute(ops::ActivationBackward{ActivationForward::kGelu, o.aux, o.out, o.out}, c);
 }
 
 }  // namespace twofold::cpu

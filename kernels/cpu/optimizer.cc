@@ -191,7 +191,12 @@ void Compute(const ops::Sum& o, Context& c) {
 
 void Compute(const ops::SquaredNorm& o, Context& c) {
   VisitWide(o.in.dtype(), [&]<class A>() {
-    StoreScalar<A>(o.out, SumTerms<A>(o.in, c.pool, [](A x) { return x * x; }), o.accumulate);
+    const int64_t n = o.in.numel();
+    if (n == 0) return StoreScalar<A>(o.out, 0, o.accumulate);
+    for (int64_t first = 0; first < n; first += ops::kNormBlock) {
+      const Tensor block = o.in.Flat().Slice(first, std::min(ops::kNormBlock, n - first));
+      StoreScalar<A>(o.out, SumTerms<A>(block, c.pool, [](A x) { return x * x; }), o.accumulate || first > 0);
+    }
   });
 }
 

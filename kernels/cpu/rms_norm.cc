@@ -11,7 +11,7 @@ namespace {
 template <class A>
 void NormaliseRow(const ops::RmsNormForward& o, int64_t row) {
   const int64_t columns = Columns(o.x), at = row * columns;
-  const Source<A> x_of(o.x), gamma_of(o.gamma);
+  const Source<A> x_of(AddedRow<A>(o.x, o.branch, o.sum, at, columns)), gamma_of(o.gamma);
   const Sink<A> y_of(o.y);
   A buffer[kChunk];
   const A squares = SumOfChunks<A>(columns, [&](int64_t first, int64_t count) {
@@ -47,11 +47,12 @@ void NormaliseRowBackward(const ops::RmsNormBackward& o, int64_t row) {
   const A gx_mean = gx_sum / static_cast<A>(columns);
   InChunks(0, columns, [&](int64_t first, int64_t count) {
     A result[kChunk];
-    A* dx = dx_of.At(at + first, result);
+    A* dx = o.past.empty() ? dx_of.At(at + first, result) : result;  // dx may be past
     MapChunk(
         count, dx, [=](A x, A dy, A gamma) { return rstd * (dy * gamma - x * rstd * gx_mean); },
         x_of.At(at + first, count, x_buffer), dy_of.At(at + first, count, dy_buffer),
         gamma_of.At(first, count, gamma_buffer));
+    AddPast(o.past, at + first, count, dx);
     dx_of.Put(at + first, count, dx);
   });
 }

@@ -1,4 +1,5 @@
-// Attention: who computes it. Narrow types on tensor cores where heads and addresses allow, all else on the other cores.
+// Attention: who computes it. cuDNN where it can (attentions.h); else narrow types on tensor cores where heads and addresses allow, and
+// all else on the other cores.
 #include "kernels/cuda/attention.h"
 
 #include <cmath>
@@ -6,6 +7,7 @@
 #include <limits>
 
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/libraries.h"
 
 namespace twofold::cuda {
 namespace {
@@ -89,6 +91,7 @@ void Run(const BackwardOperands<T>& o, const Context& c) {
 }  // namespace
 
 void Compute(const ops::AttentionForward& o, const Context& c) {
+  if (c.libraries.attentions().Run(o, c.workspace, c.workspace_bytes, c.stream)) return;
   const ops::AttentionBlock block = WholeSequence(o.qkv, o.heads, o.kv_heads, o.causal);
   ForFloat(o.qkv.dtype(), [&]<class T>() {
     Run(ForwardOperands<T>{.sizes = Sizes<T>(o.qkv.dim(0), block),
@@ -101,6 +104,7 @@ void Compute(const ops::AttentionForward& o, const Context& c) {
 }
 
 void Compute(const ops::AttentionBlockForward& o, const Context& c) {
+  c.libraries.attentions().ExpectOwn("attention_block_forward");
   const int64_t t = o.q.dim(1);
   ForFloat(o.q.dtype(), [&]<class T>() {
     Run(ForwardOperands<T>{.sizes = Sizes<T>(o.q.dim(0), o.block),
@@ -113,6 +117,7 @@ void Compute(const ops::AttentionBlockForward& o, const Context& c) {
 }
 
 void Compute(const ops::AttentionBackward& o, const Context& c) {
+  if (c.libraries.attentions().Run(o, c.workspace, c.workspace_bytes, c.stream)) return;
   const ops::AttentionBlock block = WholeSequence(o.qkv, o.heads, o.kv_heads, o.causal);
   const int64_t t = block.queries;
   ForFloat(o.qkv.dtype(), [&]<class T>() {
@@ -131,6 +136,7 @@ void Compute(const ops::AttentionBackward& o, const Context& c) {
 }
 
 void Compute(const ops::AttentionBlockBackward& o, const Context& c) {
+  c.libraries.attentions().ExpectOwn("attention_block_backward");
   const ops::AttentionBlock& block = o.block;
   const int64_t t = o.q.dim(1);
   ForFloat(o.q.dtype(), [&]<class T>() {

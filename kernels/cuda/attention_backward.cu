@@ -136,6 +136,8 @@ struct KeysTile {
   static constexpr int kM = D <= 64 ? 2 : 1;
   static constexpr int kKeys = 16 * kM * kWarps, kQueries = 32;
   static constexpr int kStages = D <= 128 ? 2 : 1;
+  // A warp's keys stay in registers where there is room: with 16 of them to a warp, loads from shared memory are what takes longest.
+  static constexpr bool kHeld = kM == 1 && D <= 128;
   static constexpr int kColumns = D <= 128 ? D : 128, kParts = D / kColumns;  // of dk and dv that a block makes
   static constexpr size_t kShared = (2 * kKeys + 2 * kStages * kQueries) * Shared::kRow * 2 + kStages * 2 * kQueries * sizeof(float);
   static_assert(kShared <= 99 << 10);
@@ -183,6 +185,7 @@ __global__ void __launch_bounds__(KeysTile<D>::kThreads) BackwardOfKeys(const Ba
   const float scale_log2e = s.scale * kLog2E;
   T* const keys_of_warp = keys + WarpOfBlock() * 16 * M * Shared::kRow;
   T* const values_of_warp = values + WarpOfBlock() * 16 * M * Shared::kRow;
+  [[maybe_unused]] uint32_t keys_held[Shared::kColumns / 16][M][4];
   float dk[M][kColumnTiles][4] = {}, dv[M][kColumnTiles][4] = {};
   for (int tile = 0, query = first_query; tile < tiles; ++tile) {
     const T* const queries_now = queries + tile % Tile::kStages * 2 * kQueryElements;
@@ -191,9 +194,16 @@ __global__ void __launch_bounds__(KeysTile<D>::kThreads) BackwardOfKeys(const Ba
     WaitForCopies<0>();
     __syncthreads();  // this tile is there, and the one before is no longer read
     if (Tile::kStages == 2 && tile + 1 < tiles) copy_next(tile + 1);
+    if constexpr (Tile::kHeld) {
+      if (tile == 0) {
+#pragma unroll
+        for (int k = 0; k < Shared::kColumns / 16; ++k) LoadColumns<Shared>(keys_held[k], keys_of_warp, k, Lane());
+      }
+    }
     if (!s.causal || query + Tile::kQueries > key_of_warp) {
       float p[M][N][4], ds[M][N][4];
-      RowsByRows<Shared>(p, keys_of_warp, queries_now);
+      if constexpr (Tile::kHeld) RowsByRows<Shared>(p, keys_held, queries_now);
+      else RowsByRows<Shared>(p, keys_of_warp, queries_now);
       if (s.causal && query < key_of_warp + 16 * M) {
         Hide(p, [&](int row) { return key_of_warp + row - query; }, Before());
       }
@@ -226,10 +236,7 @@ __global__ void __launch_bounds__(KeysTile<D>::kThreads) BackwardOfKeys(const Ba
     query += Tile::kQueries;
     if (query >= s.queries) query = first_query;
   }
-  if (tiles == 0) {  // queries are none
-    WaitForCopies<0>();
-    __syncthreads();
-  }
+  if (tiles <= 0) WaitForCopies<0>();  // nobody reads these keys: where no query sees them results are wide, and not staged
 
   float scale[M][2], one[M][2];
   ForRowsOfLane<M>([&](int m, int half, int) { scale[m][half] = s.scale, one[m][half] = 1; });

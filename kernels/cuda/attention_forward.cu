@@ -111,6 +111,8 @@ __global__ void __launch_bounds__(ForwardTile<D>::kThreads) Forward(const Forwar
     }
   }
 
+  if (tiles == 0) CommitCopies(), WaitForCopies<0>();  // nobody reads the queries: without keys results are wide, and not staged
+
   float factor[M][2], keep[M][2];
   ForRowsOfLane<M>([&](int m, int half, int row) {
     const float sum = SumOfRow(softmax.sum[m][half]);

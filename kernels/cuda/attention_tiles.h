@@ -58,21 +58,32 @@ __device__ inline void CopyRows(T* to, const T* from, int stride, int rows, int 
   }
 }
 
-// c = x y^T: x has 16 M rows, y has 8 N, both of S::kColumns columns.
-template <class S, class T, int M, int N>
-__device__ inline void RowsByRows(float (&c)[M][N][4], const T* x, const T* y) {
+// The offsets of permuted chunks are made anew for each product: kept from one to the next, they take registers that are not there.
+template <class S>
+__device__ inline int LaneFor() {
+  return S::kPermuted ? MadeAnew(Lane()) : Lane();
+}
+
+// The fragments of 16 columns of 16 M rows, from column 16 k on.
+template <class S, class T, int M>
+__device__ inline void LoadColumns(uint32_t (&a)[M][4], const T* x, int k, int lane) {
+#pragma unroll
+  for (int m = 0; m < M; ++m) LoadMatrices(a[m], x, S::At(16 * m, lane % 16, 2 * k, lane / 16));
+}
+
+// c = x y^T: x has 16 M rows, y has 8 N, both of S::kColumns columns. columns(k, lane) has the fragments of x.
+template <class S, class T, int M, int N, class Columns>
+__device__ inline void ColumnsByRows(float (&c)[M][N][4], Columns columns, const T* y) {
   static_assert(N % 2 == 0);
 #pragma unroll
   for (int m = 0; m < M; ++m) {
 #pragma unroll
     for (int n = 0; n < N; ++n) c[m][n][0] = c[m][n][1] = c[m][n][2] = c[m][n][3] = 0;
   }
-  const int lane = Lane(), y_row = lane % 8 + lane / 16 * 8, y_chunk = lane / 8 % 2;
+  const int lane = LaneFor<S>(), y_row = lane % 8 + lane / 16 * 8, y_chunk = lane / 8 % 2;
 #pragma unroll
   for (int k = 0; k < S::kColumns / 16; ++k) {
-    uint32_t a[M][4];
-#pragma unroll
-    for (int m = 0; m < M; ++m) LoadMatrices(a[m], x, S::At(16 * m, lane % 16, 2 * k, lane / 16));
+    const auto& a = columns(k, lane);
 #pragma unroll
     for (int n = 0; n < N; n += 2) {
       uint32_t b[4];
@@ -85,13 +96,27 @@ __device__ inline void RowsByRows(float (&c)[M][N][4], const T* x, const T* y) {
     }
   }
 }
+// Of x in shared memory, and of x that is held in registers.
+template <class S, class T, int M, int N>
+__device__ inline void RowsByRows(float (&c)[M][N][4], const T* x, const T* y) {
+  uint32_t a[M][4];
+  ColumnsByRows<S>(c, [&](int k, int lane) -> const uint32_t(&)[M][4] {
+    LoadColumns<S>(a, x, k, lane);
+    return a;
+  }, y);
+}
+template <class S, class T, int M, int N, int K>
+__device__ inline void RowsByRows(float (&c)[M][N][4], const uint32_t (&x)[K][M][4], const T* y) {
+  static_assert(K == S::kColumns / 16);
+  ColumnsByRows<S>(c, [&](int k, int) -> const uint32_t(&)[M][4] { return x[k]; }, y);
+}
 
 // c += w z: w has 8 K columns and is rounded to T; z has 8 K rows in shared memory, of which the 8 N columns from 8 * first_chunk on
 // are meant.
 template <class S, class T, int M, int N, int K>
 __device__ inline void WeightsByRows(float (&c)[M][N][4], const float (&w)[M][K][4], const T* z, int first_chunk = 0) {
   static_assert(N % 2 == 0 && K % 2 == 0);
-  const int lane = Lane();
+  const int lane = LaneFor<S>();
 #pragma unroll
   for (int k = 0; k < K; k += 2) {
     uint32_t a[M][4];

@@ -144,6 +144,13 @@ void ReduceSlices(std::span<const void* const> inputs, std::span<void* const> ou
   });
 }
 
+void DivideAll(void* data, DType dtype, int64_t count, int by, int multiprocessors, cudaStream_t stream) {
+  if (count == 0) return;
+  Arrays a{.ins = 1, .outs = 1};
+  a.in[0] = a.out[0] = data;
+  ForElement(dtype, [&]<class T>() { LaunchReduce<T, SumOf>(a, count, by, multiprocessors, stream); });
+}
+
 void CopyToAll(std::span<char* const> to, const char* from, int64_t bytes, int multiprocessors, cudaStream_t stream) {
   TWOFOLD_CHECK_LE(static_cast<int>(to.size()), kMostArrays);
   if (bytes == 0) return;

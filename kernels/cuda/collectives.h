@@ -22,6 +22,9 @@ inline constexpr int kMostArrays = 128;  // inputs, and outputs, of one call: wh
 void ReduceSlices(std::span<const void* const> inputs, std::span<void* const> outputs, DType dtype, ReduceOp op, int64_t first,
                   int64_t count, int multiprocessors, cudaStream_t stream);
 
+// As cpu::DivideAll, bit for bit: each of `count` elements divided by `by`.
+void DivideAll(void* data, DType dtype, int64_t count, int by, int multiprocessors, cudaStream_t stream);
+
 // `bytes` bytes of `from` to each of `to` that is another address; they do not overlap otherwise.
 void CopyToAll(std::span<char* const> to, const char* from, int64_t bytes, int multiprocessors, cudaStream_t stream);
 

@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(1024) AddBlocksOfRows(const A* partial, Column
   for (int s = 0; s < kWarp; ++s) sum += shared[s][x];
   To* out = to.at[0];
 #pragma unroll
-  for (int k = 1; k < kSums; ++k) out = blockIdx.y == k ? to.at[k] : out;
+  for (int k = 1; k < kSums; ++k) out = static_cast<int>(blockIdx.y) == k ? to.at[k] : out;
   out += column;
   Store(out, accumulate ? As<A>(*out) + sum : sum);
 }

@@ -35,6 +35,14 @@ __device__ inline Tap TapOf(int64_t i, int kernel_width, int channels) {
   return {place / kernel_width, place % kernel_width, static_cast<int>(i % channels)};
 }
 
+// What pixel p of the output sees of x at place t of the kernel: 0 in the padding.
+template <class T>
+__device__ inline Wide<T> Seen(const T* x, const Images& s, const Pixel& p, const Tap& t) {
+  const int r = p.row * s.stride - s.padding + t.row, c = p.column * s.stride - s.padding + t.column;
+  if (r < 0 || r >= s.height || c < 0 || c >= s.width) return 0;
+  return As<Wide<T>>(x[((p.image * s.height + r) * s.width + c) * s.in + t.channel]);
+}
+
 // The three products, out[m, n] = sum over k of left(m, k) * right(k, n). kLeftByRow: neighbours of left lie along m; kRightByInner:
 // those of right along k. Left and right are asked for places that have been taken apart once (Row, Inner).
 template <class T>
@@ -46,11 +54,7 @@ struct ForwardProduct {
   Images s;
   __device__ Row RowAt(int64_t m) const { return PixelOf(m, s.out_height, s.out_width); }
   __device__ Inner InnerAt(int64_t k) const { return TapOf(k, s.kernel_width, s.in); }
-  __device__ Wide<T> Left(const Row& p, const Inner& t) const {
-    const int r = p.row * s.stride - s.padding + t.row, c = p.column * s.stride - s.padding + t.column;
-    if (r < 0 || r >= s.height || c < 0 || c >= s.width) return 0;
-    return As<Wide<T>>(x[((p.image * s.height + r) * s.width + c) * s.in + t.channel]);
-  }
+  __device__ Wide<T> Left(const Row& p, const Inner& t) const { return Seen(x, s, p, t); }
   __device__ Wide<T> Right(int64_t k, const Inner&, int64_t n) const { return As<Wide<T>>(w[k * s.out + n]); }
 };
 
@@ -87,11 +91,7 @@ struct WeightsProduct {
   Images s;
   __device__ Row RowAt(int64_t m) const { return TapOf(m, s.kernel_width, s.in); }
   __device__ Inner InnerAt(int64_t k) const { return PixelOf(k, s.out_height, s.out_width); }
-  __device__ Wide<T> Left(const Row& t, const Inner& p) const {
-    const int r = p.row * s.stride - s.padding + t.row, c = p.column * s.stride - s.padding + t.column;
-    if (r < 0 || r >= s.height || c < 0 || c >= s.width) return 0;
-    return As<Wide<T>>(x[((p.image * s.height + r) * s.width + c) * s.in + t.channel]);
-  }
+  __device__ Wide<T> Left(const Row& t, const Inner& p) const { return Seen(x, s, p, t); }
   __device__ Wide<T> Right(int64_t k, const Inner&, int64_t n) const { return As<Wide<T>>(dy[k * s.out + n]); }
 };
 

@@ -1,4 +1,5 @@
-// cuDNN's convolutions. A build without cuDNN has none (no_cudnn.cc): kernels/cuda/convolution.cu then does all of them.
+// cuDNN's convolutions. Where it is not installed there are none, nor in a build without it (no_cudnn.cc): kernels/cuda/convolution.cu
+// then does all of them.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -27,7 +28,7 @@ class Convolutions {
   explicit Convolutions(bool tf32);  // of the current GPU; F32 operands may be rounded to TF32
   ~Convolutions();
 
-  // Whether there are any of this type.
+  // Whether there are any of this type, and the library.
   static bool Has(DType type);
   // Enqueues what writes the one of x, w and y that p.pass says, from the other two. Algorithms are chosen once for each convolution and
   // workspace: the first deterministic one of the library's heuristic. False where there is none: nothing has been done.
@@ -37,6 +38,7 @@ class Convolutions {
   struct Handles;
   const bool tf32_;
   std::unique_ptr<Handles> handles_;  // made when first used
+  bool impossible_ = false;           // it could not be
 };
 
 }  // namespace twofold::cuda

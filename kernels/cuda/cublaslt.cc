@@ -34,6 +34,7 @@ CublasLt Load() {
 #define TWOFOLD_FIND(name) Find(library, "cublasLt" #name, lt.name)
   TWOFOLD_FIND(Create);
   TWOFOLD_FIND(Destroy);
+  TWOFOLD_FIND(GetVersion);
   TWOFOLD_FIND(GetStatusString);
   TWOFOLD_FIND(Matmul);
   TWOFOLD_FIND(MatmulDescCreate);

@@ -10,6 +10,7 @@ namespace twofold::cuda {
 struct CublasLt {
   decltype(&cublasLtCreate) Create;
   decltype(&cublasLtDestroy) Destroy;
+  decltype(&cublasLtGetVersion) GetVersion;
   decltype(&cublasLtGetStatusString) GetStatusString;
   decltype(&cublasLtMatmul) Matmul;
   decltype(&cublasLtMatmulDescCreate) MatmulDescCreate;

@@ -24,6 +24,7 @@ namespace {
 using cuda::CudaStream;
 using cuda::EventPool;
 
+constexpr auto kClockRate = static_cast<cudaDeviceAttr>(13);  // cudaDevAttrClockRate; an emulated GPU has none
 constexpr int kOldestMajor = 8;  // compute capability that kernels are compiled for (cmake/cuda.cmake)
 
 double Now() {
@@ -186,12 +187,22 @@ GpuFacts FactsOfGpu(int gpu) {
   cuda::Check(cudaGetDeviceProperties(&properties, gpu));
   cuda::Check(cudaDriverGetVersion(&driver));
   cuda::Check(cudaRuntimeGetVersion(&runtime));
+  int kilohertz = 0;
+  if (cudaDeviceGetAttribute(&kilohertz, kClockRate, gpu) != cudaSuccess) kilohertz = 0, cudaGetLastError();
   const auto tenths = static_cast<int64_t>(std::round(static_cast<double>(properties.totalGlobalMem) / (1 << 30) * 10));
   return {.name = properties.name,
           .software = StrCat("CUDA ", Version(runtime), " (driver for ", Version(driver), ")"),
           .sizes = StrCat("compute capability ", properties.major, ".", properties.minor, ", ", properties.multiProcessorCount,
-                          " multiprocessors, ", tenths / 10, ".", tenths % 10, " GiB")};
+                          " multiprocessors, ", tenths / 10, ".", tenths % 10, " GiB"),
+          .memory_bytes = static_cast<int64_t>(properties.totalGlobalMem),
+          .multiprocessors = properties.multiProcessorCount,
+          .l2_bytes = properties.l2CacheSize,
+          .clock_hz = 1e3 * kilohertz};
 }
+
+int MajorOfGpu(int gpu) { return Attribute(cudaDevAttrComputeCapabilityMajor, gpu); }
+std::vector<std::string> GpuLibraries() { return cuda::LibraryVersions(); }
+std::string WhyNoCudnnAttention() { return cuda::WhyNoCudnnAttention(); }
 
 class CudaDevice::Implementation {
  public:
@@ -199,7 +210,7 @@ class CudaDevice::Implementation {
       : streams(std::make_shared<cuda::StreamsOfDevice>(rank, gpu)),
         compute((cuda::MakeCurrent(gpu), streams)),
         multiprocessors(Attribute(cudaDevAttrMultiProcessorCount, gpu)),
-        libraries({.tf32 = options.tf32, .time_algorithms = options.time_algorithms}),
+        libraries({.tf32 = options.tf32, .time_algorithms = options.time_algorithms, .attention = options.attention}),
         item(sizeof(double)) {}
   ~Implementation() { cudaStreamSynchronize(compute.raw()); }  // which may still read what is let go of first
 
@@ -318,6 +329,8 @@ double CudaDevice::Item(const Tensor& scalar, StandIn) {
 
 void CudaDevice::SetObserver(Observer observer) { implementation_->observer = std::move(observer); }
 void CudaDevice::SetTransferObserver(TransferObserver observer) { implementation_->transfer_observer = std::move(observer); }
+
+void CudaDevice::SetNote(std::function<void(std::string note)> note) { implementation_->libraries.attentions().SetNote(std::move(note)); }
 
 void CudaDevice::TellObserved() {
   implementation_->streams->last.Naming([this] { implementation_->Tell(true); });

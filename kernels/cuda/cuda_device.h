@@ -15,8 +15,10 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/device/device.h"
+#include "kernels/cuda/library_attention.h"
 #include "kernels/cuda/memory.h"
 
 namespace twofold {
@@ -33,14 +35,22 @@ GpuMemory MemoryOf(int gpu);
 // "NVIDIA H200", "CUDA 13.0 (driver for 13.1)", "compute capability 9.0, 132 multiprocessors, 139.8 GiB".
 struct GpuFacts {
   std::string name, software, sizes;
+  int64_t memory_bytes, multiprocessors, l2_bytes;
+  double clock_hz;  // the highest of its multiprocessors; 0: not told
 };
 GpuFacts FactsOfGpu(int gpu);
+int MajorOfGpu(int gpu);  // of its compute capability
+// Of the libraries of NVIDIA that this build uses, as they are loaded: "cuBLASLt 13.0.2", "cuDNN 9.19.0"; or why one is not there.
+std::vector<std::string> GpuLibraries();
+// Why cuDNN's attention cannot be had, of any shape; "" where it can.
+std::string WhyNoCudnnAttention();
 
 class CudaDevice : public Device {
  public:
   // `allocator` must hand out memory of GPU `gpu`, `host` pinned memory; both must outlive the device. `rank` is named in errors.
   struct Options {
     bool tf32 = false;             // products of f32 read 10 bits of their operands' fractions
+    cuda::AttentionKernels attention = cuda::AttentionKernels::kAuto;
     bool time_algorithms = false;  // products keep the fastest of the algorithms that cuBLASLt suggests, not the first
   };
   // Throws cuda::CudaError.
@@ -69,6 +79,8 @@ class CudaDevice : public Device {
   // Likewise with every transfer on a stream that NewStream has made.
   using TransferObserver = std::function<Observed(std::string_view stream, Bytes bytes)>;
   void SetTransferObserver(TransferObserver observer);
+  // Called, while operations are launched, with what a reader of their results is to know of them: whose kernels attention ran on.
+  void SetNote(std::function<void(std::string note)> note);
   // Waits for all that is being observed, and tells it.
   void TellObserved();
 

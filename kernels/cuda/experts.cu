@@ -68,13 +68,19 @@ __global__ void __launch_bounds__(kThreads) RouteTokens(const T* logits, int64_t
 
 constexpr int kCounted = ops::kChoicesCounted;
 
-// counts[block, e]: how many of the block's choices are of expert e. Thread e looks at all of them.
-__global__ void __launch_bounds__(1024) CountChoices(const int32_t* chosen, int64_t choices, int experts, int32_t* counts) {
-  __shared__ int32_t here[kCounted];
+// The choices of a block of threads, for all of them; returns how many.
+__device__ inline int LoadChoices(const int32_t* chosen, int64_t choices, int32_t* here) {
   const int64_t first = int64_t{blockIdx.x} * kCounted;
   const int n = static_cast<int>(choices - first < kCounted ? choices - first : kCounted);
   for (int i = static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x)) here[i] = chosen[first + i];
   __syncthreads();
+  return n;
+}
+
+// counts[block, e]: how many of the block's choices are of expert e. Thread e looks at all of them.
+__global__ void __launch_bounds__(1024) CountChoices(const int32_t* chosen, int64_t choices, int experts, int32_t* counts) {
+  __shared__ int32_t here[kCounted];
+  const int n = LoadChoices(chosen, choices, here);
   const int expert = static_cast<int>(threadIdx.x);
   if (expert >= experts) return;
   int32_t count = 0;
@@ -86,9 +92,7 @@ __global__ void __launch_bounds__(1024) CountChoices(const int32_t* chosen, int6
 __global__ void __launch_bounds__(1024) NumberChoices(const int32_t* chosen, int64_t choices, int experts, const int32_t* counts, int32_t* places) {
   __shared__ int32_t here[kCounted];
   const int64_t first = int64_t{blockIdx.x} * kCounted;
-  const int n = static_cast<int>(choices - first < kCounted ? choices - first : kCounted);
-  for (int i = static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x)) here[i] = chosen[first + i];
-  __syncthreads();
+  const int n = LoadChoices(chosen, choices, here);
   const int expert = static_cast<int>(threadIdx.x);
   if (expert >= experts) return;
   int32_t next = 0;

@@ -13,6 +13,23 @@ __device__ inline Wide<T> Logistic(Wide<T> x) {
   else return __fdividef(1.f, 1.f + __expf(-x));
 }
 
+// GELU in its tanh form (Hendrycks and Gimpel 2016), x/2 (1 + tanh u) with u = sqrt(2/pi) (x + 0.044715 x^3), written as
+// x / (1 + e^(-2u)): x times a gate.
+inline constexpr double kTwoRootTwoOverPi = 1.5957691216057308, kGeluCubic = 0.044715;
+template <class T>
+__device__ inline Wide<T> GeluGate(Wide<T> x) {
+  using A = Wide<T>;
+  return Logistic<T>(x * (A(kTwoRootTwoOverPi * kGeluCubic) * (x * x) + A(kTwoRootTwoOverPi)));
+}
+// Its derivative. The gates first: far out they vanish, what they multiply does not.
+template <class T>
+__device__ inline Wide<T> GeluSlope(Wide<T> x) {
+  using A = Wide<T>;
+  const A gate = GeluGate<T>(x);
+  const A twice_du = A(3 * kTwoRootTwoOverPi * kGeluCubic) * (x * x) + A(kTwoRootTwoOverPi);
+  return x * (gate * (1 - gate)) * twice_du + gate;
+}
+
 // a * b and a + b, each rounded: what must give a CPU's bits must not become one multiply-add.
 __device__ inline float Product(float a, float b) { return __fmul_rn(a, b); }
 __device__ inline double Product(double a, double b) { return __dmul_rn(a, b); }

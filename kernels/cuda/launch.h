@@ -22,12 +22,12 @@ constexpr int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 template <class... Parameters, class... Arguments>
 void Launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared, cudaStream_t stream, Arguments&&... arguments) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+  constexpr size_t kWithoutAsking = 48 << 10;  // bytes of shared memory; more must be asked for, on each GPU
+  if (shared > kWithoutAsking) Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)));
 #ifdef TWOFOLD_EMULATED_CUDA
   Check(emulated::Enqueue(stream, grid, block, shared, reinterpret_cast<const void*>(kernel),
                           [kernel, ... a = static_cast<Parameters>(arguments)] { kernel(a...); }));
 #else
-  constexpr size_t kWithoutAsking = 48 << 10;  // bytes of shared memory; more must be asked for
-  if (shared > kWithoutAsking) Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)));
   kernel<<<grid, block, shared, stream>>>(static_cast<Parameters>(std::forward<Arguments>(arguments))...);
   Check(cudaGetLastError());
 #endif

@@ -8,8 +8,8 @@ namespace {
 
 template <class T>
 struct ForwardOf {
-  const T *x, *gamma, *beta;
-  T* y;
+  const T *x, *gamma, *beta, *branch;  // branch, sum: null without a branch
+  T *y, *sum;
   Wide<T>*mean, *rstd;
   int64_t rows;
   int columns;
@@ -25,6 +25,7 @@ __global__ void __launch_bounds__(kThreadsOfRow) Forward(ForwardOf<T> o) {
   const Part part(o.columns);
   typename Part::Held x;
   part.Load(o.x + row * o.columns, x);
+  if (o.branch != nullptr) part.Add(o.branch + row * o.columns, o.sum + row * o.columns, x);
   A sum = 0, squares = 0;
   part.ForEach([&](int k, int i, int) { sum += As<A>(x.packs[k].at[i]); });
   const A mean = part.Sum(sum) / static_cast<A>(o.columns);
@@ -53,6 +54,11 @@ __global__ void __launch_bounds__(kThreadsOfLongRow) ForwardLong(ForwardOf<T> o)
   const T* x = o.x + row * o.columns;
   T* y = o.y + row * o.columns;
   const int first = static_cast<int>(threadIdx.x), step = static_cast<int>(blockDim.x);
+  if (o.branch != nullptr) {
+    T* const sum = o.sum + row * o.columns;
+    for (int i = first; i < o.columns; i += step) Store(sum + i, As<A>(x[i]) + As<A>(o.branch[row * o.columns + i]));
+    x = sum;  // of which a thread reads what it wrote
+  }
   A sum = 0, squares = 0;
 #pragma unroll 8
   for (int i = first; i < o.columns; i += step) sum += As<A>(x[i]);
@@ -66,7 +72,7 @@ __global__ void __launch_bounds__(kThreadsOfLongRow) ForwardLong(ForwardOf<T> o)
 
 template <class T>
 struct BackwardOf {
-  const T *dy, *x, *gamma;
+  const T *dy, *x, *gamma, *past;  // past: may be null
   const Wide<T>*mean, *rstd;
   T* dx;
   int64_t rows;
@@ -106,6 +112,7 @@ __global__ void __launch_bounds__(kThreadsOfRow) Backward(BackwardOf<T> o) {
     for (int i = 0; i < Part::kPack; ++i) {
       out[i] = rstd * (As<A>(dy.packs[k].at[i]) * gamma[i] - g_mean - (As<A>(x.packs[k].at[i]) - mean) * rstd * gx_mean);
     }
+    AddPast(o.past == nullptr ? nullptr : o.past + row * o.columns + column, kPacked, count, out);
     StoreSome(dx + column, kPacked, count, out);
   });
 }
@@ -126,7 +133,8 @@ __global__ void __launch_bounds__(kThreadsOfLongRow) BackwardLong(BackwardOf<T> 
   const A g_mean = BlockSum(g_sum) / static_cast<A>(o.columns), gx_mean = BlockSum(gx_sum) / static_cast<A>(o.columns);
   for (int i = first; i < o.columns; i += step) {
     const A g = As<A>(o.dy[at + i]) * As<A>(o.gamma[i]);
-    Store(o.dx + at + i, rstd * (g - g_mean - (As<A>(o.x[at + i]) - mean) * rstd * gx_mean));
+    const A dx = rstd * (g - g_mean - (As<A>(o.x[at + i]) - mean) * rstd * gx_mean);
+    Store(o.dx + at + i, o.past == nullptr ? dx : Plus(dx, As<A>(o.past[at + i])));
   }
 }
 
@@ -136,9 +144,9 @@ void Compute(const ops::LayerNormForward& o, const Context& c) {
   ForFloat(o.x.dtype(), [&]<class T>() {
     using A = Wide<T>;
     const int64_t columns = Columns(o.x);
-    const ForwardOf<T> of{At<T>(o.x),    At<T>(o.gamma), At<T>(o.beta), At<T>(o.y),
-                          At<A>(o.mean), At<A>(o.rstd),  Rows(o.x),     static_cast<int>(columns), static_cast<A>(o.eps)};
-    const bool packs = PacksFit(kPerLoad<T>, columns, {&o.x, &o.gamma, &o.beta, &o.y});
+    const ForwardOf<T> of{At<T>(o.x),    At<T>(o.gamma), At<T>(o.beta), At<T>(o.branch), At<T>(o.y), At<T>(o.sum),
+                          At<A>(o.mean), At<A>(o.rstd),  Rows(o.x),     static_cast<int>(columns),  static_cast<A>(o.eps)};
+    const bool packs = PacksFit(kPerLoad<T>, columns, {&o.x, &o.gamma, &o.beta, &o.y, &o.branch, &o.sum});
     ForRows<T>(of.rows, columns, packs, [&]<RowKind kKind, bool kPacked>(unsigned grid, unsigned block) {
       if constexpr (kKind == RowKind::kLong) Launch(ForwardLong<T>, dim3(grid), dim3(block), 0, c.stream, of);
       else Launch(Forward<T, kKind, kPacked>, dim3(grid), dim3(block), 0, c.stream, of);
@@ -150,9 +158,9 @@ void Compute(const ops::LayerNormBackward& o, const Context& c) {
   ForFloat(o.x.dtype(), [&]<class T>() {
     using A = Wide<T>;
     const int64_t columns = Columns(o.x);
-    const BackwardOf<T> of{At<T>(o.dy),   At<T>(o.x),  At<T>(o.gamma), At<A>(o.mean),
-                           At<A>(o.rstd), At<T>(o.dx), Rows(o.x),      static_cast<int>(columns)};
-    const bool packs = PacksFit(kPerLoad<T>, columns, {&o.dy, &o.x, &o.gamma, &o.dx});
+    const BackwardOf<T> of{At<T>(o.dy),   At<T>(o.x),    At<T>(o.gamma), At<T>(o.past),
+                           At<A>(o.mean), At<A>(o.rstd), At<T>(o.dx),    Rows(o.x),     static_cast<int>(columns)};
+    const bool packs = PacksFit(kPerLoad<T>, columns, {&o.dy, &o.x, &o.gamma, &o.dx, &o.past});
     ForRows<T>(of.rows, columns, packs, [&]<RowKind kKind, bool kPacked>(unsigned grid, unsigned block) {
       if constexpr (kKind == RowKind::kLong) Launch(BackwardLong<T>, dim3(grid), dim3(block), 0, c.stream, of);
       else Launch(Backward<T, kKind, kPacked>, dim3(grid), dim3(block), 0, c.stream, of);

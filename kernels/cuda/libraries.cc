@@ -2,6 +2,7 @@
 
 #include <array>
 #include <map>
+#include <set>
 #include <string>
 
 #include "core/base/strings.h"
@@ -24,10 +25,21 @@ cudaDataType_t TypeOf(DType type) {
   }
 }
 
+// GELU in its tanh form, on the unrounded sums; what it is taken of is written to, or read from, the auxiliary matrix.
+cublasLtEpilogue_t EpilogueOf(const LibraryProduct& p) {
+  switch (p.epilogue) {
+    case ops::MatMul::kNone: return p.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    case ops::MatMul::kGelu: return p.bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+    case ops::MatMul::kGeluSlope: return CUBLASLT_EPILOGUE_DGELU;
+  }
+  __builtin_unreachable();
+}
+
 std::string NameOf(const LibraryProduct& p) {
   const int64_t m = p.d.rows, n = p.d.columns, k = p.inner();
   return StrCat("product of ", n, " x ", k, " and ", k, " x ", m, " ", std::string(DTypeName(p.a.type)), " into ",
-                std::string(DTypeName(p.d.type)), p.batch > 1 ? StrCat(", ", p.batch, " at once") : "");
+                std::string(DTypeName(p.d.type)), p.batch > 1 ? StrCat(", ", p.batch, " at once") : "",
+                p.epilogue != ops::MatMul::kNone ? " with GELU" : "");
 }
 
 // Descriptors of one kind of product, with the algorithm that computes it.
@@ -41,7 +53,8 @@ class Multiplication {
     Check(lt.MatmulDescCreate(&product_, arithmetic, f64 ? CUDA_R_64F : CUDA_R_32F));
     Set(CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
     Set(CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
-    if (p.bias) Set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    Set(CUBLASLT_MATMUL_DESC_EPILOGUE, EpilogueOf(p));
+    if (p.epilogue != ops::MatMul::kNone) Set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.d.leading);
     Describe(p.a, p.batch, a_);
     Describe(p.b, p.batch, b_);
     Describe(p.d, p.batch, d_);
@@ -56,6 +69,7 @@ class Multiplication {
   Multiplication& operator=(const Multiplication&) = delete;
 
   void SetBias(const void* bias) { Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias); }
+  void SetAux(void* aux) { Set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aux); }
 
   // What the heuristic answers, best first.
   void FindCandidates(cublasLtHandle_t handle, const AlgorithmKey& key) {
@@ -167,6 +181,14 @@ double FastestRun(cudaStream_t stream, F&& f) {
   return static_cast<double>(best) * 1e-3;
 }
 
+// Of the current GPU: 9 of 9.0.
+int ComputeCapability() {
+  int gpu = 0, major = 0;
+  Check(cudaGetDevice(&gpu));
+  Check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu));
+  return major;
+}
+
 }  // namespace
 
 struct Libraries::Handles {
@@ -174,11 +196,27 @@ struct Libraries::Handles {
   const CublasLt& lt = TheCublasLt();
   cublasLtHandle_t handle = nullptr;
   std::map<AlgorithmKey, Multiplication> products;
+  bool fuses = ComputeCapability() >= 9;
+  std::set<AlgorithmKey> unsupported;  // products with epilogues
 };
 
-Libraries::Libraries(const Options& options) : handles_(new Handles{.options = options}), convolutions_(options.tf32) {
+Libraries::Libraries(const Options& options)
+    : handles_(new Handles{.options = options}), convolutions_(options.tf32), attentions_(options.attention, options.time_algorithms) {
   handles_->lt.Check(handles_->lt.Create(&handles_->handle), "making its handle");
 }
+
+std::vector<std::string> LibraryVersions() {
+  std::string lt, why_not;
+  try {
+    const size_t version = TheCublasLt().GetVersion();
+    lt = StrCat("cuBLASLt ", version / 10000, ".", version / 100 % 100, ".", version % 100);
+  } catch (const CudaError& e) {
+    lt = e.what();
+  }
+  const std::string cudnn = CudnnVersion(&why_not);
+  return {lt, why_not.empty() ? cudnn : StrCat("no cuDNN: ", why_not)};
+}
+
 Libraries::~Libraries() { handles_->lt.Destroy(handles_->handle); }
 
 void Libraries::Multiply(const LibraryProduct& p, const Operands& on, cudaStream_t stream) {
@@ -189,6 +227,7 @@ void Libraries::Multiply(const LibraryProduct& p, const Operands& on, cudaStream
   if (fresh) found = h.products.try_emplace(key, h.lt, p, h.options.tf32).first;
   Multiplication& product = found->second;
   if (p.bias) product.SetBias(on.bias);
+  if (on.aux != nullptr) product.SetAux(on.aux);
   // Candidates are timed where the output is written and not added to, so that running them leaves nothing behind.
   const bool time_now = h.options.time_algorithms && p.beta == 0 && !product.timed();
   if (fresh || time_now) {
@@ -203,6 +242,19 @@ void Libraries::Multiply(const LibraryProduct& p, const Operands& on, cudaStream
     }
   }
   product.Run(h.handle, p, on, stream, product.algorithm());
+}
+
+bool Libraries::MultiplyFused(const LibraryProduct& p, const Operands& on, cudaStream_t stream) {
+  Handles& h = *handles_;
+  const AlgorithmKey key = KeyOf(p, on.a, on.b, on.d, on.workspace_bytes);
+  if (!h.fuses || h.unsupported.contains(key)) return false;
+  try {
+    Multiply(p, on, stream);
+  } catch (const CudaError&) {  // whatever the library has against it, two kernels are right
+    h.unsupported.insert(key);
+    return false;
+  }
+  return true;
 }
 
 }  // namespace twofold::cuda

@@ -61,9 +61,35 @@ void Multiply(const ProductPlan& plan, Libraries::Operands first, const Context&
   });
 }
 
+// The epilogue with the product; false, and nothing is done, where it must come after it.
+bool ComputeFused(const ops::MatMul& o, const Context& c) {
+  const bool aligned = AlignmentOf(At(o.aux, 0)) == 16 && (o.bias.empty() || AlignmentOf(At(o.bias, 0)) == 16);
+  const bool columns = o.out.dim(1) % 8 == 0;  // as the library wants those of aux
+  const bool slope_of_sum = o.epilogue == ops::MatMul::kGeluSlope && !o.bias.empty();
+  if (o.out.numel() == 0 || o.a.numel() == 0 || o.a.dtype() == DType::kF64 || !aligned || !columns || slope_of_sum) return false;
+  const LibraryProduct product = PlanOf(o, /*copy=*/false, !o.bias.empty(), /*epilogue=*/true).product;
+  return c.libraries.MultiplyFused(product,
+                                   {.a = At(o.b, 0), .b = At(o.a, 0), .bias = o.bias.empty() ? nullptr : At(o.bias, 0), .d = MutableAt(o.out, 0),
+                                    .aux = MutableAt(o.aux, 0), .workspace = c.workspace, .workspace_bytes = c.workspace_bytes},
+                                   c.stream);
+}
+
+// The same in two kernels.
+void ComputeWithEpilogue(const ops::MatMul& o, const Context& c) {
+  using ops::ActivationForward;
+  if (ComputeFused(o, c)) return;
+  ops::MatMul product = o;
+  product.epilogue = ops::MatMul::kNone;
+  if (o.epilogue == ops::MatMul::kGelu) product.out = o.aux;
+  Compute(product, c);
+  if (o.epilogue == ops::MatMul::kGelu) return Compute(ActivationForward{ActivationForward::kGelu, o.aux, o.out}, c);
+  Compute(ops::ActivationBackward{ActivationForward::kGelu, o.aux, o.out, o.out}, c);
+}
+
 }  // namespace
 
 void Compute(const ops::MatMul& o, const Context& c) {
+  if (o.epilogue != ops::MatMul::kNone) return ComputeWithEpilogue(o, c);
   const int64_t m = o.out.dim(0), n = o.out.dim(1);
   const OutMatrices where = {.stride = n, .heads = 1, .rows = m, .columns = n};
   const std::byte* bias = o.bias.empty() ? nullptr : At(o.bias, 0);

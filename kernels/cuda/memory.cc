@@ -47,6 +47,8 @@ std::optional<Address> PinnedSource::Reserve(Bytes size) {
 }
 
 void PinnedSource::Release(Address address, Bytes size) {
+  cudaSetDevice(gpu_);
+  cudaDeviceSynchronize();  // a transfer may be under way; that cudaFreeHost waits for it is nowhere promised
   cudaFreeHost(reinterpret_cast<void*>(address));
   reserved_ -= size;
 }

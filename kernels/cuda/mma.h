@@ -86,6 +86,12 @@ __device__ inline void WaitForCopies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kGroups) : "memory");
 }
 
+// x, of which the compiler does not know that it is the same as before: what follows from it is computed here, not kept.
+__device__ inline int MadeAnew(int x) {
+  asm volatile("" : "+r"(x));
+  return x;
+}
+
 // Two elements in a register, rounded to nearest; the first in the lower half.
 template <class T>
 __device__ inline uint32_t PackTwo(float first, float second) {
@@ -219,6 +225,8 @@ void WaitForCopies() {
   if (under_way.empty()) delete std::exchange(copies, nullptr);
 }
 
+inline int MadeAnew(int x) { return x; }
+
 template <class T>
 uint32_t PackTwo(float first, float second) {
   T a, b;
@@ -226,7 +234,7 @@ uint32_t PackTwo(float first, float second) {
   Store(&b, second);
   return a.bits | static_cast<uint32_t>(b.bits) << 16;
 }
-inline float ApproximateExp2(float x) { return std::exp2(x); }
+inline float ApproximateExp2(float x) { return x < -126 ? 0.0f : std::exp2(x); }
 
 #endif
 

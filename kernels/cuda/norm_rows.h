@@ -4,6 +4,7 @@
 // are stored. Longer rows are a block's too, and are read again for every sum.
 #pragma once
 
+#include "kernels/cuda/functions.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/packs.h"
 #include "kernels/cuda/reduce.h"
@@ -44,6 +45,20 @@ class RowPart {
       }
     });
   }
+  // held += row, rounded to T, which `to` gets, too.
+  __device__ void Add(const T* row, T* to, Held& held) const {
+    ForPacks([&](int k, int column, int count) {
+      A more[kPack], sum[kPack];
+      Some(row, column, count, more);
+#pragma unroll
+      for (int i = 0; i < kPack; ++i) {
+        if (!kPacked && i >= count) continue;
+        sum[i] = As<A>(held.packs[k].at[i]) + more[i];
+        Store(&held.packs[k].at[i], sum[i]);
+      }
+      StoreSome(to + column, kPacked, count, sum);
+    });
+  }
   // Elements [column, column + count) of a row as A: gamma, beta.
   __device__ void Some(const T* row, int column, int count, A (&to)[kPack]) const { LoadSome(row + column, kPacked, count, to); }
 
@@ -81,6 +96,16 @@ template <RowKind kKind>
 __device__ inline int64_t RowOfThread() {
   if constexpr (kKind == RowKind::kOfWarp) return int64_t{blockIdx.x} * kRowsABlock + threadIdx.x / kWarp;
   else return blockIdx.x;
+}
+
+// What is added to what a norm writes: the element of `past`, where there is any, to a sum that is rounded by itself.
+template <class T, int kPack>
+__device__ inline void AddPast(const T* past, bool packed, int64_t count, Wide<T> (&to)[kPack]) {
+  if (past == nullptr) return;
+  Wide<T> more[kPack];
+  LoadSome(past, packed, count, more);
+#pragma unroll
+  for (int i = 0; i < kPack; ++i) to[i] = Plus(to[i], more[i]);
 }
 
 // f.operator()<kKind, kPacked>(grid, block): how to launch for rows of this many columns.

@@ -232,12 +232,12 @@ struct Square {
   template <class A> __device__ A operator()(A x) const { return x * x; }
 };
 
-// Packs are summed in A, and their sums in double. Block b has its part of [0, n), which begins at a multiple of 16 bytes of the whole.
+// Packs are summed in A, and their sums in double. Block b has part b of [0, n), `part` elements, a multiple of 16 bytes.
 template <class T, class Term>
-__global__ void __launch_bounds__(kThreads) SumParts(const T* in, int64_t n, Term term, double* partial) {
+__global__ void __launch_bounds__(kThreads) SumParts(const T* in, int64_t n, int64_t part, Term term, double* partial) {
   using A = Wide<T>;
   double sum = 0;
-  const int64_t part = (n / gridDim.x + kPerLoad<T>) / kPerLoad<T> * kPerLoad<T>, first = blockIdx.x * part;
+  const int64_t first = blockIdx.x * part;
   if (first < n) {
     ForRow(
         in + first, n - first < part ? n - first : part, static_cast<int>(threadIdx.x), kThreads,
@@ -259,14 +259,27 @@ __global__ void __launch_bounds__(1024) AddParts(const double* partial, int part
   if (threadIdx.x == 0) *out = static_cast<A>((accumulate ? static_cast<double>(*out) : 0.0) + factor * sum);
 }
 
-template <class Term>
-void SumOf(const Tensor& in, const Tensor& out, double factor, bool accumulate, Term term, const Context& c) {
-  ForFloat(in.dtype(), [&]<class T>() {
-    const auto parts = static_cast<unsigned>(c.workspace_bytes / sizeof(double));
-    auto* partial = reinterpret_cast<double*>(c.workspace);
-    Launch(SumParts<T, Term>, dim3(parts), dim3(kThreads), 0, c.stream, At<T>(in), in.numel(), term, partial);
-    Launch(AddParts<Wide<T>>, dim3(1), dim3(1024), 0, c.stream, partial, static_cast<int>(parts), factor, At<Wide<T>>(out), accumulate);
-  });
+// A warp adds up the parts of each block of a norm, then one thread the blocks, each rounded to A.
+template <class A>
+__global__ void __launch_bounds__(kThreads) AddNormBlocks(const double* partial, int64_t parts, A* out, bool accumulate) {
+  constexpr int64_t kParts = ops::kNormBlock / ops::rules::kNormPart;  // of a block
+  constexpr int kWarps = kThreads / kWarp;
+  __shared__ double of_blocks[kWarps];
+  const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
+  A total = accumulate && threadIdx.x == 0 ? *out : A(0);
+  for (int64_t first = 0; first < parts; first += kWarps * kParts) {
+    const int64_t begin = first + warp * kParts, end = begin + kParts < parts ? begin + kParts : parts;
+    double sum = 0;
+    for (int64_t i = begin + lane; i < end; i += kWarp) sum += partial[i];
+    sum = WarpSum(sum);
+    if (lane == 0) of_blocks[warp] = sum;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      for (int w = 0; w < kWarps && first + w * kParts < parts; ++w) total = static_cast<A>(static_cast<double>(total) + of_blocks[w]);
+    }
+    __syncthreads();  // they have been read
+  }
+  if (threadIdx.x == 0) *out = total;
 }
 
 template <class A>
@@ -305,8 +318,26 @@ void Compute(const ops::AdamStep& o, const Context& c) {
   });
 }
 
-void Compute(const ops::Sum& o, const Context& c) { SumOf(o.in, o.out, o.factor, o.accumulate, Itself(), c); }
-void Compute(const ops::SquaredNorm& o, const Context& c) { SumOf(o.in, o.out, 1, o.accumulate, Square(), c); }
+void Compute(const ops::Sum& o, const Context& c) {
+  ForFloat(o.in.dtype(), [&]<class T>() {
+    const int64_t n = o.in.numel();
+    const auto parts = static_cast<unsigned>(c.workspace_bytes / sizeof(double));
+    auto* partial = reinterpret_cast<double*>(c.workspace);
+    const int64_t part = parts == 0 ? 0 : CeilDiv(CeilDiv(n, parts), kPerLoad<T>) * kPerLoad<T>;
+    Launch(SumParts<T, Itself>, dim3(parts), dim3(kThreads), 0, c.stream, At<T>(o.in), n, part, Itself(), partial);
+    Launch(AddParts<Wide<T>>, dim3(1), dim3(1024), 0, c.stream, partial, static_cast<int>(parts), o.factor, At<Wide<T>>(o.out), o.accumulate);
+  });
+}
+
+void Compute(const ops::SquaredNorm& o, const Context& c) {
+  static_assert(ops::kNormBlock % ops::rules::kNormPart == 0);
+  ForFloat(o.in.dtype(), [&]<class T>() {
+    const int64_t n = o.in.numel(), parts = CeilDiv(n, ops::rules::kNormPart);
+    auto* partial = reinterpret_cast<double*>(c.workspace);
+    Launch(SumParts<T, Square>, dim3(static_cast<unsigned>(parts)), dim3(kThreads), 0, c.stream, At<T>(o.in), n, ops::rules::kNormPart, Square(), partial);
+    Launch(AddNormBlocks<Wide<T>>, dim3(1), dim3(kThreads), 0, c.stream, partial, parts, At<Wide<T>>(o.out), o.accumulate);
+  });
+}
 
 void Compute(const ops::ClipFactor& o, const Context& c) {
   ForFloat(o.out.dtype(), [&]<class T>() {

@@ -48,7 +48,7 @@ std::vector<Loop> Merged(const std::vector<Loop>& loops) {
 
 }  // namespace
 
-ProductPlan PlanOf(const ops::MatMul& o, bool copy, bool bias) {
+ProductPlan PlanOf(const ops::MatMul& o, bool copy, bool bias, bool epilogue) {
   const DType wide = ops::AccumulationType(o.a.dtype());
   return {.product = {.a = Transposed(o.b.dtype(), o.b.dim(0), o.b.dim(1), o.b.dim(1)),
                       .b = Transposed(o.a.dtype(), o.a.dim(0), o.a.dim(1), o.a.dim(1)),
@@ -57,6 +57,7 @@ ProductPlan PlanOf(const ops::MatMul& o, bool copy, bool bias) {
                       .transpose_b = o.transpose_a,
                       .bias = bias,
                       .arithmetic = wide,
+                      .epilogue = epilogue ? o.epilogue : ops::MatMul::kNone,
                       .beta = o.accumulate && !copy ? 1.0 : 0.0}};
 }
 

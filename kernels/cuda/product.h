@@ -21,11 +21,13 @@ struct LibraryMatrix {
 
 // d = alpha * op(a) * op(b) + beta * d, plus bias[r] in row r of d where there is a bias, of d's type. d is not read when beta is 0.
 // Sums are made in `arithmetic`, F32 or F64, and rounded once.
+// With an epilogue (core/device/ops/product.h) the library does it on the unrounded sums; aux is laid out like d, of d's type.
 struct LibraryProduct {
   LibraryMatrix a, b, d;
   bool transpose_a = false, transpose_b = false, bias = false;
   int64_t batch = 1;
   DType arithmetic = DType::kF32;
+  ops::MatMul::Epilogue epilogue = ops::MatMul::kNone;
   double alpha = 1, beta = 0;
   friend auto operator<=>(const LibraryProduct&, const LibraryProduct&) = default;
   int64_t inner() const { return transpose_a ? a.rows : a.columns; }
@@ -40,8 +42,8 @@ struct ProductPlan {
 };
 
 // How out = op(a) op(b) is asked for. `copy`: d is a row-major copy of the output in the type of the arithmetic, and does not add to
-// what was there; `bias`: the library adds it.
-ProductPlan PlanOf(const ops::MatMul& o, bool copy, bool bias);
+// what was there; `bias`: the library adds it; `epilogue`: it does the operation's.
+ProductPlan PlanOf(const ops::MatMul& o, bool copy, bool bias, bool epilogue = false);
 // The same of a batch; in a copy the output's matrices [m, n] lie one after the other. Of the loops over batches and heads that
 // the library could do at once it does the longest.
 ProductPlan PlanOf(const ops::BatchedMatMul& o, bool copy);

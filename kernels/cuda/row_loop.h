@@ -37,13 +37,7 @@ __device__ inline void ForRow(const T* row, int64_t n, int thread, int threads, 
 
 // exp(x) with an error of about 2^-22 |x| where |x| matters, in a fraction of its time; double: exact.
 __device__ inline double FastExp(double x) { return std::exp(x); }
-__device__ inline float FastExp(float x) {
-#ifdef TWOFOLD_EMULATED_CUDA
-  return std::exp(x);
-#else
-  return __expf(x);
-#endif
-}
+__device__ inline float FastExp(float x) { return __expf(x); }
 
 // Class ids are I32 or U8; null where they are of the other type.
 struct Ids {

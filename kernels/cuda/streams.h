@@ -51,8 +51,8 @@ class LastLaunched {
 // Events of CUDA that are used again and again: making one costs more than recording it. Any thread may use it.
 class EventPool : public std::enable_shared_from_this<EventPool> {
  public:
-  // `timed`: they keep the time, for ElapsedMs.
-  EventPool(int gpu, bool timed) : gpu_(gpu), timed_(timed) {}
+  // `timed`: they keep the time, for ElapsedMs. `sleeps`: who waits for one sleeps until an interrupt instead of keeping a core busy.
+  EventPool(int gpu, bool timed, bool sleeps = false) : gpu_(gpu), timed_(timed), sleeps_(sleeps) {}
   ~EventPool();
   EventPool(const EventPool&) = delete;
   EventPool& operator=(const EventPool&) = delete;
@@ -79,7 +79,7 @@ class EventPool : public std::enable_shared_from_this<EventPool> {
 
  private:
   const int gpu_;
-  const bool timed_;
+  const bool timed_, sleeps_;
   std::mutex mutex_;
   std::vector<cudaEvent_t> free_;
 };
@@ -90,10 +90,12 @@ double ElapsedMs(cudaEvent_t from, cudaEvent_t to);    // of two timed ones that
 // What the streams of a device share, and of anybody else who works on its GPU for `rank`. Any thread may use it.
 struct StreamsOfDevice {
   StreamsOfDevice(int rank, int gpu)
-      : gpu(gpu), last(rank, gpu), events(std::make_shared<EventPool>(gpu, false)), timed(std::make_shared<EventPool>(gpu, true)) {}
+      : gpu(gpu), last(rank, gpu), events(std::make_shared<EventPool>(gpu, false)), timed(std::make_shared<EventPool>(gpu, true)),
+        ends(std::make_shared<EventPool>(gpu, true, true)) {}
   const int gpu;
   LastLaunched last;
   const std::shared_ptr<EventPool> events, timed;
+  const std::shared_ptr<EventPool> ends;  // of communications: threads wait for them, of which there may be more than cores
 };
 
 // A point in a stream of a GPU, CudaStream's or another: Event(std::make_shared<CudaEvent>(of, of->timed->Record(stream))). Any thread

@@ -1,25 +1,28 @@
 #include "sim/cost/gpu_cost_model.h"
 
 #include <algorithm>
-#include <limits>
-#include <numeric>
 #include <set>
 
 #include "absl/strings/str_format.h"
 #include "core/base/strings.h"
 #include "sim/cost/kernel_table.h"
+#include "sim/cost/passes.h"
 
 namespace twofold {
 namespace {
 
-constexpr int64_t kAligned = 16;  // bytes that a thread loads at once
+constexpr int64_t kAligned = 16;  // bytes of rows
 
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+TiledProducts ProductsOf(const cluster::Kernels& kernels) {
+  TiledProducts products{.tiles = {}, .multiprocessors = kernels.multiprocessors(), .tile_depth = kernels.tile_depth(), .most_splits = kernels.most_splits()};
+  for (const cluster::Kernels::Tile& t : kernels.tiles()) products.tiles.push_back({t.rows(), t.columns(), t.efficiency()});
+  return products;
+}
 
 }  // namespace
 
 GpuCostModel::GpuCostModel(const cluster::Device& device)
-    : device_(device), memory_(device.memory_bytes_per_second() * device.memory_efficiency()) {
+    : device_(device), memory_(device.memory_bytes_per_second() * device.memory_efficiency()), products_(ProductsOf(device.kernels())) {
   TWOFOLD_CHECK(device.has_kernels() && CheckKernels(device).ok(), "a device says how kernels fill it");
   TWOFOLD_CHECK(memory_ > 0, "a device's memory has a bandwidth");
   TWOFOLD_CHECK(device.f32_flops_per_second() > 0, "a device has a peak");
@@ -33,9 +36,9 @@ double GpuCostModel::Peak(DType dtype) const {
 }
 
 double GpuCostModel::Aligned(const ops::MatMul& product) const {
-  const int64_t bytes = std::gcd(product.a.dim(1), product.b.dim(1)) * ElementSize(product.a.dtype());
+  const int64_t bytes = RowAlignment(product.a.dim(1), product.b.dim(1), ElementSize(product.a.dtype()));
   for (const cluster::Kernels::Alignment& alignment : device_.kernels().alignments()) {
-    if (std::gcd(bytes, kAligned) == alignment.bytes()) return alignment.efficiency();
+    if (bytes == alignment.bytes()) return alignment.efficiency();
   }
   return 1;
 }
@@ -47,26 +50,20 @@ const cluster::Kernels::Kernel& GpuCostModel::Of(std::string_view kernel) const 
   return cluster::Kernels::Kernel::default_instance();
 }
 
-double GpuCostModel::Tiled(const Product& p, double peak, int64_t element_size, double aligned) const {
-  const cluster::Kernels& kernels = device_.kernels();
-  const int64_t splits = p.batch == 1 ? kernels.most_splits() : 1;
-  double best = std::numeric_limits<double>::infinity();
-  for (const cluster::Kernels::Tile& tile : kernels.tiles()) {
-    const int64_t tiles = p.batch * CeilDiv(p.m, tile.rows()) * CeilDiv(p.n, tile.columns());
-    const double rate = peak * device_.matmul_efficiency() * tile.efficiency() * aligned / static_cast<double>(kernels.multiprocessors());
-    for (int64_t s = 1; s <= splits; ++s) {
-      const double waves = static_cast<double>(CeilDiv(tiles * s, kernels.multiprocessors()));
-      const double depth = static_cast<double>(CeilDiv(p.k, s)) + kernels.tile_depth();
-      double seconds = waves * 2 * static_cast<double>(tile.rows() * tile.columns()) * depth / rate;
-      if (s > 1) seconds += static_cast<double>(p.m * p.n * (4 * s + element_size)) / memory_;
-      best = std::min(best, seconds);
-    }
-  }
-  const double flops = 2 * static_cast<double>(p.batch * p.m * p.n) * static_cast<double>(p.k);
-  return std::max(best, flops / (peak * kernels.sustained_efficiency()));
+bool GpuCostModel::Names(std::string_view kernel) const { return &Of(kernel) != &cluster::Kernels::Kernel::default_instance(); }
+
+double GpuCostModel::Tiled(const ProductShape& p, double peak, int64_t element_size, double aligned) const {
+  const double seconds = products_.Seconds(p, peak * device_.matmul_efficiency() * aligned, memory_, element_size);
+  return std::max(seconds, p.flops() / (peak * device_.kernels().sustained_efficiency()));
 }
 
 Estimate GpuCostModel::Time(const ops::Op& op) {
+  const std::optional<TwoPasses> passes = Unfused(op);
+  if (passes.has_value() && Names(ops::Key(passes->joined).name)) {
+    const Estimate a = Time(passes->main), b = Time(passes->joined);
+    const Seconds launch(device_.launch_us() * 1e-6);
+    return {a.seconds + b.seconds, a.low + b.low, a.high + b.high, false, a.launch.value_or(launch) + b.launch.value_or(launch)};
+  }
   const ops::KernelKey key = ops::Key(op);
   const ops::Cost cost = ops::CostOf(op);
   const cluster::Kernels::Kernel& kernel = Of(key.name);

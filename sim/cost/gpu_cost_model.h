@@ -23,6 +23,8 @@
 // Frameworks differ, and the file says in what. kernels.kernels.factor: they move more bytes than the operation has (a
 // cross-entropy in many passes) or fewer (an addition that is fused into the kernel before it). kernels.kernels.launch_us: the
 // forward pass is the interpreter's and the backward pass an engine's, or one launch updates many tensors.
+// A sum beside a norm, or a GELU beside a product, that our operations do in one pass (sim/cost/passes.h) is a kernel of its own where
+// the file names it among its kernels: add, add_to, gelu_forward, gelu_backward.
 // separate_accumulation: a weight's gradient is a product of its own, and another kernel, of 3 m n elements, adds it up.
 //
 // Assumes: tiles of one kernel take equally long; a kernel begins when the one before it has ended.
@@ -35,6 +37,7 @@
 #include "absl/status/status.h"
 #include "core/device/cost_model.h"
 #include "core/proto/cluster.pb.h"
+#include "sim/cost/tiled_products.h"
 
 namespace twofold {
 
@@ -47,16 +50,15 @@ class GpuCostModel : public CostModel {
   std::string Describe() const;  // one line for a report's notes
 
  private:
-  struct Product {
-    int64_t batch, m, n, k;
-  };
-  double Tiled(const Product& p, double peak, int64_t element_size, double aligned) const;  // seconds, but for what operands take
+  double Tiled(const ProductShape& p, double peak, int64_t element_size, double aligned) const;  // seconds, but for what operands take
   double Peak(DType dtype) const;                                           // flops per second
   double Aligned(const ops::MatMul& product) const;                         // the efficiency that its operands' rows leave
   const cluster::Kernels::Kernel& Of(std::string_view kernel) const;         // the default where the file has none
+  bool Names(std::string_view kernel) const;
 
   cluster::Device device_;
   double memory_;  // bytes per second
+  TiledProducts products_;
 };
 
 // Whether `kernels` says what the model needs; the message begins with the field, value and what would be right. A device

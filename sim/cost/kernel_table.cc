@@ -18,7 +18,7 @@ constexpr std::string_view kKernelNames[] = {
     "conv7x7_weights", "conv_backward", "conv_forward", "conv_weights", "copy_columns", "count_correct", "cross_entropy_backward",
     "cross_entropy_forward", "dequantise", "dispatch", "dropout", "embedding_backward", "embedding_forward", "fill", "gather_elements",
     "gelu_backward", "gelu_forward", "layer_norm_backward", "layer_norm_forward", "layer_norm_weights", "masked_dropout_backward",
-    "masked_dropout_forward", "matmul_nn", "matmul_nt", "matmul_tn", "matmul_tt", "max_pool_backward", "max_pool_forward",
+    "masked_dropout_forward", "matmul_gelu", "matmul_gelu_slope", "matmul_nn", "matmul_nt", "matmul_tn", "matmul_tt", "max_pool_backward", "max_pool_forward",
     "position_backward", "position_forward", "quantise", "quantise_stochastic", "random_fill", "random_places", "relu_backward",
     "relu_forward", "rms_norm_backward", "rms_norm_forward", "rms_norm_weights", "rotary", "rotary_table", "route_backward",
     "route_forward", "scale", "scatter_elements", "sgd_step", "sign_pack", "sign_unpack", "softmax_backward", "softmax_forward",
@@ -42,13 +42,19 @@ bool CountsFlops(std::string_view kernel) {
   return false;
 }
 
-KernelTable::KernelTable(const profile::Kernel& kernel) : flops_(CountsFlops(kernel.name())) {
+KernelTable::KernelTable(const profile::Kernel& kernel, Between between, Law law)
+    : flops_(CountsFlops(kernel.name())), between_(between), law_(std::move(law)) {
   TWOFOLD_CHECK(kernel.points_size() > 0, "a kernel of a profile has points");
   least_seconds_ = kernel.points(0).seconds();
   for (const profile::Point& p : kernel.points()) {
     Point point{};
-    for (int i = 0; i < 3; ++i) point.at[static_cast<size_t>(i)] = i < p.dims_size() ? LogSize(p.dims(i)) : 0;
-    point.log_rate = std::log((flops_ ? p.flops() : p.bytes()) / p.seconds());
+    std::array<int64_t, 3> dims{};
+    for (int i = 0; i < 3; ++i) {
+      const auto axis = static_cast<size_t>(i);
+      dims[axis] = i < p.dims_size() ? p.dims(i) : 0;
+      point.at[axis] = LogSize(dims[axis]);
+    }
+    point.log_rate = std::log((law_ ? law_(dims) : flops_ ? p.flops() : p.bytes()) / p.seconds());
     point.log_low = p.low() > 0 ? std::log(p.low() / p.seconds()) : 0;
     point.log_high = p.high() > 0 ? std::log(p.high() / p.seconds()) : 0;
     least_seconds_ = std::min(least_seconds_, p.seconds());
@@ -65,14 +71,19 @@ KernelTable::KernelTable(const profile::Kernel& kernel) : flops_(CountsFlops(ker
   }
 }
 
-double KernelTable::LargestRate() const { return std::exp(points_.back().log_rate); }
+double KernelTable::LargestRate() const {
+  TWOFOLD_CHECK(!law_, "rates of a kernel without a law");
+  return std::exp(points_.back().log_rate);
+}
 
 KernelTable::Axis KernelTable::Locate(int axis, double x) const {
   const std::vector<double>& lines = lines_[static_cast<size_t>(axis)];
   const size_t above = static_cast<size_t>(std::lower_bound(lines.begin(), lines.end(), x) - lines.begin());
   if (above == lines.size()) return {above - 1, above - 1, 0};
   if (above == 0 || lines[above] == x) return {above, above, 0};
-  return {above - 1, above, (x - lines[above - 1]) / (lines[above] - lines[above - 1])};
+  const auto part = [&](auto of) { return (of(x) - of(lines[above - 1])) / (of(lines[above]) - of(lines[above - 1])); };
+  const bool linear = between_ == Between::kTimes && !law_;
+  return {above - 1, above, linear ? part([](double log) { return std::exp(log); }) : part([](double log) { return log; })};
 }
 
 const KernelTable::Point& KernelTable::Nearest(const Coordinates& at) const {
@@ -97,7 +108,8 @@ KernelTable::Result KernelTable::At(const std::array<int64_t, 3>& dims, const op
   }
   inside = inside && Total(at) >= least_size_ - kSlack && Total(at) <= largest_size_ + kSlack;
 
-  double log_rate = 0, log_low = 0, log_high = 0;
+  const bool times = between_ == Between::kTimes && !law_;
+  double log_rate = 0, log_low = 0, log_high = 0, inverse = 0, weights = 0;
   for (int corner = 0; corner < 8; ++corner) {
     double weight = 1;
     Coordinates place;
@@ -108,9 +120,12 @@ KernelTable::Result KernelTable::At(const std::array<int64_t, 3>& dims, const op
     }
     if (weight == 0) continue;
     const Point& p = Nearest(place);
+    if (times) weight *= std::exp(Total(place));  // times add up: a corner counts as much as it has work
+    weights += weight, inverse += weight * std::exp(-p.log_rate);
     log_rate += weight * p.log_rate, log_low += weight * p.log_low, log_high += weight * p.log_high;
   }
-  const double work = flops_ ? cost.flops.value() : static_cast<double>(cost.bytes().value());
+  if (times) log_rate = -std::log(inverse / weights), log_low /= weights, log_high /= weights;
+  const double work = law_ ? law_(dims) : flops_ ? cost.flops.value() : static_cast<double>(cost.bytes().value());
   const double seconds = std::max(work / std::exp(log_rate), least_seconds_);
   return {seconds, seconds * std::exp(log_low), seconds * std::exp(log_high), inside};
 }

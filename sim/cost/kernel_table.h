@@ -6,10 +6,14 @@
 //   * At a measured point the answer is the measured time.
 //   * Beyond the measured sizes the rate of the nearest ones holds, so time grows linearly with the work.
 //   * No call is faster than the fastest one measured: that is what a call costs by itself.
+// On a GPU kernels of equal rates have a time of their own that counts: what is interpolated there is time by work, linear in the
+// dimensions, so that a + b * work is met everywhere. And where a law says what sizes do, as tiles do for products, what is interpolated
+// is the measured time over the law's, linear in logarithms.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -26,8 +30,10 @@ bool CountsFlops(std::string_view kernel);
 
 class KernelTable {
  public:
+  enum class Between { kRates, kTimes };
+  using Law = std::function<double(const std::array<int64_t, 3>& dims)>;  // seconds
   // `kernel` has one point or more, each as ReadProfile demands.
-  explicit KernelTable(const profile::Kernel& kernel);
+  explicit KernelTable(const profile::Kernel& kernel, Between between = Between::kRates, Law law = nullptr);
 
   struct Result {
     double seconds, low, high;
@@ -45,7 +51,7 @@ class KernelTable {
   using Coordinates = std::array<double, 3>;  // logarithms of dims
   struct Point {
     Coordinates at;
-    double log_rate, log_low, log_high;  // of the rate; of low and high over the median
+    double log_rate, log_low, log_high;  // of the rate, or of the law's time over the measured; of low and high over the median
   };
   struct Axis {
     size_t below, above;  // indices into an axis' grid lines
@@ -55,6 +61,8 @@ class KernelTable {
   const Point& Nearest(const Coordinates& at) const;
 
   bool flops_;
+  Between between_;
+  Law law_;
   double least_seconds_ = 0, least_size_ = 0, largest_size_ = 0;  // sizes: logarithms of the dims' product
   std::array<std::vector<double>, 3> lines_;                      // the grid that the points span, ascending
   std::vector<Point> points_;                                     // by ascending size

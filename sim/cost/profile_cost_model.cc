@@ -4,28 +4,67 @@
 #include <bit>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "sim/cost/measured_products.h"
+#include "sim/cost/passes.h"
 
 namespace twofold {
 
-ProfileCostModel::ProfileCostModel(const profile::Profile& profile, const profile::Training* training)
-    : peak_flops_(profile.peak_flops_per_second()) {
+namespace {
+
+// The law of a GPU's products of this type; null where rates alone do better.
+KernelTable::Law LawOf(const profile::Kernel& kernel, const profile::Products* fitted, int64_t multiprocessors) {
+  if (!IsProduct(kernel.name()) || fitted == nullptr || !fitted->used()) return nullptr;
+  return [name = kernel.name(), products = MeasuredProducts::From(*fitted, multiprocessors)](const std::array<int64_t, 3>& dims) {
+    return products.Seconds(name, dims);
+  };
+}
+
+const profile::Products* ProductsOf(const profile::Gpu& gpu, std::string_view dtype) {
+  for (const profile::Products& p : gpu.products()) {
+    if (p.dtype() == dtype) return &p;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+ProfileCostModel::ProfileCostModel(const profile::Profile& profile, const profile::Training* training, bool tf32)
+    : peak_flops_(profile.peak_flops_per_second()), tf32_(tf32) {
   TWOFOLD_CHECK(profile.kernels_size() > 0, "a profile has kernels");
+  const profile::Gpu& gpu = profile.gpu();
+  const auto between = profile.has_gpu() ? KernelTable::Between::kTimes : KernelTable::Between::kRates;
+  const Seconds allocation(gpu.allocation().seconds());
+  if (gpu.has_launch()) launch_ = Seconds(gpu.launch().seconds()) + allocation;
   std::vector<double> rates;
   for (const profile::Kernel& kernel : profile.kernels()) {
-    const KernelTable table(kernel);
-    if (!CountsFlops(kernel.name())) rates.push_back(table.LargestRate());
-    least_seconds_ = tables_.empty() ? table.least_seconds() : std::min(least_seconds_, table.least_seconds());
-    tables_.emplace(std::pair(kernel.name(), kernel.dtype()), table);
+    const profile::Products* products = ProductsOf(gpu, kernel.dtype());
+    Table made{.table = KernelTable(kernel, between, LawOf(kernel, products, gpu.multiprocessors())), .launch = launch_};
+    if (IsProduct(kernel.name()) && products != nullptr) made.error = products->high_error();
+    if (kernel.has_launch_s()) made.launch = Seconds(kernel.launch_s()) + allocation;
+    if (!CountsFlops(kernel.name())) rates.push_back(made.table.LargestRate());
+    least_seconds_ = tables_.empty() ? made.table.least_seconds() : std::min(least_seconds_, made.table.least_seconds());
+    tables_.emplace(std::pair(kernel.name(), kernel.dtype()), std::move(made));
   }
   std::sort(rates.begin(), rates.end());
   if (!rates.empty()) streaming_rate_ = rates[rates.size() / 2];
-  description_ = absl::StrCat("kernel times: profile \"", profile.name(), "\" (", profile.source(), "; ",
-                              profile.processor(), ", ", profile.cores(), " cores; ", profile.kernels_size(),
-                              " kernels)");
+  description_ = Describe(profile);
   if (training == nullptr) return;
   for (const profile::KernelFactor& f : training->kernels()) factors_[f.kernel()] = f.factor();
   other_factor_ = training->factor();
   common_ = {training->low(), training->high()};
+}
+
+std::string ProfileCostModel::Describe(const profile::Profile& profile) const {
+  const profile::Gpu& gpu = profile.gpu();
+  const std::string machine = profile.has_gpu() ? absl::StrCat(gpu.multiprocessors(), " multiprocessors") : absl::StrCat(profile.cores(), " cores");
+  std::string text = absl::StrCat("kernel times: profile \"", profile.name(), "\" (", profile.source(), "; ", profile.processor(), ", ", machine, "; ",
+                                  profile.kernels_size(), " kernels)");
+  for (const profile::Products& p : gpu.products()) {
+    absl::StrAppendFormat(&text, "; products of %s between measured ones by %s (%d that were left out: median %.1f %% off, worst %.1f %%)", p.dtype(),
+                          p.used() ? "fitted tiles" : "their rates", p.left_out(), 100 * p.median_error(), 100 * p.worst_error());
+  }
+  return text;
 }
 
 size_t ProfileCostModel::CacheHash::operator()(const CacheKey& key) const {
@@ -40,7 +79,18 @@ size_t ProfileCostModel::CacheHash::operator()(const CacheKey& key) const {
   return static_cast<size_t>(h ^ (h >> 32));
 }
 
-Estimate ProfileCostModel::Time(const ops::Op& op) { return Time(ops::Key(op), ops::CostOf(op)); }
+Estimate ProfileCostModel::Time(const ops::Op& op) {
+  const ops::KernelKey key = ops::Key(op);
+  const auto* product = std::get_if<ops::MatMul>(&op.any());
+  if (product != nullptr && product->epilogue != ops::MatMul::kNone && !Find(key.name, key.dtype).same) {
+    const TwoPasses passes = *Unfused(op);
+    const Estimate a = Time(passes.main), b = Time(passes.joined);
+    Estimate both{a.seconds + b.seconds, a.low + b.low, a.high + b.high, a.extrapolated || b.extrapolated};
+    if (a.launch && b.launch) both.launch = *a.launch + *b.launch;
+    return both;
+  }
+  return Time(key, ops::CostOf(op));
+}
 
 Estimate ProfileCostModel::Time(const ops::KernelKey& key, const ops::Cost& cost) {
   const CacheKey cache_key{key.name.data(), key.dtype, key.dims, cost.flops.value(), cost.bytes().value()};
@@ -49,48 +99,53 @@ Estimate ProfileCostModel::Time(const ops::KernelKey& key, const ops::Cost& cost
   return cache_.emplace(cache_key, Compute(key, cost)).first->second;
 }
 
-const KernelTable* ProfileCostModel::Product(std::string_view dtype) const {
+const ProfileCostModel::Table* ProfileCostModel::Product(std::string_view dtype) const {
   for (const auto& [id, table] : tables_) {
-    if (id.first.starts_with("matmul_") && (dtype.empty() || id.second == dtype)) return &table;
+    if (IsProduct(id.first) && !id.first.starts_with("matmul_gelu") && (dtype.empty() || id.second == dtype)) return &table;
   }
   return nullptr;
 }
 
 ProfileCostModel::Found ProfileCostModel::Find(std::string_view name, DType dtype) const {
   const std::string kernel(name);
-  const auto get = [&](DType t) -> const KernelTable* {
-    const auto it = tables_.find(std::pair(kernel, std::string(DTypeName(t))));
+  const auto get = [&](std::string_view type) -> const Table* {
+    const auto it = tables_.find(std::pair(kernel, std::string(type)));
     return it == tables_.end() ? nullptr : &it->second;
   };
-  if (const KernelTable* table = get(dtype)) return {table, true};
-  const bool product = name.starts_with("matmul_");
+  if (tf32_ && dtype == DType::kF32) {
+    if (const Table* table = get("tf32")) return {table, true};
+  }
+  if (const Table* table = get(DTypeName(dtype))) return {table, true};
+  const bool product = IsProduct(name);
   if (product) {
-    if (const KernelTable* table = Product(DTypeName(dtype))) return {table, false};
+    if (const Table* table = Product(DTypeName(dtype))) return {table, false};
   }
   for (const DType other : {DType::kF32, DType::kBF16, DType::kF64, DType::kF16}) {
-    if (const KernelTable* table = get(other)) return {table, false};
+    if (const Table* table = get(DTypeName(other))) return {table, false};
   }
   return {product ? Product("") : nullptr, false};
 }
 
 Estimate ProfileCostModel::Compute(const ops::KernelKey& key, const ops::Cost& cost) const {
-  const Estimate alone = Alone(key, cost);
+  Estimate e = Alone(key, cost);
   const auto factor = factors_.find(key.name);
   if (factor == factors_.end()) {
-    return {alone.seconds * other_factor_, alone.low * other_factor_, alone.high * other_factor_, alone.extrapolated};
+    for (Seconds* s : {&e.seconds, &e.low, &e.high}) *s = *s * other_factor_;
+    return e;
   }
-  const Seconds seconds = alone.seconds * factor->second;
-  const double slack = alone.extrapolated ? kExtrapolationSlack : 1;
-  return {seconds, seconds * (1 / slack), seconds * slack, alone.extrapolated};
+  const double slack = e.extrapolated ? kExtrapolationSlack : 1;
+  e.seconds = e.seconds * factor->second;
+  e.low = e.seconds * (1 / slack), e.high = e.seconds * slack;
+  return e;
 }
 
 Estimate ProfileCostModel::Alone(const ops::KernelKey& key, const ops::Cost& cost) const {
   const Found found = Find(key.name, key.dtype);
   if (found.table == nullptr) return FromBytes(key, cost);
-  const KernelTable::Result r = found.table->At(key.dims, cost);
+  const KernelTable::Result r = found.table->table.At(key.dims, cost);
   const bool extrapolated = !found.same || !r.inside;
-  const double slack = extrapolated ? kExtrapolationSlack : 1;
-  return {Seconds(r.seconds), Seconds(r.low / slack), Seconds(r.high * slack), extrapolated};
+  const double slack = (extrapolated ? kExtrapolationSlack : 1) * (1 + found.table->error);
+  return {Seconds(r.seconds), Seconds(r.low / slack), Seconds(r.high * slack), extrapolated, found.table->launch};
 }
 
 Estimate ProfileCostModel::FromBytes(const ops::KernelKey& key, const ops::Cost& cost) const {
@@ -99,7 +154,7 @@ Estimate ProfileCostModel::FromBytes(const ops::KernelKey& key, const ops::Cost&
     seconds = std::max(seconds, static_cast<double>(cost.bytes().value()) / streaming_rate_);
   }
   if (CountsFlops(key.name) && peak_flops_ > 0) seconds = std::max(seconds, cost.flops.value() / peak_flops_);
-  return {Seconds(seconds), Seconds(seconds / kExtrapolationSlack), Seconds(seconds * kExtrapolationSlack), true};
+  return {Seconds(seconds), Seconds(seconds / kExtrapolationSlack), Seconds(seconds * kExtrapolationSlack), true, launch_};
 }
 
 const profile::Training* TrainingFor(const profile::Profile& profile, int64_t ranks) {

@@ -11,12 +11,18 @@
 // sizes, or of a kernel that the profile lacks, is marked extrapolated and its interval is widened by kExtrapolationSlack
 // either way.
 //
-// A kernel that the profile lacks costs, in this order: another product's rate (for a product); what the kernel costs in
-// another element type, in proportion to the bytes (products and attention: at equal flops per second); what its bytes
-// cost at the median rate of the profile's streaming kernels (and its flops at the profile's peak, where it counts them).
+// A GPU's kernels are interpolated as kernel_table.h says of them, products by the tiles that were fitted to them (measured_products.h)
+// where those did better on products that were left out; their interval is then as wide as what they were off there. Each says what the
+// host takes to launch it and to allocate a result.
+//
+// A kernel that the profile lacks costs, in this order: for a product with a GELU, the two by themselves; another product's rate
+// (for a product); what the kernel costs in another element type, in proportion to the bytes (products and attention: at equal flops
+// per second); what its bytes cost at the median rate of the profile's streaming kernels (and its flops at the profile's peak, where it
+// counts them).
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -35,8 +41,8 @@ class ProfileCostModel : public CostModel {
   static constexpr double kExtrapolationSlack = 1.5;
 
   // `profile` is as ReadProfile gives it: one kernel or more, each with points. `training`: one of its, or null for
-  // kernels alone.
-  explicit ProfileCostModel(const profile::Profile& profile, const profile::Training* training = nullptr);
+  // kernels alone. `tf32`: products of f32 are those that the profile has as tf32, if it does.
+  explicit ProfileCostModel(const profile::Profile& profile, const profile::Training* training = nullptr, bool tf32 = false);
 
   Estimate Time(const ops::Op& op) override;
   bool independent() const override { return true; }
@@ -59,21 +65,29 @@ class ProfileCostModel : public CostModel {
   struct CacheHash {
     size_t operator()(const CacheKey& key) const;
   };
+  struct Table {
+    KernelTable table;
+    double error = 0;                  // of products between measured ones: 90th percentile
+    std::optional<Seconds> launch;
+  };
   struct Found {
-    const KernelTable* table;  // null: the profile has nothing like it
+    const Table* table;  // null: the profile has nothing like it
     bool same;                 // the very kernel, in the very element type
   };
 
   Found Find(std::string_view name, DType dtype) const;
-  const KernelTable* Product(std::string_view dtype) const;
+  const Table* Product(std::string_view dtype) const;
+  std::string Describe(const profile::Profile& profile) const;
   Estimate Compute(const ops::KernelKey& key, const ops::Cost& cost) const;
   Estimate Alone(const ops::KernelKey& key, const ops::Cost& cost) const;
   Estimate FromBytes(const ops::KernelKey& key, const ops::Cost& cost) const;
 
-  std::map<std::pair<std::string, std::string>, KernelTable, std::less<>> tables_;  // by name, element type
+  std::map<std::pair<std::string, std::string>, Table, std::less<>> tables_;  // by name, element type
   double streaming_rate_ = 0, least_seconds_ = 0, peak_flops_ = 0;
   std::map<std::string, double, std::less<>> factors_;
   double other_factor_ = 1;
+  bool tf32_ = false;
+  std::optional<Seconds> launch_;  // of a kernel that was not measured
   Range common_;
   std::string description_;
   absl::flat_hash_map<CacheKey, Estimate, CacheHash> cache_;

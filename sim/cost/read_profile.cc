@@ -3,28 +3,18 @@
 #include <cmath>
 #include <fstream>
 #include <sstream>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/comm/communication.h"
+#include "core/proto/parse_text.h"
 #include "core/tensor/dtype.h"
-#include "google/protobuf/io/tokenizer.h"
-#include "google/protobuf/text_format.h"
 #include "sim/cost/kernel_table.h"
+#include "sim/cost/measured_products.h"
 
 namespace twofold {
 namespace {
-
-class FirstError : public google::protobuf::io::ErrorCollector {
- public:
-  void AddError(int line, int column, const std::string& message) override {
-    if (text_.empty()) text_ = absl::StrCat(line + 1, ":", column + 1, ": ", message);
-  }
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-};
 
 bool KnownDType(const std::string& dtype) {
   for (const DType t : {DType::kF64, DType::kF32, DType::kBF16, DType::kF16, DType::kI32, DType::kU8}) {
@@ -32,6 +22,8 @@ bool KnownDType(const std::string& dtype) {
   }
   return false;
 }
+
+constexpr std::string_view kTf32 = "tf32";
 
 absl::Status Positive(const std::string& where, const char* field, double value) {
   if (value > 0 && std::isfinite(value)) return absl::OkStatus();
@@ -124,6 +116,65 @@ absl::Status CheckTraining(const profile::Profile& profile, const std::string& p
   return absl::OkStatus();
 }
 
+// What has a figure has one above 0; what is absent is not known.
+absl::Status CheckTiming(const profile::Timing& t, bool there, const std::string& where) { return there ? CheckSpread(t, where) : absl::OkStatus(); }
+
+absl::Status CheckLink(const profile::Link& link, bool there, const std::string& where) {
+  if (!there) return absl::OkStatus();
+  if (absl::Status s = Positive(where, "bytes_per_second", link.bytes_per_second()); !s.ok()) return s;
+  return CheckTiming(link.latency(), link.has_latency(), absl::StrCat(where, ".latency"));
+}
+
+absl::Status CheckProducts(const profile::Products& p, const std::string& where) {
+  const std::string types = "f32, tf32, bf16 or f16";
+  if (p.dtype() != kTf32 && !KnownDType(p.dtype())) return absl::InvalidArgumentError(absl::StrCat(where, ".dtype: \"", p.dtype(), "\"; ", types, " is right"));
+  if (p.tiles().empty()) return absl::InvalidArgumentError(absl::StrCat(where, ".tiles: none (", p.dtype(), "); one or more are right"));
+  for (int i = 0; i < p.tiles_size(); ++i) {
+    const profile::Products::Tile& t = p.tiles(i);
+    const std::string tile = absl::StrCat(where, ".tiles[", i, "]");
+    for (const auto& [field, value] : {std::pair("rows", static_cast<double>(t.rows())), std::pair("columns", static_cast<double>(t.columns())),
+                                       std::pair("flops_per_second", t.flops_per_second())}) {
+      if (absl::Status s = Positive(tile, field, value); !s.ok()) return s;
+    }
+  }
+  for (const auto& [field, value] : {std::pair("bytes_per_second", p.bytes_per_second()), std::pair("flops_per_second", p.flops_per_second()),
+                                     std::pair("most_splits", static_cast<double>(p.most_splits()))}) {
+    if (absl::Status s = Positive(where, field, value); !s.ok()) return s;
+  }
+  for (const auto& [field, value] : {std::pair("tile_depth", p.tile_depth()), std::pair("kernel_s", p.kernel_s()), std::pair("high_error", p.high_error())}) {
+    if (!(value >= 0) || !std::isfinite(value)) return absl::InvalidArgumentError(absl::StrFormat("%s.%s: %g; it must be 0 or more", where, field, value));
+  }
+  for (const profile::Products::Alignment& a : p.alignments()) {
+    const bool divides = a.bytes() == 1 || a.bytes() == 2 || a.bytes() == 4 || a.bytes() == 8;
+    if (!divides) return absl::InvalidArgumentError(absl::StrCat(where, ".alignments.bytes: ", a.bytes(), "; 1, 2, 4 or 8 is right: rows of more are aligned"));
+    if (absl::Status s = Positive(where + ".alignments", "efficiency", a.efficiency()); !s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckGpu(const profile::Gpu& gpu, const std::string& where) {
+  for (const auto& [field, value] : {std::pair("memory_bytes", static_cast<double>(gpu.memory_bytes())),
+                                     std::pair("multiprocessors", static_cast<double>(gpu.multiprocessors()))}) {
+    if (absl::Status s = Positive(where, field, value); !s.ok()) return s;
+  }
+  if (!gpu.has_launch()) return absl::InvalidArgumentError(absl::StrCat(where, ".launch: missing; what the host takes to launch a kernel"));
+  if (!gpu.has_within()) return absl::InvalidArgumentError(absl::StrCat(where, ".within: missing; how fast its memory is copied"));
+  for (const auto& [field, timing, there] :
+       {std::tuple("launch", &gpu.launch(), true), std::tuple("allocation", &gpu.allocation(), gpu.has_allocation()),
+        std::tuple("kernel", &gpu.kernel(), gpu.has_kernel()), std::tuple("gap", &gpu.gap(), gpu.has_gap()),
+        std::tuple("read_back", &gpu.read_back(), gpu.has_read_back())}) {
+    if (absl::Status s = CheckTiming(*timing, there, absl::StrCat(where, ".", field)); !s.ok()) return s;
+  }
+  for (const auto& [field, link, there] : {std::tuple("within", &gpu.within(), true), std::tuple("to_device", &gpu.to_device(), gpu.has_to_device()),
+                                           std::tuple("to_host", &gpu.to_host(), gpu.has_to_host())}) {
+    if (absl::Status s = CheckLink(*link, there, absl::StrCat(where, ".", field)); !s.ok()) return s;
+  }
+  for (int i = 0; i < gpu.products_size(); ++i) {
+    if (absl::Status s = CheckProducts(gpu.products(i), absl::StrCat(where, ".products[", i, "]")); !s.ok()) return s;
+  }
+  return CheckCollectives(gpu.collectives(), where);
+}
+
 }  // namespace
 
 absl::Status CheckProfile(const profile::Profile& profile, const std::string& path) {
@@ -139,6 +190,9 @@ absl::Status CheckProfile(const profile::Profile& profile, const std::string& pa
   }
   if (absl::Status s = CheckSharedMemory(profile.shared_memory(), absl::StrCat(path, ": shared_memory")); !s.ok()) return s;
   if (absl::Status s = CheckTraining(profile, path); !s.ok()) return s;
+  if (profile.has_gpu()) {
+    if (absl::Status s = CheckGpu(profile.gpu(), absl::StrCat(path, ": gpu")); !s.ok()) return s;
+  }
   if (profile.kernels_size() == 0 && profile.message_passing_size() == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": kernels: none; a profile as `twofold calibrate` writes it has one entry a kernel"));
@@ -149,13 +203,14 @@ absl::Status CheckProfile(const profile::Profile& profile, const std::string& pa
     if (kernel.name().empty()) {
       return absl::InvalidArgumentError(absl::StrCat(where, ".name: missing; a kernel's name, as matmul_nn"));
     }
-    if (!KnownDType(kernel.dtype())) {
+    if (!KnownDType(kernel.dtype()) && !(profile.has_gpu() && kernel.dtype() == kTf32)) {
       return absl::InvalidArgumentError(
           absl::StrCat(where, ".dtype: \"", kernel.dtype(), "\"; one of f64, f32, bf16, f16, i32, u8 is right"));
     }
     if (kernel.points_size() == 0) {
       return absl::InvalidArgumentError(absl::StrCat(where, ".points: none (", kernel.name(), "); one or more are right"));
     }
+    if (absl::Status s = kernel.has_launch_s() ? Positive(where, "launch_s", kernel.launch_s()) : absl::OkStatus(); !s.ok()) return s;
     for (int p = 0; p < kernel.points_size(); ++p) {
       const std::string place = absl::StrCat(where, " (", kernel.name(), ").points[", p, "]");
       if (absl::Status s = CheckPoint(kernel.points(p), CountsFlops(kernel.name()), place); !s.ok()) return s;
@@ -172,13 +227,12 @@ absl::StatusOr<profile::Profile> ReadProfile(const std::string& path) {
   }
   std::stringstream text;
   text << file.rdbuf();
+  return ParseProfile(text.str(), path);
+}
+
+absl::StatusOr<profile::Profile> ParseProfile(const std::string& text, const std::string& path) {
   profile::Profile profile;
-  FirstError error;
-  google::protobuf::TextFormat::Parser parser;
-  parser.RecordErrorsTo(&error);
-  if (!parser.ParseFromString(text.str(), &profile)) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ":", error.text(), " (a profile is text, see core/proto/profile.proto)"));
-  }
+  if (const absl::Status parsed = ParseText(text, path, profile); !parsed.ok()) return parsed;
   if (absl::Status s = CheckProfile(profile, path); !s.ok()) return s;
   return profile;
 }

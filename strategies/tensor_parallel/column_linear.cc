@@ -34,12 +34,25 @@ ColumnParallelLinear::ColumnParallelLinear(const Exchange& exchange, nn::Paramet
   ShareParameter(shared_weight);
 }
 
+ops::MatMul ColumnParallelLinear::Product(const Tensor& x, const Tensor& y) const {
+  return {.a = Rows(x), .b = weight_->data(), .out = Rows(y), .bias = nn::BiasData(bias_), .transpose_b = true};
+}
+
 Tensor ColumnParallelLinear::Forward(nn::Context& ctx, const Tensor& x, nn::Saved& saved) {
   const Tensor all = exchange_.Enter(ctx, x).Wait(ctx);
   Tensor y = ctx.Activation(WithLast(all.shape(), weight_->shape()[0]), x.dtype());
-  ctx.Launch(ops::MatMul{.a = Rows(all), .b = weight_->data(), .out = Rows(y), .bias = nn::BiasData(bias_), .transpose_b = true});
+  ctx.Launch(Product(all, y));
   saved[kX] = x;
   return y;
+}
+
+Tensor ColumnParallelLinear::ForwardGelu(nn::Context& ctx, const Tensor& x, Tensor& y, nn::Saved& saved) {
+  const Tensor all = exchange_.Enter(ctx, x).Wait(ctx);
+  y = ctx.Activation(WithLast(all.shape(), weight_->shape()[0]), x.dtype());
+  Tensor activated = ctx.Activation(y.shape(), y.dtype());
+  ctx.Launch(nn::WithGelu(Product(all, activated), y));
+  saved[kX] = x;
+  return activated;
 }
 
 // The weight's gradient is computed while the input's is summed over the ranks.

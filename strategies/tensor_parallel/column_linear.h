@@ -31,7 +31,7 @@ std::vector<nn::Cut::Range> SplitParts(std::span<const int64_t> parts, int rank,
 
 // x: [b, t, in] (this rank's rows of it, see exchange.h); y: [b, t, local out]. Parameters: "weight" [out, in] and
 // "bias" [out], of both the ranges of rows `ranges`.
-class ColumnParallelLinear final : public nn::Module {
+class ColumnParallelLinear final : public nn::Module, public nn::ProductThenGelu {
  public:
   // The group outlives it. Ranges of padding are columns of zeros.
   ColumnParallelLinear(const Exchange& exchange, const nn::LinearConfig& config, std::vector<nn::Cut::Range> ranges);
@@ -42,10 +42,12 @@ class ColumnParallelLinear final : public nn::Module {
   Tensor BackwardInput(nn::Context& ctx, Tensor dy, nn::Saved& saved) override;
   void BackwardWeights(nn::Context& ctx, nn::Saved& saved) override;
   Tensor Backward(nn::Context& ctx, Tensor dy, nn::Saved& saved) override;
+  Tensor ForwardGelu(nn::Context& ctx, const Tensor& x, Tensor& y, nn::Saved& saved) override;
   std::string_view kind() const override { return "linear"; }
 
  private:
   enum Slot { kX, kDy };
+  ops::MatMul Product(const Tensor& x, const Tensor& y) const;
   Tensor InputGradient(nn::Context& ctx, const Tensor& dy) const;  // this rank's part of the sum
   void WeightGradients(nn::Context& ctx, const Tensor& x, const Tensor& dy);
 

@@ -29,9 +29,18 @@ Tensor RowParallelLinear::Forward(nn::Context& ctx, const Tensor& x, nn::Saved& 
 }
 
 Tensor RowParallelLinear::BackwardInput(nn::Context& ctx, Tensor dy, nn::Saved& saved) {
+  return InputGradient(ctx, std::move(dy), nullptr, saved);
+}
+
+Tensor RowParallelLinear::BackwardInputGelu(nn::Context& ctx, Tensor dy, const Tensor& x, nn::Saved& saved) {
+  return InputGradient(ctx, std::move(dy), &x, saved);
+}
+
+Tensor RowParallelLinear::InputGradient(nn::Context& ctx, Tensor dy, const Tensor* before_gelu, nn::Saved& saved) {
   dy = exchange_.Enter(ctx, std::exchange(dy, Tensor())).Wait(ctx);
   Tensor dx = ctx.Activation(WithLast(dy.shape(), weight_->shape()[1]), dy.dtype());
-  ctx.Launch(ops::MatMul{.a = Rows(dy), .b = weight_->data(), .out = Rows(dx)});
+  const ops::MatMul product{.a = Rows(dy), .b = weight_->data(), .out = Rows(dx)};
+  ctx.Launch(before_gelu == nullptr ? product : nn::WithGeluSlope(product, *before_gelu));
   saved[kDy] = std::move(dy);
   return dx;
 }

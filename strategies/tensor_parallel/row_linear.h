@@ -23,7 +23,7 @@ namespace twofold {
 
 // x: [b, t, in / n]; y: [b, t, out] (this rank's rows of it, see exchange.h). Parameters: "weight" [out, in], of which this rank has
 // in / n columns, and "bias" [out], which rank 0 owns.
-class RowParallelLinear final : public nn::Module {
+class RowParallelLinear final : public nn::Module, public nn::GeluThenProduct {
  public:
   // The group outlives it.
   RowParallelLinear(const Exchange& exchange, const nn::LinearConfig& config);
@@ -31,10 +31,12 @@ class RowParallelLinear final : public nn::Module {
   Tensor Forward(nn::Context& ctx, const Tensor& x, nn::Saved& saved) override;
   Tensor BackwardInput(nn::Context& ctx, Tensor dy, nn::Saved& saved) override;
   void BackwardWeights(nn::Context& ctx, nn::Saved& saved) override;
+  Tensor BackwardInputGelu(nn::Context& ctx, Tensor dy, const Tensor& x, nn::Saved& saved) override;
   std::string_view kind() const override { return "linear"; }
 
  private:
   enum Slot { kX, kDy };
+  Tensor InputGradient(nn::Context& ctx, Tensor dy, const Tensor* before_gelu, nn::Saved& saved);
   const Exchange exchange_;
   nn::Parameter* weight_;
   nn::Parameter* bias_ = nullptr;

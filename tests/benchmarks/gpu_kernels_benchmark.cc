@@ -1,21 +1,29 @@
-// Every kernel of a GPU that is bound by memory against the bandwidth of a copy, and those that are bound by arithmetic in FLOP/s.
+// Every kernel of a GPU that is bound by memory against the bandwidth of a copy, those that are bound by arithmetic in FLOP/s, and what
+// launching costs the host.
 //
 // Operands are random, and several sets of them take turns, so that none is found in the L2 cache. A figure is the median of batches
 // of launches between two events; bytes and FLOPs are those of the cost rules in core/device/ops/. The copy, `copy/1GiB`, is
 // cudaMemcpyAsync within the GPU, of which each byte is read and written; `of_copy` is a kernel's share of it.
 //
-// TWOFOLD_BENCHMARK_TOKENS (8192) is the number of rows, for a machine that is slow, or an emulated GPU, where figures mean nothing.
+// TWOFOLD_BENCHMARK_TOKENS (32768) is the number of rows where memory is the bound, so many that a kernel takes long beside its start and
+// the gap before it, a microsecond or two each; a quarter of it that of products and attention. Fewer are for a machine that is slow,
+// or an emulated GPU, where figures mean nothing.
 #include <benchmark/benchmark.h>
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <functional>
 #include <iostream>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "core/base/strings.h"
 #include "core/memory/allocator.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/error.h"
@@ -29,7 +37,7 @@ constexpr int kBatches = 15, kMemoryLaunches = 20, kComputeLaunches = 5;
 int64_t Tokens() {
   static const int64_t tokens = [] {
     const char* text = std::getenv("TWOFOLD_BENCHMARK_TOKENS");
-    const int64_t asked = text == nullptr ? 8192 : std::atoll(text);
+    const int64_t asked = text == nullptr ? 32768 : std::atoll(text);
     if (asked < 16 || asked % 16 != 0) {
       std::cerr << "TWOFOLD_BENCHMARK_TOKENS is \"" << text << "\": a multiple of 16 is right\n";
       std::exit(2);
@@ -39,24 +47,28 @@ int64_t Tokens() {
   return tokens;
 }
 bool Small() { return Tokens() < 1024; }
+int64_t ComputeTokens() { return Small() ? Tokens() : Tokens() / 4; }
 
 struct Gpu {
+  explicit Gpu(cuda::AttentionKernels attention) : device(allocator, host, 0, 0, {.attention = attention}) {}
   cuda::GpuSource source{0};
   cuda::PinnedSource host_source{0};
   CachingAllocator allocator{source, 0}, host{host_source, 0, "host memory"};
-  CudaDevice device{allocator, host, 0, 0};
+  CudaDevice device;
   cudaStream_t stream = static_cast<cuda::CudaStream&>(device.compute()).raw();
   double l2_bytes = 0;
 };
+cuda::AttentionKernels attention_now = cuda::AttentionKernels::kOwn;  // of the benchmark that runs
 Gpu& TheGpu() {
-  static Gpu& gpu = *[] {
-    auto* made = new Gpu;
+  static std::map<cuda::AttentionKernels, Gpu*> gpus;
+  Gpu*& gpu = gpus[attention_now];
+  if (gpu == nullptr) {
+    gpu = new Gpu(attention_now);
     int bytes = 0;
     cuda::Check(cudaDeviceGetAttribute(&bytes, cudaDevAttrL2CacheSize, 0));
-    made->l2_bytes = bytes;
-    return made;
-  }();
-  return gpu;
+    gpu->l2_bytes = bytes;
+  }
+  return *gpu;
 }
 
 // Makes operands.
@@ -156,23 +168,72 @@ benchmark::internal::Benchmark* Timed(benchmark::internal::Benchmark* b) {
   return b->UseManualTime()->Iterations(Small() ? 3 : kBatches)->Unit(benchmark::kMicrosecond);
 }
 
+// What goes wrong in one is said of it, and leaves the others; but for errors of kernels, which stay.
+void Named(const std::string& name, const std::function<void(benchmark::State&)>& measure) {
+  Timed(benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) {
+    attention_now = cuda::AttentionKernels::kOwn;
+    try {
+      measure(state);
+    } catch (const std::exception& e) {
+      state.SkipWithError(e.what());
+    }
+  }));
+}
 // Bound by memory.
 void Register(const std::string& name, const Make& make) {
-  Timed(benchmark::RegisterBenchmark(("memory/" + name).c_str(), [=](benchmark::State& state) {
+  Named("memory/" + name, [=](benchmark::State& state) {
     const double seconds = MedianOf(state, kMemoryLaunches, make);
     Bench bench;
     const double rate = static_cast<double>(ops::CostOf(make(bench)).bytes().value()) / seconds;
     state.counters["GB/s"] = rate * 1e-9;
     if (copy_rate > 0) state.counters["of_copy"] = rate / copy_rate;
-  }));
+  });
 }
 // Bound by arithmetic.
-void RegisterFlops(const std::string& name, const Make& make) {
-  Timed(benchmark::RegisterBenchmark(("compute/" + name).c_str(), [=](benchmark::State& state) {
+void RegisterFlops(const std::string& name, const Make& make, cuda::AttentionKernels attention = cuda::AttentionKernels::kOwn) {
+  Named("compute/" + name, [=](benchmark::State& state) {
+    attention_now = attention;
     const double seconds = MedianOf(state, kComputeLaunches, make);
     Bench bench;
     state.counters["TFLOP/s"] = ops::CostOf(make(bench)).flops.value() * 1e-12 / seconds;
-  }));
+  });
+}
+
+// The host's time for a launch: of as many as a stream's queue holds without making the host wait, of so little work that the GPU
+// keeps up. (With an emulated GPU and TWOFOLD_EMULATED_DISCARD=1 nothing is done, and what is left is our own part of it.)
+void RegisterHost(const std::string& name, const Make& make) {
+  constexpr int kLaunches = 500;
+  Named("host/" + name, [=](benchmark::State& state) {
+    Gpu& gpu = TheGpu();
+    Bench bench;
+    const ops::Op op = make(bench);
+    std::vector<double> seconds;
+    for (auto _ : state) {
+      gpu.device.compute().Synchronize();
+      const auto start = std::chrono::steady_clock::now();
+      for (int i = 0; i < kLaunches; ++i) gpu.device.Launch(gpu.device.compute(), op);
+      seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / kLaunches);
+      state.SetIterationTime(seconds.back());
+    }
+    gpu.device.compute().Synchronize();
+    std::nth_element(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2), seconds.end());
+    state.counters["host_us"] = seconds[seconds.size() / 2] * 1e6;
+  });
+}
+
+void RegisterLaunches() {
+  const DType t = DType::kBF16;
+  const auto rows = [=](Bench& b) { return b.New({64, 64}, t); };
+  RegisterHost("add", [=](Bench& b) { return ops::Add{rows(b), rows(b), rows(b)}; });
+  RegisterHost("layer_norm_forward", [=](Bench& b) {
+    return ops::LayerNormForward{rows(b), b.New({64}, t), b.New({64}, t), rows(b), b.F32({64}), b.F32({64})};
+  });
+  RegisterHost("column_sum", [=](Bench& b) { return ops::ColumnSum{rows(b), b.F32({64})}; });  // two kernels
+  RegisterHost("product", [=](Bench& b) { return ops::MatMul{.a = rows(b), .b = rows(b), .out = rows(b), .bias = b.New({64}, t), .transpose_b = true}; });
+  RegisterHost("attention_forward", [=](Bench& b) { return ops::AttentionForward{.qkv = b.New({1, 64, 192}, t), .out = b.New({1, 64, 64}, t), .lse = b.F32({1, 1, 64})}; });
+  RegisterHost("adamw", [=](Bench& b) {
+    return ops::AdamStep{.param = rows(b), .grad = rows(b), .m = b.F32({64 * 64}), .v = b.F32({64 * 64}), .master = b.F32({64 * 64}), .lr = 1e-4};
+  });
 }
 
 // ---- Bound by memory: rows of a GPT-2 1.5B (1600) and a Llama 1B (2048) ----
@@ -214,6 +275,14 @@ void RegisterRows(DType t) {
   Register("layer_norm_backward" + suffix, [=](Bench& b) {
     return ops::LayerNormBackward{rows(b, Hidden()), rows(b, Hidden()), b.New({Hidden()}, t), statistics(b), statistics(b), rows(b, Hidden())};
   });
+  Register("layer_norm_forward_of_a_sum" + suffix, [=](Bench& b) {
+    return ops::LayerNormForward{.x = rows(b, Hidden()), .gamma = b.New({Hidden()}, t), .beta = b.New({Hidden()}, t), .y = rows(b, Hidden()),
+                                 .mean = statistics(b), .rstd = statistics(b), .branch = rows(b, Hidden()), .sum = rows(b, Hidden())};
+  });
+  Register("layer_norm_backward_plus" + suffix, [=](Bench& b) {
+    return ops::LayerNormBackward{.dy = rows(b, Hidden()), .x = rows(b, Hidden()), .gamma = b.New({Hidden()}, t), .mean = statistics(b),
+                                  .rstd = statistics(b), .dx = rows(b, Hidden()), .past = rows(b, Hidden())};
+  });
   Register("layer_norm_weights" + suffix, [=](Bench& b) {
     return ops::LayerNormWeights{rows(b, Hidden()), rows(b, Hidden()), statistics(b), statistics(b), b.F32({Hidden()}), b.F32({Hidden()})};
   });
@@ -221,6 +290,14 @@ void RegisterRows(DType t) {
            [=](Bench& b) { return ops::RmsNormForward{rows(b, Wide()), b.New({Wide()}, t), rows(b, Wide()), statistics(b)}; });
   Register("rms_norm_backward" + suffix, [=](Bench& b) {
     return ops::RmsNormBackward{rows(b, Wide()), rows(b, Wide()), b.New({Wide()}, t), statistics(b), rows(b, Wide())};
+  });
+  Register("rms_norm_forward_of_a_sum" + suffix, [=](Bench& b) {
+    return ops::RmsNormForward{.x = rows(b, Wide()), .gamma = b.New({Wide()}, t), .y = rows(b, Wide()), .rstd = statistics(b),
+                               .branch = rows(b, Wide()), .sum = rows(b, Wide())};
+  });
+  Register("rms_norm_backward_plus" + suffix, [=](Bench& b) {
+    return ops::RmsNormBackward{.dy = rows(b, Wide()), .x = rows(b, Wide()), .gamma = b.New({Wide()}, t), .rstd = statistics(b),
+                                .dx = rows(b, Wide()), .past = rows(b, Wide())};
   });
   Register("rms_norm_weights" + suffix,
            [=](Bench& b) { return ops::RmsNormWeights{rows(b, Wide()), rows(b, Wide()), statistics(b), b.F32({Wide()})}; });
@@ -283,7 +360,7 @@ void RegisterProducts() {
   if (Small()) layers = {{"tiny", 64, 256, 192, 256}};
   const DType t = DType::kBF16;
   for (const Layer& l : layers) {
-    const int64_t rows = Tokens();
+    const int64_t rows = ComputeTokens();
     const auto three = [=](const std::string& name, int64_t n, int64_t k) {
       const std::string prefix = "product/" + std::string(l.model) + "/" + name;
       // y = x w^T, dx = dy w, dw = dy^T x
@@ -299,6 +376,16 @@ void RegisterProducts() {
     three("out", l.hidden, l.hidden);
     three("up", l.ffn, l.hidden);
     three("head", l.vocabulary, l.hidden);
+    if (l.ffn != 4 * l.hidden) continue;
+    const std::string prefix = "product/" + std::string(l.model);
+    RegisterFlops(prefix + "/up/forward_gelu", [=](Bench& b) {
+      return ops::MatMul{.a = b.New({rows, l.hidden}, t), .b = b.New({l.ffn, l.hidden}, t), .out = b.New({rows, l.ffn}, t), .bias = b.New({l.ffn}, t),
+                         .transpose_b = true, .epilogue = ops::MatMul::kGelu, .aux = b.New({rows, l.ffn}, t)};
+    });
+    RegisterFlops(prefix + "/down/input_gelu_slope", [=](Bench& b) {
+      return ops::MatMul{.a = b.New({rows, l.hidden}, t), .b = b.New({l.hidden, l.ffn}, t), .out = b.New({rows, l.ffn}, t),
+                         .epilogue = ops::MatMul::kGeluSlope, .aux = b.New({rows, l.ffn}, t)};
+    });
   }
 }
 
@@ -307,16 +394,21 @@ void RegisterAttention() {
   std::vector<Heads> all = {{"gpt2_124m", 1024, 12, 12, 64}, {"gpt2_1.5b", 1024, 25, 25, 64}, {"llama_1b", 2048, 32, 8, 64}};
   if (Small()) all = {{"tiny", 16, 2, 1, 16}};
   const DType t = DType::kBF16;
-  for (const Heads& h : all) {
-    const int64_t samples = std::max<int64_t>(Tokens() / h.sequence, 1), width = (h.heads + 2 * h.kv_heads) * h.head_dim, out = h.heads * h.head_dim;
-    RegisterFlops(std::string("attention_forward/") + h.name, [=](Bench& b) {
-      return ops::AttentionForward{b.New({samples, h.sequence, width}, t), b.New({samples, h.sequence, out}, t), b.F32({samples, h.heads, h.sequence}),
-                                   h.heads, h.kv_heads};
-    });
-    RegisterFlops(std::string("attention_backward/") + h.name, [=](Bench& b) {
-      return ops::AttentionBackward{b.New({samples, h.sequence, width}, t), b.New({samples, h.sequence, out}, t), b.F32({samples, h.heads, h.sequence}),
-                                    b.New({samples, h.sequence, out}, t), b.New({samples, h.sequence, width}, t), h.heads, h.kv_heads};
-    });
+  std::vector<std::pair<std::string, cuda::AttentionKernels>> whose = {{"", cuda::AttentionKernels::kOwn}};
+  if (WhyNoCudnnAttention().empty()) whose.emplace_back("/cudnn", cuda::AttentionKernels::kCudnn);
+  for (const auto& [name, attention] : whose) {
+    for (const Heads& h : all) {
+      const int64_t samples = std::max<int64_t>(ComputeTokens() / h.sequence, 1), width = (h.heads + 2 * h.kv_heads) * h.head_dim, out = h.heads * h.head_dim;
+      RegisterFlops(StrCat("attention_forward/", h.name, name), [=](Bench& b) {
+        return ops::AttentionForward{b.New({samples, h.sequence, width}, t), b.New({samples, h.sequence, out}, t), b.F32({samples, h.heads, h.sequence}),
+                                     h.heads, h.kv_heads};
+      }, attention);
+      if (attention == cuda::AttentionKernels::kCudnn && MajorOfGpu(0) < 9) continue;  // which wants more workspace there
+      RegisterFlops(StrCat("attention_backward/", h.name, name), [=](Bench& b) {
+        return ops::AttentionBackward{b.New({samples, h.sequence, width}, t), b.New({samples, h.sequence, out}, t), b.F32({samples, h.heads, h.sequence}),
+                                      b.New({samples, h.sequence, out}, t), b.New({samples, h.sequence, width}, t), h.heads, h.kv_heads};
+      }, attention);
+    }
   }
 }
 
@@ -337,6 +429,7 @@ int main(int argc, char** argv) {
   RegisterFlat();
   RegisterProducts();
   RegisterAttention();
+  RegisterLaunches();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   benchmark::RunSpecifiedBenchmarks();

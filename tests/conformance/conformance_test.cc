@@ -1,6 +1,6 @@
 // One suite over every row of the registry: conformance_test [--fabric=NAME] [--list-fabrics] [GoogleTest's flags].
 //
-// A row whose ranks are processes is tested by this program once more: started under the row's launcher, kMostRanks times
+// A row whose ranks are processes is tested by this program once more: started under the row's launcher, most_ranks times
 // at once. All of these processes run the same tests in the same order; the one that the fabric lets speak asserts what
 // ranks found, the others that the run ended well, and only failures of theirs are printed.
 #include <iostream>
@@ -44,6 +44,7 @@ class ConformanceTest : public testing::Test {
 void Register(const Row& row, const std::vector<Case>& cases) {
   for (const Case& c : cases) {
     for (const int ranks : c.worlds) {
+      if (ranks > row.most_ranks) continue;
       testing::RegisterTest(row.name.c_str(), StrCat(c.name, "_", ranks, "_ranks").c_str(), nullptr, nullptr, __FILE__, __LINE__,
                             [&row, &c, ranks]() -> ConformanceTest* { return new ConformanceTest(row, c, ranks); });
     }
@@ -73,9 +74,9 @@ struct Flags {
   bool list = false, launched = false;
 };
 
-// "in_memory", "mpi processes": what CMake makes a test of, and its label besides "conformance".
+// "in_memory", "mpi processes", "mpi_cuda gpu processes": what CMake makes a test of, and its labels besides "conformance".
 void ListRows() {
-  for (const Row& row : Rows()) std::cout << row.name << " " << (row.launcher.empty() ? row.label : "processes") << "\n";
+  for (const Row& row : Rows()) std::cout << row.name << " " << row.label << (row.launcher.empty() ? "" : " processes") << "\n";
 }
 
 int RunRows(const Flags& flags, const std::vector<std::string>& arguments) {

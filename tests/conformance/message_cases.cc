@@ -105,6 +105,46 @@ void AnySource(Rig& rig) {
   for (int r = 1; r < rig.size(); ++r) rig.Expect(received[static_cast<size_t>(r)] == kRounds, "every message came");
 }
 
+// A receive from any source takes the message with its tag, whoever else has one.
+void AnySourceTakesItsTag(Rig& rig) {
+  constexpr int64_t kCount = 100;
+  if (rig.rank() > 0) return rig.world().Send(rig.Put(DType::kF32, kCount, From(rig.rank())), 0, rig.rank()).Wait();
+  for (int r = rig.size() - 1; r > 0; --r) {
+    Tensor t = rig.Blank(DType::kF32, kCount);
+    Work w = rig.world().Recv(t, kAnySource, r);
+    w.Wait();
+    rig.Expect(w.source() == r, StrCat("source of the message with tag ", r, " is ", w.source()));
+    rig.ExpectSeries(t, From(r), 0, StrCat("message of ", r));
+  }
+}
+
+// What a receive that names its source has taken is there no more for one from any source.
+void AnySourceBesideNamedOnes(Rig& rig) {
+  constexpr int64_t kCount = 100;
+  auto receive = [&](int from, int source, int message) {
+    Tensor t = rig.Blank(DType::kF32, kCount);
+    Work w = rig.world().Recv(t, from);
+    w.Wait();
+    rig.Expect(w.source() == source, StrCat("source is ", w.source(), ", not ", source));
+    rig.ExpectSeries(t, From(source, message), 0, StrCat("message ", message, " of ", source));
+  };
+  for (int round = 0; round < 3; ++round) {
+    if (rig.rank() == 1) {
+      for (int i = 0; i < 2; ++i) rig.world().Send(rig.Put(DType::kF32, kCount, From(1, 2 * round + i)), 0).Wait();
+    } else if (rig.rank() == 2) {
+      Tensor go = rig.Blank(DType::kU8, 1);
+      rig.world().Recv(go, 0).Wait();
+      rig.world().Send(rig.Put(DType::kF32, kCount, From(2, round)), 0).Wait();
+    } else if (rig.rank() == 0) {
+      receive(kAnySource, 1, 2 * round);
+      receive(1, 1, 2 * round + 1);
+      rig.world().Send(rig.Put(DType::kU8, 1, From(0)), 2).Wait();
+      receive(kAnySource, 2, round);
+    }
+    rig.world().Barrier().Wait();
+  }
+}
+
 // A receive from any source takes no message of a collective.
 void AnySourceBesideCollectives(Rig& rig) {
   for (int round = 0; round < 10; ++round) {
@@ -151,6 +191,8 @@ std::vector<Case> MessageCases() {
       {"MessagesStayInOrderWithinATag", all, MessagesStayInOrderWithinATag},
       {"TagsAreMatched", all, TagsAreMatched},
       {"AnySource", all, AnySource},
+      {"AnySourceTakesItsTag", all, AnySourceTakesItsTag},
+      {"AnySourceBesideNamedOnes", {3, 4}, AnySourceBesideNamedOnes},
       {"AnySourceBesideCollectives", all, AnySourceBesideCollectives},
       {"WaitAnyGivesOneThatIsDone", all, WaitAnyGivesOneThatIsDone},
   };

@@ -1,12 +1,16 @@
 #include "tests/conformance/rows.h"
 
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "backends/host/cuda.h"
 #include "backends/in_memory/fabric.h"
 #include "core/base/check.h"
 #include "core/base/strings.h"
+#include "tests/conformance/mpi_rows.h"
 
 namespace twofold::conformance {
-namespace {
-
 spec::Spec SpecFor(std::string_view fabric) {
   spec::Spec spec;
   spec::Fabric* f = spec.mutable_fabric();
@@ -19,10 +23,32 @@ spec::Spec SpecFor(std::string_view fabric) {
   return spec;
 }
 
+namespace {
+
+// On a GPU, where there is one.
+void OnGpu(Row& row) {
+  row.spec.set_device(spec::CUDA);
+  row.label = "gpu";
+  if (const std::string why = host::WhyNoCuda(); !why.empty()) row.why_not = StrCat("skipped without a GPU: ", why);
+}
+
+// A GPU each, or several on one where the user says that NCCL may.
+int RanksOnGpus() {
+  constexpr int kOnOne = 4;
+  const char* const several = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+  if (several != nullptr && std::strcmp(several, "1") == 0) return kOnOne;
+  return std::clamp(host::GpusHere(), 1, kMostRanks);
+}
+
 std::vector<Row> MakeRows() {
   std::vector<Row> rows;
   for (const Backend& b : Backends()) {
     rows.push_back({std::string(b.name), b.why_not(), b.make, SpecFor(b.name), b.launcher(kMostRanks), b.canonical_reductions});
+    if (b.name != "nccl") continue;
+    OnGpu(rows.back());
+    rows.back().most_ranks = RanksOnGpus();
+    rows.back().launcher = FindBackend("mpi")->launcher(rows.back().most_ranks);
+    if (rows.back().launcher.empty()) rows.back().most_ranks = 1;
   }
   rows.push_back({.name = "in_memory_point_to_point",
                   .make = [](const spec::Spec& spec) -> absl::StatusOr<std::unique_ptr<Fabric>> {
@@ -32,11 +58,9 @@ std::vector<Row> MakeRows() {
   rows.push_back({.name = "in_memory_slow_links", .make = FindBackend("in_memory")->make, .spec = SpecFor("in_memory")});
   rows.back().spec.mutable_fabric()->mutable_in_memory()->set_link_gbps(400);
   rows.back().spec.mutable_fabric()->mutable_in_memory()->set_latency_us(2);
-  rows.push_back({.name = "in_memory_cuda", .make = FindBackend("in_memory")->make, .spec = SpecFor("in_memory"), .label = "gpu"});
-  rows.back().spec.set_device(spec::CUDA);
-  if (const auto fabric = rows.back().make(rows.back().spec); !fabric.ok()) {
-    rows.back().why_not = StrCat("skipped without a GPU: ", fabric.status().message());
-  }
+  rows.push_back({.name = "in_memory_cuda", .make = FindBackend("in_memory")->make, .spec = SpecFor("in_memory")});
+  OnGpu(rows.back());
+  for (Row& row : MpiRowsOnGpus()) rows.push_back(std::move(row));
   return rows;
 }
 

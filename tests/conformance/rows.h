@@ -17,11 +17,13 @@ struct Row {
   std::string why_not;  // empty: available
   std::function<absl::StatusOr<std::unique_ptr<Fabric>>(const spec::Spec&)> make;
   spec::Spec spec;      // with real data where that is a choice
-  std::vector<std::string> launcher;  // of kMostRanks processes; empty: ranks live within the test's process
+  std::vector<std::string> launcher;  // of most_ranks processes; empty: ranks live within the test's process
   bool exact_reductions = true;
   std::string label = {};  // of its test, besides "conformance"
+  int most_ranks = kMostRanks;  // that this machine has room for
 };
-// Every row of the registry, and the in-memory fabric with collectives built from its messages, with slow links, and on a GPU.
+// Every row of the registry, and the in-memory fabric with collectives built from its messages, with slow links, and on a GPU; MPI on a GPU
+// with buffers that are staged, and passed on.
 const std::vector<Row>& Rows();
 
 struct Outcome {

@@ -17,6 +17,7 @@
 
 #include "core/device/ops.h"
 #include "gtest/gtest.h"
+#include "kernels/cuda/library_attention.h"
 
 namespace twofold {
 
@@ -42,9 +43,15 @@ class Operands {
   virtual Tensor InOut(Tensor operand) = 0;
 };
 
+// Whose attention the device has, and what then does not hold of it.
+struct OnDevice {
+  cuda::AttentionKernels attention = cuda::AttentionKernels::kOwn;
+  bool any_alignment = true, same_bits = true;
+};
+
 // TWOFOLD_TEST_SEED repeats a run; the seed is printed with a failure. Each tensor begins at an address that is a multiple of its
 // element's size alone in one of the three runs, of 16 bytes in the others. The bits must be the same in the two aligned runs.
-void ExpectLikeCpu(DType type, double tolerance, const std::function<ops::Op(Operands&)>& build);
+void ExpectLikeCpu(DType type, double tolerance, const std::function<ops::Op(Operands&)>& build, const OnDevice& device = OnDevice());
 
 // For all tests on a GPU: skips, saying why, where there is none.
 class GpuTest : public ::testing::Test {

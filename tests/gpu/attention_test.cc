@@ -1,8 +1,14 @@
 // Attention's kernels. Narrow types run on tensor cores where heads are a multiple of 8 wide and rows aligned, with the probabilities
 // and their gradients rounded to the type before their products, as FlashAttention does; on other cores elsewhere.
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "core/base/strings.h"
+#include "gmock/gmock.h"
+#include "kernels/cuda/attentions.h"
+#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/error.h"
 #include "tests/gpu/against_cpu.h"
 
 namespace twofold {
@@ -32,20 +38,20 @@ constexpr DType kTypes[] = {DType::kF64, DType::kF32, DType::kBF16, DType::kF16}
 // Sums of t probabilities of about e^(0.5) / t: what a log-sum-exp is near to.
 Tensor SomeLse(Operands& o, Shape shape, int64_t keys) { return o.WideNormal(shape, 0.3, 0.5 + std::log(static_cast<double>(keys))); }
 
-void CheckForward(DType type, const AttentionCase& a) {
+void CheckForward(DType type, const AttentionCase& a, const OnDevice& device = OnDevice()) {
   SCOPED_TRACE(StrCat(DTypeName(type), " forward ", a.name()));
   ExpectLikeCpu(type, Tolerance(type), [&](Operands& o) -> ops::Op {
     return ops::AttentionForward{.qkv = o.Normal({a.batch, a.t, a.columns()}), .out = o.Out(a.out()), .lse = o.WideOut({a.batch, a.heads, a.t}),
                                  .heads = a.heads, .kv_heads = a.kv_heads, .causal = a.causal};
-  });
+  }, device);
 }
-void CheckBackward(DType type, const AttentionCase& a) {
+void CheckBackward(DType type, const AttentionCase& a, const OnDevice& device = OnDevice()) {
   SCOPED_TRACE(StrCat(DTypeName(type), " backward ", a.name()));
   ExpectLikeCpu(type, Tolerance(type), [&](Operands& o) -> ops::Op {
     return ops::AttentionBackward{.qkv = o.Normal({a.batch, a.t, a.columns()}), .out = o.Normal(a.out(), 0.5),
                                   .lse = SomeLse(o, {a.batch, a.heads, a.t}, a.t), .dout = o.Normal(a.out()),
                                   .dqkv = o.Out({a.batch, a.t, a.columns()}), .heads = a.heads, .kv_heads = a.kv_heads, .causal = a.causal};
-  });
+  }, device);
 }
 
 class AttentionOnGpu : public GpuTest {};
@@ -76,6 +82,84 @@ TEST_F(AttentionOnGpu, Forward) {
 TEST_F(AttentionOnGpu, Backward) {
   for (const AttentionCase& a : kCases) {
     for (const DType type : kTypes) CheckBackward(type, a);
+  }
+}
+
+class AttentionByCudnn : public GpuTest {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (IsSkipped()) return;
+    if (const std::string why = WhyNoCudnnAttention(); !why.empty()) GTEST_SKIP() << "skipped without cuDNN's attention: " << why;
+  }
+  // Where cuDNN cannot do it the error says so, and of which operation and shape.
+  template <class Check>
+  static void Expect(cuda::AttentionPass pass, DType type, const AttentionCase& a, Check check) {
+    const cuda::LibraryAttention asked{.pass = pass, .type = type, .batch = a.batch, .rows = a.t, .heads = a.heads, .kv_heads = a.kv_heads,
+                                       .dim = a.dim, .causal = a.causal};
+    const int major = MajorOfGpu(0);
+    const bool possible = cuda::WhyNotCudnn(asked, major, cuda::kOldestCudnnVersion).empty() &&
+                          (pass == cuda::AttentionPass::kForward || major >= 9);
+    // Sums of queries' gradients have no fixed order.
+    const OnDevice device{.attention = cuda::AttentionKernels::kCudnn, .any_alignment = false,
+                          .same_bits = pass == cuda::AttentionPass::kForward};
+    try {
+      check(type, a, device);
+      EXPECT_TRUE(possible) << cuda::NameOf(asked);
+    } catch (const cuda::CudaError& e) {
+      EXPECT_FALSE(possible) << e.what();
+      EXPECT_THAT(e.what(), testing::HasSubstr(cuda::NameOf(asked)));
+    }
+  }
+};
+constexpr AttentionCase kTrained[] = {{.batch = 2, .t = 512, .heads = 4, .kv_heads = 4, .dim = 64, .causal = true},
+                                      {.batch = 1, .t = 512, .heads = 8, .kv_heads = 2, .dim = 128, .causal = true}};
+
+TEST_F(AttentionByCudnn, Forward) {
+  for (const DType type : kTypes) {
+    for (const AttentionCase& a : kCases) Expect(cuda::AttentionPass::kForward, type, a, CheckForward);
+    for (const AttentionCase& a : kTrained) Expect(cuda::AttentionPass::kForward, type, a, CheckForward);
+  }
+}
+TEST_F(AttentionByCudnn, Backward) {
+  for (const DType type : kTypes) {
+    for (const AttentionCase& a : kCases) Expect(cuda::AttentionPass::kBackward, type, a, CheckBackward);
+    for (const AttentionCase& a : kTrained) Expect(cuda::AttentionPass::kBackward, type, a, CheckBackward);
+  }
+}
+
+// What is told of whose kernels ran; and where cuDNN is not, AUTO is our kernels, and CUDNN an error that names the shape.
+TEST_F(AttentionOnGpu, TellsWhoseKernelsRan) {
+  for (const auto attention : {cuda::AttentionKernels::kAuto, cuda::AttentionKernels::kOwn, cuda::AttentionKernels::kCudnn}) {
+    cuda::GpuSource source(0);
+    cuda::PinnedSource host_source(0);
+    CachingAllocator allocator(source, 0), host(host_source, 0, "host memory");
+    CudaDevice device(allocator, host, 0, 0, {.attention = attention});
+    std::vector<std::string> notes;
+    device.SetNote([&](std::string note) { notes.push_back(std::move(note)); });
+    const auto blank = [&](Shape shape, DType type) { return device.NewTensor(std::move(shape), type, Category::kOther); };
+    const ops::AttentionForward o{.qkv = blank({1, 33, 3 * 64}, DType::kBF16), .out = blank({1, 33, 64}, DType::kBF16),
+                                  .lse = blank({1, 1, 33}, DType::kF32)};
+    const std::string none = WhyNoCudnnAttention();
+    std::string error;
+    try {
+      for (int time = 0; time < 2; ++time) device.Launch(device.compute(), o);
+    } catch (const cuda::CudaError& e) {
+      error = e.what();
+    }
+    device.compute().Synchronize();
+    if (attention == cuda::AttentionKernels::kOwn) {
+      EXPECT_TRUE(notes.empty());
+    } else if (none.empty()) {
+      EXPECT_THAT(notes, testing::ElementsAre(testing::StartsWith("attention_forward: cuDNN 9.")));
+    } else if (attention == cuda::AttentionKernels::kAuto) {
+      EXPECT_THAT(notes, testing::ElementsAre(StrCat("attention_forward: own kernels (", none, ")")));
+    }
+    const bool impossible = attention == cuda::AttentionKernels::kCudnn && !none.empty();
+    EXPECT_EQ(!error.empty(), impossible) << error;
+    if (!impossible) continue;
+    EXPECT_THAT(error, testing::HasSubstr("attention_forward bf16, batch 1 t 33 heads 1 of 1 x 64 causal"));
+    EXPECT_THAT(error, testing::HasSubstr(none));
   }
 }
 

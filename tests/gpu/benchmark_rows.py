@@ -12,8 +12,11 @@ def name_of(benchmark):
 
 def rows(benchmarks):
     """Lines, worst kernels first."""
-    copy = next(b for b in benchmarks if name_of(b).startswith("copy/"))
-    yield f"copy within the GPU|measured|{copy['GB/s']:.0f} GB/s|"
+    for b in (b for b in benchmarks if b.get("error_occurred")):
+        yield f"{name_of(b)}|FAILED|{b['error_message'][:100].replace('|', '/')}|"
+    benchmarks = [b for b in benchmarks if not b.get("error_occurred")]
+    copy = next((b for b in benchmarks if name_of(b).startswith("copy/")), None)
+    yield f"copy within the GPU|measured|{copy['GB/s']:.0f} GB/s|" if copy else "copy within the GPU|FAILED|it was not measured|"
     memory = sorted((b for b in benchmarks if "of_copy" in b), key=lambda b: b["of_copy"])
     for b in memory:
         result = "passed" if b["of_copy"] >= AT_LEAST else "FAILED"
@@ -21,6 +24,8 @@ def rows(benchmarks):
     for b in benchmarks:
         if "TFLOP/s" in b:
             yield f"{name_of(b).removeprefix('compute/')}|measured|{b['TFLOP/s']:.1f} TFLOP/s|"
+        if "host_us" in b:
+            yield f"launching {name_of(b).removeprefix('host/')}|measured|{b['host_us']:.2f} us of the host|"
 
 
 if __name__ == "__main__":

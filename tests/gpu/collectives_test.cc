@@ -114,6 +114,19 @@ TEST_F(CollectivesTest, ReduceAsTheCpuDoes) {
   }
 }
 
+TEST_F(CollectivesTest, DivideAsTheCpuDoes) {
+  for (const DType dtype : kTypes) {
+    for (const auto& [count, by] : {std::pair(1003, 3), {0, 2}, {257, 4}}) {
+      Data data = RandomData(dtype, count, random_);
+      const OnGpu on_gpu(data, 0);
+      cpu::DivideAll(data.data(), dtype, count, by);
+      cuda::DivideAll(on_gpu.get(), dtype, count, by, kMultiprocessors, stream_);
+      cuda::Check(cudaStreamSynchronize(stream_));
+      EXPECT_TRUE(on_gpu.Read() == data) << DTypeName(dtype) << "[" << count << "] / " << by;
+    }
+  }
+}
+
 TEST_F(CollectivesTest, ReduceAnyCountFromAnywhere) {
   for (const DType dtype : {DType::kF64, DType::kF32, DType::kBF16, DType::kU8}) {
     const auto element = static_cast<size_t>(ElementSize(dtype));

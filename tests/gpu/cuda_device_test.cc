@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <future>
 #include <numeric>
@@ -72,6 +73,8 @@ TEST_F(CudaDeviceTest, MovesBytesOfAnySize) {
 
 TEST_F(CudaDeviceTest, UploadsOneAfterTheOtherKeepWhatTheyWereGiven) {
   RankLab lab;
+  for (int i = 0; i < 8; ++i) lab.Of(Numbers(1));  // memory for both sides is there
+  lab.device.compute().Synchronize();
   Gate gate(lab.device.compute());  // nothing has been copied when the host goes on
   std::vector<Tensor> tensors;
   for (int i = 0; i < 3; ++i) tensors.push_back(lab.Of(Numbers(1000, static_cast<float>(1000 * i))));
@@ -181,36 +184,44 @@ TEST_F(CudaDeviceTest, StalledIsTheTimeThatAStreamWasIdle) {
   RankLab lab;
   Stream& compute = lab.device.compute();
   const auto side = lab.device.NewStream("side");
-  compute.WaitFor(side->Record());
-  EXPECT_LT(compute.stalled().value(), 0.005);
+  const Event over = side->Record();
+  over.Wait();
+  compute.WaitFor(over);
+  EXPECT_EQ(compute.stalled(), Seconds(0));
 
-  const double before = compute.stalled().value();
-  Gate gate(*side);
-  compute.WaitFor(side->Record());
-  std::this_thread::sleep_for(milliseconds(20));
-  gate.Open();
-  compute.Synchronize();
-  const double waited = compute.stalled().value() - before;
-  EXPECT_GE(waited, 0.015);
-
-  compute.WaitFor(Event(std::make_shared<LateEvent>(milliseconds(20))));  // of nobody's stream: the host waits
-  compute.Synchronize();
-  EXPECT_GE(compute.stalled().value() - before - waited, 0.015);
-  EXPECT_LT(side->stalled().value(), 0.005);
+  EXPECT_TRUE(InSomeTry([&] {
+    const double before = compute.stalled().value();
+    Gate gate(*side);
+    compute.WaitFor(side->Record());
+    std::this_thread::sleep_for(milliseconds(20));
+    gate.Open();
+    compute.Synchronize();
+    return compute.stalled().value() - before >= 0.015;
+  }));
+  EXPECT_TRUE(InSomeTry([&] {  // of nobody's stream: the host waits
+    const double before = compute.stalled().value();
+    compute.WaitFor(Event(std::make_shared<LateEvent>(milliseconds(20))));
+    compute.Synchronize();
+    return compute.stalled().value() - before >= 0.015;
+  }));
+  EXPECT_EQ(side->stalled(), Seconds(0));
 }
 
 TEST_F(CudaDeviceTest, WhatAStreamDoesBeforeAWaitIsNoStall) {
   RankLab lab;
   Stream& compute = lab.device.compute();
   const auto side = lab.device.NewStream("side");
-  Gate busy(compute), other(*side);
-  compute.WaitFor(side->Record());
-  std::this_thread::sleep_for(std::chrono::milliseconds(30));
-  other.Open();
-  side->Synchronize();
-  busy.Open();
-  compute.Synchronize();
-  EXPECT_LT(compute.stalled().value(), 0.015);
+  EXPECT_TRUE(InSomeTry([&] {
+    const double before = compute.stalled().value();
+    Gate other(*side), busy(compute);
+    compute.WaitFor(side->Record());
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    other.Open();
+    side->Synchronize();
+    busy.Open();
+    compute.Synchronize();
+    return compute.stalled().value() - before < 0.015;
+  }));
 }
 
 TEST_F(CudaDeviceTest, EventsOutliveStreamAndDevice) {
@@ -224,32 +235,61 @@ TEST_F(CudaDeviceTest, EventsOutliveStreamAndDevice) {
 }
 
 TEST_F(CudaDeviceTest, TransfersAreObservedWhenTheyAreDone) {
-  RankLab lab;
-  constexpr double kClocksDiffer = 0.02;  // where the host is held up while both are looked at
+  constexpr double kClocksDiffer = 0.02;  // unless the host is held up while both are looked at
   struct Seen {
     std::string stream;
     int64_t bytes;
     double start, end;
   };
-  std::vector<Seen> seen;
   const auto now = [] { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); };
-  lab.device.SetTransferObserver([&seen](std::string_view stream, Bytes bytes) {
-    return [&seen, stream = std::string(stream), bytes](double start, double end) { seen.push_back({stream, bytes.value(), start, end}); };
-  });
-  const Tensor t = lab.Of(Numbers(1000)), host = lab.device.NewHostTensor({1000}, DType::kF32, Category::kOther);
-  const double begin = now();
-  TransferStream stream(lab.device, "out");
-  stream.Copy(t, host).Wait();
-  const double end = now();
-  lab.device.TellObserved();
-  lab.device.SetTransferObserver(nullptr);
-  stream.Copy(t, host).Wait();
-  ASSERT_EQ(seen.size(), 1u);
-  EXPECT_EQ(seen[0].stream, "out");
-  EXPECT_EQ(seen[0].bytes, 4000);
-  EXPECT_LE(seen[0].start, seen[0].end);
-  EXPECT_GE(seen[0].start, begin - kClocksDiffer);
-  EXPECT_LE(seen[0].end, end + kClocksDiffer);
+  EXPECT_TRUE(InSomeTry([&] {
+    RankLab lab;
+    std::vector<Seen> seen;
+    lab.device.SetTransferObserver([&seen](std::string_view stream, Bytes bytes) {
+      return [&seen, stream = std::string(stream), bytes](double start, double end) { seen.push_back({stream, bytes.value(), start, end}); };
+    });
+    const Tensor t = lab.Of(Numbers(1000)), host = lab.device.NewHostTensor({1000}, DType::kF32, Category::kOther);
+    const double begin = now();
+    TransferStream stream(lab.device, "out");
+    stream.Copy(t, host).Wait();
+    const double end = now();
+    lab.device.TellObserved();
+    lab.device.SetTransferObserver(nullptr);
+    stream.Copy(t, host).Wait();
+    EXPECT_EQ(seen.size(), 1u);
+    if (seen.size() != 1) return false;
+    EXPECT_EQ(seen[0].stream, "out");
+    EXPECT_EQ(seen[0].bytes, 4000);
+    EXPECT_LE(seen[0].start, seen[0].end);
+    return seen[0].start >= begin - kClocksDiffer && seen[0].end <= end + kClocksDiffer;
+  }));
+}
+
+// A GPU cannot end the program: what nobody's ids and targets lead to is NaN, up to the loss, and no other row's.
+TEST_F(CudaDeviceTest, IdsAndTargetsThatAreNobodysGiveNaN) {
+  RankLab lab;
+  Device& d = lab.device;
+  const auto ids = [&](std::vector<int32_t> values) {
+    Tensor t = d.NewTensor({static_cast<int64_t>(values.size())}, DType::kI32, Category::kOther);
+    d.Upload(t, [&values](std::span<std::byte> to) { std::ranges::copy(std::as_bytes(std::span(values)), to.begin()); });
+    return t;
+  };
+  const auto nan_where = [&lab](const Tensor& t) {
+    std::string text;
+    for (const float v : lab.ValuesOf(t)) text += std::isnan(v) ? 'N' : '.';
+    return text;
+  };
+  const auto rows = [&](int64_t n) { return d.NewTensor({n}, DType::kF32, Category::kOther); };
+  const Tensor some = ids({1, -1, 3, 0, 2147483647}), table = lab.Of(Numbers(6)).View({3, 2}), out = rows(10).View({5, 2});
+  d.Launch(d.compute(), ops::EmbeddingForward{.ids = some, .table = table, .out = out});
+  EXPECT_EQ(nan_where(out), "..NNNN..NN");
+  const Tensor gradient = rows(6).View({3, 2});
+  d.Launch(d.compute(), ops::EmbeddingBackward{.ids = some, .dy = lab.Of(std::vector<float>(10, 1)).View({5, 2}), .dtable = gradient});
+  EXPECT_EQ(lab.ValuesOf(gradient), (std::vector<float>{1, 1, 1, 1, 0, 0}));
+  const Tensor logits = lab.Of(Numbers(15)).View({5, 3}), losses = rows(5), lse = rows(5);
+  d.Launch(d.compute(), ops::CrossEntropyForward{.logits = logits, .targets = some, .losses = losses, .lse = lse});
+  EXPECT_EQ(nan_where(losses), ".NN.N");
+  EXPECT_EQ(nan_where(lse), ".....");
 }
 
 TEST_F(CudaDeviceTest, OperationsAreObservedInOrder) {

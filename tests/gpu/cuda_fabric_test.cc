@@ -234,6 +234,26 @@ TEST_F(CudaFabricTest, SlowLinksAreWaitedFor) {
   EXPECT_TRUE(result.status.ok()) << result.status;
 }
 
+// What a stream has waited for is over, and traced, though no thread of the host may have woken up since.
+TEST_F(CudaFabricTest, WhatAStreamHasWaitedForIsInTheTrace) {
+  const RunResult result = RunRanks(2, [](RankContext& c) -> std::string {
+    const auto spans = [&c] {
+      const std::vector<Span> all = c.trace().Take();
+      return std::count_if(all.begin(), all.end(), [](const Span& s) { return s.name == "all_reduce"; });
+    };
+    Tensor t = Of(c, std::vector<float>(1000, 1));
+    for (int round = 0; round < 100; ++round) {
+      c.trace().SetEnabled(true);
+      c.world().AllReduce(t).WaitOn(c.device().compute());
+      c.device().compute().Synchronize();
+      if (round % 2 == 1) c.trace().SetEnabled(false);
+      EXPECT_EQ(spans(), 1) << "round " << round;
+    }
+    return "";
+  });
+  EXPECT_TRUE(result.status.ok()) << result.status;
+}
+
 // ---- How a run ends ----
 
 TEST_F(CudaFabricTest, MismatchesAreNamed) {

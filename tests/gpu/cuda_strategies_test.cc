@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/cuda/cuda_device.h"
 #include "tests/gpu/against_cpu.h"
 #include "tests/integration/run_spec.h"
 #include "tests/integration/scratch_folder.h"
@@ -15,6 +17,11 @@ namespace twofold {
 namespace {
 
 using testing::Losses;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
+using ::testing::Not;
+using ::testing::StartsWith;
 
 constexpr int kSteps = 8;
 
@@ -126,6 +133,31 @@ TEST_F(CudaStrategies, RepeatThemselvesToTheBit) {
   for (size_t r = 0; r < 3; ++r) {
     EXPECT_EQ(Losses(once[r]), Losses(once[0]));
     EXPECT_EQ(Losses(once[r]), Losses(again[r]));
+  }
+}
+
+// Heads are 8 wide, which cuDNN takes in bf16.
+TEST_F(CudaStrategies, AttentionIsWhoseItWasAskedToBeAndTheNotesSayWhose) {
+  const std::string why_not = WhyNoCudnnAttention();
+  for (const std::string attention : {"AUTO", "OWN", "CUDNN"}) {
+    SCOPED_TRACE(attention);
+    spec::Spec spec = testing::Resolve(StrCat(OnGpu(Text({"", kGpt, "", "precision { parameter: BF16 }"})), "cuda { attention: ", attention, " }\n"));
+    const RunResult result = testing::RunResolved(spec);
+    if (attention == "CUDNN" && !why_not.empty()) {
+      EXPECT_THAT(std::string(result.status.message()), HasSubstr(StrCat("cuda.attention: CUDNN cannot be had: ", why_not)));
+      continue;
+    }
+    ASSERT_TRUE(result.status.ok()) << result.status.message();
+    EXPECT_THAT(result.notes, IsSupersetOf(GpuLibraries()));
+    const report::RankRecord record = ReadRecords(spec, result).at(0);
+    const std::vector<std::string> notes(record.notes().begin(), record.notes().end());
+    for (const std::string pass : {"attention_forward: ", "attention_backward: "}) {
+      if (attention == "OWN") {
+        EXPECT_THAT(notes, Not(Contains(StartsWith(pass))));
+      } else {
+        EXPECT_THAT(notes, Contains(StartsWith(attention == "CUDNN" ? pass + "cuDNN" : pass)));
+      }
+    }
   }
 }
 

@@ -185,5 +185,12 @@ TEST_F(GpuLosses, SumsAndSquares) {
   }
 }
 
+// More blocks than are added up at a time, the last one a part.
+TEST_F(GpuLosses, SquaresOfManyBlocks) {
+  ExpectLikeCpu(DType::kBF16, Sums({DType::kF32}), [](Operands& a) -> ops::Op {
+    return ops::SquaredNorm{.in = a.Normal({9 * ops::kNormBlock + 20001}), .out = a.WideOut({1})};
+  });
+}
+
 }  // namespace
 }  // namespace twofold

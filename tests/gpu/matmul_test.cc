@@ -48,6 +48,28 @@ TEST_F(MatMulOnGpu, IntoAnyTypeWithABiasAndAdding) {
   }
 }
 
+// Columns that the library takes a GELU of, which are multiples of 8, and those that it does not. GELU is taken of sums before or
+// after they are rounded.
+TEST_F(MatMulOnGpu, WithAGelu) {
+  for (DType type : kFloats) {
+    for (const Sizes& sizes : {Sizes{33, 64, 31}, {7, 72, 128}, {1, 8, 1}, {33, 65, 31}, {3, 1, 7}, {0, 8, 3}, {3, 16, 0}}) {
+      const Shape shape{std::get<0>(sizes), std::get<1>(sizes)};
+      for (const bool biased : {false, true}) {
+        ExpectLikeCpu(type, 2 * Rounding(type), [&](Operands& o) -> ops::Op {
+          ops::MatMul product = Product(o, sizes, false, true, o.Out(shape), biased ? o.Normal({shape[1]}) : Tensor());
+          product.epilogue = ops::MatMul::kGelu, product.aux = o.Out(shape);
+          return product;
+        });
+      }
+      ExpectLikeCpu(type, 2 * Rounding(type), [&](Operands& o) -> ops::Op {
+        ops::MatMul product = Product(o, sizes, false, false, o.Out(shape));
+        product.epilogue = ops::MatMul::kGeluSlope, product.aux = o.Normal(shape, 2);
+        return product;
+      });
+    }
+  }
+}
+
 TEST_F(MatMulOnGpu, OfNothing) {
   for (DType type : kFloats) {
     for (DType out : kFloats) {

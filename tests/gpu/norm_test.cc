@@ -82,6 +82,46 @@ TEST_F(GpuNorms, RmsNormBackward) {
   });
 }
 
+// Sums are rounded before they are normalised; the reference's are not.
+TEST_F(GpuNorms, OfASum) {
+  for (const bool over_branch : {false, true}) {
+    ForShapes([=](TypeCase t, int64_t rows, int64_t columns) {
+      ExpectLikeCpu(t.type, 3 * t.tolerance, [=](Operands& a) -> ops::Op {
+        Tensor branch = a.Normal({rows, columns}, 0.5);
+        if (over_branch) branch = a.InOut(branch);
+        return ops::LayerNormForward{.x = a.Normal({rows, columns}, 2, 0.3), .gamma = a.Normal({columns}), .beta = a.Normal({columns}),
+                                     .y = a.Out({rows, columns}), .mean = a.WideOut({rows}), .rstd = a.WideOut({rows}), .eps = 1e-2,
+                                     .branch = branch, .sum = over_branch ? branch : a.Out({rows, columns})};
+      });
+      ExpectLikeCpu(t.type, 3 * t.tolerance, [=](Operands& a) -> ops::Op {
+        Tensor branch = a.Normal({rows, columns}, 0.5);
+        if (over_branch) branch = a.InOut(branch);
+        return ops::RmsNormForward{.x = a.Normal({rows, columns}, 2), .gamma = a.Normal({columns}), .y = a.Out({rows, columns}), .rstd = a.WideOut({rows}),
+                                   .eps = 1e-2, .branch = branch, .sum = over_branch ? branch : a.Out({rows, columns})};
+      });
+    });
+  }
+}
+
+TEST_F(GpuNorms, GradientsPlusWhatCamePast) {
+  for (const bool over_past : {false, true}) {
+    ForShapes([=](TypeCase t, int64_t rows, int64_t columns) {
+      ExpectLikeCpu(t.type, t.tolerance, [=](Operands& a) -> ops::Op {
+        Tensor past = a.Normal({rows, columns});
+        if (over_past) past = a.InOut(past);
+        return ops::LayerNormBackward{.dy = a.Normal({rows, columns}), .x = a.Normal({rows, columns}, 2, 0.3), .gamma = a.Normal({columns}),
+                                      .mean = Mean(a, rows), .rstd = Rstd(a, rows), .dx = over_past ? past : a.Out({rows, columns}), .past = past};
+      });
+      ExpectLikeCpu(t.type, t.tolerance, [=](Operands& a) -> ops::Op {
+        Tensor past = a.Normal({rows, columns});
+        if (over_past) past = a.InOut(past);
+        return ops::RmsNormBackward{.dy = a.Normal({rows, columns}), .x = a.Normal({rows, columns}, 2), .gamma = a.Normal({columns}),
+                                    .rstd = Rstd(a, rows), .dx = over_past ? past : a.Out({rows, columns}), .past = past};
+      });
+    });
+  }
+}
+
 // Blocks of rows are divided unevenly; gradients of weights are of any float type.
 struct WeightsCase { int64_t rows, columns; };
 constexpr WeightsCase kWeights[] = {{1, 1}, {3, 31}, {31, 33}, {33, 127}, {257, 64}, {100, 257}, {1025, 40}, {65, 768}, {0, 33}};

@@ -275,9 +275,9 @@ TEST(Compare, SplitsTheErrorIntoPartsThatAddUp) {
   double parts = 0;
   for (const ComparedValue& part : c.step_parts) parts += part.predicted - part.measured;
   EXPECT_NEAR(parts, 0.6, 1e-12);
-  EXPECT_TRUE(c.inside_interval);  // 1.5 to 3.3 holds 3
+  EXPECT_EQ(c.inside_interval, true);  // 1.5 to 3.3 holds 3
   predicted.set_high(2.9);
-  EXPECT_FALSE(Compare(predicted, spec, measured, spec).inside_interval);
+  EXPECT_EQ(Compare(predicted, spec, measured, spec).inside_interval, false);
   EXPECT_TRUE(c.remarks.empty());
 }
 
@@ -322,6 +322,25 @@ TEST(Compare, NamesRanksWhoseBytesDifferAndRunsThatDiffer) {
   const Comparison c = Compare(predicted, spec, Of(spec, Records(), false), other);
   EXPECT_THAT(c.remarks, Contains(HasSubstr("rank 1")));
   EXPECT_THAT(c.remarks, Contains(HasSubstr("differ in train")));
+  EXPECT_EQ(c.inside_interval, std::nullopt);
+}
+
+TEST(Compare, JudgesAPredictionByAMeasurementOfTheSameWorkAlone) {
+  const spec::Spec spec = Spec();
+  const report::Report predicted = Of(spec, Records(), true), measured = Of(spec, Records(), false);
+  const auto judged = [&](const report::Report& p, const report::Report& m, const spec::Spec& of_m) { return Compare(p, spec, m, of_m).inside_interval.has_value(); };
+  EXPECT_TRUE(judged(predicted, measured, spec));
+  EXPECT_FALSE(judged(predicted, predicted, spec));
+  EXPECT_FALSE(judged(measured, measured, spec));
+  EXPECT_FALSE(judged(predicted, Of(spec, RunResult{.status = ToStatus(PeerLost(1, "gone")), .results = {}}, false), spec)) << "no step was measured";
+  spec::Spec other = spec;
+  other.mutable_fabric()->mutable_mpi(), other.mutable_data()->mutable_synthetic()->set_samples(7);
+  other.mutable_train()->mutable_checkpoint()->set_path("elsewhere");
+  spec::Spec checkpointed = spec;
+  checkpointed.mutable_train()->mutable_checkpoint()->set_path("here");
+  EXPECT_TRUE(Compare(predicted, checkpointed, measured, other).inside_interval.has_value());
+  other.mutable_parallel()->set_tp(2);
+  EXPECT_FALSE(Compare(predicted, checkpointed, measured, other).inside_interval.has_value());
 }
 
 TEST(Compare, HoldsARanksBytesAgainstItsOwnWhereOthersWereLost) {
@@ -336,6 +355,10 @@ TEST(Compare, HoldsARanksBytesAgainstItsOwnWhereOthersWereLost) {
 TEST(Text, IsReadable) {
   EXPECT_EQ(SecondsText(0.0123456), "12.3 ms");
   EXPECT_EQ(SecondsText(-4.2e-7), "-420 ns");
+  EXPECT_EQ(SecondsText(-4e-12), "0 s");
+  EXPECT_EQ(SecondsText(-0.0), "0 s");
+  EXPECT_EQ(SecondsText(6e-12), "0.01 ns");
+  EXPECT_EQ(PercentText(-1e-5), "+0.0 %");
   EXPECT_EQ(CountText(-1234567), "-1,234,567");
   EXPECT_EQ(CountText(-123), "-123");
   EXPECT_EQ(BytesText(1536), "1.50 KiB");

@@ -18,6 +18,12 @@ namespace twofold {
 
 namespace fs = std::filesystem;
 
+inline constexpr char kSmall[] =
+    "model { mlp { inputs: 8 hidden: [16] classes: 4 } }\n"
+    "train { steps: 4 micro_batch: 2 }\n"
+    "parallel { dp: 2 }\n"
+    "fabric { simulated { profile: \"tests/integration/tiny.profile.textproto\" } }\n";
+
 inline std::string ReadAll(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
   std::stringstream text;

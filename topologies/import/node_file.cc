@@ -1,5 +1,8 @@
 #include "topologies/import/node_file.h"
 
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 
 #include "core/base/strings.h"
@@ -49,13 +52,17 @@ absl::StatusOr<ImportedNode> ReadImportedNode(std::string_view text, std::string
 }
 
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path) {
+  const auto unreadable = [&path](std::string_view why) { return absl::NotFoundError(StrCat(path, ": cannot be read: ", why)); };
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) return unreadable("it is a folder");
+  errno = 0;
   std::ifstream in(path, std::ios::binary | std::ios::ate);
   const std::streamoff size = in ? static_cast<std::streamoff>(in.tellg()) : -1;
-  if (size < 0) return absl::NotFoundError(StrCat(path, ": cannot be read"));
+  if (size < 0) return unreadable(std::strerror(errno));
   if (size > kMostXmlBytes) return absl::InvalidArgumentError(StrCat(path, ": ", size, " bytes; at most ", kMostXmlBytes, " are read"));
   std::string text(static_cast<size_t>(size), '\0');
   in.seekg(0);
-  if (!in.read(text.data(), size)) return absl::NotFoundError(StrCat(path, ": cannot be read"));
+  if (!in.read(text.data(), size)) return unreadable(std::strerror(errno));
   return text;
 }
 

@@ -38,6 +38,15 @@ Bytes Tiles(const A& o, int64_t threads, int tiles, int copies) {
                         narrow ? copies * RoundUp(s.t * s.head_dim, 16) : 0);
 }
 
+// What cuDNN has attention for: 16-bit types, heads of multiples of 8 up to 256.
+template <class A>
+bool ForCudnn(const A& o) {
+  const int64_t dim = Sizes(o).head_dim;
+  return ElementSize(o.qkv.dtype()) == 2 && dim % 8 == 0 && dim <= 256;
+}
+// Its engines' own: 256 bytes for H100, none for A100 (cuDNN 9.19).
+constexpr Bytes kCudnnAttention = Bytes(kCudaAlignment);
+
 }  // namespace
 
 KernelKey Key(const AttentionForward& o) {
@@ -60,6 +69,11 @@ void CheckShapes(const AttentionBackward& o) {
   Expect(Like(o.qkv, o.dqkv) && Like(o.out, o.dout), "attention_backward", {&o.qkv, &o.out, &o.lse, &o.dout, &o.dqkv});
 }
 Bytes CpuWorkspace(const AttentionBackward& o, int threads) { return Tiles(o, threads, 2, 8); }
-Bytes CudaWorkspace(const AttentionBackward& o) { return o.lse.bytes(); }
+Bytes CudaWorkspace(const AttentionForward& o) { return ForCudnn(o) ? kCudnnAttention : Bytes(0); }
+Bytes CudaWorkspace(const AttentionBackward& o) {
+  if (!ForCudnn(o)) return o.lse.bytes();
+  const int64_t elements = o.out.numel(), shared = o.heads == o.kv_heads ? 0 : RoundUp(2 * elements, kCudaAlignment);
+  return Bytes(RoundUp(o.lse.bytes().value(), kCudaAlignment) + RoundUp(4 * elements, kCudaAlignment) + 2 * shared) + kCudnnAttention;
+}
 
 }  // namespace twofold::ops::rules

@@ -15,11 +15,14 @@ KernelKey Key(const AttentionForward&);
 Cost CostOf(const AttentionForward&);
 void CheckShapes(const AttentionForward&);
 Bytes CpuWorkspace(const AttentionForward&, int threads);
+Bytes CudaWorkspace(const AttentionForward&);  // a little, where cuDNN may do it
 KernelKey Key(const AttentionBackward&);
 Cost CostOf(const AttentionBackward&);
 void CheckShapes(const AttentionBackward&);
 Bytes CpuWorkspace(const AttentionBackward&, int threads);
-Bytes CudaWorkspace(const AttentionBackward&);  // (f32)[b, heads, t]: sums of dout * out
+// (f32)[b, heads, t]: sums of dout * out. Where cuDNN may do it also f32 sums of the gradients of queries and, where heads share keys
+// and values, the gradients of these for each head. The same whoever does it.
+Bytes CudaWorkspace(const AttentionBackward&);
 }  // namespace rules
 
 }  // namespace twofold::ops

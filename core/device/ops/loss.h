@@ -5,7 +5,7 @@
 
 namespace twofold::ops {
 
-// losses (f32)[rows] = -log softmax(logits)[target]; lse (f32)[rows].
+// losses (f32)[rows] = -log softmax(logits)[target]; lse (f32)[rows]. A target that is no class ends a program on CPUs; on GPUs, which cannot tell, its loss is NaN.
 struct CrossEntropyForward { Tensor logits /*[rows, classes]*/, targets /*I32 or U8 [rows]*/, losses, lse; };
 // dlogits = scale * (softmax - onehot); may be logits itself.
 struct CrossEntropyBackward { Tensor logits, targets, lse, dlogits; double scale = 1; };

@@ -1,17 +1,30 @@
 // Normalisation of rows.
+//
+// On a residual stream a branch is added to x in front of a norm, and in backward the gradient that came past the norm to its own.
+// Each would be a pass over memory by itself; a norm can do it on its way over the rows:
+//     forward     `branch` there: x + branch, rounded to its type, goes to `sum` and is what is normalised; sum may be x or branch
+//     backward    `past` there: dx is the gradient plus past, rounded once; dx may be past
 #pragma once
 
 #include "core/device/ops/op.h"
 
 namespace twofold::ops {
 
-struct LayerNormForward { Tensor x, gamma, beta, y, mean /*(f32)[rows]*/, rstd /*(f32)[rows]*/; double eps = 1e-5; };
-struct LayerNormBackward { Tensor dy, x, gamma, mean, rstd, dx; };
+struct LayerNormForward {
+  Tensor x, gamma, beta, y, mean /*(f32)[rows]*/, rstd /*(f32)[rows]*/;
+  double eps = 1e-5;
+  Tensor branch = {}, sum = {};  // both or neither
+};
+struct LayerNormBackward { Tensor dy, x, gamma, mean, rstd, dx, past = {} /* may be empty */; };
 struct LayerNormWeights { Tensor dy, x, mean, rstd, dgamma /*(acc)*/, dbeta /*(acc)*/; bool accumulate = false; };
 
 // y = gamma * x * rstd with rstd = 1 / sqrt(mean of x^2 over the row + eps) (Zhang and Sennrich 2019).
-struct RmsNormForward { Tensor x, gamma, y, rstd /*(f32)[rows]*/; double eps = 1e-5; };
-struct RmsNormBackward { Tensor dy, x, gamma, rstd, dx; };
+struct RmsNormForward {
+  Tensor x, gamma, y, rstd /*(f32)[rows]*/;
+  double eps = 1e-5;
+  Tensor branch = {}, sum = {};  // both or neither
+};
+struct RmsNormBackward { Tensor dy, x, gamma, rstd, dx, past = {} /* may be empty */; };
 struct RmsNormWeights { Tensor dy, x, rstd, dgamma /*(acc)*/; bool accumulate = false; };
 
 namespace rules {

@@ -77,7 +77,7 @@ Bytes CudaWorkspace(const AdamStep& o) { return Table(o.undecayed) + Table(o.dra
 KernelKey Key(const SquaredNorm& o) { return Flat("squared_norm", o.in); }
 Cost CostOf(const SquaredNorm& o) { return Streaming(2, o.in.numel(), o.in.bytes(), o.out.bytes()); }
 void CheckShapes(const SquaredNorm& o) { Expect(o.out.numel() == 1, "squared_norm", {&o.in, &o.out}); }
-Bytes CudaWorkspace(const SquaredNorm& o) { return PartialSums(o.in); }
+Bytes CudaWorkspace(const SquaredNorm& o) { return Bytes(8 * ((o.in.numel() + kNormPart - 1) / kNormPart)); }
 
 KernelKey Key(const ClipFactor& o) { return Flat("clip_factor", o.out); }
 Cost CostOf(const ClipFactor& o) { return Streaming(3, 1, o.squared_norm.bytes(), o.out.bytes()); }

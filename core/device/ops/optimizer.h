@@ -48,7 +48,10 @@ struct AdamStep {  // Kingma and Ba 2015, algorithm 1, bias-corrected; decoupled
   ElementRanges undecayed = nullptr;
   Draws draws = nullptr;
 };
-struct SquaredNorm { Tensor in, out /*(f32)[1]*/; bool accumulate = false; };  // sum of squares
+// The sum of squares. That of each block of kNormBlock elements is added to `out` in order, so that it is the same to the bit in
+// however many operations a tensor comes that is cut between blocks.
+struct SquaredNorm { Tensor in, out /*(f32)[1]*/; bool accumulate = false; };
+inline constexpr int64_t kNormBlock = 1 << 20;
 // out = scale * min(1, max_norm / (scale * sqrt(squared_norm) + 1e-6)), (f32)[1] both. `scale` makes true gradients of those
 // that were summed up; an infinite max_norm clips nothing.
 struct ClipFactor { Tensor squared_norm, out; double max_norm = 1, scale = 1; };
@@ -89,6 +92,7 @@ KernelKey Key(const SquaredNorm&);
 Cost CostOf(const SquaredNorm&);
 void CheckShapes(const SquaredNorm&);
 Bytes CudaWorkspace(const SquaredNorm&);
+inline constexpr int64_t kNormPart = 1 << 14;  // elements that a GPU's block of threads sums, in double; of one block's these are added
 KernelKey Key(const ClipFactor&);
 Cost CostOf(const ClipFactor&);
 void CheckShapes(const ClipFactor&);

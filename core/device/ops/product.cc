@@ -17,14 +17,18 @@ Product Sizes(const MatMul& o) {
 
 KernelKey Key(const MatMul& o) {
   const Product p = Sizes(o);
+  if (o.epilogue == MatMul::kGelu) return {"matmul_gelu", o.a.dtype(), {p.m, p.n, p.k}};
+  if (o.epilogue == MatMul::kGeluSlope) return {"matmul_gelu_slope", o.a.dtype(), {p.m, p.n, p.k}};
   constexpr std::string_view kNames[] = {"matmul_nn", "matmul_nt", "matmul_tn", "matmul_tt"};
   return {kNames[o.transpose_a * 2 + o.transpose_b], o.a.dtype(), {p.m, p.n, p.k}};
 }
 Cost CostOf(const MatMul& o) {
   const Product p = Sizes(o);
   const double mn = static_cast<double>(p.m) * static_cast<double>(p.n);
-  return {Flops(2 * mn * static_cast<double>(p.k)),
-          o.a.bytes() + o.b.bytes() + OrZero(o.bias) + (o.accumulate ? o.out.bytes() : Bytes(0)), o.out.bytes()};
+  const Bytes read = o.a.bytes() + o.b.bytes() + OrZero(o.bias) + (o.accumulate ? o.out.bytes() : Bytes(0));
+  const Bytes aux = OrZero(o.aux);
+  return {Flops(2 * mn * static_cast<double>(p.k)), o.epilogue == MatMul::kGeluSlope ? read + aux : read,
+          o.epilogue == MatMul::kGelu ? o.out.bytes() + aux : o.out.bytes()};
 }
 void CheckShapes(const MatMul& o) {
   Expect(o.a.shape().rank() == 2 && o.b.shape().rank() == 2 && o.out.shape().rank() == 2, "matmul", {&o.a, &o.b, &o.out});
@@ -32,6 +36,8 @@ void CheckShapes(const MatMul& o) {
   Expect(p.k == p.k_of_b && o.out.dim(0) == p.m && o.out.dim(1) == p.n && o.a.dtype() == o.b.dtype() &&
              IsFloat(o.out.dtype()) && (o.bias.empty() || (o.bias.numel() == p.n && o.bias.dtype() == o.a.dtype())),
          Key(o).name, {&o.a, &o.b, &o.out, &o.bias});
+  Expect(o.epilogue == MatMul::kNone ? o.aux.empty() : !o.aux.empty() && Like(o.aux, o.out) && o.out.dtype() == o.a.dtype() && !o.accumulate,
+         Key(o).name, {&o.a, &o.b, &o.out, &o.aux});
 }
 
 // Products of narrow types are computed on f32 copies, the bias with them. Each thread packs blocks of both operands, as

@@ -6,9 +6,17 @@
 namespace twofold::ops {
 
 // out[m, n] = op(a) * op(b) (+ bias[n]); op transposes the last two dimensions as stored. a and b are 2-D.
+//
+// What comes after it element by element may be part of it, so that the product s is not written and read again (GELU as in
+// ActivationForward; out and aux are of the operands' type, and nothing is accumulated):
+//     kGelu       out = gelu(s), and aux = s. GELU is taken of s before or after it is rounded
+//     kGeluSlope  out = s * gelu'(aux): from the gradient of gelu(aux) to that of aux
 struct MatMul {
+  enum Epilogue { kNone, kGelu, kGeluSlope };
   Tensor a, b, out /*(acc)*/, bias /* may be empty */;
   bool transpose_a = false, transpose_b = false, accumulate = false;
+  Epilogue epilogue = kNone;
+  Tensor aux = {} /* [m, n]; empty without an epilogue */;
 };
 
 namespace rules {

@@ -8,7 +8,7 @@ namespace twofold::ops {
 struct ColumnSum { Tensor in, out /*(acc)*/; bool accumulate = false; };  // out[c] = sum over rows
 struct AddBias { Tensor x /*[.., c]*/, bias /*[c]*/, out; };  // out = x + bias in every row; may be in place
 // Row i of out is the table's row ids[i]. Where rows of the table are split over ranks, vocab > 0 is how many there are of them in
-// all and the table holds those from `first` on: a row of out whose id is another's is zero, and its dy goes nowhere.
+// all and the table holds those from `first` on: a row of out whose id is another's is zero, and its dy goes nowhere. An id that is nobody's ends a program on CPUs; on GPUs, which cannot tell, its row of out is NaN, as then is the loss, and its dy goes nowhere.
 struct EmbeddingForward { Tensor ids /*I32 or U8*/, table /*[n, c]*/, out /*[.., c]*/; int64_t first = 0, vocab = 0; };
 struct EmbeddingBackward { Tensor ids, dy, dtable /*(acc)*/; bool accumulate = false; int64_t first = 0, vocab = 0; };
 // out = x + the row of table [n, c] that belongs to each row's position; may be in place.

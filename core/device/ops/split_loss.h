@@ -1,6 +1,6 @@
 // The softmax cross-entropy of logits whose classes are split over ranks (Shoeybi et al. 2019, section 3): what each does alone
 // between the sums over ranks, which are of a few numbers a row. logits [rows, n]: the first `classes` of the n columns, which
-// may be none, are the whole's from `first` on; the others are padding and take no part. targets (I32 or U8) [rows] are of the whole.
+// may be none, are the whole's from `first` on; the others are padding and take no part. targets (I32 or U8) [rows] are of the whole, which nobody checks: one that is no rank's has the loss of a logit as large as the largest.
 //     largest = the ranks' maximum of SplitMax;  sums = the ranks' sum of SplitSums;  then SplitLosses, and SplitBackward
 #pragma once
 

@@ -5,7 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "core/base/strings.h"
-#include "experiments/spec/fields.h"
+#include "core/proto/fields.h"
 
 namespace twofold::hf {
 namespace {

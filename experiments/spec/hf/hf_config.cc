@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_join.h"
 #include "core/base/strings.h"
-#include "experiments/spec/fields.h"
+#include "core/proto/fields.h"
 #include "experiments/spec/hf/fields.h"
 #include "experiments/spec/spec.h"
 

@@ -1,5 +1,5 @@
 #include "core/base/strings.h"
-#include "experiments/spec/fields.h"
+#include "core/proto/fields.h"
 #include "experiments/spec/models/rules.h"
 
 namespace twofold {

@@ -1,6 +1,6 @@
 #include "core/base/strings.h"
+#include "core/proto/fields.h"
 #include "experiments/spec/defaults.h"
-#include "experiments/spec/fields.h"
 #include "experiments/spec/models/rules.h"
 
 namespace twofold {

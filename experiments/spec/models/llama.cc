@@ -1,7 +1,7 @@
 #include <string>
 
 #include "core/base/strings.h"
-#include "experiments/spec/fields.h"
+#include "core/proto/fields.h"
 #include "experiments/spec/models/rules.h"
 
 namespace twofold {

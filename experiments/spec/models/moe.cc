@@ -2,7 +2,7 @@
 
 #include "core/base/strings.h"
 #include "core/device/ops/experts.h"
-#include "experiments/spec/fields.h"
+#include "core/proto/fields.h"
 #include "experiments/spec/models/rules.h"
 
 namespace twofold {

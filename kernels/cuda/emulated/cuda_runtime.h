@@ -3,12 +3,15 @@
 //   Devices    TWOFOLD_EMULATED_GPUS (1) of TWOFOLD_EMULATED_GPU_MIB (8192) each, of which a context takes 256 MiB.
 //   Memory     the host's, filled with 0xff bytes when allocated and when freed. Where the processor can tell threads' rights apart
 //              (protection keys), what cudaMalloc gave is out of reach of all threads but streams', as on a GPU: the host that touches
-//              it gets a SIGSEGV. Under the address sanitizer it is the heap's instead, so that kernels' errors are seen.
+//              it gets a SIGSEGV, but for TWOFOLD_EMULATED_GPUS_WITHIN_REACH=1, for libraries that would reach a real one. Under the address sanitizer it is the heap's instead, so that kernels' errors are seen.
 //   Streams    a thread of the host each, which does what is enqueued in order. Nothing but what CUDA promises orders what
 //              two threads do, so that the thread sanitizer sees an event that is not waited for.
 //   Copies     between pageable memory and a GPU return when the pageable memory is no longer used; other *Async calls at once.
 //              An address of the wrong kind is an error.
-//   Kernels    threads.h. Blocks run one after another.
+//   Kernels    threads.h. Blocks run one after another. A kernel is loaded when it is launched first, and the host then waits for all
+//              that its GPU has been given, which CUDA may do too (CUDA C++ Programming Guide, "Lazy Loading"); not where CUDA_MODULE_LOADING
+//              is EAGER, nor under the thread sanitizer, which would see an order that is not promised. More than 48 KiB of dynamic shared
+//              memory must have been asked for, of that kernel on that GPU.
 //   Errors     of launches that no GPU would take at once; of kernels later, and they stay, as CUDA's do. All calls give them.
 //
 // Not here: graphs, textures, cooperative groups and clusters, atomics on float that kernels could rely on, anything of time.
@@ -157,8 +160,13 @@ enum cudaFuncAttribute {
   cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
   cudaFuncAttributePreferredSharedMemoryCarveout = 9,
 };
+namespace twofold::emulated {
+cudaError_t SetAttribute(const void* kernel, cudaFuncAttribute attribute, int value);
+}
 template <class F>
-cudaError_t cudaFuncSetAttribute(F*, cudaFuncAttribute, int) { return cudaSuccess; }
+cudaError_t cudaFuncSetAttribute(F* kernel, cudaFuncAttribute attribute, int value) {
+  return twofold::emulated::SetAttribute(reinterpret_cast<const void*>(kernel), attribute, value);
+}
 
 namespace twofold::emulated {
 
@@ -167,6 +175,9 @@ namespace twofold::emulated {
 cudaError_t Enqueue(cudaStream_t stream, dim3 grid, dim3 block, size_t shared, const void* name, std::function<void()> kernel);
 // `work` is done by the stream's thread as one step: for what stands in for NVIDIA's libraries. It may touch the GPU's memory.
 cudaError_t EnqueueOnHost(cudaStream_t stream, std::function<void()> work);
+
+// Whether [address, address + bytes) lies within what one cudaMalloc on this GPU gave. Any address does where there are no bytes.
+bool OnGpu(int device, const void* address, size_t bytes);
 
 // For tests: when the stream gets there, the process's CUDA fails with this error, which stays until Recover.
 void FailLater(cudaStream_t stream, cudaError_t error);

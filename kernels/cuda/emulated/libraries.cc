@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/cuda/numbers.h"
+#include "kernels/cuda/functions.h"
 
 namespace twofold::cuda {
 namespace {
@@ -59,12 +59,20 @@ void MultiplyNow(const LibraryProduct& p, const Libraries::Operands& on, bool tf
     ForFloat(p.d.type, [&]<class D>() {
       D* const d = static_cast<D*>(on.d) + i * p.d.batch_stride;
       const D* const bias = static_cast<const D*>(on.bias);
+      D* const aux = static_cast<D*>(on.aux);
       for (int64_t column = 0; column < p.d.columns; ++column) {
         for (int64_t row = 0; row < p.d.rows; ++row) {
           D* const to = d + row + column * p.d.leading;
           A sum = alpha * Dot(&a[static_cast<size_t>(row * p.inner())], &b[static_cast<size_t>(column * p.inner())], p.inner());
           if (beta != 0) sum += beta * As<A>(*to);
           if (p.bias) sum += As<A>(bias[row]);
+          const int64_t at = row + column * p.d.leading;
+          if (p.epilogue == ops::MatMul::kGelu) {
+            Store(aux + at, sum);
+            sum *= GeluGate<A>(sum);
+          } else if (p.epilogue == ops::MatMul::kGeluSlope) {
+            sum *= GeluSlope<A>(As<A>(aux[at]));
+          }
           Store(to, sum);
         }
       }
@@ -78,13 +86,21 @@ struct Libraries::Handles {
   Options options;
 };
 
-Libraries::Libraries(const Options& options) : handles_(new Handles{.options = options}), convolutions_(options.tf32) {}
+Libraries::Libraries(const Options& options)
+    : handles_(new Handles{.options = options}), convolutions_(options.tf32), attentions_(options.attention, options.time_algorithms) {}
 Libraries::~Libraries() = default;
+std::vector<std::string> LibraryVersions() { return {"products are loops of the emulation"}; }
 
 void Libraries::Multiply(const LibraryProduct& p, const Operands& on, cudaStream_t stream) {
   emulated::EnqueueOnHost(stream, [p, on, tf32 = handles_->options.tf32] {
     p.arithmetic == DType::kF64 ? MultiplyNow<double>(p, on, tf32) : MultiplyNow<float>(p, on, tf32);
   });
+}
+
+bool Libraries::MultiplyFused(const LibraryProduct& p, const Operands& on, cudaStream_t stream) {
+  if (p.arithmetic == DType::kF64) return false;
+  Multiply(p, on, stream);
+  return true;
 }
 
 }  // namespace twofold::cuda

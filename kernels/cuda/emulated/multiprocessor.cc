@@ -90,7 +90,6 @@ void Multiprocessor::Prepare(const Grid& grid) {
       }
     }
     at_warp_.resize((threads_.size() + warpSize - 1) / warpSize);
-    ready_.resize(threads_.size());
     order_.resize(threads_.size());
     std::iota(order_.begin(), order_.end(), 0);
   }
@@ -124,9 +123,11 @@ bool Multiprocessor::RunBlock() {
   for (Thread& t : threads_) t.state = State::kUnstarted, t.fiber = nullptr;
   for (Meeting& m : at_warp_) m.arrived = 0;
   at_block_.arrived = 0;
-  started_ = ready_from_ = ready_count_ = 0;
+  started_ = 0;
   done_ = 0;
+  ready_.Reset(threads_.size()), behind_.Reset(threads_.size());
   start_first_ = (Random() >> 63) != 0;
+  warp_behind_ = (Random() >> 63) != 0 ? static_cast<int>((Random() >> 33) % at_warp_.size()) : -1;
   fault_.clear();
   if (shared_bytes_ != 0) std::memset(shared_, 0xff, shared_bytes_);
 
@@ -178,21 +179,19 @@ void Multiprocessor::Loop() {
 }
 
 bool Multiprocessor::StartNext() {
-  if (started_ == order_.size() || (ready_count_ > 0 && !start_first_)) return false;
+  if (started_ == order_.size() || (!ready_.empty() && !start_first_)) return false;
   Become(order_[started_++]);
   return true;
 }
 
 Fiber* Multiprocessor::Next() {
   const bool can_start = started_ < order_.size();
-  if (ready_count_ > 0 && !(can_start && start_first_)) {
-    const int thread = ready_[ready_from_];
-    ready_from_ = (ready_from_ + 1) % ready_.size();
-    --ready_count_;
-    Become(thread);
-    return threads_[static_cast<size_t>(thread)].fiber;
-  }
-  return can_start ? FreeFiber() : &host_;
+  if (can_start && (start_first_ || ready_.empty())) return FreeFiber();
+  Line& line = ready_.empty() ? behind_ : ready_;
+  if (line.empty()) return &host_;
+  const int thread = line.Pop();
+  Become(thread);
+  return threads_[static_cast<size_t>(thread)].fiber;
 }
 
 Fiber* Multiprocessor::FreeFiber() {
@@ -228,7 +227,7 @@ void Multiprocessor::Release(int first, int count, Together what) {
     const int thread = first + (begin + (up ? i : count - i)) % count;
     if (thread == thread_) continue;
     threads_[static_cast<size_t>(thread)].state = State::kReady;
-    ready_[(ready_from_ + ready_count_++) % ready_.size()] = thread;
+    (thread / warpSize == warp_behind_ ? behind_ : ready_).Push(thread);
   }
 }
 

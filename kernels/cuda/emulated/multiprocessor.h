@@ -44,6 +44,22 @@ class Multiprocessor {
     void* given;     // to the others
     Together what;
   };
+  // Threads that wait no longer and are to go on, in order: a ring.
+  class Line {
+   public:
+    void Reset(size_t room) { threads_.resize(room), first_ = count_ = 0; }
+    bool empty() const { return count_ == 0; }
+    void Push(int thread) { threads_[(first_ + count_++) % threads_.size()] = thread; }
+    int Pop() {
+      const int thread = threads_[first_];
+      first_ = (first_ + 1) % threads_.size(), --count_;
+      return thread;
+    }
+
+   private:
+    std::vector<int> threads_;
+    size_t first_ = 0, count_ = 0;
+  };
   // Of a warp or the block.
   struct Meeting {
     int arrived = 0;
@@ -81,8 +97,9 @@ class Multiprocessor {
   std::vector<int> order_;        // in which threads start
   size_t started_ = 0;            // of order_
   bool start_first_ = false;      // before those that wait no longer go on
-  std::vector<int> ready_;        // a ring
-  size_t ready_from_ = 0, ready_count_ = 0;
+  // In every other block, one warp goes on only when no other can, as far behind as barriers let it be.
+  Line ready_, behind_;
+  int warp_behind_ = -1;
   int thread_ = 0;                // that runs
   int done_ = 0;
   std::string fault_;

@@ -91,18 +91,20 @@ void CUstream_st::Enqueue(Work work) {
   });
 }
 
-const Mark* CUstream_st::Record() {
-  Mark* mark;
-  {
-    const std::scoped_lock lock(marks_mutex_);
-    if (marks_.empty() || marks_used_ == twofold::emulated::kMarksAtOnce) {
-      marks_.push_back(std::make_unique<Mark[]>(twofold::emulated::kMarksAtOnce));
-      marks_used_ = 0;
-    }
-    mark = &marks_.back()[marks_used_++];
+// With marks_mutex_.
+const Mark* CUstream_st::PushMark(Work work) {
+  if (marks_.empty() || marks_used_ == twofold::emulated::kMarksAtOnce) {
+    marks_.push_back(std::make_unique<Mark[]>(twofold::emulated::kMarksAtOnce));
+    marks_used_ = 0;
   }
-  Push(nullptr, mark);
+  Mark* mark = &marks_.back()[marks_used_++];
+  Push(std::move(work), mark);
   return mark;
+}
+
+const Mark* CUstream_st::Record() {
+  const std::scoped_lock lock(marks_mutex_);
+  return end_ != nullptr ? end_ : PushMark(nullptr);
 }
 
 void CUstream_st::WaitFor(const Mark* mark) {
@@ -112,6 +114,7 @@ void CUstream_st::WaitFor(const Mark* mark) {
 bool CUstream_st::idle() const { return done_.load(std::memory_order_acquire) == pushed_.load(std::memory_order_relaxed); }
 
 void CUstream_st::Close() {
+  const std::scoped_lock lock(marks_mutex_);
   alive_.store(false, std::memory_order_relaxed);
-  Push([this] { closing_ = true; });
+  end_ = PushMark([this] { closing_ = true; });
 }

@@ -41,7 +41,7 @@ struct CUstream_st {
 
   // Work that is left out once CUDA has failed.
   void Enqueue(Work work);
-  const twofold::emulated::Mark* Record();
+  const twofold::emulated::Mark* Record();  // of a closed one its end: another thread may have closed it just now
   void WaitFor(const twofold::emulated::Mark* mark);
   bool idle() const;
   void Close();  // what was enqueued is done
@@ -57,6 +57,7 @@ struct CUstream_st {
     twofold::emulated::Mark* then = nullptr;  // reached once it is done
   };
   void Push(Work work, twofold::emulated::Mark* then = nullptr);
+  const twofold::emulated::Mark* PushMark(Work work);
   Node* Pop();
   void Loop(uint64_t seed);
 
@@ -67,6 +68,7 @@ struct CUstream_st {
   Node* first_;                       // its own thread's; done already
   bool closing_ = false;              // likewise
   std::mutex marks_mutex_;            // among those who enqueue
+  const twofold::emulated::Mark* end_ = nullptr;  // once it is closed
   std::vector<std::unique_ptr<twofold::emulated::Mark[]>> marks_;
   size_t marks_used_ = 0;             // of the last
 };

@@ -1,7 +1,8 @@
 // What a thread of a kernel can ask and do. Included by cuda_runtime.h.
 //
 // The threads of a block are fibers of one thread of the host: one runs until it must wait for others. Their order is random
-// (TWOFOLD_EMULATED_ORDER=seed repeats one), and so is that of blocks, so that a barrier that is missing changes results.
+// (TWOFOLD_EMULATED_ORDER=seed repeats one), and so is that of blocks, and in every other block one warp goes on only when no other
+// can: so a barrier that is missing changes results.
 // Under the thread sanitizer every thread of a block is a thread, which only barriers and exchanges order: it reports races in shared
 // and global memory within a block, as compute-sanitizer's racecheck does of shared memory. (Blocks are taken to follow each other.)
 // What must be reached by all threads of a warp or a block and is not is reported on stderr, with the kernel, its block and who is
@@ -231,24 +232,30 @@ inline int __float2int_rz(float x) { return static_cast<int>(x); }
 inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
 inline double rsqrt(double x) { return 1.0 / std::sqrt(x); }
 inline float rsqrt(float x) { return 1.0f / std::sqrt(x); }
-inline float __expf(float x) { return std::exp(x); }
+inline float __expf(float x) { return std::exp2(x * 1.4426950408889634f); }  // with the error that rounding the product makes
 inline float __logf(float x) { return std::log(x); }
 inline float __log2f(float x) { return std::log2(x); }
 inline float __sinf(float x) { return std::sin(x); }
 inline float __cosf(float x) { return std::cos(x); }
 inline float __powf(float x, float y) { return std::pow(x, y); }
 inline float __tanhf(float x) { return std::tanh(x); }
-inline float __fdividef(float a, float b) { return a / b; }
+inline float __fdividef(float a, float b) { return std::abs(b) > 0x1p126f && std::isfinite(a) ? std::copysign(0.0f, a) * std::copysign(1.0f, b) : a / b; }
+// .cu files are compiled as nvcc does it: a multiplication and an addition become one operation of one rounding, wherever they
+// stand. What these give is rounded for itself.
+template <class T>
+inline T RoundedForItself(T x) {
+  volatile T rounded = x;
+  return rounded;
+}
 inline float __frcp_rn(float x) { return 1.0f / x; }
 inline float __fsqrt_rn(float x) { return std::sqrt(x); }
-inline float __fadd_rn(float a, float b) { return a + b; }
-inline float __fsub_rn(float a, float b) { return a - b; }
-inline float __fmul_rn(float a, float b) { return a * b; }
+inline float __fadd_rn(float a, float b) { return RoundedForItself(a + b); }
+inline float __fmul_rn(float a, float b) { return RoundedForItself(a * b); }
 inline float __fdiv_rn(float a, float b) { return a / b; }
 inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
 inline float __saturatef(float x) { return x > 0 ? std::min(x, 1.0f) : 0.0f; }
-inline double __dadd_rn(double a, double b) { return a + b; }
-inline double __dmul_rn(double a, double b) { return a * b; }
+inline double __dadd_rn(double a, double b) { return RoundedForItself(a + b); }
+inline double __dmul_rn(double a, double b) { return RoundedForItself(a * b); }
 inline double __fma_rn(double a, double b, double c) { return std::fma(a, b, c); }
 inline float sinpif(float x) { return static_cast<float>(std::sin(static_cast<double>(x) * 3.14159265358979323846)); }
 inline float cospif(float x) { return static_cast<float>(std::cos(static_cast<double>(x) * 3.14159265358979323846)); }

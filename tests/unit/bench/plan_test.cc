@@ -13,6 +13,8 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
 
 Options On(std::string operation, std::string fabric = "in_memory") {
   Options o;
@@ -53,6 +55,30 @@ TEST(Plan, DefaultsOfARealFabric) {
   EXPECT_EQ(r.blocks.back(), 16 << 20);
   EXPECT_EQ(r.blocks.size(), 24u);
   EXPECT_FALSE(plan.bench.rounded);
+}
+
+TEST(Plan, DeviceIsTheFabricsOrTheUsers) {
+  EXPECT_EQ(MakePlan(On("all_reduce")).value().bench.device, "cpu");
+  Options o = On("all_reduce");
+  o.device = "gpu";
+  EXPECT_THAT(Refusal(o), HasSubstr("--device=gpu: use cpu or cuda"));
+  if (CanSimulate()) {
+    EXPECT_THAT(Refusal(Simulated("all_reduce"), [](Options& s) { s.device = "cuda"; }), HasSubstr("the cluster says what is simulated"));
+  }
+  if (!FindBackend("nccl")->why_not().empty()) return;
+  o.device = "cpu", o.fabric = "nccl";
+  EXPECT_THAT(Refusal(o), HasSubstr("--device=cpu: nccl moves GPUs' memory"));
+}
+
+// By the option that was given.
+TEST(Plan, ReasonsOfAFabricAreBlamedOnWhatWasAskedFor) {
+  if (const absl::StatusOr<Plan> plan = MakePlan([] { Options o = On("all_reduce"); o.device = "cuda"; return o; }()); !plan.ok()) {
+    EXPECT_THAT(std::string(plan.status().message()), StartsWith("--device=cuda: device: CUDA cannot be had: "));
+  }
+  if (!FindBackend("mpi")->why_not().empty()) GTEST_SKIP() << FindBackend("mpi")->why_not();
+  const std::string alone = Refusal(On("all_reduce", "mpi"));
+  EXPECT_THAT(alone, AllOf(StartsWith("--fabric=mpi: "), HasSubstr("`mpirun -n 2 twofold ...`"), Not(HasSubstr("run ...")), Not(HasSubstr("--ranks=2:"))));
+  EXPECT_THAT(Refusal(On("all_reduce", "mpi"), [](Options& o) { o.ranks = 3; }), StartsWith("--ranks=3: "));
 }
 
 TEST(Plan, DefaultsOfAPrediction) {
@@ -130,6 +156,7 @@ TEST(Plan, ALargeLeastSizeIsItsOwnRange) {
 
 TEST(Plan, RefusesByName) {
   EXPECT_THAT(Refusal(On("all_sing")), AllOf(HasSubstr("all_sing"), HasSubstr("all_reduce, all_gather")));
+  EXPECT_THAT(Refusal(On("allreduce")), HasSubstr("OPERATION \"allreduce\" is not known; did you mean all_reduce"));
   EXPECT_THAT(Refusal(On("all_reduce", "telepathy")), AllOf(HasSubstr("--fabric=telepathy"), HasSubstr("in_memory")));
   const Options sum = On("all_reduce");
   EXPECT_THAT(Refusal(sum, [](Options& o) { o.protocol = "LL"; }), HasSubstr("--protocol=LL: only a simulated cluster has that"));
@@ -137,6 +164,8 @@ TEST(Plan, RefusesByName) {
   EXPECT_THAT(Refusal(sum, [](Options& o) { o.nodes = 2; }), HasSubstr("--nodes=2"));
   EXPECT_THAT(Refusal(sum, [](Options& o) { o.algorithm = "ring"; }), HasSubstr("--algorithm=ring"));
   EXPECT_THAT(Refusal(sum, [](Options& o) { o.ranks = 0; }), HasSubstr("--ranks=0"));
+  EXPECT_THAT(Refusal(sum, [](Options& o) { o.ranks = 100000; }),
+              HasSubstr("--ranks=100000: too many ranks for fabric in_memory, where each is a thread; use at most 1024"));
   EXPECT_THAT(Refusal(sum, [](Options& o) { o.least = "12Q"; }), HasSubstr("--minbytes: \"12Q\""));
   EXPECT_THAT(Refusal(sum, [](Options& o) { o.most = "4"; }), HasSubstr("--minbytes=8"));
   EXPECT_THAT(Refusal(sum, [](Options& o) { o.step = "8", o.factor = 2; }), HasSubstr("--stepfactor=2"));

@@ -141,6 +141,45 @@ TEST_F(GpuCostModelTest, AccumulationIsAnAdditionOfItsOwnWhereTheFileSaysSo) {
   EXPECT_NEAR(On(d, more), Waves(1, 4000) + kKernel + 3 * 2.0 * 1000 * 100 / kMemory, 1e-12);
 }
 
+// Seconds and launches of a fused operation and of the two that it is, before and after the file names the one that is joined.
+TEST_F(GpuCostModelTest, FusedOperationsAreTwoKernelsWhereTheFileNamesTheJoinedOne) {
+  const Tensor x = New({1000, 100}), gamma = New({100}), stat = New({1000}, DType::kF32), w = New({100, 400}), h = New({1000, 400});
+  const ops::LayerNormForward layer{.x = x, .gamma = gamma, .beta = gamma, .y = x, .mean = stat, .rstd = stat};
+  const ops::RmsNormForward rms{.x = x, .gamma = gamma, .y = x, .rstd = stat};
+  const ops::LayerNormBackward layer_back{.dy = x, .x = x, .gamma = gamma, .mean = stat, .rstd = stat, .dx = x};
+  const ops::RmsNormBackward rms_back{.dy = x, .x = x, .gamma = gamma, .rstd = stat, .dx = x};
+  const ops::MatMul product{.a = x, .b = w, .out = h};
+  const ops::Add sum{x, x, x};
+  const ops::AddTo sum_to{x, x};
+  const ops::ActivationForward gelu{ops::ActivationForward::kGelu, h, h};
+  const ops::ActivationBackward gelu_back{ops::ActivationForward::kGelu, h, h, h};
+  auto layer_sum = layer;
+  layer_sum.branch = layer_sum.sum = x;
+  auto rms_sum = rms;
+  rms_sum.branch = rms_sum.sum = x;
+  auto layer_past = layer_back;
+  layer_past.past = x;
+  auto rms_past = rms_back;
+  rms_past.past = x;
+  auto with_gelu = product, with_slope = product;
+  with_gelu.epilogue = ops::MatMul::kGelu, with_slope.epilogue = ops::MatMul::kGeluSlope;
+  with_gelu.aux = with_slope.aux = h;
+  struct Case { ops::Op fused, main, joined; double passes_saved; };  // passes over x, or over h
+  const double pass = 2.0 * 1000 * 100 / kMemory;
+  for (const Case& c : {Case{layer_sum, layer, sum, 1}, {rms_sum, rms, sum, 1}, {layer_past, layer_back, sum_to, 2}, {rms_past, rms_back, sum_to, 2},
+                        {with_gelu, product, gelu, 0}, {with_slope, product, gelu_back, 0}}) {
+    cluster::Device d = Gpu();
+    SCOPED_TRACE(ops::Key(c.joined).name);
+    if (c.passes_saved > 0) EXPECT_NEAR(On(d, c.fused), On(d, c.main) + On(d, c.joined) - kKernel - c.passes_saved * pass, 1e-15);
+    else EXPECT_NEAR(On(d, c.fused), On(d, c.main), 1e-15) << "the product takes longer than its bytes";
+    d.set_launch_us(5);
+    cluster::Kernels::Kernel& named = *d.mutable_kernels()->add_kernels();
+    named.set_name(std::string(ops::Key(c.joined).name)), named.set_factor(0.5), named.set_launch_us(40);
+    EXPECT_NEAR(On(d, c.fused), On(d, c.main) + On(d, c.joined), 1e-15);
+    EXPECT_NEAR(GpuCostModel(d).Time(c.fused).launch.value_or(Seconds(0)).value(), 45e-6, 1e-15);
+  }
+}
+
 TEST_F(GpuCostModelTest, LaunchesTakeTheHostAsLongAsTheFileSays) {
   cluster::Device d = Gpu();
   const Tensor x = New({1 << 20});

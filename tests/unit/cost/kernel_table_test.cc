@@ -101,5 +101,47 @@ TEST(KernelTable, StreamsInProportionToTheBytesTouched) {
   EXPECT_NEAR(wide, 2 * narrow, 1e-15);
 }
 
+// What a GPU's kernels do: a time of their own and a rate, over a grid with steps of four, met everywhere between and beyond it.
+TEST(KernelTable, TimesOfAGpuAreLinearInWork) {
+  const auto seconds = [](int64_t rows, int64_t columns) { return 2e-6 + static_cast<double>(8 * rows * columns) / 3e12; };
+  profile::Kernel kernel;
+  kernel.set_name("add");
+  for (int64_t rows = 64; rows <= 65536; rows *= 4) {
+    for (int64_t columns = 64; columns <= 16384; columns *= 4) {
+      profile::Point& p = *kernel.add_points();
+      p.add_dims(rows), p.add_dims(columns), p.set_bytes(static_cast<double>(8 * rows * columns)), p.set_seconds(seconds(rows, columns));
+    }
+  }
+  const KernelTable times(kernel, KernelTable::Between::kTimes), rates(kernel);
+  double worst = 0;
+  for (const int64_t rows : {64, 100, 1000, 5000, 12288, 65536}) {
+    for (const int64_t columns : {64, 768, 1280, 1600, 16384}) {
+      const ops::Cost cost{Flops(0), Bytes(4 * rows * columns), Bytes(4 * rows * columns)};
+      const KernelTable::Result r = times.At({rows, columns, 0}, cost);
+      EXPECT_TRUE(r.inside);
+      EXPECT_NEAR(r.seconds, seconds(rows, columns), 1e-9 * r.seconds) << rows << " x " << columns;
+      worst = std::max(worst, std::abs(rates.At({rows, columns, 0}, cost).seconds / seconds(rows, columns) - 1));
+    }
+  }
+  EXPECT_GT(worst, 0.05) << "rates alone would do as well";
+}
+
+// The law says what sizes do; what the measured times are of it is interpolated.
+TEST(KernelTable, ALawIsMetBetweenPointsAndScaledAsTheyAre) {
+  const KernelTable::Law waves = [](const std::array<int64_t, 3>& dims) { return 1e-6 * static_cast<double>((dims[0] + 99) / 100 * dims[2]); };
+  profile::Kernel kernel;
+  kernel.set_name("matmul_nn");
+  for (const int64_t m : {100, 10000}) {
+    profile::Point& p = *kernel.add_points();
+    p.add_dims(m), p.add_dims(100), p.add_dims(50), p.set_flops(static_cast<double>(m)), p.set_seconds(1.25 * waves({m, 100, 50}));
+  }
+  const KernelTable table(kernel, KernelTable::Between::kTimes, waves);
+  for (const int64_t m : {100, 101, 150, 201, 9999, 20000}) {
+    const KernelTable::Result r = table.At({m, 100, 50}, {Flops(1), Bytes(1), Bytes(1)});
+    EXPECT_NEAR(r.seconds, 1.25 * waves({m, 100, 50}), 1e-12) << m;
+    EXPECT_EQ(r.inside, m <= 10000);
+  }
+}
+
 }  // namespace
 }  // namespace twofold

@@ -65,6 +65,25 @@ TEST_F(CostModelTest, ProductThatWasNotMeasuredTakesAnotherProductsRate) {
   EXPECT_NEAR(e.seconds.value(), model.Time(Product(64)).seconds.value(), 1e-15);
 }
 
+// A profile of before such products were measured has the two by themselves.
+TEST_F(CostModelTest, ProductWithAGeluThatWasNotMeasuredIsAProductAndAGelu) {
+  const Tensor x = New({64, 64}), y = New({64, 64}), aux = New({64, 64});
+  const ops::MatMul plain{.a = x, .b = x, .out = aux};
+  const ops::MatMul gelu{.a = x, .b = x, .out = y, .epilogue = ops::MatMul::kGelu, .aux = aux};
+  const ops::MatMul slope{.a = x, .b = x, .out = y, .epilogue = ops::MatMul::kGeluSlope, .aux = aux};
+  const auto sum = [](const Estimate& a, const Estimate& b) { return (a.seconds + b.seconds).value(); };
+  const Estimate product = model.Time(plain), forward = model.Time(ops::ActivationForward{ops::ActivationForward::kGelu, aux, y}),
+                 backward = model.Time(ops::ActivationBackward{ops::ActivationForward::kGelu, aux, y, y});
+  EXPECT_NEAR(model.Time(gelu).seconds.value(), sum(product, forward), 1e-15);
+  EXPECT_NEAR(model.Time(slope).seconds.value(), sum(product, backward), 1e-15);
+  EXPECT_TRUE(model.Time(gelu).extrapolated) << "as the GELU is";
+  profile::Profile later = Machine();
+  AddKernel(later, "matmul_gelu", "f32", 64, 3, 2.0 * 64 * 64 * 64, 5e9);
+  ProfileCostModel measured(later);
+  EXPECT_NEAR(measured.Time(gelu).seconds.value(), 2.0 * 64 * 64 * 64 / 5e9, 1e-15);
+  EXPECT_NEAR(measured.Time(Product(64, true)).seconds.value(), product.seconds.value(), 1e-15) << "other products are plain ones";
+}
+
 TEST_F(CostModelTest, OtherElementTypeIsScaledByItsBytes) {
   const Estimate wide = model.Time(Add(4096, DType::kF32)), narrow = model.Time(Add(4096, DType::kBF16));
   EXPECT_TRUE(narrow.extrapolated);
@@ -123,6 +142,24 @@ TEST_F(CostModelTest, TrainingIsThatOfAsManyRanksOrTheNextFewer) {
 
 TEST_F(CostModelTest, DescribesItsProfile) {
   EXPECT_NE(model.Describe().find("made up"), std::string::npos);
+}
+
+TEST_F(CostModelTest, AGpuHasItsProductsOfF32BothWaysAndSaysWhatLaunchesTake) {
+  profile::Profile profile = Machine();
+  AddKernel(profile, "matmul_nn", "tf32", 64, 3, 2.0 * 64 * 64 * 64, 8e10);
+  profile.mutable_kernels(0)->set_launch_s(7e-6);
+  profile::Gpu& gpu = *profile.mutable_gpu();
+  gpu.set_memory_bytes(1), gpu.set_multiprocessors(4), gpu.mutable_launch()->set_seconds(3e-6), gpu.mutable_allocation()->set_seconds(1e-6);
+  gpu.mutable_within()->set_bytes_per_second(1e12);
+  ASSERT_TRUE(CheckProfile(profile, "made up").ok()) << CheckProfile(profile, "made up");
+  ProfileCostModel plain(profile), tf32(profile, nullptr, true);
+  EXPECT_NEAR(plain.Time(Product(64)).seconds.value(), 2.0 * 64 * 64 * 64 / 1e10, 1e-15);
+  EXPECT_NEAR(tf32.Time(Product(64)).seconds.value(), 2.0 * 64 * 64 * 64 / 8e10, 1e-15);
+  EXPECT_NEAR(tf32.Time(Add(1024, DType::kF32)).seconds.value(), plain.Time(Add(1024, DType::kF32)).seconds.value(), 1e-15) << "no product";
+  EXPECT_NEAR(plain.Time(Product(64)).launch->value(), 8e-6, 1e-15) << "its own, and a tensor";
+  EXPECT_NEAR(plain.Time(Add(1024, DType::kF32)).launch->value(), 4e-6, 1e-15) << "any launch, and a tensor";
+  profile.clear_gpu();
+  EXPECT_FALSE(CheckProfile(profile, "made up").ok()) << "tf32 is a GPU's";
 }
 
 }  // namespace

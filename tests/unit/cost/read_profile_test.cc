@@ -42,7 +42,7 @@ TEST_F(ReadProfileTest, MissingFileNamesTheCommandThatMakesOne) {
 }
 
 TEST_F(ReadProfileTest, RefusesWhatIsWrongAndSaysWhere) {
-  ExpectRefused("name: 'x'\nkernel {}", "2:8");
+  ExpectRefused("name: 'x'\nkernel {}", "2:1: kernel: \"kernel\" is not a field; did you mean kernels?");
   ExpectRefused("name: 'x'", "kernels: none");
   ExpectRefused("kernels { dtype: 'f32' }", "kernels[0].name");
   ExpectRefused("kernels { name: 'add' dtype: 'float' }", "kernels[0].dtype: \"float\"");

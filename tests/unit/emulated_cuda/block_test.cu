@@ -172,6 +172,27 @@ TEST_F(Block, AMissingBarrierChangesResults) {
   }
 }
 
+// A value, known to each warp, is read by the next one after exchanges within the warp alone.
+__global__ void ReadAfterExchanges(int* out) {
+  int* const shared = DynamicShared<int>();
+  const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+  __syncthreads();
+  shared[thread] = thread;
+  for (int i = 0; i < 20; ++i) __syncwarp();
+  out[static_cast<int>(blockIdx.x) * threads + thread] = shared[(thread + 32) % threads];
+}
+
+// Warps have nothing that keeps them together but barriers, however often their lanes meet.
+TEST_F(Block, AWarpMayBeFarBehindOthers) {
+  constexpr int kBlocks = 64;  // in each, a warp is behind in every second run
+  OnGpu<int> out(128 * kBlocks, 0);
+  Launch(ReadAfterExchanges, kBlocks, 128, 128 * sizeof(int), stream_, out.get());
+  const std::vector<int> got = out.Download(stream_);
+  int unwritten = 0;
+  for (const int i : got) unwritten += i == -1;
+  EXPECT_GE(unwritten, 3 * 31);  // of several blocks
+}
+
 TEST_F(Block, LanesDoNotRunInStep) {
   OnGpu<int> out(32 * 4, -1);
   Launch(NoSyncWarp, 4, 32, 0, stream_, out.get());

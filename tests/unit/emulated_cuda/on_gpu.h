@@ -3,6 +3,7 @@
 
 #include <cuda_runtime.h>
 
+#include <cstdlib>
 #include <utility>
 #include <vector>
 
@@ -10,6 +11,8 @@
 #include "kernels/cuda/error.h"
 
 namespace twofold::emulated_test {
+
+inline const bool kKernelsAreLoaded = setenv("CUDA_MODULE_LOADING", "EAGER", 1) == 0;  // else the first launch of each waits for the GPU
 
 template <class T>
 class OnGpu {

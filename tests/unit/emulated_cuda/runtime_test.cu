@@ -195,6 +195,31 @@ TEST_F(Streams, WaitForEventsAsTheyWereRecorded) {
   EXPECT_EQ(cudaEventSynchronize(event_), cudaSuccess);
 }
 
+__global__ void LoadedLate(int* x) { ++*x; }
+
+// The first launch of a kernel may wait for all that its GPU has been given.
+TEST_F(Streams, AKernelIsLoadedWhenItIsLaunchedFirst) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "all are loaded, so that nothing is ordered";
+#endif
+  OnGpu<int> x(1, 0), y(1, 0);
+  setenv("CUDA_MODULE_LOADING", "LAZY", 1);
+  Hold(stream_);
+  std::thread opener([this] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    Open();
+  });
+  Launch(LoadedLate, 1, 1, 0, other_, y.get());
+  EXPECT_EQ(cudaStreamQuery(stream_), cudaSuccess) << "the host has waited";
+  opener.join();
+  setenv("CUDA_MODULE_LOADING", "EAGER", 1);
+  gate_ = false;
+  Hold(stream_);
+  Launch(LoadedLate, 1, 1, 0, other_, y.get());
+  EXPECT_EQ(y.Download(other_)[0], 2) << "loaded already";
+  Open();
+}
+
 // The thread sanitizer sees this one (and the test is left out there); here the value shows it.
 TEST_F(Streams, AMissingWaitChangesResults) {
   if (kSanitized) GTEST_SKIP() << "a race, on purpose";
@@ -234,9 +259,9 @@ TEST_F(StreamsDeathTest, TheThreadSanitizerSeesAMissingWait) {
     Check(cudaHostAlloc(reinterpret_cast<void**>(&pinned), 4, cudaHostAllocDefault));
     Check(cudaMemcpyAsync(pinned, x.get(), 4, cudaMemcpyDeviceToHost, stream_));
     if (wait) Check(cudaStreamSynchronize(stream_));
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // it is there, but nothing says so
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));  // it is there, but nothing says so
     Launch(Nothing, 1, 1, 0, stream_);
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
     std::exit(*pinned == 5 ? 0 : 1);
   };
   EXPECT_EXIT(read(true), ExitedWithCode(0), "");
@@ -257,6 +282,21 @@ TEST_F(Streams, FinishWhatTheyWereGivenWhenDestroyed) {
   Open();
   EXPECT_EQ(cudaEventSynchronize(event_), cudaSuccess);
   EXPECT_EQ(x.Download(stream_)[0], 10);
+}
+
+TEST_F(Streams, MayBeDestroyedWhileAnotherThreadWaitsForAll) {
+  std::atomic<bool> over = false;
+  std::thread other([&over] {
+    while (!over) Check(cudaDeviceSynchronize());
+  });
+  for (int i = 0; i < 300; ++i) {
+    cudaStream_t stream = nullptr;
+    ASSERT_EQ(cudaStreamCreate(&stream), cudaSuccess);
+    Launch(Nothing, 1, 1, 0, stream);
+    EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+  }
+  over = true;
+  other.join();
 }
 
 TEST_F(Streams, TheNullStreamWaitsForBlockingOnesAndTheyForIt) {
@@ -339,12 +379,28 @@ TEST_F(Errors, LaunchesThatNoGpuTakes) {
   EXPECT_THROW(Launch(Nothing, 1, dim3(1, 1, 65), 0, stream_), CudaError);
   EXPECT_THROW(Launch(Nothing, dim3(1, 65536), 1, 0, stream_), CudaError);
   EXPECT_THROW(Launch(Nothing, dim3(1, 1, 65536), 1, 0, stream_), CudaError);
-  EXPECT_THROW(Launch(Nothing, 1, 1, (227 << 10) + 1, stream_), CudaError);
   EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidConfiguration);
+  EXPECT_THROW(Launch(Nothing, 1, 1, (227 << 10) + 1, stream_), CudaError);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidValue);
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
   Launch(Nothing, dim3(2, 3, 4), 1024, 227 << 10, stream_);
   Launch(Nothing, 0, 1, 0, stream_);
   EXPECT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
+}
+
+__global__ void AlsoNothing() {}
+
+TEST_F(Errors, SharedMemoryThatWasNotAskedFor) {
+  const auto enqueue = [this](void (*kernel)(), size_t shared) {
+    return emulated::Enqueue(stream_, 1, 1, shared, reinterpret_cast<const void*>(kernel), [] {});
+  };
+  EXPECT_EQ(enqueue(AlsoNothing, 48 << 10), cudaSuccess);
+  EXPECT_EQ(enqueue(AlsoNothing, (48 << 10) + 1), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaFuncSetAttribute(AlsoNothing, cudaFuncAttributeMaxDynamicSharedMemorySize, 100 << 10), cudaSuccess);
+  EXPECT_EQ(enqueue(AlsoNothing, 100 << 10), cudaSuccess);
+  EXPECT_EQ(enqueue(AlsoNothing, (100 << 10) + 1), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaFuncSetAttribute(AlsoNothing, cudaFuncAttributeMaxDynamicSharedMemorySize, 228 << 10), cudaErrorInvalidValue);
+  cudaGetLastError();
 }
 
 TEST_F(Errors, ThatComeLaterStay) {

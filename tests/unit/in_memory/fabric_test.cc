@@ -83,7 +83,7 @@ TEST(InMemoryFabric, WaitingCountsAsStalledTime) {
   ASSERT_TRUE(RunRanks(2, [&waits](RankContext& c) {
                 if (c.rank() == 1) {
                   while (!waits) std::this_thread::yield();
-                  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+                  std::this_thread::sleep_for(std::chrono::milliseconds(200));
                 }
                 Work w = c.world().Barrier();
                 waits = true;

@@ -1,5 +1,6 @@
 // How a run ends when a rank fails: the first cause is named, nobody hangs, partial results come back.
 #include <csignal>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -7,6 +8,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "backends/host/interrupt.h"
 #include "backends/in_memory/fabric.h"
 #include "core/base/errors.h"
 #include "gmock/gmock.h"
@@ -238,10 +240,10 @@ TEST(Failures, TimeOutNamesWhoIsMissingAndWhatItDoes) {
         c.world().AllGather(wide, shard).Wait();
         return "";
       },
-      1);
+      2);
   EXPECT_EQ(result.status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(Message(result), AllOf(HasSubstr("all_gather of f32[60] (240 bytes), collective 2 of group world"),
-                                     HasSubstr("has waited 1 s (fabric.timeout_s) for rank 2, which computes; its last "
+                                     HasSubstr("has waited 2 s (fabric.timeout_s) for rank 2, which computes; its last "
                                                "call was all_reduce(sum) of f32[10] (40 bytes), collective 1 of group world")));
 }
 
@@ -253,7 +255,7 @@ TEST(Failures, TimeOutOfADeadlockShowsBothSides) {
         c.world().Send(t, 1 - c.rank(), 3).Wait();
         return "";
       },
-      0.5);
+      2);
   EXPECT_EQ(result.status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(Message(result), AllOf(HasSubstr("send of f32[10] to rank 0, tag 3"), HasSubstr("send of f32[10] to rank 1, tag 3"),
                                      HasSubstr("which is in")));
@@ -278,7 +280,7 @@ TEST(Failures, InterruptEndsWaitingAndComputingRanks) {
     ++started;
     if (c.rank() == 0) {
       while (started < 3) std::this_thread::yield();
-      kill(getpid(), SIGINT);
+      for (const int signal : {SIGTERM, SIGTERM, SIGINT}) kill(getpid(), signal);  // at once: one interrupt
     }
     if (c.rank() == 1) {
       while (true) {
@@ -295,11 +297,28 @@ TEST(Failures, InterruptEndsWaitingAndComputingRanks) {
 }
 
 TEST(Failures, InterruptHandlerIsRestored) {
-  struct sigaction before, after;
-  sigaction(SIGINT, nullptr, &before);
-  EXPECT_TRUE(RunRanks(1, [](RankContext&) { return std::string(); }).status.ok());
-  sigaction(SIGINT, nullptr, &after);
-  EXPECT_EQ(before.sa_handler, after.sa_handler);
+  for (const int signal : {SIGINT, SIGTERM}) {
+    struct sigaction before, after;
+    sigaction(signal, nullptr, &before);
+    EXPECT_TRUE(RunRanks(1, [](RankContext&) { return std::string(); }).status.ok());
+    sigaction(signal, nullptr, &after);
+    EXPECT_EQ(before.sa_handler, after.sa_handler);
+  }
+}
+
+TEST(Failures, ALaterInterruptKills) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const host::InterruptScope scope;
+    kill(getpid(), SIGTERM);
+    std::this_thread::sleep_for(host::kSameInterrupt + std::chrono::milliseconds(100));
+    kill(getpid(), SIGTERM);
+    _exit(host::InterruptScope::Raised() ? 1 : 2);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status)) << WEXITSTATUS(status);
+  EXPECT_EQ(WTERMSIG(status), SIGTERM);
 }
 
 TEST(Failures, ARunAfterAFailedOneIsSound) {
@@ -348,13 +367,14 @@ TEST(Failures, ARankThatHangsIsNamedAndLeftBehind) {
         }
         return "";
       },
-      0.5);
+      2);
   EXPECT_EQ(result.status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(Message(result), AllOf(HasSubstr("rank 0: all_reduce(sum) of f32[10] (40 bytes), collective 2 of group world"),
                                      HasSubstr("for rank 1, which computes")));
   EXPECT_EQ(result.results[0], "so far");
   over = true;
-  while (!left) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  for (int i = 0; i < 20000 && !left; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_TRUE(left);
 }
 
 TEST(Failures, ARankThatCallsExitIsACause) {

@@ -157,7 +157,7 @@ TEST(SlowLinks, RanksWaitForWhatTravels) {
 
 // Work that is issued together goes one after the other, while the host goes on.
 TEST(SlowLinks, TravelsWhileTheHostGoesOn) {
-  RunOn(Slow(0.8, 0), 2, [](RankContext& c) {
+  RunOn(Slow(0.08, 0), 2, [](RankContext& c) {
     Tensor a = Ones(c, 250'000), b = Ones(c, 250'000), few = Ones(c, 4);
     Work first, second, third;
     c.world().Barrier().Wait();
@@ -165,8 +165,8 @@ TEST(SlowLinks, TravelsWhileTheHostGoesOn) {
     first = c.world().AllReduce(a), second = c.world().AllReduce(b), third = c.world().AllReduce(few);
     const double issued = c.clock().Now().value() - start;
     third.Wait();
-    EXPECT_GE(c.clock().Now().value() - start, 20e-3);
-    EXPECT_LT(issued, 10e-3) << "issuing waits for what is issued";
+    EXPECT_GE(c.clock().Now().value() - start, 200e-3);
+    EXPECT_LT(issued, 100e-3) << "issuing waits for what is issued";
   });
 }
 
@@ -181,7 +181,7 @@ TEST(SlowLinks, OfGroupsAreThoseOfTheWorld) {
 
 // Two groups of the same ranks have two streams, and one link.
 TEST(SlowLinks, GroupsOfTheSameRanksShareThem) {
-  RunOn(Slow(0.8, 0), 2, [](RankContext& c) {
+  RunOn(Slow(0.08, 0), 2, [](RankContext& c) {
     const auto gather = c.world().SplitEvenly(2, ProcessGroup::Pattern::kConsecutive, "gather");
     const auto reduce = c.world().SplitEvenly(2, ProcessGroup::Pattern::kConsecutive, "reduce");
     Tensor a = Ones(c, 500'000), b = Ones(c, 1'000'000);
@@ -189,9 +189,9 @@ TEST(SlowLinks, GroupsOfTheSameRanksShareThem) {
     const double start = c.clock().Now().value();
     Work first = gather->AllReduce(a), second = reduce->AllReduce(b);
     first.Wait();
-    EXPECT_GE(c.clock().Now().value() - start, 30e-3) << "20 ms alone, 40 beside the other";  // less by what the other begins later
+    EXPECT_GE(c.clock().Now().value() - start, 300e-3) << "200 ms alone, 400 beside the other";  // less by what the other begins later
     second.Wait();
-    EXPECT_GE(c.clock().Now().value() - start, 60e-3);
+    EXPECT_GE(c.clock().Now().value() - start, 600e-3);
   });
 }
 

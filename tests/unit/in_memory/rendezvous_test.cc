@@ -101,7 +101,11 @@ TEST(Rendezvous, WhoIsBehindClaimsNothing) {
 // Every thread takes any share it can get; what they write without atomics is seen by all in the next round.
 TEST(Rendezvous, SharesAreDoneOnceAndSeenByAll) {
   constexpr int kRanks = 4;
+#ifdef TWOFOLD_SANITIZED
+  constexpr uint64_t kRounds = 300;
+#else
   constexpr uint64_t kRounds = 2000;
+#endif
   Rendezvous r(kRanks);
   std::array<uint64_t, kRanks> done{};
   std::vector<std::thread> threads;

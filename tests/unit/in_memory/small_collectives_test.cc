@@ -108,7 +108,8 @@ TEST(SmallCollectives, ManyMayBeInFlightInSeveralGroups) {
 }
 
 TEST(SmallCollectives, WaitAnySleepsUntilOneIsDone) {
-  ASSERT_TRUE(RunRanks(2, [](RankContext& c) {
+  std::atomic<bool> woken = false;
+  ASSERT_TRUE(RunRanks(2, [&woken](RankContext& c) {
                 Tensor t = Floats(c, kFew), never = Floats(c, kFew);
                 if (c.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));
                 Work late = c.rank() == 0 ? c.world().Recv(never, 1, 5) : Work();
@@ -117,6 +118,8 @@ TEST(SmallCollectives, WaitAnySleepsUntilOneIsDone) {
                 if (c.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));
                 EXPECT_EQ(Work::WaitAny(std::span(works, c.rank() == 0 ? 2 : 1)), 0u);
                 ExpectAll(t, 2);
+                if (c.rank() == 0) woken = true;
+                while (!woken) std::this_thread::yield();
                 if (c.rank() == 1) c.world().Send(never, 0, 5).Wait();
                 late.Wait();
                 return std::string();

@@ -195,6 +195,13 @@ TEST_F(Ops, WorkspaceOfColumnSumsOnAGpuIsASumForEachBlockOfRows) {
   EXPECT_EQ(scratch(1 << 20, DType::kF64), 512 * 8 * 8);
 }
 
+TEST_F(Ops, WorkspaceOfASquaredNormOnAGpuIsASumForEachPart) {
+  const auto scratch = [&](int64_t n) { return Workspace(SquaredNorm{New({n}, DType::kBF16), New({1})}, DeviceKind::kCuda, 1).value(); };
+  EXPECT_EQ(scratch(0), 0);
+  EXPECT_EQ(scratch(1), 8);
+  EXPECT_EQ(scratch(kNormBlock + 1), 8 * (kNormBlock / rules::kNormPart + 1));
+}
+
 TEST_F(Ops, ShapesThatFitPass) {
   CheckShapes(MatMul{New({3, 5}), New({5, 7}), New({3, 7}, DType::kF64), New({7})});
   CheckShapes(EmbeddingForward{New({2, 3}, DType::kU8), New({9, 4}), New({2, 3, 4})});

@@ -16,7 +16,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using Code = absl::StatusCode;
 
-constexpr double kSlack = 9;  // seconds; starting and ending a job takes some on a busy machine
+constexpr double kSlack = 30;  // seconds; starting and ending a job takes some on a busy machine
 
 class MpiFailures : public testing::Test {
  protected:
@@ -152,7 +152,7 @@ TEST_F(MpiFailures, SubGroupsAreNamedWithTheirRanks) {
 
 TEST_F(MpiFailures, AnInterruptOfTheLauncherIsReported) {
   Job job;
-  const Outcome outcome = job.Run("forever", 3, 2500);
+  const Outcome outcome = job.Run("forever", 3, true);
   EXPECT_EQ(outcome.code, static_cast<int>(Code::kCancelled)) << outcome.output;
   EXPECT_EQ(outcome.results.size(), 3u);
   EXPECT_NE(outcome.exit_status, 0);

@@ -1,4 +1,4 @@
-// A scenario (scenario.cc) as an MPI job of its own.
+// A scenario (scenario.cc) as a job of mpirun of its own.
 #pragma once
 
 #include <signal.h>
@@ -36,7 +36,7 @@ struct Outcome {
 // A folder in which a job keeps its files; afterwards it must be empty, and no process may know it.
 class Job {
  public:
-  Job() {
+  explicit Job(std::string fabric = "mpi") : fabric_(std::move(fabric)) {
     std::string name = (fs::temp_directory_path() / "twofold-mpi-XXXXXX").string();
     folder_ = mkdtemp(name.data());
     fs::create_directories(folder_ / "shared");
@@ -44,12 +44,13 @@ class Job {
   }
   ~Job() { fs::remove_all(folder_); }
 
-  Outcome Run(const std::string& scenario, int ranks, int interrupt_after_ms = 0) {
+  // Interrupted, if so, once it has said that it has started.
+  Outcome Run(const std::string& scenario, int ranks, bool interrupt = false) {
     const auto start = std::chrono::steady_clock::now();
     const pid_t child = fork();
     if (child == 0) Exec(scenario, ranks);
-    if (interrupt_after_ms > 0) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(interrupt_after_ms));
+    if (interrupt) {
+      AwaitOutput("started");
       kill(child, SIGINT);
     }
     int status = 0;
@@ -63,7 +64,7 @@ class Job {
   // Files of shared memory and processes, after a moment in which the launcher may still clean up.
   std::string LeftBehind() {
     std::string left;
-    for (int tries = 0; tries < 40; ++tries) {
+    for (int tries = 0; tries < 200; ++tries) {
       left.clear();
       for (const auto& file : fs::directory_iterator(folder_ / "shared")) StrAppend(&left, file.path().string(), "\n");
       for (const auto& process : fs::directory_iterator("/proc")) {
@@ -85,12 +86,15 @@ class Job {
     setenv("OMPI_MCA_btl_vader_backing_directory", (folder_ / "shared").c_str(), 1);
     setenv("OMPI_MCA_orte_tmpdir_base", (folder_ / "session").c_str(), 1);
     std::vector<std::string> words = FindBackend("mpi")->launcher(ranks);
-    words.insert(words.end(), {TWOFOLD_SCENARIO, scenario, StrCat(ranks), StrCat(kJobTimeout)});
+    words.insert(words.end(), {TWOFOLD_SCENARIO, scenario, StrCat(ranks), StrCat(kJobTimeout), fabric_});
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
     execvp(argv[0], argv.data());
     _exit(127);
+  }
+  void AwaitOutput(const std::string& text) const {
+    for (int tries = 0; tries < 6000 && Read().output.find(text) == std::string::npos; ++tries) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   Outcome Read() const {
     std::ifstream file(folder_ / "output");
@@ -105,6 +109,7 @@ class Job {
     }
     return outcome;
   }
+  const std::string fabric_;
   fs::path folder_;
 };
 

@@ -1,4 +1,4 @@
-// One way for an MPI run to go wrong (or well): scenario NAME RANKS TIMEOUT_S [SIGNALLED_RANK]. Every process that mpirun
+// One way for a run of processes to go wrong (or well): scenario NAME[_on_gpu] RANKS TIMEOUT_S [mpi|nccl]. Every process that mpirun
 // starts runs this; the one that speaks prints
 //   code N / message TEXT / result RANK TEXT
 #include <csignal>
@@ -14,7 +14,9 @@
 #include <string>
 #include <thread>
 
+#include "absl/strings/strip.h"
 #include "backends/mpi/fabric.h"
+#include "backends/registry.h"
 #include "core/base/errors.h"
 
 namespace twofold {
@@ -24,7 +26,7 @@ using Body = std::function<void(RankContext&)>;
 
 Tensor Floats(RankContext& c, int64_t n) {
   Tensor t = c.device().NewTensor(Shape{n}, DType::kF32, Category::kOther);
-  std::fill_n(t.data<float>(), n, 1.0f);
+  c.device().Launch(c.device().compute(), ops::Fill{.out = t, .value = 1});
   return t;
 }
 void Reduce(RankContext& c, int64_t n = 10) {
@@ -33,6 +35,10 @@ void Reduce(RankContext& c, int64_t n = 10) {
 }
 void Forever(RankContext& c) {
   while (true) Reduce(c);
+}
+void Die() {
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // until the others are in their next call
+  raise(SIGKILL);
 }
 // The lowest rank with something to do wrong, so that each scenario has the rest waiting for it.
 constexpr int kCulprit = 1;
@@ -175,16 +181,13 @@ const std::map<std::string, Body> kScenarios = {
     {"throw_seven", Culprit([](RankContext&) { throw 7; })},
     {"exit", Culprit([](RankContext&) { exit(3); })},
     {"exit_zero", Culprit([](RankContext&) { exit(0); })},
-    {"kill", Culprit([](RankContext&) {
-       std::this_thread::sleep_for(std::chrono::milliseconds(300));  // until the others are in their next call
-       raise(SIGKILL);
-     })},
+    {"kill", Culprit([](RankContext&) { Die(); })},
     {"abort", Culprit([](RankContext&) { abort(); })},
     {"kill_first",
      [](RankContext& c) {
        c.SetPartialResult("part of " + std::to_string(c.rank()));
        Reduce(c);
-       if (c.rank() == 0) raise(SIGKILL);
+       if (c.rank() == 0) Die();
        Forever(c);
      }},
     {"hang", Culprit([](RankContext&) { while (true) std::this_thread::sleep_for(std::chrono::milliseconds(5)); })},
@@ -263,6 +266,19 @@ const std::map<std::string, Body> kScenarios = {
        if (c.rank() < 2) c.world().Send(t, 1 - c.rank(), 3).Wait();
        Forever(c);
      }},
+    {"message_tag",
+     [](RankContext& c) {
+       Tensor t = Floats(c, 10);
+       if (c.rank() == 0) c.world().Send(t, 1, 3).Wait();
+       if (c.rank() == 1) c.world().Recv(t, 0, 4).Wait();
+       Forever(c);
+     }},
+    {"any_source_of_nobody",
+     [](RankContext& c) {
+       Tensor t = Floats(c, 10);
+       if (c.rank() == 1) c.world().Recv(t, kAnySource, 4).Wait();
+       Forever(c);
+     }},
     {"split",
      [](RankContext& c) {
        if (c.rank() == 0) c.world().Split(0, 0, "half");
@@ -275,21 +291,35 @@ const std::map<std::string, Body> kScenarios = {
        half->AllReduce(t).Wait();
        Forever(c);
      }},
-    {"forever", [](RankContext& c) { Forever(c); }},
+    {"forever", [](RankContext& c) {
+       Reduce(c);
+       if (c.rank() == 0) std::puts("started"), std::fflush(stdout);
+       Forever(c);
+     }},
 };
 
 int Main(int argc, char** argv) {
-  if (argc < 4 || !kScenarios.contains(argv[1])) {
-    std::fprintf(stderr, "usage: scenario NAME RANKS TIMEOUT_S\n");
+  std::string name = argc < 4 ? "" : argv[1];
+  const bool nccl = argc > 4 && std::string(argv[4]) == "nccl";
+  spec::Spec spec;
+  if (nccl) spec.mutable_fabric()->mutable_nccl();
+  else spec.mutable_fabric()->mutable_mpi();
+  absl::string_view base = name;
+  if (absl::ConsumeSuffix(&base, "_on_gpu") || nccl) spec.set_device(spec::CUDA);
+  name = std::string(base);
+  if (!kScenarios.contains(name)) {
+    std::fprintf(stderr, "usage: scenario NAME[_on_gpu] RANKS TIMEOUT_S [mpi|nccl]\n");
     return 2;
   }
-  spec::Spec spec;
-  spec.mutable_fabric()->mutable_mpi();
   spec.mutable_fabric()->set_timeout_s(std::atof(argv[3]));
-  if (std::string(argv[1]) == "huge") spec.mutable_fabric()->set_timeout_s(120);
-  const bool pieces = std::string(argv[1]) == "pieces";
-  auto fabric = MakeMpiFabric(spec, pieces ? mpi::Limits{.most_elements = 64} : mpi::Limits());
-  const Body& body = kScenarios.at(argv[1]);
+  if (name == "huge") spec.mutable_fabric()->set_timeout_s(120);
+  const bool pieces = name == "pieces";
+  auto fabric = nccl ? MakeFabric(spec) : MakeMpiFabric(spec, pieces ? mpi::Limits{.most_elements = 64} : mpi::Limits());
+  if (!fabric.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(fabric.status().message()).c_str());
+    return 2;
+  }
+  const Body& body = kScenarios.at(name);
   const RunResult result = (*fabric)->Run(std::atoi(argv[2]), [&body](RankContext& c) -> std::string {
     c.SetPartialResult("part of " + std::to_string(c.rank()));
     c.SetPartialResultSource([&c] { return "snapshot of " + std::to_string(c.rank()); });

@@ -66,6 +66,23 @@ TEST(ClipTest, BelowTheLimitNothingChanges) {
   for (size_t s = 0; s < 3; ++s) EXPECT_EQ(read[s], Values(gradients[s]));
 }
 
+// In one operation each; what it adds up is what operations on its blocks do, one after the other.
+TEST(ClipTest, ALongGradientIsOneOperationThatAddsBlocksUpInOrder) {
+  Cpu cpu;
+  const int64_t n = 2 * ops::kNormBlock + 777;
+  const Tensor gradient = cpu.New({n}, DType::kF32), expected = cpu.New({1}, DType::kF32);
+  for (int64_t i = 0; i < n; ++i) gradient.data<float>()[i] = 1e-3f * static_cast<float>(i * i % 8191);
+  for (int64_t first = 0; first < n; first += ops::kNormBlock) {
+    cpu.ctx.Launch(ops::SquaredNorm{.in = gradient.Slice(first, std::min(ops::kNormBlock, n - first)), .out = expected, .accumulate = first > 0});
+  }
+  int operations = 0;
+  cpu.device.SetObserver([&](const ops::Op&, double, double) { ++operations; });
+  const Tensor squares = SquaredNorm(cpu.ctx, {&gradient, 1});
+  cpu.device.SetObserver(nullptr);
+  EXPECT_EQ(operations, 1);
+  EXPECT_EQ(squares.data<float>()[0], expected.data<float>()[0]);
+}
+
 // Gradients of a loss that was multiplied by 1024 are clipped as those of the loss itself; a power of two loses no bit.
 TEST(ClipTest, OfAScaledLossIsThatOfTheLoss) {
   Cpu cpu;

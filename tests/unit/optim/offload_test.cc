@@ -128,5 +128,30 @@ TEST(Staging, ChunksComeAndGo) {
   for (size_t i = 0; i < sums.size(); ++i) EXPECT_EQ(sums[i], static_cast<double>(static_cast<float>(homes[i]) + static_cast<float>(reads[i])));
 }
 
+class CountsStreams : public CpuDevice {
+ public:
+  using CpuDevice::CpuDevice;
+  std::unique_ptr<Stream> NewStream(std::string_view name) override {
+    ++made;
+    return CpuDevice::NewStream(name);
+  }
+  int made = 0;
+};
+
+// A stream of a GPU takes as long to make as many launches: what visits nobody makes none, and what only comes one.
+TEST(Staging, MakesTheStreamsThatItNeeds) {
+  Cpu cpu;
+  CountsStreams device(cpu.allocator, 1);
+  Tensor here = device.NewTensor({10}, DType::kF32, Category::kOther), home = device.NewHostTensor({10}, DType::kF32, Category::kOther);
+  const auto streams_for = [&device](const Visitor& visitor) {
+    device.made = 0;
+    Staging(device, Category::kOther).Run(std::vector<Chunk>{{visitor}}, [](size_t, std::span<const Tensor>) {});
+    return device.made;
+  };
+  EXPECT_EQ(streams_for({.home = here, .goes_back = true}), 0);
+  EXPECT_EQ(streams_for({.home = home}), 1);
+  EXPECT_EQ(streams_for({.home = home, .goes_back = true}), 2);
+}
+
 }  // namespace
 }  // namespace twofold::optim

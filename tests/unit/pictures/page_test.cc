@@ -33,6 +33,7 @@ struct PageTest : testing::Test {
     report.add_notes("a note & more");
     for (int rank = 0; rank < 2; ++rank) {
       report::RankRecord record;
+      report.add_ranks()->set_rank(rank);
       record.set_rank(rank), record.set_trace_origin_seconds(5 + rank * 1e-3);
       AddSpan(record, "compute", "matmul_nt", 0, 0.012);
       AddSpan(record, "communication world", "all_reduce", 0.010, 0.018);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/errors.h"
+#include "core/comm/staging.h"
 
 namespace twofold {
 namespace {
@@ -25,6 +26,33 @@ TEST(Replay, ReturnsWhatTheRankDoes) {
   });
   EXPECT_TRUE(result.status.ok());
   EXPECT_EQ(result.result, "done");
+}
+
+// As much for a group as any communication of it needs, but for a batch of more messages than there are slots.
+TEST(Replay, GroupsHoldWhatTheyStageThrough) {
+  Replay({.rank = 1, .world_size = 4, .kind = DeviceKind::kCuda, .staging = MiB(4)}, [](RankContext& ctx) {
+    Device& d = ctx.device();
+    const auto live = [&d] { return d.host_allocator().ledger().stats().live; };
+    Tensor t = d.NewTensor(Shape{1 << 20}, DType::kF32, Category::kOther);
+    ctx.world().Barrier().Wait();
+    EXPECT_EQ(live(), Bytes(0));
+    ctx.world().AllReduce(t).Wait();
+    EXPECT_EQ(live(), MiB(4));
+    {
+      const auto half = ctx.world().SplitEvenly(2, ProcessGroup::Pattern::kStrided, "half");
+      half->Send(t, 1).Wait();
+      EXPECT_EQ(live(), MiB(8));
+    }
+    EXPECT_EQ(live(), MiB(4));
+    std::vector<P2p> few(Staging::kSlots, {P2p::kSend, t, 0}), many(Staging::kSlots + 1, {P2p::kSend, t, 0});
+    ctx.world().Batch(few).Wait();
+    EXPECT_EQ(live(), MiB(4));
+    Work work = ctx.world().Batch(many);
+    EXPECT_EQ(live(), MiB(4) + KiB(512) * (Staging::kSlots + 1));
+    work.Wait();
+    EXPECT_EQ(live(), MiB(4));
+    return std::string();
+  });
 }
 
 TEST(Replay, HasTheWorkspacesOfItsDevice) {

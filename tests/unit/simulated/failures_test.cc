@@ -247,22 +247,28 @@ TEST_P(Failures, MismatchInASubGroupNamesRanksOfTheWorldAndTheGroups) {
 
 // ---- Interrupts, and the death of the parent ----
 
+// As senders do it: to the process, to all of its group, to every process of a job.
 TEST_P(Failures, AnInterruptEndsTheRanksInOrder) {
-  const RunResult result = Run(2, [](RankContext& c) -> std::string {
-    c.SetPartialResult("so far");
-    if (c.rank() == 0) {
-      kill(getppid(), SIGINT);
-      while (true) {
-        c.CheckInterrupt();
-        std::this_thread::yield();
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const RunResult result = Run(2, [signal](RankContext& c) -> std::string {
+      c.SetPartialResult("so far");
+      if (c.rank() == 0) {
+        for (const pid_t who : {getppid(), getppid(), getpid()}) {
+          kill(who, signal);
+          std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        }
+        while (true) {
+          c.CheckInterrupt();
+          std::this_thread::yield();
+        }
       }
-    }
-    c.world().Barrier().Wait();
-    return "";
-  });
-  EXPECT_EQ(result.status.code(), Code::kCancelled);
-  EXPECT_EQ(Message(result), "rank 0: interrupted");
-  EXPECT_THAT(result.results, Each("so far"));
+      c.world().Barrier().Wait();
+      return "";
+    });
+    EXPECT_EQ(result.status.code(), Code::kCancelled);
+    EXPECT_EQ(Message(result), "rank 0: interrupted");
+    EXPECT_THAT(result.results, Each("so far"));
+  }
 }
 
 TEST_P(Failures, ASecondInterruptEndsARankThatLooksAfterNone) {

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "core/base/strings.h"
 #include "core/memory/ledger.h"
 #include "experiments/report/files.h"
 #include "experiments/report/json.h"
@@ -326,9 +327,39 @@ TEST(ReadReport, NamesTheFileAndWhatIsWrong) {
     EXPECT_TRUE(WriteFiles(folder, {{"report.json", text}}).ok());
     return std::string(ReadReport(folder).status().message());
   };
-  EXPECT_THAT(message("{"), AllOf(HasSubstr(folder), HasSubstr("is not JSON")));
+  EXPECT_THAT(message("no JSON"), AllOf(HasSubstr(folder), HasSubstr("byte 2: is not JSON")));
+  EXPECT_THAT(message(""), HasSubstr("report.json: is empty"));
+  const std::string whole = JsonText(ToJson(ExampleReport()));
+  EXPECT_EQ(message(whole), "");
+  for (const size_t size : {1, 100, 500}) EXPECT_THAT(message(whole.substr(0, size)), HasSubstr(StrCat("ends at byte ", size, ": cut short?")));
   EXPECT_THAT(message(R"({"schema_version": 1, "stepz": []})"), AllOf(HasSubstr(folder), HasSubstr("stepz")));
-  EXPECT_THAT(message(R"({"schema_version": 99})"), HasSubstr("schema_version: 99"));
+  EXPECT_THAT(message(R"({"schema_version": 2, "stepz": []})"), HasSubstr("schema_version 2 is of another program; this one reads 1"));
+  EXPECT_THAT(message(R"({"name": "x"})"), HasSubstr("schema_version: is missing"));
+  EXPECT_THAT(message("[]"), HasSubstr("an object would be right"));
+}
+
+TEST(ReadReport, NamesTheFieldThatIsMissingOrOutOfRange) {
+  const std::string folder = Folder("damaged");
+  const auto message = [&folder](auto damage) {
+    Json json = ToJson(ExampleReport());
+    damage(json);
+    EXPECT_TRUE(WriteFiles(folder, {{"report.json", JsonText(json)}}).ok());
+    return std::string(ReadReport(folder).status().message());
+  };
+  for (const char* field : {"predicted", "world_size", "median_step_seconds", "ranks", "steps"}) {
+    EXPECT_THAT(message([&](Json& j) { j.erase(field); }), HasSubstr(StrCat("report.json: ", field, ": is missing")));
+  }
+  for (const char* field : {"median_step_seconds", "low", "high"}) {
+    EXPECT_THAT(message([&](Json& j) { j[field] = -1; }), HasSubstr(StrCat("report.json: ", field, ": -1 is out of range; 0 or more would be right")));
+    EXPECT_THAT(message([&](Json& j) { j[field] = nullptr; }), HasSubstr(StrCat(field, ": nan is out of range")));
+  }
+  EXPECT_THAT(message([](Json& j) { j["world_size"] = 0; }), HasSubstr("world_size: 0 is out of range; 1 or more"));
+  EXPECT_THAT(message([](Json& j) { j["steps"][1]["seconds"] = -2; }), HasSubstr("steps[1].seconds: -2 is out of range"));
+  EXPECT_THAT(message([](Json& j) { j["ranks"][0]["rank"] = 2; }), HasSubstr("ranks[0].rank: 2 is out of range; 0 to 1"));
+  EXPECT_THAT(message([](Json& j) { j["ranks"].push_back(j["ranks"][0]); }), HasSubstr("ranks[1].rank: 0 is out of range; 1 to 1"));
+  EXPECT_THAT(message([](Json& j) { j["ranks"][0]["peak_bytes"] = -5; }), HasSubstr("ranks[0].peak_bytes: -5 is out of range"));
+  EXPECT_THAT(message([](Json& j) { j["ranks"] = Json::array(); }), "") << "a run that failed early has none";
+  EXPECT_THAT(message([](Json& j) { j["ranks"] = Json::array(), j["outcome"] = "OK"; }), HasSubstr("ranks: [] does not fit outcome OK"));
 }
 
 }  // namespace

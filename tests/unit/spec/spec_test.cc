@@ -19,6 +19,7 @@ using ::google::protobuf::util::MessageDifferencer;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr char kMinimal[] = "model { preset: \"gpt-3m\" }";
 constexpr char kMlp[] = "model { mlp { inputs: 3 hidden: [4] classes: 2 } }";
@@ -30,7 +31,7 @@ spec::Spec Resolved(const std::string& text, std::string_view fabric = "",
   return spec.ok() ? *spec : spec::Spec();
 }
 
-std::string Refused(const std::string& text, std::string_view fabric, std::vector<std::string> sets = {}) {
+std::string Refused(const std::string& text, std::string_view fabric = "", std::vector<std::string> sets = {}) {
   const absl::StatusOr<spec::Spec> spec = ResolveSpec(text, "test.textproto", fabric, sets);
   EXPECT_FALSE(spec.ok());
   return std::string(spec.status().message());
@@ -224,6 +225,21 @@ TEST(Presets, ExplicitSizesWin) {
               ElementsAre(7));
 }
 
+// ---- Files ----
+TEST(File, MayStartWithAByteOrderMark) {
+  EXPECT_EQ(Resolved(StrCat("\xef\xbb\xbf", kMinimal)).model().gpt().layers(), 4);
+}
+
+TEST(File, SaysWhatItIsInstead) {
+  EXPECT_THAT(Refused("name: 'x' star { hosts: 2 link_gbytes_per_second: 1 }"), HasSubstr("is a cluster, not a spec"));
+  EXPECT_THAT(Refused("train { steps: 99999999999999999999 }"), AllOf(HasSubstr("train.steps: "), HasSubstr("to 9223372036854775807")));
+}
+
+TEST(File, TellsWhatDoesNotDivideOnce) {
+  const std::string refusal = Refused(StrCat(kMinimal, " parallel { tp: 3 }"));
+  EXPECT_THAT(refusal, AllOf(HasSubstr("parallel.tp: 3 does not divide model.gpt.heads = 4"), Not(HasSubstr("kv_heads"))));
+}
+
 // ---- --fabric ----
 TEST(FabricOverride, ReplacesTheFabricAndKeepsTheTimeout) {
   const std::string text = std::string(kMinimal) + " fabric { in_memory {} timeout_s: 7 }";
@@ -242,7 +258,7 @@ TEST(FabricOverride, KeepsTheSettingsOfTheSameFabric) {
 TEST(FabricOverride, RefusesWhatIsNoFabric) {
   EXPECT_THAT(Refused(kMinimal, "simulate"),
               AllOf(HasSubstr("--fabric=simulate"), HasSubstr("did you mean simulated?")));
-  EXPECT_THAT(Refused(kMinimal, "gloo"), HasSubstr("fabric.gloo: gloo is not in this build"));
+  EXPECT_THAT(Refused(kMinimal, "gloo"), HasSubstr("fabric.gloo: gloo is not in this version; use in_memory, mpi, nccl or simulated"));
 }
 
 // ---- --set ----
@@ -264,14 +280,19 @@ TEST(Set, ReachesEveryKindOfField) {
 TEST(Set, ReplacesLists) {
   EXPECT_THAT(Resolved(kMlp, "", {"model.mlp.hidden=8, 16,32"}).model().mlp().hidden(),
               ElementsAre(8, 16, 32));
-  EXPECT_THAT(Resolved(kMlp, "", {"model.mlp.hidden="}).model().mlp().hidden(), ElementsAre());
+  EXPECT_THAT(Resolved(kMlp, "", {"model.mlp.hidden=[8, 16]"}).model().mlp().hidden(), ElementsAre(8, 16));
+  EXPECT_THAT(Resolved(kMlp, "", {"device=CUDA", "cuda.gpus=[1,0]"}).cuda().gpus(), ElementsAre(1, 0));
+  for (const char* none : {"model.mlp.hidden=", "model.mlp.hidden=[ ]"}) {
+    EXPECT_THAT(Resolved(kMlp, "", {none}).model().mlp().hidden(), ElementsAre());
+  }
 }
 
 TEST(Set, AppliesInOrderAfterPresetAndFabric) {
   const spec::Spec spec =
-      Resolved(kMinimal, "simulated", {"train.steps=3", "train.steps=4", "fabric.in_memory={}"});
+      Resolved(kMinimal, "in_memory", {"train.steps=3", "train.steps=4", "fabric.in_memory.link_gbps=2"});
   EXPECT_EQ(spec.train().steps(), 4);
-  EXPECT_EQ(FabricName(spec), "in_memory");
+  EXPECT_EQ(spec.fabric().in_memory().link_gbps(), 2);
+  EXPECT_THAT(Refused(kMinimal, "simulated", {"fabric.in_memory={}"}), HasSubstr("contradicts --fabric=simulated; leave one out"));
 }
 
 TEST(Set, APresetReplacesTheModelAndLeavesOtherSettings) {
@@ -292,6 +313,9 @@ TEST(Set, SaysWhatIsWrong) {
   EXPECT_THAT(Refused(kMinimal, "", {"train.steps=four"}),
               AllOf(HasSubstr("\"four\""), HasSubstr("a whole number")));
   EXPECT_THAT(Refused(kMinimal, "", {"train.steps=1e3"}), HasSubstr("a whole number"));
+  EXPECT_THAT(Refused(kMinimal, "", {"train.steps=99999999999999999999"}),
+              HasSubstr("\"99999999999999999999\" does not fit; use a whole number from -9223372036854775808 to 9223372036854775807"));
+  EXPECT_THAT(Refused(kMinimal, "", {"train.precision.parameter=FP8"}), AllOf(HasSubstr("known: F32, F64, BF16, F16"), Not(HasSubstr("U8"))));
   EXPECT_THAT(Refused(kMinimal, "", {"train.shuffle=maybe"}), HasSubstr("true or false"));
   EXPECT_THAT(Refused(kMinimal, "", {"fabric.simulated.data=REEL"}), HasSubstr("did you mean REAL?"));
   EXPECT_THAT(Refused(kMinimal, "", {"train.steps.more=1"}), HasSubstr("not a block"));
@@ -301,8 +325,26 @@ TEST(Set, SaysWhatIsWrong) {
   EXPECT_THAT(Refused(kMinimal, "", {"=5"}), HasSubstr("path=value"));
   EXPECT_THAT(Refused(kMinimal, "", {"train.steps="}), HasSubstr("a whole number"));
   EXPECT_THAT(Refused(kMlp, "", {"model.mlp.hidden=8,,9"}), HasSubstr("a whole number"));
+  EXPECT_THAT(Refused(kMlp, "", {"model.mlp.hidden=[8, 9"}), AllOf(HasSubstr("\"[8\" does not fit; use a whole number"), HasSubstr("8,16 or [8, 16]")));
+  EXPECT_THAT(Refused(kMlp, "", {"device=CUDA", "cuda.gpus=4294967296"}), HasSubstr("a whole number"));
   EXPECT_THAT(Refused(kMinimal, "", {"train.optimizer.adamw.lr=-1"}),
               HasSubstr("train.optimizer.adamw.lr: -1"));
+}
+
+TEST(Set, IsNamedForTheValuesItWrote) {
+  const std::string steps = Refused(std::string(kMinimal) + " train { steps: 4 }", "", {"train.steps=2", "train.steps=-1"});
+  EXPECT_THAT(steps, testing::StartsWith("--set train.steps=-1: train.steps: -1 is out of range"));
+  EXPECT_THAT(Refused(kMinimal, "", {"parallel.dp=5000", "train.global_batch=5000", "fabric.in_memory={}"}),
+              HasSubstr("--set parallel.dp=5000: parallel: pp * dp * cp * tp"));
+  EXPECT_THAT(Refused(kMinimal, "", {"train={ steps: -1 }"}), testing::StartsWith("--set train={ steps: -1 }: train.steps: -1"));
+  EXPECT_THAT(Refused(kMinimal, "", {"model.preset=gpt5"}), testing::StartsWith("--set model.preset=gpt5: model.preset: \"gpt5\" is not a preset; did you mean gpt-3m or gpt2"));
+  EXPECT_THAT(Refused(std::string(kMinimal) + " train { steps: -1 }", "", {"train.seed=1"}), Not(HasSubstr("--set")));
+}
+
+TEST(Set, TakesTextWithAndWithoutQuotes) {
+  EXPECT_EQ(Resolved(kMinimal, "", {"name=\"a b\""}).name(), "a b");
+  EXPECT_EQ(Resolved(kMinimal, "", {"name='a b'"}).name(), "a b");
+  EXPECT_EQ(Resolved(kMinimal, "", {"name=a'b'"}).name(), "a'b'");
 }
 
 TEST(Set, ARefusedAssignmentLeavesTheSpecAsItWas) {

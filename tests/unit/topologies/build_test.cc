@@ -46,7 +46,9 @@ TEST(CatalogueBuildTest, EveryClusterBuildsWhole) {
     const cluster::Cluster c = Load(info.name);
     const auto t = Build(info.name);
     ASSERT_NE(t, nullptr);
-    EXPECT_GT(t->alpha(), Seconds(0));
+    if (t->endpoints() > 1) {
+      EXPECT_GT(t->alpha(), Seconds(0));  // a device alone has no links
+    }
     EXPECT_GT(t->bandwidth(), BytesPerSecond(1e9));
     for (const Link& link : t->links()) {
       ASSERT_GT(link.bandwidth, BytesPerSecond(0)) << link.name;

@@ -319,7 +319,7 @@ TEST(FiguresTest, LargeOnesAreQuick) {
 #ifdef TWOFOLD_SANITIZED
     return 30.0;
 #else
-    return 1.0;
+    return 3.0;
 #endif
   }();
   double start = seconds();

@@ -52,6 +52,12 @@ TEST(CatalogueTest, UnknownNamesListTheKnown) {
   EXPECT_NE(c.status().message().find("star-a100"), std::string::npos);
 }
 
+TEST(CatalogueTest, MisspeltNamesAreMended) {
+  const auto c = FindCluster("dgxh100");
+  ASSERT_FALSE(c.ok());
+  EXPECT_NE(c.status().message().find("\"dgxh100\"; did you mean dgx-h100"), std::string::npos) << c.status();
+}
+
 class ClusterFileTest : public testing::Test {
  protected:
   std::string Write(const std::string& text) {
@@ -67,13 +73,19 @@ TEST_F(ClusterFileTest, AFileIsACluster) {
   EXPECT_EQ(c->star().hosts(), 2);
 }
 
+TEST_F(ClusterFileTest, AByteOrderMarkIsSkipped) {
+  EXPECT_TRUE(FindCluster(Write("\xef\xbb\xbfname: 'mine' star { hosts: 2 link_gbytes_per_second: 1 latency_us: 5 }")).ok());
+}
+
 TEST_F(ClusterFileTest, BadFilesAreRefusedByFieldAndValue) {
   const std::pair<const char*, const char*> cases[] = {
       {"name: 'x' star { hosts: 0 link_gbytes_per_second: 1 latency_us: 1 }", "star.hosts = 0"},
       {"name: 'x' star { hosts: 2 link_gbytes_per_second: -1 latency_us: 1 }", "star.link_gbytes_per_second = -1"},
       {"name: 'x'", "topology: missing"},
       {"star { hosts: 2 }", "name: missing"},
-      {"name: 'x' stair {}", "stair"},
+      {"name: 'x' stair {}", "cluster.textproto:1:11: stair: \"stair\" is not a field; did you mean star?"},
+      {"name: 'x' star { host: 2 }", "star.host: \"host\" is not a field; did you mean hosts or "},
+      {"model { preset: 'gpt-3m' }", "is a spec, not a cluster; give a name of"},
       {"name: 'x' device { kind: GPU_DEVICE } shared_memory_host {}", "device.memory_bytes"},
   };
   for (const auto& [text, fragment] : cases) {

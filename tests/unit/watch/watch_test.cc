@@ -2,12 +2,14 @@
 #include "backends/watch/watch.h"
 
 #include <asio.hpp>
+#include <functional>
 #include <future>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "core/base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -34,6 +36,64 @@ std::vector<std::unique_ptr<Watch>> Watches(int n) {
   }
   for (std::thread& t : threads) t.join();
   return watches;
+}
+
+// Two watches as on two hosts, where rank 0 tells that it is at `address`; `hear` stands between it and what rank 1 hears.
+std::vector<std::unique_ptr<Watch>> OnTwoHosts(const std::string& address, const std::function<std::string(std::string)>& hear) {
+  std::promise<std::string> card;
+  std::future<std::string> written = card.get_future();
+  std::vector<std::unique_ptr<Watch>> watches(2);
+  std::thread first([&] {
+    watches[0] = std::make_unique<Watch>(Watch::Options{
+        .rank = 0, .processes = 2, .one_host = false, .address = address, .broadcast = [&](std::string& bytes) { card.set_value(bytes); }});
+  });
+  watches[1] = std::make_unique<Watch>(Watch::Options{
+      .rank = 1, .processes = 2, .one_host = false, .broadcast = [&](std::string& bytes) { bytes = hear(written.get()); }});
+  first.join();
+  return watches;
+}
+
+const std::string kUnknown(70, 'x');  // longer than a name may be: no resolver is asked
+
+// Containers and clouds' hosts have names that nobody else knows: the address by which all have found rank 0 goes before its name.
+TEST(Watch, TheHubIsFoundByTheAddressOfItsHost) {
+  for (const std::string address : {"127.0.0.1", "localhost"}) {
+    const auto watches = OnTwoHosts(address, [&](std::string card) {
+      const std::string addresses = StrCat(address, ",", asio::ip::host_name(), " ");
+      EXPECT_TRUE(card.starts_with(addresses)) << card;
+      return StrCat(address, ",", kUnknown, " ", card.substr(addresses.size()));
+    });
+    for (auto& w : watches) w->Begin(2, 60, nullptr, [] {});
+  }
+}
+
+TEST(Watch, TheHubIsFoundByItsNameWhereTheAddressFails) {
+  OnTwoHosts(kUnknown, [&](const std::string& card) {
+    const size_t name = card.find(','), port = card.find(' ');
+    return StrCat(card.substr(0, name), ",localhost", card.substr(port));
+  });
+}
+
+// The loopback address of IPv6, too, where there is one.
+TEST(Watch, TheHubListensAtAddressesOfBothKinds) {
+  asio::io_context io;
+  asio::error_code error;
+  asio::ip::tcp::acceptor probe(io);
+  probe.open(asio::ip::tcp::v6(), error);
+  if (!error) probe.bind({asio::ip::address_v6::loopback(), 0}, error);
+  if (error) GTEST_SKIP() << "no IPv6 here: " << error.message();
+  OnTwoHosts("::1", [](const std::string& card) { return "::1" + card.substr(card.find(' ')); });
+}
+
+TEST(Watch, WhoCannotReachTheHubSaysWhereItTried) {
+  try {
+    Watch(Watch::Options{.rank = 1, .processes = 2, .one_host = false, .broadcast = [](std::string& bytes) {
+                           bytes = StrCat(kUnknown, ",127.0.0.1 1 token process 7 on a");
+                         }});
+    FAIL();
+  } catch (const std::runtime_error& e) {
+    EXPECT_THAT(e.what(), AllOf(HasSubstr("cannot reach rank 0 at port 1 of"), HasSubstr(kUnknown + ": "), HasSubstr("127.0.0.1 (127.0.0.1): ")));
+  }
 }
 
 TEST(Watch, ResultsComeTogetherAtRankZero) {

@@ -1,6 +1,5 @@
-// Protocol Buffers' parser finds the error; here it is told in the user's terms. The parser names types and a
-// place, so the text before that place is read once more, as tokens, to find the path of the field that it
-// stopped in.
+#include "core/proto/parse_text.h"
+
 #include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/text_format.h>
@@ -11,9 +10,12 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "core/base/strings.h"
-#include "experiments/spec/fields.h"
-#include "experiments/spec/spec.h"
+#include "core/base/suggestion.h"
+#include "core/proto/fields.h"
 
+// Protocol Buffers' parser finds the error; here it is told in the user's terms. The parser names types and a
+// place, so the text before that place is read once more, as tokens, to find the path of the field that it
+// stopped in.
 namespace twofold {
 namespace {
 
@@ -132,6 +134,9 @@ Told Tell(const FirstError& error, const FieldTracker& tracker, const Descriptor
   if (absl::StrContains(message, "another member of oneof")) {
     return {tracker.field_at(), StrCat(plain, "; keep one of them")};
   }
+  if (field != nullptr && absl::StartsWith(message, "Integer out of range")) {
+    return {error.position(), StrCat(plain, "; use ", ExpectedRange(*field))};
+  }
   if (field != nullptr && (tracker.wants_value() || absl::StartsWith(message, "Invalid value"))) {
     return {error.position(), StrCat(plain, "; use ", ExpectedValue(*field))};
   }
@@ -144,26 +149,21 @@ Told Tell(const FirstError& error, const FieldTracker& tracker, const Descriptor
 
 }  // namespace
 
-absl::StatusOr<spec::Spec> ParseSpec(const std::string& text, const std::string& file) {
-  constexpr size_t kLongest = 1 << 20;
-  if (text.size() > kLongest) {
-    return absl::InvalidArgumentError(
-        StrCat(file, ": has ", text.size(), " bytes; a spec has at most ", kLongest));
-  }
-  spec::Spec spec;
+absl::Status ParseText(const std::string& whole, const std::string& file, google::protobuf::Message& message) {
+  constexpr absl::string_view kByteOrderMark = "\xef\xbb\xbf";
+  const std::string text(absl::StripPrefix(whole, kByteOrderMark));
   FirstError error;
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
-  if (parser.ParseFromString(text, &spec)) return spec;
+  if (parser.ParseFromString(text, &message)) return absl::OkStatus();
 
+  const Descriptor* root = message.GetDescriptor();
   const FieldTracker tracker = TrackUpTo(text, error.position());
   std::vector<std::string> path = tracker.blocks();
-  const FieldDescriptor* parent = FindField(*spec::Spec::descriptor(), path);
-  const Descriptor* block = path.empty() ? spec::Spec::descriptor()
-                            : parent     ? parent->message_type()
-                                         : nullptr;
+  const FieldDescriptor* parent = FindField(*root, path);
+  const Descriptor* block = path.empty() ? root : parent ? parent->message_type() : nullptr;
   if (!tracker.field().empty()) path.push_back(tracker.field());
-  const Told told = Tell(error, tracker, block, FindField(*spec::Spec::descriptor(), path));
+  const Told told = Tell(error, tracker, block, FindField(*root, path));
   if (told.of_block) path = tracker.blocks();
   return absl::InvalidArgumentError(StrCat(file, ":", told.at.line + 1, ":", told.at.column + 1, ": ",
                                            path.empty() ? "" : StrCat(absl::StrJoin(path, "."), ": "),

@@ -11,16 +11,16 @@
 
 namespace twofold {
 
-// "; did you mean lr? (known: lr, eps)" with the names nearest to `name`, or "; known: lr, eps" when none is
-// near.
-std::string Suggestion(std::string_view name, const std::vector<std::string>& known);
-
 std::vector<std::string> FieldNames(const google::protobuf::Descriptor& message);
-std::vector<std::string> ValueNames(const google::protobuf::EnumDescriptor& type);  // aliases included
+// Aliases included; of element types those alone that a spec's fields may have, which are floating-point.
+std::vector<std::string> ValueNames(const google::protobuf::EnumDescriptor& type);
 
 // "a whole number", "one of SYMBOLIC, REAL", "a block { ... } of cluster, nodes": what may stand for the
 // field.
 std::string ExpectedValue(const google::protobuf::FieldDescriptor& field);
+
+// Likewise with the bounds of the field's type, for a whole number that it cannot hold.
+std::string ExpectedRange(const google::protobuf::FieldDescriptor& field);
 
 // The field at the end of a path of names; null when there is none.
 const google::protobuf::FieldDescriptor* FindField(const google::protobuf::Descriptor& root,

@@ -1,0 +1,11 @@
+#include "backends/bootstrap/kinds.h"
+
+namespace twofold {
+
+absl::StatusOr<std::unique_ptr<Bootstrap>> MakeStoreBootstrap(const spec::Spec&, const Launch&) {
+  return absl::UnimplementedError(
+      "this build has no gRPC (libgrpc++-dev was not found when it was configured), without which processes find each other by MPI "
+      "alone: start them by mpirun");
+}
+
+}  // namespace twofold

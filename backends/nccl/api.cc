@@ -1,0 +1,48 @@
+#include "backends/nccl/api.h"
+
+#include <cstdlib>
+
+#include "core/base/check.h"
+#include "core/base/strings.h"
+
+namespace twofold::nccl {
+namespace {
+
+constexpr int kOldest = 21800;  // the first with ncclCommSplit
+
+absl::StatusOr<Api> Load() {
+  // Communicators are blocking ones (communicator.h), and this, also as a line of /etc/nccl.conf, goes before what they are made with.
+  setenv("NCCL_COMM_BLOCKING", "1", 1);
+  absl::StatusOr<Api> api = LoadFunctions();
+  if (!api.ok()) return api;
+  api->Check(api->GetVersion(&api->version), "ncclGetVersion");
+  if (api->version >= kOldest) return api;
+  return absl::FailedPreconditionError(StrCat("NCCL ", VersionText(api->version), " (", api->from, ") is too old: ", VersionText(kOldest),
+                                              " or later is needed, whose communicators can be split; set NCCL_HOME to its folder"));
+}
+
+}  // namespace
+
+std::string VersionText(int version) { return StrCat(version / 10000, ".", version / 100 % 100, ".", version % 100); }
+
+void Api::Check(ncclResult_t result, const char* call, ncclComm_t comm) const {
+  if (result == ncclSuccess) [[likely]] return;
+  std::string text = StrCat(call, ": ", std::string(GetErrorString(result)), " (NCCL ", VersionText(version));
+  const char* const last = GetLastError(comm);
+  if (last != nullptr && *last != '\0') StrAppend(&text, "; its last words: ", std::string(last));
+  throw NcclError(text + ")");
+}
+
+absl::StatusOr<const Api*> FindNccl() {
+  static const absl::StatusOr<Api>* const api = new absl::StatusOr<Api>(Load());
+  if (!api->ok()) return api->status();
+  return &**api;
+}
+
+const Api& Nccl() {
+  const absl::StatusOr<const Api*> api = FindNccl();
+  TWOFOLD_CHECK(api.ok(), std::string(api.status().message()));
+  return **api;
+}
+
+}  // namespace twofold::nccl

@@ -1,0 +1,72 @@
+#include "backends/nccl/fabric.h"
+
+#include <cstdlib>
+#include <string>
+#include <utility>
+
+#include "backends/host/cuda.h"
+#include "backends/nccl/group.h"
+#include "backends/nccl/session.h"
+#include "backends/processes/fabric.h"
+#include "core/base/strings.h"
+
+namespace twofold {
+namespace nccl {
+namespace {
+
+absl::StatusOr<processes::MakeGroup> MakeWorld(processes::Session& base, int ranks, int max_ctas) {
+  auto& session = static_cast<Session&>(base);
+  absl::StatusOr<ncclUniqueId> id = ncclUniqueId{};
+  if (ranks > 1) id = session.NewId();
+  if (!id.ok()) return id.status();
+  auto offers = std::make_shared<Offers>(session.watch(), session.rank());
+  session.watch().OnRelayed([offers](const control::Relayed& message) { offers->Hear(message); });
+  return [&session, max_ctas, id = *id, offers](std::shared_ptr<const host::GroupIdentity> world,
+                                                const std::shared_ptr<host::RankState>& owner,
+                                                CommunicationStats& stats) -> std::unique_ptr<processes::Group> {
+    auto parts = std::make_shared<RunParts>(owner->run, session.watch(), session.rank(), max_ctas, offers);
+    session.Began(parts);
+    return std::make_unique<NcclGroup>(std::move(world), session.rank(), id, std::move(parts), owner, stats);
+  };
+}
+
+// Before CUDA is first called. Kernels of communication stay on the GPU until their peers' have come: what waits for one of them before
+// it starts another could have ranks wait for each other in a ring. CUDA may, where it loads a kernel at its first launch (CUDA C++
+// Programming Guide, "Lazy Loading", "Concurrent Execution"), and where streams share a queue of the GPU, of which it makes 8 unless told.
+void LetKernelsOverlap() {
+  setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+}
+
+}  // namespace
+}  // namespace nccl
+
+absl::StatusOr<std::unique_ptr<Fabric>> MakeNcclFabric(const spec::Spec& spec) {
+  if (spec.device() != spec::CUDA) {
+    return absl::InvalidArgumentError(StrCat("device: ", spec::Device_Name(spec.device()),
+                                             " cannot be had on fabric.nccl, which moves GPUs' memory; set device: CUDA, or use fabric in_memory or mpi"));
+  }
+  nccl::LetKernelsOverlap();
+  absl::StatusOr<host::DeviceChoice> device = host::ChooseDevice(spec);
+  if (!device.ok()) return device.status();
+  const int max_ctas = spec.fabric().nccl().max_ctas();
+  const host::CudaChoice gpus = *device->cuda;
+  return processes::MakeFabric(
+      {.fabric = "nccl",
+       .name = "NCCL",
+       .session = [spec, gpus]() -> absl::StatusOr<processes::Session*> {
+         const absl::StatusOr<nccl::Session*> session = nccl::Session::Get(spec, gpus);
+         if (!session.ok()) return session.status();
+         return *session;
+       },
+       .world = [max_ctas](processes::Session& session, int ranks) { return nccl::MakeWorld(session, ranks, max_ctas); }},
+      *std::move(device), spec.fabric().timeout_s());
+}
+
+std::string WhyNoNccl() {
+  nccl::LetKernelsOverlap();
+  const absl::StatusOr<const nccl::Api*> api = nccl::FindNccl();
+  return api.ok() ? host::WhyNoCuda() : std::string(api.status().message());
+}
+
+}  // namespace twofold

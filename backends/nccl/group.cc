@@ -1,0 +1,126 @@
+#include "backends/nccl/group.h"
+
+#include <algorithm>
+#include <bit>
+#include <exception>
+#include <utility>
+
+#include "backends/nccl/engine.h"
+#include "core/base/errors.h"
+#include "core/base/strings.h"
+
+namespace twofold::nccl {
+namespace {
+
+template <class T>
+std::shared_ptr<T> NewCall(const Engine& engine, uint64_t sequence) {
+  auto call = std::make_shared<T>();
+  call->group = engine.label();
+  call->identity = engine.shared_identity();
+  call->sequence = sequence;
+  return call;
+}
+
+Contact ContactOf(const Communication& c) {
+  const Tensor& t = c.out.empty() ? c.in : c.out;
+  const int type = t.empty() ? 0 : static_cast<int>(t.dtype());
+  return {(c.kind * 256 + type) * 256 + static_cast<int>(c.op), std::bit_width(static_cast<uint64_t>(c.bytes().value())), host::Rooted(c.kind) ? c.peer : 0};
+}
+
+// Those with one peer in the order of their tags, as the other side has them, too. `sends`: how many went to each peer before.
+void PrepareMessages(const Communication& c, GroupCall& call, std::vector<uint64_t>& sends) {
+  if (c.kind == Communication::kSend) call.messages.push_back({P2p::kSend, c.in.Borrowed(), c.peer, c.tag});
+  if (c.kind == Communication::kRecv) call.messages.push_back({P2p::kRecv, c.out.Borrowed(), c.peer, c.tag});
+  for (const P2p& m : c.batch) call.messages.push_back({m.kind, m.tensor.Borrowed(), m.peer, m.tag});
+  std::stable_sort(call.messages.begin(), call.messages.end(), [](const Message& a, const Message& b) { return a.tag < b.tag; });
+  for (Message& m : call.messages) {
+    if (m.kind == P2p::kSend) m.sequence = ++sends[static_cast<size_t>(m.peer)];
+    call.any_source = call.any_source || m.peer == kAnySource;
+    call.contacts.emplace_back(m.kind == P2p::kSend ? -1 : -2, m.peer, 0);
+  }
+}
+
+}  // namespace
+
+NcclGroup::NcclGroup(std::string name, std::shared_ptr<Engine> engine, CommunicationStats& stats)
+    : processes::Group(std::move(name), engine->rank(), engine->identity().ranks, engine->owner()->device, stats),
+      engine_(std::move(engine)),
+      log_(std::make_shared<watch::CallLog>(engine_->shared_identity(), engine_->rank())),
+      exceptions_(std::uncaught_exceptions()),
+      sends_(engine_->identity().ranks.size()) {
+  auto queue = std::make_shared<host::Queue*>();  // the group may be gone when the thread still needs it
+  queue_ = std::make_unique<host::Queue>(
+      engine_->owner(), StrCat("communication ", this->name()),
+      [e = engine_, queue](const std::shared_ptr<const host::Call>& call, std::span<std::byte>) { return e->Execute(*call, **queue); },
+      host::Queue::kAlone);
+  *queue = queue_.get();
+  engine_->parts().watch.AddLog(log_);
+}
+
+NcclGroup::NcclGroup(std::shared_ptr<const host::GroupIdentity> identity, int rank, const ncclUniqueId& id, std::shared_ptr<RunParts> parts,
+                     std::shared_ptr<host::RankState> owner, CommunicationStats& stats)
+    : NcclGroup("world", std::make_shared<Engine>(std::move(identity), rank, nullptr, std::move(parts), std::move(owner)), stats) {
+  if (size() == 1) return;  // nothing is ever issued
+  auto call = NewCall<StartCall>(*engine_, 0);
+  call->split = true;
+  call->id = id;
+  queue_->Push(call, Tensor(), engine_->unreported());
+}
+
+NcclGroup::~NcclGroup() {
+  host::RankState& owner = *engine_->owner();
+  if (std::uncaught_exceptions() > exceptions_ && !queue_->Idle()) {
+    owner.run.Claim(owner.rank, StrCat("rank ", owner.rank, ": an exception left unfinished work in group ", *engine_->label()));
+    host::Abandon(owner);
+  }
+  if (!queue_->Close()) {  // its thread is in NCCL, and may be for good
+    (void)queue_.release();
+    return;
+  }
+  if (!engine_->is_world() || owner.run.ending()) return;
+  try {
+    engine_->parts().communicators.DestroyAll();
+  } catch (const std::exception& e) {
+    owner.run.Fail(owner.rank, RankFailure::Kind::kOther, StrCat("rank ", owner.rank, ": ending NCCL's communicators: ", e.what()));
+  }
+}
+
+void NcclGroup::Drain() {
+  host::RankState& owner = *engine_->owner();
+  if (!queue_->Close()) owner.run.ThrowIfEnding(owner.rank, StrCat("what group ", *engine_->label(), " was given"));
+}
+
+ProcessGroup::Issued NcclGroup::Issue(const Communication& c, CommunicationStats::Entry& entry) {
+  host::RankState& owner = *engine_->owner();
+  const auto call = NewCall<GroupCall>(*engine_, c.is_collective() ? ++collectives_ : ++messages_);
+  call->communication = c.Borrowed();
+  call->after = device().compute().Record();
+  if (owner.run.ending()) owner.run.ThrowIfEnding(owner.rank, call->ToString());
+  if (c.is_collective()) {
+    log_->Add(c);
+    call->contacts.push_back(ContactOf(c));
+  } else {
+    PrepareMessages(c, *call, sends_);
+  }
+  Issued issued;
+  issued.state = engine_->Issue(call, entry, *queue_);
+  return issued;
+}
+
+// On the queue like any other call: when a communicator is divided, nothing may be under way on it.
+std::unique_ptr<ProcessGroup> NcclGroup::Split(int color, int key, std::string name) {
+  if (size() == 1) return color < 0 ? nullptr : Alone(std::move(name));
+  host::RankState& owner = *engine_->owner();
+  auto call = NewCall<SplitCall>(*engine_, ++splits_);
+  call->split = true;
+  call->color = color;
+  call->key = key;
+  call->name = name;
+  if (owner.run.ending()) owner.run.ThrowIfEnding(owner.rank, call->ToString());
+  queue_->Push(call, Tensor(), engine_->unreported())->Wait();
+  if (call->alone) return Alone(std::move(name));
+  if (call->made == nullptr) return nullptr;
+  return std::make_unique<NcclGroup>(std::move(name), call->made, stats());
+}
+
+}  // namespace twofold::nccl

@@ -1,0 +1,15 @@
+// The emulated library, which is part of the program.
+#include "backends/nccl/api.h"
+
+namespace twofold::nccl {
+
+absl::StatusOr<Api> LoadFunctions() {
+  Api api;
+#define TWOFOLD_TAKE(name) api.name = &::nccl##name;
+  TWOFOLD_NCCL_FUNCTIONS(TWOFOLD_TAKE)
+#undef TWOFOLD_TAKE
+  api.from = "emulated";
+  return api;
+}
+
+}  // namespace twofold::nccl

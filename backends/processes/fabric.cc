@@ -1,0 +1,186 @@
+#include "backends/processes/fabric.h"
+
+#include <condition_variable>
+#include <csignal>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "backends/host/exit_scope.h"
+#include "backends/host/interrupt.h"
+#include "backends/launch.h"
+#include "backends/watch/hub.h"
+#include "core/base/strings.h"
+
+namespace twofold::processes {
+
+void Session::GiveUp() {
+  if (given_up_) return;
+  given_up_ = true;
+  host::LeaveWithoutCleanUp();
+}
+
+namespace {
+
+std::shared_ptr<const host::GroupIdentity> World(int size) {
+  auto identity = std::make_shared<host::GroupIdentity>();
+  identity->id = 1;
+  identity->label = "world";
+  for (int r = 0; r < size; ++r) identity->ranks.push_back(r);
+  return identity;
+}
+
+// What this process's rank computes on: the one GPU of its place on the host.
+host::DeviceChoice OfThisProcess(host::DeviceChoice device, const Place& place) {
+  if (device.cuda) device.cuda->gpus = {device.cuda->Of(place.rank_here)};
+  return device;
+}
+
+// One run's rank in this process, on a thread of its own. If the run fails with the thread stuck, all of this is left behind
+// for good: the library may still write to the rank's memory.
+class Runner {
+ public:
+  Runner(Session& session, int world_size, const host::DeviceChoice& device, double timeout_s, MakeGroup make_group)
+      : session_(session),
+        process_(world_size, 1, timeout_s),
+        rank_(process_, session.rank(), OfThisProcess(device, session.place())),
+        make_group_(std::move(make_group)) {}
+
+  host::RunState& run() { return process_.run; }
+  void Abandon() { host::Abandon(*rank_.state()); }
+
+  void Start(const RankFunction& fn) {
+    thread_ = std::thread([this, fn] {
+      std::string result;
+      {
+        const std::unique_ptr<Group> world = make_group_(World(process_.world_size), rank_.state(), rank_.stats());
+        result = rank_.Run(fn, *world, [&world] { world->Drain(); });
+      }
+      if (!process_.run.ending()) session_.watch().Finish(result);
+      std::lock_guard lock(mutex_);
+      result_ = std::move(result);
+      done_ = true;
+      changed_.notify_all();
+    });
+  }
+  void Join() { thread_.join(); }
+  // What the rank leaves behind, once the run has failed.
+  std::string Partial(std::chrono::milliseconds grace) {
+    std::unique_lock lock(mutex_);
+    for (auto waited = std::chrono::milliseconds(0); !done_ && waited < grace; waited += kLook) {
+      changed_.wait_for(lock, kLook);
+      if (done_) break;
+      lock.unlock();
+      std::string stuck = rank_.PartialIfStuck();
+      lock.lock();
+      if (!stuck.empty()) return stuck;
+    }
+    return done_ ? result_ : std::string();
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds kLook{20};
+
+  Session& session_;
+  host::Process process_;
+  host::Rank rank_;
+  const MakeGroup make_group_;
+  std::thread thread_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool done_ = false;
+  std::string result_;
+};
+
+class ProcessesFabric : public Fabric {
+ public:
+  ProcessesFabric(Library library, host::DeviceChoice device, double timeout_s)
+      : library_(std::move(library)), device_(std::move(device)), timeout_s_(timeout_s) {}
+  std::string_view name() const override { return library_.fabric; }
+  bool predicted() const override { return false; }
+  bool speaks() const override;
+  int processes() const override { return Started().launched ? Started().size : 0; }
+  absl::Status Accepts(int world_size) const override;
+  RunResult Run(int world_size, const RankFunction& fn) override;
+
+ private:
+  // How this process was started, by a launcher that the library understands; else it is alone.
+  Launch Started() const {
+    const Launch launch = LaunchedAs();
+    return library_.by_mpi_only && !launch.by_mpi ? Launch{.error = launch.error} : launch;
+  }
+
+  const Library library_;
+  const host::DeviceChoice device_;
+  const double timeout_s_;
+};
+
+bool ProcessesFabric::speaks() const {
+  const absl::StatusOr<Session*> session = library_.session();
+  return !session.ok() || (*session)->watch().speaks();
+}
+
+absl::Status ProcessesFabric::Accepts(int world_size) const {
+  const std::string fabric = StrCat("fabric.", library_.fabric);
+  if (world_size < 1) return absl::InvalidArgumentError(fabric + ": at least one rank is needed");
+  const Launch launch = Started();
+  if (!launch.error.empty()) return absl::InvalidArgumentError(StrCat(fabric, ": ", launch.error));
+  if (launch.size == world_size) return absl::OkStatus();
+  const std::string ask = StrCat(fabric, ": ", world_size, world_size == 1 ? " rank is" : " ranks are", " asked for, and ");
+  if (!launch.launched) {
+    return absl::InvalidArgumentError(
+        StrCat(ask, "this process was started without a launcher", library_.by_mpi_only ? " of MPI" : "", "; start it with `mpirun -n ", world_size,
+               " twofold ...`, `srun -n ", world_size, " twofold ...` or `twofold launch --ranks=", world_size,
+               " --fabric=", library_.fabric, " -- ...`"));
+  }
+  return absl::InvalidArgumentError(StrCat(ask, launch.size, " processes were started; start ", world_size,
+                                           ", or ask for ", launch.size, launch.size == 1 ? " rank" : " ranks", " (of a spec: pp * dp * cp * tp)"));
+}
+
+RunResult ProcessesFabric::Run(int world_size, const RankFunction& fn) {
+  auto refuse = [&](absl::Status status) {
+    return RunResult{std::move(status), std::vector<std::string>(static_cast<size_t>(world_size)), {}};
+  };
+  const absl::StatusOr<Session*> started = library_.session();
+  if (!started.ok()) return refuse(started.status());
+  Session& session = **started;
+  if (session.given_up()) {
+    return refuse(absl::FailedPreconditionError(StrCat("fabric.", library_.fabric, ": an earlier run of this process failed; ",
+                                                       library_.name, " cannot go on after that")));
+  }
+  if (world_size > session.processes()) return refuse(Accepts(world_size));
+  auto interrupt = std::make_unique<host::InterruptScope>();
+  const bool takes_part = session.rank() < world_size;
+  absl::StatusOr<MakeGroup> world = library_.world(session, world_size);
+  if (!world.ok()) return refuse(world.status());
+  std::unique_ptr<Runner> runner;
+  if (takes_part) runner = std::make_unique<Runner>(session, world_size, device_, timeout_s_, *std::move(world));
+  session.watch().Begin(world_size, timeout_s_, takes_part ? &runner->run() : nullptr, [&session, r = runner.get()] {
+    if (r != nullptr) r->Abandon();
+    session.CutOff();
+  });
+  if (takes_part) runner->Start(fn);
+  const control::Verdict verdict = session.watch().AwaitVerdict();
+  if (verdict.code() != 0) {
+    session.GiveUp();
+    (void)interrupt.release();
+    std::signal(SIGTERM, SIG_IGN);  // launchers end the survivors of a lost rank, who have yet to write what they know
+    if (takes_part) session.watch().HandIn(runner->Partial(watch::Hub::GraceOf(verdict)));
+    (void)runner.release();
+  } else if (takes_part) {
+    runner->Join();
+  }
+  RunResult result = session.watch().Conclude();
+  result.results.resize(static_cast<size_t>(world_size));
+  result.notes.insert(result.notes.end(), device_.notes.begin(), device_.notes.end());
+  for (std::string& note : session.Notes()) result.notes.push_back(std::move(note));
+  return result;
+}
+
+}  // namespace
+
+std::unique_ptr<Fabric> MakeFabric(Library library, host::DeviceChoice device, double timeout_s) {
+  return std::make_unique<ProcessesFabric>(std::move(library), std::move(device), timeout_s);
+}
+
+}  // namespace twofold::processes

@@ -1,0 +1,23 @@
+// What both ends of a call to the store agree on.
+#pragma once
+
+#include <grpc/grpc.h>
+
+#include <array>
+#include <utility>
+
+namespace twofold::rendezvous {
+
+inline constexpr char kTokenName[] = "twofold-job-token-bin";  // "-bin": any bytes
+inline constexpr int kMostBytes = 1 << 28;                     // of one message
+
+// Either end asks the other for a sign of life after so long a silence, and gives it as long to answer.
+inline constexpr int kSilenceMs = 10000;
+inline std::array<std::pair<const char*, int>, 4> KeepAlive() {
+  return {{{GRPC_ARG_KEEPALIVE_TIME_MS, kSilenceMs},
+           {GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kSilenceMs},
+           {GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0},  // no limit
+           {GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kSilenceMs / 2}}};
+}
+
+}  // namespace twofold::rendezvous

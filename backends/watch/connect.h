@@ -1,0 +1,16 @@
+// Sockets between a watch's hub and the others, on hosts of any kind.
+#pragma once
+
+#include <asio.hpp>
+#include <string>
+#include <vector>
+
+namespace twofold::watch {
+
+// At every address of this host, IPv6's too where it has that.
+asio::ip::tcp::acceptor ListenEverywhere(asio::io_context& io);
+
+// Of `addresses`, the first that lets itself be connected to. Before a thread runs `io`. Throws std::runtime_error saying why none does.
+asio::ip::tcp::socket ConnectToAny(const std::vector<std::string>& addresses, const std::string& port, asio::io_context& io);
+
+}  // namespace twofold::watch

@@ -1,0 +1,236 @@
+#include "experiments/program/supervisor.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <asio.hpp>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <stdexcept>
+
+#include "core/base/rank_list.h"
+#include "core/base/strings.h"
+#include "spdlog/spdlog.h"
+
+extern char** environ;
+
+namespace twofold {
+namespace {
+
+constexpr int kCannotStart = 127;  // as shells have it
+constexpr std::chrono::milliseconds kLastWords(500);
+constexpr int kSignals[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+
+std::vector<char*> Pointers(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+std::vector<std::string> EnvironmentWith(const std::vector<std::pair<std::string, std::string>>& variables) {
+  std::map<std::string, std::string> all;
+  for (char** e = environ; *e != nullptr; ++e) {
+    const std::string text = *e;
+    all[text.substr(0, text.find('='))] = text;
+  }
+  for (const auto& [name, value] : variables) {
+    if (value.empty()) all.erase(name);
+    else all[name] = StrCat(name, "=", value);
+  }
+  std::vector<std::string> out;
+  for (auto& [name, text] : all) out.push_back(std::move(text));
+  return out;
+}
+
+std::string HowItEnded(int status) {
+  if (WIFSIGNALED(status)) return StrCat("was killed by signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)), ")");
+  const int code = WEXITSTATUS(status);
+  return StrCat("ended with exit status ", code, code == kCannotStart ? " (its program cannot be started; is it there, and executable?)" : "");
+}
+
+int ExitStatusOf(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
+
+class Supervisor {
+ public:
+  Supervisor(const std::vector<RankProcess>& ranks, const SuperviseOptions& options) : ranks_(ranks), options_(options) {}
+
+  int Run() {
+    for (int signal : kSignals) signals_.add(signal);  // before there is anything to hear
+    Listen();
+    for (const RankProcess& rank : ranks_) Start(rank);
+    Reap();
+    io_.run();
+    return exit_status_;
+  }
+
+ private:
+  struct Child {
+    int rank = 0;
+    pid_t pid = -1;
+    bool ended = false;
+    asio::posix::stream_descriptor errors;  // what it writes to stderr, where that is labelled
+    std::string line;
+    explicit Child(asio::io_context& io) : errors(io) {}
+  };
+
+  void Start(const RankProcess& rank);
+  [[noreturn]] static void Become(char* const* words, char* const* environment, int errors, pid_t parent);
+  void Read(Child& child);
+  void Listen();
+  void HandOn(int signal);
+  void Reap();
+  void Ended(Child& child, int status);
+  void EndTheOthers();
+  void StopWhenDone();
+  std::vector<int> Living() const;
+  void Signal(int signal) {
+    for (const auto& child : children_) {
+      if (!child->ended) kill(-child->pid, signal);
+    }
+  }
+
+  const std::vector<RankProcess>& ranks_;
+  const SuperviseOptions options_;
+  asio::io_context io_;
+  asio::signal_set signals_{io_};
+  asio::steady_timer timer_{io_};
+  std::vector<std::unique_ptr<Child>> children_;
+  int exit_status_ = 0;
+  int handed_on_ = 0;  // the signal that this process was sent
+};
+
+// ---- Starting ----
+
+void Supervisor::Start(const RankProcess& rank) {
+  children_.push_back(std::make_unique<Child>(io_));
+  Child& child = *children_.back();
+  child.rank = rank.rank;
+  int pipe[2] = {-1, -1};
+  if (options_.label && pipe2(pipe, O_CLOEXEC) != 0) throw std::runtime_error(StrCat("launch: no pipe: ", strerror(errno)));
+  std::vector<std::string> words = rank.words, environment = EnvironmentWith(rank.variables);
+  const std::vector<char*> argv = Pointers(words), envp = Pointers(environment);
+  const pid_t parent = getpid();
+  // A signal that came to the child before it is another program would be taken for one of this process's, whose pipe it still has.
+  sigset_t all, before;
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, &before);
+  child.pid = fork();  // not posix_spawn: only a forked child can ask to end with its parent
+  if (child.pid == 0) Become(argv.data(), envp.data(), pipe[1], parent);
+  sigprocmask(SIG_SETMASK, &before, nullptr);
+  if (child.pid < 0) throw std::runtime_error(StrCat("launch: no process for rank ", rank.rank, ": ", strerror(errno)));
+  setpgid(child.pid, child.pid);  // here, too: whoever comes first
+  if (!options_.label) return;
+  close(pipe[1]);
+  child.errors.assign(pipe[0]);
+  Read(child);
+}
+
+// In the forked child: nothing but system calls.
+void Supervisor::Become(char* const* words, char* const* environment, int errors, pid_t parent) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != parent) _exit(kCannotStart);
+  if (errors >= 0) dup2(errors, STDERR_FILENO);
+  const int nothing = open("/dev/null", O_RDONLY);
+  if (nothing >= 0) dup2(nothing, STDIN_FILENO);
+  for (const int signal : kSignals) ::signal(signal, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  execvpe(words[0], words, environment);
+  _exit(kCannotStart);
+}
+
+void Supervisor::Read(Child& child) {
+  asio::async_read_until(child.errors, asio::dynamic_buffer(child.line), '\n', [this, &child](asio::error_code error, size_t length) {
+    if (error) length = child.line.size();  // what it wrote last, without an end
+    if (length > 0) {
+      const std::string text = StrCat("[", child.rank, "] ", child.line.substr(0, length), error ? "\n" : "");
+      std::fwrite(text.data(), 1, text.size(), stderr);
+      child.line.erase(0, length);
+    }
+    if (!error) return Read(child);
+    child.errors.close();
+    StopWhenDone();
+  });
+}
+
+// ---- Seeing them through ----
+
+void Supervisor::Listen() {
+  signals_.async_wait([this](asio::error_code error, int signal) {
+    if (error) return;
+    if (signal == SIGCHLD) Reap();
+    else HandOn(signal);
+    Listen();
+  });
+}
+
+void Supervisor::HandOn(int signal) {
+  if (handed_on_ != 0) spdlog::error("launch: killed, since asked a second time");
+  Signal(handed_on_ != 0 ? SIGKILL : signal);
+  handed_on_ = signal;
+}
+
+void Supervisor::Reap() {
+  for (const auto& child : children_) {
+    int status = 0;
+    if (!child->ended && waitpid(child->pid, &status, WNOHANG) == child->pid) Ended(*child, status);
+  }
+  StopWhenDone();
+}
+
+void Supervisor::StopWhenDone() {
+  if (!Living().empty()) return;
+  if (std::none_of(children_.begin(), children_.end(), [](const auto& c) { return c->errors.is_open(); })) return io_.stop();
+  timer_.expires_after(kLastWords);  // what a rank has started may live on, and keep the rank's stderr open
+  timer_.async_wait([this](asio::error_code error) {
+    if (!error) io_.stop();
+  });
+}
+
+void Supervisor::Ended(Child& child, int status) {
+  child.ended = true;
+  if (exit_status_ != 0 || ExitStatusOf(status) == 0) return;
+  exit_status_ = ExitStatusOf(status);
+  if (handed_on_ != 0) return;  // asked for
+  const std::vector<int> others = Living();
+  const std::string rest = others.empty() ? "" : StrCat("; ", RankList(others), " may end in order within ", options_.grace_s, " s");
+  spdlog::error("launch: rank {} (process {}) {}{}", child.rank, child.pid, HowItEnded(status), rest);
+  timer_.expires_after(std::chrono::duration_cast<asio::steady_timer::duration>(std::chrono::duration<double>(options_.grace_s)));
+  timer_.async_wait([this](asio::error_code error) {
+    if (!error) EndTheOthers();
+  });
+}
+
+void Supervisor::EndTheOthers() {
+  spdlog::error("launch: {} still there: ended", RankList(Living()));
+  Signal(SIGTERM);
+  timer_.expires_after(std::chrono::duration_cast<asio::steady_timer::duration>(std::chrono::duration<double>(kTermTime)));
+  timer_.async_wait([this](asio::error_code error) {
+    if (!error) Signal(SIGKILL);
+  });
+}
+
+std::vector<int> Supervisor::Living() const {
+  std::vector<int> living;
+  for (const auto& child : children_) {
+    if (!child->ended) living.push_back(child->rank);
+  }
+  return living;
+}
+
+}  // namespace
+
+int Supervise(const std::vector<RankProcess>& ranks, const SuperviseOptions& options) { return Supervisor(ranks, options).Run(); }
+
+}  // namespace twofold

@@ -1,0 +1,100 @@
+#include "kernels/cuda/attentions.h"
+
+#include <algorithm>
+
+#include "core/base/strings.h"
+#include "kernels/cuda/error.h"
+
+namespace twofold::cuda {
+namespace {
+
+// Operands of the operation's tensors, by which GraphOf names them.
+void SetQkv(const LibraryAttention& a, const Tensor& qkv, std::array<GraphOperand, 3> operands, GraphAddresses& to) {
+  auto* const first = reinterpret_cast<std::byte*>(qkv.address());
+  for (const GraphOperand operand : operands) {
+    to[static_cast<size_t>(operand)] = first + FirstElement(a, operand) * ElementSize(a.type);
+  }
+}
+void Set(const Tensor& t, GraphOperand operand, GraphAddresses& to) {
+  to[static_cast<size_t>(operand)] = reinterpret_cast<void*>(t.address());
+}
+
+bool Aligned(const GraphAddresses& tensors) {
+  return std::all_of(tensors.begin(), tensors.end(), [](void* at) { return reinterpret_cast<uintptr_t>(at) % 16 == 0; });
+}
+
+}  // namespace
+
+bool Attentions::Run(const ops::AttentionForward& o, std::byte* workspace, size_t workspace_bytes, cudaStream_t stream) {
+  if (kernels_ == AttentionKernels::kOwn) return false;
+  const LibraryAttention a = Described(o);
+  GraphAddresses tensors = {};
+  SetQkv(a, o.qkv, {GraphOperand::kQ, GraphOperand::kK, GraphOperand::kV}, tensors);
+  Set(o.out, GraphOperand::kOut, tensors);
+  Set(o.lse, GraphOperand::kLse, tensors);
+  return Run(a, tensors, workspace, workspace_bytes, stream);
+}
+
+bool Attentions::Run(const ops::AttentionBackward& o, std::byte* workspace, size_t workspace_bytes, cudaStream_t stream) {
+  if (kernels_ == AttentionKernels::kOwn) return false;
+  const LibraryAttention a = Described(o);
+  GraphAddresses tensors = {};
+  SetQkv(a, o.qkv, {GraphOperand::kQ, GraphOperand::kK, GraphOperand::kV}, tensors);
+  SetQkv(a, o.dqkv, {GraphOperand::kDQ, GraphOperand::kDK, GraphOperand::kDV}, tensors);
+  Set(o.out, GraphOperand::kOut, tensors);
+  Set(o.lse, GraphOperand::kLse, tensors);
+  Set(o.dout, GraphOperand::kDOut, tensors);
+  return Run(a, tensors, workspace, workspace_bytes, stream);
+}
+
+bool Attentions::Run(const LibraryAttention& a, const GraphAddresses& tensors, std::byte* workspace, size_t workspace_bytes,
+                     cudaStream_t stream) {
+  if (!Aligned(tensors)) {
+    LeaveToOwn(a, "cuDNN's attention is for tensors that are aligned to 16 bytes");
+    return false;
+  }
+  auto found = decided_.find(a);
+  if (found == decided_.end()) found = decided_.emplace(a, Decide(a, workspace_bytes)).first;
+  if (!found->second) return false;
+  try {
+    plans_.Run(*found->second, tensors, workspace, workspace_bytes, stream);
+  } catch (const CudaError& e) {  // our kernels write all that it may have written; an error of the GPU they meet, too
+    LeaveToOwn(a, e.what());
+    found->second.reset();
+  }
+  return found->second.has_value();
+}
+
+std::optional<LibraryAttention> Attentions::Decide(const LibraryAttention& a, size_t workspace_bytes) {
+  std::string why;
+  for (const LibraryAttention& asked : AskedFor(a, kernels_, any_bits_)) {
+    const std::string why_not = plans_.WhyNot(asked, workspace_bytes);
+    if (why_not.empty()) {
+      const char* const how = asked.repeatable ? "" : ", sums of queries' gradients in no fixed order: last bits may differ from run to run";
+      Tell(a, StrCat(CudnnVersion(&why), how));
+      return asked;
+    }
+    if (why.empty()) why = why_not;
+  }
+  LeaveToOwn(a, why);
+  return std::nullopt;
+}
+
+void Attentions::LeaveToOwn(const LibraryAttention& a, const std::string& why) {
+  if (kernels_ == AttentionKernels::kCudnn) throw CudaError(StrCat("cuda.attention is CUDNN, which cannot do ", NameOf(a), ": ", why));
+  Tell(a, StrCat("own kernels (", why, ")"));
+}
+
+void Attentions::ExpectOwn(std::string_view operation) const {
+  if (kernels_ != AttentionKernels::kCudnn) return;
+  throw CudaError(StrCat("cuda.attention is CUDNN, which cannot do ", operation,
+                         ": attention to a part of the keys, as context parallelism needs it, is for own kernels; use AUTO"));
+}
+
+void Attentions::Tell(const LibraryAttention& a, const std::string& whose) {
+  if (!note_) return;
+  std::string note = StrCat(a.pass == AttentionPass::kForward ? "attention_forward: " : "attention_backward: ", whose);
+  if (told_.insert(note).second) note_(std::move(note));
+}
+
+}  // namespace twofold::cuda

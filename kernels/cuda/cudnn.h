@@ -1,0 +1,36 @@
+// cuDNN, loaded when it is first asked for: a program starts, and runs on a GPU with kernels of our own, where it is not installed.
+#pragma once
+
+#include <cudnn.h>
+
+#include <string>
+#include <type_traits>
+
+namespace twofold::cuda {
+
+// Its functions by their names without "cudnn", in the order of what uses them.
+#define TWOFOLD_CUDNN_FUNCTIONS(F)                                                                                                  \
+  F(GetVersion) F(GetErrorString) F(GetLastErrorString) F(Create) F(Destroy) F(SetStream)                                           \
+  F(CreateTensorDescriptor) F(DestroyTensorDescriptor) F(SetTensor4dDescriptor) F(CreateFilterDescriptor)                           \
+  F(DestroyFilterDescriptor) F(SetFilter4dDescriptor) F(CreateConvolutionDescriptor) F(DestroyConvolutionDescriptor)                \
+  F(SetConvolution2dDescriptor) F(SetConvolutionMathType) F(GetConvolutionForwardAlgorithm_v7)                                      \
+  F(GetConvolutionBackwardDataAlgorithm_v7) F(GetConvolutionBackwardFilterAlgorithm_v7) F(ConvolutionForward)                       \
+  F(ConvolutionBackwardData) F(ConvolutionBackwardFilter)                                                                           \
+  F(BackendCreateDescriptor) F(BackendDestroyDescriptor) F(BackendSetAttribute) F(BackendGetAttribute) F(BackendFinalize)           \
+  F(BackendExecute)
+
+struct Cudnn {
+#define TWOFOLD_CUDNN_MEMBER(name) std::add_pointer_t<decltype(cudnn##name)> name;
+  TWOFOLD_CUDNN_FUNCTIONS(TWOFOLD_CUDNN_MEMBER)
+#undef TWOFOLD_CUDNN_MEMBER
+
+  // Throws CudaError, saying `what`, unless `status` is success.
+  void Check(cudnnStatus_t status, const std::string& what) const;
+};
+
+// Why it cannot be loaded; "" where it can. Any thread.
+const std::string& WhyNoCudnn();
+// The process's own. Any thread. Throws CudaError where it cannot be loaded.
+const Cudnn& TheCudnn();
+
+}  // namespace twofold::cuda

@@ -1,0 +1,91 @@
+// CUDA's functions of devices.
+#include <cstdio>
+
+#include "kernels/cuda/emulated/state.h"
+
+using namespace twofold::emulated;
+
+static constexpr int kMultiprocessors = 4;  // few, so that kernels' threads go on through their grids
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = static_cast<int>(Cuda().gpus.size());
+  TWOFOLD_RETURN_UNLESS_READY();
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device) {
+  TWOFOLD_RETURN_UNLESS_READY();
+  TWOFOLD_RETURN_IF(!IsGpu(device), cudaErrorInvalidDevice);
+  current_device = device;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDevice(int* device) {
+  TWOFOLD_RETURN_UNLESS_READY();
+  *device = current_device;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device) {
+  TWOFOLD_RETURN_UNLESS_READY();
+  TWOFOLD_RETURN_IF(!IsGpu(device), cudaErrorInvalidDevice);
+  *p = {};
+  std::snprintf(p->name, sizeof(p->name), "Emulated GPU");
+  p->totalGlobalMem = Cuda().bytes;
+  p->sharedMemPerBlock = 48 << 10;
+  p->sharedMemPerBlockOptin = kMaxShared;
+  p->sharedMemPerMultiprocessor = kMaxShared + 1024;
+  p->regsPerBlock = 65536;
+  p->warpSize = warpSize;
+  p->maxThreadsPerBlock = kMaxThreads;
+  p->maxThreadsDim[0] = p->maxThreadsDim[1] = kMaxThreads, p->maxThreadsDim[2] = 64;
+  p->maxGridSize[0] = 0x7fffffff, p->maxGridSize[1] = p->maxGridSize[2] = 65535;
+  p->major = 9, p->minor = 0;
+  p->multiProcessorCount = kMultiprocessors;
+  p->maxThreadsPerMultiProcessor = 2048;
+  p->l2CacheSize = 1 << 20;
+  p->asyncEngineCount = 2;
+  p->concurrentKernels = 1;
+  p->pciBusID = device + 1;
+  p->unifiedAddressing = 1;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+  cudaDeviceProp p;
+  if (const cudaError_t error = cudaGetDeviceProperties(&p, device); error != cudaSuccess) return error;
+  switch (attribute) {
+    case cudaDevAttrMaxThreadsPerBlock: *value = p.maxThreadsPerBlock; break;
+    case cudaDevAttrMaxSharedMemoryPerBlock: *value = static_cast<int>(p.sharedMemPerBlock); break;
+    case cudaDevAttrWarpSize: *value = p.warpSize; break;
+    case cudaDevAttrMultiProcessorCount: *value = p.multiProcessorCount; break;
+    case cudaDevAttrL2CacheSize: *value = p.l2CacheSize; break;
+    case cudaDevAttrComputeCapabilityMajor: *value = p.major; break;
+    case cudaDevAttrComputeCapabilityMinor: *value = p.minor; break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = static_cast<int>(p.sharedMemPerBlockOptin); break;
+    default: return Say(cudaErrorInvalidValue);
+  }
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  TWOFOLD_RETURN_UNLESS_READY();
+  *least = 0, *greatest = -5;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceSynchronize() {
+  TWOFOLD_RETURN_UNLESS_READY();
+  SynchronizeGpu(Current());
+  return Say(Failed());
+}
+cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
+  TWOFOLD_RETURN_UNLESS_READY();
+  TWOFOLD_RETURN_IF(!IsGpu(device) || !IsGpu(peer), cudaErrorInvalidDevice);
+  *can = device != peer;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned) {
+  TWOFOLD_RETURN_UNLESS_READY();
+  TWOFOLD_RETURN_IF(!IsGpu(peer) || peer == current_device, cudaErrorInvalidDevice);
+  return cudaSuccess;
+}
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+cudaError_t cudaRuntimeGetVersion(int* version) { return cudaDriverGetVersion(version); }

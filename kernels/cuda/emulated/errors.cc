@@ -1,0 +1,54 @@
+// CUDA's errors: the last one, and their texts.
+#include "kernels/cuda/emulated/state.h"
+
+using namespace twofold::emulated;
+
+cudaError_t cudaGetLastError() {
+  const cudaError_t error = cudaPeekAtLastError();
+  last_error = cudaSuccess;
+  return error;
+}
+cudaError_t cudaPeekAtLastError() { return Failed() != cudaSuccess ? Failed() : last_error; }
+
+namespace {
+struct ErrorText {
+  cudaError_t error;
+  const char *name, *text;
+};
+constexpr ErrorText kErrors[] = {
+    {cudaSuccess, "cudaSuccess", "no error"},
+    {cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument"},
+    {cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation", "out of memory"},
+    {cudaErrorInvalidConfiguration, "cudaErrorInvalidConfiguration", "invalid configuration argument"},
+    {cudaErrorInvalidPitchValue, "cudaErrorInvalidPitchValue", "invalid pitch argument"},
+    {cudaErrorInvalidMemcpyDirection, "cudaErrorInvalidMemcpyDirection", "invalid copy direction for memcpy"},
+    {cudaErrorNoDevice, "cudaErrorNoDevice", "no CUDA-capable device is detected"},
+    {cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal"},
+    {cudaErrorECCUncorrectable, "cudaErrorECCUncorrectable", "uncorrectable ECC error encountered"},
+    {cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
+    {cudaErrorNotReady, "cudaErrorNotReady", "device not ready"},
+    {cudaErrorIllegalAddress, "cudaErrorIllegalAddress", "an illegal memory access was encountered"},
+    {cudaErrorPeerAccessAlreadyEnabled, "cudaErrorPeerAccessAlreadyEnabled", "peer access is already enabled"},
+    {cudaErrorHostMemoryAlreadyRegistered, "cudaErrorHostMemoryAlreadyRegistered", "part or all of the requested memory range is already mapped"},
+    {cudaErrorHostMemoryNotRegistered, "cudaErrorHostMemoryNotRegistered", "pointer does not correspond to a registered memory region"},
+    {cudaErrorLaunchFailure, "cudaErrorLaunchFailure", "unspecified launch failure"},
+    {cudaErrorNotPermitted, "cudaErrorNotPermitted", "operation not permitted"},
+    {cudaErrorNotSupported, "cudaErrorNotSupported", "operation not supported"},
+    {cudaErrorUnknown, "cudaErrorUnknown", "unknown error"},
+};
+const ErrorText* TextOf(cudaError_t error) {
+  for (const ErrorText& e : kErrors) {
+    if (e.error == error) return &e;
+  }
+  return nullptr;
+}
+}  // namespace
+
+const char* cudaGetErrorName(cudaError_t error) {
+  const ErrorText* e = TextOf(error);
+  return e != nullptr ? e->name : "unrecognized error code";
+}
+const char* cudaGetErrorString(cudaError_t error) {
+  const ErrorText* e = TextOf(error);
+  return e != nullptr ? e->text : "unrecognized error code";
+}

@@ -1,0 +1,264 @@
+// `twofold launch` as the supervisor of ranks that it starts itself, and ranks that meet as each launcher starts them.
+#include <gmock/gmock.h>
+
+#include <csignal>
+
+#include "tests/children.h"
+
+namespace twofold {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::Not;
+using testing::Child;
+using testing::Environment;
+using Words = std::vector<std::string>;
+
+Words Launch(Words options, Words command) {
+  Words words = {TWOFOLD_PROGRAM, "launch"};
+  words.insert(words.end(), options.begin(), options.end());
+  words.push_back("--");
+  words.insert(words.end(), command.begin(), command.end());
+  return words;
+}
+// Ranks that run a script.
+Words Script(int ranks, const std::string& script, Words options = {}) {
+  options.insert(options.begin(), {StrCat("--ranks=", ranks), "--program=/bin/sh"});
+  return Launch(options, {"-c", script});
+}
+
+struct Ended {
+  int status;
+  std::string output;
+};
+Ended EndOf(const Words& words, const Environment& environment = {}) {
+  Child child(words, environment);
+  const int status = child.Wait();
+  return {status, child.Output()};
+}
+
+size_t Count(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+TEST(LaunchProgram, TellsEachRankWhoItIs) {
+  const Ended run = EndOf(Script(3, "echo \"rank $RANK of $WORLD_SIZE, here $LOCAL_RANK of $LOCAL_WORLD_SIZE, node $NODE_RANK of $NNODES, at $MASTER_ADDR\"; "
+                                  "echo \"port $MASTER_PORT token $TWOFOLD_JOB_TOKEN\""));
+  EXPECT_EQ(run.status, 0) << run.output;
+  for (int r = 0; r < 3; ++r) EXPECT_THAT(run.output, HasSubstr(StrCat("rank ", r, " of 3, here ", r, " of 3, node 0 of 1, at 127.0.0.1\n")));
+  const std::string token = run.output.substr(run.output.find("port "), run.output.find('\n', run.output.find("port ")) - run.output.find("port "));
+  EXPECT_THAT(token, MatchesRegex("port [0-9]+ token [0-9a-f]+"));
+  EXPECT_GT(token.size(), 40u);
+  EXPECT_EQ(Count(run.output, token), 3u) << "the same for all";
+}
+
+TEST(LaunchProgram, TellsRanksOfSeveralNodes) {
+  const Words words = Script(4, "echo \"rank $RANK of $WORLD_SIZE, here $LOCAL_RANK of $LOCAL_WORLD_SIZE, node $NODE_RANK of $NNODES, at $MASTER_ADDR:$MASTER_PORT ($TWOFOLD_JOB_TOKEN)\"",
+                             {"--nodes=2", "--node-rank=1", "--master=node1:29500"});
+  const Ended run = EndOf(words, {{"TWOFOLD_JOB_TOKEN", "nightly"}});
+  EXPECT_EQ(run.status, 0) << run.output;
+  EXPECT_THAT(run.output, AllOf(HasSubstr("rank 2 of 4, here 0 of 2, node 1 of 2, at node1:29500 (nightly)\n"), HasSubstr("rank 3 of 4, here 1 of 2, node 1 of 2")));
+}
+
+TEST(LaunchProgram, TakesNodesFromATaskOfSrun) {
+  const Words words = Script(4, "echo \"rank $RANK, node $NODE_RANK of $NNODES, at $MASTER_ADDR:$MASTER_PORT\"", {"--nodes=2"});
+  const Ended run = EndOf(words, {{"SLURM_JOB_ID", "4711"}, {"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_TASKS", "2"},
+                                {"SLURM_LOCALID", "0"}, {"SLURM_NODEID", "1"}, {"SLURM_STEP_NODELIST", "n[3-4]"}});
+  EXPECT_EQ(run.status, 0) << run.output;
+  EXPECT_THAT(run.output, HasSubstr("rank 3, node 1 of 2, at n3:14711\n"));
+}
+
+TEST(LaunchProgram, LabelsWhatRanksWrite) {
+  const Ended run = EndOf(Script(2, "echo \"first of $RANK\" >&2; printf last >&2; echo result", {"--label"}));
+  EXPECT_EQ(run.status, 0);
+  EXPECT_THAT(run.output, AllOf(HasSubstr("[0] first of 0\n"), HasSubstr("[1] first of 1\n"), HasSubstr("[0] last\n"), HasSubstr("[1] last\n")));
+  EXPECT_EQ(Count(run.output, "result\n"), 2u);
+  EXPECT_THAT(run.output, Not(HasSubstr("] result"))) << "stdout stays as it is";
+}
+
+TEST(LaunchProgram, NamesTheFirstThatFailsAndEndsTheOthers) {
+  const Ended run = EndOf(Script(3, "if [ $RANK = 1 ]; then exit 7; fi; exec sleep 100", {"--grace=0.3"}));
+  EXPECT_EQ(run.status, 7);
+  EXPECT_THAT(run.output, AllOf(HasSubstr("launch: rank 1 (process "), HasSubstr(") ended with exit status 7; ranks 0, 2 may end in order within 0.3 s"),
+                                HasSubstr("launch: ranks 0, 2 still there: ended")));
+}
+
+TEST(LaunchProgram, LetsTheOthersEndInOrder) {
+  const Ended run = EndOf(Script(2, "if [ $RANK = 1 ]; then kill -9 $$; fi; sleep 2; echo \"rank $RANK has written what it knows\"; exit 1"));
+  EXPECT_EQ(run.status, 128 + SIGKILL);
+  EXPECT_THAT(run.output, AllOf(HasSubstr("was killed by signal 9 (Killed); rank 0 may end"), HasSubstr("rank 0 has written what it knows"), Not(HasSubstr("still there"))));
+  EXPECT_EQ(Count(run.output, "launch: rank"), 1u) << "consequences are not told";
+}
+
+TEST(LaunchProgram, KillsWhoDoesNotEnd) {
+  const auto start = std::chrono::steady_clock::now();
+  const Ended run = EndOf(Script(2, "if [ $RANK = 1 ]; then sleep 0.5; exit 1; fi; trap '' TERM; while true; do sleep 0.1; done", {"--grace=0"}));
+  EXPECT_EQ(run.status, 1);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
+}
+
+TEST(LaunchProgram, HandsSignalsOn) {
+  for (int signal : {SIGTERM, SIGINT}) {
+    Child child(Script(2, "trap 'echo \"end of $RANK\"; exit 0' TERM INT; echo \"ready $RANK\"; while true; do sleep 0.05; done"));
+    ASSERT_TRUE(child.AwaitOutput("ready 0") && child.AwaitOutput("ready 1"));
+    child.Signal(signal);
+    EXPECT_EQ(child.Wait(), 0);
+    EXPECT_THAT(child.Output(), AllOf(HasSubstr("end of 0"), HasSubstr("end of 1")));
+  }
+}
+
+TEST(LaunchProgram, ASecondSignalKills) {
+  Child child(Script(2, "trap 'echo \"heard $RANK\"' TERM; echo \"ready $RANK\"; while true; do sleep 0.05; done"));
+  ASSERT_TRUE(child.AwaitOutput("ready 0") && child.AwaitOutput("ready 1"));
+  child.Signal(SIGTERM);
+  ASSERT_TRUE(child.AwaitOutput("heard 0") && child.AwaitOutput("heard 1"));
+  child.Signal(SIGTERM);
+  EXPECT_EQ(child.Wait(), 128 + SIGKILL);
+}
+
+// Whether there is such a process, and not only what is left of it for a parent to ask about.
+bool Lives(pid_t pid) {
+  std::ifstream file(StrCat("/proc/", pid, "/stat"));
+  std::string number, name, state;
+  return (file >> number >> name >> state) && state != "Z" && state != "X";
+}
+
+TEST(LaunchProgram, RanksEndWithIt) {
+  Child child(Script(2, "echo \"process $$ of $RANK\"; exec sleep 100"));
+  ASSERT_TRUE(child.AwaitOutput("of 0") && child.AwaitOutput("of 1"));
+  child.Signal(SIGKILL);
+  EXPECT_EQ(child.Wait(), 128 + SIGKILL);
+  std::istringstream output(child.Output());
+  std::string word;
+  pid_t pid = 0;
+  int rank = 0;
+  int ranks = 0;
+  for (; output >> word >> pid >> word >> rank; ++ranks) {
+    for (int tries = 0; tries < 500 && Lives(pid); ++tries) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    EXPECT_FALSE(Lives(pid)) << "rank " << rank;
+  }
+  EXPECT_EQ(ranks, 2);
+}
+
+TEST(LaunchProgram, RefusesWhatContradicts) {
+  const std::vector<std::pair<Words, std::string>> wrong = {
+      {Script(0, ":"), "--ranks=0: 1 or more is right"},
+      {Script(2, ":", {"--nodes=0"}), "--nodes=0: 1 or more is right"},
+      {Script(3, ":", {"--nodes=2", "--node-rank=0", "--master=n:1"}), "as many ranks on each node are right, 2 or 4 in all"},
+      {Script(4, ":", {"--nodes=2", "--master=n:1"}), "--node-rank is missing with --nodes=2: this node's number, 0 to 1, is right"},
+      {Script(4, ":", {"--nodes=2", "--node-rank=2", "--master=n:1"}), "--node-rank=2 with --nodes=2"},
+      {Script(4, ":", {"--nodes=2", "--node-rank=0"}), "--master is missing: HOST:PORT of node 0 is right"},
+      {Script(4, ":", {"--nodes=2", "--node-rank=0", "--master=node1"}), "--master=node1: HOST:PORT"},
+      {Script(4, ":", {"--nodes=2", "--node-rank=0", "--master=node1:70000"}), "--master=node1:70000: HOST:PORT"},
+      {Script(4, ":", {"--master=node1:29500"}), "--nodes=2 or more is right"},
+      {Script(4, ":", {"--grace=-1"}), "--grace=-1"},
+      {Script(4, ":", {"--grace=nan"}), "--grace=nan"},
+      {Script(100000, ":"), "--ranks=100000: at most 4096 processes on a host are right"},
+      {Launch({"--ranks=2", "--fabric=in_memory"}, {"run", "x"}), "its ranks are not processes"},
+      {Launch({"--ranks=2", "--fabric=warp"}, {"run", "x"}), "no such fabric"},
+  };
+  for (const auto& [words, says] : wrong) {
+    const Ended run = EndOf(words);
+    EXPECT_EQ(run.status, 2) << says;
+    EXPECT_THAT(run.output, HasSubstr(says));
+  }
+  EXPECT_THAT(EndOf(Script(2, ":"), {{"RANK", "0"}, {"WORLD_SIZE", "2"}}).output, HasSubstr("itself started by a launcher (RANK and WORLD_SIZE)"));
+}
+
+#ifdef TWOFOLD_BY_MPI
+// What all ranks would find wrong is told once, by launch.
+TEST(LaunchProgram, ChecksTheCommandBeforeItStartsRanks) {
+  const std::vector<std::pair<Words, std::string>> wrong = {
+      {{"foo"}, "\"foo\" is no command for several ranks; use run, bench or calibrate"},
+      {{"list", "models"}, "\"list\" is no command"},
+      {{"run", "nosuch.textproto"}, "nosuch.textproto"},
+      {{"run", "--quiet", "nosuch.textproto"}, "nosuch.textproto"},
+      {{"run", "--set", "train.steps=1", "examples/ddp.textproto", "--frabic=mpi"}, "run: The following argument was not expected: --frabic=mpi"},
+      {{"run", "examples/ddp.textproto", "--set=train.stops=1"}, "did you mean steps"},
+      {{"run", "examples/ddp.textproto", "--fabric=in_memory"}, "--fabric=in_memory: its ranks are not processes"},
+      {{"run", "examples/ddp.textproto", "--fabric", "in_memory"}, "--fabric=in_memory: its ranks are not processes"},
+  };
+  for (const auto& [command, says] : wrong) {
+    const Ended run = EndOf(Launch({"--ranks=2"}, command));
+    EXPECT_EQ(run.status, 2) << says;
+    EXPECT_THAT(run.output, HasSubstr(says));
+    EXPECT_EQ(Count(run.output, "error"), 1u) << run.output;
+  }
+  const Ended two = EndOf(Launch({"--ranks=2", "--fabric=mpi"}, {"bench", "all_reduce", "--fabric=in_memory"}));
+  EXPECT_EQ(two.status, 2);
+  EXPECT_THAT(two.output, HasSubstr("--fabric=mpi, but the command has --fabric=in_memory; leave one of them out"));
+  const Ended same = EndOf(Launch({"--ranks=2", "--print"}, {"run", "examples/ddp.textproto", "--fabric=mpi"}));
+  EXPECT_EQ(same.status, 0) << same.output;
+  EXPECT_EQ(Count(same.output, "--fabric=mpi"), 1u) << same.output;
+}
+#endif
+
+TEST(LaunchProgram, SaysWhenAProgramCannotBeStarted) {
+  const Ended run = EndOf(Launch({"--ranks=1", "--program=./no-such-program"}, {}));
+  EXPECT_EQ(run.status, 127);
+  EXPECT_THAT(run.output, HasSubstr("its program cannot be started"));
+}
+
+// Of ranks that end while others are being started, none is taken for a signal from outside.
+TEST(LaunchProgram, NamesWhoFailedWhileItStartsOthers) {
+  for (int i = 0; i < 10; ++i) {
+    const Ended run = EndOf(Launch({"--ranks=8", "--program=./no-such-program", "--grace=0"}, {}));
+    EXPECT_EQ(run.status, 127);
+    EXPECT_THAT(run.output, HasSubstr("its program cannot be started"));
+    EXPECT_THAT(run.output, Not(HasSubstr("asked a second time")));
+  }
+}
+
+TEST(LaunchProgram, PrintsWhatItWouldRunButNoToken) {
+  const Ended run = EndOf(Script(2, "true", {"--print", "--nodes=2", "--node-rank=0", "--master=[fd00::1]:29500"}), {{"TWOFOLD_JOB_TOKEN", "hidden"}});
+  EXPECT_EQ(run.status, 0);
+  EXPECT_EQ(run.output, "RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 NODE_RANK=0 NNODES=2 MASTER_ADDR=fd00::1 MASTER_PORT=29500 TWOFOLD_LAUNCHER=twofold /bin/sh -c true\n");
+}
+
+// ---- Ranks that meet ----
+
+#ifdef TWOFOLD_SCENARIO
+
+TEST(LaunchedRanks, MeetByTheStore) {
+  const Ended run = EndOf(Launch({"--ranks=4", StrCat("--program=", TWOFOLD_SCENARIO)}, {"meet"}));
+  EXPECT_EQ(run.status, 0) << run.output;
+  for (int r = 0; r < 4; ++r) EXPECT_THAT(run.output, HasSubstr(StrCat("met ", r, " of 4, here ", r, " of 4, by the store at 127.0.0.1:")));
+  EXPECT_EQ(Count(run.output, "gathered of 0,of 1,of 2,of 3\n"), 4u);
+}
+
+TEST(LaunchedRanks, OfTwoNodesMeetByTheStore) {
+  const std::string master = StrCat("--master=localhost:", 20000 + getpid() % 10000), program = StrCat("--program=", TWOFOLD_SCENARIO);
+  auto node = [&](int rank) { return Launch({"--ranks=4", program, "--nodes=2", StrCat("--node-rank=", rank), master}, {"meet", "bind: '0.0.0.0'"}); };
+  const Environment token = {{"TWOFOLD_JOB_TOKEN", "a secret"}};
+  Child second(node(1), token), first(node(0), token);
+  for (Child* child : {&first, &second}) {
+    EXPECT_EQ(child->Wait(), 0) << child->Output();
+    EXPECT_EQ(Count(child->Output(), "gathered of 0,of 1,of 2,of 3\n"), 2u);
+  }
+}
+
+TEST(LaunchedRanks, EndWhenOneDies) {
+  const Ended run = EndOf(Script(3, StrCat("if [ $RANK = 1 ]; then exec ", TWOFOLD_SCENARIO, " die; fi; exec ", TWOFOLD_SCENARIO, " meet")));
+  EXPECT_EQ(run.status, 128 + SIGKILL);
+  EXPECT_EQ(Count(run.output, "fabric.rendezvous: lost rank 1 (process "), 2u) << run.output;
+  EXPECT_THAT(run.output, HasSubstr("launch: rank 1 (process "));
+}
+
+#ifdef TWOFOLD_BY_MPI
+TEST(LaunchedRanks, MeetByMpiUnderMpirun) {
+  const Environment root = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}};
+  const Ended run = EndOf({"mpirun", "-n", "3", "--oversubscribe", "--bind-to", "none", TWOFOLD_SCENARIO, "meet"}, root);
+  EXPECT_EQ(run.status, 0) << run.output;
+  for (int r = 0; r < 3; ++r) EXPECT_THAT(run.output, HasSubstr(StrCat("met ", r, " of 3, here ", r, " of 3, by MPI\n")));
+  EXPECT_EQ(Count(run.output, "gathered of 0,of 1,of 2\n"), 3u);
+}
+#endif
+
+#endif
+
+}  // namespace
+}  // namespace twofold

@@ -1,0 +1,303 @@
+// `twofold run` as a user meets it: exit statuses, messages, files.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+#include "core/base/strings.h"
+#include "tests/integration/program.h"
+
+namespace twofold {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+// One for each strategy, as the README's tour lists them.
+TEST_F(Program, RunsEveryExample) {
+  int examples = 0;
+  for (const auto& file : fs::directory_iterator("examples")) {
+    if (file.path().extension() != ".textproto") continue;
+    const std::string run = StrCat("run ", file.path().string(), " --quiet --set=train.steps=2 --set=train.warmup_steps=1 --out=", At("out"));
+    EXPECT_EQ(Run(run), 0) << file.path() << ": " << err_;
+    EXPECT_EQ(Run(run + " --fabric=simulated"), 0) << file.path() << ": " << err_;
+    ++examples;
+  }
+  EXPECT_GE(examples, 10);
+}
+
+// Each of them would do the whole job, and write the same folder.
+TEST_F(Program, RefusesSeveralProcessesWhereOneRunsAllRanks) {
+  const std::string spec = Write("small.textproto", kSmall), profile = At("profile.textproto");
+  constexpr char kMpirun[] = "OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=2 OMPI_COMM_WORLD_RANK=";
+  auto run = [&](const std::string& variables, const std::string& command) {
+    const std::string plain = "env -u SLURM_JOB_ID -u SLURM_STEP_ID -u RANK -u WORLD_SIZE ";
+    const int status = std::system(StrCat(plain, variables, " ", TWOFOLD_PROGRAM, " ", command, " >", At("stdout"), " 2>", At("stderr")).c_str());
+    err_ = ReadAll(At("stderr"));
+    return WEXITSTATUS(status);
+  };
+  const std::pair<std::string, const char*> kCommands[] = {
+      {StrCat("run ", spec, " --fabric=in_memory --out=", At("run")), "in_memory"}, {StrCat("run ", spec, " --out=", At("run")), "simulated"},
+      {"bench all_reduce -e 8", "in_memory"}, {"bench all_reduce -e 8 --fabric=simulated", "simulated"}, {StrCat("calibrate --quick --out=", profile), "in_memory"}};
+  for (const auto& [command, fabric] : kCommands) {
+    EXPECT_EQ(run(StrCat(kMpirun, "0"), command), 2) << command;
+    EXPECT_THAT(err_, HasSubstr(StrCat("2 processes were started (Open MPI's mpirun), and fabric ", fabric, " runs all ranks in one; use --fabric="))) << command;
+    EXPECT_THAT(err_, HasSubstr(", or start it once")) << command;
+  }
+  EXPECT_EQ(run(StrCat(kMpirun, "1"), kCommands[0].first), 2);
+  EXPECT_THAT(err_, IsEmpty()) << "rank 0 says it";
+  EXPECT_FALSE(fs::exists(At("run")));
+  EXPECT_EQ(run("TORCHELASTIC_RUN_ID=x RANK=0 WORLD_SIZE=4 LOCAL_RANK=0 LOCAL_WORLD_SIZE=4", kCommands[1].first), 2);
+  EXPECT_THAT(err_, HasSubstr("4 processes were started (torchrun)"));
+  EXPECT_EQ(run("SLURM_JOB_ID=1 SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=8 SLURM_STEP_NODELIST=n1", kCommands[1].first), 2);
+  EXPECT_THAT(err_, HasSubstr("8 processes were started (Slurm's srun)"));
+  // Alone: in a batch script, whose job has tasks that no step has begun; in an interactive shell, which is a step of its own.
+  EXPECT_EQ(run("SLURM_JOB_ID=1 SLURM_NTASKS=8 SLURM_PROCID=0", kCommands[1].first), 0) << err_;
+  EXPECT_EQ(run("SLURM_JOB_ID=1 SLURM_NTASKS=8 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=1 SLURM_PROCID=0", kCommands[1].first), 0) << err_;
+  EXPECT_EQ(run("OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_RANK=0", kCommands[1].first), 0) << err_;
+}
+
+TEST_F(Program, TellsWhatItReplaces) {
+  const std::string spec = Write("small.textproto", kSmall), out = StrCat(" --quiet --out=", At("run"));
+  ASSERT_EQ(Run(StrCat("run ", spec, out)), 0) << err_;
+  ASSERT_EQ(Run(StrCat("run ", spec, out)), 0) << err_;
+  EXPECT_THAT(err_, IsEmpty()) << "the same";
+  ASSERT_EQ(Run(StrCat("run ", spec, out, " --set=parallel.dp=4")), 0) << err_;
+  EXPECT_THAT(err_, HasSubstr(StrCat("warning: ", At("run"), ": replaces a run whose spec differs in train, parallel; --out=DIR keeps both")));
+  ASSERT_EQ(Run(StrCat("run ", spec, out, " --set=parallel.dp=4 --fabric=in_memory")), 0) << err_;
+  EXPECT_THAT(err_, HasSubstr("differs in fabric;"));
+}
+
+TEST_F(Program, NamesASpecThatIsNotThere) {
+  EXPECT_EQ(Run("run " + At("nothing.textproto")), 2);
+  EXPECT_THAT(err_, HasSubstr(At("nothing.textproto")));
+  EXPECT_THAT(out_, IsEmpty());
+}
+
+TEST_F(Program, RefusesEveryBadSpec) {
+  int count = 0;
+  for (const fs::directory_entry& file : fs::directory_iterator("tests/specs/bad")) {
+    EXPECT_EQ(Run(StrCat("run --check ", file.path().string())), 2) << file.path();
+    EXPECT_THAT(err_, HasSubstr(file.path().filename().string())) << "the message does not name the file";
+    ++count;
+  }
+  EXPECT_GT(count, 20);
+}
+
+TEST_F(Program, ChecksWithoutRunning) {
+  const std::string spec = Write("small.textproto", kSmall);
+  EXPECT_EQ(Run(StrCat("run ", spec, " --check --out=", At("run"))), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("fine"));
+  EXPECT_FALSE(fs::exists(At("run")));
+  EXPECT_EQ(Run(StrCat("run ", spec, " --check --set=train.steps=0")), 2);
+  EXPECT_THAT(err_, HasSubstr("error: --set train.steps=0: train.steps: 0 is out of range"));
+  EXPECT_EQ(Run(StrCat("run ", spec, " --check --set=train.stops=3")), 2);
+  EXPECT_THAT(err_, HasSubstr("did you mean steps"));
+  EXPECT_EQ(Run(StrCat("run ", spec, " --check --fabric=telepathy")), 2);
+  EXPECT_THAT(err_, HasSubstr("telepathy"));
+  EXPECT_EQ(Run(StrCat("run ", spec, " --check --set=fabric.simulated.cluster=moon")), 2);
+  EXPECT_THAT(err_, HasSubstr("error: --set fabric.simulated.cluster=moon: fabric.simulated.cluster: no cluster"));
+}
+
+// Who asks for a measurement gets one, or an error.
+TEST_F(Program, RefusesASetThatContradictsTheFabric) {
+  const std::string run = StrCat("run ", Write("small.textproto", kSmall), " --check --fabric=in_memory");
+  for (const char* set : {"fabric.simulated.cluster=dgx-h100", "fabric.mpi.gpu_buffers=STAGED", "'fabric={ simulated {} }'"}) {
+    EXPECT_EQ(Run(StrCat(run, " --set ", set)), 2) << set;
+    EXPECT_THAT(err_, HasSubstr(": contradicts --fabric=in_memory; leave one out")) << set;
+    EXPECT_THAT(err_, HasSubstr(StrCat("--set fabric", set[0] == '\'' ? "=" : "."))) << set;
+  }
+  EXPECT_EQ(Run(StrCat(run, " --set fabric.timeout_s=5 --set fabric.in_memory.link_gbps=1")), 0) << err_;
+}
+
+TEST_F(Program, RefusesNodesThatAClusterDoesNotHave) {
+  const std::string small = Write("small.textproto", "model { mlp { inputs: 8 hidden: [16] classes: 4 } }\nfabric { simulated {} }\n");
+  const std::string cluster = " --set=fabric.simulated.cluster=dgx-h100";
+  for (const char* command : {"run --check ", "memory "}) {
+    EXPECT_EQ(Run(StrCat(command, small, cluster, " --set=fabric.simulated.nodes=257")), 2);
+    EXPECT_THAT(err_, HasSubstr("--set fabric.simulated.nodes=257: fabric.simulated.nodes: 257: cluster dgx-h100 has 256 nodes; use 1 to 256"));
+    EXPECT_EQ(Run(StrCat(command, small, cluster, " --set=fabric.simulated.nodes=256")), 0) << err_;
+  }
+  EXPECT_EQ(Run("bench all_reduce --fabric=simulated --cluster=dgx-h100 --nodes=257"), 2);
+  EXPECT_THAT(err_, HasSubstr("--nodes=257: cluster dgx-h100 has 256 nodes; use 1 to 256"));
+  EXPECT_EQ(Run(StrCat("topology show dgx-h100 --nodes=257 --out=", At("t.svg"))), 2);
+  EXPECT_THAT(err_, HasSubstr("--nodes=257: cluster dgx-h100 has 256 nodes; use 1 to 256"));
+}
+
+TEST_F(Program, MeasuresAndWritesTheReport) {
+  const std::string spec = Write("small.textproto", kSmall);
+  ASSERT_EQ(Run(StrCat("run ", spec,
+                       " --fabric=in_memory --set=train.steps=6 --set parallel.dp=3 --out=", At("run"))),
+            0)
+      << err_;
+  EXPECT_THAT(out_, HasSubstr("step time"));
+  const nlohmann::json report = Report(At("run"));
+  EXPECT_EQ(report["schema_version"], 1);
+  EXPECT_EQ(report["name"], "small");
+  EXPECT_EQ(report["fabric"], "in_memory");
+  EXPECT_EQ(report["predicted"], false);
+  EXPECT_EQ(report["outcome"], "OK");
+  EXPECT_EQ(report["world_size"], 3);
+  EXPECT_EQ(report["steps"].size(), 6u);
+  EXPECT_EQ(report["ranks"].size(), 3u);
+  EXPECT_EQ(report["parameters"], 8 * 16 + 16 + 16 * 4 + 4);
+  EXPECT_EQ(report["model_flops_per_step"],
+            3.0 * 2 * (8 * 16 + 16 * 4) * 6);  // forward, and twice that backward
+  EXPECT_GT(report["median_step_seconds"], 0);
+  EXPECT_LE(report["low"], report["median_step_seconds"]);
+  EXPECT_GE(report["high"], report["median_step_seconds"]);
+  EXPECT_NEAR(report["tokens_per_second"].get<double>() * report["median_step_seconds"].get<double>(), 6,
+              1e-9);
+  for (const char* name : {"steps.csv", "validation.csv", "memory.csv", "collectives.csv", "trace.json", "spec.textproto"}) {
+    EXPECT_TRUE(fs::exists(StrCat(At("run"), "/", name))) << name;
+  }
+}
+
+TEST_F(Program, WritesToRunsByDefault) {
+  const std::string spec = Write("small.textproto", kSmall);
+  const std::string here = fs::current_path().string();
+  const std::string program =
+      StrCat("cd ", folder_.string(), " && mkdir tests && ln -s ", here, "/tests/integration tests/ && ");
+  const std::string command =
+      StrCat(program, TWOFOLD_PROGRAM, " run small.textproto --quiet >stdout 2>stderr");
+  ASSERT_EQ(std::system(command.c_str()), 0) << ReadAll(At("stderr"));
+  EXPECT_EQ(Report(At("runs/small-simulated"))["predicted"], true);
+}
+
+// Promise 5. The second run is of the spec that the first one wrote.
+TEST_F(Program, PredictsTheSameBytesTwice) {
+  const std::string spec = Write("small.textproto", kSmall);
+  for (const char* data : {"SYMBOLIC", "REAL"}) {
+    const std::string set = StrCat(" --set=fabric.simulated.data=", data);
+    ASSERT_EQ(Run(StrCat("run ", spec, set, " --out=", At("a"))), 0) << err_;
+    ASSERT_EQ(Run(StrCat("run ", spec, set, " --out=", At("b"))), 0) << err_;
+    ASSERT_EQ(Run(StrCat("run ", At("a"), "/spec.textproto --out=", At("c"))), 0) << err_;
+    int files = 0;
+    for (const fs::directory_entry& file : fs::directory_iterator(At("a"))) {
+      const std::string name = file.path().filename().string(), text = ReadAll(file.path());
+      EXPECT_EQ(text, ReadAll(StrCat(At("b"), "/", name))) << data << " " << name;
+      EXPECT_EQ(text, ReadAll(StrCat(At("c"), "/", name))) << data << " " << name;
+      ++files;
+    }
+    EXPECT_EQ(files, 7);
+    EXPECT_LT(Report(At("a"))["low"], Report(At("a"))["median_step_seconds"]);
+  }
+}
+
+TEST_F(Program, SaysThatSymbolicLossesAreStandIns) {
+  const std::string spec = Write("small.textproto", kSmall);
+  ASSERT_EQ(Run(StrCat("run ", spec, " --out=", At("a"))), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("stand-in"));
+  EXPECT_NEAR(Report(At("a"))["steps"][0]["loss"].get<double>(), std::log(4.0), 1e-12);
+  ASSERT_EQ(Run(StrCat("run ", spec, " --set=fabric.simulated.data=REAL --out=", At("b"))), 0) << err_;
+  EXPECT_THAT(out_, Not(HasSubstr("stand-in")));
+}
+
+TEST_F(Program, PredictsThatMemoryRunsOut) {
+  const std::string spec = Write("big.textproto",
+                                 "model { preset: \"gpt2-1.5b\" }\n"
+                                 "train { steps: 1 micro_batch: 64 }\n"
+                                 "fabric { simulated { cluster: \"star-a100\" } }\nparallel { dp: 2 }\n");
+  EXPECT_EQ(Run(StrCat("run ", spec, " --out=", At("run"))), 3) << err_;
+  EXPECT_THAT(err_, HasSubstr("out of memory"));
+  const nlohmann::json report = Report(At("run"));
+  EXPECT_EQ(report["outcome"], "OUT_OF_MEMORY");
+  EXPECT_THAT(report["message"].get<std::string>(), HasSubstr("rank"));
+  ASSERT_GE(report["ranks"].size(), 1u);
+  EXPECT_GT(report["ranks"][0]["peak_bytes"], int64_t{10} << 30);  // it had begun
+}
+
+TEST_F(Program, TrainsForEpochsAndRepeatsThemFromTheSpecItWrites) {
+  const std::string spec = Write("epochs.textproto",
+                                 "model { mlp { inputs: 8 hidden: [24] classes: 5 } }\ndata { synthetic { samples: 100 } }\n"
+                                 "train { epochs: 3 global_batch: 16 micro_batch: 8 validation { fraction: 0.2 } }\nparallel { dp: 2 }\n");
+  ASSERT_EQ(Run(StrCat("run ", spec, " --out=", At("run"))), 0) << err_;
+  EXPECT_THAT(err_, HasSubstr("after step 5 of 15: validation loss "));
+  EXPECT_THAT(out_, HasSubstr("15 steps of 16 samples"));
+  EXPECT_THAT(out_, HasSubstr("validation, best"));
+  const nlohmann::json report = Report(At("run"));
+  EXPECT_EQ(report["steps"].size(), 15u);
+  EXPECT_EQ(report["validations"].size(), 3u);
+  EXPECT_EQ(report["epochs"], 3.0);
+  EXPECT_EQ(report["last"]["step"], 15);
+  EXPECT_EQ(report["last"]["perplexity"], nullptr);
+  EXPECT_THAT(ReadAll(At("run") + "/validation.csv"), HasSubstr("\n5,"));
+  ASSERT_EQ(Run(StrCat("run ", At("run"), "/spec.textproto --quiet --out=", At("again"))), 0) << err_;
+  nlohmann::json again = Report(At("again"));
+  for (size_t v = 0; v < 3; ++v) EXPECT_EQ(again["validations"][v]["loss"], report["validations"][v]["loss"]);
+  EXPECT_EQ(ReadAll(At("again") + "/spec.textproto"), ReadAll(At("run") + "/spec.textproto"));
+  EXPECT_EQ(Run(StrCat("run ", spec, " --check --set=train.validation.fraction=0.999 --set=train.steps=5")), 2);
+  EXPECT_THAT(err_, HasSubstr("are two lengths"));
+  ASSERT_EQ(Run(StrCat("report ", At("run"))), 0) << err_;
+  EXPECT_THAT(ReadAll(At("run") + "/report.html"), HasSubstr("validation loss, by validation"));
+}
+
+TEST_F(Program, RefusesAFolderThatCannotBeMade) {
+  const std::string spec = Write("small.textproto", kSmall), file = Write("occupied", "");
+  for (const char* command : {"run ", "memory "}) {
+    for (const std::string& out : {file, file + "/run"}) {
+      EXPECT_EQ(Run(StrCat(command, spec, " --out=", out)), 2);
+      EXPECT_THAT(err_, HasSubstr(StrCat("--out: ", out, ": cannot be made")));
+      EXPECT_THAT(out_, IsEmpty());
+    }
+  }
+}
+
+// An interrupted run reports what it has done.
+class InterruptedProgram : public Program, public testing::WithParamInterface<std::tuple<int, std::pair<const char*, const char*>>> {};
+INSTANTIATE_TEST_SUITE_P(Fabrics, InterruptedProgram,
+                         testing::Combine(testing::Values(SIGINT, SIGTERM),
+                                          testing::Values(std::pair("in_memory", "device=CPU"), std::pair("simulated", "device=CPU"),
+                                                          std::pair("in_memory", "device=EMULATED"),
+                                                          std::pair("in_memory", "train.validation={every_steps: 1 batch: 64}"))));
+
+TEST_P(InterruptedProgram, ReportsWhatWasDone) {
+  const auto& [signal, where] = GetParam();
+  const std::string fabric = StrCat("--fabric=", where.first), set = StrCat("--set=", where.second);
+  const std::string spec = Write("long.textproto",
+                                 "model { mlp { inputs: 8 hidden: [16] classes: 4 } }\n"
+                                 "train { steps: 2000000 micro_batch: 2 }\nparallel { dp: 2 }\n");
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    if (freopen(At("stderr").c_str(), "w", stderr) == nullptr || freopen(At("stdout").c_str(), "w", stdout) == nullptr) _exit(127);
+    execl(TWOFOLD_PROGRAM, "twofold", "run", spec.c_str(), fabric.c_str(), set.c_str(), StrCat("--out=", At("run")).c_str(), nullptr);
+    _exit(127);
+  }
+  while (!fs::exists(At("stderr")) || ReadAll(At("stderr")).find("step 1 of") == std::string::npos) {
+    ASSERT_EQ(waitpid(child, nullptr, WNOHANG), 0) << ReadAll(At("stderr"));
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  for (int i = 0; i < 2; ++i) kill(child, signal);  // as `timeout` does: to the process and to its group
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status)) << status;
+  EXPECT_EQ(WEXITSTATUS(status), 1) << ReadAll(At("stderr"));
+  const nlohmann::json report = Report(At("run"));
+  EXPECT_EQ(report["outcome"], "INTERRUPTED");
+  EXPECT_GT(report["steps"].size(), 0u);
+  EXPECT_LT(report["steps"].size(), 2000000u);
+  EXPECT_EQ(report["ranks"].size(), 2u);
+}
+
+TEST_F(Program, PrintsProgressWithoutABarWhereThereIsNoTerminal) {
+  const std::string spec = Write("small.textproto", kSmall);
+  ASSERT_EQ(Run(StrCat("run ", spec, " --out=", At("p"))), 0) << err_;
+  EXPECT_THAT(err_, Not(HasSubstr("\r")));
+  EXPECT_THAT(err_, HasSubstr("step 1 of 4"));
+  EXPECT_THAT(err_, Not(HasSubstr("left"))) << "after one step nobody knows";
+}
+
+}  // namespace
+}  // namespace twofold

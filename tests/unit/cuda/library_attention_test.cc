@@ -1,0 +1,251 @@
+// The graph that cuDNN is asked for, computed step by step by what its steps mean, must be what the operation says.
+#include "kernels/cuda/library_attention.h"
+
+#include <cmath>
+#include <limits>
+#include <memory>
+
+#include "core/base/strings.h"
+#include "tests/unit/kernels/lab.h"
+
+namespace twofold::cuda {
+namespace {
+
+using testing::HasSubstr;
+
+// Where the elements of a graph's tensor are.
+struct Stored {
+  std::shared_ptr<Values> values;
+  int64_t first = 0;
+};
+using Index = std::array<int64_t, 4>;
+
+class Interpreter {
+ public:
+  Interpreter(const AttentionGraph& graph, std::map<GraphOperand, Stored> operands) : graph_(graph), operands_(std::move(operands)) {}
+
+  void Run() {
+    for (size_t i = 0; i < graph_.tensors.size(); ++i) stored_.push_back(StoreOf(graph_.tensors[i]));
+    for (const GraphNode& node : graph_.nodes) Run(node);
+  }
+
+ private:
+  static Values NaNs(int64_t n) { return Values(At(n), std::numeric_limits<double>::quiet_NaN()); }
+  static int64_t Elements(const GraphTensor& t) { return t.dims[0] * t.dims[1] * t.dims[2] * t.dims[3]; }
+  Stored StoreOf(const GraphTensor& t) const {
+    if (t.operand) return operands_.at(*t.operand);
+    if (t.value) return {std::make_shared<Values>(1, *t.value)};
+    return {std::make_shared<Values>(NaNs(Elements(t)))};
+  }
+
+  // Dimensions of size 1 are repeated; a head that several share stands for each of them.
+  double& Element(size_t tensor, const Index& i, const Index& of) {
+    const GraphTensor& t = graph_.tensors[tensor];
+    int64_t at = stored_[tensor].first;
+    for (size_t d = 0; d < 4; ++d) {
+      EXPECT_EQ(of[d] % t.dims[d], 0) << "dimension " << d;
+      const int64_t share = of[d] / t.dims[d];
+      EXPECT_TRUE(share == 1 || t.dims[d] == 1 || d == 1) << "dimension " << d;
+      at += i[d] / share * t.strides[d];
+    }
+    return stored_[tensor].values->at(At(at));
+  }
+  double& Element(size_t tensor, const Index& i) { return Element(tensor, i, graph_.tensors[tensor].dims); }
+
+  template <class F>
+  static void ForEach(const Index& dims, F&& f) {
+    Index i;
+    for (i[0] = 0; i[0] < dims[0]; ++i[0]) {
+      for (i[1] = 0; i[1] < dims[1]; ++i[1]) {
+        for (i[2] = 0; i[2] < dims[2]; ++i[2]) {
+          for (i[3] = 0; i[3] < dims[3]; ++i[3]) f(i);
+        }
+      }
+    }
+  }
+
+  void Run(const GraphNode& node) {
+    const Index& dims = graph_.tensors[node.out].dims;
+    switch (node.step) {
+      case GraphStep::kView: stored_[node.out] = stored_[node.in[0]]; return;
+      case GraphStep::kMatMul: return MatMul(node, dims);
+      case GraphStep::kSum: case GraphStep::kMaximum: return Reduce(node);
+      default: ForEach(dims, [&](const Index& i) { Element(node.out, i) = OfElement(node, i, dims); });
+    }
+  }
+
+  void MatMul(const GraphNode& node, const Index& dims) {
+    const Index &a = graph_.tensors[node.in[0]].dims, &b = graph_.tensors[node.in[1]].dims;
+    ASSERT_EQ(a[3], b[2]);
+    ASSERT_TRUE(a[0] == dims[0] && b[0] == dims[0] && a[1] == dims[1] && a[2] == dims[2] && b[3] == dims[3]);
+    ForEach(dims, [&](const Index& i) {
+      double sum = 0;
+      for (int64_t k = 0; k < a[3]; ++k) {
+        sum += Element(node.in[0], {i[0], i[1], i[2], k}) * Element(node.in[1], {i[0], i[1], k, i[3]}, {b[0], dims[1], b[2], b[3]});
+      }
+      Element(node.out, i) = sum;
+    });
+  }
+
+  void Reduce(const GraphNode& node) {
+    const Index &in = graph_.tensors[node.in[0]].dims, &out = graph_.tensors[node.out].dims;
+    const bool sum = node.step == GraphStep::kSum;
+    ForEach(out, [&](const Index& i) { Element(node.out, i) = sum ? 0 : -std::numeric_limits<double>::infinity(); });
+    ForEach(in, [&](const Index& i) {
+      double& to = Element(node.out, i, in);
+      const double x = Element(node.in[0], i);
+      to = sum ? to + x : std::max(to, x);
+    });
+  }
+
+  double OfElement(const GraphNode& node, const Index& i, const Index& dims) {
+    const auto x = [&](size_t n) { return Element(node.in.at(n), i, dims); };
+    switch (node.step) {
+      case GraphStep::kMultiply: return x(0) * x(1);
+      case GraphStep::kSubtract: return x(0) - x(1);
+      case GraphStep::kAdd: return x(0) + x(1);
+      case GraphStep::kDivide: return x(0) / x(1);
+      case GraphStep::kExp: return std::exp(x(0));
+      case GraphStep::kLog: return std::log(x(0));
+      case GraphStep::kIdentity: return x(0);
+      case GraphStep::kRow: return static_cast<double>(i[2]);
+      case GraphStep::kColumn: return static_cast<double>(i[3]);
+      case GraphStep::kNotBefore: return x(0) >= x(1) ? 1 : 0;
+      case GraphStep::kSelect: return x(2) != 0 ? x(0) : x(1);
+      default: ADD_FAILURE() << "a step of another kind"; return 0;
+    }
+  }
+
+  const AttentionGraph graph_;
+  const std::map<GraphOperand, Stored> operands_;
+  std::vector<Stored> stored_;
+};
+
+struct Sizes {
+  int64_t batch, t, heads, kv_heads, dim;
+  bool causal;
+  Shape qkv() const { return {batch, t, (heads + 2 * kv_heads) * dim}; }
+  Shape out() const { return {batch, t, heads * dim}; }
+  Shape lse() const { return {batch, heads, t}; }
+};
+constexpr Sizes kCases[] = {{1, 2, 1, 1, 8, true}, {2, 7, 4, 2, 8, true}, {1, 5, 6, 2, 16, false}, {2, 6, 3, 3, 8, true}, {1, 9, 2, 1, 24, false}};
+
+Stored ValuesAt(const Tensor& t, int64_t first = 0) { return {std::make_shared<Values>(ValuesOf(t)), first}; }
+
+// Constants of a graph are f32.
+void ExpectNear(const Values& got, const Values& want) {
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], want[i], 1e-6) << "element " << i;
+}
+
+TEST(LibraryAttention, ForwardGraphIsTheOperation) {
+  for (const Sizes& s : kCases) {
+    Lab lab(1, 0);
+    const ops::AttentionForward o{.qkv = lab.Normal(s.qkv(), DType::kF64), .out = lab.Blank(s.out(), DType::kF64),
+                                  .lse = lab.Blank(s.lse(), DType::kF64), .heads = s.heads, .kv_heads = s.kv_heads, .causal = s.causal};
+    const LibraryAttention a = Described(o);
+    SCOPED_TRACE(NameOf(a));
+    std::map<GraphOperand, Stored> at = {{GraphOperand::kOut, ValuesAt(o.out)}, {GraphOperand::kLse, ValuesAt(o.lse)}};
+    for (const GraphOperand x : {GraphOperand::kQ, GraphOperand::kK, GraphOperand::kV}) at[x] = ValuesAt(o.qkv, FirstElement(a, x));
+    Interpreter(GraphOf(a), at).Run();
+    lab.Run(o);
+    ExpectNear(*at[GraphOperand::kOut].values, ValuesOf(o.out));
+    ExpectNear(*at[GraphOperand::kLse].values, ValuesOf(o.lse));
+  }
+}
+
+TEST(LibraryAttention, BackwardGraphIsTheOperationRepeatableOrNot) {
+  for (const Sizes& s : kCases) {
+    for (const bool repeatable : {true, false}) {
+      Lab lab(1, 0);
+      ops::AttentionForward f{.qkv = lab.Normal(s.qkv(), DType::kF64), .out = lab.Blank(s.out(), DType::kF64),
+                              .lse = lab.Blank(s.lse(), DType::kF64), .heads = s.heads, .kv_heads = s.kv_heads, .causal = s.causal};
+      lab.Run(f);
+      const ops::AttentionBackward o{.qkv = f.qkv, .out = f.out, .lse = f.lse, .dout = lab.Normal(s.out(), DType::kF64),
+                                     .dqkv = lab.Blank(s.qkv(), DType::kF64), .heads = s.heads, .kv_heads = s.kv_heads, .causal = s.causal};
+      LibraryAttention a = Described(o);
+      a.repeatable = repeatable;
+      SCOPED_TRACE(StrCat(NameOf(a), repeatable ? " repeatable" : ""));
+      std::map<GraphOperand, Stored> at = {{GraphOperand::kOut, ValuesAt(o.out)}, {GraphOperand::kLse, ValuesAt(o.lse)},
+                                           {GraphOperand::kDOut, ValuesAt(o.dout)}, {GraphOperand::kDelta, ValuesAt(o.lse)}};
+      if (!repeatable) at[GraphOperand::kDQSums] = ValuesAt(o.out);
+      const Stored gradients = ValuesAt(o.dqkv);  // NaN
+      for (const GraphOperand x : {GraphOperand::kQ, GraphOperand::kK, GraphOperand::kV}) at[x] = ValuesAt(o.qkv, FirstElement(a, x));
+      for (const GraphOperand x : {GraphOperand::kDQ, GraphOperand::kDK, GraphOperand::kDV}) at[x] = {gradients.values, FirstElement(a, x)};
+      Interpreter(GraphOf(a), at).Run();
+      lab.Run(o);
+      ExpectNear(*gradients.values, ValuesOf(o.dqkv));
+    }
+  }
+}
+
+LibraryAttention Some(AttentionPass pass) {
+  return {.pass = pass, .type = DType::kBF16, .batch = 8, .rows = 1024, .heads = 12, .kv_heads = 12, .dim = 64, .causal = true};
+}
+
+TEST(LibraryAttention, IsRefusedWithTheReason) {
+  const LibraryAttention f = Some(AttentionPass::kForward), b = Some(AttentionPass::kBackward);
+  EXPECT_EQ(WhyNotCudnn(f, 8, 91900), "");
+  EXPECT_EQ(WhyNotCudnn(b, 9, kOldestCudnnVersion), "");
+  EXPECT_THAT(WhyNotCudnn(f, 9, 91501), HasSubstr("9.15.1; its attention is used from 9.16 on"));
+  EXPECT_THAT(WhyNotCudnn(f, 9, 100000), HasSubstr("before 10"));
+  const auto with = [](LibraryAttention a, auto change) {
+    change(a);
+    return a;
+  };
+  EXPECT_THAT(WhyNotCudnn(with(f, [](auto& a) { a.type = DType::kF32; }), 9, 91900), HasSubstr("bf16 and f16"));
+  EXPECT_THAT(WhyNotCudnn(with(f, [](auto& a) { a.dim = 20; }), 9, 91900), HasSubstr("multiples of 8 up to 256"));
+  EXPECT_THAT(WhyNotCudnn(with(f, [](auto& a) { a.dim = 264; }), 9, 91900), HasSubstr("up to 256"));
+  EXPECT_EQ(WhyNotCudnn(with(b, [](auto& a) { a.dim = 256; }), 9, 91900), "");
+  EXPECT_THAT(WhyNotCudnn(with(b, [](auto& a) { a.dim = 136; }), 8, 91900), HasSubstr("up to 128"));
+  EXPECT_THAT(WhyNotCudnn(with(b, [](auto& a) { a.rows = 1; }), 9, 91900), HasSubstr("two tokens"));
+  EXPECT_EQ(NameOf(with(b, [](auto& a) { a.kv_heads = 4; })), "attention_backward bf16, batch 8 t 1024 heads 12 of 4 x 64 causal");
+}
+
+// Who does not mind the last bits, or insists on cuDNN, gets sums in no fixed order, where the others do not fit.
+TEST(LibraryAttention, IsAskedForRepeatableFirst) {
+  const LibraryAttention f = Some(AttentionPass::kForward), b = Some(AttentionPass::kBackward);
+  for (const bool any_bits : {false, true}) {
+    EXPECT_TRUE(AskedFor(f, AttentionKernels::kOwn, any_bits).empty());
+    EXPECT_TRUE(AskedFor(b, AttentionKernels::kOwn, any_bits).empty());
+    EXPECT_EQ(AskedFor(f, AttentionKernels::kAuto, any_bits), std::vector{f});
+    EXPECT_EQ(AskedFor(f, AttentionKernels::kCudnn, any_bits), std::vector{f});
+  }
+  EXPECT_EQ(AskedFor(b, AttentionKernels::kAuto, false), std::vector{b});
+  LibraryAttention free = b;
+  free.repeatable = false;
+  EXPECT_EQ(AskedFor(b, AttentionKernels::kAuto, true), (std::vector{b, free}));
+  EXPECT_EQ(AskedFor(b, AttentionKernels::kCudnn, false), (std::vector{b, free}));
+}
+
+// The workspace of the operation holds what the graph keeps in it, and leaves room for the library's.
+TEST(CudaWorkspace, OfAttentionHoldsTheGraphsTensors) {
+  Lab lab(1, 0);
+  const auto of = [&](DType type, int64_t heads, int64_t kv_heads, int64_t dim) {
+    const Sizes s{.batch = 2, .t = 33, .heads = heads, .kv_heads = kv_heads, .dim = dim, .causal = true};
+    const DType wide = ops::AccumulationType(type);
+    return std::pair(ops::AttentionForward{.qkv = lab.Blank(s.qkv(), type), .out = lab.Blank(s.out(), type), .lse = lab.Blank(s.lse(), wide),
+                                           .heads = heads, .kv_heads = kv_heads},
+                     ops::AttentionBackward{.qkv = lab.Blank(s.qkv(), type), .out = lab.Blank(s.out(), type), .lse = lab.Blank(s.lse(), wide),
+                                            .dout = lab.Blank(s.out(), type), .dqkv = lab.Blank(s.qkv(), type), .heads = heads,
+                                            .kv_heads = kv_heads});
+  };
+  using ops::rules::CudaWorkspace;
+  const auto [forward, backward] = of(DType::kBF16, 4, 4, 64);
+  EXPECT_EQ(CudaWorkspace(forward), Bytes(512));
+  EXPECT_EQ(CudaWorkspace(backward), Bytes(1536 + 4 * 33 * 2 * 4 * 64 + 512));  // 1056 of delta
+  LibraryAttention free = Described(backward);
+  free.repeatable = false;
+  EXPECT_EQ(static_cast<int64_t>(WorkspaceOf(free).bytes()), (CudaWorkspace(backward) - Bytes(512)).value());
+  EXPECT_EQ(WorkspaceOf(Described(backward)).bytes(), 1536u);
+  EXPECT_EQ(WorkspaceOf(Described(forward)).bytes(), 0u);
+
+  EXPECT_EQ(CudaWorkspace(of(DType::kF16, 4, 2, 64).second), Bytes(1536 + (4 + 2 * 2) * 33 * 2 * 4 * 64 + 512));
+  for (const auto& [f, b] : {of(DType::kF32, 4, 4, 64), of(DType::kBF16, 4, 4, 20), of(DType::kBF16, 1, 1, 264)}) {
+    EXPECT_EQ(CudaWorkspace(f), Bytes(0));
+    EXPECT_EQ(CudaWorkspace(b), b.lse.bytes());
+  }
+}
+
+}  // namespace
+}  // namespace twofold::cuda

@@ -1,0 +1,38 @@
+// No operation is forgotten: each that has a row in ops::AnyOp is launched by some test of this program, and profiles know the name of
+// every kernel that one of them launched.
+#include <set>
+#include <variant>
+
+#include "core/base/strings.h"
+#include "sim/cost/kernel_table.h"
+#include "tests/unit/kernels/lab.h"
+
+namespace twofold {
+namespace {
+
+class Seen : public ::testing::Environment {
+ public:
+  void SetUp() override {
+    Lab::see = [this](const ops::Op& op) {
+      operations_.insert(op.any().index());
+      names_.insert(std::string(ops::Key(op).name));
+    };
+  }
+  void TearDown() override {
+    Lab::see = nullptr;
+    for (const std::string& name : names_) EXPECT_TRUE(IsKernel(name)) << name << " is missing in sim/cost/kernel_table.cc";
+    if (GTEST_FLAG_GET(filter) != "*" || std::getenv("GTEST_TOTAL_SHARDS") != nullptr) return;  // not all tests ran
+    for (size_t i = 0; i < std::variant_size_v<ops::AnyOp>; ++i) {
+      EXPECT_TRUE(operations_.contains(i)) << "no test launches operation " << i << " of ops::AnyOp";
+    }
+  }
+
+ private:
+  std::set<size_t> operations_;
+  std::set<std::string> names_;
+};
+
+const ::testing::Environment* const kSeen = ::testing::AddGlobalTestEnvironment(new Seen);  // GoogleTest's to destroy
+
+}  // namespace
+}  // namespace twofold

@@ -1,0 +1,181 @@
+// A GPU as calibration measured it: the host launches, the GPU works, and which of the two a step waits for can be said by heart.
+#include "gmock/gmock.h"
+#include "tests/unit/simulated/fixture.h"
+
+namespace twofold {
+namespace {
+
+using testing::HasSubstr;
+
+// Of the host, a launch takes 10 us, a tensor 2 us and reading an element back 30 us; small fills take 2 us of the GPU, large ones 40.
+constexpr char kGpu[] = R"(
+  name: "made up" source: "by heart" processor: "a GPU" peak_flops_per_second: 1e12
+  kernels { name: "fill" dtype: "f32" launch_s: 10e-6 points { dims: 1 dims: 1000 bytes: 4000 seconds: 2e-6 }
+            points { dims: 1 dims: 10000000 bytes: 40000000 seconds: 40e-6 } }
+  gpu { memory_bytes: 1000000000 multiprocessors: 10 launch { seconds: 5e-6 } allocation { seconds: 2e-6 } read_back { seconds: 30e-6 }
+        within { bytes_per_second: 5e11 } to_device { bytes_per_second: 1e10 latency { seconds: 5e-6 } }
+        to_host { bytes_per_second: 2e10 latency { seconds: 1e-6 } } }
+)";
+constexpr char kCpu[] = R"(
+  name: "made up" source: "by heart" processor: "a CPU" cores: 2
+  kernels { name: "fill" dtype: "f32" points { dims: 1 dims: 1000 bytes: 4000 seconds: 2e-6 } }
+)";
+constexpr double kLaunch = 12e-6, kSmall = 2e-6, kLarge = 40e-6, kReadBack = 30e-6, kUpload = 5e-6;
+constexpr int64_t kSmallNumbers = 1000, kLargeNumbers = 10000000;
+constexpr int kLaunches = 100;
+
+struct GpuProfileTest : SimulatedTest {
+  spec::Spec WithProfile(const char* text, const std::string& cluster = kPlain) {
+    spec::Spec spec = Spec(1, cluster);
+    spec.set_device(spec::CUDA);
+    spec.mutable_fabric()->mutable_simulated()->set_profile(Write(".profile.textproto", text));
+    return spec;
+  }
+  spec::Spec ThisMachine(const char* text) {
+    spec::Spec spec = WithProfile(text);
+    spec.mutable_fabric()->mutable_simulated()->set_cluster("this-machine");
+    return spec;
+  }
+  std::string Refusal(const spec::Spec& spec) { return std::string(MakeSimulatedFabric(spec).status().message()); }
+};
+
+void Fill(RankContext& ctx, const Tensor& t, int times) {
+  for (int i = 0; i < times; ++i) ctx.device().Launch(ctx.device().compute(), ops::Fill{t, 0});
+}
+
+TEST_F(GpuProfileTest, SmallKernelsTakeWhatTheHostTakesToLaunchThem) {
+  const RunResult result = Run(WithProfile(kGpu), [](RankContext& ctx) {
+    Fill(ctx, Floats(ctx, kSmallNumbers), kLaunches);
+    return Finished(ctx);
+  });
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  EXPECT_EQ(result.results[0], Number(kLaunches * kLaunch + kSmall));
+}
+
+TEST_F(GpuProfileTest, LargeKernelsHideTheirLaunches) {
+  const RunResult result = Run(WithProfile(kGpu), [](RankContext& ctx) {
+    Fill(ctx, Floats(ctx, kLargeNumbers), kLaunches);
+    return Finished(ctx);
+  });
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  EXPECT_EQ(result.results[0], Number(kLaunch + kLaunches * kLarge));
+}
+
+// Behind it the host has no lead: the next launch is waited for.
+TEST_F(GpuProfileTest, AnItemDrainsTheStream) {
+  const RunResult result = Run(WithProfile(kGpu), [](RankContext& ctx) {
+    Fill(ctx, Floats(ctx, kLargeNumbers), 3);
+    ctx.device().Item(Floats(ctx, 1), {.value = 1, .what = "loss"});
+    Fill(ctx, Floats(ctx, kLargeNumbers), 2);
+    return Finished(ctx);
+  });
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  EXPECT_EQ(result.results[0], Number(kLaunch + 3 * kLarge + kReadBack + kLaunch + 2 * kLarge));
+}
+
+TEST_F(GpuProfileTest, WhatTheHostWritesIsOnItsWayBeforeTheKernel) {
+  const RunResult result = Run(WithProfile(kGpu), [](RankContext& ctx) {
+    Tensor batch = Floats(ctx, 100000);
+    ctx.device().Upload(batch, [](std::span<std::byte>) {});
+    Fill(ctx, Floats(ctx, kLargeNumbers), 1);
+    return Finished(ctx);
+  });
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  EXPECT_EQ(result.results[0], Number(5e-6 + 2e-6 + kUpload + 400000 / 1e10 + kLarge));
+}
+
+TEST_F(GpuProfileTest, TheReportSaysWhereFiguresAreFrom) {
+  const RunResult result = Run(WithProfile(kGpu), Finished);
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  const std::string notes = testing::PrintToString(result.notes);
+  EXPECT_THAT(notes, HasSubstr("profile \\\"made up\\\" (by heart; a GPU, 10 multiprocessors; 1 kernels)"));
+  EXPECT_THAT(notes, HasSubstr("a launch takes 5.0 us"));
+}
+
+TEST_F(GpuProfileTest, ThisMachinesGpuIsWhatItsProfileSays) {
+  const RunResult result = Run(ThisMachine(kGpu), [](RankContext& ctx) {
+    Fill(ctx, Floats(ctx, kLargeNumbers), kLaunches);
+    return Finished(ctx);
+  });
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  EXPECT_EQ(result.results[0], Number(kLaunch + kLaunches * kLarge));
+  spec::Spec two = ThisMachine(kGpu);
+  two.mutable_parallel()->set_dp(2);
+  EXPECT_THAT(Refusal(two), HasSubstr("parallel: 2 ranks on GPUs of this-machine: links between its GPUs are not known"));
+}
+
+// Of threads on GPUs: where the cluster says which library communicates, that is another.
+TEST_F(GpuProfileTest, CollectivesOfTheProfileDoNotReplaceAClustersLibrary) {
+  std::string measured = kGpu;
+  measured.insert(measured.rfind('}'), " collectives_of: 'in_memory' collectives { operation: 'all_reduce' ranks: 2 points { bytes: 4 seconds: 0.125 } }");
+  const auto seconds = [&](const std::string& cluster, std::string_view note) {
+    spec::Spec spec = WithProfile(measured.c_str(), cluster);
+    spec.mutable_parallel()->set_dp(2);
+    const RunResult result = Run(spec, [](RankContext& ctx) {
+      Tensor t = Floats(ctx, 1);
+      const double before = ctx.clock().Now().value();
+      ctx.world().AllReduce(t).Wait();
+      ctx.device().compute().Synchronize();
+      return Number(ctx.clock().Now().value() - before);
+    });
+    EXPECT_TRUE(result.status.ok()) << result.status;
+    EXPECT_THAT(result.notes, testing::Contains(HasSubstr(note)));
+    return std::stod(result.results[0]);
+  };
+  EXPECT_GT(seconds(kPlain, "the profile's collectives are of fabric in_memory"), 0.12);
+  EXPECT_LT(seconds(StrCat(kPlain, " library { name: 'ideal' }"), "fabric in_memory, are left aside"), 0.01);
+}
+
+TEST_F(GpuProfileTest, MemoryIsTheProfiles) {
+  const RunResult result = Run(WithProfile(kGpu), [](RankContext& ctx) {
+    Floats(ctx, 300000000);
+    return std::string("no");
+  });
+  EXPECT_THAT(std::string(result.status.message()), HasSubstr("out of memory"));
+}
+
+TEST_F(GpuProfileTest, AClustersFileNamesAProfileBesideIt) {
+  const std::string profile = Write(".profile.textproto", kGpu);
+  std::string cluster = kPlain;
+  const std::string device = "device {";
+  cluster.insert(cluster.find(device) + device.size(), StrCat(" profile: \"", std::filesystem::path(profile).filename().string(), "\""));
+  const RunResult result = Run(Spec(1, cluster), [](RankContext& ctx) {
+    Fill(ctx, Floats(ctx, kLargeNumbers), kLaunches);
+    return Finished(ctx);
+  });
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  EXPECT_EQ(result.results[0], Number(kLaunch + kLaunches * kLarge));
+}
+
+TEST_F(GpuProfileTest, AProfileOfAnotherKindOfDeviceIsRefused) {
+  EXPECT_THAT(Refusal(WithProfile(kCpu)), HasSubstr("is a profile of a CPU (a CPU), and cluster plain computes on GPUs; use a profile that `twofold calibrate "
+                                                    "--device=cuda` wrote"));
+  spec::Spec spec = ThisMachine(kGpu);
+  spec.set_device(spec::CPU);
+  EXPECT_THAT(Refusal(spec), HasSubstr("is a profile of a GPU (a GPU), and cluster this-machine computes on CPUs"));
+}
+
+TEST_F(GpuProfileTest, WhatAProfileLacksOrHasWrongIsNamed) {
+  const auto with = [](std::string_view from, std::string_view to) {
+    std::string text = kGpu;
+    const size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    return text.replace(at, from.size(), to);
+  };
+  const std::tuple<std::string, std::string, std::string> kWrong[] = {
+      {"launch { seconds: 5e-6 }", "", "gpu.launch: missing"},
+      {"launch { seconds: 5e-6 }", "launch { seconds: 0 }", "gpu.launch.seconds: 0; it must be above 0"},
+      {"within { bytes_per_second: 5e11 }", "", "gpu.within: missing"},
+      {"within { bytes_per_second: 5e11 }", "within { bytes_per_second: -1 }", "gpu.within.bytes_per_second: -1"},
+      {"multiprocessors: 10", "multiprocessors: 0", "gpu.multiprocessors: 0"},
+      {"launch_s: 10e-6", "launch_s: -1", "kernels[0].launch_s: -1"},
+      {"multiprocessors: 10", "multiprocessors: 10 products { dtype: \"bf17\" }", "gpu.products[0].dtype: \"bf17\"; f32, tf32, bf16 or f16 is right"},
+      {"multiprocessors: 10", "multiprocessors: 10 products { dtype: \"bf16\" }", "gpu.products[0].tiles: none (bf16)"},
+      {"multiprocessors: 10", "multiprocessors: 10 products { dtype: \"bf16\" tiles { rows: 1 columns: 1 } }",
+       "gpu.products[0].tiles[0].flops_per_second: 0; it must be above 0"},
+  };
+  for (const auto& [from, to, message] : kWrong) EXPECT_THAT(Refusal(WithProfile(with(from, to).c_str())), HasSubstr(message)) << to;
+}
+
+}  // namespace
+}  // namespace twofold
