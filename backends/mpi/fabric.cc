@@ -12,8 +12,8 @@ namespace twofold {
 namespace mpi {
 namespace {
 
-absl::StatusOr<processes::Session*> GetSession() {
-  const absl::StatusOr<Session*> session = Session::Get();
+absl::StatusOr<processes::Session*> GetSession(const std::string& bind) {
+  const absl::StatusOr<Session*> session = Session::Get(bind);
   if (!session.ok()) return session.status();
   return *session;
 }
@@ -44,7 +44,7 @@ absl::StatusOr<std::unique_ptr<Fabric>> MakeMpiFabric(const spec::Spec& spec, mp
       {.fabric = "mpi",
        .name = "MPI",
        .by_mpi_only = true,
-       .session = mpi::GetSession,
+       .session = [bind = spec.fabric().rendezvous().bind()] { return mpi::GetSession(bind); },
        .world = [gpu_buffers = mpi::GpuBuffers(spec, limits), limits](processes::Session& session, int ranks) {
          return mpi::MakeWorld(session, ranks, gpu_buffers, limits);
        }},

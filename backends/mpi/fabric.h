@@ -13,7 +13,7 @@
 
 namespace twofold {
 
-// Uses train.threads_per_rank, fabric.timeout_s, device and emulated.
+// Uses train.threads_per_rank, fabric.timeout_s, fabric.rendezvous.bind, device and emulated.
 absl::StatusOr<std::unique_ptr<Fabric>> MakeMpiFabric(const spec::Spec& spec, mpi::Limits limits = {});
 
 }  // namespace twofold
