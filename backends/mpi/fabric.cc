@@ -1,5 +1,7 @@
 #include "backends/mpi/fabric.h"
 
+#include <unistd.h>
+
 #include <utility>
 
 #include "backends/mpi/gpu_buffers.h"
@@ -37,7 +39,7 @@ absl::StatusOr<processes::MakeGroup> MakeWorld(processes::Session& session, int 
 }  // namespace
 }  // namespace mpi
 
-absl::StatusOr<std::unique_ptr<Fabric>> MakeMpiFabric(const spec::Spec& spec, mpi::Limits limits) {
+absl::StatusOr<std::unique_ptr<Fabric>> MakeMpiFabric(const spec::Spec& spec, const mpi::Limits& limits) {
   absl::StatusOr<host::DeviceChoice> device = host::ChooseDevice(spec);
   if (!device.ok()) return device.status();
   return processes::MakeFabric(
@@ -50,5 +52,18 @@ absl::StatusOr<std::unique_ptr<Fabric>> MakeMpiFabric(const spec::Spec& spec, mp
        }},
       *std::move(device), spec.fabric().timeout_s());
 }
+
+absl::StatusOr<std::unique_ptr<Fabric>> MakeMpiFabric(const spec::Spec& spec) { return MakeMpiFabric(spec, mpi::Limits()); }
+
+std::string WhyNoMpi() { return ""; }
+
+// Ranks are not bound: their communication threads need a core, too.
+std::vector<std::string> MpiLauncher(int ranks) {
+  std::vector<std::string> words = {"mpirun", "-n", StrCat(ranks), "--oversubscribe", "--bind-to", "none"};
+  if (geteuid() == 0) words.push_back("--allow-run-as-root");
+  return words;
+}
+
+Bytes MpiStaging(const spec::Spec& spec) { return mpi::GpuBuffers(spec, {}).Staging().value_or(Bytes(0)); }
 
 }  // namespace twofold
