@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "core/base/errors.h"
+#include "core/base/strings.h"
 #include "core/device/transfers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
