@@ -6,9 +6,9 @@
 #include "absl/strings/str_join.h"
 #include "backends/in_memory/fabric.h"
 #include "backends/launch.h"
-#include "backends/mpi_row.h"
-#include "backends/nccl_row.h"
-#include "backends/simulated_row.h"
+#include "backends/mpi/fabric.h"
+#include "backends/nccl/fabric.h"
+#include "backends/simulated/fabric.h"
 #include "core/base/strings.h"
 
 namespace twofold {
@@ -35,7 +35,7 @@ std::string AvailableNames() {
 
 }  // namespace
 
-bool RanksAreProcesses(const Backend& backend) { return backend.by_variables || !backend.launcher(1).empty(); }
+bool RanksAreProcesses(const Backend& backend) { return backend.by_variables || backend.launcher != nullptr; }
 
 absl::Status CheckStartedFor(std::string_view fabric) {
   const Launch launch = LaunchedAs();
@@ -50,7 +50,30 @@ absl::Status CheckStartedFor(std::string_view fabric) {
 }
 
 std::span<const Backend> Backends() {
-  static const std::array<Backend, 4> kBackends = {InMemoryBackend(), MpiBackend(), NcclBackend(), SimulatedBackend()};
+  static constexpr std::array<Backend, 4> kBackends = {{
+      {.name = "in_memory",
+       .summary = "ranks are threads of this process, collectives go through shared memory, or on GPUs between theirs",
+       .why_not = [] { return std::string(); },
+       .make = [](const spec::Spec& spec) { return MakeInMemoryFabric(spec); }},
+      {.name = "mpi",
+       .summary = "ranks are processes that mpirun, srun or `twofold launch` starts; they communicate by Open MPI",
+       .why_not = WhyNoMpi,
+       .make = [](const spec::Spec& spec) { return MakeMpiFabric(spec); },
+       .launcher = MpiLauncher,
+       .canonical_reductions = false,
+       .staging = MpiStaging},
+      {.name = "nccl",
+       .summary = "ranks are processes with a GPU each; they communicate by NCCL",
+       .why_not = WhyNoNccl,
+       .make = MakeNcclFabric,
+       .by_variables = true,
+       .canonical_reductions = false},
+      {.name = "simulated",
+       .summary = "ranks and the network between them are simulated; times are predicted",
+       .why_not = WhyNoSimulated,
+       .make = MakeSimulatedFabric,
+       .staging = SimulatedStaging},
+  }};
   return kBackends;
 }
 

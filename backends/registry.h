@@ -1,5 +1,6 @@
 // The table of fabrics. A new backend is one folder and one row in registry.cc; --fabric, --help, `twofold list fabrics`
-// and the conformance suite read this table.
+// and the conformance suite read this table. What the row calls, the folder's fabric.h declares; a folder that not every build can have
+// has a file no_NAME.cc, too, which says why, and its CMakeLists.txt chooses.
 #pragma once
 
 #include <memory>
@@ -19,9 +20,9 @@ struct Backend {
   std::string_view name, summary;
   std::string (*why_not)();  // empty: available; else why this build or machine lacks it
   absl::StatusOr<std::unique_ptr<Fabric>> (*make)(const spec::Spec& spec);
-  // The words that, put before a command line, start it as `ranks` processes, one a rank. Empty: ranks live within the
+  // The words that, put before a command line, start it as `ranks` processes, one a rank. Null: ranks live within the
   // process that calls Run, or are its children, or `by_variables`.
-  std::vector<std::string> (*launcher)(int ranks);
+  std::vector<std::string> (*launcher)(int ranks) = nullptr;
   // Ranks are processes that `twofold launch` starts itself, each told by variables (launch.h) who it is.
   bool by_variables = false;
   // Reductions combine ranks in rank order and narrow types are rounded once, so that every such row gives the same bits.

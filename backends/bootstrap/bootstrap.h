@@ -23,6 +23,8 @@ class Bootstrap {
   virtual int local_rank() const = 0;  // among the processes of this host
   virtual int local_size() const = 0;
   virtual std::string address() const { return ""; }  // of rank 0's host, as the others can reach it; "": not known
+  // Where, among this host's addresses, rank 0 is to listen for whatever the others need of it; "": not told. At rank 0.
+  virtual std::string bind() const { return ""; }
   virtual std::string Describe() const = 0;  // "MPI", "the store at node3:29500": for a report's notes
 
   // The bytes of every rank, by rank. DEADLINE_EXCEEDED or UNAVAILABLE naming who is missing or lost.

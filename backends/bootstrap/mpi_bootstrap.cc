@@ -10,12 +10,14 @@ namespace {
 
 class MpiBootstrap : public Bootstrap {
  public:
-  MpiBootstrap(const mpi::Library& library, std::string address) : library_(library), address_(std::move(address)) {}
+  MpiBootstrap(const mpi::Library& library, std::string address, std::string bind)
+      : library_(library), address_(std::move(address)), bind_(std::move(bind)) {}
   int rank() const override { return library_.place().rank; }
   int size() const override { return library_.place().processes; }
   int local_rank() const override { return library_.place().rank_here; }
   int local_size() const override { return library_.place().processes_here; }
   std::string address() const override { return address_; }
+  std::string bind() const override { return bind_; }
   std::string Describe() const override { return "MPI"; }
 
   absl::StatusOr<std::vector<std::string>> AllGather(std::string bytes) override try {
@@ -43,12 +45,12 @@ class MpiBootstrap : public Bootstrap {
 
  private:
   const mpi::Library& library_;
-  const std::string address_;
+  const std::string address_, bind_;
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Bootstrap>> MakeMpiBootstrap(const spec::Spec&, const Launch& launch) {
+absl::StatusOr<std::unique_ptr<Bootstrap>> MakeMpiBootstrap(const spec::Spec& spec, const Launch& launch) {
   const absl::StatusOr<mpi::Library*> library = mpi::Library::Get();
   if (!library.ok()) return library.status();
   const processes::Place& place = (*library)->place();
@@ -57,7 +59,7 @@ absl::StatusOr<std::unique_ptr<Bootstrap>> MakeMpiBootstrap(const spec::Spec&, c
         StrCat(launch.launcher, " says that this is process ", launch.rank, " of ", launch.size, ", MPI that it is process ", place.rank,
                " of ", place.processes, "; start the processes with the launcher of the MPI library that this program is linked to"));
   }
-  return std::make_unique<MpiBootstrap>(**library, launch.master_address);
+  return std::make_unique<MpiBootstrap>(**library, launch.master_address, spec.fabric().rendezvous().bind());
 }
 
 }  // namespace twofold

@@ -23,6 +23,7 @@ class StoreBootstrap final : public Bootstrap {
   int local_rank() const override { return member_->local_rank(); }
   int local_size() const override { return member_->local_size(); }
   std::string address() const override { return address_; }
+  std::string bind() const override { return store_ == nullptr ? "" : store_->bind(); }
   std::string Describe() const override { return StrCat("the store at ", place_); }
   absl::StatusOr<std::vector<std::string>> AllGather(std::string bytes) override { return member_->AllGather(std::move(bytes)); }
   absl::StatusOr<std::string> Broadcast(std::string bytes) override { return member_->Broadcast(std::move(bytes)); }

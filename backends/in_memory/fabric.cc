@@ -14,7 +14,6 @@
 #include "backends/host/interrupt.h"
 #include "backends/host/mover.h"
 #include "backends/host/rank.h"
-#include "backends/registry.h"
 #include "core/base/strings.h"
 
 namespace twofold {
@@ -130,17 +129,6 @@ std::unique_ptr<Fabric> MakeInMemoryFabric(const spec::Spec& spec, in_memory::Gr
 absl::StatusOr<std::unique_ptr<Fabric>> MakeInMemoryFabric(const spec::Spec& spec) {
   if (const absl::StatusOr<host::DeviceChoice> device = host::ChooseDevice(spec); !device.ok()) return device.status();
   return MakeInMemoryFabric(spec, in_memory::GroupOptions{});
-}
-
-const Backend& InMemoryBackend() {
-  static constexpr Backend kBackend = {
-      .name = "in_memory",
-      .summary = "ranks are threads of this process, collectives go through shared memory, or on GPUs between theirs",
-      .why_not = [] { return std::string(); },
-      .make = [](const spec::Spec& spec) { return MakeInMemoryFabric(spec); },
-      .launcher = [](int) { return std::vector<std::string>(); },
-  };
-  return kBackend;
 }
 
 }  // namespace twofold

@@ -20,14 +20,10 @@
 
 namespace twofold {
 
-struct Backend;
-
 // Uses train.threads_per_rank, fabric.timeout_s, fabric.in_memory, memory, device, emulated and cuda. Refuses device: CUDA, with the
 // reason, where it cannot be had.
 absl::StatusOr<std::unique_ptr<Fabric>> MakeInMemoryFabric(const spec::Spec& spec);
 // Likewise, where it is known that what the spec asks for is there.
 std::unique_ptr<Fabric> MakeInMemoryFabric(const spec::Spec& spec, in_memory::GroupOptions options);
-
-const Backend& InMemoryBackend();
 
 }  // namespace twofold

@@ -1,5 +1,7 @@
 #include "backends/mpi/fabric.h"
 
+#include <unistd.h>
+
 #include <utility>
 
 #include "backends/mpi/gpu_buffers.h"
@@ -12,8 +14,8 @@ namespace twofold {
 namespace mpi {
 namespace {
 
-absl::StatusOr<processes::Session*> GetSession() {
-  const absl::StatusOr<Session*> session = Session::Get();
+absl::StatusOr<processes::Session*> GetSession(const std::string& bind) {
+  const absl::StatusOr<Session*> session = Session::Get(bind);
   if (!session.ok()) return session.status();
   return *session;
 }
@@ -37,18 +39,31 @@ absl::StatusOr<processes::MakeGroup> MakeWorld(processes::Session& session, int 
 }  // namespace
 }  // namespace mpi
 
-absl::StatusOr<std::unique_ptr<Fabric>> MakeMpiFabric(const spec::Spec& spec, mpi::Limits limits) {
+absl::StatusOr<std::unique_ptr<Fabric>> MakeMpiFabric(const spec::Spec& spec, const mpi::Limits& limits) {
   absl::StatusOr<host::DeviceChoice> device = host::ChooseDevice(spec);
   if (!device.ok()) return device.status();
   return processes::MakeFabric(
       {.fabric = "mpi",
        .name = "MPI",
        .by_mpi_only = true,
-       .session = mpi::GetSession,
+       .session = [bind = spec.fabric().rendezvous().bind()] { return mpi::GetSession(bind); },
        .world = [gpu_buffers = mpi::GpuBuffers(spec, limits), limits](processes::Session& session, int ranks) {
          return mpi::MakeWorld(session, ranks, gpu_buffers, limits);
        }},
       *std::move(device), spec.fabric().timeout_s());
 }
+
+absl::StatusOr<std::unique_ptr<Fabric>> MakeMpiFabric(const spec::Spec& spec) { return MakeMpiFabric(spec, mpi::Limits()); }
+
+std::string WhyNoMpi() { return ""; }
+
+// Ranks are not bound: their communication threads need a core, too.
+std::vector<std::string> MpiLauncher(int ranks) {
+  std::vector<std::string> words = {"mpirun", "-n", StrCat(ranks), "--oversubscribe", "--bind-to", "none"};
+  if (geteuid() == 0) words.push_back("--allow-run-as-root");
+  return words;
+}
+
+Bytes MpiStaging(const spec::Spec& spec) { return mpi::GpuBuffers(spec, {}).Staging().value_or(Bytes(0)); }
 
 }  // namespace twofold

@@ -9,18 +9,18 @@
 
 namespace twofold::mpi {
 
-absl::StatusOr<Session*> Session::Get() {
+absl::StatusOr<Session*> Session::Get(const std::string& bind) {
   static Session* session = nullptr;
   static absl::Status status;
   if (session == nullptr) {
     session = new Session();  // never destroyed: Finish ends it
-    status = session->Start();
+    status = session->Start(bind);
   }
   if (!status.ok()) return status;
   return session;
 }
 
-absl::Status Session::Start() try {
+absl::Status Session::Start(const std::string& bind) try {
   const absl::StatusOr<Library*> library = Library::Get();
   if (!library.ok()) return absl::FailedPreconditionError(StrCat("fabric.mpi: ", std::string(library.status().message())));
   library_ = *library;
@@ -31,6 +31,7 @@ absl::Status Session::Start() try {
   StartWatch({.rank = place_.rank,
               .processes = place_.processes,
               .one_host = one_host != 0,
+              .bind = bind,
               .address = LaunchedAs().master_address,
               .broadcast = [this](std::string& bytes) { library_->Broadcast(bytes); }});
   return absl::OkStatus();
@@ -40,7 +41,7 @@ absl::Status Session::Start() try {
 }
 
 void Session::Finish() {
-  if (const absl::StatusOr<Session*> session = Get(); session.ok() && !(*session)->given_up()) (*session)->StopWatch();
+  if (const absl::StatusOr<Session*> session = Get({}); session.ok() && !(*session)->given_up()) (*session)->StopWatch();
 }
 
 }  // namespace twofold::mpi

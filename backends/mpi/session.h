@@ -15,9 +15,9 @@ namespace twofold::mpi {
 
 class Session : public processes::Session {
  public:
-  // Starts both. FAILED_PRECONDITION when the library has no MPI_THREAD_MULTIPLE or its processes do not reach each other. The
-  // same object in every call; main thread only.
-  static absl::StatusOr<Session*> Get();
+  // Starts both, the watch's hub at `bind` (Watch::Options). FAILED_PRECONDITION when the library has no MPI_THREAD_MULTIPLE or its
+  // processes do not reach each other. The same object in every call; main thread only.
+  static absl::StatusOr<Session*> Get(const std::string& bind);
 
   MPI_Comm world() const { return library_->world(); }
   void SetNotes(std::vector<std::string> notes) { notes_ = std::move(notes); }
@@ -25,7 +25,7 @@ class Session : public processes::Session {
 
  private:
   Session() = default;
-  absl::Status Start();
+  absl::Status Start(const std::string& bind);
   static void Finish();
 
   Library* library_ = nullptr;

@@ -1,6 +1,5 @@
 #include "backends/nccl/communicate.h"
 
-
 #include "core/base/check.h"
 #include "kernels/cuda/error.h"
 

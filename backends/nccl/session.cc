@@ -115,6 +115,7 @@ absl::Status Session::Start(const spec::Spec& spec, const host::CudaChoice& gpus
   StartWatch({.rank = place_.rank,
               .processes = place_.processes,
               .one_host = place_.processes_here == place_.processes,
+              .bind = bootstrap_->bind(),
               .address = bootstrap_->address(),
               .broadcast = [this](std::string& bytes) {
                 absl::StatusOr<std::string> all = bootstrap_->Broadcast(bytes);

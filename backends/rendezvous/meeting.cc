@@ -108,7 +108,7 @@ void Meeting::Lose(Connection from) {
   if (member.state != Member::kHere) return;
   member.state = Member::kLost;
   if (state_ == kGathering) {
-    Fail(absl::StatusCode::kUnavailable, StrCat("lost ", member.Text(), " before all had come: it has ended, or its host is cut off; ",
+    Fail(absl::StatusCode::kUnavailable, StrCat("lost ", member.Text(), " before all had come: it has ended or is stopped, or its host is cut off; ",
                                                 "its own output may say why. ", WhoHasCome()));
   }
   CheckExchanges({});
@@ -185,7 +185,7 @@ void Meeting::CheckExchanges(Time now) {
       const Member& member = members_[r];
       if (member.state == Member::kHere) continue;
       const std::string what = member.state == Member::kLost
-                                   ? StrCat("lost ", member.Text(), ": it has ended, or its host is cut off; this was")
+                                   ? StrCat("lost ", member.Text(), ": it has ended or is stopped, or its host is cut off; this was")
                                    : StrCat(member.Text(), " has left");
       return Fail(absl::StatusCode::kUnavailable, StrCat(what, " while others waited for it in exchange ", number, " of the bootstrap"));
     }

@@ -278,7 +278,7 @@ absl::Status GrpcMember::Ended() {
     return absl::UnavailableError(StrCat("fabric.rendezvous: rank 0 (", store_, ") has closed the store while ", Me(), " still needed it"));
   }
   return absl::UnavailableError(StrCat("fabric.rendezvous: lost rank 0 (", store_, "), which served the store at ", Place(),
-                                       ": it has ended, or its host is cut off; its own output may say why"));
+                                       ": it has ended or is stopped, or its host is cut off; its own output may say why"));
 }
 
 }  // namespace

@@ -81,6 +81,7 @@ class GrpcStore final : public Store, public Rendezvous::CallbackService {
 
   bool Serve();
   std::string address() const override { return endpoint_.any ? (endpoint_.v6 ? "::1" : "127.0.0.1") : endpoint_.address; }
+  std::string bind() const override { return endpoint_.address; }
   int port() const override { return endpoint_.port; }
 
   Reactor* Join(grpc::CallbackServerContext* context) override;
@@ -114,7 +115,7 @@ void Call::OnReadDone(bool ok) {
     return Close(grpc::Status::OK);
   }
   store_.Hear(id_, *this, incoming_);
-  StartRead(&incoming_);
+  if (!finishing_) StartRead(&incoming_);  // gRPC takes no read once the call is to be finished
 }
 
 void Call::OnWriteDone(bool ok) {

@@ -33,6 +33,7 @@ class Store {
   virtual ~Store() = default;
 
   virtual std::string address() const = 0;  // where this process reaches it, in numbers
+  virtual std::string bind() const = 0;     // where it listens, in numbers
   virtual int port() const = 0;
 };
 

@@ -13,6 +13,7 @@
 #include "backends/simulated/process_group.h"
 #include "core/base/rank_list.h"
 #include "core/base/strings.h"
+#include "core/comm/staging.h"
 #include "core/proto/outcome.pb.h"
 #include "sim/engine.h"
 #include "sim/network.h"
@@ -254,5 +255,9 @@ absl::StatusOr<std::unique_ptr<Fabric>> MakeSimulatedFabric(const spec::Spec& sp
   if (!plan.ok()) return plan.status();
   return std::make_unique<SimulatedFabric>(spec);
 }
+
+std::string WhyNoSimulated() { return ""; }
+
+Bytes SimulatedStaging(const spec::Spec& spec) { return spec.fabric().simulated().links() == kStagedLinks ? Staging::kBytes : Bytes(0); }
 
 }  // namespace twofold

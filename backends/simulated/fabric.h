@@ -4,9 +4,10 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
-#include "backends/registry.h"
+#include "core/base/units.h"
 #include "core/proto/spec.pb.h"
 #include "core/run/fabric.h"
 
@@ -15,5 +16,10 @@ namespace twofold {
 // Checks what the spec asks of the cluster: that it exists, that the profile can be read, that the ranks fit, that the
 // algorithm is known.
 absl::StatusOr<std::unique_ptr<Fabric>> MakeSimulatedFabric(const spec::Spec& spec);
+
+// Why this build has no simulator; "": it has.
+std::string WhyNoSimulated();
+// Of the host's memory, for each group of several ranks, where the predicted run would stage GPUs' through it.
+Bytes SimulatedStaging(const spec::Spec& spec);
 
 }  // namespace twofold

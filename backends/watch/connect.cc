@@ -31,16 +31,29 @@ asio::error_code ConnectTo(const tcp::endpoint& endpoint, tcp::socket& socket, a
   return why;
 }
 
+asio::error_code Listen(const tcp::endpoint& at, tcp::acceptor& acceptor) {
+  asio::error_code error, ignored;
+  acceptor.close(ignored);
+  acceptor.open(at.protocol(), error);
+  if (!error && at.address().is_v6() && at.address().is_unspecified()) acceptor.set_option(asio::ip::v6_only(false), error);
+  if (!error) acceptor.bind(at, error);
+  if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+  return error;
+}
+
 }  // namespace
 
-tcp::acceptor ListenEverywhere(asio::io_context& io) {
-  tcp::acceptor acceptor(io);
+tcp::acceptor ListenAt(const std::string& host, asio::io_context& io) {
   asio::error_code error;
-  acceptor.open(tcp::v6(), error);
-  if (!error) acceptor.set_option(asio::ip::v6_only(false), error);
-  if (!error) acceptor.bind({tcp::v6(), 0}, error);
-  if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
-  return error ? tcp::acceptor(io, {tcp::v4(), 0}) : std::move(acceptor);
+  tcp::acceptor acceptor(io);
+  if (host.empty()) return Listen({tcp::v6(), 0}, acceptor) ? tcp::acceptor(io, {tcp::v4(), 0}) : std::move(acceptor);
+  const auto endpoints = tcp::resolver(io).resolve(host, "0", tcp::resolver::numeric_service, error);
+  for (const auto& entry : endpoints) {
+    error = Listen(entry.endpoint(), acceptor);
+    if (!error) return acceptor;
+  }
+  throw std::runtime_error(StrCat("cannot listen at ", host, ": ", error.message(),
+                                  "; an address of this host is right (fabric.rendezvous.bind; 0.0.0.0: all)"));
 }
 
 tcp::socket ConnectToAny(const std::vector<std::string>& addresses, const std::string& port, asio::io_context& io) {

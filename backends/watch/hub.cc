@@ -28,6 +28,7 @@ void Hub::Begin(uint64_t run, int world_size, double timeout_s, Time now) {
   ends_.clear();
   accusation_.reset();
   verdict_ = {};
+  for (Process& p : processes_) p.heard = now;
   for (auto& [rank, message] : std::exchange(early_, {})) Hear(rank, message, now);
   for (size_t r = 0; r < processes_.size(); ++r) {
     if (!Alive(r)) return Accuse({.rank = static_cast<int>(r), .trouble = {}}, now);
@@ -35,11 +36,14 @@ void Hub::Begin(uint64_t run, int world_size, double timeout_s, Time now) {
 }
 
 void Hub::Hear(int rank, const control::ToHub& message, Time now) {
+  processes_[static_cast<size_t>(rank)].heard = now;
+  if (message.what_case() == control::ToHub::WHAT_NOT_SET) return;
   if (message.run() > run_ || state_ == kIdle) return early_.emplace_back(rank, message), void();
   if (message.run() == run_) Handle(rank, message, now);
 }
 
 void Hub::Handle(int rank, const control::ToHub& message, Time now) {
+  if (static_cast<size_t>(rank) >= participants_.size()) return;  // it stands by
   Participant& p = participants_[static_cast<size_t>(rank)];
   switch (message.what_case()) {
     case control::ToHub::kProgress:
@@ -105,8 +109,9 @@ void Hub::FinishWell(Time now) {
   state_ = kClosed;
 }
 
-void Hub::Lose(int rank, Time now) {
+void Hub::Lose(int rank, Time now, std::string how) {
   processes_[static_cast<size_t>(rank)].lost = true;
+  processes_[static_cast<size_t>(rank)].how = std::move(how);
   if (state_ == kRunning && static_cast<size_t>(rank) >= participants_.size()) {
     control::Trouble trouble;
     trouble.set_kind(static_cast<int>(RankFailure::Kind::kPeerLost));
@@ -134,8 +139,24 @@ void Hub::Accuse(Accusation accusation, Time now) {
 }
 
 void Hub::Tick(Time now) {
+  MissTheSilent(now);
   MaybeDecide(now);
   MaybeClose(now);
+}
+
+// A process that is stopped, or whose host hangs, keeps its connection.
+void Hub::MissTheSilent(Time now) {
+  if (state_ != kRunning) return;
+  const double most_s = std::max(timeout_s_, least_silence_s_);
+  for (size_t r = 1; r < participants_.size(); ++r) {
+    const Participant& p = participants_[r];
+    if (p.finished || now - processes_[r].heard < std::chrono::duration<double>(most_s)) continue;
+    control::Trouble trouble;
+    trouble.set_kind(static_cast<int>(RankFailure::Kind::kPeerLost));
+    trouble.set_message(StrCat("lost rank ", r, ": its process (", processes_[r].name, ") has given no sign of life for ", most_s,
+                               " s; it is stopped, or its host hangs or is cut off", p.doing.empty() ? "" : StrCat("; last heard of: ", p.doing)));
+    return Accuse({.rank = static_cast<int>(r), .trouble = trouble}, now);
+  }
 }
 
 void Hub::MaybeDecide(Time now) {
@@ -146,6 +167,7 @@ void Hub::MaybeDecide(Time now) {
   std::vector<Witness> witnesses(participants_.size());
   for (size_t r = 0; r < witnesses.size(); ++r) {
     witnesses[r] = {.lost = !Alive(r),
+                    .how = processes_[r].how,
                     .process = processes_[r].name,
                     .last_doing = participants_[r].doing,
                     .answer = std::move(participants_[r].answer)};

@@ -25,13 +25,17 @@ class Hub {
   using Time = std::chrono::steady_clock::time_point;
   using Send = std::function<void(int rank, const control::FromHub&)>;
 
-  Hub(int processes, Send send) : send_(std::move(send)), processes_(static_cast<size_t>(processes)) {}
+  // A rank of a run that gives no sign of life for fabric.timeout_s, or `least_silence_s` where that is longer, is missed. All others but
+  // that of this process are to give one more often.
+  Hub(int processes, double least_silence_s, Send send)
+      : send_(std::move(send)), least_silence_s_(least_silence_s), processes_(static_cast<size_t>(processes)) {}
 
   // A new run begins here; the run before must be closed. Messages of a run may come before it begins here.
   void Begin(uint64_t run, int world_size, double timeout_s, Time now);
   void Connected(int rank, std::string process) { processes_[static_cast<size_t>(rank)].name = std::move(process); }
-  void Hear(int rank, const control::ToHub& message, Time now);
-  void Lose(int rank, Time now);  // its connection has ended
+  void Hear(int rank, const control::ToHub& message, Time now);  // an empty message is a sign of life
+  // Its connection has ended; `how`: what became of its process, "has ended".
+  void Lose(int rank, Time now, std::string how = "has ended");
   void Tick(Time now);            // to be called every few tens of milliseconds
 
   // Once closed: the verdict, and what each rank handed in.
@@ -46,6 +50,8 @@ class Hub {
   struct Process {
     std::string name;
     bool lost = false;
+    std::string how;  // it was lost
+    Time heard;       // of it, last
   };
   struct Participant {
     std::string doing;
@@ -66,6 +72,7 @@ class Hub {
   void Compare(int rank, const Points& points, Time now);
   void CompareEnds(int rank, const Points& points, Time now);
   void Accuse(Accusation accusation, Time now);
+  void MissTheSilent(Time now);
   void MaybeDecide(Time now);
   void MaybeClose(Time now);
   void FinishWell(Time now);
@@ -73,6 +80,7 @@ class Hub {
   bool Alive(size_t rank) const { return !processes_[rank].lost; }
 
   const Send send_;
+  const double least_silence_s_;
   std::vector<Process> processes_;
   State state_ = kIdle;
   uint64_t run_ = 0;

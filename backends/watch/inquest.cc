@@ -125,7 +125,7 @@ std::optional<std::pair<int, std::string>> FindExtra(const Witnesses& witnesses)
 
 std::string Doing(const Witnesses& witnesses, int rank) {
   const Witness& w = witnesses[static_cast<size_t>(rank)];
-  if (w.lost) return StrCat("rank ", rank, ", whose process has ended");
+  if (w.lost) return StrCat("rank ", rank, ", whose process ", w.how);
   if (w.answer) return w.answer->doing();
   return StrCat("rank ", rank, ", which does not answer", w.last_doing.empty() ? "" : StrCat(" (last heard of: ", w.last_doing, ")"));
 }
@@ -145,7 +145,7 @@ std::string List(const Witnesses& witnesses, Include include) {
 
 std::string Lost(const Witnesses& witnesses, int rank) {
   const Witness& w = witnesses[static_cast<size_t>(rank)];
-  std::string text = StrCat("lost rank ", rank, ": its process (", w.process, ") has ended");
+  std::string text = StrCat("lost rank ", rank, ": its process (", w.process, ") ", w.how);
   if (!w.last_doing.empty()) StrAppend(&text, "; last heard of: ", w.last_doing);
   const std::string others = List(witnesses, [&](int r) { return r != rank; });
   return others.empty() ? text : StrCat(text, ". The others: ", others);

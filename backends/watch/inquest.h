@@ -16,6 +16,7 @@ namespace twofold::watch {
 // What is known of one rank.
 struct Witness {
   bool lost = false;
+  std::string how = "has ended";  // it was lost
   std::string process;      // "process 4711 on node3"
   std::string last_doing;   // as it said last, before the inquest
   std::optional<control::Answer> answer;

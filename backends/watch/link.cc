@@ -6,6 +6,8 @@
 
 #include <utility>
 
+#include "core/base/strings.h"
+
 namespace twofold::watch {
 
 void Link::Start(OnMessage on_message, OnClose on_close) {
@@ -32,10 +34,10 @@ void Link::ProbeWhenSilent() {
 
 void Link::ReadLength() {
   asio::async_read(socket_, asio::buffer(length_), [self = shared_from_this()](asio::error_code error, size_t) {
-    if (error) return self->Break();
+    if (error) return self->Break(error);
     const auto& l = self->length_;
     const uint32_t size = uint32_t{l[0]} | uint32_t{l[1]} << 8 | uint32_t{l[2]} << 16 | uint32_t{l[3]} << 24;
-    if (size > kMostBytes) return self->Break();
+    if (size > self->most_bytes_) return self->Break(asio::error::message_size);
     self->body_.resize(size);
     self->ReadBody();
   });
@@ -43,7 +45,7 @@ void Link::ReadLength() {
 
 void Link::ReadBody() {
   asio::async_read(socket_, asio::buffer(body_), [self = shared_from_this()](asio::error_code error, size_t) {
-    if (error) return self->Break();
+    if (error) return self->Break(error);
     const OnMessage tell = self->on_message_;  // a copy: what is told may close the link
     if (tell) tell(self->body_);
     self->ReadLength();
@@ -70,11 +72,11 @@ void Link::Write() {
   });
 }
 
-void Link::Break() {
+void Link::Break(asio::error_code why) {
   if (!socket_.is_open()) return;
   const OnClose tell = std::move(on_close_);
   Close();
-  if (tell) tell();
+  if (tell) tell(why);
 }
 
 void Link::Close() {
@@ -83,6 +85,11 @@ void Link::Close() {
   outgoing_.clear();
   on_message_ = nullptr;
   on_close_ = nullptr;
+}
+
+std::string HowLost(asio::error_code why) {
+  const bool cut_off = why == asio::error::timed_out || why == asio::error::host_unreachable || why == asio::error::network_unreachable;
+  return cut_off ? StrCat("is cut off: its host does not answer (", why.message(), ")") : "has ended";
 }
 
 }  // namespace twofold::watch

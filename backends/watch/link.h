@@ -1,6 +1,7 @@
 // One TCP connection that carries messages: a length, then a protocol buffer.
 //
-// All of it runs on the io_context's thread.
+// All of it runs on the io_context's thread. Messages are short until the other side is trusted, lest a stranger's first four bytes have
+// this process take memory for a gibibyte.
 #pragma once
 
 #include <google/protobuf/message_lite.h>
@@ -17,23 +18,23 @@ namespace twofold::watch {
 class Link : public std::enable_shared_from_this<Link> {
  public:
   using OnMessage = std::function<void(const std::string& bytes)>;
-  using OnClose = std::function<void()>;
+  using OnClose = std::function<void(asio::error_code why)>;
 
   explicit Link(asio::ip::tcp::socket socket) : socket_(std::move(socket)) {}
   // Handlers may hold the link alive; they are let go when it closes. OnClose is called once, not after Close().
   void Start(OnMessage on_message, OnClose on_close);
   void Send(const google::protobuf::MessageLite& message);
   void Close();
-  bool idle() const { return outgoing_.empty(); }  // all that was sent has left
+  void Trust() { most_bytes_ = kMostBytes; }  // who is at the other side is known
 
  private:
-  static constexpr uint32_t kMostBytes = 1u << 30;
+  static constexpr uint32_t kMostBytes = 1u << 30, kMostOfStranger = 1u << 12;
 
   void ProbeWhenSilent();
   void ReadLength();
   void ReadBody();
   void Write();
-  void Break();
+  void Break(asio::error_code why);
 
   asio::ip::tcp::socket socket_;
   OnMessage on_message_;
@@ -41,7 +42,11 @@ class Link : public std::enable_shared_from_this<Link> {
   std::array<unsigned char, 4> length_{};
   std::string body_;
   std::deque<std::string> outgoing_;
+  uint32_t most_bytes_ = kMostOfStranger;
   bool mute_ = false;  // writing has failed
 };
+
+// What became of a process whose link closed so: "has ended", or "is cut off: ..." where its host leaves everything unanswered.
+std::string HowLost(asio::error_code why);
 
 }  // namespace twofold::watch

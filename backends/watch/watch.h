@@ -3,8 +3,9 @@
 // A communication library that has lost a rank, or that ranks call in different ways, hangs, crashes or goes on with wrong
 // data; none of them says who did what. So every process keeps a TCP connection to the one of rank 0, the hub. It costs
 // nothing on the way of a call: calls are noted in memory (call_log.h, RunState), and a thread of the watch compares notes
-// some times a second. A connection that breaks is a lost process; a call that lasts longer than fabric.timeout_s, an
-// exception or a difference in the notes makes the hub ask everybody what they do, find the cause (inquest.h) and tell all.
+// some times a second (observer.h). A connection that breaks is a lost process, and so is one that stays but is silent, as of a
+// process that is stopped or a host that hangs; a call that lasts longer than fabric.timeout_s, an exception or a difference in
+// the notes makes the hub (hub.h) ask everybody what they do, find the cause (inquest.h) and tell all.
 #pragma once
 
 #include <functional>
@@ -22,10 +23,15 @@ class Watch {
  public:
   struct Options {
     int rank = 0, processes = 1;
-    bool one_host = true;  // the hub listens on the loopback address
+    bool one_host = true;
+    // Where the hub listens: an address of process 0's host, in numbers, or a name of it. "": at the loopback address, if all are on one
+    // host, else at every address.
+    std::string bind = {};
     std::string address = {};  // of process 0's host, as others have reached it; tried before its name, which they may not know
     std::function<void(std::string& bytes)> broadcast;  // hands the bytes of process 0 to all; collective
     double connect_timeout_s = 60;
+    // How long no process is missed for its silence, however short fabric.timeout_s is. The same at all.
+    double least_silence_s = 15;
   };
   // Collective over the processes. Throws std::runtime_error naming what could not be reached.
   explicit Watch(const Options& options);

@@ -94,7 +94,7 @@ absl::Status CheckOptions(const Options& o) {
     return absl::InvalidArgumentError("--fabric=nccl: is not calibrated: --device=cuda measures collectives among this machine's GPUs on in_memory, "
                                       "and `twofold bench --fabric=nccl` NCCL's own");
   }
-  if (fabric == nullptr || (o.fabric != "in_memory" && fabric->launcher(2).empty())) {
+  if (fabric == nullptr || (o.fabric != "in_memory" && fabric->launcher == nullptr)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--fabric=", o.fabric, ": in_memory is right (kernels and links of this machine), or mpi (messages between processes)"));
   }

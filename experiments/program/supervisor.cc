@@ -15,9 +15,11 @@
 #include <map>
 #include <memory>
 #include <stdexcept>
+#include <utility>
 
 #include "core/base/rank_list.h"
 #include "core/base/strings.h"
+#include "experiments/program/warden.h"
 #include "spdlog/spdlog.h"
 
 extern char** environ;
@@ -26,7 +28,7 @@ namespace twofold {
 namespace {
 
 constexpr int kCannotStart = 127;  // as shells have it
-constexpr std::chrono::milliseconds kLastWords(500);
+constexpr double kLastWords = 0.5;  // seconds
 constexpr int kSignals[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
 std::vector<char*> Pointers(std::vector<std::string>& texts) {
@@ -64,11 +66,13 @@ class Supervisor {
   Supervisor(const std::vector<RankProcess>& ranks, const SuperviseOptions& options) : ranks_(ranks), options_(options) {}
 
   int Run() {
+    prctl(PR_SET_CHILD_SUBREAPER, 1);  // what ranks leave behind becomes a child of this process, which hears when it ends
     for (int signal : kSignals) signals_.add(signal);  // before there is anything to hear
     Listen();
     for (const RankProcess& rank : ranks_) Start(rank);
     Reap();
     io_.run();
+    warden_.Dismiss();
     return exit_status_;
   }
 
@@ -77,6 +81,7 @@ class Supervisor {
     int rank = 0;
     pid_t pid = -1;
     bool ended = false;
+    bool group_ended = false;  // it, and what it has started
     asio::posix::stream_descriptor errors;  // what it writes to stderr, where that is labelled
     std::string line;
     explicit Child(asio::io_context& io) : errors(io) {}
@@ -91,13 +96,23 @@ class Supervisor {
   void Ended(Child& child, int status);
   void EndTheOthers();
   void StopWhenDone();
-  std::vector<int> Living() const;
+  void EndWhatIsLeft(const std::vector<int>& left);
+  std::vector<int> Living() const;       // ranks
+  std::vector<int> WithGroups() const;   // ranks of which, or of what they have started, something is there
   void Signal(int signal) {
     for (const auto& child : children_) {
-      if (!child->ended) kill(-child->pid, signal);
+      if (!child->group_ended) kill(-child->pid, signal);
     }
   }
+  template <class F>
+  void After(double seconds, F then) {  // instead of what was to come before
+    timer_.expires_after(std::chrono::duration_cast<asio::steady_timer::duration>(std::chrono::duration<double>(seconds)));
+    timer_.async_wait([then](asio::error_code error) {
+      if (!error) then();
+    });
+  }
 
+  Warden warden_{kTermTime};
   const std::vector<RankProcess>& ranks_;
   const SuperviseOptions options_;
   asio::io_context io_;
@@ -106,6 +121,7 @@ class Supervisor {
   std::vector<std::unique_ptr<Child>> children_;
   int exit_status_ = 0;
   int handed_on_ = 0;  // the signal that this process was sent
+  bool ends_rest_ = false;
 };
 
 // ---- Starting ----
@@ -128,6 +144,7 @@ void Supervisor::Start(const RankProcess& rank) {
   sigprocmask(SIG_SETMASK, &before, nullptr);
   if (child.pid < 0) throw std::runtime_error(StrCat("launch: no process for rank ", rank.rank, ": ", strerror(errno)));
   setpgid(child.pid, child.pid);  // here, too: whoever comes first
+  warden_.Guard(child.pid);
   if (!options_.label) return;
   close(pipe[1]);
   child.errors.assign(pipe[0]);
@@ -137,7 +154,7 @@ void Supervisor::Start(const RankProcess& rank) {
 // In the forked child: nothing but system calls.
 void Supervisor::Become(char* const* words, char* const* environment, int errors, pid_t parent) {
   setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  prctl(PR_SET_PDEATHSIG, SIGTERM);  // should the warden be killed, too
   if (getppid() != parent) _exit(kCannotStart);
   if (errors >= 0) dup2(errors, STDERR_FILENO);
   const int nothing = open("/dev/null", O_RDONLY);
@@ -182,19 +199,36 @@ void Supervisor::HandOn(int signal) {
 }
 
 void Supervisor::Reap() {
+  int status = 0;
+  for (pid_t pid = 0; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+    const auto child = std::find_if(children_.begin(), children_.end(), [pid](const auto& c) { return c->pid == pid && !c->ended; });
+    if (child != children_.end()) Ended(**child, status);
+  }
   for (const auto& child : children_) {
-    int status = 0;
-    if (!child->ended && waitpid(child->pid, &status, WNOHANG) == child->pid) Ended(*child, status);
+    if (!child->ended || child->group_ended || kill(-child->pid, 0) == 0 || errno != ESRCH) continue;
+    child->group_ended = true;
+    warden_.Forget(child->pid);
   }
   StopWhenDone();
 }
 
 void Supervisor::StopWhenDone() {
   if (!Living().empty()) return;
+  if (const std::vector<int> left = WithGroups(); !left.empty()) return EndWhatIsLeft(left);
   if (std::none_of(children_.begin(), children_.end(), [](const auto& c) { return c->errors.is_open(); })) return io_.stop();
-  timer_.expires_after(kLastWords);  // what a rank has started may live on, and keep the rank's stderr open
-  timer_.async_wait([this](asio::error_code error) {
-    if (!error) io_.stop();
+  After(kLastWords, [this] { io_.stop(); });  // who has left a rank's group may keep the rank's stderr open
+}
+
+void Supervisor::EndWhatIsLeft(const std::vector<int>& left) {
+  if (std::exchange(ends_rest_, true)) return;
+  spdlog::warn("launch: what {} had started outlived {}: ended", RankList(left), left.size() == 1 ? "it" : "them");
+  Signal(SIGTERM);
+  After(kTermTime, [this] {
+    Signal(SIGKILL);
+    After(kLastWords, [this] {
+      if (const std::vector<int> still = WithGroups(); !still.empty()) spdlog::error("launch: what {} had started cannot be ended", RankList(still));
+      io_.stop();
+    });
   });
 }
 
@@ -206,19 +240,13 @@ void Supervisor::Ended(Child& child, int status) {
   const std::vector<int> others = Living();
   const std::string rest = others.empty() ? "" : StrCat("; ", RankList(others), " may end in order within ", options_.grace_s, " s");
   spdlog::error("launch: rank {} (process {}) {}{}", child.rank, child.pid, HowItEnded(status), rest);
-  timer_.expires_after(std::chrono::duration_cast<asio::steady_timer::duration>(std::chrono::duration<double>(options_.grace_s)));
-  timer_.async_wait([this](asio::error_code error) {
-    if (!error) EndTheOthers();
-  });
+  After(options_.grace_s, [this] { EndTheOthers(); });
 }
 
 void Supervisor::EndTheOthers() {
   spdlog::error("launch: {} still there: ended", RankList(Living()));
   Signal(SIGTERM);
-  timer_.expires_after(std::chrono::duration_cast<asio::steady_timer::duration>(std::chrono::duration<double>(kTermTime)));
-  timer_.async_wait([this](asio::error_code error) {
-    if (!error) Signal(SIGKILL);
-  });
+  After(kTermTime, [this] { Signal(SIGKILL); });
 }
 
 std::vector<int> Supervisor::Living() const {
@@ -227,6 +255,14 @@ std::vector<int> Supervisor::Living() const {
     if (!child->ended) living.push_back(child->rank);
   }
   return living;
+}
+
+std::vector<int> Supervisor::WithGroups() const {
+  std::vector<int> ranks;
+  for (const auto& child : children_) {
+    if (!child->group_ended) ranks.push_back(child->rank);
+  }
+  return ranks;
 }
 
 }  // namespace

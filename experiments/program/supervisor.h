@@ -1,9 +1,10 @@
 // Starts the ranks of a run as processes of this host, and sees them through.
 //
-// Each is the leader of a process group of its own, reads nothing, and ends with this process whatever becomes of it (what
-// it has started itself may live on). SIGINT, SIGTERM,
-// SIGHUP and SIGQUIT are handed on to all, which then end in their own way; a second one kills them. When one fails, the others have
-// `grace_s` to find that out and write what they know; then they get SIGTERM, and `kTermTime` later SIGKILL.
+// Each is the leader of a process group of its own and reads nothing. Signals go to the groups, so that what a rank has started ends
+// with it: SIGINT, SIGTERM, SIGHUP and SIGQUIT are handed on to all, which then end in their own way; a second one kills them. When one
+// fails, the others have `grace_s` to find that out and write what they know; then they get SIGTERM, and `kTermTime` later SIGKILL. So
+// does what is left of the groups once all ranks have ended, and everything, should this process be killed (warden.h). What makes itself
+// a group or session of its own is not followed.
 #pragma once
 
 #include <string>
@@ -23,7 +24,7 @@ struct SuperviseOptions {
 };
 inline constexpr double kTermTime = 5;  // seconds
 
-// Blocks until all have ended. 0: all ended well; else the exit status of the first that failed (128 and the signal that ended it),
+// Blocks until all have ended, and what they have started. 0: all ended well; else the exit status of the first that failed (128 and the signal that ended it),
 // which is named on stderr. From the main thread.
 int Supervise(const std::vector<RankProcess>& ranks, const SuperviseOptions& options);
 

@@ -5,19 +5,10 @@
 #include "core/base/strings.h"
 #include "kernels/cuda/attention_plan.h"
 #include "kernels/cuda/attentions.h"
+#include "kernels/cuda/capability.h"
 #include "kernels/cuda/error.h"
 
 namespace twofold::cuda {
-namespace {
-
-int Major() {
-  int gpu = 0, major = 0;
-  Check(cudaGetDevice(&gpu));
-  Check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu));
-  return major;
-}
-
-}  // namespace
 
 struct AttentionPlans::Implementation {
   Implementation() { cudnn.Check(cudnn.Create(&handle), "making its handle"); }
@@ -52,7 +43,7 @@ struct AttentionPlans::Implementation {
   }
 
   const Cudnn& cudnn = TheCudnn();
-  const int major = Major();
+  const int major = CapabilityOfCurrentGpu().major;
   cudnnHandle_t handle = nullptr;
   cudaStream_t stream = nullptr;
   bool set = false;

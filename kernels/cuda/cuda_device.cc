@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/base/strings.h"
+#include "kernels/cuda/capability.h"
 #include "kernels/cuda/error.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/libraries.h"
@@ -56,10 +57,9 @@ Found FindGpus() {
   }
   if (count == 0) return {0, "CUDA sees no GPU"};
   for (int gpu = 0; gpu < count; ++gpu) {
-    const int major = Attribute(cudaDevAttrComputeCapabilityMajor, gpu);
+    const auto [major, minor] = cuda::CapabilityOf(gpu);
     if (major >= kOldestMajor) continue;
-    return {0, StrCat("GPU ", gpu, " is of compute capability ", major, ".", Attribute(cudaDevAttrComputeCapabilityMinor, gpu),
-                      "; kernels are compiled for ", kOldestMajor, ".0 and newer (CUDA_VISIBLE_DEVICES can leave it out)")};
+    return {0, StrCat("GPU ", gpu, " is of compute capability ", major, ".", minor, "; kernels are compiled for ", kOldestMajor, ".0 and newer (CUDA_VISIBLE_DEVICES can leave it out)")};
   }
   return {count, ""};
 }
@@ -200,7 +200,6 @@ GpuFacts FactsOfGpu(int gpu) {
           .clock_hz = 1e3 * kilohertz};
 }
 
-int MajorOfGpu(int gpu) { return Attribute(cudaDevAttrComputeCapabilityMajor, gpu); }
 std::vector<std::string> GpuLibraries() { return cuda::LibraryVersions(); }
 std::string WhyNoCudnnAttention() { return cuda::WhyNoCudnnAttention(); }
 

@@ -39,7 +39,6 @@ struct GpuFacts {
   double clock_hz;  // the highest of its multiprocessors; 0: not told
 };
 GpuFacts FactsOfGpu(int gpu);
-int MajorOfGpu(int gpu);  // of its compute capability
 // Of the libraries of NVIDIA that this build uses, as they are loaded: "cuBLASLt 13.0.2", "cuDNN 9.19.0"; or why one is not there.
 std::vector<std::string> GpuLibraries();
 // Why cuDNN's attention cannot be had, of any shape; "" where it can.

@@ -7,6 +7,7 @@
 
 #include "core/base/strings.h"
 #include "kernels/cuda/algorithm_choice.h"
+#include "kernels/cuda/capability.h"
 #include "kernels/cuda/cublaslt.h"
 #include "kernels/cuda/error.h"
 
@@ -181,14 +182,6 @@ double FastestRun(cudaStream_t stream, F&& f) {
   return static_cast<double>(best) * 1e-3;
 }
 
-// Of the current GPU: 9 of 9.0.
-int ComputeCapability() {
-  int gpu = 0, major = 0;
-  Check(cudaGetDevice(&gpu));
-  Check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu));
-  return major;
-}
-
 }  // namespace
 
 struct Libraries::Handles {
@@ -196,7 +189,7 @@ struct Libraries::Handles {
   const CublasLt& lt = TheCublasLt();
   cublasLtHandle_t handle = nullptr;
   std::map<AlgorithmKey, Multiplication> products;
-  bool fuses = ComputeCapability() >= 9;
+  bool fuses = CapabilityOfCurrentGpu().major >= 9;
   std::set<AlgorithmKey> unsupported;  // products with epilogues
 };
 

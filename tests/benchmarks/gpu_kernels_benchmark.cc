@@ -25,6 +25,7 @@
 
 #include "core/base/strings.h"
 #include "core/memory/allocator.h"
+#include "kernels/cuda/capability.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/error.h"
 #include "kernels/cuda/streams.h"
@@ -403,7 +404,7 @@ void RegisterAttention() {
         return ops::AttentionForward{b.New({samples, h.sequence, width}, t), b.New({samples, h.sequence, out}, t), b.F32({samples, h.heads, h.sequence}),
                                      h.heads, h.kv_heads};
       }, attention);
-      if (attention == cuda::AttentionKernels::kCudnn && MajorOfGpu(0) < 9) continue;  // which wants more workspace there
+      if (attention == cuda::AttentionKernels::kCudnn && cuda::CapabilityOf(0).major < 9) continue;  // which wants more workspace there
       RegisterFlops(StrCat("attention_backward/", h.name, name), [=](Bench& b) {
         return ops::AttentionBackward{b.New({samples, h.sequence, width}, t), b.New({samples, h.sequence, out}, t), b.F32({samples, h.heads, h.sequence}),
                                       b.New({samples, h.sequence, out}, t), b.New({samples, h.sequence, width}, t), h.heads, h.kv_heads};

@@ -43,12 +43,14 @@ int RanksOnGpus() {
 std::vector<Row> MakeRows() {
   std::vector<Row> rows;
   for (const Backend& b : Backends()) {
-    rows.push_back({std::string(b.name), b.why_not(), b.make, SpecFor(b.name), b.launcher(kMostRanks), b.canonical_reductions});
+    rows.push_back({std::string(b.name), b.why_not(), b.make, SpecFor(b.name), {}, b.canonical_reductions});
+    if (b.launcher != nullptr) rows.back().launcher = b.launcher(kMostRanks);
     if (b.name != "nccl") continue;
     OnGpu(rows.back());
     rows.back().most_ranks = RanksOnGpus();
-    rows.back().launcher = FindBackend("mpi")->launcher(rows.back().most_ranks);
-    if (rows.back().launcher.empty()) rows.back().most_ranks = 1;
+    const Backend& mpi = *FindBackend("mpi");
+    if (mpi.why_not().empty()) rows.back().launcher = mpi.launcher(rows.back().most_ranks);
+    else rows.back().most_ranks = 1;
   }
   rows.push_back({.name = "in_memory_point_to_point",
                   .make = [](const spec::Spec& spec) -> absl::StatusOr<std::unique_ptr<Fabric>> {

@@ -1,6 +1,7 @@
 #include "backends/host/cuda.h"
 #include "backends/mpi/fabric.h"
 #include "backends/mpi/gpu_buffers.h"
+#include "backends/mpi/types.h"
 #include "core/base/strings.h"
 #include "tests/conformance/mpi_rows.h"
 

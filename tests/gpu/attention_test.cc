@@ -7,6 +7,7 @@
 #include "core/base/strings.h"
 #include "gmock/gmock.h"
 #include "kernels/cuda/attentions.h"
+#include "kernels/cuda/capability.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/error.h"
 #include "tests/gpu/against_cpu.h"
@@ -97,7 +98,7 @@ class AttentionByCudnn : public GpuTest {
   static void Expect(cuda::AttentionPass pass, DType type, const AttentionCase& a, Check check) {
     const cuda::LibraryAttention asked{.pass = pass, .type = type, .batch = a.batch, .rows = a.t, .heads = a.heads, .kv_heads = a.kv_heads,
                                        .dim = a.dim, .causal = a.causal};
-    const int major = MajorOfGpu(0);
+    const int major = cuda::CapabilityOf(0).major;
     const bool possible = cuda::WhyNotCudnn(asked, major, cuda::kOldestCudnnVersion).empty() &&
                           (pass == cuda::AttentionPass::kForward || major >= 9);
     // Sums of queries' gradients have no fixed order.

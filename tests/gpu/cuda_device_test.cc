@@ -9,9 +9,11 @@
 #include <thread>
 
 #include "core/base/errors.h"
+#include "core/base/strings.h"
 #include "core/device/transfers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/cuda/capability.h"
 #include "kernels/cuda/streams.h"
 #include "tests/gpu/against_cpu.h"
 #include "tests/gpu/gate.h"
@@ -69,6 +71,15 @@ TEST_F(CudaDeviceTest, MovesBytesOfAnySize) {
     const std::vector<float> values = Numbers(n);
     EXPECT_EQ(lab.ValuesOf(lab.Of(values)), values) << n;
   }
+}
+
+TEST_F(CudaDeviceTest, HasTheCapabilityThatItsPropertiesSay) {
+  const cuda::Capability capability = cuda::CapabilityOf(0);
+  EXPECT_GE(capability.major, 8) << "kernels are compiled for no older one";
+  EXPECT_THAT(FactsOfGpu(0).sizes, HasSubstr(StrCat("compute capability ", capability.major, ".", capability.minor, ",")));
+  cuda::MakeCurrent(0);
+  EXPECT_EQ(cuda::CapabilityOfCurrentGpu().major, capability.major);
+  EXPECT_THROW(cuda::CapabilityOf(GpuCount()), cuda::CudaError);
 }
 
 TEST_F(CudaDeviceTest, UploadsOneAfterTheOtherKeepWhatTheyWereGiven) {

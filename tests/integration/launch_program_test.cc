@@ -127,21 +127,76 @@ bool Lives(pid_t pid) {
   return (file >> number >> name >> state) && state != "Z" && state != "X";
 }
 
-TEST(LaunchProgram, RanksEndWithIt) {
-  Child child(Script(2, "echo \"process $$ of $RANK\"; exec sleep 100"));
-  ASSERT_TRUE(child.AwaitOutput("of 0") && child.AwaitOutput("of 1"));
+// The processes that lines "WHAT PID of RANK" of `output` tell of, by rank.
+std::map<int, pid_t> Named(const std::string& what, const std::string& output) {
+  std::map<int, pid_t> pids;
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    pid_t pid = 0;
+    int rank = 0;
+    if (line.starts_with(what) && std::sscanf(line.c_str() + what.size(), " %d of %d", &pid, &rank) == 2) pids[rank] = pid;
+  }
+  return pids;
+}
+
+// Each rank is a shell that has started another process and waits for it.
+constexpr char kStartsAnother[] = "sleep 1000 & echo \"started $! of $RANK\"; echo \"shell $$ of $RANK\"; echo \"ready $RANK\"; wait";
+
+bool AwaitShells(const Child& child, int ranks) {
+  bool all = true;
+  for (int rank = 0; rank < ranks; ++rank) all = all && child.AwaitOutput(StrCat("ready ", rank));
+  return all;
+}
+
+TEST(LaunchProgram, EndsWhatRanksHaveStarted) {
+  Child child(Script(3, kStartsAnother, {"--grace=0"}));
+  ASSERT_TRUE(AwaitShells(child, 3)) << child.Output();
+  kill(Named("shell", child.Output()).at(1), SIGKILL);
+  EXPECT_EQ(child.Wait(), 128 + SIGKILL);
+  const auto started = Named("started", child.Output());
+  EXPECT_EQ(started.size(), 3u);
+  for (const auto& [rank, pid] : started) EXPECT_FALSE(Lives(pid)) << "of rank " << rank;
+}
+
+TEST(LaunchProgram, EndsWhatRanksLeaveBehind) {
+  const Ended run = EndOf(Script(2, "sleep 1000 & echo \"started $! of $RANK\""));
+  EXPECT_EQ(run.status, 0);
+  EXPECT_THAT(run.output, HasSubstr("launch: what ranks 0, 1 had started outlived them: ended"));
+  const auto started = Named("started", run.output);
+  EXPECT_EQ(started.size(), 2u);
+  for (const auto& [rank, pid] : started) EXPECT_FALSE(Lives(pid)) << "of rank " << rank;
+}
+
+// A shell has what it starts in the background ignore SIGINT.
+TEST(LaunchProgram, AnInterruptEndsWhatRanksHaveStarted) {
+  Child child(Script(2, kStartsAnother));
+  ASSERT_TRUE(AwaitShells(child, 2)) << child.Output();
+  child.Signal(SIGINT);
+  EXPECT_EQ(child.Wait(), 128 + SIGINT);
+  for (const auto& [rank, pid] : Named("started", child.Output())) EXPECT_FALSE(Lives(pid)) << "of rank " << rank;
+}
+
+TEST(LaunchProgram, KillsWhatRanksHaveStartedThatDoesNotEnd) {
+  Child child(Script(1, "sh -c 'trap \"\" TERM; echo \"started $$ of $RANK\"; while true; do sleep 0.1; done' & wait"));
+  ASSERT_TRUE(child.AwaitOutput("of 0"));
+  child.Signal(SIGTERM);
+  EXPECT_EQ(child.Wait(), 128 + SIGTERM);
+  EXPECT_FALSE(Lives(Named("started", child.Output()).at(0)));
+}
+
+TEST(LaunchProgram, RanksAndWhatTheyHaveStartedEndWithIt) {
+  Child child(Script(2, kStartsAnother));
+  ASSERT_TRUE(AwaitShells(child, 2)) << child.Output();
   child.Signal(SIGKILL);
   EXPECT_EQ(child.Wait(), 128 + SIGKILL);
-  std::istringstream output(child.Output());
-  std::string word;
-  pid_t pid = 0;
-  int rank = 0;
-  int ranks = 0;
-  for (; output >> word >> pid >> word >> rank; ++ranks) {
-    for (int tries = 0; tries < 500 && Lives(pid); ++tries) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    EXPECT_FALSE(Lives(pid)) << "rank " << rank;
+  for (const char* what : {"shell", "started"}) {
+    const auto pids = Named(what, child.Output());
+    EXPECT_EQ(pids.size(), 2u);
+    for (const auto& [rank, pid] : pids) {
+      for (int tries = 0; tries < 3000 && Lives(pid); ++tries) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      EXPECT_FALSE(Lives(pid)) << what << " of rank " << rank;
+    }
   }
-  EXPECT_EQ(ranks, 2);
 }
 
 TEST(LaunchProgram, RefusesWhatContradicts) {

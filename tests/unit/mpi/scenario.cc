@@ -16,6 +16,7 @@
 
 #include "absl/strings/strip.h"
 #include "backends/mpi/fabric.h"
+#include "backends/mpi/types.h"
 #include "backends/registry.h"
 #include "core/base/errors.h"
 

@@ -1,6 +1,6 @@
 // One process of a run that only meets the others: scenario WHAT [RENDEZVOUS], the latter fields of spec.Rendezvous. Prints
 //   met RANK of SIZE, here LOCAL_RANK of LOCAL_SIZE, by HOW / gathered BYTES,BYTES... / broadcast BYTES / error CODE MESSAGE
-// WHAT: meet, and exchange bytes; go: end once met; die: be killed once met; stay: exchange, and live on for a second after that, even
+// WHAT: meet, and exchange bytes; go: end once met; die, stop: be killed, or stopped, once met; stay: exchange, and live on for a second after that, even
 // if the store has gone; come: be let in and be killed then.
 #include <google/protobuf/text_format.h>
 #include <grpcpp/grpcpp.h>
@@ -59,6 +59,7 @@ int Main(const std::string& what, const std::string& rendezvous) {
   std::fflush(stdout);
   if (what == "go") return 0;
   if (what == "die") kill(getpid(), SIGKILL);
+  if (what == "stop") kill(getpid(), SIGSTOP);
   const auto all = bootstrap->AllGather(StrCat("of ", rank));
   if (!all.ok()) return Say(all.status());
   std::printf("gathered %s\n", absl::StrJoin(*all, ",").c_str());

@@ -311,6 +311,28 @@ TEST_F(ProcessesTest, RankZerosDeathEndsThoseWhoNeedIt) {
   }
 }
 
+// The kernel of a stopped process still answers for its connections. What these wait for takes twenty seconds: both at once.
+TEST_F(ProcessesTest, AStoppedRankAndAStoppedStoreAreMissed) {
+  auto meet = [](int stopped, int port) {
+    std::vector<std::unique_ptr<Child>> children;
+    for (int rank = 0; rank < 3; ++rank) {
+      children.push_back(std::make_unique<Child>(
+          std::vector<std::string>{TWOFOLD_SCENARIO, rank == stopped ? "stop" : "meet", "timeout_s: 300"},
+          Environment{{"RANK", StrCat(rank)}, {"WORLD_SIZE", "3"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", StrCat(port)}}));
+    }
+    return children;
+  };
+  const auto without_one = meet(1, port_), without_store = meet(0, FreePort());
+  for (const size_t rank : {0, 2}) {
+    EXPECT_EQ(without_one[rank]->Wait(), 1) << without_one[rank]->Output();
+    EXPECT_THAT(without_one[rank]->Output(), HasSubstr(StrCat("error 14 fabric.rendezvous: lost rank 1 ", Process(*without_one[1]), ": it has ended or is stopped")));
+  }
+  for (const size_t rank : {1, 2}) {
+    EXPECT_EQ(without_store[rank]->Wait(), 1) << without_store[rank]->Output();
+    EXPECT_THAT(without_store[rank]->Output(), HasSubstr(StrCat("error 14 fabric.rendezvous: lost rank 0 ", Process(*without_store[0]))));
+  }
+}
+
 TEST_F(ProcessesTest, ARankThatLeavesEarlyIsNamed) {
   Start(0, 3), Start(1, 3), Start(2, 3, "go");
   EXPECT_EQ(children_[2]->Wait(), 0);

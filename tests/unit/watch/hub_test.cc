@@ -63,7 +63,7 @@ class HubTest : public testing::Test {
 
   Hub::Time now_{};
   std::vector<std::pair<int, control::FromHub>> told_;
-  Hub hub_{3, [this](int rank, const control::FromHub& m) { told_.emplace_back(rank, m); }};
+  Hub hub_{3, 15, [this](int rank, const control::FromHub& m) { told_.emplace_back(rank, m); }};
 };
 
 TEST_F(HubTest, AllFinishedIsFine) {
@@ -193,6 +193,54 @@ TEST_F(HubTest, WhoWasLostBeforeTheRunEndsIt) {
   hub_.Lose(1, now_);
   hub_.Begin(1, 3, 60, now_);
   EXPECT_EQ(Queries(), 2);
+}
+
+TEST_F(HubTest, ARankThatIsSilentIsMissed) {
+  hub_.Begin(1, 3, 60, now_);
+  hub_.Tick(now_ += milliseconds(59000));
+  for (int r : {0, 2}) hub_.Hear(r, {}, now_);  // rank 0's own process need not, rank 1 does not
+  EXPECT_EQ(Queries(), 0);
+  hub_.Tick(now_ += milliseconds(1000));
+  EXPECT_EQ(Queries(), 3);
+  Answer(0);
+  Answer(2);
+  hub_.Tick(now_ += milliseconds(1100));
+  EXPECT_EQ(hub_.verdict().rank(), 1);
+  EXPECT_EQ(hub_.verdict().message(), "lost rank 1: its process (process 1) has given no sign of life for 60 s; it is stopped, or its host hangs or is cut off");
+}
+
+TEST_F(HubTest, NobodyIsMissedSoon) {
+  hub_.Begin(1, 3, 0.1, now_);
+  hub_.Tick(now_ += milliseconds(14900));
+  EXPECT_EQ(Queries(), 0);
+  hub_.Tick(now_ += milliseconds(200));
+  EXPECT_EQ(Queries(), 3);
+}
+
+TEST_F(HubTest, WhoHasFinishedMayBeSilent) {
+  hub_.Begin(1, 3, 60, now_);
+  Finish(1, 1);
+  hub_.Tick(now_ += milliseconds(50000));
+  for (int r : {0, 2}) hub_.Hear(r, {}, now_);
+  hub_.Tick(now_ += milliseconds(50000));
+  EXPECT_EQ(Queries(), 0);
+}
+
+// Between runs, too: no message is taken for one of a run.
+TEST_F(HubTest, SignsOfLifeAreNoMessagesOfARun) {
+  hub_.Hear(1, {}, now_);
+  hub_.Begin(1, 1, 60, now_);
+  hub_.Hear(2, {}, now_);  // which stands by
+  Finish(0, 1, {});
+  EXPECT_TRUE(hub_.closed());
+}
+
+TEST_F(HubTest, AHostThatIsCutOffIsNamedSo) {
+  hub_.Begin(1, 3, 60, now_);
+  hub_.Lose(2, now_, "is cut off: its host does not answer (Connection timed out)");
+  Answer(0);
+  Answer(1);
+  EXPECT_THAT(hub_.verdict().message(), HasSubstr("lost rank 2: its process (process 2) is cut off: its host does not answer (Connection timed out)"));
 }
 
 TEST_F(HubTest, AProcessThatStoodByCanBeLostToo) {

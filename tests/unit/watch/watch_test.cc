@@ -85,6 +85,42 @@ TEST(Watch, TheHubListensAtAddressesOfBothKinds) {
   OnTwoHosts("::1", [](const std::string& card) { return "::1" + card.substr(card.find(' ')); });
 }
 
+// A watch of one process, and where it says that others find it.
+std::string PlaceOf(Watch::Options options) {
+  std::string place;
+  options.broadcast = [&](std::string& card) { place = card.substr(0, card.find(' ', card.find(' ') + 1)); };
+  const Watch watch(options);
+  const std::string port = place.substr(place.find(' ') + 1);
+  asio::io_context io;
+  for (const std::string address : {"127.0.0.1", "127.0.0.2"}) {
+    asio::ip::tcp::socket socket(io);
+    asio::error_code error;
+    socket.connect({asio::ip::make_address(address), static_cast<unsigned short>(std::stoi(port))}, error);
+    StrAppend(&place, error ? ", not at " : ", at ", address);
+  }
+  return place.substr(0, place.find(' ')) + place.substr(place.find(','));
+}
+
+TEST(Watch, TheHubListensWhereItIsTold) {
+  for (const bool one_host : {true, false}) {
+    EXPECT_THAT(PlaceOf({.one_host = one_host, .bind = "127.0.0.2", .address = "127.0.0.2"}), testing::StartsWith("127.0.0.2, not at 127.0.0.1, at 127.0.0.2"));
+    EXPECT_THAT(PlaceOf({.one_host = one_host, .bind = "0.0.0.0"}), testing::EndsWith(", at 127.0.0.1, at 127.0.0.2"));
+  }
+  EXPECT_EQ(PlaceOf({.one_host = true}), "127.0.0.1, at 127.0.0.1, not at 127.0.0.2");
+  EXPECT_THAT(PlaceOf({.one_host = false}), testing::EndsWith(", at 127.0.0.1, at 127.0.0.2"));
+}
+
+TEST(Watch, AnAddressThatIsNotThisHostsIsNamed) {
+  for (const std::string bind : {"203.0.113.1", "no-such-host.invalid"}) {  // the first for documentation, nobody's
+    try {
+      Watch(Watch::Options{.processes = 2, .bind = bind, .broadcast = [](std::string&) {}});
+      FAIL();
+    } catch (const std::runtime_error& e) {
+      EXPECT_THAT(e.what(), AllOf(HasSubstr("rank 0 (process "), HasSubstr(StrCat("cannot listen at ", bind, ": ")), HasSubstr("fabric.rendezvous.bind")));
+    }
+  }
+}
+
 TEST(Watch, WhoCannotReachTheHubSaysWhereItTried) {
   try {
     Watch(Watch::Options{.rank = 1, .processes = 2, .one_host = false, .broadcast = [](std::string& bytes) {
@@ -92,7 +128,7 @@ TEST(Watch, WhoCannotReachTheHubSaysWhereItTried) {
                          }});
     FAIL();
   } catch (const std::runtime_error& e) {
-    EXPECT_THAT(e.what(), AllOf(HasSubstr("cannot reach rank 0 at port 1 of"), HasSubstr(kUnknown + ": "), HasSubstr("127.0.0.1 (127.0.0.1): ")));
+    EXPECT_THAT(e.what(), AllOf(HasSubstr("cannot reach rank 0 (process 7 on a) at port 1 of"), HasSubstr(kUnknown + ": "), HasSubstr("127.0.0.1 (127.0.0.1): ")));
   }
 }
 
@@ -218,19 +254,22 @@ TEST(Watch, StrangersAreTurnedAway) {
   listening.get_future().wait();
   const std::string port = card.substr(10, card.find(' ', 10) - 10);  // after "127.0.0.1 "
   asio::io_context io;
+  // A length that is no stranger's; a message without a hello.
   for (const std::string& said : {std::string("GET / HTTP/1.1\r\n\r\n"), std::string("\x04\0\0\0\x0a\x02\x08\x01", 8)}) {
     asio::ip::tcp::socket socket(io);
     asio::connect(socket, asio::ip::tcp::resolver(io).resolve("127.0.0.1", port));
     asio::write(socket, asio::buffer(said));
     char byte;
     asio::error_code error;
-    if (said.size() == 8) {  // a message without a hello; the other names a length that never comes
-      EXPECT_EQ(socket.read_some(asio::buffer(&byte, 1), error), 0u);
-      EXPECT_TRUE(error);
-    }
+    EXPECT_EQ(socket.read_some(asio::buffer(&byte, 1), error), 0u);
+    EXPECT_TRUE(error);
   }
   Watch member({.rank = 1, .processes = 2, .broadcast = [&](std::string& bytes) { bytes = card; }});
   make.join();
+  asio::ip::tcp::socket late(io);
+  asio::error_code refused;
+  asio::connect(late, asio::ip::tcp::resolver(io).resolve("127.0.0.1", port), refused);
+  EXPECT_TRUE(refused) << "nobody else is awaited";
   hub->Begin(2, 60, nullptr, [] {});
   member.Begin(2, 60, nullptr, [] {});
   hub->Finish("a");

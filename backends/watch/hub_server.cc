@@ -1,0 +1,88 @@
+#include "backends/watch/hub_server.h"
+
+#include <utility>
+
+#include "core/base/strings.h"
+
+namespace twofold::watch {
+
+using asio::ip::tcp;
+
+HubServer::HubServer(const Options& options, tcp::acceptor acceptor, const RunningClock& clock, std::function<void(const control::FromHub&)> hear)
+    : options_(options),
+      acceptor_(std::move(acceptor)),
+      clock_(clock),
+      hear_(std::move(hear)),
+      hub_(options.processes, options.least_silence_s, [this](int rank, const control::FromHub& message) { Send(rank, message); }),
+      links_(static_cast<size_t>(options.processes)) {
+  hub_.Connected(0, options_.process);
+  if (options_.processes > 1) Accept();
+  else all_have_come_.set_value();
+}
+
+void HubServer::Accept() {
+  acceptor_.async_accept([this](asio::error_code error, tcp::socket socket) {
+    if (!acceptor_.is_open()) return;
+    if (!error) Welcome(std::make_shared<Link>(std::move(socket)));
+    else if (error != asio::error::connection_aborted) return why_deaf_ = error.message(), void();  // too many files open, say
+    Accept();
+  });
+}
+
+void HubServer::Welcome(std::shared_ptr<Link> link) {
+  strangers_.insert(link);
+  auto rank = std::make_shared<int>(-1);
+  const std::weak_ptr<Link> self = link;
+  link->Start(
+      [this, self, rank](const std::string& bytes) {
+        if (const auto from = self.lock()) Hear(from, *rank, bytes);
+      },
+      [this, self, rank](asio::error_code why) {
+        strangers_.erase(self.lock());
+        if (*rank >= 0) hub_.Lose(*rank, clock_.now(), HowLost(why));
+      });
+}
+
+void HubServer::Hear(const std::shared_ptr<Link>& link, int& rank, const std::string& bytes) {
+  control::ToHub message;
+  const bool whole = message.ParseFromString(bytes);
+  if (whole && rank >= 0) return hub_.Hear(rank, message, clock_.now());
+  if (rank >= 0) return;  // not of this build; whoever sent it will be missed
+  strangers_.erase(link);
+  if (!whole || !Belongs(message)) return link->Close();
+  rank = message.hello().rank();
+  link->Trust();
+  links_[static_cast<size_t>(rank)] = link;
+  hub_.Connected(rank, message.hello().process());
+  if (++have_come_ < options_.processes - 1) return;
+  acceptor_.close();
+  all_have_come_.set_value();
+}
+
+bool HubServer::Belongs(const control::ToHub& message) const {
+  const control::Hello& hello = message.hello();
+  return message.has_hello() && hello.token() == options_.token && hello.rank() > 0 && hello.rank() < options_.processes &&
+         links_[static_cast<size_t>(hello.rank())] == nullptr;
+}
+
+void HubServer::Send(int rank, const control::FromHub& message) {
+  if (rank == 0) return asio::post(acceptor_.get_executor(), [this, message] { hear_(message); });
+  if (links_[static_cast<size_t>(rank)] != nullptr) links_[static_cast<size_t>(rank)]->Send(message);
+}
+
+void HubServer::GiveSignsOfLife() {
+  for (const auto& link : links_) {
+    if (link != nullptr) link->Send(control::FromHub());
+  }
+}
+
+void HubServer::Close() {
+  asio::error_code ignored;
+  acceptor_.close(ignored);
+  for (const auto& link : strangers_) link->Close();
+  for (const auto& link : links_) {
+    if (link != nullptr) link->Close();
+  }
+}
+
+}  // namespace twofold::watch

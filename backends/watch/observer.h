@@ -1,0 +1,63 @@
+// This process's rank in a run, as its watch sees it: what it does, whether it has failed, and which of its calls take too long.
+//
+// Tells the hub (hub.h) progress, trouble and what it asks for. On the watch's thread, but for the logs.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "backends/host/run_state.h"
+#include "backends/watch/call_log.h"
+#include "core/proto/control.pb.h"
+
+namespace twofold::watch {
+
+class Observer {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  using Tell = std::function<void(control::ToHub)>;
+
+  Observer(int rank, Tell tell) : rank_(rank), tell_(std::move(tell)) {}
+
+  // `run` must live until End; null: the rank only stands by, and nothing is told.
+  void Begin(host::RunState* run, double timeout_s);
+  // Ends the rank's run, where `verdict` is a failure, and lets go of it.
+  void End(const control::Verdict& verdict);
+  void Look(Time now);  // every few tens of milliseconds
+  void Reply();         // to the hub's question what this rank does
+  std::string Doing() const { return run_ == nullptr ? "" : run_->Doing(rank_); }
+
+  // ---- From any thread: what the rank has called on its groups ----
+  void AddLog(std::shared_ptr<CallLog> log);
+  void ForgetLogs();
+  void AddEnds(google::protobuf::RepeatedPtrField<control::Point>& points) const;  // of all so far, for comparison
+
+ private:
+  struct Waiting {
+    std::shared_ptr<const host::Call> call;
+    Time since;
+  };
+
+  void LookForFailure(Time now);
+  void LookForTimeOut(Time now);
+  void Report();
+
+  const int rank_;
+  const Tell tell_;
+  host::RunState* run_ = nullptr;
+  double timeout_s_ = 0;
+  bool accused_ = false;  // has reported its trouble
+  Time claimed_since_{}, reported_{};
+  std::map<const host::Call*, Waiting> waiting_;
+  std::string told_doing_;
+
+  mutable std::mutex mutex_;  // guards all below
+  std::vector<std::shared_ptr<CallLog>> logs_;
+};
+
+}  // namespace twofold::watch

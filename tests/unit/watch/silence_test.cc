@@ -1,0 +1,74 @@
+// Processes that are there and say nothing: the kernel of a stopped one still answers for its connections.
+#include <gmock/gmock.h>
+
+#include <csignal>
+
+#include "backends/watch/running_clock.h"
+#include "tests/children.h"
+
+namespace twofold::watch {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::Child;
+using std::chrono::seconds;
+
+// Three processes whose run has begun.
+class SilenceTest : public ::testing::Test {
+ protected:
+  static constexpr int kProcesses = 3;
+  static constexpr double kSilence = 8;  // seconds, in which a busy machine lets every process run
+  void Start(double silence_s) {
+    auto words = [&](int rank) { return std::vector<std::string>{TWOFOLD_SCENARIO, StrCat(rank), StrCat(kProcesses), StrCat(silence_s)}; };
+    children_.push_back(std::make_unique<Child>(words(0)));
+    ASSERT_TRUE(children_[0]->AwaitOutput("\n"));
+    const std::string output = children_[0]->Output(), card = output.substr(5, output.find('\n') - 5);
+    for (int rank = 1; rank < kProcesses; ++rank) {
+      auto one = words(rank);
+      one.push_back(card);
+      children_.push_back(std::make_unique<Child>(one));
+    }
+    for (const auto& child : children_) ASSERT_TRUE(child->AwaitOutput("begun"));
+  }
+  Child& of(int rank) { return *children_[static_cast<size_t>(rank)]; }
+
+  std::vector<std::unique_ptr<Child>> children_;
+};
+
+TEST_F(SilenceTest, AStoppedProcessIsMissed) {
+  Start(kSilence);
+  of(1).Signal(SIGSTOP);
+  for (int rank : {0, 2}) {
+    EXPECT_EQ(of(rank).Wait(), 0) << of(rank).Output();
+    EXPECT_THAT(of(rank).Output(), HasSubstr(StrCat("verdict 14 lost rank 1: its process (process ", of(1).pid(), " on ")));
+    EXPECT_THAT(of(rank).Output(), HasSubstr("has given no sign of life for 8 s; it is stopped, or its host hangs or is cut off"));
+  }
+}
+
+TEST_F(SilenceTest, AStoppedHubIsMissed) {
+  Start(kSilence);
+  of(0).Signal(SIGSTOP);
+  for (int rank : {1, 2}) {
+    EXPECT_EQ(of(rank).Wait(), 0) << of(rank).Output();
+    EXPECT_THAT(of(rank).Output(), AllOf(HasSubstr(StrCat("verdict 14 lost rank 0: its process (process ", of(0).pid(), " on ")),
+                                         HasSubstr("has given no sign of life for 8 s"), HasSubstr(StrCat("; rank ", rank))));
+  }
+  of(0).Signal(SIGCONT);  // and finds that the others have left
+  EXPECT_EQ(of(0).Wait(), 0) << of(0).Output();
+  EXPECT_THAT(of(0).Output(), HasSubstr("verdict 14 lost rank "));
+}
+
+TEST(RunningClock, StandsStillWhileTheProcessDoes) {
+  const RunningClock::Time start{seconds(100)};
+  RunningClock clock(start);
+  clock.Look(start + std::chrono::milliseconds(20));
+  EXPECT_EQ(clock.now(), start + std::chrono::milliseconds(20));
+  clock.Look(start + seconds(3600));
+  EXPECT_EQ(clock.now(), start + std::chrono::milliseconds(20) + RunningClock::kMostBetween);
+  clock.Look(start + seconds(3600) + std::chrono::milliseconds(20));
+  EXPECT_EQ(clock.now(), start + std::chrono::milliseconds(40) + RunningClock::kMostBetween);
+}
+
+}  // namespace
+}  // namespace twofold::watch
