@@ -52,7 +52,7 @@ absl::Status StoreEnum(Message& m, const FieldDescriptor& field, absl::string_vi
   const auto* found = field.enum_type()->FindValueByName(std::string(value));
   if (found == nullptr) {
     return absl::InvalidArgumentError(StrCat("\"", value, "\" is not a value of this field",
-                                             Suggestion(std::string(value), ValueNames(*field.enum_type()))));
+                                             Suggestion(std::string(value), ValueNames(field))));
   }
   return Store(m, field, found, &Reflection::SetEnum, &Reflection::AddEnum);
 }

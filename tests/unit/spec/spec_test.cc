@@ -316,6 +316,9 @@ TEST(Set, SaysWhatIsWrong) {
   EXPECT_THAT(Refused(kMinimal, "", {"train.steps=99999999999999999999"}),
               HasSubstr("\"99999999999999999999\" does not fit; use a whole number from -9223372036854775808 to 9223372036854775807"));
   EXPECT_THAT(Refused(kMinimal, "", {"train.precision.parameter=FP8"}), AllOf(HasSubstr("known: F32, F64, BF16, F16"), Not(HasSubstr("U8"))));
+  EXPECT_THAT(Refused(kMinimal, "", {"train.precision.buffer=FP8"}), AllOf(HasSubstr("known: F32, F64"), Not(HasSubstr("16"))));
+  EXPECT_THAT(Refused(std::string(kMinimal) + " train { precision { buffer: FP8 } }"), AllOf(HasSubstr("known: F32, F64"), Not(HasSubstr("16"))));
+  EXPECT_THAT(Refused(std::string(kMinimal) + " train { precision { buffer: \"F32\" } }"), AllOf(HasSubstr("one of F32, F64"), Not(HasSubstr("16"))));
   EXPECT_THAT(Refused(kMinimal, "", {"train.shuffle=maybe"}), HasSubstr("true or false"));
   EXPECT_THAT(Refused(kMinimal, "", {"fabric.simulated.data=REEL"}), HasSubstr("did you mean REAL?"));
   EXPECT_THAT(Refused(kMinimal, "", {"train.steps.more=1"}), HasSubstr("not a block"));
