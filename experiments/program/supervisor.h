@@ -1,8 +1,8 @@
 // Starts the ranks of a run as processes of this host, and sees them through.
 //
 // Each is the leader of a process group of its own, reads nothing, and ends with this process whatever becomes of it (what
-// it has started itself may live on). SIGINT, SIGTERM,
-// SIGHUP and SIGQUIT are handed on to all, which then end in their own way; a second one kills them. When one fails, the others have
+// it has started itself may live on). SIGINT, SIGTERM, SIGHUP and SIGQUIT, but for those that this process ignores, are handed on to
+// all, which then end in their own way; another one, later than host::kSameInterrupt, kills them. When one fails, the others have
 // `grace_s` to find that out and write what they know; then they get SIGTERM, and `kTermTime` later SIGKILL.
 #pragma once
 
