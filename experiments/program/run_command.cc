@@ -230,7 +230,7 @@ CLI::App* AddCommand(CLI::App& app, Options* options) {
       "run leaves in its folder what all fields were.\n"
       "\n"
       "--set takes a path of field names: train.steps=20, lists with commas (model.mlp.hidden=64,64), blocks as a spec has them\n"
-      "('--set=parallel={dp: 2 tp: 2}'). model.preset and model.hf_config put a whole model in the place of the file's, sizes\n"
+      "('--set=parallel={dp: 2 tp: 2}'), and lists of them in brackets, [{ ... }, { ... }]. model.preset and model.hf_config put a whole model in the place of the file's, sizes\n"
       "included; sizes that are set after them count.\n"
       "\n"
       "The folder is written at the end, over what another run left there. Ctrl-C (SIGINT), SIGTERM and a closed terminal (SIGHUP,\n"

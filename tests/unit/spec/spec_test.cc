@@ -344,6 +344,23 @@ TEST(Set, IsNamedForTheValuesItWrote) {
   EXPECT_THAT(Refused(std::string(kMinimal) + " train { steps: -1 }", "", {"train.seed=1"}), Not(HasSubstr("--set")));
 }
 
+TEST(Set, TakesListsOfBlocks) {
+  const auto factors = [](const std::string& list) {
+    const spec::Spec spec = Resolved(kMinimal, "simulated", {"parallel.dp=4", "fabric.simulated.stragglers=" + list});
+    std::vector<double> all;
+    for (const spec::Straggler& s : spec.fabric().simulated().stragglers()) all.push_back(s.factor());
+    return all;
+  };
+  EXPECT_THAT(factors("{rank: 1 factor: 2}"), ElementsAre(2));
+  EXPECT_THAT(factors("[{rank: 1 factor: 2}, {rank: 3, factor: 4}]"), ElementsAre(2, 4));
+  EXPECT_THAT(factors("[]"), ElementsAre());
+  EXPECT_THAT(Refused(kMinimal, "simulated", {"fabric.simulated.stragglers.rank=1"}),
+              HasSubstr("\"stragglers\" is a list of blocks; set all of it: stragglers=[{ ... }, { ... }]"));
+  EXPECT_THAT(Refused(kMinimal, "simulated", {"fabric.simulated.stragglers=[{rank: 1}, 7]"}), HasSubstr("use a block { ... } of"));
+  EXPECT_THAT(Refused(kMinimal, "simulated", {"fabric.simulated.stragglers={rnk: 1}"}), HasSubstr("rnk"));
+  EXPECT_THAT(Refused(kMinimal, "", {"train={ steps: 5 } parallel { dp: 2 }"}), HasSubstr("use a block { ... } of"));
+}
+
 TEST(Set, TakesTextWithAndWithoutQuotes) {
   EXPECT_EQ(Resolved(kMinimal, "", {"name=\"a b\""}).name(), "a b");
   EXPECT_EQ(Resolved(kMinimal, "", {"name='a b'"}).name(), "a b");
