@@ -60,7 +60,14 @@ class Child {
     posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, file_.c_str(), O_WRONLY | O_APPEND, 0);
     posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
-    if (posix_spawnp(&pid_, words[0].c_str(), &files, nullptr, pointers(words).data(), pointers(variables).data()) != 0) pid_ = -1;
+    posix_spawnattr_t attributes;  // no signal is ignored, whoever runs the test
+    posix_spawnattr_init(&attributes);
+    sigset_t all;
+    sigfillset(&all);
+    posix_spawnattr_setsigdefault(&attributes, &all);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+    if (posix_spawnp(&pid_, words[0].c_str(), &files, &attributes, pointers(words).data(), pointers(variables).data()) != 0) pid_ = -1;
+    posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&files);
   }
   ~Child() {

@@ -11,6 +11,8 @@
 
 namespace twofold {
 
+inline constexpr std::string_view kThisMachine = "this-machine";  // the cluster that stands for it
+
 struct ClusterInfo {
   std::string name, summary, source;
 };

@@ -82,8 +82,6 @@ std::string Costs::DescribeHostLink() const {
 
 namespace {
 
-constexpr std::string_view kThisMachine = "this-machine";
-
 std::string UsualProfile(const cluster::Cluster& c, bool cuda) {
   if (c.device().has_profile()) return c.device().profile();
   const char* usual = cuda ? kThisMachineCudaProfile : kThisMachineProfile;

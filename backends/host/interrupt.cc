@@ -52,4 +52,9 @@ InterruptScope::~InterruptScope() {
 
 bool InterruptScope::Raised() { return interrupts.any(); }
 
+bool InterruptScope::Pending() {
+  std::lock_guard lock(scopes_mutex);
+  return scopes > 0 && interrupts.any();
+}
+
 }  // namespace twofold::host

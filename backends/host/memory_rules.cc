@@ -6,6 +6,7 @@
 
 #include "backends/host/cuda.h"
 #include "backends/launch.h"
+#include "core/base/machine.h"
 #include "topologies/build.h"
 #include "topologies/catalogue.h"
 
@@ -60,7 +61,9 @@ absl::StatusOr<MemoryRules> FindMemoryRules(const spec::Spec& spec) {
   if (const spec::Simulated& simulated = spec.fabric().simulated(); !emulated && simulated.has_nodes()) {
     if (absl::Status s = CheckNodes(*c, simulated.nodes(), "fabric.simulated.nodes: "); !s.ok()) return s;
   }
-  return MemoryRulesOf(spec, c->device());
+  MemoryRules rules = MemoryRulesOf(spec, c->device());
+  if (c->name() == kThisMachine && rules.kind == DeviceKind::kCpu && rules.device.value() == 0) rules.shared = MachineMemory();
+  return rules;
 }
 
 }  // namespace twofold::host

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "backends/nccl/debug_output.h"
 #include "core/base/check.h"
 #include "core/base/strings.h"
 
@@ -13,6 +14,7 @@ constexpr int kOldest = 21800;  // the first with ncclCommSplit
 absl::StatusOr<Api> Load() {
   // Communicators are blocking ones (communicator.h), and this, also as a line of /etc/nccl.conf, goes before what they are made with.
   setenv("NCCL_COMM_BLOCKING", "1", 1);
+  SendDebugOutputToStandardError();
   absl::StatusOr<Api> api = LoadFunctions();
   if (!api.ok()) return api;
   api->Check(api->GetVersion(&api->version), "ncclGetVersion");

@@ -25,6 +25,7 @@ namespace twofold {
 namespace {
 
 constexpr int kInterruptedTwice = 130;  // the child's exit status
+constexpr int kPassedOn = SIGINT;       // what the child is sent for an interrupt of the parent
 constexpr char kWhole = '.';            // ends an outcome in the pipe: an empty one is not what a child leaves that exits
 
 // Touched by signal handlers; one simulation runs at a time.
@@ -39,17 +40,21 @@ void OnInterruptInChild(int) {
 void PassOn(int) {
   const int error = errno;
   (void)g_interrupts.Again();
-  if (g_child > 0) kill(g_child, SIGINT);
+  if (g_child > 0) kill(g_child, kPassedOn);
   errno = error;
 }
 
-// Returns what stood there before.
-std::array<struct sigaction, std::size(host::kInterrupts)> SetHandler(void (*handler)(int)) {
+// For the signals that are not ignored, and `surely`. Returns what stood there before.
+std::array<struct sigaction, std::size(host::kInterrupts)> SetHandler(void (*handler)(int), int surely = 0) {
   std::array<struct sigaction, std::size(host::kInterrupts)> before;
   struct sigaction action = {};
   action.sa_handler = handler;
   action.sa_flags = SA_RESTART;
-  for (size_t i = 0; i < before.size(); ++i) sigaction(host::kInterrupts[i], &action, &before[i]);
+  for (size_t i = 0; i < before.size(); ++i) {
+    const int signal = host::kInterrupts[i];
+    sigaction(signal, nullptr, &before[i]);
+    if (before[i].sa_handler != SIG_IGN || signal == surely) sigaction(signal, &action, nullptr);
+  }
   return before;
 }
 
@@ -141,7 +146,7 @@ absl::Status Hangs(const Watch& watch) {
 
 }  // namespace
 
-void CatchInterruptsInChild() { SetHandler(OnInterruptInChild); }
+void CatchInterruptsInChild() { SetHandler(OnInterruptInChild, kPassedOn); }
 
 bool InterruptedInChild() { return g_interrupts.any(); }
 
@@ -165,6 +170,7 @@ absl::StatusOr<outcome::Outcome> RunInChild(const std::function<outcome::Outcome
   close(ends[1]);
   g_child = child;
   const auto before = SetHandler(PassOn);
+  if (host::InterruptScope::Pending()) kill(child, kPassedOn);  // it came before there was a child
   hold.Release();
   std::optional<std::string> bytes = ReadWatching(ends[0], child, watch);
   if (!bytes) kill(child, SIGKILL);

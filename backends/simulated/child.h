@@ -17,9 +17,8 @@ struct Watch {
   double timeout_s = std::numeric_limits<double>::infinity();
 };
 
-// Forks, calls `body` in the child and returns what it returned. An interrupt of this process (SIGINT or SIGTERM) is passed
-// on to the child, where InterruptedInChild() turns true; a later one (backends/host/interrupt.h) ends it. The child dies
-// with its parent.
+// Forks, calls `body` in the child and returns what it returned. An interrupt of this process (backends/host/interrupt.h) is passed
+// on to the child, where InterruptedInChild() turns true; a later one ends it. The child dies with its parent.
 // INTERNAL when it ended without an outcome: it crashed, or something in it called exit. DEADLINE_EXCEEDED when a rank's own
 // code ran for `timeout_s` and called nothing (asleep, or of processor time: a busy machine is not taken for a hang).
 // CANCELLED after a second interrupt.

@@ -11,6 +11,7 @@
 #include "backends/simulated/device.h"
 #include "backends/simulated/plan.h"
 #include "backends/simulated/process_group.h"
+#include "backends/simulated/shared_memory.h"
 #include "core/base/rank_list.h"
 #include "core/base/strings.h"
 #include "core/comm/staging.h"
@@ -24,12 +25,13 @@ namespace {
 
 // All that one actor needs. Members are destroyed from the bottom up: the group before the device before its memory.
 struct Actor {
-  Actor(int rank, SimulationPlan& plan, SimulatedWorld& world, std::shared_ptr<SimulatedGroup> group)
+  // `stands_for` ranks, itself among them.
+  Actor(int rank, int stands_for, SimulationPlan& plan, SharedMemory& shared, SimulatedWorld& world, std::shared_ptr<SimulatedGroup> group)
       : clock(rank, world.engine, MachineOf(rank, plan)),
-        source(MakeSource(plan.device_memory, plan.machine.real)),
-        host_source(MakeSource(plan.host_memory, plan.machine.real)),
-        allocator(*source, rank),
-        host_allocator(*host_source, rank, "host memory"),
+        source(MakeSource(plan.device_memory, plan.machine.real), shared, stands_for),
+        host_source(MakeSource(plan.host_memory, plan.machine.real), shared, stands_for),
+        allocator(source, rank, MemoryName(plan, "memory")),
+        host_allocator(host_source, rank, MemoryName(plan, "host memory")),
         device(clock, allocator, host_allocator, *plan.costs, plan.host_link, plan.threads),
         group(std::make_unique<SimulatedProcessGroup>(std::move(group), clock, device, stats)) {}
 
@@ -42,9 +44,13 @@ struct Actor {
     if (real) return std::make_unique<MallocSource>(limit);
     return std::make_unique<VirtualSource>(limit);
   }
+  static std::string MemoryName(const SimulationPlan& plan, const char* own) {
+    if (plan.shared_memory.value() == 0) return own;
+    return StrCat("this machine's memory (", plan.shared_memory.value(), " bytes for ", plan.world_size, plan.world_size == 1 ? " rank)" : " ranks)");
+  }
 
   SimulatedRank clock;
-  std::unique_ptr<MemorySource> source, host_source;
+  SharedSource source, host_source;
   CachingAllocator allocator, host_allocator;
   CommunicationStats stats;
   SimulatedDevice device;
@@ -123,6 +129,10 @@ std::vector<int> Actors(const SimulationPlan& plan, bool fold) {
   return actors;
 }
 
+int StandsFor(const SimulationPlan& plan, int actor, bool fold) {
+  return fold ? static_cast<int>(std::count(plan.stand_ins.begin(), plan.stand_ins.end(), actor)) : 1;
+}
+
 std::string DescribeFolding(const SimulationPlan& plan) {
   const std::vector<int> actors = Actors(plan, true);
   if (actors.size() == 1) return StrCat("ranks are folded: rank 0 stands for all ", plan.world_size);
@@ -160,9 +170,10 @@ outcome::Outcome Simulate(SimulationPlan& plan, Folding folding, bool slowest_co
     return outcome;
   }
   SimulatedDevice::Extrapolated extrapolated;
+  SharedMemory memory(plan.shared_memory);
   for (int r : actors) {
     engine.AddRank(r, [&, r] {
-      Actor actor(r, plan, world, group);
+      Actor actor(r, StandsFor(plan, r, fold), plan, memory, world, group);
       RankContext ctx = MakeContext(r, plan, actor);
       const absl::Cleanup keep = [&] { AddMost(actor.device.extrapolated(), extrapolated); };
       try {

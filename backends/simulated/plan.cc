@@ -108,6 +108,9 @@ absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, Simulat
   const host::MemoryRules memory = host::MemoryRulesOf(spec, costs->device);
   plan.device_memory = memory.device;
   plan.host_memory = memory.host;
+  const absl::StatusOr<host::MemoryRules> found = host::FindMemoryRules(spec);
+  if (!found.ok()) return found.status();
+  plan.shared_memory = found->shared;
   if (spec.fabric().simulated().links() == kStagedLinks) {
     if (memory.kind != DeviceKind::kCuda) {
       return absl::InvalidArgumentError(StrCat("fabric.simulated.links: \"", kStagedLinks, "\" are of GPUs, and cluster ", c.name(), " computes on CPUs; leave it out"));

@@ -29,6 +29,7 @@ struct SimulationPlan {
   SimulatedMachine machine;
   Bytes device_memory;           // of each rank; zero: not bounded
   Bytes host_memory;             // likewise, the host's, for what is offloaded
+  Bytes shared_memory;           // of all ranks together, for both; zero: not bounded
   host::HostLink host_link;      // between the two
   int threads = 1;               // per rank
   std::unique_ptr<sim::Library> library;  // whose collectives run

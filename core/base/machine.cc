@@ -22,4 +22,6 @@ std::string MachineId() {
   return StrCat(HostName(), " ", boot);
 }
 
+Bytes MachineMemory() { return Bytes(int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE)); }
+
 }  // namespace twofold

@@ -10,8 +10,18 @@
 namespace twofold {
 
 using google::protobuf::Descriptor;
-using google::protobuf::EnumDescriptor;
 using google::protobuf::FieldDescriptor;
+
+namespace {
+
+bool Takes(const FieldDescriptor& field, int value) {
+  if (field.enum_type() != spec::DType_descriptor()) return true;
+  const bool statistics = &field == spec::Precision::descriptor()->FindFieldByNumber(spec::Precision::kBufferFieldNumber);
+  const bool narrow = value == spec::BF16 || value == spec::F16;
+  return value != spec::I32 && value != spec::U8 && !(statistics && narrow);
+}
+
+}  // namespace
 
 std::vector<std::string> FieldNames(const Descriptor& message) {
   std::vector<std::string> names;
@@ -19,13 +29,11 @@ std::vector<std::string> FieldNames(const Descriptor& message) {
   return names;
 }
 
-std::vector<std::string> ValueNames(const EnumDescriptor& type) {
+std::vector<std::string> ValueNames(const FieldDescriptor& field) {
   std::vector<std::string> names;
-  const bool element_type = &type == spec::DType_descriptor();
+  const google::protobuf::EnumDescriptor& type = *field.enum_type();
   for (int i = 0; i < type.value_count(); ++i) {
-    const int number = type.value(i)->number();
-    if (element_type && (number == spec::I32 || number == spec::U8)) continue;
-    names.push_back(type.value(i)->name());
+    if (Takes(field, type.value(i)->number())) names.push_back(type.value(i)->name());
   }
   return names;
 }
@@ -46,7 +54,7 @@ std::string ExpectedValue(const FieldDescriptor& field) {
     case FieldDescriptor::CPPTYPE_STRING:
       return "text in double quotes";
     case FieldDescriptor::CPPTYPE_ENUM:
-      return StrCat("one of ", absl::StrJoin(ValueNames(*field.enum_type()), ", "));
+      return StrCat("one of ", absl::StrJoin(ValueNames(field), ", "));
     case FieldDescriptor::CPPTYPE_MESSAGE: {
       const std::vector<std::string> names = FieldNames(*field.message_type());
       return names.empty() ? "an empty block { }" : StrCat("a block { ... } of ", absl::StrJoin(names, ", "));

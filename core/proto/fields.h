@@ -12,8 +12,8 @@
 namespace twofold {
 
 std::vector<std::string> FieldNames(const google::protobuf::Descriptor& message);
-// Aliases included; of element types those alone that a spec's fields may have, which are floating-point.
-std::vector<std::string> ValueNames(const google::protobuf::EnumDescriptor& type);
+// Of an enum field, aliases included; of element types those alone that the field takes.
+std::vector<std::string> ValueNames(const google::protobuf::FieldDescriptor& field);
 
 // "a whole number", "one of SYMBOLIC, REAL", "a block { ... } of cluster, nodes": what may stand for the
 // field.

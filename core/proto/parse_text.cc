@@ -127,7 +127,7 @@ Told Tell(const FirstError& error, const FieldTracker& tracker, const Descriptor
       field->enum_type() != nullptr) {
     const std::string value = Quoted(message);
     return {tracker.value_at(), StrCat("\"", value, "\" is not a value of this field",
-                                       Suggestion(value, ValueNames(*field->enum_type())))};
+                                       Suggestion(value, ValueNames(*field)))};
   }
   if (absl::StartsWith(message, "Non-repeated field"))
     return {tracker.field_at(), StrCat(plain, "; write it once")};

@@ -26,7 +26,7 @@ constexpr char kFooter[] =
     "Sizes take K, M and G (powers of 1024) and mean what they mean to nccl-tests:\n"
     "the whole tensor of a rank, for all_gather its output, for reduce_scatter its input.\n"
     "algbw is size / time; busbw is what the busiest link must carry, to be held against its bandwidth.\n"
-    "Exit status: 0 fine; 1 a failure at run time, or wrong values; 2 wrong input.\n"
+    "Exit status: 0 fine; 1 a failure at run time, or wrong values; 2 wrong input; 3 a prediction runs out of memory.\n"
     "\nExamples:\n"
     "  twofold bench all_reduce                                  threads of this machine, measured\n"
     "  twofold bench all_reduce --ranks=4 -b 1K -e 256M -f 4     four of them, fewer and larger sizes\n"
@@ -92,7 +92,7 @@ int RunBench(const Options& options) {
   if (!options.out.empty()) {
     if (const absl::Status written = WriteCsv(options.out, bench); !written.ok()) return Fail(written, 1);
   }
-  if (!result.status.ok()) return Fail(result.status, 1);
+  if (!result.status.ok()) return Fail(result.status, plan->fabric->predicted() && absl::IsResourceExhausted(result.status) ? 3 : 1);
   return WrongValues(bench).value_or(0) == 0 ? 0 : 1;
 }
 
@@ -120,7 +120,7 @@ void AddBenchCommand(CLI::App& app, int& exit_status) {
   for (const Operation& operation : Operations()) operations.emplace_back(operation.name);
   command->add_option("OPERATION", o.operation, absl::StrJoin(operations, ", "))->required();
   command->add_option("-b,--minbytes", o.least, "smallest size (default 8)");
-  command->add_option("-e,--maxbytes", o.most, "largest size (default 64M; with real data it must fit memory)");
+  command->add_option("-e,--maxbytes", o.most, "largest size (default 64M; the ranks' memory must hold it)");
   command->add_option("-f,--stepfactor", o.factor, "each size is this times the one before (default 2)");
   command->add_option("-i,--stepbytes", o.step, "or: this many bytes more");
   command->add_option("-n,--iters", o.iterations, "timed calls a size (default 20; predicted: 1)");

@@ -133,6 +133,7 @@ void AddKernels(const Report& p, const Report& m, Comparison& out) {
   LargestErrorFirst(out.kernels);
 }
 
+// Of two runs of one job to their ends.
 void RemarkOnMemory(const Report& p, const Report& m, Comparison& out) {
   std::vector<int64_t> differ;
   int next = 0;
@@ -157,6 +158,12 @@ std::vector<std::string> DifferingWork(const spec::Spec& p, const spec::Spec& m)
   std::vector<std::string> differ = DifferingBlocks(p, m);
   std::erase_if(differ, [](const std::string& block) { return block != "model" && block != "data" && block != "train" && block != "parallel"; });
   return differ;
+}
+
+// A rank that may reserve less gives back what it has cached.
+bool SameBudget(const spec::Spec& p, const spec::Spec& m) {
+  const std::vector<std::string> differ = DifferingBlocks(p, m);
+  return std::find(differ.begin(), differ.end(), "memory") == differ.end();
 }
 
 std::string ValueText(Unit unit, double value) {
@@ -237,7 +244,8 @@ Comparison Compare(const Report& predicted, const spec::Spec& predicted_spec, co
   AddCollectives(predicted, measured, out);
   AddKernels(predicted, measured, out);
   if (!differ.empty()) out.remarks.push_back(StrCat("the two runs did not do the same: their specs differ in ", absl::StrJoin(differ, ", ")));
-  RemarkOnMemory(predicted, measured, out);
+  const bool both_ended_well = predicted.outcome() == report::OK && measured.outcome() == report::OK;
+  if (same_work && both_ended_well && SameBudget(predicted_spec, measured_spec)) RemarkOnMemory(predicted, measured, out);
   for (const auto& [side, r] : {std::pair(out.judged() ? "predicted" : "first", &predicted), std::pair(out.judged() ? "measured" : "second", &measured)}) {
     if (r->outcome() != report::OK) {
       out.remarks.push_back(

@@ -65,7 +65,7 @@ DeviceFacts FactsOfDevice(const spec::Spec& spec) {
   if (!cluster.ok()) return {};
   const cluster::Device& device = cluster->device();
   return {.name = device.name(),
-          .peak_flops_per_second = cluster->name() == "this-machine"
+          .peak_flops_per_second = cluster->name() == kThisMachine
                                        ? MeasuredPeak(spec)
                                        : SheetPeak(device, spec.train().precision().parameter())};
 }

@@ -1,10 +1,9 @@
 #include "experiments/program/memory_verdict.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "backends/host/cuda.h"
+#include "core/base/machine.h"
 #include "core/base/strings.h"
 #include "experiments/program/device_facts.h"
 #include "experiments/program/text.h"
@@ -13,8 +12,6 @@
 
 namespace twofold {
 namespace {
-
-constexpr char kThisMachine[] = "this-machine";
 
 std::string LimitText(const spec::Spec& spec, const host::MemoryRules& rules) {
   host::MemoryRules of_device = rules;
@@ -36,8 +33,6 @@ std::string ClusterOf(const spec::Spec& spec) {
   return spec.fabric().has_simulated() ? spec.fabric().simulated().cluster() : "";
 }
 
-Bytes MemoryOfThisMachine() { return Bytes(int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE)); }
-
 MemoryVerdict NotKnown(std::string_view why) { return {.text = StrCat("It is not known whether it fits: ", why, ".\n")}; }
 
 // Ranks on CPUs that share one memory, or may: of a fabric of processes, nobody knows before they start.
@@ -47,7 +42,7 @@ MemoryVerdict JudgeOnMachine(const spec::Spec& spec, const MemoryPrediction& nee
     const auto n = static_cast<int64_t>(kind.ranks.size());
     ranks += n, all += n * (kind.record.memory().reserved_bytes() + kind.record.memory().host_reserved_bytes());
   }
-  const Bytes machine = MemoryOfThisMachine();
+  const Bytes machine = MachineMemory();
   const std::string reserve = StrCat(ranks == 1 ? "its rank reserves " : StrCat("its ", CountText(ranks), " ranks reserve "), CountText(all), " bytes");
   const std::string has = StrCat("this machine has ", CountText(machine.value()));
   const bool fits = all <= machine.value();

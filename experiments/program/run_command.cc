@@ -1,13 +1,16 @@
 // twofold run SPEC
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "backends/host/interrupt.h"
 #include "backends/launch.h"
 #include "backends/registry.h"
 #include "core/base/strings.h"
@@ -141,12 +144,27 @@ void TellWhatIsReplaced(const Job& job) {
   if (!differ.empty()) spdlog::warn("{}: replaces a run whose spec differs in {}; --out=DIR keeps both", job.out, absl::StrJoin(differ, ", "));
 }
 
+// Until the report is there nothing ends the process, neither a signal that comes a little after the one that has ended the run nor
+// that nobody reads what it prints (a closed terminal takes `tee` with it).
+class UntilWritten {
+ public:
+  UntilWritten() : before_(std::signal(SIGPIPE, SIG_IGN)) {}
+  ~UntilWritten() { std::signal(SIGPIPE, before_); }
+  UntilWritten(const UntilWritten&) = delete;
+  UntilWritten& operator=(const UntilWritten&) = delete;
+
+ private:
+  const host::InterruptScope interrupt_;
+  void (*const before_)(int);
+};
+
 int RunJob(const Job& job, bool quiet) {
   TellWhatIsReplaced(job);
   if (const absl::Status made = MakeOutFolder("--out", job.out); !made.ok()) {
     spdlog::error("{}", std::string(made.message()));
     return kExitWrongInput;
   }
+  std::optional<UntilWritten> until_written(std::in_place);
   const auto world_size = static_cast<int>(WorldSize(job.spec));
   std::function<void(const StepProgress&)> progress;
   if (!quiet) progress = Progress();
@@ -172,6 +190,7 @@ int RunJob(const Job& job, bool quiet) {
     spdlog::error("{}", std::string(written.message()));
     return kExitFailed;
   }
+  until_written.reset();
   PrintSummary(job, report);
   return ExitStatus(report);
 }
@@ -211,11 +230,12 @@ CLI::App* AddCommand(CLI::App& app, Options* options) {
       "run leaves in its folder what all fields were.\n"
       "\n"
       "--set takes a path of field names: train.steps=20, lists with commas (model.mlp.hidden=64,64), blocks as a spec has them\n"
-      "('--set=parallel={dp: 2 tp: 2}'). model.preset and model.hf_config put a whole model in the place of the file's, sizes\n"
-      "included; sizes that are set after them count.\n"
+      "('--set=parallel={dp: 2 tp: 2}'), and lists of them in brackets, [{ ... }, { ... }]. model.preset and model.hf_config put a\n"
+      "whole model in the place of the file's, sizes included; sizes that are set after them count.\n"
       "\n"
-      "The folder is written at the end, over what another run left there. Ctrl-C (SIGINT) and SIGTERM end the run in order: the\n"
-      "report of what was done is written, exit status 1. A second one, half a second later or more, kills it.\n"
+      "The folder is written at the end, over what another run left there. Ctrl-C (SIGINT), SIGTERM and a closed terminal (SIGHUP,\n"
+      "but for nohup) end the run in order: the report of what was done is written, exit status 1. A second one, half a second\n"
+      "later or more, kills it. A run goes on where nobody reads what it prints.\n"
       "\n"
       "Exit status: 0 fine; 1 a failure at run time; 2 wrong input; 3 the simulation predicts that\n"
       "memory runs out or ranks wait for each other forever. The report is written in all but case 2.\n"

@@ -17,6 +17,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "backends/host/interrupt.h"
 #include "core/base/rank_list.h"
 #include "core/base/strings.h"
 #include "experiments/program/warden.h"
@@ -29,7 +30,12 @@ namespace {
 
 constexpr int kCannotStart = 127;  // as shells have it
 constexpr double kLastWords = 0.5;  // seconds
-constexpr int kSignals[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+constexpr int kHandedOn[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+
+bool IsIgnored(int signal) {
+  struct sigaction action;
+  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
 
 std::vector<char*> Pointers(std::vector<std::string>& texts) {
   std::vector<char*> pointers;
@@ -67,7 +73,10 @@ class Supervisor {
 
   int Run() {
     prctl(PR_SET_CHILD_SUBREAPER, 1);  // what ranks leave behind becomes a child of this process, which hears when it ends
-    for (int signal : kSignals) signals_.add(signal);  // before there is anything to hear
+    signals_.add(SIGCHLD);                   // before there is anything to hear
+    for (const int signal : kHandedOn) {
+      if (!IsIgnored(signal)) signals_.add(signal);
+    }
     Listen();
     for (const RankProcess& rank : ranks_) Start(rank);
     Reap();
@@ -120,7 +129,7 @@ class Supervisor {
   asio::steady_timer timer_{io_};
   std::vector<std::unique_ptr<Child>> children_;
   int exit_status_ = 0;
-  int handed_on_ = 0;  // the signal that this process was sent
+  host::Interrupts interrupts_;  // that this process was sent
   bool ends_rest_ = false;
 };
 
@@ -159,7 +168,10 @@ void Supervisor::Become(char* const* words, char* const* environment, int errors
   if (errors >= 0) dup2(errors, STDERR_FILENO);
   const int nothing = open("/dev/null", O_RDONLY);
   if (nothing >= 0) dup2(nothing, STDIN_FILENO);
-  for (const int signal : kSignals) ::signal(signal, SIG_DFL);
+  ::signal(SIGCHLD, SIG_DFL);
+  for (const int signal : kHandedOn) {
+    if (!IsIgnored(signal)) ::signal(signal, SIG_DFL);
+  }
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -193,9 +205,9 @@ void Supervisor::Listen() {
 }
 
 void Supervisor::HandOn(int signal) {
-  if (handed_on_ != 0) spdlog::error("launch: killed, since asked a second time");
-  Signal(handed_on_ != 0 ? SIGKILL : signal);
-  handed_on_ = signal;
+  const bool again = interrupts_.Again();
+  if (again) spdlog::error("launch: killed, since asked a second time");
+  Signal(again ? SIGKILL : signal);
 }
 
 void Supervisor::Reap() {
@@ -236,7 +248,7 @@ void Supervisor::Ended(Child& child, int status) {
   child.ended = true;
   if (exit_status_ != 0 || ExitStatusOf(status) == 0) return;
   exit_status_ = ExitStatusOf(status);
-  if (handed_on_ != 0) return;  // asked for
+  if (interrupts_.any()) return;  // asked for
   const std::vector<int> others = Living();
   const std::string rest = others.empty() ? "" : StrCat("; ", RankList(others), " may end in order within ", options_.grace_s, " s");
   spdlog::error("launch: rank {} (process {}) {}{}", child.rank, child.pid, HowItEnded(status), rest);

@@ -1,10 +1,10 @@
 // Starts the ranks of a run as processes of this host, and sees them through.
 //
 // Each is the leader of a process group of its own and reads nothing. Signals go to the groups, so that what a rank has started ends
-// with it: SIGINT, SIGTERM, SIGHUP and SIGQUIT are handed on to all, which then end in their own way; a second one kills them. When one
-// fails, the others have `grace_s` to find that out and write what they know; then they get SIGTERM, and `kTermTime` later SIGKILL. So
-// does what is left of the groups once all ranks have ended, and everything, should this process be killed (warden.h). What makes itself
-// a group or session of its own is not followed.
+// with it: SIGINT, SIGTERM, SIGHUP and SIGQUIT, but for those that this process ignores, are handed on to all, which then end in their
+// own way; another one, later than host::kSameInterrupt, kills them. When one fails, the others have `grace_s` to find that out and write
+// what they know; then they get SIGTERM, and `kTermTime` later SIGKILL. So does what is left of the groups once all ranks have ended,
+// and everything, should this process be killed (warden.h). What makes itself a group or session of its own is not followed.
 #pragma once
 
 #include <string>

@@ -3,9 +3,11 @@
 #include <google/protobuf/text_format.h>
 
 #include <cstdint>
+#include <memory>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -52,17 +54,14 @@ absl::Status StoreEnum(Message& m, const FieldDescriptor& field, absl::string_vi
   const auto* found = field.enum_type()->FindValueByName(std::string(value));
   if (found == nullptr) {
     return absl::InvalidArgumentError(StrCat("\"", value, "\" is not a value of this field",
-                                             Suggestion(std::string(value), ValueNames(*field.enum_type()))));
+                                             Suggestion(std::string(value), ValueNames(field))));
   }
   return Store(m, field, found, &Reflection::SetEnum, &Reflection::AddEnum);
 }
 
-absl::Status StoreBlock(Message& m, const FieldDescriptor& field, absl::string_view value) {
-  absl::string_view inside = value;
-  if (!absl::ConsumePrefix(&inside, "{") || !absl::ConsumeSuffix(&inside, "}"))
-    return WrongValue(field, value);
-  const Reflection* r = m.GetReflection();
-  r->ClearField(&m, &field);
+// `list`: blocks with commas between them, for a repeated field; else one block.
+absl::Status StoreBlocks(Message& m, const FieldDescriptor& field, absl::string_view value, bool list) {
+  if (!absl::StartsWith(value, "{") || !absl::EndsWith(value, "}")) return WrongValue(field, value);
   google::protobuf::TextFormat::Parser parser;
   struct : google::protobuf::io::ErrorCollector {
     void AddError(int, int, const std::string& text) override {
@@ -71,7 +70,17 @@ absl::Status StoreBlock(Message& m, const FieldDescriptor& field, absl::string_v
     std::string message;
   } error;
   parser.RecordErrorsTo(&error);
-  if (parser.ParseFromString(std::string(inside), r->MutableMessage(&m, &field))) return absl::OkStatus();
+  const std::string text = list ? StrCat(field.name(), ": [", value, "]") : StrCat(field.name(), " ", value);
+  const std::unique_ptr<Message> parsed(m.New());
+  std::vector<const FieldDescriptor*> written;
+  const bool fine = parser.ParseFromString(text, parsed.get());
+  m.GetReflection()->ListFields(*parsed, &written);
+  if (fine && written.size() > 1) return WrongValue(field, value);  // "{ } other { }"
+  if (fine) {
+    m.GetReflection()->ClearField(&m, &field);
+    m.MergeFrom(*parsed);
+    return absl::OkStatus();
+  }
   return absl::InvalidArgumentError(
       StrCat("\"", value, "\" does not fit: ", error.message, " Use ", ExpectedValue(field)));
 }
@@ -103,7 +112,7 @@ absl::Status StoreOne(Message& m, const FieldDescriptor& field, absl::string_vie
     case FieldDescriptor::CPPTYPE_ENUM:
       return StoreEnum(m, field, value);
     case FieldDescriptor::CPPTYPE_MESSAGE:
-      return StoreBlock(m, field, value);
+      return StoreBlocks(m, field, value, /*list=*/false);
     default:
       return WrongValue(field, value);  // no spec field has another type
   }
@@ -114,6 +123,7 @@ absl::Status StoreValue(Message& m, const FieldDescriptor& field, absl::string_v
   m.GetReflection()->ClearField(&m, &field);
   if (value.size() > 1 && value.front() == '[' && value.back() == ']') value = absl::StripAsciiWhitespace(value.substr(1, value.size() - 2));
   if (value.empty()) return absl::OkStatus();
+  if (field.message_type() != nullptr) return StoreBlocks(m, field, value, /*list=*/true);
   for (absl::string_view element : absl::StrSplit(value, ',')) {
     if (absl::Status status = StoreOne(m, field, absl::StripAsciiWhitespace(element)); !status.ok()) {
       return absl::InvalidArgumentError(StrCat(status.message(), "; a list has commas between its elements: 8,16 or [8, 16]"));
@@ -135,6 +145,9 @@ absl::Status SetByPath(Message& root, const std::vector<std::string>& path, absl
     if (field->message_type() == nullptr) {
       return absl::InvalidArgumentError(
           StrCat("\"", path[i], "\" holds ", ExpectedValue(*field), ", not a block; end the path there"));
+    }
+    if (field->is_repeated()) {
+      return absl::InvalidArgumentError(StrCat("\"", path[i], "\" is a list of blocks; set all of it: ", path[i], "=[{ ... }, { ... }]"));
     }
     message = message->GetReflection()->MutableMessage(message, field);
   }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -254,10 +255,27 @@ TEST_F(Program, RefusesAFolderThatCannotBeMade) {
   }
 }
 
+TEST_F(Program, GoesOnWhereNobodyReadsWhatItPrints) {
+  const std::string spec = Write("small.textproto", kSmall);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    int ends[2];
+    if (pipe(ends) != 0 || dup2(ends[1], STDERR_FILENO) < 0 || dup2(ends[1], STDOUT_FILENO) < 0) _exit(127);
+    for (const int end : ends) close(end);
+    execl(TWOFOLD_PROGRAM, "twofold", "run", spec.c_str(), StrCat("--out=", At("run")).c_str(), nullptr);
+    _exit(127);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE) << status << ": of the summary, as ever";
+  EXPECT_EQ(Report(At("run"))["outcome"], "OK");
+}
+
 // An interrupted run reports what it has done.
 class InterruptedProgram : public Program, public testing::WithParamInterface<std::tuple<int, std::pair<const char*, const char*>>> {};
 INSTANTIATE_TEST_SUITE_P(Fabrics, InterruptedProgram,
-                         testing::Combine(testing::Values(SIGINT, SIGTERM),
+                         testing::Combine(testing::Values(SIGINT, SIGTERM, SIGHUP),
                                           testing::Values(std::pair("in_memory", "device=CPU"), std::pair("simulated", "device=CPU"),
                                                           std::pair("in_memory", "device=EMULATED"),
                                                           std::pair("in_memory", "train.validation={every_steps: 1 batch: 64}"))));
@@ -271,6 +289,7 @@ TEST_P(InterruptedProgram, ReportsWhatWasDone) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
+    std::signal(signal, SIG_DFL);  // nohup may have started the test
     if (freopen(At("stderr").c_str(), "w", stderr) == nullptr || freopen(At("stdout").c_str(), "w", stdout) == nullptr) _exit(127);
     execl(TWOFOLD_PROGRAM, "twofold", "run", spec.c_str(), fabric.c_str(), set.c_str(), StrCat("--out=", At("run")).c_str(), nullptr);
     _exit(127);

@@ -297,13 +297,23 @@ TEST(Failures, InterruptEndsWaitingAndComputingRanks) {
 }
 
 TEST(Failures, InterruptHandlerIsRestored) {
-  for (const int signal : {SIGINT, SIGTERM}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction before, after;
     sigaction(signal, nullptr, &before);
     EXPECT_TRUE(RunRanks(1, [](RankContext&) { return std::string(); }).status.ok());
     sigaction(signal, nullptr, &after);
     EXPECT_EQ(before.sa_handler, after.sa_handler);
   }
+}
+
+TEST(Failures, AnIgnoredInterruptStaysIgnored) {
+  const auto before = std::signal(SIGHUP, SIG_IGN);
+  EXPECT_TRUE(RunRanks(1, [](RankContext& c) {
+                kill(getpid(), SIGHUP);
+                c.CheckInterrupt();
+                return std::string();
+              }).status.ok());
+  EXPECT_EQ(std::signal(SIGHUP, before), SIG_IGN);
 }
 
 TEST(Failures, ALaterInterruptKills) {

@@ -7,12 +7,14 @@
 
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "backends/host/interrupt.h"
 #include "core/base/errors.h"
 #include "core/base/strings.h"
 #include "gmock/gmock.h"
@@ -249,7 +251,8 @@ TEST_P(Failures, MismatchInASubGroupNamesRanksOfTheWorldAndTheGroups) {
 
 // As senders do it: to the process, to all of its group, to every process of a job.
 TEST_P(Failures, AnInterruptEndsTheRanksInOrder) {
-  for (const int signal : {SIGINT, SIGTERM}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    const auto before = std::signal(signal, SIG_DFL);  // nohup may have started the test
     const RunResult result = Run(2, [signal](RankContext& c) -> std::string {
       c.SetPartialResult("so far");
       if (c.rank() == 0) {
@@ -268,7 +271,35 @@ TEST_P(Failures, AnInterruptEndsTheRanksInOrder) {
     EXPECT_EQ(result.status.code(), Code::kCancelled);
     EXPECT_EQ(Message(result), "rank 0: interrupted");
     EXPECT_THAT(result.results, Each("so far"));
+    std::signal(signal, before);
   }
+}
+
+// By the parent and the child; another signal is passed on all the same.
+TEST_P(Failures, AnIgnoredInterruptStaysIgnored) {
+  const auto hang_up = std::signal(SIGHUP, SIG_IGN), interrupt = std::signal(SIGINT, SIG_IGN);
+  const auto on_signal = [this](int signal) {
+    return Run(1, [signal](RankContext& c) -> std::string {
+      for (const pid_t who : {getppid(), getpid()}) kill(who, signal);
+      while (signal == SIGTERM) c.CheckInterrupt();
+      c.CheckInterrupt();
+      return "";
+    });
+  };
+  EXPECT_TRUE(on_signal(SIGHUP).status.ok());
+  EXPECT_EQ(on_signal(SIGTERM).status.code(), Code::kCancelled);
+  EXPECT_EQ(std::signal(SIGHUP, hang_up), SIG_IGN);
+  EXPECT_EQ(std::signal(SIGINT, interrupt), SIG_IGN);
+}
+
+// Before there is a simulation to end: it is ended once there is one.
+TEST_P(Failures, AnInterruptBeforeTheSimulationEndsIt) {
+  const host::InterruptScope interrupt;
+  kill(getpid(), SIGTERM);
+  const RunResult result = Run(1, [](RankContext& c) -> std::string {
+    while (true) c.CheckInterrupt();
+  });
+  EXPECT_EQ(result.status.code(), Code::kCancelled);
 }
 
 TEST_P(Failures, ASecondInterruptEndsARankThatLooksAfterNone) {

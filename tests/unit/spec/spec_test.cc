@@ -316,6 +316,9 @@ TEST(Set, SaysWhatIsWrong) {
   EXPECT_THAT(Refused(kMinimal, "", {"train.steps=99999999999999999999"}),
               HasSubstr("\"99999999999999999999\" does not fit; use a whole number from -9223372036854775808 to 9223372036854775807"));
   EXPECT_THAT(Refused(kMinimal, "", {"train.precision.parameter=FP8"}), AllOf(HasSubstr("known: F32, F64, BF16, F16"), Not(HasSubstr("U8"))));
+  EXPECT_THAT(Refused(kMinimal, "", {"train.precision.buffer=FP8"}), AllOf(HasSubstr("known: F32, F64"), Not(HasSubstr("16"))));
+  EXPECT_THAT(Refused(std::string(kMinimal) + " train { precision { buffer: FP8 } }"), AllOf(HasSubstr("known: F32, F64"), Not(HasSubstr("16"))));
+  EXPECT_THAT(Refused(std::string(kMinimal) + " train { precision { buffer: \"F32\" } }"), AllOf(HasSubstr("one of F32, F64"), Not(HasSubstr("16"))));
   EXPECT_THAT(Refused(kMinimal, "", {"train.shuffle=maybe"}), HasSubstr("true or false"));
   EXPECT_THAT(Refused(kMinimal, "", {"fabric.simulated.data=REEL"}), HasSubstr("did you mean REAL?"));
   EXPECT_THAT(Refused(kMinimal, "", {"train.steps.more=1"}), HasSubstr("not a block"));
@@ -339,6 +342,23 @@ TEST(Set, IsNamedForTheValuesItWrote) {
   EXPECT_THAT(Refused(kMinimal, "", {"train={ steps: -1 }"}), testing::StartsWith("--set train={ steps: -1 }: train.steps: -1"));
   EXPECT_THAT(Refused(kMinimal, "", {"model.preset=gpt5"}), testing::StartsWith("--set model.preset=gpt5: model.preset: \"gpt5\" is not a preset; did you mean gpt-3m or gpt2"));
   EXPECT_THAT(Refused(std::string(kMinimal) + " train { steps: -1 }", "", {"train.seed=1"}), Not(HasSubstr("--set")));
+}
+
+TEST(Set, TakesListsOfBlocks) {
+  const auto factors = [](const std::string& list) {
+    const spec::Spec spec = Resolved(kMinimal, "simulated", {"parallel.dp=4", "fabric.simulated.stragglers=" + list});
+    std::vector<double> all;
+    for (const spec::Straggler& s : spec.fabric().simulated().stragglers()) all.push_back(s.factor());
+    return all;
+  };
+  EXPECT_THAT(factors("{rank: 1 factor: 2}"), ElementsAre(2));
+  EXPECT_THAT(factors("[{rank: 1 factor: 2}, {rank: 3, factor: 4}]"), ElementsAre(2, 4));
+  EXPECT_THAT(factors("[]"), ElementsAre());
+  EXPECT_THAT(Refused(kMinimal, "simulated", {"fabric.simulated.stragglers.rank=1"}),
+              HasSubstr("\"stragglers\" is a list of blocks; set all of it: stragglers=[{ ... }, { ... }]"));
+  EXPECT_THAT(Refused(kMinimal, "simulated", {"fabric.simulated.stragglers=[{rank: 1}, 7]"}), HasSubstr("use a block { ... } of"));
+  EXPECT_THAT(Refused(kMinimal, "simulated", {"fabric.simulated.stragglers={rnk: 1}"}), HasSubstr("rnk"));
+  EXPECT_THAT(Refused(kMinimal, "", {"train={ steps: 5 } parallel { dp: 2 }"}), HasSubstr("use a block { ... } of"));
 }
 
 TEST(Set, TakesTextWithAndWithoutQuotes) {
