@@ -23,7 +23,7 @@ using ::testing::IsSupersetOf;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-constexpr int kSteps = 8;
+constexpr int kSteps = 4;
 
 constexpr char kGpt[] = "model { gpt { layers: 2 hidden: 16 heads: 2 sequence: 8 } }\n";
 constexpr char kDeepGpt[] = "model { gpt { layers: 4 hidden: 16 heads: 2 sequence: 8 } }\n";
