@@ -1,6 +1,8 @@
 // Which machine a process runs on. Any thread.
 #pragma once
 
+#include <filesystem>
+#include <optional>
 #include <string>
 
 #include "core/base/units.h"
@@ -14,7 +16,11 @@ std::string HostName();
 // of their own, and hosts of one name other kernels' ids.
 std::string MachineId();
 
-// That is built into it.
+// That is built into it, or what the control group of this process, as of a container or of a scheduler's job, may have of it.
 Bytes MachineMemory();
+
+// The least that a control group or one above it allows (Linux's memory.max of version 2, memory.limit_in_bytes of version 1), as told by
+// the files `groups` (of /proc/self/cgroup's kind) and those below `root` (of /sys/fs/cgroup's). Nothing: no limit.
+std::optional<Bytes> LeastMemoryLimit(const std::filesystem::path& groups, const std::filesystem::path& root);
 
 }  // namespace twofold

@@ -1,0 +1,56 @@
+#include "core/base/machine.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include "gtest/gtest.h"
+#include "tests/integration/scratch_folder.h"
+
+namespace twofold {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A system's files, as of /proc and /sys.
+class MemoryLimits : public ::testing::Test {
+ protected:
+  ~MemoryLimits() override { fs::remove_all(root_); }
+  void Write(const fs::path& path, const std::string& text) {
+    fs::create_directories((root_ / path).parent_path());
+    std::ofstream(root_ / path) << text;
+  }
+  std::optional<Bytes> Least() const { return LeastMemoryLimit(root_ / "groups", root_ / "sys"); }
+
+  const fs::path root_ = testing::ScratchFolder("memory_limits");
+};
+
+TEST_F(MemoryLimits, TheLeastOfAGroupAndThoseAboveItCounts) {
+  Write("groups", "0::/slurm/job_7/step_0\n");
+  Write("sys/slurm/job_7/step_0/memory.max", "max\n");
+  EXPECT_EQ(Least(), std::nullopt);
+  Write("sys/slurm/memory.max", "64000000000\n");
+  Write("sys/slurm/job_7/memory.max", "8000000000\n");
+  EXPECT_EQ(Least(), Bytes(8'000'000'000));
+  Write("sys/slurm/job_7/step_0/memory.max", "9000000000\n");
+  EXPECT_EQ(Least(), Bytes(8'000'000'000));
+}
+
+// Inside a container the path is the host's, and the files are the container's own.
+TEST_F(MemoryLimits, OfVersionOneAndWhereThePathIsAnothers) {
+  Write("groups", "11:cpu,cpuacct:/docker/4f\n4:memory:/docker/4f:0\n0::/\n");
+  Write("sys/cpu,cpuacct/memory.limit_in_bytes", "1\n");
+  EXPECT_EQ(Least(), std::nullopt);
+  Write("sys/memory/memory.limit_in_bytes", "2147483648\n");
+  EXPECT_EQ(Least(), Bytes(2'147'483'648));
+}
+
+TEST_F(MemoryLimits, NoneWhereThereAreNoGroups) {
+  EXPECT_EQ(Least(), std::nullopt);
+  Write("groups", "no groups\n:::\n");
+  EXPECT_EQ(Least(), std::nullopt);
+}
+
+TEST(MachineMemory, IsSomething) { EXPECT_GT(MachineMemory(), Bytes(1 << 20)); }
+
+}  // namespace
+}  // namespace twofold
