@@ -97,7 +97,7 @@ std::string Heading(const Runs& runs) {
   const report::Report& r = runs[0]->report;
   std::string text = absl::StrCat("<h1>", Escape(r.name()), "</h1><p class=sub>", Number(static_cast<double>(r.parameters())),
                                   " parameters, ", r.world_size(), r.world_size() == 1 ? " rank" : " ranks", ", ",
-                                  r.steps_size(), " steps");
+                                  r.steps_size(), r.steps_size() == 1 ? " step" : " steps");
   if (!r.device().empty()) absl::StrAppend(&text, ", ", Escape(r.device()));
   text += "</p>";
   for (const RunData* run : runs) {

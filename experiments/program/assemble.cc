@@ -127,7 +127,7 @@ void AddNotes(const spec::Spec& spec, const RunResult& result, const std::vector
   }
   if (out.outcome() == report::OK && !out.predicted()) {
     const int64_t counted = steps > spec.train().warmup_steps() ? steps - spec.train().warmup_steps() : steps;
-    if (counted < 10) add(StrCat("low and high are percentiles of only ", counted, " steps"));
+    if (counted < 10) add(StrCat("low and high are percentiles of only ", counted, counted == 1 ? " step" : " steps"));
   }
   for (const std::string& note : IdleOptions(spec.parallel())) add(note);
   for (const std::string& note : result.notes) add(note);

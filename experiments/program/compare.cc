@@ -278,7 +278,8 @@ std::string ErrorText(const Comparison& c) {
       if (i < kShownDetails) add(StrCat("    ", details[i].name), details[i].predicted, details[i].measured);
       else others.predicted += details[i].predicted, others.measured += details[i].measured;
     }
-    if (details.size() > kShownDetails) add(StrCat("    ", details.size() - kShownDetails, " others"), others.predicted, others.measured);
+    const size_t more = details.size() - std::min(details.size(), size_t{kShownDetails});
+    if (more > 0) add(StrCat("    ", more, more == 1 ? " other" : " others"), others.predicted, others.measured);
   };
   add("step", c.values[0].predicted, c.values[0].measured);
   for (const ComparedValue& v : c.step_parts) {
