@@ -278,7 +278,7 @@ std::string ErrorText(const Comparison& c) {
       if (i < kShownDetails) add(StrCat("    ", details[i].name), details[i].predicted, details[i].measured);
       else others.predicted += details[i].predicted, others.measured += details[i].measured;
     }
-    const size_t more = details.size() - std::min(details.size(), size_t{kShownDetails});
+    const size_t more = details.size() - std::min(details.size(), kShownDetails);
     if (more > 0) add(StrCat("    ", more, more == 1 ? " other" : " others"), others.predicted, others.measured);
   };
   add("step", c.values[0].predicted, c.values[0].measured);
