@@ -30,8 +30,8 @@ struct Actor {
       : clock(rank, world.engine, MachineOf(rank, plan)),
         source(MakeSource(plan.device_memory, plan.machine.real), shared, stands_for),
         host_source(MakeSource(plan.host_memory, plan.machine.real), shared, stands_for),
-        allocator(source, rank, MemoryName(plan, "memory")),
-        host_allocator(host_source, rank, MemoryName(plan, "host memory")),
+        allocator(source, rank, MemoryName(plan, plan.device_memory, "memory")),
+        host_allocator(host_source, rank, MemoryName(plan, plan.host_memory, "host memory")),
         device(clock, allocator, host_allocator, *plan.costs, plan.host_link, plan.threads),
         group(std::make_unique<SimulatedProcessGroup>(std::move(group), clock, device, stats)) {}
 
@@ -44,8 +44,9 @@ struct Actor {
     if (real) return std::make_unique<MallocSource>(limit);
     return std::make_unique<VirtualSource>(limit);
   }
-  static std::string MemoryName(const SimulationPlan& plan, const char* own) {
-    if (plan.shared_memory.value() == 0) return own;
+  // Of what it is out of: what bounds the rank itself, before what bounds all.
+  static std::string MemoryName(const SimulationPlan& plan, Bytes limit, const char* own) {
+    if (limit.value() > 0 || plan.shared_memory.value() == 0) return own;
     return StrCat("this machine's memory (", plan.shared_memory.value(), " bytes for ", plan.world_size, plan.world_size == 1 ? " rank)" : " ranks)");
   }
 
