@@ -71,13 +71,15 @@ std::string Communicator::AsyncError() {
 
 Communicators::Communicators(host::RunState& run, int rank) : run_(run), rank_(rank), looks_([this] { Look(); }) {}
 
-Communicators::~Communicators() {
+Communicators::~Communicators() { StopLooking(); }
+
+void Communicators::StopLooking() {
   {
     std::lock_guard lock(mutex_);
     ending_ = true;
   }
   changed_.notify_all();
-  looks_.join();
+  if (looks_.joinable()) looks_.join();
 }
 
 std::shared_ptr<Communicator> Communicators::Add(ncclComm_t raw, int size, int gpu, std::string label) {

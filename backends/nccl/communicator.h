@@ -67,13 +67,15 @@ class Communicator {
 // for its peers and for the GPU, and ranks may let go of groups in different orders.
 class Communicators {
  public:
-  // Looks for errors that NCCL finds beside any call, ten times a second; such a one fails the run.
+  // Looks for errors that NCCL finds beside any call, ten times a second; such a one fails `run`, which is not touched once StopLooking
+  // has returned.
   Communicators(host::RunState& run, int rank);
   ~Communicators();
   Communicators(const Communicators&) = delete;
   Communicators& operator=(const Communicators&) = delete;
 
   std::shared_ptr<Communicator> Add(ncclComm_t raw, int size, int gpu, std::string label);
+  void StopLooking();
   void DestroyAll();
   void AbortAll();  // returns at once; any thread
 

@@ -77,7 +77,9 @@ NcclGroup::~NcclGroup() {
     (void)queue_.release();
     return;
   }
-  if (!engine_->is_world() || owner.run.ending()) return;
+  if (!engine_->is_world()) return;
+  engine_->parts().communicators.StopLooking();  // the run is over, and who still knows a call may keep them longer
+  if (owner.run.ending()) return;
   try {
     engine_->parts().communicators.DestroyAll();
   } catch (const std::exception& e) {
@@ -120,7 +122,7 @@ std::unique_ptr<ProcessGroup> NcclGroup::Split(int color, int key, std::string n
   queue_->Push(call, Tensor(), engine_->unreported())->Wait();
   if (call->alone) return Alone(std::move(name));
   if (call->made == nullptr) return nullptr;
-  return std::make_unique<NcclGroup>(std::move(name), call->made, stats());
+  return std::make_unique<NcclGroup>(std::move(name), std::exchange(call->made, nullptr), stats());
 }
 
 }  // namespace twofold::nccl

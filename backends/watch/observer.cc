@@ -56,6 +56,7 @@ void Observer::End(const control::Verdict& verdict) {
   const absl::Status status(static_cast<absl::StatusCode>(verdict.code()), verdict.message());
   if (!status.ok() && run_ != nullptr) run_->Fail(verdict.rank(), FailureKind(status), verdict.message());
   run_ = nullptr;
+  waiting_.clear();
 }
 
 void Observer::Look(Time now) {
