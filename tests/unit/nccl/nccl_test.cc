@@ -74,7 +74,7 @@ class CommunicatorTest : public testing::Test {
   void SetUp() override {
     const absl::StatusOr<const Api*> api = FindNccl();
     if (!api.ok() && !host::GpusAreEmulated()) GTEST_SKIP() << api.status();
-  ASSERT_TRUE(api.ok()) << api.status();
+    ASSERT_TRUE(api.ok()) << api.status();
     if (const std::string why = host::WhyNoCuda(); !why.empty()) GTEST_SKIP() << why;
     cuda::MakeCurrent(0);
     ncclUniqueId id;
@@ -98,6 +98,18 @@ TEST_F(CommunicatorTest, IsNotAbortedFromUnderACall) {
   }
   EXPECT_THROW(Communicator::InCall{*communicator_}, NcclError);
   EXPECT_EQ(communicator_->AsyncError(), "");
+}
+
+// Who still knows a call of a run may keep its communicators longer than the run. They are looked at ten times a second, and the
+// address sanitizer sees who touches the run then.
+TEST_F(CommunicatorTest, NobodyLooksForErrorsOfARunThatIsOver) {
+  auto run = std::make_unique<host::RunState>(1, 60.0);
+  Communicators communicators(*run, 0);
+  const std::shared_ptr<Communicator> world = communicators.Add(raw_, 1, 0, "world");
+  communicators.StopLooking();
+  run.reset();
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  world->Destroy();
 }
 
 TEST_F(CommunicatorTest, EndsOnce) {
