@@ -187,7 +187,7 @@ absl::StatusOr<FileSum> BlockWriter::Finish() {
   return std::move(sum_);
 }
 
-absl::Status WriteSmallFile(const std::string& folder, const std::string& name, const std::string& text) {
+absl::Status PublishSmallFile(const std::string& folder, const std::string& name, const std::string& text) {
   const std::string path = Join(folder, name), aside = StrCat(path, ".part");
   const int file = open(aside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (file < 0) return Failed(path, "written", errno);
@@ -195,6 +195,11 @@ absl::Status WriteSmallFile(const std::string& folder, const std::string& name, 
   if (absl::Status status = WriteAll(path, file, std::as_bytes(std::span(text)), 0); !status.ok()) return status;
   if (fsync(file) != 0) return Failed(path, "brought to the disk", errno);
   if (std::rename(aside.c_str(), path.c_str()) != 0) return Failed(path, "written", errno);
+  return absl::OkStatus();
+}
+
+absl::Status WriteSmallFile(const std::string& folder, const std::string& name, const std::string& text) {
+  if (absl::Status status = PublishSmallFile(folder, name, text); !status.ok()) return status;
   return SyncFolder(folder);
 }
 

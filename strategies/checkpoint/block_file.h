@@ -122,7 +122,10 @@ class BlockWriter {
   int64_t written_ = 0;
 };
 
-// A small file, on the disk when this returns; replaces what was there in one go.
+// A small file for one who waits for its name: its bytes are on the disk before the name is there. Nothing is done to the folder
+// after that, as who has waited may rename or remove it. That the name itself is on the disk, SyncFolder sees to.
+absl::Status PublishSmallFile(const std::string& folder, const std::string& name, const std::string& text);
+// A small file, on the disk by name when this returns; replaces what was there in one go.
 absl::Status WriteSmallFile(const std::string& folder, const std::string& name, const std::string& text);
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path, int64_t most);
 absl::Status SyncFolder(const std::string& path);  // names that were made, removed or changed in it are on the disk

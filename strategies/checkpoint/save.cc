@@ -257,7 +257,8 @@ void Saver::PostPart(const std::string& name) {
     Contents part;
     for (const auto& file : files) part.files.push_back(*file);
     part.tensors = tensors;
-    return WriteSmallFile(folder, name, PartText(part));
+    if (absl::Status status = SyncFolder(folder); !status.ok()) return status;  // the names of `files`
+    return PublishSmallFile(folder, name, PartText(part));  // the committer may rename the folder at once
   });
 }
 
