@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 
@@ -11,8 +12,9 @@
 
 namespace twofold::testing {
 
-// A path that is this process's alone; what stood there is gone.
-inline std::string ScratchFolder(const std::string& name) {
+// A path that is this process's alone; what stood there is gone. `name`: a parametrised test's will do.
+inline std::string ScratchFolder(std::string name) {
+  std::replace(name.begin(), name.end(), '/', '_');  // else the folder above it would be left
   const std::string shared = "/dev/shm/", place = access(shared.c_str(), W_OK) == 0 ? shared : ::testing::TempDir();
   const std::string path = StrCat(place, "twofold_test_", getpid(), "_", name);
   std::filesystem::remove_all(path);
