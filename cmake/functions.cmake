@@ -1,16 +1,20 @@
-# twofold_library(NAME SOURCES ... DEPS ...): one static library a folder; DEPS are what stands below it.
+# twofold_library(NAME SOURCES ... [APART ...] DEPS ...): one static library a folder; DEPS are what stands below it. Presets compile
+# several SOURCES at once (CMAKE_UNITY_BUILD, a third of the time), so that their local names must differ; but APART one by one,
+# as files that are alike may use the same ones.
 function(twofold_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
-  add_library(${name} STATIC ${ARG_SOURCES})
+  cmake_parse_arguments(ARG "" "" "SOURCES;APART;DEPS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES} ${ARG_APART})
+  set_source_files_properties(${ARG_APART} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   target_link_libraries(${name} PUBLIC ${ARG_DEPS})
   twofold_precompile(${name} twofold_headers)
 endfunction()
 
-# twofold_test(NAME SOURCES ... DEPS ... [LABELS ...] [TIMEOUT s] [ALONE]): one GoogleTest program, one ctest entry. ctest -j runs
+# twofold_test(NAME SOURCES ... [APART ...] DEPS ... [LABELS ...] [TIMEOUT s] [ALONE]): one GoogleTest program, one ctest entry. ctest -j runs
 # beside it what the cores have room for (all labels but plain units and fuzz tests: a core for each of two ranks); ALONE: nothing.
 function(twofold_test name)
-  cmake_parse_arguments(ARG "ALONE" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
-  add_executable(${name} ${ARG_SOURCES})
+  cmake_parse_arguments(ARG "ALONE" "TIMEOUT" "SOURCES;APART;DEPS;LABELS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES} ${ARG_APART})
+  set_source_files_properties(${ARG_APART} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
   twofold_precompile(${name} twofold_test_headers)
   target_compile_options(${name} PRIVATE ${TWOFOLD_TEST_OPTIONS})

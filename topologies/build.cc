@@ -36,7 +36,7 @@ NodeNics NicsOf(const cluster::Machines& m, int devices) {
   const double rate =
       m.node().pcie_gbytes_per_second() > 0 ? m.node().pcie_gbytes_per_second() : m.network().link_gbytes_per_second();
   return {.count = rate > 0 ? static_cast<int>(m.node().has_nics() ? m.node().nics() : devices) : 0,
-          .bandwidth = BytesPerSecond(rate * 1e9),
+          .bandwidth = GigabytesPerSecond(rate),
           .latency = Microseconds(m.node().pcie_us())};
 }
 
@@ -115,8 +115,8 @@ absl::Status CheckMachines(const cluster::Machines& m) {
 
 std::unique_ptr<Topology> BuildSharedMemoryHost(const cluster::SharedMemoryHost& host, int ranks) {
   SharedMemoryHostOptions options{.ranks = ranks};
-  if (host.core_gbytes_per_second() > 0) options.core_bandwidth = BytesPerSecond(host.core_gbytes_per_second() * 1e9);
-  if (host.total_gbytes_per_second() > 0) options.total_bandwidth = BytesPerSecond(host.total_gbytes_per_second() * 1e9);
+  if (host.core_gbytes_per_second() > 0) options.core_bandwidth = GigabytesPerSecond(host.core_gbytes_per_second());
+  if (host.total_gbytes_per_second() > 0) options.total_bandwidth = GigabytesPerSecond(host.total_gbytes_per_second());
   if (host.latency_us() > 0) options.latency = Microseconds(host.latency_us());
   return MakeSharedMemoryHost(options);
 }
@@ -208,7 +208,7 @@ absl::StatusOr<std::unique_ptr<Topology>> BuildTopology(const cluster::Cluster& 
   if (c.has_machines()) return BuildMachines(c.machines(), nodes);
   if (c.has_shared_memory_host()) return BuildSharedMemoryHost(c.shared_memory_host(), nodes);
   return MakeStar({.hosts = nodes,
-                   .bandwidth = BytesPerSecond(c.star().link_gbytes_per_second() * 1e9),
+                   .bandwidth = GigabytesPerSecond(c.star().link_gbytes_per_second()),
                    .latency = Microseconds(c.star().latency_us())});
 }
 

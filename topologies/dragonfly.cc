@@ -15,8 +15,8 @@ namespace {
 int PairNumber(int low, int high, int count) { return low * (2 * count - low - 1) / 2 + high - low - 1; }
 
 // What the options stand for, the header's symbols.
-struct Shape {
-  explicit Shape(const DragonflyOptions& o)
+struct DragonflyShape {
+  explicit DragonflyShape(const DragonflyOptions& o)
       : p(o.p), a(o.a), g(o.groups > 0 ? o.groups : static_cast<int>(std::min<int64_t>(int64_t{o.a} * o.h + 1, kMostPorts))) {
     n = o.cables_between_groups > 0 ? o.cables_between_groups
         : g > 1                     ? static_cast<int>(std::min<int64_t>(int64_t{a} * o.h / (g - 1), kMostPorts))
@@ -33,7 +33,7 @@ struct Shape {
 class Dragonfly : public PortNetwork {
  public:
   Dragonfly(const DragonflyOptions& o, std::string_view kind)
-      : PortNetwork(o.ports > 0 ? o.ports : static_cast<int>(Shape(o).most_ports()), o.wiring), kind_(kind), shape_(o) {
+      : PortNetwork(o.ports > 0 ? o.ports : static_cast<int>(DragonflyShape(o).most_ports()), o.wiring), kind_(kind), shape_(o) {
     const auto [p, a, g, n] = shape_;
     first_local_ = 2 * ports_;
     first_global_ = first_local_ + 2 * static_cast<int>(shape_.local_cables());
@@ -144,13 +144,13 @@ class Dragonfly : public PortNetwork {
   }
 
   const std::string kind_;
-  const Shape shape_;
+  const DragonflyShape shape_;
   int first_local_ = 0, first_global_ = 0;  // links
 };
 
 }  // namespace
 
-int64_t MostPorts(const DragonflyOptions& o) { return Shape(o).most_ports(); }
+int64_t MostPorts(const DragonflyOptions& o) { return DragonflyShape(o).most_ports(); }
 
 absl::Status Check(const DragonflyOptions& o) {
   if (absl::Status s = Check(o.wiring); !s.ok()) return s;
@@ -167,7 +167,7 @@ absl::Status Check(const DragonflyOptions& o) {
     if (bandwidth.value() >= 0) continue;
     return absl::InvalidArgumentError(StrCat(field, " = ", bandwidth.value() / 1e9, ": must not be negative"));
   }
-  const Shape shape(o);
+  const DragonflyShape shape(o);
   const int64_t has = int64_t{o.a} * o.h, least = shape.g - 1;
   if (has < least) {
     return absl::InvalidArgumentError(StrCat("groups = ", shape.g, ": a group has a * h = ", has,

@@ -12,8 +12,8 @@ namespace {
 int CeilDiv(int a, int b) { return (a + b - 1) / b; }
 
 // The shape of a tree, by the rules of the header. With 2 levels there is one pod and no core.
-struct Shape {
-  explicit Shape(const FatTreeOptions& o)
+struct FatTreeShape {
+  explicit FatTreeShape(const FatTreeOptions& o)
       : leaf(SplitRadix(o.radix, o.oversubscription)),
         middle(o.levels == 3 ? SplitRadix(o.radix, o.top_oversubscription) : FatTreeSplit{o.radix, 0}),
         rails(o.rails),
@@ -136,7 +136,7 @@ class FatTree : public PortNetwork {
     }
   }
 
-  const Shape shape_;
+  const FatTreeShape shape_;
   const int levels_, radix_;
   int leaves_ = 0, pods_ = 0;
   int up_ = 0;       // cables up of a leaf: spines, or middle switches a pod
@@ -163,7 +163,7 @@ FatTreeSplit SplitRadix(int radix, double oversubscription) {
   return {static_cast<int>(std::min<double>(down, radix - up)), static_cast<int>(up)};
 }
 
-int64_t MostPorts(const FatTreeOptions& o) { return Shape(o).most_ports(o.radix, o.levels); }
+int64_t MostPorts(const FatTreeOptions& o) { return FatTreeShape(o).most_ports(o.radix, o.levels); }
 
 absl::Status Check(const FatTreeOptions& o) {
   if (absl::Status s = Check(o.wiring); !s.ok()) return s;
@@ -193,7 +193,7 @@ absl::Status Check(const FatTreeOptions& o) {
                                              " join at most ", most, o.levels == 2 ? "; use levels: 3 or a larger radix"
                                                                                    : "; use a larger radix"));
   }
-  return CheckCables("ports", o.ports, Shape(o).cables(o.ports));
+  return CheckCables("ports", o.ports, FatTreeShape(o).cables(o.ports));
 }
 
 std::unique_ptr<Topology> MakeFatTree(const FatTreeOptions& options) {

@@ -17,10 +17,8 @@
 namespace twofold {
 namespace {
 
-BytesPerSecond Rate(double gbytes_per_second) { return BytesPerSecond(gbytes_per_second * 1e9); }
-
 Wiring WiringOf(const cluster::Network& n) {
-  return {.bandwidth = Rate(n.link_gbytes_per_second()),
+  return {.bandwidth = GigabytesPerSecond(n.link_gbytes_per_second()),
           .cable = Microseconds(n.cable_us()),
           .switching = Microseconds(n.switch_us()),
           .nic = Microseconds(n.nic_us())};
@@ -67,8 +65,8 @@ DragonflyOptions DragonflyOf(const cluster::Network& n, int ports) {
           .h = static_cast<int>(fly.h()),
           .groups = static_cast<int>(fly.groups()),
           .ports = ports,
-          .local_bandwidth = Rate(fly.local_gbytes_per_second()),
-          .global_bandwidth = Rate(fly.global_gbytes_per_second()),
+          .local_bandwidth = GigabytesPerSecond(fly.local_gbytes_per_second()),
+          .global_bandwidth = GigabytesPerSecond(fly.global_gbytes_per_second()),
           .wiring = WiringOf(n)};
 }
 absl::Status CheckDragonfly(const cluster::Network& n, int ports, int) {

@@ -18,8 +18,6 @@ namespace {
 
 constexpr int64_t kMostSockets = 16;
 
-BytesPerSecond Rate(double gbytes_per_second) { return BytesPerSecond(gbytes_per_second * 1e9); }
-
 absl::Status CheckLink(const cluster::Node& n, int devices) {
   return devices > 1 ? CheckPositive("link_us", n.link_us()) : CheckNotNegative("link_us", n.link_us());
 }
@@ -34,7 +32,7 @@ absl::Status CheckNvSwitch(const cluster::Node& n, int devices) {
 }
 NodeType NvSwitch(const cluster::Node& n, int devices, const NodeNics& nics) {
   return MakeNvSwitchNode({.devices = devices,
-                           .bandwidth = Rate(n.nvswitch().gbytes_per_second()),
+                           .bandwidth = GigabytesPerSecond(n.nvswitch().gbytes_per_second()),
                            .latency = Microseconds(n.link_us()),
                            .multicast = n.nvswitch().multicast(),
                            .nics = nics});
@@ -47,11 +45,11 @@ absl::Status CheckCubeMesh(const cluster::Node& n, int devices) {
                   << CheckPositive("pcie_gbytes_per_second", n.pcie_gbytes_per_second()) << CheckLink(n, devices);
 }
 NodeType CubeMesh(const cluster::Node& n, int, const NodeNics& nics) {
-  return MakeCubeMeshNode({.link_bandwidth = Rate(n.cube_mesh().link_gbytes_per_second()),
+  return MakeCubeMeshNode({.link_bandwidth = GigabytesPerSecond(n.cube_mesh().link_gbytes_per_second()),
                            .latency = Microseconds(n.link_us()),
-                           .pcie_bandwidth = Rate(n.pcie_gbytes_per_second()),
+                           .pcie_bandwidth = GigabytesPerSecond(n.pcie_gbytes_per_second()),
                            .pcie_latency = Microseconds(n.pcie_us()),
-                           .socket_bandwidth = Rate(n.cube_mesh().socket_gbytes_per_second()),
+                           .socket_bandwidth = GigabytesPerSecond(n.cube_mesh().socket_gbytes_per_second()),
                            .nics = nics});
 }
 
@@ -66,9 +64,9 @@ absl::Status CheckNvlinkPairs(const cluster::Node& n, int devices) {
 }
 NodeType NvlinkPairs(const cluster::Node& n, int devices, const NodeNics& nics) {
   return MakeNvlinkPairsNode({.devices = devices,
-                              .bandwidth = Rate(n.nvlink_pairs().gbytes_per_second()),
+                              .bandwidth = GigabytesPerSecond(n.nvlink_pairs().gbytes_per_second()),
                               .latency = Microseconds(n.link_us()),
-                              .pcie_bandwidth = Rate(n.nvlink_pairs().host_gbytes_per_second()),
+                              .pcie_bandwidth = GigabytesPerSecond(n.nvlink_pairs().host_gbytes_per_second()),
                               .pcie_latency = Microseconds(n.pcie_us()),
                               .nics = nics});
 }
@@ -80,7 +78,7 @@ absl::Status CheckFullMesh(const cluster::Node& n, int devices) {
 }
 NodeType FullMesh(const cluster::Node& n, int devices, const NodeNics& nics) {
   return MakeFullMeshNode({.devices = devices,
-                           .bandwidth = Rate(n.full_mesh().pair_gbytes_per_second()),
+                           .bandwidth = GigabytesPerSecond(n.full_mesh().pair_gbytes_per_second()),
                            .latency = Microseconds(n.link_us()),
                            .nics = nics});
 }
@@ -106,9 +104,9 @@ NodeType PcieTree(const cluster::Node& n, int devices, const NodeNics& nics) {
   return MakePcieTreeNode({.devices = devices,
                            .devices_per_switch = static_cast<int>(n.pcie_tree().devices_per_switch()),
                            .switches_per_socket = static_cast<int>(n.pcie_tree().switches_per_socket()),
-                           .pcie_bandwidth = Rate(n.pcie_gbytes_per_second()),
+                           .pcie_bandwidth = GigabytesPerSecond(n.pcie_gbytes_per_second()),
                            .pcie_latency = Microseconds(n.pcie_us()),
-                           .socket_bandwidth = Rate(n.pcie_tree().socket_gbytes_per_second()),
+                           .socket_bandwidth = GigabytesPerSecond(n.pcie_tree().socket_gbytes_per_second()),
                            .nics = nics});
 }
 
@@ -161,13 +159,13 @@ NodeType Wired(const cluster::Node& n, int devices, const NodeNics& nics) {
                            .cables = {},
                            .latency = Microseconds(n.link_us()),
                            .devices_per_socket = DevicesPerSocket(n, devices),
-                           .host_bandwidth = Rate(n.wired().host_gbytes_per_second()),
+                           .host_bandwidth = GigabytesPerSecond(n.wired().host_gbytes_per_second()),
                            .host_latency = Microseconds(n.pcie_us()),
-                           .socket_bandwidth = Rate(n.wired().socket_gbytes_per_second()),
+                           .socket_bandwidth = GigabytesPerSecond(n.wired().socket_gbytes_per_second()),
                            .nics = nics,
                            .nic_at = {}};
   for (const cluster::WiredNode::Cable& c : n.wired().cable()) {
-    options.cables.push_back({static_cast<int>(c.a()), static_cast<int>(c.b()), Rate(c.gbytes_per_second())});
+    options.cables.push_back({static_cast<int>(c.a()), static_cast<int>(c.b()), GigabytesPerSecond(c.gbytes_per_second())});
   }
   if (nics.count > 0) options.nic_at.assign(n.wired().nic_at().begin(), n.wired().nic_at().end());
   return MakeWiredNode(options);

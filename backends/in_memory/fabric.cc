@@ -61,14 +61,14 @@ struct Everyone {
   std::vector<std::string> results;
 };
 
-constexpr std::chrono::milliseconds kLook(20);
+constexpr std::chrono::milliseconds kLookAtRun(20);
 constexpr std::chrono::seconds kGrace(2);
 
 // Joins the thread of `rank`. One that will not end is left where it is: its function has called exit(), or goes on
 // computing long after the run has failed. True when joined.
 bool Join(std::thread& thread, host::Process& process, host::Rank& rank, std::future<void>& done) {
-  for (auto ending_for = std::chrono::milliseconds(0); done.wait_for(kLook) != std::future_status::ready;) {
-    if (process.run.ending()) ending_for += kLook;
+  for (auto ending_for = std::chrono::milliseconds(0); done.wait_for(kLookAtRun) != std::future_status::ready;) {
+    if (process.run.ending()) ending_for += kLookAtRun;
     if (!rank.exited() && ending_for < kGrace) continue;
     thread.detach();
     return false;

@@ -21,7 +21,7 @@ bool LibraryReachesGpus() {
 }
 
 // "Open MPI v4.1.4".
-std::string Library() {
+std::string LibraryName() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING];
   int length = 0;
   MPI_Get_library_version(text, &length);
@@ -36,15 +36,15 @@ absl::StatusOr<Bytes> GpuBuffers::Staging() const {
   if (!on_gpus_ || (asked_ != spec::Mpi::STAGED && reaches)) return Bytes(0);
   if (asked_ != spec::Mpi::PASSED_ON) return limits_.staging;
   return absl::FailedPreconditionError(
-      StrCat("fabric.mpi.gpu_buffers: PASSED_ON, but ", Library(), host::GpusAreEmulated() ? " cannot reach an emulated GPU" : " is not CUDA-aware",
+      StrCat("fabric.mpi.gpu_buffers: PASSED_ON, but ", LibraryName(), host::GpusAreEmulated() ? " cannot reach an emulated GPU" : " is not CUDA-aware",
              "; use STAGED or AUTO", host::GpusAreEmulated() ? "" : ", or a library that was built with CUDA (`ompi_info --parsable --all | grep cuda_support`)"));
 }
 
 std::string GpuBuffers::Describe(Bytes staging) const {
   if (!on_gpus_) return "";
-  if (staging.value() == 0) return StrCat("buffers on GPUs are passed on to ", Library(), ", which is CUDA-aware");
+  if (staging.value() == 0) return StrCat("buffers on GPUs are passed on to ", LibraryName(), ", which is CUDA-aware");
   return StrCat("buffers on GPUs are staged: each group copies through ", staging.value() >> 10, " KiB of pinned memory of the host, which is in the ledger",
-                asked_ == spec::Mpi::STAGED ? "" : StrCat("; ", Library(), " is not CUDA-aware"));
+                asked_ == spec::Mpi::STAGED ? "" : StrCat("; ", LibraryName(), " is not CUDA-aware"));
 }
 
 }  // namespace twofold::mpi

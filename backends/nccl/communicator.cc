@@ -7,7 +7,7 @@
 
 namespace twofold::nccl {
 
-constexpr std::chrono::milliseconds kLook(100);
+constexpr std::chrono::milliseconds kLookForErrors(100);
 
 // ---- Communicator ----
 
@@ -116,7 +116,7 @@ void Communicators::AbortAll() {
 
 void Communicators::Look() {
   std::unique_lock lock(mutex_);
-  while (!changed_.wait_for(lock, kLook, [this] { return ending_; })) {
+  while (!changed_.wait_for(lock, kLookForErrors, [this] { return ending_; })) {
     const std::vector<std::shared_ptr<Communicator>> list = all_;
     lock.unlock();
     for (const auto& c : list) {

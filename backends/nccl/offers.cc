@@ -5,7 +5,7 @@
 
 namespace twofold::nccl {
 
-constexpr std::chrono::milliseconds kLook(20);  // whether the run still goes on
+constexpr std::chrono::milliseconds kLookAtRun(20);  // whether the run still goes on
 
 void Offers::Come(uint64_t group, int to, Tag tag, uint64_t sequence) {
   std::lock_guard lock(mutex_);
@@ -59,7 +59,7 @@ Offer Offers::Await(const host::GroupIdentity& group, const host::RunState& run,
       if (verdict == kTake) return offer;
     }
     if (run.ending()) run.ThrowIfEnding(rank_, doing.ToString());
-    changed_.wait_for(lock, kLook);
+    changed_.wait_for(lock, kLookAtRun);
   }
 }
 

@@ -50,5 +50,6 @@ constexpr Bytes KiB(int64_t n) { return Bytes(n << 10); }
 constexpr Bytes MiB(int64_t n) { return Bytes(n << 20); }
 constexpr Bytes GiB(int64_t n) { return Bytes(n << 30); }
 constexpr Seconds Microseconds(double us) { return Seconds(us * 1e-6); }
+constexpr BytesPerSecond GigabytesPerSecond(double rate) { return BytesPerSecond(rate * 1e9); }
 
 }  // namespace twofold

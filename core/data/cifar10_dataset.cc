@@ -13,7 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kSide = 32, kChannels = 3, kPlane = kSide * kSide, kRecord = 1 + kChannels * kPlane, kClasses = 10;
-constexpr std::string_view kRemedy = "give CIFAR-10's binary version: a .bin file, or the folder with data_batch_*.bin";
+constexpr std::string_view kCifar10Remedy = "give CIFAR-10's binary version: a .bin file, or the folder with data_batch_*.bin";
 
 struct Records {
   MappedFile file;
@@ -55,7 +55,7 @@ class Cifar10Dataset : public Dataset {
 };
 
 absl::StatusOr<Records> OpenRecords(const std::string& path, int64_t first, int64_t classes) {
-  absl::StatusOr<MappedFile> file = MappedFile::Open(path, kRecord, "the first record", kRemedy);
+  absl::StatusOr<MappedFile> file = MappedFile::Open(path, kRecord, "the first record", kCifar10Remedy);
   if (!file.ok()) return file.status();
   const int64_t count = file->size() / kRecord, rest = file->size() % kRecord;
   if (rest != 0) {
@@ -68,7 +68,7 @@ absl::StatusOr<Records> OpenRecords(const std::string& path, int64_t first, int6
     if (label < most) continue;
     return RefuseFile(path, i * kRecord,
                       label >= kClasses
-                          ? StrCat("the label of record ", i, " is ", label, " where 0 to 9 would be right; ", kRemedy)
+                          ? StrCat("the label of record ", i, " is ", label, " where 0 to 9 would be right; ", kCifar10Remedy)
                           : StrCat("the label of record ", i, " is ", label, ", but the model has ", classes,
                                    " classes; give the model 10"));
   }
@@ -86,8 +86,8 @@ absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& path, bool t
     const std::string name = entries->path().filename().string();
     if (name.starts_with("data_batch_") && name.ends_with(".bin")) files.push_back(entries->path().string());
   }
-  if (error) return absl::InvalidArgumentError(StrCat(path, ": cannot be read: ", error.message(), "; ", kRemedy));
-  if (files.empty()) return absl::InvalidArgumentError(StrCat(path, ": holds no data_batch_*.bin; ", kRemedy));
+  if (error) return absl::InvalidArgumentError(StrCat(path, ": cannot be read: ", error.message(), "; ", kCifar10Remedy));
+  if (files.empty()) return absl::InvalidArgumentError(StrCat(path, ": holds no data_batch_*.bin; ", kCifar10Remedy));
   std::sort(files.begin(), files.end());
   return files;
 }

@@ -9,7 +9,7 @@
 namespace twofold {
 namespace {
 
-constexpr std::string_view kRemedy = "give a file in MNIST's IDX format, not compressed";
+constexpr std::string_view kIdxRemedy = "give a file in MNIST's IDX format, not compressed";
 
 struct Elements {
   MappedFile file;
@@ -26,12 +26,12 @@ uint32_t BigEndian(const std::byte* at) {
 // Opens a file of `dimensions` dimensions of bytes, and holds its header against its size.
 absl::StatusOr<Elements> Open(const std::string& path, int64_t dimensions, std::string_view what) {
   const int64_t header = 4 + 4 * dimensions;
-  absl::StatusOr<MappedFile> file = MappedFile::Open(path, header, "the header", kRemedy);
+  absl::StatusOr<MappedFile> file = MappedFile::Open(path, header, "the header", kIdxRemedy);
   if (!file.ok()) return file.status();
   const uint32_t magic = BigEndian(file->data()), right = 0x0800 + static_cast<uint32_t>(dimensions);
   if (magic != right) {
     return RefuseFile(path, 0, StrCat("magic number ", magic, " where ", right, " would be right (", what,
-                                      " of unsigned bytes); ", kRemedy));
+                                      " of unsigned bytes); ", kIdxRemedy));
   }
   Elements elements{*std::move(file), header, {}};
   int64_t held = 1;

@@ -25,7 +25,7 @@ std::unique_ptr<Convolution> Conv(int64_t in, int64_t out, int64_t kernel, int64
 }
 
 template <class Config>
-std::unique_ptr<BatchNorm> Norm(const Config& c, int64_t channels, bool relu) {
+std::unique_ptr<BatchNorm> NormOf(const Config& c, int64_t channels, bool relu) {
   return std::make_unique<BatchNorm>(BatchNormConfig{.channels = channels,
                                                      .relu = relu,
                                                      .sync = c.sync_batch_norm,
@@ -39,12 +39,12 @@ std::unique_ptr<BatchNorm> Norm(const Config& c, int64_t channels, bool relu) {
 
 BasicBlock::BasicBlock(const BasicBlockConfig& c) {
   AddChild("conv1", Conv(c.in, c.out, 3, c.stride, c.dtype));
-  AddChild("norm1", Norm(c, c.out, /*relu=*/true));
+  AddChild("norm1", NormOf(c, c.out, /*relu=*/true));
   AddChild("conv2", Conv(c.out, c.out, 3, 1, c.dtype));
-  AddChild("norm2", Norm(c, c.out, /*relu=*/false));
+  AddChild("norm2", NormOf(c, c.out, /*relu=*/false));
   if (c.in == c.out && c.stride == 1) return;
   AddChild("shortcut_conv", Conv(c.in, c.out, 1, c.stride, c.dtype));
-  AddChild("shortcut_norm", Norm(c, c.out, /*relu=*/false));
+  AddChild("shortcut_norm", NormOf(c, c.out, /*relu=*/false));
 }
 
 Tensor BasicBlock::Forward(Context& ctx, const Tensor& x, Saved& saved) {
@@ -101,7 +101,7 @@ CnnModel::CnnModel(const CnnConfig& c) {
   const bool imagenet = c.stem == CnnConfig::kImageNet;
   int64_t width = c.widths[0];
   Add("stem.conv", Conv(c.channels, width, imagenet ? 7 : 3, imagenet ? 2 : 1, c.dtype, /*input_gradient=*/false));
-  Add("stem.norm", Norm(c, width, /*relu=*/true));
+  Add("stem.norm", NormOf(c, width, /*relu=*/true));
   if (imagenet) Add("stem.pool", std::make_unique<MaxPool>(3, 2, 1));
   for (size_t s = 0; s < c.widths.size(); ++s) {
     for (int64_t b = 0; b < c.blocks[s]; ++b) {

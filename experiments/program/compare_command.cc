@@ -15,7 +15,7 @@
 namespace twofold {
 namespace {
 
-struct Options {
+struct CompareOptions {
   std::string predicted;
   std::vector<std::string> measured;
   bool json = false;
@@ -34,7 +34,7 @@ absl::StatusOr<Run> ReadRun(const std::string& folder) {
   return Run{*std::move(report), *std::move(spec)};
 }
 
-absl::StatusOr<std::vector<Comparison>> CompareFolders(const Options& options) {
+absl::StatusOr<std::vector<Comparison>> CompareFolders(const CompareOptions& options) {
   absl::StatusOr<Run> predicted = ReadRun(options.predicted);
   if (!predicted.ok()) return predicted.status();
   std::vector<Comparison> comparisons;
@@ -50,7 +50,7 @@ absl::StatusOr<std::vector<Comparison>> CompareFolders(const Options& options) {
   return comparisons;
 }
 
-int RunCompare(const Options& options) {
+int RunCompare(const CompareOptions& options) {
   const absl::StatusOr<std::vector<Comparison>> comparison = CompareFolders(options);
   if (!comparison.ok()) {
     spdlog::error("{}", std::string(comparison.status().message()));
@@ -66,7 +66,7 @@ int RunCompare(const Options& options) {
 
 void AddCompareCommand(CLI::App& app, int& exit_status) {
   CLI::App* command = app.add_subcommand("compare", "lays a prediction beside a measurement");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CompareOptions>();
   command->add_option("DIR_PREDICTED", options->predicted, "folder of a simulated run")->required();
   command->add_option("DIR_MEASURED", options->measured, "folders of the same spec's runs on real fabrics, a column each")
       ->required();

@@ -29,7 +29,7 @@ namespace {
 constexpr double kGrace = 10, kMostGrace = 1e6;  // seconds
 constexpr int kMostHere = 4096;                  // processes on one host
 
-struct Options {
+struct LaunchOptions {
   int ranks = 0;
   std::string fabric, program;
   int nodes = 1, node_rank = -1;
@@ -42,7 +42,7 @@ struct Options {
 constexpr char kDefaultFabric[] = "mpi";
 
 // Whether this command starts ranks itself; else the fabric's own launcher does.
-bool ByVariables(const Options& o) {
+bool ByVariables(const LaunchOptions& o) {
   if (o.fabric.empty()) return !o.program.empty();
   const Backend* const backend = FindBackend(o.fabric);
   return backend != nullptr && backend->by_variables;
@@ -56,7 +56,7 @@ std::string LaunchedFabrics() {
   return names.empty() ? "none in this build" : absl::StrJoin(names, ", ");
 }
 
-absl::Status CheckFabric(const Options& o) {
+absl::Status CheckFabric(const LaunchOptions& o) {
   if (o.fabric.empty()) return absl::OkStatus();  // a program of its own
   const Backend* backend = FindBackend(o.fabric);
   if (backend == nullptr) {
@@ -75,7 +75,7 @@ absl::Status CheckFabric(const Options& o) {
 }
 
 // Fills in what Slurm says, where each node's launch is a task of a step.
-absl::Status CheckNodes(Options& o, const Launch& launch) {
+absl::Status CheckNodes(LaunchOptions& o, const Launch& launch) {
   const bool task_a_node = launch.launched && launch.size == o.nodes;
   if (o.node_rank < 0 && task_a_node) o.node_rank = launch.rank;
   if (o.master.empty() && task_a_node && !launch.master_address.empty() && launch.master_port > 0) {
@@ -98,7 +98,7 @@ absl::Status CheckNodes(Options& o, const Launch& launch) {
 }
 
 // Empty: the command names none.
-std::string FabricOfCommand(const Options& o) {
+std::string FabricOfCommand(const LaunchOptions& o) {
   for (size_t i = 0; i < o.command.size(); ++i) {
     if (o.command[i] == "--fabric" && i + 1 < o.command.size()) return o.command[i + 1];
     if (o.command[i].starts_with("--fabric=")) return o.command[i].substr(std::strlen("--fabric="));
@@ -107,14 +107,14 @@ std::string FabricOfCommand(const Options& o) {
 }
 
 // Whether ranks see the files that this process sees: they are its children, or nobody tells mpirun of other hosts.
-bool RanksAreHere(const Options& o) {
+bool RanksAreHere(const LaunchOptions& o) {
   if (ByVariables(o)) return true;
   constexpr const char* kHostsElsewhere[] = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "PE_HOSTFILE"};
   return std::none_of(std::begin(kHostsElsewhere), std::end(kHostsElsewhere), [](const char* name) { return std::getenv(name) != nullptr; });
 }
 
 // What every rank would find wrong is told once, before there are any.
-absl::Status CheckCommand(const Options& o) {
+absl::Status CheckCommand(const LaunchOptions& o) {
   if (!o.program.empty()) return absl::OkStatus();
   if (const std::string says = FabricOfCommand(o); !says.empty() && says != o.fabric) {
     return absl::InvalidArgumentError(StrCat("--fabric=", o.fabric, ", but the command has --fabric=", says, "; leave one of them out"));
@@ -125,7 +125,7 @@ absl::Status CheckCommand(const Options& o) {
   return o.command[0] == "run" && !o.print && RanksAreHere(o) ? CheckRunCommand(o.command, o.fabric) : absl::OkStatus();
 }
 
-absl::Status Check(Options& o) {
+absl::Status Check(LaunchOptions& o) {
   if (o.ranks < 1) return absl::InvalidArgumentError(StrCat("--ranks=", o.ranks, ": 1 or more is right"));
   if (o.nodes < 1) return absl::InvalidArgumentError(StrCat("--nodes=", o.nodes, ": 1 or more is right"));
   if (o.ranks / o.nodes > kMostHere) {
@@ -155,7 +155,7 @@ absl::Status Check(Options& o) {
 }
 
 // This very program, or the one that was asked for, and the command with its fabric.
-std::vector<std::string> Words(const Options& o) {
+std::vector<std::string> Words(const LaunchOptions& o) {
   std::error_code error;
   std::vector<std::string> words = {o.program.empty() ? std::filesystem::read_symlink("/proc/self/exe", error).string() : o.program};
   words.insert(words.end(), o.command.begin(), o.command.end());
@@ -191,7 +191,7 @@ int FreePort() {
   return asio::ip::tcp::acceptor(io, {asio::ip::address_v4::loopback(), 0}).local_endpoint().port();
 }
 
-std::vector<RankProcess> Ranks(const Options& o) {
+std::vector<RankProcess> Ranks(const LaunchOptions& o) {
   const std::string master = o.nodes > 1 ? o.master : StrCat("127.0.0.1:", FreePort());
   std::string address = master.substr(0, master.rfind(':'));
   if (address.front() == '[' && address.back() == ']') address = address.substr(1, address.size() - 2);
@@ -228,7 +228,7 @@ void Print(const std::vector<RankProcess>& ranks) {
   }
 }
 
-int RunLaunch(Options o) {
+int RunLaunch(LaunchOptions o) {
   if (o.fabric.empty() && o.program.empty()) o.fabric = FabricOfCommand(o);
   if (o.fabric.empty() && o.program.empty()) o.fabric = kDefaultFabric;
   if (const absl::Status s = Check(o); !s.ok()) {
@@ -251,7 +251,7 @@ int RunLaunch(Options o) {
 
 void AddLaunchCommand(CLI::App& app, int& exit_status) {
   CLI::App* command = app.add_subcommand("launch", "starts ranks that are processes");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<LaunchOptions>();
   command->add_option("--ranks", options->ranks, "how many processes in all, one a rank")->required();
   command->add_option("--fabric", options->fabric, StrCat("the fabric that they communicate by (default: the command's, else ", kDefaultFabric, "; with --program none)"));
   command->add_option("--program", options->program, "start this program of your own instead of twofold; the command after -- are its arguments");

@@ -17,12 +17,12 @@
 namespace twofold {
 namespace {
 
-struct Options {
+struct MemoryOptions {
   std::string spec, fabric, out;
   std::vector<std::string> sets;
 };
 
-absl::StatusOr<MemoryStory> Tell(const Options& options) {
+absl::StatusOr<MemoryStory> Tell(const MemoryOptions& options) {
   absl::StatusOr<spec::Spec> spec = LoadSpec(options.spec, options.fabric, options.sets);
   if (!spec.ok()) return spec.status();
   absl::StatusOr<TrainingData> data = LoadTrainingData(*spec, options.spec);
@@ -46,7 +46,7 @@ absl::Status Write(const std::string& folder, const MemoryStory& story) {
                              {"report.json", JsonText(ToJson(MemoryReport(story)))}});
 }
 
-int MemoryCommand(const Options& options) {
+int MemoryCommand(const MemoryOptions& options) {
   const absl::StatusOr<MemoryStory> story = Tell(options);
   if (!story.ok()) {
     spdlog::error("{}", std::string(BlameSets(story.status(), options.spec, options.sets).message()));
@@ -81,7 +81,7 @@ int MemoryCommand(const Options& options) {
 
 void AddMemoryCommand(CLI::App& app, int& exit_status) {
   CLI::App* command = app.add_subcommand("memory", "predicts a spec's memory alone, at once, and says what it is made of");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<MemoryOptions>();
   command->add_option("SPEC", options->spec, "a spec, .textproto")->required();
   command->add_option("--fabric", options->fabric, "as if run on this fabric instead of the spec's");
   command->add_option("--set", options->sets, "path=value: replace a field of the spec; may be repeated")

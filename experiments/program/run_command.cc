@@ -31,7 +31,7 @@
 namespace twofold {
 namespace {
 
-struct Options {
+struct RunOptions {
   std::string spec, fabric, out;
   std::vector<std::string> sets;
   bool check = false, quiet = false;
@@ -52,7 +52,7 @@ absl::Status ResolveCheckpoints(spec::Spec& spec, const std::string& file, const
   return ResolveResume(spec, file);
 }
 
-absl::StatusOr<Job> Prepare(const Options& options) {
+absl::StatusOr<Job> Prepare(const RunOptions& options) {
   Job job;
   absl::StatusOr<spec::Spec> spec = LoadSpec(options.spec, options.fabric, options.sets);
   if (!spec.ok()) return spec.status();
@@ -195,7 +195,7 @@ int RunJob(const Job& job, bool quiet) {
   return ExitStatus(report);
 }
 
-int RunCommand(const Options& options) {
+int RunCommand(const RunOptions& options) {
   const absl::StatusOr<Job> job = Prepare(options);
   if (!job.ok()) {
     if (SaysWhatAllFound()) spdlog::error("{}", std::string(BlameSets(job.status(), options.spec, options.sets).message()));
@@ -209,7 +209,7 @@ int RunCommand(const Options& options) {
   return RunJob(*job, options.quiet);
 }
 
-CLI::App* AddCommand(CLI::App& app, Options* options) {
+CLI::App* AddCommand(CLI::App& app, RunOptions* options) {
   CLI::App* command = app.add_subcommand("run", "predicts (fabric simulated) or measures (any other) a spec");
   command->add_option("SPEC", options->spec, "a spec, .textproto")->required();
   command->add_option("--fabric", options->fabric,
@@ -251,13 +251,13 @@ CLI::App* AddCommand(CLI::App& app, Options* options) {
 }  // namespace
 
 void AddRunCommand(CLI::App& app, int& exit_status) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<RunOptions>();
   AddCommand(app, options.get())->callback([options, &exit_status] { exit_status = RunCommand(*options); });
 }
 
 absl::Status CheckRunCommand(const std::vector<std::string>& words, const std::string& fabric) {
   CLI::App app;
-  Options options;
+  RunOptions options;
   AddCommand(app, &options);
   try {
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // it takes them from the end

@@ -28,7 +28,7 @@ using pipeline::Action;
 using pipeline::Schedule;
 using pipeline::Shape;
 
-struct Options {
+struct ScheduleOptions {
   std::vector<std::string> names;  // none: all
   int stages = 4, micro_batches = 8;
   std::optional<int> virtual_stages;
@@ -46,11 +46,11 @@ const std::vector<Named>& All() {
   return kAll;
 }
 
-Shape ShapeOf(Schedule schedule, const Options& o) {
+Shape ShapeOf(Schedule schedule, const ScheduleOptions& o) {
   return {.stages = o.stages, .micro_batches = o.micro_batches, .chunks = schedule == Schedule::kInterleaved ? o.virtual_stages.value_or(2) : 1};
 }
 
-absl::Status CheckNumbers(const Options& o) {
+absl::Status CheckNumbers(const ScheduleOptions& o) {
   constexpr int kMost = 4096;
   for (const auto& [flag, value] : {std::pair{"--stages", o.stages}, {"--micro-batches", o.micro_batches}, {"--virtual-stages", o.virtual_stages.value_or(1)}}) {
     if (value >= 1 && value <= kMost) continue;
@@ -59,13 +59,13 @@ absl::Status CheckNumbers(const Options& o) {
   return absl::OkStatus();
 }
 
-absl::Status CheckShape(const Named& schedule, const Options& o) {
+absl::Status CheckShape(const Named& schedule, const ScheduleOptions& o) {
   const absl::Status s = pipeline::CheckSchedule(schedule.second, ShapeOf(schedule.second, o));
   return s.ok() ? s : absl::InvalidArgumentError(StrCat(schedule.first, ": ", std::string(s.message())));
 }
 
 // The schedules that were named, all of which there must be.
-absl::StatusOr<std::vector<Named>> ThoseNamed(const Options& o) {
+absl::StatusOr<std::vector<Named>> ThoseNamed(const ScheduleOptions& o) {
   std::vector<Named> chosen;
   for (const std::string& name : o.names) {
     const auto found = std::find_if(All().begin(), All().end(), [&](const Named& schedule) { return schedule.first == name; });
@@ -81,7 +81,7 @@ absl::StatusOr<std::vector<Named>> ThoseNamed(const Options& o) {
 }
 
 // All that these stages and micro-batches have.
-std::vector<Named> ThoseThatFit(const Options& o) {
+std::vector<Named> ThoseThatFit(const ScheduleOptions& o) {
   std::vector<Named> chosen;
   for (const Named& schedule : All()) {
     const absl::Status s = CheckShape(schedule, o);
@@ -91,7 +91,7 @@ std::vector<Named> ThoseThatFit(const Options& o) {
   return chosen;
 }
 
-absl::StatusOr<std::vector<Named>> Choose(const Options& o) {
+absl::StatusOr<std::vector<Named>> Choose(const ScheduleOptions& o) {
   if (const absl::Status s = CheckNumbers(o); !s.ok()) return s;
   if (o.names.empty()) return ThoseThatFit(o);
   absl::StatusOr<std::vector<Named>> chosen = ThoseNamed(o);
@@ -103,7 +103,7 @@ absl::StatusOr<std::vector<Named>> Choose(const Options& o) {
 }
 
 // Prints a schedule, which was checked, and returns it as it is drawn.
-pictures::ScheduleStory Print(const Named& schedule, const Options& o) {
+pictures::ScheduleStory Print(const Named& schedule, const ScheduleOptions& o) {
   const auto& [name, kind] = schedule;
   const Shape shape = ShapeOf(kind, o);
   std::vector<std::vector<Action>> stages;
@@ -120,7 +120,7 @@ pictures::ScheduleStory Print(const Named& schedule, const Options& o) {
   return story;
 }
 
-absl::Status Run(const Options& o) {
+absl::Status Run(const ScheduleOptions& o) {
   const absl::StatusOr<std::vector<Named>> schedules = Choose(o);
   if (!schedules.ok()) return schedules.status();
   if (absl::Status s = o.out.empty() ? absl::OkStatus() : CheckOutFile("--out", o.out); !s.ok()) return s;
@@ -138,7 +138,7 @@ absl::Status Run(const Options& o) {
 }  // namespace
 
 void AddScheduleCommand(CLI::App& app, int& exit_status) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ScheduleOptions>();
   CLI::App* command = app.add_subcommand("schedule", "prints and draws what each stage of a pipeline does, by schedule");
   command->add_option("NAME", options->names, "as parallel.schedule has them; default: all four that fit");
   command->add_option("--stages", options->stages, "of the pipeline (parallel.pp); default 4");

@@ -32,7 +32,7 @@
 namespace twofold {
 namespace {
 
-struct Options {
+struct TopologyOptions {
   std::string cluster, out, from, to, device, name;
   std::optional<int64_t> nodes;  // none: all there are
 };
@@ -71,7 +71,7 @@ absl::StatusOr<int> NodesOf(const cluster::Cluster& c, std::optional<int64_t> as
   return static_cast<int>(c.shared_memory_host().cores() > 0 ? c.shared_memory_host().cores() : 4);
 }
 
-absl::StatusOr<Subject> Load(const Options& o) {
+absl::StatusOr<Subject> Load(const TopologyOptions& o) {
   absl::StatusOr<cluster::Cluster> c = Find(o.cluster);
   if (!c.ok()) return c.status();
   const absl::StatusOr<int> nodes = NodesOf(*c, o.nodes);
@@ -113,7 +113,7 @@ int64_t Switches(const Figures& f) {
 
 // ---- show ----
 
-absl::Status Show(const Options& o) {
+absl::Status Show(const TopologyOptions& o) {
   absl::StatusOr<Subject> subject = Load(o);
   if (!subject.ok()) return subject.status();
   const std::string out = o.out.empty() ? StrCat(std::filesystem::path(subject->cluster.name()).stem().string(), ".svg") : o.out;
@@ -134,7 +134,7 @@ absl::Status Show(const Options& o) {
 
 // ---- list ----
 
-absl::Status List(const Options&) {
+absl::Status List(const TopologyOptions&) {
   std::vector<std::vector<std::string>> rows = {{"cluster", "endpoints", "nodes", "switches", "cables", "diameter", "bisection"}};
   for (const ClusterInfo& info : ListClusters()) {
     absl::StatusOr<Subject> subject = Load({.cluster = info.name});
@@ -159,7 +159,7 @@ std::string DeviceOfArchitecture(const NcclXml& xml) {
   return sm >= 100 ? "dgx-b200" : sm >= 90 ? "dgx-h100" : sm == 80 ? "dgx-a100" : sm == 70 ? "dgx-2" : "";
 }
 
-absl::Status AddDevice(const Options& o, const std::string& fitting, cluster::Cluster& c) {
+absl::Status AddDevice(const TopologyOptions& o, const std::string& fitting, cluster::Cluster& c) {
   const std::string from = o.device.empty() ? fitting : o.device;
   if (from.empty()) {
     c.mutable_device()->set_name("assumed");
@@ -176,7 +176,7 @@ absl::Status AddDevice(const Options& o, const std::string& fitting, cluster::Cl
 }
 
 // NICs of one speed hang on one switch that never limits: what joins real nodes is for the reader to write.
-absl::Status AddNetwork(const Options& o, const ImportedNode& imported, cluster::Cluster& c) {
+absl::Status AddNetwork(const TopologyOptions& o, const ImportedNode& imported, cluster::Cluster& c) {
   const int64_t nodes = o.nodes.value_or(1);
   c.mutable_machines()->set_nodes(nodes);
   if (nodes == 1) return absl::OkStatus();
@@ -197,7 +197,7 @@ absl::Status AddNetwork(const Options& o, const ImportedNode& imported, cluster:
   return absl::OkStatus();
 }
 
-absl::Status Import(const Options& o) {
+absl::Status Import(const TopologyOptions& o) {
   if (o.nodes && *o.nodes < 1) return absl::InvalidArgumentError(StrCat("--nodes=", *o.nodes, ": use 1 or more"));
   if (absl::Status s = CheckOut(o.out); !s.ok()) return s;
   const absl::StatusOr<std::string> text = ReadWholeFile(o.cluster);
@@ -225,7 +225,7 @@ absl::Status Import(const Options& o) {
 // ---- export ----
 
 // An imported file in its own format: all of it, whatever a node holds of it.
-absl::Status ExportImported(const Options& o, const cluster::Cluster& c) {
+absl::Status ExportImported(const TopologyOptions& o, const cluster::Cluster& c) {
   const std::string file = c.machines().node().file();
   const absl::StatusOr<std::string> text = file.empty() ? absl::NotFoundError("") : ReadWholeFile(file);
   const absl::StatusOr<NodeFormat> format = text.ok() ? FormatOf(*text, file) : text.status();
@@ -240,7 +240,7 @@ absl::Status ExportImported(const Options& o, const cluster::Cluster& c) {
   return matrix.ok() ? Write(o.out, WriteSmiMatrix(*matrix)) : matrix.status();
 }
 
-absl::Status Export(const Options& o) {
+absl::Status Export(const TopologyOptions& o) {
   if (absl::Status s = CheckOut(o.out); !s.ok()) return s;
   if (o.to == "nccl" || o.to == "smi") {
     const absl::StatusOr<cluster::Cluster> c = Find(o.cluster);
@@ -257,7 +257,7 @@ absl::Status Export(const Options& o) {
   return Write(o.out, WriteSimgridXml(*xml));
 }
 
-CLI::App* Add(CLI::App& topology, const std::string& name, const std::string& summary, absl::Status (*run)(const Options&), const std::shared_ptr<Options>& options,
+CLI::App* Add(CLI::App& topology, const std::string& name, const std::string& summary, absl::Status (*run)(const TopologyOptions&), const std::shared_ptr<TopologyOptions>& options,
               int& exit_status) {
   CLI::App* command = topology.add_subcommand(name, summary);
   command->callback([run, options, &exit_status] {
@@ -277,7 +277,7 @@ constexpr const char* kSubjectHelp = "a name of `twofold topology list`, a clust
 void AddTopologyCommand(CLI::App& app, int& exit_status) {
   CLI::App* topology = app.add_subcommand("topology", "draws clusters, gives their figures, and reads and writes what other programs say of them");
   topology->require_subcommand(1);
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<TopologyOptions>();
 
   CLI::App* show = Add(*topology, "show", "draws a cluster as SVG (nodes, switches, link widths) and prints its figures", Show, options, exit_status);
   show->add_option("CLUSTER", options->cluster, kSubjectHelp)->required();

@@ -11,7 +11,7 @@
 namespace twofold {
 namespace {
 
-std::string Number(double value) {
+std::string Digits(double value) {
   if (!std::isfinite(value)) return "";
   char text[32];
   return std::string(text, std::to_chars(text, text + sizeof(text), value).ptr);
@@ -28,8 +28,8 @@ std::string StepsCsv(const report::Report& report) {
   std::string csv = "step,seconds,loss,exposed_communication_seconds\n";
   for (int i = 0; i < report.steps_size(); ++i) {
     const report::Step& step = report.steps(i);
-    StrAppend(&csv, report.first_step() + i, ",", Number(step.seconds()), ",", Number(step.loss()), ",",
-              Number(step.exposed_communication_seconds()), "\n");
+    StrAppend(&csv, report.first_step() + i, ",", Digits(step.seconds()), ",", Digits(step.loss()), ",",
+              Digits(step.exposed_communication_seconds()), "\n");
   }
   return csv;
 }
@@ -37,8 +37,8 @@ std::string StepsCsv(const report::Report& report) {
 std::string ValidationCsv(const report::Report& report) {
   std::string csv = "step,loss,accuracy,perplexity,seconds\n";
   for (const report::Validation& v : report.validations()) {
-    StrAppend(&csv, v.step(), ",", Number(v.loss()), ",", Number(v.accuracy()), ",", Number(v.perplexity()), ",",
-              Number(v.seconds()), "\n");
+    StrAppend(&csv, v.step(), ",", Digits(v.loss()), ",", Digits(v.accuracy()), ",", Digits(v.perplexity()), ",",
+              Digits(v.seconds()), "\n");
   }
   return csv;
 }
@@ -47,7 +47,7 @@ std::string CollectivesCsv(const report::Report& report) {
   std::string csv = "operation,group,count,bytes,seconds\n";
   for (const report::Collective& c : report.collectives()) {
     StrAppend(&csv, Text(c.operation()), ",", Text(c.group()), ",", c.count(), ",", c.bytes(), ",",
-              Number(c.seconds()), "\n");
+              Digits(c.seconds()), "\n");
   }
   return csv;
 }
@@ -66,7 +66,7 @@ std::string MemoryCsv(absl::Span<const report::RankRecord> records) {
   for (const report::RankRecord& record : records) {
     const double offset = record.trace_origin_seconds() - origin;
     for (const report::MemorySample& sample : record.samples()) {
-      StrAppend(&csv, record.rank(), ",", Number(offset + sample.time()));
+      StrAppend(&csv, record.rank(), ",", Digits(offset + sample.time()));
       int64_t live = 0;
       for (int c = 0; c < kCategories; ++c) {
         const int64_t bytes = c < sample.live_by_category_size() ? sample.live_by_category(c) : 0;

@@ -11,13 +11,13 @@
 namespace twofold::cuda {
 namespace {
 
-constexpr int kCandidates = 8;
+constexpr int kMostChoices = 8;
 
 // The library's functions, where there is a handle.
 const Cudnn& Lib() { return TheCudnn(); }
 void CheckCudnn(cudnnStatus_t status) { Lib().Check(status, "a convolution"); }
 
-cudnnDataType_t TypeOf(DType type) {
+cudnnDataType_t CudnnTypeOf(DType type) {
   switch (type) {
     case DType::kF32: return CUDNN_DATA_FLOAT;
     case DType::kBF16: return CUDNN_DATA_BFLOAT16;
@@ -61,7 +61,7 @@ class Plan {
   Plan(cudnnHandle_t handle, const LibraryConvolution& p, size_t workspace_bytes, bool tf32)
       : pass_(p.pass), exact_(p.type == DType::kF32 && !tf32) {
     const auto narrow = [](int64_t n) { return static_cast<int>(n); };
-    const cudnnDataType_t type = TypeOf(p.type);
+    const cudnnDataType_t type = CudnnTypeOf(p.type);
     CheckCudnn(Lib().SetTensor4dDescriptor(x_, CUDNN_TENSOR_NHWC, type, narrow(p.images), narrow(p.in_channels), narrow(p.height),
                                           narrow(p.width)));
     CheckCudnn(Lib().SetTensor4dDescriptor(y_, CUDNN_TENSOR_NHWC, type, narrow(p.images), narrow(p.out_channels), narrow(p.out_height),
@@ -111,21 +111,21 @@ class Plan {
     int count = 0;
     switch (pass_) {
       case ConvolutionPass::kForward: {
-        std::array<cudnnConvolutionFwdAlgoPerf_t, kCandidates> answers;
+        std::array<cudnnConvolutionFwdAlgoPerf_t, kMostChoices> answers;
         const cudnnStatus_t status =
-            Lib().GetConvolutionForwardAlgorithm_v7(handle, x_, w_, convolution_, y_, kCandidates, &count, answers.data());
+            Lib().GetConvolutionForwardAlgorithm_v7(handle, x_, w_, convolution_, y_, kMostChoices, &count, answers.data());
         return Take(status, answers, count, workspace_bytes, forward_);
       }
       case ConvolutionPass::kBackward: {
-        std::array<cudnnConvolutionBwdDataAlgoPerf_t, kCandidates> answers;
+        std::array<cudnnConvolutionBwdDataAlgoPerf_t, kMostChoices> answers;
         const cudnnStatus_t status =
-            Lib().GetConvolutionBackwardDataAlgorithm_v7(handle, w_, y_, convolution_, x_, kCandidates, &count, answers.data());
+            Lib().GetConvolutionBackwardDataAlgorithm_v7(handle, w_, y_, convolution_, x_, kMostChoices, &count, answers.data());
         return Take(status, answers, count, workspace_bytes, backward_);
       }
       case ConvolutionPass::kWeights: {
-        std::array<cudnnConvolutionBwdFilterAlgoPerf_t, kCandidates> answers;
+        std::array<cudnnConvolutionBwdFilterAlgoPerf_t, kMostChoices> answers;
         const cudnnStatus_t status =
-            Lib().GetConvolutionBackwardFilterAlgorithm_v7(handle, x_, y_, convolution_, w_, kCandidates, &count, answers.data());
+            Lib().GetConvolutionBackwardFilterAlgorithm_v7(handle, x_, y_, convolution_, w_, kMostChoices, &count, answers.data());
         return Take(status, answers, count, workspace_bytes, weights_);
       }
     }

@@ -28,7 +28,7 @@ void Find(void* library, const char* name, F& f) {
   if (f == nullptr) throw CudaError(StrCat("cuBLASLt has no function ", name));
 }
 
-CublasLt Load() {
+CublasLt LoadLibrary() {
   void* const library = Open();
   CublasLt lt;
 #define TWOFOLD_FIND(name) Find(library, "cublasLt" #name, lt.name)
@@ -60,7 +60,7 @@ void CublasLt::Check(cublasStatus_t status, const std::string& what) const {
 }
 
 const CublasLt& TheCublasLt() {
-  static const CublasLt lt = Load();
+  static const CublasLt lt = LoadLibrary();
   return lt;
 }
 

@@ -10,7 +10,7 @@ namespace twofold::sim {
 namespace {
 
 // Who is at distance d from the root, by bits, sends what it has gathered of 2^k parts.
-Phase GatherRound(int distance, int n, int root, double bytes) {
+Phase GatherByBits(int distance, int n, int root, double bytes) {
   Phase phase;
   for (int i = distance; i < n; i += 2 * distance) phase.flows.push_back({i ^ root, (i - distance) ^ root, bytes});
   return phase;
@@ -35,7 +35,7 @@ absl::StatusOr<Schedule> HalvingDoublingSchedule(const CollectiveShape& shape, c
     case Communication::kReduce:
       if (core < n) return NoForm("recursive_halving_doubling", shape, "it needs a power of two");
       for (int d = n / 2; d >= 1; d /= 2) phases.push_back(Exchange(d, n, part * d));
-      for (int d = 1; d < n; d *= 2) phases.push_back(GatherRound(d, n, shape.root, part * d));
+      for (int d = 1; d < n; d *= 2) phases.push_back(GatherByBits(d, n, shape.root, part * d));
       break;
     default: return NoForm("recursive_halving_doubling", shape);
   }

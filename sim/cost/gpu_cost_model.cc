@@ -11,7 +11,7 @@
 namespace twofold {
 namespace {
 
-constexpr int64_t kAligned = 16;  // bytes of rows
+constexpr int64_t kAlignedRows = 16;  // bytes of rows
 
 TiledProducts ProductsOf(const cluster::Kernels& kernels) {
   TiledProducts products{.tiles = {}, .multiprocessors = kernels.multiprocessors(), .tile_depth = kernels.tile_depth(), .most_splits = kernels.most_splits()};
@@ -112,7 +112,7 @@ absl::Status CheckKernels(const cluster::Device& device) {
   if (!(k.sustained_efficiency() > 0)) return wrong("sustained_efficiency: ", k.sustained_efficiency(), ": must be greater than 0");
   std::set<int64_t> alignments;
   for (const cluster::Kernels::Alignment& a : k.alignments()) {
-    if (a.bytes() < 1 || a.bytes() >= kAligned || kAligned % a.bytes() != 0) {
+    if (a.bytes() < 1 || a.bytes() >= kAlignedRows || kAlignedRows % a.bytes() != 0) {
       return wrong("alignments.bytes: ", a.bytes(), ": must be 1, 2, 4 or 8; rows of more are aligned");
     }
     if (!alignments.insert(a.bytes()).second) return wrong("alignments.bytes: ", a.bytes(), ": must be there once");

@@ -7,7 +7,7 @@
 namespace twofold {
 namespace {
 
-constexpr int64_t kAligned = 16;  // bytes that a thread loads at once
+constexpr int64_t kLoad = 16;  // bytes that a thread loads at once
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -31,7 +31,7 @@ double TiledProducts::Seconds(const ProductShape& p, double flops_per_second, do
 }
 
 int64_t RowAlignment(int64_t a_columns, int64_t b_columns, int64_t element_size) {
-  return std::gcd(std::gcd(a_columns, b_columns) * element_size, kAligned);
+  return std::gcd(std::gcd(a_columns, b_columns) * element_size, kLoad);
 }
 
 }  // namespace twofold

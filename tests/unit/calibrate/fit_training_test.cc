@@ -9,8 +9,8 @@ namespace twofold::calibrate {
 namespace {
 
 // Jobs of two kernels and a collective, which a simulator without noise predicts.
-struct Shape { double matmul, add, launches, communication; };
-constexpr Shape kShapes[] = {{10e-3, 4e-3, 100, 3e-3}, {30e-3, 2e-3, 200, 5e-3}, {6e-3, 6e-3, 400, 2e-3}};
+struct JobShape { double matmul, add, launches, communication; };
+constexpr JobShape kShapes[] = {{10e-3, 4e-3, 100, 3e-3}, {30e-3, 2e-3, 200, 5e-3}, {6e-3, 6e-3, 400, 2e-3}};
 
 double Factor(const profile::Training* t, const std::string& kernel) {
   if (t == nullptr) return 1;
@@ -21,7 +21,7 @@ double Factor(const profile::Training* t, const std::string& kernel) {
 }
 
 JobTimes Predicted(size_t job, bool overlap, const profile::Training* t) {
-  const Shape& s = kShapes[job];
+  const JobShape& s = kShapes[job];
   JobTimes times{.launches = s.launches, .communication = s.communication};
   times.kernels = {{"matmul", s.matmul * Factor(t, "matmul")}, {"add", s.add * Factor(t, "add")}};
   const double compute = times.KernelSeconds() + (t == nullptr ? 0 : t->host_s() * s.launches);

@@ -5,7 +5,7 @@
 namespace twofold {
 namespace {
 
-class TensorTest : public testing::Test {
+class TensorTest : public ::testing::Test {
  protected:
   MallocSource source_;
   CachingAllocator allocator_{source_, 0};

@@ -59,14 +59,14 @@ TEST(GradientCheck, Mixture) {
 }
 
 // y of the tokens, one by one; how many choices found no room.
-struct Plain { std::vector<double> y; int dropped = 0; };
-Plain PlainMixture(const MixtureConfig& c, const Module& module, const std::vector<double>& x) {
+struct Mixed { std::vector<double> y; int dropped = 0; };
+Mixed PlainMixture(const MixtureConfig& c, const Module& module, const std::vector<double>& x) {
   const std::vector<double> router = Values(module.Parameters()[0]->data()), gate_up = Values(module.Parameters()[1]->data()),
                             projection = Values(module.Parameters()[2]->data());
   const auto h = static_cast<size_t>(c.hidden), ffn = static_cast<size_t>(c.ffn), n = static_cast<size_t>(c.experts);
   const size_t tokens = x.size() / h;
   std::vector<int64_t> taken(n);
-  Plain plain{.y = std::vector<double>(x.size())};
+  Mixed plain{.y = std::vector<double>(x.size())};
   for (size_t t = 0; t < tokens; ++t) {
     std::vector<double> logits(n);
     for (size_t e = 0; e < n; ++e)
@@ -109,7 +109,7 @@ TEST(MixtureTest, AgainstOneTokenAfterAnother) {
       const Tensor x = Random(cpu, Shape{3, 7, 4}, 21);
       Saved saved;
       const std::vector<double> got = Values(layer.Forward(cpu.ctx, x, saved));
-      const Plain want = PlainMixture(config, layer, Values(x));
+      const Mixed want = PlainMixture(config, layer, Values(x));
       EXPECT_EQ(want.dropped > 0, capacity_factor < 1 || (capacity_factor == 1 && top_k < 4)) << "what the case is about";
       for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want.y[i], 1e-12) << top_k << " " << capacity_factor << " " << i;
     }
