@@ -5,8 +5,8 @@
 #   asan      tests labelled "unit", which the fuzz tests are too, or "gpu", whose GPU is emulated, and the conformance suite under
 #             the address and undefined-behaviour sanitizers (--full: those labelled "forks", too, of which every case is a process)
 #   tsan      those labelled "threads" and the suite under the thread sanitizer, but for fabrics whose ranks are processes (it
-#             looks into one process) and, unless --full, groups of 4 and 7 ranks that are simulated, or on an emulated GPU (they take
-#             it minutes)
+#             looks into one process) and, unless --full, of fabrics that are variants of another the larger groups (they take it
+#             minutes)
 #
 # The last line says how it went, and one before it names the GPU tests that were skipped, and why; the exit status is 0 when
 # everything passed. JOBS sets the number of parallel jobs.
@@ -79,7 +79,9 @@ units='(unit|gpu)'
 [[ $full == yes ]] && units='(unit|gpu|forks)'
 run asan sanitized asan "$units"
 export TSAN_OPTIONS=atexit_sleep_ms=0${TSAN_OPTIONS:+:$TSAN_OPTIONS}  # else every process sleeps a second at its end, and a simulation is one
-[[ $full == no ]] && export GTEST_FILTER='-simulated.*_4_ranks:simulated.*_7_ranks:in_memory_cuda.*_4_ranks:in_memory_cuda.*_7_ranks'
+large='simulated.*_4_ranks:simulated.*_7_ranks:in_memory_point_to_point.*_7_ranks:in_memory_slow_links.*_7_ranks'
+large+=':in_memory_cuda.*_3_ranks:in_memory_cuda.*_4_ranks:in_memory_cuda.*_7_ranks'
+[[ $full == no ]] && export GTEST_FILTER="-$large"
 run tsan sanitized tsan threads processes
 
 echo
