@@ -43,7 +43,11 @@ def processes_of(folder):
 
 
 def rank_of(pid):
-    variables = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    """None: it is no rank, or has ended since it was listed."""
+    try:
+        variables = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return None
     return next((int(v.split(b"=")[1]) for v in variables if v.startswith(b"OMPI_COMM_WORLD_RANK=")), None)
 
 
@@ -71,7 +75,7 @@ class Job:
         if status == 0:
             wrong.append("ended well")
         left = []
-        for _ in range(40):  # the launcher may still be cleaning up
+        for _ in range(200):  # the launcher may still be cleaning up
             left = [f"process {p}" for p in processes_of(self.folder)] + [f.name for f in (self.folder / "shared").iterdir()]
             if not left:
                 break

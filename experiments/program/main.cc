@@ -1,4 +1,7 @@
 // The `twofold` program.
+#include <poll.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -101,13 +104,20 @@ std::string ErrorText(const CLI::App& app, const CLI::ParseError& error) {
   return StrCat(AboutOption(*command, error.what()), help);
 }
 
+// Of a write that failed before, stdout does not say why.
+bool ReaderHasGone() {
+  pollfd out = {.fd = STDOUT_FILENO, .events = 0, .revents = 0};
+  return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
+}
+
 // Results that did not reach stdout are a failure, whatever else went well; a reader that has closed its pipe has seen enough.
 int AfterOutput(int exit_status) {
   errno = 0;
   std::cout.flush();
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return exit_status;
-  if (errno == EPIPE) return exit_status;
-  spdlog::error("stdout: cannot be written{}{}", errno == 0 ? "" : ": ", errno == 0 ? "" : std::strerror(errno));
+  const int why = errno;
+  if (why == EPIPE || ReaderHasGone()) return exit_status;
+  spdlog::error("stdout: cannot be written{}{}", why == 0 ? "" : ": ", why == 0 ? "" : std::strerror(why));
   return exit_status == twofold::kExitFine ? twofold::kExitFailed : exit_status;
 }
 

@@ -102,7 +102,7 @@ class Supervisor {
   void Listen();
   void HandOn(int signal);
   void Reap();
-  void Ended(Child& child, int status);
+  void Ended(const Child& child, int status);
   void EndTheOthers();
   void StopWhenDone();
   void EndWhatIsLeft(const std::vector<int>& left);
@@ -212,10 +212,16 @@ void Supervisor::HandOn(int signal) {
 
 void Supervisor::Reap() {
   int status = 0;
+  std::vector<std::pair<Child*, int>> ended;
   for (pid_t pid = 0; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
     const auto child = std::find_if(children_.begin(), children_.end(), [pid](const auto& c) { return c->pid == pid && !c->ended; });
-    if (child != children_.end()) Ended(**child, status);
+    if (child == children_.end()) continue;
+    (*child)->ended = true;
+    ended.emplace_back(child->get(), status);
   }
+  // The system does not say who was first. Whoever was killed has not ended since others had.
+  std::stable_partition(ended.begin(), ended.end(), [](const auto& e) { return WIFSIGNALED(e.second); });
+  for (const auto& [child, how] : ended) Ended(*child, how);
   for (const auto& child : children_) {
     if (!child->ended || child->group_ended || kill(-child->pid, 0) == 0 || errno != ESRCH) continue;
     child->group_ended = true;
@@ -244,8 +250,7 @@ void Supervisor::EndWhatIsLeft(const std::vector<int>& left) {
   });
 }
 
-void Supervisor::Ended(Child& child, int status) {
-  child.ended = true;
+void Supervisor::Ended(const Child& child, int status) {
   if (exit_status_ != 0 || ExitStatusOf(status) == 0) return;
   exit_status_ = ExitStatusOf(status);
   if (interrupts_.any()) return;  // asked for

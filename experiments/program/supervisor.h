@@ -25,7 +25,7 @@ struct SuperviseOptions {
 inline constexpr double kTermTime = 5;  // seconds
 
 // Blocks until all have ended, and what they have started. 0: all ended well; else the exit status of the first that failed (128 and the signal that ended it),
-// which is named on stderr. From the main thread.
+// which is named on stderr; of several that are found to have ended, one that was killed. From the main thread.
 int Supervise(const std::vector<RankProcess>& ranks, const SuperviseOptions& options);
 
 }  // namespace twofold

@@ -52,7 +52,7 @@ Body Differ(Body a, Body b) {
   };
 }
 void Die() {
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // until the others are in their next call
+  std::this_thread::sleep_for(std::chrono::seconds(1));  // until the others are in their next call
   raise(SIGKILL);
 }
 

@@ -98,7 +98,7 @@ std::vector<LossesOfRanks> OverNccl(NcclJob& job, int ranks, const std::vector<s
     arguments.push_back(job.At(StrCat("spec", i)));
     std::ofstream(arguments.back()) << specs[i];
   }
-  const std::vector<NcclJob::Ended> ended = job.Run(ranks, arguments, 300);
+  const std::vector<NcclJob::Ended> ended = job.Run(ranks, arguments, 1200);
   for (const NcclJob::Ended& rank : ended) {
     EXPECT_EQ(rank.status, 0) << rank.output;
     EXPECT_EQ(rank.output.find("emulated NCCL"), std::string::npos) << rank.output;

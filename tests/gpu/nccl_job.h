@@ -1,10 +1,7 @@
 // A job on the nccl fabric: this program again, a process a rank, launched by environment variables.
 #pragma once
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +20,7 @@
 #include "backends/nccl/api.h"
 #include "core/base/strings.h"
 #include "kernels/cuda/memory.h"
+#include "tests/ports.h"
 
 namespace twofold::testing {
 
@@ -42,18 +40,6 @@ inline std::string WhyNotNccl(int ranks) {
   }
 #endif
   return "";
-}
-
-inline int FreePort() {
-  const int listener = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  if (bind(listener, reinterpret_cast<sockaddr*>(&address), size) != 0) std::abort();
-  if (getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size) != 0) std::abort();
-  close(listener);
-  return ntohs(address.sin_port);
 }
 
 class NcclJob {
@@ -76,7 +62,8 @@ class NcclJob {
                          const std::function<void(int rank, Variables&)>& change = nullptr) {
     const auto start = std::chrono::steady_clock::now();
     const auto seconds = [start] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
-    const std::string port = StrCat(FreePort()), token = StrCat("job ", getpid(), " ", port);
+    const Ports held;
+    const std::string port = StrCat(held.first()), token = StrCat("job ", getpid(), " ", port);
     std::vector<pid_t> pids;
     for (int r = 0; r < ranks; ++r) {
       Variables variables = {{"RANK", StrCat(r)},       {"WORLD_SIZE", StrCat(ranks)},       {"LOCAL_RANK", StrCat(r)}, {"LOCAL_WORLD_SIZE", StrCat(ranks)},

@@ -4,6 +4,7 @@
 #include <csignal>
 
 #include "tests/children.h"
+#include "tests/ports.h"
 
 namespace twofold {
 namespace {
@@ -132,11 +133,24 @@ TEST(LaunchProgram, ASecondSignalKills) {
   EXPECT_EQ(status, 128 + SIGKILL);
 }
 
-// Whether there is such a process, and not only what is left of it for a parent to ask about.
-bool Lives(pid_t pid) {
+// "S", "T" (stopped), "Z" (it has ended, and its parent has not asked yet); "": there is none.
+std::string StateOf(pid_t pid) {
   std::ifstream file(StrCat("/proc/", pid, "/stat"));
   std::string number, name, state;
-  return (file >> number >> name >> state) && state != "Z" && state != "X";
+  return file >> number >> name >> state ? state : "";
+}
+
+// Whether there is such a process, and not only what is left of it for a parent to ask about.
+bool Lives(pid_t pid) {
+  const std::string state = StateOf(pid);
+  return !state.empty() && state != "Z" && state != "X";
+}
+
+// Until it holds.
+template <class F>
+bool Await(F holds) {
+  for (int tries = 0; tries < 3000 && !holds(); ++tries) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  return holds();
 }
 
 // The processes that lines "WHAT PID of RANK" of `output` tell of, by rank.
@@ -158,6 +172,21 @@ bool AwaitShells(const Child& child, int ranks) {
   bool all = true;
   for (int rank = 0; rank < ranks; ++rank) all = all && child.AwaitOutput(StrCat("ready ", rank));
   return all;
+}
+
+// Both have ended by the time that launch looks. The one that ended by itself may have done so since the other was lost.
+TEST(LaunchProgram, NamesWhoWasKilledOfThoseThatHaveEndedMeanwhile) {
+  Child child(Script(2, "trap 'exit 1' TERM; echo \"shell $$ of $RANK\"; echo \"ready $RANK\"; while true; do sleep 0.05; done"));
+  ASSERT_TRUE(AwaitShells(child, 2)) << child.Output();
+  const auto shells = Named("shell", child.Output());
+  child.Signal(SIGSTOP);
+  ASSERT_TRUE(Await([&] { return StateOf(child.pid()) == "T"; }));
+  kill(shells.at(1), SIGKILL);
+  kill(shells.at(0), SIGTERM);
+  ASSERT_TRUE(Await([&] { return !Lives(shells.at(0)) && !Lives(shells.at(1)); }));
+  child.Signal(SIGCONT);
+  EXPECT_EQ(child.Wait(), 128 + SIGKILL);
+  EXPECT_THAT(child.Output(), AllOf(HasSubstr("launch: rank 1 (process "), Not(HasSubstr("launch: rank 0"))));
 }
 
 TEST(LaunchProgram, EndsWhatRanksHaveStarted) {
@@ -204,10 +233,7 @@ TEST(LaunchProgram, RanksAndWhatTheyHaveStartedEndWithIt) {
   for (const char* what : {"shell", "started"}) {
     const auto pids = Named(what, child.Output());
     EXPECT_EQ(pids.size(), 2u);
-    for (const auto& [rank, pid] : pids) {
-      for (int tries = 0; tries < 3000 && Lives(pid); ++tries) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      EXPECT_FALSE(Lives(pid)) << what << " of rank " << rank;
-    }
+    for (const auto& [rank, pid] : pids) EXPECT_TRUE(Await([pid = pid] { return !Lives(pid); })) << what << " of rank " << rank;
   }
 }
 
@@ -298,7 +324,8 @@ TEST(LaunchedRanks, MeetByTheStore) {
 }
 
 TEST(LaunchedRanks, OfTwoNodesMeetByTheStore) {
-  const std::string master = StrCat("--master=localhost:", 20000 + getpid() % 10000), program = StrCat("--program=", TWOFOLD_SCENARIO);
+  const testing::Ports port;
+  const std::string master = StrCat("--master=localhost:", port.first()), program = StrCat("--program=", TWOFOLD_SCENARIO);
   auto node = [&](int rank) { return Launch({"--ranks=4", program, "--nodes=2", StrCat("--node-rank=", rank), master}, {"meet", "bind: '0.0.0.0'"}); };
   const Environment token = {{"TWOFOLD_JOB_TOKEN", "a secret"}};
   Child second(node(1), token), first(node(0), token);

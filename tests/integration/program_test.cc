@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -103,6 +105,24 @@ TEST_F(Program, FailsWhereItsResultsCannotBeWritten) {
     std::system(StrCat("(", pipe, TWOFOLD_PROGRAM, " list models 2>", At("stderr"), ") | head -1 >/dev/null").c_str());
     EXPECT_THAT(ReadAll(At("stderr")), IsEmpty()) << pipe;
   }
+}
+
+// A reader who has gone has seen enough, whichever write finds that out.
+TEST_F(Program, HasNothingToSayOfAReaderWhoHasGone) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    int ends[2];
+    std::signal(SIGPIPE, SIG_IGN);
+    if (pipe(ends) != 0 || dup2(ends[1], STDOUT_FILENO) < 0 || freopen(At("stderr").c_str(), "w", stderr) == nullptr) _exit(127);
+    for (const int end : ends) close(end);
+    execl(TWOFOLD_PROGRAM, "twofold", "topology", "export", "dgx-h100", "--nodes=4", "--to=dot", nullptr);  // some 130 KB
+    _exit(127);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_THAT(ReadAll(At("stderr")), IsEmpty());
 }
 
 TEST_F(Program, ListsWhatASpecCanName) {

@@ -84,6 +84,22 @@ TEST(NcclHangs, TheHostInAFirstCall) {
   });
 }
 
+// A call that had found the communicator when another thread aborted it: at whatever point it then is.
+TEST(NcclHangs, TheHostInACallOfWhatIsAbortedJustThen) {
+  OnRanks(1, [](NcclRank& r) {
+    OnGpu<float> x(1, 0);
+    const std::shared_ptr<ncclComm> found = emulated::Known(r.comm);
+    const emulated::Operation send{.function = emulated::Function::kSend, .from = x.get(), .count = 1, .type = ncclFloat32, .stream = r.stream};
+    EXPECT_EQ(ncclCommAbort(r.comm), ncclSuccess);
+    r.comm = nullptr;
+    for (const emulated::Outcome& outcome : {found->Connect({send}), found->Enqueue({send}), found->Split(0, 0, nullptr)}) {
+      EXPECT_EQ(outcome.result, ncclInternalError);
+      EXPECT_THAT(outcome.why, HasSubstr("aborted"));
+    }
+    r.Synchronize();
+  });
+}
+
 TEST(NcclHangs, SendsBeforeReceives) {
   const auto hang = [](NcclRank& r) {
     WarmUp(r);

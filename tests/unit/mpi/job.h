@@ -85,6 +85,9 @@ class Job {
     if (freopen(out.c_str(), "w", stdout) == nullptr || freopen(out.c_str(), "a", stderr) == nullptr) _exit(127);
     setenv("OMPI_MCA_btl_vader_backing_directory", (folder_ / "shared").c_str(), 1);
     setenv("OMPI_MCA_orte_tmpdir_base", (folder_ / "session").c_str(), 1);
+    // mpirun gives the survivors of a rank, or of itself, a second each to notice and to end: on a busy machine they may need more.
+    const bool has_survivors = scenario.starts_with("kill") || scenario.starts_with("abort") || scenario.starts_with("forever");
+    if (has_survivors) setenv("OMPI_MCA_odls_base_sigkill_timeout", "3", 1);
     std::vector<std::string> words = FindBackend("mpi")->launcher(ranks);
     words.insert(words.end(), {TWOFOLD_SCENARIO, scenario, StrCat(ranks), StrCat(kJobTimeout), fabric_});
     std::vector<char*> argv;

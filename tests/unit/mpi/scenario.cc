@@ -38,7 +38,7 @@ void Forever(RankContext& c) {
   while (true) Reduce(c);
 }
 void Die() {
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // until the others are in their next call
+  std::this_thread::sleep_for(std::chrono::seconds(1));  // until the others are in their next call
   raise(SIGKILL);
 }
 // The lowest rank with something to do wrong, so that each scenario has the rest waiting for it.
@@ -313,8 +313,8 @@ int Main(int argc, char** argv) {
     return 2;
   }
   spec.mutable_fabric()->set_timeout_s(std::atof(argv[3]));
-  if (name == "huge") spec.mutable_fabric()->set_timeout_s(120);
   const bool pieces = name == "pieces";
+  if (pieces || name == "huge") spec.mutable_fabric()->set_timeout_s(120);  // calls of many messages each, between ranks that share cores
   auto fabric = nccl ? MakeFabric(spec) : MakeMpiFabric(spec, pieces ? mpi::Limits{.most_elements = 64} : mpi::Limits());
   if (!fabric.ok()) {
     std::fprintf(stderr, "%s\n", std::string(fabric.status().message()).c_str());

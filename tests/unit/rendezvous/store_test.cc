@@ -13,6 +13,7 @@
 #include "backends/rendezvous/member.h"
 #include "backends/rendezvous/rendezvous.grpc.pb.h"
 #include "tests/children.h"
+#include "tests/ports.h"
 
 namespace twofold::rendezvous {
 namespace {
@@ -22,15 +23,10 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::Child;
 using testing::Environment;
+using testing::Ports;
 using Code = absl::StatusCode;
 
 std::string Text(const absl::Status& status) { return StrCat(status.code(), " ", std::string(status.message())); }
-
-int FreePort() {
-  Endpoint any{.address = "127.0.0.1"};
-  EXPECT_TRUE(MayListen(any).ok());
-  return any.port;
-}
 
 // ---- Within this process ----
 
@@ -213,7 +209,8 @@ TEST_F(StoreTest, ListensOnlyAtThisHost) {
 
 TEST_F(StoreTest, TheTimeOutSaysWhatKeptAMemberFromTheStore) {
   timeout_s_ = 1;
-  port_ = FreePort();
+  const Ports nobodys;
+  port_ = nobodys.first();
   EXPECT_THAT(Text(Join(1, 2).status()), AllOf(HasSubstr(StrCat("did not find rank 0's store at 127.0.0.1:", port_, " within 1 s")), HasSubstr("Connection refused")));
   EXPECT_THAT(Text(Member::Join({.rank = 1, .size = 2, .host = "no-such-host.invalid", .port = 1, .timeout_s = 1}).status()), HasSubstr("cannot be resolved"));
   asio::io_context io;
@@ -235,7 +232,8 @@ class ProcessesTest : public ::testing::Test {
   }
   std::string Process(const Child& child) const { return StrCat("(process ", child.pid(), " on ", asio::ip::host_name(), ")"); }
 
-  const int port_ = FreePort();
+  const Ports ports_{2};
+  const int port_ = ports_.first();
   std::string token_ = "of this test";
   std::vector<std::unique_ptr<Child>> children_;
 };
@@ -261,11 +259,11 @@ TEST_F(ProcessesTest, GoOnWithoutTheStoreOnceTheyHaveMet) {
 
 TEST_F(ProcessesTest, ARankThatNeverComesEndsAll) {
   const auto start = std::chrono::steady_clock::now();
-  for (int rank : {0, 1, 3}) Start(rank, 4, "meet", 6);
+  for (int rank : {0, 1, 3}) Start(rank, 4, "meet", 12);
   for (auto& child : children_) {
     EXPECT_EQ(child->Wait(), 1);
     EXPECT_THAT(child->Output(), AllOf(HasSubstr("error 4 fabric.rendezvous: rank 2 of 4 did not come to the store at localhost:"),
-                                       HasSubstr(StrCat("(rank 0, process ", children_[0]->pid(), " on ")), HasSubstr("within 6 s"),
+                                       HasSubstr(StrCat("(rank 0, process ", children_[0]->pid(), " on ")), HasSubstr("within 12 s"),
                                        HasSubstr("Have come: ranks 0, 1, 3 on ")));
   }
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
@@ -322,7 +320,7 @@ TEST_F(ProcessesTest, AStoppedRankAndAStoppedStoreAreMissed) {
     }
     return children;
   };
-  const auto without_one = meet(1, port_), without_store = meet(0, FreePort());
+  const auto without_one = meet(1, port_), without_store = meet(0, port_ + 1);
   for (const size_t rank : {0, 2}) {
     EXPECT_EQ(without_one[rank]->Wait(), 1) << without_one[rank]->Output();
     EXPECT_THAT(without_one[rank]->Output(), HasSubstr(StrCat("error 14 fabric.rendezvous: lost rank 1 ", Process(*without_one[1]), ": it has ended or is stopped")));
@@ -375,7 +373,7 @@ TEST_F(ProcessesTest, AMissingAddressOrPortIsNamed) {
 TEST_F(ProcessesTest, TheSpecGoesBeforeTheVariables) {
   Environment zero = Of(0, 2), one = Of(1, 2);
   zero["MASTER_ADDR"] = one["MASTER_ADDR"] = "no-such-host.invalid";
-  const std::string spec = StrCat("address: '127.0.0.1' bind: '0.0.0.0' timeout_s: 60 port: ", FreePort());
+  const std::string spec = StrCat("address: '127.0.0.1' bind: '0.0.0.0' timeout_s: 60 port: ", port_ + 1);
   Child a({TWOFOLD_SCENARIO, "meet", spec}, zero), b({TWOFOLD_SCENARIO, "meet", spec}, one);
   EXPECT_EQ(a.Wait(), 0) << a.Output();
   EXPECT_EQ(b.Wait(), 0) << b.Output();

@@ -134,6 +134,7 @@ Outcome ncclComm::ConnectAll(Clique& clique, uint32_t kinds) {
 
 Outcome ncclComm::Connect(const std::vector<Operation>& operations) {
   const std::shared_ptr<Clique> clique = this->clique();
+  if (clique == nullptr) return Aborted();  // since the call found it
   uint32_t kinds = 0;
   for (const Operation& o : operations) {
     if (!o.IsMessage()) kinds |= 1u << (static_cast<uint32_t>(o.function) * 2 + (o.count * SizeOf(o.type) >= kLarge));
@@ -180,6 +181,8 @@ Outcome ncclComm::Check(const Operation& o) const {
 }
 
 Outcome ncclComm::Enqueue(std::vector<Operation> operations) {
+  const std::shared_ptr<Clique> clique = this->clique();
+  if (clique == nullptr) return Aborted();
   const OnDevice on_device(device);
   const cudaStream_t stream = operations.front().stream;
   std::set<cudaStream_t> others;
@@ -200,7 +203,7 @@ Outcome ncclComm::Enqueue(std::vector<Operation> operations) {
   if (error == cudaSuccess) {
     const std::scoped_lock lock(enqueuing_);
     const uint64_t number = launched_.load(std::memory_order_relaxed);
-    error = EnqueueOnHost(stream, [self = shared_from_this(), clique = clique(), operations = std::move(operations), number] {
+    error = EnqueueOnHost(stream, [self = shared_from_this(), clique, operations = std::move(operations), number] {
       self->running_.fetch_add(1);
       if (!self->aborted_.load()) self->Run(*clique, operations, number);
       self->running_.fetch_sub(1);
@@ -236,6 +239,7 @@ void ncclComm::Run(Clique& clique, const std::vector<Operation>& operations, uin
 
 Outcome ncclComm::Split(int color, int key, ncclComm* child) {
   const std::shared_ptr<Clique> clique = this->clique();
+  if (clique == nullptr) return Aborted();
   Place& mine = clique->mine();
   mine.color = color, mine.key = key;
   if (!StepOfSplit(*clique)) return Aborted();

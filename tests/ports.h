@@ -1,0 +1,54 @@
+// Ports at which processes that a test starts are to listen.
+#pragma once
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <vector>
+
+namespace twofold::testing {
+
+// `count` ports of this host, one after another, that the system gives to nobody else while this lives: sockets that were bound to them, and
+// do not listen, hold them. Who sets SO_REUSEADDR, as stores do, may listen there all the same; until then connections are refused.
+class Ports {
+ public:
+  explicit Ports(int count = 1) {
+    constexpr int kTries = 1000;  // the second may be another's
+    for (int i = 0; i < kTries && !Take(count); ++i) Release();
+    if (held_.empty()) std::abort();
+  }
+  ~Ports() { Release(); }
+  Ports(const Ports&) = delete;
+  Ports& operator=(const Ports&) = delete;
+
+  int first() const { return first_; }
+
+ private:
+  bool Take(int count) {
+    for (int i = 0; i < count; ++i) {
+      const int one = 1;
+      held_.push_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      setsockopt(held_.back(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+      sockaddr_in address = {};
+      address.sin_family = AF_INET;
+      address.sin_port = htons(static_cast<uint16_t>(i == 0 ? 0 : first_ + i));
+      if (first_ + i > 65535 || bind(held_.back(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) return false;
+      socklen_t size = sizeof address;
+      if (i == 0 && getsockname(held_.back(), reinterpret_cast<sockaddr*>(&address), &size) == 0) first_ = ntohs(address.sin_port);
+    }
+    return true;
+  }
+  void Release() {
+    for (const int socket : held_) close(socket);
+    held_.clear();
+    first_ = 0;
+  }
+
+  std::vector<int> held_;
+  int first_ = 0;
+};
+
+}  // namespace twofold::testing
