@@ -5,17 +5,28 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <set>
 #include <string>
 
 #include "core/base/strings.h"
 
 namespace twofold::testing {
 
-// A path that is this process's alone; what stood there is gone.
+// A path that is this process's alone; what stood there is gone, and what is put there goes with the process.
 inline std::string ScratchFolder(const std::string& name) {
+  struct Paths {
+    ~Paths() {
+      std::error_code none;
+      for (const std::string& path : all) if (getpid() == owner) std::filesystem::remove_all(path, none);
+    }
+    const pid_t owner = getpid();  // a forked child that exits takes nothing away
+    std::set<std::string> all;
+  };
+  static Paths paths;
   const std::string shared = "/dev/shm/", place = access(shared.c_str(), W_OK) == 0 ? shared : ::testing::TempDir();
   const std::string path = StrCat(place, "twofold_test_", getpid(), "_", name);
   std::filesystem::remove_all(path);
+  paths.all.insert(path);
   return path;
 }
 
