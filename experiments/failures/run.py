@@ -75,7 +75,7 @@ class Job:
         if status == 0:
             wrong.append("ended well")
         left = []
-        for _ in range(200):  # the launcher may still be cleaning up
+        for _ in range(400):  # the launcher may still be cleaning up
             left = [f"process {p}" for p in processes_of(self.folder)] + [f.name for f in (self.folder / "shared").iterdir()]
             if not left:
                 break
@@ -100,11 +100,11 @@ def kill_a_rank(build, dice):
     rank = dice.randrange(RANKS)
     started = time.monotonic()
     victim = None
-    while victim is None and time.monotonic() - started < 30:
+    while victim is None and time.monotonic() - started < 120:
         ranks = [p for p in processes_of(job.folder) if rank_of(p) is not None]
         victim = next((p for p in ranks if rank_of(p) == rank), None) if len(ranks) == RANKS else None
         time.sleep(0.01)
-    while "step 1 of " not in job.text() and time.monotonic() - started < 60:
+    while "step 1 of " not in job.text() and time.monotonic() - started < 240:
         time.sleep(0.05)
     time.sleep(2 * dice.random())
     killed = time.monotonic()

@@ -1,4 +1,4 @@
-// Holds up a stream of a GPU, so that a test sees what goes on meanwhile; and tests of time.
+// Holds up a stream of a GPU, so that a test sees what goes on meanwhile.
 #pragma once
 
 #include <chrono>
@@ -7,21 +7,13 @@
 #include <utility>
 
 #include "kernels/cuda/streams.h"
+#include "tests/tries.h"
 
 namespace twofold {
 
 // While a stream is held up, nothing else may wait for it by the way: neither a kernel's first launch, which may wait for the whole GPU
 // where kernels are loaded one by one, nor a stream that shares a queue of the hardware with it. Set before CUDA is called first.
 inline const bool kNothingElseWaits = setenv("CUDA_MODULE_LOADING", "EAGER", 1) == 0 && setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1) == 0;
-
-// Whether holds() is true in one try of a few: for what comes too late where the machine is busy with something else.
-template <class F>
-bool InSomeTry(F&& holds) {
-  for (int tries = 0; tries < 20; ++tries) {
-    if (holds()) return true;
-  }
-  return false;
-}
 
 // Behind it nothing of the stream happens until it is opened; or, where a test waits for what it holds up, for kPatience. CUDA may do what
 // streams have the host do on one thread, in order: of two gates the one made first is to be opened first. Nor is memory taken or

@@ -1,8 +1,11 @@
 #include "sim/cost/read_profile.h"
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
 
+#include "core/base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -12,7 +15,7 @@ namespace {
 using testing::HasSubstr;
 
 struct ReadProfileTest : testing::Test {
-  void SetUp() override { path = testing::TempDir() + "/read_profile_test.textproto"; }
+  void SetUp() override { path = StrCat(testing::TempDir(), "/read_profile_test-", getpid(), ".textproto"); }
   void TearDown() override { std::filesystem::remove(path); }
   absl::StatusOr<profile::Profile> Read(const std::string& text) {
     std::ofstream(path) << text;

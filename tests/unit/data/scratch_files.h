@@ -1,7 +1,8 @@
-// Files for a test, in a folder of its own that is emptied first.
+// Files for a test, in a folder of this process's own that is emptied first.
 #pragma once
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +22,7 @@ class ScratchFiles : public ::testing::Test {
   void SetUp() override {
     const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
     folder_ = std::filesystem::path(::testing::TempDir()) /
-              ("twofold_" + std::string(info->test_suite_name()) + "_" + info->name());
+              ("twofold_" + std::to_string(getpid()) + "_" + info->test_suite_name() + "_" + info->name());
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directories(folder_);
   }

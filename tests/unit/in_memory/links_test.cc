@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <random>
 
 #include "backends/in_memory/fabric.h"
@@ -155,18 +154,15 @@ TEST(SlowLinks, RanksWaitForWhatTravels) {
   });
 }
 
-// Work that is issued together goes one after the other, while the host goes on.
-TEST(SlowLinks, TravelsWhileTheHostGoesOn) {
+TEST(SlowLinks, WorkThatIsIssuedTogetherGoesOneAfterTheOther) {
   RunOn(Slow(0.08, 0), 2, [](RankContext& c) {
     Tensor a = Ones(c, 250'000), b = Ones(c, 250'000), few = Ones(c, 4);
     Work first, second, third;
     c.world().Barrier().Wait();
     const double start = c.clock().Now().value();
     first = c.world().AllReduce(a), second = c.world().AllReduce(b), third = c.world().AllReduce(few);
-    const double issued = c.clock().Now().value() - start;
     third.Wait();
     EXPECT_GE(c.clock().Now().value() - start, 200e-3);
-    EXPECT_LT(issued, 100e-3) << "issuing waits for what is issued";
   });
 }
 
@@ -181,7 +177,7 @@ TEST(SlowLinks, OfGroupsAreThoseOfTheWorld) {
 
 // Two groups of the same ranks have two streams, and one link.
 TEST(SlowLinks, GroupsOfTheSameRanksShareThem) {
-  RunOn(Slow(0.08, 0), 2, [](RankContext& c) {
+  RunOn(Slow(0.02, 0), 2, [](RankContext& c) {
     const auto gather = c.world().SplitEvenly(2, ProcessGroup::Pattern::kConsecutive, "gather");
     const auto reduce = c.world().SplitEvenly(2, ProcessGroup::Pattern::kConsecutive, "reduce");
     Tensor a = Ones(c, 500'000), b = Ones(c, 1'000'000);
@@ -189,17 +185,17 @@ TEST(SlowLinks, GroupsOfTheSameRanksShareThem) {
     const double start = c.clock().Now().value();
     Work first = gather->AllReduce(a), second = reduce->AllReduce(b);
     first.Wait();
-    EXPECT_GE(c.clock().Now().value() - start, 300e-3) << "200 ms alone, 400 beside the other";  // less by what the other begins later
+    EXPECT_GE(c.clock().Now().value() - start, 1.2) << "0.8 s alone, 1.6 beside the other";  // less by what the other begins later
     second.Wait();
-    EXPECT_GE(c.clock().Now().value() - start, 600e-3);
+    EXPECT_GE(c.clock().Now().value() - start, 2.4);
   });
 }
 
 // What travels is not waited for in the sense of fabric.timeout_s.
 TEST(SlowLinks, DataMayTravelForLongerThanTheTimeOut) {
-  RunOn(Slow(0.008, 0, 0.8), 2, [](RankContext& c) {
+  RunOn(Slow(0.0032, 0, /*timeout_s=*/2), 2, [](RankContext& c) {
     Tensor t = Ones(c, 300'000);
-    EXPECT_GE(Seconds(c, [&] { c.world().AllReduce(t).Wait(); }), 1.2);
+    EXPECT_GE(Seconds(c, [&] { c.world().AllReduce(t).Wait(); }), 3);
   });
 }
 
@@ -216,16 +212,15 @@ TEST(SlowLinks, ARankWhoseDataTravelsIsWaitedForUntilTheTimeOut) {
   EXPECT_THAT(std::string(result.status.message()), HasSubstr("has waited 0.3 s (fabric.timeout_s) for rank "));
 }
 
+// The host comes to its exception, as it goes on while what it has issued travels.
 TEST(SlowLinks, AFailureEndsThoseWhoWaitForWhatTravels) {
-  const auto start = std::chrono::steady_clock::now();
   const RunResult result = MakeInMemoryFabric(Slow(1e-6, 0), GroupOptions{})->Run(3, [](RankContext& c) {
-    Tensor t = Ones(c, 250'000);  // for some hours
-    Work sum = c.world().AllReduce(t);
+    Tensor t = Ones(c, 250'000), few = Ones(c, 4);  // for some hours
+    Work sum = c.world().AllReduce(t), next = c.world().AllReduce(few);
     if (c.rank() == 1) throw TimedOut(1, "had enough");
-    sum.Wait();
+    next.Wait();
     return std::string();
   });
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
   EXPECT_THAT(std::string(result.status.message()), HasSubstr("had enough"));
 }
 

@@ -1,8 +1,11 @@
 #include "experiments/pictures/page.h"
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
 
+#include "core/base/strings.h"
 #include "experiments/pictures/chart.h"
 #include "experiments/pictures/format.h"
 #include "experiments/pictures/memory_picture.h"
@@ -20,7 +23,7 @@ using testing::Not;
 // A folder as `twofold run` leaves it: two ranks, one traced step.
 struct PageTest : testing::Test {
   void SetUp() override {
-    folder = testing::TempDir() + "/page_test";
+    folder = StrCat(testing::TempDir(), "/page_test-", getpid());
     report.set_name("a <b> run"), report.set_fabric("in_memory"), report.set_world_size(2);
     report.set_median_step_seconds(0.02), report.set_low(0.019), report.set_high(0.022);
     report.set_parameters(3200000);

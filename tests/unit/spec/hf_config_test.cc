@@ -5,12 +5,14 @@
 #include <gmock/gmock.h>
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 
+#include "core/base/strings.h"
 #include "experiments/spec/spec.h"
 #include "nlohmann/json.hpp"
 #include "strategies/model_factory.h"
@@ -170,11 +172,12 @@ TEST(HfConfig, RefusesByNameWhatWouldChangeTheModel) {
     json object = json::parse(Read(c.file));
     if (*c.value == 0) object.erase(c.field);
     else object[c.field] = json::parse(c.value);
-    const std::filesystem::path path = std::filesystem::path(::testing::TempDir()) / "twofold_hf_config.json";
+    const std::filesystem::path path = std::filesystem::path(::testing::TempDir()) / StrCat("twofold_hf_config-", getpid(), ".json");
     std::ofstream(path) << object.dump();
     const std::string message = Refused("model { hf_config: \"" + path.string() + "\" }");
     EXPECT_THAT(message, HasSubstr("test.textproto: "));
     for (const std::string& fragment : c.fragments) EXPECT_THAT(message, HasSubstr(fragment));
+    std::filesystem::remove(path);
   }
 }
 

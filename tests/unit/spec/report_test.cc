@@ -16,6 +16,7 @@
 #include "experiments/report/trace.h"
 #include "experiments/report/write_report.h"
 #include "experiments/spec/spec.h"
+#include "tests/integration/scratch_folder.h"
 
 namespace twofold {
 namespace {
@@ -83,12 +84,6 @@ std::vector<report::RankRecord> ExampleRecords() {
 }
 
 spec::Spec ExampleSpec() { return *ResolveSpec("model { preset: \"gpt-3m\" }", "example.textproto"); }
-
-std::string Folder(const std::string& name) {
-  const fs::path folder = fs::path(::testing::TempDir()) / ("twofold_report_" + name);
-  fs::remove_all(folder);
-  return folder.string();
-}
 
 std::string Text(const std::string& path) {
   const absl::StatusOr<std::string> text = ReadFile(path);
@@ -281,7 +276,7 @@ TEST(ReportTrace, IsValidForNothingAndLeavesOutWhatHasNoTime) {
 
 // ---- The folder ----
 TEST(WriteReport, WritesEveryFileAndNothingElse) {
-  const std::string folder = Folder("all") + "/deeper";
+  const std::string folder = testing::ScratchFolder("all") + "/deeper";
   ASSERT_TRUE(WriteReport(folder, ExampleReport(), ExampleSpec(), ExampleRecords()).ok());
   std::vector<std::string> names;
   for (const auto& file : fs::directory_iterator(folder)) names.push_back(file.path().filename());
@@ -296,7 +291,7 @@ TEST(WriteReport, WritesEveryFileAndNothingElse) {
 }
 
 TEST(WriteReport, GivesTheSameBytesAgain) {
-  const std::string a = Folder("same_a"), b = Folder("same_b");
+  const std::string a = testing::ScratchFolder("same_a"), b = testing::ScratchFolder("same_b");
   for (const std::string& folder : {a, b, b}) {
     ASSERT_TRUE(WriteReport(folder, ExampleReport(), ExampleSpec(), ExampleRecords()).ok());
   }
@@ -306,7 +301,7 @@ TEST(WriteReport, GivesTheSameBytesAgain) {
 }
 
 TEST(WriteReport, NamesThePathThatCannotBeWritten) {
-  const std::string folder = Folder("blocked");
+  const std::string folder = testing::ScratchFolder("blocked");
   fs::create_directories(folder);
   ASSERT_TRUE(WriteFiles(folder, {{"plain", "a file"}}).ok());
   const absl::Status in_file = WriteReport(folder + "/plain", ExampleReport(), ExampleSpec(), {});
@@ -322,7 +317,7 @@ TEST(WriteReport, NamesThePathThatCannotBeWritten) {
 TEST(ReadReport, NamesTheFileAndWhatIsWrong) {
   EXPECT_THAT(std::string(ReadReport("no/such").status().message()),
               AllOf(HasSubstr("no/such/report.json"), HasSubstr("twofold run")));
-  const std::string folder = Folder("wrong");
+  const std::string folder = testing::ScratchFolder("wrong");
   const auto message = [&folder](const std::string& text) {
     EXPECT_TRUE(WriteFiles(folder, {{"report.json", text}}).ok());
     return std::string(ReadReport(folder).status().message());
@@ -339,7 +334,7 @@ TEST(ReadReport, NamesTheFileAndWhatIsWrong) {
 }
 
 TEST(ReadReport, NamesTheFieldThatIsMissingOrOutOfRange) {
-  const std::string folder = Folder("damaged");
+  const std::string folder = testing::ScratchFolder("damaged");
   const auto message = [&folder](auto damage) {
     Json json = ToJson(ExampleReport());
     damage(json);

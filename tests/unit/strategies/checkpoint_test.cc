@@ -24,8 +24,7 @@ using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
 std::string Folder(const std::string& name) {
-  const std::string path = StrCat(::testing::TempDir(), "twofold_checkpoint_", getpid(), "_", name);
-  fs::remove_all(path);
+  const std::string path = testing::ScratchFolder(name);
   fs::create_directories(path);
   return path;
 }

@@ -1,4 +1,6 @@
 // From a cluster's description to its topology, and the catalogue.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
@@ -14,6 +16,7 @@
 #include <vector>
 
 #include "gmock/gmock.h"
+#include "core/base/strings.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "tests/unit/topologies/routes.h"
@@ -342,9 +345,9 @@ TEST_F(ClusterTest, WhatIsNotRefusedIsBuilt) {
 // ---- Nodes from files ----
 class NodeFileTest : public testing::Test {
  protected:
+  ~NodeFileTest() override { std::filesystem::remove_all(folder); }
   // A cluster's file beside a node's, which it names as seen from its own folder.
-  static std::string Write(const std::string& node, const std::string& more = "") {
-    const std::string folder = testing::TempDir() + "/node_file_test";
+  std::string Write(const std::string& node, const std::string& more = "") const {
     std::filesystem::create_directories(folder);
     const auto from = std::filesystem::path("tests/data/topologies") / node;
     if (std::filesystem::exists(from)) {
@@ -354,6 +357,7 @@ class NodeFileTest : public testing::Test {
                                                  << "} network { star {} link_gbytes_per_second: 12.5 cable_us: 1 } }";
     return folder + "/cluster.textproto";
   }
+  const std::string folder = StrCat(testing::TempDir(), "/node_file_test-", getpid());
 };
 
 TEST_F(NodeFileTest, NodesOfTheFileOnANetwork) {

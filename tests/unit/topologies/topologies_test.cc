@@ -1,6 +1,10 @@
+#include <unistd.h>
+
+#include <filesystem>
 #include <fstream>
 #include <string>
 
+#include "core/base/strings.h"
 #include "gtest/gtest.h"
 #include "topologies/catalogue.h"
 #include "topologies/shared_memory_host.h"
@@ -60,11 +64,12 @@ TEST(CatalogueTest, MisspeltNamesAreMended) {
 
 class ClusterFileTest : public testing::Test {
  protected:
+  ~ClusterFileTest() override { std::filesystem::remove(path); }
   std::string Write(const std::string& text) {
-    const std::string path = testing::TempDir() + "/cluster.textproto";
     std::ofstream(path) << text;
     return path;
   }
+  const std::string path = StrCat(testing::TempDir(), "/", getpid(), "-cluster.textproto");
 };
 
 TEST_F(ClusterFileTest, AFileIsACluster) {

@@ -123,7 +123,9 @@ int Clique::Lost() {
     const Presence presence = place(r).presence.load(std::memory_order_acquire);
     if (r == rank_ || presence == Presence::kAbsent || presence == Presence::kGone) continue;
     struct flock lock = LockOf(r, F_WRLCK);
-    if (fcntl(fd_, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK) return r;
+    if (fcntl(fd_, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK) continue;
+    // One that has left meanwhile said so before it let go of its lock.
+    if (place(r).presence.load(std::memory_order_acquire) != Presence::kGone) return r;
   }
   return -1;
 }

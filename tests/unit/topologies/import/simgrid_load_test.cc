@@ -54,7 +54,7 @@ int Compare(const Topology& topology, int endpoints, const std::string& path) {
 void ExpectLoaded(const Topology& topology, int endpoints, const std::string& name) {
   const auto xml = SimgridOf(topology, 1e9, endpoints);
   ASSERT_TRUE(xml.ok()) << xml.status();
-  const std::string path = ::testing::TempDir() + "/" + name + ".simgrid.xml";
+  const std::string path = ::testing::TempDir() + "/" + name + "-" + std::to_string(getpid()) + ".simgrid.xml";
   std::ofstream(path) << WriteSimgridXml(*xml);
   const pid_t child = fork();
   ASSERT_GE(child, 0);
