@@ -11,6 +11,7 @@
 #include "kernels/cpu/reduce.h"
 #include "kernels/cuda/error.h"
 #include "tests/gpu/against_cpu.h"
+#include "tests/unit/kernels/lab.h"
 
 namespace twofold {
 namespace {
@@ -102,7 +103,7 @@ class CollectivesTest : public GpuTest {
     for (size_t r = 0; r < arrays.size(); ++r) EXPECT_TRUE(on_gpu[r]->Read() == arrays[r]) << "array " << r;
   }
 
-  std::mt19937 random_{std::random_device{}()};
+  std::mt19937 random_{TestSeed()};
   cudaStream_t stream_ = nullptr;
 };
 

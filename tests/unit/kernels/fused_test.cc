@@ -72,8 +72,9 @@ std::vector<Expected> ExpectSum(Lab& lab, const Tensor& dx, const Tensor& past_b
   const Values a = ValuesOf(dx), b = ValuesOf(past_before);
   Values want;
   for (size_t i = 0; i < a.size(); ++i) want.push_back(a[i] + b[i]);
-  double rounding = 0;  // of dx, which the fused one has not
-  for (const double v : a) rounding = std::max(rounding, std::abs(v) * 0x1p-8);
+  const double half_ulp = t == DType::kBF16 ? 0x1p-8 : 0x1p-11;
+  double rounding = 0;  // of dx, which the fused one has not: it moves the sum, and so what the sum is rounded by
+  for (const double v : a) rounding = std::max(rounding, std::abs(v) * half_ulp * (1 + half_ulp));
   return {{fused, want, 1 + rounding / 4e-6, t}};
 }
 
