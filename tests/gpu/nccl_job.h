@@ -54,7 +54,10 @@ class NcclJob {
     std::string name = (std::filesystem::temp_directory_path() / "twofold-nccl-XXXXXX").string();
     folder_ = mkdtemp(name.data());
   }
-  ~NcclJob() { std::filesystem::remove_all(folder_); }
+  ~NcclJob() {  // a process may still be ending there
+    std::error_code none;
+    std::filesystem::remove_all(folder_, none);
+  }
   std::string At(const std::string& name) const { return (folder_ / name).string(); }
 
   // By rank. `arguments` follow --as-rank; `change` may edit a rank's variables. Processes that take longer than `limit` are killed.

@@ -37,7 +37,10 @@ class Program : public ::testing::Test {
     std::string name = (fs::temp_directory_path() / "twofold-program-XXXXXX").string();
     folder_ = mkdtemp(name.data());
   }
-  ~Program() override { fs::remove_all(folder_); }
+  ~Program() override {  // a process may still be ending there
+    std::error_code none;
+    fs::remove_all(folder_, none);
+  }
 
   std::string At(const std::string& name) const { return (folder_ / name).string(); }
   std::string Write(const std::string& name, const std::string& text) const {

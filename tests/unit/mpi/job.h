@@ -42,7 +42,10 @@ class Job {
     fs::create_directories(folder_ / "shared");
     fs::create_directories(folder_ / "session");
   }
-  ~Job() { fs::remove_all(folder_); }
+  ~Job() {  // a process may still be ending there
+    std::error_code none;
+    fs::remove_all(folder_, none);
+  }
 
   // Interrupted, if so, once it has said that it has started.
   Outcome Run(const std::string& scenario, int ranks, bool interrupt = false) {
