@@ -1,6 +1,6 @@
 # twofold_library(NAME SOURCES ... [APART ...] DEPS ...): one static library a folder; DEPS are what stands below it. Presets compile
-# several SOURCES at once (CMAKE_UNITY_BUILD, a third of the time), so that their local names must differ; but APART one by one,
-# as files that are alike may use the same ones.
+# several SOURCES at once (CMAKE_UNITY_BUILD), so that their local names must differ; but APART one by one, as files that are alike
+# may use the same ones.
 function(twofold_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;APART;DEPS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES} ${ARG_APART})
@@ -9,8 +9,9 @@ function(twofold_library name)
   twofold_precompile(${name} twofold_headers)
 endfunction()
 
-# twofold_test(NAME SOURCES ... [APART ...] DEPS ... [LABELS ...] [TIMEOUT s] [ALONE]): one GoogleTest program, one ctest entry. ctest -j runs
-# beside it what the cores have room for (all labels but plain units and fuzz tests: a core for each of two ranks); ALONE: nothing.
+# twofold_test(NAME SOURCES ... [APART ...] DEPS ... [LABELS ...] [TIMEOUT s] [ALONE]): one GoogleTest program, one ctest entry.
+# ctest -j runs beside it what the cores have room for (all labels but plain units and fuzz tests: a core for each of two ranks);
+# ALONE: nothing.
 function(twofold_test name)
   cmake_parse_arguments(ARG "ALONE" "TIMEOUT" "SOURCES;APART;DEPS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES} ${ARG_APART})

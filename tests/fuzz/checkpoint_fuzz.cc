@@ -15,7 +15,7 @@
 #include "strategies/checkpoint/load.h"
 #include "tests/fuzz/allocations.h"
 #include "tests/fuzz/mutate.h"
-#include "tests/integration/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace twofold::checkpoint {
 namespace {

@@ -11,7 +11,7 @@
 #include "kernels/cuda/cuda_device.h"
 #include "tests/gpu/against_cpu.h"
 #include "tests/integration/run_spec.h"
-#include "tests/integration/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace twofold {
 namespace {

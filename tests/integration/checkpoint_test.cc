@@ -10,7 +10,7 @@
 #include "strategies/checkpoint/folder.h"
 #include "strategies/checkpoint/safetensors.h"
 #include "tests/integration/run_spec.h"
-#include "tests/integration/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace twofold {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "tests/integration/replayed.h"
 #include "tests/integration/saved_parameters.h"
-#include "tests/integration/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace twofold {
 namespace {

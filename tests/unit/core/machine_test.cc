@@ -4,7 +4,7 @@
 #include <fstream>
 
 #include "gtest/gtest.h"
-#include "tests/integration/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace twofold {
 namespace {

@@ -16,7 +16,7 @@
 #include "experiments/report/trace.h"
 #include "experiments/report/write_report.h"
 #include "experiments/spec/spec.h"
-#include "tests/integration/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace twofold {
 namespace {

@@ -12,7 +12,7 @@
 #include "strategies/checkpoint/save.h"
 #include "strategies/data_parallel/ddp.h"
 #include "strategies/data_parallel/sharded.h"
-#include "tests/integration/scratch_folder.h"
+#include "tests/scratch_folder.h"
 #include "tests/unit/strategies/on_ranks.h"
 
 namespace twofold::checkpoint {

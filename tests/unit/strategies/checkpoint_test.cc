@@ -14,7 +14,7 @@
 #include "strategies/checkpoint/pieces.h"
 #include "strategies/checkpoint/safetensors.h"
 #include "strategies/checkpoint/worker.h"
-#include "tests/integration/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace twofold::checkpoint {
 namespace {
