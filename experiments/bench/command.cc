@@ -97,56 +97,51 @@ int RunBench(const Options& options) {
 }
 
 // Refused by name, with what stands for them here.
-void AddOptionsOfNcclTests(CLI::App& command) {
+void AddOptionsOfNcclTests(const Command& command) {
   constexpr std::string_view kRanks = "is nccl-tests'; use --ranks, which counts GPUs too", kNothing = "is nccl-tests' and has no counterpart here; leave it out";
   constexpr std::pair<const char*, std::string_view> kOptions[] = {
       {"-g,--ngpus", kRanks}, {"-t,--nthreads", kRanks}, {"-m,--agg_iters", kNothing}, {"-p,--parallel_init", kNothing}, {"-z,--blocking", kNothing},
       {"-T,--timeout", kNothing}, {"-G,--cudagraph", kNothing}, {"-C,--report_cputime", kNothing}, {"-a,--average", kNothing}, {"-R,--local_register", kNothing}};
-  for (const auto& [names, why] : kOptions) {
-    const std::string name = names, shown = name.substr(0, name.find(','));
-    command.add_option_function<std::string>(name, [shown, why = std::string(why)](const std::string& value) {
-      throw CLI::ValidationError(StrCat(shown, " ", value), why);
-    })->group("");  // not in --help
-  }
+  for (const auto& [names, why] : kOptions) command.Refuse(names, std::string(why));
 }
 
 }  // namespace
 
-void AddBenchCommand(CLI::App& app, int& exit_status) {
+void AddBenchCommand(const Command& program, int& exit_status) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("bench", "times a collective over sizes: nccl-tests' table, on any fabric");
+  const Command command = program.AddCommand("bench", "times a collective over sizes: nccl-tests' table, on any fabric");
   Options& o = *options;
   std::vector<std::string> operations;
   for (const Operation& operation : Operations()) operations.emplace_back(operation.name);
-  command->add_option("OPERATION", o.operation, absl::StrJoin(operations, ", "))->required();
-  command->add_option("-b,--minbytes", o.least, "smallest size (default 8)");
-  command->add_option("-e,--maxbytes", o.most, "largest size (default 64M; the ranks' memory must hold it)");
-  command->add_option("-f,--stepfactor", o.factor, "each size is this times the one before (default 2)");
-  command->add_option("-i,--stepbytes", o.step, "or: this many bytes more");
-  command->add_option("-n,--iters", o.iterations, "timed calls a size (default 20; predicted: 1)");
-  command->add_option("-w,--warmup_iters", o.warmup, "calls before (default 5; predicted: 0)");
-  command->add_option("-o,--op", o.reduce, "of reductions: sum, prod, min, max or avg (default sum)");
-  command->add_option("-d,--datatype", o.dtype, "float, double, bfloat16, half, int32 or uint8 (default float)");
-  command->add_option("-r,--root", o.root, "of broadcast, reduce, gather and scatter (default 0)");
-  command->add_option("-c,--check", o.check,
+  command.AddOption("OPERATION", o.operation, absl::StrJoin(operations, ", ")).Required();
+  command.AddOption("-b,--minbytes", o.least, "smallest size (default 8)");
+  command.AddOption("-e,--maxbytes", o.most, "largest size (default 64M; the ranks' memory must hold it)");
+  command.AddOption("-f,--stepfactor", o.factor, "each size is this times the one before (default 2)");
+  command.AddOption("-i,--stepbytes", o.step, "or: this many bytes more");
+  command.AddOption("-n,--iters", o.iterations, "timed calls a size (default 20; predicted: 1)");
+  command.AddOption("-w,--warmup_iters", o.warmup, "calls before (default 5; predicted: 0)");
+  command.AddOption("-o,--op", o.reduce, "of reductions: sum, prod, min, max or avg (default sum)");
+  command.AddOption("-d,--datatype", o.dtype, "float, double, bfloat16, half, int32 or uint8 (default float)");
+  command.AddOption("-r,--root", o.root, "of broadcast, reduce, gather and scatter (default 0)");
+  command.AddOption("-c,--check", o.check,
                       "1: compare results and count wrong values; 0: not (default 1; predicted: 0)");
-  command->add_option("--fabric", o.fabric, "where to run; see `twofold list fabrics`")->capture_default_str();
-  command->add_option("--device", o.device, "whose memory is moved: cpu or cuda (default: cuda on nccl, else cpu)");
-  command->add_option("--ranks", o.ranks,
+  command.AddOption("--fabric", o.fabric, "where to run; see `twofold list fabrics`").ShowDefault();
+  command.AddOption("--device", o.device, "whose memory is moved: cpu or cuda (default: cuda on nccl, else cpu)");
+  command.AddOption("--ranks", o.ranks,
                       "default: the processes that were started, where ranks are processes; simulated: all devices of "
                       "--nodes, without that 8 or what the cluster holds; else 2");
-  command->add_option("--cluster", o.cluster,
+  command.AddOption("--cluster", o.cluster,
                       "simulated: a name of `twofold topology list`, or a file (default this-machine)");
-  command->add_option("--nodes", o.nodes,
+  command.AddOption("--nodes", o.nodes,
                       "simulated: how many nodes of the cluster, of those that `twofold topology list` shows (default: as many as the ranks need)");
-  command->add_option("--algorithm", o.algorithm,
+  command.AddOption("--algorithm", o.algorithm,
                       "simulated: auto (default), or one that the cluster's library has: ring, tree, direct, nvls, ...");
-  command->add_option("--protocol", o.protocol, "simulated, clusters that run NCCL: auto (default), Simple, LL or LL128");
-  command->add_flag("--json", o.json, "print JSON instead of the table");
-  command->add_option("--out", o.out, "write the rows to this file too, as CSV");
-  AddOptionsOfNcclTests(*command);
-  command->footer(kFooter);
-  command->callback([options, &exit_status] { exit_status = RunBench(*options); });
+  command.AddOption("--protocol", o.protocol, "simulated, clusters that run NCCL: auto (default), Simple, LL or LL128");
+  command.AddFlag("--json", o.json, "print JSON instead of the table");
+  command.AddOption("--out", o.out, "write the rows to this file too, as CSV");
+  AddOptionsOfNcclTests(command);
+  command.Footer(kFooter);
+  command.OnParsed([options, &exit_status] { exit_status = RunBench(*options); });
 }
 
 }  // namespace twofold

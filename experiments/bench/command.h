@@ -16,12 +16,12 @@
 // simulated, 8 or what the cluster holds without that; else 2.
 #pragma once
 
-#include "CLI/CLI.hpp"
+#include "experiments/cli/command_line.h"
 
 namespace twofold {
 
 // Adds the command to `app`. When it runs it prints the table to stdout, in the process that speaks, and progress to stderr
 // where that is a terminal, and sets `exit_status`: 0 fine, 1 a failure at run time or wrong values, 2 wrong input.
-void AddBenchCommand(CLI::App& app, int& exit_status);
+void AddBenchCommand(const Command& program, int& exit_status);
 
 }  // namespace twofold

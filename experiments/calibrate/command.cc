@@ -389,24 +389,23 @@ absl::Status Calibrate(Options o) {
 
 }  // namespace
 
-void AddCalibrateCommand(CLI::App& app, int& exit_status) {
+void AddCalibrateCommand(const Command& program, int& exit_status) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("calibrate", "measures this machine's kernels, links and small training jobs into a profile: "
+  const Command command = program.AddCommand("calibrate", "measures this machine's kernels, links and small training jobs into a profile: "
                                                          "about half a minute on two cores; or its GPU's kernels: some minutes");
-  command->add_option("--device", options->device, "the device whose kernels are measured: cpu or cuda")->capture_default_str();
-  command->add_option("--fabric", options->fabric, "the fabric whose links are measured: in_memory, with the kernels; mpi (start it under mpirun or "
-                      "`twofold launch --ranks=2 --fabric=mpi -- calibrate`): added to the profile")->capture_default_str();
-  command->add_option("--threads", options->threads, "threads a rank; as many ranks as fit the cores run at once")
-      ->capture_default_str();
-  command->add_option("--out", options->out, absl::StrCat("the profile to write; default: ", kThisMachineProfile, ", of a GPU ", kThisMachineCudaProfile));
-  command->add_option("--gpu", options->gpu, "with --device=cuda: which one is measured")->capture_default_str();
-  command->add_flag("--time-algorithms", options->time_algorithms, "with --device=cuda: products as with cuda.time_algorithms in a spec");
-  command->add_option("--cluster", options->cluster, "with --fabric=mpi: the structure of the cluster that the processes are on (a catalogue name or a file: a "
+  command.AddOption("--device", options->device, "the device whose kernels are measured: cpu or cuda").ShowDefault();
+  command.AddOption("--fabric", options->fabric, "the fabric whose links are measured: in_memory, with the kernels; mpi (start it under mpirun or "
+                      "`twofold launch --ranks=2 --fabric=mpi -- calibrate`): added to the profile").ShowDefault();
+  command.AddOption("--threads", options->threads, "threads a rank; as many ranks as fit the cores run at once").ShowDefault();
+  command.AddOption("--out", options->out, absl::StrCat("the profile to write; default: ", kThisMachineProfile, ", of a GPU ", kThisMachineCudaProfile));
+  command.AddOption("--gpu", options->gpu, "with --device=cuda: which one is measured").ShowDefault();
+  command.AddFlag("--time-algorithms", options->time_algorithms, "with --device=cuda: products as with cuda.time_algorithms in a spec");
+  command.AddOption("--cluster", options->cluster, "with --fabric=mpi: the structure of the cluster that the processes are on (a catalogue name or a file: a "
                       "star, or machines of one device on a network)");
-  command->add_option("--cluster-out", options->cluster_out, "writes that cluster with links and library open_mpi as messages between ranks show them, for "
+  command.AddOption("--cluster-out", options->cluster_out, "writes that cluster with links and library open_mpi as messages between ranks show them, for "
                       "`--fabric=simulated --cluster=FILE`");
-  command->add_flag("--quick", options->quick, "fewer sizes and rounds: less than half that time, wider intervals; with --device=cuda: a few tiny sizes, for tests alone");
-  command->footer(
+  command.AddFlag("--quick", options->quick, "fewer sizes and rounds: less than half that time, wider intervals; with --device=cuda: a few tiny sizes, for tests alone");
+  command.Footer(
       "The profile (core/proto/profile.proto as text) says what kernels cost by size, what links between ranks cost, and how far small\n"
       "training jobs lay from what that predicts, from which predictions have their intervals. Predictions read it where they\n"
       "are made, in the same folder, for cluster this-machine (the default); elsewhere: --set=fabric.simulated.profile=FILE. Leave the\n"
@@ -426,7 +425,7 @@ void AddCalibrateCommand(CLI::App& app, int& exit_status) {
       "  mpirun -n 4 --hostfile hosts twofold calibrate --fabric=mpi --cluster=shape.textproto --cluster-out=mine.textproto\n"
       "  twofold bench all_reduce --fabric=simulated --cluster=mine.textproto\n"
       "  twofold calibrate --device=cuda                           then: twofold run SPEC --set=device=CUDA --fabric=simulated");
-  command->callback([options, &exit_status] {
+  command.OnParsed([options, &exit_status] {
     const absl::Status status = Calibrate(*options);
     if (status.ok()) return;
     if (SaysWhatAllFound()) spdlog::error("{}", std::string(status.message()));

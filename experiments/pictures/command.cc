@@ -60,20 +60,20 @@ absl::Status Write(const Options& o) {
 
 }  // namespace
 
-void AddReportCommand(CLI::App& app, int& exit_status) {
+void AddReportCommand(const Command& program, int& exit_status) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("report", "draws a run as one HTML page, or a prediction above its measurement");
-  command->add_option("DIR", options->folder, "the folder of a run")->required();
-  command->add_option("DIR_MEASURED", options->measured, "that of its measurement, to compare with");
-  command->add_option("--out", options->out, "the page to write; default: report.html in the last folder");
-  command->footer(
+  const Command command = program.AddCommand("report", "draws a run as one HTML page, or a prediction above its measurement");
+  command.AddOption("DIR", options->folder, "the folder of a run").Required();
+  command.AddOption("DIR_MEASURED", options->measured, "that of its measurement, to compare with");
+  command.AddOption("--out", options->out, "the page to write; default: report.html in the last folder");
+  command.Footer(
       "The page needs no other file: time line, memory, losses, collectives, errors. schedule.svg (of pipelines), timeline.svg and\n"
       "memory.svg are written beside it, and what was written is listed.\n"
       "Exit status: 0 fine; 1 a file cannot be written; 2 a folder holds no report of a run.\n"
       "\nExamples:\n"
       "  twofold report runs/my-in_memory\n"
       "  twofold report runs/my-simulated runs/my-in_memory --out=my.html");
-  command->callback([options, &exit_status] {
+  command.OnParsed([options, &exit_status] {
     const absl::Status status = Write(*options);
     if (status.ok()) return;
     spdlog::error("{}", std::string(status.message()));

@@ -1,12 +1,12 @@
-// The commands of the program. Each Add...Command gives `app` a subcommand; when the user chose it, CLI11
-// calls it back and it leaves the program's exit status in `exit_status`, which must outlive the parse.
+// The commands of the program. Each Add...Command gives `program` a command; when the user chose it, it runs
+// and leaves the program's exit status in `exit_status`, which must outlive the parse.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "experiments/cli/command_line.h"
 
 namespace twofold {
 
@@ -16,14 +16,14 @@ inline constexpr int kExitFailed = 1;            // something went wrong while r
 inline constexpr int kExitWrongInput = 2;        // spec, flags or files
 inline constexpr int kExitPredictedFailure = 3;  // a simulated run predicts out-of-memory or deadlock
 
-void AddRunCommand(CLI::App& app, int& exit_status);
+void AddRunCommand(const Command& program, int& exit_status);
 // What is wrong with a command line that begins with the word run, and with its spec, before anything is started.
 absl::Status CheckRunCommand(const std::vector<std::string>& words, const std::string& fabric);
-void AddCompareCommand(CLI::App& app, int& exit_status);
-void AddListCommand(CLI::App& app, int& exit_status);
-void AddMemoryCommand(CLI::App& app, int& exit_status);
-void AddLaunchCommand(CLI::App& app, int& exit_status);
-void AddTopologyCommand(CLI::App& app, int& exit_status);
-void AddScheduleCommand(CLI::App& app, int& exit_status);
+void AddCompareCommand(const Command& program, int& exit_status);
+void AddListCommand(const Command& program, int& exit_status);
+void AddMemoryCommand(const Command& program, int& exit_status);
+void AddLaunchCommand(const Command& program, int& exit_status);
+void AddTopologyCommand(const Command& program, int& exit_status);
+void AddScheduleCommand(const Command& program, int& exit_status);
 
 }  // namespace twofold

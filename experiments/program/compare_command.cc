@@ -64,14 +64,13 @@ int RunCompare(const CompareOptions& options) {
 
 }  // namespace
 
-void AddCompareCommand(CLI::App& app, int& exit_status) {
-  CLI::App* command = app.add_subcommand("compare", "lays a prediction beside a measurement");
+void AddCompareCommand(const Command& program, int& exit_status) {
+  const Command command = program.AddCommand("compare", "lays a prediction beside a measurement");
   auto options = std::make_shared<CompareOptions>();
-  command->add_option("DIR_PREDICTED", options->predicted, "folder of a simulated run")->required();
-  command->add_option("DIR_MEASURED", options->measured, "folders of the same spec's runs on real fabrics, a column each")
-      ->required();
-  command->add_flag("--json", options->json, "print JSON instead of a table");
-  command->footer(
+  command.AddOption("DIR_PREDICTED", options->predicted, "folder of a simulated run").Required();
+  command.AddOption("DIR_MEASURED", options->measured, "folders of the same spec's runs on real fabrics, a column each").Required();
+  command.AddFlag("--json", options->json, "print JSON instead of a table");
+  command.Footer(
       "Errors are (predicted - measured) / measured. Memory is the highest rank's.\n"
       "Two predictions, two measurements, or runs of other work are laid side by side and not judged.\n"
       "Exit status: 0 fine, whatever the errors are; 2 a folder holds no report of a run, or they are given the other way round.\n"
@@ -80,7 +79,7 @@ void AddCompareCommand(CLI::App& app, int& exit_status) {
       "  twofold run my.textproto --fabric=in_memory\n"
       "  twofold compare runs/my-simulated runs/my-in_memory\n"
       "  twofold compare runs/my-simulated runs/my-in_memory runs/my-mpi");
-  command->callback([options, &exit_status] { exit_status = RunCompare(*options); });
+  command.OnParsed([options, &exit_status] { exit_status = RunCompare(*options); });
 }
 
 }  // namespace twofold

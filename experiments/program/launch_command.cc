@@ -249,20 +249,20 @@ int RunLaunch(LaunchOptions o) {
 
 }  // namespace
 
-void AddLaunchCommand(CLI::App& app, int& exit_status) {
-  CLI::App* command = app.add_subcommand("launch", "starts ranks that are processes");
+void AddLaunchCommand(const Command& program, int& exit_status) {
+  const Command command = program.AddCommand("launch", "starts ranks that are processes");
   auto options = std::make_shared<LaunchOptions>();
-  command->add_option("--ranks", options->ranks, "how many processes in all, one a rank")->required();
-  command->add_option("--fabric", options->fabric, StrCat("the fabric that they communicate by (default: the command's, else ", kDefaultFabric, "; with --program none)"));
-  command->add_option("--program", options->program, "start this program of your own instead of twofold; the command after -- are its arguments");
-  command->add_option("--nodes", options->nodes, "of several hosts: how many; call launch once on each")->capture_default_str();
-  command->add_option("--node-rank", options->node_rank, "of several hosts: this one's number, from 0 (default: the task's, under srun with one task a node)");
-  command->add_option("--master", options->master, "of several hosts: HOST:PORT where rank 0 of host 0 is met (default: Slurm's first node, likewise)");
-  command->add_flag("--label", options->label, "lines of stderr begin with the rank that wrote them");
-  command->add_option("--grace", options->grace_s, "seconds for the others to end in order, once one has failed")->capture_default_str();
-  command->add_flag("--print", options->print, "only print the command lines that would be run");
-  command->add_option("COMMAND", options->command, "after --: a command of this program with its arguments");
-  command->footer(
+  command.AddOption("--ranks", options->ranks, "how many processes in all, one a rank").Required();
+  command.AddOption("--fabric", options->fabric, StrCat("the fabric that they communicate by (default: the command's, else ", kDefaultFabric, "; with --program none)"));
+  command.AddOption("--program", options->program, "start this program of your own instead of twofold; the command after -- are its arguments");
+  command.AddOption("--nodes", options->nodes, "of several hosts: how many; call launch once on each").ShowDefault();
+  command.AddOption("--node-rank", options->node_rank, "of several hosts: this one's number, from 0 (default: the task's, under srun with one task a node)");
+  command.AddOption("--master", options->master, "of several hosts: HOST:PORT where rank 0 of host 0 is met (default: Slurm's first node, likewise)");
+  command.AddFlag("--label", options->label, "lines of stderr begin with the rank that wrote them");
+  command.AddOption("--grace", options->grace_s, "seconds for the others to end in order, once one has failed").ShowDefault();
+  command.AddFlag("--print", options->print, "only print the command lines that would be run");
+  command.AddOption("COMMAND", options->command, "after --: a command of this program with its arguments");
+  command.Footer(
       "COMMAND is run, bench or calibrate.\n"
       "\n"
       "Fabric mpi: a wrapper of mpirun. On a cluster call that one yourself, with its host list:\n"
@@ -285,7 +285,7 @@ void AddLaunchCommand(CLI::App& app, int& exit_status) {
       "  twofold launch --ranks=16 --fabric=nccl --nodes=2 --node-rank=0 --master=node1:29500 -- run cuda.textproto\n"
       "  srun --ntasks-per-node=1 twofold launch --ranks=16 --fabric=nccl --nodes=2 -- run cuda.textproto\n"
       "  twofold launch --ranks=4 --program=./my_training -- --steps=10");
-  command->callback([options, &exit_status] { exit_status = RunLaunch(*options); });
+  command.OnParsed([options, &exit_status] { exit_status = RunLaunch(*options); });
 }
 
 }  // namespace twofold

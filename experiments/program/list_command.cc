@@ -113,10 +113,10 @@ Rows Devices() {
 
 constexpr char kExitText[] = "Exit status: 0 fine; 1 stdout cannot be written; 2 wrong input.";
 
-void AddTopic(CLI::App& list, const std::string& name, const std::string& summary, const char* more, Rows (*rows)(), int& exit_status) {
-  CLI::App* topic = list.add_subcommand(name, summary);
-  topic->footer(StrCat(more, "\n", kExitText));
-  topic->callback([rows, &exit_status] {
+void AddTopic(const Command& list, const std::string& name, const std::string& summary, const char* more, Rows (*rows)(), int& exit_status) {
+  const Command topic = list.AddCommand(name, summary);
+  topic.Footer(StrCat(more, "\n", kExitText));
+  topic.OnParsed([rows, &exit_status] {
     for (const auto& row : rows()) {
       std::printf("%s\n", row[0].c_str());
       for (size_t i = 1; i < row.size(); ++i) std::printf("    %s\n", row[i].c_str());
@@ -127,23 +127,23 @@ void AddTopic(CLI::App& list, const std::string& name, const std::string& summar
 
 }  // namespace
 
-void AddListCommand(CLI::App& app, int& exit_status) {
-  CLI::App* command = app.add_subcommand("list", "says what a spec can name");
-  command->require_subcommand(1);
-  AddTopic(*command, "models", "what model.preset can be",
+void AddListCommand(const Command& program, int& exit_status) {
+  const Command command = program.AddCommand("list", "says what a spec can name");
+  command.RequireCommand();
+  AddTopic(command, "models", "what model.preset can be",
            "For each: what it is, its parameters, and the model in full, which a spec may have instead.\n"
            "  twofold run SPEC --set=model.preset=gpt2-124m --fabric=simulated\n", Models, exit_status);
-  AddTopic(*command, "clusters", "what fabric.simulated.cluster can be",
+  AddTopic(command, "clusters", "what fabric.simulated.cluster can be",
            "  twofold run SPEC --fabric=simulated --set=fabric.simulated.cluster=dgx-h100\n"
            "`twofold topology show NAME` draws one; a .textproto of your own can be named, too.\n", Clusters, exit_status);
-  AddTopic(*command, "strategies", "layouts of parameters, gradients and work over ranks",
+  AddTopic(command, "strategies", "layouts of parameters, gradients and work over ranks",
            "For each: what it does and when to use it, and the block of a spec that asks for it.\n"
            "  twofold run SPEC '--set=parallel={dp: 4 sharding: ZERO_1}'\n", Strategies, exit_status);
-  AddTopic(*command, "fabrics", "what --fabric can be, and what this build and machine lack",
+  AddTopic(command, "fabrics", "what --fabric can be, and what this build and machine lack",
            "  twofold run SPEC --fabric=in_memory\n", Fabrics, exit_status);
-  AddTopic(*command, "devices", "what a spec's device can be, and what this build and machine lack",
+  AddTopic(command, "devices", "what a spec's device can be, and what this build and machine lack",
            "  twofold run SPEC --set=device=EMULATED\n", Devices, exit_status);
-  command->footer(StrCat("Examples:\n  twofold list models\n  twofold list fabrics\n\n", kExitText));
+  command.Footer(StrCat("Examples:\n  twofold list models\n  twofold list fabrics\n\n", kExitText));
 }
 
 }  // namespace twofold

@@ -5,27 +5,20 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <functional>
 #include <iostream>
 #include <memory>
 #include <string>
-#include <vector>
 
-#include "absl/strings/str_join.h"
-#include "core/base/errors.h"
-#include "core/base/strings.h"
-#include "core/base/suggestion.h"
+#include "absl/status/status.h"
 #include "experiments/bench/command.h"
 #include "experiments/calibrate/command.h"
+#include "experiments/cli/command_line.h"
 #include "experiments/pictures/command.h"
 #include "experiments/program/commands.h"
 #include "spdlog/sinks/stdout_color_sinks.h"
 #include "spdlog/spdlog.h"
 
 namespace {
-
-using twofold::StrAppend;
-using twofold::StrCat;
 
 constexpr const char* kTour =
     "A small tour:\n"
@@ -53,57 +46,6 @@ void LogToStderr() {
   spdlog::set_default_logger(std::move(logger));
 }
 
-// The words of which one must follow a command. Empty: it takes none.
-std::vector<std::string> Choices(const CLI::App& command) {
-  std::vector<std::string> names;
-  for (const CLI::App* choice : command.get_subcommands(std::function<bool(const CLI::App*)>())) names.push_back(choice->get_name());
-  return names;
-}
-
-// A word where a command's name is expected: the first that names none. Null when there is none, or no word.
-const char* UnknownWord(const CLI::App& app, int argc, char** argv, const CLI::App*& where) {
-  where = &app;
-  for (int i = 1; i < argc && argv[i][0] != '-' && !Choices(*where).empty(); ++i) {
-    const auto named = where->get_subcommands([&](const CLI::App* command) { return command->get_name() == argv[i]; });
-    if (named.empty()) return argv[i];
-    where = named[0];
-  }
-  return nullptr;
-}
-
-std::string UnknownWordText(const CLI::App& where, const std::string& word) {
-  if (word == "plan") return "plan: not in this version; predict layouts one by one: twofold run SPEC --fabric=simulated --set=parallel.tp=8 --out=DIR";
-  const std::string of = where.get_parent() == nullptr ? "" : where.get_name() + " ";
-  return StrCat("\"", word, "\" is ", of.empty() ? "no command" : StrCat("nothing to ", where.get_name()), twofold::Suggestion(word, Choices(where)), "; twofold ", of,
-                "--help says more");
-}
-
-// The parser's "Could not convert: --ranks = abc" and "--ranks: 1 required INT missing", with what would be right.
-std::string AboutOption(const CLI::App& command, const std::string& text) {
-  for (const CLI::Option* option : command.get_options()) {
-    const std::string name = option->get_name(), type = option->get_type_name(), wrong = StrCat("Could not convert: ", name, " = ");
-    const std::string right = type == "INT" ? "a whole number is right" : type == "FLOAT" ? "a number is right" : "a value is right";
-    if (text.starts_with(wrong)) return StrCat(name, "=", text.substr(wrong.size()), ": ", right);
-    if (text == StrCat(name, ": 1 required ", type, " missing")) return StrCat(name, " has no value: ", right);
-  }
-  return text;
-}
-
-// What the parser found wrong, and where more is said.
-std::string ErrorText(const CLI::App& app, const CLI::ParseError& error) {
-  const CLI::App* command = &app;
-  std::string path;
-  while (!command->get_subcommands().empty()) {
-    command = command->get_subcommands().back();
-    StrAppend(&path, command->get_name(), " ");
-  }
-  const std::string help = StrCat(" (twofold ", path, "--help)");
-  if (const std::vector<std::string> choices = Choices(*command); !choices.empty() && error.get_name() == "RequiredError") {
-    return StrCat(command == &app ? "say what to do: " : StrCat(command->get_name(), ": say what: "), absl::StrJoin(choices, ", "), help);
-  }
-  return StrCat(AboutOption(*command, error.what()), help);
-}
-
 // Of a write that failed before, stdout does not say why.
 bool ReaderHasGone() {
   pollfd out = {.fd = STDOUT_FILENO, .events = 0, .revents = 0};
@@ -125,34 +67,27 @@ int AfterOutput(int exit_status) {
 
 int main(int argc, char** argv) {
   LogToStderr();
-  CLI::App app("Twofold runs distributed training twice, simulated and real, with the same strategy code.",
-               "twofold");
-  app.set_version_flag("--version", "twofold " TWOFOLD_VERSION);
-  app.require_subcommand(1);
+  twofold::CommandLine line("Twofold runs distributed training twice, simulated and real, with the same strategy code.", "twofold", "twofold " TWOFOLD_VERSION);
+  line.Answer("plan", "plan: not in this version; predict layouts one by one: twofold run SPEC --fabric=simulated --set=parallel.tp=8 --out=DIR");
+  const twofold::Command program = line.root();
+  program.RequireCommand();
   int exit_status = twofold::kExitFine;
-  twofold::AddRunCommand(app, exit_status);
-  twofold::AddMemoryCommand(app, exit_status);
-  twofold::AddCompareCommand(app, exit_status);
-  twofold::AddBenchCommand(app, exit_status);
-  twofold::AddCalibrateCommand(app, exit_status);
-  twofold::AddLaunchCommand(app, exit_status);
-  twofold::AddReportCommand(app, exit_status);
-  twofold::AddTopologyCommand(app, exit_status);
-  twofold::AddScheduleCommand(app, exit_status);
-  twofold::AddListCommand(app, exit_status);
-  app.footer(kTour);  // at last: commands made before do not take it over
-  const CLI::App* where = nullptr;
-  if (const char* word = UnknownWord(app, argc, argv, where)) {
-    spdlog::error("{}", UnknownWordText(*where, word));
-    return twofold::kExitWrongInput;
-  }
+  twofold::AddRunCommand(program, exit_status);
+  twofold::AddMemoryCommand(program, exit_status);
+  twofold::AddCompareCommand(program, exit_status);
+  twofold::AddBenchCommand(program, exit_status);
+  twofold::AddCalibrateCommand(program, exit_status);
+  twofold::AddLaunchCommand(program, exit_status);
+  twofold::AddReportCommand(program, exit_status);
+  twofold::AddTopologyCommand(program, exit_status);
+  twofold::AddScheduleCommand(program, exit_status);
+  twofold::AddListCommand(program, exit_status);
+  program.Footer(kTour);  // at last: commands made before do not take it over
   try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& help) {
-    app.exit(help);
-  } catch (const CLI::ParseError& error) {
-    spdlog::error("{}", ErrorText(app, error));
-    return twofold::kExitWrongInput;
+    if (const absl::Status parsed = line.Parse(argc, argv); !parsed.ok()) {
+      spdlog::error("{}", std::string(parsed.message()));
+      return twofold::kExitWrongInput;
+    }
   } catch (const std::exception& error) {
     spdlog::error("{}", error.what());
     return twofold::kExitFailed;

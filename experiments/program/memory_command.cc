@@ -79,17 +79,14 @@ int MemoryCommand(const MemoryOptions& options) {
 
 }  // namespace
 
-void AddMemoryCommand(CLI::App& app, int& exit_status) {
-  CLI::App* command = app.add_subcommand("memory", "predicts a spec's memory alone, at once, and says what it is made of");
+void AddMemoryCommand(const Command& program, int& exit_status) {
+  const Command command = program.AddCommand("memory", "predicts a spec's memory alone, at once, and says what it is made of");
   auto options = std::make_shared<MemoryOptions>();
-  command->add_option("SPEC", options->spec, "a spec, .textproto")->required();
-  command->add_option("--fabric", options->fabric, "as if run on this fabric instead of the spec's");
-  command->add_option("--set", options->sets, "path=value: replace a field of the spec; may be repeated")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  command->add_option("--out", options->out, "folder for memory.json and report.json (default: nothing is written)");
-  command->footer(
+  command.AddOption("SPEC", options->spec, "a spec, .textproto").Required();
+  command.AddOption("--fabric", options->fabric, "as if run on this fabric instead of the spec's");
+  command.AddOption("--set", options->sets, "path=value: replace a field of the spec; may be repeated").Repeatable();
+  command.AddOption("--out", options->out, "folder for memory.json and report.json (default: nothing is written)");
+  command.Footer(
       "One rank of each kind is replayed without the others and without time: the same code makes the same\n"
       "requests of the same allocator, so the bytes are those that a run of the spec measures. Steps that\n"
       "repeat what came before are left out, so that any size and length takes a moment.\n"
@@ -107,7 +104,7 @@ void AddMemoryCommand(CLI::App& app, int& exit_status) {
       "  twofold memory my.textproto --set=parallel.dp=64 --set=parallel.sharding=ZERO_3\n"
       "  twofold memory my.textproto --set=memory.budget_mib=16384 --set=train.micro_batch=8\n"
       "  twofold memory my.textproto --set=fabric.simulated.cluster=star-h100 --out=runs/memory");
-  command->callback([options, &exit_status] { exit_status = MemoryCommand(*options); });
+  command.OnParsed([options, &exit_status] { exit_status = MemoryCommand(*options); });
 }
 
 }  // namespace twofold

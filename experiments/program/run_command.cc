@@ -209,19 +209,16 @@ int RunCommand(const RunOptions& options) {
   return RunJob(*job, options.quiet);
 }
 
-CLI::App* AddCommand(CLI::App& app, RunOptions* options) {
-  CLI::App* command = app.add_subcommand("run", "predicts (fabric simulated) or measures (any other) a spec");
-  command->add_option("SPEC", options->spec, "a spec, .textproto")->required();
-  command->add_option("--fabric", options->fabric,
+Command AddRun(const Command& program, RunOptions* options) {
+  const Command command = program.AddCommand("run", "predicts (fabric simulated) or measures (any other) a spec");
+  command.AddOption("SPEC", options->spec, "a spec, .textproto").Required();
+  command.AddOption("--fabric", options->fabric,
                       "run on this fabric instead of the spec's; see `twofold list fabrics`");
-  command->add_option("--set", options->sets, "path=value: replace a field of the spec, see below; may be repeated")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  command->add_option("--out", options->out, "folder of the report (default: runs/<name>-<fabric>); what is there is replaced");
-  command->add_flag("--check", options->check, "only check the spec, its data and its fabric");
-  command->add_flag("--quiet", options->quiet, "no progress on stderr");
-  command->footer(
+  command.AddOption("--set", options->sets, "path=value: replace a field of the spec, see below; may be repeated").Repeatable();
+  command.AddOption("--out", options->out, "folder of the report (default: runs/<name>-<fabric>); what is there is replaced");
+  command.AddFlag("--check", options->check, "only check the spec, its data and its fabric");
+  command.AddFlag("--quiet", options->quiet, "no progress on stderr");
+  command.Footer(
       "A spec says what to train and how it is laid out; `model` alone is enough:\n"
       "  model { preset: \"gpt2-124m\" }\n"
       "  train { steps: 20 micro_batch: 4 }\n"
@@ -250,23 +247,18 @@ CLI::App* AddCommand(CLI::App& app, RunOptions* options) {
 
 }  // namespace
 
-void AddRunCommand(CLI::App& app, int& exit_status) {
+void AddRunCommand(const Command& program, int& exit_status) {
   auto options = std::make_shared<RunOptions>();
-  AddCommand(app, options.get())->callback([options, &exit_status] { exit_status = RunCommand(*options); });
+  AddRun(program, options.get()).OnParsed([options, &exit_status] { exit_status = RunCommand(*options); });
 }
 
 absl::Status CheckRunCommand(const std::vector<std::string>& words, const std::string& fabric) {
-  CLI::App app;
   RunOptions options;
-  AddCommand(app, &options);
-  try {
-    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // it takes them from the end
-  } catch (const CLI::Success&) {
-    return absl::OkStatus();  // --help
-  } catch (const CLI::ParseError& error) {
-    return absl::InvalidArgumentError(StrCat("run: ", error.what(), " (twofold run --help)"));
-  }
-  return LoadSpec(options.spec, fabric, options.sets).status();
+  CommandLine line("", "twofold");
+  AddRun(line.root(), &options);
+  absl::StatusOr<bool> asks_for_help = line.Check(words);
+  if (!asks_for_help.ok()) return absl::InvalidArgumentError(StrCat("run: ", std::string(asks_for_help.status().message())));
+  return *asks_for_help ? absl::OkStatus() : LoadSpec(options.spec, fabric, options.sets).status();
 }
 
 }  // namespace twofold

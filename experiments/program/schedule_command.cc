@@ -137,19 +137,19 @@ absl::Status Run(const ScheduleOptions& o) {
 
 }  // namespace
 
-void AddScheduleCommand(CLI::App& app, int& exit_status) {
+void AddScheduleCommand(const Command& program, int& exit_status) {
   auto options = std::make_shared<ScheduleOptions>();
-  CLI::App* command = app.add_subcommand("schedule", "prints and draws what each stage of a pipeline does, by schedule");
-  command->add_option("NAME", options->names, "as parallel.schedule has them; default: all four that fit");
-  command->add_option("--stages", options->stages, "of the pipeline (parallel.pp); default 4");
-  command->add_option("--micro-batches", options->micro_batches, "of a step; default 8");
-  command->add_option("--virtual-stages", options->virtual_stages, "chunks on each stage, where interleaved; default 2");
-  command->add_option("--out", options->out, "a picture to write (SVG), one schedule above the other; default: none");
-  command->footer("Messages take no time here, a forward pass of a stage takes 1, its backward pass 2 (each half of it 1).\n"
+  const Command command = program.AddCommand("schedule", "prints and draws what each stage of a pipeline does, by schedule");
+  command.AddOption("NAME", options->names, "as parallel.schedule has them; default: all four that fit");
+  command.AddOption("--stages", options->stages, "of the pipeline (parallel.pp); default 4");
+  command.AddOption("--micro-batches", options->micro_batches, "of a step; default 8");
+  command.AddOption("--virtual-stages", options->virtual_stages, "chunks on each stage, where interleaved; default 2");
+  command.AddOption("--out", options->out, "a picture to write (SVG), one schedule above the other; default: none");
+  command.Footer("Messages take no time here, a forward pass of a stage takes 1, its backward pass 2 (each half of it 1).\n"
                   "F3: forward pass of micro-batch 3; B3: backward; I3, W3: the gradients of the input and of the weights; F3.1: chunk 1.\n"
                   "Exit status: 0 fine; 1 the picture cannot be written; 2 wrong input.\n"
                   "\nExamples:\n  twofold schedule --out=schedules.svg\n  twofold schedule ZERO_BUBBLE_H1 --stages=8 --micro-batches=16");
-  command->callback([options, &exit_status] {
+  command.OnParsed([options, &exit_status] {
     const absl::Status status = Run(*options);
     if (status.ok()) return;
     spdlog::error("{}", std::string(status.message()));

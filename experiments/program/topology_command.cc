@@ -257,10 +257,10 @@ absl::Status Export(const TopologyOptions& o) {
   return Write(o.out, WriteSimgridXml(*xml));
 }
 
-CLI::App* Add(CLI::App& topology, const std::string& name, const std::string& summary, absl::Status (*run)(const TopologyOptions&), const std::shared_ptr<TopologyOptions>& options,
+Command Add(const Command& topology, const std::string& name, const std::string& summary, absl::Status (*run)(const TopologyOptions&), const std::shared_ptr<TopologyOptions>& options,
               int& exit_status) {
-  CLI::App* command = topology.add_subcommand(name, summary);
-  command->callback([run, options, &exit_status] {
+  const Command command = topology.AddCommand(name, summary);
+  command.OnParsed([run, options, &exit_status] {
     const absl::Status status = run(*options);
     if (status.ok()) return;
     spdlog::error("{}", std::string(status.message()));
@@ -274,40 +274,40 @@ constexpr const char* kSubjectHelp = "a name of `twofold topology list`, a clust
 
 }  // namespace
 
-void AddTopologyCommand(CLI::App& app, int& exit_status) {
-  CLI::App* topology = app.add_subcommand("topology", "draws clusters, gives their figures, and reads and writes what other programs say of them");
-  topology->require_subcommand(1);
+void AddTopologyCommand(const Command& program, int& exit_status) {
+  const Command topology = program.AddCommand("topology", "draws clusters, gives their figures, and reads and writes what other programs say of them");
+  topology.RequireCommand();
   const auto options = std::make_shared<TopologyOptions>();
 
-  CLI::App* show = Add(*topology, "show", "draws a cluster as SVG (nodes, switches, link widths) and prints its figures", Show, options, exit_status);
-  show->add_option("CLUSTER", options->cluster, kSubjectHelp)->required();
-  show->add_option("--nodes", options->nodes, "how many nodes are used; default: all. Networks other than stars are drawn whole");
-  show->add_option("--out", options->out, "the picture; default: NAME.svg here");
-  show->footer(std::string("Large clusters are drawn in part; the picture says what is left out, the figures are of the whole.\n"
+  const Command show = Add(topology, "show", "draws a cluster as SVG (nodes, switches, link widths) and prints its figures", Show, options, exit_status);
+  show.AddOption("CLUSTER", options->cluster, kSubjectHelp).Required();
+  show.AddOption("--nodes", options->nodes, "how many nodes are used; default: all. Networks other than stars are drawn whole");
+  show.AddOption("--out", options->out, "the picture; default: NAME.svg here");
+  show.Footer(std::string("Large clusters are drawn in part; the picture says what is left out, the figures are of the whole.\n"
                "Examples:\n  twofold topology show dgx-h100\n  twofold topology show mine.textproto --out=mine.svg\n  twofold topology show system.xml   # what NCCL_TOPO_DUMP_FILE wrote") + kExitText);
 
-  Add(*topology, "list", "the catalogue with its figures: endpoints, switches, cables, diameter, bisection", List, options, exit_status)
-      ->footer(std::string("`twofold list clusters` says what each of them is.\nExamples:\n  twofold topology list\n  twofold topology show dgx-h100     # one of them, drawn") + kExitText);
+  Add(topology, "list", "the catalogue with its figures: endpoints, switches, cables, diameter, bisection", List, options, exit_status)
+      .Footer(std::string("`twofold list clusters` says what each of them is.\nExamples:\n  twofold topology list\n  twofold topology show dgx-h100     # one of them, drawn") + kExitText);
 
-  CLI::App* import = Add(*topology, "import", "makes a cluster file of a node's or platform's description", Import, options, exit_status);
-  import->add_option("FILE", options->cluster, "NCCL's XML (NCCL_TOPO_DUMP_FILE), the text of `nvidia-smi topo -m`, or a SimGrid platform")->required();
-  import->add_option("--from", options->from, "nccl, smi or simgrid; default: by content")->check(CLI::IsMember({"nccl", "smi", "simgrid"}));
-  import->add_option("--nodes", options->nodes, "as many such nodes on one switch that never limits; default: 1, without a network");
-  import->add_option("--device", options->device, "a cluster whose device it has (memory, rates); default: by the architecture that NCCL's file names");
-  import->add_option("--name", options->name, "the cluster's name; default: the file's");
-  import->add_option("--out", options->out, "the .textproto to write; default: stdout");
-  import->footer(std::string("The cluster file names the imported file, which must stay where it is.\n"
+  const Command import = Add(topology, "import", "makes a cluster file of a node's or platform's description", Import, options, exit_status);
+  import.AddOption("FILE", options->cluster, "NCCL's XML (NCCL_TOPO_DUMP_FILE), the text of `nvidia-smi topo -m`, or a SimGrid platform").Required();
+  import.AddOption("--from", options->from, "nccl, smi or simgrid; default: by content").OneOf({"nccl", "smi", "simgrid"});
+  import.AddOption("--nodes", options->nodes, "as many such nodes on one switch that never limits; default: 1, without a network");
+  import.AddOption("--device", options->device, "a cluster whose device it has (memory, rates); default: by the architecture that NCCL's file names");
+  import.AddOption("--name", options->name, "the cluster's name; default: the file's");
+  import.AddOption("--out", options->out, "the .textproto to write; default: stdout");
+  import.Footer(std::string("The cluster file names the imported file, which must stay where it is.\n"
                  "Examples:\n  NCCL_TOPO_DUMP_FILE=node.xml mpirun -n 8 all_reduce_perf      # once, on the machine\n"
                  "  twofold topology import node.xml --nodes=16 --out=mine.textproto\n  twofold bench all_reduce --fabric=simulated --cluster=mine.textproto\n"
                  "  nvidia-smi topo -m > node.txt; twofold topology import node.txt --device=dgx-a100 --out=mine.textproto") + kExitText);
 
-  CLI::App* out = Add(*topology, "export", "writes a cluster for SimGrid or Graphviz, or an imported file again", Export, options, exit_status);
-  out->add_option("CLUSTER", options->cluster, kSubjectHelp)->required();
-  out->add_option("--to", options->to, "simgrid, dot; nccl or smi: of what was imported from such a file")->required()->check(CLI::IsMember({"simgrid", "dot", "nccl", "smi"}));
-  out->add_option("--nodes", options->nodes, "how many nodes; default: all");
-  out->add_option("--out", options->out, "the file to write; default: stdout");
-  out->footer(std::string("Examples:\n  twofold topology export dgx-h100 --to=simgrid --nodes=16 --out=platform.xml\n  twofold topology export dgx-1v --to=dot | dot -Tsvg > dgx-1v.svg") + kExitText);
-  topology->footer(std::string("Examples:\n  twofold topology list\n  twofold topology show dgx-h100\n  twofold topology import node.xml --out=mine.textproto\n"
+  const Command out = Add(topology, "export", "writes a cluster for SimGrid or Graphviz, or an imported file again", Export, options, exit_status);
+  out.AddOption("CLUSTER", options->cluster, kSubjectHelp).Required();
+  out.AddOption("--to", options->to, "simgrid, dot; nccl or smi: of what was imported from such a file").Required().OneOf({"simgrid", "dot", "nccl", "smi"});
+  out.AddOption("--nodes", options->nodes, "how many nodes; default: all");
+  out.AddOption("--out", options->out, "the file to write; default: stdout");
+  out.Footer(std::string("Examples:\n  twofold topology export dgx-h100 --to=simgrid --nodes=16 --out=platform.xml\n  twofold topology export dgx-1v --to=dot | dot -Tsvg > dgx-1v.svg") + kExitText);
+  topology.Footer(std::string("Examples:\n  twofold topology list\n  twofold topology show dgx-h100\n  twofold topology import node.xml --out=mine.textproto\n"
                    "  twofold topology export dgx-h100 --to=simgrid --nodes=4\n`twofold topology show --help` and so on say more.") + kExitText);
 }
 

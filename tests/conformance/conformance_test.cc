@@ -7,9 +7,8 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "absl/strings/str_join.h"
+#include "experiments/cli/command_line.h"
 #include "gtest/gtest.h"
 #include "tests/conformance/launch.h"
 #include "tests/conformance/rows.h"
@@ -117,11 +116,14 @@ int main(int argc, char** argv) {
   std::vector<std::string> names;
   for (const Row& row : Rows()) names.push_back(row.name);
   Flags flags;
-  CLI::App app("One suite over every fabric of the registry.");
-  app.add_option("--fabric", flags.fabric, "this row alone")->check(CLI::IsMember(names))->take_last();
-  app.add_flag("--list-fabrics", flags.list, "print the rows and end");
-  app.add_flag("--launched", flags.launched, "this process is one of those that a row's launcher has started");
-  CLI11_PARSE(app, argc, argv);
+  twofold::CommandLine line("One suite over every fabric of the registry.", "conformance_test");
+  line.root().AddOption("--fabric", flags.fabric, "this row alone").OneOf(names).LastCounts();
+  line.root().AddFlag("--list-fabrics", flags.list, "print the rows and end");
+  line.root().AddFlag("--launched", flags.launched, "this process is one of those that a row's launcher has started");
+  if (const absl::Status parsed = line.Parse(argc, argv); !parsed.ok()) {
+    std::cerr << parsed.message() << std::endl;
+    return 2;
+  }
   if (flags.list) {
     ListRows();
     return 0;

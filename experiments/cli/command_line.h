@@ -1,0 +1,90 @@
+// Command lines: what a program's commands take, what --help says, and what is called. All of the parser (CLI11) that Twofold
+// uses stands behind this header.
+//
+//   CommandLine line("Twofold runs ...", "twofold", "twofold 0.1");
+//   Command run = line.root().AddCommand("run", "predicts or measures a spec");
+//   run.AddOption("SPEC", options->spec, "a spec, .textproto").Required();
+//   run.OnParsed([options] { ... });
+//   absl::Status status = line.Parse(argc, argv);
+//
+// Commands and options are handles of what the CommandLine owns: copies are the same command. The variables that options fill must
+// outlive the parse. Not for several threads.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace twofold {
+
+class CommandOption {
+ public:
+  explicit CommandOption(CLI::Option* option) : option_(option) {}
+  CommandOption Required() const;
+  CommandOption ShowDefault() const;                               // the variable's value now stands in --help
+  CommandOption OneOf(const std::vector<std::string>& words) const;  // any other value is refused
+  CommandOption Repeatable() const;                                // of a list: each --name=VALUE adds one value
+  CommandOption LastCounts() const;                                // given twice, the last one is taken
+
+ private:
+  CLI::Option* option_;
+};
+
+class Command {
+ public:
+  explicit Command(CLI::App* app) : app_(app) {}
+  Command AddCommand(const std::string& name, const std::string& summary) const;
+  void RequireCommand() const;  // of those within this one
+
+  // `names`: "--ranks", "-b,--minbytes", or "SPEC" for a word by its place. T: std::string, int, int64_t, double, an optional of one
+  // of these, or a vector of strings.
+  template <class T>
+  CommandOption AddOption(const std::string& names, T& value, const std::string& help) const;
+  void AddFlag(const std::string& names, bool& value, const std::string& help) const;
+  // An option of other programs, not in --help: whoever gives it reads why it is none here.
+  void Refuse(const std::string& names, const std::string& why) const;
+
+  void Footer(const std::string& text) const;            // the end of --help
+  void OnParsed(std::function<void()> callback) const;   // when this command was chosen and all options are filled
+
+ private:
+  CLI::App* app_;
+};
+
+class CommandLine {
+ public:
+  CommandLine(const std::string& summary, const std::string& name, const std::string& version = "");
+  ~CommandLine();
+  CommandLine(const CommandLine&) = delete;
+  CommandLine& operator=(const CommandLine&) = delete;
+
+  Command root() const;
+  // What is answered to a word that names no command, but that people may expect.
+  void Answer(const std::string& word, const std::string& text) { answers_.emplace_back(word, text); }
+
+  // Fills variables and calls the chosen command. --help and --version print to stdout and are fine. InvalidArgument: what is wrong,
+  // and which --help says more. What a command throws passes through.
+  absl::Status Parse(int argc, char** argv);
+  // The same of the words after argv[0], printing nothing: whether they ask for --help or --version.
+  absl::StatusOr<bool> Check(const std::vector<std::string>& words);
+
+ private:
+  absl::StatusOr<bool> Read(const std::vector<std::string>& words, bool print);
+  std::string UnknownWord(const std::vector<std::string>& words) const;
+  std::string UnknownWordText(const CLI::App& where, const std::string& word) const;
+
+  std::unique_ptr<CLI::App> app_;
+  std::vector<std::pair<std::string, std::string>> answers_;
+};
+
+}  // namespace twofold
