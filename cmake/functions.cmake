@@ -9,27 +9,64 @@ function(twofold_library name)
   twofold_precompile(${name} twofold_headers)
 endfunction()
 
-# twofold_test(NAME SOURCES ... [APART ...] DEPS ... [LABELS ...] [TIMEOUT s] [ALONE]): one GoogleTest program, one ctest entry.
-# ctest -j runs beside it what the cores have room for (all labels but plain units and fuzz tests: a core for each of two ranks);
-# ALONE: nothing.
+# twofold_test(NAME SOURCES ... [APART ...] DEPS ... [UNDER release asan tsan] [LABELS ...] [SHARDS n] [CORES n] [TIMEOUT s] [ALONE])
+# One GoogleTest program. A file's tests and helpers stand in a namespace named after the file, so that presets may compile several
+# files at once; APART one by one.
+#   UNDER    the builds of the gate (tests/run.sh) that build and run it: where its faults show. None: --full alone.
+#   LABELS   processes: its ranks are processes, and a second try may pass; gpu: wants a GPU; fuzz, forks, full: tests/CMakeLists.txt
+#   SHARDS   so many ctest entries, NAME_1 and so on, share its tests
+#   CORES    that it keeps busy; ctest -j runs beside it what the machine has room for. ALONE: nothing.
 function(twofold_test name)
-  cmake_parse_arguments(ARG "ALONE" "TIMEOUT" "SOURCES;APART;DEPS;LABELS" ${ARGN})
-  add_executable(${name} ${ARG_SOURCES} ${ARG_APART})
+  cmake_parse_arguments(ARG "ALONE" "TIMEOUT;SHARDS;CORES" "SOURCES;APART;DEPS;UNDER;LABELS" ${ARGN})
+  add_executable(${name} EXCLUDE_FROM_ALL ${ARG_SOURCES} ${ARG_APART})
   set_source_files_properties(${ARG_APART} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
   twofold_precompile(${name} twofold_test_headers)
   target_compile_options(${name} PRIVATE ${TWOFOLD_TEST_OPTIONS})
-  add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-  if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 900)
+  twofold_test_target(${name} ${ARG_UNDER})
+  set(entries ${name})
+  if(ARG_SHARDS)
+    set(entries)
+    foreach(shard RANGE 1 ${ARG_SHARDS})
+      list(APPEND entries ${name}_${shard})
+    endforeach()
   endif()
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}" RUN_SERIAL ${ARG_ALONE})
-  # GoogleTest's TempDir(): the tests of two builds may run at once.
+  set(shard 0)
+  foreach(entry ${entries})
+    add_test(NAME ${entry} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+    twofold_test_entry(${entry} UNDER ${ARG_UNDER} LABELS ${ARG_LABELS} CORES ${ARG_CORES} TIMEOUT ${ARG_TIMEOUT})
+    set_tests_properties(${entry} PROPERTIES RUN_SERIAL ${ARG_ALONE})
+    # GoogleTest's TempDir(): the tests of two builds may run at once. Times of single tests are read by tests/summary.py.
+    set_tests_properties(${entry} PROPERTIES ENVIRONMENT_MODIFICATION
+      "TEST_TMPDIR=set:${CMAKE_BINARY_DIR}/scratch/;GTEST_OUTPUT=set:xml:${CMAKE_BINARY_DIR}/times/${entry}.xml")
+    if(ARG_SHARDS)
+      set_property(TEST ${entry} APPEND PROPERTY ENVIRONMENT_MODIFICATION GTEST_TOTAL_SHARDS=set:${ARG_SHARDS} GTEST_SHARD_INDEX=set:${shard})
+      math(EXPR shard "${shard} + 1")
+    endif()
+  endforeach()
   file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/scratch)
-  set_tests_properties(${name} PROPERTIES ENVIRONMENT_MODIFICATION "TEST_TMPDIR=set:${CMAKE_BINARY_DIR}/scratch/")
-  if(NOT "${ARG_LABELS}" MATCHES "^unit(;fuzz)?$")
-    set_tests_properties(${name} PROPERTIES PROCESSORS 2)
+endfunction()
+
+# twofold_test_target(TARGET [BUILD ...]): the targets tests_BUILD, by which tests/run.sh builds, and tests_all hold it.
+function(twofold_test_target target)
+  foreach(build all ${ARGN})
+    if(NOT TARGET tests_${build})
+      add_custom_target(tests_${build})
+    endif()
+    add_dependencies(tests_${build} ${target})
+  endforeach()
+endfunction()
+
+# twofold_test_entry(ENTRY [UNDER ...] [LABELS ...] [CORES n] [TIMEOUT s]): an entry of ctest, labelled with the builds that run it.
+function(twofold_test_entry entry)
+  cmake_parse_arguments(ARG "" "TIMEOUT;CORES" "UNDER;LABELS" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
   endif()
+  if(NOT ARG_CORES)
+    set(ARG_CORES 1)
+  endif()
+  set_tests_properties(${entry} PROPERTIES LABELS "${ARG_UNDER};${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} PROCESSORS ${ARG_CORES})
 endfunction()
 
 # twofold_gpu_program(NAME): tests/gpu/run.sh runs it, perhaps on a machine that it was carried to by scripts/gpu_bundle.sh with the

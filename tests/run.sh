@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Builds everything and runs the tests. tests/run.sh [--full]
+# Builds everything and runs the tests: the gate. tests/run.sh [--full]
 #
-#   release   all tests but those labelled "full" or "fuzz"  (--full: all)
-#   asan      tests labelled "unit", which the fuzz tests are too, or "gpu", whose GPU is emulated, and the conformance suite under
-#             the address and undefined-behaviour sanitizers (--full: those labelled "forks", too, of which every case is a process)
-#   tsan      those labelled "threads" and the suite under the thread sanitizer, but for fabrics whose ranks are processes (it
-#             looks into one process) and, unless --full, of fabrics that are variants of another the larger groups (they take it
-#             minutes)
+#   release   what needs optimised code and nvcc: kernels' numerics, whole trainings, the program, conformance, experiments
+#   asan      units, fuzzing, conformance and the emulated GPU, under the address and undefined-behaviour sanitizers
+#   tsan      what threads share, under the thread sanitizer: fabrics, watch, launch, the simulator
 #
-# The last line says how it went, and one before it names the GPU tests that were skipped, and why; the exit status is 0 when
-# everything passed. JOBS sets the number of parallel jobs.
+# A test's CMakeLists.txt says in which it runs (UNDER); tests/README.md says what runs where and why. --full runs all tests in
+# release, long ones too, ten times as many mutants, and draws its numbers from the date. JOBS sets the number of parallel jobs.
+#
+# Tests whose ranks are processes may pass on a second try: the summary names them, and more than two fail the gate. The summary
+# also says what took how long. Logs and JUnit files stand in build/gate. The exit status is 0 when everything passed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -18,35 +18,55 @@ case "${1-}" in
   "") ;;
   --full) full=yes ;;
   *)
-    echo "tests/run.sh: \"$1\": --full or nothing is right" >&2
+    echo "tests/run.sh: unknown argument \"$1\"; the only one is --full" >&2
     exit 2
     ;;
 esac
 jobs=${JOBS:-$(nproc)}
+export TSAN_OPTIONS=atexit_sleep_ms=0${TSAN_OPTIONS:+:$TSAN_OPTIONS}  # else every process sleeps a second at its end, and a simulation is one
+if [[ $full == yes ]]; then
+  export TWOFOLD_TEST_FULL=1 TWOFOLD_TEST_SEED=${TWOFOLD_TEST_SEED:-$(date +%Y%m%d)}
+  echo "seed of this run: TWOFOLD_TEST_SEED=$TWOFOLD_TEST_SEED"
+fi
 
+began=$(date +%s)
 bash scripts/setup.sh
-
-results=()
+gate=build/gate
+rm -rf "$gate"
+mkdir -p "$gate"
+printf 'phase,seconds\nset-up,%s\n' "$SECONDS" > "$gate/phases.csv"
 failed=no
 
-# run NAME COMMAND...: remembers how it went and how long it took.
-run() {
-  local name=$1 start=$SECONDS
+# phase NAME COMMAND...: remembers how long it took, and whether it failed.
+phase() {
+  local name=$1 start=$SECONDS status=passed
   shift
   echo "== $name"
-  if "$@"; then
-    results+=("$name passed ($((SECONDS - start)) s)")
-  else
-    results+=("$name FAILED ($((SECONDS - start)) s)")
-    failed=yes
-  fi
+  "$@" || { status=FAILED; failed=yes; }
+  echo "$name $status,$((SECONDS - start))" >> "$gate/phases.csv"
+  [[ $status == passed ]]
 }
 
-release() {
-  local select=(-LE '^(full|fuzz)$')
-  [[ $full == yes ]] && select=()
-  cmake --preset release > build/release.configure.log || { cat build/release.configure.log; return 1; }
-  cmake --build --preset release -j "$jobs" && ctest --preset release -j "$jobs" "${select[@]}"
+# build PRESET TARGETS OPTIONS...: configures with the options and builds the targets.
+build() {
+  local preset=$1 targets=$2 log=$gate/$1.configure.log
+  shift 2
+  cmake --preset "$preset" "$@" > "$log" || { cat "$log"; return 1; }
+  # shellcheck disable=SC2086
+  cmake --build --preset "$preset" -j "$jobs" --target $targets > "$gate/$preset.build.log" || { grep -vE '^\[[0-9]+/[0-9]+\] (Building|Linking|Generating)' "$gate/$preset.build.log"; return 1; }
+}
+
+# tests PRESET CTEST-SELECTION...: those whose ranks are processes come last, with a second try.
+tests() {
+  local preset=$1 status=0
+  shift
+  rm -rf "build/$preset/times"
+  ctest --preset "$preset" -j "$jobs" "$@" -LE "$leave|processes" --output-junit "$PWD/$gate/$preset.xml" | tee "$gate/$preset.log" || status=1
+  if [[ $preset != tsan ]]; then
+    ctest --preset "$preset" -j "$jobs" "$@" -L processes -LE "$leave" --repeat until-pass:2 --output-junit "$PWD/$gate/$preset.processes.xml" \
+      | tee "$gate/$preset.processes.log" || status=1
+  fi
+  return "$status"
 }
 
 # The GPU tests that the release build has skipped, and why: a line, or nothing.
@@ -61,31 +81,23 @@ skipped_gpu_tests() {
   echo "skipped: $(ctest --preset release -N -L '^gpu$' | sed -n 's/^ *Test *#[0-9]*: //p' | paste -sd ' '), as there is no GPU: $why"
 }
 
-# sanitized PRESET LABEL [LEFT_OUT]: the tests with this label, whose targets have their names, and the conformance suite, all
-# rows of which are conformance_test's; but not tests with label LEFT_OUT.
-sanitized() {
-  local preset=$1 label=$2 leave=() log=build/$1.configure.log targets
-  [[ -n ${3-} ]] && leave=(-LE "^$3\$")
-  cmake --preset "$preset" -DTWOFOLD_BENCHMARKS=OFF > "$log" || { cat "$log"; return 1; }
-  mapfile -t targets < <(ctest --preset "$preset" -N -L "^$label\$" -LE '^conformance$' | sed -n 's/^ *Test *#[0-9]*: //p')
-  ((${#targets[@]} > 0)) || { echo "no tests are labelled $label" >&2; return 1; }
-  cmake --build --preset "$preset" -j "$jobs" --target "${targets[@]}" conformance_test &&
-    ctest --preset "$preset" -j "$jobs" -L "^($label|conformance)\$" "${leave[@]}"
-}
+release=(-L '^release$') leave='^full$' targets="all tests_release" architectures=90a
+[[ $full == yes ]] && release=() leave='^none$' targets="all tests_all" architectures="80;90"
+phase "release: build" build release "$targets" "-DCMAKE_CUDA_ARCHITECTURES=$architectures" && phase "release: tests" tests release "${release[@]}" || true
 
-mkdir -p build
-run release release
-units='(unit|gpu)'
-[[ $full == yes ]] && units='(unit|gpu|forks)'
-run asan sanitized asan "$units"
-export TSAN_OPTIONS=atexit_sleep_ms=0${TSAN_OPTIONS:+:$TSAN_OPTIONS}  # else every process sleeps a second at its end, and a simulation is one
+sanitized=asan
+[[ $full == yes ]] && sanitized='(asan|forks)'
+leave='^full$'
+phase "asan: build" build asan "tests_asan$([[ $full == yes ]] && echo ' simulated_failures_test')" -DTWOFOLD_BENCHMARKS=OFF && phase "asan: tests" tests asan -L "^$sanitized\$" || true
+
+# Of the fabrics that are variants of another, the larger groups take the thread sanitizer minutes.
 large='simulated.*_4_ranks:simulated.*_7_ranks:in_memory_point_to_point.*_7_ranks:in_memory_slow_links.*_7_ranks'
 large+=':in_memory_cuda.*_3_ranks:in_memory_cuda.*_4_ranks:in_memory_cuda.*_7_ranks'
 [[ $full == no ]] && export GTEST_FILTER="-$large"
-run tsan sanitized tsan threads processes
+phase "tsan: build" build tsan tests_tsan -DTWOFOLD_BENCHMARKS=OFF && phase "tsan: tests" tests tsan -L '^tsan$' || true
+unset GTEST_FILTER
 
 echo
 skipped_gpu_tests
-summary=$(printf '%s, ' "${results[@]}")
-echo "tests: ${summary%, }; $SECONDS s in all"
+python3 tests/summary.py --since "$began" "$gate" || failed=yes
 [[ $failed == no ]]

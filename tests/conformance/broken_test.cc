@@ -12,7 +12,7 @@
 #include "tests/conformance/rows.h"
 
 namespace twofold::conformance {
-namespace {
+namespace broken_test {
 
 constexpr int kRanks = 3;
 

@@ -14,7 +14,7 @@
 #include "tests/conformance/rows.h"
 
 namespace twofold::conformance {
-namespace {
+namespace conformance_test {
 
 bool g_spoke = true;  // in the last test, this process had the results
 

@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold::conformance {
-namespace {
+namespace reference_test {
 
 constexpr int64_t kCount = 3000;  // several blocks, and not a whole number of them
 constexpr int kRanks = 7;

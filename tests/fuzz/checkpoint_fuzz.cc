@@ -18,7 +18,7 @@
 #include "tests/scratch_folder.h"
 
 namespace twofold::checkpoint {
-namespace {
+namespace checkpoint_fuzz {
 
 using nlohmann::json;
 namespace fs = std::filesystem;

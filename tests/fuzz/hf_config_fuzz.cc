@@ -13,7 +13,7 @@
 #include "tests/fuzz/mutate.h"
 
 namespace twofold {
-namespace {
+namespace hf_config_fuzz {
 
 constexpr std::string_view kWords[] = {
     "{", "}", "[", "]", ":", ",", "\"", "\\", "\\u0000", "\\ud800", "null", "true", "false", "NaN", "-", "1e999", "[[[[[[[[",

@@ -10,7 +10,7 @@
 #include "tests/fuzz/mutate.h"
 
 namespace twofold {
-namespace {
+namespace images_fuzz {
 
 constexpr int64_t kClasses = 10;
 

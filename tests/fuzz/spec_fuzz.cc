@@ -13,7 +13,7 @@
 #include "tests/fuzz/mutate.h"
 
 namespace twofold {
-namespace {
+namespace spec_fuzz {
 
 std::vector<std::string> GoodSpecs() {
   std::vector<std::filesystem::path> paths;

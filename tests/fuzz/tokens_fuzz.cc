@@ -10,7 +10,7 @@
 #include "tests/fuzz/mutate.h"
 
 namespace twofold {
-namespace {
+namespace tokens_fuzz {
 
 // As llm.c writes it.
 std::string File(int32_t tokens) {

@@ -15,7 +15,7 @@
 #include "topologies/import/smi_matrix.h"
 
 namespace twofold {
-namespace {
+namespace topology_files_fuzz {
 
 constexpr std::string_view kXmlWords[] = {
     "<", ">", "/>", "</", "\"", "'", "=", "&", "&amp;", "&#0;", "&#x41;", "&lt;", "<!--", "-->", "<![CDATA[", "]]>", "<?xml version='1.0'?>",

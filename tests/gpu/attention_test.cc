@@ -13,7 +13,7 @@
 #include "tests/gpu/against_cpu.h"
 
 namespace twofold {
-namespace {
+namespace attention_test {
 
 struct AttentionCase {
   int64_t batch, t, heads, kv_heads, dim;

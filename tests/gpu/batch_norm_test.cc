@@ -2,7 +2,7 @@
 #include "tests/gpu/rounding.h"
 
 namespace twofold {
-namespace {
+namespace batch_norm_test {
 
 constexpr DType kFloats[] = {DType::kF64, DType::kF32, DType::kBF16, DType::kF16};
 // Rows and channels; the last ones have several slabs, and several tiles of channels.

@@ -4,7 +4,7 @@
 #include "tests/unit/kernels/lab.h"
 
 namespace twofold {
-namespace {
+namespace codec_test {
 
 using Codec = GpuTest;
 

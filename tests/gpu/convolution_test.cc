@@ -2,7 +2,7 @@
 #include "tests/gpu/rounding.h"
 
 namespace twofold {
-namespace {
+namespace convolution_test {
 
 constexpr DType kFloats[] = {DType::kF64, DType::kF32, DType::kBF16, DType::kF16};
 struct Convolution {

@@ -19,7 +19,7 @@
 #include "tests/gpu/gate.h"
 
 namespace twofold {
-namespace {
+namespace cuda_device_test {
 
 using testing::HasSubstr;
 

@@ -5,7 +5,7 @@
 #include "kernels/cuda/streams.h"
 
 namespace twofold {
-namespace {
+namespace cuda_errors_test {
 
 using testing::AllOf;
 using testing::HasSubstr;

@@ -18,7 +18,7 @@
 #include "tests/gpu/gate.h"
 
 namespace twofold {
-namespace {
+namespace cuda_fabric_test {
 
 using testing::AllOf;
 using testing::HasSubstr;

@@ -8,7 +8,7 @@
 #include "tests/integration/replayed.h"
 
 namespace twofold {
-namespace {
+namespace cuda_memory_test {
 
 constexpr char kGpus[] = "device: CUDA\n";
 constexpr char kMeasured[] = "fabric { in_memory {} timeout_s: 600 }\n";

@@ -12,7 +12,7 @@
 #include "tests/unit/mpi/job.h"
 
 namespace twofold {
-namespace {
+namespace cuda_mpi_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;

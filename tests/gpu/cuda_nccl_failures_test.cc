@@ -10,7 +10,7 @@
 #include "tests/gpu/nccl_job.h"
 
 namespace twofold {
-namespace {
+namespace cuda_nccl_failures_test {
 
 using ::testing::AllOf;
 using ::testing::AnyOf;

@@ -10,7 +10,7 @@
 #include "tests/integration/run_spec.h"
 
 namespace twofold {
-namespace {
+namespace cuda_nccl_strategies_test {
 
 using testing::Losses;
 using testing::NcclJob;

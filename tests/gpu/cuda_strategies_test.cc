@@ -14,7 +14,7 @@
 #include "tests/scratch_folder.h"
 
 namespace twofold {
-namespace {
+namespace cuda_strategies_test {
 
 using testing::Losses;
 using ::testing::Contains;

@@ -5,7 +5,7 @@
 #include "tests/unit/kernels/lab.h"
 
 namespace twofold {
-namespace {
+namespace elementwise_test {
 
 using Elementwise = GpuTest;
 

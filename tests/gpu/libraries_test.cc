@@ -7,7 +7,7 @@
 #include "tests/gpu/against_cpu.h"
 
 namespace twofold {
-namespace {
+namespace libraries_test {
 
 class LibrariesOnGpu : public GpuTest {};
 

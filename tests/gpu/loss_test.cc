@@ -6,7 +6,7 @@
 #include "tests/gpu/against_cpu.h"
 
 namespace twofold {
-namespace {
+namespace loss_test {
 
 class GpuLosses : public GpuTest {};
 

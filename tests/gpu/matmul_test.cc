@@ -5,7 +5,7 @@
 #include "tests/gpu/rounding.h"
 
 namespace twofold {
-namespace {
+namespace matmul_test {
 
 constexpr DType kFloats[] = {DType::kF64, DType::kF32, DType::kBF16, DType::kF16};
 using Sizes = std::tuple<int64_t, int64_t, int64_t>;  // m, n, k

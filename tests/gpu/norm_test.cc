@@ -3,7 +3,7 @@
 #include "tests/gpu/against_cpu.h"
 
 namespace twofold {
-namespace {
+namespace norm_test {
 
 class GpuNorms : public GpuTest {};
 

@@ -9,7 +9,7 @@
 #include "tests/unit/kernels/lab.h"
 
 namespace twofold {
-namespace {
+namespace optimizer_test {
 
 class GpuOptimizers : public GpuTest {};
 

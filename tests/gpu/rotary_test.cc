@@ -4,7 +4,7 @@
 #include "tests/gpu/against_cpu.h"
 
 namespace twofold {
-namespace {
+namespace rotary_test {
 
 class GpuRotary : public GpuTest {};
 

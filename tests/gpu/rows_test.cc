@@ -3,7 +3,7 @@
 #include "tests/unit/kernels/lab.h"
 
 namespace twofold {
-namespace {
+namespace rows_test {
 
 using Rows = GpuTest;
 

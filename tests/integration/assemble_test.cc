@@ -15,7 +15,7 @@
 #include "tests/integration/run_spec.h"
 
 namespace twofold {
-namespace {
+namespace assemble_test {
 
 using ::testing::Contains;
 using ::testing::HasSubstr;

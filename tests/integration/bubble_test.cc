@@ -13,7 +13,7 @@
 #include "tests/integration/run_spec.h"
 
 namespace twofold {
-namespace {
+namespace bubble_test {
 
 // Wide, so that embedding and head cost next to nothing beside a block: 256 / (12 * 16384) of it.
 constexpr char kModel[] = "model { gpt { layers: 16 hidden: 16384 heads: 128 sequence: 64 tied_embeddings: false } }\n";

@@ -13,7 +13,7 @@
 #include "tests/scratch_folder.h"
 
 namespace twofold {
-namespace {
+namespace checkpoint_test {
 
 using ::testing::HasSubstr;
 using testing::kInMemory;

@@ -7,7 +7,7 @@
 #include "tests/integration/replayed.h"
 
 namespace twofold {
-namespace {
+namespace context_parallel_test {
 
 constexpr int kSamples = 8;  // of the global batch
 constexpr int kSteps = 8;

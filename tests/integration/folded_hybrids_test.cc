@@ -7,7 +7,7 @@
 #include "tests/integration/run_spec.h"
 
 namespace twofold {
-namespace {
+namespace folded_hybrids_test {
 
 constexpr char kGpt[] = "gpt { layers: 4 hidden: 64 heads: 8 vocab: 512 sequence: 16 dropout: 0.1 }";
 constexpr char kExperts[] = "moe { llama { layers: 2 hidden: 64 heads: 8 vocab: 512 sequence: 16 } experts: 4 top_k: 2 }";

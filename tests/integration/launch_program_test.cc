@@ -7,7 +7,7 @@
 #include "tests/ports.h"
 
 namespace twofold {
-namespace {
+namespace launch_program_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;

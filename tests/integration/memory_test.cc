@@ -11,7 +11,7 @@
 #include "tests/integration/replayed.h"
 
 namespace twofold {
-namespace {
+namespace memory_test {
 
 using testing::ExpectEqual;
 using testing::ExpectReplayed;

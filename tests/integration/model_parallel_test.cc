@@ -14,7 +14,7 @@
 #include "tests/scratch_folder.h"
 
 namespace twofold {
-namespace {
+namespace model_parallel_test {
 
 constexpr int kSteps = 20, kMicroBatch = 2, kGlobalBatch = 16;
 

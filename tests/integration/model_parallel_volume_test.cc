@@ -15,7 +15,7 @@
 #include "tests/integration/run_spec.h"
 
 namespace twofold {
-namespace {
+namespace model_parallel_volume_test {
 
 constexpr int64_t kHidden = 16, kHeads = 4, kKvHeads = 2, kWidth = kHidden / kHeads, kFfn = 24, kVocab = 259, kSequence = 16, kBatch = 2, kElement = 4;
 constexpr int64_t kRows = kBatch * kSequence, kMessage = kRows * kHidden * kElement;  // M

@@ -7,7 +7,7 @@
 #include "tests/integration/program.h"
 
 namespace twofold {
-namespace {
+namespace mpi_program_test {
 
 using ::testing::HasSubstr;
 

@@ -5,7 +5,7 @@
 #include "tests/integration/program.h"
 
 namespace twofold {
-namespace {
+namespace nccl_program_test {
 
 using ::testing::HasSubstr;
 

@@ -7,7 +7,7 @@
 #include "tests/integration/run_spec.h"
 
 namespace twofold {
-namespace {
+namespace numerics_test {
 
 using testing::TinyModel;
 using Case = std::tuple<TinyModel, int, const char*>;

@@ -7,7 +7,7 @@
 #include "tests/integration/run_spec.h"
 
 namespace twofold {
-namespace {
+namespace odd_sizes_test {
 
 using testing::kInMemory;
 using testing::Losses;

@@ -12,7 +12,7 @@
 #include "tests/integration/run_spec.h"
 
 namespace twofold {
-namespace {
+namespace offload_test {
 
 using ::testing::HasSubstr;
 

@@ -8,7 +8,7 @@
 #include "tests/integration/replayed.h"
 
 namespace twofold {
-namespace {
+namespace pipeline_test {
 
 constexpr int kSamples = 24;  // of the global batch
 constexpr int kSteps = 10;

@@ -11,7 +11,7 @@
 #include "tests/integration/run_spec.h"
 
 namespace twofold {
-namespace {
+namespace precision_test {
 
 using testing::kInMemory;
 using testing::Losses;

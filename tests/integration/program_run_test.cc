@@ -19,7 +19,7 @@
 #include "tests/integration/program.h"
 
 namespace twofold {
-namespace {
+namespace program_run_test {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;

@@ -14,7 +14,7 @@
 #include "tests/integration/program.h"
 
 namespace twofold {
-namespace {
+namespace program_test {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;

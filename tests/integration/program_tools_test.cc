@@ -20,7 +20,7 @@
 #include "tests/integration/program.h"
 
 namespace twofold {
-namespace {
+namespace program_tools_test {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;

@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold {
-namespace {
+namespace readme_test {
 
 std::string ReadAll(const std::string& path) {
   std::ifstream in(path);

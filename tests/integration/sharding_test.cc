@@ -9,7 +9,7 @@
 #include "tests/integration/replayed.h"
 
 namespace twofold {
-namespace {
+namespace sharding_test {
 
 constexpr int kSamples = 48;  // of the global batch, whatever the ranks and micro-batches
 

@@ -13,7 +13,7 @@
 #include "tests/integration/run_spec.h"
 
 namespace twofold {
-namespace {
+namespace validation_test {
 
 using ::testing::Contains;
 using ::testing::HasSubstr;

@@ -8,7 +8,7 @@
 #include "tests/integration/run_spec.h"
 
 namespace twofold {
-namespace {
+namespace volume_test {
 
 constexpr int64_t kLayers = 3, kHidden = 20, kVocab = 256, kSequence = 8, kElement = 4;
 // Llama's and GPT's blocks differ; this is GPT's: two norms, four matrices with biases.

@@ -9,7 +9,7 @@
 #include "kernels/cpu/cpu_device.h"
 
 namespace twofold::bench {
-namespace {
+namespace expectation_test {
 
 constexpr DType kTypes[] = {DType::kF64, DType::kF32, DType::kBF16, DType::kF16, DType::kI32, DType::kU8};
 constexpr ReduceOp kReduces[] = {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kProduct, ReduceOp::kMin, ReduceOp::kMax};

@@ -8,7 +8,7 @@
 #include "kernels/cpu/cpu_device.h"
 
 namespace twofold::bench {
-namespace {
+namespace measure_test {
 
 class DoneState : public Work::State {
  public:

@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold::bench {
-namespace {
+namespace nccl_tests_test {
 
 struct Formula {
   const char* operation;

@@ -4,7 +4,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold::bench {
-namespace {
+namespace operations_test {
 
 double Factor(std::string_view name, int ranks) { return FindOperation(name)->bus_factor(ranks); }
 

@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold::bench {
-namespace {
+namespace plan_test {
 
 using testing::AllOf;
 using testing::ElementsAre;

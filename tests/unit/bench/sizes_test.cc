@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold::bench {
-namespace {
+namespace sizes_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;

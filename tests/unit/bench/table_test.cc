@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold::bench {
-namespace {
+namespace table_test {
 
 using testing::HasSubstr;
 

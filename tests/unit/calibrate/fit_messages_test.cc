@@ -6,7 +6,7 @@
 #include "topologies/catalogue.h"
 
 namespace twofold::calibrate {
-namespace {
+namespace fit_messages_test {
 
 constexpr double kLatency = 340e-6, kRate = 24.5e6, kFree = 7600;
 

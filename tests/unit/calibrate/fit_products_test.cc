@@ -17,7 +17,7 @@
 #include "sim/cost/tiled_products.h"
 
 namespace twofold::calibrate {
-namespace {
+namespace fit_products_test {
 
 constexpr int64_t kMultiprocessors = 132;
 constexpr double kMostFlops = 9e12, kNoise = 0.01;

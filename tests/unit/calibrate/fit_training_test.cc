@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold::calibrate {
-namespace {
+namespace fit_training_test {
 
 // Jobs of two kernels and a collective, which a simulator without noise predicts.
 struct JobShape { double matmul, add, launches, communication; };

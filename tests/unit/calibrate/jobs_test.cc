@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold::calibrate {
-namespace {
+namespace jobs_test {
 
 // Two warm-up steps, two plain ones of 3 and 5 s, two traced; each of two operations.
 report::RankRecord Record(double slower) {

@@ -7,7 +7,7 @@
 #include "sim/cost/kernel_table.h"
 
 namespace twofold::calibrate {
-namespace {
+namespace measure_test {
 
 double Total(const std::vector<double>& seconds, const std::vector<int>& rounds) {
   double sum = 0;

@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold {
-namespace {
+namespace communication_test {
 
 class CommunicationTest : public testing::Test {
  protected:

@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold {
-namespace {
+namespace mesh_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;

@@ -4,7 +4,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold {
-namespace {
+namespace trace_test {
 
 TEST(Trace, KeepsSpansWhileEnabledSortedByStreamAndStart) {
   Trace trace;

@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold {
-namespace {
+namespace allocator_test {
 
 using Held = std::vector<std::shared_ptr<Buffer>>;
 

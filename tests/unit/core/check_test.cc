@@ -4,7 +4,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold {
-namespace {
+namespace check_test {
 
 TEST(CheckDeathTest, PrintsTheExpressionAndBothOperands) {
   const int seven = 7;

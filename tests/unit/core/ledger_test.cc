@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold {
-namespace {
+namespace ledger_test {
 
 TEST(Ledger, KeepsPeaksByCategoryAndTheirSplitAtThePeak) {
   MemoryLedger ledger;

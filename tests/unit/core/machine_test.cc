@@ -7,7 +7,7 @@
 #include "tests/scratch_folder.h"
 
 namespace twofold {
-namespace {
+namespace machine_test {
 
 namespace fs = std::filesystem;
 

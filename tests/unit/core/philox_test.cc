@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold {
-namespace {
+namespace philox_test {
 
 // Philox4x32-10 of the all-zero key and counter, and of its known-answer with key bits set, from Random123's kat_vectors.
 TEST(Philox, KnownAnswer) {

@@ -3,7 +3,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold {
-namespace {
+namespace rank_list_test {
 
 TEST(RankList, RunsOfThreeAndMoreAreRanges) {
   EXPECT_EQ(RankList({}), "no rank");

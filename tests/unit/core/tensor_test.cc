@@ -3,7 +3,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold {
-namespace {
+namespace tensor_test {
 
 class TensorTest : public ::testing::Test {
  protected:

@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold {
-namespace {
+namespace units_test {
 
 template <class A, class B>
 concept Addable = requires(A a, B b) { a + b; };

@@ -3,7 +3,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold {
-namespace {
+namespace gpu_cost_model_test {
 
 constexpr double kPeak = 0.8 * 1e14, kMemory = 0.5 * 1e14, kKernel = 3e-6;
 

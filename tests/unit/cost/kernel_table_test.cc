@@ -3,7 +3,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold {
-namespace {
+namespace kernel_table_test {
 
 void AddPoint(profile::Kernel& kernel, std::initializer_list<int64_t> dims, double flops, double bytes, double seconds) {
   profile::Point& p = *kernel.add_points();

@@ -4,7 +4,7 @@
 #include "sim/cost/read_profile.h"
 
 namespace twofold {
-namespace {
+namespace profile_cost_model_test {
 
 // `rate` is work (flops or bytes) per second.
 void AddKernel(profile::Profile& profile, const char* name, const char* dtype, int64_t dim, int dims, double work,

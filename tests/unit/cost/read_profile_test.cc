@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold {
-namespace {
+namespace read_profile_test {
 
 using testing::HasSubstr;
 

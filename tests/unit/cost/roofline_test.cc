@@ -3,7 +3,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold {
-namespace {
+namespace roofline_test {
 
 cluster::Device Sheet() {
   cluster::Device d;

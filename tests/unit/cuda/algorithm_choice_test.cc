@@ -3,7 +3,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold::cuda {
-namespace {
+namespace algorithm_choice_test {
 
 const void* Address(uintptr_t a) { return reinterpret_cast<const void*>(a); }
 

@@ -11,7 +11,7 @@
 #include "tests/unit/kernels/lab.h"
 
 namespace twofold::cuda {
-namespace {
+namespace attention_plan_test {
 
 // Loading needs no GPU.
 TEST(Cudnn, IsLoadedOnceWithAllItsFunctions) {

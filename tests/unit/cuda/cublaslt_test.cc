@@ -5,7 +5,7 @@
 #include "kernels/cuda/error.h"
 
 namespace twofold::cuda {
-namespace {
+namespace cublaslt_test {
 
 // Loading needs no GPU.
 TEST(CublasLt, IsLoadedOnceWithAllItsFunctions) {

@@ -9,7 +9,7 @@
 #include "tests/unit/kernels/lab.h"
 
 namespace twofold::cuda {
-namespace {
+namespace library_attention_test {
 
 using testing::HasSubstr;
 

@@ -7,7 +7,7 @@
 #include "tests/unit/kernels/lab.h"
 
 namespace twofold::cuda {
-namespace {
+namespace product_test {
 
 // As cuBLASLt's documentation has it.
 void Multiply(const LibraryProduct& p, const Values& a, int64_t a_first, const Values& b, int64_t b_first, const Values& bias, Values& d,

@@ -9,7 +9,7 @@
 #include <set>
 
 namespace twofold {
-namespace {
+namespace distributed_sampler_test {
 
 using ::testing::Each;
 using ::testing::ElementsAre;

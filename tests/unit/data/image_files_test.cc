@@ -6,7 +6,7 @@
 #include "tests/unit/data/scratch_files.h"
 
 namespace twofold {
-namespace {
+namespace image_files_test {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;

@@ -7,7 +7,7 @@
 #include "tests/unit/data/scratch_files.h"
 
 namespace twofold {
-namespace {
+namespace load_batch_test {
 
 // The least of a device that uploads: memory, with or without data behind it.
 class UploadDevice : public Device {

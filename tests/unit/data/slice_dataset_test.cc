@@ -8,7 +8,7 @@
 #include "core/data/synthetic_dataset.h"
 
 namespace twofold {
-namespace {
+namespace slice_dataset_test {
 
 std::shared_ptr<const Dataset> Whole() {
   auto data = MakeSyntheticDataset({.samples = 10, .inputs = 3, .classes = 4, .seed = 2});

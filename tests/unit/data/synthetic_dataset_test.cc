@@ -8,7 +8,7 @@
 #include "tests/unit/data/scratch_files.h"
 
 namespace twofold {
-namespace {
+namespace synthetic_dataset_test {
 
 struct Labelled {
   std::vector<float> features;

@@ -8,7 +8,7 @@
 #include "tests/unit/data/scratch_files.h"
 
 namespace twofold {
-namespace {
+namespace synthetic_images_test {
 
 struct Image {
   std::vector<float> pixels;

@@ -5,7 +5,7 @@
 #include "tests/unit/data/scratch_files.h"
 
 namespace twofold {
-namespace {
+namespace text_dataset_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;

@@ -8,7 +8,7 @@
 #include "tests/unit/emulated_cuda/nccl_ranks.h"
 
 namespace twofold::emulated_test {
-namespace {
+namespace nccl_communicators_test {
 
 using ::testing::HasSubstr;
 

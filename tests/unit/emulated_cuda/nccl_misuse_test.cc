@@ -10,7 +10,7 @@
 #include "tests/unit/emulated_cuda/nccl_ranks.h"
 
 namespace twofold::emulated_test {
-namespace {
+namespace nccl_misuse_test {
 
 using ::testing::HasSubstr;
 

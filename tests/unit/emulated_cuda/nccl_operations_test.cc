@@ -7,7 +7,7 @@
 #include "tests/unit/emulated_cuda/nccl_ranks.h"
 
 namespace twofold::emulated_test {
-namespace {
+namespace nccl_operations_test {
 
 constexpr size_t kCounts[] = {1, 5, 1000, 300000};  // the last takes several rounds
 

@@ -16,7 +16,7 @@
 #include "tests/unit/emulated_cuda/nccl_ranks.h"
 
 namespace twofold::emulated_test {
-namespace {
+namespace nccl_processes_test {
 
 using ::testing::HasSubstr;
 

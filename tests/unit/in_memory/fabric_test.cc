@@ -12,7 +12,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold {
-namespace {
+namespace fabric_test {
 
 using testing::HasSubstr;
 

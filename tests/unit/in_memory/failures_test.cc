@@ -15,7 +15,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold {
-namespace {
+namespace failures_test {
 
 using testing::AllOf;
 using testing::HasSubstr;

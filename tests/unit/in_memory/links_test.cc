@@ -11,7 +11,7 @@
 #include "core/base/errors.h"
 
 namespace twofold::in_memory {
-namespace {
+namespace links_test {
 
 using sim::CollectiveShape;
 using ::testing::Each;

@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold::in_memory {
-namespace {
+namespace rendezvous_test {
 
 Call Barrier(uint64_t sequence) { return {.communication = {.kind = Communication::kBarrier}, .sequence = sequence}; }
 

@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold {
-namespace {
+namespace small_collectives_test {
 
 using testing::AllOf;
 using testing::HasSubstr;

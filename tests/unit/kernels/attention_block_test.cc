@@ -5,7 +5,7 @@
 #include "tests/unit/kernels/lab.h"
 
 namespace twofold {
-namespace {
+namespace attention_block_test {
 
 struct Problem {
   int64_t batch, queries, keys;  // rows of the tensors

@@ -3,7 +3,7 @@
 #include "tests/unit/kernels/lab.h"
 
 namespace twofold {
-namespace {
+namespace attention_test {
 
 struct Problem {
   int64_t batch, t, heads, kv_heads, dim;

@@ -9,7 +9,7 @@
 #include "tests/unit/kernels/lab.h"
 
 namespace twofold {
-namespace {
+namespace codec_test {
 
 constexpr PhiloxKey kKey = MakeKey(11, "codec");
 constexpr int64_t kSizes[] = {1, 7, 255, 256, 257, 1023, 1025, 5000, 40001};

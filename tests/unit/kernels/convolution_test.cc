@@ -2,7 +2,7 @@
 #include "tests/unit/kernels/lab.h"
 
 namespace twofold {
-namespace {
+namespace convolution_test {
 
 struct Size {
   int64_t images, height, width, in, kernel, out, stride, padding;

@@ -9,7 +9,7 @@
 #include "tests/unit/kernels/lab.h"
 
 namespace twofold {
-namespace {
+namespace cpu_device_test {
 
 TEST(CpuDevice, MovesBytes) {
   Lab lab(1, 3);

@@ -3,7 +3,7 @@
 #include "tests/unit/kernels/lab.h"
 
 namespace twofold {
-namespace {
+namespace elementwise_test {
 
 constexpr int64_t kSizes[] = {1, 3, 7, 17, 129, 1025, 40001};
 

@@ -6,7 +6,7 @@
 #include "tests/unit/kernels/lab.h"
 
 namespace twofold {
-namespace {
+namespace experts_test {
 
 using Indices = std::vector<int64_t>;
 

@@ -3,7 +3,7 @@
 #include "tests/unit/kernels/lab.h"
 
 namespace twofold {
-namespace {
+namespace fused_test {
 
 struct Size { int64_t rows, columns; };
 constexpr Size kSizes[] = {{1, 1}, {3, 7}, {17, 33}, {70, 300}, {3, 2049}};

@@ -1,7 +1,7 @@
 #include "tests/unit/kernels/lab.h"
 
 namespace twofold {
-namespace {
+namespace matmul_test {
 
 struct Options {
   int64_t m, n, k;

@@ -8,7 +8,7 @@
 #include "tests/unit/kernels/lab.h"
 
 namespace twofold {
-namespace {
+namespace names_test {
 
 class Seen : public ::testing::Environment {
  public:

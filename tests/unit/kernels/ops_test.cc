@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold::ops {
-namespace {
+namespace ops_test {
 
 class Ops : public testing::Test {
  protected:

@@ -7,7 +7,7 @@
 #include "tests/unit/kernels/lab.h"
 
 namespace twofold {
-namespace {
+namespace optimizer_test {
 
 constexpr int64_t kSizes[] = {1, 3, 17, 129, 1025, 40001};
 bool Narrow(DType t) { return t == DType::kBF16 || t == DType::kF16; }

@@ -5,7 +5,7 @@
 #include "tests/unit/kernels/lab.h"
 
 namespace twofold {
-namespace {
+namespace pool_test {
 
 struct Size {
   int64_t images, height, width, channels, size, stride, padding;

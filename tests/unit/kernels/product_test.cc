@@ -23,7 +23,7 @@ namespace twofold::cpu {
 bool operator==(const Grid& a, const Grid& b) { return a.rows == b.rows && a.columns == b.columns; }
 void PrintTo(const Grid& g, std::ostream* out) { *out << g.rows << " x " << g.columns; }
 
-namespace {
+namespace product_test {
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }
 

@@ -5,7 +5,7 @@
 #include "tests/unit/kernels/lab.h"
 
 namespace twofold {
-namespace {
+namespace reduce_test {
 
 double Combine(ReduceOp op, double a, double b) {
   switch (op) {

@@ -4,7 +4,7 @@
 #include "tests/unit/kernels/lab.h"
 
 namespace twofold {
-namespace {
+namespace rows_test {
 
 struct Size {
   int64_t rows, columns;

@@ -6,7 +6,7 @@
 #include "tests/unit/kernels/lab.h"
 
 namespace twofold {
-namespace {
+namespace split_loss_test {
 
 constexpr int64_t kClasses = 2049, kColumns = 700;                      // of the whole; of a part, the last ones padded
 constexpr int64_t kFirsts[] = {0, 700, 1400, 2049};                     // the last part is padding alone

@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold::cpu {
-namespace {
+namespace thread_pool_test {
 
 using Range = std::pair<int64_t, int64_t>;
 

@@ -5,7 +5,7 @@
 #include "tests/unit/kernels/lab.h"
 
 namespace twofold {
-namespace {
+namespace unfused_attention_test {
 
 constexpr PhiloxKey kKey = MakeKey(7, "test");
 

@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold::cpu {
-namespace {
+namespace vector_math_test {
 
 TEST(Exp, IsWithinTwoUlps) {
   double worst = 0;

@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace twofold {
-namespace {
+namespace launch_test {
 
 using ::testing::HasSubstr;
 using Environment = std::map<std::string, std::string>;

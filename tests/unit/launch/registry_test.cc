@@ -6,7 +6,7 @@
 #include "core/base/strings.h"
 
 namespace twofold {
-namespace {
+namespace registry_test {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;

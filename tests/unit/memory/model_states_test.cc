@@ -6,7 +6,7 @@
 #include "experiments/spec/spec.h"
 
 namespace twofold {
-namespace {
+namespace model_states_test {
 
 // As the defaults leave it, without data files.
 spec::Spec SpecOf(spec::DType parameter, spec::Parallel::Sharding sharding, int64_t dp) {

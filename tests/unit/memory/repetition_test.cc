@@ -10,7 +10,7 @@
 #include "core/memory/allocator.h"
 
 namespace twofold {
-namespace {
+namespace repetition_test {
 
 // A program that asks for blocks as its steps and what follows them say, drawn from a seed: the same in every step.
 class Program {

@@ -3,7 +3,7 @@
 #include "tests/unit/mpi/job.h"
 
 namespace twofold {
-namespace {
+namespace large_counts_test {
 
 // The limit set to 64 elements.
 TEST(LargeCounts, EveryCommunicationInPieces) {

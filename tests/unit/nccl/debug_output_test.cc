@@ -14,7 +14,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold::nccl {
-namespace {
+namespace debug_output_test {
 
 TEST(DebugFile, OfAPipeIsThePipe) {
   int ends[2];

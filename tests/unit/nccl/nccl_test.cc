@@ -13,7 +13,7 @@
 #include "kernels/cuda/streams.h"
 
 namespace twofold::nccl {
-namespace {
+namespace nccl_test {
 
 using testing::AllOf;
 using testing::HasSubstr;

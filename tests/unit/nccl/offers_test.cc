@@ -12,7 +12,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold::nccl {
-namespace {
+namespace offers_test {
 
 constexpr int kRanks = 3;
 constexpr uint64_t kWorld = 1;

@@ -9,7 +9,7 @@
 #include "tests/unit/nn/testing.h"
 
 namespace twofold::nn {
-namespace {
+namespace backward_test {
 
 using twofold::testing::Cpu;
 using twofold::testing::Gradients;

@@ -12,7 +12,7 @@
 #include "tests/unit/nn/testing.h"
 
 namespace twofold::nn {
-namespace {
+namespace cnn_test {
 
 using twofold::testing::Cpu;
 using twofold::testing::Materialize;

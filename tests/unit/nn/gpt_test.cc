@@ -11,7 +11,7 @@
 #include "tests/unit/nn/testing.h"
 
 namespace twofold::nn {
-namespace {
+namespace gpt_test {
 
 using twofold::testing::Cpu;
 using twofold::testing::ExpectMoments;

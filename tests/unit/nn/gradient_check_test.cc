@@ -21,7 +21,7 @@
 #include "tests/unit/nn/testing.h"
 
 namespace twofold::nn {
-namespace {
+namespace gradient_check_test {
 
 using twofold::testing::Cpu;
 using twofold::testing::Materialize;

@@ -13,7 +13,7 @@
 #include "tests/unit/nn/symbolic_device.h"
 
 namespace twofold::nn {
-namespace {
+namespace mixture_test {
 
 using twofold::testing::Cpu;
 using twofold::testing::Gradients;

@@ -9,7 +9,7 @@
 #include "tests/unit/nn/symbolic_device.h"
 
 namespace twofold::nn {
-namespace {
+namespace module_test {
 
 using twofold::testing::SymbolicDevice;
 

@@ -7,7 +7,7 @@
 #include "tests/unit/nn/testing.h"
 
 namespace twofold::nn {
-namespace {
+namespace parameter_test {
 
 using twofold::testing::Cpu;
 

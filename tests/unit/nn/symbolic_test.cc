@@ -7,7 +7,7 @@
 #include "tests/unit/nn/symbolic_device.h"
 
 namespace twofold::nn {
-namespace {
+namespace symbolic_test {
 
 using twofold::testing::SymbolicDevice;
 

@@ -8,7 +8,7 @@
 #include "tests/unit/nn/testing.h"
 
 namespace twofold::optim {
-namespace {
+namespace clip_test {
 
 using twofold::testing::Cpu;
 using twofold::testing::Random;

@@ -10,7 +10,7 @@
 #include "tests/unit/nn/testing.h"
 
 namespace twofold::optim {
-namespace {
+namespace offload_test {
 
 using twofold::testing::Cpu;
 

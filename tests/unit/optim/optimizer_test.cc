@@ -10,7 +10,7 @@
 #include "tests/unit/nn/testing.h"
 
 namespace twofold::optim {
-namespace {
+namespace optimizer_test {
 
 using twofold::testing::Cpu;
 using twofold::testing::FillRandom;

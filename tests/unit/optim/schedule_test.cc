@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold::optim {
-namespace {
+namespace schedule_test {
 
 TEST(ScheduleTest, ConstantIsOneFromTheStart) {
   for (int64_t step : {0, 1, 1000}) EXPECT_EQ(Factor({}, step), 1);

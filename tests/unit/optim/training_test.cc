@@ -9,7 +9,7 @@
 #include "tests/unit/nn/testing.h"
 
 namespace twofold::optim {
-namespace {
+namespace training_test {
 
 using twofold::testing::Cpu;
 using twofold::testing::Materialize;

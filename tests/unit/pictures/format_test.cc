@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold::pictures {
-namespace {
+namespace format_test {
 
 using testing::DoubleEq;
 using testing::ElementsAre;

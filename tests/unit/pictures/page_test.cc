@@ -15,7 +15,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold::pictures {
-namespace {
+namespace page_test {
 
 using testing::HasSubstr;
 using testing::Not;

@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold::pictures {
-namespace {
+namespace schedule_test {
 
 using pipeline::Action;
 using testing::HasSubstr;

@@ -5,7 +5,7 @@
 #include "experiments/pictures/style.h"
 
 namespace twofold::pictures {
-namespace {
+namespace timeline_test {
 
 using testing::HasSubstr;
 using testing::Not;

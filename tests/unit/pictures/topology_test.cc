@@ -10,7 +10,7 @@
 #include "topologies/import/node_file.h"
 
 namespace twofold::pictures {
-namespace {
+namespace topology_test {
 
 using testing::HasSubstr;
 

@@ -6,7 +6,7 @@
 #include "core/base/strings.h"
 
 namespace twofold::rendezvous {
-namespace {
+namespace meeting_test {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;

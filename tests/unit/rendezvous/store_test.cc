@@ -16,7 +16,7 @@
 #include "tests/ports.h"
 
 namespace twofold::rendezvous {
-namespace {
+namespace store_test {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;

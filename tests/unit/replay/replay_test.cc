@@ -8,7 +8,7 @@
 #include "core/comm/staging.h"
 
 namespace twofold {
-namespace {
+namespace replay_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;

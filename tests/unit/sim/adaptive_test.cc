@@ -12,7 +12,7 @@
 #include "topologies/star.h"
 
 namespace twofold::sim {
-namespace {
+namespace adaptive_test {
 
 constexpr double B = 1e9, n = 3e9, T = n / B;  // T: a flow alone
 const Wiring kWires = {.bandwidth = BytesPerSecond(B)};

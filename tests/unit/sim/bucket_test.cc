@@ -12,7 +12,7 @@
 #include "topologies/torus.h"
 
 namespace twofold::sim {
-namespace {
+namespace bucket_test {
 
 constexpr double kBandwidth = 1e9, kCable = 1e-6, kBytes = 4096e3;
 

@@ -20,7 +20,7 @@
 #include "topologies/star.h"
 
 namespace twofold::sim {
-namespace {
+namespace closed_forms_test {
 
 using Kind = Communication::Kind;
 constexpr double kAlpha = 2e-6, kBandwidth = 25e9, b = 1 / kBandwidth, a = kAlpha;

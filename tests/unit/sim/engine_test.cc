@@ -14,7 +14,7 @@
 #include "topologies/star.h"
 
 namespace twofold::sim {
-namespace {
+namespace engine_test {
 
 using Body = std::function<void(Engine&, outcome::Outcome&)>;
 

@@ -17,7 +17,7 @@
 #include "topologies/torus.h"
 
 namespace twofold::sim {
-namespace {
+namespace flow_sharing_test {
 
 constexpr double B = 1e9, n = 3e9, T = n / B;  // T: a flow alone
 const Wiring kWires = {.bandwidth = BytesPerSecond(B)};

@@ -10,7 +10,7 @@
 #include "topologies/star.h"
 
 namespace twofold::sim {
-namespace {
+namespace flows_test {
 
 // A clock that runs what it was asked for, in order.
 class Timers {

@@ -12,7 +12,7 @@
 #include "sim/fluid.h"
 
 namespace twofold::sim {
-namespace {
+namespace fluid_simgrid_test {
 
 // Links of random bandwidth; the route between two endpoints is any of them.
 class AnyLinks : public Topology {

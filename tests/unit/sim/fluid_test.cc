@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold::sim {
-namespace {
+namespace fluid_test {
 
 struct Given {
   std::vector<int> links;

@@ -3,7 +3,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold::sim {
-namespace {
+namespace measured_test {
 
 constexpr auto kAllReduce = Communication::kAllReduce;
 

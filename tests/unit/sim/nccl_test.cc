@@ -13,7 +13,7 @@
 #include "sim/collectives/nccl_routes.h"
 
 namespace twofold::sim {
-namespace {
+namespace nccl_test {
 
 using testing::AllOf;
 using testing::HasSubstr;

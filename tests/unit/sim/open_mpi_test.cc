@@ -14,7 +14,7 @@
 #include "topologies/star.h"
 
 namespace twofold::sim {
-namespace {
+namespace open_mpi_test {
 
 using Kind = Communication::Kind;
 constexpr double kAlpha = 300e-6, kRate = 25e6;

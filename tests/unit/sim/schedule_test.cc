@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold::sim {
-namespace {
+namespace schedule_test {
 
 constexpr double kBytes = 5040;  // divisible by 1..10
 

@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold::sim {
-namespace {
+namespace timeline_test {
 
 TEST(TimelineTest, DurationsAddUp) {
   auto owned = std::make_shared<Timeline>();

@@ -22,7 +22,7 @@
 #include "tests/unit/simulated/failure_rig.h"
 
 namespace twofold {
-namespace {
+namespace failures_test {
 
 using testing::AllOf;
 using testing::Each;

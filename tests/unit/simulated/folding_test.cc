@@ -13,7 +13,7 @@
 #include "tests/unit/simulated/hybrid_job.h"
 
 namespace twofold {
-namespace {
+namespace folding_test {
 
 using testing::HasSubstr;
 

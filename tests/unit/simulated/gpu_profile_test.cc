@@ -3,7 +3,7 @@
 #include "tests/unit/simulated/fixture.h"
 
 namespace twofold {
-namespace {
+namespace gpu_profile_test {
 
 using testing::HasSubstr;
 

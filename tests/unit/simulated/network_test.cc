@@ -15,7 +15,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold {
-namespace {
+namespace network_test {
 
 using testing::Contains;
 using testing::ElementsAre;

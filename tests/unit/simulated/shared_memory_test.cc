@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold {
-namespace {
+namespace shared_memory_test {
 
 SharedSource Source(SharedMemory& shared, int stands_for = 1, Bytes limit = Bytes(0)) {
   return SharedSource(std::make_unique<VirtualSource>(limit), shared, stands_for);

@@ -16,7 +16,7 @@
 #include "tests/unit/simulated/fixture.h"
 
 namespace twofold {
-namespace {
+namespace simulated_test {
 
 using testing::HasSubstr;
 

@@ -17,7 +17,7 @@
 #include "tests/unit/simulated/failure_rig.h"
 
 namespace twofold {
-namespace {
+namespace waits_test {
 
 using testing::AllOf;
 using testing::Each;

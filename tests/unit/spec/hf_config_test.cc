@@ -18,7 +18,7 @@
 #include "strategies/model_factory.h"
 
 namespace twofold {
-namespace {
+namespace hf_config_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;

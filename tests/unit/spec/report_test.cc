@@ -19,7 +19,7 @@
 #include "tests/scratch_folder.h"
 
 namespace twofold {
-namespace {
+namespace report_test {
 
 namespace fs = std::filesystem;
 using ::google::protobuf::util::MessageDifferencer;

@@ -10,7 +10,7 @@
 #include "experiments/spec/spec.h"
 
 namespace twofold {
-namespace {
+namespace spec_refusals_test {
 
 using ::testing::HasSubstr;
 

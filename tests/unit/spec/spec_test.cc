@@ -13,7 +13,7 @@
 #include "strategies/model_factory.h"
 
 namespace twofold {
-namespace {
+namespace spec_test {
 
 using ::google::protobuf::util::MessageDifferencer;
 using ::testing::AllOf;

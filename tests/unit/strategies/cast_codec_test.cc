@@ -11,7 +11,7 @@
 #include "tests/unit/strategies/on_ranks.h"
 
 namespace twofold {
-namespace {
+namespace cast_codec_test {
 
 using testing::ExpectOnRanks;
 

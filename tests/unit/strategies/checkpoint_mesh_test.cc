@@ -16,7 +16,7 @@
 #include "tests/unit/strategies/on_ranks.h"
 
 namespace twofold::checkpoint {
-namespace {
+namespace checkpoint_mesh_test {
 
 namespace fs = std::filesystem;
 using nn::Cut;

@@ -17,7 +17,7 @@
 #include "tests/scratch_folder.h"
 
 namespace twofold::checkpoint {
-namespace {
+namespace checkpoint_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;

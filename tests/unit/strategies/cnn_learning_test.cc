@@ -17,7 +17,7 @@
 #include "strategies/data_parallel/replica_statistics.h"
 
 namespace twofold {
-namespace {
+namespace cnn_learning_test {
 
 constexpr int64_t kSide = 16, kTraining = 4096, kUnseen = 512, kSteps = 150, kClasses = 10;
 

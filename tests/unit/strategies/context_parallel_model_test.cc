@@ -6,7 +6,7 @@
 #include "tests/unit/strategies/on_ranks.h"
 
 namespace twofold {
-namespace {
+namespace context_parallel_model_test {
 
 // "" or what of this rank's is not as on one rank, in f64.
 std::string AgainstOneRank(RankContext& rank, const Case& c) {

@@ -4,7 +4,7 @@
 #include "tests/unit/strategies/on_ranks.h"
 
 namespace twofold {
-namespace {
+namespace context_parallel_simulated_test {
 
 class ContextParallelSimulated : public SimulatedTest {
  protected:

@@ -13,7 +13,7 @@
 #include "tests/unit/strategies/on_ranks.h"
 
 namespace twofold {
-namespace {
+namespace context_parallel_test {
 
 using testing::ExpectOnRanks;
 using testing::OnRanks;

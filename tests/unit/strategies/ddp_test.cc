@@ -17,7 +17,7 @@
 #include "core/nn/sequential.h"
 
 namespace twofold {
-namespace {
+namespace ddp_test {
 
 using testing::ExpectOnRanks;
 using testing::OnRanks;

@@ -20,7 +20,7 @@
 #include "tests/unit/strategies/on_ranks.h"
 
 namespace twofold {
-namespace {
+namespace expert_parallel_test {
 
 constexpr int64_t kMicroBatches = 4, kSamples = 2, kLength = 8, kVocab = 19;
 

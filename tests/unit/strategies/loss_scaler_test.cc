@@ -5,7 +5,7 @@
 #include <vector>
 
 namespace twofold {
-namespace {
+namespace loss_scaler_test {
 
 spec::Precision Dynamic(double initial, double growth, double backoff, int64_t interval, double minimum) {
   spec::Precision precision;

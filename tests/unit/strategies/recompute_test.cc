@@ -13,7 +13,7 @@
 #include "tests/unit/nn/testing.h"
 
 namespace twofold {
-namespace {
+namespace recompute_test {
 
 using testing::Losses;
 using testing::RunText;

@@ -6,7 +6,7 @@
 #include <vector>
 
 namespace twofold {
-namespace {
+namespace recorder_test {
 
 MemoryStats Live(int64_t bytes) {
   MemoryStats stats;

@@ -14,7 +14,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold::pipeline {
-namespace {
+namespace schedule_test {
 
 using ::testing::HasSubstr;
 

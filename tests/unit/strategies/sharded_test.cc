@@ -11,7 +11,7 @@
 #include "core/nn/recompute.h"
 
 namespace twofold {
-namespace {
+namespace sharded_test {
 
 using testing::ExpectOnRanks;
 using testing::RunOnRanks;

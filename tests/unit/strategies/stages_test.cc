@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold {
-namespace {
+namespace stages_test {
 
 using Sizes = std::vector<int64_t>;
 

@@ -21,7 +21,7 @@
 #include "tests/unit/strategies/on_ranks.h"
 
 namespace twofold {
-namespace {
+namespace tensor_parallel_test {
 
 constexpr int64_t kBatch = 2, kTokens = 8, kHidden = 16, kHeads = 4, kVocab = 13;
 

@@ -15,7 +15,7 @@
 #include "tests/integration/run_spec.h"
 
 namespace twofold {
-namespace {
+namespace trainer_test {
 
 using testing::kInMemory;
 using testing::kTinyGpt;

@@ -24,7 +24,7 @@
 #include "topologies/catalogue.h"
 
 namespace twofold {
-namespace {
+namespace build_test {
 
 using testing::HasSubstr;
 

@@ -10,7 +10,7 @@
 #include "topologies/star.h"
 
 namespace twofold {
-namespace {
+namespace degraded_test {
 
 using testing::AllOf;
 using testing::ElementsAre;

@@ -7,7 +7,7 @@
 #include "tests/unit/topologies/route_checks.h"
 
 namespace twofold {
-namespace {
+namespace fat_tree_test {
 
 TEST(FatTreeTest, RoutesAreShortestPaths) {
   ExpectGoodRoutes(*MakeFatTree({.ports = 8, .radix = 4}), 100);

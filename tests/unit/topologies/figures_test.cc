@@ -23,7 +23,7 @@
 #include "topologies/torus.h"
 
 namespace twofold {
-namespace {
+namespace figures_test {
 
 const Wiring kUnit{.bandwidth = BytesPerSecond(1000)};
 

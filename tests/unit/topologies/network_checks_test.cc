@@ -13,7 +13,7 @@
 #include "topologies/torus.h"
 
 namespace twofold {
-namespace {
+namespace network_checks_test {
 
 template <class Options>
 void ExpectRefused(const Options& options, const std::string& beginning) {

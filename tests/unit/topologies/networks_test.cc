@@ -13,7 +13,7 @@
 #include "topologies/torus.h"
 
 namespace twofold {
-namespace {
+namespace networks_test {
 
 TEST(DragonflyTest, RoutesArePaths) {
   // Minimal is what has one global hop; two can be shorter in all (dragonfly.h).

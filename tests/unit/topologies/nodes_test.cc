@@ -19,7 +19,7 @@
 #include "topologies/star.h"
 
 namespace twofold {
-namespace {
+namespace nodes_test {
 
 using testing::ElementsAre;
 

@@ -7,7 +7,7 @@
 #include "tests/unit/topologies/lanes.h"
 
 namespace twofold {
-namespace {
+namespace placement_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;

@@ -19,7 +19,7 @@
 #include "topologies/torus.h"
 
 namespace twofold {
-namespace {
+namespace routing_test {
 
 double Sum(const std::vector<Path>& paths) {
   return std::accumulate(paths.begin(), paths.end(), 0.0, [](double sum, const Path& p) { return sum + p.share; });

@@ -11,7 +11,7 @@
 #include "topologies/star.h"
 
 namespace twofold {
-namespace {
+namespace topologies_test {
 
 TEST(StarTest, RoutesUpAndDown) {
   auto star = MakeStar({.hosts = 5, .bandwidth = BytesPerSecond(7), .latency = Seconds(3)});

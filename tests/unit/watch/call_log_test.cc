@@ -5,7 +5,7 @@
 #include "tests/unit/watch/testing.h"
 
 namespace twofold::watch {
-namespace {
+namespace call_log_test {
 
 uint64_t DigestOf(const std::vector<Communication>& calls) {
   CallLog log(Group({0, 1}), 0);

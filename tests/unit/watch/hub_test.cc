@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold::watch {
-namespace {
+namespace hub_test {
 
 using std::chrono::milliseconds;
 using testing::HasSubstr;

@@ -8,7 +8,7 @@
 #include "tests/unit/watch/testing.h"
 
 namespace twofold::watch {
-namespace {
+namespace inquest_test {
 
 using testing::AllOf;
 using testing::HasSubstr;

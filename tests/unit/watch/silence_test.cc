@@ -7,7 +7,7 @@
 #include "tests/children.h"
 
 namespace twofold::watch {
-namespace {
+namespace silence_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;

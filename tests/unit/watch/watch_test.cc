@@ -14,7 +14,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold::watch {
-namespace {
+namespace watch_test {
 
 using testing::AllOf;
 using testing::HasSubstr;

@@ -6,7 +6,7 @@
 #include "topologies/import/node_file.h"
 
 namespace twofold {
-namespace {
+namespace nccl_xml_test {
 
 using testing::RateBetween;
 using testing::ReadTopologyFile;

@@ -18,7 +18,7 @@
 #include "topologies/import/simgrid_xml.h"
 
 namespace twofold {
-namespace {
+namespace simgrid_load_test {
 
 std::string NameOf(const Topology& topology, int endpoint) { return topology.vertices()[static_cast<size_t>(endpoint)].name; }
 

@@ -7,7 +7,7 @@
 #include "topologies/star.h"
 
 namespace twofold {
-namespace {
+namespace simgrid_xml_test {
 
 using testing::RateBetween;
 using testing::ReadTopologyFile;

@@ -7,7 +7,7 @@
 #include "topologies/import/node_file.h"
 
 namespace twofold {
-namespace {
+namespace smi_matrix_test {
 
 using testing::RateBetween;
 using testing::ReadTopologyFile;

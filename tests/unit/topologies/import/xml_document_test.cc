@@ -4,7 +4,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold {
-namespace {
+namespace xml_document_test {
 
 using ::testing::HasSubstr;
 
