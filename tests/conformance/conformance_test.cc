@@ -111,6 +111,7 @@ int RunRows(const Flags& flags, const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   using namespace twofold::conformance;
+  using namespace twofold::conformance::conformance_test;
   const std::vector<std::string> arguments(argv, argv + argc);  // for processes that this one starts
   testing::InitGoogleTest(&argc, argv);
   std::vector<std::string> names;

@@ -13,6 +13,7 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
+#include "tests/unit/simulated/fixture.h"
 
 namespace twofold {
 namespace network_test {
@@ -59,14 +60,9 @@ class NetworkTest : public testing::Test {
   std::string path_;
 };
 
-std::string Number(double x) { return absl::StrFormat("%.9g", x); }
 std::string Now(RankContext& ctx) {
   ctx.device().compute().Synchronize();
   return Number(ctx.clock().Now().value());
-}
-Tensor Floats(RankContext& ctx, int64_t n) { return ctx.device().NewTensor(Shape{n}, DType::kF32, Category::kActivations); }
-void Busy(RankContext& ctx, double seconds) {  // that many GB written on a device of 1 GB/s
-  ctx.device().Launch(ctx.device().compute(), ops::Fill{Floats(ctx, static_cast<int64_t>(seconds * 1e9 / 4)), 0});
 }
 // Even ranks send 0.1 GB to the next one; alone that takes 0.1 s and the latency.
 std::string SendToTheNext(RankContext& ctx) {
