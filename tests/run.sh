@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds everything and runs the tests. tests/run.sh [--full]
 #
-#   release   all tests but those labelled "full" or "fuzz"  (--full: all)
+#   release   all tests but those labelled "full" or "fuzz"  (--full: all); with CUDA where nvcc is found, also where quickstart.sh did
+#             without (TWOFOLD_CUDA=OFF in the environment: without)
 #   asan      tests labelled "unit", which the fuzz tests are too, or "gpu", whose GPU is emulated, and the conformance suite under
 #             the address and undefined-behaviour sanitizers (--full: those labelled "forks", too, of which every case is a process)
 #   tsan      those labelled "threads" and the suite under the thread sanitizer, but for fabrics whose ranks are processes (it
@@ -45,7 +46,7 @@ run() {
 release() {
   local select=(-LE '^(full|fuzz)$')
   [[ $full == yes ]] && select=()
-  cmake --preset release > build/release.configure.log || { cat build/release.configure.log; return 1; }
+  cmake --preset release -DTWOFOLD_CUDA="${TWOFOLD_CUDA:-AUTO}" > build/release.configure.log || { cat build/release.configure.log; return 1; }
   cmake --build --preset release -j "$jobs" && ctest --preset release -j "$jobs" "${select[@]}"
 }
 
