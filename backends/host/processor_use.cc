@@ -55,7 +55,7 @@ std::optional<AllProcessors> ReadAll(const std::string& proc) {
   return AllProcessors{(user + nice + system + irq + softirq) * tick, steal * tick};
 }
 
-double Seconds(clockid_t clock) {
+double ClockSeconds(clockid_t clock) {
   timespec now{};
   clock_gettime(clock, &now);
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
@@ -85,10 +85,10 @@ report::ProcessorUse ProcessorWatch::Read() const {
   const auto thread = ReadTimes(proc_ + "/thread-self/schedstat");
   const auto all = ReadAll(proc_);
   if (!thread || !all) return now;
-  now.set_wall(Seconds(CLOCK_MONOTONIC));
+  now.set_wall(ClockSeconds(CLOCK_MONOTONIC));
   now.set_ran(thread->ran);
   now.set_waited(WaitedOfAllThreads(proc_));
-  now.set_process_ran(Seconds(CLOCK_PROCESS_CPUTIME_ID));
+  now.set_process_ran(ClockSeconds(CLOCK_PROCESS_CPUTIME_ID));
   now.set_busy(all->busy), now.set_stolen(all->stolen);
   return now;
 }

@@ -1,6 +1,7 @@
 #include "experiments/calibrate/disturbance.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "experiments/report/load.h"
@@ -26,8 +27,7 @@ void LoadLog::Seen(Kind kind, double seconds, const report::Load& load) {
 bool LoadLog::Again(double taken, double seconds, int repeats, std::string_view what) {
   if (taken <= kDisturbed || repeats >= kRepeats) return false;
   if (seconds > budget_) {
-    if (budget_ > 0) tell_("  no time is left to measure again what is disturbed: the interval will be wider");
-    budget_ = 0;
+    if (!std::exchange(told_, true)) tell_("  no time is left to measure again all that is disturbed: the interval will be wider");
     return false;
   }
   budget_ -= seconds;

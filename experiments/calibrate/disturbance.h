@@ -80,6 +80,7 @@ class LoadLog {
   bool Again(double taken, double seconds, int repeats, std::string_view what);
 
   double budget_;
+  bool told_ = false;  // that it is spent
   const Tell tell_;
   std::array<Disturbance, kKinds> of_;
   double seconds_ = 0, others_ = 0, stolen_ = 0;  // of all that was watched: others_ and stolen_ are shares times seconds
