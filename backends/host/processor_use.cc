@@ -11,6 +11,7 @@
 #include <fstream>
 #include <optional>
 #include <sstream>
+#include <thread>
 
 namespace twofold::host {
 namespace {
@@ -38,6 +39,8 @@ double WaitedOfAllThreads(const std::string& proc) {
   return waited;
 }
 
+double Tick() { return 1.0 / static_cast<double>(sysconf(_SC_CLK_TCK)); }
+
 // Of the first line of /proc/stat, all processors together: user nice system idle iowait irq softirq steal ...
 struct AllProcessors {
   double busy = 0, stolen = 0;
@@ -50,10 +53,12 @@ std::optional<AllProcessors> ReadAll(const std::string& proc) {
   for (double& t : ticks) {
     if (!(file >> t)) return std::nullopt;
   }
-  const double tick = 1.0 / static_cast<double>(sysconf(_SC_CLK_TCK));
   const auto& [user, nice, system, idle, waiting, irq, softirq, steal] = ticks;
-  return AllProcessors{(user + nice + system + irq + softirq) * tick, steal * tick};
+  return AllProcessors{(user + nice + system + irq + softirq) * Tick(), steal * Tick()};
 }
+
+// A tick is counted for whatever is there when it comes: so much more than there was may be counted between two readings.
+double Coarseness() { return Tick() * static_cast<double>(std::max(1u, std::thread::hardware_concurrency())); }
 
 double ClockSeconds(clockid_t clock) {
   timespec now{};
@@ -102,7 +107,7 @@ report::ProcessorUse ProcessorWatch::Use() const {
   use.set_ran(end.ran() - begin_.ran());
   use.set_waited(std::max(0.0, end.waited() - begin_.waited()));  // some threads may have ended
   use.set_process_ran(end.process_ran() - begin_.process_ran());
-  use.set_busy(end.busy() - begin_.busy()), use.set_stolen(end.stolen() - begin_.stolen());
+  use.set_busy(std::max(0.0, end.busy() - begin_.busy() - Coarseness())), use.set_stolen(end.stolen() - begin_.stolen());
   return use;
 }
 

@@ -2,7 +2,8 @@
 //
 // Of Linux, and open to every user: how long a thread was on a processor, and how long it was ready and none was free
 // (/proc/thread-self/schedstat, and /proc/self/task/*/schedstat of all threads of the process); how long all processors were busy, and
-// what a hypervisor took of them meanwhile (/proc/stat, in hundredths of a second).
+// what a hypervisor took of them meanwhile (/proc/stat, in ticks of a hundredth of a second: one a processor is taken off what was busy,
+// so that no other work is seen where there is none).
 #pragma once
 
 #include <functional>
