@@ -4,6 +4,9 @@
 # Installs what is missing, builds `twofold`, calibrates this machine, predicts a small GPT on one rank a core, trains it on
 # threads and again on processes that communicate by MPI, and compares. Safe to run again. --keep-profile: use the calibration of an earlier run, when there is one.
 #
+# Where there is no GPU the program is built without CUDA, which would take longer than all the rest. TWOFOLD_CUDA=AUTO (or ON, or OFF:
+# cmake/cuda.cmake) in the environment decides otherwise. A build/release that is configured already stays as it is.
+#
 # Held against each other: predicted and measured rows of the same spec. What calibrated the prediction: kernels and
 # links alone (`twofold calibrate`), no row of a training run.
 set -euo pipefail
@@ -34,8 +37,14 @@ step() { printf '\n== %s\n' "$*"; }
 step "what the build needs"
 bash scripts/setup.sh
 step "build"
+cuda=${TWOFOLD_CUDA-}
+if [[ -z $cuda && ! -e build/release/CMakeCache.txt && ! -e /dev/nvidia0 ]] && ! nvidia-smi -L > /dev/null 2>&1; then
+  cuda=OFF
+  echo "There is no GPU here: without CUDA. To add it (needs nvcc, takes some minutes more, runs on a machine with a GPU):"
+  echo "  cmake --preset release -DTWOFOLD_CUDA=AUTO && cmake --build --preset release --target twofold"
+fi
 mkdir -p build
-cmake --preset release > build/release.configure.log || { cat build/release.configure.log; exit 1; }
+cmake --preset release ${cuda:+"-DTWOFOLD_CUDA=$cuda"} > build/release.configure.log || { cat build/release.configure.log; exit 1; }
 cmake --build --preset release -j "${JOBS:-$cores}" --target twofold
 twofold=build/release/experiments/program/twofold
 
@@ -51,9 +60,8 @@ step "measure: the same spec, for real"
 "$twofold" run "$spec" --fabric=in_memory "${layout[@]}" --out="$measured"
 step "measure again: $dp processes under mpirun"
 "$twofold" launch --ranks="$dp" --fabric=mpi -- run "$spec" "${layout[@]}" --out="$measured_mpi"
-step "compare"
-"$twofold" compare "$predicted" "$measured" "$measured_mpi"
 step "pictures"
 "$twofold" report "$predicted" "$measured"
-echo
 echo "Open $measured/report.html in a browser; $measured/trace.json opens in ui.perfetto.dev."
+step "compare"
+"$twofold" compare "$predicted" "$measured" "$measured_mpi"

@@ -6,7 +6,8 @@
 #   tsan      what threads share, under the thread sanitizer: fabrics, watch, launch, the simulator
 #
 # A test's CMakeLists.txt says in which it runs (UNDER); tests/README.md says what runs where and why. --full runs all tests in
-# release, long ones too, ten times as many mutants, and draws its numbers from the date. JOBS sets the number of parallel jobs.
+# release, long ones too, ten times as many mutants, and draws its numbers from the date. JOBS sets the number of parallel
+# jobs; TWOFOLD_CUDA=OFF builds release without CUDA, which is else built wherever nvcc is found.
 #
 # Tests whose ranks are processes may pass on a second try: the summary names them, and more than two fail the gate. The summary
 # also says what took how long. Logs and JUnit files stand in build/gate. The exit status is 0 when everything passed.
@@ -83,7 +84,7 @@ skipped_gpu_tests() {
 
 release=(-L '^release$') leave='^full$' targets="all tests_release" architectures=90a
 [[ $full == yes ]] && release=() leave='^none$' targets="all tests_all" architectures="80;90"
-phase "release: build" build release "$targets" "-DCMAKE_CUDA_ARCHITECTURES=$architectures" && phase "release: tests" tests release "${release[@]}" || true
+phase "release: build" build release "$targets" "-DTWOFOLD_CUDA=${TWOFOLD_CUDA:-AUTO}" "-DCMAKE_CUDA_ARCHITECTURES=$architectures" && phase "release: tests" tests release "${release[@]}" || true
 
 sanitized=asan
 [[ $full == yes ]] && sanitized='(asan|forks)'

@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/str_format.h"
 #include "backends/host/costs.h"
 #include "backends/host/memory_rules.h"
 #include "backends/simulated/plan_network.h"
@@ -13,6 +14,7 @@
 #include "core/comm/device_mesh.h"
 #include "core/comm/staging.h"
 #include "sim/collectives/schedule.h"
+#include "sim/cost/load.h"
 #include "sim/cost/profile_cost_model.h"
 #include "topologies/catalogue.h"
 #include "topologies/shared_memory_host.h"
@@ -148,6 +150,11 @@ absl::Status SetMessagePassingHost(const spec::Simulated& simulated, const profi
                                 links.bytes_per_second_exchange() / 1e9, " GB/s a rank; where a collective was not measured, eager and "
                                 "rendezvous protocols and the time of reductions are not modelled"));
     SetCollectives(links.collectives(), plan);
+    plan.link_spread = Widened(plan.link_spread, links.load());
+    if (links.load().taken() > 0) {
+      plan.notes.push_back(absl::StrFormat("while messages of %s were measured other work held them up for up to %.0f %% of the time: their interval is as much wider",
+                                           links.fabric(), 100 * links.load().taken()));
+    }
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(StrCat("fabric.simulated.links: \"", simulated.links(), "\": the profile has no such links; `twofold launch --ranks=2 --fabric=",

@@ -19,8 +19,10 @@
 #include "absl/strings/str_format.h"
 #include "backends/host/cuda.h"
 #include "backends/host/interrupt.h"
+#include "backends/host/processor_use.h"
 #include "backends/launch.h"
 #include "backends/registry.h"
+#include "experiments/calibrate/disturbance.h"
 #include "experiments/calibrate/fit_messages.h"
 #include "experiments/calibrate/fit_training.h"
 #include "experiments/calibrate/gpu_calibration.h"
@@ -32,6 +34,7 @@
 #include "experiments/calibrate/samples.h"
 #include "experiments/calibrate/table.h"
 #include "experiments/report/files.h"
+#include "experiments/report/load.h"
 #include "experiments/spec/spec.h"
 #include "google/protobuf/text_format.h"
 #include "sim/cost/read_profile.h"
@@ -116,18 +119,32 @@ absl::Status CheckOptions(const Options& o) {
   return absl::OkStatus();
 }
 
-// Runs `fn` on a new fabric of `ranks` ranks and returns what all ranks measured, row by row.
-absl::StatusOr<Samples> RunOn(int ranks, int threads, const RankFunction& fn, spec::Spec spec = {}) {
+// What all ranks measured, row by row, and what they had of processors meanwhile.
+struct Measured {
+  Samples samples;
+  double wall = 0;
+  report::Load load;
+};
+
+// Runs `fn` on a new fabric of `ranks` ranks, threads of this process.
+absl::StatusOr<Measured> RunOn(int ranks, int threads, const RankFunction& fn, spec::Spec spec = {}) {
   spec.mutable_fabric()->mutable_in_memory();
   spec.mutable_parallel()->set_dp(ranks);
   spec.mutable_train()->set_threads_per_rank(threads);
   auto fabric = MakeFabric(spec);
   if (!fabric.ok()) return fabric.status();
-  const RunResult result = (*fabric)->Run(ranks, fn);
+  std::vector<report::ProcessorUse> uses(static_cast<size_t>(ranks));
+  const RunResult result = (*fabric)->Run(ranks, [&](RankContext& ctx) {
+    const host::ProcessorWatch watch;
+    std::string bytes = fn(ctx);
+    uses[static_cast<size_t>(ctx.rank())] = watch.Use();
+    return bytes;
+  });
   if (!result.status.ok()) return absl::InternalError(result.status.message());
-  Samples samples;
-  for (const std::string& bytes : result.results) Append(samples, Unpack(bytes));
-  return samples;
+  Measured measured{.samples = {}, .load = LoadOf(uses)};
+  for (const report::ProcessorUse& use : uses) measured.wall = std::max(measured.wall, use.wall());
+  for (const std::string& bytes : result.results) Append(measured.samples, Unpack(bytes));
+  return measured;
 }
 
 absl::Status Write(const profile::Profile& profile, const std::string& path) {
@@ -146,13 +163,17 @@ absl::Status Write(const profile::Profile& profile, const std::string& path) {
   return absl::OkStatus();
 }
 
-// What is written at the end is better refused before all that is measured.
+// What is written at the end is better refused before all that is measured. A profile has a fifth of a megabyte, or two thirds of one;
+// while it is made a second one is beside it, and a third may be there from before.
+constexpr int64_t kRoom = 4 << 20;
+
 absl::Status CheckOutput(std::string_view flag, const std::string& path) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   std::error_code none;
   if (!folder.empty()) std::filesystem::create_directories(folder, none);
   absl::Status status = CheckOutFile(flag, path);
   status.Update(CheckOutFile(flag, path + ".fit"));  // the scratch file of a calibration
+  if (status.ok()) status = CheckRoomFor(flag, path, kRoom);
   return status;
 }
 
@@ -169,9 +190,9 @@ absl::Status CalibrateCuda(const Options& o) {
     std::cerr << "collectives of " << gpus << " GPUs\n";
     cuda.clear_gpus();
     spec.set_device(spec::CUDA);
-    const auto samples = RunOn(gpus, 1, [rounds = o.quick ? 3 : 31](RankContext& ctx) { return Pack(MeasureCollectives(ctx, rounds)); }, spec);
-    if (!samples.ok()) return samples.status();
-    for (profile::MeasuredCollective& c : CollectivesFrom(*samples, 0, gpus)) *profile.mutable_gpu()->add_collectives() = std::move(c);
+    const auto measured = RunOn(gpus, 1, [rounds = o.quick ? 3 : 31](RankContext& ctx) { return Pack(MeasureCollectives(ctx, rounds)); }, spec);
+    if (!measured.ok()) return measured.status();
+    for (profile::MeasuredCollective& c : CollectivesFrom(measured->samples, 0, gpus)) *profile.mutable_gpu()->add_collectives() = std::move(c);
     profile.mutable_gpu()->set_collectives_of(o.fabric);
   }
   if (absl::Status s = Write(profile, o.out); !s.ok()) return s;
@@ -179,11 +200,16 @@ absl::Status CalibrateCuda(const Options& o) {
   return absl::OkStatus();
 }
 
+// What repetitions may take: about half of what calibration takes of an idle machine with two cores, for kernels and for the rest each.
+constexpr Seconds kQuickRepeats = Seconds(2), kRepeatsOfAll = Seconds(12);
+
+void TellProgress(const std::string& line) { std::cerr << line << "\n"; }
+
 // A machine's speed drifts, so all that is measured comes in parts, one of each after the other: kernels, links, jobs.
 class Calibration {
  public:
   Calibration(const Options& o, int ranks, int cores)
-      : options_(o), ranks_(ranks), linked_(std::max(2, ranks)), parts_(o.quick ? 2 : 4) {
+      : options_(o), ranks_(ranks), linked_(std::max(2, ranks)), parts_(o.quick ? 2 : 4), log_(o.quick ? kQuickRepeats : kRepeatsOfAll, TellProgress) {
     profile_.set_name("this-machine");
     profile_.set_created(Now());
     profile_.set_processor(ProcessorName());
@@ -202,6 +228,7 @@ class Calibration {
       std::cerr << absl::StrFormat("part %d of %d: kernels, links, training jobs\n", part + 1, parts_);
       if (absl::Status s = Measure(part); !s.ok()) return s;
     }
+    if (const profile::Load load = log_.Sum(fixed_); load.has_taken()) *profile_.mutable_load() = load;
     AddKernels(keys_, costs_, kernels_, profile_);
     AddLinks(links_, linked_, profile_);
     profile_.set_source(absl::StrFormat("measured by `twofold calibrate%s`: %d ranks of %d thread%s at once, in %d parts", options_.quick ? " --quick" : "",
@@ -222,7 +249,9 @@ class Calibration {
                                  ranks_ == 1 ? "" : "s", options_.threads, options_.threads == 1 ? "" : "s");
     const auto tried = RunOn(ranks_, options_.threads, [this](RankContext& ctx) { return TryKernels(ctx, plan_.cases); });
     if (!tried.ok()) return tried.status();
-    for (const std::vector<double>& row : *tried) plan_.seconds.push_back(row[0]);
+    TellLoad(tried->load);
+    for (const std::vector<double>& row : tried->samples) plan_.seconds.push_back(row[0]);
+    plan_.repeats = (options_.quick ? kQuickRepeats : kRepeatsOfAll) * (1.0 / parts_);
     plan_.rounds = RoundsWithin(plan_.seconds, Seconds(options_.quick ? 4 : 12), options_.quick ? 5 : 9);
     // The cases again, as shapes alone, for what they are called and cost.
     ShapesOnly shapes;
@@ -233,22 +262,48 @@ class Calibration {
     return absl::OkStatus();
   }
 
+  // Before anything is measured, from the warming up.
+  static void TellLoad(const report::Load& before) {
+    if (before.taken() <= kLoaded && before.others() <= kLoaded) return;
+    TellProgress(absl::StrCat("this machine is loaded: ", LoadText(before), ". What is disturbed is measured again, and intervals will be wider; ",
+                              "calibrate while it does nothing else for narrow ones"));
+  }
+
   absl::Status Measure(int part) {
     plan_.part = part;
-    const auto kernels = RunOn(ranks_, options_.threads, [this](RankContext& ctx) { return MeasureKernels(ctx, plan_); });
-    if (!kernels.ok()) return kernels.status();
-    Append(kernels_, *kernels);
-    const int rounds = options_.quick ? 3 : 6;
-    const auto links = RunOn(linked_, options_.threads, [rounds](RankContext& ctx) { return MeasureLinks(ctx, rounds); });
+    if (absl::Status s = MeasureKernelsOfPart(); !s.ok()) return s;
+    const auto links = log_.LeastDisturbed<Samples>(LoadLog::kLinks, "links", [&]() -> absl::StatusOr<LoadLog::Outcome<Samples>> {
+      const int rounds = options_.quick ? 3 : 6;
+      absl::StatusOr<Measured> m = RunOn(linked_, options_.threads, [rounds](RankContext& ctx) { return MeasureLinks(ctx, rounds); });
+      if (!m.ok()) return m.status();
+      return LoadLog::Outcome<Samples>{std::move(m->samples), m->wall, m->load};
+    });
     if (!links.ok()) return links.status();
     Append(links_, *links);
     for (size_t job = 0; job < jobs_.size(); ++job) {
       for (const auto& [ranks, overlap] : Ways()) {
-        const absl::StatusOr<JobTimes> times = RunJob(jobs_[job], SpecOf(jobs_[job], ranks, options_.threads, overlap));
+        const spec::Spec spec = SpecOf(jobs_[job], ranks, options_.threads, overlap);
+        absl::StatusOr<JobTimes> times = log_.LeastDisturbed<JobTimes>(LoadLog::kJobs, jobs_[job].name, [&]() -> absl::StatusOr<LoadLog::Outcome<JobTimes>> {
+          absl::StatusOr<JobTimes> t = RunJob(jobs_[job], spec);
+          if (!t.ok()) return t.status();
+          return LoadLog::Outcome<JobTimes>{*t, t->wall, t->load};
+        });
         if (!times.ok()) return times.status();
-        runs_[ranks].push_back({job, overlap, part, *times});
+        runs_[ranks].push_back({job, overlap, part, *std::move(times)});
       }
     }
+    return absl::OkStatus();
+  }
+
+  absl::Status MeasureKernelsOfPart() {
+    auto measured = RunOn(ranks_, options_.threads, [this](RankContext& ctx) { return MeasureKernels(ctx, plan_); });
+    if (!measured.ok()) return measured.status();
+    const KernelExtras extras = TakeExtras(measured->samples);
+    Append(kernels_, measured->samples);
+    fixed_.insert(fixed_.end(), extras.fixed.begin(), extras.fixed.end());
+    log_.Watched(measured->wall, measured->load);
+    log_.Add(LoadLog::kKernels, extras.disturbance, measured->load);
+    if (extras.disturbance.repeated > 0) TellProgress(absl::StrCat("  kernels: ", extras.disturbance.repeated, " samples that other work disturbed were taken again"));
     return absl::OkStatus();
   }
 
@@ -290,6 +345,8 @@ class Calibration {
   std::vector<ops::KernelKey> keys_;
   std::vector<ops::Cost> costs_;
   Samples kernels_, links_;
+  std::vector<double> fixed_;
+  LoadLog log_;
   std::map<int, std::vector<JobRun>> runs_;  // by ranks at once
   std::vector<profile::Training> trainings_;
 };
@@ -383,7 +440,11 @@ absl::Status Calibrate(Options o) {
   if (absl::Status s = Write(profile, o.out); !s.ok()) return s;
   std::cout << KernelTableText(profile) << "\n" << LinkTableText(profile.shared_memory(), calibration.linked()) << "\n";
   for (const profile::Training& t : profile.training()) std::cout << TrainingTableText(t);
-  std::cout << "\n" << o.out << "\n";
+  std::cout << "\n" << LoadTableText(profile.load()) << o.out << "\n";
+  if (profile.load().taken() > kLoaded) {
+    spdlog::warn("{}: the machine was loaded while it was calibrated, by up to {:.0f} %: intervals of predictions are wider for it; calibrate again while it does "
+                 "nothing else for narrow ones", o.out, 100 * profile.load().taken());
+  }
   return absl::OkStatus();
 }
 
@@ -408,8 +469,11 @@ void AddCalibrateCommand(const Command& program, int& exit_status) {
   command.Footer(
       "The profile (core/proto/profile.proto as text) says what kernels cost by size, what links between ranks cost, and how far small\n"
       "training jobs lay from what that predicts, from which predictions have their intervals. Predictions read it where they\n"
-      "are made, in the same folder, for cluster this-machine (the default); elsewhere: --set=fabric.simulated.profile=FILE. Leave the\n"
-      "machine alone meanwhile. Without one, predictions of this machine are assumed and say so.\n"
+      "are made, in the same folder, for cluster this-machine (the default); elsewhere: --set=fabric.simulated.profile=FILE.\n"
+      "Without one, predictions of this machine are assumed and say so.\n"
+      "\n"
+      "Leave the machine alone meanwhile. What other work disturbed (more than 5 % of its time) is measured again, twice at most, which\n"
+      "takes up to twice as long; the profile says how loaded the machine was, and intervals of predictions are wider for it.\n"
       "\n"
       "Processes: `calibrate` first, then with --fabric=mpi, which adds what messages between processes cost to the profile;\n"
       "`--set=fabric.simulated.links=mpi` then predicts runs on mpi. A cluster of several hosts: one process or more on each, with\n"

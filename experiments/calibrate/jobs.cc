@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "backends/host/processor_use.h"
 #include "backends/registry.h"
 #include "core/base/check.h"
 #include "core/base/strings.h"
 #include "core/data/synthetic_images.h"
 #include "core/run/trace.h"
 #include "experiments/calibrate/samples.h"
+#include "experiments/report/load.h"
 #include "experiments/spec/spec.h"
 #include "strategies/model_factory.h"
 #include "strategies/trainer.h"
@@ -130,8 +132,9 @@ spec::Spec SpecOf(const Job& job, int ranks, int threads, bool overlap) {
 absl::StatusOr<JobTimes> RunJob(const Job& job, const spec::Spec& spec) {
   auto fabric = MakeFabric(spec);
   if (!fabric.ok()) return fabric.status();
-  const RunResult result = (*fabric)->Run(static_cast<int>(WorldSize(spec)),
-                                          [&](RankContext& ctx) { return TrainRank(ctx, spec, *job.data, nullptr); });
+  const auto train = [&](RankContext& ctx) { return TrainRank(ctx, spec, *job.data, nullptr); };
+  const RankFunction watched = [&](RankContext& ctx) { return host::WithProcessorUse([&] { return train(ctx); }); };
+  const RunResult result = (*fabric)->Run(static_cast<int>(WorldSize(spec)), (*fabric)->predicted() ? RankFunction(train) : watched);
   if (!result.status.ok()) return absl::InternalError(StrCat(job.name, ": ", std::string(result.status.message())));
   std::vector<report::RankRecord> records(result.results.size());
   for (size_t r = 0; r < records.size(); ++r) records[r].ParseFromString(result.results[r]);
@@ -144,6 +147,12 @@ JobTimes TimesFrom(const spec::Spec& spec, const std::vector<report::RankRecord>
   const auto ranks = static_cast<double>(records.size());
   for (double* sum : {&times.step, &times.exposed, &times.launches, &times.communication}) *sum /= ranks;
   for (auto& [kernel, seconds] : times.kernels) seconds /= ranks;
+  std::vector<report::ProcessorUse> uses;
+  for (const report::RankRecord& record : records) {
+    uses.push_back(record.processors());
+    times.wall = std::max(times.wall, record.processors().wall());
+  }
+  times.load = LoadOf(uses);
   return times;
 }
 

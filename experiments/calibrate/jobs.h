@@ -33,6 +33,8 @@ struct JobTimes {
   std::map<std::string, double> kernels;  // of the traced ones
   double launches = 0;                    // operations a step
   double communication = 0;               // all collectives of a step together
+  double wall = 0;                        // of the whole job, from when the ranks began; 0 where it is simulated
+  report::Load load;                      // of the machine meanwhile
   double KernelSeconds() const;
 };
 

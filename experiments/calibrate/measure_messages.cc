@@ -1,17 +1,25 @@
 #include "experiments/calibrate/measure_messages.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstring>
 #include <functional>
+#include <iostream>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "backends/host/processor_use.h"
+#include "core/base/philox.h"
+#include "experiments/calibrate/disturbance.h"
 #include "experiments/calibrate/fit_messages.h"
 #include "experiments/calibrate/measure_links.h"
 #include "experiments/calibrate/samples.h"
 #include "experiments/calibrate/table.h"
+#include "experiments/report/load.h"
 
 namespace twofold::calibrate {
 namespace {
@@ -22,6 +30,7 @@ constexpr Bytes kMostEager = MiB(16);
 // Between hosts: what a slow network carries in seconds.
 constexpr Bytes kBetweenHosts[] = {KiB(1), KiB(4), KiB(8), KiB(16), KiB(32), KiB(64), KiB(256), MiB(1)};
 constexpr Bytes kMostBetweenHosts = MiB(1);
+constexpr Seconds kRepeatsOfMessages = Seconds(10);
 constexpr auto kLate = std::chrono::milliseconds(4);  // how long a receiver makes a sender wait
 
 class MessageTimer {
@@ -244,11 +253,48 @@ class MessageTimer {
   Tensor out_, in_;
 };
 
+// What each rank had of processors, gathered by all: hosts are told apart by a number made from their names.
+std::vector<report::ProcessorUse> Gathered(RankContext& ctx, const report::ProcessorUse& own) {
+  const auto host = static_cast<double>(StableHash(own.host()) >> 12);  // 52 bits
+  const std::array<double, 8> mine = {host, static_cast<double>(own.process()), own.wall(), own.ran(), own.waited(), own.process_ran(), own.busy(), own.stolen()};
+  Device& device = ctx.device();
+  const auto ranks = static_cast<size_t>(ctx.world().size());
+  Tensor shard = device.NewTensor(Shape{std::ssize(mine)}, DType::kF64, Category::kOther);
+  Tensor all = device.NewTensor(Shape{std::ssize(mine) * ctx.world().size()}, DType::kF64, Category::kOther);
+  device.Upload(shard, [&](std::span<std::byte> bytes) { std::memcpy(bytes.data(), mine.data(), bytes.size()); });
+  ctx.world().AllGather(all, shard).Wait();
+  std::vector<double> values(mine.size() * ranks);
+  device.Download(all, std::as_writable_bytes(std::span(values)));
+  std::vector<report::ProcessorUse> uses(ranks);
+  for (size_t r = 0; r < ranks; ++r) {
+    const double* v = &values[r * mine.size()];
+    report::ProcessorUse& use = uses[r];
+    if (v[2] <= 0) continue;  // not known there
+    use.set_host(absl::StrFormat("%.0f", v[0])), use.set_process(static_cast<int64_t>(v[1])), use.set_wall(v[2]), use.set_ran(v[3]), use.set_waited(v[4]);
+    use.set_process_ran(v[5]), use.set_busy(v[6]), use.set_stolen(v[7]);
+  }
+  return uses;
+}
+
 }  // namespace
 
 std::string MeasureMessages(RankContext& ctx, int rounds) {
-  const profile::MessagePassing links = MessageTimer(ctx, rounds).Measure();
-  return ctx.rank() == 0 ? links.SerializeAsString() : std::string();
+  LoadLog log(kRepeatsOfMessages, [&ctx](const std::string& line) {
+    if (ctx.rank() == 0) std::cerr << line << "\n";
+  });
+  using Outcome = LoadLog::Outcome<profile::MessagePassing>;
+  // All ranks see the same load and time, and so decide alike whether to measure again.
+  absl::StatusOr<profile::MessagePassing> links = log.LeastDisturbed<profile::MessagePassing>(LoadLog::kLinks, "messages", [&]() -> absl::StatusOr<Outcome> {
+    const host::ProcessorWatch watch;
+    profile::MessagePassing measured = MessageTimer(ctx, rounds).Measure();
+    const std::vector<report::ProcessorUse> uses = Gathered(ctx, watch.Use());
+    double wall = 0;
+    for (const report::ProcessorUse& use : uses) wall = std::max(wall, use.wall());
+    return Outcome{std::move(measured), wall, LoadOf(uses)};
+  });
+  if (ctx.rank() != 0) return "";
+  if (const profile::Load load = log.Sum({1}); load.has_taken()) *links->mutable_load() = load;
+  return links->SerializeAsString();
 }
 
 std::string MeasureBetweenHosts(RankContext& ctx, int rounds) {
@@ -285,7 +331,7 @@ std::string MessageTableText(const profile::MessagePassing& links) {
     text += absl::StrFormat("%12d %11.2f us %12.3f\n", p.bytes(), p.seconds() * 1e6, static_cast<double>(p.bytes()) / p.seconds() / 1e9);
   }
   for (const profile::MeasuredCollective& c : links.collectives()) text += CollectiveTableText(c);
-  return text;
+  return text + LoadTableText(links.load());
 }
 
 }  // namespace twofold::calibrate

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "sim/cost/kernel_table.h"
+#include "sim/cost/load.h"
 
 namespace twofold::calibrate {
 namespace {
@@ -79,6 +80,16 @@ std::string GpuTableText(const profile::Gpu& gpu) {
   }
   for (const profile::MeasuredCollective& c : gpu.collectives()) text += CollectiveTableText(c);
   return text;
+}
+
+std::string LoadTableText(const profile::Load& load) {
+  if (!load.has_taken()) return "";
+  const Range wider = Widened({}, load);
+  return absl::StrFormat(
+      "load: other work kept %.1f processors busy and held measurements up for up to %.1f %% of their time; %d measurement%s made again, and of what was kept "
+      "it was %.1f %%\n  a fixed kernel took %.2f to %.2f of its median all along; intervals reach from %.2f to %.2f of a predicted time at least\n\n",
+      load.others(), 100 * load.taken(), load.repeated(), load.repeated() == 1 ? " was" : "s were", 100 * load.kept(), load.fixed_low(), load.fixed_high(),
+      wider.low, wider.high);
 }
 
 std::string TrainingTableText(const profile::Training& training) {

@@ -9,6 +9,7 @@
 #include "core/base/strings.h"
 #include "experiments/program/bubble.h"
 #include "experiments/program/step_time.h"
+#include "experiments/report/load.h"
 #include "experiments/report/write_report.h"
 #include "strategies/model_factory.h"
 #include "strategies/recorder.h"
@@ -86,6 +87,19 @@ void AddTimes(const spec::Spec& spec, const std::vector<report::RankRecord>& rec
     out.set_mfu(mfu);
     out.set_hfu(mfu * HardwareFlops(spec, spec.train().global_batch()) / out.model_flops_per_step());
   }
+}
+
+void AddLoad(const RunFacts& facts, const std::vector<report::RankRecord>& records, report::Report& out) {
+  report::Load load = facts.calibration;
+  if (!facts.predicted) {
+    std::vector<report::ProcessorUse> uses;
+    for (const report::RankRecord& record : records) uses.push_back(record.processors());
+    load = LoadOf(uses);
+  }
+  if (load.has_taken()) *out.mutable_load() = load;
+  if (load.taken() <= kLoaded) return;
+  out.add_notes(facts.predicted ? StrCat("the machine was loaded while it was calibrated: ", LoadText(load), "; the interval is wider for it")
+                                : StrCat("the machine was loaded during this run: ", LoadText(load)));
 }
 
 // What was asked of communication among replicas, where there is one.
@@ -209,6 +223,7 @@ report::Report Assemble(const spec::Spec& spec, const RunFacts& facts, const Run
                      static_cast<double>(facts.training_samples));
     }
   }
+  AddLoad(facts, records, out);
   AddNotes(spec, result, records, out);
   return out;
 }

@@ -21,12 +21,13 @@ struct RunFacts {
   int64_t training_samples = 0;      // that an epoch goes through; 0: unknown
   std::string device;                // what it ran on, in words
   double peak_flops_per_second = 0;  // of one rank's device; 0: unknown
+  report::Load calibration = {};     // of a prediction: how loaded the machine was when its kernels were calibrated; no fields: not known
 };
 
 // Step times, losses, collectives and kernels are rank 0's (synchronous training: the ranks meet in every
 // step). The median is over the steps after train.warmup_steps, or over all where there are no more than
 // those; a note says so. The interval: predicted, the median times the widest of the ranks' uncertainties;
-// measured, percentiles 10 and 90.
+// measured, percentiles 10 and 90. How loaded the machine was is what the ranks' records say, of a prediction what `facts` do.
 report::Report Assemble(const spec::Spec& spec, const RunFacts& facts, const RunResult& result,
                         const std::vector<report::RankRecord>& records);
 

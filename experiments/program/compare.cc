@@ -8,6 +8,8 @@
 #include "absl/strings/str_join.h"
 #include "core/base/strings.h"
 #include "experiments/program/text.h"
+#include "experiments/report/json.h"
+#include "experiments/report/load.h"
 #include "experiments/spec/difference.h"
 #include "strategies/model_factory.h"
 
@@ -231,7 +233,9 @@ Comparison Compare(const Report& predicted, const spec::Spec& predicted_spec, co
                  .first_predicted = predicted.predicted(),
                  .second_predicted = measured.predicted(),
                  .interval_low = predicted.low(),
-                 .interval_high = predicted.high()};
+                 .interval_high = predicted.high(),
+                 .at_calibration = predicted.load(),
+                 .at_run = measured.load()};
   const std::vector<std::string> differ = DifferingWork(predicted_spec, measured_spec);
   const bool same_work = std::all_of(differ.begin(), differ.end(), [](const std::string& block) { return block == "data"; });
   const bool both_stepped = predicted.median_step_seconds() > 0 && measured.median_step_seconds() > 0;
@@ -263,6 +267,39 @@ const char* FirstHead(const Comparison& c) { return c.first_predicted ? "predict
 const char* SecondHead(const Comparison& c) { return c.second_predicted ? "predicted" : "measured"; }
 const char* ErrorHead(const Comparison& c) { return c.judged() ? "error" : "difference"; }
 
+bool Loaded(const report::Load& load) { return load.taken() > kLoaded; }
+
+// What is known of the machine's load, as the reason why a measured median lies outside the interval, or for the reader's caution.
+std::string LoadRemark(const Comparison& c) {
+  const auto state = [](std::string_view when, const report::Load& load) {
+    return StrCat("  ", when, load.has_taken() ? LoadText(load) : "how loaded the machine was is not known", ".\n");
+  };
+  const std::string both = StrCat(state("While the prediction's kernels were calibrated: ", c.at_calibration), state("During the measured run: ", c.at_run));
+  if (*c.inside_interval) return Loaded(c.at_calibration) || Loaded(c.at_run) ? both : "";
+  const double measured = c.values[0].measured, alone = measured * (1 - c.at_run.taken());
+  std::string why;
+  if (!c.at_run.has_taken() || !c.at_calibration.has_taken()) {
+    why = "Load may be the reason or not: calibrate and measure again on a machine that does nothing else.";
+  } else if (Loaded(c.at_run) && alone <= c.interval_high && measured > c.interval_high) {
+    why = StrCat("Load can be the reason: without it the step would have taken between ", SecondsText(alone), " and ", SecondsText(measured),
+                 ". Measure again while the machine does nothing else, or calibrate while it is as loaded.");
+  } else if (Loaded(c.at_calibration) && measured < c.interval_low) {
+    why = "Load can be the reason: calibration was held up more than its interval allows for. Calibrate again while the machine does nothing else.";
+  } else {
+    why = "Load is not the reason: the parts above show what the error is made of.";
+  }
+  return StrCat(both, "  ", why, "\n");
+}
+
+std::string VerdictText(const Comparison& c) {
+  const std::string interval = StrCat("the predicted interval, ", SecondsText(c.interval_low), " to ", SecondsText(c.interval_high));
+  const double measured = c.values[0].measured;
+  if (*c.inside_interval) return StrCat("The measured median lies inside ", interval, ".\n", LoadRemark(c));
+  const bool above = measured > c.interval_high;
+  return absl::StrFormat("*** OUTSIDE: the measured median, %s, lies outside %s: %.0f %% %s it. ***\n%s", SecondsText(measured), interval,
+                         100 * std::abs(measured / (above ? c.interval_high : c.interval_low) - 1), above ? "above" : "below", LoadRemark(c));
+}
+
 // What the error in step time consists of, and whether the measurement lies in the predicted interval. Parts add up to the
 // error, and details to their part.
 std::string ErrorText(const Comparison& c) {
@@ -288,9 +325,7 @@ std::string ErrorText(const Comparison& c) {
     if (v.name == kExposed) add_details(c.exposed);
   }
   std::string text = StrCat("\nWhat the ", ErrorHead(c), " in step time ", c.judged() ? "against " : "to ", c.measured_fabric, " is made of\n", TableText(rows));
-  if (!c.inside_interval) return text;
-  return StrCat(text, "\nThe measured median lies ", *c.inside_interval ? "inside" : "outside", " the predicted interval, ", SecondsText(c.interval_low),
-                " to ", SecondsText(c.interval_high), ".\n");
+  return c.inside_interval ? StrCat(text, "\n", VerdictText(c)) : text;
 }
 
 }  // namespace
@@ -318,6 +353,8 @@ std::string ComparisonText(std::span<const Comparison> comparisons) {
   return text;
 }
 
+static nlohmann::ordered_json LoadJson(const report::Load& load) { return load.has_taken() ? ToJson(load) : nlohmann::ordered_json(nullptr); }
+
 static nlohmann::ordered_json OneJson(const Comparison& c) {
   return {{"name", c.name},
           {"predicted_fabric", c.predicted_fabric},
@@ -328,6 +365,7 @@ static nlohmann::ordered_json OneJson(const Comparison& c) {
           {"kernels", ValuesJson(c.kernels)},
           {"exposed", ValuesJson(c.exposed)},
           {"interval", {{"low", c.interval_low}, {"high", c.interval_high}, {"inside", c.inside_interval ? nlohmann::ordered_json(*c.inside_interval) : nullptr}}},
+          {"load", {{"at_calibration", LoadJson(c.at_calibration)}, {"at_run", LoadJson(c.at_run)}}},
           {"remarks", c.remarks}};
 }
 

@@ -34,6 +34,7 @@ struct Comparison {
   std::vector<ComparedValue> collectives;  // seconds of one call, as rank 0 saw it
   double interval_low = 0, interval_high = 0;  // the prediction's
   std::optional<bool> inside_interval;  // whether the measured median lies in it; absent unless judged, of the same model, train and parallel, and both did steps
+  report::Load at_calibration, at_run;  // how loaded the machine was, where the reports know
   std::vector<std::string> remarks;  // what a reader must know: runs that differ, memory that differs
 };
 

@@ -23,10 +23,17 @@ double SheetPeak(const cluster::Device& device, spec::DType dtype) {
   }
 }
 
-double MeasuredPeak(const spec::Spec& spec) {
+// Of the machine that the spec names, or else of this one; an empty one where there is none.
+profile::Profile MeasuredProfile(const spec::Spec& spec) {
   const std::string& named = spec.fabric().simulated().profile();
-  const absl::StatusOr<profile::Profile> profile = ReadProfile(!named.empty() ? named : spec.device() == spec::CUDA ? kThisMachineCudaProfile : kThisMachineProfile);
-  return profile.ok() ? profile->peak_flops_per_second() : 0;
+  return ReadProfile(!named.empty() ? named : spec.device() == spec::CUDA ? kThisMachineCudaProfile : kThisMachineProfile).value_or(profile::Profile());
+}
+
+report::Load LoadAtCalibration(const profile::Profile& profile) {
+  report::Load load;
+  if (!profile.has_load()) return load;
+  load.set_taken(profile.load().taken()), load.set_stolen(profile.load().stolen()), load.set_others(profile.load().others());
+  return load;
 }
 
 DeviceFacts FactsOfEmulated(const spec::Spec& spec) {
@@ -34,7 +41,7 @@ DeviceFacts FactsOfEmulated(const spec::Spec& spec) {
   if (!costs.ok()) return {};
   const double measured = costs->profile.peak_flops_per_second();
   const double peak = measured > 0 ? measured : SheetPeak(costs->device, spec.train().precision().parameter());
-  return {.name = StrCat("emulated ", costs->device.name()), .peak_flops_per_second = peak * costs->speed};
+  return {.name = StrCat("emulated ", costs->device.name()), .peak_flops_per_second = peak * costs->speed, .calibration = LoadAtCalibration(costs->profile)};
 }
 
 // The first device of the catalogue whose name's first word, "A100" of "A100-80GB SXM", is part of the GPU's. An H200 computes as
@@ -60,14 +67,15 @@ DeviceFacts FactsOfGpus(const spec::Spec& spec) {
 DeviceFacts FactsOfDevice(const spec::Spec& spec) {
   if (spec.device() == spec::EMULATED) return FactsOfEmulated(spec);
   if (spec.device() == spec::CUDA && !spec.fabric().has_simulated()) return FactsOfGpus(spec);
-  if (!spec.fabric().has_simulated()) return {.name = "CPU", .peak_flops_per_second = MeasuredPeak(spec)};
+  if (!spec.fabric().has_simulated()) return {.name = "CPU", .peak_flops_per_second = MeasuredProfile(spec).peak_flops_per_second()};
   const absl::StatusOr<cluster::Cluster> cluster = FindCluster(spec.fabric().simulated().cluster());
   if (!cluster.ok()) return {};
   const cluster::Device& device = cluster->device();
+  const bool this_machine = cluster->name() == kThisMachine;
+  const profile::Profile measured = this_machine || !spec.fabric().simulated().profile().empty() ? MeasuredProfile(spec) : profile::Profile();
   return {.name = device.name(),
-          .peak_flops_per_second = cluster->name() == kThisMachine
-                                       ? MeasuredPeak(spec)
-                                       : SheetPeak(device, spec.train().precision().parameter())};
+          .peak_flops_per_second = this_machine ? measured.peak_flops_per_second() : SheetPeak(device, spec.train().precision().parameter()),
+          .calibration = LoadAtCalibration(measured)};
 }
 
 }  // namespace twofold

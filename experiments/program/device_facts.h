@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "core/proto/report.pb.h"
 #include "core/proto/spec.pb.h"
 
 namespace twofold {
@@ -10,6 +11,7 @@ namespace twofold {
 struct DeviceFacts {
   std::string name;
   double peak_flops_per_second = 0;  // of one rank; 0: unknown
+  report::Load calibration = {};     // while kernels that a prediction rests on were calibrated; no fields: not known, or not calibrated
 };
 
 // `spec` is resolved and its fabric has been made, so its cluster is known. Of a GPU the peak is the data

@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "backends/host/interrupt.h"
+#include "backends/host/processor_use.h"
 #include "backends/launch.h"
 #include "backends/registry.h"
 #include "core/base/strings.h"
@@ -168,8 +169,9 @@ int RunJob(const Job& job, bool quiet) {
   const auto world_size = static_cast<int>(WorldSize(job.spec));
   std::function<void(const StepProgress&)> progress;
   if (!quiet) progress = Progress();
-  RunResult result = job.fabric->Run(
-      world_size, [&](RankContext& ctx) { return TrainRank(ctx, job.spec, job.data.samples(), progress); });
+  const RankFunction train = [&](RankContext& ctx) { return TrainRank(ctx, job.spec, job.data.samples(), progress); };
+  const RankFunction watched = [&](RankContext& ctx) { return host::WithProcessorUse([&] { return train(ctx); }); };
+  RunResult result = job.fabric->Run(world_size, job.fabric->predicted() ? train : watched);
   if (!job.fabric->speaks()) return result.status.ok() ? kExitFine : kExitFailed;
   if (!quiet) Progress::ClearLine();
 
@@ -181,7 +183,8 @@ int RunJob(const Job& job, bool quiet) {
                                           .world_size = world_size,
                                           .training_samples = job.data.training->size(),
                                           .device = device.name,
-                                          .peak_flops_per_second = device.peak_flops_per_second},
+                                          .peak_flops_per_second = device.peak_flops_per_second,
+                                          .calibration = device.calibration},
                                          result, records);
   if (report.outcome() != report::OK) {
     spdlog::error("{}: {}", report::Outcome_Name(report.outcome()), report.message());

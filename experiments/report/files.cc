@@ -1,5 +1,6 @@
 #include "experiments/report/files.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -64,6 +65,19 @@ absl::Status CheckOutFile(std::string_view flag, const std::string& path) {
   if (probe == nullptr) return refuse(std::strerror(errno));
   std::fclose(probe), std::remove(Aside(path).c_str());
   return absl::OkStatus();
+}
+
+absl::Status CheckRoomFor(std::string_view flag, const std::string& path, int64_t bytes) {
+  const std::string aside = Aside(path);
+  const absl::Cleanup remove = [&aside] { std::remove(aside.c_str()); };
+  absl::Status written = WriteOne(aside, std::string(static_cast<size_t>(bytes), '\n'));
+  if (const int file = open(aside.c_str(), O_RDONLY | O_CLOEXEC); written.ok() && file >= 0) {  // what is written late fails only here
+    if (fsync(file) != 0) written = Failed(aside, "written", std::strerror(errno));
+    close(file);
+  }
+  if (written.ok()) return written;
+  return absl::InvalidArgumentError(StrCat(flag, "=", path, ": cannot be written: no room for ", bytes, " bytes (", std::string(written.message()),
+                                           "); make room there, or use a file elsewhere"));
 }
 
 absl::Status MakeOutFolder(std::string_view flag, const std::string& path) {

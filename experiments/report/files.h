@@ -1,6 +1,7 @@
 // Reading and writing whole files.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,6 +25,8 @@ absl::Status WriteFiles(const std::string& folder, const std::vector<NamedText>&
 // Before a long job: refuse an output that could not be written after it, naming the flag ("--out") and the path.
 // A file that is to be made or replaced. The folder above it must be there.
 absl::Status CheckOutFile(std::string_view flag, const std::string& path);
+// Likewise, that the file system has room for so many bytes beside what is there: they are written, and taken away again.
+absl::Status CheckRoomFor(std::string_view flag, const std::string& path, int64_t bytes);
 // A folder, which is made where it is missing, and those above it.
 absl::Status MakeOutFolder(std::string_view flag, const std::string& path);
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "sim/cost/load.h"
 #include "sim/cost/measured_products.h"
 #include "sim/cost/passes.h"
 
@@ -49,10 +50,11 @@ ProfileCostModel::ProfileCostModel(const profile::Profile& profile, const profil
   std::sort(rates.begin(), rates.end());
   if (!rates.empty()) streaming_rate_ = rates[rates.size() / 2];
   description_ = Describe(profile);
+  common_ = Widened(common_, profile.load());
   if (training == nullptr) return;
   for (const profile::KernelFactor& f : training->kernels()) factors_[f.kernel()] = f.factor();
   other_factor_ = training->factor();
-  common_ = {training->low(), training->high()};
+  common_ = Widened({training->low(), training->high()}, profile.load());
 }
 
 std::string ProfileCostModel::Describe(const profile::Profile& profile) const {
@@ -64,7 +66,7 @@ std::string ProfileCostModel::Describe(const profile::Profile& profile) const {
     absl::StrAppendFormat(&text, "; products of %s between measured ones by %s (%d that were left out: median %.1f %% off, worst %.1f %%)", p.dtype(),
                           p.used() ? "fitted tiles" : "their rates", p.left_out(), 100 * p.median_error(), 100 * p.worst_error());
   }
-  return text;
+  return text + DescribeLoad(profile);
 }
 
 size_t ProfileCostModel::CacheHash::operator()(const CacheKey& key) const {

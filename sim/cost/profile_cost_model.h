@@ -2,13 +2,14 @@
 //
 // Assumes: a kernel's time alone depends on its dimensions and the bytes it touches; in training it takes a factor of that,
 // the same at all sizes (what the operations before it leave in the caches, and what the other ranks do meanwhile).
-// Ignores: what else runs on the machine, and that a factor may depend on sizes.
+// Ignores: what else runs on the machine while it is predicted (what did while it was calibrated widens the interval: load.h), and
+// that a factor may depend on sizes.
 // Calibrated from: the profile's points, the median of several rounds each; low and high are their 10th and 90th
 // percentile, noise of one kernel and independent of the next one's. Factors are those of the profile's training jobs with
 // the same number of ranks, or the next smaller one; a kernel that no job had takes the factor of whole jobs. common() is the
-// jobs' own error: how far step times lay off when each job was predicted by the others. It holds the noise of the jobs'
-// kernels, which have no interval of their own then. Without training jobs factors are 1. An estimate outside the measured
-// sizes, or of a kernel that the profile lacks, is marked extrapolated and its interval is widened by kExtrapolationSlack
+// jobs' own error: how far step times lay off when each job was predicted by the others; and the load of that time. It holds the
+// noise of the jobs' kernels, which have no interval of their own then. Without training jobs factors are 1. An estimate outside the
+// measured sizes, or of a kernel that the profile lacks, is marked extrapolated and its interval is widened by kExtrapolationSlack
 // either way.
 //
 // A GPU's kernels are interpolated as kernel_table.h says of them, products by the tiles that were fitted to them (measured_products.h)

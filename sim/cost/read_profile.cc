@@ -116,6 +116,19 @@ absl::Status CheckTraining(const profile::Profile& profile, const std::string& p
   return absl::OkStatus();
 }
 
+absl::Status CheckLoad(const profile::Load& load, const std::string& where) {
+  for (const auto& [field, share] : {std::pair("taken", load.taken()), std::pair("kept", load.kept()), std::pair("stolen", load.stolen())}) {
+    if (!(share >= 0 && share < 1)) return absl::InvalidArgumentError(absl::StrFormat("%s.%s: %g; a share, from 0 to below 1, is right", where, field, share));
+  }
+  if (!(load.others() >= 0) || !std::isfinite(load.others())) {
+    return absl::InvalidArgumentError(absl::StrFormat("%s.others: %g; a number of processors, 0 or more, is right", where, load.others()));
+  }
+  if (load.repeated() < 0) return absl::InvalidArgumentError(absl::StrCat(where, ".repeated: ", load.repeated(), "; it must be 0 or more"));
+  if (load.fixed_low() > 0 && load.fixed_low() <= 1 && load.fixed_high() >= 1 && std::isfinite(load.fixed_high())) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat("%s: fixed_low %g, fixed_high %g; shares of the median, above 0 and at most 1, and at least 1, are right", where,
+                                                    load.fixed_low(), load.fixed_high()));
+}
+
 // What has a figure has one above 0; what is absent is not known.
 absl::Status CheckTiming(const profile::Timing& t, bool there, const std::string& where) { return there ? CheckSpread(t, where) : absl::OkStatus(); }
 
@@ -187,7 +200,9 @@ absl::Status CheckProfile(const profile::Profile& profile, const std::string& pa
       if (absl::Status s = Positive(where, field, value); !s.ok()) return s;
     }
     if (absl::Status s = CheckCollectives(links.collectives(), where); !s.ok()) return s;
+    if (absl::Status s = CheckLoad(links.load(), absl::StrCat(where, ".load")); !s.ok()) return s;
   }
+  if (absl::Status s = CheckLoad(profile.load(), absl::StrCat(path, ": load")); !s.ok()) return s;
   if (absl::Status s = CheckSharedMemory(profile.shared_memory(), absl::StrCat(path, ": shared_memory")); !s.ok()) return s;
   if (absl::Status s = CheckTraining(profile, path); !s.ok()) return s;
   if (profile.has_gpu()) {

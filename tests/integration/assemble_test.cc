@@ -281,6 +281,61 @@ TEST(Compare, SplitsTheErrorIntoPartsThatAddUp) {
   EXPECT_TRUE(c.remarks.empty());
 }
 
+// Two ranks of one process: for 4 of 10 s other work had their processors.
+RunResult RecordsOfALoadedMachine(double waited) {
+  RunResult result = Records();
+  for (std::string& bytes : result.results) {
+    report::RankRecord more;
+    report::ProcessorUse& use = *more.mutable_processors();
+    use.set_host("h"), use.set_process(1), use.set_wall(10), use.set_ran(5), use.set_waited(waited), use.set_process_ran(10), use.set_busy(19);
+    bytes += more.SerializeAsString();
+  }
+  return result;
+}
+
+TEST(Assemble, SaysHowLoadedTheMachineWas) {
+  const report::Report loaded = Of(Spec(), RecordsOfALoadedMachine(4), false), quiet = Of(Spec(), RecordsOfALoadedMachine(0.1), false);
+  EXPECT_DOUBLE_EQ(loaded.load().taken(), 0.4);
+  EXPECT_THAT(loaded.notes(), Contains("the machine was loaded during this run: other work kept 0.9 processors busy and held it up for up to 40 % of the time"));
+  EXPECT_DOUBLE_EQ(quiet.load().taken(), 0.01);
+  EXPECT_THAT(quiet.notes(), Not(Contains(HasSubstr("loaded"))));
+  EXPECT_FALSE(Of(Spec(), Records(), false).has_load()) << "not known";
+
+  report::Load calibration;
+  calibration.set_taken(0.25), calibration.set_others(1.5);
+  const RunResult result = Records();
+  const report::Report predicted = Assemble(Spec(), {.fabric = "f", .predicted = true, .world_size = 2, .calibration = calibration}, result, ReadRecords(Spec(), result));
+  EXPECT_EQ(predicted.load().taken(), 0.25);
+  EXPECT_THAT(predicted.notes(), Contains("the machine was loaded while it was calibrated: other work kept 1.5 processors busy and held it up for up to 25 % of the time; "
+                                          "the interval is wider for it"));
+}
+
+// The measured median is 3 s.
+TEST(Compare, SaysWhyAMeasurementLiesOutsideTheInterval) {
+  const spec::Spec spec = Spec();
+  const auto text = [&](double low, double high, double at_calibration, double waited) {
+    report::Report predicted = Of(spec, Records(), true);
+    predicted.set_low(low), predicted.set_high(high);
+    if (at_calibration >= 0) predicted.mutable_load()->set_taken(at_calibration);
+    const Comparison c = Compare(predicted, spec, Of(spec, waited >= 0 ? RecordsOfALoadedMachine(waited) : Records(), false), spec);
+    return ComparisonText({&c, 1});
+  };
+  EXPECT_THAT(text(2, 4, 0, 0), HasSubstr("The measured median lies inside the predicted interval, 2 s to 4 s.\n"));
+  EXPECT_THAT(text(2, 4, 0, 0), Not(HasSubstr("other work")));
+  EXPECT_THAT(text(2, 4, 0, 4), HasSubstr("During the measured run: other work kept 0.9 processors busy and held it up for up to 40 % of the time"));
+
+  const std::string loaded = text(1, 2, 0.01, 4);
+  EXPECT_THAT(loaded, HasSubstr("*** OUTSIDE: the measured median, 3 s, lies outside the predicted interval, 1 s to 2 s: 50 % above it. ***\n"));
+  EXPECT_THAT(loaded, HasSubstr("While the prediction's kernels were calibrated: other work kept 0.0 processors busy and held it up for up to 1 % of the time."));
+  EXPECT_THAT(loaded, HasSubstr("Load can be the reason: without it the step would have taken between 1.8 s and 3 s."));
+  EXPECT_THAT(text(1, 1.5, 0.01, 4), HasSubstr("Load is not the reason"));  // not all of it
+  EXPECT_THAT(text(4, 5, 0.3, 0), HasSubstr("25 % below it. ***"));
+  EXPECT_THAT(text(4, 5, 0.3, 0), HasSubstr("calibration was held up more than its interval allows for"));
+  EXPECT_THAT(text(1, 2, 0, 0), HasSubstr("Load is not the reason: the parts above show"));
+  EXPECT_THAT(text(1, 2, -1, 4), HasSubstr("how loaded the machine was is not known"));
+  EXPECT_THAT(text(1, 2, -1, -1), HasSubstr("Load may be the reason or not"));
+}
+
 double Sum(const std::vector<ComparedValue>& values, double ComparedValue::* side) {
   double sum = 0;
   for (const ComparedValue& v : values) sum += v.*side;

@@ -127,6 +127,11 @@ TEST_F(Program, CalibratesThisMachineForPredictions) {
       << err_;
   EXPECT_THAT(out_, HasSubstr("calibration: "));
   const nlohmann::json report = Report(At("p"));
+  if (fs::exists("/proc/thread-self/schedstat")) {
+    EXPECT_THAT(ReadAll(At("profile.textproto")), HasSubstr("\nload {\n  taken: "));
+    EXPECT_TRUE(report.contains("load"));
+    EXPECT_THAT(report["notes"].dump(), HasSubstr("; while it was calibrated other work held it up for up to "));
+  }
   EXPECT_GT(report["median_step_seconds"], 0);
   EXPECT_LE(report["low"], report["median_step_seconds"]);
   EXPECT_GE(report["high"], report["median_step_seconds"]);
@@ -153,6 +158,52 @@ TEST_F(Program, CalibratesThisMachineForPredictions) {
   EXPECT_EQ(Run(StrCat("run ", spec, " --out=", At("p"), " --set=fabric.simulated.profile=", Write("x.textproto", "name: 3"))),
             2);
   EXPECT_THAT(err_, HasSubstr("x.textproto"));
+}
+
+// Where no file may grow beyond a few blocks, as on a full disk. Nothing is measured.
+TEST_F(Program, CalibrationFindsOutAboutAFullDiskBeforeItMeasures) {
+  const std::string limited = StrCat("trap '' XFSZ; ulimit -f 64; exec ", TWOFOLD_PROGRAM, " calibrate --quick --out=", At("profile"), " >/dev/null 2>", At("err"));
+  Write("limited.sh", limited);
+  const int status = std::system(StrCat("sh ", At("limited.sh")).c_str());
+  const std::string err = ReadAll(At("err"));
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 2) << status << err;
+  EXPECT_THAT(err, HasSubstr(StrCat("--out=", At("profile"), ": cannot be written: no room for 4194304 bytes (")));
+  EXPECT_THAT(err, Not(HasSubstr("warming up")));
+  for (const auto& entry : fs::directory_iterator(folder_)) EXPECT_THAT(entry.path().filename().string(), testing::AnyOf("limited.sh", "err"));
+}
+
+// What `cmake` is asked for, by a quickstart in a tree of its own where all that it starts is a stand-in.
+TEST_F(Program, QuickstartBuildsWithoutCudaWhereThereIsNoGpu) {
+  const auto script = [this](const std::string& name, const std::string& text) {
+    fs::create_directories(fs::path(At(name)).parent_path());
+    Write(name, StrCat("#!/bin/sh\n", text, "\n"));
+    fs::permissions(At(name), fs::perms::owner_all);
+  };
+  script("bin/dpkg-query", "echo install ok installed");
+  script("bin/cmake", StrCat("echo \"$@\" >> ", At("asked"), "; exit 1"));
+  for (const char* file : {"experiments/quickstart.sh", "scripts/setup.sh"}) {
+    fs::create_directories(fs::path(At(StrCat("tree/", file))).parent_path());
+    fs::copy_file(file, At(StrCat("tree/", file)));
+  }
+  const auto asked = [this](const std::string& environment) {
+    fs::remove(At("asked"));
+    const std::string command = StrCat("env -u TWOFOLD_CUDA PATH=", At("bin"), ":$PATH ", environment, " bash ", At("tree/experiments/quickstart.sh"), " >", At("out"), " 2>&1");
+    EXPECT_NE(std::system(command.c_str()), 0);
+    return ReadAll(At("asked"));
+  };
+  script("bin/nvidia-smi", "exit 9");
+  if (!fs::exists("/dev/nvidia0")) {
+    EXPECT_EQ(asked(""), "--preset release -DTWOFOLD_CUDA=OFF\n") << ReadAll(At("out"));
+    EXPECT_THAT(ReadAll(At("out")), HasSubstr("There is no GPU here: without CUDA. To add it"));
+  }
+  EXPECT_EQ(asked("TWOFOLD_CUDA=ON"), "--preset release -DTWOFOLD_CUDA=ON\n");
+  EXPECT_THAT(ReadAll(At("out")), Not(HasSubstr("no GPU")));
+  script("bin/nvidia-smi", "echo GPU 0");
+  EXPECT_EQ(asked(""), "--preset release\n");
+  script("bin/nvidia-smi", "exit 9");
+  fs::create_directories(At("tree/build/release"));
+  Write("tree/build/release/CMakeCache.txt", "");
+  EXPECT_EQ(asked(""), "--preset release\n") << "what has been configured is used";
 }
 
 TEST_F(Program, LeavesNothingWhereCalibrationIsInterrupted) {

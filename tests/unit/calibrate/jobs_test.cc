@@ -61,6 +61,8 @@ TEST(JobsTest, AreWholeSpecsThatTrain) {
     EXPECT_GT(times->launches, 20);
     EXPECT_GT(times->kernels.at("adam_step"), 0);
     EXPECT_GT(times->step, 0);
+    EXPECT_EQ(times->load.has_taken(), times->wall > 0);
+    if (times->wall > 0) EXPECT_GT(times->wall, 6 * times->step / 2);  // of the whole job
   }
 }
 

@@ -1,3 +1,4 @@
+#include <functional>
 #include <numeric>
 
 #include "backends/in_memory/fabric.h"
@@ -71,6 +72,55 @@ TEST(RoundsOfPartTest, PartsAddUpAndShareEvenly) {
       EXPECT_EQ(in_first, 15 * rounds / parts);  // single rounds do not all fall into one part
     }
   }
+}
+
+// What a rank waited is handed in.
+struct DisturbedKernels : testing::Test {
+  static constexpr size_t kCases = 4;
+  KernelPlan Plan(Seconds repeats) {
+    KernelPlan plan;
+    plan.cases = Cases(true);
+    plan.cases.resize(kCases);
+    plan.seconds.assign(kCases, 1e-3), plan.rounds.assign(kCases, 1);
+    plan.repeats = repeats;
+    return plan;
+  }
+  // Of one rank. `waits`: seconds by the number of the sample, those of the fixed kernel counted: 16 come before the first case.
+  KernelExtras Measure(KernelPlan plan, const std::function<double(int sample)>& waits) {
+    double waited = 0;
+    asked = 0;
+    plan.waited = [&, waits](int) {  // before a sample, and behind it
+      if (asked++ % 2 == 1) waited += waits(asked / 2 - 1);
+      return waited;
+    };
+    const auto fabric = MakeInMemoryFabric(spec::Spec());
+    const RunResult result = (*fabric)->Run(1, [&plan](RankContext& ctx) { return MeasureKernels(ctx, plan); });
+    EXPECT_TRUE(result.status.ok()) << result.status;
+    samples = Unpack(result.results[0]);
+    return TakeExtras(samples);
+  }
+  int asked = 0;
+  Samples samples;
+};
+
+TEST_F(DisturbedKernels, AreMeasuredAgain) {
+  constexpr int kFirst = 16;  // samples of the fixed kernel before
+  const KernelExtras quiet = Measure(Plan(Seconds(1)), [](int) { return 0.0; });
+  EXPECT_EQ(quiet.disturbance.repeated, 0);
+  EXPECT_EQ(quiet.disturbance.seen.share(), 0);
+  EXPECT_EQ(samples.size(), kCases);
+  EXPECT_EQ(quiet.fixed.size(), 2u);  // before and after
+  const int all = asked;
+  const KernelExtras once = Measure(Plan(Seconds(1)), [](int sample) { return sample == kFirst + 1 ? 1.0 : 0.0; });
+  EXPECT_EQ(once.disturbance.repeated, 1);
+  EXPECT_EQ(asked, all + 2);
+  EXPECT_GT(once.disturbance.seen.share(), 0);
+  EXPECT_EQ(once.disturbance.kept.share(), 0);
+  for (const std::vector<double>& row : samples) EXPECT_EQ(row.size(), 1u) << "what is kept is as much as ever";
+  const KernelExtras always = Measure(Plan(Seconds(1)), [](int) { return 1.0; });
+  EXPECT_EQ(always.disturbance.repeated, static_cast<int64_t>(kRepeats * kCases));
+  EXPECT_EQ(always.disturbance.kept.share(), 1);
+  EXPECT_EQ(Measure(Plan(Seconds(2.5e-3)), [](int) { return 1.0; }).disturbance.repeated, 2) << "a millisecond each";
 }
 
 TEST(CollectivesFromTest, SizesThatManyRanksCannotShareAreLeftOut) {

@@ -80,6 +80,14 @@ TEST_F(ReadProfileTest, RefusesWhatIsWrongAndSaysWhere) {
   ExpectRefused(training("host_s: nan"), "training[0].host_s: nan");
   ExpectRefused("training { ranks: 2 factor: 1 low: 1.1 high: 1 }", "low 1.1, high 1");
   ExpectRefused("training { ranks: 2 factor: 1 low: 1 high: inf }", "low 1, high inf");
+  ExpectRefused("load { taken: 1 }", "load.taken: 1; a share, from 0 to below 1");
+  ExpectRefused("load { kept: -0.1 }", "load.kept: -0.1");
+  ExpectRefused("load { others: nan }", "load.others: nan");
+  ExpectRefused("load { repeated: -1 }", "load.repeated: -1");
+  ExpectRefused("load { fixed_low: 1.1 }", "load: fixed_low 1.1, fixed_high 1");
+  ExpectRefused("load { fixed_low: 0 }", "load: fixed_low 0");
+  ExpectRefused("message_passing { fabric: 'mpi' latency_s: 1 bytes_per_second: 1 bytes_per_second_exchange: 1 load { taken: 2 } }",
+                "message_passing[0].load.taken: 2");
 }
 
 }  // namespace
