@@ -16,8 +16,6 @@ using testing::AllOf;
 using testing::HasSubstr;
 using Code = absl::StatusCode;
 
-constexpr double kSlack = 30;  // seconds; starting and ending a job takes some on a busy machine
-
 class MpiFailures : public testing::Test {
  protected:
   void SetUp() override {
@@ -29,7 +27,6 @@ class MpiFailures : public testing::Test {
     EXPECT_EQ(outcome.code, static_cast<int>(code)) << outcome.output;
     EXPECT_THAT(outcome.message, message) << outcome.output;
     EXPECT_NE(outcome.exit_status, 0);
-    EXPECT_LT(outcome.seconds, kJobTimeout + kSlack);
     EXPECT_EQ(job.LeftBehind(), "");
     return outcome;
   }
