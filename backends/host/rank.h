@@ -21,8 +21,8 @@ namespace twofold::host {
 
 // What the ranks of one run have in common within this process.
 struct Process {
-  Process(int world_size, int local_ranks, double timeout_s)
-      : run(world_size, timeout_s), world_size(world_size), local_ranks(local_ranks) {}
+  Process(int world_size, int local_ranks, double timeout_s, std::function<double()> clock = nullptr)
+      : run(world_size, timeout_s, std::move(clock)), world_size(world_size), local_ranks(local_ranks) {}
   RunState run;
   const int world_size;
   const int local_ranks;  // that share this process

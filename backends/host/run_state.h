@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -19,7 +20,8 @@ namespace twofold::host {
 
 class RunState {
  public:
-  RunState(int world_size, double timeout_s);
+  // `clock` tells seconds since the run began, where a test has time go by; else steady_clock does.
+  RunState(int world_size, double timeout_s, std::function<double()> clock = nullptr);
 
   double Now() const;  // seconds since the run began
   double Since(std::chrono::steady_clock::time_point t) const;  // `t` on the run's time line
@@ -69,6 +71,7 @@ class RunState {
 
   const std::chrono::steady_clock::time_point origin_ = std::chrono::steady_clock::now();
   const double timeout_s_;
+  const std::function<double()> clock_;
   mutable std::mutex mutex_;
   std::optional<Failure> failure_;
   std::atomic<bool> failed_ = false;

@@ -42,8 +42,8 @@ std::shared_ptr<Links> MakeLinks(const spec::InMemory& fabric, int ranks) {
 
 // What the ranks of one run live in. Kept for good where a rank's thread never ends.
 struct Everyone {
-  Everyone(int size, const host::DeviceChoice& device, const spec::Fabric& fabric, const RankFunction& function)
-      : process(size, size, fabric.timeout_s()), fn(function), results(static_cast<size_t>(size)) {
+  Everyone(int size, const host::DeviceChoice& device, const spec::Fabric& fabric, const GroupOptions& options, const RankFunction& function)
+      : process(size, size, fabric.timeout_s(), options.clock), fn(function), results(static_cast<size_t>(size)) {
     std::vector<int> all(results.size());
     std::iota(all.begin(), all.end(), 0);
     world = std::make_shared<GroupState>(process.run, "world", all, MakeLinks(fabric.in_memory(), size));
@@ -85,7 +85,7 @@ RunResult InMemoryFabric::Run(int world_size, const RankFunction& fn) {
     const absl::Status connected = host::ConnectGpus(std::span(gpus).first(std::min(gpus.size(), static_cast<size_t>(world_size))), world_size);
     if (!connected.ok()) return {.status = connected, .results = std::vector<std::string>(static_cast<size_t>(world_size)), .notes = {}};
   }
-  auto everyone = std::make_unique<Everyone>(world_size, device_, fabric_, fn);
+  auto everyone = std::make_unique<Everyone>(world_size, device_, fabric_, options_, fn);
   std::vector<std::thread> threads;
   std::vector<std::future<void>> done;
   try {

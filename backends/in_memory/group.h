@@ -1,6 +1,7 @@
 // The process group of ranks that are threads.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -17,6 +18,7 @@ using host::RankState;
 struct GroupOptions {
   // Collectives from default_collectives.h, as a backend without native ones has them. On CPUs.
   bool point_to_point_only = false;
+  std::function<double()> clock = {};  // RunState's
 };
 
 class InMemoryGroup : public ProcessGroup {

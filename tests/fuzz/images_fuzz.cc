@@ -1,4 +1,4 @@
-// A hundred thousand damaged files of images each, IDX and CIFAR-10: each becomes a dataset whose every sample can be read,
+// Many damaged files of images each, IDX and CIFAR-10: each becomes a dataset whose every sample can be read,
 // or a message.
 #include <gtest/gtest.h>
 
@@ -46,9 +46,9 @@ TEST(IdxFuzz, EveryAnswerIsADatasetOrAMessage) {
   testing::MemoryFile images, labels;
   const std::string good_images[] = {Idx(2051, {1, 4, 5}), Idx(2051, {9, 4, 5}), Idx(2051, {3, 4, 5})};
   const std::string good_labels[] = {Idx(2049, {1}), Idx(2049, {9}), Idx(2049, {3})};
-  testing::Mutator mutator(20250316, {.hot = 16, .numbers = false});
+  testing::Mutator mutator(TestSeed(), {.hot = 16, .numbers = false});
   int accepted = 0;
-  for (int i = 0; i < testing::kMutants; ++i) {
+  for (int i = 0; i < Mutants(); ++i) {
     const size_t which = static_cast<size_t>(i) % 3;
     const bool in_labels = i / 3 % 2 == 0;  // one of the two is damaged
     const std::string one = in_labels ? good_images[which] : mutator.Damage(good_images[which]);
@@ -65,8 +65,8 @@ TEST(IdxFuzz, EveryAnswerIsADatasetOrAMessage) {
     ++accepted;
     ASSERT_NO_FATAL_FAILURE(ReadAll(**data, i));
   }
-  EXPECT_GT(accepted, testing::kMutants / 50) << "the mutations no longer leave readable files";
-  EXPECT_LT(accepted, testing::kMutants * 3 / 4);
+  EXPECT_GT(accepted, Mutants() / 50) << "the mutations no longer leave readable files";
+  EXPECT_LT(accepted, Mutants() * 3 / 4);
 }
 
 TEST(Cifar10Fuzz, EveryAnswerIsADatasetOrAMessage) {
@@ -77,9 +77,9 @@ TEST(Cifar10Fuzz, EveryAnswerIsADatasetOrAMessage) {
     for (size_t r = 0; r < records; ++r) text[r * 3073] = static_cast<char>(r * 4);
     good.push_back(text);
   }
-  testing::Mutator mutator(20250317, {.hot = 4, .numbers = false});
+  testing::Mutator mutator(TestSeed(), {.hot = 4, .numbers = false});
   int accepted = 0;
-  for (int i = 0; i < testing::kMutants; ++i) {
+  for (int i = 0; i < Mutants(); ++i) {
     const std::string text = mutator.Damage(good[static_cast<size_t>(i) % good.size()]);
     file.Write(text);
     const testing::Allocations allocations;
@@ -92,8 +92,8 @@ TEST(Cifar10Fuzz, EveryAnswerIsADatasetOrAMessage) {
     ++accepted;
     ASSERT_NO_FATAL_FAILURE(ReadAll(**data, i));
   }
-  EXPECT_GT(accepted, testing::kMutants / 50) << "the mutations no longer leave readable files";
-  EXPECT_LT(accepted, testing::kMutants * 3 / 4);
+  EXPECT_GT(accepted, Mutants() / 50) << "the mutations no longer leave readable files";
+  EXPECT_LT(accepted, Mutants() * 3 / 4);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Damages good inputs at random, seeded: for tests that every input is accepted or refused, and nothing else.
 //
-//     Mutator mutator(seed, {.words = kWords, .hot = 16});
-//     for (int i = 0; i < kMutants; ++i) Read(mutator.Damage(good[i % good.size()]));
+//     Mutator mutator(TestSeed(), {.words = kWords, .hot = 16});
+//     for (int i = 0; i < Mutants(); ++i) Read(mutator.Damage(good[i % good.size()]));
 #pragma once
 
 #include <algorithm>
@@ -11,9 +11,9 @@
 #include <string>
 #include <string_view>
 
-namespace twofold::testing {
+#include "tests/seed.h"
 
-inline constexpr int kMutants = 100000;  // of each kind of input
+namespace twofold::testing {
 
 class Mutator {
  public:

@@ -1,5 +1,5 @@
 // Whatever a spec file holds, the answer is a valid spec or a message. Good specs are damaged at random
-// (seeded, a hundred thousand times) and read; a spec that is accepted must also survive being written out.
+// (seeded, Mutants() times) and read; a spec that is accepted must also survive being written out.
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
 
@@ -38,9 +38,9 @@ constexpr std::string_view kWords[] = {
 TEST(SpecFuzz, EveryAnswerIsAValidSpecOrAMessage) {
   const std::vector<std::string> good = GoodSpecs();
   ASSERT_FALSE(good.empty());
-  testing::Mutator mutator(20240607, {.words = kWords});
+  testing::Mutator mutator(TestSeed(), {.words = kWords});
   int accepted = 0, refused = 0;
-  for (int i = 0; i < testing::kMutants; ++i) {
+  for (int i = 0; i < Mutants(); ++i) {
     const std::string text = mutator.Damage(good[static_cast<size_t>(i) % good.size()]);
     const testing::Allocations allocations;
     const absl::StatusOr<spec::Spec> spec = ResolveSpec(text, "mutant.textproto");
@@ -59,8 +59,8 @@ TEST(SpecFuzz, EveryAnswerIsAValidSpecOrAMessage) {
     ASSERT_TRUE(again.ok()) << again.status() << "\n" << text;
     EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(*spec, *again)) << text;
   }
-  EXPECT_GT(accepted, testing::kMutants / 20) << "the mutations no longer leave readable specs";
-  EXPECT_GT(refused, testing::kMutants / 20);
+  EXPECT_GT(accepted, Mutants() / 20) << "the mutations no longer leave readable specs";
+  EXPECT_GT(refused, Mutants() / 20);
 }
 
 TEST(SpecFuzz, EveryAssignmentIsAppliedOrRefused) {

@@ -1,4 +1,4 @@
-// A hundred thousand damaged files of tokens: each becomes a dataset whose every sample can be read, or a message.
+// Many damaged files of tokens: each becomes a dataset whose every sample can be read, or a message.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -25,10 +25,10 @@ TEST(TokensFuzz, EveryAnswerIsADatasetOrAMessage) {
   const std::vector<std::string> good = {File(9), File(40), File(200)};
   testing::MemoryFile file;
   const std::string path = file.path();
-  testing::Mutator mutator(20250315, {.hot = 16, .numbers = false});
+  testing::Mutator mutator(TestSeed(), {.hot = 16, .numbers = false});
   constexpr int64_t kSequence = 8, kVocab = 128;
   int accepted = 0;
-  for (int i = 0; i < testing::kMutants; ++i) {
+  for (int i = 0; i < Mutants(); ++i) {
     const std::string text = mutator.Damage(good[static_cast<size_t>(i) % good.size()]);
     file.Write(text);
     const testing::Allocations allocations;
@@ -47,8 +47,8 @@ TEST(TokensFuzz, EveryAnswerIsADatasetOrAMessage) {
         for (int32_t id : ids) ASSERT_TRUE(id >= 0 && id < kVocab) << "mutant " << i;
     }
   }
-  EXPECT_GT(accepted, testing::kMutants / 50) << "the mutations no longer leave readable files";
-  EXPECT_LT(accepted, testing::kMutants / 2);
+  EXPECT_GT(accepted, Mutants() / 50) << "the mutations no longer leave readable files";
+  EXPECT_LT(accepted, Mutants() / 2);
 }
 
 }  // namespace

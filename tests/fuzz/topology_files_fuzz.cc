@@ -1,4 +1,4 @@
-// A hundred thousand damaged files of each kind that describes a node: each becomes a document (one in four is written and
+// Many damaged files of each kind that describes a node: each becomes a document (one in four is written and
 // read again, and is as it was) and a node whose parts fit together, or a message that names the file.
 #include <gtest/gtest.h>
 
@@ -79,11 +79,11 @@ void CheckJoined(const NodeType& node) {
 }
 
 template <class Read, class Write>
-void Fuzz(uint64_t seed, const std::vector<std::string>& good, std::span<const std::string_view> words, Read read, Write write) {
-  testing::Mutator mutator(seed, {.words = words});
-  testing::Mutator markup(seed + 1, {.words = kXmlWords});
+void Fuzz(const std::vector<std::string>& good, std::span<const std::string_view> words, Read read, Write write) {
+  testing::Mutator mutator(TestSeed(), {.words = words});
+  testing::Mutator markup(TestSeed(1), {.words = kXmlWords});
   int accepted = 0, nodes = 0;
-  for (int i = 0; i < testing::kMutants; ++i) {
+  for (int i = 0; i < Mutants(); ++i) {
     const std::string text = (i % 4 == 3 ? markup : mutator).Damage(good[static_cast<size_t>(i) % good.size()]);
     const testing::Allocations allocations;
     const auto document = read(text, "f.in");
@@ -112,21 +112,21 @@ void Fuzz(uint64_t seed, const std::vector<std::string>& good, std::span<const s
     CheckJoined(node->node);
     if (::testing::Test::HasFatalFailure()) FAIL() << text;
   }
-  EXPECT_GT(accepted, testing::kMutants / 50) << "the mutations no longer leave readable files";
-  EXPECT_LT(accepted, testing::kMutants);
+  EXPECT_GT(accepted, Mutants() / 50) << "the mutations no longer leave readable files";
+  EXPECT_LT(accepted, Mutants());
   EXPECT_GT(nodes, accepted / 8);
 }
 
 TEST(TopologyFilesFuzz, NcclXml) {
-  Fuzz(20261121, Files({"pcie-4.nccl.xml", "dgx-1v.nccl.xml", "pcie-4.nccl.xml", "dgx-h100.nccl.xml", "pcie-4.nccl.xml"}), kNcclWords, ReadNcclXml, WriteNcclXml);
+  Fuzz(Files({"pcie-4.nccl.xml", "dgx-1v.nccl.xml", "pcie-4.nccl.xml", "dgx-h100.nccl.xml", "pcie-4.nccl.xml"}), kNcclWords, ReadNcclXml, WriteNcclXml);
 }
 
 TEST(TopologyFilesFuzz, SmiMatrix) {
-  Fuzz(20261122, Files({"dgx-h100.smi.txt", "pcie-4.smi.txt", "dgx-1v.smi.txt"}), kSmiWords, ReadSmiMatrix, WriteSmiMatrix);
+  Fuzz(Files({"dgx-h100.smi.txt", "pcie-4.smi.txt", "dgx-1v.smi.txt"}), kSmiWords, ReadSmiMatrix, WriteSmiMatrix);
 }
 
 TEST(TopologyFilesFuzz, SimgridXml) {
-  Fuzz(20261123, Files({"star.simgrid.xml", "tree.simgrid.xml", "cluster.simgrid.xml", "grid.simgrid.xml"}), kSimgridWords, ReadSimgridXml, WriteSimgridXml);
+  Fuzz(Files({"star.simgrid.xml", "tree.simgrid.xml", "cluster.simgrid.xml", "grid.simgrid.xml"}), kSimgridWords, ReadSimgridXml, WriteSimgridXml);
 }
 
 }  // namespace

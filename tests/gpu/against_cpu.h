@@ -49,9 +49,9 @@ struct OnDevice {
   bool any_alignment = true, same_bits = true;
 };
 
-// TWOFOLD_TEST_SEED repeats a run; the seed is printed with a failure. Each tensor begins at an address that is a multiple of its
+// The seed is the test's (tests/seed.h). Each tensor begins at an address that is a multiple of its
 // element's size alone in one of the three runs, of 16 bytes in the others. The bits must be the same in the two aligned runs.
-// TWOFOLD_TEST_SAMPLE=3 runs one in three of a test's cases, others in each run, where all would take too long.
+// TWOFOLD_TEST_SAMPLE=3 runs one in three of a test's cases, the same with the same seed, where all would take too long; all with --full.
 void ExpectLikeCpu(DType type, double tolerance, const std::function<ops::Op(Operands&)>& build, const OnDevice& device = OnDevice());
 
 // For all tests on a GPU: skips, saying why, where there is none.

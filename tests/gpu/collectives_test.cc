@@ -11,6 +11,7 @@
 #include "kernels/cpu/reduce.h"
 #include "kernels/cuda/error.h"
 #include "tests/gpu/against_cpu.h"
+#include "tests/seed.h"
 #include "tests/unit/kernels/lab.h"
 
 namespace twofold {

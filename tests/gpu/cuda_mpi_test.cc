@@ -112,7 +112,6 @@ class CudaMpiFailures : public ::testing::Test {
     const Outcome outcome = job.Run(scenario + "_on_gpu", 3);
     EXPECT_EQ(outcome.code, static_cast<int>(code)) << outcome.output;
     EXPECT_THAT(outcome.message, message) << outcome.output;
-    EXPECT_LT(outcome.seconds, kJobTimeout + 30);
     EXPECT_EQ(job.LeftBehind(), "");
   }
 };

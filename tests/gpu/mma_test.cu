@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/gpu/against_cpu.h"
+#include "tests/seed.h"
 
 namespace twofold::cuda {
 namespace {
@@ -41,8 +42,8 @@ T Of(float value) {
 }
 // Whole numbers up to 15: exact in both types, and so are sums of their products in f32.
 template <class T>
-std::vector<T> Numbers(size_t count, unsigned seed) {
-  std::mt19937 random(seed);
+std::vector<T> Numbers(size_t count, uint64_t salt) {
+  std::mt19937 random(TestSeed(salt));
   std::vector<T> numbers(count);
   for (T& x : numbers) x = Of<T>(static_cast<float>(static_cast<int>(random() % 31) - 15));
   return numbers;

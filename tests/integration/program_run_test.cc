@@ -44,7 +44,7 @@ TEST_F(Program, RefusesSeveralProcessesWhereOneRunsAllRanks) {
   constexpr char kMpirun[] = "OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=2 OMPI_COMM_WORLD_RANK=";
   auto run = [&](const std::string& variables, const std::string& command) {
     const std::string plain = "env -u SLURM_JOB_ID -u SLURM_STEP_ID -u RANK -u WORLD_SIZE ";
-    const int status = std::system(StrCat(plain, variables, " ", TWOFOLD_PROGRAM, " ", command, " >", At("stdout"), " 2>", At("stderr")).c_str());
+    const int status = RunShell(StrCat(plain, variables, " ", TWOFOLD_PROGRAM, " ", command, " >", At("stdout"), " 2>", At("stderr")));
     err_ = ReadAll(At("stderr"));
     return WEXITSTATUS(status);
   };
@@ -172,7 +172,7 @@ TEST_F(Program, WritesToRunsByDefault) {
       StrCat("cd ", folder_.string(), " && mkdir tests && ln -s ", here, "/tests/integration tests/ && ");
   const std::string command =
       StrCat(program, TWOFOLD_PROGRAM, " run small.textproto --quiet >stdout 2>stderr");
-  ASSERT_EQ(std::system(command.c_str()), 0) << ReadAll(At("stderr"));
+  ASSERT_EQ(RunShell(command), 0) << ReadAll(At("stderr"));
   EXPECT_EQ(Report(At("runs/small-simulated"))["predicted"], true);
 }
 
@@ -266,8 +266,7 @@ TEST_F(Program, GoesOnWhereNobodyReadsWhatItPrints) {
     execl(TWOFOLD_PROGRAM, "twofold", "run", spec.c_str(), StrCat("--out=", At("run")).c_str(), nullptr);
     _exit(127);
   }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
+  const int status = AwaitProcess(child, "twofold run");
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE) << status << ": of the summary, as ever";
   EXPECT_EQ(Report(At("run"))["outcome"], "OK");
 }
@@ -294,13 +293,9 @@ TEST_P(InterruptedProgram, ReportsWhatWasDone) {
     execl(TWOFOLD_PROGRAM, "twofold", "run", spec.c_str(), fabric.c_str(), set.c_str(), StrCat("--out=", At("run")).c_str(), nullptr);
     _exit(127);
   }
-  while (!fs::exists(At("stderr")) || ReadAll(At("stderr")).find("step 1 of") == std::string::npos) {
-    ASSERT_EQ(waitpid(child, nullptr, WNOHANG), 0) << ReadAll(At("stderr"));
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
+  AwaitThat([&] { return ReadAll(At("stderr")).find("step 1 of") != std::string::npos; }, "step 1");
   for (int i = 0; i < 2; ++i) kill(child, signal);  // as `timeout` does: to the process and to its group
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
+  const int status = AwaitProcess(child, "twofold run");
   ASSERT_TRUE(WIFEXITED(status)) << status;
   EXPECT_EQ(WEXITSTATUS(status), 1) << ReadAll(At("stderr"));
   const nlohmann::json report = Report(At("run"));

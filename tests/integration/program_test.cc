@@ -95,14 +95,14 @@ TEST_F(Program, FailsWhereItsResultsCannotBeWritten) {
   for (const std::string& command : {StrCat("run ", spec, " --quiet --out=", At("run")), std::string("list models"), std::string("list fabrics"),
                                      std::string("bench all_reduce -e 8"), std::string("schedule GPIPE"), std::string("topology list"),
                                      std::string("topology export dgx-h100 --nodes=1 --to=dot"), StrCat("memory ", spec), std::string("run --help")}) {
-    const int status = std::system(StrCat(TWOFOLD_PROGRAM, " ", command, " >/dev/full 2>", At("stderr")).c_str());
+    const int status = RunShell(StrCat(TWOFOLD_PROGRAM, " ", command, " >/dev/full 2>", At("stderr")));
     EXPECT_EQ(WEXITSTATUS(status), 1) << command;
     EXPECT_THAT(ReadAll(At("stderr")), HasSubstr("error: stdout: cannot be written")) << command;
   }
   EXPECT_THAT(ReadAll(At("stderr")), HasSubstr("cannot be written: No space left on device"));
   EXPECT_TRUE(fs::exists(At("run/report.json")));
   for (const char* pipe : {"", "trap '' PIPE; "}) {  // who reads no further has seen enough
-    std::system(StrCat("(", pipe, TWOFOLD_PROGRAM, " list models 2>", At("stderr"), ") | head -1 >/dev/null").c_str());
+    RunShell(StrCat("(", pipe, TWOFOLD_PROGRAM, " list models 2>", At("stderr"), ") | head -1 >/dev/null"));
     EXPECT_THAT(ReadAll(At("stderr")), IsEmpty()) << pipe;
   }
 }
@@ -119,8 +119,7 @@ TEST_F(Program, HasNothingToSayOfAReaderWhoHasGone) {
     execl(TWOFOLD_PROGRAM, "twofold", "topology", "export", "dgx-h100", "--nodes=4", "--to=dot", nullptr);  // some 130 KB
     _exit(127);
   }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
+  const int status = AwaitProcess(child, "twofold topology export");
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
   EXPECT_THAT(ReadAll(At("stderr")), IsEmpty());
 }

@@ -216,11 +216,9 @@ TEST_F(Program, LeavesNothingWhereCalibrationIsInterrupted) {
       execl(TWOFOLD_PROGRAM, "twofold", "calibrate", "--quick", StrCat("--out=", At("profile")).c_str(), nullptr);
       _exit(127);
     }
-    while (ReadAll(At("stderr")).find("part 1 of") == std::string::npos && waitpid(child, nullptr, WNOHANG) == 0)
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    AwaitThat([&] { return ReadAll(At("stderr")).find("part 1 of") != std::string::npos; }, "part 1 of the calibration");
     kill(child, signal);
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
+    const int status = AwaitProcess(child, "twofold calibrate");
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1) << status << ReadAll(At("stderr"));
     fs::remove(At("stderr"));
     EXPECT_TRUE(fs::is_empty(folder_)) << *fs::directory_iterator(folder_);
@@ -454,7 +452,7 @@ TEST_F(Program, RefusesABenchByTheOption) {
 TEST_F(Program, ReportsABenchThatRunsOutOfMemory) {
   const std::string command = StrCat("ulimit -v 16000000 && ", TWOFOLD_PROGRAM, " bench all_reduce -b 1K -e 32G -f 33554432 >",
                                      At("stdout"), " 2>", At("stderr"));
-  const int status = std::system(command.c_str());
+  const int status = RunShell(command);
   EXPECT_EQ(WEXITSTATUS(status), 1);
   EXPECT_THAT(ReadAll(At("stderr")), HasSubstr("out of memory: asked for 34359738368 bytes"));
   EXPECT_THAT(ReadAll(At("stdout")), HasSubstr("\n        1024 "));

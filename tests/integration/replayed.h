@@ -52,6 +52,7 @@ inline void ExpectPromised(const std::string& text, const std::vector<report::Ra
     ExpectEqual(real[r].memory(), measured[r].memory(), "REAL");
   }
   ExpectReplayed(text + kInMemory, measured);
+  ExpectReplayed(text + Simulated("SYMBOLIC"), symbolic);
 }
 
 }  // namespace twofold::testing

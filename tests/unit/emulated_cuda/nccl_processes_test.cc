@@ -13,6 +13,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
+#include "tests/deadline.h"
 #include "tests/unit/emulated_cuda/nccl_ranks.h"
 
 namespace twofold::emulated_test {
@@ -34,8 +35,8 @@ pid_t StartRank(const char* test, const ncclUniqueId& id, int rank, int size) {
   _exit(127);
 }
 bool EndsWell(pid_t pid) {
-  int status = 0;
-  return waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  const int status = AwaitProcess(pid, "a rank");
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 std::vector<pid_t> StartRanks(const char* test, int size) {
   const ncclUniqueId id = NewId();
@@ -54,8 +55,7 @@ TEST(NcclProcesses, ALostPeerIsWaitedForAndNamed) {
   const std::vector<pid_t> pids = StartRanks("NcclRanks.DISABLED_LastIsKilled", 3);
   EXPECT_TRUE(EndsWell(pids[0]));
   EXPECT_TRUE(EndsWell(pids[1]));
-  int status = 0;
-  waitpid(pids[2], &status, 0);
+  const int status = AwaitProcess(pids[2], "the last rank");
   EXPECT_TRUE(WIFSIGNALED(status));
 }
 

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <stdexcept>
 #include <thread>
 
@@ -13,6 +14,7 @@
 #include "core/base/errors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/deadline.h"
 
 namespace twofold {
 namespace failures_test {
@@ -20,16 +22,13 @@ namespace failures_test {
 using testing::AllOf;
 using testing::HasSubstr;
 
-RunResult RunRanks(int ranks, const RankFunction& fn, double timeout_s = 60) {
+// By a clock that stands still nobody times out: whoever ends was told to.
+RunResult RunRanks(int ranks, const RankFunction& fn, double timeout_s = 60, const std::function<double()>& clock = [] { return 0.0; }) {
   spec::Spec spec;
   spec.mutable_fabric()->mutable_in_memory();
   spec.mutable_fabric()->set_timeout_s(timeout_s);
-  auto fabric = MakeInMemoryFabric(spec);
-  EXPECT_TRUE(fabric.ok());
-  const auto start = std::chrono::steady_clock::now();
-  RunResult result = (*fabric)->Run(ranks, fn);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(40)) << "a failed run must end before the time-out of those who wait";
-  return result;
+  const auto fabric = MakeInMemoryFabric(spec, in_memory::GroupOptions{.clock = clock});
+  return fabric->Run(ranks, fn);
 }
 
 Tensor Floats(RankContext& c, int64_t n) {
@@ -38,6 +37,22 @@ Tensor Floats(RankContext& c, int64_t n) {
   return t;
 }
 std::string Message(const RunResult& r) { return std::string(r.status.message()); }
+
+// The time of a run, which goes by when somebody says so.
+class HandClock {
+ public:
+  std::function<double()> Reader() const {
+    return [this] { return static_cast<double>(tenths_.load()) / 10; };
+  }
+  // A tenth of a second by this clock, and a moment in which those who wait look at it.
+  void Tick() {
+    ++tenths_;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+
+ private:
+  std::atomic<int64_t> tenths_ = 0;
+};
 
 TEST(Failures, AnExceptionEndsEveryRankAndIsTheCause) {
   const RunResult result = RunRanks(4, [](RankContext& c) -> std::string {
@@ -225,14 +240,15 @@ TEST(Failures, MismatchIsNoticedWhileAThirdRankComputes) {
 }
 
 TEST(Failures, TimeOutNamesWhoIsMissingAndWhatItDoes) {
+  HandClock clock;
   const RunResult result = RunRanks(
       3,
-      [](RankContext& c) -> std::string {
+      [&clock](RankContext& c) -> std::string {
         Tensor t = Floats(c, 10);
         c.world().AllReduce(t).Wait();
         if (c.rank() == 2) {
           while (true) {  // computes for ever, but for looking after interrupts
-            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+            clock.Tick();
             c.CheckInterrupt();
           }
         }
@@ -240,28 +256,53 @@ TEST(Failures, TimeOutNamesWhoIsMissingAndWhatItDoes) {
         c.world().AllGather(wide, shard).Wait();
         return "";
       },
-      2);
+      2, clock.Reader());
   EXPECT_EQ(result.status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(Message(result), AllOf(HasSubstr("all_gather of f32[60] (240 bytes), collective 2 of group world"),
                                      HasSubstr("has waited 2 s (fabric.timeout_s) for rank 2, which computes; its last "
                                                "call was all_reduce(sum) of f32[10] (40 bytes), collective 1 of group world")));
 }
 
-TEST(Failures, TimeOutOfADeadlockShowsBothSides) {
+// Before the time is over nobody is given up.
+TEST(Failures, ARankThatComesInTimeIsWaitedFor) {
+  HandClock clock;
   const RunResult result = RunRanks(
       2,
-      [](RankContext& c) -> std::string {
+      [&clock](RankContext& c) -> std::string {
+        for (int i = 0; c.rank() == 1 && i < 50; ++i) clock.Tick();
+        c.world().Barrier().Wait();
+        return "";
+      },
+      60, clock.Reader());
+  EXPECT_TRUE(result.status.ok()) << result.status;
+}
+
+TEST(Failures, TimeOutOfADeadlockShowsBothSides) {
+  HandClock clock;
+  std::atomic<bool> over = false;
+  std::atomic<int> begun = 0;
+  std::thread ticks([&] {
+    while (!over) begun == 2 ? clock.Tick() : std::this_thread::yield();
+  });
+  const RunResult result = RunRanks(
+      2,
+      [&begun](RankContext& c) -> std::string {
         Tensor t = Floats(c, 10);
+        ++begun;
         c.world().Send(t, 1 - c.rank(), 3).Wait();
         return "";
       },
-      2);
+      20, clock.Reader());
+  over = true;
+  ticks.join();
   EXPECT_EQ(result.status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(Message(result), AllOf(HasSubstr("send of f32[10] to rank 0, tag 3"), HasSubstr("send of f32[10] to rank 1, tag 3"),
                                      HasSubstr("which is in")));
 }
 
+// By the machine's own clock: no sooner than it says.
 TEST(Failures, TimeOutInASplit) {
+  const auto start = std::chrono::steady_clock::now();
   const RunResult result = RunRanks(
       2,
       [](RankContext& c) -> std::string {
@@ -269,8 +310,9 @@ TEST(Failures, TimeOutInASplit) {
         else c.world().Barrier().Wait();
         return "";
       },
-      0.5);
+      0.5, nullptr);
   EXPECT_EQ(result.status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(500));
 }
 
 TEST(Failures, InterruptEndsWaitingAndComputingRanks) {
@@ -325,8 +367,7 @@ TEST(Failures, ALaterInterruptKills) {
     kill(getpid(), SIGTERM);
     _exit(host::InterruptScope::Raised() ? 1 : 2);
   }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
+  const int status = AwaitProcess(child);
   ASSERT_TRUE(WIFSIGNALED(status)) << WEXITSTATUS(status);
   EXPECT_EQ(WTERMSIG(status), SIGTERM);
 }
@@ -363,6 +404,7 @@ TEST(Failures, FailingAmidTrafficIsSafe) {
 // A rank that computes for ever: the others' time-out ends the run, its thread is left alone.
 TEST(Failures, ARankThatHangsIsNamedAndLeftBehind) {
   static std::atomic<bool> over = false, left = false;
+  static HandClock clock;
   const RunResult result = RunRanks(
       2,
       [](RankContext& c) -> std::string {
@@ -370,14 +412,14 @@ TEST(Failures, ARankThatHangsIsNamedAndLeftBehind) {
         Tensor t = Floats(c, 10);
         c.world().AllReduce(t).Wait();
         if (c.rank() == 1) {
-          while (!over) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          while (!over) clock.Tick();
           left = true;
         } else {
           c.world().AllReduce(t).Wait();
         }
         return "";
       },
-      2);
+      2, clock.Reader());
   EXPECT_EQ(result.status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(Message(result), AllOf(HasSubstr("rank 0: all_reduce(sum) of f32[10] (40 bytes), collective 2 of group world"),
                                      HasSubstr("for rank 1, which computes")));

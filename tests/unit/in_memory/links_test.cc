@@ -9,6 +9,7 @@
 
 #include "backends/in_memory/fabric.h"
 #include "core/base/errors.h"
+#include "tests/seed.h"
 
 namespace twofold::in_memory {
 namespace links_test {
@@ -68,7 +69,7 @@ TEST(Links, WhatIsToldALittleLateCountsFromItsStart) {
 // Random traffic: every byte of a rank goes through its own way, which is never faster than it is and never idle while
 // something waits for it alone.
 TEST(Links, AreBusyAsLongAsTheirBytesTake) {
-  std::mt19937 random(1);
+  std::mt19937 random(TestSeed());
   for (int round = 0; round < 50; ++round) {
     Links links(4, kRate, 0);
     std::vector<TravelPtr> all;

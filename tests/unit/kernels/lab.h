@@ -4,10 +4,8 @@
 
 #include <malloc.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <iostream>
 #include <random>
 #include <string>
 #include <vector>
@@ -19,6 +17,7 @@
 #include "gtest/gtest.h"
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/cpu_device.h"
+#include "tests/seed.h"
 
 namespace twofold {
 
@@ -35,18 +34,6 @@ class PoisonedSource : public MallocSource {
     return address;
   }
 };
-
-// Drawn anew in each run and printed; TWOFOLD_TEST_SEED repeats one.
-inline uint32_t TestSeed() {
-  static const uint32_t seed = [] {
-    const char* given = std::getenv("TWOFOLD_TEST_SEED");
-    const uint32_t s =
-        given != nullptr ? static_cast<uint32_t>(std::strtoul(given, nullptr, 10)) : std::random_device()();
-    std::cout << "TWOFOLD_TEST_SEED=" << s << std::endl;
-    return s;
-  }();
-  return seed;
-}
 
 using Values = std::vector<double>;
 
@@ -143,7 +130,7 @@ inline std::string BitsOf(const Tensor& t) {
 // values must be right, and equal to the bit at every alignment and in every run.
 using Case = std::function<std::vector<Expected>(Lab&)>;
 inline void Verify(const std::string& name, const Case& run) {
-  SCOPED_TRACE(name + ", TWOFOLD_TEST_SEED=" + std::to_string(TestSeed()));
+  SCOPED_TRACE(name);
   for (int threads : {1, 3}) {
     SCOPED_TRACE("threads " + std::to_string(threads));
     std::vector<std::string> first;

@@ -17,6 +17,7 @@
 #include "gtest/gtest.h"
 #include "kernels/cpu/panel_product.h"
 #include "kernels/cpu/small_product.h"
+#include "tests/seed.h"
 
 namespace twofold::cpu {
 
@@ -106,7 +107,7 @@ struct PanelCase {
 
 template <class A>
 void CheckPanels(const PanelCase& o, int threads) {
-  std::mt19937 rng(5);
+  std::mt19937 rng(TestSeed());
   const Matrix<A> a(o.transpose_a ? o.k : o.m, o.transpose_a ? o.m : o.k, rng), b(o.transpose_b ? o.n : o.k, o.transpose_b ? o.k : o.n, rng);
   const Matrix<A> bias(1, o.n, rng), old(o.m, o.n, rng);
   Matrix<A> c = old;
@@ -161,7 +162,7 @@ struct SmallCase {
 
 template <class A>
 void CheckSmall(const SmallCase& o) {
-  std::mt19937 rng(6);
+  std::mt19937 rng(TestSeed());
   const Matrix<A> a(o.transpose_a ? o.k : o.m, o.transpose_a ? o.m : o.k, rng), b(o.k, o.n, rng), factor(1, o.m, rng), old(o.m, o.n, rng);
   Matrix<A> c = old;
   Multiply(SmallProduct<A>{.m = o.m, .n = o.n, .k = o.k, .a = a.values.data(), .a_row = o.transpose_a ? 1 : a.ld,
@@ -194,7 +195,7 @@ TYPED_TEST(Products, SmallOnesAgainstPlainLoops) {
 
 TYPED_TEST(Products, TransposedPanelsAreZeroWhereThereIsNothing) {
   using A = TypeParam;
-  std::mt19937 rng(7);
+  std::mt19937 rng(TestSeed());
   constexpr int64_t kLanes = 32;
   for (const int64_t count : {0, 1, 4, 15, 16, 31, 32}) {
     for (const int64_t k : {0, 1, 8, 15, 16, 17, 40}) {

@@ -1,12 +1,15 @@
 // How an MPI run ends when a rank fails: every process ends in time, the cause is named, nothing is left behind. Each case
-// is a job of its own (scenario.cc).
+// is a job of its own (scenario.cc), which takes seconds: one of each kind, and one that waits for a time-out. What differs within a
+// kind is decided by hub and inquest, whose own tests have it; as jobs, --full has it too.
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backends/registry.h"
 #include "core/base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/seed.h"
 #include "tests/unit/mpi/job.h"
 
 namespace twofold {
@@ -16,7 +19,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using Code = absl::StatusCode;
 
-constexpr double kSlack = 30;  // seconds; starting and ending a job takes some on a busy machine
+constexpr char kWithFull[] = "with tests/run.sh --full";
 
 class MpiFailures : public testing::Test {
  protected:
@@ -29,7 +32,6 @@ class MpiFailures : public testing::Test {
     EXPECT_EQ(outcome.code, static_cast<int>(code)) << outcome.output;
     EXPECT_THAT(outcome.message, message) << outcome.output;
     EXPECT_NE(outcome.exit_status, 0);
-    EXPECT_LT(outcome.seconds, kJobTimeout + kSlack);
     EXPECT_EQ(job.LeftBehind(), "");
     return outcome;
   }
@@ -60,14 +62,16 @@ TEST_F(MpiFailures, AnExceptionIsTheCause) {
   EXPECT_THAT(outcome.results, testing::ElementsAre(Partial(0), "part of 1", Partial(2)));
 }
 TEST_F(MpiFailures, AnExceptionBesideUnfinishedWork) {
+  if (!Full()) GTEST_SKIP() << kWithFull;
   ExpectFailure("throw_in_flight", Code::kInternal, "rank 1: std::logic_error: while in flight");
 }
 TEST_F(MpiFailures, WhatIsNoStdExceptionIsACauseToo) {
+  if (!Full()) GTEST_SKIP() << kWithFull;
   ExpectFailure("throw_seven", Code::kInternal, HasSubstr("rank 1: an exception that is no std::exception"));
 }
 TEST_F(MpiFailures, ExitIsACause) {
   ExpectFailure("exit", Code::kInternal, AllOf(HasSubstr("rank 1: called exit(3)"), HasSubstr(kCall), HasSubstr("1 of group world")));
-  ExpectFailure("exit_zero", Code::kInternal, HasSubstr("rank 1: called exit(0)"));
+  if (Full()) ExpectFailure("exit_zero", Code::kInternal, HasSubstr("rank 1: called exit(0)"));
 }
 TEST_F(MpiFailures, AKilledRankIsNamedWithWhatTheOthersWereIn) {
   const Outcome outcome = ExpectFailure(
@@ -76,7 +80,10 @@ TEST_F(MpiFailures, AKilledRankIsNamedWithWhatTheOthersWereIn) {
             HasSubstr("rank 2, which is in "), HasSubstr(StrCat(kCall, "2 of group world"))));
   EXPECT_THAT(outcome.results, testing::ElementsAre(Partial(0), "", Partial(2)));
 }
-TEST_F(MpiFailures, ACrashIsALoss) { ExpectFailure("abort", Code::kUnavailable, HasSubstr("lost rank 1")); }
+TEST_F(MpiFailures, ACrashIsALoss) {
+  if (!Full()) GTEST_SKIP() << kWithFull;
+  ExpectFailure("abort", Code::kUnavailable, HasSubstr("lost rank 1"));
+}
 TEST_F(MpiFailures, WhenRankZeroIsLostRankOneSpeaks) {
   const Outcome outcome = ExpectFailure("kill_first", Code::kUnavailable,
                                         AllOf(HasSubstr("lost rank 0: its process (process "), HasSubstr("rank 1, which is in "), HasSubstr(kCall)));
@@ -91,17 +98,21 @@ TEST_F(MpiFailures, AHangTimesOutAndNamesWhoIsMissing) {
                                        kCall, "1 of group world"))));
 }
 TEST_F(MpiFailures, AStoppedProcessDoesNotAnswer) {
+  if (!Full()) GTEST_SKIP() << kWithFull;
   ExpectFailure("stop", Code::kDeadlineExceeded, AllOf(HasSubstr(StrCat(kCall, "2")), HasSubstr("for rank 1, which does not answer")));
 }
 TEST_F(MpiFailures, ADeadlockShowsBothSides) {
+  if (!Full()) GTEST_SKIP() << kWithFull;
   ExpectFailure("deadlock", Code::kDeadlineExceeded,
                 AllOf(HasSubstr("send of f32[1048576] to rank 0, tag 3 (4194304 bytes), message 1 of group world"),
                       HasSubstr("send of f32[1048576] to rank 1, tag 3")), 2);
 }
 TEST_F(MpiFailures, ASplitThatNotAllMake) {
+  if (!Full()) GTEST_SKIP() << kWithFull;
   ExpectFailure("split", Code::kDeadlineExceeded, testing::AnyOf(HasSubstr("split 1 of group world"), HasSubstr(kCall)));
 }
 TEST_F(MpiFailures, ReturningWhileOthersWait) {
+  if (!Full()) GTEST_SKIP() << kWithFull;
   ExpectFailure("return_early", Code::kDeadlineExceeded,
                 AllOf(HasSubstr(StrCat(kCall, "2 of group world has waited 3 s")), HasSubstr("for rank 1, whose function has returned")));
 }
@@ -119,12 +130,14 @@ TEST_F(MpiFailures, MismatchesAreNamed) {
            {"dtype", "rank 0 calls all_reduce(sum) of f32[4] (16 bytes)", "rank 1 calls all_reduce(sum) of i32[4] (16 bytes)"},
            {"op", "rank 0 calls all_reduce(sum)", "rank 1 calls all_reduce(max)"},
            {"order", "rank 0 calls all_reduce(sum) of f32[4] (16 bytes)", "rank 1 calls broadcast of f32[4] from root 0 (16 bytes)"}}) {
+    if (!Full() && c.scenario != std::string_view("count_large") && c.scenario != std::string_view("order")) continue;
     SCOPED_TRACE(c.scenario);
     ExpectFailure(c.scenario, Code::kInvalidArgument,
                   AllOf(HasSubstr("collective mismatch in group world, collective 2"), HasSubstr(c.a), HasSubstr(c.b)));
   }
 }
 TEST_F(MpiFailures, MismatchOfRoot) {
+  if (!Full()) GTEST_SKIP() << kWithFull;
   ExpectFailure("root", Code::kInvalidArgument,
                 AllOf(HasSubstr("collective 1"), HasSubstr("rank 0 calls broadcast of f32[4] from root 0"), HasSubstr("from root 1")));
 }
@@ -134,13 +147,14 @@ TEST_F(MpiFailures, MismatchOfCountsInAllToAllV) {
                       HasSubstr("rank 1 calls all_to_all_v expecting 3 elements from rank 0")));
 }
 TEST_F(MpiFailures, ACollectiveTooManyIsFoundAtTheEnd) {
+  if (!Full()) GTEST_SKIP() << kWithFull;
   ExpectFailure("extra", Code::kInvalidArgument,
                 AllOf(HasSubstr("collective 2: rank 0 calls broadcast of f32[4] from root 0 (16 bytes)"), HasSubstr("calls nothing more")));
 }
 TEST_F(MpiFailures, MessagesOfOtherSizes) {
   ExpectFailure("message_too_short", Code::kInvalidArgument,
                 AllOf(HasSubstr("rank 1: recv of f32[10] from rank 0"), HasSubstr("a message of 36 bytes"), HasSubstr("40 were expected")));
-  ExpectFailure("message_too_long", Code::kInvalidArgument,
+  if (Full()) ExpectFailure("message_too_long", Code::kInvalidArgument,
                 AllOf(HasSubstr("rank 1: recv of f32[10] from rank 0"), HasSubstr("more came than was expected")));
 }
 TEST_F(MpiFailures, SubGroupsAreNamedWithTheirRanks) {

@@ -18,6 +18,7 @@
 #include "absl/strings/str_split.h"
 #include "backends/registry.h"
 #include "core/base/strings.h"
+#include "tests/deadline.h"
 
 namespace twofold {
 
@@ -30,7 +31,6 @@ struct Outcome {
   int code = -1;  // -1: nobody spoke
   std::string message, output;
   std::vector<std::string> results;
-  double seconds = 0;
 };
 
 // A folder in which a job keeps its files; afterwards it must be empty, and no process may know it.
@@ -49,18 +49,15 @@ class Job {
 
   // Interrupted, if so, once it has said that it has started.
   Outcome Run(const std::string& scenario, int ranks, bool interrupt = false) {
-    const auto start = std::chrono::steady_clock::now();
     const pid_t child = fork();
     if (child == 0) Exec(scenario, ranks);
     if (interrupt) {
       AwaitOutput("started");
       kill(child, SIGINT);
     }
-    int status = 0;
-    waitpid(child, &status, 0);
+    const int status = AwaitProcess(child, StrCat("mpirun of ", scenario));
     Outcome outcome = Read();
     outcome.exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return outcome;
   }
 
@@ -100,7 +97,7 @@ class Job {
     _exit(127);
   }
   void AwaitOutput(const std::string& text) const {
-    for (int tries = 0; tries < 6000 && Read().output.find(text) == std::string::npos; ++tries) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    AwaitThat([&] { return Read().output.find(text) != std::string::npos; }, StrCat("\"", text, "\" among what the job prints"));
   }
   Outcome Read() const {
     std::ifstream file(folder_ / "output");

@@ -19,8 +19,6 @@ using testing::HasSubstr;
 using Code = absl::StatusCode;
 
 constexpr int kMostRanks = 3;
-constexpr double kSlack = 30;  // seconds; starting and ending a job takes some on a busy machine
-
 class NcclFailures : public testing::Test {
  protected:
   void SetUp() override {
@@ -36,7 +34,6 @@ class NcclFailures : public testing::Test {
     EXPECT_EQ(outcome.code, static_cast<int>(code)) << scenario << ": " << outcome.output;
     EXPECT_THAT(outcome.message, message) << scenario << ": " << outcome.output;
     EXPECT_NE(outcome.exit_status, 0) << scenario;
-    EXPECT_LT(outcome.seconds, kJobTimeout + kSlack) << scenario;
     EXPECT_EQ(job.LeftBehind(), "") << scenario;
     return outcome;
   }

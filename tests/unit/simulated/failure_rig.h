@@ -83,10 +83,11 @@ class FailureRig : public testing::TestWithParam<Setting> {
   }
 };
 
-inline auto AllSettings() {
-  return testing::Values(Setting{"StarSymbolic", kStar, spec::Simulated::SYMBOLIC}, Setting{"StarReal", kStar, spec::Simulated::REAL},
-                         Setting{"HostSymbolic", kHost, spec::Simulated::SYMBOLIC}, Setting{"HostReal", kHost, spec::Simulated::REAL});
-}
+inline constexpr Setting kSettings[] = {{"StarSymbolic", kStar, spec::Simulated::SYMBOLIC}, {"HostReal", kHost, spec::Simulated::REAL},
+                                        {"StarReal", kStar, spec::Simulated::REAL}, {"HostSymbolic", kHost, spec::Simulated::SYMBOLIC}};
+inline auto AllSettings() { return testing::ValuesIn(kSettings); }
+// Each cluster and each kind of data once.
+inline auto OneOfEachKind() { return testing::ValuesIn(kSettings, kSettings + 2); }
 inline std::string NameOf(const testing::TestParamInfo<Setting>& info) { return info.param.name; }
 
 }  // namespace twofold

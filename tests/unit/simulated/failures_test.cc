@@ -19,6 +19,7 @@
 #include "core/base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/deadline.h"
 #include "tests/unit/simulated/failure_rig.h"
 
 namespace twofold {
@@ -332,11 +333,10 @@ TEST_P(Failures, TheSimulationDiesWithItsParent) {
   pid_t simulation = 0;
   ASSERT_EQ(read(ends[0], &simulation, sizeof simulation), static_cast<ssize_t>(sizeof simulation));
   kill(parent, SIGKILL);
-  EXPECT_EQ(waitpid(parent, nullptr, 0), parent);
+  AwaitProcess(parent, "the parent");
   char byte;
   EXPECT_EQ(read(ends[0], &byte, 1), 0) << "its end of the pipe closes as it dies";
-  int status = 0;
-  EXPECT_EQ(waitpid(simulation, &status, 0), simulation);
+  const int status = AwaitProcess(simulation, "the simulation");
   EXPECT_TRUE(WIFSIGNALED(status));
   close(ends[0]);
   prctl(PR_SET_CHILD_SUBREAPER, 0);

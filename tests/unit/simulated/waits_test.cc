@@ -14,6 +14,7 @@
 #include "core/base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/seed.h"
 #include "tests/unit/simulated/failure_rig.h"
 
 namespace twofold {
@@ -27,6 +28,10 @@ using Code = absl::StatusCode;
 
 class Waits : public FailureRig {};
 INSTANTIATE_TEST_SUITE_P(, Waits, AllSettings(), NameOf);
+
+// What takes as long as it says: of a simulated rank that calls nothing, only the machine's clock tells.
+class HangingRanks : public FailureRig {};
+INSTANTIATE_TEST_SUITE_P(, HangingRanks, Full() ? AllSettings() : OneOfEachKind(), NameOf);
 
 // ---- Deadlocks ----
 
@@ -184,7 +189,7 @@ TEST_P(Waits, TheRankThatASignalEndsIsNamed) {
 
 // ---- Hangs ----
 
-TEST_P(Waits, ARankThatComputesForEverIsNamedAfterTheTimeOut) {
+TEST_P(HangingRanks, ARankThatComputesForEverIsNamedAfterTheTimeOut) {
   const auto start = std::chrono::steady_clock::now();
   const RunResult result = Run(
       3,
@@ -201,11 +206,11 @@ TEST_P(Waits, ARankThatComputesForEverIsNamedAfterTheTimeOut) {
   EXPECT_EQ(Message(result),
             "rank 2 has called nothing for 0.5 s (fabric.timeout_s); its last call was all_reduce (40 bytes), "
             "collective 1 of group world");
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
+  EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(500));
 }
 
 // It goes on after it has woken another rank, which then had its turn.
-TEST_P(Waits, TheOneThatHangsIsNamedWhoeverRanMeanwhile) {
+TEST_P(HangingRanks, TheOneThatHangsIsNamedWhoeverRanMeanwhile) {
   const RunResult result = Run(
       2,
       [](RankContext& c) -> std::string {
@@ -222,7 +227,7 @@ TEST_P(Waits, TheOneThatHangsIsNamedWhoeverRanMeanwhile) {
             "pair (ranks 0, 1)");
 }
 
-TEST_P(Waits, AHangAfterASplitNamesIt) {
+TEST_P(HangingRanks, AHangAfterASplitNamesIt) {
   const RunResult result = Run(
       2,
       [](RankContext& c) -> std::string {
@@ -235,7 +240,7 @@ TEST_P(Waits, AHangAfterASplitNamesIt) {
             "rank 1 has called nothing for 0.5 s (fabric.timeout_s); its last call was split 1 of group world");
 }
 
-TEST_P(Waits, ARankThatSleepsForEverIsNamedAfterTheTimeOut) {
+TEST_P(HangingRanks, ARankThatSleepsForEverIsNamedAfterTheTimeOut) {
   const RunResult result = Run(
       2,
       [](RankContext& c) -> std::string {
@@ -251,7 +256,7 @@ TEST_P(Waits, ARankThatSleepsForEverIsNamedAfterTheTimeOut) {
 }
 
 // Each step takes less than the time-out, all of them together much longer.
-TEST_P(Waits, ALongRunThatLivesIsLeftAlone) {
+TEST_P(HangingRanks, ALongRunThatLivesIsLeftAlone) {
   const RunResult result = Run(
       2,
       [](RankContext& c) -> std::string {

@@ -19,6 +19,7 @@
 #include "core/base/strings.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
+#include "tests/seed.h"
 #include "tests/unit/topologies/routes.h"
 #include "topologies/build.h"
 #include "topologies/catalogue.h"
@@ -319,7 +320,7 @@ void Scramble(google::protobuf::Message& message, std::mt19937& random, int dept
 }
 
 TEST_F(ClusterTest, WhatIsNotRefusedIsBuilt) {
-  std::mt19937 random(7);
+  std::mt19937 random(TestSeed());
   int built = 0, refused = 0;
   std::set<std::pair<int, int>> kinds;
   for (int i = 0; i < 20000; ++i) {

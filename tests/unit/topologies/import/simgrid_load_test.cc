@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/deadline.h"
 #include "tests/unit/topologies/import/files.h"
 #include "topologies/build.h"
 #include "topologies/catalogue.h"
@@ -59,8 +60,7 @@ void ExpectLoaded(const Topology& topology, int endpoints, const std::string& na
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) _exit(Compare(topology, endpoints, path));
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
+  const int status = AwaitProcess(child, "SimGrid on " + path);
   ASSERT_TRUE(WIFEXITED(status)) << name << ": SimGrid did not load it";
   EXPECT_EQ(WEXITSTATUS(status), 0) << name;
   std::remove(path.c_str());

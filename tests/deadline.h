@@ -1,0 +1,63 @@
+// Waits for processes that a test starts: to a deadline, past which they are killed and the test fails.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <string>
+#include <thread>
+
+namespace twofold {
+
+inline constexpr double kProcessDeadline = 60;  // seconds: no process of a test takes half of that on a busy machine
+
+// Waits for a child as waitpid() does, and returns its status. After `seconds` kills it, or -pid's whole group, and says so.
+inline int AwaitProcess(pid_t pid, const std::string& what = "", double seconds = kProcessDeadline) {
+  const pid_t child = pid < 0 ? -pid : pid;
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  int status = 0;
+  while (true) {
+    const pid_t ended = waitpid(child, &status, WNOHANG);
+    if (ended == child) return status;
+    if (ended < 0 && errno != EINTR) break;
+    if (std::chrono::steady_clock::now() > limit) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  kill(pid, SIGKILL);
+  waitpid(child, &status, 0);
+  ADD_FAILURE() << "process " << child << (what.empty() ? "" : ", ") << what << ", had not ended after " << seconds << " s and was killed";
+  return status;
+}
+
+// Until holds(): false, and a failure, after `seconds`.
+template <class F>
+bool AwaitThat(F&& holds, const std::string& what, double seconds = kProcessDeadline) {
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  while (!holds()) {
+    if (std::chrono::steady_clock::now() > limit) {
+      ADD_FAILURE() << what << " has not come about in " << seconds << " s";
+      return false;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
+}
+
+// std::system(), with a deadline for the shell and all that it starts.
+inline int RunShell(const std::string& command, double seconds = kProcessDeadline) {
+  const pid_t child = fork();
+  if (child == 0) {
+    setpgid(0, 0);
+    execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+    _exit(127);
+  }
+  if (child < 0) return -1;
+  setpgid(child, child);  // whichever of the two comes first
+  return AwaitProcess(-child, command, seconds);
+}
+
+}  // namespace twofold
