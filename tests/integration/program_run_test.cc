@@ -169,7 +169,7 @@ TEST_F(Program, MeasuresAndWritesTheReport) {
 // Two stages of 1,024 ranks each, which a rank each stands for: what is written does not grow with them.
 TEST_F(Program, WritesOneRowAndOneTimeLineForRanksThatAreFolded) {
   const std::string spec = Write("many.textproto",
-                                 "model { gpt { layers: 2 hidden: 16 heads: 2 vocab: 64 sequence: 8 } }\ntrain { steps: 2 warmup_steps: 0 micro_batch: 1 global_batch: 2048 }\n"
+                                 "model { gpt { layers: 2 hidden: 16 heads: 2 vocab: 256 sequence: 8 } }\ntrain { steps: 2 warmup_steps: 0 micro_batch: 1 global_batch: 2048 }\n"
                                  "parallel { pp: 2 dp: 1024 }\nfabric { simulated { cluster: \"dgx-h100-16k\" folding: ON } }\n");
   ASSERT_EQ(Run(StrCat("run ", spec, " --out=", At("many"))), 0) << err_;
   EXPECT_THAT(err_, Not(HasSubstr("rotobuf")));
