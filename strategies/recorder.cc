@@ -5,7 +5,9 @@
 #include <map>
 #include <utility>
 
+#include "core/base/errors.h"
 #include "core/base/strings.h"
+#include "core/proto/bytes.h"
 #include "strategies/mesh_of.h"
 #include "strategies/model_factory.h"
 
@@ -137,7 +139,7 @@ void Recorder::AddCheckpoint(const checkpoint::Saved& saved) {
   checkpoint->set_seconds(saved.seconds.value());
 }
 
-std::string Recorder::Record() {
+report::RankRecord Recorder::Everything() {
   report::RankRecord record = record_;
   AddMemory(record);
   AddCollectives(record);
@@ -151,6 +153,21 @@ std::string Recorder::Record() {
   record.set_compute_low_ratio(compute.low), record.set_compute_high_ratio(compute.high);
   record.set_communication_low_ratio(communication.low), record.set_communication_high_ratio(communication.high);
   record.set_machine_low_ratio(machine.low), record.set_machine_high_ratio(machine.high);
+  return record;
+}
+
+std::string Recorder::Record() {
+  absl::StatusOr<std::string> bytes = ToBytes(Everything(), StrCat("rank ", ctx_.rank(), ": its record"));
+  if (!bytes.ok()) throw RankFailure(RankFailure::Kind::kOther, ctx_.rank(), std::string(bytes.status().message()));
+  return *std::move(bytes);
+}
+
+std::string Recorder::PartialRecord() {
+  report::RankRecord record = Everything();
+  const absl::StatusOr<std::string> bytes = ToBytes(record, StrCat("rank ", ctx_.rank(), ": its record"));
+  if (bytes.ok()) return *bytes;
+  record.clear_spans(), record.clear_samples();
+  record.add_notes(StrCat(bytes.status().message(), ": its time line is left out"));
   return record.SerializeAsString();
 }
 

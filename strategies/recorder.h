@@ -69,10 +69,13 @@ class Recorder {
   void Resume();
   void AddCheckpoint(const checkpoint::Saved& saved);
 
-  // Everything so far, serialized. Moves the trace's spans out: call once, at the end.
+  // Everything so far, serialized. Moves the trace's spans out: call once, at the end. Throws where it is more than a message holds.
   std::string Record();
+  // Likewise, of a rank that fails: never throws, and leaves the time line out where that is too much.
+  std::string PartialRecord();
 
  private:
+  report::RankRecord Everything();
   void StartTracing();
   void AddMemory(report::RankRecord& record);
   void AddCollectives(report::RankRecord& record);

@@ -14,6 +14,7 @@
 #include "backends/host/interrupt.h"
 #include "backends/host/mover.h"
 #include "backends/host/rank.h"
+#include "core/base/machine.h"
 #include "core/base/strings.h"
 
 namespace twofold {
@@ -26,6 +27,7 @@ class InMemoryFabric : public Fabric {
       : device_(std::move(device)), fabric_(fabric), options_(options) {}
   std::string_view name() const override { return "in_memory"; }
   bool predicted() const override { return false; }
+  absl::Status Accepts(int world_size) const override;
   RunResult Run(int world_size, const RankFunction& fn) override;
 
  private:
@@ -33,6 +35,14 @@ class InMemoryFabric : public Fabric {
   const spec::Fabric fabric_;
   const GroupOptions options_;
 };
+
+absl::Status InMemoryFabric::Accepts(int world_size) const {
+  constexpr int kThreads = 2;  // of a rank: its own, and the one of the world's communication
+  const ThreadLimit limit = MostThreads();
+  if (world_size >= 1 && world_size <= limit.threads / kThreads) return absl::OkStatus();
+  return absl::InvalidArgumentError(StrCat("fabric.in_memory: ", world_size, " ranks have ", kThreads, " threads each, and this process may have ",
+                                           limit.threads, " (", limit.what, "); use 1 to ", limit.threads / kThreads, " ranks, or fabric.simulated"));
+}
 
 // Null: as fast as memory.
 std::shared_ptr<Links> MakeLinks(const spec::InMemory& fabric, int ranks) {
@@ -83,7 +93,7 @@ RunResult InMemoryFabric::Run(int world_size, const RankFunction& fn) {
   if (device_.cuda) {
     const std::vector<int>& gpus = device_.cuda->gpus;
     const absl::Status connected = host::ConnectGpus(std::span(gpus).first(std::min(gpus.size(), static_cast<size_t>(world_size))), world_size);
-    if (!connected.ok()) return {.status = connected, .results = std::vector<std::string>(static_cast<size_t>(world_size)), .notes = {}};
+    if (!connected.ok()) return {.status = connected, .results = RankResults::Empty(world_size), .notes = {}};
   }
   auto everyone = std::make_unique<Everyone>(world_size, device_, fabric_, options_, fn);
   std::vector<std::thread> threads;
@@ -98,15 +108,14 @@ RunResult InMemoryFabric::Run(int world_size, const RankFunction& fn) {
     const int r = static_cast<int>(threads.size());
     everyone->process.run.Fail(r, RankFailure::Kind::kOther, StrCat("rank ", r, ": could not start its thread: ", e.what()));
   }
-  RunResult result{.status = {}, .results = std::vector<std::string>(static_cast<size_t>(world_size)), .notes = {}};
+  std::vector<std::string> results(static_cast<size_t>(world_size));
   bool all_joined = true;
   for (size_t r = 0; r < threads.size(); ++r) {
     const bool joined = Join(threads[r], everyone->process, *everyone->ranks[r], done[r]);
-    result.results[r] = joined ? std::move(everyone->results[r]) : everyone->ranks[r]->PartialIfStuck();
+    results[r] = joined ? std::move(everyone->results[r]) : everyone->ranks[r]->PartialIfStuck();
     all_joined = all_joined && joined;
   }
-  result.status = everyone->process.run.status();
-  result.notes = device_.notes;
+  RunResult result{.status = everyone->process.run.status(), .results = std::move(results), .notes = device_.notes};
   if (const spec::InMemory& links = fabric_.in_memory(); links.link_gbps() > 0) {
     result.notes.push_back(StrCat("links are slowed down to ", links.link_gbps(), " Gb/s each way and ", links.latency_us(), " us a message"));
   }

@@ -139,7 +139,7 @@ absl::Status ProcessesFabric::Accepts(int world_size) const {
 
 RunResult ProcessesFabric::Run(int world_size, const RankFunction& fn) {
   auto refuse = [&](absl::Status status) {
-    return RunResult{std::move(status), std::vector<std::string>(static_cast<size_t>(world_size)), {}};
+    return RunResult{std::move(status), RankResults::Empty(world_size), {}};
   };
   const absl::StatusOr<Session*> started = library_.session();
   if (!started.ok()) return refuse(started.status());

@@ -12,21 +12,24 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "backends/host/interrupt.h"
 #include "backends/simulated/hang_clock.h"
 #include "core/base/strings.h"
+#include "core/proto/bytes.h"
 
 namespace twofold {
 namespace {
 
 constexpr int kInterruptedTwice = 130;  // the child's exit status
 constexpr int kPassedOn = SIGINT;       // what the child is sent for an interrupt of the parent
-constexpr char kWhole = '.';            // ends an outcome in the pipe: an empty one is not what a child leaves that exits
 
 // Touched by signal handlers; one simulation runs at a time.
 host::Interrupts g_interrupts;  // in the child: seen; in the parent: passed on
@@ -64,6 +67,33 @@ void WriteAll(int fd, const std::string& bytes) {
     if (n > 0) done += static_cast<size_t>(n);
     if (n < 0 && errno != EINTR) _exit(1);
   }
+}
+
+// In the pipe an outcome follows its size: what is cut short, and an exit that leaves nothing, are not taken for one.
+std::string Framed(const outcome::Outcome& outcome) {
+  absl::StatusOr<std::string> bytes = ToBytes(outcome, "the simulation's outcome");
+  if (!bytes.ok()) {
+    outcome::Outcome refused;
+    refused.set_code(static_cast<int>(bytes.status().code()));
+    refused.set_message(std::string(bytes.status().message()));
+    *refused.mutable_notes() = outcome.notes();
+    bytes = refused.SerializeAsString();
+  }
+  const uint64_t size = bytes->size();
+  return bytes->insert(0, reinterpret_cast<const char*>(&size), sizeof size);
+}
+
+absl::StatusOr<outcome::Outcome> Unframe(std::string_view bytes) {
+  uint64_t size = 0;
+  const bool begun = bytes.size() >= sizeof size;
+  if (begun) std::memcpy(&size, bytes.data(), sizeof size);
+  if (!begun || bytes.size() - sizeof size != size) {
+    return absl::InternalError(StrCat("the simulation's outcome came cut short: ", bytes.size(), " bytes",
+                                      begun ? StrCat(" of ", size + sizeof size) : std::string()));
+  }
+  outcome::Outcome outcome;
+  if (absl::Status s = FromBytes(bytes.substr(sizeof size), "the simulation's outcome", outcome); !s.ok()) return s;
+  return outcome;
 }
 
 // Reads to the end, or until the child has been silent for too long: nullopt.
@@ -114,7 +144,8 @@ void OnExit(int status, void*) {
   on_exit(OnExit, nullptr);
   CatchInterruptsInChild();
   hold.Release();
-  WriteAll(out, body().SerializeAsString() + kWhole);
+  const outcome::Outcome outcome = body();
+  WriteAll(out, Framed(outcome));
   std::fflush(nullptr);
   _exit(0);
 }
@@ -181,11 +212,8 @@ absl::StatusOr<outcome::Outcome> RunInChild(const std::function<outcome::Outcome
   g_child = 0;
   for (size_t i = 0; i < before.size(); ++i) sigaction(host::kInterrupts[i], &before[i], nullptr);
   if (!bytes) return Hangs(watch);
-  const bool whole = status == 0 && bytes->ends_with(kWhole);
-  if (whole) bytes->pop_back();
-  outcome::Outcome outcome;
-  if (!whole || !outcome.ParseFromString(*bytes)) return EndedEarly(status, watch.record);
-  return outcome;
+  if (status != 0 || bytes->empty()) return EndedEarly(status, watch.record);
+  return Unframe(*bytes);
 }
 
 }  // namespace twofold

@@ -19,7 +19,8 @@ struct Watch {
 
 // Forks, calls `body` in the child and returns what it returned. An interrupt of this process (backends/host/interrupt.h) is passed
 // on to the child, where InterruptedInChild() turns true; a later one ends it. The child dies with its parent.
-// INTERNAL when it ended without an outcome: it crashed, or something in it called exit. DEADLINE_EXCEEDED when a rank's own
+// INTERNAL when it ended without a whole outcome: it crashed, or something in it called exit; and an outcome of that code in the
+// place of one that a message cannot hold. DEADLINE_EXCEEDED when a rank's own
 // code ran for `timeout_s` and called nothing (asleep, or of processor time: a busy machine is not taken for a hang).
 // CANCELLED after a second interrupt.
 absl::StatusOr<outcome::Outcome> RunInChild(const std::function<outcome::Outcome()>& body, const Watch& watch = {});

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstdio>
+#include <iterator>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -130,8 +131,13 @@ std::vector<int> Actors(const SimulationPlan& plan, bool fold) {
   return actors;
 }
 
-int StandsFor(const SimulationPlan& plan, int actor, bool fold) {
-  return fold ? static_cast<int>(std::count(plan.stand_ins.begin(), plan.stand_ins.end(), actor)) : 1;
+// Of each rank, which of the actors is it or stands for it.
+std::vector<int> ActorOfEach(const SimulationPlan& plan, const std::vector<int>& actors, bool fold) {
+  std::vector<int> of(static_cast<size_t>(plan.world_size), -1);
+  for (size_t a = 0; a < actors.size(); ++a) of[static_cast<size_t>(actors[a])] = static_cast<int>(a);
+  if (!fold) return of;
+  for (size_t r = 0; r < of.size(); ++r) of[r] = of[static_cast<size_t>(plan.stand_ins[r])];
+  return of;
 }
 
 std::string DescribeFolding(const SimulationPlan& plan) {
@@ -160,7 +166,9 @@ outcome::Outcome Simulate(SimulationPlan& plan, Folding folding, bool slowest_co
   std::vector<int> ranks(static_cast<size_t>(plan.world_size));
   for (size_t r = 0; r < ranks.size(); ++r) ranks[r] = static_cast<int>(r);
   outcome::Outcome outcome;
-  for (int r = 0; r < plan.world_size; ++r) outcome.add_results();
+  std::vector<int> stands_for(actors.size());  // so many ranks
+  for (const int a : ActorOfEach(plan, actors, fold)) ++stands_for[static_cast<size_t>(a)];
+  for (size_t a = 0; a < actors.size(); ++a) outcome.add_results();
   std::shared_ptr<SimulatedGroup> group;
   try {
     group = std::make_shared<SimulatedGroup>(world, "world", std::vector<std::vector<int>>{ranks});
@@ -172,16 +180,16 @@ outcome::Outcome Simulate(SimulationPlan& plan, Folding folding, bool slowest_co
   }
   SimulatedDevice::Extrapolated extrapolated;
   SharedMemory memory(plan.shared_memory);
-  for (int r : actors) {
-    engine.AddRank(r, [&, r] {
-      Actor actor(r, StandsFor(plan, r, fold), plan, memory, world, group);
+  for (size_t a = 0; a < actors.size(); ++a) {
+    engine.AddRank(actors[a], [&, r = actors[a], at = static_cast<int>(a)] {
+      Actor actor(r, stands_for[static_cast<size_t>(at)], plan, memory, world, group);
       RankContext ctx = MakeContext(r, plan, actor);
       const absl::Cleanup keep = [&] { AddMost(actor.device.extrapolated(), extrapolated); };
       try {
-        outcome.set_results(r, fn(ctx));
+        outcome.set_results(at, fn(ctx));
         if (!engine.failed()) actor.device.compute().Synchronize();  // the run ends when its work has
       } catch (...) {
-        outcome.set_results(r, ctx.partial_result());
+        outcome.set_results(at, ctx.partial_result());
         throw;  // the engine knows what to do
       }
     });
@@ -189,9 +197,6 @@ outcome::Outcome Simulate(SimulationPlan& plan, Folding folding, bool slowest_co
   const absl::Status status = engine.Run();
   AddExtrapolationNotes(extrapolated, outcome);
   if (fold) {
-    for (int r = 0; r < plan.world_size; ++r) {
-      if (const int stand_in = plan.stand_ins[static_cast<size_t>(r)]; stand_in != r) outcome.set_results(r, outcome.results(stand_in));
-    }
     outcome.set_folding_refused(world.folding_refused);
     if (world.apart > 0) {
       outcome.add_notes(StrCat("folded ranks that do the same ended a communication up to ", std::ceil(1000 * world.apart) / 10,
@@ -211,9 +216,9 @@ class SimulatedFabric : public Fabric {
 
   RunResult Run(int world_size, const RankFunction& fn) override {
     absl::StatusOr<SimulationPlan> plan = MakePlan(spec_);
-    if (!plan.ok()) return {plan.status(), std::vector<std::string>(static_cast<size_t>(world_size)), {}};
+    if (!plan.ok()) return {plan.status(), RankResults::Empty(world_size), {}};
     if (world_size != plan->world_size) plan = Resized(world_size);
-    if (!plan.ok()) return {plan.status(), std::vector<std::string>(static_cast<size_t>(world_size)), {}};
+    if (!plan.ok()) return {plan.status(), RankResults::Empty(world_size), {}};
     if (plan->stand_ins.empty()) return RunOnce(*plan, Folding::kNone, fn);
     std::string refused;
     RunResult result = RunOnce(*plan, Folding::kOneForAll, fn, &refused);
@@ -240,7 +245,7 @@ class SimulatedFabric : public Fabric {
   RunResult RunOnce(SimulationPlan& plan, Folding folding, const RankFunction& fn, std::string* refused = nullptr) const {
     RunResult result;
     if (refused != nullptr) refused->clear();
-    result.results.resize(static_cast<size_t>(plan.world_size));
+    result.results = RankResults::Empty(plan.world_size);
     result.notes = plan.notes;
     if (folding != Folding::kNone) result.notes.push_back(DescribeFolding(plan));
     absl::StatusOr<std::unique_ptr<sim::FlightRecord>> record = sim::FlightRecord::Make(plan.world_size);
@@ -251,7 +256,10 @@ class SimulatedFabric : public Fabric {
     result.status = outcome.status();
     if (!outcome.ok()) return result;
     result.status = absl::Status(static_cast<absl::StatusCode>(outcome->code()), outcome->message());
-    result.results.assign(outcome->results().begin(), outcome->results().end());
+    if (outcome->results_size() > 0) {  // none where the outcome was too large
+      std::vector<std::string> of_actors(std::make_move_iterator(outcome->mutable_results()->begin()), std::make_move_iterator(outcome->mutable_results()->end()));
+      result.results = {std::move(of_actors), ActorOfEach(plan, Actors(plan, folding != Folding::kNone), folding != Folding::kNone)};
+    }
     result.notes.insert(result.notes.end(), outcome->notes().begin(), outcome->notes().end());
     if (refused != nullptr) *refused = outcome->folding_refused();
     return result;

@@ -1,10 +1,12 @@
 #include "core/base/machine.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <limits>
 #include <vector>
 
 #include "absl/strings/str_split.h"
@@ -16,13 +18,37 @@ namespace {
 namespace fs = std::filesystem;
 
 // Of the group at `path` below `root`, and of those above it: inside a container those that exist are the container's.
-std::optional<Bytes> LeastOf(const fs::path& root, const fs::path& path, const char* file) {
-  std::optional<Bytes> least;
+std::optional<int64_t> LeastOf(const fs::path& root, const fs::path& path, const char* file) {
+  std::optional<int64_t> least;
   for (fs::path group = path.relative_path();; group = group.parent_path()) {
     std::ifstream in(root / group / file);
-    if (int64_t limit = 0; in >> limit) least = std::min(least.value_or(Bytes(limit)), Bytes(limit));  // "max": none
+    if (int64_t limit = 0; in >> limit) least = std::min(least.value_or(limit), limit);  // "max": none
     if (group.empty()) return least;
   }
+}
+
+// What control groups limit, and the files that say so: of version 2, and of version 1.
+struct Limited { const char *controller, *file, *file_of_v1; };
+
+std::optional<int64_t> LeastLimit(const fs::path& groups, const fs::path& root, const Limited& what) {
+  std::optional<int64_t> least;
+  std::ifstream in(groups);
+  for (std::string line; std::getline(in, line);) {  // "4:memory:/path", or of version 2 "0::/path"
+    const std::vector<std::string> parts = absl::StrSplit(line, absl::MaxSplits(':', 2));
+    if (parts.size() != 3) continue;
+    const std::vector<std::string> controllers = absl::StrSplit(parts[1], ',');
+    std::optional<int64_t> limit;
+    if (parts[1].empty()) limit = LeastOf(root, parts[2], what.file);
+    else if (std::ranges::count(controllers, what.controller) > 0) limit = LeastOf(root / what.controller, parts[2], what.file_of_v1);
+    if (limit) least = std::min(least.value_or(*limit), *limit);
+  }
+  return least;
+}
+
+std::optional<int64_t> NumberIn(const fs::path& file) {
+  std::ifstream in(file);
+  if (int64_t number = 0; in >> number) return number;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -46,18 +72,22 @@ Bytes MachineMemory() {
 }
 
 std::optional<Bytes> LeastMemoryLimit(const fs::path& groups, const fs::path& root) {
-  std::optional<Bytes> least;
-  std::ifstream in(groups);
-  for (std::string line; std::getline(in, line);) {  // "4:memory:/path", or of version 2 "0::/path"
-    const std::vector<std::string> parts = absl::StrSplit(line, absl::MaxSplits(':', 2));
-    if (parts.size() != 3) continue;
-    const std::vector<std::string> controllers = absl::StrSplit(parts[1], ',');
-    std::optional<Bytes> limit;
-    if (parts[1].empty()) limit = LeastOf(root, parts[2], "memory.max");
-    else if (std::ranges::count(controllers, "memory") > 0) limit = LeastOf(root / "memory", parts[2], "memory.limit_in_bytes");
-    if (limit) least = std::min(least.value_or(*limit), *limit);
-  }
-  return least;
+  const std::optional<int64_t> least = LeastLimit(groups, root, {"memory", "memory.max", "memory.limit_in_bytes"});
+  return least ? std::optional(Bytes(*least)) : std::nullopt;
+}
+
+ThreadLimit MostThreads(const fs::path& proc, const fs::path& root) {
+  ThreadLimit most{std::numeric_limits<int64_t>::max(), "no limit of the system's"};
+  const auto at_most = [&most](std::optional<int64_t> limit, int64_t a_thread, const std::string& name) {
+    if (!limit || *limit / a_thread >= most.threads) return;
+    most = {*limit / a_thread, StrCat(name, " = ", *limit, a_thread > 1 ? StrCat(", of which a thread takes ", a_thread) : "")};
+  };
+  at_most(NumberIn(proc / "sys/vm/max_map_count"), 2, "vm.max_map_count");  // its stack, and the page before that
+  at_most(NumberIn(proc / "sys/kernel/threads-max"), 1, "kernel.threads-max");
+  at_most(NumberIn(proc / "sys/kernel/pid_max"), 1, "kernel.pid_max");
+  at_most(LeastLimit(proc / "self/cgroup", root, {"pids", "pids.max", "pids.max"}), 1, "pids.max of the control group");
+  if (rlimit own{}; getrlimit(RLIMIT_NPROC, &own) == 0 && own.rlim_cur != RLIM_INFINITY) at_most(static_cast<int64_t>(own.rlim_cur), 1, "ulimit -u");
+  return most;
 }
 
 }  // namespace twofold

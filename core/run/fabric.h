@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "core/run/rank_context.h"
+#include "core/run/rank_results.h"
 
 namespace twofold {
 
@@ -15,9 +16,9 @@ namespace twofold {
 using RankFunction = std::function<std::string(RankContext&)>;
 
 struct RunResult {
-  absl::Status status;               // the first cause, when any rank failed; see core/base/errors.h for the codes
-  std::vector<std::string> results;  // by rank, where the fabric speaks; of a rank that failed: its partial result
-  std::vector<std::string> notes;    // of the fabric: calibration used, parts not modelled
+  absl::Status status;             // the first cause, when any rank failed; see core/base/errors.h for the codes
+  RankResults results;             // where the fabric speaks; of a rank that failed: its partial result
+  std::vector<std::string> notes;  // of the fabric: calibration used, parts not modelled
 };
 
 class Fabric {

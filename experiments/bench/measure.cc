@@ -135,18 +135,19 @@ class Rank {
   std::optional<Expectation> expectation_;  // where results are checked: to make it takes longer than many a prediction
 };
 
-std::optional<Timing> Combine(const std::vector<std::vector<Packed>>& ranks, size_t size,
+// `kept`: what the results' bytes say.
+std::optional<Timing> Combine(const RankResults& results, const std::vector<std::vector<Packed>>& kept, size_t size,
                               Packed::Variant Packed::*variant, bool last_rank) {
   Timing timing;
   double sum = 0, last = 0;
-  for (const auto& rank : ranks) {
-    const Packed::Variant& v = rank[size].*variant;
+  for (size_t r = 0; r < results.size(); ++r) {
+    const Packed::Variant& v = kept[results.which(r)][size].*variant;
     if (v.seconds < 0) return std::nullopt;
     sum += v.seconds;
     last = std::max(last, v.seconds);
     if (v.wrong >= 0) timing.wrong = timing.wrong.value_or(0) + v.wrong;
   }
-  timing.seconds = last_rank ? last : sum / static_cast<double>(ranks.size());
+  timing.seconds = last_rank ? last : sum / static_cast<double>(results.size());
   return timing;
 }
 
@@ -163,19 +164,19 @@ std::string MeasureRank(RankContext& ctx, const Request& request) {
   return Pack(figures);
 }
 
-std::vector<Row> CombineRanks(const Request& request, const std::vector<std::string>& results) {
-  std::vector<std::vector<Packed>> ranks;
-  for (const std::string& bytes : results) ranks.push_back(Unpack(bytes));
-  size_t done = ranks.empty() ? 0 : request.blocks.size();
-  for (const auto& rank : ranks) done = std::min(done, rank.size());
-  const auto n = static_cast<int>(ranks.size());
+std::vector<Row> CombineRanks(const Request& request, const RankResults& results) {
+  std::vector<std::vector<Packed>> kept;
+  for (const std::string& bytes : results.kept()) kept.push_back(Unpack(bytes));
+  size_t done = results.empty() ? 0 : request.blocks.size();
+  for (const auto& figures : kept) done = std::min(done, figures.size());
+  const auto n = static_cast<int>(results.size());
   std::vector<Row> rows;
   for (size_t i = 0; i < done; ++i) {
     const int64_t block = request.blocks[i];
     rows.push_back({.bytes = WholeCount(*request.operation, block, n) * ElementSize(request.dtype),
                     .block = block,
-                    .out_of_place = Combine(ranks, i, &Packed::out_of_place, request.last_rank),
-                    .in_place = Combine(ranks, i, &Packed::in_place, request.last_rank)});
+                    .out_of_place = Combine(results, kept, i, &Packed::out_of_place, request.last_rank),
+                    .in_place = Combine(results, kept, i, &Packed::in_place, request.last_rank)});
   }
   return rows;
 }

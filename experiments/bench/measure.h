@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "core/run/rank_context.h"
+#include "core/run/rank_results.h"
 #include "experiments/bench/operations.h"
 
 namespace twofold::bench {
@@ -47,6 +48,6 @@ struct Row {
 };
 
 // Rows of the sizes that all ranks have finished; `results` by rank, as MeasureRank returned them.
-std::vector<Row> CombineRanks(const Request& request, const std::vector<std::string>& results);
+std::vector<Row> CombineRanks(const Request& request, const RankResults& results);
 
 }  // namespace twofold::bench

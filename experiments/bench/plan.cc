@@ -235,10 +235,6 @@ absl::Status PlanSimulation(const Options& o, spec::Spec& spec, Bench& bench) {
 absl::StatusOr<std::unique_ptr<Fabric>> PlanFabric(const Options& o, Bench& bench) {
   if (absl::Status s = CheckFabric(o); !s.ok()) return s;
   if (absl::Status s = CheckRange("ranks", o.ranks, 1, kMostRanks); !s.ok()) return s;
-  constexpr int kMostTimed = kMostThreads / 4;  // of what a run may have: each call meets all of them, and each size has many
-  if (o.fabric == "in_memory" && o.ranks > kMostTimed) {
-    return Wrong("ranks", *o.ranks, StrCat("too many ranks for fabric in_memory, where each is a thread; use at most ", kMostTimed, ", or --fabric=simulated"));
-  }
   spec::Spec spec;
   if (absl::Status s = ApplyFabric(spec, o.fabric); !s.ok()) return s;
   const absl::StatusOr<spec::Device> device = ReadDevice(o);

@@ -8,6 +8,7 @@
 #include "core/base/check.h"
 #include "core/base/strings.h"
 #include "core/data/synthetic_images.h"
+#include "core/proto/bytes.h"
 #include "core/run/trace.h"
 #include "experiments/calibrate/samples.h"
 #include "experiments/report/load.h"
@@ -137,7 +138,9 @@ absl::StatusOr<JobTimes> RunJob(const Job& job, const spec::Spec& spec) {
   const RunResult result = (*fabric)->Run(static_cast<int>(WorldSize(spec)), (*fabric)->predicted() ? RankFunction(train) : watched);
   if (!result.status.ok()) return absl::InternalError(StrCat(job.name, ": ", std::string(result.status.message())));
   std::vector<report::RankRecord> records(result.results.size());
-  for (size_t r = 0; r < records.size(); ++r) records[r].ParseFromString(result.results[r]);
+  for (size_t r = 0; r < records.size(); ++r) {
+    if (absl::Status s = FromBytes(result.results[r], StrCat(job.name, ": the record of rank ", r), records[r]); !s.ok()) return s;
+  }
   return TimesFrom(spec, records);
 }
 

@@ -2,14 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "core/base/errors.h"
 #include "core/base/strings.h"
+#include "core/proto/bytes.h"
 #include "experiments/program/bubble.h"
 #include "experiments/program/step_time.h"
 #include "experiments/report/load.h"
+#include "experiments/report/rank_rows.h"
 #include "experiments/report/write_report.h"
 #include "strategies/model_factory.h"
 #include "strategies/recorder.h"
@@ -52,10 +56,10 @@ std::vector<double> Column(const std::vector<report::Step>& steps, Get get) {
 }
 
 // What kernels together, links, and the machine as a whole may be off by is independent: squares add up.
-void AddInterval(const std::vector<report::RankRecord>& records, report::Report& out) {
+void AddInterval(const RankRecords& records, report::Report& out) {
   const double median = out.median_step_seconds(), exposed = out.exposed_communication_seconds();
   double below = 0, above = 0;
-  for (const report::RankRecord& r : records) {
+  for (const report::RankRecord& r : records.kept()) {
     const auto off = [&](double compute, double communication, double machine) {
       return std::hypot((median - exposed) * (1 - compute), exposed * (1 - communication), median * (1 - machine));
     };
@@ -66,8 +70,8 @@ void AddInterval(const std::vector<report::RankRecord>& records, report::Report&
   out.set_high(median + above);
 }
 
-void AddTimes(const spec::Spec& spec, const std::vector<report::RankRecord>& records, report::Report& out) {
-  const std::vector<report::Step> steady = SteadySteps(spec, records[0]);
+void AddTimes(const spec::Spec& spec, const RankRecords& records, report::Report& out) {
+  const std::vector<report::Step> steady = SteadySteps(spec, records.first());
   const std::vector<double> seconds = Column(steady, [](const report::Step& s) { return s.seconds(); });
   const double median = Quantile(seconds, 0.5);
   out.set_median_step_seconds(median);
@@ -116,7 +120,7 @@ std::vector<std::string> IdleOptions(const spec::Parallel& p) {
   return notes;
 }
 
-void AddNotes(const spec::Spec& spec, const RunResult& result, const std::vector<report::RankRecord>& records,
+void AddNotes(const spec::Spec& spec, const RunResult& result, const RankRecords& records,
               report::Report& out) {
   std::set<std::string> seen;
   const auto add = [&](const std::string& note) {
@@ -145,7 +149,7 @@ void AddNotes(const spec::Spec& spec, const RunResult& result, const std::vector
   }
   for (const std::string& note : IdleOptions(spec.parallel())) add(note);
   for (const std::string& note : result.notes) add(note);
-  for (const report::RankRecord& record : records) {
+  for (const report::RankRecord& record : records.kept()) {
     for (const std::string& note : record.notes()) add(note);
   }
 }
@@ -175,25 +179,29 @@ report::Outcome OutcomeOf(const absl::Status& status) {
   }
 }
 
-std::vector<report::RankRecord> ReadRecords(const spec::Spec& spec, const RunResult& result) {
-  std::vector<report::RankRecord> records;
-  for (size_t rank = 0; rank < result.results.size(); ++rank) {
-    report::RankRecord record;
-    if (result.results[rank].empty() || !record.ParseFromString(result.results[rank])) continue;
-    // Where ranks were folded, the record is that of the one which stood for this rank.
-    record.set_rank(static_cast<int64_t>(rank));
-    record.mutable_memory()->set_rank(static_cast<int64_t>(rank));
-    if (!IsTraced(spec, static_cast<int>(rank))) {
-      record.clear_spans();
-      record.clear_samples();
+absl::StatusOr<RankRecords> ReadRecords(const spec::Spec& spec, const RunResult& result) {
+  const RankResults& results = result.results;
+  RankRecords records;
+  std::vector<std::optional<size_t>> kept(results.kept().size());  // of `records`
+  for (size_t r = 0; r < results.size(); ++r) {
+    const size_t which = results.which(r);
+    if (results[r].empty() && result.status.ok()) return absl::InternalError(StrCat("rank ", r, " left no record, and the run says that it ended well"));
+    if (results[r].empty()) continue;
+    const bool fresh = !kept[which];
+    if (fresh) {
+      report::RankRecord record;
+      if (absl::Status s = FromBytes(results[r], StrCat("the record of rank ", r), record); !s.ok()) return s;
+      kept[which] = records.Keep(std::move(record));
     }
-    records.push_back(std::move(record));
+    const bool has_time_line = !records.kept()[*kept[which]].spans().empty() || !records.kept()[*kept[which]].samples().empty();
+    const bool shown = fresh || results.size() <= kListedRanks;
+    records.Add(static_cast<int64_t>(r), *kept[which], shown && has_time_line && IsTraced(spec, static_cast<int>(r)));
   }
   return records;
 }
 
 report::Report Assemble(const spec::Spec& spec, const RunFacts& facts, const RunResult& result,
-                        const std::vector<report::RankRecord>& records) {
+                        const RankRecords& records) {
   report::Report out;
   out.set_schema_version(kReportSchemaVersion);
   out.set_name(spec.name());
@@ -206,9 +214,9 @@ report::Report Assemble(const spec::Spec& spec, const RunFacts& facts, const Run
   out.set_bubble_fraction(BubbleFraction(spec, records));
   out.set_model_flops_per_step(TrainingFlops(spec.model(), spec.train().global_batch()));
   out.set_peak_flops_per_second(facts.peak_flops_per_second);
-  for (const report::RankRecord& record : records) *out.add_ranks() = record.memory();
+  AddRankRows(records, out);
   if (!records.empty()) {
-    const report::RankRecord& first = records[0];
+    const report::RankRecord& first = records.first();
     *out.mutable_steps() = first.steps();
     *out.mutable_collectives() = first.collectives();
     *out.mutable_kernels() = first.kernels();

@@ -4,15 +4,18 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "core/proto/report.pb.h"
 #include "core/proto/spec.pb.h"
 #include "core/run/fabric.h"
+#include "experiments/report/rank_records.h"
 
 namespace twofold {
 
-// The records of a run, by rank. Ranks that left none (or an unreadable one) are not among them; time lines are those
-// of the first spec.trace.ranks ranks.
-std::vector<report::RankRecord> ReadRecords(const spec::Spec& spec, const RunResult& result);
+// The records of a run. Traced are the ranks that the spec asks for (IsTraced); of more than kListedRanks, those alone that share no
+// record with a lower one. INTERNAL where a record cannot be parsed, or where a run ended well and a rank left none; ranks of one that
+// failed may have left none, and are not among them.
+absl::StatusOr<RankRecords> ReadRecords(const spec::Spec& spec, const RunResult& result);
 
 struct RunFacts {
   std::string_view fabric;  // its name
@@ -29,7 +32,7 @@ struct RunFacts {
 // those; a note says so. The interval: predicted, the median times the widest of the ranks' uncertainties;
 // measured, percentiles 10 and 90. How loaded the machine was is what the ranks' records say, of a prediction what `facts` do.
 report::Report Assemble(const spec::Spec& spec, const RunFacts& facts, const RunResult& result,
-                        const std::vector<report::RankRecord>& records);
+                        const RankRecords& records);
 
 // OK, or what a failed run's status stands for.
 report::Outcome OutcomeOf(const absl::Status& status);

@@ -4,6 +4,7 @@
 #include <limits>
 #include <set>
 #include <string_view>
+#include <vector>
 
 #include "strategies/mesh_of.h"
 
@@ -47,7 +48,7 @@ std::vector<Actions> ActionsOfSteps(const report::RankRecord& record) {
 
 }  // namespace
 
-double BubbleFraction(const spec::Spec& spec, const std::vector<report::RankRecord>& records) {
+double BubbleFraction(const spec::Spec& spec, const RankRecords& records) {
   const MeshShape mesh = MeshOf(spec.parallel());
   if (mesh.pp == 1) return 0;
   struct Step {
@@ -55,8 +56,8 @@ double BubbleFraction(const spec::Spec& spec, const std::vector<report::RankReco
     std::vector<double> working, ranks;  // by stage: the sum over its ranks, and how many
   };
   std::vector<Step> steps;
-  for (const report::RankRecord& record : records) {
-    const auto stage = static_cast<size_t>(PlaceOf(mesh, static_cast<int>(record.rank())).pp);
+  for (const auto& [rank, record] : records.traced()) {
+    const auto stage = static_cast<size_t>(PlaceOf(mesh, static_cast<int>(rank)).pp);
     const std::vector<Actions> own = ActionsOfSteps(record);
     steps.resize(std::max(steps.size(), own.size()));
     for (size_t i = 0; i < own.size(); ++i) {

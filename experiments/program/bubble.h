@@ -8,14 +8,12 @@
 // the closed form of the schedule (strategies/pipeline/schedule.h): (p - 1) / (m + p - 1) for GPipe and 1F1B.
 #pragma once
 
-#include <vector>
-
-#include "core/proto/report.pb.h"
 #include "core/proto/spec.pb.h"
+#include "experiments/report/rank_records.h"
 
 namespace twofold {
 
 // 0 without a pipeline, and where nothing was traced.
-double BubbleFraction(const spec::Spec& spec, const std::vector<report::RankRecord>& records);
+double BubbleFraction(const spec::Spec& spec, const RankRecords& records);
 
 }  // namespace twofold

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <tuple>
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -10,6 +11,7 @@
 #include "experiments/program/text.h"
 #include "experiments/report/json.h"
 #include "experiments/report/load.h"
+#include "experiments/report/rank_rows.h"
 #include "experiments/spec/difference.h"
 #include "strategies/model_factory.h"
 
@@ -137,22 +139,18 @@ void AddKernels(const Report& p, const Report& m, Comparison& out) {
 
 // Of two runs of one job to their ends.
 void RemarkOnMemory(const Report& p, const Report& m, Comparison& out) {
+  const auto figures = [](const report::Rank& r) { return std::tuple(r.peak_bytes(), r.reserved_bytes(), r.host_peak_bytes(), r.host_reserved_bytes()); };
+  const std::vector<const report::Rank*> of_p = RowsByRank(p), of_m = RowsByRank(m);
   std::vector<int64_t> differ;
-  int next = 0;
-  for (const report::Rank& a : p.ranks()) {  // both ascend; ranks that were lost are missing
-    while (next < m.ranks_size() && m.ranks(next).rank() < a.rank()) ++next;
-    if (next == m.ranks_size()) break;
-    const report::Rank& b = m.ranks(next);
-    if (a.rank() != b.rank()) continue;
-    if (a.peak_bytes() != b.peak_bytes() || a.reserved_bytes() != b.reserved_bytes() ||
-        a.host_peak_bytes() != b.host_peak_bytes() || a.host_reserved_bytes() != b.host_reserved_bytes())
-      differ.push_back(b.rank());
+  for (size_t r = 0; r < std::min(of_p.size(), of_m.size()); ++r) {  // ranks that were lost have none
+    if (of_p[r] != nullptr && of_m[r] != nullptr && figures(*of_p[r]) != figures(*of_m[r])) differ.push_back(static_cast<int64_t>(r));
   }
-  if (!differ.empty()) {
-    out.remarks.push_back(StrCat("peak or reserved bytes differ on rank", differ.size() > 1 ? "s " : " ",
-                                 absl::StrJoin(differ, ", "),
-                                 ": on one kind of device they should be equal"));
-  }
+  if (differ.empty()) return;
+  constexpr size_t kShown = 16;
+  const size_t more = differ.size() - std::min(kShown, differ.size());
+  differ.resize(differ.size() - more);
+  out.remarks.push_back(StrCat("peak or reserved bytes differ on rank", differ.size() > 1 ? "s " : " ", absl::StrJoin(differ, ", "),
+                               more > 0 ? StrCat(" and ", more, " more") : "", ": on one kind of device they should be equal"));
 }
 
 // Other blocks say where and how it is done.

@@ -11,6 +11,7 @@
 #include "experiments/program/assemble.h"
 #include "experiments/program/device_facts.h"
 #include "experiments/program/text.h"
+#include "experiments/report/rank_records.h"
 #include "experiments/spec/spec.h"
 #include "strategies/mesh_of.h"
 #include "strategies/model_factory.h"
@@ -213,16 +214,16 @@ nlohmann::ordered_json MemoryJson(const MemoryStory& story) {
 
 report::Report MemoryReport(const MemoryStory& story) {
   RunResult result{.status = story.verdict.status, .results = {}, .notes = {"memory alone was predicted, by a replay: there are no times"}};
-  std::vector<report::RankRecord> records(static_cast<size_t>(WorldSize(story.spec)));
+  RankRecords records;
+  std::vector<std::pair<int, size_t>> ranks;  // and which record is theirs
   for (const RankKind& kind : story.prediction.kinds) {
     report::RankRecord record = kind.record;
     record.clear_steps(), record.clear_validations();
-    for (const int rank : kind.ranks) {
-      record.set_rank(rank), record.mutable_memory()->set_rank(rank);
-      if (rank > 0) record.clear_collectives();
-      records[static_cast<size_t>(rank)] = record;
-    }
+    const size_t kept = records.Keep(std::move(record));
+    for (const int rank : kind.ranks) ranks.emplace_back(rank, kept);
   }
+  std::sort(ranks.begin(), ranks.end());
+  for (const auto& [rank, kept] : ranks) records.Add(rank, kept, /*traced=*/false);
   return Assemble(story.spec,
                   {.fabric = "replay", .predicted = true, .world_size = static_cast<int>(WorldSize(story.spec)),
                    .device = FactsOfDevice(story.spec).name},

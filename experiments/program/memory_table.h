@@ -27,7 +27,7 @@ struct MemoryStory {
 std::string MemoryText(const MemoryStory& story);
 // Bytes as whole numbers, by the names of the text; "fits" is null where it is not known, "device_bytes" 0 where they are not bounded.
 nlohmann::ordered_json MemoryJson(const MemoryStory& story);
-// As `twofold run` reports it, with a row for every rank; times are absent.
+// As `twofold run` reports it; times are absent.
 report::Report MemoryReport(const MemoryStory& story);
 
 }  // namespace twofold

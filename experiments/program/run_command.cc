@@ -175,7 +175,12 @@ int RunJob(const Job& job, bool quiet) {
   if (!job.fabric->speaks()) return result.status.ok() ? kExitFine : kExitFailed;
   if (!quiet) Progress::ClearLine();
 
-  const std::vector<report::RankRecord> records = ReadRecords(job.spec, result);
+  absl::StatusOr<RankRecords> records = ReadRecords(job.spec, result);
+  if (!records.ok()) {
+    result.status.Update(records.status());
+    result.notes.emplace_back(records.status().message());
+    records.emplace();
+  }
   const DeviceFacts device = FactsOfDevice(job.spec);
   const report::Report report = Assemble(job.spec,
                                          {.fabric = job.fabric->name(),
@@ -185,11 +190,11 @@ int RunJob(const Job& job, bool quiet) {
                                           .device = device.name,
                                           .peak_flops_per_second = device.peak_flops_per_second,
                                           .calibration = device.calibration},
-                                         result, records);
+                                         result, *records);
   if (report.outcome() != report::OK) {
     spdlog::error("{}: {}", report::Outcome_Name(report.outcome()), report.message());
   }
-  if (const absl::Status written = WriteReport(job.out, report, job.spec, records); !written.ok()) {
+  if (const absl::Status written = WriteReport(job.out, report, job.spec, *records); !written.ok()) {
     spdlog::error("{}", std::string(written.message()));
     return kExitFailed;
   }

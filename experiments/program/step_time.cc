@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace twofold {
 namespace {
@@ -82,9 +83,9 @@ std::vector<double> Waiting(const std::vector<std::map<std::string, Calls>>& ran
 
 }  // namespace
 
-void AddStepTime(const std::vector<report::RankRecord>& records, int64_t traced_steps, report::Report& out) {
-  if (records.empty() || records[0].kernels().empty() || records[0].steps().empty()) return;
-  const report::RankRecord& rank0 = records[0];
+void AddStepTime(const RankRecords& records, int64_t traced_steps, report::Report& out) {
+  if (records.empty() || records.first().kernels().empty() || records.first().steps().empty()) return;
+  const report::RankRecord& rank0 = records.first();
   const int steps = std::clamp(static_cast<int>(traced_steps), 1, rank0.steps_size());
   double end = 0, stalled = 0;
   for (int i = rank0.steps_size() - steps; i < rank0.steps_size(); ++i) {
@@ -95,8 +96,8 @@ void AddStepTime(const std::vector<report::RankRecord>& records, int64_t traced_
     if (v.step() > rank0.steps_size() - steps && v.step() < rank0.steps_size()) end += v.seconds();
   }
 
-  std::vector<std::map<std::string, Calls>> ranks;
-  for (const report::RankRecord& record : records) ranks.push_back(CallsByStream(record));
+  std::vector<std::map<std::string, Calls>> ranks = {CallsByStream(rank0)};
+  for (const report::RankRecord& record : records.kept()) ranks.push_back(CallsByStream(record));
   Idle idle(rank0, end);
   double waiting = 0, all = 0;
   std::map<std::pair<std::string, std::string>, double> exposed;  // by group and operation

@@ -8,14 +8,13 @@
 // which needs no common clock (that rank came last and waited for nobody).
 #pragma once
 
-#include <vector>
-
 #include "core/proto/report.pb.h"
+#include "experiments/report/rank_records.h"
 
 namespace twofold {
 
 // Sets traced_step_seconds and waiting_seconds of `out`, and exposed_seconds of its collectives. Nothing where rank 0 was not
 // traced. `out` has rank 0's collectives; groups of one name at several ranks are taken for one group where their calls agree.
-void AddStepTime(const std::vector<report::RankRecord>& records, int64_t traced_steps, report::Report& out);
+void AddStepTime(const RankRecords& records, int64_t traced_steps, report::Report& out);
 
 }  // namespace twofold

@@ -51,6 +51,11 @@ absl::Status WriteFiles(const std::string& folder, const std::vector<NamedText>&
   return absl::OkStatus();
 }
 
+absl::Status RemoveFile(const std::string& path) {
+  if (std::remove(path.c_str()) == 0 || errno == ENOENT) return absl::OkStatus();
+  return Failed(path, "removed", std::strerror(errno));
+}
+
 absl::Status CheckOutFile(std::string_view flag, const std::string& path) {
   namespace fs = std::filesystem;
   const auto refuse = [&](std::string_view why) {

@@ -22,6 +22,9 @@ struct NamedText {
 // files as they were. Errors name the path and the reason.
 absl::Status WriteFiles(const std::string& folder, const std::vector<NamedText>& files);
 
+// Where there is one.
+absl::Status RemoveFile(const std::string& path);
+
 // Before a long job: refuse an output that could not be written after it, naming the flag ("--out") and the path.
 // A file that is to be made or replaced. The folder above it must be there.
 absl::Status CheckOutFile(std::string_view flag, const std::string& path);

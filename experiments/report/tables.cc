@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <vector>
 
 #include "absl/strings/str_replace.h"
 #include "core/base/strings.h"
@@ -52,21 +53,22 @@ std::string CollectivesCsv(const report::Report& report) {
   return csv;
 }
 
-double TraceOrigin(absl::Span<const report::RankRecord> records) {
-  double origin = records.empty() ? 0 : records[0].trace_origin_seconds();
-  for (const report::RankRecord& record : records) origin = std::min(origin, record.trace_origin_seconds());
+double TraceOrigin(const RankRecords& records) {
+  const std::vector<RankRecords::Of> traced = records.traced();
+  double origin = traced.empty() ? 0 : traced[0].record.trace_origin_seconds();
+  for (const auto& [rank, record] : traced) origin = std::min(origin, record.trace_origin_seconds());
   return origin;
 }
 
-std::string MemoryCsv(absl::Span<const report::RankRecord> records) {
+std::string MemoryCsv(const RankRecords& records) {
   std::string csv = "rank,time";
   for (int c = 0; c < kCategories; ++c) StrAppend(&csv, ",", CategoryName(static_cast<Category>(c)));
   StrAppend(&csv, ",live,reserved\n");
   const double origin = TraceOrigin(records);
-  for (const report::RankRecord& record : records) {
+  for (const auto& [rank, record] : records.traced()) {
     const double offset = record.trace_origin_seconds() - origin;
     for (const report::MemorySample& sample : record.samples()) {
-      StrAppend(&csv, record.rank(), ",", Digits(offset + sample.time()));
+      StrAppend(&csv, rank, ",", Digits(offset + sample.time()));
       int64_t live = 0;
       for (int c = 0; c < kCategories; ++c) {
         const int64_t bytes = c < sample.live_by_category_size() ? sample.live_by_category(c) : 0;

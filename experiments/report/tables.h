@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "absl/types/span.h"
 #include "core/proto/report.pb.h"
+#include "experiments/report/rank_records.h"
 
 namespace twofold {
 
@@ -16,11 +16,11 @@ std::string ValidationCsv(const report::Report& report);
 std::string CollectivesCsv(
     const report::Report& report);  // operation,group,count,bytes,seconds; as rank 0 saw them
 
-// rank,time,<a column per category>,live,reserved: bytes, and seconds since the earliest rank's trace began.
-std::string MemoryCsv(absl::Span<const report::RankRecord> records);
+// rank,time,<a column per category>,live,reserved of traced ranks: bytes, and seconds since the earliest rank's trace began.
+std::string MemoryCsv(const RankRecords& records);
 
 // When the earliest of the ranks' traces began, on the ranks' clock. Spans and samples count from their own
 // rank's.
-double TraceOrigin(absl::Span<const report::RankRecord> records);
+double TraceOrigin(const RankRecords& records);
 
 }  // namespace twofold

@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "core/base/strings.h"
 #include "core/memory/ledger.h"
 #include "experiments/report/tables.h"
 
@@ -49,13 +50,11 @@ std::map<std::string, int> StreamIds(const report::RankRecord& record) {
   return ids;
 }
 
-void AddNames(const report::RankRecord& record, const std::map<std::string, int>& streams,
-              EventList& events) {
-  const int64_t rank = record.rank();
+void AddNames(int64_t rank, const std::string& called, const std::map<std::string, int>& streams, EventList& events) {
   const auto name = [&](const char* what, int tid, Json args) {
     events.Add({{"ph", "M"}, {"name", what}, {"pid", rank}, {"tid", tid}, {"args", std::move(args)}});
   };
-  name("process_name", 0, {{"name", "rank " + std::to_string(rank)}});
+  name("process_name", 0, {{"name", called}});
   name("process_sort_index", 0, {{"sort_index", rank}});
   for (const auto& [stream, id] : streams) {
     name("thread_name", id, {{"name", stream}});
@@ -63,8 +62,7 @@ void AddNames(const report::RankRecord& record, const std::map<std::string, int>
   }
 }
 
-void AddSpan(const report::RankRecord& record, const report::Span& span, int tid, double offset,
-             EventList& events) {
+void AddSpan(int64_t rank, const report::Span& span, int tid, double offset, EventList& events) {
   if (!std::isfinite(span.start()) || !std::isfinite(span.end())) return;
   const int64_t start = Nanoseconds(offset + span.start());
   const int64_t end = std::max(start, Nanoseconds(offset + span.end()));
@@ -73,15 +71,14 @@ void AddSpan(const report::RankRecord& record, const report::Span& span, int tid
   if (!span.label().empty()) args["label"] = span.label();
   events.Add({{"ph", "X"},
               {"name", span.name()},
-              {"pid", record.rank()},
+              {"pid", rank},
               {"tid", tid},
               {"ts", Microseconds(start)},
               {"dur", Microseconds(end - start)},
               {"args", std::move(args)}});
 }
 
-void AddMemory(const report::RankRecord& record, const report::MemorySample& sample, double offset,
-               EventList& events) {
+void AddMemory(int64_t rank, const report::MemorySample& sample, double offset, EventList& events) {
   if (!std::isfinite(sample.time())) return;
   Json live = Json::object();
   for (int c = 0; c < kCategories && c < sample.live_by_category_size(); ++c) {
@@ -89,24 +86,28 @@ void AddMemory(const report::RankRecord& record, const report::MemorySample& sam
   }
   events.Add({{"ph", "C"},
               {"name", "memory"},
-              {"pid", record.rank()},
+              {"pid", rank},
               {"tid", 0},
               {"ts", Microseconds(Nanoseconds(offset + sample.time()))},
               {"args", live}});
 }
 
+std::string NameOf(const RankRecords& records, int64_t rank, const report::RankRecord& record) {
+  const size_t like_it = records.SharedBy(record) - 1;
+  return records.size() <= kListedRanks || like_it == 0 ? StrCat("rank ", rank) : StrCat("rank ", rank, " and ", like_it, " like it");
+}
+
 }  // namespace
 
-std::string TraceJson(absl::Span<const report::RankRecord> records) {
+std::string TraceJson(const RankRecords& records) {
   EventList events;
   const double origin = TraceOrigin(records);
-  for (const report::RankRecord& record : records) {
+  for (const auto& [rank, record] : records.traced()) {
     const std::map<std::string, int> streams = StreamIds(record);
     const double offset = record.trace_origin_seconds() - origin;
-    AddNames(record, streams, events);
-    for (const report::Span& span : record.spans())
-      AddSpan(record, span, streams.at(span.stream()), offset, events);
-    for (const report::MemorySample& sample : record.samples()) AddMemory(record, sample, offset, events);
+    AddNames(rank, NameOf(records, rank, record), streams, events);
+    for (const report::Span& span : record.spans()) AddSpan(rank, span, streams.at(span.stream()), offset, events);
+    for (const report::MemorySample& sample : record.samples()) AddMemory(rank, sample, offset, events);
   }
   return std::move(events).Finish();
 }

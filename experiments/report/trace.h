@@ -3,15 +3,14 @@
 
 #include <string>
 
-#include "absl/types/span.h"
-#include "core/proto/report.pb.h"
+#include "experiments/report/rank_records.h"
 
 namespace twofold {
 
-// A process per rank ("rank 0"), a thread per stream ("compute" first, then by name), a complete event ("X")
+// A process per traced rank ("rank 0"; of more than kListedRanks that share a time line "rank 0 and 1023 like it"), a thread per stream ("compute" first, then by name), a complete event ("X")
 // per span with its bytes, and a counter ("C") per memory sample. Times are microseconds, to the nanosecond,
 // since the earliest rank's trace began. Spans whose times are not finite are left out; one that ends before
 // it starts lasts 0.
-std::string TraceJson(absl::Span<const report::RankRecord> records);
+std::string TraceJson(const RankRecords& records);
 
 }  // namespace twofold

@@ -1,10 +1,12 @@
 #include "experiments/report/write_report.h"
 
 #include <utility>
+#include <vector>
 
 #include "core/base/strings.h"
 #include "experiments/report/files.h"
 #include "experiments/report/json.h"
+#include "experiments/report/rank_rows.h"
 #include "experiments/report/tables.h"
 #include "experiments/report/trace.h"
 #include "experiments/spec/spec.h"
@@ -12,16 +14,19 @@
 namespace twofold {
 
 absl::Status WriteReport(const std::string& folder, const report::Report& report, const spec::Spec& spec,
-                         absl::Span<const report::RankRecord> records) {
+                         const RankRecords& records) {
   report::Report versioned = report;
   if (!versioned.has_schema_version()) versioned.set_schema_version(kReportSchemaVersion);
-  return WriteFiles(folder, {{"steps.csv", StepsCsv(report)},
-                             {"validation.csv", ValidationCsv(report)},
-                             {"memory.csv", MemoryCsv(records)},
-                             {"collectives.csv", CollectivesCsv(report)},
-                             {"trace.json", TraceJson(records)},
-                             {"spec.textproto", SpecToText(spec)},
-                             {"report.json", JsonText(ToJson(versioned))}});
+  std::vector<NamedText> files = {{"steps.csv", StepsCsv(report)},
+                                  {"validation.csv", ValidationCsv(report)},
+                                  {"memory.csv", MemoryCsv(records)},
+                                  {"collectives.csv", CollectivesCsv(report)}};
+  if (spec.trace().enabled()) files.push_back({"trace.json", TraceJson(records)});
+  files.push_back({"spec.textproto", SpecToText(spec)});
+  files.push_back({"report.json", JsonText(ToJson(versioned))});
+  const absl::Status written = WriteFiles(folder, files);
+  if (!written.ok() || spec.trace().enabled()) return written;
+  return RemoveFile(StrCat(folder, "/trace.json"));
 }
 
 namespace {
@@ -63,14 +68,14 @@ absl::Status CheckFields(const Json& json, const report::Report& r) {
     status.Update(check(value >= 0, field, value, kNotNegative));
   }
   for (int i = 0; i < r.steps_size(); ++i) status.Update(check(r.steps(i).seconds() >= 0, StrCat("steps[", i, "].seconds"), r.steps(i).seconds(), kNotNegative));
-  int64_t before = -1;
+  constexpr int64_t kMostRanks = 1 << 20;  // of a spec
+  status.Update(check(r.world_size() <= kMostRanks, "world_size", r.world_size(), StrCat("1 to ", kMostRanks)));
+  if (status.ok()) status = CheckRankRows(r);
   for (int i = 0; i < r.ranks_size(); ++i) {
     const report::Rank& rank = r.ranks(i);
     const std::string path = StrCat("ranks[", i, "].");
-    status.Update(check(rank.rank() > before && rank.rank() < r.world_size(), path + "rank", rank.rank(), StrCat(before + 1, " to ", r.world_size() - 1)));
     status.Update(check(rank.peak_bytes() >= 0, path + "peak_bytes", rank.peak_bytes(), kNotNegative));
     status.Update(check(rank.reserved_bytes() >= 0, path + "reserved_bytes", rank.reserved_bytes(), kNotNegative));
-    before = rank.rank();
   }
   if (r.outcome() == report::OK && r.ranks().empty()) {
     status.Update(absl::InvalidArgumentError(StrCat("ranks: [] does not fit outcome OK; a row for each of ", r.world_size(), " would be right")));

@@ -60,9 +60,6 @@ absl::Status ResolveLength(spec::Spec& spec, const std::string& file, const Data
 // looked up.
 absl::Status Validate(const spec::Spec& spec, const std::string& file);
 
-// The most ranks of fabric.in_memory, where each is a thread.
-inline constexpr int kMostThreads = 4096;
-
 // ---- What a spec says ----
 std::string FabricName(const spec::Spec& spec);     // "in_memory", "simulated", ...
 int64_t WorldSize(const spec::Spec& spec);          // ranks: pp * dp * cp * tp

@@ -43,17 +43,13 @@ std::string WorldText(const Parallel& p) {
   return StrCat("pp * dp * cp * tp = ", p.pp(), " * ", p.dp(), " * ", p.cp(), " * ", p.tp(), " = ", p.pp() * p.dp() * p.cp() * p.tp());
 }
 
-// Whether there can be so many ranks at all, and as many threads where each is one.
+// Whether there can be so many ranks at all. How many a fabric can start, it says itself (Fabric::Accepts).
 bool CheckWorld(const spec::Spec& spec, Problems& problems) {
   const Parallel& p = spec.parallel();
   const int64_t world = WorldSize(spec);  // at most 2^50
   if (world > kMostRanks) {
     problems.Add("parallel", StrCat(WorldText(p), " ranks are too many; use at most ", kMostRanks));
     return false;
-  }
-  if (spec.fabric().has_in_memory() && world > kMostThreads) {
-    problems.Add("parallel", StrCat(WorldText(p), " are too many ranks for fabric.in_memory, where each is a thread; use at most ",
-                                    kMostThreads, ", or fabric.simulated"));
   }
   return true;
 }

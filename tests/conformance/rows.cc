@@ -80,7 +80,7 @@ Outcome RunCase(Fabric& fabric, const Case& c, int ranks, bool exact_reductions,
     c.body(rig);
     return rig.wrong().empty() ? std::string(kFine) : rig.wrong();
   });
-  return {std::move(result.status), fabric.speaks(), std::move(result.results)};
+  return {std::move(result.status), fabric.speaks(), result.results.Copies()};
 }
 
 }  // namespace twofold::conformance

@@ -80,7 +80,7 @@ int TrainAsRank(const std::vector<std::string>& arguments) {
     if (!(*fabric)->speaks()) continue;
     if (!out.is_open()) out.open(arguments[0]);
     out.precision(17);
-    for (const report::RankRecord& record : ReadRecords(spec, result)) {
+    for (const report::RankRecord& record : testing::RecordsOf(spec, result)) {
       for (const double loss : Losses(record)) out << loss << " ";
       out << "\n";
     }

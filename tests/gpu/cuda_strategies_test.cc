@@ -149,7 +149,7 @@ TEST_F(CudaStrategies, AttentionIsWhoseItWasAskedToBeAndTheNotesSayWhose) {
     }
     ASSERT_TRUE(result.status.ok()) << result.status.message();
     EXPECT_THAT(result.notes, IsSupersetOf(GpuLibraries()));
-    const report::RankRecord record = ReadRecords(spec, result).at(0);
+    const report::RankRecord record = testing::RecordsOf(spec, result).at(0);
     const std::vector<std::string> notes(record.notes().begin(), record.notes().end());
     for (const std::string pass : {"attention_forward: ", "attention_backward: "}) {
       if (attention == "OWN") {

@@ -18,6 +18,7 @@ namespace twofold {
 namespace assemble_test {
 
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -70,7 +71,7 @@ spec::Spec Spec(const std::string& more = "") {
 report::Report Of(const spec::Spec& spec, const RunResult& result, bool predicted, double peak = 0) {
   return Assemble(spec,
                   {.fabric = "f", .predicted = predicted, .world_size = 2, .peak_flops_per_second = peak},
-                  result, ReadRecords(spec, result));
+                  result, *ReadRecords(spec, result));
 }
 
 TEST(Assemble, TakesTheMedianAndPercentilesAfterWarmUp) {
@@ -105,13 +106,15 @@ TEST(Assemble, GivesAPredictionTheWidestUncertaintyOfAnyRank) {
 
 TEST(Assemble, AddsIndependentUncertaintiesAsSquares) {
   RunResult result = Records(0.8, 1);
-  for (std::string& bytes : result.results) {
+  std::vector<std::string> all = result.results.Copies();
+  for (std::string& bytes : all) {
     report::RankRecord record;
     record.ParseFromString(bytes);
     record.set_communication_low_ratio(0.5), record.set_communication_high_ratio(3);
     record.set_machine_low_ratio(0.9), record.set_machine_high_ratio(1.25);
     bytes = record.SerializeAsString();
   }
+  result.results = all;
   const report::Report r = Of(Spec(), result, /*predicted=*/true);
   EXPECT_DOUBLE_EQ(r.low(), 3 - std::hypot(0.2 * 2.25, 0.5 * 0.75, 0.1 * 3));
   EXPECT_DOUBLE_EQ(r.high(), 3 + std::hypot(0, 2 * 0.75, 0.25 * 3));
@@ -121,9 +124,10 @@ TEST(Assemble, AddsIndependentUncertaintiesAsSquares) {
 // began 0.5 s earlier, beside its first kernel.
 RunResult Traced(double waiting_known = 0) {
   RunResult result = Records();
+  std::vector<std::string> all = result.results.Copies();
   for (int rank = 0; rank < 2; ++rank) {
     report::RankRecord record;
-    record.ParseFromString(result.results[static_cast<size_t>(rank)]);
+    record.ParseFromString(all[static_cast<size_t>(rank)]);
     const auto add = [&](const char* stream, const char* name, double start, double end) {
       report::Span* span = record.add_spans();
       span->set_stream(stream), span->set_name(name), span->set_start(start), span->set_end(end);
@@ -138,8 +142,9 @@ RunResult Traced(double waiting_known = 0) {
     }
     report::Collective* collective = record.add_collectives();
     collective->set_operation("all_reduce"), collective->set_group("dp"), collective->set_count(4), collective->set_seconds(4);
-    result.results[static_cast<size_t>(rank)] = record.SerializeAsString();
+    all[static_cast<size_t>(rank)] = record.SerializeAsString();
   }
+  result.results = all;
   return result;
 }
 
@@ -251,10 +256,50 @@ TEST(Assemble, TakesNoValidationForBestThatIsNoNumber) {
   report::RankRecord record;
   record.ParseFromString(result.results[0]);
   for (const double loss : {std::nan(""), 3.0, 2.0, std::nan("")}) record.add_validations()->set_loss(loss);
-  result.results[0] = record.SerializeAsString();
+  result.results = {record.SerializeAsString(), result.results[1]};
   const report::Report r = Of(Spec(), result, false);
   EXPECT_EQ(r.best().loss(), 2);
   EXPECT_TRUE(std::isnan(r.last().loss()));
+}
+
+// A run that ended well has a record of every rank.
+TEST(ReadRecords, RefusesWhatIsMissingOrCannotBeRead) {
+  const auto message = [](const RunResult& result) { return std::string(ReadRecords(Spec(), result).status().message()); };
+  RunResult result = Records();
+  EXPECT_EQ(message(result), "");
+  result.results = {result.results[0], ""};
+  EXPECT_EQ(message(result), "rank 1 left no record, and the run says that it ended well");
+  result.status = ToStatus(PeerLost(1, "rank 1 is gone"));
+  EXPECT_EQ(message(result), "") << "a lost rank leaves none";
+  result.results = {result.results[0], "\377\377"};
+  EXPECT_EQ(message(result), "the record of rank 1: 2 bytes that are no whole twofold.report.RankRecord");
+}
+
+// 2,048 ranks that rank 0 stands for.
+TEST(Assemble, KeepsOneRecordOfRanksThatShareIt) {
+  constexpr int kRanks = 2048;
+  const spec::Spec spec = Spec();
+  RunResult result = Records();
+  result.results = RankResults({result.results[0]}, std::vector<int>(kRanks));
+  const absl::StatusOr<RankRecords> records = ReadRecords(spec, result);
+  ASSERT_TRUE(records.ok()) << records.status();
+  EXPECT_EQ(records->kept().size(), 1u);
+  const auto report = [&](const RankRecords& of) { return Assemble(spec, {.fabric = "f", .predicted = true, .world_size = kRanks}, result, of); };
+  const report::Report shared = report(*records);
+  ASSERT_EQ(shared.ranks_size(), 1);
+  EXPECT_EQ(shared.ranks(0).stands_for().count(), kRanks);
+  EXPECT_EQ(shared.median_step_seconds(), 3);
+  EXPECT_THAT(shared.notes(), Contains("said by both"));
+  // Where the last rank has more than the others.
+  report::RankRecord larger = records->first();
+  larger.mutable_memory()->set_peak_bytes(5000);
+  RankRecords unlike;
+  const size_t few = unlike.Keep(records->first()), more = unlike.Keep(larger);
+  for (int r = 0; r < kRanks; ++r) unlike.Add(r, r + 1 < kRanks ? few : more, false);
+  const report::Report other = report(unlike);
+  EXPECT_EQ(other.ranks_size(), 2);
+  EXPECT_THAT(Compare(shared, spec, other, spec).remarks, ElementsAre(HasSubstr("differ on rank 2047:")));
+  EXPECT_THAT(Compare(shared, spec, shared, spec).remarks, ElementsAre());
 }
 
 TEST(Assemble, ReportsAFailureWithoutAnyRecord) {

@@ -30,7 +30,7 @@ Job RunPipeline(int p, int m, std::string_view parallel) {
                                      "trace { last_steps: 2 }\n"));
   const RunResult result = testing::RunResolved(run.spec);
   EXPECT_TRUE(result.status.ok()) << result.status.message();
-  run.records = ReadRecords(run.spec, result);
+  run.records = testing::RecordsOf(run.spec, result);
   return run;
 }
 

@@ -48,7 +48,7 @@ TEST_P(FoldedHybrid, GivesTheSameFigures) {
   ASSERT_TRUE(all.status.ok() && few.status.ok()) << all.status << " " << few.status;
   const std::string stand = c.actors == 1 ? "rank 0 stands for all" : StrCat("stand for ", WorldSize(folded) / c.actors, " each");
   EXPECT_THAT(few.notes, ::testing::Contains(::testing::HasSubstr(stand)));
-  const auto expected = ReadRecords(unfolded, all), records = ReadRecords(folded, few);
+  const auto expected = testing::RecordsOf(unfolded, all), records = testing::RecordsOf(folded, few);
   ASSERT_EQ(expected.size(), static_cast<size_t>(WorldSize(unfolded)));
   ASSERT_EQ(records.size(), expected.size());
   for (size_t r = 0; r < records.size(); ++r) {

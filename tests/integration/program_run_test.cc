@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -163,6 +164,31 @@ TEST_F(Program, MeasuresAndWritesTheReport) {
   for (const char* name : {"steps.csv", "validation.csv", "memory.csv", "collectives.csv", "trace.json", "spec.textproto"}) {
     EXPECT_TRUE(fs::exists(StrCat(At("run"), "/", name))) << name;
   }
+}
+
+// Two stages of 1,024 ranks each, which a rank each stands for: what is written does not grow with them.
+TEST_F(Program, WritesOneRowAndOneTimeLineForRanksThatAreFolded) {
+  const std::string spec = Write("many.textproto",
+                                 "model { gpt { layers: 2 hidden: 16 heads: 2 vocab: 256 sequence: 8 } }\ntrain { steps: 2 warmup_steps: 0 micro_batch: 1 global_batch: 2048 }\n"
+                                 "parallel { pp: 2 dp: 1024 }\nfabric { simulated { cluster: \"dgx-h100-16k\" folding: ON } }\n");
+  ASSERT_EQ(Run(StrCat("run ", spec, " --out=", At("many"))), 0) << err_;
+  EXPECT_THAT(err_, Not(HasSubstr("rotobuf")));
+  const nlohmann::json report = Report(At("many"));
+  EXPECT_EQ(report["outcome"], "OK");
+  EXPECT_GT(report["median_step_seconds"], 0);
+  ASSERT_EQ(report["ranks"].size(), 2u);
+  EXPECT_GT(report["ranks"][1]["peak_bytes"], 0);
+  EXPECT_EQ(report["ranks"][1]["stands_for"].dump(), R"({"count":1024,"ranges":[{"first":1024,"last":2047,"stride":1}]})");
+  std::set<int> traced;
+  const nlohmann::json trace = nlohmann::json::parse(ReadAll(At("many") + "/trace.json"));
+  for (const nlohmann::json& event : trace["traceEvents"]) traced.insert(event["pid"].get<int>());
+  EXPECT_EQ(traced, (std::set<int>{0, 1024}));
+  EXPECT_EQ(Run(StrCat("compare ", At("many"), " ", At("many"))), 0) << err_;
+  EXPECT_EQ(Run(StrCat("report ", At("many"), " --out=", At("page.html"))), 0) << err_;
+
+  ASSERT_EQ(Run(StrCat("run ", spec, " --set=trace.enabled=false --out=", At("many"))), 0) << err_;
+  EXPECT_FALSE(fs::exists(At("many") + "/trace.json"));
+  EXPECT_EQ(Report(At("many"))["median_step_seconds"], report["median_step_seconds"]);
 }
 
 TEST_F(Program, WritesToRunsByDefault) {

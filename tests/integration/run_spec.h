@@ -13,6 +13,7 @@
 #include "experiments/program/assemble.h"
 #include "experiments/program/training_data.h"
 #include "experiments/spec/spec.h"
+#include "strategies/recorder.h"
 #include "strategies/trainer.h"
 #include "tests/integration/models.h"
 
@@ -35,13 +36,27 @@ inline RunResult RunResolved(spec::Spec& spec) {
                         [&](RankContext& ctx) { return TrainRank(ctx, spec, data->samples()); });
 }
 
+// A copy of its record for every rank that left one, with the time line where that is traced.
+inline std::vector<report::RankRecord> RecordsOf(const spec::Spec& spec, const RunResult& result) {
+  const absl::StatusOr<RankRecords> records = ReadRecords(spec, result);
+  EXPECT_TRUE(records.ok()) << records.status();
+  std::vector<report::RankRecord> copies;
+  for (size_t i = 0; records.ok() && i < records->size(); ++i) {
+    const auto [rank, record] = (*records)[i];
+    report::RankRecord& copy = copies.emplace_back(record);
+    copy.set_rank(rank), copy.mutable_memory()->set_rank(rank);
+    if (!IsTraced(spec, static_cast<int>(rank))) copy.clear_spans(), copy.clear_samples();
+  }
+  return copies;
+}
+
 // The records of all ranks; the test fails if the run does.
 inline std::vector<report::RankRecord> RunText(const std::string& text) {
   spec::Spec spec = Resolve(text);
   if (spec.model().kind_case() == spec::Model::KIND_NOT_SET) return {};
   const RunResult result = RunResolved(spec);
   EXPECT_TRUE(result.status.ok()) << result.status.message();
-  std::vector<report::RankRecord> records = ReadRecords(spec, result);
+  std::vector<report::RankRecord> records = RecordsOf(spec, result);
   EXPECT_EQ(static_cast<int64_t>(records.size()), WorldSize(spec));
   return records;
 }

@@ -146,7 +146,7 @@ TEST(EarlyStopping, IsAtTheSameStepOnAllRanks) {
 TEST(EarlyStopping, IsReported) {
   spec::Spec spec = testing::Resolve(With(kTinyMlp, Still(2, 13, 4, 50, "patience: 3")) + kInMemory);
   const RunResult result = testing::RunResolved(spec);
-  const report::Report r = Assemble(spec, {.fabric = "in_memory", .world_size = 2, .training_samples = 87}, result, ReadRecords(spec, result));
+  const report::Report r = Assemble(spec, {.fabric = "in_memory", .world_size = 2, .training_samples = 87}, result, *ReadRecords(spec, result));
   EXPECT_TRUE(r.stopped_early());
   EXPECT_EQ(r.best().step(), 1);
   EXPECT_EQ(r.last().step(), 4);
@@ -163,7 +163,7 @@ TEST(EarlyStopping, IsWhereLossesAreNoNumbers) {
     spec::Spec spec = testing::Resolve(text + kInMemory);
     const RunResult result = testing::RunResolved(spec);
     ASSERT_TRUE(result.status.ok()) << result.status;
-    const auto records = ReadRecords(spec, result);
+    const auto records = testing::RecordsOf(spec, result);
     EXPECT_FALSE(std::isfinite(records[0].validations(2).loss()));
     for (const report::RankRecord& record : records) {
       EXPECT_TRUE(record.stopped_early());
@@ -202,7 +202,7 @@ TEST(Validation, KeepsWhatWasDoneBeforeAFailure) {
   const Failing failing;
   const RunResult result = (*MakeFabric(spec))->Run(1, [&](RankContext& ctx) { return TrainRank(ctx, spec, {*data->training, &failing}); });
   EXPECT_EQ(FailureKind(result.status), RankFailure::Kind::kTimedOut);
-  const std::vector<report::RankRecord> records = ReadRecords(spec, result);
+  const std::vector<report::RankRecord> records = testing::RecordsOf(spec, result);
   ASSERT_EQ(records.size(), 1u);
   EXPECT_EQ(records[0].steps_size(), 3);
   EXPECT_EQ(records[0].validations_size(), 0);
@@ -236,7 +236,7 @@ TEST(Validation, IsLeftBetweenPassesWhenInterrupted) {
   sigaction(SIGINT, &before, nullptr);
   EXPECT_EQ(FailureKind(result.status), RankFailure::Kind::kInterrupted) << result.status;
   EXPECT_EQ(interrupting.reads, 4) << "not one pass";
-  const std::vector<report::RankRecord> records = ReadRecords(spec, result);
+  const std::vector<report::RankRecord> records = testing::RecordsOf(spec, result);
   ASSERT_EQ(records.size(), 1u);
   EXPECT_EQ(records[0].steps_size(), 3);
   EXPECT_EQ(records[0].validations_size(), 0);

@@ -52,5 +52,19 @@ TEST_F(MemoryLimits, NoneWhereThereAreNoGroups) {
 
 TEST(MachineMemory, IsSomething) { EXPECT_GT(MachineMemory(), Bytes(1 << 20)); }
 
+TEST_F(MemoryLimits, ThreadsAreLimitedByTheLeastOfAllThatLimitsThem) {
+  const auto most = [this] { return MostThreads(root_ / "proc", root_ / "sys"); };
+  Write("proc/sys/vm/max_map_count", "2001\n");
+  Write("proc/sys/kernel/threads-max", "1500\n");
+  EXPECT_EQ(most().threads, 1000);
+  EXPECT_EQ(most().what, "vm.max_map_count = 2001, of which a thread takes 2");
+  Write("proc/sys/kernel/threads-max", "900\n");
+  EXPECT_EQ(most().what, "kernel.threads-max = 900");
+  Write("proc/self/cgroup", "0::/job\n");
+  Write("sys/job/pids.max", "64\n");
+  EXPECT_EQ(most().threads, 64);
+  EXPECT_EQ(most().what, "pids.max of the control group = 64");
+}
+
 }  // namespace
 }  // namespace twofold

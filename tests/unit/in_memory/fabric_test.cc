@@ -3,11 +3,14 @@
 
 #include <atomic>
 #include <cstring>
+#include <limits>
 #include <thread>
 
 #include "backends/host/cuda.h"
 #include "backends/host/memory_rules.h"
 #include "backends/registry.h"
+#include "core/base/machine.h"
+#include "core/base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -125,6 +128,20 @@ TEST(InMemoryFabric, MemoryOutsideTheLedgerIsNotNegativeAndSeesTheHeap) {
                 EXPECT_LT(c.outside_ledger_bytes().value(), static_cast<int64_t>(kSize * 3 / 2));
                 return std::string(heap.data(), 1);
               }).status.ok());
+}
+
+// Neither `run` nor `bench` has a limit of its own.
+TEST(InMemoryFabric, AcceptsAsManyRanksAsTheSystemLetsHaveThreads) {
+  const auto fabric = MakeInMemoryFabric(spec::Spec());
+  ASSERT_TRUE(fabric.ok());
+  const ThreadLimit limit = MostThreads();
+  const int64_t most = limit.threads / 2;
+  ASSERT_LT(most, std::numeric_limits<int>::max()) << limit.what;
+  EXPECT_TRUE((*fabric)->Accepts(static_cast<int>(most)).ok());
+  EXPECT_EQ((*fabric)->Accepts(static_cast<int>(most + 1)).message(),
+            StrCat("fabric.in_memory: ", most + 1, " ranks have 2 threads each, and this process may have ", limit.threads, " (", limit.what, "); use 1 to ",
+                   most, " ranks, or fabric.simulated"));
+  EXPECT_FALSE((*fabric)->Accepts(0).ok());
 }
 
 TEST(InMemoryFabric, MoreRanksThanCores) {

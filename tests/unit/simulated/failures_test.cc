@@ -1,7 +1,9 @@
 // How a simulated run ends when a rank fails: the first cause is named with rank, call, group, sequence number and sizes,
 // nobody hangs, partial results come back, and neither the process of the simulation nor a file is left behind.
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,10 +13,12 @@
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "backends/host/interrupt.h"
+#include "backends/simulated/child.h"
 #include "core/base/errors.h"
 #include "core/base/strings.h"
 #include "gmock/gmock.h"
@@ -406,6 +410,41 @@ TEST_F(FoldedFailures, AnExitAndAHangAreFound) {
   EXPECT_EQ(hung.status.code(), Code::kDeadlineExceeded);
   EXPECT_THAT(hung.notes, testing::Contains("ranks are folded: rank 0 stands for all 4"));
 }
+
+// ---- The way of an outcome from the simulation's process ----
+
+// One string in many places: what it would take is told without having it.
+TEST(RunInChild, RefusesAnOutcomeThatIsTooLargeForAMessage) {
+  const auto outcome = RunInChild([] {
+    auto* const megabyte = new std::string(1 << 20, 'x');
+    outcome::Outcome large;
+    for (int i = 0; i < 2200; ++i) large.mutable_results()->UnsafeArenaAddAllocated(megabyte);
+    large.set_code(0);
+    return large;
+  });
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(outcome->code(), static_cast<int>(Code::kInternal));
+  EXPECT_THAT(outcome->message(), AllOf(HasSubstr("the simulation's outcome takes 23068"), HasSubstr("trace fewer ranks or steps (trace.ranks, trace.last_steps)")));
+}
+
+// Writes to the pipe in the place of the outcome, and ends well.
+outcome::Outcome LeaveInPipe(std::string_view bytes) {
+  for (int fd = 3; fd < 256; ++fd) {
+    struct stat what;
+    if (fstat(fd, &what) == 0 && S_ISFIFO(what.st_mode) && (fcntl(fd, F_GETFL) & O_ACCMODE) == O_WRONLY) (void)!write(fd, bytes.data(), bytes.size());
+  }
+  _exit(0);
+}
+
+TEST(RunInChild, RefusesAnOutcomeThatIsCutShortOrNone) {
+  EXPECT_THAT(std::string(RunInChild([] { return LeaveInPipe("."); }).status().message()), HasSubstr("came cut short: 1 bytes"));
+  const std::string cut({'\7', 0, 0, 0, 0, 0, 0, 0, 'x', '.'});
+  EXPECT_THAT(std::string(RunInChild([&] { return LeaveInPipe(cut); }).status().message()), HasSubstr("came cut short: 10 bytes of 15"));
+  const std::string garbage({'\2', 0, 0, 0, 0, 0, 0, 0, '\377', '.'});
+  EXPECT_THAT(std::string(RunInChild([&] { return LeaveInPipe(garbage); }).status().message()), HasSubstr("2 bytes that are no whole twofold.outcome.Outcome"));
+}
+
+// ---- Folded ranks ----
 
 // What ranks do not do alike is no failure: they are simulated one by one.
 TEST_F(FoldedFailures, MessagesUnfoldTheRanks) {

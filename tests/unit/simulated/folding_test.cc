@@ -252,6 +252,18 @@ TEST_F(SimulatedTest, StandInsAreTold) {
   EXPECT_THAT(result.results, testing::ElementsAre("rank 0", "rank 0", "rank 0", "rank 0", "rank 4", "rank 4", "rank 4", "rank 4"));
 }
 
+// A copy for every rank would be more than Protocol Buffers hold.
+TEST_F(SimulatedTest, WhatAFoldedRankLeavesTravelsOnce) {
+  constexpr int kRanks = 2400;
+  spec::Spec spec = Spec(kRanks, absl::StrReplaceAll(kPlain, {{"hosts: 64", StrCat("hosts: ", kRanks)}}));
+  spec.mutable_fabric()->mutable_simulated()->set_folding(spec::Simulated::ON);
+  const RunResult result = Run(spec, [](RankContext&) { return std::string(1 << 20, 'x'); });
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  ASSERT_EQ(result.results.size(), static_cast<size_t>(kRanks));
+  for (const size_t rank : {0, 1, kRanks - 1}) EXPECT_EQ(result.results[rank].size(), 1u << 20) << rank;
+  EXPECT_EQ(result.results.kept().size(), 1u);
+}
+
 // A replica's message crosses switches that the other's does not.
 TEST_F(SimulatedTest, HybridsWhosePathsDifferGoAtTheSlowestsPace) {
   // Two nodes a leaf: the first replica's on nodes 0, 1 and 2, the second's on 3, 4 and 5.

@@ -12,6 +12,8 @@
 #include "core/memory/ledger.h"
 #include "experiments/report/files.h"
 #include "experiments/report/json.h"
+#include "experiments/report/rank_records.h"
+#include "experiments/report/rank_rows.h"
 #include "experiments/report/tables.h"
 #include "experiments/report/trace.h"
 #include "experiments/report/write_report.h"
@@ -25,6 +27,7 @@ namespace fs = std::filesystem;
 using ::google::protobuf::util::MessageDifferencer;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::UnorderedElementsAre;
 using Json = nlohmann::ordered_json;
 
@@ -256,7 +259,7 @@ TEST(ReportTrace, SpansThatFollowOneAnotherDoNotOverlap) {
     span->set_end(time);
   }
   int64_t end = 0;
-  for (const Json& event : Events(TraceJson({&record, 1}), "X")) {
+  for (const Json& event : Events(TraceJson(std::vector{record}), "X")) {
     const auto start = static_cast<int64_t>(event["ts"].get<double>() * 1000);
     EXPECT_GE(start, end);
     end = start + static_cast<int64_t>(event["dur"].get<double>() * 1000);
@@ -274,7 +277,92 @@ TEST(ReportTrace, IsValidForNothingAndLeavesOutWhatHasNoTime) {
   EXPECT_EQ(events[0]["dur"], 0.0);
 }
 
+// ---- Ranks that share a record ----
+// 2,048 ranks, of whom every other one shares rank 0's and the rest rank 1's; rank 0's own was traced.
+RankRecords SharedRecords() {
+  RankRecords records;
+  std::vector<report::RankRecord> two = ExampleRecords();
+  two[1].mutable_memory()->set_peak_bytes(7);
+  for (report::RankRecord& record : two) records.Keep(std::move(record));
+  for (int rank = 0; rank < 2048; ++rank) records.Add(rank, static_cast<size_t>(rank % 2), rank == 0);
+  return records;
+}
+
+std::string Progressions(const std::vector<int64_t>& ranks) {
+  std::string text;
+  for (const report::RankRange& r : RangesOf(ranks)) StrAppend(&text, r.first(), "-", r.last(), "/", r.stride(), " ");
+  return text;
+}
+
+TEST(RankRows, RangesAreFewProgressions) {
+  EXPECT_EQ(Progressions({3}), "3-3/1 ");
+  EXPECT_EQ(Progressions({0, 1, 2, 3}), "0-3/1 ");
+  EXPECT_EQ(Progressions({4, 6, 8}), "4-8/2 ");
+  EXPECT_EQ(Progressions({0, 1, 2, 8, 9, 10}), "0-2/1 8-10/1 ");
+  EXPECT_EQ(Progressions({0, 1, 8, 9, 16, 17}), "0-16/8 1-17/8 ");
+  EXPECT_EQ(Progressions({0, 1, 2, 7, 11}), "0-2/1 7-11/4 ");
+}
+
+TEST(RankRows, OfMoreThanAThousandRanksEqualOnesShareARow) {
+  report::Report report = ExampleReport();
+  report.clear_ranks(), report.set_world_size(2048);
+  AddRankRows(SharedRecords(), report);
+  ASSERT_EQ(report.ranks_size(), 2);
+  EXPECT_EQ(ToJson(report)["ranks"][1]["rank"], 1);
+  EXPECT_EQ(ToJson(report)["ranks"][1]["peak_bytes"], 7);
+  EXPECT_EQ(ToJson(report)["ranks"][1]["stands_for"].dump(), R"({"count":1024,"ranges":[{"first":1,"last":2047,"stride":2}]})");
+  EXPECT_TRUE(CheckRankRows(report).ok()) << CheckRankRows(report);
+  const std::vector<const report::Rank*> rows = RowsByRank(report);
+  ASSERT_EQ(rows.size(), 2048u);
+  EXPECT_EQ(rows[2046], &report.ranks(0));
+  EXPECT_EQ(rows[2047], &report.ranks(1));
+}
+
+TEST(RankRows, UpToAThousandEachHasItsOwnAsBefore) {
+  report::Report report;
+  AddRankRows(RankRecords(std::vector<report::RankRecord>(kListedRanks)), report);
+  ASSERT_EQ(report.ranks_size(), static_cast<int>(kListedRanks));
+  EXPECT_FALSE(ToJson(report)["ranks"][0].contains("stands_for"));
+}
+
+TEST(RankRows, WrongOnesAreRefused) {
+  report::Report right = ExampleReport();
+  right.clear_ranks(), right.set_world_size(2048);
+  AddRankRows(SharedRecords(), right);
+  const auto message = [&](auto damage) {
+    report::Report report = right;
+    damage(report);
+    return std::string(CheckRankRows(report).message());
+  };
+  const auto range = [](report::Report& r) { return r.mutable_ranks(1)->mutable_stands_for()->mutable_ranges(0); };
+  EXPECT_EQ(message([&](report::Report& r) { range(r)->set_last(2048); }), "ranks[1].stands_for.ranges[0].last: 2048 is out of range; 1 to 2047 would be right");
+  EXPECT_THAT(message([&](report::Report& r) { range(r)->set_stride(0); }), HasSubstr("ranks[1].stands_for.ranges[0].stride: 0 is out of range"));
+  EXPECT_THAT(message([&](report::Report& r) { range(r)->set_stride(1); }), HasSubstr("ranks[1].stands_for: rank 2046 has a row already"));
+  EXPECT_THAT(message([&](report::Report& r) { range(r)->set_last(2045); }), HasSubstr("ranks[1].stands_for.count: 1024 is out of range; 1023 would be right"));
+}
+
+TEST(ReportTrace, IsOfTracedRanksAlone) {
+  const std::vector<Json> named = Events(TraceJson(SharedRecords()), "M");
+  ASSERT_FALSE(named.empty());
+  EXPECT_EQ(named[0]["args"]["name"], "rank 0 and 1023 like it");
+  for (const Json& event : named) EXPECT_EQ(event["pid"], 0);
+  EXPECT_EQ(Events(TraceJson(SharedRecords()), "X").size(), 2u);
+  EXPECT_THAT(MemoryCsv(SharedRecords()), HasSubstr("\n0,0.125,512,"));
+  EXPECT_THAT(MemoryCsv(SharedRecords()), Not(HasSubstr("\n1,")));
+}
+
 // ---- The folder ----
+TEST(WriteReport, LeavesNoTraceWhereNoneIsAskedFor) {
+  const std::string folder = testing::ScratchFolder("untraced");
+  ASSERT_TRUE(WriteReport(folder, ExampleReport(), ExampleSpec(), ExampleRecords()).ok());
+  ASSERT_TRUE(fs::exists(folder + "/trace.json"));
+  spec::Spec spec = ExampleSpec();
+  spec.mutable_trace()->set_enabled(false);
+  ASSERT_TRUE(WriteReport(folder, ExampleReport(), spec, ExampleRecords()).ok());
+  EXPECT_FALSE(fs::exists(folder + "/trace.json")) << "that of the run before";
+  EXPECT_TRUE(WriteReport(folder, ExampleReport(), spec, ExampleRecords()).ok()) << "there is none to remove";
+}
+
 TEST(WriteReport, WritesEveryFileAndNothingElse) {
   const std::string folder = testing::ScratchFolder("all") + "/deeper";
   ASSERT_TRUE(WriteReport(folder, ExampleReport(), ExampleSpec(), ExampleRecords()).ok());

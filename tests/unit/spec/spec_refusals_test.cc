@@ -76,8 +76,6 @@ const std::vector<Refusal>& Refusals() {
        {"train.global_batch: 30 is not a multiple of parallel.dp * train.micro_batch = 4 * 4 = 16",
         "use 16 or 32"}},
       {"dp_zero", {"parallel.dp: 0 is out of range", "from 1"}},
-      {"too_many_threads",
-       {"parallel: pp * dp * cp * tp = 1 * 100000 * 1 * 1 = 100000 are too many ranks for fabric.in_memory", "use at most 4096"}},
       {"threads_per_rank", {"train.threads_per_rank: 4096 is out of range", "to 1024"}},
       {"warmup_leaves_nothing", {"train.warmup_steps: 4 leaves no step", "use at most 3"}},
       {"lr_zero", {"train.optimizer.sgd.lr: 0 is out of range", "a number above 0"}},

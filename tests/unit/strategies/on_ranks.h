@@ -21,7 +21,7 @@ inline RunResult RunOnRanks(int ranks, const RankFunction& fn) {
 inline std::vector<std::string> OnRanks(int ranks, const RankFunction& fn) {
   RunResult result = RunOnRanks(ranks, fn);
   EXPECT_TRUE(result.status.ok()) << result.status.message();
-  return result.results;
+  return result.results.Copies();
 }
 
 // Every rank returns "" or what is wrong.

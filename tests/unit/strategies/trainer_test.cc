@@ -220,7 +220,7 @@ TEST(Trainer, KeepsTheStepsDoneBeforeAFailure) {
   ASSERT_TRUE(fabric.ok());
   const RunResult result = (*fabric)->Run(1, [&](RankContext& ctx) { return TrainRank(ctx, spec, data); });
   EXPECT_EQ(FailureKind(result.status), RankFailure::Kind::kTimedOut) << result.status.message();
-  const std::vector<report::RankRecord> records = ReadRecords(spec, result);
+  const std::vector<report::RankRecord> records = testing::RecordsOf(spec, result);
   ASSERT_EQ(records.size(), 1u);
   EXPECT_EQ(records[0].steps_size(), 3);
   EXPECT_GT(records[0].memory().peak_bytes(), 0);
