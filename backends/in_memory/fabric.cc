@@ -62,12 +62,12 @@ struct Everyone {
 };
 
 constexpr std::chrono::milliseconds kLookAtRun(20);
-constexpr std::chrono::seconds kGrace(2);
+constexpr std::chrono::seconds kGrace(1);
 
 // Joins the thread of `rank`. One that will not end is left where it is: its function has called exit(), or goes on
-// computing long after the run has failed. True when joined.
-bool Join(std::thread& thread, host::Process& process, host::Rank& rank, std::future<void>& done) {
-  for (auto ending_for = std::chrono::milliseconds(0); done.wait_for(kLookAtRun) != std::future_status::ready;) {
+// computing long after the run has failed, which all ranks together have kGrace for. True when joined.
+bool Join(std::thread& thread, host::Process& process, host::Rank& rank, std::future<void>& done, std::chrono::milliseconds& ending_for) {
+  while (done.wait_for(kLookAtRun) != std::future_status::ready) {
     if (process.run.ending()) ending_for += kLookAtRun;
     if (!rank.exited() && ending_for < kGrace) continue;
     thread.detach();
@@ -100,9 +100,12 @@ RunResult InMemoryFabric::Run(int world_size, const RankFunction& fn) {
   }
   RunResult result{.status = {}, .results = std::vector<std::string>(static_cast<size_t>(world_size)), .notes = {}};
   bool all_joined = true;
+  std::chrono::milliseconds ending_for(0);
   for (size_t r = 0; r < threads.size(); ++r) {
-    const bool joined = Join(threads[r], everyone->process, *everyone->ranks[r], done[r]);
-    result.results[r] = joined ? std::move(everyone->results[r]) : everyone->ranks[r]->PartialIfStuck();
+    host::Rank& rank = *everyone->ranks[r];
+    const bool joined = Join(threads[r], everyone->process, rank, done[r], ending_for);
+    result.results[r] = joined ? std::move(everyone->results[r]) : rank.PartialIfStuck();
+    if (!joined && result.results[r].empty()) result.results[r] = rank.KeptPartial();
     all_joined = all_joined && joined;
   }
   result.status = everyone->process.run.status();

@@ -4,9 +4,11 @@
 #include <cmath>
 #include <csignal>
 #include <cstdio>
+#include <map>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "backends/host/now_and_then.h"
 #include "backends/simulated/child.h"
 #include "backends/simulated/device.h"
 #include "backends/simulated/plan.h"
@@ -25,15 +27,16 @@ namespace {
 
 // All that one actor needs. Members are destroyed from the bottom up: the group before the device before its memory.
 struct Actor {
-  // `stands_for` ranks, itself among them.
-  Actor(int rank, int stands_for, SimulationPlan& plan, SharedMemory& shared, SimulatedWorld& world, std::shared_ptr<SimulatedGroup> group)
+  // `stands_for` ranks, itself among them; one of `actors`.
+  Actor(int rank, int stands_for, int actors, SimulationPlan& plan, SharedMemory& shared, SimulatedWorld& world, std::shared_ptr<SimulatedGroup> group)
       : clock(rank, world.engine, MachineOf(rank, plan)),
         source(MakeSource(plan.device_memory, plan.machine.real), shared, stands_for),
         host_source(MakeSource(plan.host_memory, plan.machine.real), shared, stands_for),
         allocator(source, rank, MemoryName(plan, plan.device_memory, "memory")),
         host_allocator(host_source, rank, MemoryName(plan, plan.host_memory, "host memory")),
         device(clock, allocator, host_allocator, *plan.costs, plan.host_link, plan.threads),
-        group(std::make_unique<SimulatedProcessGroup>(std::move(group), clock, device, stats)) {}
+        group(std::make_unique<SimulatedProcessGroup>(std::move(group), clock, device, stats)),
+        keep(actors) {}
 
   static SimulatedMachine MachineOf(int rank, const SimulationPlan& plan) {
     SimulatedMachine machine = plan.machine;
@@ -56,7 +59,15 @@ struct Actor {
   CommunicationStats stats;
   SimulatedDevice device;
   std::unique_ptr<ProcessGroup> group;
+  const RankContext* context = nullptr;
+  host::NowAndThen keep;  // the partial result, with the parent
 };
+
+// Between steps.
+void CheckInterrupt(int rank, Actor& actor) {
+  if (InterruptedInChild()) throw Interrupted(rank, StrCat("rank ", rank, ": interrupted"));
+  actor.keep.Do([&] { TellPartialResult(rank, actor.context->PartialResultOfStuckRank()); });
+}
 
 // Spans of compute are told by the time line itself, once it knows when they were.
 void TraceCompute(SimulatedRank& rank) {
@@ -77,10 +88,7 @@ RankContext MakeContext(int rank, const SimulationPlan& plan, Actor& actor) {
                       .clock = &actor.clock,
                       .trace = &actor.clock.trace(),
                       .communication = &actor.stats,
-                      .check_interrupt =
-                          [rank] {
-                            if (InterruptedInChild()) throw Interrupted(rank, StrCat("rank ", rank, ": interrupted"));
-                          },
+                      .check_interrupt = [rank, &actor] { CheckInterrupt(rank, actor); },
                       .outside_ledger = nullptr,
                       .uncertainty = [&plan, &actor] {
                         return Uncertainty{actor.device.uncertainty(), plan.link_spread, plan.costs->common()};
@@ -174,8 +182,9 @@ outcome::Outcome Simulate(SimulationPlan& plan, Folding folding, bool slowest_co
   SharedMemory memory(plan.shared_memory);
   for (int r : actors) {
     engine.AddRank(r, [&, r] {
-      Actor actor(r, StandsFor(plan, r, fold), plan, memory, world, group);
+      Actor actor(r, StandsFor(plan, r, fold), static_cast<int>(actors.size()), plan, memory, world, group);
       RankContext ctx = MakeContext(r, plan, actor);
+      actor.context = &ctx;
       const absl::Cleanup keep = [&] { AddMost(actor.device.extrapolated(), extrapolated); };
       try {
         outcome.set_results(r, fn(ctx));
@@ -246,10 +255,17 @@ class SimulatedFabric : public Fabric {
     absl::StatusOr<std::unique_ptr<sim::FlightRecord>> record = sim::FlightRecord::Make(plan.world_size);
     result.status = record.status();
     if (!record.ok()) return result;
+    std::map<int, std::string> partial;  // of the ranks that have actors
     absl::StatusOr<outcome::Outcome> outcome = RunInChild([&] { return Simulate(plan, folding, AskedFor(), fn, **record); },
-                                                          {record->get(), spec_.fabric().timeout_s()});
+                                                          {record->get(), spec_.fabric().timeout_s(), &partial});
     result.status = outcome.status();
-    if (!outcome.ok()) return result;
+    if (!outcome.ok()) {
+      for (size_t r = 0; r < result.results.size(); ++r) {
+        const auto told = partial.find(folding == Folding::kNone ? static_cast<int>(r) : plan.stand_ins[r]);
+        if (told != partial.end()) result.results[r] = told->second;
+      }
+      return result;
+    }
     result.status = absl::Status(static_cast<absl::StatusCode>(outcome->code()), outcome->message());
     result.results.assign(outcome->results().begin(), outcome->results().end());
     result.notes.insert(result.notes.end(), outcome->notes().begin(), outcome->notes().end());
