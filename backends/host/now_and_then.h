@@ -8,8 +8,10 @@ namespace twofold::host {
 
 class NowAndThen {
  public:
-  // Of `shared_by` that take turns on one core, each does it seldom enough for all of them to spend a twentieth of the time on it.
-  explicit NowAndThen(int shared_by = 1) : shared_by_(shared_by) {}
+  using Clock = std::chrono::steady_clock;
+  // The first time is a moment after `begin`. Of `shared_by` that take turns on one core, each does it seldom enough for all of them to
+  // spend a twentieth of the time on it.
+  explicit NowAndThen(Clock::time_point begin = Clock::now(), int shared_by = 1) : shared_by_(shared_by), next_(begin + kLeast) {}
 
   template <class F>
   void Do(F do_it) {
@@ -21,12 +23,11 @@ class NowAndThen {
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::milliseconds kLeast{250};
   static constexpr int kShare = 20;
 
   const int shared_by_;
-  Clock::time_point next_ = Clock::now() + kLeast;
+  Clock::time_point next_;
 };
 
 }  // namespace twofold::host

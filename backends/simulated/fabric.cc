@@ -27,8 +27,8 @@ namespace {
 
 // All that one actor needs. Members are destroyed from the bottom up: the group before the device before its memory.
 struct Actor {
-  // `stands_for` ranks, itself among them; one of `actors`.
-  Actor(int rank, int stands_for, int actors, SimulationPlan& plan, SharedMemory& shared, SimulatedWorld& world, std::shared_ptr<SimulatedGroup> group)
+  // `stands_for` ranks, itself among them.
+  Actor(int rank, int stands_for, const host::NowAndThen& keep_now_and_then, SimulationPlan& plan, SharedMemory& shared, SimulatedWorld& world, std::shared_ptr<SimulatedGroup> group)
       : clock(rank, world.engine, MachineOf(rank, plan)),
         source(MakeSource(plan.device_memory, plan.machine.real), shared, stands_for),
         host_source(MakeSource(plan.host_memory, plan.machine.real), shared, stands_for),
@@ -36,7 +36,7 @@ struct Actor {
         host_allocator(host_source, rank, MemoryName(plan, plan.host_memory, "host memory")),
         device(clock, allocator, host_allocator, *plan.costs, plan.host_link, plan.threads),
         group(std::make_unique<SimulatedProcessGroup>(std::move(group), clock, device, stats)),
-        keep(actors) {}
+        keep(keep_now_and_then) {}
 
   static SimulatedMachine MachineOf(int rank, const SimulationPlan& plan) {
     SimulatedMachine machine = plan.machine;
@@ -180,12 +180,13 @@ outcome::Outcome Simulate(SimulationPlan& plan, Folding folding, bool slowest_co
   }
   SimulatedDevice::Extrapolated extrapolated;
   SharedMemory memory(plan.shared_memory);
+  const host::NowAndThen keep(host::NowAndThen::Clock::now(), static_cast<int>(actors.size()));
   for (int r : actors) {
     engine.AddRank(r, [&, r] {
-      Actor actor(r, StandsFor(plan, r, fold), static_cast<int>(actors.size()), plan, memory, world, group);
+      Actor actor(r, StandsFor(plan, r, fold), keep, plan, memory, world, group);
       RankContext ctx = MakeContext(r, plan, actor);
       actor.context = &ctx;
-      const absl::Cleanup keep = [&] { AddMost(actor.device.extrapolated(), extrapolated); };
+      const absl::Cleanup add = [&] { AddMost(actor.device.extrapolated(), extrapolated); };
       try {
         outcome.set_results(r, fn(ctx));
         if (!engine.failed()) actor.device.compute().Synchronize();  // the run ends when its work has

@@ -396,6 +396,7 @@ TEST(StartingWatch, AllowsItselfAConnectionForEachProcess) {
 }
 
 TEST(StartingWatchDeathTest, SaysBeforeRanksStartThatItMayHaveTooFewFiles) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto start = [] {
     const rlimit few = {100, 100};
     setrlimit(RLIMIT_NOFILE, &few);
@@ -416,7 +417,7 @@ TEST(StartingWatch, HearsNobodyWhoSaysTwiceWhoItIs) {
   caller.Call(hub.card());
   caller.SayHello(hub.card(), 1);
   caller.SayHello(hub.card(), 2);
-  EXPECT_TRUE(caller.IsTurnedAway());
+  ASSERT_TRUE(caller.IsTurnedAway());
   const auto second = hub.Join(2, 3);
   Watch* const first = hub.Await();
   ASSERT_NE(first, nullptr) << hub.why_not();
