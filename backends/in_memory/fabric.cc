@@ -106,6 +106,7 @@ RunResult InMemoryFabric::Run(int world_size, const RankFunction& fn) {
     const bool joined = Join(threads[r], everyone->process, rank, done[r], ending_for);
     result.results[r] = joined ? std::move(everyone->results[r]) : rank.PartialIfStuck();
     if (!joined && result.results[r].empty()) result.results[r] = rank.KeptPartial();
+    if (!joined) everyone->process.run.Fail(static_cast<int>(r), RankFailure::Kind::kInterrupted, StrCat("rank ", r, ": interrupted within a step"));  // if nothing else ended the run
     all_joined = all_joined && joined;
   }
   result.status = everyone->process.run.status();

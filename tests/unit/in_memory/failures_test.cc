@@ -408,7 +408,7 @@ TEST(Failures, AnInterruptDoesNotWaitForRanksThatComputeOn) {
     return "";
   });
   interrupt.join();
-  EXPECT_LT(std::chrono::steady_clock::now() - interrupted, std::chrono::seconds(2));
+  EXPECT_LT(std::chrono::steady_clock::now() - interrupted, std::chrono::seconds(2));  // 1 s, and what a busy machine adds
   EXPECT_EQ(result.status.code(), absl::StatusCode::kCancelled);
   EXPECT_THAT(result.results, testing::Each("of the first step"));
   over = true;
