@@ -210,7 +210,9 @@ void ReadMaster(Reader& read, const Names& names, Launch& launch) {
 std::string Token(const Reader& read, const Names& names) {
   if (read.Has("TWOFOLD_JOB_TOKEN")) return read.Text("TWOFOLD_JOB_TOKEN");
   if (&names == &kTorchrun) return StrCat("torchrun ", read.Text("TORCHELASTIC_RUN_ID"));
-  if (&names == &kOpenMpi) return StrCat("mpirun ", read.Text("OMPI_MCA_orte_precondition_transports"));
+  if (&names == &kOpenMpi && read.Has("OMPI_MCA_orte_precondition_transports")) {
+    return StrCat("mpirun ", read.Text("OMPI_MCA_orte_precondition_transports"));
+  }
   if (!read.Has("SLURM_JOB_ID")) return "";
   return StrCat("slurm ", read.Text("SLURM_JOB_ID"), names.of_step ? StrCat(".", read.Text("SLURM_STEP_ID")) : "");
 }

@@ -36,7 +36,7 @@ struct Launch {
   std::string master_address;  // of the host where rank 0 is; a name, or an address in numbers
   int master_port = 0;         // where rank 0 is to listen
   // What all processes of this run know and others do not: TWOFOLD_JOB_TOKEN, or a text made of the job's id, which keeps jobs apart
-  // but is no secret. Must not be printed, logged or written to a file.
+  // but is no secret; "" where there is neither. Must not be printed, logged or written to a file.
   std::string token;
   // Variables that are missing, wrong or contradict each other: which, its value, what would be right. The process then counts as
   // alone; a fabric whose ranks are processes refuses to run.

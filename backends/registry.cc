@@ -40,7 +40,7 @@ bool RanksAreProcesses(const Backend& backend) { return backend.by_variables || 
 absl::Status CheckStartedFor(std::string_view fabric) {
   const Launch launch = LaunchedAs();
   const Backend* const row = FindBackend(fabric);
-  if (launch.size < 2 || row == nullptr || !row->why_not().empty() || RanksAreProcesses(*row)) return absl::OkStatus();
+  if (launch.size < 2 || row == nullptr || RanksAreProcesses(*row) || !row->why_not().empty()) return absl::OkStatus();
   std::vector<std::string> fitting;
   for (const Backend& b : Backends()) {
     if (b.why_not().empty() && (b.by_variables || (launch.by_mpi && RanksAreProcesses(b)))) fitting.emplace_back(b.name);
@@ -66,6 +66,7 @@ std::span<const Backend> Backends() {
        .summary = "ranks are processes with a GPU each; they communicate by NCCL",
        .why_not = WhyNoNccl,
        .make = MakeNcclFabric,
+       .prepare = PrepareNccl,
        .by_variables = true,
        .canonical_reductions = false},
       {.name = "simulated",
@@ -83,10 +84,15 @@ const Backend* FindBackend(std::string_view name) {
   return row == rows.end() ? nullptr : &*row;
 }
 
+std::string Prepare(const Backend& backend) {
+  if (backend.prepare != nullptr) backend.prepare();
+  return backend.why_not();
+}
+
 absl::StatusOr<std::unique_ptr<Fabric>> MakeFabric(const spec::Spec& spec) {
   const std::string_view name = FabricName(spec.fabric());
   const Backend* row = FindBackend(name);
-  const std::string reason = row == nullptr ? "this build does not have it" : row->why_not();
+  const std::string reason = row == nullptr ? "this build does not have it" : Prepare(*row);
   if (reason.empty()) return row->make(spec);
   return absl::UnimplementedError(
       StrCat("fabric.", name, " is not available: ", reason, "; available: ", AvailableNames()));

@@ -18,8 +18,10 @@ namespace twofold {
 
 struct Backend {
   std::string_view name, summary;
-  std::string (*why_not)();  // empty: available; else why this build or machine lacks it
+  std::string (*why_not)();  // empty: available; else why this build or machine lacks it. Changes nothing
   absl::StatusOr<std::unique_ptr<Fabric>> (*make)(const spec::Spec& spec);
+  // Makes this process one that will run the fabric: sets variables that its libraries read when they are first called. Null: there are none.
+  void (*prepare)() = nullptr;
   // The words that, put before a command line, start it as `ranks` processes, one a rank. Null: ranks live within the
   // process that calls Run, or are its children, or `by_variables`.
   std::vector<std::string> (*launcher)(int ranks) = nullptr;
@@ -41,6 +43,7 @@ absl::Status CheckStartedFor(std::string_view fabric);
 
 std::span<const Backend> Backends();
 const Backend* FindBackend(std::string_view name);  // null: no such row
+std::string Prepare(const Backend& backend);        // for MakeFabric, once it is clear that this is the one; why_not()
 // The backend that the spec names. Refuses one that is not available, with the reason and the names of those that are.
 absl::StatusOr<std::unique_ptr<Fabric>> MakeFabric(const spec::Spec& spec);
 // Backend::staging of the spec's fabric; zero where this build does not have it.

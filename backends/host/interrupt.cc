@@ -14,6 +14,12 @@ std::mutex scopes_mutex;
 int scopes = 0;
 struct sigaction previous[std::size(kInterrupts)];
 
+int64_t NowNs() {  // never 0
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec + 1;
+}
+
 extern "C" void OnInterrupt(int signal) {
   if (!interrupts.Again()) return;
   std::signal(signal, SIG_DFL);
@@ -23,12 +29,15 @@ extern "C" void OnInterrupt(int signal) {
 }  // namespace
 
 bool Interrupts::Again() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  const int64_t now_ns = int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec + 1;
+  const int64_t now_ns = NowNs();
   int64_t first_ns = 0;
   if (first_ns_.compare_exchange_strong(first_ns, now_ns)) return false;
   return std::chrono::nanoseconds(now_ns - first_ns) > kSameInterrupt;
+}
+
+std::chrono::nanoseconds Interrupts::Age() const {
+  const int64_t first_ns = first_ns_;
+  return std::chrono::nanoseconds(first_ns == 0 ? 0 : NowNs() - first_ns);
 }
 
 InterruptScope::InterruptScope() {

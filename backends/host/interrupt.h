@@ -32,6 +32,7 @@ class Interrupts {
  public:
   bool Again();  // to be called at each: whether it is another one than the first
   bool any() const { return first_ns_ != 0; }
+  std::chrono::nanoseconds Age() const;  // since the first; zero: none
   void Forget() { first_ns_ = 0; }
 
  private:

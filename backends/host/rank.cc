@@ -178,7 +178,7 @@ std::string Rank::Run(const RankFunction& fn, ProcessGroup& world, const std::fu
                        .clock = clock_.get(),
                        .trace = &trace_,
                        .communication = &stats_,
-                       .check_interrupt = [this] { process_.run.ThrowIfEnding(rank_, "a check between steps"); },
+                       .check_interrupt = [this] { CheckInterrupt(); },
                        .outside_ledger = [this] { return OutsideLedger(); }});
   context_ = &context;
   const ExitScope scope([this](int status) { Exit(status); });
@@ -201,6 +201,20 @@ std::string Rank::PartialIfStuck() {
   std::lock_guard lock(state_->mutex);  // the host needs it to leave the call
   const bool stuck = state_->host_in_call || exited();
   return stuck && context_ != nullptr ? context_.load()->PartialResultOfStuckRank() : std::string();
+}
+
+std::string Rank::KeptPartial() const {
+  std::lock_guard lock(kept_mutex_);
+  return kept_;
+}
+
+void Rank::CheckInterrupt() {
+  process_.run.ThrowIfEnding(rank_, "a check between steps");
+  keep_.Do([this] {
+    std::string partial = context_.load()->PartialResultOfStuckRank();
+    std::lock_guard lock(kept_mutex_);
+    kept_ = std::move(partial);
+  });
 }
 
 void Rank::Exit(int status) {

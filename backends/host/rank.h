@@ -4,6 +4,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "backends/host/cuda.h"
 #include "backends/host/emulated_device.h"
 #include "backends/host/queue.h"
+#include "backends/host/now_and_then.h"
 #include "backends/host/resident_memory.h"
 #include "backends/host/run_state.h"
 #include "core/run/fabric.h"
@@ -57,6 +59,8 @@ class Rank {
   // For another thread, once the run has failed: the partial result of a rank that will not hand it back itself, because
   // its host is stuck in a communication or has called exit(). Else nothing.
   std::string PartialIfStuck();
+  // Likewise, of a rank that goes on computing: what it would have handed back between steps, a moment before.
+  std::string KeptPartial() const;
   // Its function has called exit(): the thread that runs it will never return.
   bool exited() const { return exited_.load(std::memory_order_acquire); }
 
@@ -73,6 +77,7 @@ class Rank {
   void Observe(bool enabled);
   void TellObserved();
   Bytes OutsideLedger() const;
+  void CheckInterrupt();
   void Exit(int status);
 
   Process& process_;
@@ -90,6 +95,9 @@ class Rank {
   std::unique_ptr<Clock> clock_;
   std::atomic<RankContext*> context_ = nullptr;  // while the rank's function runs
   std::atomic<bool> exited_ = false;
+  NowAndThen keep_;
+  mutable std::mutex kept_mutex_;
+  std::string kept_;  // a partial result
   std::shared_ptr<RankState> state_;
 };
 

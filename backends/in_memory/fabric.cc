@@ -72,12 +72,12 @@ struct Everyone {
 };
 
 constexpr std::chrono::milliseconds kLookAtRun(20);
-constexpr std::chrono::seconds kGrace(2);
+constexpr std::chrono::seconds kGrace(1);
 
 // Joins the thread of `rank`. One that will not end is left where it is: its function has called exit(), or goes on
-// computing long after the run has failed. True when joined.
-bool Join(std::thread& thread, host::Process& process, host::Rank& rank, std::future<void>& done) {
-  for (auto ending_for = std::chrono::milliseconds(0); done.wait_for(kLookAtRun) != std::future_status::ready;) {
+// computing long after the run has failed, which all ranks together have kGrace for. True when joined.
+bool Join(std::thread& thread, host::Process& process, host::Rank& rank, std::future<void>& done, std::chrono::milliseconds& ending_for) {
+  while (done.wait_for(kLookAtRun) != std::future_status::ready) {
     if (process.run.ending()) ending_for += kLookAtRun;
     if (!rank.exited() && ending_for < kGrace) continue;
     thread.detach();
@@ -110,9 +110,13 @@ RunResult InMemoryFabric::Run(int world_size, const RankFunction& fn) {
   }
   std::vector<std::string> results(static_cast<size_t>(world_size));
   bool all_joined = true;
+  std::chrono::milliseconds ending_for(0);
   for (size_t r = 0; r < threads.size(); ++r) {
-    const bool joined = Join(threads[r], everyone->process, *everyone->ranks[r], done[r]);
-    results[r] = joined ? std::move(everyone->results[r]) : everyone->ranks[r]->PartialIfStuck();
+    host::Rank& rank = *everyone->ranks[r];
+    const bool joined = Join(threads[r], everyone->process, rank, done[r], ending_for);
+    results[r] = joined ? std::move(everyone->results[r]) : rank.PartialIfStuck();
+    if (!joined && results[r].empty()) results[r] = rank.KeptPartial();
+    if (!joined) everyone->process.run.Fail(static_cast<int>(r), RankFailure::Kind::kInterrupted, StrCat("rank ", r, ": interrupted within a step"));  // if nothing else ended the run
     all_joined = all_joined && joined;
   }
   RunResult result{.status = everyone->process.run.status(), .results = std::move(results), .notes = device_.notes};

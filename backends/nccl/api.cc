@@ -1,8 +1,5 @@
 #include "backends/nccl/api.h"
 
-#include <cstdlib>
-
-#include "backends/nccl/debug_output.h"
 #include "core/base/check.h"
 #include "core/base/strings.h"
 
@@ -12,9 +9,6 @@ namespace {
 constexpr int kOldest = 21800;  // the first with ncclCommSplit
 
 absl::StatusOr<Api> Load() {
-  // Communicators are blocking ones (communicator.h), and this, also as a line of /etc/nccl.conf, goes before what they are made with.
-  setenv("NCCL_COMM_BLOCKING", "1", 1);
-  SendDebugOutputToStandardError();
   absl::StatusOr<Api> api = LoadFunctions();
   if (!api.ok()) return api;
   api->Check(api->GetVersion(&api->version), "ncclGetVersion");

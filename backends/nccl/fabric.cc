@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "backends/host/cuda.h"
+#include "backends/nccl/api.h"
+#include "backends/nccl/debug_output.h"
 #include "backends/nccl/group.h"
 #include "backends/nccl/session.h"
 #include "backends/processes/fabric.h"
@@ -30,9 +32,9 @@ absl::StatusOr<processes::MakeGroup> MakeWorld(processes::Session& base, int ran
   };
 }
 
-// Before CUDA is first called. Kernels of communication stay on the GPU until their peers' have come: what waits for one of them before
-// it starts another could have ranks wait for each other in a ring. CUDA may, where it loads a kernel at its first launch (CUDA C++
-// Programming Guide, "Lazy Loading", "Concurrent Execution"), and where streams share a queue of the GPU, of which it makes 8 unless told.
+// Kernels of communication stay on the GPU until their peers' have come: what waits for one of them before it starts another could have
+// ranks wait for each other in a ring. CUDA may, where it loads a kernel at its first launch (CUDA C++ Programming Guide, "Lazy Loading",
+// "Concurrent Execution"), and where streams share a queue of the GPU, of which it makes 8 unless told.
 void LetKernelsOverlap() {
   setenv("CUDA_MODULE_LOADING", "EAGER", 0);
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
@@ -41,12 +43,19 @@ void LetKernelsOverlap() {
 }  // namespace
 }  // namespace nccl
 
+void PrepareNccl() {
+  nccl::LetKernelsOverlap();
+  // Communicators are blocking ones (communicator.h), and this, also as a line of /etc/nccl.conf, goes before what they are made with.
+  setenv("NCCL_COMM_BLOCKING", "1", 1);
+  nccl::SendDebugOutputToStandardError();
+}
+
 absl::StatusOr<std::unique_ptr<Fabric>> MakeNcclFabric(const spec::Spec& spec) {
   if (spec.device() != spec::CUDA) {
     return absl::InvalidArgumentError(StrCat("device: ", spec::Device_Name(spec.device()),
                                              " cannot be had on fabric.nccl, which moves GPUs' memory; set device: CUDA, or use fabric in_memory or mpi"));
   }
-  nccl::LetKernelsOverlap();
+  PrepareNccl();
   absl::StatusOr<host::DeviceChoice> device = host::ChooseDevice(spec);
   if (!device.ok()) return device.status();
   const int max_ctas = spec.fabric().nccl().max_ctas();
@@ -64,7 +73,6 @@ absl::StatusOr<std::unique_ptr<Fabric>> MakeNcclFabric(const spec::Spec& spec) {
 }
 
 std::string WhyNoNccl() {
-  nccl::LetKernelsOverlap();
   const absl::StatusOr<const nccl::Api*> api = nccl::FindNccl();
   return api.ok() ? host::WhyNoCuda() : std::string(api.status().message());
 }

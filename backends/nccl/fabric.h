@@ -16,6 +16,9 @@ namespace twofold {
 // Uses fabric.nccl, fabric.rendezvous, fabric.timeout_s, cuda and memory. Refuses another device than CUDA.
 absl::StatusOr<std::unique_ptr<Fabric>> MakeNcclFabric(const spec::Spec& spec);
 
+// Sets variables of this process that CUDA and NCCL read when they are first called, and so must be told before.
+void PrepareNccl();
+
 // Why NCCL cannot be had, its library or a GPU; "": it can.
 std::string WhyNoNccl();
 

@@ -49,8 +49,9 @@ Offer Offers::Await(const host::GroupIdentity& group, const host::RunState& run,
   while (true) {
     std::vector<Offer>& heard = heard_[group.id];
     for (auto o = heard.begin(); o != heard.end();) {
-      const Verdict verdict = wanted(*o);
       const Offer offer = *o;
+      const bool of_group = std::find(group.ranks.begin(), group.ranks.end(), offer.from) != group.ranks.end();
+      const Verdict verdict = of_group ? wanted(offer) : kOld;
       if (verdict == kKeep) {
         ++o;
         continue;

@@ -33,7 +33,8 @@ class Offers {
 
   void Come(uint64_t group, int to, Tag tag, uint64_t sequence);  // this rank's stream has come to a message
   void Gone(uint64_t group, int to, uint64_t sequence);           // and is through with it
-  // Blocks until there is an offer on `group` that `wanted` accepts, and takes it away. Offers that it calls old are forgotten.
+  // Blocks until there is an offer on `group` that `wanted` accepts, and takes it away. Offers that it calls old are forgotten, and
+  // so are those of ranks that are not of the group.
   // Throws when the run ends; `doing` is what does.
   enum Verdict { kTake, kKeep, kOld };
   Offer Await(const host::GroupIdentity& group, const host::RunState& run, const host::Call& doing,

@@ -75,7 +75,7 @@ class Runner {
       lock.lock();
       if (!stuck.empty()) return stuck;
     }
-    return done_ ? result_ : std::string();
+    return done_ ? result_ : rank_.KeptPartial();
   }
 
  private:

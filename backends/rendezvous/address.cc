@@ -47,6 +47,13 @@ absl::Status MayListen(Endpoint& endpoint) {
   return absl::InvalidArgumentError(StrCat("that is no address of this host (", error.message(), ")"));
 }
 
+bool TokenSuffices(const std::string& token, const Endpoint& endpoint) { return !token.empty() || endpoint.loopback; }
+
+std::string WhyNoToken() {
+  return ", where other hosts can reach it, and this job has no token: whoever comes there would be let in; set TWOFOLD_JOB_TOKEN to the same "
+         "text, which others cannot guess, for all ranks (Slurm, torchrun and `twofold launch` on one host do so themselves)";
+}
+
 std::string WhyNoAnswer(const Endpoint& endpoint) {
   asio::io_context io;
   tcp::socket socket(io);

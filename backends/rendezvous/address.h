@@ -23,6 +23,11 @@ absl::StatusOr<std::vector<Endpoint>> Resolve(const std::string& host, int port)
 // `port` 0 becomes one that is free.
 absl::Status MayListen(Endpoint& endpoint);
 
+// Whether who knows `token` alone may be let in there. An empty one, which everybody knows, does between processes of one host.
+bool TokenSuffices(const std::string& token, const Endpoint& endpoint);
+// The end of a message that says where, and what would be right.
+std::string WhyNoToken();
+
 // Why nothing answers there, as a plain connection finds out: "connection refused", or "something listens there that is no store".
 std::string WhyNoAnswer(const Endpoint& endpoint);
 

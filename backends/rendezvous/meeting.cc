@@ -1,9 +1,11 @@
 #include "backends/rendezvous/meeting.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "core/base/duration.h"
 #include "core/base/rank_list.h"
 #include "core/base/strings.h"
 
@@ -13,7 +15,7 @@ namespace {
 constexpr size_t kMostStrangers = 4;  // whose addresses are remembered
 
 Meeting::Time After(Meeting::Time now, double seconds) {
-  return now + std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
+  return now + DurationOf(seconds);
 }
 
 }  // namespace
@@ -47,7 +49,7 @@ absl::Status Meeting::Hear(Connection from, const FromMember& message, Time now)
 
 absl::Status Meeting::Greet(Connection from, const Hello& hello, Time now) {
   if (state_ == kFailed) return send_(from, end_), absl::OkStatus();
-  const std::string wrong = Contradiction(hello);
+  const std::string wrong = Contradiction(from, hello);
   if (!wrong.empty() && state_ == kMet) return absl::FailedPreconditionError(StrCat("fabric.rendezvous: ", wrong));
   if (!wrong.empty()) {
     Fail(absl::StatusCode::kFailedPrecondition, wrong);
@@ -67,8 +69,15 @@ absl::Status Meeting::Greet(Connection from, const Hello& hello, Time now) {
 }
 
 // Why this process cannot be let in; empty: it can.
-std::string Meeting::Contradiction(const Hello& hello) const {
+std::string Meeting::Contradiction(Connection from, const Hello& hello) const {
   const std::string who = Member{.hello = hello}.Text();
+  if (const auto known = ranks_.find(from); known != ranks_.end()) {
+    return StrCat(members_[static_cast<size_t>(known->second)].Text(), " has said on one connection who it is, and then that it is ", who,
+                  "; start the same build of the program everywhere");
+  }
+  if (std::isnan(hello.patience_s())) {
+    return StrCat(who, " would wait ", hello.patience_s(), " s for the others; seconds are right (fabric.rendezvous.timeout_s)");
+  }
   if (hello.version() != kVersion) {
     return StrCat(who, " speaks version ", hello.version(), " of the rendezvous, the store (", options_.process, ") version ", kVersion,
                   "; start the same build of the program everywhere");

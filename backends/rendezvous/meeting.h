@@ -63,7 +63,7 @@ class Meeting {
   };
 
   absl::Status Greet(Connection from, const Hello& hello, Time now);
-  std::string Contradiction(const Hello& hello) const;
+  std::string Contradiction(Connection from, const Hello& hello) const;
   void Seat();
   void Take(int rank, const Give& give, Time now);
   void CheckExchanges(Time now);

@@ -15,6 +15,7 @@
 #include "backends/rendezvous/channel.h"
 #include "backends/rendezvous/meeting.h"
 #include "backends/rendezvous/rendezvous.grpc.pb.h"
+#include "core/base/duration.h"
 #include "core/base/machine.h"
 #include "core/base/strings.h"
 
@@ -28,7 +29,7 @@ constexpr std::chrono::milliseconds kAgain(200);     // between attempts
 constexpr std::chrono::seconds kAttempt(10), kShortAttempt(2);  // for one to connect; where there are other addresses to try
 constexpr std::chrono::milliseconds kStoresWord(3000);  // past a time-out, for the store to say who is missing
 
-Time After(double seconds) { return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds)); }
+Time After(double seconds) { return Clock::now() + DurationOf(seconds); }
 double SecondsUntil(Time time) { return std::chrono::duration<double>(time - Clock::now()).count(); }
 std::chrono::system_clock::time_point OnTheWall(Time time) {
   return std::chrono::system_clock::now() + std::chrono::duration_cast<std::chrono::system_clock::duration>(time - Clock::now());
@@ -198,6 +199,9 @@ class GrpcMember final : public Member {
 
 // OK: let in. UNAVAILABLE: not yet; else there is no use in trying again.
 absl::Status GrpcMember::Try(const Endpoint& endpoint, std::chrono::seconds attempt) {
+  if (!TokenSuffices(options_.token, endpoint)) {
+    return absl::InvalidArgumentError(StrCat("fabric.rendezvous: ", Me(), " would look for rank 0's store at ", Place(), WhyNoToken()));
+  }
   grpc::ChannelArguments arguments;
   for (const auto& [name, value] : KeepAlive()) arguments.SetInt(name, value);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // a cluster's proxy to the outside has no business here

@@ -24,10 +24,10 @@ class Member {
     std::string host;        // where the store is looked for: a name, or an address in numbers
     int port = 0;
     double timeout_s = 300;  // for the store to be there and all to come; and for each exchange
-    std::string token;       // the job's
+    std::string token;       // the job's; "" is for this host's loopback address alone
   };
   // DEADLINE_EXCEEDED, UNAVAILABLE or FAILED_PRECONDITION naming who is missing, lost or contradicts; PERMISSION_DENIED: the store
-  // is another run's.
+  // is another run's. INVALID_ARGUMENT: there is no token.
   static absl::StatusOr<std::unique_ptr<Member>> Join(const Options& options);
   virtual ~Member() = default;  // leaves in order
 

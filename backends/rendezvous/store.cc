@@ -1,7 +1,6 @@
 #include "backends/rendezvous/store.h"
 
 #include <grpcpp/grpcpp.h>
-#include <sys/resource.h>
 
 #include <chrono>
 #include <condition_variable>
@@ -15,6 +14,7 @@
 #include "backends/rendezvous/channel.h"
 #include "backends/rendezvous/meeting.h"
 #include "backends/rendezvous/rendezvous.grpc.pb.h"
+#include "core/base/open_files.h"
 #include "core/base/strings.h"
 
 namespace twofold::rendezvous {
@@ -25,7 +25,8 @@ using Reactor = grpc::ServerBidiReactor<FromMember, FromStore>;
 
 constexpr std::chrono::milliseconds kTick(50);
 constexpr std::chrono::seconds kFarewellTime(5);
-constexpr rlim_t kOtherFiles = 256;  // beside the connections
+constexpr int64_t kOtherFiles = 256;        // beside the connections
+constexpr int kHandshakeMs = 10000;         // whoever connects and says nothing for so long has to go
 
 class GrpcStore;
 
@@ -139,6 +140,7 @@ bool GrpcStore::Serve() {
   builder.RegisterService(this);
   builder.SetMaxReceiveMessageSize(kMostBytes);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // else two stores would share a port, and each get half of the calls
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
   for (const auto& [name, value] : KeepAlive()) builder.AddChannelArgument(name, value);
   server_ = builder.BuildAndStart();
   if (server_ != nullptr) clock_ = std::thread([this] { WatchTheClock(); });
@@ -201,17 +203,10 @@ GrpcStore::~GrpcStore() {
   server_->Wait();
 }
 
-// A process may have fewer files open, by default, than a large run has ranks.
+// A process may have fewer files open, by default, than a large run has ranks. Each connects to the store, and to the watch's hub.
 absl::Status AllowConnections(const Store::Options& options) {
-  const rlim_t needed = static_cast<rlim_t>(options.size) + kOtherFiles;
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return absl::OkStatus();
-  if (limit.rlim_max >= needed) {
-    limit.rlim_cur = needed;
-    if (setrlimit(RLIMIT_NOFILE, &limit) == 0) return absl::OkStatus();
-  }
-  return absl::FailedPreconditionError(StrCat("fabric.rendezvous: rank 0 (", options.process, ") may have ", limit.rlim_max, " files open, and a store of ",
-                                              options.size, " ranks needs ", needed, "; raise the hard limit (ulimit -Hn) on its host"));
+  return AllowOpenFiles(2 * int64_t{options.size} + kOtherFiles, StrCat("fabric.rendezvous: rank 0 (", options.process, ")"),
+                        StrCat("a store of ", options.size, " ranks"));
 }
 
 absl::Status Explain(const absl::Status& status, const Store::Options& options, const Endpoint& endpoint) {
@@ -236,6 +231,9 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Listen(const Options& options) {
   }
   absl::Status why;
   for (Endpoint& endpoint : *endpoints) {
+    if (!TokenSuffices(options.token, endpoint)) {
+      return absl::InvalidArgumentError(StrCat("fabric.rendezvous: rank 0 (", options.process, ") would listen at ", PlaceText(options.bind, options.port), WhyNoToken()));
+    }
     if (const absl::Status status = MayListen(endpoint); !status.ok()) {
       if (why.ok()) why = Explain(status, options, endpoint);
       continue;

@@ -24,9 +24,9 @@ class Store {
     std::string place;        // where others look for it, for messages: "node1:29500"
     std::string process;      // "process 4711 on node1", this one
     double timeout_s = 300;   // for all to come, and for each exchange
-    std::string token;        // the job's
+    std::string token;        // the job's; "" is for this host's loopback address alone
   };
-  // Listens. INVALID_ARGUMENT: no such host, or not an address of this host; UNAVAILABLE: the port is taken; FAILED_PRECONDITION: this
+  // Listens. INVALID_ARGUMENT: no such host, not an address of this host, or one that other hosts can reach while there is no token; UNAVAILABLE: the port is taken; FAILED_PRECONDITION: this
   // process may not have as many files open (the soft limit is raised, the hard one is not).
   static absl::StatusOr<std::unique_ptr<Store>> Listen(const Options& options);
   // Bids farewell to all, and waits for them to leave, but not for long.

@@ -4,7 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,9 +12,11 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,6 +24,7 @@
 
 #include "backends/host/interrupt.h"
 #include "backends/simulated/hang_clock.h"
+#include "core/base/duration.h"
 #include "core/base/strings.h"
 #include "core/proto/bytes.h"
 
@@ -30,14 +33,22 @@ namespace {
 
 constexpr int kInterruptedTwice = 130;  // the child's exit status
 constexpr int kPassedOn = SIGINT;       // what the child is sent for an interrupt of the parent
+constexpr std::chrono::milliseconds kTimeToEnd(1000);    // after an interrupt
+constexpr std::chrono::milliseconds kLookAtParent(100);  // whether it is still there
 
 // Touched by signal handlers; one simulation runs at a time.
 host::Interrupts g_interrupts;  // in the child: seen; in the parent: passed on
 std::atomic<pid_t> g_child = 0;
 static_assert(std::atomic<pid_t>::is_always_lock_free, "for signal handlers");
+pid_t g_parent = 0;               // of the child
+int g_partial_results = -1;       // where the child tells them
 
 void OnInterruptInChild(int) {
   if (g_interrupts.Again()) _exit(kInterruptedTwice);
+}
+
+void LookAtParent(int) {
+  if (getppid() != g_parent) kill(getpid(), SIGKILL);
 }
 
 void PassOn(int) {
@@ -61,7 +72,7 @@ std::array<struct sigaction, std::size(host::kInterrupts)> SetHandler(void (*han
   return before;
 }
 
-void WriteAll(int fd, const std::string& bytes) {
+void WriteAll(int fd, std::string_view bytes) {
   for (size_t done = 0; done < bytes.size();) {
     const ssize_t n = write(fd, bytes.data() + done, bytes.size() - done);
     if (n > 0) done += static_cast<size_t>(n);
@@ -96,23 +107,53 @@ absl::StatusOr<outcome::Outcome> Unframe(std::string_view bytes) {
   return outcome;
 }
 
-// Reads to the end, or until the child has been silent for too long: nullopt.
-std::optional<std::string> ReadWatching(int fd, pid_t child, const Watch& watch) {
+// How ranks' partial results travel: a header, and as many bytes.
+struct PartialHeader {
+  int64_t rank, size;
+};
+
+// Takes whole ones out of what has come.
+void TakePartialResults(std::string& come, std::map<int, std::string>& results) {
+  size_t taken = 0;
+  for (PartialHeader header; come.size() - taken >= sizeof header;) {
+    std::memcpy(&header, come.data() + taken, sizeof header);
+    const auto size = static_cast<size_t>(header.size);
+    if (come.size() - taken - sizeof header < size) break;
+    results[static_cast<int>(header.rank)] = come.substr(taken + sizeof header, size);
+    taken += sizeof header + size;
+  }
+  come.erase(0, taken);
+}
+
+// What there is to read now, or its end. False: it has ended.
+bool ReadSome(int fd, std::string& bytes) {
+  char buffer[1 << 16];
+  const ssize_t n = read(fd, buffer, sizeof buffer);
+  if (n > 0) bytes.append(buffer, static_cast<size_t>(n));
+  return n > 0 || (n < 0 && errno == EINTR);
+}
+
+enum class Why { kEnded, kHangs, kInterrupted };  // the reading is over
+
+// Reads to the end of both, or until the child has been silent for too long, or does not end once interrupted.
+Why ReadWatching(int fd, int partial_results, pid_t child, const Watch& watch, std::string& outcome, std::map<int, std::string>& results) {
   std::optional<HangClock> silence;
   if (watch.record != nullptr) silence.emplace(child, *watch.record);
-  const int look_ms = silence ? static_cast<int>(std::clamp(watch.timeout_s * 100, 1.0, 200.0)) : -1;
-  std::string bytes;
-  char buffer[1 << 16];
-  while (true) {
-    pollfd ready = {.fd = fd, .events = POLLIN, .revents = 0};
-    if (poll(&ready, 1, look_ms) <= 0) {  // nothing yet, or a signal
-      if (silence && silence->Read() >= watch.timeout_s) return std::nullopt;
+  constexpr std::chrono::milliseconds kLook(200);
+  const auto look = std::clamp(std::chrono::duration_cast<std::chrono::milliseconds>(DurationOf(watch.timeout_s / 10)), std::chrono::milliseconds(1), kLook);
+  std::string partial;
+  pollfd ready[] = {{.fd = fd, .events = POLLIN, .revents = 0}, {.fd = partial_results, .events = POLLIN, .revents = 0}};
+  while (ready[0].fd >= 0 || ready[1].fd >= 0) {
+    if (g_interrupts.Age() >= kTimeToEnd) return Why::kInterrupted;
+    if (poll(ready, std::size(ready), static_cast<int>(look.count())) <= 0) {  // nothing yet, or a signal
+      if (silence && silence->Read() >= watch.timeout_s) return Why::kHangs;
       continue;
     }
-    const ssize_t n = read(fd, buffer, sizeof buffer);
-    if (n > 0) bytes.append(buffer, static_cast<size_t>(n));
-    if (n == 0 || (n < 0 && errno != EINTR)) return bytes;
+    if (ready[0].revents != 0 && !ReadSome(fd, outcome)) ready[0].fd = -1;
+    if (ready[1].revents != 0 && !ReadSome(partial_results, partial)) ready[1].fd = -1;
+    TakePartialResults(partial, results);
   }
+  return Why::kEnded;
 }
 
 // Interrupts wait while it lives: none is lost between fork and the handlers on both sides.
@@ -137,10 +178,28 @@ void OnExit(int status, void*) {
   _exit(status);
 }
 
+// The system could tell of the parent's death by itself (PR_SET_PDEATHSIG), but it takes the end of the thread that forked for that.
+void EndWithParent(pid_t parent) {
+  g_parent = parent;
+  static char stack[1 << 16];  // not the one of whichever actor runs, which may be small
+  const stack_t own = {.ss_sp = stack, .ss_flags = 0, .ss_size = sizeof stack};
+  sigaltstack(&own, nullptr);
+  struct sigaction action = {};
+  action.sa_handler = LookAtParent;
+  action.sa_flags = SA_RESTART | SA_ONSTACK;
+  sigaction(SIGALRM, &action, nullptr);
+  sigset_t alarm;
+  sigemptyset(&alarm);
+  sigaddset(&alarm, SIGALRM);
+  sigprocmask(SIG_UNBLOCK, &alarm, nullptr);
+  const timeval often = {.tv_sec = 0, .tv_usec = std::chrono::microseconds(kLookAtParent).count()};
+  const itimerval timer = {.it_interval = often, .it_value = often};
+  setitimer(ITIMER_REAL, &timer, nullptr);
+}
+
 [[noreturn]] void RunChild(int out, pid_t parent, HoldInterrupts& hold, const std::function<outcome::Outcome()>& body) {
   setpgid(0, 0);  // the terminal's interrupt reaches the parent alone, which passes it on
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(1);  // it died before
+  EndWithParent(parent);
   on_exit(OnExit, nullptr);
   CatchInterruptsInChild();
   hold.Release();
@@ -169,6 +228,11 @@ absl::Status EndedEarly(int status, const sim::FlightRecord* record) {
   return absl::InternalError(StrCat(how, " within the simulator, which rank ", turn.rank, " had called; ", last));
 }
 
+absl::Status WasInterrupted() {
+  return absl::CancelledError(StrCat("interrupted: the simulation did not come to the end of a step within ",
+                                     std::chrono::duration<double>(kTimeToEnd).count(), " s and was ended; what ranks had done before is kept"));
+}
+
 absl::Status Hangs(const Watch& watch) {
   const int rank = watch.record->turn().rank;
   return absl::DeadlineExceededError(StrCat("rank ", rank, " has called nothing for ", watch.timeout_s,
@@ -181,9 +245,20 @@ void CatchInterruptsInChild() { SetHandler(OnInterruptInChild, kPassedOn); }
 
 bool InterruptedInChild() { return g_interrupts.any(); }
 
+void TellPartialResult(int rank, const std::string& bytes) {
+  const PartialHeader header = {.rank = rank, .size = static_cast<int64_t>(bytes.size())};
+  WriteAll(g_partial_results, {reinterpret_cast<const char*>(&header), sizeof header});
+  WriteAll(g_partial_results, bytes);
+}
+
 absl::StatusOr<outcome::Outcome> RunInChild(const std::function<outcome::Outcome()>& body, const Watch& watch) {
-  int ends[2];
+  int ends[4];  // of the outcome's pipe, and of the partial results'
   if (pipe2(ends, O_CLOEXEC) != 0) return absl::InternalError(StrCat("pipe: ", std::strerror(errno)));
+  if (pipe2(ends + 2, O_CLOEXEC) != 0) {
+    const absl::Status why = absl::InternalError(StrCat("pipe: ", std::strerror(errno)));
+    for (int end : {ends[0], ends[1]}) close(end);
+    return why;
+  }
   std::fflush(nullptr);
   g_interrupts.Forget();
   HoldInterrupts hold;
@@ -195,25 +270,37 @@ absl::StatusOr<outcome::Outcome> RunInChild(const std::function<outcome::Outcome
     return why;
   }
   if (child == 0) {
-    close(ends[0]);
+    for (int end : {ends[0], ends[2]}) close(end);
+    g_partial_results = ends[3];
     RunChild(ends[1], parent, hold, body);
   }
-  close(ends[1]);
+  for (int end : {ends[1], ends[3]}) close(end);
   g_child = child;
   const auto before = SetHandler(PassOn);
-  if (host::InterruptScope::Pending()) kill(child, kPassedOn);  // it came before there was a child
+  if (host::InterruptScope::Pending()) PassOn(kPassedOn);  // it came before there was a child
   hold.Release();
-  std::optional<std::string> bytes = ReadWatching(ends[0], child, watch);
-  if (!bytes) kill(child, SIGKILL);
-  close(ends[0]);
+  std::string bytes;
+  std::map<int, std::string> partial_results;
+  const Why why = ReadWatching(ends[0], ends[2], child, watch, bytes, partial_results);
+  if (why != Why::kEnded) kill(child, SIGKILL);
+  for (int end : {ends[0], ends[2]}) close(end);
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   g_child = 0;
   for (size_t i = 0; i < before.size(); ++i) sigaction(host::kInterrupts[i], &before[i], nullptr);
-  if (!bytes) return Hangs(watch);
-  if (status != 0 || bytes->empty()) return EndedEarly(status, watch.record);
-  return Unframe(*bytes);
+  absl::StatusOr<outcome::Outcome> outcome;
+  if (why == Why::kHangs) {
+    outcome = Hangs(watch);
+  } else if (why == Why::kInterrupted) {
+    outcome = WasInterrupted();
+  } else if (status != 0 || bytes.empty()) {
+    outcome = EndedEarly(status, watch.record);
+  } else {
+    outcome = Unframe(bytes);
+  }
+  if (!outcome.ok() && watch.partial_results != nullptr) *watch.partial_results = std::move(partial_results);
+  return outcome;
 }
 
 }  // namespace twofold

@@ -5,9 +5,11 @@
 #include <csignal>
 #include <cstdio>
 #include <iterator>
+#include <map>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "backends/host/now_and_then.h"
 #include "backends/simulated/child.h"
 #include "backends/simulated/device.h"
 #include "backends/simulated/plan.h"
@@ -27,14 +29,15 @@ namespace {
 // All that one actor needs. Members are destroyed from the bottom up: the group before the device before its memory.
 struct Actor {
   // `stands_for` ranks, itself among them.
-  Actor(int rank, int stands_for, SimulationPlan& plan, SharedMemory& shared, SimulatedWorld& world, std::shared_ptr<SimulatedGroup> group)
+  Actor(int rank, int stands_for, const host::NowAndThen& keep_now_and_then, SimulationPlan& plan, SharedMemory& shared, SimulatedWorld& world, std::shared_ptr<SimulatedGroup> group)
       : clock(rank, world.engine, MachineOf(rank, plan)),
         source(MakeSource(plan.device_memory, plan.machine.real), shared, stands_for),
         host_source(MakeSource(plan.host_memory, plan.machine.real), shared, stands_for),
         allocator(source, rank, MemoryName(plan, plan.device_memory, "memory")),
         host_allocator(host_source, rank, MemoryName(plan, plan.host_memory, "host memory")),
         device(clock, allocator, host_allocator, *plan.costs, plan.host_link, plan.threads),
-        group(std::make_unique<SimulatedProcessGroup>(std::move(group), clock, device, stats)) {}
+        group(std::make_unique<SimulatedProcessGroup>(std::move(group), clock, device, stats)),
+        keep(keep_now_and_then) {}
 
   static SimulatedMachine MachineOf(int rank, const SimulationPlan& plan) {
     SimulatedMachine machine = plan.machine;
@@ -57,7 +60,15 @@ struct Actor {
   CommunicationStats stats;
   SimulatedDevice device;
   std::unique_ptr<ProcessGroup> group;
+  const RankContext* context = nullptr;
+  host::NowAndThen keep;  // the partial result, with the parent
 };
+
+// Between steps.
+void CheckInterrupt(int rank, Actor& actor) {
+  if (InterruptedInChild()) throw Interrupted(rank, StrCat("rank ", rank, ": interrupted"));
+  actor.keep.Do([&] { TellPartialResult(rank, actor.context->PartialResultOfStuckRank()); });
+}
 
 // Spans of compute are told by the time line itself, once it knows when they were.
 void TraceCompute(SimulatedRank& rank) {
@@ -78,10 +89,7 @@ RankContext MakeContext(int rank, const SimulationPlan& plan, Actor& actor) {
                       .clock = &actor.clock,
                       .trace = &actor.clock.trace(),
                       .communication = &actor.stats,
-                      .check_interrupt =
-                          [rank] {
-                            if (InterruptedInChild()) throw Interrupted(rank, StrCat("rank ", rank, ": interrupted"));
-                          },
+                      .check_interrupt = [rank, &actor] { CheckInterrupt(rank, actor); },
                       .outside_ledger = nullptr,
                       .uncertainty = [&plan, &actor] {
                         return Uncertainty{actor.device.uncertainty(), plan.link_spread, plan.costs->common()};
@@ -180,11 +188,13 @@ outcome::Outcome Simulate(SimulationPlan& plan, Folding folding, bool slowest_co
   }
   SimulatedDevice::Extrapolated extrapolated;
   SharedMemory memory(plan.shared_memory);
+  const host::NowAndThen keep(host::NowAndThen::Clock::now(), static_cast<int>(actors.size()));
   for (size_t a = 0; a < actors.size(); ++a) {
     engine.AddRank(actors[a], [&, r = actors[a], at = static_cast<int>(a)] {
-      Actor actor(r, stands_for[static_cast<size_t>(at)], plan, memory, world, group);
+      Actor actor(r, stands_for[static_cast<size_t>(at)], keep, plan, memory, world, group);
       RankContext ctx = MakeContext(r, plan, actor);
-      const absl::Cleanup keep = [&] { AddMost(actor.device.extrapolated(), extrapolated); };
+      actor.context = &ctx;
+      const absl::Cleanup add = [&] { AddMost(actor.device.extrapolated(), extrapolated); };
       try {
         outcome.set_results(at, fn(ctx));
         if (!engine.failed()) actor.device.compute().Synchronize();  // the run ends when its work has
@@ -251,10 +261,17 @@ class SimulatedFabric : public Fabric {
     absl::StatusOr<std::unique_ptr<sim::FlightRecord>> record = sim::FlightRecord::Make(plan.world_size);
     result.status = record.status();
     if (!record.ok()) return result;
+    std::map<int, std::string> partial;  // of the ranks that have actors
     absl::StatusOr<outcome::Outcome> outcome = RunInChild([&] { return Simulate(plan, folding, AskedFor(), fn, **record); },
-                                                          {record->get(), spec_.fabric().timeout_s()});
+                                                          {record->get(), spec_.fabric().timeout_s(), &partial});
     result.status = outcome.status();
-    if (!outcome.ok()) return result;
+    if (!outcome.ok()) {
+      const std::vector<int> actors = Actors(plan, folding != Folding::kNone);
+      std::vector<std::string> of_actors;
+      for (const int r : actors) of_actors.push_back(std::move(partial[r]));  // empty: of nobody was told
+      result.results = {std::move(of_actors), ActorOfEach(plan, actors, folding != Folding::kNone)};
+      return result;
+    }
     result.status = absl::Status(static_cast<absl::StatusCode>(outcome->code()), outcome->message());
     if (outcome->results_size() > 0) {  // none where the outcome was too large
       std::vector<std::string> of_actors(std::make_move_iterator(outcome->mutable_results()->begin()), std::make_move_iterator(outcome->mutable_results()->end()));

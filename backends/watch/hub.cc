@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "core/base/check.h"
+#include "core/base/duration.h"
 #include "core/base/errors.h"
 #include "core/base/strings.h"
 
@@ -11,12 +13,15 @@ namespace twofold::watch {
 namespace {
 
 constexpr std::chrono::milliseconds kAnswerTime(1000), kAnswerTimeAfterLoss(250);
-constexpr std::chrono::milliseconds kGrace(3000), kGraceAfterLoss(350);
+constexpr std::chrono::milliseconds kGrace(3000), kGraceAfterLoss(350), kGraceOfInterrupted(700);
 constexpr size_t kMostCompared = 100000;  // points that not all ranks have reported yet
 
 }  // namespace
 
-std::chrono::milliseconds Hub::GraceOf(const control::Verdict& verdict) { return verdict.lost() ? kGraceAfterLoss : kGrace; }
+std::chrono::milliseconds Hub::GraceOf(const control::Verdict& verdict) {
+  if (verdict.lost()) return kGraceAfterLoss;
+  return verdict.code() == static_cast<int>(absl::StatusCode::kCancelled) ? kGraceOfInterrupted : kGrace;
+}
 
 void Hub::Begin(uint64_t run, int world_size, double timeout_s, Time now) {
   TWOFOLD_CHECK(state_ == kIdle || state_ == kClosed, "one run at a time");
@@ -65,6 +70,7 @@ void Hub::Handle(int rank, const control::ToHub& message, Time now) {
       control::FromHub passed_on;
       passed_on.set_run(run_);
       *passed_on.mutable_relayed() = message.relayed();
+      passed_on.mutable_relayed()->set_from(rank);  // whatever it says of itself
       return send_(to, passed_on);
     }
     case control::ToHub::kPartial:
@@ -147,10 +153,10 @@ void Hub::Tick(Time now) {
 // A process that is stopped, or whose host hangs, keeps its connection.
 void Hub::MissTheSilent(Time now) {
   if (state_ != kRunning) return;
-  const double most_s = std::max(timeout_s_, least_silence_s_);
+  const double most_s = std::max(least_silence_s_, timeout_s_);
   for (size_t r = 1; r < participants_.size(); ++r) {
     const Participant& p = participants_[r];
-    if (p.finished || now - processes_[r].heard < std::chrono::duration<double>(most_s)) continue;
+    if (p.finished || now - processes_[r].heard < DurationOf(most_s)) continue;
     control::Trouble trouble;
     trouble.set_kind(static_cast<int>(RankFailure::Kind::kPeerLost));
     trouble.set_message(StrCat("lost rank ", r, ": its process (", processes_[r].name, ") has given no sign of life for ", most_s,

@@ -43,7 +43,8 @@ class Hub {
   const control::Verdict& verdict() const { return verdict_; }
   std::vector<std::string> TakeResults();
 
-  // How long failed ranks have to hand in what they have: little when a process was lost, as launchers end the others.
+  // How long failed ranks have to hand in what they have: little when a process was lost, as launchers end the others, and
+  // after an interrupt, whose sender waits.
   static std::chrono::milliseconds GraceOf(const control::Verdict& verdict);
 
  private:

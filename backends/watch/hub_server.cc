@@ -8,13 +8,18 @@ namespace twofold::watch {
 
 using asio::ip::tcp;
 
+namespace {
+constexpr std::chrono::milliseconds kAgain(50);  // after an attempt to accept somebody has failed
+}
+
 HubServer::HubServer(const Options& options, tcp::acceptor acceptor, const RunningClock& clock, std::function<void(const control::FromHub&)> hear)
     : options_(options),
       acceptor_(std::move(acceptor)),
       clock_(clock),
       hear_(std::move(hear)),
       hub_(options.processes, options.least_silence_s, [this](int rank, const control::FromHub& message) { Send(rank, message); }),
-      links_(static_cast<size_t>(options.processes)) {
+      links_(static_cast<size_t>(options.processes)),
+      again_(acceptor_.get_executor()) {
   hub_.Connected(0, options_.process);
   if (options_.processes > 1) Accept();
   else all_have_come_.set_value();
@@ -23,14 +28,26 @@ HubServer::HubServer(const Options& options, tcp::acceptor acceptor, const Runni
 void HubServer::Accept() {
   acceptor_.async_accept([this](asio::error_code error, tcp::socket socket) {
     if (!acceptor_.is_open()) return;
-    if (!error) Welcome(std::make_shared<Link>(std::move(socket)));
-    else if (error != asio::error::connection_aborted) return why_deaf_ = error.message(), void();  // too many files open, say
+    why_deaf_ = error ? error.message() : "";  // too many files open, say
+    if (error) return AcceptLater();
+    Welcome(std::make_shared<Link>(std::move(socket)));
     Accept();
   });
 }
 
+void HubServer::AcceptLater() {
+  again_.expires_after(kAgain);
+  again_.async_wait([this](asio::error_code error) {
+    if (!error && acceptor_.is_open()) Accept();
+  });
+}
+
 void HubServer::Welcome(std::shared_ptr<Link> link) {
-  strangers_.insert(link);
+  strangers_.push_back(link);
+  if (static_cast<int>(strangers_.size()) > awaited() + kMostStrangers) {
+    strangers_.front()->Close();
+    strangers_.pop_front();
+  }
   auto rank = std::make_shared<int>(-1);
   const std::weak_ptr<Link> self = link;
   link->Start(
@@ -38,7 +55,7 @@ void HubServer::Welcome(std::shared_ptr<Link> link) {
         if (const auto from = self.lock()) Hear(from, *rank, bytes);
       },
       [this, self, rank](asio::error_code why) {
-        strangers_.erase(self.lock());
+        strangers_.remove(self.lock());
         if (*rank >= 0) hub_.Lose(*rank, clock_.now(), HowLost(why));
       });
 }
@@ -46,17 +63,24 @@ void HubServer::Welcome(std::shared_ptr<Link> link) {
 void HubServer::Hear(const std::shared_ptr<Link>& link, int& rank, const std::string& bytes) {
   control::ToHub message;
   const bool whole = message.ParseFromString(bytes);
-  if (whole && rank >= 0) return hub_.Hear(rank, message, clock_.now());
-  if (rank >= 0) return;  // not of this build; whoever sent it will be missed
-  strangers_.erase(link);
+  if (rank >= 0) return whole ? HearMember(link, rank, message) : void();  // else not of this build; whoever sent it will be missed
+  strangers_.remove(link);
   if (!whole || !Belongs(message)) return link->Close();
   rank = message.hello().rank();
   link->Trust();
   links_[static_cast<size_t>(rank)] = link;
   hub_.Connected(rank, message.hello().process());
-  if (++have_come_ < options_.processes - 1) return;
+  ++have_come_;
+  if (awaited() > 0) return;
   acceptor_.close();
+  for (const auto& stranger : std::exchange(strangers_, {})) stranger->Close();
   all_have_come_.set_value();
+}
+
+void HubServer::HearMember(const std::shared_ptr<Link>& link, int rank, const control::ToHub& message) {
+  if (!message.has_hello()) return hub_.Hear(rank, message, clock_.now());
+  link->Close();
+  hub_.Lose(rank, clock_.now(), "has said twice who it is, and is heard no more");
 }
 
 bool HubServer::Belongs(const control::ToHub& message) const {
@@ -79,6 +103,7 @@ void HubServer::GiveSignsOfLife() {
 void HubServer::Close() {
   asio::error_code ignored;
   acceptor_.close(ignored);
+  again_.cancel();
   for (const auto& link : strangers_) link->Close();
   for (const auto& link : links_) {
     if (link != nullptr) link->Close();

@@ -1,25 +1,29 @@
 // The hub at the process of rank 0, with the connections of the other processes to it.
 //
-// It listens until all have come. Who does not begin with the run's token and a rank that is still awaited is turned away.
+// It listens until all have come, whatever an attempt to accept one comes to: where files run out, it tries again in a moment. Who does not
+// begin with the run's token and a rank that is still awaited is turned away. Of those who connect and say nothing it keeps as many as are
+// awaited, and `kMostStrangers`: one more, and the first has to go.
 #pragma once
 
 #include <asio.hpp>
 #include <chrono>
 #include <functional>
 #include <future>
+#include <list>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "backends/watch/hub.h"
 #include "backends/watch/link.h"
 #include "backends/watch/running_clock.h"
+#include "core/base/duration.h"
 
 namespace twofold::watch {
 
 class HubServer {
  public:
+  static constexpr int kMostStrangers = 64;
   struct Options {
     int processes = 1;
     double least_silence_s = 0;  // Hub's
@@ -35,15 +39,18 @@ class HubServer {
   void Close();
 
   // From another thread. False: not all have come in time.
-  bool AwaitAll(double seconds) { return all_have_come_.get_future().wait_for(std::chrono::duration<double>(seconds)) == std::future_status::ready; }
+  bool AwaitAll(double seconds) { return all_have_come_.get_future().wait_for(DurationOf(seconds)) == std::future_status::ready; }
   // Once `io` has stopped.
   int have_come() const { return have_come_; }
-  const std::string& why_deaf() const { return why_deaf_; }  // why nobody can connect any more; "": somebody can
+  const std::string& why_deaf() const { return why_deaf_; }  // why nobody could connect when last tried; "": somebody could
 
  private:
   void Accept();
+  void AcceptLater();
   void Welcome(std::shared_ptr<Link> link);
   void Hear(const std::shared_ptr<Link>& link, int& rank, const std::string& bytes);
+  void HearMember(const std::shared_ptr<Link>& link, int rank, const control::ToHub& message);
+  int awaited() const { return options_.processes - 1 - have_come_; }
   bool Belongs(const control::ToHub& message) const;
   void Send(int rank, const control::FromHub& message);
 
@@ -53,7 +60,8 @@ class HubServer {
   const std::function<void(const control::FromHub&)> hear_;
   Hub hub_;
   std::vector<std::shared_ptr<Link>> links_;    // by rank
-  std::set<std::shared_ptr<Link>> strangers_;   // who have yet to say who they are
+  std::list<std::shared_ptr<Link>> strangers_;  // who have yet to say who they are, the first to come first
+  asio::steady_timer again_;
   int have_come_ = 0;
   std::string why_deaf_;
   std::promise<void> all_have_come_;

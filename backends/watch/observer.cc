@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/base/duration.h"
 #include "core/base/errors.h"
 #include "core/base/strings.h"
 
@@ -91,7 +92,7 @@ void Observer::LookForTimeOut(Time now) {
     const auto known = waiting_.find(call.get());
     const auto since = known == waiting_.end() ? now : known->second.since;
     still.emplace(call.get(), Waiting{call, since});
-    if (accused_ || std::chrono::duration<double>(now - since).count() < timeout_s_) continue;
+    if (accused_ || now - since < DurationOf(timeout_s_)) continue;
     accused_ = true;
     control::ToHub message;
     message.mutable_trouble()->set_kind(static_cast<int>(RankFailure::Kind::kTimedOut));

@@ -18,7 +18,9 @@
 #include "backends/watch/link.h"
 #include "backends/watch/observer.h"
 #include "backends/watch/running_clock.h"
+#include "core/base/duration.h"
 #include "core/base/machine.h"
+#include "core/base/open_files.h"
 #include "core/base/strings.h"
 
 namespace twofold::watch {
@@ -133,6 +135,12 @@ Watch::Impl::Impl(const Options& options)
 }
 
 void Watch::Impl::Listen(const Options& options) {
+  constexpr int kOtherFiles = 32;  // that libraries open meanwhile
+  if (processes_ > 1) {
+    const absl::Status allowed = AllowOpenFiles(processes_ - 1 + HubServer::kMostStrangers + kOtherFiles, StrCat("rank 0 (", process_, ")"),
+                                                StrCat("a run of ", processes_, " processes"));
+    if (!allowed.ok()) throw std::runtime_error(std::string(allowed.message()));
+  }
   const std::string token = MakeToken();
   asio::ip::tcp::acceptor acceptor = [&] {
     try {
@@ -281,7 +289,7 @@ void Watch::Impl::Tick() {
 }
 
 void Watch::Impl::GiveSignOfLife() {
-  if (clock_.now() - gave_sign_ < std::chrono::duration<double>(least_silence_s_ / kSignsInSilence)) return;
+  if (clock_.now() - gave_sign_ < DurationOf(least_silence_s_ / kSignsInSilence)) return;
   gave_sign_ = clock_.now();
   if (server_ != nullptr) server_->GiveSignsOfLife();
   else to_hub_->Send(control::ToHub());
@@ -290,8 +298,8 @@ void Watch::Impl::GiveSignOfLife() {
 // The hub misses the others likewise (Hub::MissTheSilent).
 void Watch::Impl::MissTheHub() {
   if (run_number_ == 0 || verdict_ || hub_lost_) return;
-  const double most_s = std::max(timeout_s_, least_silence_s_);
-  if (clock_.now() - heard_hub_ < std::chrono::duration<double>(most_s)) return;
+  const double most_s = std::max(least_silence_s_, timeout_s_);
+  if (clock_.now() - heard_hub_ < DurationOf(most_s)) return;
   to_hub_->Close();  // should it come back, it finds that the others have left
   LoseHub(StrCat("its process (", hub_process_, ") has given no sign of life for ", most_s, " s; it is stopped, or its host hangs or is cut off"));
 }

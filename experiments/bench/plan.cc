@@ -104,7 +104,7 @@ absl::StatusOr<Request> ReadRequest(const Options& o) {
 // ---- Where ----
 absl::Status CheckFabric(const Options& o) {
   const Backend* row = FindBackend(o.fabric);
-  const std::string why_not = row == nullptr ? "there is no such fabric" : row->why_not();
+  const std::string why_not = row == nullptr ? "there is no such fabric" : Prepare(*row);
   if (!why_not.empty()) {
     std::vector<std::string> names;
     for (const Backend& b : Backends()) {

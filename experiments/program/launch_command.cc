@@ -196,7 +196,8 @@ std::vector<RankProcess> Ranks(const LaunchOptions& o) {
   std::string address = master.substr(0, master.rfind(':'));
   if (address.front() == '[' && address.back() == ']') address = address.substr(1, address.size() - 2);
   const char* const given = std::getenv("TWOFOLD_JOB_TOKEN");
-  const std::string token = given != nullptr ? given : o.nodes == 1 ? RandomToken() : "";  // of several nodes: Slurm's job, or none
+  const bool has = given != nullptr && *given != '\0';
+  const std::string token = has ? given : o.nodes == 1 ? RandomToken() : "";  // of several nodes: Slurm's job, or none
   const int here = o.ranks / o.nodes, node = std::max(o.node_rank, 0);
   std::vector<RankProcess> ranks;
   for (int local = 0; local < here; ++local) {
@@ -274,7 +275,7 @@ void AddLaunchCommand(const Command& program, int& exit_status) {
       "TWOFOLD_JOB_TOKEN who they are (as torchrun does; what sets these itself needs no launch). When one fails it is named, the\n"
       "others are ended after --grace, and its exit status is that of launch. Signals are handed on; a second one, half a second\n"
       "later or more, kills. What ranks have started in their groups ends with them. Several hosts: set the same TWOFOLD_JOB_TOKEN\n"
-      "on all.\n"
+      "on all, a text that others cannot guess; without one (or Slurm's job) ranks of this program refuse to meet beyond one host.\n"
       "\n"
       "Exit status: 0 fine; that of the first rank that failed, 128 + N where signal N ended it, 127 where its program cannot be\n"
       "started; 2 wrong input; with fabric mpi, mpirun's.\n"

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "backends/host/interrupt.h"
+#include "core/base/duration.h"
 #include "core/base/rank_list.h"
 #include "core/base/strings.h"
 #include "experiments/program/warden.h"
@@ -115,7 +116,7 @@ class Supervisor {
   }
   template <class F>
   void After(double seconds, F then) {  // instead of what was to come before
-    timer_.expires_after(std::chrono::duration_cast<asio::steady_timer::duration>(std::chrono::duration<double>(seconds)));
+    timer_.expires_after(DurationOf(seconds));
     timer_.async_wait([then](asio::error_code error) {
       if (!error) then();
     });

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,14 +10,17 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <thread>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "core/base/strings.h"
+#include "tests/children.h"
 #include "tests/integration/program.h"
 
 namespace twofold {
@@ -298,10 +302,10 @@ TEST_F(Program, GoesOnWhereNobodyReadsWhatItPrints) {
 }
 
 // An interrupted run reports what it has done.
-class InterruptedProgram : public Program, public testing::WithParamInterface<std::tuple<int, std::pair<const char*, const char*>>> {};
+class InterruptedProgram : public Program, public ::testing::WithParamInterface<std::tuple<int, std::pair<const char*, const char*>>> {};
 INSTANTIATE_TEST_SUITE_P(Fabrics, InterruptedProgram,
-                         testing::Combine(testing::Values(SIGINT, SIGTERM, SIGHUP),
-                                          testing::Values(std::pair("in_memory", "device=CPU"), std::pair("simulated", "device=CPU"),
+                         ::testing::Combine(::testing::Values(SIGINT, SIGTERM, SIGHUP),
+                                          ::testing::Values(std::pair("in_memory", "device=CPU"), std::pair("simulated", "device=CPU"),
                                                           std::pair("in_memory", "device=EMULATED"),
                                                           std::pair("in_memory", "train.validation={every_steps: 1 batch: 64}"))));
 
@@ -329,6 +333,58 @@ TEST_P(InterruptedProgram, ReportsWhatWasDone) {
   EXPECT_GT(report["steps"].size(), 0u);
   EXPECT_LT(report["steps"].size(), 2000000u);
   EXPECT_EQ(report["ranks"].size(), 2u);
+}
+
+// ---- A simulation that takes minutes within one call ----
+
+class LongSimulation : public Program {
+ protected:
+  LongSimulation() { prctl(PR_SET_CHILD_SUBREAPER, 1); }  // what the program leaves behind comes to this process
+  ~LongSimulation() override { prctl(PR_SET_CHILD_SUBREAPER, 0); }
+
+  // Starts it and gives it a while to begin.
+  void Begin(const std::vector<std::string>& arguments) {
+    std::vector<std::string> words = {TWOFOLD_PROGRAM};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    program_ = std::make_unique<testing::Child>(words);
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  }
+  // Its exit status, once signalled; with it ended what it had started. 0, too: not within two seconds.
+  int EndBy(int signal) {
+    constexpr double kSeconds = 2;
+    program_->Signal(signal);
+    const int status = program_->Wait(kSeconds);
+    pid_t left = 0;
+    for (int waits = 0; waits < 200 && (left = waitpid(-1, nullptr, WNOHANG)) == 0; ++waits) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    simulation_ended_ = left > 0;
+    return left == 0 ? 0 : status;
+  }
+
+  std::unique_ptr<testing::Child> program_;
+  bool simulation_ended_ = false;  // as this process's child, since its parent had ended before
+};
+
+const std::vector<std::string> kLongBench = {"bench", "all_to_all", "--fabric=simulated", "--cluster=alps", "--ranks=2048", "-b", "1M", "-e", "1M"};
+
+TEST_F(LongSimulation, EndsABenchSoonAfterAnInterrupt) {
+  Begin(kLongBench);
+  EXPECT_EQ(EndBy(SIGTERM), 1) << program_->Output();
+  EXPECT_THAT(program_->Output(), HasSubstr("interrupted"));
+}
+
+TEST_F(LongSimulation, ReportsSoonAfterAnInterrupt) {
+  const std::string spec = Write("long.textproto",
+                                 "model { mlp { inputs: 8 hidden: [4096, 4096] classes: 4 } }\ntrain { steps: 20 micro_batch: 1 optimizer { sgd {} } }\n"
+                                 "parallel { dp: 2048 }\nfabric { simulated { cluster: \"alps\" folding: OFF } }\n");
+  Begin({"run", spec, StrCat("--out=", At("run"))});
+  EXPECT_EQ(EndBy(SIGTERM), 1) << program_->Output();
+  EXPECT_EQ(Report(At("run"))["outcome"], "INTERRUPTED");
+}
+
+TEST_F(LongSimulation, EndsWithAProgramThatIsKilled) {
+  do Begin(kLongBench);
+  while (EndBy(SIGKILL) == 128 + SIGKILL && !simulation_ended_);  // on a busy machine it had not begun
+  EXPECT_TRUE(simulation_ended_);
 }
 
 TEST_F(Program, PrintsProgressWithoutABarWhereThereIsNoTerminal) {

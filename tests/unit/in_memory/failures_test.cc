@@ -429,6 +429,35 @@ TEST(Failures, ARankThatHangsIsNamedAndLeftBehind) {
   EXPECT_TRUE(left);
 }
 
+// Nor does who interrupts a run wait for such ranks, however many there are; what they had done before is kept.
+TEST(Failures, AnInterruptDoesNotWaitForRanksThatComputeOn) {
+  constexpr int kRanks = 3;
+  static std::atomic<bool> over = false;
+  static std::atomic<int> computing = 0, left = 0;
+  std::chrono::steady_clock::time_point interrupted;
+  std::thread interrupt([&interrupted] {
+    while (computing < kRanks) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    interrupted = std::chrono::steady_clock::now();
+    kill(getpid(), SIGTERM);
+  });
+  const RunResult result = RunRanks(kRanks, [](RankContext& c) -> std::string {
+    c.SetPartialResult("of the first step");
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    c.CheckInterrupt();
+    ++computing;
+    while (!over) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ++left;
+    return "";
+  });
+  interrupt.join();
+  EXPECT_LT(std::chrono::steady_clock::now() - interrupted, std::chrono::seconds(2));  // 1 s, and what a busy machine adds
+  EXPECT_EQ(result.status.code(), absl::StatusCode::kCancelled);
+  EXPECT_THAT(result.results, testing::Each("of the first step"));
+  over = true;
+  for (int i = 0; i < 20000 && left < kRanks; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(left, kRanks);
+}
+
 TEST(Failures, ARankThatCallsExitIsACause) {
   for (int status : {0, 3}) {
     const RunResult result = RunRanks(3, [status](RankContext& c) -> std::string {

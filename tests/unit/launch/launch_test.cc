@@ -101,6 +101,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"TwofoldLaunchInEachTaskOfSrun", kSrunPmi + kVariables + Environment{{"TWOFOLD_LAUNCHER", "twofold"}, {"PMI_RANK", "1"}},
              Third("twofold launch", false, 2, -1, 0, "10.0.0.1", 29500, "slurm 4711")},
         Case{"Mpirun", kMpirun, Third("Open MPI's mpirun", true, 2, -1, 0, "", 14383, "mpirun cbae-a7fc")},
+        Case{"MpirunThatTellsNoSecret", kMpirun + Environment{{"OMPI_MCA_orte_precondition_transports", ""}}, Third("Open MPI's mpirun", true, 2, -1, 0, "", 14383, "")},
         Case{"MpirunOnOneHost", kMpirun + Environment{{"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}},
              Third("Open MPI's mpirun", true, 4, -1, 0, "127.0.0.1", 14383, "mpirun cbae-a7fc")},
         Case{"MpirunThatHandsOnMaster", kMpirun + Environment{{"MASTER_ADDR", "node1"}, {"MASTER_PORT", "1234"}},

@@ -2,6 +2,7 @@
 #include "backends/registry.h"
 
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include "core/base/strings.h"
 
@@ -41,6 +42,23 @@ TEST(Registry, SaysWhyAFabricCannotBeHad) {
     EXPECT_THAT(std::string(made.status().message()),
                 AllOf(HasSubstr(StrCat("fabric.", std::string(b.name), " is not available: ", b.why_not())), HasSubstr("available: in_memory")));
   }
+}
+
+std::vector<std::string> Variables() {
+  std::vector<std::string> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) variables.emplace_back(*variable);
+  return variables;
+}
+
+// In a process where nobody has asked before.
+TEST(RegistryDeathTest, AskingWhyNotSetsNoVariable) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto ask = [] {
+    const std::vector<std::string> before = Variables();
+    for (const Backend& b : Backends()) (void)b.why_not();
+    _exit(Variables() == before ? 0 : 1);
+  };
+  EXPECT_EXIT(ask(), ::testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "backends/nccl/api.h"
+#include "backends/nccl/fabric.h"
 #include "core/base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -48,22 +48,22 @@ TEST(DebugFile, OfASocketOrNothingIsNone) {
   EXPECT_EQ(DebugFileOf(ends[0]), "");
 }
 
-// Loads NCCL in a process of its own whose standard error is a pipe; exit status 0: NCCL_DEBUG_FILE is `expected` then.
-[[noreturn]] void LoadAndCompare(const char* debug, const char* file, const char* expected) {
+// Prepares for NCCL in a process of its own whose standard error is a pipe; exit status 0: NCCL_DEBUG_FILE is `expected` then.
+[[noreturn]] void PrepareAndCompare(const char* debug, const char* file, const char* expected) {
   int ends[2];
   if (pipe(ends) != 0 || dup2(ends[1], STDERR_FILENO) < 0) _exit(2);
   const auto set = [](const char* name, const char* value) { value == nullptr ? unsetenv(name) : setenv(name, value, 1); };
   set("NCCL_DEBUG", debug), set("NCCL_DEBUG_FILE", file);
-  (void)FindNccl();
+  PrepareNccl();
   const char* const found = std::getenv("NCCL_DEBUG_FILE");
   _exit((found == nullptr ? std::string("none") : std::string(found)) == expected ? 0 : 1);
 }
 
 TEST(DebugOutputDeathTest, IsSentToStandardErrorUnlessToldOtherwise) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_EXIT(LoadAndCompare("INFO", nullptr, "/dev/stderr"), testing::ExitedWithCode(0), "");
-  EXPECT_EXIT(LoadAndCompare("INFO", "/tmp/mine.%p", "/tmp/mine.%p"), testing::ExitedWithCode(0), "");
-  EXPECT_EXIT(LoadAndCompare(nullptr, nullptr, "none"), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(PrepareAndCompare("INFO", nullptr, "/dev/stderr"), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(PrepareAndCompare("INFO", "/tmp/mine.%p", "/tmp/mine.%p"), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(PrepareAndCompare(nullptr, nullptr, "none"), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "backends/host/cuda.h"
 #include "backends/nccl/api.h"
 #include "backends/nccl/communicator.h"
+#include "backends/nccl/fabric.h"
 #include "backends/nccl/session.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -52,9 +53,7 @@ TEST(Api, ErrorsNameTheCallAndTheVersion) {
 
 // NCCL reads NCCL_COMM_BLOCKING over what a communicator is made with; every call would then return before it is done.
 TEST(Api, CommunicatorsAreBlockingOnes) {
-  const absl::StatusOr<const Api*> api = FindNccl();
-  if (!api.ok() && !host::GpusAreEmulated()) GTEST_SKIP() << api.status();
-  ASSERT_TRUE(api.ok()) << api.status();
+  PrepareNccl();
   EXPECT_STREQ(std::getenv("NCCL_COMM_BLOCKING"), "1");
 }
 

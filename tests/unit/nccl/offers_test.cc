@@ -89,6 +89,20 @@ TEST_F(OffersTest, OtherTagsAreKeptForLater) {
   EXPECT_EQ(Await(4).from, 1);
 }
 
+// Who looks its sender up in the group would look beyond the end.
+TEST_F(OffersTest, WhatComesFromOutsideTheGroupIsForgotten) {
+  for (const int from : {3, -1, 1 << 30}) {
+    control::Relayed message;
+    message.set_from(from);
+    message.set_group(kWorld);
+    message.mutable_offer()->set_tag(7);
+    message.mutable_offer()->set_sequence(1);
+    of(0).Hear(message);
+  }
+  of(1).Come(kWorld, 0, 7, 1);
+  EXPECT_EQ(Await(7).from, 1);
+}
+
 TEST_F(OffersTest, ARunThatEndsLetsGo) {
   std::thread ends([this] {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <limits>
+
 #include "core/base/strings.h"
 
 namespace twofold::rendezvous {
@@ -19,7 +21,7 @@ class MeetingTest : public ::testing::Test {
 
   void Open(int size) {
     meeting_ = std::make_unique<Meeting>(
-        Meeting::Options{.size = size, .timeout_s = kTimeOut, .place = "node0:29500", .process = "process 100 on node0"},
+        Meeting::Options{.size = size, .timeout_s = timeout_s_, .place = "node0:29500", .process = "process 100 on node0"},
         [this](Meeting::Connection to, const FromStore& message) { sent_[to].push_back(message); }, now_);
   }
   // Ranks 2 n and 2 n + 1 are on node n; a connection's number is its rank's and 100, a process's likewise.
@@ -59,7 +61,7 @@ class MeetingTest : public ::testing::Test {
     meeting_->Lose(Of(rank));
   }
   void Pass(double seconds) {
-    now_ += std::chrono::milliseconds(static_cast<int>(1000 * seconds));
+    now_ += std::chrono::milliseconds(static_cast<int64_t>(1000 * seconds));
     meeting_->Tick(now_);
   }
   static Meeting::Connection Of(int rank) { return static_cast<Meeting::Connection>(100 + rank); }
@@ -79,6 +81,7 @@ class MeetingTest : public ::testing::Test {
     return {"nothing"};
   }
 
+  double timeout_s_ = kTimeOut;
   Meeting::Time now_{std::chrono::seconds(1000)};
   std::map<Meeting::Connection, std::vector<FromStore>> sent_;
   std::unique_ptr<Meeting> meeting_;
@@ -273,6 +276,46 @@ TEST_F(MeetingTest, WhoGaveAndLeftIsNotMissed) {
   Leave(1);
   Give(0, 1, "a");
   EXPECT_THAT(TakenBy(0), ElementsAre("a", "b"));
+}
+
+// One process in the places of two: nobody else could ever come as the second.
+TEST_F(MeetingTest, WhoSaysTwiceWhoItIsEndsAll) {
+  Open(3);
+  Come(0, 3);
+  Come(1, 3);
+  EXPECT_TRUE(Come(HelloOf(2, 3), Of(1)).ok());
+  for (const int rank : {0, 1}) {
+    EXPECT_THAT(EndOf(Of(rank)), AllOf(HasSubstr("rank 1 (process 101 on node0) has said on one connection who it is, and then that it is rank 2 (process 102 on node1)"), HasSubstr("the same build")));
+  }
+}
+
+TEST_F(MeetingTest, WhoSaysTwiceWhoItIsOnceAllHaveMetIsRefusedAlone) {
+  Meet(2);
+  EXPECT_EQ(Come(HelloOf(1, 2), Of(1)).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(EndOf(Of(0)), "");
+}
+
+TEST_F(MeetingTest, ATimeWithoutEndIsLong) {
+  timeout_s_ = std::numeric_limits<double>::infinity();
+  Open(2);
+  Hello hello = HelloOf(0, 2);
+  for (const double forever : {std::numeric_limits<double>::infinity(), 1e300, 1e10}) {
+    hello.set_patience_s(forever);
+    sent_.clear();
+    Open(2);
+    EXPECT_TRUE(Come(hello, Of(0)).ok());
+    Pass(1e6);
+    EXPECT_EQ(EndOf(Of(0)), "") << forever;
+  }
+}
+
+TEST_F(MeetingTest, ATimeThatIsNoNumberIsNamed) {
+  Open(2);
+  Hello hello = HelloOf(1, 2);
+  hello.set_patience_s(std::numeric_limits<double>::quiet_NaN());
+  EXPECT_TRUE(Come(hello, Of(1)).ok());
+  Come(0, 2);
+  EXPECT_THAT(EndOf(Of(0)), AllOf(HasSubstr("rank 1 (process 101 on node0) would wait nan s"), HasSubstr("fabric.rendezvous.timeout_s")));
 }
 
 }  // namespace

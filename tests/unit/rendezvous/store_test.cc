@@ -184,18 +184,34 @@ TEST_F(StoreTest, SharesItsPortWithNoOne) {
 TEST_F(StoreTest, AllowsItselfAConnectionForEachRank) {
   rlimit before{};
   getrlimit(RLIMIT_NOFILE, &before);
-  const rlimit few = {64, before.rlim_max};
+  const rlimit few = {1024, before.rlim_max};
   setrlimit(RLIMIT_NOFILE, &few);
   {
-    auto store = *Listen(100);
+    auto store = *Listen(480);  // one to the store, one to the watch's hub
     rlimit now{};
     getrlimit(RLIMIT_NOFILE, &now);
-    EXPECT_GE(now.rlim_cur, 100u);
+    EXPECT_GE(now.rlim_cur, 2 * 480u + 256);
   }
   const auto too_many = Listen(2000000000);
   EXPECT_EQ(too_many.status().code(), Code::kFailedPrecondition);
   EXPECT_THAT(Text(too_many.status()), AllOf(HasSubstr("a store of 2000000000 ranks needs"), HasSubstr("ulimit -Hn")));
   setrlimit(RLIMIT_NOFILE, &before);
+}
+
+TEST_F(StoreTest, WithoutATokenListensAtTheLoopbackAddressAlone) {
+  const auto listen = [](const std::string& bind) { return Store::Listen({.size = 2, .bind = bind, .place = "here", .process = "process 100 on node0", .token = ""}); };
+  for (const char* bind : {"0.0.0.0", "203.0.113.1"}) {
+    const absl::Status refused = listen(bind).status();
+    EXPECT_EQ(refused.code(), Code::kInvalidArgument) << bind;
+    EXPECT_THAT(Text(refused), AllOf(HasSubstr(StrCat("rank 0 (process 100 on node0) would listen at ", bind)), HasSubstr("set TWOFOLD_JOB_TOKEN")));
+  }
+  for (const char* bind : {"127.0.0.1", "127.0.0.2"}) EXPECT_TRUE(listen(bind).ok()) << bind;
+}
+
+TEST_F(StoreTest, WithoutATokenIsLookedForAtTheLoopbackAddressAlone) {
+  const absl::Status refused = Member::Join({.rank = 1, .size = 2, .host = "203.0.113.1", .port = 1, .timeout_s = 1, .token = ""}).status();
+  EXPECT_EQ(refused.code(), Code::kInvalidArgument);
+  EXPECT_THAT(Text(refused), AllOf(HasSubstr("rank 1 (process "), HasSubstr("203.0.113.1:1"), HasSubstr("set TWOFOLD_JOB_TOKEN")));
 }
 
 TEST_F(StoreTest, ListensOnlyAtThisHost) {
@@ -376,6 +392,20 @@ TEST_F(ProcessesTest, TheSpecGoesBeforeTheVariables) {
   Child a({TWOFOLD_SCENARIO, "meet", spec}, zero), b({TWOFOLD_SCENARIO, "meet", spec}, one);
   EXPECT_EQ(a.Wait(), 0) << a.Output();
   EXPECT_EQ(b.Wait(), 0) << b.Output();
+}
+
+TEST_F(ProcessesTest, WithoutATokenMeetOnOneHostAlone) {
+  for (const char* bind : {"127.0.0.1", "0.0.0.0"}) {
+    std::vector<std::unique_ptr<Child>> children;
+    for (const int rank : {0, 1}) {
+      Environment environment = Of(rank, 2);
+      environment.erase("TWOFOLD_JOB_TOKEN");
+      children.push_back(std::make_unique<Child>(std::vector<std::string>{TWOFOLD_SCENARIO, "meet", StrCat("timeout_s: 60 address: '127.0.0.1' bind: '", bind, "'")}, environment));
+      if (bind[0] == '0') break;  // the other would look for it where it may be
+    }
+    for (const auto& child : children) EXPECT_EQ(child->Wait(), bind[0] == '0' ? 1 : 0) << child->Output();
+    if (bind[0] == '0') EXPECT_THAT(children[0]->Output(), AllOf(HasSubstr("error 3 "), HasSubstr("would listen at 0.0.0.0"), HasSubstr("set TWOFOLD_JOB_TOKEN")));
+  }
 }
 
 TEST_F(ProcessesTest, ANameThatIsALoopbackAddressIsRefusedBetweenHosts) {

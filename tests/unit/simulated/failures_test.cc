@@ -1,6 +1,7 @@
 // How a simulated run ends when a rank fails: the first cause is named with rank, call, group, sequence number and sizes,
 // nobody hangs, partial results come back, and neither the process of the simulation nor a file is left behind.
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -317,6 +318,63 @@ TEST_P(Failures, ASecondInterruptEndsARankThatLooksAfterNone) {
   });
   EXPECT_EQ(result.status.code(), Code::kCancelled);
   EXPECT_EQ(Message(result), "interrupted twice: the simulation was ended at once");
+}
+
+// Two seconds in all, with what is then to be written; what ranks had done before is kept.
+TEST(SimulatedInterrupt, EndsARankThatComputesOn) {
+  const auto start = std::chrono::steady_clock::now();
+  const RunResult result = RunRanks(
+      {"Interrupted", kStar, spec::Simulated::SYMBOLIC}, 3,
+      [](RankContext& c) -> std::string {
+        c.SetPartialResult(StrCat("of the first step of rank ", c.rank()));
+        if (c.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+        c.world().Barrier().Wait();
+        c.CheckInterrupt();
+        c.world().Barrier().Wait();
+        c.SetPartialResult("not between steps");
+        if (c.rank() == 0) kill(getppid(), SIGTERM);
+        for (volatile int i = 0; c.rank() == 0; i = i + 1) {
+        }
+        c.world().Barrier().Wait();
+        return "";
+      },
+      /*timeout_s=*/4);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
+  EXPECT_EQ(result.status.code(), Code::kCancelled) << result.status;
+  EXPECT_THAT(Message(result), HasSubstr("interrupted: the simulation did not come to the end of a step within 1 s"));
+  EXPECT_THAT(result.results, testing::ElementsAre("of the first step of rank 0", "of the first step of rank 1", "of the first step of rank 2"));
+}
+
+// The system's own signal at a parent's death comes at the end of the thread that forked.
+TEST(SimulatedChild, DoesNotEndWithTheThreadThatForkedIt) {
+  int started[2], said[2];
+  ASSERT_EQ(pipe(started), 0);
+  ASSERT_EQ(pipe(said), 0);
+  const pid_t parent = fork();
+  if (parent == 0) {
+    close(said[0]);
+    std::thread forks([&] {
+      (void)RunInChild([&] {
+        for (const int end : {started[1], said[1]}) {
+          if (write(end, ".", 1) != 1) _exit(1);
+          std::this_thread::sleep_for(std::chrono::milliseconds(200));
+        }
+        return outcome::Outcome();
+      });
+    });
+    char byte;
+    if (read(started[0], &byte, 1) != 1) _exit(1);
+    pthread_cancel(forks.native_handle());
+    forks.join();
+    close(said[1]);
+    while (true) pause();
+  }
+  close(said[1]);
+  char byte = 0;
+  EXPECT_EQ(read(said[0], &byte, 1), 1) << "it has ended before it could say anything";
+  kill(parent, SIGKILL);
+  EXPECT_EQ(waitpid(parent, nullptr, 0), parent);
+  for (const int end : {started[0], started[1], said[0]}) close(end);
 }
 
 TEST_P(Failures, TheSimulationDiesWithItsParent) {

@@ -1,5 +1,7 @@
 #include "backends/watch/hub.h"
 
+#include <limits>
+
 #include "absl/status/status.h"
 #include "core/base/errors.h"
 #include "gmock/gmock.h"
@@ -177,6 +179,20 @@ TEST_F(HubTest, ALostProcessIsNamedAndNeitherAskedNorWaitedFor) {
   EXPECT_TRUE(hub_.closed());
 }
 
+// Who interrupts waits for the end of the run: 2 s in all, with the report.
+TEST_F(HubTest, AnInterruptLeavesLittleTimeToHandIn) {
+  hub_.Begin(1, 3, 60, now_);
+  control::ToHub m = In(1);
+  m.mutable_trouble()->set_kind(static_cast<int>(RankFailure::Kind::kInterrupted));
+  hub_.Hear(1, m, now_);
+  for (int r = 0; r < 3; ++r) Answer(r);
+  EXPECT_LE(Hub::GraceOf(hub_.verdict()), milliseconds(700));
+  HandIn(0);
+  EXPECT_FALSE(hub_.closed());
+  hub_.Tick(now_ += milliseconds(1000));
+  EXPECT_TRUE(hub_.closed());
+}
+
 // A rank that dies of what another has reported: the loss is the cause.
 TEST_F(HubTest, ALossDuringTheInquestCounts) {
   hub_.Begin(1, 3, 60, now_);
@@ -226,6 +242,15 @@ TEST_F(HubTest, WhoHasFinishedMayBeSilent) {
   EXPECT_EQ(Queries(), 0);
 }
 
+// ... which no number at all is not, either.
+TEST_F(HubTest, ATimeOutThatIsNoNumberMakesNobodyMissedSoon) {
+  hub_.Begin(1, 3, std::numeric_limits<double>::quiet_NaN(), now_);
+  hub_.Tick(now_ += milliseconds(14900));
+  EXPECT_EQ(Queries(), 0);
+  hub_.Tick(now_ += milliseconds(200));
+  EXPECT_EQ(Queries(), 3);
+}
+
 // Between runs, too: no message is taken for one of a run.
 TEST_F(HubTest, SignsOfLifeAreNoMessagesOfARun) {
   hub_.Hear(1, {}, now_);
@@ -233,6 +258,20 @@ TEST_F(HubTest, SignsOfLifeAreNoMessagesOfARun) {
   hub_.Hear(2, {}, now_);  // which stands by
   Finish(0, 1, {});
   EXPECT_TRUE(hub_.closed());
+}
+
+// Whatever it says of itself: who hears it looks it up in what it has by rank.
+TEST_F(HubTest, WhatIsPassedOnIsFromWhoeverSentIt) {
+  hub_.Begin(1, 3, 60, now_);
+  for (const int claimed : {2, 3, -1, 1 << 30}) {
+    control::ToHub m = In(1);
+    m.mutable_relayed()->set_from(claimed);
+    m.mutable_relayed()->set_to(2);
+    hub_.Hear(1, m, now_);
+    ASSERT_FALSE(told_.empty());
+    EXPECT_EQ(told_.back().first, 2);
+    EXPECT_EQ(told_.back().second.relayed().from(), 1);
+  }
 }
 
 TEST_F(HubTest, AHostThatIsCutOffIsNamedSo) {

@@ -1,6 +1,7 @@
 // Processes that are there and say nothing: the kernel of a stopped one still answers for its connections.
 #include <gmock/gmock.h>
 
+#include <asio.hpp>
 #include <csignal>
 
 #include "backends/watch/running_clock.h"
@@ -61,6 +62,21 @@ TEST(Silence, OfAStoppedProcessAndOfAStoppedHubIsMissed) {
   without_hub.of(0).Signal(SIGCONT);  // and finds that the others have left
   EXPECT_EQ(without_hub.of(0).Wait(), 0) << without_hub.of(0).Output();
   EXPECT_THAT(without_hub.of(0).Output(), HasSubstr("verdict 14 lost rank "));
+}
+
+// More than rank 0 may have files open: those who say nothing have to go.
+TEST(Strangers, WhoSayNothingKeepNoRunFromStarting) {
+  const std::vector<std::string> few_files = {"/bin/sh", "-c", "ulimit -n 160; exec \"$@\"", "sh", TWOFOLD_SCENARIO, "0", "2", "8"};
+  const Child zero(few_files);
+  ASSERT_TRUE(zero.AwaitOutput("\n")) << zero.Output();
+  const std::string output = zero.Output(), card = output.substr(5, output.find('\n') - 5);
+  const size_t space = card.find(' ');
+  const asio::ip::tcp::endpoint hub(asio::ip::make_address(card.substr(0, space)), static_cast<unsigned short>(std::stoi(card.substr(space + 1))));
+  asio::io_context io;
+  std::vector<asio::ip::tcp::socket> strangers;
+  for (int i = 0; i < 250; ++i) strangers.emplace_back(io).connect(hub);
+  const Child one({TWOFOLD_SCENARIO, "1", "2", "8", card});
+  EXPECT_TRUE(zero.AwaitOutput("begun", 10)) << zero.Output();
 }
 
 TEST(RunningClock, StandsStillWhileTheProcessDoes) {

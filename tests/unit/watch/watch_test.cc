@@ -1,9 +1,14 @@
 // Watches of several "processes" within one, over loopback connections.
 #include "backends/watch/watch.h"
 
+#include <sys/resource.h>
+#include <sys/socket.h>
+
 #include <asio.hpp>
+#include <filesystem>
 #include <functional>
 #include <future>
+#include <limits>
 #include <memory>
 #include <string>
 #include <thread>
@@ -275,6 +280,160 @@ TEST(Watch, StrangersAreTurnedAway) {
   hub->Finish("a");
   member.Finish("b");
   EXPECT_EQ(member.AwaitVerdict().code(), 0);
+}
+
+// ---- Starting, with processes that are not watches ----
+
+// Rank 0 of `processes`, which waits for the others on a thread of its own.
+class StartingHub {
+ public:
+  explicit StartingHub(int processes, double connect_timeout_s = 5) {
+    thread_ = std::thread([this, processes, connect_timeout_s] {
+      try {
+        watch_ = std::make_unique<Watch>(Watch::Options{
+            .rank = 0, .processes = processes, .broadcast = [this](std::string& bytes) { card_.set_value(bytes); }, .connect_timeout_s = connect_timeout_s});
+      } catch (const std::exception& e) {
+        why_not_ = e.what();
+      }
+    });
+  }
+  ~StartingHub() {
+    if (thread_.joinable()) thread_.join();
+  }
+  const std::string& card() {
+    if (text_.empty()) text_ = card_.get_future().get();
+    return text_;
+  }
+  std::unique_ptr<Watch> Join(int rank, int processes) {
+    return std::make_unique<Watch>(Watch::Options{.rank = rank, .processes = processes, .broadcast = [this](std::string& bytes) { bytes = card(); }});
+  }
+  // Null where not all have come: then why_not().
+  Watch* Await() {
+    thread_.join();
+    return watch_.get();
+  }
+  const std::string& why_not() const { return why_not_; }
+
+ private:
+  std::promise<std::string> card_;
+  std::string text_, why_not_;
+  std::unique_ptr<Watch> watch_;
+  std::thread thread_;
+};
+
+// A connection to a hub. Its socket, a file, is there from the beginning.
+class Caller {
+ public:
+  explicit Caller(asio::io_context& io) : socket_(io) { socket_.open(asio::ip::tcp::v4()); }
+  void Call(const std::string& card) {
+    const size_t space = card.find(' ');
+    socket_.connect({asio::ip::make_address(card.substr(0, space)), static_cast<unsigned short>(std::stoi(card.substr(space + 1)))});
+  }
+  void SayHello(const std::string& card, int rank) {
+    control::ToHub message;
+    message.mutable_hello()->set_rank(rank);
+    message.mutable_hello()->set_token(card.substr(card.find(' ', card.find(' ') + 1) + 1, 32));
+    message.mutable_hello()->set_process("a caller");
+    const std::string body = message.SerializeAsString();
+    asio::write(socket_, asio::buffer(std::string({static_cast<char>(body.size()), 0, 0, 0}) + body));
+  }
+  // Within a while.
+  bool IsTurnedAway() {
+    const timeval while_ = {.tv_sec = 2, .tv_usec = 0};
+    setsockopt(socket_.native_handle(), SOL_SOCKET, SO_RCVTIMEO, &while_, sizeof while_);
+    char byte = 0;
+    const ssize_t got = recv(socket_.native_handle(), &byte, 1, 0);
+    return got == 0 || (got < 0 && errno == ECONNRESET);
+  }
+
+ private:
+  asio::ip::tcp::socket socket_;
+};
+
+// The limit of open files, which is put back at the end.
+class FileLimit {
+ public:
+  FileLimit() { getrlimit(RLIMIT_NOFILE, &before_); }
+  ~FileLimit() { Restore(); }
+  void Set(rlim_t soft) { Set({soft, before_.rlim_max}); }
+  void Restore() { Set(before_); }
+  static rlim_t OpenNow() {
+    return static_cast<rlim_t>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator()));
+  }
+
+ private:
+  static void Set(const rlimit& limit) { ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0); }
+  rlimit before_{};
+};
+
+TEST(StartingWatch, GoesOnAcceptingAfterAnErrorThatPasses) {
+  asio::io_context io;
+  Caller caller(io);
+  StartingHub hub(2);
+  hub.card();
+  FileLimit limit;
+  limit.Set(0);
+  caller.Call(hub.card());
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // in which the hub tries to accept it
+  limit.Restore();
+  caller.SayHello(hub.card(), 1);
+  EXPECT_NE(hub.Await(), nullptr) << hub.why_not();
+}
+
+TEST(StartingWatch, AllowsItselfAConnectionForEachProcess) {
+  constexpr int kProcesses = 61;
+  asio::io_context io;
+  std::vector<std::unique_ptr<Caller>> callers;
+  for (int rank = 1; rank < kProcesses; ++rank) callers.push_back(std::make_unique<Caller>(io));
+  FileLimit limit;
+  limit.Set(FileLimit::OpenNow() + 20);
+  StartingHub hub(kProcesses);
+  for (int rank = 1; rank < kProcesses; ++rank) {
+    callers[static_cast<size_t>(rank - 1)]->Call(hub.card());
+    callers[static_cast<size_t>(rank - 1)]->SayHello(hub.card(), rank);
+  }
+  EXPECT_NE(hub.Await(), nullptr) << hub.why_not();
+}
+
+TEST(StartingWatchDeathTest, SaysBeforeRanksStartThatItMayHaveTooFewFiles) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto start = [] {
+    const rlimit few = {100, 100};
+    setrlimit(RLIMIT_NOFILE, &few);
+    try {
+      const Watch watch({.rank = 0, .processes = 200, .broadcast = [](std::string&) {}, .connect_timeout_s = 0.1});
+    } catch (const std::runtime_error& e) {
+      std::fputs(e.what(), stderr);
+    }
+    _exit(0);
+  };
+  EXPECT_EXIT(start(), testing::ExitedWithCode(0), "rank 0 .process .* may have 100 files open, and a run of 200 processes needs [23][0-9][0-9]; raise the hard limit .ulimit -Hn.");
+}
+
+TEST(StartingWatch, HearsNobodyWhoSaysTwiceWhoItIs) {
+  asio::io_context io;
+  Caller caller(io);
+  StartingHub hub(3);
+  caller.Call(hub.card());
+  caller.SayHello(hub.card(), 1);
+  caller.SayHello(hub.card(), 2);
+  ASSERT_TRUE(caller.IsTurnedAway());
+  const auto second = hub.Join(2, 3);
+  Watch* const first = hub.Await();
+  ASSERT_NE(first, nullptr) << hub.why_not();
+  host::RunState run(3, 60);
+  first->Begin(3, 60, &run, [] {});
+  EXPECT_THAT(first->AwaitVerdict().message(), HasSubstr("lost rank 1: its process (a caller) has said twice who it is"));
+}
+
+TEST(StartingWatch, WaitsForALongTimeWhereThatHasNoEnd) {
+  for (const double forever : {std::numeric_limits<double>::infinity(), 1e300}) {
+    StartingHub hub(2, forever);
+    hub.card();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    const auto member = hub.Join(1, 2);
+    EXPECT_NE(hub.Await(), nullptr) << hub.why_not();
+  }
 }
 
 // Its timer may go off at the moment when it is taken down.
