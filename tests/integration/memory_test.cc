@@ -136,10 +136,40 @@ INSTANTIATE_TEST_SUITE_P(Hybrids, ShardedMemory,
                                             ::testing::Values(1, 3)),
                          ShardedName);
 
+// Reduced after every micro-batch in a type that rounds: sums of means lie beside gradients from the second micro-batch on.
+class SumsApart : public ::testing::TestWithParam<std::tuple<TinyModel, int, int>> {};
+
+TEST_P(SumsApart, AreAsReplayed) {
+  const auto [model, ranks, accumulation] = GetParam();
+  const std::string text = StrCat(model.model, "train { steps: 3 micro_batch: 2 global_batch: ", 2 * ranks * accumulation,
+                                  " clip_norm: 1 precision { gradient: F32 reduce: BF16 } }\nparallel { dp: ", ranks, " bucket_mib: 0.01 ");
+  const auto once = testing::RunText(StrCat(text, "}\n", testing::kInMemory));
+  const std::string often = StrCat(text, "reduce_every_micro_batch: true }\n");
+  const auto measured = testing::RunText(often + testing::kInMemory);
+  testing::ExpectPromised(often, measured);
+  const auto peak = [](const report::RankRecord& record, std::string_view category) {
+    for (const report::Category& c : record.memory().categories()) {
+      if (c.name() == category) return c.peak_bytes();
+    }
+    return int64_t{-1};
+  };
+  const bool apart = ranks > 1 && accumulation > 1;
+  EXPECT_EQ(peak(measured[0], "gradients"), (apart ? 2 : 1) * peak(once[0], "gradients"));
+}
+INSTANTIATE_TEST_SUITE_P(Models, SumsApart,
+                         ::testing::Combine(::testing::Values(testing::kTinyModels[0], testing::kTinyCnns[0]), ::testing::Values(1, 3),
+                                            ::testing::Values(1, 3)),
+                         [](const auto& info) {
+                           return StrCat(std::get<0>(info.param).name, std::get<1>(info.param), "Ranks", std::get<2>(info.param), "Parts");
+                         });
+
 // Model parallelism: stages, shards and ranks of tp differ, and each is of the kind that it is said to be of.
 constexpr Layout kMeshes[] = {{"Tp2Dp2Sequence", "tp: 2 dp: 2 sequence_parallel: true"},
                               {"Tp2Dp3Zero1", "tp: 2 dp: 3 sequence_parallel: true sharding: ZERO_1"},
                               {"Tp2Dp2Zero3", "tp: 2 dp: 2 sequence_parallel: true sharding: ZERO_3"},
+                              {"Tp4Dp2Zero3", "tp: 4 dp: 2 sharding: ZERO_3"},
+                              {"Tp4Dp2Offloaded", "tp: 4 dp: 2 sharding: ZERO_3 offload: OFFLOAD_ALL"},
+                              {"Tp2Dp4Hybrid", "tp: 2 dp: 4 sharding: HYBRID_SHARD shard_group: 2"},
                               {"Pp2Dp2Zero2", "pp: 2 dp: 2 sharding: ZERO_2"},
                               {"Pp2Dp2Tp2Zero1", "pp: 2 dp: 2 tp: 2 sequence_parallel: true sharding: ZERO_1"},
                               {"Pp4", "pp: 4 schedule: GPIPE"},
