@@ -49,7 +49,13 @@ bool CachingAllocator::Order::operator()(const Block* a, const Block* b) const {
   return std::tie(a->size, a->segment->sequence, a->offset) < std::tie(b->size, b->segment->sequence, b->offset);
 }
 
-Buffer::~Buffer() { owner_->Free(static_cast<CachingAllocator::Block*>(block_), category_); }
+Buffer::~Buffer() {
+  if (!borrowed()) owner_->Free(static_cast<CachingAllocator::Block*>(block_), category_);
+}
+
+std::shared_ptr<Buffer> Buffer::Borrowed() const {
+  return std::make_shared<Buffer>(Token{}, owner_, nullptr, address_, size_, host_accessible_, category_);
+}
 
 CachingAllocator::CachingAllocator(MemorySource& source, int rank, std::string_view memory)
     : source_(source), rank_(rank), memory_(memory) {}

@@ -44,6 +44,10 @@ class Buffer {
   Category category() const { return category_; }
   const CachingAllocator& allocator() const { return *owner_; }
 
+  // The same place without a share in it: keeps no memory, and says where this one lay when it is gone.
+  std::shared_ptr<Buffer> Borrowed() const;
+  bool borrowed() const { return block_ == nullptr; }
+
  private:
   friend class CachingAllocator;
   struct Token {};

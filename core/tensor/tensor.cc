@@ -34,8 +34,7 @@ Tensor Tensor::Slice(int64_t first, Shape shape) const {
 }
 
 Tensor Tensor::Borrowed() const {
-  if (empty()) return Tensor();
-  return Tensor(std::shared_ptr<Buffer>(std::shared_ptr<void>(), buffer_.get()), shape_, dtype_, byte_offset_);
+  return empty() ? Tensor() : Tensor(buffer_->Borrowed(), shape_, dtype_, byte_offset_);
 }
 
 std::string Tensor::ToString() const {

@@ -46,7 +46,7 @@ class Tensor {
 
   bool empty() const { return buffer_ == nullptr; }
   // No other tensor shares the buffer: who holds this handle may overwrite it. Depends on program order alone.
-  bool unique() const { return buffer_.use_count() == 1; }
+  bool unique() const { return buffer_.use_count() == 1 && !buffer_->borrowed(); }
   const Shape& shape() const { return shape_; }
   int64_t dim(int i) const { return shape_[i]; }
   DType dtype() const { return dtype_; }
@@ -60,8 +60,9 @@ class Tensor {
   Tensor Slice(int64_t first, int64_t count) const;
   Tensor Slice(int64_t first, Shape shape) const;
 
-  // The same tensor without a share in its buffer, which somebody else keeps alive while it is used. For communication
-  // threads: the last owner must let go on the rank's own thread.
+  // The same tensor without a share in its buffer. For what communicates: the last owner must let go on the rank's own thread.
+  // Somebody else keeps the data until the stream that uses them is done, or does not use the memory again before, in the order of
+  // streams. The tensor itself needs nobody.
   Tensor Borrowed() const;
 
   const CachingAllocator& allocator() const { return buffer_->allocator(); }  // whose memory it lies in

@@ -19,6 +19,8 @@ class CastCodec final : public GradientCodec {
   explicit CastCodec(DType wire) : wire_(wire) {}
   Work Reduce(nn::Context& ctx, size_t index, Tensor& bucket, ProcessGroup& group) override;
   void Decode(nn::Context& ctx, size_t index, Tensor& bucket) override;
+  // A type that is wider has every value of a narrower one; BF16 and F16 lack values of each other.
+  bool Rounds(DType gradient) const override { return ElementSize(wire_) <= ElementSize(gradient); }
 
  private:
   const DType wire_;

@@ -134,14 +134,44 @@ void DistributedDataParallel::BeginStep() {
 }
 
 // Reducing after every micro-batch adds this one's gradients to the mean of those before it, which is the same on every
-// rank, and takes the mean again: sums of means are means of sums.
+// rank, and takes the mean again: sums of means are means of sums. Where gradients are rounded on their way that would round
+// the sum as often as there are micro-batches: then it stays here, and this one's gradients travel alone.
 void DistributedDataParallel::BeginMicroBatch(bool last) {
-  if (begun_ && sync_ && options_.reduce_every_micro_batch) CompleteReductions();
+  if (begun_ && sync_ && options_.reduce_every_micro_batch) {
+    CompleteReductions();
+    PutMeansAside();
+  }
   begun_ = true;
   sync_ = last || options_.reduce_every_micro_batch;
 }
 
-void DistributedDataParallel::FinishGradients() { CompleteReductions(); }
+void DistributedDataParallel::FinishGradients() {
+  CompleteReductions();
+  AddMeansBefore();
+}
+
+bool DistributedDataParallel::KeepsMeansApart(const Bucket& bucket) const {
+  return bucket.group->size() > 1 && codec_->Rounds(options_.gradient);
+}
+
+void DistributedDataParallel::PutMeansAside() {
+  for (Bucket& bucket : buckets_) {
+    if (!KeepsMeansApart(bucket)) continue;
+    if (bucket.sum.empty()) {
+      bucket.sum = ctx_.device.NewTensor(bucket.gradients.shape(), options_.gradient, Category::kGradients);
+      ctx_.Launch(ops::Cast{.in = bucket.gradients, .out = bucket.sum});
+    } else {
+      ctx_.Launch(ops::AddTo{.in = bucket.gradients, .out = bucket.sum});
+    }
+    for (const size_t i : bucket.parameters) parameters_[i]->ZeroGradient();
+  }
+}
+
+void DistributedDataParallel::AddMeansBefore() {
+  for (Bucket& bucket : buckets_) {
+    if (!bucket.sum.empty()) ctx_.Launch(ops::AddTo{.in = std::exchange(bucket.sum, Tensor()), .out = bucket.gradients});
+  }
+}
 
 void DistributedDataParallel::CompleteReductions() {
   if (replicas_.all.size() == 1) return;

@@ -5,7 +5,9 @@
 //
 // With N ranks and a model of P parameters, Psi = P * size(type they travel in):
 //   memory         parameters, gradients and optimizer state in full on every rank (Rajbhandari et al. 2020, ZeRO,
-//                  figure 1, baseline); gradients live in the buckets, so a reduction needs no copy
+//                  figure 1, baseline); gradients live in the buckets, so a reduction needs no copy. Reduced after every
+//                  micro-batch, in a type that rounds them on their way: a second set of gradients from the second
+//                  micro-batch to the end of the step, where the means add up
 //   communication  each rank sends and receives 2 Psi (N - 1) / N bytes a step (a ring; Patarasuk and Yuan 2009,
 //                  section 3), in about Psi / bucket all-reduces, once per optimizer step however many
 //                  micro-batches (or after each, see DdpOptions); and every parameter is broadcast once at the start
@@ -42,7 +44,8 @@ struct DdpOptions {
   Bytes first_bucket = MiB(1);
   bool overlap = true;         // false: all buckets are reduced after backward, for comparison
   DType gradient = DType::kF32;  // of gradients as they add up; how they travel is the codec's affair
-  // With several micro-batches a step: reduce after each, or once (Li et al., section 3.2.4, no_sync).
+  // With several micro-batches a step: reduce after each, or once (Li et al., section 3.2.4, no_sync). Either way their sum is
+  // kept in `gradient`.
   bool reduce_every_micro_batch = false;
 };
 
@@ -84,6 +87,7 @@ class DistributedDataParallel final : public ParameterLayout {
  private:
   struct Bucket {
     Tensor gradients;                // flat; the parameters' gradients are views into it
+    Tensor sum;                      // of the means of the step's micro-batches so far, where they are kept apart
     std::vector<size_t> parameters;  // indices into parameters_, in the order of their places
     ProcessGroup* group;             // they are averaged over
     size_t pending = 0;              // parameters whose gradient is still to come in this step
@@ -97,6 +101,9 @@ class DistributedDataParallel final : public ParameterLayout {
   void OnReady(Bucket& bucket);
   void ReduceWhatIsReady();  // in the order of the buckets, so that all ranks issue the same sequence
   void CompleteReductions();
+  bool KeepsMeansApart(const Bucket& bucket) const;
+  void PutMeansAside();
+  void AddMeansBefore();
   void CheckAllReduced() const;
 
   std::unique_ptr<nn::Module> owned_;  // may be null

@@ -22,6 +22,9 @@ class GradientCodec {
   virtual Work Reduce(nn::Context& ctx, size_t index, Tensor& bucket, ProcessGroup& group) = 0;
   // Called once the compute stream is ordered after the Work: leaves the mean in `bucket`.
   virtual void Decode(nn::Context& ctx, size_t index, Tensor& bucket) = 0;
+  // Whether a bucket of type `gradient` that is equal on all ranks may come back as another: then what adds up over several
+  // reductions must not travel along. Yes is safe.
+  virtual bool Rounds([[maybe_unused]] DType gradient) const { return true; }
 };
 
 // No compression: one all-reduce (average) of the bucket, in place.
@@ -31,6 +34,7 @@ class IdentityCodec final : public GradientCodec {
     return group.AllReduce(bucket, ReduceOp::kAvg);
   }
   void Decode(nn::Context&, size_t, Tensor&) override {}  // the mean is where it belongs
+  bool Rounds(DType) const override { return false; }     // to its own type alone, as any sum of gradients
 };
 
 }  // namespace twofold

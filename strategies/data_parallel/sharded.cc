@@ -146,7 +146,14 @@ void ShardedDataParallel::CollectBackward(nn::Module& module) {
   if (unit != nullptr) unit->backward_last = backward_.size() - 1;
 }
 
-// What stays on this rank, with its initial values: every rank draws its own.
+// Initial values of this rank's shard: what several ranks would draw, the first of them does for all.
+void ShardedDataParallel::Draw(Unit& unit, Tensor& shard) {
+  const FlatParameter& flat = *unit.flat;
+  flat.Initialize(ctx_.device, ctx_.stream, ctx_.seed, shard, unit.sharing->gather->rank() * flat.shard_numel());
+  if (unit.sharing->replicas() > 1) unit.sharing->replicate->Broadcast(shard, 0).WaitOn(ctx_.device.compute());
+}
+
+// What stays on this rank, with its initial values.
 void ShardedDataParallel::Allocate(Unit& unit) {
   const FlatParameter& flat = *unit.flat;
   const int64_t rank = unit.sharing->gather->rank();
@@ -155,10 +162,11 @@ void ShardedDataParallel::Allocate(Unit& unit) {
     unit.parameters = ctx_.device.NewTensor(Shape{flat.padded_numel()}, flat.dtype(), Category::kParameters);
     unit.shard = flat.Shard(unit.parameters, rank);
     flat.SetData(unit.parameters);
-    flat.Initialize(ctx_.device, ctx_.stream, ctx_.seed, unit.parameters, 0);
+    Draw(unit, unit.shard);
+    if (!Alone(unit)) unit.sharing->gather->AllGather(unit.parameters, unit.shard).WaitOn(ctx_.device.compute());
   } else {
     unit.shard = ctx_.device.NewTensor(Shape{flat.shard_numel()}, flat.dtype(), Category::kParameters);
-    flat.Initialize(ctx_.device, ctx_.stream, ctx_.seed, unit.shard, rank * flat.shard_numel());
+    Draw(unit, unit.shard);
     if (options_.offload) {
       const Tensor made = std::exchange(unit.shard, ctx_.device.NewHostTensor(unit.shard.shape(), flat.dtype(), Category::kParameters));
       out_->Copy(made, unit.shard).WaitOn(ctx_.device.compute());

@@ -17,6 +17,10 @@
 // of the root, of the unit that computes and of those gathered ahead (ZeRO-3). Hybrid sharding (section 3.2.2) is ZeRO-3 among
 // the N ranks of a shard group, e.g. of a node; ranks of equal place in the R groups add an all-reduce of their gradient
 // shards, 2 Psi / N (R - 1) / R bytes: the only traffic between groups.
+// At the start, once: under ZeRO-1 and 2 every rank draws the values of its shard and gathers the others', Psi (N - 1) / N bytes each
+// way; under ZeRO-3 every element is drawn by one rank, and nothing is sent. Under hybrid sharding it is drawn by R ranks, which take
+// the first one's: a broadcast of Psi / N. So no two ranks begin apart, whatever their mathematical libraries. (Buffers, the same
+// constants everywhere, are not drawn.)
 //   compute        that of DDP; an optimizer step on 1/N of the elements
 // Offloaded (kParameters), the shards of parameters and gradients lie in the host's memory. With P and G bytes of them on a
 // rank, a step brings P for every all-gather above and (A - 1) G for the sums of gradients to the device, and takes A G
@@ -73,9 +77,9 @@ struct ShardedOptions {
 // One rank's part. Used from the rank's thread; `ctx` and `replicas` must outlive it.
 class ShardedDataParallel final : public ParameterLayout {
  public:
-  // Wraps the units of `model`, allocates what this rank keeps (Category::kParameters and kGradients), and draws the initial
-  // values of its shards from ctx.seed: no whole tensor ever exists under kParameters. Collective over `replicas`.
-  // Throws OutOfMemory.
+  // Wraps the units of `model`, allocates what this rank keeps (Category::kParameters and kGradients), draws the initial
+  // values of its shards from ctx.seed (no whole tensor ever exists under kParameters), and has all ranks begin with the same.
+  // Collective over `replicas`. Throws OutOfMemory and what the communication throws.
   ShardedDataParallel(nn::Context& ctx, std::unique_ptr<nn::Module> model, const ReplicaGroups& replicas, ShardedOptions options);
   ~ShardedDataParallel() override;
   ShardedDataParallel(const ShardedDataParallel&) = delete;
@@ -146,6 +150,7 @@ class ShardedDataParallel final : public ParameterLayout {
   void CollectForward(nn::Module& module, size_t chunk);
   void CollectBackward(nn::Module& module);
   void Allocate(Unit& unit);
+  void Draw(Unit& unit, Tensor& shard);
 
   // Around a unit's passes.
   void BeforeForward(Unit& unit);

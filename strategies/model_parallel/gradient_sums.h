@@ -7,45 +7,30 @@
 //
 // With S the bytes of such gradients that a rank's optimizer updates (a shard of them, where layouts shard) and n ranks in a group:
 //   memory         S, while it runs, where they do not lie in one piece
-//   communication  one all-reduce a group: 2 S (n - 1) / n bytes sent by each rank, once a step, whatever the micro-batches. It comes
-//                  after the mean over replicas; means of sums are sums of means, so that sums of shards are enough
+//   communication  one all-reduce a group: 2 S (n - 1) / n bytes sent by each rank, once a step, whatever the micro-batches, in the type
+//                  that gradients add up in. It comes after the mean over replicas; means of sums are sums of means, so that sums
+//                  of shards are enough
 //   compute        copies of S into a message and back
-// Limits: the ranks of a group must hold the same elements in the same order. They do along tp, where all ranks have parameters of
-// the same shapes; a table that two stages share must be a unit of its own in a sharded layout.
+// Limits: those of shared_ranges.h.
 #pragma once
 
-#include <vector>
-
-#include "core/device/transfers.h"
-#include "strategies/data_parallel/layout.h"
+#include "strategies/model_parallel/shared_ranges.h"
 
 namespace twofold {
-
-// Null: nobody to sum with, and no parameter asks for it on this rank.
-struct SumGroups {
-  ProcessGroup* tensor = nullptr;     // Cut::Sum::kTensor
-  ProcessGroup* key_value = nullptr;  // kKeyValue
-  ProcessGroup* embedding = nullptr;  // kEmbedding
-};
 
 // One rank's; all handed in outlives it.
 class GradientSums {
  public:
-  GradientSums(nn::Context& ctx, ParameterLayout& layout, const SumGroups& groups);
+  GradientSums(nn::Context& ctx, ParameterLayout& layout, const Sharers& sharers)
+      : ranges_(ctx, layout, sharers, SharedRanges::Of::kGradients, [](const SliceRange& range) { return range.run.sum; }) {}
   // For what is launched next, the gradients of the layout's slices are sums over the groups. Collective over each group.
-  void Run();
+  void Run() {
+    ranges_.Exchange([](ProcessGroup& group, Tensor& gradients) { return group.AllReduce(gradients); });
+  }
+  const SharedRanges& ranges() const { return ranges_; }
 
  private:
-  struct Message {
-    ProcessGroup* group;
-    std::vector<Tensor> pieces;  // views into the slices' gradients, in their order
-    int64_t elements = 0;
-  };
-  void Sum(const Message& message);
-  void SumOnHost(const Message& message, Tensor& whole);
-
-  nn::Context& ctx_;
-  std::vector<Message> messages_;
+  SharedRanges ranges_;
 };
 
 }  // namespace twofold

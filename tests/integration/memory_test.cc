@@ -15,6 +15,35 @@ namespace memory_test {
 
 using testing::ExpectReplayed;
 using testing::Replayed;
+using testing::TinyModel;
+
+// Reduced after every micro-batch in a type that rounds: sums of means lie beside gradients from the second micro-batch on.
+class SumsApart : public ::testing::TestWithParam<std::tuple<TinyModel, int, int>> {};
+
+TEST_P(SumsApart, AreAsReplayed) {
+  const auto [model, ranks, accumulation] = GetParam();
+  const std::string text = StrCat(model.model, "train { steps: 3 micro_batch: 2 global_batch: ", 2 * ranks * accumulation,
+                                  " clip_norm: 1 precision { gradient: F32 reduce: BF16 } }\nparallel { dp: ", ranks, " bucket_mib: 0.01 ");
+  const auto once = testing::RunText(StrCat(text, "}\n", testing::kInMemory));
+  const std::string often = StrCat(text, "reduce_every_micro_batch: true }\n");
+  const auto measured = testing::RunText(often + testing::kInMemory);
+  testing::ExpectPromised(often, measured);
+  const auto peak = [](const report::RankRecord& record, std::string_view category) {
+    for (const report::Category& c : record.memory().categories()) {
+      if (c.name() == category) return c.peak_bytes();
+    }
+    return int64_t{-1};
+  };
+  const bool apart = ranks > 1 && accumulation > 1;
+  EXPECT_EQ(peak(measured[0], "gradients"), (apart ? 2 : 1) * peak(once[0], "gradients"));
+}
+INSTANTIATE_TEST_SUITE_P(Models, SumsApart,
+                         ::testing::Combine(::testing::Values(testing::kTinyModels[0], testing::kTinyCnns[0]), ::testing::Values(1, 3),
+                                            ::testing::Values(1, 3)),
+                         [](const auto& info) {
+                           return StrCat(std::get<0>(info.param).name, std::get<1>(info.param), "Ranks", std::get<2>(info.param), "Parts");
+                         });
+
 // Runs of many steps, with validations between them, and on other devices: against the simulated run alone.
 struct LongRun {
   const char* name;

@@ -67,6 +67,15 @@ Volumes AMicroBatch(Job job, int64_t more = 1) {
   return Minus(AStep(job), less);
 }
 
+// What comes once, before the first step.
+Volumes TheStart(const Job& job) {
+  Volumes start;
+  for (const auto& [key, bytes] : WholeRun(job, 2)) start[key] += 3 * bytes;
+  for (const auto& [key, bytes] : WholeRun(job, 3)) start[key] -= 2 * bytes;
+  std::erase_if(start, [](const auto& item) { return item.second == 0; });
+  return start;
+}
+
 // ---- Tensor and sequence parallelism: the group "tp" ----
 // Two replicas beside it, so that "tp" is a group of its own; their gradients are on "replicas" or the layout's groups.
 
@@ -107,7 +116,26 @@ TEST_P(TensorParallel, RecomputationSendsAForwardPassMore) {
   const Job job{.model = "gpt", .parallel = StrCat("tp: ", GetParam()), .dp = 2, .micro_batches = 2, .train = "activation_checkpointing {}"};
   EXPECT_EQ(Only(ALayer(job), "tp"), (Volumes{{{"all_reduce", "tp"}, 2 * 6 * kMessage}}));
 }
+
+// Drawn parameters that all ranks have are the first one's: positions, routers. Norms and biases begin as constants.
+TEST_P(TensorParallel, BeginsWithTheFirstRanksPositions) {
+  for (const char* more : {"", " sequence_parallel: true", " sharding: ZERO_1"}) {
+    const Volumes start = TheStart({.model = "gpt", .parallel = StrCat("tp: ", GetParam(), more), .dp = 2});
+    const int64_t positions = kSequence * kHidden * kElement / (*more == ' ' && start.contains({"all_gather", "gather"}) ? 2 : 1);
+    EXPECT_EQ(Only(start, "tp"), (Volumes{{{"broadcast", "tp"}, positions}})) << more;
+  }
+  const Job moe{.model = "moe", .parallel = StrCat("tp: ", GetParam()), .dp = 2, .layers = 3};
+  EXPECT_EQ(Only(TheStart(moe), "tp"), (Volumes{{{"broadcast", "tp"}, moe.layers * 4 * kHidden * kElement}}));
+}
 INSTANTIATE_TEST_SUITE_P(Degrees, TensorParallel, ::testing::Values(2, 4), [](const auto& info) { return StrCat(info.param); });
+
+// Two heads of keys and values on four ranks: two have the same of each.
+TEST(KeyValueHeads, BeginAsTheFirstOfTheirRanksHasThem) {
+  const Job job{.model = "llama", .parallel = "tp: 4", .dp = 2, .layers = 3};
+  const Volumes start = TheStart(job);
+  EXPECT_EQ(Only(start, "key values"), (Volumes{{{"broadcast", "key values"}, job.layers * 2 * kWidth * kHidden * kElement}}));
+  EXPECT_EQ(Only(start, "tp"), Volumes());
+}
 
 // ---- Pipelines: what rank 0, of the first stage, sends and receives ----
 
@@ -171,6 +199,8 @@ TEST(PipelineParallel, SumsATiedTableOnce) {
     if (key.first == "all_reduce" && bytes >= kVocab * kHidden * kElement) sums += bytes;
   }
   EXPECT_EQ(sums, kVocab * kHidden * kElement);
+  const Volumes start = TheStart(job);
+  EXPECT_EQ(Only(start, "embedding"), (Volumes{{{"broadcast", "embedding"}, kVocab * kHidden * kElement}}));
 }
 
 // ---- Context parallelism: the ring ----

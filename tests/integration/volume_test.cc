@@ -1,9 +1,11 @@
 // What every layout sends in a step, in bytes, against its closed form: Rajbhandari et al. 2020 (ZeRO), section 7; Zhao et al.
-// 2023 (FSDP), section 3.2.2; with A micro-batches a step and the padding of every unit.
+// 2023 (FSDP), section 3.2.2; with A micro-batches a step and the padding of every unit. And what is sent once, at the start.
 #include <gtest/gtest.h>
 
 #include <map>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "tests/integration/run_spec.h"
 
@@ -37,33 +39,57 @@ double ClosedForm(const Case& c) {
   return (gathered + times(c.reductions, block + root)) * (n - 1) / n + times(c.reductions, between);
 }
 
-// Of the calls of one run, the same by what each of them sends: 2 (n - 1) / n of its payload for an all-reduce among n ranks,
-// (n - 1) / n for the others. The loss's own all-reduce, 4 bytes a step among all ranks, is left out.
-double Counted(const Case& c, int steps) {
+// Payload bytes by operation and group. The loss's own all-reduce, 4 bytes a step among all ranks, is left out.
+using Payloads = std::map<std::pair<std::string, std::string>, int64_t>;
+
+Payloads WholeRun(const Case& c, int steps) {
   const auto records = testing::RunText(StrCat(
       "model { gpt { layers: ", kLayers, " hidden: ", kHidden, " heads: 2 vocab: ", kVocab, " sequence: ", kSequence, " } }\n",
       "train { warmup_steps: 0 steps: ", steps, " micro_batch: 1 global_batch: ", c.ranks * c.micro_batches, " }\nparallel { dp: ", c.ranks, " ",
       c.parallel, " }\n", testing::kInMemory));
+  Payloads payloads;
+  for (const report::Collective& call : records[0].collectives()) payloads[{call.operation(), call.group()}] += call.bytes();
+  payloads[{"all_reduce", "world"}] -= kElement * steps;
+  return payloads;
+}
+
+Payloads Sum(Payloads a, int64_t times_a, const Payloads& b, int64_t times_b) {
+  for (auto& [key, bytes] : a) bytes *= times_a;
+  for (const auto& [key, bytes] : b) a[key] += times_b * bytes;
+  std::erase_if(a, [](const auto& item) { return item.second == 0; });
+  return a;
+}
+
+// What its calls send: 2 (n - 1) / n of its payload for an all-reduce among n ranks, (n - 1) / n for the others.
+double Sent(const Case& c, const Payloads& payloads) {
+  const std::map<std::string, int64_t> sizes = {{"world", c.ranks}, {"gather", c.group}, {"reduce", c.group}, {"replicate", c.ranks / c.group}};
   double bytes = 0;
-  for (const report::Collective& call : records[0].collectives()) {
-    if (call.operation() == "broadcast" || call.operation() == "barrier") continue;
-    const std::map<std::string, int64_t> sizes = {
-        {"world", c.ranks}, {"gather", c.group}, {"reduce", c.group}, {"replicate", c.ranks / c.group}};
-    const auto n = static_cast<double>(sizes.at(call.group()));
-    int64_t payload = call.bytes();
-    if (call.group() == "world") payload -= kElement * steps;
-    bytes += static_cast<double>(payload) * (n - 1) / n * (call.operation() == "all_reduce" ? 2 : 1);
+  for (const auto& [call, payload] : payloads) {
+    const auto n = static_cast<double>(sizes.at(call.second));
+    bytes += static_cast<double>(payload) * (n - 1) / n * (call.first == "all_reduce" ? 2 : 1);
   }
   return bytes;
+}
+
+// So that all ranks begin alike: whole parameters are the first rank's, or their owners'; of shards, those of the first replica.
+Payloads Start(const Case& c) {
+  const int64_t padded = (Padded(kBlock, c.group) * kLayers + Padded(kRoot, c.group)) * kElement;
+  const std::string_view parallel = c.parallel;
+  if (c.reductions == 0) return {{{"broadcast", "world"}, (kBlock * kLayers + kRoot) * kElement}};
+  if (parallel.find("ZERO_1") != parallel.npos || parallel.find("ZERO_2") != parallel.npos) return {{{"all_gather", "gather"}, padded}};
+  if (c.ranks > c.group) return {{{"broadcast", "replicate"}, padded / c.group}};
+  return {};
 }
 
 class Volume : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Volume, IsTheClosedForm) {
   const Case& c = GetParam();
-  const double step = Counted(c, 3) - Counted(c, 2);
+  const Payloads two = WholeRun(c, 2), three = WholeRun(c, 3);
+  const double step = Sent(c, Sum(three, 1, two, -1));
   EXPECT_DOUBLE_EQ(step, ClosedForm(c));
   EXPECT_GT(step, 0);
+  EXPECT_EQ(Sum(two, 3, three, -2), Start(c));
 }
 
 INSTANTIATE_TEST_SUITE_P(

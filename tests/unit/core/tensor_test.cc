@@ -2,6 +2,8 @@
 
 #include "gtest/gtest.h"
 
+#include <vector>
+
 namespace twofold {
 namespace tensor_test {
 
@@ -52,6 +54,23 @@ TEST_F(TensorTest, BorrowedHoldsNothing) {
   t = Tensor();
   EXPECT_EQ(allocator_.ledger().stats().live, Bytes(0));
   EXPECT_TRUE(Tensor().Borrowed().empty());
+}
+
+// A stream may come to what it was given after the program has let go of it: memory is used again in the stream's order, so that
+// the data are still there, and nothing of the borrowed tensor may lie in what the program has let go of.
+TEST_F(TensorTest, BorrowedSaysWhereTheDataAreWhenTheBufferIsGone) {
+  VirtualSource nowhere;
+  CachingAllocator symbolic(nowhere, 0);
+  Tensor t = New({100});
+  const Address address = t.address();
+  const Tensor borrowed = t.Borrowed();
+  t = Tensor();
+  std::vector<Tensor> others;  // in the place of what is gone
+  for (int i = 0; i < 100; ++i) others.push_back(Allocate(symbolic, {1}, DType::kF32, Category::kOther));
+  EXPECT_TRUE(borrowed.has_data());
+  EXPECT_EQ(borrowed.address(), address);
+  EXPECT_EQ(borrowed.Slice(10, 20).address(), address + 40);
+  EXPECT_FALSE(borrowed.unique());  // others than its owner never overwrite it
 }
 
 using TensorDeathTest = TensorTest;

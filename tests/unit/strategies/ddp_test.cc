@@ -15,6 +15,7 @@
 #include "core/nn/loss.h"
 #include "core/nn/mlp_model.h"
 #include "core/nn/sequential.h"
+#include "strategies/data_parallel/cast_codec.h"
 
 namespace twofold {
 namespace ddp_test {
@@ -217,6 +218,69 @@ TEST(Ddp, GivesTheSameMeanReducingEveryMicroBatch) {
       EXPECT_NEAR(a, b, 1e-5) << "element " << i / sizeof(float);
     }
   }
+}
+
+// Of equal micro-batches every mean is the same one, rounded on its way; the sum of many is that often it. BF16 has 8 bits: a sum
+// that is rounded to it stops growing at 256 of them.
+TEST(Ddp, SumsOverManyMicroBatchesStayInTheGradientsType) {
+  constexpr int kMicroBatches = 512;
+  const auto gradients = [](int micro_batches, bool overlap) {
+    return OnRanks(2, [micro_batches, overlap](RankContext& ctx) -> std::string {
+      DdpOptions options = SmallBuckets(overlap);
+      options.reduce_every_micro_batch = true;
+      Replica r(ctx, options, 5, MakeGradientCodec(DType::kF32, DType::kBF16));
+      std::string first;
+      for (int step = 0; step < 2; ++step) {
+        r.ddp->BeginStep();
+        for (int m = 0; m < micro_batches; ++m) {
+          r.ddp->BeginMicroBatch(m + 1 == micro_batches);
+          r.Backward();
+        }
+        r.ddp->FinishGradients();
+        if (step == 0) first = r.GradientBytes();
+      }
+      return first == r.GradientBytes() ? first : "";  // nothing of a step is left in the next
+    });
+  };
+  const std::string one = gradients(1, true)[0];
+  ASSERT_EQ(one.size(), kParameters * sizeof(float));
+  for (const bool overlap : {true, false}) {
+    const std::vector<std::string> many = gradients(kMicroBatches, overlap);
+    EXPECT_EQ(many[0], many[1]);
+    ASSERT_EQ(many[0].size(), one.size());
+    for (size_t i = 0; i < one.size(); i += sizeof(float)) {
+      float mean, sum;
+      std::memcpy(&mean, &one[i], sizeof(mean));
+      std::memcpy(&sum, &many[0][i], sizeof(sum));
+      ASSERT_NEAR(sum, kMicroBatches * mean, 1e-4 * kMicroBatches * std::abs(mean)) << "element " << i / sizeof(float);
+    }
+  }
+}
+
+// Gradients that arrive as exactly as they left are added up where they are; others a second time, from the second micro-batch to
+// the step's end.
+TEST(Ddp, HoldsASecondSumOnlyWhereTheWayRounds) {
+  ExpectOnRanks(2, [](RankContext& ctx) -> std::string {
+    const auto gradients = [&ctx] { return ctx.memory().live_by_category[static_cast<size_t>(Category::kGradients)].value(); };
+    const auto held = [&](DType gradient, DType wire, int micro_batches) {
+      Replica r(ctx, {.gradient = gradient, .reduce_every_micro_batch = true}, 5, MakeGradientCodec(gradient, wire));
+      const int64_t before = gradients();
+      r.ddp->BeginStep();
+      for (int m = 0; m < micro_batches; ++m) {
+        r.ddp->BeginMicroBatch(m + 1 == micro_batches);
+        r.Backward(m);
+      }
+      const int64_t during = gradients() - before;
+      r.ddp->FinishGradients();
+      return gradients() == before ? during : -1;
+    };
+    constexpr int64_t kBytes = (kParameters * 4 + 511) / 512 * 512;
+    if (held(DType::kF32, DType::kBF16, 2) != kBytes) return "other than one more set of gradients";
+    if (held(DType::kF32, DType::kBF16, 1) != 0) return "one micro-batch has nothing to add up";
+    if (held(DType::kF32, DType::kF32, 2) != 0) return "a second set where nothing is rounded";
+    if (held(DType::kF32, DType::kF64, 2) != 0) return "a second set where a wider type travels";
+    return "";
+  });
 }
 
 TEST(Ddp, ReducesOncePerStepOverManySteps) {

@@ -73,7 +73,7 @@ class Worker {
           ctx_, std::move(model), groups, ShardedOptions{.stage = stage, .wrap = setup.wrap.empty() ? WrapPolicy() : WrapByKind(setup.wrap)});
     }
     loss_ = layers_.MakeLoss(kVocab);
-    sums_.emplace(ctx_, *layout_, SumGroups{.tensor = &mesh_.Group(Along::kTp), .key_value = layers_.key_value_group()});
+    sums_.emplace(ctx_, *layout_, Sharers{.tensor = &mesh_.Group(Along::kTp), .key_value = layers_.key_value_group()});
     norm_.emplace(ctx_, *layout_, mesh_.Group(Along::kModel), &mesh_.Group(Along::kEp));
     optimizer_ = optim::MakeSgd({.lr = 0.1});
     optimizer_->Attach(ctx_, layout_->Slices());

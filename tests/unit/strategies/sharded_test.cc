@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "tests/unit/strategies/on_ranks.h"
@@ -118,8 +119,8 @@ TEST(Wrapping, TakesAWrapperForWhatIsInIt) {
 
 // One rank with a small GPT of three units: the root and two blocks.
 struct Worker {
-  explicit Worker(RankContext& rank, ShardedOptions options)
-      : context{.device = rank.device(), .stream = rank.device().compute(), .seed = 5} {
+  explicit Worker(RankContext& rank, ShardedOptions options, uint64_t seed = 5)
+      : context{.device = rank.device(), .stream = rank.device().compute(), .seed = seed} {
     if (!options.wrap) options.wrap = WrapByKind("transformer_block");
     layout.emplace(context, Gpt(true), rank.world(), std::move(options));
     ids = context.device.NewTensor(Shape{1, 4}, DType::kI32, Category::kOther);
@@ -244,6 +245,68 @@ TEST(Sharded, StartsFromTheValuesOfTheWholeModel) {
     }
     return "";
   });
+}
+
+// As on hosts whose mathematical libraries round otherwise: every rank draws from another seed.
+TEST(Sharded, StartsAllRanksWithTheSameValues) {
+  struct Begun { std::string whole, shard; };
+  const auto begin = [](ShardedOptions options) {
+    std::vector<Begun> begun(4);
+    ExpectOnRanks(4, [&](RankContext& rank) -> std::string {
+      Worker w(rank, options, /*seed=*/5 + static_cast<uint64_t>(rank.rank()));
+      Begun& mine = begun[static_cast<size_t>(rank.rank())];
+      const auto add = [](std::string& bytes, const Tensor& t) { bytes.append(static_cast<const char*>(t.raw()), static_cast<size_t>(t.bytes().value())); };
+      for (const nn::Parameter* p : w.layout->model().Parameters()) {
+        if (!p->data().empty()) add(mine.whole, p->data());
+      }
+      for (const optim::Slice& s : w.layout->Slices()) add(mine.shard, s.data);
+      return "";
+    });
+    return begun;
+  };
+  for (const auto stage : {ShardedOptions::kOptimizer, ShardedOptions::kGradients}) {
+    const std::vector<Begun> begun = begin({.stage = stage});
+    EXPECT_FALSE(begun[0].whole.empty());
+    for (const Begun& b : begun) EXPECT_EQ(b.whole, begun[0].whole) << "stage " << stage;
+  }
+  for (const bool offload : {false, true}) {
+    const std::vector<Begun> hybrid = begin({.shard_group = 2, .offload = offload});
+    EXPECT_EQ(hybrid[0].shard, hybrid[2].shard);
+    EXPECT_EQ(hybrid[1].shard, hybrid[3].shard);
+    EXPECT_NE(hybrid[0].shard, hybrid[1].shard);
+    const std::vector<Begun> whole = begin({.shard_group = 1, .offload = offload});
+    for (const Begun& b : whole) EXPECT_EQ(b.shard, whole[0].shard);
+  }
+}
+
+// Of equal micro-batches every mean is the same one, rounded on its way; the sum of many is that often it.
+TEST(Sharded, SumsOverManyMicroBatchesStayInTheGradientsType) {
+  constexpr int kMicroBatches = 512;
+  struct Layout { ShardedOptions::Stage stage; int shard_group; bool every, offload; };
+  for (const Layout& layout : {Layout{ShardedOptions::kOptimizer, 0, false, false}, Layout{ShardedOptions::kGradients, 0, true, false},
+                               Layout{ShardedOptions::kParameters, 0, true, false}, Layout{ShardedOptions::kParameters, 0, false, false},
+                               Layout{ShardedOptions::kParameters, 1, true, false}, Layout{ShardedOptions::kParameters, 0, true, true}}) {
+    ExpectOnRanks(2, [&](RankContext& rank) -> std::string {
+      const auto gradients = [&](int micro_batches) {
+        Worker w(rank, {.stage = layout.stage, .shard_group = layout.shard_group, .reduce = DType::kBF16,
+                        .reduce_every_micro_batch = layout.every, .offload = layout.offload});
+        w.layout->BeginStep();
+        for (int m = 0; m < micro_batches; ++m) w.Pass(m + 1 == micro_batches);
+        w.layout->FinishGradients();
+        std::vector<float> values;
+        for (const Tensor& g : w.layout->Gradients()) values.insert(values.end(), g.data<float>(), g.data<float>() + g.numel());
+        return values;
+      };
+      const std::vector<float> one = gradients(1), many = gradients(kMicroBatches);
+      const double rounding = layout.every ? 1e-4 : 1.0 / 128;  // of a mean that leaves once, the sum is rounded
+      for (size_t i = 0; i < one.size(); ++i) {
+        if (std::abs(many[i] - kMicroBatches * one[i]) > rounding * kMicroBatches * std::abs(one[i]) + 1e-6) {
+          return StrCat("stage ", static_cast<int>(layout.stage), ": element ", i, " of ", kMicroBatches, " micro-batches is ", many[i], ", of one ", one[i]);
+        }
+      }
+      return "";
+    });
+  }
 }
 
 TEST(Sharded, EvaluationLeavesNothingGathered) {
