@@ -112,6 +112,16 @@ void AddExtrapolationNotes(const SimulatedDevice::Extrapolated& extrapolated, ou
   }
 }
 
+void AddWhatRan(const SimulatedWorld& world, outcome::Outcome& outcome) {
+  for (const auto& [key, name] : world.ran) {
+    const auto& [group, kind, bytes] = key;
+    outcome::Ran& ran = *outcome.add_ran();
+    ran.set_group(group), ran.set_operation(std::string(KindName(kind))), ran.set_bytes(bytes);
+    ran.set_library(std::string(world.network.library().name()));
+    ran.set_algorithm(name.algorithm), ran.set_protocol(name.protocol);
+  }
+}
+
 sim::Engine::Options EngineOptions(const SimulationPlan& plan, sim::FlightRecord& record) {
   const bool loose = plan.library->name() == "open_mpi";
   return {.stack = plan.machine.real ? MiB(8) : KiB(256),
@@ -188,6 +198,7 @@ outcome::Outcome Simulate(SimulationPlan& plan, Folding folding, bool slowest_co
   }
   const absl::Status status = engine.Run();
   AddExtrapolationNotes(extrapolated, outcome);
+  AddWhatRan(world, outcome);
   if (fold) {
     for (int r = 0; r < plan.world_size; ++r) {
       if (const int stand_in = plan.stand_ins[static_cast<size_t>(r)]; stand_in != r) outcome.set_results(r, outcome.results(stand_in));
@@ -253,6 +264,10 @@ class SimulatedFabric : public Fabric {
     result.status = absl::Status(static_cast<absl::StatusCode>(outcome->code()), outcome->message());
     result.results.assign(outcome->results().begin(), outcome->results().end());
     result.notes.insert(result.notes.end(), outcome->notes().begin(), outcome->notes().end());
+    for (const outcome::Ran& r : outcome->ran()) {
+      result.ran.push_back({.group = r.group(), .operation = r.operation(), .bytes = r.bytes(), .library = r.library(),
+                            .algorithm = r.algorithm(), .protocol = r.protocol()});
+    }
     if (refused != nullptr) *refused = outcome->folding_refused();
     return result;
   }
