@@ -38,26 +38,84 @@ void Network::RemoveGroups(int number) {
   auto of_these = [number](const auto& entry) { return std::get<0>(entry.first) == number; };
   absl::erase_if(known_, of_these);
   absl::erase_if(ways_, of_these);
+  absl::erase_if(alone_, of_these);
 }
 
-Schedule Network::PlanFor(const CollectiveShape& shape, const Places& places) const {
-  absl::StatusOr<Schedule> schedule = library_.Plan(shape, places, options_.choice);
-  if (schedule.ok()) return *std::move(schedule);
-  throw RankFailure(RankFailure::Kind::kOther, 0, StrCat("fabric.simulated.algorithm: ", schedule.status().message()));
-}
-
-Network::Known Network::Make(const CollectiveShape& shape, const Groups& groups) try {
+std::optional<Network::Known> Network::ForAll(Schedule plan, const Choice& others, const CollectiveShape& shape, const Groups& groups) const {
   Known known;
-  for (size_t g = 0; g < groups.size(); ++g) {
+  known.name = {plan.algorithm, plan.protocol};
+  known.schedules.push_back(std::make_shared<Schedule>(std::move(plan)));
+  for (size_t g = 1; g < groups.size(); ++g) {
     size_t like = 0;
     while (like < g && groups[like].places != groups[g].places) ++like;
-    known.schedules.push_back(like < g ? known.schedules[like] : std::make_shared<Schedule>(PlanFor(shape, groups[g].places)));
+    if (like == g) {
+      absl::StatusOr<Schedule> own = library_.Plan(shape, groups[g].places, others);
+      if (!own.ok()) return std::nullopt;
+      known.schedules.push_back(std::make_shared<Schedule>(*std::move(own)));
+    } else {
+      known.schedules.push_back(known.schedules[like]);
+    }
   }
+  return known;
+}
+
+// Estimates are by one pair's alpha and bandwidth: of unlike pairs, or of several links side by side, they may be too large.
+Network::Known Network::Choose(int number, const CollectiveShape& shape, const Groups& groups) {
+  const auto refuse = [](const absl::Status& status) {
+    throw RankFailure(RankFailure::Kind::kOther, 0, StrCat("fabric.simulated.algorithm: ", status.message()));
+  };
+  const Topology& topology = engine_.topology();
+  absl::StatusOr<std::vector<Schedule>> plans = library_.Plans(shape, groups[0].places, options_.choice);
+  if (!plans.ok()) refuse(plans.status());
+  if (topology.symmetric()) plans->resize(1);  // there estimates are right
+  if (plans->size() == 1) {
+    std::optional<Known> known = ForAll(std::move(plans->front()), options_.choice, shape, groups);
+    if (!known) refuse(library_.Plan(shape, groups.back().places, options_.choice).status());
+    return *std::move(known);
+  }
+  const double trust = 4 * std::max(1.0, static_cast<double>(topology.grid().size()));
+  std::optional<Known> soonest;
+  double least = std::numeric_limits<double>::infinity();
+  for (Schedule& plan : *plans) {
+    if (plan.estimate > trust * least) break;
+    const Choice same{.algorithm = plan.algorithm};
+    std::optional<Known> known = ForAll(std::move(plan), same, shape, groups);
+    const double seconds = known ? SecondsAlone(number, shape, *known, groups) : std::numeric_limits<double>::infinity();
+    if (seconds < least * (1 - kTogether)) least = seconds, soonest = std::move(known);
+  }
+  if (!soonest) refuse(absl::UnimplementedError(StrCat("none has a form of ", KindName(shape.kind), " for all groups of ", shape.ranks, " ranks")));
+  return *std::move(soonest);
+}
+
+// Of an algorithm whose phases and flows are as many as another size's, they are the same but for their bytes, and so is what binds them.
+double Network::SecondsAlone(int number, const CollectiveShape& shape, const Known& known, const Groups& groups) {
+  const Schedule& schedule = *known.schedules[0];
+  size_t flows = 0;
+  for (const Phase& phase : schedule.phases) flows += phase.flows.size();
+  const AloneKey key(number, shape.kind, shape.root, schedule.algorithm, schedule.phases.size(), flows);
+  const auto found = alone_.find(key);
+  if (found != alone_.end()) return found->second.latency + found->second.per_byte * shape.bytes;
+  const bool alike = std::all_of(known.schedules.begin(), known.schedules.end(),
+                                 [&](const auto& other) { return other->phases.size() == schedule.phases.size(); });
+  const Groups first = alike ? Groups() : Groups{groups[0]};
+  double latency = 0, seconds = 0;
+  for (size_t phase = 0; phase < schedule.phases.size(); ++phase) {
+    const PhaseTime time = TimeOf(phase, known, alike ? groups : first);
+    latency += time.latency, seconds += time.seconds;
+  }
+  const bool scales = shape.bytes > 0 && shape.kind != Communication::kAllToAllV && !engine_.router().depends_on_load();
+  if (scales) alone_[key] = {latency, (seconds - latency) / shape.bytes};
+  return seconds;
+}
+
+Network::Known Network::Make(int number, const CollectiveShape& shape, const Groups& groups) try {
+  Known known = Choose(number, shape, groups);
   const auto measured = options_.choice.algorithm == "auto" ? options_.measured.Seconds(shape) : std::nullopt;
   if (measured || options_.closed_forms) known.seconds = ClosedForm(known, groups);
   if (measured) {
     for (const auto& schedule : known.schedules) schedule->stretch = known.seconds > 0 ? *measured / known.seconds : 1;
     known.seconds = *measured;
+    known.name = {"measured", ""};
   }
   const std::vector<Phase>& phases = known.schedules[0]->phases;
   known.flows = std::any_of(phases.begin(), phases.end(), [](const Phase& p) { return !p.flows.empty(); });
@@ -76,7 +134,7 @@ std::vector<Request> Network::Requests(size_t phase, const Known& known, const G
   return requests;
 }
 
-double Network::PhaseSeconds(size_t phase, const Known& known, const Groups& groups) {
+Network::PhaseTime Network::TimeOf(size_t phase, const Known& known, const Groups& groups) {
   const Topology& topology = engine_.topology();
   Router& router = engine_.router();
   if (!fluid_) fluid_.emplace(topology);
@@ -117,7 +175,7 @@ double Network::PhaseSeconds(size_t phase, const Known& known, const Groups& gro
   // Groups whose latencies differ would begin to move bytes at different times.
   const auto [first, last] = std::minmax_element(latencies.begin(), latencies.end());
   const bool together = *last - *first <= kTogether * most && most - least <= kTogether * most;
-  return together ? most : -1;
+  return {*last, most, together};
 }
 
 double Network::ClosedForm(const Known& known, const Groups& groups) {
@@ -130,9 +188,9 @@ double Network::ClosedForm(const Known& known, const Groups& groups) {
   }
   double seconds = 0;
   for (size_t phase = 0; phase < schedule.phases.size(); ++phase) {
-    const double more = PhaseSeconds(phase, known, groups);
-    if (more < 0) return -1;
-    seconds += more;
+    const PhaseTime time = TimeOf(phase, known, groups);
+    if (!time.together) return -1;
+    seconds += time.seconds;
   }
   return seconds;
 }
@@ -177,16 +235,18 @@ std::shared_ptr<const Schedule> Network::OneForAll(const Schedule& schedule, con
   return std::make_shared<const Schedule>(std::move(one));
 }
 
-void Network::Collective(int number, const CollectiveShape& shape, double start, Done done) {
+Network::Name Network::Collective(int number, const CollectiveShape& shape, double start, Done done) {
   const Groups& groups = groups_.at(number);
   const Key key(number, shape.kind, shape.bytes, shape.root);
   const bool alone = Alone(), reusable = shape.kind != Communication::kAllToAllV;
   Known& entry = known_[key];
   if (!reusable) entry = {};
-  if (entry.schedules.empty() && entry.course == nullptr && !(alone && entry.seconds >= 0)) entry = Make(shape, groups);
+  if (entry.schedules.empty() && entry.course == nullptr && !(alone && entry.seconds >= 0)) entry = Make(number, shape, groups);
+  const Name name = entry.name;
   if (alone && entry.seconds >= 0) {  // the time is enough to keep: schedules are large
     entry.schedules.clear();
-    return done({start + entry.seconds}, 0);
+    done({start + entry.seconds}, 0);
+    return name;
   }
   if (options_.folded && entry.one == nullptr && entry.course == nullptr) entry.one = OneForAll(*entry.schedules[0], groups);
   if (engine_.solves_flows() && entry.course == nullptr) entry.course = Chart(entry, groups), entry.schedules.clear();
@@ -196,6 +256,7 @@ void Network::Collective(int number, const CollectiveShape& shape, double start,
     if (alone && reusable && *first == *last && apart == 0) known_[key].seconds = *last - start;
     done(finish, apart);
   });
+  return name;
 }
 
 std::shared_ptr<const Engine::Course> Network::Chart(const Known& known, const Groups& groups) try {
@@ -245,6 +306,7 @@ Network::Way Network::MakeWay(const Groups& groups, int from, int to, double byt
     while (like < g && places[like] != places[g]) ++like;
     way.schedules.push_back(like < g ? way.schedules[like] : std::make_shared<const Schedule>(library_.Message(bytes, places[g])));
   }
+  way.name = {way.schedules[0]->algorithm, way.schedules[0]->protocol};
   if (!engine_.solves_flows()) return way;
   std::vector<Engine::Copy> copies;
   for (size_t g = 0; g < groups.size(); ++g) copies.push_back({way.schedules[g], way.endpoints[g]});
@@ -252,7 +314,7 @@ Network::Way Network::MakeWay(const Groups& groups, int from, int to, double byt
   return way;
 }
 
-void Network::Message(int number, int from, int to, double bytes, double start, Ended ended) {
+Network::Name Network::Message(int number, int from, int to, double bytes, double start, Ended ended) {
   messages_ = true;
   std::shared_ptr<const Way>& known = ways_[WayKey(number, from, to, bytes)];
   if (known == nullptr) try {
@@ -262,13 +324,14 @@ void Network::Message(int number, int from, int to, double bytes, double start, 
   }
   const std::shared_ptr<const Way> way = known;  // others that run while this one starts its flows may add to ways_
   if (way->course != nullptr) {
-    return engine_.Run(way->course, start, [ended = std::move(ended)](const std::vector<double>& finish, double apart) {
+    engine_.Run(way->course, start, [ended = std::move(ended)](const std::vector<double>& finish, double apart) {
       for (size_t place : {size_t{0}, size_t{1}}) {
         double first = finish[finish.size() > 1 ? place : 0], last = first;
         for (size_t i = place; i < finish.size(); i += 2) first = std::min(first, finish[i]), last = std::max(last, finish[i]);
         ended(place, first - apart, last);
       }
     });
+    return way->name;
   }
   struct All { std::array<size_t, 2> left; std::array<double, 2> first; Ended ended; };
   const size_t copies = way->schedules.size();
@@ -280,6 +343,7 @@ void Network::Message(int number, int from, int to, double bytes, double start, 
       if (--all->left[place] == 0) all->ended(place, all->first[place], time);
     });
   }
+  return way->name;
 }
 
 }  // namespace twofold::sim

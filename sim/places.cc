@@ -31,6 +31,33 @@ Way WayBetween(const Topology& topology, int from, int to) {
   return {topology.UsualLatency(pair).value(), narrowest};
 }
 
+// Of the first node's ranks, where all nodes have theirs in the same places and some pair is joined unlike others.
+void SetJoints(const Topology& topology, std::span<const int> endpoints, Places& p) {
+  const int each = p.RanksPerNode();
+  if (each < 3 || each > kMostJoined || topology.symmetric()) return;
+  std::vector<std::vector<int>> nodes(static_cast<size_t>(p.nodes));
+  for (size_t r = 0; r < endpoints.size(); ++r) nodes[static_cast<size_t>(p.node[r])].push_back(endpoints[r]);
+  for (const std::vector<int>& node : nodes) {
+    for (size_t i = 0; i < node.size(); ++i) {
+      if (node[i] - node[0] != nodes[0][i] - nodes[0][0]) return;
+    }
+  }
+  std::vector<std::vector<Places::Joint>> joints(nodes[0].size(), std::vector<Places::Joint>(nodes[0].size()));
+  bool alike = true;
+  for (size_t a = 0; a < joints.size(); ++a) {
+    for (size_t b = 0; b < joints.size(); ++b) {
+      if (a == b) continue;
+      const Pair pair{nodes[0][a], nodes[0][b]};
+      std::vector<int> route;
+      topology.Route(pair, topology.DefaultRoute(pair), route);
+      const bool direct = route.size() == 1 && topology.links()[static_cast<size_t>(route[0])].medium == Medium::kNvlink;
+      joints[a][b] = {WayBetween(topology, pair.from, pair.to).bandwidth, direct};
+      alike = alike && joints[a][b] == joints[0][1];
+    }
+  }
+  if (!alike) p.joints = std::move(joints);
+}
+
 }  // namespace
 
 Places PlacesOf(const Topology& topology, std::span<const int> endpoints) {
@@ -70,6 +97,7 @@ Places PlacesOf(const Topology& topology, std::span<const int> endpoints) {
   }
   if (!inside || topology.symmetric()) inside = between;
   SetGrid(topology, endpoints, p);
+  SetJoints(topology, endpoints, p);
   if (p.nodes == 1) between = *inside;
   p.alpha = between.alpha, p.bandwidth = between.bandwidth;
   p.node_alpha = inside->alpha, p.node_bandwidth = inside->bandwidth;

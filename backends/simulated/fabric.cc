@@ -121,6 +121,16 @@ void AddExtrapolationNotes(const SimulatedDevice::Extrapolated& extrapolated, ou
   }
 }
 
+void AddWhatRan(const SimulatedWorld& world, outcome::Outcome& outcome) {
+  for (const auto& [key, name] : world.ran) {
+    const auto& [group, kind, bytes] = key;
+    outcome::Ran& ran = *outcome.add_ran();
+    ran.set_group(group), ran.set_operation(std::string(KindName(kind))), ran.set_bytes(bytes);
+    ran.set_library(std::string(world.network.library().name()));
+    ran.set_algorithm(name.algorithm), ran.set_protocol(name.protocol);
+  }
+}
+
 sim::Engine::Options EngineOptions(const SimulationPlan& plan, sim::FlightRecord& record) {
   const bool loose = plan.library->name() == "open_mpi";
   return {.stack = plan.machine.real ? MiB(8) : KiB(256),
@@ -206,6 +216,7 @@ outcome::Outcome Simulate(SimulationPlan& plan, Folding folding, bool slowest_co
   }
   const absl::Status status = engine.Run();
   AddExtrapolationNotes(extrapolated, outcome);
+  AddWhatRan(world, outcome);
   if (fold) {
     outcome.set_folding_refused(world.folding_refused);
     if (world.apart > 0) {
@@ -278,6 +289,10 @@ class SimulatedFabric : public Fabric {
       result.results = {std::move(of_actors), ActorOfEach(plan, Actors(plan, folding != Folding::kNone), folding != Folding::kNone)};
     }
     result.notes.insert(result.notes.end(), outcome->notes().begin(), outcome->notes().end());
+    for (const outcome::Ran& r : outcome->ran()) {
+      result.ran.push_back({.group = r.group(), .operation = r.operation(), .bytes = r.bytes(), .library = r.library(),
+                            .algorithm = r.algorithm(), .protocol = r.protocol()});
+    }
     if (refused != nullptr) *refused = outcome->folding_refused();
     return result;
   }

@@ -173,14 +173,19 @@ void SimulatedGroup::Begin(std::vector<Arrival> arrivals) {
   }
   const sim::CollectiveShape shape = ShapeOf(arrivals);
   auto all = std::make_shared<std::vector<Arrival>>(std::move(arrivals));
+  const auto self = shared_from_this();  // who is told may let go of the group
   try {
-    world_.network.Collective(network_groups_, shape, start,
-                              [self = shared_from_this(), all](const std::vector<double>& finish, double apart) {
-                                self->Finish(*all, finish, apart);
-                              });
+    NoteWhatRan(shape.kind, shape.bytes, world_.network.Collective(network_groups_, shape, start, [self, all](const std::vector<double>& finish, double apart) {
+      self->Finish(*all, finish, apart);
+    }));
   } catch (const RankFailure& failure) {
     world_.engine.Fail(failure);
   }
+}
+
+void SimulatedGroup::NoteWhatRan(Communication::Kind kind, double bytes, const sim::Network::Name& name) {
+  if (std::find(ranks().begin(), ranks().end(), 0) == ranks().end()) return;
+  world_.ran[{name_, kind, static_cast<int64_t>(bytes)}] = name;
 }
 
 void SimulatedGroup::Parted(Communication::Kind kind, double start, double first, double last) {
@@ -331,12 +336,14 @@ void SimulatedGroup::SendEagerly(const Message& send) {
 
 void SimulatedGroup::Travel(const Message& send, double start, std::function<void(size_t place, double time)> ended) {
   const double bytes = static_cast<double>(send.op.tensor.bytes().value());
+  const auto self = shared_from_this();
+  const Communication::Kind kind = send.pending->call->communication.kind;
   try {
-    world_.network.Message(network_groups_, send.rank, send.op.peer, bytes, start,
-                           [self = shared_from_this(), start, ended = std::move(ended)](size_t place, double first, double last) {
+    NoteWhatRan(kind, bytes, world_.network.Message(network_groups_, send.rank, send.op.peer, bytes, start,
+                                                    [self, start, ended = std::move(ended)](size_t place, double first, double last) {
       self->Parted(Communication::kSend, start, first, last);
       if (!self->world_.engine.failed()) ended(place, last);
-    });
+    }));
   } catch (const RankFailure& failure) {
     world_.engine.Fail(failure);
   }

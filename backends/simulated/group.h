@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "backends/host/call.h"
@@ -33,6 +34,8 @@ struct SimulatedWorld {
   std::string folding_refused = {};  // set when standing for the others would have changed something
   bool barrier_passed = false;  // before it, ranks may end a collective at different times without consequence
   double apart = 0;             // the most by which such ranks parted, of the time of what they did
+  // What rank 0's groups ran: by group, kind and bytes.
+  std::map<std::tuple<std::string, Communication::Kind, int64_t>, sim::Network::Name> ran = {};
   bool folded() const { return !stand_ins.empty(); }
 };
 
@@ -112,6 +115,7 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
   void Begin(std::vector<Arrival> arrivals);
   void Finish(const std::vector<Arrival>& arrivals, const std::vector<double>& finish, double apart);
   void RefuseFolding(const std::string& why);
+  void NoteWhatRan(Communication::Kind kind, double bytes, const sim::Network::Name& name);
   // Ranks with one stand-in were done with a `kind` that began at `start` from `first` to `last`.
   void Parted(Communication::Kind kind, double start, double first, double last);
   // Puts it on the network; `ended` is told of the sender (0) and of the receiver (1).

@@ -1,6 +1,7 @@
 // A fabric: where ranks live and talk.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -19,6 +20,13 @@ struct RunResult {
   absl::Status status;             // the first cause, when any rank failed; see core/base/errors.h for the codes
   RankResults results;             // where the fabric speaks; of a rank that failed: its partial result
   std::vector<std::string> notes;  // of the fabric: calibration used, parts not modelled
+  // Predicted: what rank 0's groups ran, by group, operation and bytes. outcome.proto's Ran has the same fields.
+  struct Ran {
+    std::string group, operation;
+    int64_t bytes = 0;
+    std::string library, algorithm, protocol;
+  };
+  std::vector<Ran> ran = {};
 };
 
 class Fabric {

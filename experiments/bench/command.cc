@@ -25,6 +25,7 @@ using namespace bench;
 constexpr char kFooter[] =
     "Sizes take K, M and G (powers of 1024) and mean what they mean to nccl-tests:\n"
     "the whole tensor of a rank, for all_gather its output, for reduce_scatter its input.\n"
+    "Of a prediction, lines above the table say which library, algorithm and protocol each size ran (--json and --out: each row).\n"
     "algbw is size / time; busbw is what the busiest link must carry, to be held against its bandwidth.\n"
     "Exit status: 0 fine; 1 a failure at run time, or wrong values; 2 wrong input; 3 a prediction runs out of memory.\n"
     "\nExamples:\n"
@@ -86,6 +87,7 @@ int RunBench(const Options& options) {
   ClearProgress();
   bench.notes = result.notes;
   bench.rows = CombineRanks(bench.request, result.results);
+  NameWhatRan(result.ran, bench);
   if (!result.status.ok()) bench.error = std::string(result.status.message());
   const std::string text = options.json ? JsonText(bench) : HeaderText(bench) + RowsText(bench) + FooterText(bench);
   std::fputs(text.c_str(), stdout);

@@ -45,6 +45,7 @@ struct Timing {
 struct Row {
   int64_t bytes = 0, block = 0;
   std::optional<Timing> out_of_place, in_place;  // absent: the operation has no such form
+  std::string algorithm, protocol;               // predicted: what ran; "": not known, or the library has none
 };
 
 // Rows of the sizes that all ranks have finished; `results` by rank, as MeasureRank returned them.

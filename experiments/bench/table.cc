@@ -46,6 +46,24 @@ std::string FormText(const Operation& op) {
   return "";
 }
 
+std::string WayOf(const Row& row) { return StrCat(row.algorithm, row.protocol.empty() ? "" : " ", row.protocol); }
+
+// "# ran: tree LL to 32768 B, ring Simple from 65536 B": rows that follow one another and ran alike together.
+std::string WaysText(const Bench& bench) {
+  std::string text;
+  for (size_t i = 0, next = 0; i < bench.rows.size(); i = next) {
+    while (next < bench.rows.size() && WayOf(bench.rows[next]) == WayOf(bench.rows[i])) ++next;
+    const std::string way = WayOf(bench.rows[i]);
+    if (way.empty()) continue;
+    StrAppend(&text, text.empty() ? "# ran: " : ", ", way);
+    const int64_t first = bench.rows[i].bytes, last = bench.rows[next - 1].bytes;
+    if (next - i == bench.rows.size()) break;
+    StrAppend(&text, i == 0 ? StrCat(" to ", last, " B") : next == bench.rows.size() ? StrCat(" from ", first, " B") : first == last ? StrCat(" at ", first, " B")
+                                                                                                            : StrCat(" from ", first, " to ", last, " B"));
+  }
+  return text.empty() ? text : text + "\n";
+}
+
 nlohmann::ordered_json OrNull(const auto& value) {
   return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
 }
@@ -68,6 +86,8 @@ nlohmann::ordered_json RowJson(const Bench& bench, const Row& row) {
   json["type"] = NcclTypeName(r.dtype);
   json["redop"] = NcclReduceName(r);
   json["root"] = Root(r);
+  json["algorithm"] = row.algorithm.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(row.algorithm);
+  json["protocol"] = row.protocol.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(row.protocol);
   json["out_of_place"] = VariantJson(bench, row, row.out_of_place);
   json["in_place"] = VariantJson(bench, row, row.in_place);
   return json;
@@ -81,6 +101,17 @@ std::string VariantCsv(const Bench& bench, const Row& row, const std::optional<T
 }
 
 }  // namespace
+
+void NameWhatRan(const std::vector<RunResult::Ran>& ran, Bench& bench) {
+  const Operation& op = *bench.request.operation;
+  for (const RunResult::Ran& r : ran) {
+    if (r.operation != KindName(op.kind)) continue;
+    bench.library = r.library;
+    for (Row& row : bench.rows) {
+      if (row.bytes == r.bytes) row.algorithm = r.algorithm, row.protocol = r.protocol;
+    }
+  }
+}
 
 std::optional<double> AlgorithmBandwidth(const Row& row, const Timing& timing) {
   if (!(timing.seconds > 0)) return std::nullopt;
@@ -133,9 +164,11 @@ std::string HeaderText(const Bench& bench) {
                             bench.ranks == 1 ? " rank" : " ranks");
   if (bench.device == "cuda") StrAppend(&text, " on GPUs");
   if (!bench.cluster.empty()) StrAppend(&text, " of cluster ", bench.cluster);
+  if (!bench.library.empty()) StrAppend(&text, ", library ", bench.library);
   if (!bench.algorithm.empty()) StrAppend(&text, ", algorithm ", bench.algorithm);
   if (!bench.protocol.empty()) StrAppend(&text, ", protocol ", bench.protocol);
   StrAppend(&text, bench.predicted ? ", predicted\n" : ", measured\n");
+  StrAppend(&text, WaysText(bench));
   const Sweep& s = bench.sweep;
   StrAppend(&text, "# minBytes ", s.least, " maxBytes ", s.most, " step: ", s.step > 0 ? s.step : s.factor,
             s.step > 0 ? "(bytes)" : "(factor)", " warmup iters: ", r.warmup, " iters: ", r.iterations,
@@ -181,6 +214,7 @@ std::string JsonText(const Bench& bench) {
   json["predicted"] = bench.predicted;
   json["ranks"] = bench.ranks;
   json["cluster"] = bench.cluster.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(bench.cluster);
+  json["library"] = bench.library.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(bench.library);
   json["algorithm"] = bench.algorithm.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(bench.algorithm);
   json["protocol"] = bench.protocol.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(bench.protocol);
   json["warmup_iterations"] = r.warmup;
@@ -201,10 +235,10 @@ std::string CsvText(const Bench& bench) {
   for (const char* form : {"out_of_place", "in_place"}) {
     for (const char* column : {"time_us", "alg_bw", "bus_bw", "nwrong"}) StrAppend(&text, ",", form, "_", column);
   }
-  text += "\n";
+  text += ",algorithm,protocol\n";
   for (const Row& row : bench.rows) {
     StrAppend(&text, row.bytes, ",", row.block, ",", NcclTypeName(r.dtype), ",", NcclReduceName(r), ",", Root(r),
-              VariantCsv(bench, row, row.out_of_place), VariantCsv(bench, row, row.in_place), "\n");
+              VariantCsv(bench, row, row.out_of_place), VariantCsv(bench, row, row.in_place), ",", row.algorithm, ",", row.protocol, "\n");
   }
   return text;
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/run/fabric.h"
 #include "experiments/bench/measure.h"
 #include "experiments/bench/sizes.h"
 
@@ -14,7 +15,7 @@ namespace twofold::bench {
 struct Bench {
   Request request;
   Sweep sweep;
-  std::string fabric, cluster, algorithm, protocol;  // "" where the fabric (the last: the cluster's library) has none
+  std::string fabric, cluster, library, algorithm, protocol;  // "" where the fabric (the last: the library) has none; what was asked for
   std::string device;                                // "cpu", "cuda"; "": the cluster says
   bool predicted = false;
   bool rounded = false;  // sizes of the sweep that are no whole elements on every rank were rounded down or left out
@@ -23,6 +24,9 @@ struct Bench {
   std::string error;  // why rows are missing; "": none is
   std::vector<Row> rows;
 };
+
+// Which algorithm and protocol each row ran, of what a prediction's fabric says of all calls; and the library.
+void NameWhatRan(const std::vector<RunResult::Ran>& ran, Bench& bench);
 
 // GB/s, 1e9 bytes a second. Absent where no time passed (one rank alone).
 std::optional<double> AlgorithmBandwidth(const Row& row, const Timing& timing);

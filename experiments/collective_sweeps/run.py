@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """`twofold bench` on simulated clusters against published sweeps of NCCL, by size, within one node and between nodes.
 
-    experiments/collective_sweeps/run.py [--write] [PATH_OF_TWOFOLD]
+    experiments/collective_sweeps/run.py [--write | --golden] [PATH_OF_TWOFOLD]
 
 Held against: measured.csv (its first lines name the sources). split.csv says which of its rows calibrated the clusters' NCCL
 (library in the files of clusters.csv) and which validate: other systems, other numbers of nodes or of GPUs, never other sizes of
@@ -18,7 +18,8 @@ message passes through libfabric's rendezvous and two versions of NCCL differ th
 NCCL uses fewer channels; the two smallest sizes of p6_b200 on four nodes, published with two digits after the point.
 
 Errors are of bus bandwidth for sizes of 1 MiB and more, of time for smaller ones; medians over rows. Fails where the median over
-all validation rows is above 10 % and 25 %. --write renews table.md, predicted.csv and sweeps.svg beside this file.
+all validation rows is above 10 % and 25 %, or where an error is no longer what golden.json has. --write renews table.md, predicted.csv,
+sweeps.svg and golden.json beside this file; --golden holds GATE's rows against golden.json and does nothing else (experiments/golden.py).
 """
 import collections
 import csv
@@ -31,8 +32,12 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+sys.path.insert(0, str(ROOT / "experiments"))
+import golden  # noqa: E402
+
 LARGE = 1 << 20
 MOST_LARGE, MOST_SMALL = 0.10, 0.25
+GATE_SIZES = 3  # of each series of the gate: the least, the middle and the largest
 
 
 def rows(name):
@@ -150,9 +155,26 @@ def picture(all_series):
     return "\n".join([*out, "</svg>", ""])
 
 
+def of_gate(all_series):
+    """Of every system and collective, within a node and between nodes, the series of the fewest ranks, a few sizes of it."""
+    chosen = {}
+    for key in sorted(all_series, key=lambda key: key[1]):
+        system, _, nodes, collective, algorithm = key
+        chosen.setdefault((system, nodes > 1, collective, algorithm), key)
+    for key in chosen.values():
+        members = sorted(all_series[key], key=lambda m: m["bytes"])
+        yield key, [members[round(i * (len(members) - 1) / (GATE_SIZES - 1))] for i in range(GATE_SIZES)] if len(members) > GATE_SIZES else members
+
+
+def figures(all_rows):
+    for m in all_rows:
+        name = f"{m['system']}, {m['ranks']} GPUs, {m['nodes']} nodes, {m['collective']}, {m['algorithm']}, {m['bytes']} B"
+        yield name, m["measured"], m["predicted"]
+
+
 def main():
     write = "--write" in sys.argv[1:]
-    arguments = [a for a in sys.argv[1:] if a != "--write"]
+    arguments = [a for a in sys.argv[1:] if not a.startswith("--")]
     program = str(pathlib.Path(arguments[0] if arguments else ROOT / "build/release/experiments/program/twofold").resolve())
     split, clusters = rows("split.csv"), {row["system"]: row["cluster"] for row in rows("clusters.csv")}
     series = collections.defaultdict(list)
@@ -160,11 +182,17 @@ def main():
         entry = {**row, "role": role_of(row, split), "measured": float(row["microseconds"])}
         entry.update({key: int(row[key]) for key in ("ranks", "nodes", "bytes")})
         series[tuple(entry[key] for key in ("system", "ranks", "nodes", "collective", "algorithm"))].append(entry)
+    gate = "--golden" in sys.argv[1:]
+    if gate:
+        series = dict(of_gate(series))
     for key, members in series.items():
         times = predict(program, clusters[key[0]], key, [m["bytes"] for m in members])
         for m in members:
             m["predicted"] = times[m["bytes"]]
     all_rows = [m for members in series.values() for m in members]
+    moved = golden.hold(HERE, figures(all_rows), everything=not gate, write=write)
+    if gate:
+        sys.exit(1 if moved else 0)
     text = table(all_rows)
     print(text)
     if write:
@@ -180,6 +208,7 @@ def main():
     small = statistics.median(error(r) for r in validation if r["bytes"] < LARGE)
     if large > MOST_LARGE or small > MOST_SMALL:
         raise SystemExit(f"validation: {100 * large:.1f} % (most {100 * MOST_LARGE:.0f}), {100 * small:.1f} % (most {100 * MOST_SMALL:.0f})")
+    sys.exit(1 if moved else 0)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Predicted memory beside published and stated figures: the ZeRO paper's model states, two seeds' tables, BigScience's verdicts.
 
-    experiments/memory_tables/run.py [--write] [PATH_OF_TWOFOLD]
+    experiments/memory_tables/run.py [--write | --golden] [PATH_OF_TWOFOLD]
 
 Held against: zero_fig1.csv and zero_table1.csv (Rajbhandari et al. 2020, "ZeRO", SC20, arXiv 1910.02054: figure 1 and table 1,
 computed by its authors), seeds.csv (AiDotNet's documentation, reference/distributed-strategies: stated without their
 assumptions), bigscience_1b3.csv (bigscience-workshop/bigscience, experiments/tr3m-1B3.md: measured). Calibrated by nothing: every
 predicted byte comes from `twofold memory`. Fails when a row of the paper is missed by more than its rounding, or what
-fitted is called too large. --write renews table.md beside this file.
+fitted is called too large, or an error is no longer what golden.json has. --write renews table.md and golden.json beside this file;
+--golden holds a few rows of each table against golden.json and does nothing else (experiments/golden.py).
 """
 import csv
 import json
@@ -19,6 +20,9 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+sys.path.insert(0, str(ROOT / "experiments"))
+import golden  # noqa: E402
+
 STATES = ("parameters", "gradients", "optimizer_state")
 STAGES = {"DDP baseline": "NO_SHARD", "ZeRO-1": "ZERO_1", "ZeRO-2": "ZERO_2", "ZeRO-3": "ZERO_3"}
 # (layers, hidden, heads, sequence): the vocabulary makes up what is missing of the parameter count.
@@ -30,6 +34,15 @@ CONTEXT_GIB = 1113 / 1024  # of CUDA and PyTorch on both kinds of V100, as the s
 def rows(name):
     with open(HERE / name, newline="") as file:
         return list(csv.DictReader(file))
+
+
+FIGURES = []  # (row, published, predicted): what golden.json holds
+GATE_STEP = 0  # of a table's rows, every so many; 0: all
+
+
+def of_gate(table):
+    """A few of a table's rows, of every kind that alternates there."""
+    return table[::GATE_STEP] if GATE_STEP else table
 
 
 def memory_of(program, spec, settings):
@@ -82,11 +95,12 @@ def zero_rows():
 
 def zero(program):
     lines, right, count, padding, counts = [], 0, 0, 0, {}
-    for source, billion, config, dp, printed in zero_rows():
+    for source, billion, config, dp, printed in of_gate(list(zero_rows())):
         memory = memory_of(program, "gpt.textproto", {**gpt_settings(billion), "parallel.dp": dp, "parallel.sharding": STAGES[config]})
         predicted, blocks = between_steps(memory, "between_steps_requested_bytes"), between_steps(memory)
         formula = sum(s["formula_bytes"] for s in memory["model_states"])
         good = agrees(predicted / 1e9, printed)
+        FIGURES.append((f"{source}, {billion:g}B, {config}, {dp} ranks", float(printed), predicted / 1e9))
         count, right, padding = count + 1, right + good, max(padding, predicted - formula)
         model = f"{billion:g}B" if billion < 1000 else "1T"
         counts[model] = memory["parameters"]
@@ -128,7 +142,7 @@ def nearest(row):
 
 def seeds(program):
     lines = []
-    for row in rows("seeds.csv"):
+    for row in of_gate(rows("seeds.csv")):
         settings = {**LLAMAS[int(row["parameters_billion"])], **LAYOUTS[row["strategy"]]}
         cells = [row["model"], row["strategy"], row["stated_GB"]]
         name, gigabytes = nearest(row)
@@ -139,6 +153,7 @@ def seeds(program):
                 cells += ["not in this build"] * 2
                 continue
             cells += [f"{between_steps(memory) / 1e9:.1f}", f"{largest(memory)['peak_bytes'] / 1e9:.1f}"]
+            FIGURES.append((f"seeds, {row['model']}, {row['strategy']}, {precision}", float(row["stated_GB"]), largest(memory)["peak_bytes"] / 1e9))
         lines.append(cells)
     text = ["## The seeds' tables", ""]
     text += table(["model", "layout on 4 ranks", "stated GB", "nearest assumption: GB", "F32: states GB", "F32: peak GB", "BF16: states GB", "BF16: peak GB"], lines)
@@ -161,7 +176,7 @@ def verdict(fits):
 
 def bigscience(program):
     lines, given, right, too_large, over = [], 0, 0, 0, []
-    for row in rows("bigscience_1b3.csv"):
+    for number, row in of_gate(list(enumerate(rows("bigscience_1b3.csv"), 1))):
         recomputes = row["table_no"] != "2"
         memory = memory_of(program, "bigscience.textproto", {"train.micro_batch": row["micro_batch_seqs"],
                                                              "train.activation_checkpointing.every": int(recomputes),
@@ -174,6 +189,7 @@ def bigscience(program):
         kind = largest(memory)
         held = kind["reserved_bytes"] / GIB + CONTEXT_GIB
         fits = held <= float(row["node_type"].partition("GB")[0])
+        FIGURES.append((f"bigscience, row {number}", float(row["gpu_mem_GB"]) if row["gpu_mem_GB"] else None, held))
         given, right = given + 1, right + (fits == (row["oom"] == "0"))
         too_large += not fits and row["oom"] == "0"
         if row["gpu_mem_GB"]:
@@ -198,15 +214,20 @@ def bigscience(program):
 
 
 def main():
-    arguments = [a for a in sys.argv[1:] if a != "--write"]
+    global GATE_STEP
+    arguments, write, gate = [a for a in sys.argv[1:] if not a.startswith("--")], "--write" in sys.argv[1:], "--golden" in sys.argv[1:]
+    GATE_STEP = 5 if gate else 0
     program = arguments[0] if arguments else str(ROOT / "build/release/experiments/program/twofold")
     zero_text, zero_met = zero(program)
     science_text, science_met = bigscience(program)
     text = "\n".join(["# Predicted memory beside published and stated figures", "", *zero_text, *seeds(program), *science_text])
+    moved = golden.hold(HERE, FIGURES, everything=not gate, write=write)
+    if gate:
+        sys.exit(1 if moved else 0)
     print(text)
-    if "--write" in sys.argv[1:]:
+    if write:
         (HERE / "table.md").write_text(text.rstrip() + "\n")
-    sys.exit(0 if zero_met and science_met else "a bound is not met")
+    sys.exit(0 if zero_met and science_met and not moved else "a bound is not met")
 
 
 if __name__ == "__main__":

@@ -120,6 +120,23 @@ std::vector<std::string> IdleOptions(const spec::Parallel& p) {
   return notes;
 }
 
+// Appends `name` to a list with commas that does not have it.
+void AddName(const std::string& name, std::set<std::string>& seen, std::string& list) {
+  if (!name.empty() && seen.insert(name).second) StrAppend(&list, list.empty() ? "" : ", ", name);
+}
+
+// A message runs as its sender's; `ran` has calls of one kind by their bytes.
+void NameWhatRan(const std::vector<RunResult::Ran>& ran, report::Collective& c) {
+  std::set<std::string> algorithms, protocols;
+  std::string algorithm, protocol;
+  for (const RunResult::Ran& r : ran) {
+    if (r.group != c.group() || r.operation != (c.operation() == "recv" ? "send" : c.operation())) continue;
+    c.set_library(r.library);
+    AddName(r.algorithm, algorithms, algorithm), AddName(r.protocol, protocols, protocol);
+  }
+  c.set_algorithm(algorithm), c.set_protocol(protocol);
+}
+
 void AddNotes(const spec::Spec& spec, const RunResult& result, const RankRecords& records,
               report::Report& out) {
   std::set<std::string> seen;
@@ -219,6 +236,7 @@ report::Report Assemble(const spec::Spec& spec, const RunFacts& facts, const Run
     const report::RankRecord& first = records.first();
     *out.mutable_steps() = first.steps();
     *out.mutable_collectives() = first.collectives();
+    for (report::Collective& c : *out.mutable_collectives()) NameWhatRan(result.ran, c);
     *out.mutable_kernels() = first.kernels();
     out.set_parameters(ParameterCount(spec.model()));
     out.set_first_step(first.first_step());

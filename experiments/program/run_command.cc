@@ -109,6 +109,11 @@ void PrintSummary(const Job& job, const report::Report& r) {
     rows.push_back({"loss, first to last", absl::StrFormat("%.4f", r.steps(0).loss()),
                     absl::StrFormat("%.4f", r.steps(r.steps_size() - 1).loss())});
   }
+  for (const report::Collective& c : r.collectives()) {
+    if (c.library().empty()) continue;
+    const std::string ways = StrCat(c.algorithm(), c.algorithm().empty() || c.protocol().empty() ? "" : "; ", c.protocol());
+    rows.push_back({StrCat(c.operation(), " on ", c.group()), StrCat("library ", c.library()), ways});
+  }
   if (r.has_last()) {
     rows.push_back({"validation, best", ValidationText(r.best())});
     rows.push_back({"validation, last", ValidationText(r.last())});

@@ -1,6 +1,8 @@
 #include "experiments/program/step_time.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <map>
 #include <string>
 #include <string_view>
@@ -66,8 +68,9 @@ class Idle {
   std::vector<Gap> gaps_;
 };
 
-// How long each of rank 0's calls on a stream waited for others.
-std::vector<double> Waiting(const std::vector<std::map<std::string, Calls>>& ranks, const std::string& stream) {
+// How long each of rank 0's calls on a stream waited for others. Lengths are differences of two times of a clock, which ranks that did the
+// same may have read a few last bits apart: what those make is no waiting. `origin`: of the clock, where spans begin to count.
+std::vector<double> Waiting(const std::vector<std::map<std::string, Calls>>& ranks, const std::string& stream, double origin) {
   const Calls& own = ranks[0].at(stream);
   std::vector<double> shortest;
   for (const report::Span* call : own) shortest.push_back(Length(*call));
@@ -77,7 +80,11 @@ std::vector<double> Waiting(const std::vector<std::map<std::string, Calls>>& ran
     for (size_t i = 0; i < own.size(); ++i) shortest[i] = std::min(shortest[i], Length(*calls->second[i]));
   }
   std::vector<double> waiting;
-  for (size_t i = 0; i < own.size(); ++i) waiting.push_back(std::max(own[i]->waiting(), Length(*own[i]) - shortest[i]));
+  constexpr double kLastBits = 8 * std::numeric_limits<double>::epsilon();
+  for (size_t i = 0; i < own.size(); ++i) {
+    const double waited = std::max(own[i]->waiting(), Length(*own[i]) - shortest[i]);
+    waiting.push_back(waited > kLastBits * std::abs(origin + own[i]->end()) ? waited : 0);
+  }
   return waiting;
 }
 
@@ -103,7 +110,7 @@ void AddStepTime(const RankRecords& records, int64_t traced_steps, report::Repor
   std::map<std::pair<std::string, std::string>, double> exposed;  // by group and operation
   for (const auto& [stream, calls] : ranks[0]) {
     const std::string group = stream.substr(kCommunication.size());
-    const std::vector<double> waits = Waiting(ranks, stream);
+    const std::vector<double> waits = Waiting(ranks, stream, rank0.trace_origin_seconds());
     for (size_t i = 0; i < calls.size(); ++i) {
       const double met = calls[i]->start() + waits[i];
       const double waited = idle.Take(calls[i]->start(), met), moved = idle.Take(met, calls[i]->end());

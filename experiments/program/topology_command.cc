@@ -150,13 +150,50 @@ absl::Status List(const TopologyOptions&) {
 
 // ---- import ----
 
-// The catalogue's cluster with devices of that architecture; empty: none.
-std::string DeviceOfArchitecture(const NcclXml& xml) {
-  const std::string text = WriteNcclXml(xml);
+// What an imported node's file says of its GPUs.
+struct Gpus {
+  bool nvidia = false;
+  int sm = 0;       // 0: it does not say
+  std::string fit;  // the catalogue's cluster of such; empty: none
+};
+
+Gpus GpusOf(NodeFormat format, const ImportedNode& imported, const std::string& file, std::string_view content) {
+  if (format == NodeFormat::kSmi) return {.nvidia = true};
+  Gpus gpus;
+  if (format != NodeFormat::kNccl) return gpus;
+  const std::string text = WriteNcclXml(*ReadNcclXml(content, file));  // quoted in one way
   const size_t at = text.find(" sm=\"");
-  int sm = 0;
-  if (at == std::string::npos || !absl::SimpleAtoi(text.substr(at + 5, text.find('"', at + 5) - at - 5), &sm)) return "";
-  return sm >= 100 ? "dgx-b200" : sm >= 90 ? "dgx-h100" : sm == 80 ? "dgx-a100" : sm == 70 ? "dgx-2" : "";
+  if (text.find("<xgmi") != std::string::npos) return gpus;  // AMD's
+  if (at == std::string::npos || !absl::SimpleAtoi(text.substr(at + 5, text.find('"', at + 5) - at - 5), &gpus.sm)) return gpus;
+  gpus.nvidia = true;
+  const std::string volta = imported.node.kind == "nvswitch" ? "dgx-2" : "dgx-1v";
+  gpus.fit = gpus.sm >= 100 ? "dgx-b200" : gpus.sm >= 90 ? "dgx-h100" : gpus.sm == 80 ? "dgx-a100" : gpus.sm == 70 ? volta : "";
+  return gpus;
+}
+
+// As NCCL has them (src/graph/tuning.cc, by the least compute capability).
+std::string GenerationOf(int sm) { return sm >= 100 ? "blackwell" : sm >= 90 ? "hopper" : sm >= 80 ? "ampere" : "volta"; }
+
+// GPUs of NVIDIA communicate by NCCL, with the constants of the catalogue's cluster of such or of --device's.
+absl::Status AddLibrary(const TopologyOptions& o, const Gpus& gpus, cluster::Cluster& c) {
+  if (!gpus.nvidia) {
+    spdlog::info("{} does not say whose library communicates: ideal, without software; write library in the cluster's file otherwise", o.cluster);
+    return absl::OkStatus();
+  }
+  const std::string from = o.device.empty() ? gpus.fit : o.device;
+  if (!from.empty()) {
+    const absl::StatusOr<cluster::Cluster> known = FindCluster(from, "--device");
+    if (!known.ok()) return known.status();
+    const bool same = gpus.sm == 0 || known->library().nccl().generation() == GenerationOf(gpus.sm);
+    if (known->library().name() == "nccl" && same) *c.mutable_library() = known->library();
+  }
+  if (!c.has_library()) {
+    c.mutable_library()->set_name("nccl");
+    if (gpus.sm > 0) c.mutable_library()->mutable_nccl()->set_generation(GenerationOf(gpus.sm));
+    else spdlog::warn("{} does not say which GPUs it has: NCCL's constants are those for Ampere; --device=CLUSTER names them", o.cluster);
+  }
+  spdlog::info("its library is nccl, of generation {}", c.library().nccl().generation());
+  return absl::OkStatus();
 }
 
 absl::Status AddDevice(const TopologyOptions& o, const std::string& fitting, cluster::Cluster& c) {
@@ -214,7 +251,9 @@ absl::Status Import(const TopologyOptions& o) {
   c.set_name(o.name.empty() ? std::filesystem::path(o.cluster).filename().stem().stem().string() : o.name);
   c.set_summary(StrCat(imported->node.devices.size(), " devices and ", imported->node.nics.size(), " NICs a node, from ", o.cluster));
   c.set_source(StrCat(o.cluster, ", read as ", NodeFormatName(*format)));
-  if (absl::Status s = AddDevice(o, *format == NodeFormat::kNccl ? DeviceOfArchitecture(*ReadNcclXml(*text, o.cluster)) : "", c); !s.ok()) return s;
+  const Gpus gpus = GpusOf(*format, *imported, o.cluster, *text);
+  if (absl::Status s = AddDevice(o, gpus.fit, c); !s.ok()) return s;
+  if (absl::Status s = AddLibrary(o, gpus, c); !s.ok()) return s;
   if (absl::Status s = AddNetwork(o, *imported, c); !s.ok()) return s;
   c.mutable_machines()->mutable_node()->set_file(std::filesystem::absolute(o.cluster).lexically_normal().string());
   std::string out;
@@ -296,7 +335,8 @@ void AddTopologyCommand(const Command& program, int& exit_status) {
   import.AddOption("--device", options->device, "a cluster whose device it has (memory, rates); default: by the architecture that NCCL's file names");
   import.AddOption("--name", options->name, "the cluster's name; default: the file's");
   import.AddOption("--out", options->out, "the .textproto to write; default: stdout");
-  import.Footer(std::string("The cluster file names the imported file, which must stay where it is.\n"
+  import.Footer(std::string("The cluster file names the imported file, which must stay where it is. NVIDIA's GPUs communicate by NCCL (library), with the\n"
+                 "constants of their generation; a SimGrid platform by library ideal, without software.\n"
                  "Examples:\n  NCCL_TOPO_DUMP_FILE=node.xml mpirun -n 8 all_reduce_perf      # once, on the machine\n"
                  "  twofold topology import node.xml --nodes=16 --out=mine.textproto\n  twofold bench all_reduce --fabric=simulated --cluster=mine.textproto\n"
                  "  nvidia-smi topo -m > node.txt; twofold topology import node.txt --device=dgx-a100 --out=mine.textproto") + kExitText);

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """One job on several networks: what the topology and its routing alone change.
 
-    experiments/topology_matters/run.py [--write] [PATH_OF_TWOFOLD]
+    experiments/topology_matters/run.py [--write | --golden] [PATH_OF_TWOFOLD]
 
 256 H100, each with 50 GB/s into the network whatever it is: 32 NVSwitch nodes of 8 on a fat tree (d-mod-k and ECMP, without and with 4:1
 oversubscription) and on a dragonfly (minimal and adaptive routing), or single devices on a 3-D torus and on a HammingMesh, whose
 50 GB/s are spread over 6 and 4 links. The same spec everywhere, and two collectives. Nothing is calibrated and nothing measured:
 networks are made up, costs are data sheets'. Each time stands beside the bound that explains it; fails when one is below its
-bound. --write renews table.md and times.svg beside this file.
+bound, or is no longer what golden.json has. --write renews table.md, times.svg and golden.json beside this file; --golden holds the
+collectives and GATE's steps against golden.json and does nothing else (experiments/golden.py).
 """
 import json
 import pathlib
@@ -17,6 +18,9 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+sys.path.insert(0, str(ROOT / "experiments"))
+import golden  # noqa: E402
+
 RANKS, NIC, GIB = 256, 50e9, 2**30
 ALL_TO_ALL = 2**26
 NODE = 8 * NIC
@@ -35,6 +39,8 @@ NETWORKS = [
     ("HammingMesh 2 x 2, 8 x 8 boards", "hamming-mesh", "deterministic", NIC, 16 * 8 * NIC / 4,
      "a torus to an all-reduce, with twice its bisection"),
 ]
+GATE = ["fat tree 1:1"]  # whose step the gate predicts
+STEPS = [{}, {"parallel.sharding": "HYBRID_SHARD", "parallel.shard_group": 8}, {"fabric.simulated.placement.policy": "RANDOM"}]
 COLUMNS = ["all-reduce 1 GiB", "all-to-all 64 MiB", "step, FULL_SHARD", "step, HYBRID_SHARD", "step, FULL_SHARD, ranks at random"]
 
 
@@ -84,31 +90,36 @@ def svg(names, table):
 
 
 def main():
-    arguments = [a for a in sys.argv[1:] if a != "--write"]
+    arguments, write, gate = [a for a in sys.argv[1:] if not a.startswith("--")], "--write" in sys.argv[1:], "--golden" in sys.argv[1:]
     program = str(pathlib.Path(arguments[0] if arguments else ROOT / "build/release/experiments/program/twofold").resolve())
     lines = ["| network | " + " | ".join(COLUMNS[:1] + ["its bound"] + COLUMNS[1:2] + ["its bound"] + COLUMNS[2:]) + " | why |", "|---" * 9 + "|"]
-    table, failures = [], []
+    table, failures, figures = [], [], []
     for name, cluster, routing, unit, bisection, why in NETWORKS:
         units = RANKS * NIC / unit
         reduce_bound = 2 * (units - 1) / units * GIB / unit * 1e3
         exchange_bound = max((RANKS - 8) / RANKS * ALL_TO_ALL / NIC, RANKS / 4 * ALL_TO_ALL / bisection) * 1e3
-        values = [bench(program, "all_reduce", GIB, cluster, routing), bench(program, "all_to_all", ALL_TO_ALL, cluster, routing),
-                  step(program, cluster, routing, {}),
-                  step(program, cluster, routing, {"parallel.sharding": "HYBRID_SHARD", "parallel.shard_group": 8}),
-                  step(program, cluster, routing, {"fabric.simulated.placement.policy": "RANDOM"})]
+        values = [bench(program, "all_reduce", GIB, cluster, routing), bench(program, "all_to_all", ALL_TO_ALL, cluster, routing)]
+        for settings in STEPS if not gate else STEPS[:1] if name in GATE else []:
+            values.append(step(program, cluster, routing, settings))
+        figures += [(f"{name}, {column}", bound, value) for column, bound, value in zip(COLUMNS, [reduce_bound, exchange_bound, None, None, None], values)]
         for what, value, bound in (("all-reduce", values[0], reduce_bound), ("all-to-all", values[1], exchange_bound)):
             if value < bound * (1 - 1e-9):
                 failures.append(f"{name}: {what} of {value:.3f} ms is below its bound of {bound:.3f} ms")
+        if gate:
+            continue
         table.append(values)
         lines.append(f"| {name} | {milliseconds(values[0])} | {milliseconds(reduce_bound)} | {milliseconds(values[1])} | "
                      f"{milliseconds(exchange_bound)} | " + " | ".join(milliseconds(v) for v in values[2:]) + f" | {why} |")
         print(lines[-1], flush=True)
+    failures += golden.hold(HERE, figures, everything=not gate, write=write)
+    if gate:
+        sys.exit(1 if failures else 0)
     text = ("Milliseconds, library ideal. The bound of an all-reduce is what leaves a node (a device where it is alone) at the rate of all its NICs "
             "(links): 2 (u-1)/u n / rate for u of them. That of an all-to-all is the larger of a NIC's bytes and of half of all bytes "
             "through the bisection. "
             "Ranks at random change nothing on tori and HammingMeshes because the bucket algorithm follows the grid wherever ranks sit; "
             "a HYBRID_SHARD's groups do not fill the grid, so rings and doublings over it contend for narrow links.")
-    if write := "--write" in sys.argv[1:]:
+    if write:
         (HERE / "table.md").write_text("# One job on several networks\n\n" + "\n".join(lines) + "\n\n" + text + "\n")
         (HERE / "times.svg").write_text(svg([n[0] for n in NETWORKS], table))
     print(text)

@@ -1,5 +1,5 @@
-#include <limits>
-#include <optional>
+#include <algorithm>
+#include <utility>
 
 #include "sim/collectives/builder.h"
 #include "sim/collectives/schedule.h"
@@ -109,39 +109,37 @@ absl::StatusOr<Schedule> Named(std::string_view name, const CollectiveShape& sha
   return absl::InvalidArgumentError(StrCat("no collective algorithm is called ", name));
 }
 
-// What "auto" chooses from.
-std::vector<std::string_view> Candidates(const CollectiveShape& shape, const Places& places) {
-  if (shape.kind == Communication::kAllToAll) return {};
-  std::vector<std::string_view> names = {"ring", "recursive_doubling", "tree"};
-  if (!places.one_link) names.insert(names.end(), {"double_binary_tree", "hierarchical"});
-  if (places.multicast_in_node) names.push_back("nvls");
-  if (places.reduction_in_network) names.push_back("sharp");
-  return names;
+Schedule Dissemination(const CollectiveShape& shape, const Places& places) {  // Hensgen, Finkel and Manber 1988
+  return Finished({Phase{.rounds = places.shared_memory ? 1 : CeilLog2(shape.ranks), .flows = {}}}, shape.ranks);
 }
+
+bool PostsToAll(std::string_view name) { return name == "direct" || name == "pairwise"; }
 
 }  // namespace
 
-absl::StatusOr<Schedule> ChooseSchedule(const CollectiveShape& shape, std::string_view algorithm, const Places& places) {
-  if (shape.kind == Communication::kBarrier) {  // dissemination (Hensgen, Finkel and Manber 1988): log2 N rounds
-    return Finished({Phase{.rounds = places.shared_memory ? 1 : CeilLog2(shape.ranks), .flows = {}}}, shape.ranks);
+std::vector<Schedule> AutoSchedules(const CollectiveShape& shape, const Places& places) {
+  if (shape.kind == Communication::kBarrier) return {Dissemination(shape, places)};
+  if (places.shared_memory) {
+    if (absl::StatusOr<Schedule> shared = Named("shared_memory", shape, places); shared.ok()) return {*std::move(shared)};
   }
+  std::vector<Schedule> all;
+  for (const Algorithm& a : Algorithms()) {
+    if (PostsToAll(a.name) || a.name == "shared_memory") continue;
+    if (a.name == "hierarchical" && places.one_link) continue;  // nodes are no different from the network
+    if (absl::StatusOr<Schedule> schedule = Named(a.name, shape, places); schedule.ok()) all.push_back(*std::move(schedule));
+  }
+  if (shape.kind == Communication::kAllToAll || all.empty()) all.push_back(*Named("direct", shape, places));
+  for (Schedule& schedule : all) schedule.estimate = EstimateSeconds(schedule, places);
+  std::stable_sort(all.begin(), all.end(), [](const Schedule& a, const Schedule& b) { return a.estimate < b.estimate; });
+  return all;
+}
+
+absl::StatusOr<Schedule> ChooseSchedule(const CollectiveShape& shape, std::string_view algorithm, const Places& places) {
+  if (shape.kind == Communication::kBarrier) return Dissemination(shape, places);
   if (algorithm == "shared_memory" && !places.shared_memory) return NoForm(algorithm, shape, "its ranks do not share memory");
   if (algorithm != "auto") return Named(algorithm, shape, places);
-  if (places.shared_memory) return Named("shared_memory", shape, places);
-  if (!places.grid.empty()) {
-    absl::StatusOr<Schedule> bucket = Named("bucket", shape, places);
-    if (bucket.ok()) return bucket;
-  }
-  std::optional<Schedule> best;
-  double least = std::numeric_limits<double>::infinity();
-  for (std::string_view name : Candidates(shape, places)) {
-    absl::StatusOr<Schedule> schedule = Named(name, shape, places);
-    if (!schedule.ok()) continue;
-    const double seconds = EstimateSeconds(*schedule, places);
-    if (seconds < least) least = seconds, best = *std::move(schedule);
-  }
-  if (best) return *std::move(best);
-  return Named("direct", shape, places);
+  std::vector<Schedule> all = AutoSchedules(shape, places);
+  return std::move(all.front());
 }
 
 }  // namespace twofold::sim

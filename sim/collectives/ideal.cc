@@ -20,6 +20,10 @@ class IdealLibrary : public Library {
     }
     return ChooseSchedule(shape, choice.algorithm, places);
   }
+  absl::StatusOr<std::vector<Schedule>> Plans(const CollectiveShape& shape, const Places& places, const Choice& choice) const override {
+    if (choice.algorithm != "auto" || choice.protocol != "auto") return Library::Plans(shape, places, choice);
+    return AutoSchedules(shape, places);
+  }
   Schedule Message(double bytes, const Places&) const override {
     return {.phases = {{.rounds = 1, .flows = {{0, 1, bytes}}}}, .last_phase = {0, 0}, .algorithm = "", .protocol = ""};
   }

@@ -24,7 +24,8 @@ bool Serves(NcclAlgorithm a, NcclProtocol p) {
   }
 }
 
-// The most of the data that a device sends or receives within its node, and that a NIC sends or receives.
+// The most of the data that a device sends or receives within its node (where pairs are joined unlike: that one joint carries, as if it
+// were as wide as Places::node_bandwidth), and that a NIC sends or receives.
 struct Load { double device = 0, nic = 0; };
 
 Load BusiestOf(const std::vector<NcclHop>& hops, const Places& places) {
@@ -37,6 +38,9 @@ Load BusiestOf(const std::vector<NcclHop>& hops, const Places& places) {
   for (const NcclHop& h : hops) {
     if (h.between) {
       most.nic = std::max({most.nic, nics[2 * nic(h.from)] += h.share, nics[2 * nic(h.to) + 1] += h.share});
+    } else if (!places.joints.empty()) {
+      const auto local = [&](int r) { return static_cast<size_t>(places.local[static_cast<size_t>(r)]); };
+      most.device = std::max(most.device, h.share * places.node_bandwidth / places.joints[local(h.from)][local(h.to)].bandwidth);
     } else {
       most.device = std::max({most.device, devices[2 * static_cast<size_t>(h.from)] += h.share,
                               devices[2 * static_cast<size_t>(h.to) + 1] += h.share});
@@ -169,7 +173,11 @@ absl::StatusOr<Schedule> NcclLibrary::Plan(const CollectiveShape& asked, const P
       if (seconds < least) least = seconds, best.emplace(way, *route);
     }
   }
-  if (best) return Make(best->first, best->second, shape.bytes, places);
+  if (best) {
+    Schedule schedule = Make(best->first, best->second, shape.bytes, places);
+    schedule.estimate = least;
+    return schedule;
+  }
   if (!why_not.ok() && algorithm) return why_not;
   return NoForm(choice.algorithm, shape, StrCat("protocol ", choice.protocol, " does not serve it"));
 }

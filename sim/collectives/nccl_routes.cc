@@ -1,6 +1,7 @@
 #include "sim/collectives/nccl_routes.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "absl/container/flat_hash_map.h"
@@ -57,16 +58,104 @@ std::vector<std::vector<int>> CyclicOrders(int n) {
   return orders;
 }
 
-std::vector<std::vector<int>> Rings(const Places& places) {
-  if (places.nodes == 1) return CyclicOrders(places.ranks());
-  const auto nodes = ByNode(places);
-  std::vector<std::vector<int>> rings;
-  for (int first : RailDevices(places, nodes)) {
-    std::vector<int>& ring = rings.emplace_back();
-    for (const std::vector<int>& node : nodes) {
-      for (size_t k = 0; k < node.size(); ++k) ring.push_back(node[(At(first) + k) % node.size()]);
+struct Ring {
+  std::vector<int> order;
+  double share;  // of the data
+};
+
+// Goes on with a way over direct cables of at least `width` through all devices of a node that ends where `ends` says; the first there
+// is, by the devices' numbers after the one before.
+bool GoOn(const std::vector<std::vector<Places::Joint>>& joints, double width, const std::function<bool(int)>& ends, std::vector<int>& way) {
+  const int n = static_cast<int>(joints.size());
+  if (static_cast<int>(way.size()) == n) return ends(way.back());
+  for (int k = 1; k < n; ++k) {
+    const int next = (way.back() + k) % n;
+    const Places::Joint& joint = joints[At(way.back())][At(next)];
+    if (!joint.direct || joint.bandwidth < width || std::find(way.begin(), way.end(), next) != way.end()) continue;
+    way.push_back(next);
+    if (GoOn(joints, width, ends, way)) return true;
+    way.pop_back();
+  }
+  return false;
+}
+
+// The widest there is; empty: there is none.
+std::vector<int> WidestWay(const std::vector<std::vector<Places::Joint>>& joints, int first, const std::function<bool(int)>& ends) {
+  std::vector<double> widths;
+  for (const auto& row : joints) {
+    for (const Places::Joint& joint : row) {
+      if (joint.direct && joint.bandwidth > 0) widths.push_back(joint.bandwidth);
     }
   }
+  std::sort(widths.rbegin(), widths.rend());
+  widths.erase(std::unique(widths.begin(), widths.end()), widths.end());
+  for (const double width : widths) {
+    std::vector<int> way = {first};
+    if (GoOn(joints, width, ends, way)) return way;
+  }
+  return {};
+}
+
+// Rings around one node over its cables: the widest, then the widest of what it leaves, both ways each.
+std::vector<Ring> RingsOverCables(const Places& places) {
+  auto left = places.joints;
+  std::vector<Ring> rings;
+  double all = 0;
+  while (true) {
+    std::vector<int> ring;
+    double width = 0;
+    // A ring is closed by a cable as wide as its others: the widest of those that any closing cable allows.
+    for (int last = 1; last < places.ranks(); ++last) {
+      const Places::Joint& closing = left[At(last)][0];
+      if (!closing.direct || closing.bandwidth <= width) continue;
+      const std::vector<int> way = WidestWay(left, 0, [&](int end) { return end == last; });
+      if (way.empty()) continue;
+      double least = closing.bandwidth;
+      for (size_t k = 0; k + 1 < way.size(); ++k) least = std::min(least, left[At(way[k])][At(way[k + 1])].bandwidth);
+      if (least > width) width = least, ring = way;
+    }
+    if (ring.empty()) break;
+    for (size_t k = 0; k < ring.size(); ++k) {
+      const size_t a = At(ring[k]), b = At(ring[(k + 1) % ring.size()]);
+      for (Places::Joint* joint : {&left[a][b], &left[b][a]}) joint->bandwidth -= width;
+    }
+    std::vector<int> back(ring.rbegin(), ring.rend());
+    rings.push_back({std::move(ring), width}), rings.push_back({std::move(back), width});
+    all += 2 * width;
+  }
+  for (Ring& ring : rings) ring.share /= all;
+  return rings;
+}
+
+// The devices of a node in the order in which data of the rail that enters at `first` passes them, by their numbers there.
+std::vector<int> WayThrough(const Places& places, const std::vector<int>& node, int first) {
+  std::vector<int> way;
+  if (!places.joints.empty()) {
+    const auto rail = [&](int local) { return places.rail[At(node[At(local)])]; };
+    way = WidestWay(places.joints, first, [&](int last) { return rail(last) == rail(first); });
+    if (way.empty()) way = WidestWay(places.joints, first, [](int) { return true; });
+  }
+  for (size_t k = 0; way.size() < node.size(); ++k) way.push_back(static_cast<int>((At(first) + k) % node.size()));
+  return way;
+}
+
+std::vector<Ring> Rings(const Places& places) {
+  std::vector<Ring> rings;
+  if (places.nodes == 1) {
+    if (!places.joints.empty()) rings = RingsOverCables(places);
+    if (!rings.empty()) return rings;
+    for (std::vector<int>& order : CyclicOrders(places.ranks())) rings.push_back({std::move(order), 1});
+  } else {
+    const auto nodes = ByNode(places);
+    for (int first : RailDevices(places, nodes)) {
+      Ring& ring = rings.emplace_back(Ring{{}, 1});
+      const std::vector<int> way = places.joints.empty() ? std::vector<int>() : WayThrough(places, nodes[0], first);
+      for (const std::vector<int>& node : nodes) {
+        for (size_t k = 0; k < node.size(); ++k) ring.order.push_back(node[way.empty() ? (At(first) + k) % node.size() : At(way[k])]);
+      }
+    }
+  }
+  for (Ring& ring : rings) ring.share /= static_cast<double>(rings.size());
   return rings;
 }
 
@@ -77,13 +166,13 @@ absl::StatusOr<NcclRoute> RingRoute(const CollectiveShape& shape, const Places& 
   const auto rings = Rings(places);
   Hops hops(places);
   for (size_t r = 0; r < rings.size(); ++r) {
-    const std::vector<int>& ring = rings[r];
+    const std::vector<int>& ring = rings[r].order;
     const size_t root = chain ? At(static_cast<int>(std::find(ring.begin(), ring.end(), shape.root) - ring.begin())) : 0;
     for (size_t k = 0; k < ring.size(); ++k) {
       const int near = ring[(root + k) % ring.size()], far = ring[(root + k + 1) % ring.size()];
       if (chain && far == shape.root) continue;
       const double times = chain ? 1 : static_cast<double>(steps) / n;
-      hops.Add(to_root ? far : near, to_root ? near : far, times / static_cast<double>(rings.size()), r == 0 ? times : 0);
+      hops.Add(to_root ? far : near, to_root ? near : far, times * rings[r].share, r == 0 ? times : 0);
     }
   }
   return NcclRoute{.phases = {hops.Take()},
@@ -142,12 +231,15 @@ absl::StatusOr<NcclRoute> TreeRoute(const CollectiveShape& shape, const Places& 
   Hops hops(places);
   for (size_t r = 0; r < rails.size(); ++r) {
     const double share = 1.0 / static_cast<double>(rails.size());
+    const std::vector<int> way = WayThrough(places, nodes[0], rails[r]);
     std::vector<int> heads;
     for (size_t v = 0; v < nodes.size(); ++v) {
       const std::vector<int>& node = nodes[v];
       heads.push_back(node[At(rails[r])]);
       for (size_t k = 0; k + 1 < node.size(); ++k) {
-        const int near = node[(At(rails[r]) + k) % node.size()], far = node[(At(rails[r]) + k + 1) % node.size()];
+        const bool same = node.size() == way.size();  // nodes may hold different numbers of ranks
+        const int near = node[same ? At(way[k]) : (At(rails[r]) + k) % node.size()];
+        const int far = node[same ? At(way[k + 1]) : (At(rails[r]) + k + 1) % node.size()];
         hops.Add(far, near, share, r == 0 && v == 0 ? 1 : 0);
         hops.Add(near, far, share, r == 0 && v == 0 ? 1 : 0);
       }

@@ -4,9 +4,11 @@
 // and leaves from the last one's. Where data is reduced and goes on, all steps overlap: one pipelined phase.
 //
 //   ring       rotated orders: rail r's ring begins in every node at r's device. In one node of three or four devices all
-//              cyclic orders share the data, which loads a full mesh of links evenly (a switch does not care)
-//   tree       in a node the devices are a chain towards the rail's device; between nodes two binary trees, each for half of
-//              the data, in which no node is inside both (Sanders, Speck and Träff 2009; Jeaugey 2019)
+//              cyclic orders share the data, which loads a full mesh of links evenly (a switch does not care). Where devices are
+//              joined unlike (DGX-1V), rings go over cables of NVLink alone, as many as these bear, both ways, each with data by
+//              what it bears; between nodes the way through a node is one over such cables, to a device of the same NIC if there is one
+//   tree       in a node the devices are a chain towards the rail's device, in the order of its ring; between nodes two binary
+//              trees, each for half of the data, in which no node is inside both (Sanders, Speck and Träff 2009; Jeaugey 2019)
 //   nvls       the switch reduces what it reads from all devices and writes it to all: a device sends its whole tensor and
 //              receives its part, then sends that and receives the whole: (1 + 1/n) tensors each way
 //   nvls_tree  nvls in the nodes, two binary trees between the devices of a rail, each with its part

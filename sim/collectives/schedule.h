@@ -45,6 +45,7 @@ struct Schedule {
   std::vector<int> last_phase;
   double stretch = 1;  // of its latencies and its bytes: where a measurement says that it takes so many times as long
   std::string algorithm, protocol;  // what was chosen; protocol "" where there are none
+  double estimate = 0;              // seconds, by the model that "auto" compares by: EstimateSeconds, or the library's own; 0: it has none
   bool loose = false;  // ranks go on by themselves: a phase begins for each when its own flows of earlier ones have ended
 };
 
@@ -74,6 +75,14 @@ struct Places {
   bool multicast_in_node = false, reduction_in_network = false;
   double alpha = 0, bandwidth = 1;  // as Topology's
   double node_alpha = 0, node_bandwidth = 1;  // likewise inside a node; those above where a node has one endpoint
+  // Where the pairs of a node are not joined alike, and all nodes hold the same: by their numbers in the node, the narrowest on the way
+  // from one to the other; direct: over a cable of their own.
+  struct Joint {
+    double bandwidth = 0;
+    bool direct = false;
+    bool operator==(const Joint&) const = default;
+  };
+  std::vector<std::vector<Joint>> joints;
   int ranks() const { return static_cast<int>(node.size()); }
   bool operator==(const Places&) const = default;
   int RanksPerNode() const;  // 0: nodes have different numbers of them
@@ -110,12 +119,13 @@ double EstimateSeconds(const Schedule& schedule, double alpha, double bandwidth)
 // Time on idle nodes: a phase lasts as long as the busiest rank inside its node or the busiest NIC.
 double EstimateSeconds(const Schedule& schedule, const Places& places);
 
-// The schedule by name, or for "auto" by this rule: on a shared-memory host, shared_memory; where ranks fill a grid, bucket for
-// what it has a form for (the only one whose flows are between neighbours); elsewhere the one with the least
-// EstimateSeconds (the first where several tie) of ring, recursive_doubling and tree; where ranks of several nodes sit on
-// nodes of several, also of double_binary_tree and hierarchical; where switches reduce, also of nvls and sharp; and direct for
-// all_to_all and what these have no form for. Direct is not chosen beside them because the model does not know what posting N - 1 messages
-// costs. A barrier is always dissemination (log2 N rounds; one meeting on a shared-memory host).
+// The schedules that "auto" may take, the one with the least EstimateSeconds first (of equal ones, by the order of Algorithms()):
+// shared_memory on a shared-memory host; elsewhere all that have a form for the operation there, but not direct nor pairwise, because
+// alpha and bandwidth do not know what posting N - 1 messages costs: these are for all_to_all and what no other has a form for. One or
+// more. A barrier is always dissemination (log2 N rounds; one meeting on a shared-memory host).
+std::vector<Schedule> AutoSchedules(const CollectiveShape& shape, const Places& places);
+
+// The schedule by name, or for "auto" the first of AutoSchedules.
 absl::StatusOr<Schedule> ChooseSchedule(const CollectiveShape& shape, std::string_view algorithm, const Places& places);
 
 }  // namespace twofold::sim

@@ -162,6 +162,29 @@ TEST(StepTime, AKnownWaitingCountsWhereTheOtherRanksWereNotSeen) {
   EXPECT_DOUBLE_EQ(r.collectives(0).exposed_seconds(), 0.5 * 0.75);
 }
 
+// Times of a clock that stands at 300 s have last bits of 6e-14 s.
+TEST(StepTime, LastBitsOfAClockAreNoWaiting) {
+  RunResult result;
+  result.results.resize(2);
+  for (const int rank : {0, 1}) {
+    report::RankRecord record;
+    record.set_rank(rank), record.set_trace_origin_seconds(300);
+    record.add_steps()->set_seconds(3);
+    record.mutable_steps(0)->set_exposed_communication_seconds(1);
+    record.add_kernels()->set_kernel("matmul_nn"), record.mutable_kernels(0)->set_count(1), record.mutable_kernels(0)->set_seconds(1);
+    report::Collective* collective = record.add_collectives();
+    collective->set_operation("all_reduce"), collective->set_group("dp"), collective->set_count(1);
+    const auto add = [&](const char* stream, const char* name, double start, double end) {
+      report::Span* span = record.add_spans();
+      span->set_stream(stream), span->set_name(name), span->set_start(start), span->set_end(end);
+    };
+    add("compute", "matmul_nn", 0, 1);
+    add("communication dp", "all_reduce", 1, 2 - (rank == 0 ? 0 : 2.5e-13));
+    result.results[static_cast<size_t>(rank)] = record.SerializeAsString();
+  }
+  EXPECT_EQ(Of(Spec(), result, /*predicted=*/true).waiting_seconds(), 0);
+}
+
 // The last 4 steps of 7 were to be traced; the run ended after the fourth, the first of them.
 TEST(StepTime, IsOfTheTracedStepsThatWereDone) {
   spec::Spec spec = Spec("trace { last_steps: 4 }\n");

@@ -34,6 +34,10 @@ BytesPerSecond NvlinkRate(int64_t sm) {
   return BytesPerSecond(sm >= 70 ? 25e9 : 20e9);
 }
 
+// Between two devices, over one cable or through a switch: of data sheets' machines as the catalogue has them.
+Seconds CableLatency(int64_t sm) { return Microseconds(sm < 80 ? 1.5 : 0.7); }
+Seconds SwitchLatency(int64_t sm) { return Microseconds(sm < 80 ? 1.5 : sm < 90 ? 1.2 : 1); }
+
 BytesPerSecond SocketRate(const XmlNode& cpu, BytesPerSecond otherwise) {
   const std::string arch = Text(cpu, "arch"), vendor = Text(cpu, "vendor");
   const int64_t family = Number(cpu, "familyid", 0), model = Number(cpu, "modelid", 0);
@@ -111,7 +115,7 @@ class Converter {
     if (transfers == 0 || width <= 0) ++guessed_pcie_;
     if (transfers == 0) transfers = 8;
     if (width <= 0) width = 16;
-    return BytesPerSecond(transfers * 1e9 * static_cast<double>(width) / 8 * (transfers <= 5 ? 0.8 : 128.0 / 130));
+    return BytesPerSecond(transfers * 1e9 * static_cast<double>(width) / 8 * (transfers <= 5 ? 0.8 * kReached * 130 / 128 : kReached));
   }
 
   absl::Status AddPci(const XmlNode& pci, int parent, int cpu) {
@@ -190,7 +194,7 @@ class Converter {
         if (other != nullptr) to_gpus[other] += count;
       }
     }
-    if (to_switch > 0) AddCable(gpu.vertex, Switch(), BytesPerSecond(to_switch), assumptions_.nvlink_latency, Medium::kNvlink);
+    if (to_switch > 0) AddCable(gpu.vertex, Switch(), BytesPerSecond(to_switch), SwitchLatency(Number(*gpu.xml, "sm", 0)) / 2, Medium::kNvlink);
     for (const double rate : {to_cpu, coherent}) {
       if (rate > 0) AddCable(gpu.vertex, gpu.cpu, BytesPerSecond(rate), assumptions_.nvlink_latency, Medium::kNvlink);
     }
@@ -209,7 +213,7 @@ class Converter {
       }
       if (other.dev < gpu.dev) continue;  // a cable is added once, from its first end
       const double rate = Xgmi(gpu, other.bus) ? 50e9 : NvlinkRate(Number(*gpu.xml, "sm", 0)).value();
-      AddCable(gpu.vertex, other.vertex, BytesPerSecond(static_cast<double>(back) * rate), assumptions_.nvlink_latency, Medium::kNvlink);
+      AddCable(gpu.vertex, other.vertex, BytesPerSecond(static_cast<double>(back) * rate), CableLatency(Number(*gpu.xml, "sm", 0)), Medium::kNvlink);
       linked_ = true;
     }
     return absl::OkStatus();
@@ -235,7 +239,7 @@ class Converter {
     for (size_t a = 0; a < cpus_.size(); ++a) {
       for (size_t b = a + 1; b < cpus_.size(); ++b) {
         const BytesPerSecond rate = SocketRate(*cpus_[a].second, assumptions_.sockets);
-        AddCable(cpus_[a].first, cpus_[b].first, rate, assumptions_.socket_latency, Medium::kMemory);
+        AddCable(cpus_[a].first, cpus_[b].first, rate, assumptions_.pcie_latency, Medium::kMemory);
       }
     }
   }
@@ -243,6 +247,7 @@ class Converter {
   void AddCable(int a, int b, BytesPerSecond rate, Seconds latency, Medium medium) { graph().AddCable(a, b, rate, latency, medium); }
 
   static constexpr BytesPerSecond kNoLimit{5e12};
+  static constexpr double kReached = 12.5 / 16;  // of PCIe's bits from 8 GT/s on: what encoding (128/130) and packets leave
   const XmlDocument& document_;
   const ImportAssumptions& assumptions_;
   ImportedNode imported_;

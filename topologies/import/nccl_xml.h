@@ -33,11 +33,13 @@ inline constexpr int kMostNcclDevices = 1024;
 absl::StatusOr<NcclXml> ReadNcclXml(std::string_view text, std::string_view file);
 std::string WriteNcclXml(const NcclXml& xml);
 
-// What NCCL makes of it, with the rates that data sheets state instead of those that NCCL assumes messages reach:
+// What NCCL makes of it, with the rates that the catalogue's clusters have, so that a DGX-1V's file gives what the catalogue's dgx-1v gives:
 //   NVLink   count x one link's rate each way, by `sm`: 60-62 20, 70-99 25, 100 and above 50 GB/s (NVIDIA's data sheets of
 //            P100, V100, A100, H100, B200). All NVSwitches (tclass 0x068000) are one switch, over which a GPU stripes.
 //            xGMI (RCCL): 50 GB/s a link (AMD's data sheets of MI250X and MI300X). C2C: count x bw MB/s.
-//   PCIe     link_width x link_speed x encoding (8/10 up to 5 GT/s, 128/130 above); absent or unknown: x16 of 8 GT/s, as NCCL.
+//            Latency between two GPUs is the catalogue's: over a cable 1.5 us on V100, 0.7 later; over NVSwitch 1.5, A100 1.2, later 1.
+//   PCIe     link_width x link_speed, of which encoding (8/10 up to 5 GT/s, 128/130 above) and packets leave what the catalogue says is
+//            reached: 12.5 of 16 x 8 GT/s; absent or unknown: x16 of 8 GT/s, as NCCL.
 //   sockets  every CPU to every other, at what NCCL's authors measured (its src/graph/topo.h): Intel Broadwell 6, Skylake 10,
 //            Sapphire Rapids 22, Emerald Rapids 40, AMD 16, Zhaoxin 6, POWER9 32, Arm 6 GB/s.
 //   NICs     one a <net>; the nearest of a GPU is the one with the fewest cables between, then the one with fewer GPUs.

@@ -131,6 +131,79 @@ TEST(NcclRoutes, MessagesReachEveryPairOnce) {
 }
 
 // By hand: NCCL's base and hops, and bytes over what ring Simple gets of the links.
+// Of each pair of a DGX-1V's devices, how many NVLinks it has.
+Places CubeMesh(int nodes) {
+  Places p = Cluster(nodes, 8, 4);
+  p.node_bandwidth = 25e9;
+  if (nodes == 1) p.bandwidth = 25e9;
+  p.joints.assign(8, std::vector<Places::Joint>(8, {6e9, false}));
+  constexpr int kPairs[][3] = {{0, 1, 1}, {0, 2, 1}, {0, 3, 2}, {0, 4, 2}, {1, 2, 2}, {1, 3, 1}, {1, 5, 2}, {2, 3, 2},
+                               {2, 6, 1}, {3, 7, 1}, {4, 5, 1}, {4, 6, 1}, {4, 7, 2}, {5, 6, 2}, {5, 7, 1}, {6, 7, 2}};
+  for (const auto& [a, b, links] : kPairs) p.joints[static_cast<size_t>(a)][static_cast<size_t>(b)] = p.joints[static_cast<size_t>(b)][static_cast<size_t>(a)] = {links * 25e9, true};
+  return p;
+}
+
+TEST(NcclRoutes, RingsFollowTheCablesOfACubeMesh) {
+  const Places node = CubeMesh(1);
+  std::map<std::pair<int, int>, double> seconds;  // of a byte on each cable
+  for (const NcclHop& h : RouteOf(NcclAlgorithm::kRing, Communication::kAllGather, node).phases[0]) {
+    const Places::Joint& joint = node.joints[static_cast<size_t>(h.from)][static_cast<size_t>(h.to)];
+    EXPECT_TRUE(joint.direct) << h.from << " to " << h.to;
+    seconds[{h.from, h.to}] = h.share / joint.bandwidth;
+  }
+  EXPECT_EQ(seconds.size(), 32u);  // all 16 bundles, both ways, are full
+  for (const auto& [pair, s] : seconds) EXPECT_NEAR(s, 7.0 / 8 / 150e9, 1e-21) << pair.first << " to " << pair.second;
+}
+
+TEST(NcclRoutes, BetweenNodesAWayOverCablesEndsAtItsNic) {
+  const Places places = CubeMesh(3);
+  for (const NcclAlgorithm a : {NcclAlgorithm::kRing, NcclAlgorithm::kTree}) {
+    const NcclRoute route = RouteOf(a, Communication::kAllReduce, places);
+    for (const NcclHop& h : route.phases[0]) {
+      const auto local = [&](int rank) { return static_cast<size_t>(places.local[static_cast<size_t>(rank)]); };
+      EXPECT_TRUE(h.between || places.joints[local(h.from)][local(h.to)].direct);
+    }
+    if (a != NcclAlgorithm::kRing) continue;
+    const Loads l = LoadsOf(route, places);
+    for (const auto* way : {&l.out, &l.in}) {
+      EXPECT_EQ(way->size(), 12u);
+      for (const auto& [nic, share] : *way) EXPECT_NEAR(share, 2 * 23.0 / 24 / 4, 1e-12);
+    }
+  }
+}
+
+// What `auto` takes is no slower, by NCCL's model, than anything that it could be told to take.
+TEST(NcclLibrary, AutoTakesNothingThatItsModelCallsSlower) {
+  const Places all[] = {Cluster(1, 2, 2), Cluster(1, 4, 4), Cluster(1, 8, 8, true), Cluster(2, 8, 8), Cluster(4, 8, 4, true), Cluster(3, 1, 1), Cluster(16, 8, 8, true),
+                        CubeMesh(1), CubeMesh(2), CubeMesh(5)};
+  int held = 0;
+  for (const char* generation : {"volta", "ampere", "hopper", "blackwell"}) {
+    const auto nccl = Nccl([&](cluster::Nccl& n) { n.set_generation(generation); });
+    for (const Places& places : all) {
+      for (int kind = Communication::kAllReduce; kind < Communication::kBarrier; ++kind) {
+        if (kind == Communication::kAllToAllV) continue;
+        for (double bytes = 8; bytes <= 4 * kGiB; bytes *= 16) {
+          const CollectiveShape shape = Shape(static_cast<Communication::Kind>(kind), places, bytes);
+          const Schedule chosen = nccl->Plan(shape, places, {}).value();
+          for (std::string_view algorithm : nccl->algorithms()) {
+            for (std::string_view protocol : nccl->protocols()) {
+              const auto forced = nccl->Plan(shape, places, {std::string(algorithm), std::string(protocol)});
+              if (!forced.ok()) continue;
+              ++held;
+              ASSERT_LE(chosen.estimate, forced->estimate) << generation << ", " << places.ranks() << " ranks, " << KindName(shape.kind) << " of " << bytes << ": "
+                                                           << chosen.algorithm << " " << chosen.protocol << " against " << algorithm << " " << protocol;
+              const bool same = algorithm == chosen.algorithm && protocol == chosen.protocol;
+              ASSERT_TRUE(!same || chosen.estimate == forced->estimate);
+            }
+          }
+          ASSERT_GT(chosen.estimate, 0);
+        }
+      }
+    }
+  }
+  EXPECT_GT(held, 2000);
+}
+
 TEST(NcclLibrary, ACallTakesItsLatencyAndItsBytes) {
   const auto nccl = Nccl();
   const Places places = Cluster(1, 8, 1);

@@ -3,6 +3,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/topologies/import/files.h"
+#include "topologies/build.h"
+#include "topologies/catalogue.h"
 #include "topologies/import/node_file.h"
 
 namespace twofold {
@@ -53,7 +55,7 @@ TEST(NcclNode, EightGpusOnNvswitches) {
     EXPECT_EQ(node.graph.vertices[static_cast<size_t>(node.devices[static_cast<size_t>(g)])].name, gpu);
     EXPECT_DOUBLE_EQ(RateBetween(node.graph, gpu, "nvswitch", Medium::kNvlink), 450);  // 5 + 4 + 4 + 5 links of 25
   }
-  EXPECT_NEAR(RateBetween(node.graph, "gpu0", "pci 0000:19:00.0", Medium::kPcie), 63.015, 1e-3);  // 32 GT/s x 16 x 128/130 / 8
+  EXPECT_DOUBLE_EQ(RateBetween(node.graph, "gpu0", "pci 0000:19:00.0", Medium::kPcie), 50);  // reached of 32 GT/s x 16
   EXPECT_DOUBLE_EQ(RateBetween(node.graph, "numa0", "numa1", Medium::kMemory), 22);               // Sapphire Rapids
   EXPECT_THAT(node.nic_of, ElementsAre(0, 1, 2, 3, 6, 7, 8, 9));  // each GPU's own, not the storage card's
   EXPECT_EQ(node.graph.vertices[static_cast<size_t>(node.nics[4])].name, "nic mlx5_1");
@@ -71,7 +73,7 @@ TEST(NcclNode, FourGpusOnPcie) {
   EXPECT_EQ(node.kind, "pcie_tree");
   EXPECT_FALSE(node.multicast);
   EXPECT_EQ(node.devices.size(), 4u);
-  EXPECT_NEAR(RateBetween(node.graph, "gpu3", "pci 0000:c0:00.0", Medium::kPcie), 31.508, 1e-3);
+  EXPECT_DOUBLE_EQ(RateBetween(node.graph, "gpu3", "pci 0000:c0:00.0", Medium::kPcie), 25);
   EXPECT_DOUBLE_EQ(RateBetween(node.graph, "numa0", "numa1", Medium::kMemory), 16);  // EPYC
   EXPECT_THAT(node.nic_of, ElementsAre(0, 0, 1, 1));
   EXPECT_DOUBLE_EQ(imported.nic_speeds[0].value(), 25e9);
@@ -97,9 +99,33 @@ TEST(NcclNode, CubeMesh) {
   }
   EXPECT_DOUBLE_EQ(RateBetween(node.graph, "gpu0", "gpu3", Medium::kNvlink), 50);
   EXPECT_DOUBLE_EQ(RateBetween(node.graph, "gpu0", "gpu5", Medium::kNvlink), 0);
-  EXPECT_NEAR(RateBetween(node.graph, "gpu0", "pci 0000:02:00.0", Medium::kPcie), 15.754, 1e-3);
+  EXPECT_DOUBLE_EQ(RateBetween(node.graph, "gpu0", "pci 0000:02:00.0", Medium::kPcie), 12.5);
   EXPECT_DOUBLE_EQ(RateBetween(node.graph, "numa0", "numa1", Medium::kMemory), 6);  // Broadwell
   EXPECT_THAT(node.nic_of, ElementsAre(0, 0, 1, 1, 2, 2, 3, 3));
+}
+
+// Device by device, whatever their routes cross.
+TEST(NcclNode, ADgx1vIsTheCatalogues) {
+  const cluster::Cluster known = *FindCluster("dgx-1v");
+  const ImportedNode imported = Import("dgx-1v.nccl.xml");
+  const auto own = MakeClusterTopology(imported.node, 1, nullptr), theirs = *BuildTopology(known, 1);
+  ASSERT_EQ(own->endpoints(), theirs->endpoints());
+  EXPECT_EQ(own->rails(), theirs->rails());
+  for (int a = 0; a < 8; ++a) {
+    EXPECT_EQ(own->RailOf(a), theirs->RailOf(a));
+    for (int b = 0; b < 8; ++b) {
+      if (a == b) continue;
+      EXPECT_EQ(own->Latency({a, b}), theirs->Latency({a, b})) << a << " to " << b;
+      const auto rates = [&](const Topology& topology) {
+        std::vector<int> route;
+        topology.Route({a, b}, topology.DefaultRoute({a, b}), route);
+        std::vector<double> found;
+        for (int link : route) found.push_back(topology.links()[static_cast<size_t>(link)].bandwidth.value());
+        return found;
+      };
+      EXPECT_EQ(rates(*own), rates(*theirs)) << a << " to " << b;
+    }
+  }
 }
 
 TEST(NcclNode, ByContent) {
