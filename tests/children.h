@@ -21,7 +21,7 @@
 
 extern char** environ;
 
-namespace twofold::testing {
+namespace twofold::test {
 
 using Environment = std::map<std::string, std::string>;
 
@@ -119,4 +119,4 @@ class Child {
   bool ended_ = false;
 };
 
-}  // namespace twofold::testing
+}  // namespace twofold::test

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <vector>
 
-namespace twofold::testing {
+namespace twofold::test {
 
 // `count` ports of this host, one after another, that the system gives to nobody else while this lives: sockets that were bound to them, and
 // do not listen, hold them. Who sets SO_REUSEADDR, as stores do, may listen there all the same; until then connections are refused.
@@ -51,4 +51,4 @@ class Ports {
   int first_ = 0;
 };
 
-}  // namespace twofold::testing
+}  // namespace twofold::test

@@ -11,7 +11,7 @@
 
 #include "core/base/strings.h"
 
-namespace twofold::testing {
+namespace twofold::test {
 
 // A path that is this process's alone; what stood there is gone, and what is put there goes with the process. `name`: a
 // parametrised test's will do.
@@ -33,4 +33,4 @@ inline std::string ScratchFolder(std::string name) {
   return path;
 }
 
-}  // namespace twofold::testing
+}  // namespace twofold::test

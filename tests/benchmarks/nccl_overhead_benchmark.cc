@@ -173,8 +173,8 @@ int RunRank(int ranks) {
 }
 
 int RunAll(int ranks) {
-  if (const std::string why = testing::WhyNotNccl(ranks); !why.empty()) return std::fprintf(stderr, "nccl_overhead_benchmark: %s\n", why.c_str()), 77;
-  testing::NcclJob job;
+  if (const std::string why = test::WhyNotNccl(ranks); !why.empty()) return std::fprintf(stderr, "nccl_overhead_benchmark: %s\n", why.c_str()), 77;
+  test::NcclJob job;
   const auto ended = job.Run(ranks, {StrCat(ranks)}, 120);
   for (size_t r = 0; r < ended.size(); ++r) {
     if (ended[r].status == 0) continue;
@@ -188,7 +188,7 @@ int RunAll(int ranks) {
 }  // namespace twofold
 
 int main(int argc, char** argv) {
-  if (const auto arguments = twofold::testing::AsRank(argc, argv)) return twofold::RunRank(std::atoi(arguments->at(0).c_str()));
+  if (const auto arguments = twofold::test::AsRank(argc, argv)) return twofold::RunRank(std::atoi(arguments->at(0).c_str()));
   const int ranks = argc > 1 ? std::atoi(argv[1]) : 2;
   if (ranks >= 2) return twofold::RunAll(ranks);
   std::fprintf(stderr, "nccl_overhead_benchmark: \"%s\": a number of ranks from 2 on is right\n", argv[1]);

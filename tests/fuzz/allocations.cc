@@ -41,7 +41,7 @@ void operator delete[](void* p) noexcept { operator delete(p); }
 void operator delete(void* p, size_t) noexcept { operator delete(p); }
 void operator delete[](void* p, size_t) noexcept { operator delete(p); }
 
-namespace twofold::testing {
+namespace twofold::test {
 
 Allocations::Allocations() {
   g_start = g_live.load();
@@ -69,4 +69,4 @@ TEST(AllocationsTest, SeeWhatIsTakenAndGivenBack) {
   EXPECT_EQ(later.largest(), 0);
 }
 
-}  // namespace twofold::testing
+}  // namespace twofold::test

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace twofold::testing {
+namespace twofold::test {
 
 // From its making on; one at a time, on one thread.
 class Allocations {
@@ -13,4 +13,4 @@ class Allocations {
   int64_t largest() const;  // the largest single request
 };
 
-}  // namespace twofold::testing
+}  // namespace twofold::test

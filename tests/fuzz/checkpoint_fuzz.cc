@@ -95,7 +95,7 @@ bool ReadAll(const Manifest& manifest, const std::string& folder) {
 }
 
 TEST(CheckpointFuzz, EveryAnswerIsTensorsOrAMessage) {
-  const std::string folder = testing::ScratchFolder("checkpoint_fuzz");
+  const std::string folder = test::ScratchFolder("checkpoint_fuzz");
   fs::create_directories(folder);
   Good good = MakeGood();
   good.manifest.contents.files = Sums(good.files);
@@ -106,7 +106,7 @@ TEST(CheckpointFuzz, EveryAnswerIsTensorsOrAMessage) {
   ASSERT_TRUE(undamaged.ok()) << undamaged.status();
   ASSERT_TRUE(ReadAll(*undamaged, folder));
 
-  testing::Mutator in_file(TestSeed(), {.words = kWords, .hot = 160}), in_manifest(TestSeed(1), {.words = kWords});
+  test::Mutator in_file(TestSeed(), {.words = kWords, .hot = 160}), in_manifest(TestSeed(1), {.words = kWords});
   int opened = 0, whole = 0;
   for (int i = 0; i < Mutants(); ++i) {
     std::map<std::string, std::string> files = good.files;
@@ -126,7 +126,7 @@ TEST(CheckpointFuzz, EveryAnswerIsTensorsOrAMessage) {
     int64_t size = static_cast<int64_t>(text.size());
     for (const auto& [name, bytes] : files) size += static_cast<int64_t>(bytes.size());
 
-    const testing::Allocations allocations;
+    const test::Allocations allocations;
     const absl::StatusOr<Manifest> manifest = ReadManifest(folder);
     if (manifest.ok()) {
       ++opened;
@@ -147,20 +147,20 @@ TEST(CheckpointFuzz, EveryAnswerIsTensorsOrAMessage) {
 
 // Sizes that a file of a few bytes names are not believed.
 TEST(CheckpointFuzz, NoClaimOfSizeTakesMemory) {
-  const std::string path = testing::ScratchFolder("checkpoint_claim");
+  const std::string path = test::ScratchFolder("checkpoint_claim");
   for (const std::string& header : {std::string(R"({"a":{"dtype":"F64","shape":[1152921504606846976],"data_offsets":[0,9223372036854775807]}})"),
                                     StrCat(R"({"a":{"dtype":"F64","shape":[)", std::string(400000, '['), "]}}"),
                                     StrCat(R"({"a":{"dtype":"F64","shape":[1)", std::string(100000, ','), "]}}")}) {
     std::string bytes(8, '\0');
     for (size_t i = 0; i < 8; ++i) bytes[i] = static_cast<char>(header.size() >> (8 * i));
     Put(path, bytes + header);
-    const testing::Allocations allocations;
+    const test::Allocations allocations;
     EXPECT_FALSE(ReadSafetensorsHead(path).ok());
     EXPECT_LE(allocations.largest(), 4096 + static_cast<int64_t>(header.size()));
   }
   for (const unsigned char byte : {0xffu, 0x7fu, 0x01u}) {
     Put(path, std::string(7, static_cast<char>(byte)) + "\x01{}");
-    const testing::Allocations allocations;
+    const test::Allocations allocations;
     EXPECT_FALSE(ReadSafetensorsHead(path).ok());
     EXPECT_LE(allocations.largest(), 4096);
   }

@@ -36,13 +36,13 @@ std::vector<std::string> GoodConfigs() {
 TEST(HfConfigFuzz, EveryAnswerIsAModelOrAMessage) {
   const std::vector<std::string> good = GoodConfigs();
   ASSERT_GE(good.size(), 10u);
-  testing::Mutator mutator(TestSeed(), {.words = kWords});
+  test::Mutator mutator(TestSeed(), {.words = kWords});
   int accepted = 0, valid = 0;
   for (int i = 0; i < Mutants(); ++i) {
     const std::string text = mutator.Damage(good[static_cast<size_t>(i) % good.size()]);
     const auto attention = i % 2 == 0 ? spec::Model::TILED : spec::Model::UNFUSED;
     const auto size = static_cast<int64_t>(text.size());
-    const testing::Allocations allocations;
+    const test::Allocations allocations;
     const absl::StatusOr<spec::Model> model = ReadHfConfig(text, "c.json", attention);
     ASSERT_LE(allocations.largest(), 8192 + 8 * size) << text;
     ASSERT_LE(allocations.peak(), 65536 + 64 * size) << text;
@@ -70,7 +70,7 @@ TEST(HfConfigFuzz, DeepNestingIsRefused) {
   for (const std::string bracket : {"[", "{\"a\":", "[{\"a\":["}) {
     std::string text = "{\"model_type\": ";
     while (text.size() < 500000) text += bracket;
-    const testing::Allocations allocations;
+    const test::Allocations allocations;
     EXPECT_FALSE(ReadHfConfig(text, "c.json", spec::Model::TILED).ok());
     EXPECT_LE(allocations.peak(), 128 * static_cast<int64_t>(text.size()));
   }

@@ -43,10 +43,10 @@ std::string Idx(uint32_t magic, const std::vector<uint32_t>& sizes) {
 }
 
 TEST(IdxFuzz, EveryAnswerIsADatasetOrAMessage) {
-  testing::MemoryFile images, labels;
+  test::MemoryFile images, labels;
   const std::string good_images[] = {Idx(2051, {1, 4, 5}), Idx(2051, {9, 4, 5}), Idx(2051, {3, 4, 5})};
   const std::string good_labels[] = {Idx(2049, {1}), Idx(2049, {9}), Idx(2049, {3})};
-  testing::Mutator mutator(TestSeed(), {.hot = 16, .numbers = false});
+  test::Mutator mutator(TestSeed(), {.hot = 16, .numbers = false});
   int accepted = 0;
   for (int i = 0; i < Mutants(); ++i) {
     const size_t which = static_cast<size_t>(i) % 3;
@@ -55,7 +55,7 @@ TEST(IdxFuzz, EveryAnswerIsADatasetOrAMessage) {
     const std::string two = in_labels ? mutator.Damage(good_labels[which]) : good_labels[which];
     images.Write(one);
     labels.Write(two);
-    const testing::Allocations allocations;
+    const test::Allocations allocations;
     const auto data = MakeIdxDataset(images.path(), labels.path(), {Shape{4, 5, 1}, kClasses});
     ASSERT_LE(allocations.peak(), 8192 + static_cast<int64_t>(one.size() + two.size())) << "mutant " << i;
     if (!data.ok()) {
@@ -70,19 +70,19 @@ TEST(IdxFuzz, EveryAnswerIsADatasetOrAMessage) {
 }
 
 TEST(Cifar10Fuzz, EveryAnswerIsADatasetOrAMessage) {
-  testing::MemoryFile file;
+  test::MemoryFile file;
   std::vector<std::string> good;
   for (const size_t records : {1, 2, 3}) {
     std::string text(records * 3073, '\7');
     for (size_t r = 0; r < records; ++r) text[r * 3073] = static_cast<char>(r * 4);
     good.push_back(text);
   }
-  testing::Mutator mutator(TestSeed(), {.hot = 4, .numbers = false});
+  test::Mutator mutator(TestSeed(), {.hot = 4, .numbers = false});
   int accepted = 0;
   for (int i = 0; i < Mutants(); ++i) {
     const std::string text = mutator.Damage(good[static_cast<size_t>(i) % good.size()]);
     file.Write(text);
-    const testing::Allocations allocations;
+    const test::Allocations allocations;
     const auto data = MakeCifar10Dataset(file.path(), false, {Shape{32, 32, 3}, kClasses});
     ASSERT_LE(allocations.peak(), 8192 + static_cast<int64_t>(text.size())) << "mutant " << i;
     if (!data.ok()) {

@@ -9,7 +9,7 @@
 
 #include "core/base/check.h"
 
-namespace twofold::testing {
+namespace twofold::test {
 
 class MemoryFile {
  public:
@@ -28,4 +28,4 @@ class MemoryFile {
   int file_;
 };
 
-}  // namespace twofold::testing
+}  // namespace twofold::test

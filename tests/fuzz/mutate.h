@@ -13,7 +13,7 @@
 
 #include "tests/seed.h"
 
-namespace twofold::testing {
+namespace twofold::test {
 
 class Mutator {
  public:
@@ -85,4 +85,4 @@ class Mutator {
   Options options_;
 };
 
-}  // namespace twofold::testing
+}  // namespace twofold::test

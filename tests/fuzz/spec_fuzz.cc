@@ -38,11 +38,11 @@ constexpr std::string_view kWords[] = {
 TEST(SpecFuzz, EveryAnswerIsAValidSpecOrAMessage) {
   const std::vector<std::string> good = GoodSpecs();
   ASSERT_FALSE(good.empty());
-  testing::Mutator mutator(TestSeed(), {.words = kWords});
+  test::Mutator mutator(TestSeed(), {.words = kWords});
   int accepted = 0, refused = 0;
   for (int i = 0; i < Mutants(); ++i) {
     const std::string text = mutator.Damage(good[static_cast<size_t>(i) % good.size()]);
-    const testing::Allocations allocations;
+    const test::Allocations allocations;
     const absl::StatusOr<spec::Spec> spec = ResolveSpec(text, "mutant.textproto");
     // A config.json that the spec names is a few thousand bytes more.
     ASSERT_LE(allocations.peak(), 262144 + 64 * static_cast<int64_t>(text.size())) << text;

@@ -23,15 +23,15 @@ std::string File(int32_t tokens) {
 
 TEST(TokensFuzz, EveryAnswerIsADatasetOrAMessage) {
   const std::vector<std::string> good = {File(9), File(40), File(200)};
-  testing::MemoryFile file;
+  test::MemoryFile file;
   const std::string path = file.path();
-  testing::Mutator mutator(TestSeed(), {.hot = 16, .numbers = false});
+  test::Mutator mutator(TestSeed(), {.hot = 16, .numbers = false});
   constexpr int64_t kSequence = 8, kVocab = 128;
   int accepted = 0;
   for (int i = 0; i < Mutants(); ++i) {
     const std::string text = mutator.Damage(good[static_cast<size_t>(i) % good.size()]);
     file.Write(text);
-    const testing::Allocations allocations;
+    const test::Allocations allocations;
     const absl::StatusOr<std::unique_ptr<Dataset>> data = MakeTokenDataset(path, kSequence, kVocab);
     ASSERT_LE(allocations.peak(), 8192 + static_cast<int64_t>(text.size())) << "mutant " << i;
     if (!data.ok()) {

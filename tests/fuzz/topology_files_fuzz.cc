@@ -80,12 +80,12 @@ void CheckJoined(const NodeType& node) {
 
 template <class Read, class Write>
 void Fuzz(const std::vector<std::string>& good, std::span<const std::string_view> words, Read read, Write write) {
-  testing::Mutator mutator(TestSeed(), {.words = words});
-  testing::Mutator markup(TestSeed(1), {.words = kXmlWords});
+  test::Mutator mutator(TestSeed(), {.words = words});
+  test::Mutator markup(TestSeed(1), {.words = kXmlWords});
   int accepted = 0, nodes = 0;
   for (int i = 0; i < Mutants(); ++i) {
     const std::string text = (i % 4 == 3 ? markup : mutator).Damage(good[static_cast<size_t>(i) % good.size()]);
-    const testing::Allocations allocations;
+    const test::Allocations allocations;
     const auto document = read(text, "f.in");
     const auto size = static_cast<int64_t>(text.size());
     ASSERT_LE(allocations.peak(), 200'000 + 100 * size) << text;

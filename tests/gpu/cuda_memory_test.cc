@@ -17,14 +17,14 @@ constexpr char kPredicted[] = "fabric { simulated { cluster: \"star-h100\" data:
 // The records of what was measured.
 std::vector<report::RankRecord> ExpectPredicted(const std::string& spec) {
   const std::string text = spec + kGpus;
-  const std::vector<report::RankRecord> measured = testing::RunText(text + kMeasured), predicted = testing::RunText(text + kPredicted);
+  const std::vector<report::RankRecord> measured = test::RunText(text + kMeasured), predicted = test::RunText(text + kPredicted);
   EXPECT_EQ(measured.size(), predicted.size());
   for (size_t r = 0; r < std::min(measured.size(), predicted.size()); ++r) {
-    testing::ExpectEqual(predicted[r].memory(), measured[r].memory(), "simulated");
+    test::ExpectEqual(predicted[r].memory(), measured[r].memory(), "simulated");
     EXPECT_GT(measured[r].memory().peak_bytes(), 0);
   }
-  testing::ExpectReplayed(text + kMeasured, measured);
-  testing::ExpectReplayed(text + kPredicted, predicted);
+  test::ExpectReplayed(text + kMeasured, measured);
+  test::ExpectReplayed(text + kPredicted, predicted);
   return measured;
 }
 
@@ -43,7 +43,7 @@ constexpr char kMixed[] = "clip_norm: 1 precision { parameter: BF16 reduce: F32 
 class MlpMemory : public GpuTest, public ::testing::WithParamInterface<Layout> {};
 
 TEST_P(MlpMemory, IsAsPredicted) {
-  ExpectPredicted(StrCat(testing::kTinyMlp, "train { steps: 3 micro_batch: 2 global_batch: 16 ", GetParam().train, " }\nparallel { ",
+  ExpectPredicted(StrCat(test::kTinyMlp, "train { steps: 3 micro_batch: 2 global_batch: 16 ", GetParam().train, " }\nparallel { ",
                          GetParam().parallel, " }\n"));
 }
 
@@ -82,14 +82,14 @@ constexpr Layout kLayouts[] = {
     {"TpPpDpZero1", "tp: 2 pp: 2 dp: 2 sharding: ZERO_1", kMixed}};
 INSTANTIATE_TEST_SUITE_P(Layouts, GptMemory, ::testing::ValuesIn(kLayouts), kName);
 
-class OtherMemory : public GpuTest, public ::testing::WithParamInterface<testing::TinyModel> {};
+class OtherMemory : public GpuTest, public ::testing::WithParamInterface<test::TinyModel> {};
 
 TEST_P(OtherMemory, IsAsPredicted) {
   ExpectPredicted(StrCat(GetParam().model, "train { steps: 3 micro_batch: 2 global_batch: 8 ", kMixed, "}\nparallel { dp: 2 }\n"));
 }
-INSTANTIATE_TEST_SUITE_P(Llama, OtherMemory, ::testing::Values(testing::kTinyModels[2]), kName);
-INSTANTIATE_TEST_SUITE_P(Cnns, OtherMemory, ::testing::ValuesIn(testing::kTinyCnns), kName);
-INSTANTIATE_TEST_SUITE_P(Variants, OtherMemory, ::testing::ValuesIn(testing::kTinyVariants), kName);
+INSTANTIATE_TEST_SUITE_P(Llama, OtherMemory, ::testing::Values(test::kTinyModels[2]), kName);
+INSTANTIATE_TEST_SUITE_P(Cnns, OtherMemory, ::testing::ValuesIn(test::kTinyCnns), kName);
+INSTANTIATE_TEST_SUITE_P(Variants, OtherMemory, ::testing::ValuesIn(test::kTinyVariants), kName);
 
 using CudaMemoryTest = GpuTest;
 
@@ -114,14 +114,14 @@ std::string MlpOfWidth(int64_t width, int ranks) {
 
 // What libraries take once they have been used goes with their kernels, not with tensors: 32 MiB are far less than what the tensors differ by.
 TEST_F(CudaMemoryTest, OutsideTheLedgersIsTheSameHoweverMuchIsInThem) {
-  const auto small = testing::RunText(MlpOfWidth(32, 1)), large = testing::RunText(MlpOfWidth(1 << 17, 1));
+  const auto small = test::RunText(MlpOfWidth(32, 1)), large = test::RunText(MlpOfWidth(1 << 17, 1));
   ASSERT_GT(large[0].memory().reserved_bytes(), small[0].memory().reserved_bytes() + (96 << 20));
   EXPECT_GT(OutsideLedgers(small), 0);
   EXPECT_NEAR(static_cast<double>(OutsideLedgers(large)), static_cast<double>(OutsideLedgers(small)), 32 << 20);
 }
 
 TEST_F(CudaMemoryTest, RanksOfAGpuShareWhatIsOutsideTheirLedgers) {
-  const auto records = testing::RunText(MlpOfWidth(32, 2));
+  const auto records = test::RunText(MlpOfWidth(32, 2));
   ASSERT_EQ(records.size(), 2u);
   EXPECT_NEAR(static_cast<double>(records[0].memory().outside_ledger_bytes()), static_cast<double>(records[1].memory().outside_ledger_bytes()),
               16 << 20);

@@ -51,7 +51,7 @@ class CudaMpiLayouts : public CudaMpi, public ::testing::WithParamInterface<Layo
 
 TEST_P(CudaMpiLayouts, TrainAsOnTheCpuInTheMemoryThatWasPredicted) {
   const Layout& l = GetParam();
-  const std::string text = StrCat(testing::kTinyGpt, "train { steps: 4 micro_batch: 2 global_batch: 8 ", l.train, " }\nparallel { ", l.parallel, " }\n");
+  const std::string text = StrCat(test::kTinyGpt, "train { steps: 4 micro_batch: 2 global_batch: 8 ", l.train, " }\nparallel { ", l.parallel, " }\n");
   const std::string gpu = Write("gpu.textproto", text + kStaged), cpu = Write("cpu.textproto", text);
   const std::string predicted = Write("predicted.textproto", text + kPredicted);
   ASSERT_EQ(Launch(l.ranks, StrCat("run ", gpu, " --quiet --out=", At("mpi"))), "");
@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(Layouts, CudaMpiLayouts,
 
 // By itself it is staged where MPI has no CUDA, as here, and said so.
 TEST_F(CudaMpi, PassesOnWhatMpiReachesAndStagesTheRest) {
-  const std::string spec = Write("spec.textproto", StrCat(testing::kTinyMlp, "train { steps: 2 }\nparallel { dp: 2 }\nfabric { mpi {} }\ndevice: CUDA\n"));
+  const std::string spec = Write("spec.textproto", StrCat(test::kTinyMlp, "train { steps: 2 }\nparallel { dp: 2 }\nfabric { mpi {} }\ndevice: CUDA\n"));
   ASSERT_EQ(Launch(2, StrCat("run ", spec, " --quiet --out=", At("mpi"))), "");
   const std::string notes = Report(At("mpi"))["notes"].dump();
   const bool staged = notes.find("buffers on GPUs are staged") != std::string::npos;

@@ -15,7 +15,7 @@ namespace cuda_nccl_failures_test {
 using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
-using testing::NcclJob;
+using test::NcclJob;
 using Body = std::function<void(RankContext&)>;
 
 constexpr double kTimeout = 5;  // fabric.timeout_s, seconds
@@ -114,7 +114,7 @@ class NcclFailures : public GpuTest {
   void SetUp() override {
     GpuTest::SetUp();
     if (IsSkipped()) return;
-    if (const std::string why = testing::WhyNotNccl(3); !why.empty()) GTEST_SKIP() << why;
+    if (const std::string why = test::WhyNotNccl(3); !why.empty()) GTEST_SKIP() << why;
   }
 
   // All ranks but those that are `lost` end with `message`, in time. Rank 1 of a job is the one that fails.
@@ -171,29 +171,29 @@ TEST_F(NcclFailures, AMismatchIsNamed) {
 // ---- What is wrong before the run ----
 
 TEST_F(NcclFailures, WrongEnvironmentsAreNamed) {
-  const auto says = [](int ranks, const std::function<void(int, testing::Variables&)>& change, const ::testing::Matcher<const std::string&>& message,
+  const auto says = [](int ranks, const std::function<void(int, test::Variables&)>& change, const ::testing::Matcher<const std::string&>& message,
                        std::vector<std::string> arguments = {"well", "2"}) {
     NcclJob job;
     const auto ended = job.Run(ranks, std::move(arguments), 2 * kBound, change);
     for (const NcclJob::Ended& rank : ended) EXPECT_THAT(rank.status, AnyOf(1, 2)) << rank.output;
     EXPECT_THAT(ended[0].output, message);
   };
-  says(1, [](int, testing::Variables& v) { v.erase("MASTER_ADDR"); v["WORLD_SIZE"] = "2"; }, HasSubstr("MASTER_ADDR"));
-  says(1, [](int, testing::Variables& v) { v["WORLD_SIZE"] = "2"; }, HasSubstr("ranks on other hosts cannot reach it"));
-  says(1, [](int, testing::Variables& v) { v["WORLD_SIZE"] = v["LOCAL_WORLD_SIZE"] = "2"; }, AllOf(HasSubstr("rank 1"), HasSubstr("within 2 s")), {"well", "2", "2"});
-  says(1, [](int, testing::Variables& v) { v["RANK"] = "2", v["WORLD_SIZE"] = "2"; }, HasSubstr("RANK"));
+  says(1, [](int, test::Variables& v) { v.erase("MASTER_ADDR"); v["WORLD_SIZE"] = "2"; }, HasSubstr("MASTER_ADDR"));
+  says(1, [](int, test::Variables& v) { v["WORLD_SIZE"] = "2"; }, HasSubstr("ranks on other hosts cannot reach it"));
+  says(1, [](int, test::Variables& v) { v["WORLD_SIZE"] = v["LOCAL_WORLD_SIZE"] = "2"; }, AllOf(HasSubstr("rank 1"), HasSubstr("within 2 s")), {"well", "2", "2"});
+  says(1, [](int, test::Variables& v) { v["RANK"] = "2", v["WORLD_SIZE"] = "2"; }, HasSubstr("RANK"));
   says(1, nullptr, HasSubstr("2 ranks"));
 #ifdef TWOFOLD_EMULATED_CUDA
-  says(2, [](int, testing::Variables& v) { v["TWOFOLD_EMULATED_GPUS"] = "1"; },
+  says(2, [](int, test::Variables& v) { v["TWOFOLD_EMULATED_GPUS"] = "1"; },
        AllOf(HasSubstr("ranks 0 and 1 are both on GPU"), HasSubstr("NCCL 2.28.9 wants a GPU for each"), HasSubstr("cuda.gpus")));
-  says(2, [](int, testing::Variables& v) { v["TWOFOLD_EMULATED_NCCL_VERSION"] = "21602"; }, AllOf(HasSubstr("2.16.2"), HasSubstr("2.18")));
+  says(2, [](int, test::Variables& v) { v["TWOFOLD_EMULATED_NCCL_VERSION"] = "21602"; }, AllOf(HasSubstr("2.16.2"), HasSubstr("2.18")));
 #endif
 }
 
 #ifdef TWOFOLD_EMULATED_CUDA
 TEST_F(NcclFailures, SeveralRanksShareAGpuWhereNcclCan) {
   NcclJob job;
-  const auto share = [](int, testing::Variables& v) { v["TWOFOLD_EMULATED_GPUS"] = "1", v["TWOFOLD_EMULATED_NCCL_VERSION"] = "23004"; };
+  const auto share = [](int, test::Variables& v) { v["TWOFOLD_EMULATED_GPUS"] = "1", v["TWOFOLD_EMULATED_NCCL_VERSION"] = "23004"; };
   for (const NcclJob::Ended& rank : job.Run(3, {"well", "3"}, 2 * kBound, share)) EXPECT_EQ(rank.status, 0) << rank.output;
 }
 #endif
@@ -202,7 +202,7 @@ TEST_F(NcclFailures, SeveralRanksShareAGpuWhereNcclCan) {
 }  // namespace twofold
 
 int main(int argc, char** argv) {
-  if (const auto arguments = twofold::testing::AsRank(argc, argv)) return twofold::RunScenario(*arguments);
+  if (const auto arguments = twofold::test::AsRank(argc, argv)) return twofold::RunScenario(*arguments);
   ::testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -12,8 +12,8 @@
 namespace twofold {
 namespace cuda_nccl_strategies_test {
 
-using testing::Losses;
-using testing::NcclJob;
+using test::Losses;
+using test::NcclJob;
 
 constexpr int kSteps = 4;
 constexpr double kF32 = 1e-5, kBf16 = 2e-2;  // relative, of every step's loss
@@ -71,7 +71,7 @@ std::string Text(const Case& c, const char* fabric, const std::string& train = "
 int TrainAsRank(const std::vector<std::string>& arguments) {
   std::ofstream out;
   for (size_t i = 1; i < arguments.size(); ++i) {
-    spec::Spec spec = testing::Resolve(NcclJob::Read(arguments[i]));
+    spec::Spec spec = test::Resolve(NcclJob::Read(arguments[i]));
     auto data = LoadTrainingData(spec, arguments[i]);
     auto fabric = data.ok() ? MakeFabric(spec) : data.status();
     if (!fabric.ok()) return std::fprintf(stderr, "%s\n", std::string(fabric.status().message()).c_str()), 2;
@@ -80,7 +80,7 @@ int TrainAsRank(const std::vector<std::string>& arguments) {
     if (!(*fabric)->speaks()) continue;
     if (!out.is_open()) out.open(arguments[0]);
     out.precision(17);
-    for (const report::RankRecord& record : testing::RecordsOf(spec, result)) {
+    for (const report::RankRecord& record : test::RecordsOf(spec, result)) {
       for (const double loss : Losses(record)) out << loss << " ";
       out << "\n";
     }
@@ -127,7 +127,7 @@ class NcclStrategies : public GpuTest, public ::testing::WithParamInterface<int>
   void SetUp() override {
     GpuTest::SetUp();
     if (IsSkipped()) return;
-    if (const std::string why = testing::WhyNotNccl(GetParam()); !why.empty()) GTEST_SKIP() << why;
+    if (const std::string why = test::WhyNotNccl(GetParam()); !why.empty()) GTEST_SKIP() << why;
   }
 };
 INSTANTIATE_TEST_SUITE_P(Ranks, NcclStrategies, ::testing::Values(1, 2, 4));
@@ -145,7 +145,7 @@ TEST_P(NcclStrategies, HaveTheLossesOfTheInMemoryFabric) {
   ASSERT_EQ(got.size(), cases.size());
   for (size_t i = 0; i < cases.size(); ++i) {
     SCOPED_TRACE(cases[i].name);
-    const auto want = testing::RunText(Text(cases[i], "in_memory"));
+    const auto want = test::RunText(Text(cases[i], "in_memory"));
     ASSERT_EQ(got[i].size(), want.size());
     double largest = 0;
     for (size_t r = 0; r < want.size(); ++r) largest = std::max(largest, Largest(got[i][r], Losses(want[r])));
@@ -161,17 +161,17 @@ TEST_P(NcclStrategies, CheckpointsMoveBetweenFabrics) {
   constexpr int kStop = kSteps / 2;
   const std::string parallel = StrCat("dp: ", GetParam(), " sharding: ZERO_3");
   const Case c = {"", GetParam(), kGpt, parallel.c_str()};
-  const std::vector<double> stayed = Losses(testing::RunText(Text(c, "in_memory"))[0]);
+  const std::vector<double> stayed = Losses(test::RunText(Text(c, "in_memory"))[0]);
   NcclJob job;
   const auto saving = [&](const char* fabric) { return Text(c, fabric, StrCat("checkpoint { path: \"", job.At(fabric), "\" every_steps: ", kStop, " keep_last: 0 }")); };
   const auto resuming = [&](const char* from, const char* fabric) { return Text(c, fabric, StrCat("resume: \"", job.At(from), "/000001-step-", kStop, "\"")); };
-  testing::RunText(saving("in_memory"));
+  test::RunText(saving("in_memory"));
   const std::vector<LossesOfRanks> got = OverNccl(job, GetParam(), {saving("nccl"), resuming("in_memory", "nccl")});
   ASSERT_EQ(got.size(), 2u);
   const std::vector<double> second_half(stayed.begin() + kStop, stayed.end());
   EXPECT_LE(Largest(got[0][0], stayed), kF32);
   EXPECT_LE(Largest(got[1][0], second_half), kF32) << "from threads to NCCL";
-  const auto resumed = testing::RunText(resuming("nccl", "in_memory"));
+  const auto resumed = test::RunText(resuming("nccl", "in_memory"));
   ASSERT_FALSE(resumed.empty());
   EXPECT_LE(Largest(Losses(resumed[0]), second_half), kF32) << "from NCCL to threads";
 }
@@ -180,7 +180,7 @@ TEST_P(NcclStrategies, CheckpointsMoveBetweenFabrics) {
 }  // namespace twofold
 
 int main(int argc, char** argv) {
-  if (const auto arguments = twofold::testing::AsRank(argc, argv)) return twofold::TrainAsRank(*arguments);
+  if (const auto arguments = twofold::test::AsRank(argc, argv)) return twofold::TrainAsRank(*arguments);
   ::testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -16,7 +16,7 @@
 namespace twofold {
 namespace cuda_strategies_test {
 
-using testing::Losses;
+using test::Losses;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
@@ -113,7 +113,7 @@ class EveryCudaStrategy : public GpuTest, public ::testing::WithParamInterface<C
 
 TEST_P(EveryCudaStrategy, HaveTheLossesOfTheCpu) {
   const Case& c = GetParam();
-  const auto want = testing::RunText(Text(c)), got = testing::RunText(OnGpu(Text(c)));
+  const auto want = test::RunText(Text(c)), got = test::RunText(OnGpu(Text(c)));
   ASSERT_EQ(got.size(), want.size());
   ASSERT_FALSE(got.empty());
   for (size_t r = 0; r < got.size(); ++r) ExpectNear(Losses(got[r]), Losses(want[r]), c.tolerance, static_cast<int>(r));
@@ -128,7 +128,7 @@ using CudaStrategies = GpuTest;
 // Ranks of a layout agree to the bit, and so do two runs.
 TEST_F(CudaStrategies, RepeatThemselvesToTheBit) {
   const Case c = {"", kGpt, "dp: 3 sharding: ZERO_3"};
-  const auto once = testing::RunText(OnGpu(Text(c))), again = testing::RunText(OnGpu(Text(c)));
+  const auto once = test::RunText(OnGpu(Text(c))), again = test::RunText(OnGpu(Text(c)));
   ASSERT_EQ(once.size(), 3u);
   for (size_t r = 0; r < 3; ++r) {
     EXPECT_EQ(Losses(once[r]), Losses(once[0]));
@@ -141,15 +141,15 @@ TEST_F(CudaStrategies, AttentionIsWhoseItWasAskedToBeAndTheNotesSayWhose) {
   const std::string why_not = WhyNoCudnnAttention();
   for (const std::string attention : {"AUTO", "OWN", "CUDNN"}) {
     SCOPED_TRACE(attention);
-    spec::Spec spec = testing::Resolve(StrCat(OnGpu(Text({"", kGpt, "", "precision { parameter: BF16 }"})), "cuda { attention: ", attention, " }\n"));
-    const RunResult result = testing::RunResolved(spec);
+    spec::Spec spec = test::Resolve(StrCat(OnGpu(Text({"", kGpt, "", "precision { parameter: BF16 }"})), "cuda { attention: ", attention, " }\n"));
+    const RunResult result = test::RunResolved(spec);
     if (attention == "CUDNN" && !why_not.empty()) {
       EXPECT_THAT(std::string(result.status.message()), HasSubstr(StrCat("cuda.attention: CUDNN cannot be had: ", why_not)));
       continue;
     }
     ASSERT_TRUE(result.status.ok()) << result.status.message();
     EXPECT_THAT(result.notes, IsSupersetOf(GpuLibraries()));
-    const report::RankRecord record = testing::RecordsOf(spec, result).at(0);
+    const report::RankRecord record = test::RecordsOf(spec, result).at(0);
     const std::vector<std::string> notes(record.notes().begin(), record.notes().end());
     for (const std::string pass : {"attention_forward: ", "attention_backward: "}) {
       if (attention == "OWN") {
@@ -165,13 +165,13 @@ TEST_F(CudaStrategies, AttentionIsWhoseItWasAskedToBeAndTheNotesSayWhose) {
 TEST_F(CudaStrategies, CheckpointsMoveBetweenDevices) {
   constexpr int kStop = kSteps / 2;
   const Case c = {"", kGpt, "dp: 2 sharding: ZERO_3"};
-  const std::vector<double> stayed = Losses(testing::RunText(Text(c))[0]);
+  const std::vector<double> stayed = Losses(test::RunText(Text(c))[0]);
   for (const bool from_gpu : {true, false}) {
-    const std::string folder = testing::ScratchFolder(from_gpu ? "gpu_to_cpu" : "cpu_to_gpu");
+    const std::string folder = test::ScratchFolder(from_gpu ? "gpu_to_cpu" : "cpu_to_gpu");
     const std::string saving = Text(c, StrCat("checkpoint { path: \"", folder, "\" every_steps: ", kStop, " keep_last: 0 }"));
     const std::string resuming = Text(c, StrCat("resume: \"", folder, "/000001-step-", kStop, "\""));
-    testing::RunText(from_gpu ? OnGpu(saving) : saving);
-    const auto resumed = testing::RunText(from_gpu ? resuming : OnGpu(resuming));
+    test::RunText(from_gpu ? OnGpu(saving) : saving);
+    const auto resumed = test::RunText(from_gpu ? resuming : OnGpu(resuming));
     ASSERT_FALSE(resumed.empty());
     EXPECT_EQ(resumed[0].first_step(), kStop);
     ExpectNear(Losses(resumed[0]), {stayed.begin() + kStop, stayed.end()}, kF32, 0);

@@ -22,7 +22,7 @@
 #include "kernels/cuda/memory.h"
 #include "tests/ports.h"
 
-namespace twofold::testing {
+namespace twofold::test {
 
 using Variables = std::map<std::string, std::string>;
 
@@ -123,4 +123,4 @@ inline std::optional<std::vector<std::string>> AsRank(int argc, char** argv) {
   return std::vector<std::string>(argv + 2, argv + argc);
 }
 
-}  // namespace twofold::testing
+}  // namespace twofold::test

@@ -63,8 +63,8 @@ RunResult Records(double low = 1, double high = 1) {
 }
 
 spec::Spec Spec(const std::string& more = "") {
-  return testing::Resolve(StrCat(
-      testing::kTinyMlp,
+  return test::Resolve(StrCat(
+      test::kTinyMlp,
       "train { steps: 4 global_batch: 6 micro_batch: 3 warmup_steps: 1 }\nparallel { dp: 2 }\n", more));
 }
 
@@ -89,7 +89,7 @@ TEST(Assemble, TakesTheMedianAndPercentilesAfterWarmUp) {
 
 TEST(Assemble, SaysWhichOptionsAreOfReplicasThatAreNotThere) {
   const auto notes = [](std::string_view dp) {
-    const spec::Spec spec = testing::Resolve(StrCat(testing::kTinyMlp, "train { steps: 4 global_batch: 6 micro_batch: 3 warmup_steps: 1 }\n",
+    const spec::Spec spec = test::Resolve(StrCat(test::kTinyMlp, "train { steps: 4 global_batch: 6 micro_batch: 3 warmup_steps: 1 }\n",
                                                     "parallel { dp: ", dp, " bucket_mib: 0.5 reduce_every_micro_batch: true }\n"));
     return Of(spec, Records(), /*predicted=*/false).notes();
   };
@@ -239,7 +239,7 @@ TEST(StepTime, SpansBehindAValidationCount) {
 
 // Of six steps, the last four to be traced, four were done: the last two of them, of 4 and 3 s, were traced.
 TEST(StepTime, ARunThatStoppedEarlyHasFewerTracedSteps) {
-  const spec::Spec spec = testing::Resolve(StrCat(testing::kTinyMlp, "train { steps: 6 global_batch: 6 micro_batch: 3 warmup_steps: 1 }\n"
+  const spec::Spec spec = test::Resolve(StrCat(test::kTinyMlp, "train { steps: 6 global_batch: 6 micro_batch: 3 warmup_steps: 1 }\n"
                                                                      "parallel { dp: 2 } trace { last_steps: 4 }"));
   EXPECT_DOUBLE_EQ(Of(spec, WithSpans({{"compute", "add", 0, 1}}), false).traced_step_seconds(), 3.5);
 }
@@ -263,7 +263,7 @@ TEST(Assemble, CountsRecomputedFlopsForTheHardwareAlone) {
   const report::Report mlp = Of(Spec(), Records(), false, /*peak=*/1000);
   EXPECT_DOUBLE_EQ(mlp.hfu(), mlp.mfu());
   const auto ratio = [](const std::string& more) {
-    const report::Report r = Of(testing::Resolve(StrCat("model { gpt { layers: 1 hidden: 4 heads: 2 vocab: 256 sequence: 2 } }\n",
+    const report::Report r = Of(test::Resolve(StrCat("model { gpt { layers: 1 hidden: 4 heads: 2 vocab: 256 sequence: 2 } }\n",
                                                         "train { steps: 4 warmup_steps: 1 ", more, " }\nparallel { dp: 2 }\n")),
                                 Records(), false, /*peak=*/1000);
     return r.hfu() / r.mfu();

@@ -25,12 +25,12 @@ struct Job {
 
 Job RunPipeline(int p, int m, std::string_view parallel) {
   Job run;
-  run.spec = testing::Resolve(StrCat(kModel, "train { steps: 3 global_batch: ", m, " optimizer { sgd {} } }\nparallel { pp: ", p, " ", parallel,
+  run.spec = test::Resolve(StrCat(kModel, "train { steps: 3 global_batch: ", m, " optimizer { sgd {} } }\nparallel { pp: ", p, " ", parallel,
                                      " }\nfabric { simulated { cluster: \"tests/integration/free_links.textproto\" } }\n",
                                      "trace { last_steps: 2 }\n"));
-  const RunResult result = testing::RunResolved(run.spec);
+  const RunResult result = test::RunResolved(run.spec);
   EXPECT_TRUE(result.status.ok()) << result.status.message();
-  run.records = testing::RecordsOf(run.spec, result);
+  run.records = test::RecordsOf(run.spec, result);
   return run;
 }
 
@@ -93,7 +93,7 @@ TEST(Labels, AreTheSchedulesActions) {
 // ahead. 4 micro-batches have 8 passes.
 TEST(WithoutOverlap, EveryPassBeginsOnAnIdleGpu) {
   const auto seconds = [](std::string_view overlap) {
-    const auto records = testing::RunText(StrCat("model { gpt { layers: 2 hidden: 1024 heads: 8 sequence: 512 } }\n"
+    const auto records = test::RunText(StrCat("model { gpt { layers: 2 hidden: 1024 heads: 8 sequence: 512 } }\n"
                                                  "train { steps: 3 warmup_steps: 1 micro_batch: 8 global_batch: 32 }\nparallel { overlap: ", overlap,
                                                  " }\nfabric { simulated { cluster: \"star-a100\" } }\n"));
     return records.empty() ? 0 : records[0].steps(2).seconds();

@@ -21,16 +21,16 @@ namespace twofold {
 namespace checkpoint_test {
 
 using ::testing::HasSubstr;
-using testing::kInMemory;
-using testing::Losses;
-using testing::RunText;
+using test::kInMemory;
+using test::Losses;
+using test::RunText;
 namespace fs = std::filesystem;
 
 constexpr int kSteps = 6, kStop = 3;
 constexpr char kGpt[] = "model { gpt { layers: 2 hidden: 16 heads: 2 vocab: 256 sequence: 8 dropout: 0.1 } }\n";
 constexpr char kPlainGpt[] = "model { gpt { layers: 2 hidden: 16 heads: 2 vocab: 256 sequence: 8 } }\n";
 
-std::string Folder(const std::string& name) { return testing::ScratchFolder(name); }
+std::string Folder(const std::string& name) { return test::ScratchFolder(name); }
 
 struct Layout {
   const char* name;
@@ -242,7 +242,7 @@ TEST(Checkpoints, GoOnInOtherElementTypes) {
 
 // Running statistics are averaged and saved; early stopping goes on counting.
 TEST(Checkpoints, KeepBuffersAndPatience) {
-  const std::string model = testing::kTinyCnns[0].model;
+  const std::string model = test::kTinyCnns[0].model;
   const std::string validated = "validation { every_steps: 1 samples: 24 patience: 40 } ";
   for (const Layout& layout : {kLayouts[0], kLayouts[3]}) {
     const std::string folder = Folder("buffers");
@@ -291,9 +291,9 @@ TEST(Checkpoints, AreBitEqualOnTheSimulatedFabricAndCostItTheSameMemory) {
   for (const Layout& layout : kLayouts) {
     for (const char* kind : {layout.name == std::string("Zero2") ? kFullAsync : kSharded, kFull}) {
       const std::string folder = Folder("simulated"), other = Folder("measured");
-      const auto real = RunText(Text(kPlainGpt, 2, layout, Saving(folder, kind), testing::Simulated("REAL")));
+      const auto real = RunText(Text(kPlainGpt, 2, layout, Saving(folder, kind), test::Simulated("REAL")));
       const auto measured = RunText(Text(kPlainGpt, 2, layout, Saving(other, kind)));
-      const auto symbolic = RunText(Text(kPlainGpt, 2, layout, Saving(folder + "_none", kind), testing::Simulated("SYMBOLIC")));
+      const auto symbolic = RunText(Text(kPlainGpt, 2, layout, Saving(folder + "_none", kind), test::Simulated("SYMBOLIC")));
       EXPECT_EQ(Losses(real[0]), Losses(measured[0]));
       EXPECT_FALSE(fs::exists(folder + "_none"));
       EXPECT_THAT(symbolic[0].notes(), ::testing::Contains(HasSubstr("no checkpoint was written")));
@@ -304,7 +304,7 @@ TEST(Checkpoints, AreBitEqualOnTheSimulatedFabricAndCostItTheSameMemory) {
       }
       const auto resumed = RunText(Text(kPlainGpt, 2, layout, Resuming(folder)));
       EXPECT_EQ(Losses(resumed[0]), Tail(Losses(real[0])));
-      const auto predicted = RunText(Text(kPlainGpt, 2, layout, Resuming(folder), testing::Simulated("SYMBOLIC")));
+      const auto predicted = RunText(Text(kPlainGpt, 2, layout, Resuming(folder), test::Simulated("SYMBOLIC")));
       EXPECT_EQ(predicted[0].steps_size(), kSteps - kStop);
       fs::remove_all(folder), fs::remove_all(other);
     }
@@ -322,8 +322,8 @@ class Refused : public ::testing::Test {
   }
   void TearDown() override { fs::remove_all(folder_); }
   std::string ErrorOf(const std::string& text) {
-    spec::Spec spec = testing::Resolve(text);
-    const RunResult result = testing::RunResolved(spec);
+    spec::Spec spec = test::Resolve(text);
+    const RunResult result = test::RunResolved(spec);
     EXPECT_FALSE(result.status.ok()) << text;
     return std::string(result.status.message());
   }
@@ -366,8 +366,8 @@ TEST_F(Refused, DamagedFiles) {
 // A disk that cannot be written to ends the run, and says so.
 TEST(Checkpoints, SayWhatCouldNotBeWritten) {
   for (const char* kind : {kSharded, kFull, kAsync}) {
-    spec::Spec spec = testing::Resolve(Text(kPlainGpt, 2, kLayouts[3], Saving("/proc/no/such/place", kind)));
-    const RunResult result = testing::RunResolved(spec);
+    spec::Spec spec = test::Resolve(Text(kPlainGpt, 2, kLayouts[3], Saving("/proc/no/such/place", kind)));
+    const RunResult result = test::RunResolved(spec);
     EXPECT_THAT(std::string(result.status.message()), HasSubstr("rank 0: checkpoint: /proc/no/such/place: cannot be made"));
   }
 }

@@ -21,7 +21,7 @@ constexpr char kSlow[] = "fabric { in_memory { link_gbps: 1 latency_us: 50 } }\n
 constexpr char kSlowPredicted[] = "fabric { simulated { link_gbps: 1 latency_us: 50 } }\n";
 
 std::string Text(int ranks, const std::string& more = "") {
-  return StrCat(testing::kTinyGpt, "train { steps: 6 micro_batch: 2 global_batch: ", 2 * ranks, " ", more, " }\nparallel { dp: ", ranks,
+  return StrCat(test::kTinyGpt, "train { steps: 6 micro_batch: 2 global_batch: ", 2 * ranks, " ", more, " }\nparallel { dp: ", ranks,
                 " bucket_mib: 0.01 }\n", kEmulated);
 }
 
@@ -38,7 +38,7 @@ class Emulated : public ::testing::TestWithParam<int> {};
 TEST_P(Emulated, TakesTheTimeThatIsPredicted) {
   std::string text = Text(GetParam());
   text.replace(text.find("steps: 6"), 8, "steps: 60");
-  const auto predicted = testing::RunText(text + kSlowPredicted), measured = testing::RunText(text + kSlow);
+  const auto predicted = test::RunText(text + kSlowPredicted), measured = test::RunText(text + kSlow);
   for (size_t r = 0; r < measured.size(); ++r) {
     EXPECT_GE(Total(measured[r]), Total(predicted[r]) - host::EmulatedDevice::kMostLate) << "rank " << r;
     EXPECT_EQ(measured[r].steps_size(), 60);
@@ -47,7 +47,7 @@ TEST_P(Emulated, TakesTheTimeThatIsPredicted) {
 }
 
 TEST_P(Emulated, MemoryAndCommunicationAreWhatIsPredicted) {
-  const auto predicted = testing::RunText(Text(GetParam()) + kSlowPredicted), measured = testing::RunText(Text(GetParam()) + kSlow);
+  const auto predicted = test::RunText(Text(GetParam()) + kSlowPredicted), measured = test::RunText(Text(GetParam()) + kSlow);
   for (size_t r = 0; r < measured.size(); ++r) {
     EXPECT_EQ(predicted[r].memory().peak_bytes(), measured[r].memory().peak_bytes());
     EXPECT_EQ(predicted[r].memory().reserved_bytes(), measured[r].memory().reserved_bytes());
@@ -89,7 +89,7 @@ double GatherAndReduceBesideCompute(RankContext& c) {
 TEST_P(Emulated, GroupsThatShareSlowLinksTakeTheTimeThatIsPredicted) {
   if (GetParam() == 1) GTEST_SKIP() << "one rank communicates with nobody";
   auto seconds = [](const std::string& fabric) {
-    spec::Spec spec = testing::Resolve(Text(GetParam()) + fabric);
+    spec::Spec spec = test::Resolve(Text(GetParam()) + fabric);
     const RunResult result = (*MakeFabric(spec))->Run(GetParam(), [](RankContext& c) {
       return absl::StrFormat("%.17g", GatherAndReduceBesideCompute(c));
     });
@@ -106,19 +106,19 @@ TEST(EmulatedSpeed, ScalesTheTime) {
   const std::string fast = Text(2) + "fabric { simulated { link_gbps: 1000 } }\n";
   std::string slow = fast;
   slow.replace(slow.find("0.02"), 4, "0.01");
-  EXPECT_NEAR(Total(testing::RunText(slow)[0]) / Total(testing::RunText(fast)[0]), 2, 0.1);
+  EXPECT_NEAR(Total(test::RunText(slow)[0]) / Total(test::RunText(fast)[0]), 2, 0.1);
 }
 
 TEST(EmulatedTraining, HasStandInsForLosses) {
-  const auto records = testing::RunText(Text(2, "validation { every_steps: 1 samples: 13 patience: 1 }") + kSlow);
-  for (const double loss : testing::Losses(records[0])) EXPECT_DOUBLE_EQ(loss, std::log(256.0));
+  const auto records = test::RunText(Text(2, "validation { every_steps: 1 samples: 13 patience: 1 }") + kSlow);
+  for (const double loss : test::Losses(records[0])) EXPECT_DOUBLE_EQ(loss, std::log(256.0));
   EXPECT_EQ(records[0].steps_size(), 6) << "stopped early by a stand-in";
   EXPECT_EQ(records[0].validations_size(), 6);
 }
 
 // A trace shows operations one after the other, as long as they are modelled.
 TEST(EmulatedTraining, IsTraced) {
-  const auto records = testing::RunText(Text(2) + kSlow);
+  const auto records = test::RunText(Text(2) + kSlow);
   double kernels = 0, overlapping = 0, last = -1;  // a rank that is late has its first one begin before the step
   for (const report::Span& s : records[0].spans()) {
     if (s.stream() != "compute") continue;
@@ -132,7 +132,7 @@ TEST(EmulatedTraining, IsTraced) {
 
 // Two ranks that a test makes do things, over links of 1 Gb/s.
 void OnTwoRanks(const std::function<void(RankContext&, host::EmulatedDevice&)>& fn) {
-  const spec::Spec spec = testing::Resolve(Text(2) + kSlow);
+  const spec::Spec spec = test::Resolve(Text(2) + kSlow);
   const RunResult result = (*MakeFabric(spec))->Run(2, [&](RankContext& c) {
     fn(c, dynamic_cast<host::EmulatedDevice&>(c.device()));
     return std::string();
@@ -167,10 +167,10 @@ TEST(EmulatedDevice, GoesOnWhereWhatItWaitedForEnded) {
   });
 }
 
-absl::Status Made(const std::string& text) { return MakeFabric(testing::Resolve(text)).status(); }
+absl::Status Made(const std::string& text) { return MakeFabric(test::Resolve(text)).status(); }
 
 TEST(EmulatedDevice, IsRefusedWhereItIsNotKnown) {
-  const std::string model = StrCat(testing::kTinyMlp, "device: EMULATED\n");
+  const std::string model = StrCat(test::kTinyMlp, "device: EMULATED\n");
   EXPECT_THAT(std::string(Made(model + "emulated { cluster: \"moon\" }").message()),
               HasSubstr("emulated.cluster: no cluster or .textproto file is called \"moon\""));
   EXPECT_THAT(std::string(Made(model + "fabric { simulated { cluster: \"star-a100\" link_gbps: 1 } }").message()),
@@ -182,8 +182,8 @@ TEST(EmulatedDevice, IsRefusedWhereItIsNotKnown) {
 TEST(EmulatedDevice, HasTheMemoryOfItsCluster) {
   const std::string text = "model { preset: \"gpt2-1.5b\" }\ntrain { steps: 1 micro_batch: 64 }\ndevice: EMULATED\n"
                            "emulated { cluster: \"star-a100\" speed: 1e6 }\n";
-  spec::Spec spec = testing::Resolve(text);
-  const RunResult result = testing::RunResolved(spec);
+  spec::Spec spec = test::Resolve(text);
+  const RunResult result = test::RunResolved(spec);
   EXPECT_EQ(FailureKind(result.status), RankFailure::Kind::kOutOfMemory) << result.status;
 }
 

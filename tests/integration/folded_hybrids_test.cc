@@ -43,12 +43,12 @@ TEST_P(FoldedHybrid, GivesTheSameFigures) {
   const std::string text = StrCat("model { ", c.model, " }\ntrain { steps: 2 warmup_steps: 0 micro_batch: 1 global_batch: 16 ", c.train,
                                   " }\nparallel { ", c.parallel, " }\n");
   const auto on = [&](std::string_view folding) { return StrCat(text, "fabric { simulated { cluster: \"dgx-a100\" folding: ", folding, " } }\n"); };
-  spec::Spec unfolded = testing::Resolve(on("OFF")), folded = testing::Resolve(on("AUTO"));
-  const RunResult all = testing::RunResolved(unfolded), few = testing::RunResolved(folded);
+  spec::Spec unfolded = test::Resolve(on("OFF")), folded = test::Resolve(on("AUTO"));
+  const RunResult all = test::RunResolved(unfolded), few = test::RunResolved(folded);
   ASSERT_TRUE(all.status.ok() && few.status.ok()) << all.status << " " << few.status;
   const std::string stand = c.actors == 1 ? "rank 0 stands for all" : StrCat("stand for ", WorldSize(folded) / c.actors, " each");
   EXPECT_THAT(few.notes, ::testing::Contains(::testing::HasSubstr(stand)));
-  const auto expected = testing::RecordsOf(unfolded, all), records = testing::RecordsOf(folded, few);
+  const auto expected = test::RecordsOf(unfolded, all), records = test::RecordsOf(folded, few);
   ASSERT_EQ(expected.size(), static_cast<size_t>(WorldSize(unfolded)));
   ASSERT_EQ(records.size(), expected.size());
   for (size_t r = 0; r < records.size(); ++r) {

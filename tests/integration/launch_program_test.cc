@@ -13,8 +13,8 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::Not;
-using testing::Child;
-using testing::Environment;
+using test::Child;
+using test::Environment;
 using Words = std::vector<std::string>;
 
 Words Launch(Words options, Words command) {
@@ -324,7 +324,7 @@ TEST(LaunchedRanks, MeetByTheStore) {
 }
 
 TEST(LaunchedRanks, OfTwoNodesMeetByTheStore) {
-  const testing::Ports port;
+  const test::Ports port;
   const std::string master = StrCat("--master=localhost:", port.first()), program = StrCat("--program=", TWOFOLD_SCENARIO);
   auto node = [&](int rank) { return Launch({"--ranks=4", program, "--nodes=2", StrCat("--node-rank=", rank), master}, {"meet", "bind: '0.0.0.0'"}); };
   const Environment token = {{"TWOFOLD_JOB_TOKEN", "a secret"}};

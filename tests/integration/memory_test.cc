@@ -13,9 +13,9 @@
 namespace twofold {
 namespace memory_test {
 
-using testing::ExpectReplayed;
-using testing::Replayed;
-using testing::TinyModel;
+using test::ExpectReplayed;
+using test::Replayed;
+using test::TinyModel;
 
 // Reduced after every micro-batch in a type that rounds: sums of means lie beside gradients from the second micro-batch on.
 class SumsApart : public ::testing::TestWithParam<std::tuple<TinyModel, int, int>> {};
@@ -24,10 +24,10 @@ TEST_P(SumsApart, AreAsReplayed) {
   const auto [model, ranks, accumulation] = GetParam();
   const std::string text = StrCat(model.model, "train { steps: 3 micro_batch: 2 global_batch: ", 2 * ranks * accumulation,
                                   " clip_norm: 1 precision { gradient: F32 reduce: BF16 } }\nparallel { dp: ", ranks, " bucket_mib: 0.01 ");
-  const auto once = testing::RunText(StrCat(text, "}\n", testing::kInMemory));
+  const auto once = test::RunText(StrCat(text, "}\n", test::kInMemory));
   const std::string often = StrCat(text, "reduce_every_micro_batch: true }\n");
-  const auto measured = testing::RunText(often + testing::kInMemory);
-  testing::ExpectPromised(often, measured);
+  const auto measured = test::RunText(often + test::kInMemory);
+  test::ExpectPromised(often, measured);
   const auto peak = [](const report::RankRecord& record, std::string_view category) {
     for (const report::Category& c : record.memory().categories()) {
       if (c.name() == category) return c.peak_bytes();
@@ -38,7 +38,7 @@ TEST_P(SumsApart, AreAsReplayed) {
   EXPECT_EQ(peak(measured[0], "gradients"), (apart ? 2 : 1) * peak(once[0], "gradients"));
 }
 INSTANTIATE_TEST_SUITE_P(Models, SumsApart,
-                         ::testing::Combine(::testing::Values(testing::kTinyModels[0], testing::kTinyCnns[0]), ::testing::Values(1, 3),
+                         ::testing::Combine(::testing::Values(test::kTinyModels[0], test::kTinyCnns[0]), ::testing::Values(1, 3),
                                             ::testing::Values(1, 3)),
                          [](const auto& info) {
                            return StrCat(std::get<0>(info.param).name, std::get<1>(info.param), "Ranks", std::get<2>(info.param), "Parts");
@@ -55,7 +55,7 @@ class ReplayedMemory : public ::testing::TestWithParam<LongRun> {};
 
 TEST_P(ReplayedMemory, IsThatOfTheSimulatedRun) {
   const std::string text = GetParam().text + GetParam().fabric;
-  ExpectReplayed(text, testing::RunText(text));
+  ExpectReplayed(text, test::RunText(text));
 }
 
 constexpr char kGpu[] = "fabric { simulated { cluster: \"star-a100\" } }\n", kCpu[] = "fabric { simulated {} }\n";
@@ -64,15 +64,15 @@ const std::string kSmallGpt = "model { gpt { layers: 3 hidden: 64 heads: 4 seque
 INSTANTIATE_TEST_SUITE_P(
     Runs, ReplayedMemory,
     ::testing::Values(
-        LongRun{"OneStep", StrCat(testing::kTinyGpt, "train { steps: 1 }\n"), kGpu},
+        LongRun{"OneStep", StrCat(test::kTinyGpt, "train { steps: 1 }\n"), kGpu},
         LongRun{"ManySteps", StrCat(kSmallGpt, "train { steps: 60 micro_batch: 3 clip_norm: 1 }\nparallel { dp: 3 }\n"), kGpu},
         LongRun{"Validated", StrCat(kSmallGpt, "train { steps: 50 micro_batch: 2 validation { every_steps: 7 batch: 11 samples: 30 patience: 3 } }\n",
                                     "parallel { dp: 4 }\n"), kCpu},
         LongRun{"ValidatedOften", StrCat(kSmallGpt, "train { steps: 9 global_batch: 8 validation { every_steps: 1 batch: 5 samples: 21 } }\n",
                                          "parallel { dp: 2 }\n"), kGpu},
-        LongRun{"ValidatedOnce", StrCat(testing::kTinyMlp, "train { steps: 12 validation { every_steps: 100 batch: 64 samples: 100 } }\n"), kCpu},
-        LongRun{"Sgd", StrCat(testing::kTinyCnns[1].model, "train { steps: 5 micro_batch: 4 optimizer { sgd { momentum: 0.9 } } }\nparallel { dp: 4 }\n"), kCpu},
-        LongRun{"Threads", StrCat(testing::kTinyLlama, "train { steps: 6 micro_batch: 4 threads_per_rank: 3 }\nparallel { dp: 2 }\n"), kCpu},
+        LongRun{"ValidatedOnce", StrCat(test::kTinyMlp, "train { steps: 12 validation { every_steps: 100 batch: 64 samples: 100 } }\n"), kCpu},
+        LongRun{"Sgd", StrCat(test::kTinyCnns[1].model, "train { steps: 5 micro_batch: 4 optimizer { sgd { momentum: 0.9 } } }\nparallel { dp: 4 }\n"), kCpu},
+        LongRun{"Threads", StrCat(test::kTinyLlama, "train { steps: 6 micro_batch: 4 threads_per_rank: 3 }\nparallel { dp: 2 }\n"), kCpu},
         LongRun{"Narrow", StrCat(kSmallGpt, "train { steps: 6 micro_batch: 4 precision { parameter: BF16 reduce: F32 } }\nparallel { dp: 2 }\n"), kGpu},
         LongRun{"Zero3", StrCat(kSmallGpt, "train { steps: 30 micro_batch: 4 validation { every_steps: 4 samples: 9 } }\n",
                                 "parallel { dp: 8 sharding: ZERO_3 prefetch: 2 }\n"), kGpu},
@@ -120,29 +120,29 @@ std::string WithoutRank(std::string message) {
 }
 
 std::string WhyMemoryRanOut(const std::string& text) {
-  spec::Spec spec = testing::Resolve(text);
-  const RunResult result = testing::RunResolved(spec);
+  spec::Spec spec = test::Resolve(text);
+  const RunResult result = test::RunResolved(spec);
   EXPECT_EQ(OutcomeOf(result.status), report::OUT_OF_MEMORY) << result.status.message();
   return std::string(result.status.message());
 }
 
-class Budget : public ::testing::TestWithParam<std::tuple<testing::TinyModel, int, double>> {};
+class Budget : public ::testing::TestWithParam<std::tuple<test::TinyModel, int, double>> {};
 
 TEST_P(Budget, RunsOutAtTheSameAllocationEverywhere) {
   const auto [model, ranks, share] = GetParam();
   const std::string text = StrCat(model.model, "train { steps: 3 micro_batch: 256 }\nparallel { dp: ", ranks, " }\n");
-  const double needed = static_cast<double>(Replayed(text + testing::kInMemory).largest().record.memory().reserved_bytes()) / (1 << 20);
+  const double needed = static_cast<double>(Replayed(text + test::kInMemory).largest().record.memory().reserved_bytes()) / (1 << 20);
   const auto with_budget = [&](double mib) { return StrCat(text, "memory { budget_mib: ", mib, " }\n"); };
-  ExpectReplayed(with_budget(needed) + testing::kInMemory, testing::RunText(with_budget(needed) + testing::kInMemory));
+  ExpectReplayed(with_budget(needed) + test::kInMemory, test::RunText(with_budget(needed) + test::kInMemory));
   const std::string less = with_budget(share * needed - 0.01);
-  const MemoryPrediction replayed = Replayed(less + testing::kInMemory);
+  const MemoryPrediction replayed = Replayed(less + test::kInMemory);
   const std::string message(replayed.status().message());
   EXPECT_EQ(FailureKind(replayed.status()), RankFailure::Kind::kOutOfMemory);
   EXPECT_THAT(message, ::testing::StartsWith("rank 0: out of memory: asked for "));
   EXPECT_NE(message.ends_with(" with 0 live and 0 reserved"), message.find(" reserved (bytes by category: ") != std::string::npos) << message;
-  EXPECT_EQ(WhyMemoryRanOut(less + testing::Simulated("SYMBOLIC")), message);
-  EXPECT_EQ(WithoutRank(WhyMemoryRanOut(less + testing::Simulated("REAL"))), WithoutRank(message));
-  const std::string measured = WhyMemoryRanOut(less + testing::kInMemory);
+  EXPECT_EQ(WhyMemoryRanOut(less + test::Simulated("SYMBOLIC")), message);
+  EXPECT_EQ(WithoutRank(WhyMemoryRanOut(less + test::Simulated("REAL"))), WithoutRank(message));
+  const std::string measured = WhyMemoryRanOut(less + test::kInMemory);
   EXPECT_EQ(WithoutRank(measured), WithoutRank(message));
   EXPECT_TRUE(ranks > 1 || measured == message) << measured;
 }
@@ -152,12 +152,12 @@ std::string BudgetName(const ::testing::TestParamInfo<Budget::ParamType>& info) 
   return StrCat(model.name, ranks, share < 1 ? "Half" : "JustBelow");
 }
 INSTANTIATE_TEST_SUITE_P(Models, Budget,
-                         ::testing::Combine(::testing::ValuesIn(testing::kTinyModels), ::testing::Values(1, 2), ::testing::Values(1, 0.5)),
+                         ::testing::Combine(::testing::ValuesIn(test::kTinyModels), ::testing::Values(1, 2), ::testing::Values(1, 0.5)),
                          BudgetName);
 
 TEST(BudgetOfADevice, IfSimulatedIsTheLesserOfBoth) {
   const auto limit = [](std::string_view budget) {
-    return Replayed(StrCat(testing::kTinyMlp, budget, kGpu)).rules.device;
+    return Replayed(StrCat(test::kTinyMlp, budget, kGpu)).rules.device;
   };
   EXPECT_EQ(limit(""), Bytes(80'000'000'000));
   EXPECT_EQ(limit("memory { budget_mib: 1024 }\n"), GiB(1));

@@ -37,9 +37,9 @@ Volumes WholeRun(const Job& job, int steps) {
   const std::string model = job.model == "gpt"     ? StrCat("gpt { ", gpt, " }")
                             : job.model == "llama" ? StrCat("llama { ", llama, " }")
                                                    : StrCat("moe { llama { ", llama, " } experts: 4 top_k: 2 capacity_factor: 1.5 }");
-  const auto records = testing::RunText(StrCat("model { ", model, " }\ntrain { warmup_steps: 0 steps: ", steps, " micro_batch: ", kBatch,
+  const auto records = test::RunText(StrCat("model { ", model, " }\ntrain { warmup_steps: 0 steps: ", steps, " micro_batch: ", kBatch,
                                                " global_batch: ", kBatch * job.dp * job.micro_batches, " optimizer { sgd {} } ", job.train,
-                                               " }\nparallel { dp: ", job.dp, " ", job.parallel, " }\n", testing::kInMemory));
+                                               " }\nparallel { dp: ", job.dp, " ", job.parallel, " }\n", test::kInMemory));
   Volumes volumes;
   if (records.empty()) return volumes;
   for (const report::Collective& c : records[0].collectives()) volumes[{c.operation(), c.group()}] += c.bytes();

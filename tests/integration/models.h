@@ -3,7 +3,7 @@
 
 #include <ostream>
 
-namespace twofold::testing {
+namespace twofold::test {
 
 struct TinyModel {
   const char* name;
@@ -39,4 +39,4 @@ inline constexpr TinyModel kTinyVariants[] = {
      "tied_embeddings: true rope_scaling { llama3 { original_sequence: 4 } } } attention: UNFUSED }\n"},
 };
 
-}  // namespace twofold::testing
+}  // namespace twofold::test

@@ -11,9 +11,9 @@ namespace mpi_program_test {
 
 using ::testing::HasSubstr;
 
-constexpr auto& kGpt = testing::kTinyGpt;
-constexpr auto& kMlp = testing::kTinyMlp;
-constexpr auto& kLlama = testing::kTinyLlama;
+constexpr auto& kGpt = test::kTinyGpt;
+constexpr auto& kMlp = test::kTinyMlp;
+constexpr auto& kLlama = test::kTinyLlama;
 constexpr char kProfile[] = "fabric { simulated { profile: \"tests/integration/tiny.profile.textproto\" } }\n";
 
 struct Case {
@@ -81,14 +81,14 @@ INSTANTIATE_TEST_SUITE_P(Specs, OnMpi,
                                          Case{"Gpt2Bf16", kGpt, 2, 1, "BF16"}, Case{"Llama1", kLlama, 1, 2, "F32"},
                                          Case{"Llama2", kLlama, 2, 1, "F32"}, Case{"Llama3", kLlama, 3, 1, "F32"},
                                          Case{"Llama4", kLlama, 4, 1, "F32"},
-                                         Case{"Cnn1", testing::kTinyCnns[0].model, 1, 2, "F32"},
-                                         Case{"Cnn2", testing::kTinyCnns[0].model, 2, 2, "F32"},
-                                         Case{"Cnn3", testing::kTinyCnns[0].model, 3, 1, "F32"},
-                                         Case{"Cnn4", testing::kTinyCnns[0].model, 4, 1, "F32"},
-                                         Case{"CnnSync2", testing::kTinyCnns[1].model, 2, 2, "F32"},
-                                         Case{"CnnSync3", testing::kTinyCnns[1].model, 3, 1, "F32"},
-                                         Case{"CnnSync4", testing::kTinyCnns[1].model, 4, 1, "F32"},
-                                         Case{"GptStored2", testing::kTinyVariants[1].model, 2, 1, "F32"}),
+                                         Case{"Cnn1", test::kTinyCnns[0].model, 1, 2, "F32"},
+                                         Case{"Cnn2", test::kTinyCnns[0].model, 2, 2, "F32"},
+                                         Case{"Cnn3", test::kTinyCnns[0].model, 3, 1, "F32"},
+                                         Case{"Cnn4", test::kTinyCnns[0].model, 4, 1, "F32"},
+                                         Case{"CnnSync2", test::kTinyCnns[1].model, 2, 2, "F32"},
+                                         Case{"CnnSync3", test::kTinyCnns[1].model, 3, 1, "F32"},
+                                         Case{"CnnSync4", test::kTinyCnns[1].model, 4, 1, "F32"},
+                                         Case{"GptStored2", test::kTinyVariants[1].model, 2, 1, "F32"}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 // Layouts, with what else changes memory.

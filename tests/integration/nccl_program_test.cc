@@ -36,7 +36,7 @@ TEST_F(ProgramOnNccl, BenchesEveryOperation) {
 }
 
 TEST_F(ProgramOnNccl, TrainsAndSaysWhere) {
-  const std::string spec = Write("small.textproto", StrCat(testing::kTinyMlp, "train { steps: 5 }\nparallel { dp: 2 sharding: ZERO_3 }\ndevice: CUDA\n"));
+  const std::string spec = Write("small.textproto", StrCat(test::kTinyMlp, "train { steps: 5 }\nparallel { dp: 2 sharding: ZERO_3 }\ndevice: CUDA\n"));
   ASSERT_EQ(Run(StrCat("launch --ranks=2 --fabric=nccl -- run ", spec, " --quiet --out=", At("nccl"))), 0) << err_;
   ASSERT_EQ(Run(StrCat("run ", spec, " --quiet --fabric=in_memory --out=", At("threads"))), 0) << err_;
   const nlohmann::json nccl = Report(At("nccl")), threads = Report(At("threads"));
@@ -53,7 +53,7 @@ TEST_F(ProgramOnNccl, TrainsAndSaysWhere) {
 }
 
 TEST_F(ProgramOnNccl, RefusesOtherDevices) {
-  const std::string spec = Write("small.textproto", StrCat(testing::kTinyMlp, "parallel { dp: 2 }\n"));
+  const std::string spec = Write("small.textproto", StrCat(test::kTinyMlp, "parallel { dp: 2 }\n"));
   EXPECT_EQ(Run(StrCat("launch --ranks=2 --fabric=nccl -- run ", spec)), 2);
   EXPECT_THAT(err_, HasSubstr("device: CPU"));
   EXPECT_THAT(err_, HasSubstr("CUDA"));

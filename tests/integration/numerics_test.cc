@@ -22,13 +22,13 @@ TEST_P(TinyShards, EqualInMemoryOnEveryCluster) {
       const std::string how = sharding == "HYBRID_SHARD" ? StrCat(sharding, " shard_group: ", ranks > 1 ? group : 1) : sharding;
       const std::string text = StrCat("model { mlp { inputs: 16 hidden: [", hidden, "] classes: 4 } }\n",
                                       "train { steps: 2 micro_batch: 1 global_batch: ", 2 * ranks, " }\nparallel { dp: ", ranks, " sharding: ", how, " }\n");
-      const auto in_memory = testing::RunText(text + testing::kInMemory);
+      const auto in_memory = test::RunText(text + test::kInMemory);
       for (const char* cluster : {"dgx-h100", "dgx-1v", "star-a100"}) {
         SCOPED_TRACE(StrCat(text, cluster));
         const int nodes = std::string_view(cluster) == "star-a100" ? ranks : ranks > 8 ? 2 : 1;
-        const auto simulated = testing::RunText(StrCat(text, "fabric { simulated { cluster: \"", cluster, "\" nodes: ", nodes, " data: REAL } }\n"));
+        const auto simulated = test::RunText(StrCat(text, "fabric { simulated { cluster: \"", cluster, "\" nodes: ", nodes, " data: REAL } }\n"));
         ASSERT_EQ(simulated.size(), in_memory.size());
-        for (size_t r = 0; r < in_memory.size(); ++r) ASSERT_EQ(testing::Losses(simulated[r]), testing::Losses(in_memory[r])) << "rank " << r;
+        for (size_t r = 0; r < in_memory.size(); ++r) ASSERT_EQ(test::Losses(simulated[r]), test::Losses(in_memory[r])) << "rank " << r;
       }
     }
   }
@@ -40,25 +40,25 @@ INSTANTIATE_TEST_SUITE_P(Layouts, TinyShards,
 // Where nothing is stored, less memory; the numbers are the same.
 TEST(DropoutMasks, StoredGiveTheLossesOfRecomputed) {
   const std::string model = "model { gpt { layers: 2 hidden: 16 heads: 2 sequence: 8 dropout: 0.2 } dropout_masks: ";
-  const std::string rest = StrCat("train { steps: 5 micro_batch: 2 }\nparallel { dp: 2 }\n", testing::kInMemory);
-  const auto stored = testing::RunText(model + "STORED }\n" + rest), recomputed = testing::RunText(model + "RECOMPUTED }\n" + rest);
+  const std::string rest = StrCat("train { steps: 5 micro_batch: 2 }\nparallel { dp: 2 }\n", test::kInMemory);
+  const auto stored = test::RunText(model + "STORED }\n" + rest), recomputed = test::RunText(model + "RECOMPUTED }\n" + rest);
   for (size_t r = 0; r < 2; ++r) {
-    EXPECT_EQ(testing::Losses(stored[r]), testing::Losses(recomputed[r]));
+    EXPECT_EQ(test::Losses(stored[r]), test::Losses(recomputed[r]));
     EXPECT_GT(stored[r].memory().peak_bytes(), recomputed[r].memory().peak_bytes());
   }
 }
 
 // Recomputed, they are the same numbers on both fabrics as kept ones.
 TEST(Recomputation, GivesTheLossesOfKeptActivations) {
-  for (const testing::TinyModel& model : {testing::kTinyCnns[1], testing::kTinyVariants[1]}) {
+  for (const test::TinyModel& model : {test::kTinyCnns[1], test::kTinyVariants[1]}) {
     const auto run = [&](const char* more, const std::string& fabric) {
-      return testing::RunText(StrCat(model.model, "train { steps: 6 micro_batch: 2 ", more, " }\nparallel { dp: 3 }\n", fabric));
+      return test::RunText(StrCat(model.model, "train { steps: 6 micro_batch: 2 ", more, " }\nparallel { dp: 3 }\n", fabric));
     };
-    const auto kept = run("", testing::kInMemory), measured = run("activation_checkpointing {}", testing::kInMemory),
-               simulated = run("activation_checkpointing {}", testing::Simulated("REAL"));
+    const auto kept = run("", test::kInMemory), measured = run("activation_checkpointing {}", test::kInMemory),
+               simulated = run("activation_checkpointing {}", test::Simulated("REAL"));
     for (size_t r = 0; r < 3; ++r) {
-      EXPECT_EQ(testing::Losses(measured[r]), testing::Losses(kept[r])) << model.name;
-      EXPECT_EQ(testing::Losses(simulated[r]), testing::Losses(kept[r])) << model.name;
+      EXPECT_EQ(test::Losses(measured[r]), test::Losses(kept[r])) << model.name;
+      EXPECT_EQ(test::Losses(simulated[r]), test::Losses(kept[r])) << model.name;
       EXPECT_LT(measured[r].memory().peak_bytes(), kept[r].memory().peak_bytes()) << model.name;
     }
   }

@@ -9,10 +9,10 @@
 namespace twofold {
 namespace odd_sizes_test {
 
-using testing::kInMemory;
-using testing::Losses;
-using testing::RunText;
-using testing::Simulated;
+using test::kInMemory;
+using test::Losses;
+using test::RunText;
+using test::Simulated;
 
 struct Odd {
   const char* name;

@@ -48,10 +48,10 @@ class Offload : public ::testing::TestWithParam<Case> {};
 TEST_P(Offload, ChangesNoBitAndLeavesTheDevice) {
   const Case& c = GetParam();
   const std::string text = Text(c, c.offload);
-  const auto stays = testing::RunText(Text(c, "NO_OFFLOAD") + testing::kInMemory);
-  const auto goes = testing::RunText(text + testing::kInMemory);
+  const auto stays = test::RunText(Text(c, "NO_OFFLOAD") + test::kInMemory);
+  const auto goes = test::RunText(text + test::kInMemory);
   for (size_t r = 0; r < goes.size(); ++r) {
-    EXPECT_EQ(testing::Losses(goes[r]), testing::Losses(stays[r])) << "rank " << r;
+    EXPECT_EQ(test::Losses(goes[r]), test::Losses(stays[r])) << "rank " << r;
 
     const report::Rank &before = stays[r].memory(), &measured = goes[r].memory();
     EXPECT_EQ(before.host_peak_bytes(), 0);
@@ -100,9 +100,9 @@ TEST(OffloadBudget, IsEnforcedAlike) {
   const std::string text = StrCat(Text(Cases()[0], "OFFLOAD_OPTIMIZER"), "memory { host_budget_mib: 0.1 }\n");
   std::string messages[2];
   int i = 0;
-  for (const std::string& fabric : {std::string(testing::kInMemory), testing::Simulated("SYMBOLIC")}) {
-    spec::Spec spec = testing::Resolve(text + fabric);
-    const RunResult result = testing::RunResolved(spec);
+  for (const std::string& fabric : {std::string(test::kInMemory), test::Simulated("SYMBOLIC")}) {
+    spec::Spec spec = test::Resolve(text + fabric);
+    const RunResult result = test::RunResolved(spec);
     EXPECT_EQ(FailureKind(result.status), RankFailure::Kind::kOutOfMemory) << result.status;
     messages[i++] = std::string(result.status.message());
   }
@@ -148,7 +148,7 @@ constexpr char kLinksPredicted[] = "fabric { simulated { link_gbps: 40 latency_u
 
 TEST(OffloadTime, IsPredictedAndTraced) {
   const std::string text = Timed("offload: OFFLOAD_ALL");
-  const auto predicted = testing::RunText(text + kLinksPredicted)[0], measured = testing::RunText(text + kLinks)[0];
+  const auto predicted = test::RunText(text + kLinksPredicted)[0], measured = test::RunText(text + kLinks)[0];
   // A machine with other things to do is late; a rank is never ahead (the experiment says how close both are).
   EXPECT_GE(Total(measured), Total(predicted) - host::EmulatedDevice::kMostLate);
   EXPECT_GT(Transferring(predicted), 0);
@@ -159,8 +159,8 @@ TEST(OffloadTime, IsPredictedAndTraced) {
 }
 
 TEST(OffloadTime, PrefetchingHidesTransfers) {
-  const auto ahead = testing::RunText(Timed("offload: OFFLOAD_ALL") + kLinksPredicted)[0];
-  const auto late = testing::RunText(Timed("offload: OFFLOAD_ALL prefetch: 0 backward_prefetch: BACKWARD_NONE") + kLinksPredicted)[0];
+  const auto ahead = test::RunText(Timed("offload: OFFLOAD_ALL") + kLinksPredicted)[0];
+  const auto late = test::RunText(Timed("offload: OFFLOAD_ALL prefetch: 0 backward_prefetch: BACKWARD_NONE") + kLinksPredicted)[0];
   EXPECT_NEAR(Transferring(ahead), Transferring(late), 1e-9) << "as much to transfer";
   EXPECT_LT(Exposed(ahead), 0.8 * Exposed(late));
   EXPECT_LT(Median(ahead), Median(late));

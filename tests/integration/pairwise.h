@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace twofold::testing {
+namespace twofold::test {
 
 using Row = std::vector<int>;  // by factor: the number of its choice
 inline constexpr int kOpen = -1;  // not chosen yet
@@ -112,4 +112,4 @@ inline std::vector<Row> ProductRows(const Factors& f, const Row& base, const std
   return rows;
 }
 
-}  // namespace twofold::testing
+}  // namespace twofold::test

@@ -13,10 +13,10 @@
 namespace twofold {
 namespace precision_test {
 
-using testing::kInMemory;
-using testing::Losses;
-using testing::RunText;
-using testing::TinyModel;
+using test::kInMemory;
+using test::Losses;
+using test::RunText;
+using test::TinyModel;
 
 constexpr char kTinyCnn[] =
     "model { cnn { height: 8 width: 8 widths: [6, 8] blocks: [1, 1] classes: 5 sync_batch_norm: true } }\ndata { synthetic { samples: 96 } }\n";
@@ -47,8 +47,8 @@ std::string Skipped(const report::RankRecord& record) {
 struct Kind { const char* name; std::string model, train; };
 const std::vector<Kind>& Kinds() {
   static const auto* kinds = new std::vector<Kind>{
-      {"Gpt", testing::kTinyGpt, "optimizer { adamw { lr: 3e-3 } }"},
-      {"Llama", testing::kTinyLlama, "optimizer { adamw { lr: 3e-3 } }"},
+      {"Gpt", test::kTinyGpt, "optimizer { adamw { lr: 3e-3 } }"},
+      {"Llama", test::kTinyLlama, "optimizer { adamw { lr: 3e-3 } }"},
       {"Cnn", kTinyCnn, " optimizer { sgd { lr: 0.02 momentum: 0.9 } }"},
   };
   return *kinds;
@@ -86,7 +86,7 @@ TEST(LossScaling, SkipsExactlyTheStepsThatOverflowAndGoesOn) {
     SCOPED_TRACE(StrCat(layout.ranks, " ranks, ", layout.sharding));
     for (const char* clip : {"", " clip_norm: 1"}) {
       const auto text = [&](const std::string& train) {
-        return StrCat(testing::kTinyGpt, "train { steps: 12 global_batch: 36 micro_batch: 3 seed: 3 ", train, clip, " }\nparallel { dp: ",
+        return StrCat(test::kTinyGpt, "train { steps: 12 global_batch: 36 micro_batch: 3 seed: 3 ", train, clip, " }\nparallel { dp: ",
                       layout.ranks, " sharding: ", layout.sharding, " }\n", kInMemory);
       };
       const auto records = RunText(text("optimizer { adamw { lr: 3e-3 } } " + half));
@@ -107,9 +107,9 @@ TEST(LossScaling, IsDividedOutAgain) {
   for (const char* train : {"optimizer { adamw { lr: 3e-3 } }", "optimizer { sgd { lr: 0.1 } }"}) {
     for (const char* clip : {"", " clip_norm: 0.5"}) {
       const std::string rest = StrCat(train, clip);
-      const auto plain = OneProcess(testing::kTinyGpt, 8, rest);
+      const auto plain = OneProcess(test::kTinyGpt, 8, rest);
       for (const char* scale : {"fixed: 1024", "dynamic { initial: 256 growth_interval: 2 }"}) {
-        const auto scaled = OneProcess(testing::kTinyGpt, 8, StrCat(rest, " precision { gradient: F32 reduce: F16 loss_scale { ", scale, " } }"));
+        const auto scaled = OneProcess(test::kTinyGpt, 8, StrCat(rest, " precision { gradient: F32 reduce: F16 loss_scale { ", scale, " } }"));
         EXPECT_EQ(scaled, plain) << rest << " " << scale;
       }
     }
@@ -133,7 +133,7 @@ TEST(LossScaling, KeepsSmallGradients) {
 // F64, 10 steps: to 1e-10 of one process, with clipping and a weight decay that leaves biases and norms alone. So the norm is
 // that of the whole model, and every element of a flat shard decays as its parameter does.
 TEST(Layouts, ClipAndDecayAsOneProcessDoes) {
-  for (const char* model : {testing::kTinyGpt, kTinyCnn}) {
+  for (const char* model : {test::kTinyGpt, kTinyCnn}) {
     for (const char* optimizer : {"adamw { lr: 1e-2 weight_decay: 0.5 }", "adam { lr: 1e-2 weight_decay: 0.5 }", "sgd { lr: 0.1 momentum: 0.9 weight_decay: 0.3 }"}) {
       const std::string train = StrCat("optimizer { ", optimizer, " } precision { parameter: F64 } clip_norm: 0.25");
       const auto one = OneProcess(model, 10, train);
@@ -164,7 +164,7 @@ int64_t BytesReduced(const report::RankRecord& record) {
 }
 
 TEST(Extras, AreOnlyWhereTheyAreAskedFor) {
-  const auto run = [](const std::string& train) { return RunText(Text(testing::kTinyGpt, 2, 6, 4, train) + kInMemory)[0]; };
+  const auto run = [](const std::string& train) { return RunText(Text(test::kTinyGpt, 2, 6, 4, train) + kInMemory)[0]; };
   const auto plain = run(""), clipped = run("clip_norm: 1"), fixed = run("precision { parameter: F16 loss_scale { fixed: 512 } }"),
              dynamic = run("precision { parameter: F16 }");
   for (const auto* record : {&plain, &fixed}) {
@@ -183,7 +183,7 @@ TEST(Extras, AreOnlyWhereTheyAreAskedFor) {
 // ---- Gradients that travel in another type ----
 TEST(ReduceType, NarrowHalvesTheBytesAndTrainsAlike) {
   for (const char* wire : {"BF16", "F16 loss_scale { dynamic { initial: 1024 } }"}) {  // so low that no step is skipped
-    const auto run = [&](const std::string& train) { return RunText(Text(testing::kTinyGpt, 3, 2, 30, train + kSgd) + kInMemory)[0]; };
+    const auto run = [&](const std::string& train) { return RunText(Text(test::kTinyGpt, 3, 2, 30, train + kSgd) + kInMemory)[0]; };
     const auto wide = run("precision { gradient: F32 }"), narrow = run(StrCat("precision { gradient: F32 reduce: ", wire, " }"));
     EXPECT_NE(Losses(narrow), Losses(wide));
     EXPECT_LT(LargestError(Losses(narrow), Losses(wide)), 2e-3) << wire;
@@ -197,9 +197,9 @@ TEST(ReduceType, NarrowHalvesTheBytesAndTrainsAlike) {
 TEST(PrecisionToTheBit, OfSkippedSteps) {
   const std::string mix =
       "precision { parameter: F16 gradient: F32 loss_scale { dynamic { initial: 137438953472 backoff: 0.0009765625 growth_interval: 2 } } } clip_norm: 1";
-  for (const char* model : {testing::kTinyGpt, testing::kTinyLlama, kTinyCnn}) {
+  for (const char* model : {test::kTinyGpt, test::kTinyLlama, kTinyCnn}) {
     const std::string text = Text(model, 3, 2, 8, mix);
-    const auto simulated = RunText(text + testing::Simulated("REAL")), in_memory = RunText(text + kInMemory);
+    const auto simulated = RunText(text + test::Simulated("REAL")), in_memory = RunText(text + kInMemory);
     for (size_t r = 0; r < in_memory.size(); ++r) {
       EXPECT_EQ(Losses(simulated[r]), Losses(in_memory[r])) << "rank " << r;
       EXPECT_NE(Skipped(in_memory[r]), "");

@@ -346,7 +346,7 @@ class LongSimulation : public Program {
   void Begin(const std::vector<std::string>& arguments) {
     std::vector<std::string> words = {TWOFOLD_PROGRAM};
     words.insert(words.end(), arguments.begin(), arguments.end());
-    program_ = std::make_unique<testing::Child>(words);
+    program_ = std::make_unique<test::Child>(words);
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
   }
   // Its exit status, once signalled; with it ended what it had started. 0, too: not within two seconds.
@@ -360,7 +360,7 @@ class LongSimulation : public Program {
     return left == 0 ? 0 : status;
   }
 
-  std::unique_ptr<testing::Child> program_;
+  std::unique_ptr<test::Child> program_;
   bool simulation_ended_ = false;  // as this process's child, since its parent had ended before
 };
 

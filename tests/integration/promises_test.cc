@@ -20,10 +20,10 @@
 #include "tests/seed.h"
 
 namespace twofold {
-namespace {
+namespace promises_test {
 
-using testing::kOpen;
-using testing::Row;
+using test::kOpen;
+using test::Row;
 
 // ---- The table: a new option is a line here ----
 
@@ -185,8 +185,8 @@ bool Fits(const Row& row) {
   return ModelFits(s) && MeshFits(s) && ShardingFits(s);
 }
 
-testing::Factors TheFactors() {
-  testing::Factors factors{.choices = {}, .fits = Fits};
+test::Factors TheFactors() {
+  test::Factors factors{.choices = {}, .fits = Fits};
   for (const Column& column : Table()) factors.choices.push_back(static_cast<int>(column.choices.size()));
   return factors;
 }
@@ -262,7 +262,7 @@ const report::RankRecord& Alone(const Row& row, int steps) {
   static auto& known = *new std::map<std::string, report::RankRecord>;
   const std::string text = Text(OneProcess(row), LengthOf(row, steps));
   const auto [it, is_new] = known.try_emplace(text);
-  if (is_new) it->second = testing::RunText(text + testing::kInMemory).at(0);
+  if (is_new) it->second = test::RunText(text + test::kInMemory).at(0);
   return it->second;
 }
 
@@ -271,7 +271,7 @@ double Tolerance(const Row& row) { return Spec(row).Is(kPrecision, kF32) ? 1e-5 
 
 void ExpectTrainedAsAlone(const Row& row, const std::vector<report::RankRecord>& ranks, int steps, double tolerance) {
   const report::RankRecord& alone = Alone(row, steps);
-  const std::vector<double> losses = testing::Losses(ranks[0]), expected = testing::Losses(alone);
+  const std::vector<double> losses = test::Losses(ranks[0]), expected = test::Losses(alone);
   ASSERT_EQ(losses.size(), static_cast<size_t>(steps));
   ASSERT_EQ(expected.size(), losses.size());
   for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], expected[i], tolerance * expected[i]) << "step " << i;
@@ -287,16 +287,16 @@ constexpr char kSgd[] = "optimizer { sgd { lr: 0.1 momentum: 0.9 } } ";
 // An update so large that nothing of the initial parameters is left: what is saved is the gradient, times -2^40.
 constexpr char kGradientsAlone[] = "optimizer { sgd { lr: 1099511627776 } } ";
 
-testing::Parameters Saved(const Row& row, const Length& length, const std::string& optimizer) {
-  const std::string folder = testing::ScratchFolder("promises");
-  testing::RunText(Text(row, length, optimizer + testing::SaveAtTheEnd(folder)) + testing::kInMemory);
-  testing::Parameters parameters = testing::SavedParameters(folder);
+test::Parameters Saved(const Row& row, const Length& length, const std::string& optimizer) {
+  const std::string folder = test::ScratchFolder("promises");
+  test::RunText(Text(row, length, optimizer + test::SaveAtTheEnd(folder)) + test::kInMemory);
+  test::Parameters parameters = test::SavedParameters(folder);
   std::filesystem::remove_all(folder);
   return parameters;
 }
 void ExpectParametersAsAlone(const Row& row, int steps, const std::string& optimizer, double tolerance, const std::string& what) {
   const Length length = LengthOf(row, steps);
-  testing::ExpectNear(Saved(row, length, optimizer), Saved(OneProcess(row), length, optimizer), tolerance, what);
+  test::ExpectNear(Saved(row, length, optimizer), Saved(OneProcess(row), length, optimizer), tolerance, what);
 }
 
 struct Case {
@@ -310,14 +310,14 @@ TEST_P(Promises, AreKept) {
   const Row& row = GetParam().row;
   const Spec s(row);
   const std::string text = Text(row, LengthOf(row));
-  const auto measured = testing::RunText(text + testing::kInMemory);
+  const auto measured = test::RunText(text + test::kInMemory);
   ASSERT_EQ(static_cast<int64_t>(measured.size()), s.Ranks());
   ExpectTrainedAsAlone(row, measured, kSteps, Tolerance(row));
   if (s.Is(kPrecision, kF32) && s.Ranks() > 1) {
     ExpectParametersAsAlone(row, 1, kGradientsAlone, 1e-5, "gradients of the first step");
     if (Full()) ExpectParametersAsAlone(row, 20, kSgd, 1e-4, "parameters");
   }
-  testing::ExpectPromised(text, measured);
+  test::ExpectPromised(text, measured);
 }
 
 // Over more steps rounding adds up, and what was learned shows.
@@ -331,7 +331,7 @@ TEST(LongPromises, AreKeptWhileItLearns) {
     ASSERT_TRUE(Fits(row));
     SCOPED_TRACE(Name(row));
     constexpr int kMany = 30;
-    const auto ranks = testing::RunText(Text(row, LengthOf(row, kMany)) + testing::kInMemory);
+    const auto ranks = test::RunText(Text(row, LengthOf(row, kMany)) + test::kInMemory);
     ExpectTrainedAsAlone(row, ranks, kMany, 1e-4);
     EXPECT_LT(ranks.at(0).steps(kMany - 1).loss(), 0.97 * ranks[0].steps(0).loss());
   }
@@ -344,16 +344,16 @@ std::vector<Case> Cases(const std::vector<Row>& rows) {
   for (const Row& row : rows) cases.push_back({row});
   return cases;
 }
-std::vector<Case> Pairs() { return Cases(testing::PairwiseRows(TheFactors())); }
+std::vector<Case> Pairs() { return Cases(test::PairwiseRows(TheFactors())); }
 
 // Whole products: of what is within a replica and its micro-batches, of sharding with what changes memory, and of meshes with one
 // more option each.
 std::vector<Case> Products() {
   if (!Full()) return {};
-  const testing::Factors factors = TheFactors();
+  const test::Factors factors = TheFactors();
   std::vector<Row> rows;
   const auto add = [&](const Row& base, const std::vector<size_t>& varied) {
-    for (Row& row : testing::ProductRows(factors, base, varied)) rows.push_back(std::move(row));
+    for (Row& row : test::ProductRows(factors, base, varied)) rows.push_back(std::move(row));
   };
   const Row usual(kFactors, 0);
   add(usual, {kModel, kAttention, kDropout, kDp, kPrecision, kParts});
@@ -375,10 +375,10 @@ INSTANTIATE_TEST_SUITE_P(Pairs, Promises, ::testing::ValuesIn(Pairs()), kName);
 INSTANTIATE_TEST_SUITE_P(Full, Promises, ::testing::ValuesIn(Products()), kName);
 
 TEST(PromisesTable, HoldsEveryPairThatFits) {
-  const testing::Factors factors = TheFactors();
+  const test::Factors factors = TheFactors();
   const std::vector<Case> cases = Pairs();
   for (const Case& c : cases) EXPECT_TRUE(Fits(c.row)) << Name(c.row);
-  for (const testing::ChoicePair& pair : testing::PairsThatFit(factors)) {
+  for (const test::ChoicePair& pair : test::PairsThatFit(factors)) {
     EXPECT_TRUE(std::any_of(cases.begin(), cases.end(), [&](const Case& c) { return pair.In(c.row); }))
         << Table()[pair.first].choices[static_cast<size_t>(pair.a)].name << " with " << Table()[pair.second].choices[static_cast<size_t>(pair.b)].name;
   }
@@ -393,8 +393,8 @@ TEST(PromisesTable, HoldsEveryPairThatFits) {
 // Three options, of which two exclude each other in one case and one asks for a third: against all 18 rows, one by one.
 TEST(Pairwise, RowsHoldEveryPairOfEveryRowThatFits) {
   const auto fits = [](const Row& r) { return !(r[0] == 1 && r[1] == 1) && !(r[2] == 2 && r[0] != kOpen && r[0] != 1); };
-  const testing::Factors factors{.choices = {2, 3, 3}, .fits = fits};
-  const std::vector<Row> rows = testing::PairwiseRows(factors);
+  const test::Factors factors{.choices = {2, 3, 3}, .fits = fits};
+  const std::vector<Row> rows = test::PairwiseRows(factors);
   for (const Row& row : rows) EXPECT_TRUE(fits(row));
   int all = 0;
   for (int i = 0; i < 18; ++i) {
@@ -408,7 +408,7 @@ TEST(Pairwise, RowsHoldEveryPairOfEveryRowThatFits) {
     }
   }
   EXPECT_LT(static_cast<int>(rows.size()), all);
-  EXPECT_EQ(rows, testing::PairwiseRows(factors)) << "the same rows every time";
+  EXPECT_EQ(rows, test::PairwiseRows(factors)) << "the same rows every time";
 }
 
 }  // namespace

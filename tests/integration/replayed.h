@@ -4,7 +4,7 @@
 #include "experiments/memory/predict.h"
 #include "tests/integration/run_spec.h"
 
-namespace twofold::testing {
+namespace twofold::test {
 
 inline MemoryPrediction Replayed(const std::string& text, bool bounded = true) {
   spec::Spec spec = Resolve(text);
@@ -55,4 +55,4 @@ inline void ExpectPromised(const std::string& text, const std::vector<report::Ra
   ExpectReplayed(text + Simulated("SYMBOLIC"), symbolic);
 }
 
-}  // namespace twofold::testing
+}  // namespace twofold::test

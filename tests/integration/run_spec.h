@@ -17,7 +17,7 @@
 #include "strategies/trainer.h"
 #include "tests/integration/models.h"
 
-namespace twofold::testing {
+namespace twofold::test {
 
 // A whole spec; the text is one that a user could have written.
 inline spec::Spec Resolve(const std::string& text) {
@@ -77,4 +77,4 @@ inline std::string Simulated(std::string_view data) {
       data, " } timeout_s: 30 }\n");
 }
 
-}  // namespace twofold::testing
+}  // namespace twofold::test

@@ -16,7 +16,7 @@
 #include "strategies/checkpoint/folder.h"
 #include "strategies/checkpoint/safetensors.h"
 
-namespace twofold::testing {
+namespace twofold::test {
 
 using Parameters = std::map<std::string, std::vector<float>>;
 
@@ -61,4 +61,4 @@ inline void ExpectNear(const Parameters& actual, const Parameters& expected, dou
   }
 }
 
-}  // namespace twofold::testing
+}  // namespace twofold::test

@@ -17,11 +17,11 @@ namespace validation_test {
 
 using ::testing::Contains;
 using ::testing::HasSubstr;
-using testing::kInMemory;
-using testing::kTinyGpt;
-using testing::kTinyMlp;
-using testing::RunText;
-using testing::Simulated;
+using test::kInMemory;
+using test::kTinyGpt;
+using test::kTinyMlp;
+using test::RunText;
+using test::Simulated;
 
 TEST(Patience, RunsOutAfterSoManyInVain) {
   Patience patience(2, 0);
@@ -144,8 +144,8 @@ TEST(EarlyStopping, IsAtTheSameStepOnAllRanks) {
 }
 
 TEST(EarlyStopping, IsReported) {
-  spec::Spec spec = testing::Resolve(With(kTinyMlp, Still(2, 13, 4, 50, "patience: 3")) + kInMemory);
-  const RunResult result = testing::RunResolved(spec);
+  spec::Spec spec = test::Resolve(With(kTinyMlp, Still(2, 13, 4, 50, "patience: 3")) + kInMemory);
+  const RunResult result = test::RunResolved(spec);
   const report::Report r = Assemble(spec, {.fabric = "in_memory", .world_size = 2, .training_samples = 87}, result, *ReadRecords(spec, result));
   EXPECT_TRUE(r.stopped_early());
   EXPECT_EQ(r.best().step(), 1);
@@ -160,10 +160,10 @@ TEST(EarlyStopping, IsWhereLossesAreNoNumbers) {
   for (const int ranks : {1, 3}) {
     std::string text = With(kTinyMlp, Still(ranks, 13, 4, 50, "patience: 3"));
     text.replace(text.find("1e-30"), 5, "1e30");
-    spec::Spec spec = testing::Resolve(text + kInMemory);
-    const RunResult result = testing::RunResolved(spec);
+    spec::Spec spec = test::Resolve(text + kInMemory);
+    const RunResult result = test::RunResolved(spec);
     ASSERT_TRUE(result.status.ok()) << result.status;
-    const auto records = testing::RecordsOf(spec, result);
+    const auto records = test::RecordsOf(spec, result);
     EXPECT_FALSE(std::isfinite(records[0].validations(2).loss()));
     for (const report::RankRecord& record : records) {
       EXPECT_TRUE(record.stopped_early());
@@ -195,14 +195,14 @@ TEST(Validation, KeepsWhatWasDoneBeforeAFailure) {
     void Read(int64_t, std::span<std::byte>, std::span<std::byte>) const override { throw TimedOut(0, "the data ran dry"); }
     std::string Describe() const override { return "fails"; }
   };
-  spec::Spec spec = testing::Resolve(With(kTinyMlp, Still(1, 13, 4, 10)) + kInMemory);
+  spec::Spec spec = test::Resolve(With(kTinyMlp, Still(1, 13, 4, 10)) + kInMemory);
   auto data = LoadTrainingData(spec, "test.textproto");
   ASSERT_TRUE(data.ok());
   spec.mutable_train()->mutable_validation()->set_every_steps(3);
   const Failing failing;
   const RunResult result = (*MakeFabric(spec))->Run(1, [&](RankContext& ctx) { return TrainRank(ctx, spec, {*data->training, &failing}); });
   EXPECT_EQ(FailureKind(result.status), RankFailure::Kind::kTimedOut);
-  const std::vector<report::RankRecord> records = testing::RecordsOf(spec, result);
+  const std::vector<report::RankRecord> records = test::RecordsOf(spec, result);
   ASSERT_EQ(records.size(), 1u);
   EXPECT_EQ(records[0].steps_size(), 3);
   EXPECT_EQ(records[0].validations_size(), 0);
@@ -226,7 +226,7 @@ TEST(Validation, IsLeftBetweenPassesWhenInterrupted) {
   struct sigaction heeds {}, before {};
   heeds.sa_handler = SIG_DFL;  // as from a shell; one that starts a job in the background has it ignore the signal
   sigaction(SIGINT, &heeds, &before);
-  spec::Spec spec = testing::Resolve(With(kTinyMlp, Still(1, 13, 4, 10)) + kInMemory);
+  spec::Spec spec = test::Resolve(With(kTinyMlp, Still(1, 13, 4, 10)) + kInMemory);
   auto data = LoadTrainingData(spec, "test.textproto");
   ASSERT_TRUE(data.ok());
   spec.mutable_train()->mutable_validation()->set_every_steps(3);
@@ -236,7 +236,7 @@ TEST(Validation, IsLeftBetweenPassesWhenInterrupted) {
   sigaction(SIGINT, &before, nullptr);
   EXPECT_EQ(FailureKind(result.status), RankFailure::Kind::kInterrupted) << result.status;
   EXPECT_EQ(interrupting.reads, 4) << "not one pass";
-  const std::vector<report::RankRecord> records = testing::RecordsOf(spec, result);
+  const std::vector<report::RankRecord> records = test::RecordsOf(spec, result);
   ASSERT_EQ(records.size(), 1u);
   EXPECT_EQ(records[0].steps_size(), 3);
   EXPECT_EQ(records[0].validations_size(), 0);

@@ -43,10 +43,10 @@ double ClosedForm(const Case& c) {
 using Payloads = std::map<std::pair<std::string, std::string>, int64_t>;
 
 Payloads WholeRun(const Case& c, int steps) {
-  const auto records = testing::RunText(StrCat(
+  const auto records = test::RunText(StrCat(
       "model { gpt { layers: ", kLayers, " hidden: ", kHidden, " heads: 2 vocab: ", kVocab, " sequence: ", kSequence, " } }\n",
       "train { warmup_steps: 0 steps: ", steps, " micro_batch: 1 global_batch: ", c.ranks * c.micro_batches, " }\nparallel { dp: ", c.ranks, " ",
-      c.parallel, " }\n", testing::kInMemory));
+      c.parallel, " }\n", test::kInMemory));
   Payloads payloads;
   for (const report::Collective& call : records[0].collectives()) payloads[{call.operation(), call.group()}] += call.bytes();
   payloads[{"all_reduce", "world"}] -= kElement * steps;

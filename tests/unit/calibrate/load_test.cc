@@ -16,7 +16,7 @@
 #include "tests/scratch_folder.h"
 
 namespace twofold::calibrate {
-namespace {
+namespace load_test {
 
 // ---- Counters of the operating system, as files ----
 struct RecordedCounters : ::testing::Test {
@@ -32,7 +32,7 @@ struct RecordedCounters : ::testing::Test {
     std::ofstream(proc + "/self/task/8/schedstat") << other << "\n";
     std::ofstream(proc + "/stat") << all << "\ncpu0 1 2 3 4\n";
   }
-  const std::string proc = testing::ScratchFolder("recorded-counters");
+  const std::string proc = test::ScratchFolder("recorded-counters");
 };
 
 TEST_F(RecordedCounters, AreReadForTheThreadItsProcessAndTheMachine) {

@@ -21,7 +21,7 @@ class MemoryLimits : public ::testing::Test {
   }
   std::optional<Bytes> Least() const { return LeastMemoryLimit(root_ / "groups", root_ / "sys"); }
 
-  const fs::path root_ = testing::ScratchFolder("memory_limits");
+  const fs::path root_ = test::ScratchFolder("memory_limits");
 };
 
 TEST_F(MemoryLimits, TheLeastOfAGroupAndThoseAboveItCounts) {

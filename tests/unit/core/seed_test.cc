@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 
 namespace twofold {
-namespace {
+namespace seed_test {
 
 TEST(Seed, IsTheSameOnEveryMachine) {
   EXPECT_EQ(SeedOf(19, "Suite.Test"), 2427593189166340194u);

@@ -11,14 +11,14 @@
 namespace twofold::nn {
 namespace backward_test {
 
-using twofold::testing::Cpu;
-using twofold::testing::Gradients;
-using twofold::testing::Materialize;
-using twofold::testing::Random;
-using twofold::testing::RandomIds;
-using twofold::testing::Scatter;
-using twofold::testing::Values;
-using twofold::testing::ZeroGradients;
+using twofold::test::Cpu;
+using twofold::test::Gradients;
+using twofold::test::Materialize;
+using twofold::test::Random;
+using twofold::test::RandomIds;
+using twofold::test::Scatter;
+using twofold::test::Values;
+using twofold::test::ZeroGradients;
 
 constexpr GptConfig kGpt{.layers = 2, .hidden = 8, .heads = 2, .vocab = 11, .sequence = 5, .dropout = 0.25,
                          .dtype = DType::kF64};

@@ -14,10 +14,10 @@
 namespace twofold::nn {
 namespace cnn_test {
 
-using twofold::testing::Cpu;
-using twofold::testing::Materialize;
-using twofold::testing::Random;
-using twofold::testing::Values;
+using twofold::test::Cpu;
+using twofold::test::Materialize;
+using twofold::test::Random;
+using twofold::test::Values;
 
 constexpr DType kF64 = DType::kF64;
 
@@ -94,7 +94,7 @@ TEST(CnnModel, FlopsAreThoseOfItsProducts) {
   const CnnConfig config{.height = 224, .width = 224, .widths = {64, 128, 256, 512}, .blocks = {2, 2, 2, 2},
                          .classes = 1000, .stem = CnnConfig::kImageNet};
   EXPECT_NEAR(CnnForwardFlops(config, 1), 2 * 1.814e9, 2 * 0.001e9);
-  twofold::testing::SymbolicDevice device;
+  twofold::test::SymbolicDevice device;
   Context ctx{.device = device, .stream = device.compute()};
   CnnModel model(config);
   model.Finalize();

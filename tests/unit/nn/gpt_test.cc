@@ -13,10 +13,10 @@
 namespace twofold::nn {
 namespace gpt_test {
 
-using twofold::testing::Cpu;
-using twofold::testing::ExpectMoments;
-using twofold::testing::Materialize;
-using twofold::testing::Values;
+using twofold::test::Cpu;
+using twofold::test::ExpectMoments;
+using twofold::test::Materialize;
+using twofold::test::Values;
 
 // Published counts: 124,439,808 and 354,823,168 parameters (gpt2 and gpt2-medium).
 TEST(GptTest, PublishedParameterCounts) {
@@ -71,7 +71,7 @@ TEST(GptTest, InitialValues) {
 }
 
 TEST(GptTest, PartsInARowAreTheWhole) {
-  twofold::testing::ExpectPartsInARowAreTheWhole<GptModel>(
+  twofold::test::ExpectPartsInARowAreTheWhole<GptModel>(
       GptConfig{.layers = 3, .hidden = 8, .heads = 2, .vocab = 11, .sequence = 5, .dropout = 0.2, .dtype = DType::kF64});
 }
 

@@ -34,35 +34,35 @@ inline void ExpectGradient(const std::string& what, const Tensor& values, const 
 }
 
 // The loss is <y, r> for a fixed random r.
-inline void CheckModule(testing::Cpu& cpu, Module& module, const Tensor& x) {
+inline void CheckModule(test::Cpu& cpu, Module& module, const Tensor& x) {
   if (module.path().empty() && module.children().empty()) module.Finalize("layer");
   else module.Finalize();
-  testing::Materialize(cpu.ctx, module);
-  testing::Scatter(module);
+  test::Materialize(cpu.ctx, module);
+  test::Scatter(module);
   std::vector<double> r;
   Saved saved;
   auto loss = [&] {
     Saved scratch;
-    const std::vector<double> y = testing::Values(module.Forward(cpu.ctx, x, scratch));
+    const std::vector<double> y = test::Values(module.Forward(cpu.ctx, x, scratch));
     double sum = 0;
     for (size_t i = 0; i < y.size(); ++i) sum += y[i] * r[i];
     return sum;
   };
 
   Tensor y = module.Forward(cpu.ctx, x, saved);
-  Tensor dy = testing::Random(cpu, y.shape(), 99);
-  r = testing::Values(dy);
+  Tensor dy = test::Random(cpu, y.shape(), 99);
+  r = test::Values(dy);
   const Tensor dx = module.Backward(cpu.ctx, dy, saved);
-  EXPECT_EQ(testing::Values(dy), r) << "a gradient that the caller still holds was written over";
+  EXPECT_EQ(test::Values(dy), r) << "a gradient that the caller still holds was written over";
   EXPECT_TRUE(saved.empty());
 
   for (Parameter* p : module.Parameters()) {
     EXPECT_TRUE(p->has_gradient()) << p->name();
-    ExpectGradient(p->name(), p->data(), testing::Values(p->gradient()), loss);
+    ExpectGradient(p->name(), p->data(), test::Values(p->gradient()), loss);
   }
   if (!dx.empty()) {
     EXPECT_EQ(dx.shape(), x.shape());
-    ExpectGradient("input", x, testing::Values(dx), loss);
+    ExpectGradient("input", x, test::Values(dx), loss);
   }
 }
 

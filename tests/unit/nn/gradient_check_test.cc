@@ -23,12 +23,12 @@
 namespace twofold::nn {
 namespace gradient_check_test {
 
-using twofold::testing::Cpu;
-using twofold::testing::Materialize;
-using twofold::testing::Random;
-using twofold::testing::RandomIds;
-using twofold::testing::Scatter;
-using twofold::testing::Values;
+using twofold::test::Cpu;
+using twofold::test::Materialize;
+using twofold::test::Random;
+using twofold::test::RandomIds;
+using twofold::test::Scatter;
+using twofold::test::Values;
 
 LinearConfig F64Linear(int64_t in, int64_t out, bool bias) {
   return {.in = in, .out = out, .bias = bias, .dtype = DType::kF64};

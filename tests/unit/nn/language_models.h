@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/nn/testing.h"
 
-namespace twofold::testing {
+namespace twofold::test {
 
 // The mean and deviation of a parameter's values, to 6 % of the deviation.
 inline void ExpectMoments(const nn::Parameter& p, double mean, double deviation) {
@@ -44,4 +44,4 @@ void ExpectPartsInARowAreTheWhole(Config config) {
   }
 }
 
-}  // namespace twofold::testing
+}  // namespace twofold::test

@@ -11,13 +11,13 @@
 namespace twofold::nn {
 namespace llama_test {
 
-using twofold::testing::Cpu;
-using twofold::testing::ExpectMoments;
-using twofold::testing::Materialize;
-using twofold::testing::Random;
-using twofold::testing::RandomIds;
-using twofold::testing::Scatter;
-using twofold::testing::Values;
+using twofold::test::Cpu;
+using twofold::test::ExpectMoments;
+using twofold::test::Materialize;
+using twofold::test::Random;
+using twofold::test::RandomIds;
+using twofold::test::Scatter;
+using twofold::test::Values;
 
 // Published: 6,738,415,616 (Llama 2 7B), 8,030,261,248 (Llama 3 8B) and 405,853,388,800 (Llama 3.1 405B).
 TEST(LlamaTest, PublishedParameterCounts) {
@@ -58,7 +58,7 @@ TEST(LlamaTest, InitialValues) {
 }
 
 TEST(LlamaTest, PartsInARowAreTheWhole) {
-  twofold::testing::ExpectPartsInARowAreTheWhole<LlamaModel>(LlamaConfig{
+  twofold::test::ExpectPartsInARowAreTheWhole<LlamaModel>(LlamaConfig{
       .layers = 3, .hidden = 8, .heads = 2, .vocab = 11, .ffn = 12, .sequence = 5, .dtype = DType::kF64});
 }
 

@@ -15,14 +15,14 @@
 namespace twofold::nn {
 namespace mixture_test {
 
-using twofold::testing::Cpu;
-using twofold::testing::Gradients;
-using twofold::testing::Materialize;
-using twofold::testing::Random;
-using twofold::testing::RandomIds;
-using twofold::testing::Scatter;
-using twofold::testing::SymbolicDevice;
-using twofold::testing::Values;
+using twofold::test::Cpu;
+using twofold::test::Gradients;
+using twofold::test::Materialize;
+using twofold::test::Random;
+using twofold::test::RandomIds;
+using twofold::test::Scatter;
+using twofold::test::SymbolicDevice;
+using twofold::test::Values;
 
 MixtureConfig Config(int64_t top_k, double capacity_factor) {
   return {.hidden = 4, .ffn = 5, .experts = 4, .top_k = top_k, .capacity_factor = capacity_factor, .dtype = DType::kF64};
@@ -293,7 +293,7 @@ TEST(MixtralTest, InputsFirstWeightsLaterGivesTheSameBits) {
 TEST(MixtralTest, PartsInARowAreTheWhole) {
   LlamaConfig config = kModel;
   config.dtype = DType::kF64;
-  twofold::testing::ExpectPartsInARowAreTheWhole<LlamaModel>(config);
+  twofold::test::ExpectPartsInARowAreTheWhole<LlamaModel>(config);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace twofold::nn {
 namespace module_test {
 
-using twofold::testing::SymbolicDevice;
+using twofold::test::SymbolicDevice;
 
 struct WithBuffer : Module {
   WithBuffer() {

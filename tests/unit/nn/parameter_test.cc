@@ -9,7 +9,7 @@
 namespace twofold::nn {
 namespace parameter_test {
 
-using twofold::testing::Cpu;
+using twofold::test::Cpu;
 
 template <class T>
 void ExpectShardsEqualWhole(DType dtype, const Init& init) {
@@ -44,7 +44,7 @@ TEST(ParameterTest, SeedAndNameDecideTheValue) {
     const Parameter p(name, Shape{8}, DType::kF64, {Init::kNormal, 0, 1});
     const Tensor t = cpu.New(Shape{8}, DType::kF64);
     p.Initialize(cpu.device, cpu.device.compute(), seed, t);
-    return twofold::testing::Values(t);
+    return twofold::test::Values(t);
   };
   EXPECT_EQ(draw("a", 1), draw("a", 1));
   EXPECT_NE(draw("a", 1), draw("a", 2));

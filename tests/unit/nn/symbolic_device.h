@@ -5,7 +5,7 @@
 
 #include "core/device/device.h"
 
-namespace twofold::testing {
+namespace twofold::test {
 
 class SymbolicDevice final : public Device {
  public:
@@ -45,4 +45,4 @@ class SymbolicDevice final : public Device {
   std::vector<Launched> launched_;
 };
 
-}  // namespace twofold::testing
+}  // namespace twofold::test

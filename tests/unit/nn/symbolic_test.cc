@@ -9,7 +9,7 @@
 namespace twofold::nn {
 namespace symbolic_test {
 
-using twofold::testing::SymbolicDevice;
+using twofold::test::SymbolicDevice;
 
 struct Symbolic {
   SymbolicDevice device;

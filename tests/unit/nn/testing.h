@@ -8,7 +8,7 @@
 #include "core/nn/module.h"
 #include "kernels/cpu/cpu_device.h"
 
-namespace twofold::testing {
+namespace twofold::test {
 
 // A CPU device of one thread and a context on it.
 struct Cpu {
@@ -77,4 +77,4 @@ inline void ZeroGradients(nn::Module& module) {
   for (nn::Parameter* p : module.Parameters()) p->ZeroGradient();
 }
 
-}  // namespace twofold::testing
+}  // namespace twofold::test

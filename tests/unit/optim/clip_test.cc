@@ -10,9 +10,9 @@
 namespace twofold::optim {
 namespace clip_test {
 
-using twofold::testing::Cpu;
-using twofold::testing::Random;
-using twofold::testing::Values;
+using twofold::test::Cpu;
+using twofold::test::Random;
+using twofold::test::Values;
 
 std::vector<Tensor> ThreeGradients(Cpu& cpu) {
   std::vector<Tensor> gradients;

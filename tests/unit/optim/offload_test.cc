@@ -12,13 +12,13 @@
 namespace twofold::optim {
 namespace offload_test {
 
-using twofold::testing::Cpu;
+using twofold::test::Cpu;
 
 constexpr int kSteps = 3;
 
 Tensor RandomOf(Cpu& cpu, int64_t n, DType dtype, uint64_t salt) {
   Tensor t = cpu.New(Shape{n}, dtype);
-  if (n > 0) cpu.ctx.Launch(ops::Cast{.in = twofold::testing::Random(cpu, Shape{n}, salt), .out = t});
+  if (n > 0) cpu.ctx.Launch(ops::Cast{.in = twofold::test::Random(cpu, Shape{n}, salt), .out = t});
   return t;
 }
 

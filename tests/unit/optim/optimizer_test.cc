@@ -12,10 +12,10 @@
 namespace twofold::optim {
 namespace optimizer_test {
 
-using twofold::testing::Cpu;
-using twofold::testing::FillRandom;
-using twofold::testing::Random;
-using twofold::testing::Values;
+using twofold::test::Cpu;
+using twofold::test::FillRandom;
+using twofold::test::Random;
+using twofold::test::Values;
 
 constexpr int64_t kElements = 13;
 constexpr int kSteps = 6;

@@ -11,8 +11,8 @@
 namespace twofold::optim {
 namespace training_test {
 
-using twofold::testing::Cpu;
-using twofold::testing::Materialize;
+using twofold::test::Cpu;
+using twofold::test::Materialize;
 
 // Losses of 40 steps on one batch of a repeating sequence of 7 tokens.
 std::vector<double> Train(DType dtype, const Narrow& narrow = {}, double lr = 0.02, int64_t steps = 40) {

@@ -21,9 +21,9 @@ namespace store_test {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::Child;
-using testing::Environment;
-using testing::Ports;
+using test::Child;
+using test::Environment;
+using test::Ports;
 using Code = absl::StatusCode;
 
 std::string Text(const absl::Status& status) { return StrCat(status.code(), " ", std::string(status.message())); }

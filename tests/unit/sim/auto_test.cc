@@ -16,7 +16,7 @@
 #include "topologies/catalogue.h"
 
 namespace twofold::sim {
-namespace {
+namespace auto_test {
 
 constexpr double kAutoSizes[] = {8, 65536, 1 << 20, 1 << 28};
 

@@ -353,7 +353,7 @@ TEST(ReportTrace, IsOfTracedRanksAlone) {
 
 // ---- The folder ----
 TEST(WriteReport, LeavesNoTraceWhereNoneIsAskedFor) {
-  const std::string folder = testing::ScratchFolder("untraced");
+  const std::string folder = test::ScratchFolder("untraced");
   ASSERT_TRUE(WriteReport(folder, ExampleReport(), ExampleSpec(), ExampleRecords()).ok());
   ASSERT_TRUE(fs::exists(folder + "/trace.json"));
   spec::Spec spec = ExampleSpec();
@@ -364,7 +364,7 @@ TEST(WriteReport, LeavesNoTraceWhereNoneIsAskedFor) {
 }
 
 TEST(WriteReport, WritesEveryFileAndNothingElse) {
-  const std::string folder = testing::ScratchFolder("all") + "/deeper";
+  const std::string folder = test::ScratchFolder("all") + "/deeper";
   ASSERT_TRUE(WriteReport(folder, ExampleReport(), ExampleSpec(), ExampleRecords()).ok());
   std::vector<std::string> names;
   for (const auto& file : fs::directory_iterator(folder)) names.push_back(file.path().filename());
@@ -379,7 +379,7 @@ TEST(WriteReport, WritesEveryFileAndNothingElse) {
 }
 
 TEST(WriteReport, GivesTheSameBytesAgain) {
-  const std::string a = testing::ScratchFolder("same_a"), b = testing::ScratchFolder("same_b");
+  const std::string a = test::ScratchFolder("same_a"), b = test::ScratchFolder("same_b");
   for (const std::string& folder : {a, b, b}) {
     ASSERT_TRUE(WriteReport(folder, ExampleReport(), ExampleSpec(), ExampleRecords()).ok());
   }
@@ -389,7 +389,7 @@ TEST(WriteReport, GivesTheSameBytesAgain) {
 }
 
 TEST(WriteReport, NamesThePathThatCannotBeWritten) {
-  const std::string folder = testing::ScratchFolder("blocked");
+  const std::string folder = test::ScratchFolder("blocked");
   fs::create_directories(folder);
   ASSERT_TRUE(WriteFiles(folder, {{"plain", "a file"}}).ok());
   const absl::Status in_file = WriteReport(folder + "/plain", ExampleReport(), ExampleSpec(), {});
@@ -405,7 +405,7 @@ TEST(WriteReport, NamesThePathThatCannotBeWritten) {
 TEST(ReadReport, NamesTheFileAndWhatIsWrong) {
   EXPECT_THAT(std::string(ReadReport("no/such").status().message()),
               AllOf(HasSubstr("no/such/report.json"), HasSubstr("twofold run")));
-  const std::string folder = testing::ScratchFolder("wrong");
+  const std::string folder = test::ScratchFolder("wrong");
   const auto message = [&folder](const std::string& text) {
     EXPECT_TRUE(WriteFiles(folder, {{"report.json", text}}).ok());
     return std::string(ReadReport(folder).status().message());
@@ -422,7 +422,7 @@ TEST(ReadReport, NamesTheFileAndWhatIsWrong) {
 }
 
 TEST(ReadReport, NamesTheFieldThatIsMissingOrOutOfRange) {
-  const std::string folder = testing::ScratchFolder("damaged");
+  const std::string folder = test::ScratchFolder("damaged");
   const auto message = [&folder](auto damage) {
     Json json = ToJson(ExampleReport());
     damage(json);

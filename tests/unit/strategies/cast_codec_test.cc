@@ -13,7 +13,7 @@
 namespace twofold {
 namespace cast_codec_test {
 
-using testing::ExpectOnRanks;
+using test::ExpectOnRanks;
 
 using ::testing::Each;
 

@@ -104,7 +104,7 @@ std::unique_ptr<ParameterLayout> LayoutOf(nn::Context& ctx, DeviceMesh& mesh, co
 
 // Saves once with values that say where they belong.
 void SaveOn(const Case& c, const SaveOptions& options) {
-  testing::ExpectOnRanks(c.mesh.size(), [&](RankContext& rank) {
+  test::ExpectOnRanks(c.mesh.size(), [&](RankContext& rank) {
     DeviceMesh mesh(rank.world(), c.mesh);
     nn::Context ctx{.device = rank.device(), .stream = rank.device().compute()};
     const auto layout = LayoutOf(ctx, mesh, c);
@@ -123,7 +123,7 @@ void SaveOn(const Case& c, const SaveOptions& options) {
 }
 
 void LoadOn(const Case& c, const Opened& opened) {
-  testing::ExpectOnRanks(c.mesh.size(), [&](RankContext& rank) {
+  test::ExpectOnRanks(c.mesh.size(), [&](RankContext& rank) {
     DeviceMesh mesh(rank.world(), c.mesh);
     nn::Context ctx{.device = rank.device(), .stream = rank.device().compute()};
     const auto layout = LayoutOf(ctx, mesh, c);
@@ -163,7 +163,7 @@ class AnyMesh : public ::testing::TestWithParam<Case> {};
 TEST_P(AnyMesh, LoadsIntoAnyOther) {
   for (const bool full : {false, true}) {
     for (const bool asynchronous : {false, true}) {
-      const std::string folder = testing::ScratchFolder("meshes");
+      const std::string folder = test::ScratchFolder("meshes");
       SaveOn(GetParam(), {.folder = folder, .full = full, .asynchronous = asynchronous});
       const absl::StatusOr<Opened> opened = Open(folder);
       ASSERT_TRUE(opened.ok()) << opened.status();

@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
 std::string Folder(const std::string& name) {
-  const std::string path = testing::ScratchFolder(name);
+  const std::string path = test::ScratchFolder(name);
   fs::create_directories(path);
   return path;
 }
@@ -183,7 +183,7 @@ TEST(Worker, StopsAtTheFirstThatFailsAndLeavesTheRestWhenItGoes) {
 
 // Whoever waits for a part renames the folder as soon as the part is there.
 TEST(PublishSmallFile, NeedsTheFolderNoLongerOnceTheNameIsThere) {
-  const std::string folder = testing::ScratchFolder("published");
+  const std::string folder = test::ScratchFolder("published");
   for (int i = 0; i < 15000; ++i) {
     const std::string partial = StrCat(folder, "/", i, ".partial");
     fs::create_directories(partial);

@@ -59,7 +59,7 @@ TEST(ContextParallel, ModelsTrainAsOnOneRank) {
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.name());
-    testing::ExpectOnRanks(c.mesh.size(), [&](RankContext& rank) { return AgainstOneRank(rank, c); });
+    test::ExpectOnRanks(c.mesh.size(), [&](RankContext& rank) { return AgainstOneRank(rank, c); });
   }
 }
 
@@ -75,7 +75,7 @@ TEST(ContextParallel, SendsTheClosedForm) {
         const int64_t elements = 2 * kBatch * (kTokens / n) * kv_heads * (kHidden / kHeads);
         const int64_t keys = elements * ElementSize(dtype), gradients = elements * 4;
         const std::string want = StrCat(kLayers * (n - 1) * (2 * keys + gradients));
-        EXPECT_THAT(testing::OnRanks(n, [&](RankContext& rank) {
+        EXPECT_THAT(test::OnRanks(n, [&](RankContext& rank) {
           Rank(rank, c).Step();
           std::string sent;
           for (const auto& [key, entry] : rank.communication().entries()) {

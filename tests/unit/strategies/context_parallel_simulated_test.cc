@@ -38,7 +38,7 @@ TEST_F(ContextParallelSimulated, HasTheLossAndTheMemoryOfARealRun) {
     const RunResult real = Simulate(c, spec::Simulated::REAL, with_loss), symbolic = Simulate(c, spec::Simulated::SYMBOLIC, memory_alone);
     ASSERT_TRUE(real.status.ok()) << real.status;
     ASSERT_TRUE(symbolic.status.ok()) << symbolic.status;
-    const std::vector<std::string> measured = testing::OnRanks(c.mesh.size(), with_loss);
+    const std::vector<std::string> measured = test::OnRanks(c.mesh.size(), with_loss);
     EXPECT_EQ(real.results, measured);
     for (size_t r = 0; r < measured.size(); ++r) EXPECT_EQ(symbolic.results[r], measured[r].substr(measured[r].find("peak")));
   }

@@ -15,8 +15,8 @@
 namespace twofold {
 namespace context_parallel_test {
 
-using testing::ExpectOnRanks;
-using testing::OnRanks;
+using test::ExpectOnRanks;
+using test::OnRanks;
 
 // ---- Which tokens ----
 
@@ -99,7 +99,7 @@ TEST(RingStep, EveryPairOfTokensIsComputedOnceAndOnTheRankOfItsQuery) {
 
 TEST(RingStep, EveryRankHasTheSameWorkAtEveryStep) {
   const nn::Heads heads{.queries = 4, .keys = 2, .width = 8};
-  testing::SymbolicDevice device;
+  test::SymbolicDevice device;
   const auto tensor = [&](Shape shape) { return device.NewTensor(std::move(shape), DType::kF32, Category::kOther); };
   const int64_t batch = 2, t = 48;
   const auto whole = ops::CostOf(ops::AttentionForward{.qkv = tensor({batch, t, 64}), .out = tensor({batch, t, 32}),

@@ -20,8 +20,8 @@
 namespace twofold {
 namespace ddp_test {
 
-using testing::ExpectOnRanks;
-using testing::OnRanks;
+using test::ExpectOnRanks;
+using test::OnRanks;
 
 using ::testing::Each;
 using ::testing::ElementsAre;

@@ -150,7 +150,7 @@ class Worker {
 using Outcome = std::map<std::string, std::vector<double>>;
 
 Outcome Train(const Arrangement& setup, int steps) {
-  const std::vector<std::string> records = testing::OnRanks(setup.mesh.size(), [&](RankContext& rank) {
+  const std::vector<std::string> records = test::OnRanks(setup.mesh.size(), [&](RankContext& rank) {
     std::string record;
     Worker worker(rank, setup);
     for (int step = 0; step < steps; ++step) worker.Step(step, &record);
@@ -228,7 +228,7 @@ INSTANTIATE_TEST_SUITE_P(
 // ---- What lies where ----
 
 TEST(ExpertParallel, EveryRankHasItsExpertsAndNoOther) {
-  testing::ExpectOnRanks(8, [](RankContext& rank) -> std::string {
+  test::ExpectOnRanks(8, [](RankContext& rank) -> std::string {
     Worker worker(rank, {.mesh = {.dp = 4, .tp = 2, .ep = 2}});
     const int64_t ep = rank.rank() / 2 % 2, tp = rank.rank() % 2;
     const nn::Parameter& gate_up = *worker.parameters().at("blocks.0.mlp.experts.gate_up.weight");
@@ -246,7 +246,7 @@ TEST(ExpertParallel, EveryRankHasItsExpertsAndNoOther) {
 }
 
 TEST(ExpertParallel, ExpertsAreUnitsOfTheirOwn) {
-  testing::ExpectOnRanks(4, [](RankContext& rank) -> std::string {
+  test::ExpectOnRanks(4, [](RankContext& rank) -> std::string {
     Worker worker(rank, {.mesh = {.dp = 4, .ep = 2}, .sharding = Sharding::kZero3});
     std::string units;
     for (const auto& unit : dynamic_cast<ShardedDataParallel&>(worker.layout()).units()) StrAppend(&units, unit.path, ":", unit.numel, " ");
@@ -265,7 +265,7 @@ TEST(ExpertParallel, ExpertsAreUnitsOfTheirOwn) {
 // experts over dp / ep ranks.
 TEST(ExpertParallel, SendsWhatThePageSays) {
   for (const bool recompute : {false, true}) {
-    testing::ExpectOnRanks(4, [recompute](RankContext& rank) -> std::string {
+    test::ExpectOnRanks(4, [recompute](RankContext& rank) -> std::string {
       const Arrangement setup{.mesh = {.dp = 4, .ep = 2}, .capacity_factor = 1, .recompute = recompute};
       Worker worker(rank, setup);
       const auto sum = [&](Communication::Kind kind, int64_t* count) {
@@ -304,7 +304,7 @@ TEST(ExpertParallel, WithoutDataNeedsTheSameBytes) {
     for (const double capacity_factor : {0.5, 2.0}) {
       const Arrangement setup{{.dp = 4, .ep = 2}, sharding, capacity_factor};
       SCOPED_TRACE(ToText(setup));
-      const auto measured = testing::OnRanks(4, [&](RankContext& rank) { return Peaks(rank, setup); });
+      const auto measured = test::OnRanks(4, [&](RankContext& rank) { return Peaks(rank, setup); });
       spec::Spec spec;
       spec.mutable_parallel()->set_dp(4);
       spec.mutable_fabric()->mutable_simulated()->set_cluster("this-machine");

@@ -20,7 +20,7 @@
 #include "tests/unit/strategies/on_ranks.h"
 
 namespace twofold {
-namespace {
+namespace initial_values_test {
 
 // By parameter and place in the whole.
 using Elements = std::map<std::pair<std::string, int64_t>, float>;
@@ -74,10 +74,10 @@ class BeginAlike : public ::testing::TestWithParam<BeginningCase> {};
 
 TEST_P(BeginAlike, EveryElementHasOneValue) {
   const BeginningCase& c = GetParam();
-  const spec::Spec spec = testing::Resolve(StrCat("model { ", c.model, " }\ntrain { steps: 1 micro_batch: 1 }\nparallel { ", c.parallel, " }\n", testing::kInMemory));
+  const spec::Spec spec = test::Resolve(StrCat("model { ", c.model, " }\ntrain { steps: 1 micro_batch: 1 }\nparallel { ", c.parallel, " }\n", test::kInMemory));
   const auto ranks = static_cast<size_t>(WorldSize(spec));
   std::vector<Elements> begun(ranks);
-  testing::ExpectOnRanks(static_cast<int>(ranks), [&](RankContext& rank) -> std::string {
+  test::ExpectOnRanks(static_cast<int>(ranks), [&](RankContext& rank) -> std::string {
     begun[static_cast<size_t>(rank.rank())] = Beginner(rank, spec).elements();
     return "";
   });

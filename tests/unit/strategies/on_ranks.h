@@ -5,7 +5,7 @@
 
 #include "backends/in_memory/fabric.h"
 
-namespace twofold::testing {
+namespace twofold::test {
 
 inline RunResult RunOnRanks(int ranks, const RankFunction& fn) {
   spec::Spec spec;
@@ -27,4 +27,4 @@ inline std::vector<std::string> OnRanks(int ranks, const RankFunction& fn) {
 // Every rank returns "" or what is wrong.
 inline void ExpectOnRanks(int ranks, const RankFunction& fn) { EXPECT_THAT(OnRanks(ranks, fn), ::testing::Each("")); }
 
-}  // namespace twofold::testing
+}  // namespace twofold::test

@@ -15,9 +15,9 @@
 namespace twofold {
 namespace recompute_test {
 
-using testing::Losses;
-using testing::RunText;
-using testing::TinyModel;
+using test::Losses;
+using test::RunText;
+using test::TinyModel;
 
 // Three blocks each, with every random draw and every buffer that there is.
 constexpr TinyModel kModels[] = {
@@ -58,12 +58,12 @@ struct Result {
 
 // Two micro-batches forward, then back in `order`, when the context stands elsewhere.
 Result Pass(const std::string& text, Order order) {
-  const spec::Spec spec = testing::Resolve(text);
+  const spec::Spec spec = test::Resolve(text);
   const ModelInput input = InputOf(spec.model());
-  testing::Cpu cpu;
+  test::Cpu cpu;
   const std::unique_ptr<nn::Module> model = WithRecompute(MakeModel(spec.model(), DType::kF64), spec);
-  testing::Materialize(cpu.ctx, *model);
-  testing::Scatter(*model, 0.3);
+  test::Materialize(cpu.ctx, *model);
+  test::Scatter(*model, 0.3);
   const Bytes before = cpu.Live(Category::kActivations);
   Result result;
   nn::Saved saved[2], loss[2];
@@ -71,11 +71,11 @@ Result Pass(const std::string& text, Order order) {
     const uint64_t seed = 20 + static_cast<uint64_t>(m);
     cpu.ctx.step = 4, cpu.ctx.micro_batch = m;
     const bool words = input.kind == ModelInput::kTokens;
-    const Tensor x = words ? testing::RandomIds(cpu, Shape{2, input.length}, input.classes, seed)
-                           : testing::Random(cpu, Shape{2, input.height, input.width, input.channels}, seed);
-    const Tensor targets = testing::RandomIds(cpu, words ? x.shape() : Shape{2}, input.classes, seed + 10);
+    const Tensor x = words ? test::RandomIds(cpu, Shape{2, input.length}, input.classes, seed)
+                           : test::Random(cpu, Shape{2, input.height, input.width, input.channels}, seed);
+    const Tensor targets = test::RandomIds(cpu, words ? x.shape() : Shape{2}, input.classes, seed + 10);
     result.values.push_back(
-        testing::Values(nn::SoftmaxCrossEntropy::Forward(cpu.ctx, model->Forward(cpu.ctx, x, saved[m]), targets, loss[m])));
+        test::Values(nn::SoftmaxCrossEntropy::Forward(cpu.ctx, model->Forward(cpu.ctx, x, saved[m]), targets, loss[m])));
   }
   result.kept = cpu.Live(Category::kActivations) - before;
   cpu.ctx.step = 5, cpu.ctx.micro_batch = 7;
@@ -94,8 +94,8 @@ Result Pass(const std::string& text, Order order) {
   }
   EXPECT_TRUE(saved[0].empty() && saved[1].empty());
   EXPECT_EQ(cpu.Live(Category::kActivations), before);
-  for (auto& gradient : testing::Gradients(*model)) result.values.push_back(std::move(gradient));
-  for (const nn::Parameter* b : model->Buffers()) result.values.push_back(testing::Values(b->data()));
+  for (auto& gradient : test::Gradients(*model)) result.values.push_back(std::move(gradient));
+  for (const nn::Parameter* b : model->Buffers()) result.values.push_back(test::Values(b->data()));
   return result;
 }
 
@@ -123,7 +123,7 @@ void ExpectTrainsAlike(const TinyModel& model, const std::vector<std::string>& r
     const auto run = [&](const std::string& recomputation) {
       return RunText(StrCat(model.model, "train { steps: 6 micro_batch: 2 global_batch: 8 clip_norm: 1 precision { parameter: ",
                             precision, " } validation { every_steps: 3 samples: 5 } ", recomputation,
-                            " }\nparallel { dp: 2 bucket_mib: 0.01 }\n", testing::kInMemory));
+                            " }\nparallel { dp: 2 bucket_mib: 0.01 }\n", test::kInMemory));
     };
     const auto kept = run("");
     ASSERT_EQ(ValidationLosses(kept[0]).size(), 2u);
@@ -156,7 +156,7 @@ TEST(RecomputedUnits, TrainAlikeAndGatherAsOften) {
                            "wrap { min_parameters: 100 } reshard_after_forward: false", "wrap { module: \"linear\" } prefetch: 3"}) {
     const auto run = [&](const std::string& recomputation) {
       return RunText(StrCat(kModels[3].model, "train { steps: 2 micro_batch: 2 global_batch: 8 validation { every_steps: 2 samples: 5 } ",
-                            recomputation, " }\nparallel { dp: 2 sharding: FULL_SHARD ", wrap, " }\n", testing::kInMemory))[0];
+                            recomputation, " }\nparallel { dp: 2 sharding: FULL_SHARD ", wrap, " }\n", test::kInMemory))[0];
     };
     const report::RankRecord kept = run("");
     for (const char* recomputation : {"activation_checkpointing {}", "activation_checkpointing { every: 2 }",
@@ -178,7 +178,7 @@ TEST(RecomputedUnits, TrainAlikeAndGatherAsOften) {
 struct Symbolic {
   Symbolic(const spec::Spec& spec, DType type)
       : input(InputOf(spec.model())), dtype(type), model(WithRecompute(MakeModel(spec.model(), type), spec)) {
-    testing::Materialize(ctx, *model);
+    test::Materialize(ctx, *model);
     device.Forget();
   }
   Tensor Forward(int64_t samples) {
@@ -190,7 +190,7 @@ struct Symbolic {
   int64_t Live() const { return device.Live(Category::kActivations).value(); }
   int64_t Peak() const { return device.memory().peak_by_category[static_cast<size_t>(Category::kActivations)].value(); }
 
-  testing::SymbolicDevice device;
+  test::SymbolicDevice device;
   nn::Context ctx{.device = device, .stream = device.compute()};
   const ModelInput input;
   const DType dtype;
@@ -213,10 +213,10 @@ double Launched(const spec::Spec& spec, int64_t samples) {
 }
 
 TEST_P(Recomputed, HardwareFlopsAreWhatIsLaunched) {
-  const spec::Spec kept = testing::Resolve(GetParam().model);
+  const spec::Spec kept = test::Resolve(GetParam().model);
   EXPECT_EQ(HardwareFlops(kept, 3), Launched(kept, 3));
   for (const std::string& recomputation : Recomputations(GetParam())) {
-    const spec::Spec spec = testing::Resolve(StrCat(GetParam().model, "train { ", recomputation, " }"));
+    const spec::Spec spec = test::Resolve(StrCat(GetParam().model, "train { ", recomputation, " }"));
     EXPECT_EQ(HardwareFlops(spec, 3), Launched(spec, 3)) << recomputation;
     EXPECT_GT(HardwareFlops(spec, 3), HardwareFlops(kept, 3)) << recomputation;
   }
@@ -228,7 +228,7 @@ INSTANTIATE_TEST_SUITE_P(Models, Recomputed, ::testing::ValuesIn(kModels), [](co
 TEST(HardwareFlops, OfAGptAreThePublishedFormulas) {
   constexpr double kB = 64, kS = 2048, kL = 96, kH = 12288, kV = 51200, kBase = kB * kL * kS * kH * kH;
   const auto flops = [](const std::string& recomputation) {
-    return HardwareFlops(testing::Resolve(StrCat("model { gpt { layers: 96 hidden: 12288 heads: 96 vocab: 51200 sequence: 2048 } "
+    return HardwareFlops(test::Resolve(StrCat("model { gpt { layers: 96 hidden: 12288 heads: 96 vocab: 51200 sequence: 2048 } "
                                                  "attention: UNFUSED }\ntrain { ", recomputation, " }")), 64);
   };
   const auto expect = [](double value, double formula) { EXPECT_NEAR(value / formula, 1, 1e-12); };
@@ -239,7 +239,7 @@ TEST(HardwareFlops, OfAGptAreThePublishedFormulas) {
 
 // ---- Memory ----
 spec::Spec Gpt(int layers, const std::string& recomputation) {
-  return testing::Resolve(
+  return test::Resolve(
       StrCat("model { gpt { layers: ", layers, " hidden: 64 heads: 4 sequence: 64 dropout: 0.1 attention_dropout: 0.1 } attention: "
              "UNFUSED dropout_masks: STORED }\ntrain { ", recomputation, " }"));
 }
@@ -282,7 +282,7 @@ TEST(RecomputedMemory, EvaluationKeepsNothing) {
 
 TEST(RecomputedModules, HaveTheKindPathAndNamesOfWhatTheyWrap) {
   const std::string text = "model { gpt { layers: 2 hidden: 8 heads: 2 sequence: 5 } }\n";
-  const spec::Spec plain = testing::Resolve(text), spec = testing::Resolve(text + "train { activation_checkpointing { every: 2 } }");
+  const spec::Spec plain = test::Resolve(text), spec = test::Resolve(text + "train { activation_checkpointing { every: 2 } }");
   const auto kept = MakeModel(plain.model(), DType::kF32), model = WithRecompute(MakeModel(spec.model(), DType::kF32), spec);
   ASSERT_EQ(model->children().size(), kept->children().size());
   int wrapped = 0;

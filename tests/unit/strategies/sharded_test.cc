@@ -14,8 +14,8 @@
 namespace twofold {
 namespace sharded_test {
 
-using testing::ExpectOnRanks;
-using testing::RunOnRanks;
+using test::ExpectOnRanks;
+using test::RunOnRanks;
 
 using ::testing::Each;
 using ::testing::ElementsAre;

@@ -222,7 +222,7 @@ class Rank {
 
 std::vector<Outcome> Train(const Case& c, int ranks, int tp) {
   std::vector<Outcome> outcomes(static_cast<size_t>(ranks));
-  testing::ExpectOnRanks(ranks, [&](RankContext& ctx) -> std::string {
+  test::ExpectOnRanks(ranks, [&](RankContext& ctx) -> std::string {
     outcomes[static_cast<size_t>(ctx.rank())] = Rank(ctx, c, tp).Step();
     return "";
   });

@@ -17,11 +17,11 @@
 namespace twofold {
 namespace trainer_test {
 
-using testing::kInMemory;
-using testing::kTinyGpt;
-using testing::kTinyMlp;
-using testing::Losses;
-using testing::RunText;
+using test::kInMemory;
+using test::kTinyGpt;
+using test::kTinyMlp;
+using test::Losses;
+using test::RunText;
 
 constexpr int kGlobalBatch = 12;  // a multiple of 1, 2, 3 and 4
 
@@ -35,7 +35,7 @@ void ExpectNear(const std::vector<double>& a, const std::vector<double>& b, doub
   for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], relative * std::abs(b[i])) << "step " << i;
 }
 
-class RanksAgainstOne : public ::testing::TestWithParam<std::tuple<int, testing::TinyModel>> {};
+class RanksAgainstOne : public ::testing::TestWithParam<std::tuple<int, test::TinyModel>> {};
 
 // F32: sums over ranks are taken in another order than sums over a batch, so bits differ; 1e-4 relative over
 // 50 steps.
@@ -58,7 +58,7 @@ TEST_P(RanksAgainstOne, AccumulateAlike) {
 
 INSTANTIATE_TEST_SUITE_P(Models, RanksAgainstOne,
                          ::testing::Combine(::testing::Values(1, 2, 3, 4),
-                                            ::testing::ValuesIn(testing::kTinyModels)),
+                                            ::testing::ValuesIn(test::kTinyModels)),
                          [](const auto& info) {
                            return StrCat(std::get<1>(info.param).name, std::get<0>(info.param));
                          });
@@ -150,7 +150,7 @@ TEST(Trainer, CommunicatesWhatTheClosedFormSays) {
   for (const int micro_batch : {1, 4}) {  // accumulation does not change it
     const std::string text = kTinyGpt + TrainText(3, micro_batch, kSteps);
     const report::RankRecord record = RunText(text)[0];
-    const spec::Spec spec = testing::Resolve(text);
+    const spec::Spec spec = test::Resolve(text);
     std::vector<Bytes> sizes;
     for (const nn::Parameter* p : MakeModel(spec.model(), DType::kF32)->Parameters())
       sizes.push_back(Bytes(4 * p->numel()));
@@ -214,13 +214,13 @@ class FailingDataset : public Dataset {
 };
 
 TEST(Trainer, KeepsTheStepsDoneBeforeAFailure) {
-  const spec::Spec spec = testing::Resolve(kTinyMlp + TrainText(1, kGlobalBatch, 10));
+  const spec::Spec spec = test::Resolve(kTinyMlp + TrainText(1, kGlobalBatch, 10));
   const FailingDataset data;
   auto fabric = MakeFabric(spec);
   ASSERT_TRUE(fabric.ok());
   const RunResult result = (*fabric)->Run(1, [&](RankContext& ctx) { return TrainRank(ctx, spec, data); });
   EXPECT_EQ(FailureKind(result.status), RankFailure::Kind::kTimedOut) << result.status.message();
-  const std::vector<report::RankRecord> records = testing::RecordsOf(spec, result);
+  const std::vector<report::RankRecord> records = test::RecordsOf(spec, result);
   ASSERT_EQ(records.size(), 1u);
   EXPECT_EQ(records[0].steps_size(), 3);
   EXPECT_GT(records[0].memory().peak_bytes(), 0);

@@ -12,7 +12,7 @@ namespace silence_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using testing::Child;
+using test::Child;
 using std::chrono::seconds;
 
 constexpr int kProcesses = 3;

@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 #include "topologies/import/imported_node.h"
 
-namespace twofold::testing {
+namespace twofold::test {
 
 inline std::string ReadTopologyFile(const std::string& name) {
   std::ifstream in("tests/data/topologies/" + name, std::ios::binary);
@@ -34,4 +34,4 @@ inline double RateBetween(const Graph& graph, const std::string& a, const std::s
   return 0;
 }
 
-}  // namespace twofold::testing
+}  // namespace twofold::test

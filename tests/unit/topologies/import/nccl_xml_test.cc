@@ -10,8 +10,8 @@
 namespace twofold {
 namespace nccl_xml_test {
 
-using testing::RateBetween;
-using testing::ReadTopologyFile;
+using test::RateBetween;
+using test::ReadTopologyFile;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 

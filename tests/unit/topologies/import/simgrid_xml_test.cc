@@ -9,8 +9,8 @@
 namespace twofold {
 namespace simgrid_xml_test {
 
-using testing::RateBetween;
-using testing::ReadTopologyFile;
+using test::RateBetween;
+using test::ReadTopologyFile;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 

@@ -9,8 +9,8 @@
 namespace twofold {
 namespace smi_matrix_test {
 
-using testing::RateBetween;
-using testing::ReadTopologyFile;
+using test::RateBetween;
+using test::ReadTopologyFile;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
