@@ -284,7 +284,7 @@ std::string LoadRemark(const Comparison& c) {
   } else if (Loaded(c.at_calibration) && measured < c.interval_low) {
     why = "Load can be the reason: calibration was held up more than its interval allows for. Calibrate again while the machine does nothing else.";
   } else {
-    why = "Load is not the reason: the parts above show what the error is made of.";
+    why = StrCat("Load ", Loaded(c.at_run) || Loaded(c.at_calibration) ? "alone " : "", "is not the reason: the parts above show what the error is made of.");
   }
   return StrCat(both, "  ", why, "\n");
 }

@@ -15,7 +15,7 @@ struct Host { double busy = 0, stolen = 0; };
 
 }  // namespace
 
-double Taken(double held_share, double stolen) { return std::clamp(1 - (1 - held_share) * (1 - stolen), 0.0, kMostTaken); }
+double Taken(double held_share, double stolen) { return std::clamp(held_share + stolen - held_share * stolen, 0.0, kMostTaken); }
 
 report::Load LoadOf(std::span<const report::ProcessorUse> ranks) {
   std::map<std::pair<std::string, int64_t>, Process> processes;  // each of whose ranks counts all of its threads

@@ -388,15 +388,15 @@ TEST(Compare, SaysWhyAMeasurementLiesOutsideTheInterval) {
     const Comparison c = Compare(predicted, spec, Of(spec, waited >= 0 ? RecordsOfALoadedMachine(waited) : Records(), false), spec);
     return ComparisonText({&c, 1});
   };
-  EXPECT_THAT(text(2, 4, 0, 0), HasSubstr("The measured median lies inside the predicted interval, 2 s to 4 s.\n"));
+  EXPECT_THAT(text(2, 4, 0, 0), HasSubstr("The measured median lies inside the predicted interval, 2.00 s to 4.00 s.\n"));
   EXPECT_THAT(text(2, 4, 0, 0), Not(HasSubstr("other work")));
   EXPECT_THAT(text(2, 4, 0, 4), HasSubstr("During the measured run: other work kept 0.9 processors busy and held it up for up to 40 % of the time"));
 
   const std::string loaded = text(1, 2, 0.01, 4);
-  EXPECT_THAT(loaded, HasSubstr("*** OUTSIDE: the measured median, 3 s, lies outside the predicted interval, 1 s to 2 s: 50 % above it. ***\n"));
+  EXPECT_THAT(loaded, HasSubstr("*** OUTSIDE: the measured median, 3.00 s, lies outside the predicted interval, 1.00 s to 2.00 s: 50 % above it. ***\n"));
   EXPECT_THAT(loaded, HasSubstr("While the prediction's kernels were calibrated: other work kept 0.0 processors busy and held it up for up to 1 % of the time."));
-  EXPECT_THAT(loaded, HasSubstr("Load can be the reason: without it the step would have taken between 1.8 s and 3 s."));
-  EXPECT_THAT(text(1, 1.5, 0.01, 4), HasSubstr("Load is not the reason"));  // not all of it
+  EXPECT_THAT(loaded, HasSubstr("Load can be the reason: without it the step would have taken between 1.80 s and 3.00 s."));
+  EXPECT_THAT(text(1, 1.5, 0.01, 4), HasSubstr("Load alone is not the reason: the parts above show"));
   EXPECT_THAT(text(4, 5, 0.3, 0), HasSubstr("25 % below it. ***"));
   EXPECT_THAT(text(4, 5, 0.3, 0), HasSubstr("calibration was held up more than its interval allows for"));
   EXPECT_THAT(text(1, 2, 0, 0), HasSubstr("Load is not the reason: the parts above show"));

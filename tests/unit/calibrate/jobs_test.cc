@@ -62,7 +62,7 @@ TEST(JobsTest, AreWholeSpecsThatTrain) {
     EXPECT_GT(times->kernels.at("adam_step"), 0);
     EXPECT_GT(times->step, 0);
     EXPECT_EQ(times->load.has_taken(), times->wall > 0);
-    if (times->wall > 0) EXPECT_GT(times->wall, 6 * times->step / 2);  // of the whole job
+    if (times->wall > 0) EXPECT_GT(times->wall, times->step);  // of the whole job
   }
 }
 
