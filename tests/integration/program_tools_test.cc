@@ -468,5 +468,48 @@ TEST_F(Program, NamesTheFolderWithoutAReport) {
   EXPECT_THAT(err_, HasSubstr(StrCat(At("p"), "/spec.textproto: cannot be read: No such file or directory; give a folder that `twofold run` wrote")));
 }
 
+// What NCCL writes of a DGX-1V gives what the catalogue's dgx-1v gives, and an import of NVIDIA's GPUs communicates by NCCL.
+TEST_F(Program, AnImportedDgx1vIsTheCatalogues) {
+  ASSERT_EQ(Run(StrCat("topology import tests/data/topologies/dgx-1v.nccl.xml --out=", At("mine.textproto"))), 0) << err_;
+  const auto bench = [&](const std::string& cluster, const std::string& more) {
+    EXPECT_EQ(Run(StrCat("bench ", more, " -b 1K -e 1G -f 32 --json --fabric=simulated --cluster=", cluster)), 0) << err_;
+    return nlohmann::json::parse(out_);
+  };
+  // Between nodes the file says nothing: the catalogue's network joins them.
+  std::string several = ReadAll("topologies/catalogue/dgx-1v.textproto");
+  const size_t node = several.find("  node {"), network = several.find("  network {");
+  ASSERT_NE(node, std::string::npos);
+  several.replace(node, network - node, StrCat("  node { file: \"", fs::absolute("tests/data/topologies/dgx-1v.nccl.xml").string(), "\" }\n"));
+  const std::string joined = Write("joined.textproto", several);
+  for (const char* operation : {"all_reduce", "all_gather", "all_to_all", "broadcast --algorithm=ring"}) {
+    const nlohmann::json own = bench(At("mine.textproto"), operation), theirs = bench("dgx-1v", StrCat(operation, " --nodes=1"));
+    EXPECT_EQ(own["library"], "nccl");
+    EXPECT_EQ(own["results"], theirs["results"]) << operation;
+    EXPECT_EQ(bench(joined, StrCat(operation, " --nodes=3"))["results"], bench("dgx-1v", StrCat(operation, " --nodes=3"))["results"]) << operation;
+  }
+  const nlohmann::json rings = bench("dgx-1v", "all_reduce --nodes=1 --algorithm=ring --protocol=Simple");
+  EXPECT_NEAR(rings["results"].back()["in_place"]["bus_bw"], 120, 1);  // six NVLinks of 25 GB/s, of which NCCL counts on 20
+  EXPECT_EQ(rings["results"].back()["algorithm"], "ring");
+}
+
+// report.json and what is printed name library, algorithm and protocol.
+TEST_F(Program, ARunSaysWhatRan) {
+  const std::string spec = Write("gpt.textproto", "model { gpt { layers: 2 hidden: 64 heads: 4 sequence: 32 } }\ntrain { steps: 2 micro_batch: 1 }\n"
+                                                  "parallel { dp: 16 }\nfabric { simulated { cluster: \"dgx-h100\" } }\n");
+  ASSERT_EQ(Run(StrCat("run ", spec, " --quiet --out=", At("run"))), 0) << err_;
+  bool seen = false;
+  const nlohmann::json report = Report(At("run"));
+  for (const nlohmann::json& c : report["collectives"]) {
+    EXPECT_EQ(c["library"], "nccl") << c;
+    EXPECT_NE(c["algorithm"], "") << c;
+    EXPECT_NE(c["protocol"], "") << c;
+    if (c["operation"] != "all_reduce") continue;
+    seen = true;
+    EXPECT_THAT(out_, HasSubstr(StrCat("library nccl"))) << c;
+    EXPECT_THAT(out_, HasSubstr(StrCat(c["algorithm"].get<std::string>(), "; ", c["protocol"].get<std::string>())));
+  }
+  EXPECT_TRUE(seen) << report["collectives"];
+}
+
 }  // namespace
 }  // namespace twofold

@@ -66,6 +66,24 @@ TEST(Table, SaysWhatRanOnWhat) {
   EXPECT_THAT(predicted, HasSubstr("# note: links are assumed\n"));
 }
 
+TEST(Table, SaysWhichWayEachSizeRan) {
+  Bench bench = Predicted();
+  bench.library = "", bench.algorithm = "auto", bench.protocol = "auto", bench.rows.clear();
+  for (const int64_t bytes : {8, 16, 32, 64}) bench.rows.push_back({.bytes = bytes, .block = bytes / 2, .in_place = Timing{.seconds = 1}});
+  const std::vector<RunResult::Ran> ran = {{"world", "barrier", 8, "nccl", "ring", "LL128"}, {"world", "reduce", 8, "nccl", "ring", "LL"}, {"world", "reduce", 16, "nccl", "ring", "LL"},
+                                           {"world", "reduce", 32, "nccl", "ring", "Simple"}, {"world", "reduce", 64, "nccl", "nvls", "Simple"}};
+  NameWhatRan(ran, bench);
+  EXPECT_THAT(HeaderText(bench), HasSubstr("cluster star-a100, library nccl, algorithm auto, protocol auto, predicted\n"
+                                           "# ran: ring LL to 16 B, ring Simple at 32 B, nvls Simple from 64 B\n"));
+  const nlohmann::json json = nlohmann::json::parse(JsonText(bench));
+  EXPECT_EQ(json["library"], "nccl");
+  EXPECT_EQ(json["results"][2]["algorithm"], "ring");
+  EXPECT_EQ(json["results"][2]["protocol"], "Simple");
+  EXPECT_THAT(CsvText(bench), HasSubstr(",ring,LL\n"));
+  bench.rows.resize(2);
+  EXPECT_THAT(HeaderText(bench), HasSubstr("\n# ran: ring LL\n"));
+}
+
 TEST(Table, ShowsWhatThereIsNotAsNotApplicable) {
   EXPECT_THAT(RowsText(Predicted()),
               HasSubstr("\n     1048576        524288  bfloat16    prod       2      N/A     N/A     N/A     N/A"
@@ -130,8 +148,8 @@ TEST(Table, JsonHasWhatTheTableHas) {
 TEST(Table, CsvHasALineARow) {
   EXPECT_EQ(CsvText(Predicted()),
             "size,count,type,redop,root,out_of_place_time_us,out_of_place_alg_bw,out_of_place_bus_bw,out_of_place_nwrong,"
-            "in_place_time_us,in_place_alg_bw,in_place_bus_bw,in_place_nwrong\n"
-            "1048576,524288,bfloat16,prod,2,,,,,125000.0,0.008388608,0.008388608,\n");
+            "in_place_time_us,in_place_alg_bw,in_place_bus_bw,in_place_nwrong,algorithm,protocol\n"
+            "1048576,524288,bfloat16,prod,2,,,,,125000.0,0.008388608,0.008388608,,,\n");
 }
 
 }  // namespace
