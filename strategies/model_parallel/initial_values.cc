@@ -17,12 +17,11 @@ Cut::Sum SharersOf(const SliceRange& range) {
 }  // namespace
 
 InitialValues::InitialValues(nn::Context& ctx, ParameterLayout& layout, const Sharers& sharers)
-    : layout_(layout), ranges_(ctx, layout, sharers, SharedRanges::Of::kValues, SharersOf) {}
+    : layout_(layout), shares_(sharers.any()), ranges_(ctx, layout, sharers, SharedRanges::Of::kValues, SharersOf) {}
 
 void InitialValues::Share() {
-  if (ranges_.empty()) return;
   ranges_.Exchange([](ProcessGroup& group, Tensor& values) { return group.Broadcast(values, 0); });
-  layout_.PublishUpdate();
+  if (shares_) layout_.PublishUpdate();
 }
 
 }  // namespace twofold

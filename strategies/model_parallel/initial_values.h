@@ -5,7 +5,7 @@
 //
 // With S the bytes of such parameters in a rank's slices:
 //   memory         S, while it runs, where they do not lie in one piece; before activations and optimizer state exist
-//   communication  one broadcast of S a group, once at the start
+//   communication  one broadcast of S a group, once at the start; then layouts that keep shards beside the whole put it together again
 // Limits: those of shared_ranges.h. That ranks which hold equal copies of all they have begin alike is the layout's affair.
 #pragma once
 
@@ -23,6 +23,7 @@ class InitialValues {
 
  private:
   ParameterLayout& layout_;
+  const bool shares_;  // this rank, or one that has another shard of the same parameters
   SharedRanges ranges_;
 };
 

@@ -34,7 +34,7 @@ SharedRanges::SharedRanges(nn::Context& ctx, ParameterLayout& layout, const Shar
   constexpr std::array kSums = {Cut::Sum::kTensor, Cut::Sum::kKeyValue, Cut::Sum::kEmbedding};
   for (const Cut::Sum sum : kSums) {
     Message message{.group = GroupOf(sharers, sum), .pieces = {}};
-    if (message.group != nullptr && message.group->size() == 1) continue;
+    if (message.group != nullptr && !Sharers::several(message.group)) continue;
     Address begin = 0;  // of the tensor that the last piece is of
     ForSliceRanges(layout, [&](const SliceRange& range) {
       if (range.run.count == 0 || shared(range) != sum) return;

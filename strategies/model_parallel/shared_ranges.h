@@ -24,6 +24,8 @@ struct Sharers {
   ProcessGroup* tensor = nullptr;     // Cut::Sum::kTensor
   ProcessGroup* key_value = nullptr;  // kKeyValue
   ProcessGroup* embedding = nullptr;  // kEmbedding
+  bool any() const { return several(tensor) || several(key_value) || several(embedding); }  // alike on ranks that share the batch
+  static bool several(const ProcessGroup* group) { return group != nullptr && group->size() > 1; }
 };
 
 // One rank's; all handed in outlives it.
@@ -33,7 +35,6 @@ class SharedRanges {
   // `shared`: with whom this rank exchanges a range; kNone: with nobody.
   SharedRanges(nn::Context& ctx, ParameterLayout& layout, const Sharers& sharers, Of of,
                absl::FunctionRef<nn::Cut::Sum(const SliceRange&)> shared);
-  bool empty() const { return messages_.empty(); }
   // What its messages take, as a text: ranks of equal ones allocate alike. Where shards cut parameters anywhere, it differs from shard
   // to shard.
   std::string Footprint() const;

@@ -15,17 +15,18 @@ class TinyShards : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(TinyShards, EqualInMemoryOnEveryCluster) {
   const std::string sharding = GetParam();
-  for (const char* hidden : {"32", "32, 32", "3"}) {
-    for (int ranks = 1; ranks <= 9; ++ranks) {
+  for (const std::string_view hidden : {"32", "32, 32", "3"}) {
+    for (int ranks = sharding == "HYBRID_SHARD" ? 2 : 1; ranks <= 9; ++ranks) {
       int group = 2;  // ranks that share a copy: as few as can
       while (ranks > 1 && ranks % group > 0) ++group;
-      const std::string how = sharding == "HYBRID_SHARD" ? StrCat(sharding, " shard_group: ", ranks > 1 ? group : 1) : sharding;
+      const std::string how = sharding == "HYBRID_SHARD" ? StrCat(sharding, " shard_group: ", group) : sharding;
       const std::string text = StrCat("model { mlp { inputs: 16 hidden: [", hidden, "] classes: 4 } }\n",
                                       "train { steps: 2 micro_batch: 1 global_batch: ", 2 * ranks, " }\nparallel { dp: ", ranks, " sharding: ", how, " }\n");
       const auto in_memory = test::RunText(text + test::kInMemory);
-      for (const char* cluster : {"dgx-h100", "dgx-1v", "star-a100"}) {
+      for (const std::string_view cluster : {"dgx-h100", "dgx-1v", "star-a100"}) {
+        if (cluster != "dgx-h100" && (hidden != "3" || ranks % 4 == 2)) continue;  // elsewhere fewer
         SCOPED_TRACE(StrCat(text, cluster));
-        const int nodes = std::string_view(cluster) == "star-a100" ? ranks : ranks > 8 ? 2 : 1;
+        const int nodes = cluster == "star-a100" ? ranks : ranks > 8 ? 2 : 1;
         const auto simulated = test::RunText(StrCat(text, "fabric { simulated { cluster: \"", cluster, "\" nodes: ", nodes, " data: REAL } }\n"));
         ASSERT_EQ(simulated.size(), in_memory.size());
         for (size_t r = 0; r < in_memory.size(); ++r) ASSERT_EQ(test::Losses(simulated[r]), test::Losses(in_memory[r])) << "rank " << r;

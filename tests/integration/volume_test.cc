@@ -42,7 +42,7 @@ double ClosedForm(const Case& c) {
 // Payload bytes by operation and group. The loss's own all-reduce, 4 bytes a step among all ranks, is left out.
 using Payloads = std::map<std::pair<std::string, std::string>, int64_t>;
 
-Payloads WholeRun(const Case& c, int steps) {
+Payloads PayloadsOf(const Case& c, int steps) {
   const auto records = test::RunText(StrCat(
       "model { gpt { layers: ", kLayers, " hidden: ", kHidden, " heads: 2 vocab: ", kVocab, " sequence: ", kSequence, " } }\n",
       "train { warmup_steps: 0 steps: ", steps, " micro_batch: 1 global_batch: ", c.ranks * c.micro_batches, " }\nparallel { dp: ", c.ranks, " ",
@@ -53,7 +53,7 @@ Payloads WholeRun(const Case& c, int steps) {
   return payloads;
 }
 
-Payloads Sum(Payloads a, int64_t times_a, const Payloads& b, int64_t times_b) {
+Payloads Combined(Payloads a, int64_t times_a, const Payloads& b, int64_t times_b) {
   for (auto& [key, bytes] : a) bytes *= times_a;
   for (const auto& [key, bytes] : b) a[key] += times_b * bytes;
   std::erase_if(a, [](const auto& item) { return item.second == 0; });
@@ -72,7 +72,7 @@ double Sent(const Case& c, const Payloads& payloads) {
 }
 
 // So that all ranks begin alike: whole parameters are the first rank's, or their owners'; of shards, those of the first replica.
-Payloads Start(const Case& c) {
+Payloads AtTheStart(const Case& c) {
   const int64_t padded = (Padded(kBlock, c.group) * kLayers + Padded(kRoot, c.group)) * kElement;
   const std::string_view parallel = c.parallel;
   if (c.reductions == 0) return {{{"broadcast", "world"}, (kBlock * kLayers + kRoot) * kElement}};
@@ -85,11 +85,11 @@ class Volume : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Volume, IsTheClosedForm) {
   const Case& c = GetParam();
-  const Payloads two = WholeRun(c, 2), three = WholeRun(c, 3);
-  const double step = Sent(c, Sum(three, 1, two, -1));
+  const Payloads two = PayloadsOf(c, 2), three = PayloadsOf(c, 3);
+  const double step = Sent(c, Combined(three, 1, two, -1));
   EXPECT_DOUBLE_EQ(step, ClosedForm(c));
   EXPECT_GT(step, 0);
-  EXPECT_EQ(Sum(two, 3, three, -2), Start(c));
+  EXPECT_EQ(Combined(two, 3, three, -2), AtTheStart(c));
 }
 
 INSTANTIATE_TEST_SUITE_P(

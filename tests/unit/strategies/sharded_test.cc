@@ -281,15 +281,13 @@ TEST(Sharded, StartsAllRanksWithTheSameValues) {
 
 // Of equal micro-batches every mean is the same one, rounded on its way; the sum of many is that often it.
 TEST(Sharded, SumsOverManyMicroBatchesStayInTheGradientsType) {
-  constexpr int kMicroBatches = 512;
-  struct Layout { ShardedOptions::Stage stage; int shard_group; bool every, offload; };
-  for (const Layout& layout : {Layout{ShardedOptions::kOptimizer, 0, false, false}, Layout{ShardedOptions::kGradients, 0, true, false},
-                               Layout{ShardedOptions::kParameters, 0, true, false}, Layout{ShardedOptions::kParameters, 0, false, false},
-                               Layout{ShardedOptions::kParameters, 1, true, false}, Layout{ShardedOptions::kParameters, 0, true, true}}) {
+  constexpr int kMicroBatches = 320;  // BF16 has 8 bits: rounded to it, a sum stops growing at 256 of them
+  struct Layout { ShardedOptions::Stage stage; int shard_group; bool offload; };
+  for (const Layout& layout : {Layout{ShardedOptions::kGradients, 0, false}, Layout{ShardedOptions::kParameters, 1, false},
+                               Layout{ShardedOptions::kParameters, 0, true}}) {
     ExpectOnRanks(2, [&](RankContext& rank) -> std::string {
       const auto gradients = [&](int micro_batches) {
-        Worker w(rank, {.stage = layout.stage, .shard_group = layout.shard_group, .reduce = DType::kBF16,
-                        .reduce_every_micro_batch = layout.every, .offload = layout.offload});
+        Worker w(rank, {.stage = layout.stage, .shard_group = layout.shard_group, .reduce = DType::kBF16, .offload = layout.offload});
         w.layout->BeginStep();
         for (int m = 0; m < micro_batches; ++m) w.Pass(m + 1 == micro_batches);
         w.layout->FinishGradients();
@@ -298,9 +296,8 @@ TEST(Sharded, SumsOverManyMicroBatchesStayInTheGradientsType) {
         return values;
       };
       const std::vector<float> one = gradients(1), many = gradients(kMicroBatches);
-      const double rounding = layout.every ? 1e-4 : 1.0 / 128;  // of a mean that leaves once, the sum is rounded
       for (size_t i = 0; i < one.size(); ++i) {
-        if (std::abs(many[i] - kMicroBatches * one[i]) > rounding * kMicroBatches * std::abs(one[i]) + 1e-6) {
+        if (std::abs(many[i] - kMicroBatches * one[i]) > 1e-4 * kMicroBatches * std::abs(one[i]) + 1e-6) {
           return StrCat("stage ", static_cast<int>(layout.stage), ": element ", i, " of ", kMicroBatches, " micro-batches is ", many[i], ", of one ", one[i]);
         }
       }
