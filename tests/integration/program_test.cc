@@ -84,7 +84,7 @@ TEST_F(Program, RefusesWhatItDoesNotKnow) {
       {"plan --model=gpt2-124m", "plan: not in this version"}};
   for (const auto& [arguments, says] : kWrong) {
     EXPECT_EQ(Run(arguments), 2) << arguments;
-    EXPECT_THAT(err_, testing::StartsWith("twofold: error: ")) << arguments;
+    EXPECT_THAT(err_, ::testing::StartsWith("twofold: error: ")) << arguments;
     EXPECT_THAT(err_, HasSubstr(says)) << arguments;
     EXPECT_THAT(out_, IsEmpty()) << arguments;
   }

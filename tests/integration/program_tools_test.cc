@@ -75,7 +75,7 @@ TEST_F(Program, TellsWhetherMemoryFitsAsFarAsIsKnown) {
   const auto fits = [this] { return nlohmann::json::parse(ReadAll(At("memory/memory.json")))["fits"]; };
   for (const char* fabric : {" --fabric=in_memory", " --fabric=simulated", " --fabric=in_memory --set=device=EMULATED"}) {
     EXPECT_EQ(Run(small + fabric), 0) << err_;
-    EXPECT_THAT(out_, testing::ContainsRegex("It fits this machine: its 2 ranks reserve [0-9,]+ bytes, and this machine has [0-9,]+")) << fabric;
+    EXPECT_THAT(out_, ::testing::ContainsRegex("It fits this machine: its 2 ranks reserve [0-9,]+ bytes, and this machine has [0-9,]+")) << fabric;
     EXPECT_EQ(fits(), true);
     EXPECT_EQ(Run(huge + fabric), 3) << fabric;
     EXPECT_THAT(out_, HasSubstr("It does not fit this machine: its rank reserves 2,"));
@@ -111,7 +111,7 @@ TEST_F(Program, PredictsThatThisMachinesMemoryRunsOut) {
     EXPECT_THAT(err_, HasSubstr("and this machine has ")) << arguments;
     EXPECT_EQ(Run(StrCat("run --quiet --out=", At("run"), " ", arguments)), 3) << arguments;
     EXPECT_EQ(Report(At("run"))["outcome"], "OUT_OF_MEMORY") << arguments;
-    EXPECT_THAT(Report(At("run"))["message"].get<std::string>(), testing::ContainsRegex(message)) << arguments;
+    EXPECT_THAT(Report(At("run"))["message"].get<std::string>(), ::testing::ContainsRegex(message)) << arguments;
   }
   for (const char* command : {"memory", "run --quiet"}) {
     EXPECT_EQ(Run(StrCat(command, " --out=", At("run"), " --set=memory.budget_mib=1e9 ", huge)), 0) << err_;
@@ -154,7 +154,7 @@ TEST_F(Program, CalibratesThisMachineForPredictions) {
   EXPECT_THAT(err_, HasSubstr(StrCat("--out=", At("folder"), ": cannot be written: it is a folder")));
   EXPECT_FALSE(fs::exists(At("folder.fit")));
   EXPECT_EQ(Run("calibrate --fabric=mpi --cluster=star-a100 --cluster-out=" + At("folder")), 2);
-  EXPECT_THAT(err_, testing::AnyOf(HasSubstr(StrCat("--cluster-out=", At("folder"), ": cannot be written: it is a folder")), HasSubstr("has no MPI")));
+  EXPECT_THAT(err_, ::testing::AnyOf(HasSubstr(StrCat("--cluster-out=", At("folder"), ": cannot be written: it is a folder")), HasSubstr("has no MPI")));
   EXPECT_EQ(Run(StrCat("run ", spec, " --out=", At("p"), " --set=fabric.simulated.profile=", Write("x.textproto", "name: 3"))),
             2);
   EXPECT_THAT(err_, HasSubstr("x.textproto"));
@@ -253,7 +253,7 @@ TEST_F(Program, ComparesAPredictionWithAMeasurement) {
 
   ASSERT_EQ(Run(StrCat("compare ", At("p"), " ", At("m"), " ", At("m"))), 0) << err_;
   const std::string header = out_.substr(0, out_.find('\n'));
-  EXPECT_THAT(header, testing::ContainsRegex("predicted +measured +error +measured +error$"));
+  EXPECT_THAT(header, ::testing::ContainsRegex("predicted +measured +error +measured +error$"));
   ASSERT_EQ(Run(StrCat("compare --json ", At("p"), " ", At("m"), " ", At("m"))), 0) << err_;
   EXPECT_EQ(nlohmann::json::parse(out_).size(), 2u);
   EXPECT_EQ(Run(StrCat("compare ", At("p"), " ", At("m"), " ", At("nothing"))), 2);
@@ -266,7 +266,7 @@ TEST_F(Program, SaysWhenTheTwoRunsDiffer) {
                        " --fabric=in_memory --set=model.mlp.hidden=32 --set=train.steps=3 --out=", At("m"))),
             0);
   ASSERT_EQ(Run(StrCat("compare ", At("p"), " ", At("m"))), 0) << err_;
-  EXPECT_THAT(out_, testing::StartsWith("Note: the two runs did not do the same: their specs differ in model, train\n"));
+  EXPECT_THAT(out_, ::testing::StartsWith("Note: the two runs did not do the same: their specs differ in model, train\n"));
   EXPECT_THAT(out_, Not(HasSubstr("bytes differ"))) << "they are of different models";
   EXPECT_THAT(out_, Not(HasSubstr("interval")));
   ASSERT_EQ(Run(StrCat("compare --json ", At("p"), " ", At("m"))), 0) << err_;
@@ -285,7 +285,7 @@ TEST_F(Program, SaysWhenOneJobsMemoryDiffers) {
   };
   with_peak(At("m"), 512, "OK");
   ASSERT_EQ(Run(StrCat("compare ", At("p"), " ", At("m"))), 0) << err_;
-  EXPECT_THAT(out_, testing::StartsWith("Note: peak or reserved bytes differ on rank 1: on one kind of device they should be equal\n"));
+  EXPECT_THAT(out_, ::testing::StartsWith("Note: peak or reserved bytes differ on rank 1: on one kind of device they should be equal\n"));
   with_peak(At("m"), 512, "INTERRUPTED");
   ASSERT_EQ(Run(StrCat("compare ", At("p"), " ", At("m"))), 0) << err_;
   EXPECT_THAT(out_, Not(HasSubstr("should be equal")));
@@ -299,7 +299,7 @@ TEST_F(Program, SaysWhenOneJobsMemoryDiffers) {
 TEST_F(Program, ComparesTwoPredictions) {
   ASSERT_EQ(Run(StrCat("run ", Write("small.textproto", kSmall), " --out=", At("p"))), 0) << err_;
   ASSERT_EQ(Run(StrCat("compare ", At("p"), " ", At("p"))), 0) << err_;
-  EXPECT_THAT(out_, testing::ContainsRegex("^small +predicted +predicted +difference\n"));
+  EXPECT_THAT(out_, ::testing::ContainsRegex("^small +predicted +predicted +difference\n"));
   EXPECT_THAT(out_, Not(HasSubstr("measured")));
   EXPECT_THAT(out_, Not(HasSubstr("interval")));
   EXPECT_THAT(out_, Not(HasSubstr("0.00 ns")));

@@ -1,7 +1,9 @@
 #include "core/base/units.h"
 
+#include <limits>
 #include <type_traits>
 
+#include "core/base/duration.h"
 #include "gtest/gtest.h"
 
 namespace twofold {
@@ -24,6 +26,17 @@ TEST(Units, QuotientsThatMeanSomething) {
   EXPECT_DOUBLE_EQ((Bytes(1000) / BytesPerSecond(500)).value(), 2);
   EXPECT_DOUBLE_EQ((Bytes(1000) / Seconds(2)).value(), 500);
   EXPECT_DOUBLE_EQ((Flops(1e12) / FlopsPerSecond(4e12)).value(), 0.25);
+}
+
+// A plain cast is undefined from 292 years on.
+TEST(Units, AnySecondsAreADuration) {
+  using std::chrono::milliseconds, std::chrono::seconds;
+  constexpr double kInfinity = std::numeric_limits<double>::infinity(), kNone = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(DurationOf(0.25), milliseconds(250));
+  EXPECT_EQ(DurationOf(1e9), seconds(1'000'000'000));
+  for (const double longer : {1e10, 1e300, kInfinity}) EXPECT_EQ(DurationOf(longer), seconds(1'000'000'000));
+  for (const double none : {0.0, -0.25, -1e300, -kInfinity, kNone}) EXPECT_EQ(DurationOf(none), seconds(0));
+  EXPECT_GT(std::chrono::system_clock::now() + DurationOf(kInfinity), std::chrono::system_clock::now());
 }
 
 }  // namespace
