@@ -1,6 +1,5 @@
 // The README keeps its word: its code is the example's code, its files exist, and the example does what it says.
 #include <array>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <regex>
@@ -9,6 +8,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/deadline.h"
+#include "tests/scratch_folder.h"
 
 namespace twofold {
 namespace readme_test {
@@ -27,7 +28,7 @@ TEST(Readme, ShowsTheExampleAsItIs) {
   const size_t begin = readme.find(fence) + fence.size();
   const std::string block = readme.substr(begin, readme.find("```", begin) - begin);
   ASSERT_GT(block.size(), 500u);
-  EXPECT_THAT(ReadAll("examples/local_sgd.cc"), testing::HasSubstr(block));
+  EXPECT_THAT(ReadAll("examples/local_sgd.cc"), ::testing::HasSubstr(block));
 }
 
 TEST(Readme, LinksToFilesThatExist) {
@@ -55,16 +56,17 @@ TEST(Names, LinkToFilesThatExist) {
 }
 
 TEST(Readme, TheExampleGivesOneLossOnBothFabrics) {
-  FILE* pipe = popen(TWOFOLD_LOCAL_SGD, "r");
-  ASSERT_NE(pipe, nullptr);
+  const std::string printed = testing::ScratchFolder("readme");
+  ASSERT_EQ(RunShell(TWOFOLD_LOCAL_SGD " >" + printed), 0);
+  std::ifstream lines(printed);
   std::array<double, 2> loss{1, 1};
-  std::array<double, 2> milliseconds{};
-  for (int i = 0; i < 2; ++i) {
-    const size_t at = static_cast<size_t>(i);
-    ASSERT_EQ(std::fscanf(pipe, "%*s loss %lf after %lf ms", &loss[at], &milliseconds[at]), 2);
-    EXPECT_GT(milliseconds[at], 0);
+  for (double& l : loss) {
+    std::string fabric, word, after, unit;
+    double milliseconds = 0;
+    ASSERT_TRUE(lines >> fabric >> word >> l >> after >> milliseconds >> unit) << ReadAll(printed);
+    EXPECT_EQ(word + " " + after + " " + unit, "loss after ms");
+    EXPECT_GT(milliseconds, 0);
   }
-  EXPECT_EQ(pclose(pipe), 0);
   EXPECT_EQ(loss[0], loss[1]);
   EXPECT_LT(loss[0], 0.5);  // from ln 4 = 1.39
 }
