@@ -56,7 +56,7 @@ TEST(Names, LinkToFilesThatExist) {
 }
 
 TEST(Readme, TheExampleGivesOneLossOnBothFabrics) {
-  const std::string printed = testing::ScratchFolder("readme");
+  const std::string printed = test::ScratchFolder("readme");
   ASSERT_EQ(RunShell(TWOFOLD_LOCAL_SGD " >" + printed), 0);
   std::ifstream lines(printed);
   std::array<double, 2> loss{1, 1};
