@@ -26,7 +26,6 @@
 #include "strategies/model_factory.h"
 #include "strategies/model_parallel/gradient_norm.h"
 #include "strategies/model_parallel/gradient_sums.h"
-#include "strategies/model_parallel/initial_values.h"
 #include "strategies/model_parallel/layers.h"
 #include "strategies/pipeline/executor.h"
 #include "strategies/pipeline/stages.h"
@@ -92,9 +91,9 @@ class Trainer {
   ParallelLayers layers_;
   const std::unique_ptr<nn::Loss> loss_function_;
   const std::vector<nn::Part> parts_;  // this stage's
-  std::unique_ptr<ParameterLayout> layout_;
   const std::unique_ptr<ProcessGroup> ends_;  // first and last stage, where they share a table; else null
-  const Sharers sharers_;  // of what this rank is not the only one to have of one copy of the model
+  const Sharers sharers_;                     // of what this rank has of one copy of the model
+  std::unique_ptr<ParameterLayout> layout_;
   GradientSums sums_;
   GradientNorm norm_;
   std::unique_ptr<optim::Optimizer> optimizer_;
@@ -150,12 +149,12 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
       layers_(mesh_, ParallelOptionsOf(spec)),
       loss_function_(layers_.MakeLoss(InputOf(spec.model()).classes)),
       parts_(PartsOfStage(spec, mesh_.Coordinate(Axis::kPp))),
+      ends_(MakeGroupOfEnds(spec, mesh_)),
+      sharers_{.tensor = &mesh_.Group(Along::kTp), .key_value = layers_.key_value_group(), .embedding = ends_.get()},
       layout_(MakeLayout(
           nn_,
           WithRecompute(MakeStage(spec.model(), {dtype_, ToDType(spec.train().precision().buffer())}, parts_, layers_), spec, parts_),
-          {replicas_, mesh_.Group(Along::kExpertReplicas)}, spec)),
-      ends_(MakeGroupOfEnds(spec, mesh_)),
-      sharers_{.tensor = &mesh_.Group(Along::kTp), .key_value = layers_.key_value_group(), .embedding = ends_.get()},
+          {replicas_, mesh_.Group(Along::kExpertReplicas), sharers_}, spec)),
       sums_(nn_, *layout_, sharers_),
       norm_(nn_, *layout_, mesh_.Group(Along::kModel), &mesh_.Group(Along::kEp)),
       optimizer_(MakeOptimizer(spec.train(), spec.parallel().offload())),
@@ -171,7 +170,6 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
   if (spec.parallel().offload() != spec::Parallel::NO_OFFLOAD) {
     ctx.AddNote("exposed communication counts waits for transfers to and from the host's memory, too");
   }
-  InitialValues(nn_, *layout_, sharers_).Share();
   const std::vector<optim::Slice> slices = layout_->Slices();
   optimizer_->Attach(nn_, slices);
   micro_batches_.emplace(nn_, *layout_, parts_, *loss_function_, shard_ ? *shard_ : samples.training, spec,

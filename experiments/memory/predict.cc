@@ -15,9 +15,8 @@
 #include "strategies/layout_factory.h"
 #include "strategies/mesh_of.h"
 #include "strategies/model_factory.h"
-#include "strategies/model_parallel/gradient_sums.h"
-#include "strategies/model_parallel/initial_values.h"
 #include "strategies/model_parallel/layers.h"
+#include "strategies/model_parallel/slices.h"
 #include "strategies/pipeline/stages.h"
 
 namespace twofold {
@@ -43,9 +42,9 @@ struct Expected {
   std::vector<int> ranks, replayed;
 };
 
-// What a rank exchanges of what it shares with others of one copy of the model: where shards cut parameters anywhere, that differs from
-// shard to shard, and so does what messages take.
-std::string SharedBy(const spec::Spec& spec, ReplayedRank rank) {
+// How many gradients of a rank are summed over others that share the model with it, and whether they lie in one piece
+// (gradient_sums.h): where shards cut parameters anywhere, that differs from shard to shard, and so does what messages take.
+std::string SumsOf(const spec::Spec& spec, ReplayedRank rank) {
   rank.memory = rank.host_memory = Bytes(0);
   return Replay(rank, [&](RankContext& ctx) {
            const spec::Precision& precision = spec.train().precision();
@@ -55,28 +54,36 @@ std::string SharedBy(const spec::Spec& spec, ReplayedRank rank) {
            const std::vector<nn::Part> parts = PartsOfStage(spec, mesh.Coordinate(Axis::kPp));
            const auto layout = MakeLayout(nn, MakeStage(spec.model(), {ToDType(precision.parameter()), ToDType(precision.buffer())}, parts, layers),
                                           {mesh.Group(Along::kReplicas), mesh.Group(Along::kExpertReplicas)}, spec);
-           const auto ends = StagesShareTable(spec) ? mesh.NewGroups(EndsOf(mesh.shape()), "embedding") : nullptr;
-           const Sharers sharers = {.tensor = &mesh.Group(Along::kTp), .key_value = layers.key_value_group(), .embedding = ends.get()};
-           return StrCat(GradientSums(nn, *layout, sharers).ranges().Footprint(), "; ", InitialValues(nn, *layout, sharers).ranges().Footprint());
+           struct Sum { int64_t elements = 0, pieces = 0, end = -1; const void* slice = nullptr; };
+           std::map<nn::Cut::Sum, Sum> sums;
+           ForSliceRanges(*layout, [&](const SliceRange& range) {
+             Sum& sum = sums[range.run.sum];
+             if (sum.end != range.offset || sum.slice != &range.slice) ++sum.pieces;
+             sum.elements += range.run.count, sum.end = range.offset + range.run.count, sum.slice = &range.slice;
+           });
+           sums.erase(nn::Cut::Sum::kNone);
+           std::string text;
+           for (const auto& [kind, sum] : sums) StrAppend(&text, static_cast<int>(kind), " ", sum.elements, " ", sum.pieces > 1, ";");
+           return text;
          })
       .result;
 }
 
 // Stages of a pipeline hold other layers and other numbers of micro-batches; ranks along cp have other parts of sequences; shards of
-// what is exchanged differ. Otherwise ranks have equally much: heads, vocabularies and shards are padded. Should the last of such ranks
+// what is summed differ. Otherwise ranks have equally much: heads, vocabularies and shards are padded. Should the last of such ranks
 // differ from the first all the same, it stands for all but the first.
 std::vector<Expected> ExpectedKinds(const spec::Spec& spec, const ReplayedRank& rank) {
   const MeshShape mesh = MeshOf(spec.parallel());
   const bool cut = spec.parallel().sharding() != spec::Parallel::NO_SHARD && (mesh.tp > 1 || mesh.pp > 1);
-  std::map<std::tuple<int, int, int>, std::string> shared;  // by pp, dp, cp
+  std::map<std::tuple<int, int, int>, std::string> sums;  // by pp, dp, cp
   std::map<std::tuple<int, int, std::string>, Expected> kinds;
   for (int r = 0; r < mesh.size(); ++r) {
     const MeshPlace at = PlaceOf(mesh, r);
-    const auto [known, fresh] = shared.try_emplace({at.pp, at.dp, at.cp});
+    const auto [known, fresh] = sums.try_emplace({at.pp, at.dp, at.cp});
     if (fresh && cut) {
       ReplayedRank here = rank;
       here.rank = r;
-      known->second = SharedBy(spec, here);
+      known->second = SumsOf(spec, here);
     }
     kinds[{at.pp, at.cp, known->second}].ranks.push_back(r);
   }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "strategies/data_parallel/initial_values.h"
 
 namespace twofold {
 
@@ -110,6 +111,7 @@ void DistributedDataParallel::BroadcastParameters() {
   }
   last.WaitOn(ctx_.device.compute());  // a group's work runs in order: the last one stands for all
   last_of_experts.WaitOn(ctx_.device.compute());
+  for (const nn::Parameter* p : parameters_) ShareInitialValues(ctx_, replicas_.sharers, *p, 0, p->data());
 }
 
 // A parameter's gradient is complete for this backward pass.

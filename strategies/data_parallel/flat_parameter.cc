@@ -33,23 +33,22 @@ void FlatParameter::SetGradients(const Tensor& flat) const {
   }
 }
 
-std::vector<optim::Part> FlatParameter::PartsOf(int64_t shard) const { return PartsOf(shard * shard_numel(), shard_numel()); }
-
-std::vector<optim::Part> FlatParameter::PartsOf(int64_t first, int64_t count) const {
-  std::vector<optim::Part> parts;
+void FlatParameter::ForParts(int64_t shard,
+                             absl::FunctionRef<void(const nn::Parameter&, int64_t first, int64_t offset, int64_t count)> visit) const {
+  const int64_t from = shard * shard_numel(), to = from + shard_numel();
   int64_t place = 0;
   for (const nn::Parameter* p : parameters_) {
-    const int64_t begin = std::max(first, place), end = std::min(first + count, place + p->numel());
-    if (begin < end) {
-      parts.push_back({.parameter = p->name(),
-                       .shape = p->shape(),
-                       .first = begin - place,
-                       .offset = begin - first,
-                       .count = end - begin,
-                       .decay = p->decay()});
-    }
+    const int64_t begin = std::max(from, place), end = std::min(to, place + p->numel());
+    if (begin < end) visit(*p, begin - place, begin - from, end - begin);
     place += p->numel();
   }
+}
+
+std::vector<optim::Part> FlatParameter::PartsOf(int64_t shard) const {
+  std::vector<optim::Part> parts;
+  ForParts(shard, [&](const nn::Parameter& p, int64_t first, int64_t offset, int64_t count) {
+    parts.push_back({.parameter = p.name(), .shape = p.shape(), .first = first, .offset = offset, .count = count, .decay = p.decay()});
+  });
   return parts;
 }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "core/nn/parameter.h"
 #include "core/optim/optimizer.h"
 
@@ -31,15 +32,14 @@ class FlatParameter {
   void SetData(const Tensor& flat) const;      // the parameters' data are views into it; an empty one takes them away
   void SetGradients(const Tensor& flat) const;
 
-  // What of which parameters shard r holds.
+  // What of which parameters shard r holds: elements [first, first + count) of one, in the shard from `offset` on.
+  void ForParts(int64_t shard, absl::FunctionRef<void(const nn::Parameter&, int64_t first, int64_t offset, int64_t count)> visit) const;
   std::vector<optim::Part> PartsOf(int64_t shard) const;
 
   // Writes the parameters' initial values, zeros for padding, to elements [first, first + out.numel()) of the flat tensor.
   void Initialize(Device& device, Stream& stream, uint64_t seed, const Tensor& out, int64_t first) const;
 
  private:
-  std::vector<optim::Part> PartsOf(int64_t first, int64_t count) const;
-
   std::vector<nn::Parameter*> parameters_;
   int64_t shards_, numel_ = 0;
 };

@@ -18,15 +18,26 @@
 
 namespace twofold {
 
+// Of the ranks that together hold one copy of the model, those that hold the same of it (nn::Cut): with whom this one shares what. Null:
+// with nobody.
+struct Sharers {
+  ProcessGroup* tensor = nullptr;     // Cut::Sum::kTensor, and whatever else all along tp have the whole of
+  ProcessGroup* key_value = nullptr;  // kKeyValue
+  ProcessGroup* embedding = nullptr;  // kEmbedding
+};
+
 // Over which ranks gradients are averaged: all that hold equal copies of this one's parameters, and those of them that hold the
-// same experts, where ranks that share the batch hold different ones (strategies/expert_parallel/).
+// same experts, where ranks that share the batch hold different ones (strategies/expert_parallel/). And whom else a parameter's first
+// values are shared with.
 struct ReplicaGroups {
   ReplicaGroups(ProcessGroup& everything) : all(everything), experts(everything) {}
-  ReplicaGroups(ProcessGroup& everything, ProcessGroup& same_experts) : all(everything), experts(same_experts) {}
+  ReplicaGroups(ProcessGroup& everything, ProcessGroup& same_experts, const Sharers& in_one_copy = {})
+      : all(everything), experts(same_experts), sharers(in_one_copy) {}
   bool differ() const { return &all != &experts; }
   ProcessGroup& Of(nn::Replicas replicas) const { return replicas == nn::Replicas::kExperts ? experts : all; }
 
   ProcessGroup &all, &experts;
+  Sharers sharers;
 };
 
 class ParameterLayout {

@@ -6,6 +6,7 @@
 
 #include "core/base/check.h"
 #include "core/base/strings.h"
+#include "strategies/data_parallel/initial_values.h"
 #include "strategies/pipeline/chunks.h"
 
 namespace twofold {
@@ -69,6 +70,7 @@ ShardedDataParallel::ShardedDataParallel(nn::Context& ctx, std::unique_ptr<nn::M
                                          ShardedOptions options)
     : ctx_(ctx),
       options_(std::move(options)),
+      sharers_(replicas.sharers),
       all_(replicas.all, options_.shard_group > 0 ? options_.shard_group : replicas.all.size(), "") {
   if (replicas.differ()) {
     TWOFOLD_CHECK(options_.shard_group == 0, "experts are sharded over all that hold the same ones");
@@ -147,10 +149,14 @@ void ShardedDataParallel::CollectBackward(nn::Module& module) {
 }
 
 // Initial values of this rank's shard: what several ranks would draw, the first of them does for all.
-void ShardedDataParallel::Draw(Unit& unit, Tensor& shard) {
+void ShardedDataParallel::Draw(Unit& unit) {
   const FlatParameter& flat = *unit.flat;
-  flat.Initialize(ctx_.device, ctx_.stream, ctx_.seed, shard, unit.sharing->gather->rank() * flat.shard_numel());
-  if (unit.sharing->replicas() > 1) unit.sharing->replicate->Broadcast(shard, 0).WaitOn(ctx_.device.compute());
+  const int64_t rank = unit.sharing->gather->rank();
+  flat.Initialize(ctx_.device, ctx_.stream, ctx_.seed, unit.shard, rank * flat.shard_numel());
+  if (unit.sharing->replicas() > 1) unit.sharing->replicate->Broadcast(unit.shard, 0).WaitOn(ctx_.device.compute());
+  flat.ForParts(rank, [&](const nn::Parameter& p, int64_t first, int64_t offset, int64_t count) {
+    ShareInitialValues(ctx_, sharers_, p, first, unit.shard.Slice(offset, count));
+  });
 }
 
 // What stays on this rank, with its initial values.
@@ -162,11 +168,11 @@ void ShardedDataParallel::Allocate(Unit& unit) {
     unit.parameters = ctx_.device.NewTensor(Shape{flat.padded_numel()}, flat.dtype(), Category::kParameters);
     unit.shard = flat.Shard(unit.parameters, rank);
     flat.SetData(unit.parameters);
-    Draw(unit, unit.shard);
+    Draw(unit);
     if (!Alone(unit)) unit.sharing->gather->AllGather(unit.parameters, unit.shard).WaitOn(ctx_.device.compute());
   } else {
     unit.shard = ctx_.device.NewTensor(Shape{flat.shard_numel()}, flat.dtype(), Category::kParameters);
-    Draw(unit, unit.shard);
+    Draw(unit);
     if (options_.offload) {
       const Tensor made = std::exchange(unit.shard, ctx_.device.NewHostTensor(unit.shard.shape(), flat.dtype(), Category::kParameters));
       out_->Copy(made, unit.shard).WaitOn(ctx_.device.compute());

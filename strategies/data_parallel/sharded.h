@@ -150,7 +150,7 @@ class ShardedDataParallel final : public ParameterLayout {
   void CollectForward(nn::Module& module, size_t chunk);
   void CollectBackward(nn::Module& module);
   void Allocate(Unit& unit);
-  void Draw(Unit& unit, Tensor& shard);
+  void Draw(Unit& unit);
 
   // Around a unit's passes.
   void BeforeForward(Unit& unit);
@@ -175,6 +175,7 @@ class ShardedDataParallel final : public ParameterLayout {
 
   nn::Context& ctx_;
   const ShardedOptions options_;
+  const Sharers sharers_;
   const Sharing all_;
   std::optional<Sharing> experts_;  // where ranks hold different ones
   std::unique_ptr<nn::Module> model_;

@@ -11,26 +11,35 @@
 //                  that gradients add up in. It comes after the mean over replicas; means of sums are sums of means, so that sums
 //                  of shards are enough
 //   compute        copies of S into a message and back
-// Limits: those of shared_ranges.h.
+// Limits: the ranks of a group must hold the same elements in the same order. They do along tp, where all ranks have parameters of
+// the same shapes; a table that two stages share must be a unit of its own in a sharded layout.
 #pragma once
 
-#include "strategies/model_parallel/shared_ranges.h"
+#include <vector>
+
+#include "core/device/transfers.h"
+#include "strategies/data_parallel/layout.h"
 
 namespace twofold {
 
 // One rank's; all handed in outlives it.
 class GradientSums {
  public:
-  GradientSums(nn::Context& ctx, ParameterLayout& layout, const Sharers& sharers)
-      : ranges_(ctx, layout, sharers, SharedRanges::Of::kGradients, [](const SliceRange& range) { return range.run.sum; }) {}
+  GradientSums(nn::Context& ctx, ParameterLayout& layout, const Sharers& sharers);
   // For what is launched next, the gradients of the layout's slices are sums over the groups. Collective over each group.
-  void Run() {
-    ranges_.Exchange([](ProcessGroup& group, Tensor& gradients) { return group.AllReduce(gradients); });
-  }
-  const SharedRanges& ranges() const { return ranges_; }
+  void Run();
 
  private:
-  SharedRanges ranges_;
+  struct Message {
+    ProcessGroup* group;
+    std::vector<Tensor> pieces;  // views into the slices' gradients, in their order
+    int64_t elements = 0;
+  };
+  void Sum(const Message& message);
+  void SumOnHost(const Message& message, Tensor& whole);
+
+  nn::Context& ctx_;
+  std::vector<Message> messages_;
 };
 
 }  // namespace twofold

@@ -1,6 +1,6 @@
 // Ranks that draw other initial values, as those of hosts with other mathematical libraries do, begin alike: every element of the
 // model has one value, on however many ranks it is.
-#include "strategies/model_parallel/initial_values.h"
+#include "strategies/data_parallel/initial_values.h"
 
 #include <gtest/gtest.h>
 
@@ -15,6 +15,7 @@
 #include "strategies/mesh_of.h"
 #include "strategies/model_factory.h"
 #include "strategies/model_parallel/layers.h"
+#include "strategies/model_parallel/slices.h"
 #include "strategies/pipeline/stages.h"
 #include "tests/integration/run_spec.h"
 #include "tests/unit/strategies/on_ranks.h"
@@ -32,11 +33,11 @@ class Beginner {
       : nn_{.device = rank.device(), .stream = rank.device().compute(), .seed = 5 + static_cast<uint64_t>(rank.rank())},
         mesh_(rank.world(), MeshOf(spec.parallel())),
         layers_(mesh_, ParallelOptionsOf(spec)),
+        ends_(StagesShareTable(spec) ? mesh_.NewGroups(EndsOf(mesh_.shape()), "embedding") : nullptr),
         layout_(MakeLayout(nn_, MakeStage(spec.model(), DType::kF32, PartsOfStage(spec, mesh_.Coordinate(Axis::kPp)), layers_),
-                           {mesh_.Group(Along::kReplicas), mesh_.Group(Along::kExpertReplicas)}, spec)),
-        ends_(StagesShareTable(spec) ? mesh_.NewGroups(EndsOf(mesh_.shape()), "embedding") : nullptr) {
-    InitialValues(nn_, *layout_, {.tensor = &mesh_.Group(Along::kTp), .key_value = layers_.key_value_group(), .embedding = ends_.get()}).Share();
-  }
+                           {mesh_.Group(Along::kReplicas), mesh_.Group(Along::kExpertReplicas),
+                            {.tensor = &mesh_.Group(Along::kTp), .key_value = layers_.key_value_group(), .embedding = ends_.get()}},
+                           spec)) {}
 
   // What it computes with and, of parameters that are put together for that alone, what it keeps.
   Elements elements() {
@@ -61,8 +62,8 @@ class Beginner {
   nn::Context nn_;
   DeviceMesh mesh_;
   ParallelLayers layers_;
-  std::unique_ptr<ParameterLayout> layout_;
   std::unique_ptr<ProcessGroup> ends_;
+  std::unique_ptr<ParameterLayout> layout_;
 };
 
 struct BeginningCase {
@@ -101,7 +102,6 @@ constexpr char kLlama2[] = "llama { layers: 2 hidden: 16 heads: 4 kv_heads: 2 ff
 constexpr char kMoe[] =
     "moe { llama { layers: 2 hidden: 16 heads: 4 kv_heads: 2 ffn: 24 vocab: 257 sequence: 8 } experts: 4 top_k: 2 }";
 
-// Without overlap nothing is on its way any more when all is shared.
 INSTANTIATE_TEST_SUITE_P(
     Layouts, BeginAlike,
     ::testing::Values(
@@ -110,14 +110,14 @@ INSTANTIATE_TEST_SUITE_P(
         BeginningCase{"Hybrid", kGpt, "dp: 6 sharding: HYBRID_SHARD shard_group: 3"},
         BeginningCase{"HybridOffloaded", kGpt, "dp: 4 sharding: HYBRID_SHARD shard_group: 2 offload: OFFLOAD_ALL"},
         BeginningCase{"Tensor", kGpt, "tp: 2"}, BeginningCase{"TensorDdp", kGpt, "dp: 2 tp: 2"},
-        BeginningCase{"TensorZero2", kGpt, "dp: 2 tp: 2 sharding: ZERO_2 sequence_parallel: true overlap: false"},
+        BeginningCase{"TensorZero2", kGpt, "dp: 2 tp: 2 sharding: ZERO_2 sequence_parallel: true"},
         BeginningCase{"TensorHybrid", kGpt, "dp: 4 tp: 2 sharding: HYBRID_SHARD shard_group: 2"},
         BeginningCase{"TensorOffloaded", kGpt, "dp: 2 tp: 2 sharding: ZERO_3 offload: OFFLOAD_ALL"},
-        BeginningCase{"KeyValue1", kLlama, "tp: 4"}, BeginningCase{"KeyValue2", kLlama2, "tp: 4 dp: 2 sharding: ZERO_1 sequence_parallel: true overlap: false"},
+        BeginningCase{"KeyValue1", kLlama, "tp: 4"}, BeginningCase{"KeyValue2", kLlama2, "tp: 4 dp: 2 sharding: ZERO_1 sequence_parallel: true"},
         BeginningCase{"Context", kGpt, "dp: 2 cp: 2"}, BeginningCase{"Ends", kGpt, "pp: 2 dp: 2"},
         BeginningCase{"EndsSharded", kGpt, "pp: 2 dp: 2 sharding: ZERO_3"},
-        BeginningCase{"EndsTensorZero1", kGpt, "pp: 2 tp: 2 dp: 2 sharding: ZERO_1 overlap: false"},
-        BeginningCase{"Experts", kMoe, "dp: 4 ep: 2"}, BeginningCase{"ExpertsTensorZero2", kMoe, "dp: 2 ep: 2 tp: 2 sharding: ZERO_2 overlap: false"}),
+        BeginningCase{"EndsTensorZero1", kGpt, "pp: 2 tp: 2 dp: 2 sharding: ZERO_1"},
+        BeginningCase{"Experts", kMoe, "dp: 4 ep: 2"}, BeginningCase{"ExpertsTensorZero2", kMoe, "dp: 2 ep: 2 tp: 2 sharding: ZERO_2"}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace
