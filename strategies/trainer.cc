@@ -15,6 +15,7 @@
 #include "core/comm/device_mesh.h"
 #include "core/data/distributed_sampler.h"
 #include "core/optim/clip.h"
+#include "strategies/checkpoint/agree.h"
 #include "strategies/checkpoint/load.h"
 #include "strategies/checkpoint/save.h"
 #include "strategies/context_parallel/sequence_shard.h"
@@ -301,26 +302,23 @@ bool IsSaved(const spec::Train& train, int64_t step, bool last) {
 }
 
 // The checkpoint that a run goes on from; steps count from the first of all. None: step 0.
-std::optional<checkpoint::Opened> OpenResumed(RankContext& ctx, const spec::Spec& spec) {
+std::optional<checkpoint::Opened> OpenResumed(RankContext& ctx, const spec::Spec& spec, const checkpoint::Opened* read) {
   if (!spec.train().has_resume()) return std::nullopt;
-  absl::StatusOr<checkpoint::Opened> opened = checkpoint::Open(spec.train().resume());
-  const absl::Status status = opened.ok() ? checkpoint::CheckFits(opened->path, opened->manifest, spec) : opened.status();
-  if (!status.ok()) {
-    throw RankFailure(RankFailure::Kind::kOther, ctx.rank(), StrCat("rank ", ctx.rank(), ": train.resume: ", std::string(status.message())));
-  }
-  ctx.AddNote(StrCat("went on from ", opened->path, ", after step ", opened->manifest.facts.step));
-  for (std::string& bad : opened->passed_over) ctx.AddNote(StrCat("passed over: ", bad));
-  for (std::string& note : checkpoint::Differences(opened->manifest, spec)) ctx.AddNote(std::move(note));
-  return *std::move(opened);
+  checkpoint::Opened opened = checkpoint::Agree(ctx, spec, read);
+  if (ctx.rank() != 0) return opened;
+  ctx.AddNote(StrCat("went on from ", opened.path, ", after step ", opened.manifest.facts.step));
+  for (const std::string& bad : opened.passed_over) ctx.AddNote(StrCat("passed over: ", bad));
+  for (std::string& note : checkpoint::Differences(opened.manifest, spec)) ctx.AddNote(std::move(note));
+  return opened;
 }
 
 }  // namespace
 
 std::string TrainRank(RankContext& ctx, const spec::Spec& spec, const Samples& samples,
                       const std::function<void(const StepProgress&)>& progress,
-                      const std::function<int64_t(int64_t step)>& next) {
+                      const std::function<int64_t(int64_t step)>& next, const checkpoint::Opened* read) {
   TWOFOLD_CHECK(!spec.train().has_epochs(), "epochs have been made steps");
-  const std::optional<checkpoint::Opened> resumed = OpenResumed(ctx, spec);
+  const std::optional<checkpoint::Opened> resumed = OpenResumed(ctx, spec, read);
   const int64_t first_step = resumed ? resumed->manifest.facts.step : 0;
   Recorder recorder(ctx, spec, first_step);
   // Whatever ends this rank, what it did until then is kept.

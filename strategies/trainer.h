@@ -12,6 +12,7 @@
 namespace twofold {
 
 namespace checkpoint {
+struct Opened;
 struct Saved;
 }
 
@@ -38,8 +39,10 @@ struct Samples {
 // fabric throws; the record of what was done so far is then the context's partial result.
 // `next` is asked before every step which one is to be done: that one or a later one. For replays, which leave out steps
 // that would do what those before them did; empty: every step is done.
+// `read`: the checkpoint that spec.train.resume names, where this process has read it and held it against `spec`. Null: rank 0 does so
+// now. Rank 0's holds for all (checkpoint/agree.h).
 std::string TrainRank(RankContext& ctx, const spec::Spec& spec, const Samples& samples,
                       const std::function<void(const StepProgress&)>& progress = {},
-                      const std::function<int64_t(int64_t step)>& next = {});
+                      const std::function<int64_t(int64_t step)>& next = {}, const checkpoint::Opened* read = nullptr);
 
 }  // namespace twofold

@@ -2,8 +2,10 @@
 
 #include <charconv>
 #include <limits>
+#include <optional>
 
 #include "absl/strings/str_join.h"
+#include "core/base/printable.h"
 #include "core/base/strings.h"
 #include "core/proto/spec.pb.h"
 
@@ -11,6 +13,7 @@ namespace twofold {
 
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
 
 namespace {
 
@@ -21,7 +24,33 @@ bool Takes(const FieldDescriptor& field, int value) {
   return value != spec::I32 && value != spec::U8 && !(statistics && narrow);
 }
 
+// Of the elements of one field of `m`; of a field that is not repeated, index is -1.
+std::string OddElement(const Message& m, const FieldDescriptor& field, int index) {
+  const google::protobuf::Reflection& r = *m.GetReflection();
+  if (field.message_type() != nullptr) {
+    const std::string odd = OddString(index < 0 ? r.GetMessage(m, &field) : r.GetRepeatedMessage(m, &field, index));
+    return odd.empty() ? "" : StrCat(".", odd);
+  }
+  if (field.type() != FieldDescriptor::TYPE_STRING) return "";
+  const std::string text = index < 0 ? r.GetString(m, &field) : r.GetRepeatedString(m, &field, index);
+  const std::optional<Odd> odd = FirstOdd(text);
+  return odd ? StrCat(": \"", Printable(text, ""), "\": ", odd->text) : "";
+}
+
 }  // namespace
+
+std::string OddString(const Message& message) {
+  std::vector<const FieldDescriptor*> fields;
+  message.GetReflection()->ListFields(message, &fields);
+  for (const FieldDescriptor* field : fields) {
+    const int size = field->is_repeated() ? message.GetReflection()->FieldSize(message, field) : 1;
+    for (int i = 0; i < size; ++i) {
+      const std::string odd = OddElement(message, *field, field->is_repeated() ? i : -1);
+      if (!odd.empty()) return StrCat(field->name(), field->is_repeated() ? StrCat("[", i, "]") : "", odd);
+    }
+  }
+  return "";
+}
 
 std::vector<std::string> FieldNames(const Descriptor& message) {
   std::vector<std::string> names;

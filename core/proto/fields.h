@@ -26,6 +26,10 @@ std::string ExpectedRange(const google::protobuf::FieldDescriptor& field);
 const google::protobuf::FieldDescriptor* FindField(const google::protobuf::Descriptor& root,
                                                    std::span<const std::string> path);
 
+// "name: \"caf\xe9\": byte 3 is \xe9, which is not UTF-8": the first of a message's strings that is no printable text in UTF-8, by its
+// path; "": all are.
+std::string OddString(const google::protobuf::Message& message);
+
 // A number as the user would write it: the shortest text that reads back as the same double.
 std::string NumberText(double value);
 

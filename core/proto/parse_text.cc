@@ -4,11 +4,13 @@
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/text_format.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "core/base/printable.h"
 #include "core/base/strings.h"
 #include "core/base/suggestion.h"
 #include "core/proto/fields.h"
@@ -147,15 +149,30 @@ Told Tell(const FirstError& error, const FieldTracker& tracker, const Descriptor
           /*of_block=*/true};
 }
 
+constexpr char kRemedy[] = "; write text in UTF-8";
+
+// Of a file that is none: a program, a compressed file, text in Latin-1.
+absl::Status CheckIsText(const std::string& text, const std::string& file) {
+  const std::optional<Odd> odd = FirstOdd(text, "\t\n\v\f\r");
+  if (!odd) return absl::OkStatus();
+  const auto at = text.begin() + static_cast<std::ptrdiff_t>(odd->at);
+  const auto line = std::find(std::make_reverse_iterator(at), text.rend(), '\n').base();
+  return absl::InvalidArgumentError(StrCat(file, ":", std::count(text.begin(), at, '\n') + 1, ":", at - line + 1, ": ", odd->text, kRemedy));
+}
+
 }  // namespace
 
 absl::Status ParseText(const std::string& whole, const std::string& file, google::protobuf::Message& message) {
+  if (absl::Status status = CheckIsText(whole, file); !status.ok()) return status;
   constexpr absl::string_view kByteOrderMark = "\xef\xbb\xbf";
   const std::string text(absl::StripPrefix(whole, kByteOrderMark));
   FirstError error;
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
-  if (parser.ParseFromString(text, &message)) return absl::OkStatus();
+  if (parser.ParseFromString(text, &message)) {
+    const std::string odd = OddString(message);  // escapes make bytes of text
+    return odd.empty() ? absl::OkStatus() : absl::InvalidArgumentError(StrCat(file, ": ", odd, kRemedy));
+  }
 
   const Descriptor* root = message.GetDescriptor();
   const FieldTracker tracker = TrackUpTo(text, error.position());

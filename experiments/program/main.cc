@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <iostream>
@@ -10,11 +11,13 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "core/base/printable.h"
 #include "experiments/bench/command.h"
 #include "experiments/calibrate/command.h"
 #include "experiments/cli/command_line.h"
 #include "experiments/pictures/command.h"
 #include "experiments/program/commands.h"
+#include "spdlog/pattern_formatter.h"
 #include "spdlog/sinks/stdout_color_sinks.h"
 #include "spdlog/spdlog.h"
 
@@ -40,9 +43,21 @@ constexpr const char* kTour =
     "wait for each other forever.";
 
 // "twofold: error: ..." on stderr, in colour where that is a terminal.
+// Messages quote files, arguments and names of files; none of those is to speak to the terminal.
+class PrintableMessage : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& out) override {
+    const std::string text = twofold::Printable({message.payload.data(), message.payload.size()}, "\n\t");
+    out.append(text.data(), text.data() + text.size());
+  }
+  std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<PrintableMessage>(); }
+};
+
 void LogToStderr() {
   auto logger = spdlog::stderr_color_mt("twofold");
-  logger->set_pattern("%n: %^%l%$: %v");
+  auto formatter = std::make_unique<spdlog::pattern_formatter>();
+  formatter->add_flag<PrintableMessage>('*').set_pattern("%n: %^%l%$: %*");
+  logger->set_formatter(std::move(formatter));
   spdlog::set_default_logger(std::move(logger));
 }
 
@@ -67,6 +82,7 @@ int AfterOutput(int exit_status) {
 
 int main(int argc, char** argv) {
   LogToStderr();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that grows beyond the user's limit is one that cannot be written, and is named
   twofold::CommandLine line("Twofold runs distributed training twice, simulated and real, with the same strategy code.", "twofold", "twofold " TWOFOLD_VERSION);
   line.Answer("plan", "plan: not in this version; predict layouts one by one: twofold run SPEC --fabric=simulated --set=parallel.tp=8 --out=DIR");
   const twofold::Command program = line.root();

@@ -27,7 +27,7 @@ absl::StatusOr<MemoryStory> Tell(const MemoryOptions& options) {
   if (!spec.ok()) return spec.status();
   absl::StatusOr<TrainingData> data = LoadTrainingData(*spec, options.spec);
   if (!data.ok()) return data.status();
-  if (const absl::Status resumed = ResolveResume(*spec, options.spec); !resumed.ok()) return resumed;
+  if (const auto resumed = ResolveResume(*spec, options.spec); !resumed.ok()) return resumed.status();
   absl::StatusOr<MemoryPrediction> prediction = PredictMemory(*spec, data->samples());
   if (!prediction.ok()) {
     return absl::Status(prediction.status().code(), StrCat(options.spec, ": ", std::string(prediction.status().message())));

@@ -14,6 +14,7 @@
 #include "backends/host/processor_use.h"
 #include "backends/launch.h"
 #include "backends/registry.h"
+#include "core/base/machine.h"
 #include "core/base/strings.h"
 #include "experiments/program/assemble.h"
 #include "experiments/program/commands.h"
@@ -26,6 +27,7 @@
 #include "experiments/spec/difference.h"
 #include "experiments/spec/spec.h"
 #include "spdlog/spdlog.h"
+#include "strategies/checkpoint/folder.h"
 #include "strategies/model_factory.h"
 #include "strategies/trainer.h"
 
@@ -44,13 +46,18 @@ struct Job {
   TrainingData data;
   std::unique_ptr<Fabric> fabric;
   std::string out;
+  std::optional<checkpoint::Opened> resumed;  // what train.resume names, where this process is rank 0's
 };
 
-// Where checkpoints go, and which one the run goes on from: resolved once, for all ranks and for who repeats the run.
-absl::Status ResolveCheckpoints(spec::Spec& spec, const std::string& file, const std::string& out) {
-  spec::Train& train = *spec.mutable_train();
-  if (train.has_checkpoint() && !train.checkpoint().has_path()) train.mutable_checkpoint()->set_path(StrCat(out, "/checkpoints"));
-  return ResolveResume(spec, file);
+// Where checkpoints go, and which one the run goes on from: resolved once, for all ranks and for who repeats the run. Of several
+// processes rank 0's alone looks for it, as others may see another folder; while ranks run it tells them.
+absl::Status ResolveCheckpoints(Job& job, const std::string& file) {
+  spec::Train& train = *job.spec.mutable_train();
+  if (train.has_checkpoint() && !train.checkpoint().has_path()) train.mutable_checkpoint()->set_path(StrCat(job.out, "/checkpoints"));
+  if (LaunchedAs().rank != 0) return absl::OkStatus();
+  absl::StatusOr<std::optional<checkpoint::Opened>> resumed = ResolveResume(job.spec, file);
+  if (resumed.ok()) job.resumed = *std::move(resumed);
+  return resumed.status();
 }
 
 absl::StatusOr<Job> Prepare(const RunOptions& options) {
@@ -59,7 +66,7 @@ absl::StatusOr<Job> Prepare(const RunOptions& options) {
   if (!spec.ok()) return spec.status();
   job.spec = *std::move(spec);
   if (const absl::Status alone = CheckStartedFor(FabricName(job.spec)); !alone.ok()) {
-    return absl::Status(alone.code(), StrCat(options.spec, ": ", std::string(alone.message())));
+    return absl::FailedPreconditionError(StrCat(options.spec, ": ", std::string(alone.message())));  // so every process finds
   }
   absl::StatusOr<TrainingData> data = LoadTrainingData(job.spec, options.spec);
   if (!data.ok()) return data.status();
@@ -73,7 +80,7 @@ absl::StatusOr<Job> Prepare(const RunOptions& options) {
     return absl::Status(fits.code(), StrCat(options.spec, ": ", std::string(fits.message())));
   }
   job.out = options.out.empty() ? StrCat("runs/", job.spec.name(), "-", FabricName(job.spec)) : options.out;
-  if (const absl::Status status = ResolveCheckpoints(job.spec, options.spec, job.out); !status.ok()) return status;
+  if (const absl::Status status = ResolveCheckpoints(job, options.spec); !status.ok()) return status;
   return job;
 }
 
@@ -130,7 +137,6 @@ void PrintSummary(const Job& job, const report::Report& r) {
   if (r.notes_size() > kShownNotes) {
     std::printf("note: %d more in %s/report.json\n", r.notes_size() - kShownNotes, job.out.c_str());
   }
-  std::printf("report: %s\n", job.out.c_str());
 }
 
 int ExitStatus(const report::Report& r) {
@@ -150,6 +156,12 @@ void TellWhatIsReplaced(const Job& job) {
   if (!differ.empty()) spdlog::warn("{}: replaces a run whose spec differs in {}; --out=DIR keeps both", job.out, absl::StrJoin(differ, ", "));
 }
 
+// The folders that the run writes to: a place that cannot be written to is found before training, not after it.
+absl::Status MakeFolders(const Job& job) {
+  if (absl::Status made = MakeOutFolder("--out", job.out); !made.ok() || !WritesCheckpoints(job.spec)) return made;
+  return MakeOutFolder("train.checkpoint.path", job.spec.train().checkpoint().path());
+}
+
 // Until the report is there nothing ends the process, neither a signal that comes a little after the one that has ended the run nor
 // that nobody reads what it prints (a closed terminal takes `tee` with it).
 class UntilWritten {
@@ -166,7 +178,7 @@ class UntilWritten {
 
 int RunJob(const Job& job, bool quiet) {
   TellWhatIsReplaced(job);
-  if (const absl::Status made = MakeOutFolder("--out", job.out); !made.ok()) {
+  if (const absl::Status made = MakeFolders(job); !made.ok()) {
     spdlog::error("{}", std::string(made.message()));
     return kExitWrongInput;
   }
@@ -174,7 +186,8 @@ int RunJob(const Job& job, bool quiet) {
   const auto world_size = static_cast<int>(WorldSize(job.spec));
   std::function<void(const StepProgress&)> progress;
   if (!quiet) progress = Progress();
-  const RankFunction train = [&](RankContext& ctx) { return TrainRank(ctx, job.spec, job.data.samples(), progress); };
+  const checkpoint::Opened* const resumed = job.resumed ? &*job.resumed : nullptr;
+  const RankFunction train = [&](RankContext& ctx) { return TrainRank(ctx, job.spec, job.data.samples(), progress, {}, resumed); };
   const RankFunction watched = [&](RankContext& ctx) { return host::WithProcessorUse([&] { return train(ctx); }); };
   RunResult result = job.fabric->Run(world_size, job.fabric->predicted() ? train : watched);
   if (!job.fabric->speaks()) return result.status.ok() ? kExitFine : kExitFailed;
@@ -199,19 +212,28 @@ int RunJob(const Job& job, bool quiet) {
   if (report.outcome() != report::OK) {
     spdlog::error("{}: {}", report::Outcome_Name(report.outcome()), report.message());
   }
+  PrintSummary(job, report);  // it is there whatever becomes of the files
+  std::fflush(stdout);        // what did not get out is told at the end
   if (const absl::Status written = WriteReport(job.out, report, job.spec, *records); !written.ok()) {
     spdlog::error("{}", std::string(written.message()));
     return kExitFailed;
   }
   until_written.reset();
-  PrintSummary(job, report);
+  std::printf("report: %s\n", job.out.c_str());
   return ExitStatus(report);
+}
+
+// Of several processes rank 0's says it. Where that goes on, it has found nothing wrong: this one's host sees other files.
+void TellWhatIsWrong(const absl::Status& status) {
+  const std::string text(status.message());
+  if (SaysWhatAllFound()) return spdlog::error("{}", text);
+  if (!absl::IsFailedPrecondition(status)) spdlog::error("rank {} on {}: {}", LaunchedAs().rank, HostName(), text);
 }
 
 int RunCommand(const RunOptions& options) {
   const absl::StatusOr<Job> job = Prepare(options);
   if (!job.ok()) {
-    if (SaysWhatAllFound()) spdlog::error("{}", std::string(BlameSets(job.status(), options.spec, options.sets).message()));
+    TellWhatIsWrong(BlameSets(job.status(), options.spec, options.sets));
     return kExitWrongInput;
   }
   if (options.check) {
@@ -240,13 +262,13 @@ Command AddRun(const Command& program, RunOptions* options) {
       "run leaves in its folder what all fields were.\n"
       "\n"
       "--set takes a path of field names: train.steps=20, lists with commas (model.mlp.hidden=64,64), blocks as a spec has them\n"
-      "('--set=parallel={dp: 2 tp: 2}'), and lists of them in brackets, [{ ... }, { ... }]. model.preset and model.hf_config put a\n"
-      "whole model in the place of the file's, sizes included; sizes that are set after them count.\n"
+      "('--set=parallel={dp: 2 tp: 2}'), and lists of them in brackets, [{ ... }, { ... }]. model.preset, model.hf_config and\n"
+      "model={ ... } put a whole model in the place of the file's, sizes included; sizes that are set beside them count.\n"
       "\n"
-      "The folder is written at the end, over what another run left there. Ctrl-C (SIGINT), SIGTERM and a closed terminal (SIGHUP,\n"
-      "but for nohup) end the run in order, within 2 s: the report of what was done is written, exit status 1. A second one, half a\n"
-      "second later or more, kills it. Steps that ranks had not finished are not in the report. A run goes on where nobody reads what\n"
-      "it prints. Whatever ends this process, SIGKILL too, ends what it has started.\n"
+      "The summary is printed first; then the folder is written, over what another run left there. Ctrl-C (SIGINT), SIGTERM and a\n"
+      "closed terminal (SIGHUP, but for nohup) end the run in order, within 2 s: the report of what was done is written, exit status\n"
+      "1. A second one, half a second later or more, kills it. Steps that ranks had not finished are not in the report. A run goes on\n"
+      "where nobody reads what it prints. Whatever ends this process, SIGKILL too, ends what it has started.\n"
       "\n"
       "Exit status: 0 fine; 1 a failure at run time; 2 wrong input; 3 the simulation predicts that\n"
       "memory runs out or ranks wait for each other forever. The report is written in all but case 2.\n"

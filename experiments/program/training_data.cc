@@ -37,14 +37,14 @@ absl::StatusOr<TrainingData> LoadTrainingData(spec::Spec& spec, const std::strin
   return TrainingData{.training = MakeSlice(whole, 0, rest), .validation = MakeSlice(whole, rest, held_out)};
 }
 
-absl::Status ResolveResume(spec::Spec& spec, const std::string& file) {
-  if (!spec.train().has_resume()) return absl::OkStatus();
-  const absl::StatusOr<checkpoint::Opened> opened = checkpoint::Open(spec.train().resume());
+absl::StatusOr<std::optional<checkpoint::Opened>> ResolveResume(spec::Spec& spec, const std::string& file) {
+  if (!spec.train().has_resume()) return std::nullopt;
+  absl::StatusOr<checkpoint::Opened> opened = checkpoint::Open(spec.train().resume());
   const absl::Status fits = opened.ok() ? checkpoint::CheckFits(opened->path, opened->manifest, spec) : opened.status();
   if (!fits.ok()) return absl::InvalidArgumentError(StrCat(file, ": train.resume: ", std::string(fits.message())));
   for (const std::string& bad : opened->passed_over) spdlog::warn("train.resume: passed over {}", bad);
   spec.mutable_train()->set_resume(opened->path);
-  return absl::OkStatus();
+  return *std::move(opened);
 }
 
 }  // namespace twofold

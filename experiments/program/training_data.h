@@ -2,11 +2,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "core/data/dataset.h"
 #include "core/proto/spec.pb.h"
+#include "strategies/checkpoint/folder.h"
 #include "strategies/trainer.h"
 
 namespace twofold {
@@ -20,7 +22,7 @@ struct TrainingData {
 // what would be right.
 absl::StatusOr<TrainingData> LoadTrainingData(spec::Spec& spec, const std::string& file);
 
-// The checkpoint that train.resume names, found and held against the spec; without one, nothing is done.
-absl::Status ResolveResume(spec::Spec& spec, const std::string& file);
+// The checkpoint that train.resume names, found and held against the spec, which gets its path; none where it names none.
+absl::StatusOr<std::optional<checkpoint::Opened>> ResolveResume(spec::Spec& spec, const std::string& file);
 
 }  // namespace twofold

@@ -4,12 +4,13 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <istream>
 #include <map>
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "core/base/printable.h"
 #include "core/base/strings.h"
 #include "core/proto/cluster.pb.h"
 #include "core/proto/parse_text.h"
@@ -17,6 +18,16 @@
 
 namespace twofold {
 namespace {
+
+constexpr size_t kLongestSpec = 1 << 20;
+
+// What stands in a file, and of one that no spec is as long as, a byte more than a spec has.
+std::string Read(std::istream& in) {
+  std::string text(kLongestSpec + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(in.gcount()));
+  return text;
+}
 
 // Of an assignment "path = value".
 absl::string_view PathOf(absl::string_view set) { return absl::StripAsciiWhitespace(set.substr(0, set.find('='))); }
@@ -30,11 +41,7 @@ bool PresetStillFits(const spec::Spec& spec, const std::string& file) {
 }  // namespace
 
 absl::StatusOr<spec::Spec> ParseSpec(const std::string& text, const std::string& file) {
-  constexpr size_t kLongest = 1 << 20;
-  if (text.size() > kLongest) {
-    return absl::InvalidArgumentError(
-        StrCat(file, ": has ", text.size(), " bytes; a spec has at most ", kLongest));
-  }
+  if (text.size() > kLongestSpec) return absl::InvalidArgumentError(StrCat(file, ": has more than ", kLongestSpec, " bytes; a spec has at most as many"));
   spec::Spec spec;
   if (const absl::Status parsed = ParseText(text, file, spec); !parsed.ok()) {
     if (cluster::Cluster cluster; !ParseText(text, file, cluster).ok()) return parsed;
@@ -54,7 +61,7 @@ absl::Status BlameSets(const absl::Status& status, const std::string& file, absl
       const absl::string_view changed = PathOf(set);
       if (within(path, changed) || within(changed, path)) blamed[changed] = set;
     }
-    const auto append = [](std::string* out, const auto& set) { StrAppend(out, "--set ", set.second); };
+    const auto append = [](std::string* out, const auto& set) { StrAppend(out, "--set ", Printable({set.second.data(), set.second.size()})); };
     return blamed.empty() ? file : absl::StrJoin(blamed, " ", append);
   };
   std::vector<std::string> lines = absl::StrSplit(status.message(), '\n');
@@ -81,12 +88,12 @@ absl::StatusOr<spec::Spec> Resolve(const std::string& text, const std::string& f
       if (!chosen(PathOf(set))) continue;
       if (absl::Status status = ApplySet(*spec, set); !status.ok()) return status;
       if (!fabric.empty() && FabricName(*spec) != fabric) {
-        return absl::InvalidArgumentError(StrCat("--set ", set, ": contradicts --fabric=", fabric, "; leave one out"));
+        return absl::InvalidArgumentError(StrCat("--set ", Printable(set), ": contradicts --fabric=", fabric, "; leave one out"));
       }
     }
     return absl::OkStatus();
   };
-  const auto is_model = [](absl::string_view path) { return path == "model.preset" || path == "model.hf_config"; };
+  const auto is_model = [](absl::string_view path) { return path == "model" || path == "model.preset" || path == "model.hf_config"; };
   const auto is_attention = [](absl::string_view path) { return path == "model.attention"; };
   if (absl::Status status = apply(is_model); !status.ok()) return status;
   if (absl::Status status = apply(is_attention); !status.ok()) return status;
@@ -119,8 +126,7 @@ absl::StatusOr<spec::Spec> LoadSpec(const std::string& path, std::string_view fa
         StrCat(path, ": cannot be read: ", folder ? "it is a folder" : std::strerror(errno),
                "; give the path of a spec, a .textproto file"));
   }
-  const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  return ResolveSpec(text, path, fabric, sets);
+  return ResolveSpec(Read(in), path, fabric, sets);
 }
 
 }  // namespace twofold

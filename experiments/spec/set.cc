@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "core/base/printable.h"
 #include "core/base/strings.h"
 #include "core/base/suggestion.h"
 #include "core/proto/fields.h"
@@ -161,7 +162,7 @@ absl::Status ApplySet(spec::Spec& spec, std::string_view text) {
   const size_t equals = assignment.find('=');
   if (equals == absl::string_view::npos || equals == 0) {
     return absl::InvalidArgumentError(
-        StrCat("--set ", assignment, ": needs the form path=value, such as train.steps=10"));
+        StrCat("--set ", Printable(text), ": needs the form path=value, such as train.steps=10"));
   }
   const absl::string_view name = absl::StripAsciiWhitespace(assignment.substr(0, equals));
   const absl::string_view value = absl::StripAsciiWhitespace(assignment.substr(equals + 1));
@@ -169,7 +170,10 @@ absl::Status ApplySet(spec::Spec& spec, std::string_view text) {
   if (name == "model.preset" || name == "model.hf_config") changed.clear_model();
   const std::vector<std::string> path = absl::StrSplit(name, '.');
   if (absl::Status status = SetByPath(changed, path, value); !status.ok()) {
-    return absl::InvalidArgumentError(StrCat("--set ", assignment, ": ", name, ": ", status.message()));
+    return absl::InvalidArgumentError(Printable(std::string(StrCat("--set ", assignment, ": ", name, ": ", status.message()))));
+  }
+  if (const std::string odd = OddString(changed); !odd.empty()) {
+    return absl::InvalidArgumentError(StrCat("--set ", Printable(text), ": ", odd, "; write text in UTF-8"));
   }
   spec = std::move(changed);
   return absl::OkStatus();
@@ -186,7 +190,7 @@ absl::Status ApplyFabric(spec::Spec& spec, std::string_view name) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      StrCat("--fabric=", name, ": fabric: \"", name, "\" is not a fabric", Suggestion(name, known)));
+      StrCat("--fabric=", Printable(name), ": fabric: \"", Printable(name), "\" is not a fabric", Suggestion(name, known)));
 }
 
 }  // namespace twofold

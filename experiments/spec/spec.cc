@@ -14,6 +14,11 @@ std::string FabricName(const spec::Spec& spec) {
   return chosen == nullptr ? "in_memory" : chosen->name();
 }
 
+bool WritesCheckpoints(const spec::Spec& spec) {
+  const bool symbolic = spec.fabric().has_simulated() && spec.fabric().simulated().data() != spec::Simulated::REAL;
+  return spec.train().has_checkpoint() && !symbolic;
+}
+
 int64_t WorldSize(const spec::Spec& spec) {
   const spec::Parallel& p = spec.parallel();
   return p.pp() * p.dp() * p.cp() * p.tp();

@@ -38,7 +38,8 @@ absl::Status ApplyFabric(spec::Spec& spec, std::string_view name);
 
 // One "path=value": a dotted path of field names, members of a oneof included (train.optimizer.adamw.lr=1e-3
 // also chooses adamw). Repeated fields take a list with commas (model.mlp.hidden=64,64) and replace what was
-// there; blocks take "{ ... }" as a spec file writes them. model.preset and model.hf_config replace the whole model.
+// there; blocks take "{ ... }" as a spec file writes them. model.preset, model.hf_config and
+// model replace the whole model, before anything that is set in it.
 absl::Status ApplySet(spec::Spec& spec, std::string_view assignment);
 
 // Replaces model.preset's absent sizes by the preset's; explicit ones win.
@@ -61,6 +62,7 @@ absl::Status ResolveLength(spec::Spec& spec, const std::string& file, const Data
 absl::Status Validate(const spec::Spec& spec, const std::string& file);
 
 // ---- What a spec says ----
+bool WritesCheckpoints(const spec::Spec& spec);     // it asks for some, and there are data to write
 std::string FabricName(const spec::Spec& spec);     // "in_memory", "simulated", ...
 int64_t WorldSize(const spec::Spec& spec);          // ranks: pp * dp * cp * tp
 int64_t AccumulationSteps(const spec::Spec& spec);  // micro-batches per rank and step

@@ -72,19 +72,39 @@ void CheckModel(const spec::Model& model, Problems& problems) {
 }
 
 // ---- Training ----
+
+// The whole numbers next to `value`, below and above and from 1 to `most`, that divide `of`: "3 or 6"; "" where there are none.
+std::string DivisorsNextTo(int64_t value, int64_t of, int64_t most) {
+  int64_t below = 0, above = 0;
+  const auto consider = [&](int64_t divisor) {
+    if (divisor < value) below = std::max(below, divisor);
+    if (divisor > value && divisor <= most) above = above == 0 ? divisor : std::min(above, divisor);
+  };
+  for (int64_t i = 1; i * i <= of; ++i) {
+    if (of % i == 0) consider(i), consider(of / i);
+  }
+  return StrCat(below > 0 ? StrCat(below) : "", below > 0 && above > 0 ? " or " : "", above > 0 ? StrCat(above) : "");
+}
+
+// The batch that a model is trained with says how it learns; the user rather cuts it another way. So what does not fit is the
+// micro-batch, or dp where no micro-batch does.
 void CheckBatch(const spec::Spec& spec, Problems& problems) {
   const spec::Train& train = spec.train();
-  const bool micro = problems.Whole("train.micro_batch", train.micro_batch(), 1, 1 << 16);
-  const bool dp = problems.Whole("parallel.dp", spec.parallel().dp(), 1, 1 << 20);
+  constexpr int64_t kMostMicroBatch = 1 << 16, kMostRanks = 1 << 20;
+  const bool micro = problems.Whole("train.micro_batch", train.micro_batch(), 1, kMostMicroBatch);
+  const bool dp = problems.Whole("parallel.dp", spec.parallel().dp(), 1, kMostRanks);
   if (!micro || !dp) return;
   if (!problems.Whole("train.global_batch", train.global_batch(), 1, 1 << 30)) return;
-  const int64_t pass = spec.parallel().dp() * train.micro_batch(), rest = train.global_batch() % pass;
+  const int64_t batch = train.global_batch(), micro_batch = train.micro_batch(), ranks = spec.parallel().dp(), pass = ranks * micro_batch;
+  const int64_t rest = batch % pass, below = batch - rest, above = below + pass;
   if (rest == 0) return;
-  const int64_t below = train.global_batch() - rest, above = below + pass;
-  problems.Add("train.global_batch",
-               StrCat(train.global_batch(), " is not a multiple of parallel.dp * train.micro_batch = ",
-                      spec.parallel().dp(), " * ", train.micro_batch(), " = ", pass, "; use ",
-                      below > 0 ? StrCat(below, " or ") : "", above));
+  const bool by_micro = batch % ranks == 0, by_ranks = !by_micro && batch % micro_batch == 0;
+  const std::string others = by_micro ? DivisorsNextTo(micro_batch, batch / ranks, kMostMicroBatch)
+                                      : DivisorsNextTo(ranks, by_ranks ? batch / micro_batch : batch, kMostRanks);
+  problems.Add(by_micro ? "train.micro_batch" : "parallel.dp",
+               StrCat(by_micro ? micro_batch : ranks, " does not fit: train.global_batch / (parallel.dp * train.micro_batch) = ", batch, " / (", ranks, " * ",
+                      micro_batch, ") is not whole", by_micro ? "" : " with any micro_batch", "; use ", by_micro ? "train.micro_batch = " : "parallel.dp = ", others,
+                      ", or train.global_batch = ", below > 0 ? StrCat(below, " or ") : "", above));
 }
 
 void CheckAdam(std::string_view path, const spec::Adam& adam, Problems& problems) {

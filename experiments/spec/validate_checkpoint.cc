@@ -1,9 +1,32 @@
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 
 #include "core/base/strings.h"
 #include "experiments/spec/problems.h"
+#include "experiments/spec/spec.h"
 
 namespace twofold {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Why nothing can be written below `path`, which is a folder or not there yet: as far as that shows without making it. "": nothing is
+// against it.
+std::string WhyNotWritten(const std::string& path) {
+  std::error_code error;
+  fs::path at = fs::absolute(path, error).lexically_normal();
+  const auto there = [&] { return fs::exists(fs::symlink_status(at, error)); };
+  const std::string_view what = there() ? "cannot be written to: " : "cannot be made: ";
+  while (!there() && at != at.parent_path()) at = at.parent_path();
+  if (!fs::is_directory(at, error)) return StrCat(what, at.string(), " is no folder");
+  return access(at.c_str(), W_OK | X_OK) == 0 ? "" : StrCat(what, at.string(), ": ", std::strerror(errno));
+}
+
+}  // namespace
 
 void CheckCheckpoint(const spec::Spec& spec, Problems& problems) {
   constexpr int64_t kMany = int64_t{1} << 31;
@@ -23,6 +46,8 @@ void CheckCheckpoint(const spec::Spec& spec, Problems& problems) {
       problems.Add("train.checkpoint.path", "is empty; give a folder, or leave it out for \"checkpoints\" in the run's own");
     } else if (std::filesystem::exists(c.path(), error) && !std::filesystem::is_directory(c.path(), error)) {
       problems.Add("train.checkpoint.path", StrCat("\"", c.path(), "\" is no folder; give one that is, or that can be made"));
+    } else if (const std::string why = c.has_path() && WritesCheckpoints(spec) ? WhyNotWritten(c.path()) : ""; !why.empty()) {
+      problems.Add("train.checkpoint.path", StrCat("\"", c.path(), "\" ", why, "; give a folder that this user may write to"));
     }
   }
   if (train.has_resume() && !std::filesystem::is_directory(train.resume(), error)) {

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 
 #include "core/base/strings.h"
 #include "core/data/text_dataset.h"
@@ -36,8 +37,20 @@ void CheckReadable(std::string_view field, const std::string& path, bool folder_
   if (!std::ifstream(path, std::ios::binary)) refuse(StrCat("cannot be read: ", std::strerror(errno)));
 }
 
+// The root of the file system, and what the kernel makes look like files: reading all of it never ends, or never begins.
+bool IsOfTheSystem(const std::string& path) {
+  std::error_code error;
+  const fs::path real = fs::canonical(path, error);
+  if (error) return false;
+  const std::string top = real == real.root_path() ? "" : std::next(real.begin())->string();
+  return top.empty() || top == "proc" || top == "sys" || (top == "dev" && real.parent_path() == real.root_path());
+}
+
 void CheckText(const spec::Spec& spec, Problems& problems) {
   const std::string& path = spec.data().text().path();
+  if (!path.empty() && IsOfTheSystem(path)) {
+    return problems.Add("data.text.path", StrCat("\"", path, "\" holds files of the system itself; give a file or folder of text"));
+  }
   CheckReadable("data.text.path", path.empty() ? std::string(kDefaultTextPath) : path, /*folder_too=*/true,
                 "give a file or folder of text", problems);
   const ModelKind* model = FindModelKind(spec.model().kind_case());

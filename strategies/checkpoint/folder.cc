@@ -154,30 +154,37 @@ absl::Status Commit(const std::string& folder, const Begun& begun, const Manifes
   return absl::OkStatus();
 }
 
+namespace {
+
+absl::StatusOr<Opened> OpenThis(const std::string& path) {
+  absl::StatusOr<std::string> text = ReadManifestText(path);
+  if (!text.ok()) return text.status();
+  absl::StatusOr<Manifest> manifest = ParseManifest(StrCat(path, "/", kManifestFile), *text);
+  if (!manifest.ok()) return manifest.status();
+  if (absl::Status status = CheckFiles(path, manifest->contents); !status.ok()) return status;
+  return Opened{path, *std::move(manifest), *std::move(text), {}, {}};
+}
+
+}  // namespace
+
 absl::StatusOr<Opened> Open(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) {
     return absl::InvalidArgumentError(StrCat(path, ": is no folder; give a checkpoint, or a folder that has some"));
   }
-  if (fs::exists(StrCat(path, "/", kManifestFile), error)) {
-    absl::StatusOr<Manifest> manifest = ReadManifest(path);
-    if (!manifest.ok()) return manifest.status();
-    return Opened{path, *std::move(manifest), {}};
-  }
-  Opened opened;
+  if (fs::exists(StrCat(path, "/", kManifestFile), error)) return OpenThis(path);
+  std::vector<std::string> passed_over;
   const absl::StatusOr<std::vector<Found>> there = Listed(path);
   if (!there.ok()) return there.status();
   for (const Found& found : *there) {
-    absl::StatusOr<Manifest> manifest = ReadManifest(found.path);
-    if (!manifest.ok()) {
-      opened.passed_over.push_back(std::string(manifest.status().message()));
-      continue;
+    absl::StatusOr<Opened> opened = OpenThis(found.path);
+    if (opened.ok()) {
+      opened->passed_over = std::move(passed_over);
+      return opened;
     }
-    opened.path = found.path;
-    opened.manifest = *std::move(manifest);
-    return opened;
+    passed_over.push_back(std::string(opened.status().message()));
   }
-  const std::string bad = absl::StrJoin(opened.passed_over, "; ");
+  const std::string bad = absl::StrJoin(passed_over, "; ");
   return absl::InvalidArgumentError(StrCat(path, ": has no ", bad.empty() ? "checkpoint" : StrCat("good checkpoint (", bad, ")"),
                                            "; give a checkpoint, or a folder that has some"));
 }

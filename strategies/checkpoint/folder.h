@@ -53,7 +53,9 @@ absl::Status Commit(const std::string& folder, const Begun& begun, const Manifes
 struct Opened {
   std::string path;
   Manifest manifest;
+  std::string text;                      // of its manifest.json
   std::vector<std::string> passed_over;  // why
+  std::string origin;                    // where another rank has opened it: which one, and where; see agree.h
 };
 absl::StatusOr<Opened> Open(const std::string& path);
 

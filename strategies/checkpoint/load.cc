@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "core/base/errors.h"
 #include "core/base/strings.h"
+#include "strategies/checkpoint/agree.h"
 #include "strategies/checkpoint/pieces.h"
 #include "strategies/model_factory.h"
 
@@ -320,7 +320,7 @@ void Load(RankContext& rank, const Opened& opened, ParameterLayout& layout, opti
   for (const Held& h : held) {
     const absl::Status status = Fill(rank.device(), reader, h);
     if (status.ok()) continue;
-    throw RankFailure(RankFailure::Kind::kOther, rank.rank(), StrCat("rank ", rank.rank(), ": train.resume: ", std::string(status.message())));
+    throw CannotResume(rank, StrCat(std::string(status.message()), WhatIsHere(rank, opened)));
   }
   optimizer.set_updates(opened.manifest.facts.updates);
   layout.PublishUpdate();

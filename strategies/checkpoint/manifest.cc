@@ -299,17 +299,13 @@ absl::StatusOr<Manifest> ParseManifest(const std::string& path, const std::strin
   });
 }
 
-absl::StatusOr<Manifest> ReadManifest(const std::string& folder) {
-  const std::string path = StrCat(folder, "/", kManifestFile);
-  const absl::StatusOr<std::string> text = ReadSmallFile(path, kLongest);
-  if (!text.ok()) return text.status();
-  absl::StatusOr<Manifest> manifest = ParseManifest(path, *text);
-  if (!manifest.ok()) return manifest.status();
-  for (const FileSum& file : manifest->contents.files) {
-    const absl::StatusOr<CheckedFile> opened = CheckedFile::Open(folder, file);
-    if (!opened.ok()) return opened.status();
+absl::StatusOr<std::string> ReadManifestText(const std::string& folder) { return ReadSmallFile(StrCat(folder, "/", kManifestFile), kLongest); }
+
+absl::Status CheckFiles(const std::string& folder, const Contents& contents) {
+  for (const FileSum& file : contents.files) {
+    if (const auto opened = CheckedFile::Open(folder, file); !opened.ok()) return opened.status();
   }
-  return manifest;
+  return absl::OkStatus();
 }
 
 std::string PartText(const Contents& part) { return Sealed(kPartFormats[0], ToJson(part)); }

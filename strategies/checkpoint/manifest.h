@@ -75,8 +75,10 @@ std::string ManifestText(const Manifest& manifest);
 // Refuses, naming `path` and the field or tensor, whatever ManifestText does not write: another format, a checksum that is
 // another, fields that are missing or out of range, pieces that leave out or repeat elements. Memory is in proportion to `text`.
 absl::StatusOr<Manifest> ParseManifest(const std::string& path, const std::string& text);
-// From a checkpoint's folder. Every file must be there with the size it was saved with.
-absl::StatusOr<Manifest> ReadManifest(const std::string& folder);
+// From a checkpoint's folder.
+absl::StatusOr<std::string> ReadManifestText(const std::string& folder);
+// Every file must be there with the size it was saved with.
+absl::Status CheckFiles(const std::string& folder, const Contents& contents);
 
 // Likewise of a part, where tensors need not be whole.
 std::string PartText(const Contents& part);

@@ -126,4 +126,15 @@ std::vector<Held> ShareOf(const std::vector<Held>& pieces, int64_t replica, int6
   return share;
 }
 
+bool DataExists(Device& device) {
+  bool exists = false;
+  Tensor probe = device.NewTensor(Shape{1}, DType::kU8, Category::kOther);
+  device.Upload(probe, [&exists](std::span<std::byte> out) {
+    exists = true;
+    std::memset(out.data(), 0, out.size());
+  });
+  device.compute().Synchronize();
+  return exists;
+}
+
 }  // namespace twofold::checkpoint

@@ -25,6 +25,9 @@ struct Held {
 
 inline constexpr char kModel[] = "model.", kBuffer[] = "buffer.", kOptimizer[] = "optimizer.", kMaster[] = "master";
 
+// Whether what is put on the device can be had back.
+bool DataExists(Device& device);
+
 // The parts of parameters that a slice of `layout` holds: its own list, or the one whole parameter that bears its name. Counted
 // in this rank's elements.
 std::vector<optim::Part> PartsOf(const optim::Slice& slice, const nn::Module& model);

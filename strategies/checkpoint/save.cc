@@ -14,18 +14,6 @@
 namespace twofold::checkpoint {
 namespace {
 
-// Whether what is put on the device can be had back.
-bool DataExists(Device& device) {
-  bool exists = false;
-  Tensor probe = device.NewTensor(Shape{1}, DType::kU8, Category::kOther);
-  device.Upload(probe, [&exists](std::span<std::byte> out) {
-    exists = true;
-    std::memset(out.data(), 0, out.size());
-  });
-  device.compute().Synchronize();
-  return exists;
-}
-
 std::string RankFile(int rank) { return absl::StrFormat("rank-%05d", rank); }
 
 constexpr char kPartEnding[] = ".part.json";

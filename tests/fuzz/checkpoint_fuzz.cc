@@ -102,9 +102,9 @@ TEST(CheckpointFuzz, EveryAnswerIsTensorsOrAMessage) {
   const std::string good_text = ManifestText(good.manifest), good_content = json::parse(good_text)["content"].dump();
   for (const auto& [name, bytes] : good.files) Put(folder + "/" + name, bytes);
   Put(folder + "/manifest.json", good_text);
-  const absl::StatusOr<Manifest> undamaged = ReadManifest(folder);
+  const absl::StatusOr<Opened> undamaged = Open(folder);
   ASSERT_TRUE(undamaged.ok()) << undamaged.status();
-  ASSERT_TRUE(ReadAll(*undamaged, folder));
+  ASSERT_TRUE(ReadAll(undamaged->manifest, folder));
 
   test::Mutator in_file(TestSeed(), {.words = kWords, .hot = 160}), in_manifest(TestSeed(1), {.words = kWords});
   int opened = 0, whole = 0;
@@ -127,12 +127,12 @@ TEST(CheckpointFuzz, EveryAnswerIsTensorsOrAMessage) {
     for (const auto& [name, bytes] : files) size += static_cast<int64_t>(bytes.size());
 
     const test::Allocations allocations;
-    const absl::StatusOr<Manifest> manifest = ReadManifest(folder);
-    if (manifest.ok()) {
+    const absl::StatusOr<Opened> checkpoint = Open(folder);
+    if (checkpoint.ok()) {
       ++opened;
-      whole += ReadAll(*manifest, folder);
+      whole += ReadAll(checkpoint->manifest, folder);
     } else {
-      CheckRefusal(manifest.status(), folder);
+      CheckRefusal(checkpoint.status(), folder);
     }
     ASSERT_FALSE(HasFatalFailure()) << "mutant " << i << "\n" << text;
     ASSERT_LE(allocations.largest(), 8192 + 4 * size) << "mutant " << i;

@@ -7,10 +7,14 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_format.h"
+#include "core/base/machine.h"
+#include "strategies/checkpoint/block_file.h"
 #include "strategies/checkpoint/folder.h"
 #include "strategies/checkpoint/safetensors.h"
 #include "tests/integration/run_spec.h"
@@ -306,6 +310,10 @@ TEST(Checkpoints, AreBitEqualOnTheSimulatedFabricAndCostItTheSameMemory) {
       EXPECT_EQ(Losses(resumed[0]), Tail(Losses(real[0])));
       const auto predicted = RunText(Text(kPlainGpt, 2, layout, Resuming(folder), test::Simulated("SYMBOLIC")));
       EXPECT_EQ(predicted[0].steps_size(), kSteps - kStop);
+      for (size_t r = 0; r < 2; ++r) {  // what rank 0 tells the others of the checkpoint, too
+        EXPECT_EQ(predicted[r].memory().peak_bytes(), resumed[r].memory().peak_bytes()) << layout.name << " " << kind << " rank " << r;
+        EXPECT_EQ(predicted[r].memory().reserved_bytes(), resumed[r].memory().reserved_bytes()) << layout.name << " " << kind << " rank " << r;
+      }
       fs::remove_all(folder), fs::remove_all(other);
     }
   }
@@ -361,6 +369,84 @@ TEST_F(Refused, DamagedFiles) {
   const auto opened = checkpoint::Open(folder_);
   ASSERT_TRUE(opened.ok());
   EXPECT_EQ(opened->manifest.facts.step, kSteps);
+}
+
+// ---- Ranks that see other folders than rank 0, as on hosts whose disks are not shared ----
+
+class Apart : public ::testing::Test {
+ protected:
+  void SetUp() override { RunText(Text(kPlainGpt, 2, kLayouts[3], Saving(both_))); }
+  void TearDown() override {
+    for (const std::string& folder : {both_, older_, other_}) fs::remove_all(folder);
+  }
+  static void Copy(const std::string& from, const std::string& to) {
+    fs::create_directories(to);
+    fs::copy(from, to, fs::copy_options::recursive);
+  }
+  // Goes on for two steps more than were saved: rank r from the latest good checkpoint in the folder seen[r].
+  RunResult Resume(const std::vector<std::string>& seen, spec::Spec& spec) {
+    spec = testing::Resolve(StrCat(kPlainGpt, "train { steps: ", kSteps + 2, " global_batch: 12 micro_batch: 1 seed: 3 resume: \"", seen[0],
+                                   "\" }\nparallel { dp: 2 sharding: ZERO_3 }\nfabric { in_memory {} timeout_s: 5 }\n"));
+    auto data = LoadTrainingData(spec, "test.textproto");
+    EXPECT_TRUE(data.ok()) << data.status().message();
+    std::vector<spec::Spec> specs(2, spec);
+    for (size_t r = 0; r < 2; ++r) specs[r].mutable_train()->set_resume(seen[r]);
+    return (*MakeFabric(spec))->Run(2, [&](RankContext& ctx) { return TrainRank(ctx, specs[static_cast<size_t>(ctx.rank())], data->samples()); });
+  }
+  std::string ErrorOf(const std::vector<std::string>& seen) {
+    spec::Spec spec;
+    const RunResult result = Resume(seen, spec);
+    EXPECT_FALSE(result.status.ok());
+    return std::string(result.status.message());
+  }
+  std::vector<report::RankRecord> Records(const std::vector<std::string>& seen) {
+    spec::Spec spec;
+    const RunResult result = Resume(seen, spec);
+    EXPECT_TRUE(result.status.ok()) << result.status.message();
+    return ReadRecords(spec, result);
+  }
+  static std::string ManifestSum(const std::string& checkpoint) {
+    std::ifstream in(checkpoint + "/manifest.json", std::ios::binary);
+    const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+    return absl::StrFormat("%016x", checkpoint::Checksum(std::as_bytes(std::span(text))));
+  }
+
+  const std::string both_ = Folder("both"), older_ = Folder("older"), other_ = Folder("other");
+  static constexpr char kOlder[] = "/000001-step-3", kNewer[] = "/000002-step-6";
+};
+
+TEST_F(Apart, RanksGoOnFromWhatRank0Chose) {
+  Copy(both_ + kOlder, older_ + kOlder);
+  const std::vector<report::RankRecord> records = Records({older_, both_}), reference = Records({older_, older_});
+  for (const report::RankRecord& record : records) {
+    EXPECT_EQ(record.first_step(), kStop);
+    EXPECT_EQ(Losses(record), Losses(reference[0]));
+  }
+}
+
+TEST_F(Apart, RanksThatDoNotSeeItSaySo) {
+  Copy(both_ + kOlder, older_ + kOlder);
+  EXPECT_THAT(ErrorOf({both_, older_}),
+              ::testing::AllOf(HasSubstr(StrCat("rank 1 on ", HostName(), ": train.resume: ", older_, kNewer)), HasSubstr("cannot be read"),
+                               HasSubstr(StrCat("rank 0 on ", HostName(), " goes on from ", both_, kNewer, ", whose manifest.json has checksum ", ManifestSum(both_ + kNewer))),
+                               HasSubstr(StrCat("rank 1 sees none there, and as the latest ", older_, kOlder))));
+}
+
+TEST_F(Apart, RanksThatSeeAnotherOfThatNameSaySo) {
+  RunText(Text(kGpt, 2, kLayouts[3], Saving(other_)));  // with dropout
+  EXPECT_THAT(ErrorOf({both_, other_}),
+              ::testing::AllOf(HasSubstr(StrCat("rank 1 on ", HostName(), ": train.resume: ", other_, kNewer, "/rank-0000")), HasSubstr("are not those that were saved"),
+                               HasSubstr(StrCat("rank 0 on ", HostName(), " goes on from ", both_, kNewer, ", whose manifest.json has checksum ", ManifestSum(both_ + kNewer))),
+                               HasSubstr(StrCat("that of rank 1 has ", ManifestSum(other_ + kNewer)))));
+}
+
+// Its content comes from rank 0, whatever it has.
+TEST_F(Apart, RankZeroAloneReadsTheManifest) {
+  Copy(both_ + kNewer, other_ + kNewer);
+  fs::remove(other_ + kNewer + "/manifest.json");
+  const std::vector<report::RankRecord> records = Records({both_, other_}), reference = Records({both_, both_});
+  EXPECT_EQ(Losses(records[1]), Losses(reference[0]));
+  EXPECT_EQ(records[1].first_step(), kSteps);
 }
 
 // A disk that cannot be written to ends the run, and says so.

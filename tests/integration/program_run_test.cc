@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/inotify.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,6 +27,7 @@
 namespace twofold {
 namespace program_run_test {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -283,6 +285,63 @@ TEST_F(Program, RefusesAFolderThatCannotBeMade) {
       EXPECT_THAT(out_, IsEmpty());
     }
   }
+}
+
+// What a run has found is worth more than its files: it is on stdout before they are written.
+TEST_F(Program, PrintsTheSummaryWhereTheReportCannotBeWritten) {
+  const std::string spec = Write("small.textproto", kSmall);
+  fs::create_directories(At("run"));
+  fs::create_symlink("/dev/full", At("run/report.json.part"));
+  EXPECT_EQ(Run(StrCat("run ", spec, " --quiet --out=", At("run"))), 1);
+  EXPECT_THAT(out_, AllOf(HasSubstr("step time"), HasSubstr("peak memory"), Not(HasSubstr("report: "))));
+  EXPECT_THAT(err_, HasSubstr(StrCat(At("run"), "/report.json.part: cannot be written: No space left on device")));
+  EXPECT_FALSE(fs::exists(At("run/steps.csv"))) << "all files or none";
+  // A limit of files' size ends no process without a word.
+  const int status = std::system(StrCat("( ulimit -f 1; ", TWOFOLD_PROGRAM, " run ", spec, " --fabric=in_memory --quiet --out=", At("limited"), " 2>&1; echo status $? ) | cat >",
+                                        At("both")).c_str());
+  EXPECT_EQ(status, 0);
+  EXPECT_THAT(ReadAll(At("both")), AllOf(HasSubstr("step time"), HasSubstr(": cannot be written: File too large"), HasSubstr("status 1")));
+}
+
+TEST_F(Program, FindsBeforeTrainingThatCheckpointsHaveNoPlace) {
+  const std::string run = StrCat("run ", Write("small.textproto", kSmall), " --out=", At("run"), " --set=train.checkpoint.path=");
+  EXPECT_EQ(Run(run + "/proc/no/such/place --fabric=in_memory"), 2);
+  EXPECT_THAT(err_, AllOf(HasSubstr("train.checkpoint.path: /proc/no/such/place: cannot be made: "), HasSubstr("give a folder that this user may write to"), Not(HasSubstr("step"))));
+  EXPECT_FALSE(fs::exists(At("run/report.json")));
+  EXPECT_EQ(Run(run + At("small.textproto") + "/below --check --fabric=in_memory"), 2);
+  EXPECT_THAT(err_, HasSubstr("cannot be made: "));
+  EXPECT_EQ(Run(run + At("simulated") + " --fabric=simulated"), 0) << err_;
+  EXPECT_FALSE(fs::exists(At("simulated"))) << "nothing is written there without data";
+}
+
+// By the program's check of it, for its rank 0, and for all of the others.
+TEST_F(Program, OpensACheckpointsManifestOnce) {
+  const std::string run = StrCat("run ", Write("small.textproto", kSmall), " --quiet --out=", At("run"), " --set=parallel.dp=4 --set=train.global_batch=8 ");
+  ASSERT_EQ(Run(StrCat(run, "--fabric=in_memory --set=train.checkpoint.path=", At("saved"))), 0) << err_;
+  const int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+  ASSERT_GE(inotify_add_watch(watch, At("saved/000001-step-4/manifest.json").c_str(), IN_OPEN | IN_CLOSE), 0);
+  for (const char* fabric : {"--fabric=in_memory", "--fabric=simulated", "--fabric=simulated --set=fabric.simulated.data=REAL"}) {
+    ASSERT_EQ(Run(StrCat(run, "--set=train.steps=6 --set=train.resume=", At("saved"), " ", fabric)), 0) << err_;
+    EXPECT_EQ(Report(At("run"))["first_step"], 4);
+    alignas(inotify_event) char events[1 << 12];
+    int opened = 0;
+    const ssize_t bytes = read(watch, events, sizeof(events));
+    for (ssize_t at = 0; at < bytes; at += static_cast<ssize_t>(sizeof(inotify_event))) {
+      opened += (reinterpret_cast<const inotify_event*>(events + at)->mask & IN_OPEN) != 0 ? 1 : 0;
+    }
+    EXPECT_EQ(opened, 1) << fabric;
+  }
+  close(watch);
+}
+
+TEST_F(Program, PrintsNoControlCharacters) {
+  const std::string escape = "\x1b[31m";
+  EXPECT_EQ(Run(StrCat("run '", At(escape), "'")), 2);
+  EXPECT_THAT(err_, AllOf(HasSubstr("/\\x1b[31m: cannot be read"), Not(HasSubstr(escape))));
+  EXPECT_EQ(Run(StrCat("run ", Write("binary", std::string("\x7f" "ELF\x02\x01\x01\0\x1b[31m", 13)))), 2);
+  EXPECT_THAT(err_, AllOf(HasSubstr(StrCat(At("binary"), ":1:1: byte 0 is \\x7f, a control character")), Not(HasSubstr("\x7f"))));
+  EXPECT_EQ(Run(StrCat("run '--", escape, "'")), 2);
+  EXPECT_THAT(err_, Not(HasSubstr(escape)));
 }
 
 TEST_F(Program, GoesOnWhereNobodyReadsWhatItPrints) {

@@ -5,9 +5,11 @@
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
+#include "absl/strings/ascii.h"
 #include "core/base/strings.h"
 #include "experiments/spec/presets.h"
 #include "strategies/model_factory.h"
@@ -235,6 +237,65 @@ TEST(File, SaysWhatItIsInstead) {
   EXPECT_THAT(Refused("train { steps: 99999999999999999999 }"), AllOf(HasSubstr("train.steps: "), HasSubstr("to 9223372036854775807")));
 }
 
+// No byte of a message moves a terminal's cursor.
+MATCHER(IsPrintable, "") {
+  return std::all_of(arg.begin(), arg.end(), [](char c) { return c == '\n' || !absl::ascii_iscntrl(static_cast<unsigned char>(c)); });
+}
+
+TEST(File, IsTextInUtf8) {
+  EXPECT_THAT(Refused("name: \"x\"\n  \x1b[31mmodel {}"),
+              AllOf(HasSubstr("test.textproto:2:3: byte 12 is \\x1b, a control character; write text in UTF-8"), IsPrintable()));
+  EXPECT_THAT(Refused(std::string("\x7f" "ELF\x02\0\0", 7)), AllOf(HasSubstr("test.textproto:1:1: byte 0 is \\x7f"), IsPrintable()));
+  EXPECT_THAT(Refused("name: \"caf\xe9\""), AllOf(HasSubstr("test.textproto:1:11: byte 10 is \\xe9, which is not UTF-8"), IsPrintable()));
+  EXPECT_THAT(Refused("name: \"\xc2\x9b" "31m\""), HasSubstr("byte 7 is \\xc2\\x9b, a control character")) << "of the second kind";
+  EXPECT_THAT(Refused("# \xf0\x9f\x98\n"), HasSubstr("byte 2 is \\xf0, which is not UTF-8")) << "cut short";
+  EXPECT_THAT(Refused("name: \"\xed\xa0\x80\""), HasSubstr("which is not UTF-8")) << "a surrogate";
+  EXPECT_THAT(Refused("name: \"\xc0\xaf\""), HasSubstr("which is not UTF-8")) << "too long for what it says";
+  EXPECT_EQ(Resolved(StrCat("# d\xc3\xa9j\xc3\xa0 \t \xf0\x9f\x98\x80\r\n", "name: \"caf\xc3\xa9\"\n", kMinimal)).name(), "caf\xc3\xa9");
+}
+
+// An escape is text in the file, and a byte in the field.
+TEST(File, HasStringsInUtf8) {
+  EXPECT_THAT(Refused(StrCat("name: \"caf\\xe9\"\n", kMinimal)),
+              AllOf(HasSubstr("test.textproto: name: \"caf\\xe9\": byte 3 is \\xe9, which is not UTF-8"), IsPrintable()));
+  EXPECT_THAT(Refused("model { preset: \"\\033[31m\" }"),
+              AllOf(HasSubstr("test.textproto: model.preset: \"\\x1b[31m\": byte 0 is \\x1b, a control character"), IsPrintable()));
+  EXPECT_THAT(Refused(kMinimal, "", {"name=caf\xe9"}), AllOf(HasSubstr("--set name=caf\\xe9: name: "), HasSubstr("byte 3 is \\xe9, which is not UTF-8"), IsPrintable()));
+  EXPECT_THAT(Refused(kMinimal, "", {"name=\x1b[31m"}), AllOf(HasSubstr("--set name=\\x1b[31m: name: "), IsPrintable()));
+  EXPECT_THAT(Refused(kMinimal, "", {"data={ text { path: \"a\\xe9\" } }"}), AllOf(HasSubstr("data.text.path: "), HasSubstr("byte 1 is \\xe9"), IsPrintable()));
+  EXPECT_THAT(Refused(kMinimal, "", {"train.\x1b[31m=5"}), IsPrintable());
+  EXPECT_THAT(Refused(kMinimal, "\x1b[31m"), IsPrintable());
+}
+
+// A batch is given for what it does to training; how it is cut is what a user changes.
+TEST(Batches, AreCutAnotherWayBeforeTheyAreAnotherSize) {
+  const auto refused = [](int global, int dp, int micro) {
+    return Refused(StrCat(kMinimal, " train { global_batch: ", global, " micro_batch: ", micro, " } parallel { dp: ", dp, " }"));
+  };
+  EXPECT_THAT(refused(48, 4, 5), HasSubstr("train.micro_batch: 5 does not fit: train.global_batch / (parallel.dp * train.micro_batch) = 48 / (4 * 5) "
+                                           "is not whole; use train.micro_batch = 4 or 6, or train.global_batch = 40 or 60"));
+  EXPECT_THAT(refused(4, 2, 8), HasSubstr("use train.micro_batch = 2, or train.global_batch = 16"));
+  EXPECT_THAT(refused(30, 4, 4), HasSubstr("parallel.dp: 4 does not fit: train.global_batch / (parallel.dp * train.micro_batch) = 30 / (4 * 4) is not whole "
+                                           "with any micro_batch; use parallel.dp = 3 or 5, or train.global_batch = 16 or 32"));
+  EXPECT_THAT(refused(30, 4, 3), HasSubstr("use parallel.dp = 2 or 5, or train.global_batch = 24 or 36")) << "of those that fit the micro-batch";
+}
+
+TEST(Paths, OfTextAreNoMachinesOwnFiles) {
+  for (const char* path : {"/", "//", "/usr/..", "/proc", "/sys/kernel", "/dev"}) {
+    EXPECT_THAT(Refused(kMinimal, "", {StrCat("data.text.path=", path)}),
+                HasSubstr(StrCat("data.text.path: \"", path, "\" holds files of the system itself; give a file or folder of text")));
+  }
+}
+
+TEST(Paths, OfCheckpointsCanBeMade) {
+  const std::string file = testing::TempDir() + "twofold_spec_occupied";
+  std::ofstream(file) << "x";
+  const auto refused = [](const std::string& path) { return Refused(StrCat(kMinimal, " train { checkpoint { path: \"", path, "\" } }")); };
+  EXPECT_THAT(refused(file + "/a/b"), HasSubstr(StrCat("train.checkpoint.path: \"", file, "/a/b\" cannot be made: ", file, " is no folder")));
+  EXPECT_THAT(refused(file), HasSubstr("is no folder; give one that is, or that can be made"));
+  std::filesystem::remove(file);
+}
+
 TEST(File, TellsWhatDoesNotDivideOnce) {
   const std::string refusal = Refused(StrCat(kMinimal, " parallel { tp: 3 }"));
   EXPECT_THAT(refusal, AllOf(HasSubstr("parallel.tp: 3 does not divide model.gpt.heads = 4"), Not(HasSubstr("kv_heads"))));
@@ -300,6 +361,18 @@ TEST(Set, APresetReplacesTheModelAndLeavesOtherSettings) {
   EXPECT_EQ(spec.model().gpt().layers(), 3);
   EXPECT_EQ(spec.model().gpt().hidden(), 1024);
   EXPECT_TRUE(Resolved(kMlp, "", {"model.preset=gpt-3m"}).model().has_gpt());
+}
+
+TEST(Set, TakesAModelAsABlock) {
+  const spec::Spec preset = Resolved(kMinimal, "", {"model={preset: \"gpt2-350m\"}"});
+  EXPECT_EQ(preset.model().gpt().hidden(), 1024);
+  EXPECT_EQ(preset.model().preset(), "gpt2-350m");
+  EXPECT_TRUE(Resolved(kMlp, "", {"model={ preset: \"llama-3m\" }"}).model().has_llama()) << "of another kind than the file's";
+  EXPECT_TRUE(Resolved("model { preset: \"llama-3m\" }", "", {"model={ preset: \"gpt-3m\" }"}).model().has_gpt());
+  EXPECT_EQ(Resolved(kMlp, "", {"model.gpt.layers=2", "model={ preset: \"gpt-3m\" }"}).model().gpt().layers(), 2) << "sizes count after it, as after model.preset";
+  EXPECT_EQ(Resolved(kMinimal, "", {"model={ preset: \"gpt-3m\" gpt { layers: 3 } }"}).model().gpt().layers(), 3);
+  EXPECT_THAT(Resolved("model { preset: \"gpt-3m\" }", "", {"model={ mlp { inputs: 4 hidden: 8 classes: 3 } }", "data={ synthetic {} }"}).model().mlp().hidden(), ElementsAre(8));
+  EXPECT_THAT(Refused(kMinimal, "", {"model={ preset: \"gpt5\" }"}), testing::StartsWith("--set model={ preset: \"gpt5\" }: model.preset: \"gpt5\" is not a preset"));
 }
 
 TEST(Set, AListEmptiedByHandStaysEmptyWhenWrittenOut) {
