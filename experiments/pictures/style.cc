@@ -4,6 +4,7 @@
 #include <regex>
 
 #include "core/base/check.h"
+#include "core/device/kernel_names.h"
 
 namespace twofold::pictures {
 
@@ -61,21 +62,20 @@ std::string StandAlone(const std::string& svg) {
   return svg.substr(0, end + 1) + "<style>" + WithPlainColours(Style()) + "</style>" + svg.substr(end + 1) + "\n";
 }
 
+// The class of an operation belongs to its row (core/device/kernel_names.cc).
 SpanClass ClassOf(std::string_view stream, std::string_view name) {
   if (name == "transfer") return SpanClass::kTransfer;
   if (!stream.starts_with("compute")) return SpanClass::kCommunication;
-  if (name.starts_with("matmul")) return SpanClass::kProduct;
-  if (name.starts_with("attention")) return SpanClass::kAttention;
-  if (name.starts_with("layer_norm")) return SpanClass::kNorm;
-  if (name.starts_with("cross_entropy") || name.starts_with("embedding") || name.starts_with("position")) {
-    return SpanClass::kLoss;
-  }
-  for (const std::string_view optimizer : {"adam_step", "sgd_step", "squared_norm", "clip_factor"}) {
-    if (name == optimizer) return SpanClass::kOptimizer;
-  }
-  for (const std::string_view element : {"add", "add_to", "scale", "cast", "fill", "dropout", "sum", "column_sum",
-                                         "random_fill", "gelu_forward", "gelu_backward", "relu_forward", "relu_backward"}) {
-    if (name == element) return SpanClass::kElement;
+  const ops::KernelRow* row = ops::FindKernel(name);
+  if (row == nullptr) return SpanClass::kOther;
+  switch (row->is) {
+    case ops::KernelClass::kProduct: return SpanClass::kProduct;
+    case ops::KernelClass::kAttention: return SpanClass::kAttention;
+    case ops::KernelClass::kNorm: return SpanClass::kNorm;
+    case ops::KernelClass::kElement: return SpanClass::kElement;
+    case ops::KernelClass::kLoss: return SpanClass::kLoss;
+    case ops::KernelClass::kOptimizer: return SpanClass::kOptimizer;
+    case ops::KernelClass::kOther: return SpanClass::kOther;
   }
   return SpanClass::kOther;
 }
@@ -87,8 +87,8 @@ std::string CssClass(SpanClass c) {
 }
 
 std::string LegendName(SpanClass c) {
-  constexpr std::string_view kNames[] = {"matrix products",     "attention", "layer norm",    "element by element",
-                                         "embedding and loss",  "optimizer", "communication", "to and from the host", "other"};
+  constexpr std::string_view kNames[] = {"products",           "attention", "norms",         "element by element",
+                                         "embedding and loss", "optimizer", "communication", "to and from the host", "other"};
   return std::string(kNames[static_cast<int>(c)]);
 }
 

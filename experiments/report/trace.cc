@@ -68,6 +68,7 @@ void AddSpan(int64_t rank, const report::Span& span, int tid, double offset, Eve
   const int64_t end = std::max(start, Nanoseconds(offset + span.end()));
   Json args = {{"bytes", span.bytes()}};
   if (span.waiting() > 0) args["waiting_us"] = Microseconds(Nanoseconds(span.waiting()));
+  if (span.exposed() > 0) args["exposed_us"] = Microseconds(Nanoseconds(span.exposed()));
   if (!span.label().empty()) args["label"] = span.label();
   events.Add({{"ph", "X"},
               {"name", span.name()},

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "core/base/strings.h"
+#include "core/device/kernel_names.h"
 #include "sim/cost/kernel_table.h"
 #include "sim/cost/passes.h"
 
@@ -120,7 +121,7 @@ absl::Status CheckKernels(const cluster::Device& device) {
   }
   std::set<std::string_view> named;
   for (const cluster::Kernels::Kernel& one : k.kernels()) {
-    if (!IsKernel(one.name())) return wrong("kernels.name: \"", one.name(), "\": is no kernel's; use one as reports have them, such as matmul_nt");
+    if (!ops::IsKernel(one.name())) return wrong("kernels.name: \"", one.name(), "\": is no kernel's; use one as reports have them, such as matmul_nt");
     if (!named.insert(one.name()).second) return wrong("kernels.name: \"", one.name(), "\": must be there once");
     if (!(one.factor() > 0)) return wrong("kernels.factor: ", one.factor(), " of ", one.name(), ": must be greater than 0");
     if (!(one.launch_us() >= 0)) return wrong("kernels.launch_us: ", one.launch_us(), " of ", one.name(), ": must not be negative");

@@ -6,25 +6,6 @@
 namespace twofold {
 namespace {
 
-// As ops::Key has them, in order.
-constexpr std::string_view kKernelNames[] = {
-    "adam_step", "add", "add_bias", "add_relu", "add_to", "affine", "attention_backward", "attention_block_backward",
-    "attention_block_forward", "attention_diagonal_backward", "attention_diagonal_forward", "attention_forward",
-    "average_pool_backward", "average_pool_forward", "batch_norm_backward", "batch_norm_finish", "batch_norm_forward",
-    "batch_norm_relu_backward", "batch_norm_relu_forward", "batch_norm_relu_sums", "batch_norm_statistics", "batch_norm_sums",
-    "batched_matmul_nn", "batched_matmul_nt", "batched_matmul_tn", "batched_matmul_tt", "cast", "clip_factor", "column_sum", "combine",
-    "combine_weights", "conv1x1_backward", "conv1x1_forward", "conv1x1_weights", "conv3x3_backward", "conv3x3_forward",
-    "conv3x3_weights", "conv5x5_backward", "conv5x5_forward", "conv5x5_weights", "conv7x7_backward", "conv7x7_forward",
-    "conv7x7_weights", "conv_backward", "conv_forward", "conv_weights", "copy_columns", "count_correct", "cross_entropy_backward",
-    "cross_entropy_forward", "dequantise", "dispatch", "dropout", "embedding_backward", "embedding_forward", "fill", "gather_elements",
-    "gelu_backward", "gelu_forward", "layer_norm_backward", "layer_norm_forward", "layer_norm_weights", "masked_dropout_backward",
-    "masked_dropout_forward", "matmul_gelu", "matmul_gelu_slope", "matmul_nn", "matmul_nt", "matmul_tn", "matmul_tt", "max_pool_backward", "max_pool_forward",
-    "position_backward", "position_forward", "quantise", "quantise_stochastic", "random_fill", "random_places", "relu_backward",
-    "relu_forward", "rms_norm_backward", "rms_norm_forward", "rms_norm_weights", "rotary", "rotary_table", "route_backward",
-    "route_forward", "scale", "scatter_elements", "sgd_step", "sign_pack", "sign_unpack", "softmax_backward", "softmax_forward",
-    "split_backward", "split_correct", "split_losses", "split_max", "split_sums", "squared_norm", "sum", "swiglu_backward",
-    "swiglu_forward", "top_k"};
-
 double LogSize(int64_t dim) { return std::log(static_cast<double>(std::max<int64_t>(dim, 1))); }
 
 double Total(const std::array<double, 3>& at) { return at[0] + at[1] + at[2]; }
@@ -33,8 +14,6 @@ double Total(const std::array<double, 3>& at) { return at[0] + at[1] + at[2]; }
 constexpr double kSlack = 1e-9;
 
 }  // namespace
-
-bool IsKernel(std::string_view name) { return std::binary_search(std::begin(kKernelNames), std::end(kKernelNames), name); }
 
 bool CountsFlops(std::string_view kernel) {
   for (const std::string_view product : {"matmul_", "batched_matmul_", "attention_", "conv"})

@@ -22,9 +22,6 @@
 
 namespace twofold {
 
-// Whether some operation has a kernel of this name (ops::KernelKey).
-bool IsKernel(std::string_view name);
-
 // Whether the kernel's rate counts flops (products, convolutions, attention); else it counts bytes.
 bool CountsFlops(std::string_view kernel);
 

@@ -385,7 +385,7 @@ class Apart : public ::testing::Test {
   }
   // Goes on for two steps more than were saved: rank r from the latest good checkpoint in the folder seen[r].
   RunResult Resume(const std::vector<std::string>& seen, spec::Spec& spec) {
-    spec = testing::Resolve(StrCat(kPlainGpt, "train { steps: ", kSteps + 2, " global_batch: 12 micro_batch: 1 seed: 3 resume: \"", seen[0],
+    spec = test::Resolve(StrCat(kPlainGpt, "train { steps: ", kSteps + 2, " global_batch: 12 micro_batch: 1 seed: 3 resume: \"", seen[0],
                                    "\" }\nparallel { dp: 2 sharding: ZERO_3 }\nfabric { in_memory {} timeout_s: 5 }\n"));
     auto data = LoadTrainingData(spec, "test.textproto");
     EXPECT_TRUE(data.ok()) << data.status().message();

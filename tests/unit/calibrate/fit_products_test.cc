@@ -7,10 +7,10 @@
 #include <set>
 
 #include "core/base/philox.h"
+#include "core/device/kernel_names.h"
 #include "experiments/calibrate/gpu_cases.h"
 #include "experiments/calibrate/profile_from.h"
 #include "gtest/gtest.h"
-#include "sim/cost/kernel_table.h"
 #include "sim/cost/measured_products.h"
 #include "sim/cost/profile_cost_model.h"
 #include "sim/cost/read_profile.h"
@@ -158,7 +158,7 @@ TEST(GpuCases, HaveWhatACpuIsMeasuredForAndWhatItIsNot) {
   const std::vector<GpuCase> cases = GpuCases(false, int64_t{1} << 30);
   for (const GpuCase& c : cases) {
     const ops::KernelKey key = ops::Key(c.of.make(shapes));
-    EXPECT_TRUE(IsKernel(key.name)) << key.name;
+    EXPECT_TRUE(ops::IsKernel(key.name)) << key.name;
     kernels.emplace(key.name, key.dtype);
     if (c.tf32) tf32.insert(key.name);
   }

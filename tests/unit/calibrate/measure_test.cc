@@ -2,10 +2,10 @@
 #include <numeric>
 
 #include "backends/in_memory/fabric.h"
+#include "core/device/kernel_names.h"
 #include "experiments/calibrate/measure_kernels.h"
 #include "experiments/calibrate/measure_links.h"
 #include "gtest/gtest.h"
-#include "sim/cost/kernel_table.h"
 
 namespace twofold::calibrate {
 namespace measure_test {
@@ -55,7 +55,7 @@ TEST(CasesTest, HaveKernelsThatAreKnown) {
   ShapesOnly shapes;
   for (const Case& c : Cases(true)) {
     const std::string_view name = ops::Key(c.make(shapes)).name;
-    EXPECT_TRUE(IsKernel(name)) << name;
+    EXPECT_TRUE(ops::IsKernel(name)) << name;
   }
 }
 

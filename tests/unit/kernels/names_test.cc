@@ -1,10 +1,10 @@
-// No operation is forgotten: each that has a row in ops::AnyOp is launched by some test of this program, and profiles know the name of
-// every kernel that one of them launched.
+// No operation is forgotten: each that has a row in ops::AnyOp is launched by some test of this program, and every kernel that one of
+// them launched has a row in ops::KernelRows, where profiles and pictures look.
 #include <set>
 #include <variant>
 
 #include "core/base/strings.h"
-#include "sim/cost/kernel_table.h"
+#include "core/device/kernel_names.h"
 #include "tests/unit/kernels/lab.h"
 
 namespace twofold {
@@ -20,7 +20,7 @@ class Seen : public ::testing::Environment {
   }
   void TearDown() override {
     Lab::see = nullptr;
-    for (const std::string& name : names_) EXPECT_TRUE(IsKernel(name)) << name << " is missing in sim/cost/kernel_table.cc";
+    for (const std::string& name : names_) EXPECT_TRUE(ops::IsKernel(name)) << name << " is missing in core/device/kernel_names.cc";
     if (GTEST_FLAG_GET(filter) != "*" || std::getenv("GTEST_TOTAL_SHARDS") != nullptr) return;  // not all tests ran
     for (size_t i = 0; i < std::variant_size_v<ops::AnyOp>; ++i) {
       EXPECT_TRUE(operations_.contains(i)) << "no test launches operation " << i << " of ops::AnyOp";

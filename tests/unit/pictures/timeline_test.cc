@@ -1,5 +1,8 @@
 #include "experiments/pictures/timeline_picture.h"
 
+#include <set>
+
+#include "core/device/kernel_names.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "experiments/pictures/style.h"
@@ -74,6 +77,28 @@ TEST(TimelinePicture, OfNothingIsEmpty) {
 TEST(TimelinePicture, StandsAloneWithItsStyle) {
   const RunData run = MakeRun(1, 1);
   EXPECT_THAT(StandAlone(TimelinePicture({&run})), HasSubstr("prefers-color-scheme:dark"));
+}
+
+// Every operation's kernel is drawn as what its row says it is.
+TEST(SpanClasses, AreThoseOfTheKernelsRows) {
+  std::set<SpanClass> drawn;
+  for (const ops::KernelRow& row : ops::KernelRows()) {
+    const SpanClass c = ClassOf("compute", row.name);
+    drawn.insert(c);
+    EXPECT_EQ(c == SpanClass::kNorm, row.name.find("_norm_") != std::string_view::npos) << row.name;
+    EXPECT_EQ(c == SpanClass::kOptimizer, row.is == ops::KernelClass::kOptimizer) << row.name;
+    EXPECT_EQ(c == SpanClass::kOther, row.is == ops::KernelClass::kOther) << row.name;
+    EXPECT_NE(c, SpanClass::kCommunication) << row.name;
+  }
+  EXPECT_EQ(drawn.size(), 7u) << "a class of operations is never drawn";
+  for (const char* norm : {"layer_norm_forward", "rms_norm_forward", "rms_norm_weights", "batch_norm_statistics", "batch_norm_relu_sums"}) {
+    EXPECT_EQ(ClassOf("compute", norm), SpanClass::kNorm) << norm;
+  }
+  EXPECT_EQ(ClassOf("compute", "conv3x3_forward"), SpanClass::kProduct);
+  EXPECT_EQ(ClassOf("compute", "swiglu_forward"), SpanClass::kElement);
+  EXPECT_EQ(ClassOf("communication tp", "all_reduce"), SpanClass::kCommunication);
+  EXPECT_EQ(ClassOf("device to host", "transfer"), SpanClass::kTransfer);
+  EXPECT_EQ(ClassOf("compute", "no kernel's name"), SpanClass::kOther);
 }
 
 }  // namespace
