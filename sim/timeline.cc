@@ -38,15 +38,17 @@ void Timeline::Span(double seconds, double not_before, std::string_view name, st
   if (tracer_) tracer_(name, label, start, time_);
 }
 
-void Timeline::PassWait(double until) {
-  stalled_ += std::max(0.0, until - time_);
-  time_ = std::max(time_, until);
+void Timeline::PassWait(double until, std::string_view name) {
+  if (until <= time_) return;
+  stalled_ += until - time_;
+  if (wait_tracer_ && !name.empty()) wait_tracer_(name, time_, until);
+  time_ = until;
 }
 
-void Timeline::WaitFor(const TimePointPtr& point) {
-  if (queue_.empty() && point->known()) return PassWait(point->time());
+void Timeline::WaitFor(const TimePointPtr& point, std::string_view name) {
+  if (queue_.empty() && point->known()) return PassWait(point->time(), name);
   const bool first = queue_.empty();
-  Push({.kind = Command::kWait, .point = point});
+  Push({.kind = Command::kWait, .name = name, .point = point});
   if (first) point->Then([self = shared_from_this()] { self->Resume(); });
 }
 
@@ -81,7 +83,7 @@ void Timeline::Resume() {
           head.point->Then([self] { self->Resume(); });
           return;
         }
-        PassWait(head.point->time());
+        PassWait(head.point->time(), head.name);
         break;
     }
     queue_.pop_front();

@@ -39,12 +39,15 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
  public:
   // Told of each named stretch when its place in time is known. `name` and `label` must outlive the simulation.
   using Tracer = std::function<void(std::string_view name, std::string_view label, double start, double end)>;
+  // Told likewise of each wait for something with a name, as far as the stream stood still for it.
+  using WaitTracer = std::function<void(std::string_view name, double start, double end)>;
 
   // Busy for `seconds`, starting no earlier than `not_before`. A name makes it a traced span, and the label
   // says what that is part of.
   void Advance(double seconds, double not_before = 0, std::string_view name = {}, std::string_view label = {});
   void NotBefore(double time) { Advance(0, time); }
-  void WaitFor(const TimePointPtr& point);            // idle until `point`; counted as stalled
+  // Idle until `point`; counted as stalled. `name`: what the point is of; it must outlive the simulation.
+  void WaitFor(const TimePointPtr& point, std::string_view name = {});
   TimePointPtr Record();                              // the point after all that was given so far
   void Call(std::function<void(double time)> fn);     // when the stream gets here
 
@@ -54,7 +57,7 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
     return time_;
   }
   double stalled() const { return stalled_; }         // up to where it stands
-  void SetTracer(Tracer tracer) { tracer_ = std::move(tracer); }
+  void SetTracer(Tracer tracer, WaitTracer waits = nullptr) { tracer_ = std::move(tracer), wait_tracer_ = std::move(waits); }
 
  private:
   // t -> max(t + add, least): any run of untraced stretches is one of these.
@@ -63,19 +66,20 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
     enum Kind { kStretch, kSpan, kWait, kCall } kind;
     Stretch stretch{};
     double seconds = 0, not_before = 0;  // kSpan
-    std::string_view name, label;
+    std::string_view name, label;        // kSpan; kWait has a name
     TimePointPtr point;
     std::function<void(double)> fn;
   };
   void Push(Command command);
   void Resume();
   void Span(double seconds, double not_before, std::string_view name, std::string_view label);
-  void PassWait(double until);
+  void PassWait(double until, std::string_view name);
 
   double time_ = 0, stalled_ = 0;
   bool resuming_ = false;
   std::deque<Command> queue_;  // the first is a wait for an unknown point, or empty
   Tracer tracer_;
+  WaitTracer wait_tracer_;
 };
 
 }  // namespace twofold::sim

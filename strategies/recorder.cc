@@ -11,17 +11,28 @@
 
 namespace twofold {
 
-void MemorySamples::Add(Seconds time, const MemoryStats& stats) {
+void MemorySamples::Reached(Seconds time) {
+  if (ahead_.empty()) return;
+  Sample reached = ahead_.front();
+  ahead_.pop_front();
+  reached.time = latest_ = std::max(latest_, time);
+  Add(reached);
+}
+
+void MemorySamples::Finish(Seconds time) {
+  while (!ahead_.empty()) Reached(time);
+}
+
+void MemorySamples::Add(const Sample& sample) {
   const bool merge = in_last_ < stride_ && !samples_.empty();
   if (!merge && samples_.size() == limit_) Merge();
   if (in_last_ < stride_ && !samples_.empty()) {
     ++in_last_;
-    if (stats.live < samples_.back().live) return;
-    samples_.back() = {time, stats.live, stats.reserved, stats.live_by_category};
+    if (sample.live >= samples_.back().live) samples_.back() = sample;
     return;
   }
   in_last_ = 1;
-  samples_.push_back({time, stats.live, stats.reserved, stats.live_by_category});
+  samples_.push_back(sample);
 }
 
 void MemorySamples::Merge() {
@@ -83,10 +94,14 @@ Recorder::~Recorder() {
 void Recorder::StartTracing() {
   tracing_ = true;
   trace_origin_ = step_start_;
-  samples_.Add(step_start_, ctx_.memory());
-  ctx_.device().allocator().ledger().SetObserver(
-      [this](const MemoryStats& stats) { samples_.Add(ctx_.clock().Now(), stats); });
+  SampleMemory(ctx_.memory());
+  ctx_.device().allocator().ledger().SetObserver([this](const MemoryStats& stats) { SampleMemory(stats); });
   ctx_.trace().SetEnabled(true);
+}
+
+void Recorder::SampleMemory(const MemoryStats& stats) {
+  samples_->Change(stats);
+  ctx_.WhenReached([samples = samples_](Seconds time) { samples->Reached(time); });
 }
 
 void Recorder::BeginStep(int64_t step) {
@@ -183,7 +198,9 @@ void Recorder::AddCollectives(report::RankRecord& record) {
 // Spans and samples from the first traced step on; kernel totals are the mean over the traced steps.
 void Recorder::AddTimeLine(report::RankRecord& record) {
   record.set_trace_origin_seconds(trace_origin_.value());
-  samples_.WriteTo(trace_origin_, record);
+  samples_->Finish(ctx_.clock().Now());  // of a run that failed
+  samples_->WriteTo(trace_origin_, record);
+  record.set_samples_at_device(ctx_.KnowsWhenReached());
   std::map<std::string, std::pair<int64_t, double>> kernels;
   for (Span& span : ctx_.trace().Take()) {
     report::Span* out = record.add_spans();
@@ -191,6 +208,7 @@ void Recorder::AddTimeLine(report::RankRecord& record) {
     out->set_end((span.end - trace_origin_).value());
     out->set_bytes(span.bytes.value());
     if (span.waiting > Seconds(0)) out->set_waiting(span.waiting.value());
+    if (span.exposed > Seconds(0)) out->set_exposed(span.exposed.value());
     if (span.stream == "compute") {
       auto& [count, seconds] = kernels[span.name];
       ++count;

@@ -2,7 +2,10 @@
 // the report::RankRecord that travels back to the program.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <deque>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,10 +20,15 @@ namespace twofold {
 // The memory time line, thinned to at most `limit` samples: every change is kept until there are that many,
 // then neighbours are merged two by two and each sample stands for twice as many changes. Of the changes it
 // stands for, a sample is the one with the most live bytes, so the highest point of the line is never lost.
+//
+// What the changes are is known when the host makes them, and when the device reaches them, in the same order, maybe later.
 class MemorySamples {
  public:
   explicit MemorySamples(size_t limit) : limit_(limit) {}
-  void Add(Seconds time, const MemoryStats& stats);
+  void Change(const MemoryStats& stats) { ahead_.push_back(Of(stats)); }
+  void Reached(Seconds time);  // the first change that has not been; after Finish, nothing
+  // The device comes no further: what it has not reached has `time`, or that of the last change where it is later.
+  void Finish(Seconds time);
   void WriteTo(Seconds origin, report::RankRecord& record) const;
   size_t size() const { return samples_.size(); }
 
@@ -30,12 +38,16 @@ class MemorySamples {
     Bytes live, reserved;
     std::array<Bytes, kCategories> live_by_category;
   };
+  static Sample Of(const MemoryStats& stats) { return {Seconds(), stats.live, stats.reserved, stats.live_by_category}; }
+  void Add(const Sample& sample);
   void Merge();
 
   const size_t limit_;
   int64_t stride_ = 1;   // changes that one sample stands for
   int64_t in_last_ = 0;  // changes that the last sample stands for so far
+  Seconds latest_;       // the last change that was reached
   std::vector<Sample> samples_;
+  std::deque<Sample> ahead_;  // changes that the device has not reached
 };
 
 // Whose time line a trace covers: the first spec.trace.ranks ranks and, beyond them, the first of every stage of a pipeline.
@@ -74,6 +86,7 @@ class Recorder {
 
  private:
   void StartTracing();
+  void SampleMemory(const MemoryStats& stats);
   void AddMemory(report::RankRecord& record);
   void AddCollectives(report::RankRecord& record);
   void AddTimeLine(report::RankRecord& record);
@@ -88,7 +101,8 @@ class Recorder {
   Seconds validation_start_;
   bool tracing_ = false;
   int64_t traced_steps_ = 0;
-  MemorySamples samples_{kMemorySamples};
+  // Shared with what tells it when the device is there, which may come after this has gone.
+  const std::shared_ptr<MemorySamples> samples_ = std::make_shared<MemorySamples>(kMemorySamples);
   report::RankRecord record_;
 };
 

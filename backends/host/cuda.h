@@ -65,6 +65,7 @@ struct CudaObservers {
   using Observed = std::function<void(double start_s, double end_s)>;
   std::function<Observed(const ops::Op& op)> operation;
   std::function<Observed(std::string_view stream, Bytes bytes)> transfer;
+  std::function<Observed()> wait;  // of the compute stream: from when it has come to the wait until it goes on
   std::function<void(std::string note)> note;
 };
 struct CudaRank {

@@ -4,6 +4,7 @@
 #include <exception>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "core/base/check.h"
 #include "core/base/strings.h"
 
@@ -20,6 +21,8 @@ void Item::DoneEvent::Wait() {
   if (item_.done()) item_.ThrowIfFailed();
 }
 
+std::string_view Item::StreamOf(const Queue& queue) { return queue.stream_name_; }
+
 double Item::DoneEvent::time() const { return item_.end_ == 0 ? 0 : item_.owner_->run.Steady(item_.end_); }
 
 void Item::Wait() {
@@ -29,7 +32,19 @@ void Item::Wait() {
   ThrowIfFailed();
 }
 
+// Names what the compute stream stands still for, where that is traced.
 void Item::WaitOn(Stream& stream) {
+  if (&stream != &owner_->device.compute() || !owner_->trace.enabled()) return Order(stream);
+  owner_->waits_for = stream_;
+  const absl::Cleanup no_more = [this] { owner_->waits_for = {}; };
+  const Seconds before = stream.stalled();
+  Order(stream);
+  if (owner_->tells_waits) return;
+  const Seconds stood = stream.stalled() - before, end(owner_->emulated != nullptr && end_ > 0 ? end_ : owner_->run.Now());
+  if (stood > Seconds(0)) owner_->trace.AddStall({std::string(stream_), end - stood, end});
+}
+
+void Item::Order(Stream& stream) {
   if (!done() || owner_->emulated != nullptr) {  // whose line may be behind what is over
     const Seconds before = quiet_ ? stream.stalled() : Seconds();
     stream.WaitFor(Event(std::shared_ptr<Event::State>(shared_from_this(), &event_)));
@@ -254,7 +269,7 @@ void Queue::Do(Item& item) {
   item.end_ = end;
   item.entry_.seconds.fetch_add(end - start, std::memory_order_relaxed);
   if (item.call_->split || !owner_->trace.enabled()) return;
-  owner_->trace.Add({.stream = stream_name_,
+  owner_->trace.Add({.stream = std::string(stream_name_),
                      .name = std::string(KindName(c.kind)),
                      .start = Seconds(start),
                      .end = Seconds(end),

@@ -44,6 +44,8 @@ struct alignas(128) RankState {
   bool host_in_call = false;  // the rank's host stands in for a communication thread
   int posted = 0;             // likewise: calls of which all that is left is on the device
   EmulatedDevice* emulated = nullptr;  // the device, if it is one
+  bool tells_waits = false;        // the device does, when it knows how long its compute stream stood still for them
+  std::string_view waits_for = {};  // the rank's host has the compute stream wait for this one, as traces name it
   // For the host, before it issues a call: what was launched on the compute stream is over. When it was, on the run's clock.
   double CatchUp() { return emulated == nullptr ? run.Now() : run.Since(emulated->CatchUp()); }
 };
@@ -67,6 +69,7 @@ class Item : public Work::State, public std::enable_shared_from_this<Item> {
         entry_(entry),
         quiet_(quiet),
         label_(owner_->trace.label()),
+        stream_(StreamOf(*queue_)),
         event_(*this) {}
 
   void Wait() override;
@@ -91,6 +94,8 @@ class Item : public Work::State, public std::enable_shared_from_this<Item> {
     RankFailure::Kind kind;
     std::string message;
   };
+  static std::string_view StreamOf(const Queue& queue);
+  void Order(Stream& stream);  // after this
   bool done() const { return done_.load(std::memory_order_acquire); }
   bool posted() const { return posted_.load(std::memory_order_acquire); }
   void ThrowIfFailed() const;  // once done
@@ -101,7 +106,8 @@ class Item : public Work::State, public std::enable_shared_from_this<Item> {
   const Tensor workspace_;  // borrowed; empty: none
   CommunicationStats::Entry& entry_;
   const bool quiet_;
-  const std::string_view label_;  // what the host was doing when it issued the call
+  const std::string_view label_;   // what the host was doing when it issued the call
+  const std::string_view stream_;  // the queue's, as traces name it
   DoneEvent event_;    // done, or what is left is on the device
   Event on_device_;    // written before posted_: what is left
   int tests_ = 0;
@@ -127,9 +133,9 @@ class Queue {
   enum Start { kTold, kLooks, kAlone };
 
   // `stream_name` is what the trace calls it. `ready` is needed where PushQuietly is used.
-  Queue(std::shared_ptr<RankState> owner, std::string stream_name, Execute execute, Start start = kTold, Ready ready = nullptr)
+  Queue(std::shared_ptr<RankState> owner, std::string_view stream_name, Execute execute, Start start = kTold, Ready ready = nullptr)
       : owner_(std::move(owner)),
-        stream_name_(std::move(stream_name)),
+        stream_name_(owner_->trace.Kept(stream_name)),
         execute_(std::move(execute)),
         start_(start),
         ready_(std::move(ready)) {}
@@ -169,7 +175,7 @@ class Queue {
   void Do(Item& item);
 
   const std::shared_ptr<RankState> owner_;
-  const std::string stream_name_;
+  const std::string_view stream_name_;
   static constexpr std::chrono::microseconds kLook{100};
   static constexpr int kLooksInVain = 20;
 

@@ -69,6 +69,7 @@ Rank::Rank(Process& process, int rank, const DeviceChoice& device)
       clock_(std::make_unique<RunClock>(process.run)),
       state_(std::make_shared<RankState>(process.run, rank, *device_, trace_)) {
   state_->emulated = emulated_;
+  state_->tells_waits = gpu_.has_value();
   trace_.OnChange([this](bool enabled) { Observe(enabled); });
   if (tell_observed_) trace_.OnTake([this] { TellObserved(); });
 }
@@ -125,6 +126,12 @@ std::unique_ptr<Device> Rank::MakeCuda(const CudaChoice& choice) {
   observers.transfer = [this](std::string_view stream, Bytes bytes) -> CudaObservers::Observed {
     if (!trace_.enabled()) return nullptr;
     return [this, stream = std::string(stream), bytes](double start, double end) { AddTransfer(stream, bytes, start, end); };
+  };
+  observers.wait = [this]() -> CudaObservers::Observed {
+    if (!trace_.enabled() || state_->waits_for.empty()) return nullptr;
+    return [this, stream = std::string(state_->waits_for)](double start, double end) {
+      trace_.AddStall({stream, Seconds(process_.run.Since(start)), Seconds(process_.run.Since(end))});
+    };
   };
   observers.note = [this](std::string note) {
     if (RankContext* const context = context_; context != nullptr) context->AddNote(std::move(note));

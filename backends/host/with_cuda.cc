@@ -104,6 +104,7 @@ CudaRank NewCudaDevice(CachingAllocator& allocator, CachingAllocator& host, cons
                                                                  .time_algorithms = choice.time_algorithms});
   device->SetObserver(std::move(observers.operation));
   device->SetTransferObserver(std::move(observers.transfer));
+  device->SetWaitObserver(std::move(observers.wait));
   device->SetNote(std::move(observers.note));
   CudaDevice* raw = device.get();
   return {std::move(device), [raw] { raw->TellObserved(); }};

@@ -1,5 +1,6 @@
 #include "backends/simulated/device.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <exception>
@@ -17,7 +18,8 @@ class SimulatedStream : public Stream {
     auto* state = static_cast<SimulatedPoint*>(event.state());
     if (state == nullptr) return;
     if (&line_ == &rank_.host()) return state->Wait();  // a CPU's stream is the host, which must stop
-    line_.WaitFor(state->point());
+    line_.NotBefore(rank_.host().time());  // until then it is the host that it has nothing to do for
+    line_.WaitFor(state->point(), state->stream());
   }
   void Synchronize() override {
     if (&line_ != &rank_.host()) rank_.HostWait(line_.Record(), [this] { return rank_.Behind("its stream"); });
@@ -168,6 +170,10 @@ void SimulatedDevice::Download(const Tensor& src, std::span<std::byte> dst) {
 double SimulatedDevice::Item(const Tensor& scalar, StandIn stand_in) {
   ReadBack();
   return arithmetic_ != nullptr ? arithmetic_->Item(scalar, stand_in) : stand_in.value;
+}
+
+void SimulatedDevice::WhenReached(std::function<void(Seconds)> fn) {
+  rank_.compute().Call([fn = std::move(fn), host = rank_.host().time()](double time) { fn(Seconds(std::max(time, host))); });
 }
 
 Range SimulatedDevice::uncertainty() const {

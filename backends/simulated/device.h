@@ -9,6 +9,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -41,6 +42,8 @@ class SimulatedDevice : public Device {
   void Download(const Tensor& src, std::span<std::byte> dst) override;
   double Item(const Tensor& scalar, StandIn stand_in) override;
 
+  // RankContext::WhenReached: an idle compute stream is where the host is.
+  void WhenReached(std::function<void(Seconds)> fn);
   // Of all operations' time together, as a share of it. Where the cost model's kernels are independent, what they are off
   // by adds up as squares, kernel by kernel; calls of one kernel are off alike. 1, 1 before the first operation.
   Range uncertainty() const;

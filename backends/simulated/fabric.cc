@@ -58,12 +58,14 @@ struct Actor {
   std::unique_ptr<ProcessGroup> group;
 };
 
-// Spans of compute are told by the time line itself, once it knows when they were.
+// Spans and waits of compute are told by the time line itself, once it knows when they were.
 void TraceCompute(SimulatedRank& rank) {
   rank.trace().OnChange([&rank](bool enabled) {
     if (!enabled) return rank.compute().SetTracer(nullptr);
     rank.compute().SetTracer([&rank](std::string_view name, std::string_view label, double start, double end) {
       rank.trace().Add({"compute", std::string(name), Seconds(start), Seconds(end), Bytes(0), Seconds(), std::string(label)});
+    }, [&rank](std::string_view stream, double start, double end) {
+      rank.trace().AddStall({std::string(stream), Seconds(start), Seconds(end)});
     });
   });
 }
@@ -84,7 +86,8 @@ RankContext MakeContext(int rank, const SimulationPlan& plan, Actor& actor) {
                       .outside_ledger = nullptr,
                       .uncertainty = [&plan, &actor] {
                         return Uncertainty{actor.device.uncertainty(), plan.link_spread, plan.costs->common()};
-                      }});
+                      },
+                      .when_reached = [&actor](std::function<void(Seconds)> fn) { actor.device.WhenReached(std::move(fn)); }});
 }
 
 // Of all ranks, the most calls that one of them made.

@@ -14,6 +14,7 @@ SimulatedProcessGroup::SimulatedProcessGroup(std::shared_ptr<SimulatedGroup> sha
     : ProcessGroup(shared->name(), shared->place(rank.rank()), shared->ranks(rank.rank()), device, stats),
       shared_(std::move(shared)),
       rank_(rank),
+      stream_(rank.trace().Kept(StrCat("communication ", shared_->name()))),
       exceptions_(std::uncaught_exceptions()),
       staging_(rank.machine().staging) {}
 
@@ -120,7 +121,7 @@ ProcessGroup::Issued SimulatedProcessGroup::Issue(const Communication& c, Commun
 std::shared_ptr<SimulatedWork> SimulatedProcessGroup::NewWork(InFlight call) {
   auto shared = std::make_shared<const InFlight>(std::move(call));
   rank_.calls().Add(shared);
-  return std::make_shared<SimulatedWork>(rank_, std::move(shared));
+  return std::make_shared<SimulatedWork>(rank_, std::move(shared), stream_);
 }
 
 std::shared_ptr<SimulatedWork> SimulatedProcessGroup::IssueCollective(std::shared_ptr<const host::Call> call,

@@ -41,6 +41,7 @@ class SimulatedProcessGroup : public ProcessGroup {
 
   std::shared_ptr<SimulatedGroup> shared_;
   SimulatedRank& rank_;
+  const std::string_view stream_;  // what traces call the communication stream
   std::shared_ptr<sim::Timeline> line_ = std::make_shared<sim::Timeline>();  // the communication stream
   const int exceptions_;  // in flight when this was made
   Staging staging_;

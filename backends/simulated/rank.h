@@ -66,10 +66,11 @@ class SimulatedRank : public Clock {
   double SlowestIsHere() const { return host_->time() + machine_.waiting * (host_->time() - met_); }
   void Met() { met_ = host_->time(); }
 
-  // The host waits for `point`. `what`: what for, should it never come.
-  void HostWait(const sim::TimePointPtr& point, const std::function<std::string()>& what) {
+  // The host waits for `point`. `what`: what for, should it never come. `stream`: whose point it is, as traces name it, where the
+  // trace is to tell what a CPU's compute stream stands still for.
+  void HostWait(const sim::TimePointPtr& point, const std::function<std::string()>& what, std::string_view stream = {}) {
     engine_.Block(rank_, point, what);
-    host_->WaitFor(point);
+    host_->WaitFor(point, stream);
   }
   // Lets the simulation catch up with the compute stream, at no cost in virtual time: under REAL data, arithmetic is done
   // when its stream has reached it.
@@ -93,17 +94,20 @@ class SimulatedRank : public Clock {
   std::shared_ptr<sim::Timeline> host_ = std::make_shared<sim::Timeline>(), compute_ = std::make_shared<sim::Timeline>();
 };
 
-// An event is a point on some time line.
+// An event is a point on some time line: that of `stream`, as traces name it, where it is a communication's.
 class SimulatedPoint : public Event::State {
  public:
-  SimulatedPoint(SimulatedRank& rank, sim::TimePointPtr point) : rank_(rank), point_(std::move(point)) {}
+  SimulatedPoint(SimulatedRank& rank, sim::TimePointPtr point, std::string_view stream = {})
+      : rank_(rank), point_(std::move(point)), stream_(stream) {}
   bool Done() override { return point_->known() && point_->time() <= rank_.host().time(); }
   void Wait() override { rank_.HostWait(point_, [this] { return rank_.Behind("an event"); }); }
   const sim::TimePointPtr& point() const { return point_; }
+  std::string_view stream() const { return stream_; }
 
  private:
   SimulatedRank& rank_;
   sim::TimePointPtr point_;
+  const std::string_view stream_;
 };
 
 }  // namespace twofold

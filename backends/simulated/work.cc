@@ -21,7 +21,7 @@ double CoreTimeTaken(double start, double end, double host) {
 void SimulatedWork::Wait() {
   if (rank_.machine().shared_cores) PayForCore();
   const double before = rank_.host().time();
-  rank_.HostWait(done(), [this] { return What(); });
+  rank_.HostWait(done(), [this] { return What(); }, stream_);
   if (messages_ == nullptr && done()->time() > before) rank_.Met();
 }
 
@@ -37,7 +37,7 @@ void SimulatedWork::PayForCore() {
 
 void SimulatedWork::WaitOn(Stream& stream) {
   if (!rank_.machine().gpu) return Wait();  // a CPU's stream is the host
-  stream.WaitFor(Event(std::make_shared<SimulatedPoint>(rank_, done())));
+  stream.WaitFor(Event(std::make_shared<SimulatedPoint>(rank_, done(), stream_)));
 }
 
 // Polling takes time, else a loop around it would never end.

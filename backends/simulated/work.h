@@ -5,6 +5,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "backends/simulated/group.h"
 #include "backends/simulated/rank.h"
@@ -14,8 +15,8 @@ namespace twofold {
 
 class SimulatedWork : public Work::State {
  public:
-  // `call.done` is when this rank's part ends.
-  SimulatedWork(SimulatedRank& rank, InFlightPtr call) : rank_(rank), call_(std::move(call)) {}
+  // `call.done` is when this rank's part ends. `stream`: the group's, as traces name it.
+  SimulatedWork(SimulatedRank& rank, InFlightPtr call, std::string_view stream) : rank_(rank), call_(std::move(call)), stream_(stream) {}
 
   void Wait() override;
   void WaitOn(Stream& stream) override;
@@ -34,6 +35,7 @@ class SimulatedWork : public Work::State {
 
   SimulatedRank& rank_;
   const InFlightPtr call_;
+  const std::string_view stream_;
   std::shared_ptr<SimulatedGroup::Pending> messages_;
   std::shared_ptr<double> started_ = std::make_shared<double>(std::numeric_limits<double>::infinity());
   bool paid_ = false;

@@ -36,6 +36,7 @@ class RankContext {
     std::function<void()> check_interrupt;  // throws Interrupted once the run was interrupted; may be empty
     std::function<Bytes()> outside_ledger;  // memory that libraries took; empty: none
     std::function<Uncertainty()> uncertainty;  // of predicted times; empty: none
+    std::function<void(std::function<void(Seconds)>)> when_reached;  // WhenReached, of a device that knows; empty: the clock's time
   };
   explicit RankContext(Parts parts) : parts_(std::move(parts)) {}
 
@@ -46,6 +47,11 @@ class RankContext {
   Clock& clock() { return *parts_.clock; }
   Trace& trace() { return *parts_.trace; }
   const CommunicationStats& communication() const { return *parts_.communication; }
+  // Calls `fn` with the time when the compute stream comes to where the program is now: at once, or when that is known, in the order
+  // asked; not at all where the stream never comes there.
+  void WhenReached(std::function<void(Seconds)> fn) { parts_.when_reached ? parts_.when_reached(std::move(fn)) : fn(clock().Now()); }
+  // Else the time told is the host's, which a compute stream of its own runs behind.
+  bool KnowsWhenReached() { return parts_.when_reached != nullptr || device().kind() == DeviceKind::kCpu; }
   const MemoryStats& memory() { return device().allocator().ledger().stats(); }
   const MemoryStats& host_memory() { return device().host_allocator().ledger().stats(); }  // of what is offloaded
 

@@ -1,4 +1,4 @@
-// What happened when: spans of work on a rank's streams, kept while enabled.
+// What happened when: spans of work on a rank's streams, and what its compute stream stood still for, kept while enabled.
 #pragma once
 
 #include <atomic>
@@ -20,6 +20,14 @@ struct Span {
   Bytes bytes;
   Seconds waiting;     // of a communication: from its start until the last rank came, where that is known; else 0
   std::string label = {};  // what it is part of: Trace::SetLabel when it was launched or issued
+  Seconds exposed = {};    // of a communication: how long the compute stream stood still for it. Trace::Take sets it
+};
+
+// The compute stream stood still until something on `stream` was done. Each moment is exposed by the span that was going on there, as
+// what was waited for comes after it; a moment in which none was, by the last that had begun.
+struct Stall {
+  std::string stream;
+  Seconds start, end;
 };
 
 // A span of a simulated compute stream that is no operation: the core time that communication took from it. On a real
@@ -40,9 +48,16 @@ class Trace {
     std::lock_guard lock(mutex_);
     spans_.push_back(std::move(span));
   }
+  void AddStall(Stall stall) {
+    if (!enabled() || stall.end <= stall.start) return;
+    std::lock_guard lock(mutex_);
+    stalls_.push_back(std::move(stall));
+  }
   // What is launched and issued from now on is part of: "F3", an action of a pipeline's schedule; "": nothing in particular.
-  void SetLabel(std::string_view label) { label_ = *labels_.emplace(label).first; }
+  void SetLabel(std::string_view label) { label_ = Kept(label); }
   std::string_view label() const { return label_; }  // lives as long as the trace
+  // The same text, where it lives as long as the trace.
+  std::string_view Kept(std::string_view text) { return *texts_.emplace(text).first; }
   // Sorted by (stream, start). Moves the spans out.
   std::vector<Span> Take();
   // A fabric's hooks: told when tracing goes on, and before it goes off; and before the spans are taken.
@@ -53,9 +68,10 @@ class Trace {
   std::atomic<bool> enabled_ = false;
   std::mutex mutex_;
   std::vector<Span> spans_;
+  std::vector<Stall> stalls_;
   std::function<void(bool)> on_change_;
   std::function<void()> on_take_;
-  std::set<std::string, std::less<>> labels_;  // all that were ever set
+  std::set<std::string, std::less<>> texts_;  // all that were ever kept
   std::string_view label_;
 };
 

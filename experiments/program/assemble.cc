@@ -200,6 +200,7 @@ report::Report Assemble(const spec::Spec& spec, const RunFacts& facts, const Run
     *out.mutable_kernels() = first.kernels();
     out.set_parameters(ParameterCount(spec.model()));
     out.set_first_step(first.first_step());
+    out.set_memory_at_device(first.samples_at_device());
     *out.mutable_checkpoints() = first.checkpoints();
     AddTimes(spec, records, out);
     AddStepTime(records, TracedSteps(spec, first), out);

@@ -17,7 +17,7 @@ namespace {
 using report::Report;
 using Unit = ComparedValue::Unit;
 
-constexpr char kKernels[] = "kernels", kExposed[] = "exposed communication";
+constexpr char kKernels[] = "kernels", kExposed[] = "exposed communication", kBeyond[] = "the median step beyond the traced";
 
 int64_t Highest(const Report& r, int64_t (report::Rank::*get)() const) {
   int64_t highest = 0;
@@ -63,24 +63,23 @@ double KernelSeconds(const Report& r) {
   return seconds;
 }
 
-double ExposedSeconds(const Report& r) {
-  double seconds = 0;
+double TracedExposed(const Report& r) {
+  double seconds = r.waiting_seconds() + r.exposed_other_seconds();
   for (const report::Collective& c : r.collectives()) seconds += c.exposed_seconds();
   return seconds;
 }
 
-double HostSeconds(const Report& r) {
-  return r.traced_step_seconds() - KernelSeconds(r) - ExposedSeconds(r) - r.waiting_seconds();
-}
+double ExposedBeyondTraced(const Report& r) { return r.exposed_communication_seconds() - TracedExposed(r); }
+
+double HostSeconds(const Report& r) { return r.traced_step_seconds() - KernelSeconds(r) - TracedExposed(r); }
 
 void AddStepParts(const Report& p, const Report& m, Comparison& out) {
   if (p.traced_step_seconds() > 0 && m.traced_step_seconds() > 0) {
-    const auto add = [&](const char* name, auto get) { out.step_parts.push_back({Unit::kSeconds, name, get(p), get(m)}); };
+    const auto add = [&](std::string name, auto get) { out.step_parts.push_back({Unit::kSeconds, std::move(name), get(p), get(m)}); };
     add(kKernels, KernelSeconds);
-    add(kExposed, ExposedSeconds);
-    add("waiting for other ranks", [](const Report& r) { return r.waiting_seconds(); });
+    add(kExposed, [](const Report& r) { return r.exposed_communication_seconds(); });
     add("host between kernels", HostSeconds);
-    add("the rest: the median step beyond the traced", [](const Report& r) { return r.median_step_seconds() - r.traced_step_seconds(); });
+    add(StrCat("the rest: ", kBeyond), [](const Report& r) { return r.median_step_seconds() - r.traced_step_seconds() - ExposedBeyondTraced(r); });
     return;
   }
   const auto compute = [](const Report& r) {
@@ -110,14 +109,18 @@ void AddCollectives(const Report& p, const Report& m, Comparison& out) {
   }
 }
 
-// Every collective of either side, as far as the compute stream stood still for it.
+// What the compute stream stood still for, each collective of either side among it.
 void AddExposed(const Report& p, const Report& m, Comparison& out) {
   if (p.traced_step_seconds() <= 0 || m.traced_step_seconds() <= 0) return;
   std::map<std::string, std::pair<double, double>> seconds;
   for (const report::Collective& c : p.collectives()) seconds[StrCat(c.operation(), " on ", c.group())].first = c.exposed_seconds();
   for (const report::Collective& c : m.collectives()) seconds[StrCat(c.operation(), " on ", c.group())].second = c.exposed_seconds();
+  seconds["waiting for other ranks"] = {p.waiting_seconds(), m.waiting_seconds()};
+  seconds["transfers, and what was not traced"] = {p.exposed_other_seconds(), m.exposed_other_seconds()};
+  seconds[kBeyond] = {ExposedBeyondTraced(p), ExposedBeyondTraced(m)};
+  const auto some = [](double value) { return std::abs(value) > 1e-12; };  // more than the last digits of a sum
   for (const auto& [name, both] : seconds) {
-    if (both.first > 0 || both.second > 0) out.exposed.push_back({Unit::kSeconds, name, both.first, both.second});
+    if (some(both.first) || some(both.second)) out.exposed.push_back({Unit::kSeconds, name, both.first, both.second});
   }
   LargestErrorFirst(out.exposed);
 }

@@ -25,12 +25,12 @@ struct Comparison {
   bool first_predicted = true, second_predicted = false;  // what the two runs are; two predictions or two measurements can be laid side by side, too
   bool judged() const { return first_predicted && !second_predicted; }
   std::vector<ComparedValue> values;  // step time, tokens, communication, memory (the highest rank's), loss
-  // On rank 0, each side's add up to its step time: kernels, exposed communication, waiting for other ranks, the host between
+  // On rank 0, each side's add up to its step time: kernels, exposed communication (the same as in `values`), the host between
   // kernels, the rest (what the median step took beyond the traced ones). Of runs that were not both traced: compute and
   // exposed communication.
   std::vector<ComparedValue> step_parts;
   std::vector<ComparedValue> kernels;  // seconds a step: they add up to the first part; empty unless both were traced
-  std::vector<ComparedValue> exposed;  // by collective, seconds a step: likewise, to the second part
+  std::vector<ComparedValue> exposed;  // by collective, waiting for other ranks and others, seconds a step: likewise, to the second part
   std::vector<ComparedValue> collectives;  // seconds of one call, as rank 0 saw it
   double interval_low = 0, interval_high = 0;  // the prediction's
   std::optional<bool> inside_interval;  // whether the measured median lies in it; absent unless judged, of the same model, train and parallel, and both did steps

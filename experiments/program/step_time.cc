@@ -9,7 +9,7 @@
 namespace twofold {
 namespace {
 
-constexpr std::string_view kCompute = "compute", kCommunication = "communication ";
+constexpr std::string_view kCommunication = "communication ";
 
 using Calls = std::vector<const report::Span*>;
 
@@ -29,45 +29,12 @@ bool SameCalls(const Calls& a, const Calls& b) {
 
 double Length(const report::Span& s) { return s.end() - s.start(); }
 
-// What is left of the compute stream's idle time.
-class Idle {
- public:
-  Idle(const report::RankRecord& record, double end) {
-    double free_from = 0;
-    for (const report::Span& s : record.spans()) {  // of one stream: by their start
-      if (s.stream() != kCompute) continue;
-      if (s.start() > free_from) gaps_.push_back({free_from, s.start()});
-      free_from = std::max(free_from, s.end());
-    }
-    if (end > free_from) gaps_.push_back({free_from, end});
-  }
-  // Takes what there is between two times, and returns how much it was.
-  double Take(double from, double to) {
-    double taken = 0;
-    auto gap = std::lower_bound(gaps_.begin(), gaps_.end(), from, [](const Gap& g, double t) { return g.end <= t; });
-    while (gap != gaps_.end() && gap->begin < to) {
-      const double begin = std::max(gap->begin, from), end = std::min(gap->end, to);
-      if (end <= begin) {  // taken before
-        ++gap;
-        continue;
-      }
-      taken += end - begin;
-      const Gap after{end, gap->end};
-      gap->end = begin;
-      ++gap;
-      if (after.end > after.begin) gap = gaps_.insert(gap, after);
-    }
-    return taken;
-  }
-
- private:
-  struct Gap { double begin, end; };
-  std::vector<Gap> gaps_;
-};
-
 // How long each of rank 0's calls on a stream waited for others.
-std::vector<double> Waiting(const std::vector<std::map<std::string, Calls>>& ranks, const std::string& stream) {
+std::vector<double> Waiting(const std::vector<std::map<std::string, Calls>>& ranks, const std::string& stream, bool known) {
   const Calls& own = ranks[0].at(stream);
+  std::vector<double> waiting;
+  for (const report::Span* call : own) waiting.push_back(call->waiting());
+  if (known) return waiting;
   std::vector<double> shortest;
   for (const report::Span* call : own) shortest.push_back(Length(*call));
   for (const auto& other : ranks) {
@@ -75,8 +42,7 @@ std::vector<double> Waiting(const std::vector<std::map<std::string, Calls>>& ran
     if (calls == other.end() || !SameCalls(own, calls->second)) continue;
     for (size_t i = 0; i < own.size(); ++i) shortest[i] = std::min(shortest[i], Length(*calls->second[i]));
   }
-  std::vector<double> waiting;
-  for (size_t i = 0; i < own.size(); ++i) waiting.push_back(std::max(own[i]->waiting(), Length(*own[i]) - shortest[i]));
+  for (size_t i = 0; i < own.size(); ++i) waiting[i] = Length(*own[i]) - shortest[i];
   return waiting;
 }
 
@@ -86,36 +52,29 @@ void AddStepTime(const std::vector<report::RankRecord>& records, int64_t traced_
   if (records.empty() || records[0].kernels().empty() || records[0].steps().empty()) return;
   const report::RankRecord& rank0 = records[0];
   const int steps = std::clamp(static_cast<int>(traced_steps), 1, rank0.steps_size());
-  double end = 0, stalled = 0;
+  double seconds = 0, stalled = 0;
   for (int i = rank0.steps_size() - steps; i < rank0.steps_size(); ++i) {
-    end += rank0.steps(i).seconds(), stalled += rank0.steps(i).exposed_communication_seconds();
+    seconds += rank0.steps(i).seconds(), stalled += rank0.steps(i).exposed_communication_seconds();
   }
-  out.set_traced_step_seconds(end / steps);
-  for (const report::Validation& v : rank0.validations()) {  // in no step, but spans after one lie behind it
-    if (v.step() > rank0.steps_size() - steps && v.step() < rank0.steps_size()) end += v.seconds();
-  }
+  out.set_traced_step_seconds(seconds / steps);
 
   std::vector<std::map<std::string, Calls>> ranks;
   for (const report::RankRecord& record : records) ranks.push_back(CallsByStream(record));
-  Idle idle(rank0, end);
   double waiting = 0, all = 0;
   std::map<std::pair<std::string, std::string>, double> exposed;  // by group and operation
   for (const auto& [stream, calls] : ranks[0]) {
     const std::string group = stream.substr(kCommunication.size());
-    const std::vector<double> waits = Waiting(ranks, stream);
-    for (size_t i = 0; i < calls.size(); ++i) {
-      const double met = calls[i]->start() + waits[i];
-      const double waited = idle.Take(calls[i]->start(), met), moved = idle.Take(met, calls[i]->end());
-      waiting += waited, exposed[{group, calls[i]->name()}] += moved, all += waited + moved;
+    const std::vector<double> waits = Waiting(ranks, stream, out.predicted());
+    for (size_t i = 0; i < calls.size(); ++i) {  // of a call the end is exposed, at its beginning it waited
+      const double waited = std::clamp(calls[i]->exposed() - (Length(*calls[i]) - waits[i]), 0.0, waits[i]);
+      waiting += waited, exposed[{group, calls[i]->name()}] += calls[i]->exposed() - waited, all += calls[i]->exposed();
     }
   }
-  if (all <= 0) {  // stalled, and by nothing that was traced
-    out.set_waiting_seconds(stalled / steps);
-    return;
-  }
-  const double share = stalled / all / steps;
-  out.set_waiting_seconds(waiting * share);
-  for (report::Collective& c : *out.mutable_collectives()) c.set_exposed_seconds(exposed[{c.group(), c.operation()}] * share);
+  const bool all_named = all > 0 && all >= stalled * (1 - 1e-9);  // but for the last digits
+  const double share = all_named ? stalled / all : 1;
+  out.set_waiting_seconds(waiting * share / steps);
+  for (report::Collective& c : *out.mutable_collectives()) c.set_exposed_seconds(exposed[{c.group(), c.operation()}] * share / steps);
+  out.set_exposed_other_seconds(all_named ? 0 : (stalled - all) / steps);
 }
 
 }  // namespace twofold

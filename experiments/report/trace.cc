@@ -70,6 +70,7 @@ void AddSpan(const report::RankRecord& record, const report::Span& span, int tid
   const int64_t end = std::max(start, Nanoseconds(offset + span.end()));
   Json args = {{"bytes", span.bytes()}};
   if (span.waiting() > 0) args["waiting_us"] = Microseconds(Nanoseconds(span.waiting()));
+  if (span.exposed() > 0) args["exposed_us"] = Microseconds(Nanoseconds(span.exposed()));
   if (!span.label().empty()) args["label"] = span.label();
   events.Add({{"ph", "X"},
               {"name", span.name()},

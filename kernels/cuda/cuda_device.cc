@@ -234,6 +234,8 @@ class CudaDevice::Implementation {
         done.observed(clock->Of(done.begin.get()), clock->Of(done.end.get()));
       }
     }
+    if (all) cuda::Check(cudaStreamSynchronize(compute.raw()));
+    compute.stalled();  // tells waits
     if (clock.has_value()) clock->SetIfOld();
   }
 
@@ -328,6 +330,16 @@ double CudaDevice::Item(const Tensor& scalar, StandIn) {
 
 void CudaDevice::SetObserver(Observer observer) { implementation_->observer = std::move(observer); }
 void CudaDevice::SetTransferObserver(TransferObserver observer) { implementation_->transfer_observer = std::move(observer); }
+
+void CudaDevice::SetWaitObserver(WaitObserver observer) {
+  Implementation& d = *implementation_;
+  d.compute.SetWaitObserver([&d, observer = std::move(observer)]() -> CudaStream::Counted {
+    Observed observed = observer ? observer() : nullptr;
+    if (!observed) return nullptr;
+    if (!d.clock.has_value()) d.clock.emplace(d.streams);
+    return [&d, observed = std::move(observed)](cudaEvent_t begin, cudaEvent_t end) { observed(d.clock->Of(begin), d.clock->Of(end)); };
+  });
+}
 
 void CudaDevice::SetNote(std::function<void(std::string note)> note) { implementation_->libraries.attentions().SetNote(std::move(note)); }
 

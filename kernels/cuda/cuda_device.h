@@ -78,6 +78,9 @@ class CudaDevice : public Device {
   // Likewise with every transfer on a stream that NewStream has made.
   using TransferObserver = std::function<Observed(std::string_view stream, Bytes bytes)>;
   void SetTransferObserver(TransferObserver observer);
+  // Likewise with every wait of the compute stream for what had not happened yet: from when the stream has come to it until it goes on.
+  using WaitObserver = std::function<Observed()>;
+  void SetWaitObserver(WaitObserver observer);
   // Called, while operations are launched, with what a reader of their results is to know of them: whose kernels attention ran on.
   void SetNote(std::function<void(std::string note)> note);
   // Waits for all that is being observed, and tells it.

@@ -120,7 +120,7 @@ void CudaStream::WaitFor(const Event& event) {
     of_->last.Check(cudaStreamWaitEvent(stream_, point->get(), 0));
   else
     event.Wait();
-  waits_.emplace_back(std::move(reached), mark());
+  waits_.push_back({std::move(reached), mark(), wait_observer_ ? wait_observer_() : nullptr});
   if (waits_.size() > kMostWaitsKept) stalled();
 }
 
@@ -131,9 +131,11 @@ void CudaStream::Synchronize() {
 
 Seconds CudaStream::stalled() {
   of_->last.Naming([this] {
-    while (!waits_.empty() && Happened(waits_.front().second.get())) {
-      stalled_ += Seconds(ElapsedMs(waits_.front().first.get(), waits_.front().second.get()) * 1e-3);
+    while (!waits_.empty() && Happened(waits_.front().end.get())) {
+      const Waiting wait = std::move(waits_.front());
       waits_.pop_front();
+      stalled_ += Seconds(ElapsedMs(wait.begin.get(), wait.end.get()) * 1e-3);
+      if (wait.counted) wait.counted(wait.begin.get(), wait.end.get());
     }
   });
   return stalled_;

@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -131,6 +132,9 @@ class CudaStream : public Stream {
   void WaitFor(const Event& event) override;
   void Synchronize() override;
   Seconds stalled() override;
+  // Called with each wait that is to be counted; what it returns, where it is anything, with the wait's two events when it is.
+  using Counted = std::function<void(cudaEvent_t begin, cudaEvent_t end)>;
+  void SetWaitObserver(std::function<Counted()> observer) { wait_observer_ = std::move(observer); }
 
   cudaStream_t raw() const { return stream_; }
   int gpu() const { return of_->gpu; }
@@ -140,7 +144,12 @@ class CudaStream : public Stream {
  private:
   const std::shared_ptr<StreamsOfDevice> of_;
   cudaStream_t stream_ = nullptr;
-  std::deque<std::pair<EventPool::Entry, EventPool::Entry>> waits_;  // begin and end, not yet counted
+  struct Waiting {
+    EventPool::Entry begin, end;
+    Counted counted;
+  };
+  std::deque<Waiting> waits_;  // not yet counted
+  std::function<Counted()> wait_observer_;
   Seconds stalled_;
 };
 

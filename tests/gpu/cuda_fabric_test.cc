@@ -232,11 +232,14 @@ TEST_F(CudaFabricTest, SlowLinksAreWaitedFor) {
   EXPECT_TRUE(result.status.ok()) << result.status;
 }
 
-// What a stream has waited for is over, and traced, though no thread of the host may have woken up since.
+// What a stream has waited for is over, and traced, though no thread of the host may have woken up since; and how long it stood still is
+// the call's.
 TEST_F(CudaFabricTest, WhatAStreamHasWaitedForIsInTheTrace) {
   const RunResult result = RunRanks(2, [](RankContext& c) -> std::string {
-    const auto spans = [&c] {
+    double exposed = 0;
+    const auto spans = [&] {
       const std::vector<Span> all = c.trace().Take();
+      for (const Span& s : all) exposed += s.exposed.value();
       return std::count_if(all.begin(), all.end(), [](const Span& s) { return s.name == "all_reduce"; });
     };
     Tensor t = Of(c, std::vector<float>(1000, 1));
@@ -247,6 +250,7 @@ TEST_F(CudaFabricTest, WhatAStreamHasWaitedForIsInTheTrace) {
       if (round % 2 == 1) c.trace().SetEnabled(false);
       EXPECT_EQ(spans(), 1) << "round " << round;
     }
+    EXPECT_NEAR(exposed, c.device().compute().stalled().value(), 1e-6);
     return "";
   });
   EXPECT_TRUE(result.status.ok()) << result.status;

@@ -117,8 +117,8 @@ TEST(Assemble, AddsIndependentUncertaintiesAsSquares) {
   EXPECT_DOUBLE_EQ(r.high(), 3 + std::hypot(0, 2 * 0.75, 0.25 * 3));
 }
 
-// Two ranks whose last step, of 3 s, was traced: kernels 0 to 1 and 2.5 to 2.75, an all-reduce of 0.75 s at rank 1 that rank 0
-// began 0.5 s earlier, beside its first kernel.
+// Two ranks whose last step, of 3 s, was traced: kernels 0 to 1 and 2.5 to 2.75, an all-reduce of 0.5 s at rank 1 that rank 0
+// began 0.75 s earlier, beside its first kernel; from 1.25 on its compute stream stood still for it.
 RunResult Traced(double waiting_known = 0) {
   RunResult result = Records();
   for (int rank = 0; rank < 2; ++rank) {
@@ -129,7 +129,8 @@ RunResult Traced(double waiting_known = 0) {
       span->set_stream(stream), span->set_name(name), span->set_start(start), span->set_end(end);
       return span;
     };
-    add("communication dp", "all_reduce", rank == 0 ? 0.75 : 1.25, 2)->set_waiting(waiting_known);
+    report::Span* call = add("communication dp", "all_reduce", rank == 0 ? 0.75 : 1.5, 2);
+    call->set_waiting(waiting_known), call->set_exposed(rank == 0 ? 0.75 : 0.5);
     add("compute", "matmul_nn", 0, 1);
     add("compute", "adam_step", 2.5, 2.75);
     for (const auto& [name, seconds] : {std::pair("adam_step", 0.25), std::pair("matmul_nn", 1.0)}) {
@@ -143,18 +144,18 @@ RunResult Traced(double waiting_known = 0) {
   return result;
 }
 
-TEST(StepTime, SharesOutWhatTheComputeStreamStoodStillFor) {
+TEST(StepTime, SaysWhatTheComputeStreamStoodStillFor) {
   const report::Report r = Of(Spec(), Traced(), /*predicted=*/false);
   EXPECT_DOUBLE_EQ(r.traced_step_seconds(), 3);
-  // Idle from 1 to 2 beside the all-reduce, of which the last rank came at 1.25: a quarter. Stalled for 0.75 s in all.
-  EXPECT_DOUBLE_EQ(r.waiting_seconds(), 0.25 * 0.75);
-  EXPECT_DOUBLE_EQ(r.collectives(0).exposed_seconds(), 0.75 * 0.75);
+  EXPECT_DOUBLE_EQ(r.waiting_seconds(), 0.25);  // the last rank came at 1.5
+  EXPECT_DOUBLE_EQ(r.collectives(0).exposed_seconds(), 0.5);
+  EXPECT_EQ(r.exposed_other_seconds(), 0);
 }
 
 TEST(StepTime, AKnownWaitingCountsWhereTheOtherRanksWereNotSeen) {
-  const report::Report r = Of(Spec(), Traced(/*waiting_known=*/0.75), /*predicted=*/true);
-  EXPECT_DOUBLE_EQ(r.waiting_seconds(), 0.5 * 0.75);  // until 1.5
-  EXPECT_DOUBLE_EQ(r.collectives(0).exposed_seconds(), 0.5 * 0.75);
+  const report::Report r = Of(Spec(), Traced(/*waiting_known=*/1), /*predicted=*/true);
+  EXPECT_DOUBLE_EQ(r.waiting_seconds(), 0.5);  // until 1.75
+  EXPECT_DOUBLE_EQ(r.collectives(0).exposed_seconds(), 0.25);
 }
 
 // The last 4 steps of 7 were to be traced; the run ended after the fourth, the first of them.
@@ -163,7 +164,7 @@ TEST(StepTime, IsOfTheTracedStepsThatWereDone) {
   spec.mutable_train()->set_steps(7);
   const report::Report r = Of(spec, Traced(), /*predicted=*/false);
   EXPECT_DOUBLE_EQ(r.traced_step_seconds(), 3);
-  EXPECT_DOUBLE_EQ(r.waiting_seconds(), 0.25 * 0.75);
+  EXPECT_DOUBLE_EQ(r.waiting_seconds(), 0.25);
 }
 
 // A record of rank 0 with one kernel and the spans that are given: stream, name, start, end.
@@ -186,27 +187,18 @@ RunResult WithSpans(const std::vector<std::tuple<std::string, std::string, doubl
   return result;
 }
 
-// Idle from 0.5 to 1 and from 2 to 3. One collective takes the first half second and ends; the other began before, too, and
-// goes on: the second idle time is its own.
-TEST(StepTime, CallsThatOverlapShareOutAllIdleTime) {
-  const report::Report r = Of(Spec(), WithSpans({{"communication a", "all_reduce", 0.5, 1}, {"communication b", "broadcast", 0.25, 3},
-                                                 {"compute", "add", 0, 0.5}, {"compute", "add", 1, 2}}), false);
-  ASSERT_EQ(r.collectives_size(), 2);
-  EXPECT_DOUBLE_EQ(r.collectives(0).exposed_seconds(), 0.75 * 0.5 / 1.5);  // stalled for 0.75 s
-  EXPECT_DOUBLE_EQ(r.collectives(1).exposed_seconds(), 0.75 * 1.0 / 1.5);
-}
-
-// Steps of 4 and 3 s, with 100 s of validation between them.
-TEST(StepTime, SpansBehindAValidationCount) {
-  const auto validated = [](report::RankRecord& record) {
-    report::Validation* v = record.add_validations();
-    v->set_step(3), v->set_seconds(100);
+// Two calls that overlap: each has what the compute stream stood still for it, whoever was there first. A transfer has the rest of the
+// 0.75 s.
+TEST(StepTime, WhatNoCallHasIsToldApart) {
+  const auto stood_still = [](report::RankRecord& record) {
+    record.mutable_spans(0)->set_exposed(0.25), record.mutable_spans(1)->set_exposed(0.375);
   };
-  const report::Report r = Of(Spec("trace { last_steps: 2 }"), WithSpans({{"compute", "add", 0, 4}, {"compute", "add", 104, 105},
-                                                                          {"communication dp", "all_reduce", 105, 106}}, validated), false);
-  EXPECT_DOUBLE_EQ(r.traced_step_seconds(), 3.5);
-  EXPECT_EQ(r.waiting_seconds(), 0);
-  EXPECT_DOUBLE_EQ(r.collectives(0).exposed_seconds(), (1.0 + 0.75) / 2);
+  const report::Report r = Of(Spec(), WithSpans({{"communication a", "all_reduce", 0.5, 1}, {"communication b", "broadcast", 0.25, 3},
+                                                 {"compute", "add", 0, 0.5}, {"compute", "add", 1, 2}}, stood_still), false);
+  ASSERT_EQ(r.collectives_size(), 2);
+  EXPECT_DOUBLE_EQ(r.collectives(0).exposed_seconds(), 0.25);
+  EXPECT_DOUBLE_EQ(r.collectives(1).exposed_seconds(), 0.375);
+  EXPECT_DOUBLE_EQ(r.exposed_other_seconds(), 0.125);
 }
 
 // Of six steps, the last four to be traced, four were done: the last two of them, of 4 and 3 s, were traced.
@@ -289,26 +281,33 @@ double Sum(const std::vector<ComparedValue>& values, double ComparedValue::* sid
 
 TEST(Compare, OfTracedRunsNamesKernelsCollectivesWaitingHostAndRest) {
   const spec::Spec spec = Spec();
-  report::Report predicted = Of(spec, Traced(0.75), true), measured = Of(spec, Traced(), false);
+  report::Report predicted = Of(spec, Traced(1), true), measured = Of(spec, Traced(), false);
   predicted.mutable_kernels(0)->set_seconds(0.125);
   predicted.set_median_step_seconds(2.5);
   predicted.set_high(2.9);
   measured.mutable_kernels(1)->set_kernel("matmul_tn");
   const Comparison c = Compare(predicted, spec, measured, spec);
-  ASSERT_EQ(c.step_parts.size(), 5u);
+  ASSERT_EQ(c.step_parts.size(), 4u);
   for (double ComparedValue::* side : {&ComparedValue::predicted, &ComparedValue::measured}) {
     EXPECT_NEAR(Sum(c.step_parts, side), c.values[0].*side, 1e-12);
     EXPECT_NEAR(Sum(c.kernels, side), c.step_parts[0].*side, 1e-12);
     EXPECT_NEAR(Sum(c.exposed, side), c.step_parts[1].*side, 1e-12);
   }
   EXPECT_EQ(c.kernels[0].name, "matmul_nn");  // only one side has it: the largest differences first
-  EXPECT_EQ(c.step_parts[2].name, "waiting for other ranks");
-  EXPECT_DOUBLE_EQ(c.step_parts[2].predicted - c.step_parts[2].measured, 0.25 * 0.75);
-  EXPECT_DOUBLE_EQ(c.step_parts[3].measured, 3 - 1.25 - 0.75);  // the host: neither kernels nor stalled
-  EXPECT_DOUBLE_EQ(c.step_parts[4].predicted, 2.5 - 3);
+  EXPECT_EQ(c.step_parts[1].predicted, predicted.exposed_communication_seconds());
+  EXPECT_DOUBLE_EQ(c.step_parts[2].measured, 3 - 1.25 - 0.75);  // the host: neither kernels nor stalled
+  EXPECT_DOUBLE_EQ(c.step_parts[3].predicted, 2.5 - 3);
+  ASSERT_EQ(c.exposed.size(), 2u);
+  EXPECT_EQ(c.exposed[1].name, "waiting for other ranks");
+  EXPECT_DOUBLE_EQ(c.exposed[1].predicted - c.exposed[1].measured, 0.25);
+  predicted.set_exposed_communication_seconds(0.875);  // the median's, of which the traced step had less
+  const Comparison beyond = Compare(predicted, spec, measured, spec);
+  EXPECT_EQ(beyond.step_parts[1].predicted, 0.875);
+  EXPECT_NEAR(Sum(beyond.exposed, &ComparedValue::predicted), 0.875, 1e-12);
+  EXPECT_NEAR(Sum(beyond.step_parts, &ComparedValue::predicted), 2.5, 1e-12);
   const std::string text = ComparisonText({&c, 1});
   for (const char* row : {"matmul_nn", "matmul_tn", "adam_step", "all_reduce on dp", "waiting for other ranks", "host between kernels",
-                          "the rest", "-188 ms", "outside the predicted interval"}) {
+                          "the rest", "-250 ms", "outside the predicted interval"}) {
     EXPECT_THAT(text, HasSubstr(row)) << text;
   }
 }

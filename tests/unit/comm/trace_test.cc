@@ -50,6 +50,34 @@ TEST(Trace, LabelsLiveAsLongAsIt) {
   EXPECT_EQ(first, "F0");
 }
 
+// A stream's calls are done in order: who waits for one waits for those before it. Other streams' calls have no part in it.
+TEST(Trace, StallsAreExposedByWhatWentOnOnTheirStream) {
+  Trace trace;
+  trace.SetEnabled(true);
+  trace.Add({.stream = "communication a", .name = "first", .start = Seconds(0), .end = Seconds(4)});
+  trace.Add({.stream = "communication a", .name = "second", .start = Seconds(4), .end = Seconds(6)});
+  trace.Add({.stream = "communication a", .name = "third", .start = Seconds(10), .end = Seconds(11)});
+  trace.Add({.stream = "communication b", .name = "early", .start = Seconds(0), .end = Seconds(20)});
+  trace.AddStall({"communication a", Seconds(3), Seconds(6)});
+  trace.AddStall({"communication a", Seconds(8), Seconds(11.5)});  // the thread woke up late, and it was not begun at once
+  trace.AddStall({"communication b", Seconds(19), Seconds(20)});
+  trace.AddStall({"communication c", Seconds(0), Seconds(1)});  // of which nothing was traced
+  const std::vector<Span> spans = trace.Take();
+  ASSERT_EQ(spans.size(), 4u);
+  EXPECT_EQ(spans[0].exposed, Seconds(1));
+  EXPECT_EQ(spans[1].exposed, Seconds(2));
+  EXPECT_EQ(spans[2].exposed, Seconds(3.5));
+  EXPECT_EQ(spans[3].exposed, Seconds(1));
+}
+
+TEST(Trace, KeepsStallsWhileEnabled) {
+  Trace trace;
+  trace.AddStall({"communication a", Seconds(0), Seconds(1)});
+  trace.SetEnabled(true);
+  trace.Add({.stream = "communication a", .name = "first", .start = Seconds(0), .end = Seconds(1)});
+  EXPECT_EQ(trace.Take()[0].exposed, Seconds(0));
+}
+
 TEST(RankContext, KeepsRepeatedNotesOnce) {
   RankContext context({});
   context.AddNote("a");

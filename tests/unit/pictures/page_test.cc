@@ -116,6 +116,17 @@ TEST_F(PageTest, TwoRunsAreHeldAgainstEachOther) {
   EXPECT_THAT(page, HasSubstr("measured (in_memory): 19.0 ms"));
 }
 
+// What the allocator decides is a matter of program order; where a change stands is said.
+TEST_F(PageTest, SaysWhoseTimeMemoryIsDrawnAt) {
+  const RunData first = Written();
+  EXPECT_THAT(Page({&first}), HasSubstr("rank 0, when the host makes each change"));
+  report.set_memory_at_device(true);
+  const RunData second = Written();
+  const std::string by_device = Page({&second});
+  EXPECT_THAT(by_device, HasSubstr("rank 0, when the device reaches each change"));
+  EXPECT_THAT(by_device, Not(HasSubstr("when the host makes")));
+}
+
 TEST_F(PageTest, AFailureIsSaidFirst) {
   report.set_outcome(report::OUT_OF_MEMORY), report.set_message("rank 1 asked for 3 GiB");
   records.clear();

@@ -101,5 +101,26 @@ TEST(TimelineTest, TracedSpansKnowTheirPlace) {
   EXPECT_EQ(spans[1], std::tuple("after", 7.0, 9.0));
 }
 
+TEST(TimelineTest, TracedWaitsAreThoseWithANameThatCost) {
+  auto owned = std::make_shared<Timeline>();
+  Timeline& line = *owned;
+  std::vector<std::tuple<std::string, double, double>> waits;
+  line.SetTracer([](std::string_view, std::string_view, double, double) {},
+                 [&](std::string_view name, double s, double e) { waits.emplace_back(name, s, e); });
+  auto point = std::make_shared<TimePoint>();
+  line.Advance(1);
+  line.WaitFor(point, "unknown at first");
+  line.Advance(1);
+  line.WaitFor(std::make_shared<TimePoint>(5.0), "past");
+  line.WaitFor(std::make_shared<TimePoint>(9.0));
+  line.WaitFor(std::make_shared<TimePoint>(10.0), "known");
+  EXPECT_TRUE(waits.empty());
+  point->Resolve(6);
+  ASSERT_EQ(waits.size(), 2u);
+  EXPECT_EQ(waits[0], std::tuple("unknown at first", 1.0, 6.0));
+  EXPECT_EQ(waits[1], std::tuple("known", 9.0, 10.0));
+  EXPECT_EQ(line.stalled(), 5 + 2 + 1);
+}
+
 }  // namespace
 }  // namespace twofold::sim
