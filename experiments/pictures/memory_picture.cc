@@ -49,7 +49,8 @@ class Picture {
   void Panel(const RunData& run) {
     const auto& [rank, m] = Highest(run);
     const std::vector<size_t> kept = Thin(m, seconds_);
-    Title(absl::StrCat(run.Title(), ": rank ", rank));
+    Title(absl::StrCat(run.Title(), ": rank ", rank,
+                       run.report.memory_at_device() ? ", when the device reaches each change" : ", when the host makes each change, which the device may reach later"));
     top_ = y_;
     Grid();
     Areas(run, m, kept);

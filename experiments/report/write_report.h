@@ -1,7 +1,7 @@
 // A run's folder: what came out of it, in files that people and tools read.
 //
 //   report.json       the report, every field present
-//   steps.csv         a line per step                       memory.csv   the memory time line of every rank
+//   steps.csv         a line per step                       memory.csv   the memory time line of every rank (memory_at_device: whose time)
 //   collectives.csv   a line per collective of rank 0       trace.json   the time line, for Perfetto
 //   validation.csv    a line per validation
 //   spec.textproto    the whole spec: `twofold run DIR/spec.textproto` repeats the run
