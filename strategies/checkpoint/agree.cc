@@ -21,7 +21,7 @@ namespace {
 
 // Rank 0's `bytes`, at all ranks. A little at a time, and by way of as much memory whatever their number is.
 std::string FromRank0(RankContext& rank, std::string bytes) {
-  constexpr int64_t kPart = 1 << 16;
+  constexpr int64_t kPart = 1 << 14;
   Device& device = rank.device();
   Tensor part = device.NewTensor(Shape{kPart}, DType::kU8, Category::kOther);
   const auto tell = [&](std::span<std::byte> what) {
