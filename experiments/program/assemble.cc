@@ -93,11 +93,11 @@ void AddTimes(const spec::Spec& spec, const RankRecords& records, report::Report
   }
 }
 
-void AddLoad(const RunFacts& facts, const std::vector<report::RankRecord>& records, report::Report& out) {
+void AddLoad(const RunFacts& facts, const RankRecords& records, report::Report& out) {
   report::Load load = facts.calibration;
   if (!facts.predicted) {
     std::vector<report::ProcessorUse> uses;
-    for (const report::RankRecord& record : records) uses.push_back(record.processors());
+    for (const report::RankRecord& record : records.kept()) uses.push_back(record.processors());
     load = LoadOf(uses);
   }
   if (load.has_taken()) *out.mutable_load() = load;

@@ -148,7 +148,7 @@ TEST_F(NetworkTest, TheSameSpecGivesTheSameBytes) {
       return StrCat(times, SendToTheNext(ctx));
     }).results;
   };
-  const std::vector<std::string> first = run(1);
+  const RankResults first = run(1);
   EXPECT_EQ(first, run(1));
   EXPECT_NE(first, run(2));
 }
@@ -179,7 +179,7 @@ TEST_F(MessagesTest, SmallOnesLeaveBeforeTheirReceiverIsThere) {
     }).results;
   };
   for (int source : {0, kAnySource}) {
-    const std::vector<std::string> eager = late(250, source), rendezvous = late(251, source);
+    const RankResults eager = late(250, source), rendezvous = late(251, source);
     EXPECT_THAT(eager, ElementsAre(Number(1e-6), "0.5"));  // its bytes have left; they are there already
     EXPECT_THAT(rendezvous, ElementsAre(Number(0.5 + 2e-3 + 1.004e-6), Number(0.5 + 3e-3 + 1.004e-6)));  // asked for first
   }
