@@ -71,8 +71,11 @@ class Recorder {
 
   // Everything so far, serialized. Moves the trace's spans out: call once, at the end.
   std::string Record();
+  // Likewise, but for the trace, which stays where it is.
+  std::string RecordWithoutTimeLine();
 
  private:
+  report::RankRecord RecordSoFar();
   void StartTracing();
   void AddMemory(report::RankRecord& record);
   void AddCollectives(report::RankRecord& record);
