@@ -154,11 +154,10 @@ void Recorder::AddCheckpoint(const checkpoint::Saved& saved) {
   checkpoint->set_seconds(saved.seconds.value());
 }
 
-report::RankRecord Recorder::Everything() {
+report::RankRecord Recorder::RecordSoFar() {
   report::RankRecord record = record_;
   AddMemory(record);
   AddCollectives(record);
-  if (tracing_) AddTimeLine(record);
   for (const std::string& note : ctx_.notes()) record.add_notes(note);
   if (skipped_ > 0) {
     record.add_notes(StrCat(skipped_, " of ", record_.steps_size(), " steps were skipped, as their gradients were not finite; the loss scale is ",
@@ -168,6 +167,12 @@ report::RankRecord Recorder::Everything() {
   record.set_compute_low_ratio(compute.low), record.set_compute_high_ratio(compute.high);
   record.set_communication_low_ratio(communication.low), record.set_communication_high_ratio(communication.high);
   record.set_machine_low_ratio(machine.low), record.set_machine_high_ratio(machine.high);
+  return record;
+}
+
+report::RankRecord Recorder::Everything() {
+  report::RankRecord record = RecordSoFar();
+  if (tracing_) AddTimeLine(record);
   return record;
 }
 
@@ -185,6 +190,8 @@ std::string Recorder::PartialRecord() {
   record.add_notes(StrCat(bytes.status().message(), ": its time line is left out"));
   return record.SerializeAsString();
 }
+
+std::string Recorder::RecordWithoutTimeLine() { return RecordSoFar().SerializeAsString(); }
 
 void Recorder::AddMemory(report::RankRecord& record) {
   const MemoryStats& stats = ctx_.memory();

@@ -85,8 +85,11 @@ class Recorder {
   std::string Record();
   // Likewise, of a rank that fails: never throws, and leaves the time line out where that is too much.
   std::string PartialRecord();
+  // Likewise, but for the trace, which stays where it is.
+  std::string RecordWithoutTimeLine();
 
  private:
+  report::RankRecord RecordSoFar();  // without the time line
   report::RankRecord Everything();
   void StartTracing();
   void SampleMemory(const MemoryStats& stats);

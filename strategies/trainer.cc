@@ -322,7 +322,7 @@ std::string TrainRank(RankContext& ctx, const spec::Spec& spec, const Samples& s
   const int64_t first_step = resumed ? resumed->manifest.facts.step : 0;
   Recorder recorder(ctx, spec, first_step);
   // Whatever ends this rank, what it did until then is kept.
-  ctx.SetPartialResultSource([&] { return recorder.PartialRecord(); });
+  ctx.SetPartialResultSource([&] { return recorder.PartialRecord(); }, [&] { return recorder.RecordWithoutTimeLine(); });
   absl::Cleanup keep = [&] {
     ctx.SetPartialResultSource(nullptr);
     ctx.SetPartialResult(recorder.PartialRecord());

@@ -218,7 +218,7 @@ std::string Rank::KeptPartial() const {
 void Rank::CheckInterrupt() {
   process_.run.ThrowIfEnding(rank_, "a check between steps");
   keep_.Do([this] {
-    std::string partial = context_.load()->PartialResultOfStuckRank();
+    std::string partial = context_.load()->PartialResultBetweenSteps();
     std::lock_guard lock(kept_mutex_);
     kept_ = std::move(partial);
   });

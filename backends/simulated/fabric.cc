@@ -67,7 +67,7 @@ struct Actor {
 // Between steps.
 void CheckInterrupt(int rank, Actor& actor) {
   if (InterruptedInChild()) throw Interrupted(rank, StrCat("rank ", rank, ": interrupted"));
-  actor.keep.Do([&] { TellPartialResult(rank, actor.context->PartialResultOfStuckRank()); });
+  actor.keep.Do([&] { TellPartialResult(rank, actor.context->PartialResultBetweenSteps()); });
 }
 
 // Spans and waits of compute are told by the time line itself, once it knows when they were.

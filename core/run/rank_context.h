@@ -64,9 +64,14 @@ class RankContext {
   void SetPartialResult(std::string bytes) { partial_result_ = std::move(bytes); }
   const std::string& partial_result() const { return partial_result_; }
   // Where the partial result comes from should the rank's thread never return from a communication: asked for then, from
-  // another thread, while the rank's own is stuck there. Null takes it back.
-  void SetPartialResultSource(std::function<std::string()> source) { partial_source_ = std::move(source); }
+  // another thread, while the rank's own is stuck there. `between_steps` says the same on the rank's own thread within CheckInterrupt, now
+  // and then while the run goes on: it takes nothing away, and leaves out what would take long. Null takes both back.
+  void SetPartialResultSource(std::function<std::string()> source, std::function<std::string()> between_steps = nullptr) {
+    partial_source_ = std::move(source);
+    between_steps_ = std::move(between_steps);
+  }
   std::string PartialResultOfStuckRank() const { return partial_source_ ? partial_source_() : partial_result_; }
+  std::string PartialResultBetweenSteps() const { return between_steps_ ? between_steps_() : partial_result_; }
 
   // A line for the report: what a reader must know to trust the figures. Repeated lines are kept once.
   void AddNote(std::string note);
@@ -77,6 +82,7 @@ class RankContext {
   std::string partial_result_;
   std::function<std::string()> partial_source_;
   std::vector<std::string> notes_;
+  std::function<std::string()> between_steps_;
 };
 
 }  // namespace twofold

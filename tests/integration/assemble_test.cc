@@ -166,7 +166,6 @@ TEST(StepTime, AKnownWaitingCountsWhereTheOtherRanksWereNotSeen) {
 // Times of a clock that stands at 300 s have last bits of 6e-14 s.
 TEST(StepTime, LastBitsOfAClockAreNoWaiting) {
   RunResult result;
-  result.results.resize(2);
   for (const int rank : {0, 1}) {
     report::RankRecord record;
     record.set_rank(rank), record.set_trace_origin_seconds(300);
@@ -175,13 +174,10 @@ TEST(StepTime, LastBitsOfAClockAreNoWaiting) {
     record.add_kernels()->set_kernel("matmul_nn"), record.mutable_kernels(0)->set_count(1), record.mutable_kernels(0)->set_seconds(1);
     report::Collective* collective = record.add_collectives();
     collective->set_operation("all_reduce"), collective->set_group("dp"), collective->set_count(1);
-    const auto add = [&](const char* stream, const char* name, double start, double end) {
-      report::Span* span = record.add_spans();
-      span->set_stream(stream), span->set_name(name), span->set_start(start), span->set_end(end);
-    };
-    add("compute", "matmul_nn", 0, 1);
-    add("communication dp", "all_reduce", 1, 2 - (rank == 0 ? 0 : 2.5e-13));
-    result.results[static_cast<size_t>(rank)] = record.SerializeAsString();
+    report::Span* call = record.add_spans();
+    call->set_stream("communication dp"), call->set_name("all_reduce"), call->set_start(1), call->set_end(2);
+    call->set_exposed(1), call->set_waiting(2.5e-13);
+    result.results.push_back(record.SerializeAsString());
   }
   EXPECT_EQ(Of(Spec(), result, /*predicted=*/true).waiting_seconds(), 0);
 }
@@ -344,12 +340,14 @@ TEST(Compare, SplitsTheErrorIntoPartsThatAddUp) {
 // Two ranks of one process: for 4 of 10 s other work had their processors.
 RunResult RecordsOfALoadedMachine(double waited) {
   RunResult result = Records();
-  for (std::string& bytes : result.results) {
+  std::vector<std::string> longer = result.results.Copies();
+  for (std::string& bytes : longer) {
     report::RankRecord more;
     report::ProcessorUse& use = *more.mutable_processors();
     use.set_host("h"), use.set_process(1), use.set_wall(10), use.set_ran(5), use.set_waited(waited), use.set_process_ran(10), use.set_busy(19);
     bytes += more.SerializeAsString();
   }
+  result.results = std::move(longer);
   return result;
 }
 
@@ -364,7 +362,7 @@ TEST(Assemble, SaysHowLoadedTheMachineWas) {
   report::Load calibration;
   calibration.set_taken(0.25), calibration.set_others(1.5);
   const RunResult result = Records();
-  const report::Report predicted = Assemble(Spec(), {.fabric = "f", .predicted = true, .world_size = 2, .calibration = calibration}, result, ReadRecords(Spec(), result));
+  const report::Report predicted = Assemble(Spec(), {.fabric = "f", .predicted = true, .world_size = 2, .calibration = calibration}, result, *ReadRecords(Spec(), result));
   EXPECT_EQ(predicted.load().taken(), 0.25);
   EXPECT_THAT(predicted.notes(), Contains("the machine was loaded while it was calibrated: other work kept 1.5 processors busy and held it up for up to 25 % of the time; "
                                           "the interval is wider for it"));

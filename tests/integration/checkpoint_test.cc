@@ -403,7 +403,7 @@ class Apart : public ::testing::Test {
     spec::Spec spec;
     const RunResult result = Resume(seen, spec);
     EXPECT_TRUE(result.status.ok()) << result.status.message();
-    return ReadRecords(spec, result);
+    return test::RecordsOf(spec, result);
   }
   static std::string ManifestSum(const std::string& checkpoint) {
     std::ifstream in(checkpoint + "/manifest.json", std::ios::binary);

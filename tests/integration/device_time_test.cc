@@ -49,8 +49,8 @@ OneStep Recorded(int ranks, double launch_us, const std::function<void(RankConte
     return recorder.Record();
   });
   EXPECT_TRUE(result.status.ok()) << result.status;
-  OneStep out{.spec = spec, .report = {}, .records = ReadRecords(spec, result)};
-  out.report = Assemble(spec, {.fabric = "simulated", .predicted = true, .world_size = ranks}, result, out.records);
+  OneStep out{.spec = spec, .report = {}, .records = test::RecordsOf(spec, result)};
+  out.report = Assemble(spec, {.fabric = "simulated", .predicted = true, .world_size = ranks}, result, *ReadRecords(spec, result));
   return out;
 }
 
@@ -122,8 +122,8 @@ TEST(ExposedCommunication, OfATrainedHybridAddsUp) {
                                             "fabric { simulated { cluster: \"", ByHeart(0), "\" } }\ntrace { last_steps: 2 }\n"));
   const RunResult result = test::RunResolved(spec);
   ASSERT_TRUE(result.status.ok()) << result.status;
-  const auto records = ReadRecords(spec, result);
-  const report::Report r = Assemble(spec, {.fabric = "simulated", .predicted = true, .world_size = 4}, result, records);
+  const std::vector<report::RankRecord> records = test::RecordsOf(spec, result);
+  const report::Report r = Assemble(spec, {.fabric = "simulated", .predicted = true, .world_size = 4}, result, *ReadRecords(spec, result));
   double expected = 0, tp = 0, sum = r.waiting_seconds();
   for (const report::Span& call : records[0].spans()) {
     if (call.stream() != "communication tp") continue;
@@ -151,7 +151,7 @@ TEST(ExposedCommunication, OfMeasuredRunsAddsUp) {
                                               test::kInMemory, device, " trace { last_steps: 3 }\n"));
     const RunResult result = test::RunResolved(spec);
     ASSERT_TRUE(result.status.ok()) << result.status;
-    const report::Report r = Assemble(spec, {.fabric = "in_memory", .world_size = 4}, result, ReadRecords(spec, result));
+    const report::Report r = Assemble(spec, {.fabric = "in_memory", .world_size = 4}, result, *ReadRecords(spec, result));
     double sum = r.waiting_seconds(), stood = 0;
     for (const report::Collective& c : r.collectives()) sum += c.exposed_seconds();
     for (int s = 1; s < 4; ++s) stood += r.steps(s).exposed_communication_seconds() / 3;
@@ -222,7 +222,7 @@ TEST(MemoryOverTime, HasWhatTheDeviceNeverReached) {
     return recorder.Record();
   });
   ASSERT_TRUE(result.status.ok()) << result.status;
-  const report::RankRecord record = ReadRecords(spec, result)[0];
+  const report::RankRecord record = test::RecordsOf(spec, result)[0];
   ASSERT_GT(record.samples_size(), 3);
   const report::MemorySample& last = record.samples(record.samples_size() - 1);
   EXPECT_NEAR(1e-9 * static_cast<double>(last.live_by_category(static_cast<int>(Category::kActivations))), 0.3, 0.005);

@@ -62,7 +62,9 @@ TEST(JobsTest, AreWholeSpecsThatTrain) {
     EXPECT_GT(times->kernels.at("adam_step"), 0);
     EXPECT_GT(times->step, 0);
     EXPECT_EQ(times->load.has_taken(), times->wall > 0);
-    if (times->wall > 0) EXPECT_GT(times->wall, times->step);  // of the whole job
+    if (times->wall > 0) {
+      EXPECT_GT(times->wall, times->step);  // of the whole job
+    }
   }
 }
 

@@ -441,7 +441,7 @@ TEST(Failures, AnInterruptDoesNotWaitForRanksThatComputeOn) {
     kill(getpid(), SIGTERM);
   });
   const RunResult result = RunRanks(kRanks, [](RankContext& c) -> std::string {
-    c.SetPartialResult("of the first step");
+    c.SetPartialResultSource([] { return std::string("asked for amid a step"); }, [] { return std::string("of the first step"); });
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     c.CheckInterrupt();
     ++computing;

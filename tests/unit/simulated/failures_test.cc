@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -333,7 +334,7 @@ TEST(SimulatedInterrupt, EndsARankThatComputesOn) {
         c.world().Barrier().Wait();
         c.SetPartialResult("not between steps");
         if (c.rank() == 0) kill(getppid(), SIGTERM);
-        for (volatile int i = 0; c.rank() == 0; i = i + 1) {
+        for (std::atomic<int> work = 0; c.rank() == 0; ++work) {
         }
         c.world().Barrier().Wait();
         return "";
