@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <string>
 #include <string_view>
@@ -44,7 +43,7 @@ std::vector<double> Waiting(const std::vector<std::map<std::string, Calls>>& ran
     if (known || calls == other.end() || !SameCalls(own, calls->second)) continue;
     for (size_t i = 0; i < own.size(); ++i) waiting[i] = std::max(waiting[i], Length(*own[i]) - Length(*calls->second[i]));
   }
-  constexpr double kLastBits = 8 * std::numeric_limits<double>::epsilon();
+  constexpr double kLastBits = 1e-13;  // of a clock that adds up thousands of durations
   for (size_t i = 0; i < own.size(); ++i) {
     if (waiting[i] <= kLastBits * std::abs(origin + own[i]->end())) waiting[i] = 0;
   }

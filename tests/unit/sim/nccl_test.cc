@@ -146,7 +146,8 @@ Places CubeMesh(int nodes) {
 TEST(NcclRoutes, RingsFollowTheCablesOfACubeMesh) {
   const Places node = CubeMesh(1);
   std::map<std::pair<int, int>, double> seconds;  // of a byte on each cable
-  for (const NcclHop& h : RouteOf(NcclAlgorithm::kRing, Communication::kAllGather, node).phases[0]) {
+  const NcclRoute ring = RouteOf(NcclAlgorithm::kRing, Communication::kAllGather, node);
+  for (const NcclHop& h : ring.phases[0]) {
     const Places::Joint& joint = node.joints[static_cast<size_t>(h.from)][static_cast<size_t>(h.to)];
     EXPECT_TRUE(joint.direct) << h.from << " to " << h.to;
     seconds[{h.from, h.to}] = h.share / joint.bandwidth;

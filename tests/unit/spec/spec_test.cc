@@ -410,8 +410,8 @@ TEST(Set, SaysWhatIsWrong) {
 TEST(Set, IsNamedForTheValuesItWrote) {
   const std::string steps = Refused(std::string(kMinimal) + " train { steps: 4 }", "", {"train.steps=2", "train.steps=-1"});
   EXPECT_THAT(steps, testing::StartsWith("--set train.steps=-1: train.steps: -1 is out of range"));
-  EXPECT_THAT(Refused(kMinimal, "", {"parallel.dp=5000", "train.global_batch=5000", "fabric.in_memory={}"}),
-              HasSubstr("--set parallel.dp=5000: parallel: pp * dp * cp * tp"));
+  EXPECT_THAT(Refused(std::string(kMinimal) + " parallel { tp: 4 }", "", {"parallel.dp=1048576", "fabric.in_memory={}"}),
+              HasSubstr("--set parallel.dp=1048576: parallel: pp * dp * cp * tp"));
   EXPECT_THAT(Refused(kMinimal, "", {"train={ steps: -1 }"}), testing::StartsWith("--set train={ steps: -1 }: train.steps: -1"));
   EXPECT_THAT(Refused(kMinimal, "", {"model.preset=gpt5"}), testing::StartsWith("--set model.preset=gpt5: model.preset: \"gpt5\" is not a preset; did you mean gpt-3m or gpt2"));
   EXPECT_THAT(Refused(std::string(kMinimal) + " train { steps: -1 }", "", {"train.seed=1"}), Not(HasSubstr("--set")));
