@@ -115,5 +115,5 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
-}  // namespace
+}  // namespace broken_test
 }  // namespace twofold::conformance

@@ -106,7 +106,7 @@ int RunRows(const Flags& flags, const std::vector<std::string>& arguments) {
   return status;
 }
 
-}  // namespace
+}  // namespace conformance_test
 }  // namespace twofold::conformance
 
 int main(int argc, char** argv) {

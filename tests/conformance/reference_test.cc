@@ -134,5 +134,5 @@ TEST(Reference, ProductsStayWithinF16) {
   }
 }
 
-}  // namespace
+}  // namespace reference_test
 }  // namespace twofold::conformance

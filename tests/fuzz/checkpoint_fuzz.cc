@@ -167,5 +167,5 @@ TEST(CheckpointFuzz, NoClaimOfSizeTakesMemory) {
   fs::remove(path);
 }
 
-}  // namespace
+}  // namespace checkpoint_fuzz
 }  // namespace twofold::checkpoint

@@ -76,5 +76,5 @@ TEST(HfConfigFuzz, DeepNestingIsRefused) {
   }
 }
 
-}  // namespace
+}  // namespace hf_config_fuzz
 }  // namespace twofold

@@ -96,5 +96,5 @@ TEST(Cifar10Fuzz, EveryAnswerIsADatasetOrAMessage) {
   EXPECT_LT(accepted, Mutants() * 3 / 4);
 }
 
-}  // namespace
+}  // namespace images_fuzz
 }  // namespace twofold

@@ -119,5 +119,5 @@ TEST(SpecFuzz, EveryAssignmentIsAppliedOrRefused) {
   EXPECT_GT(refused, 100);
 }
 
-}  // namespace
+}  // namespace spec_fuzz
 }  // namespace twofold

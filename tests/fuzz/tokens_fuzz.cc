@@ -51,5 +51,5 @@ TEST(TokensFuzz, EveryAnswerIsADatasetOrAMessage) {
   EXPECT_LT(accepted, Mutants() / 2);
 }
 
-}  // namespace
+}  // namespace tokens_fuzz
 }  // namespace twofold

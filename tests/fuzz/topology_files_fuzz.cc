@@ -129,5 +129,5 @@ TEST(TopologyFilesFuzz, SimgridXml) {
   Fuzz(Files({"star.simgrid.xml", "tree.simgrid.xml", "cluster.simgrid.xml", "grid.simgrid.xml"}), kSimgridWords, ReadSimgridXml, WriteSimgridXml);
 }
 
-}  // namespace
+}  // namespace topology_files_fuzz
 }  // namespace twofold

@@ -279,5 +279,5 @@ TEST_F(SoftmaxOnGpu, Backward) {
   }
 }
 
-}  // namespace
+}  // namespace attention_test
 }  // namespace twofold

@@ -102,5 +102,5 @@ TEST_F(BatchNormOnGpu, Backward) {
   }
 }
 
-}  // namespace
+}  // namespace batch_norm_test
 }  // namespace twofold

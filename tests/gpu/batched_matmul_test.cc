@@ -66,5 +66,5 @@ TEST_F(BatchedMatMulOnGpu, OfAttention) {
   }
 }
 
-}  // namespace
+}  // namespace batched_matmul_test
 }  // namespace twofold

@@ -156,5 +156,5 @@ TEST_F(Codec, SignUnpack) {
   }
 }
 
-}  // namespace
+}  // namespace codec_test
 }  // namespace twofold

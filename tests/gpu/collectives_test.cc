@@ -164,5 +164,5 @@ TEST_F(CollectivesTest, CopyToAllOthers) {
   }
 }
 
-}  // namespace
+}  // namespace collectives_test
 }  // namespace twofold

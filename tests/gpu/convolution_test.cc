@@ -61,5 +61,5 @@ TEST_F(ConvolutionOnGpu, WeightsIntoAnyTypeAndAdding) {
   }
 }
 
-}  // namespace
+}  // namespace convolution_test
 }  // namespace twofold

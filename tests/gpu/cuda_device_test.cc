@@ -365,5 +365,5 @@ TEST_F(CudaDeviceTest, MemoryComesFromTheGpuAndGoesBack) {
   EXPECT_GE(after, during + (size_t{64} << 20));
 }
 
-}  // namespace
+}  // namespace cuda_device_test
 }  // namespace twofold

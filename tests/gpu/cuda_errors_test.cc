@@ -36,5 +36,5 @@ TEST(CudaErrors, WhereThereIsNoGpuCudasWordsSayWhy) {
     EXPECT_THAT(WhyNoGpu(), testing::Not(testing::IsEmpty()));
 }
 
-}  // namespace
+}  // namespace cuda_errors_test
 }  // namespace twofold

@@ -312,5 +312,5 @@ TEST_F(CudaFabricTest, MoreRanksThanAKernelTakesAreRefused) {
   EXPECT_THAT(std::string(result.status.message()), HasSubstr("at most 128"));
 }
 
-}  // namespace
+}  // namespace cuda_fabric_test
 }  // namespace twofold

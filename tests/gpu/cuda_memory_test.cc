@@ -182,5 +182,5 @@ TEST_F(CudaMemoryTest, OfExpertsAsLargeAsGpt2MediumIsAsPredicted) {
                          "train { steps: 2 micro_batch: 1 global_batch: 4 warmup_steps: 0 ", kMixed, "}\nparallel { dp: 2 ep: 2 }\n"));
 }
 
-}  // namespace
+}  // namespace cuda_memory_test
 }  // namespace twofold

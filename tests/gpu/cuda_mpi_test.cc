@@ -130,5 +130,5 @@ TEST_F(CudaMpiFailures, ARankThatDiesEndsTheOthers) {
   ExpectFailure("deadlock", absl::StatusCode::kDeadlineExceeded, HasSubstr("send of f32[1048576]"));
 }
 
-}  // namespace
+}  // namespace cuda_mpi_test
 }  // namespace twofold

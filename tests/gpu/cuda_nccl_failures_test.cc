@@ -198,7 +198,7 @@ TEST_F(NcclFailures, SeveralRanksShareAGpuWhereNcclCan) {
 }
 #endif
 
-}  // namespace
+}  // namespace cuda_nccl_failures_test
 }  // namespace twofold
 
 int main(int argc, char** argv) {

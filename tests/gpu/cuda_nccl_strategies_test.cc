@@ -176,7 +176,7 @@ TEST_P(NcclStrategies, CheckpointsMoveBetweenFabrics) {
   EXPECT_LE(Largest(Losses(resumed[0]), second_half), kF32) << "from NCCL to threads";
 }
 
-}  // namespace
+}  // namespace cuda_nccl_strategies_test
 }  // namespace twofold
 
 int main(int argc, char** argv) {

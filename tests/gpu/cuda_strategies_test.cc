@@ -179,5 +179,5 @@ TEST_F(CudaStrategies, CheckpointsMoveBetweenDevices) {
   }
 }
 
-}  // namespace
+}  // namespace cuda_strategies_test
 }  // namespace twofold

@@ -139,5 +139,5 @@ TEST_F(Elementwise, SwiGlu) {
   }
 }
 
-}  // namespace
+}  // namespace elementwise_test
 }  // namespace twofold

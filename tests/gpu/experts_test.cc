@@ -108,5 +108,5 @@ TEST_F(GpuExperts, CombineWeights) {
   });
 }
 
-}  // namespace
+}  // namespace experts_test
 }  // namespace twofold

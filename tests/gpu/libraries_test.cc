@@ -65,5 +65,5 @@ TEST_F(LibrariesOnGpu, TimedAlgorithmsAreRightToo) {
 
 TEST_F(LibrariesOnGpu, GiveTheSameBitsOnEveryDevice) { EXPECT_EQ(Product({}), Product({}, 3)); }
 
-}  // namespace
+}  // namespace libraries_test
 }  // namespace twofold

@@ -193,5 +193,5 @@ TEST_F(GpuLosses, SquaresOfManyBlocks) {
   });
 }
 
-}  // namespace
+}  // namespace loss_test
 }  // namespace twofold

@@ -87,5 +87,5 @@ TEST_F(MatMulOnGpu, OfNothing) {
   }
 }
 
-}  // namespace
+}  // namespace matmul_test
 }  // namespace twofold

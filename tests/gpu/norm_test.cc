@@ -163,5 +163,5 @@ TEST_F(GpuNorms, RmsNormWeights) {
   });
 }
 
-}  // namespace
+}  // namespace norm_test
 }  // namespace twofold

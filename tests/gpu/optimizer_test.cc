@@ -181,5 +181,5 @@ TEST_F(GpuOptimizers, StochasticRoundingDoesNotDependOnThePieces) {
   EXPECT_TRUE(whole == run({0, 1, 1023, 1026, n}));
 }
 
-}  // namespace
+}  // namespace optimizer_test
 }  // namespace twofold

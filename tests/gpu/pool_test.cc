@@ -81,5 +81,5 @@ TEST_F(PoolOnGpu, Average) {
   }
 }
 
-}  // namespace
+}  // namespace pool_test
 }  // namespace twofold

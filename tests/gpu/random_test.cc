@@ -80,5 +80,5 @@ TEST_F(Random, KeepsAnElementWhoseNumberIsP) {
   });
 }
 
-}  // namespace
+}  // namespace random_test
 }  // namespace twofold

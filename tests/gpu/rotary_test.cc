@@ -53,5 +53,5 @@ TEST_F(GpuRotary, PositionsOfAPart) {
   }
 }
 
-}  // namespace
+}  // namespace rotary_test
 }  // namespace twofold

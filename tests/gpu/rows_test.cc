@@ -154,5 +154,5 @@ TEST_F(Rows, CopyColumns) {
   }
 }
 
-}  // namespace
+}  // namespace rows_test
 }  // namespace twofold

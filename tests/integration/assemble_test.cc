@@ -488,5 +488,5 @@ TEST(Text, IsReadable) {
   EXPECT_EQ(TableText({{"a", "bb"}, {"ccc", "d"}}), "a    bb\nccc   d\n");
 }
 
-}  // namespace
+}  // namespace assemble_test
 }  // namespace twofold

@@ -104,5 +104,5 @@ TEST(WithoutOverlap, EveryPassBeginsOnAnIdleGpu) {
 
 TEST(Bubble, IsNoneWithoutAPipeline) { EXPECT_EQ(Bubble(1, 4, ""), 0); }
 
-}  // namespace
+}  // namespace bubble_test
 }  // namespace twofold

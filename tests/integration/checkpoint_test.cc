@@ -458,5 +458,5 @@ TEST(Checkpoints, SayWhatCouldNotBeWritten) {
   }
 }
 
-}  // namespace
+}  // namespace checkpoint_test
 }  // namespace twofold

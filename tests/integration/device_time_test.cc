@@ -229,5 +229,5 @@ TEST(MemoryOverTime, HasWhatTheDeviceNeverReached) {
   EXPECT_NEAR(last.time(), 0.1, 1e-9);  // the last that was reached
 }
 
-}  // namespace
+}  // namespace device_time_test
 }  // namespace twofold

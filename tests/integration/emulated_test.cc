@@ -187,5 +187,5 @@ TEST(EmulatedDevice, HasTheMemoryOfItsCluster) {
   EXPECT_EQ(FailureKind(result.status), RankFailure::Kind::kOutOfMemory) << result.status;
 }
 
-}  // namespace
+}  // namespace emulated_test
 }  // namespace twofold

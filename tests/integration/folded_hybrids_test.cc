@@ -71,5 +71,5 @@ TEST_P(FoldedHybrid, GivesTheSameFigures) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, FoldedHybrid, ::testing::ValuesIn(kCases), [](const auto& info) { return info.param.label; });
 
-}  // namespace
+}  // namespace folded_hybrids_test
 }  // namespace twofold

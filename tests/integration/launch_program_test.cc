@@ -354,5 +354,5 @@ TEST(LaunchedRanks, MeetByMpiUnderMpirun) {
 
 #endif
 
-}  // namespace
+}  // namespace launch_program_test
 }  // namespace twofold

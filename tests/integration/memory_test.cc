@@ -165,5 +165,5 @@ TEST(BudgetOfADevice, IfSimulatedIsTheLesserOfBoth) {
   EXPECT_EQ(limit("memory { budget_mib: 1e-9 }\n"), Bytes(1));
 }
 
-}  // namespace
+}  // namespace memory_test
 }  // namespace twofold

@@ -263,5 +263,5 @@ INSTANTIATE_TEST_SUITE_P(Layouts, Replicated,
                                            Layout{"Zero2", "ZERO_2", "", 1, 2}, Layout{"Zero3", "ZERO_3", "", 4, 2}),
                          [](const auto& info) { return info.param.name; });
 
-}  // namespace
+}  // namespace model_parallel_volume_test
 }  // namespace twofold

@@ -253,5 +253,5 @@ TEST_F(ProgramOnMpi, CalibratesMessagesForPredictions) {
   EXPECT_THAT(err_, HasSubstr("two processes or more are needed"));
 }
 
-}  // namespace
+}  // namespace mpi_program_test
 }  // namespace twofold

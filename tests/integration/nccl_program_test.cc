@@ -61,5 +61,5 @@ TEST_F(ProgramOnNccl, RefusesOtherDevices) {
   EXPECT_THAT(err_, HasSubstr("--device=cpu: nccl moves GPUs' memory"));
 }
 
-}  // namespace
+}  // namespace nccl_program_test
 }  // namespace twofold

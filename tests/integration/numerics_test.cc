@@ -65,5 +65,5 @@ TEST(Recomputation, GivesTheLossesOfKeptActivations) {
   }
 }
 
-}  // namespace
+}  // namespace numerics_test
 }  // namespace twofold

@@ -63,5 +63,5 @@ TEST_P(OddSizes, TrainLikeOneProcessInThePredictedBytes) {
 
 INSTANTIATE_TEST_SUITE_P(Specs, OddSizes, ::testing::ValuesIn(kOdd), [](const auto& info) { return std::string(info.param.name); });
 
-}  // namespace
+}  // namespace odd_sizes_test
 }  // namespace twofold

@@ -166,5 +166,5 @@ TEST(OffloadTime, PrefetchingHidesTransfers) {
   EXPECT_LT(Median(ahead), Median(late));
 }
 
-}  // namespace
+}  // namespace offload_test
 }  // namespace twofold

@@ -209,5 +209,5 @@ TEST(PrecisionToTheBit, OfSkippedSteps) {
   }
 }
 
-}  // namespace
+}  // namespace precision_test
 }  // namespace twofold

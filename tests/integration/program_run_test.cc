@@ -454,5 +454,5 @@ TEST_F(Program, PrintsProgressWithoutABarWhereThereIsNoTerminal) {
   EXPECT_THAT(err_, Not(HasSubstr("left"))) << "after one step nobody knows";
 }
 
-}  // namespace
+}  // namespace program_run_test
 }  // namespace twofold

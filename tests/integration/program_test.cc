@@ -145,5 +145,5 @@ TEST_F(Program, ListsWhatASpecCanName) {
   EXPECT_EQ(Run("list"), 2);
 }
 
-}  // namespace
+}  // namespace program_test
 }  // namespace twofold

@@ -511,5 +511,5 @@ TEST_F(Program, ARunSaysWhatRan) {
   EXPECT_TRUE(seen) << report["collectives"];
 }
 
-}  // namespace
+}  // namespace program_tools_test
 }  // namespace twofold

@@ -411,5 +411,5 @@ TEST(Pairwise, RowsHoldEveryPairOfEveryRowThatFits) {
   EXPECT_EQ(rows, test::PairwiseRows(factors)) << "the same rows every time";
 }
 
-}  // namespace
+}  // namespace promises_test
 }  // namespace twofold

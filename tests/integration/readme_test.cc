@@ -71,5 +71,5 @@ TEST(Readme, TheExampleGivesOneLossOnBothFabrics) {
   EXPECT_LT(loss[0], 0.5);  // from ln 4 = 1.39
 }
 
-}  // namespace
+}  // namespace readme_test
 }  // namespace twofold

@@ -242,5 +242,5 @@ TEST(Validation, IsLeftBetweenPassesWhenInterrupted) {
   EXPECT_EQ(records[0].validations_size(), 0);
 }
 
-}  // namespace
+}  // namespace validation_test
 }  // namespace twofold

@@ -108,5 +108,5 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"HybridWhole", 4, 4, 2, "sharding: HYBRID_SHARD shard_group: 4", 4, 2, 2}),
     [](const auto& info) { return info.param.name; });
 
-}  // namespace
+}  // namespace volume_test
 }  // namespace twofold

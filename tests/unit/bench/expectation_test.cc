@@ -148,5 +148,5 @@ TEST_F(ExpectationTest, EveryRankCounts) {
   }
 }
 
-}  // namespace
+}  // namespace expectation_test
 }  // namespace twofold::bench

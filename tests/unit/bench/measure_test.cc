@@ -179,5 +179,5 @@ TEST(InMemory, ReportsProgressOnce) {
   EXPECT_THAT(seen, testing::ElementsAre(0, 1));
 }
 
-}  // namespace
+}  // namespace measure_test
 }  // namespace twofold::bench

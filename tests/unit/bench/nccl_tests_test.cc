@@ -71,5 +71,5 @@ TEST(NcclTests, SizesAreWholeBlocks) {
   }
 }
 
-}  // namespace
+}  // namespace nccl_tests_test
 }  // namespace twofold::bench

@@ -35,5 +35,5 @@ TEST(Operations, SizeIsTheLargerSide) {
   EXPECT_EQ(BlockCount(all_reduce, 7, DType::kF64, 3), 0);
 }
 
-}  // namespace
+}  // namespace operations_test
 }  // namespace twofold::bench

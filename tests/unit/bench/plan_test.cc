@@ -202,5 +202,5 @@ TEST(Plan, RefusesWhatTheSimulatorCannot) {
   EXPECT_THAT(Refusal(Simulated("send_recv"), [](Options& o) { o.algorithm = "ring"; }), HasSubstr("send_recv has none"));
 }
 
-}  // namespace
+}  // namespace plan_test
 }  // namespace twofold::bench

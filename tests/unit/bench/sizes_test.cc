@@ -48,5 +48,5 @@ TEST(Sizes, RefuseWhatMakesNoSenseByTheOptionsName) {
   EXPECT_THAT(std::string(Sizes({.most = 1 << 30, .step = 8}).status().message()), HasSubstr("--stepbytes=8"));
 }
 
-}  // namespace
+}  // namespace sizes_test
 }  // namespace twofold::bench

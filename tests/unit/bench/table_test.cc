@@ -152,5 +152,5 @@ TEST(Table, CsvHasALineARow) {
             "1048576,524288,bfloat16,prod,2,,,,,125000.0,0.008388608,0.008388608,,,\n");
 }
 
-}  // namespace
+}  // namespace table_test
 }  // namespace twofold::bench

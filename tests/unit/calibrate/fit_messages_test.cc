@@ -65,5 +65,5 @@ TEST(ClusterFrom, AStarAndATreeHaveTheLatenciesAndRatesThatWereMeasured) {
   EXPECT_NE(ClusterFrom(host, Measured()).status().message().find("neither a star"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace fit_messages_test
 }  // namespace twofold::calibrate

@@ -175,5 +175,5 @@ TEST(GpuCases, HaveWhatACpuIsMeasuredForAndWhatItIsNot) {
   EXPECT_TRUE(tf32.contains("matmul_tn"));
 }
 
-}  // namespace
+}  // namespace fit_products_test
 }  // namespace twofold::calibrate

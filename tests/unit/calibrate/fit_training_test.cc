@@ -128,5 +128,5 @@ TEST(FitTrainingTest, PassesOnWhatTheSimulatorSays) {
   EXPECT_EQ(t.status().message(), "no simulator");
 }
 
-}  // namespace
+}  // namespace fit_training_test
 }  // namespace twofold::calibrate

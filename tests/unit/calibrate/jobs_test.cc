@@ -68,5 +68,5 @@ TEST(JobsTest, AreWholeSpecsThatTrain) {
   }
 }
 
-}  // namespace
+}  // namespace jobs_test
 }  // namespace twofold::calibrate

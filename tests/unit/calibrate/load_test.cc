@@ -188,5 +188,5 @@ TEST(LoadLogOfAnUnknownSystem, SaysNothing) {
   EXPECT_FALSE(log.Sum({1}).has_taken());
 }
 
-}  // namespace
+}  // namespace load_test
 }  // namespace twofold::calibrate

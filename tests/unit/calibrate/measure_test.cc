@@ -137,5 +137,5 @@ TEST(CollectivesFromTest, SizesThatManyRanksCannotShareAreLeftOut) {
   }
 }
 
-}  // namespace
+}  // namespace measure_test
 }  // namespace twofold::calibrate

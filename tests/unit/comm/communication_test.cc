@@ -76,5 +76,5 @@ TEST(GroupOfOne, CopiesLocallyAndIsDone) {
   EXPECT_TRUE(result.status.ok()) << result.status;
 }
 
-}  // namespace
+}  // namespace communication_test
 }  // namespace twofold

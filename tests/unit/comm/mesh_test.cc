@@ -151,5 +151,5 @@ TEST(Names, OfAxesAndGroups) {
   EXPECT_EQ(AlongName(Along::kModel), "model");
 }
 
-}  // namespace
+}  // namespace mesh_test
 }  // namespace twofold

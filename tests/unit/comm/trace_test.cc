@@ -86,5 +86,5 @@ TEST(RankContext, KeepsRepeatedNotesOnce) {
   EXPECT_EQ(context.notes(), (std::vector<std::string>{"a", "b"}));
 }
 
-}  // namespace
+}  // namespace trace_test
 }  // namespace twofold

@@ -221,5 +221,5 @@ TEST(Allocator, BlocksAreDisjoint) {
   }
 }
 
-}  // namespace
+}  // namespace allocator_test
 }  // namespace twofold

@@ -32,5 +32,5 @@ TEST(Errors, EveryKindSurvivesTheWayThroughAStatus) {
   }
 }
 
-}  // namespace
+}  // namespace check_test
 }  // namespace twofold

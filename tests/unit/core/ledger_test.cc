@@ -57,5 +57,5 @@ TEST(Ledger, ObserverSeesEveryChangeUntilRemoved) {
   EXPECT_EQ(seen, (std::vector<int64_t>{5, 0}));
 }
 
-}  // namespace
+}  // namespace ledger_test
 }  // namespace twofold

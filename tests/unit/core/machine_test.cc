@@ -66,5 +66,5 @@ TEST_F(MemoryLimits, ThreadsAreLimitedByTheLeastOfAllThatLimitsThem) {
   EXPECT_EQ(most().what, "pids.max of the control group = 64");
 }
 
-}  // namespace
+}  // namespace machine_test
 }  // namespace twofold

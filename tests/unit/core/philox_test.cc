@@ -52,5 +52,5 @@ TEST(StableHash, IsFnv1a) {
   EXPECT_EQ(StableHash("a"), 0xaf63dc4c8601ec8cull);
 }
 
-}  // namespace
+}  // namespace philox_test
 }  // namespace twofold

@@ -12,5 +12,5 @@ TEST(RankList, RunsOfThreeAndMoreAreRanges) {
   EXPECT_EQ(RankList(std::vector<int>{0, 1, 2, 4, 6, 7, 8, 9}), "ranks 0-2, 4, 6-9");
 }
 
-}  // namespace
+}  // namespace rank_list_test
 }  // namespace twofold

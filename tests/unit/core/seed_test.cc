@@ -35,5 +35,5 @@ TEST_P(SeedOfParameters, AreTheirNames) {
 }
 INSTANTIATE_TEST_SUITE_P(Some, SeedOfParameters, ::testing::Values(7, 8));
 
-}  // namespace
+}  // namespace seed_test
 }  // namespace twofold

@@ -99,5 +99,5 @@ TEST(DTypes, NarrowFloatsRoundToNearestEven) {
   EXPECT_EQ(static_cast<float>(F16(2049.0f)), 2048.0f);
 }
 
-}  // namespace
+}  // namespace tensor_test
 }  // namespace twofold

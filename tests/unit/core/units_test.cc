@@ -39,5 +39,5 @@ TEST(Units, AnySecondsAreADuration) {
   EXPECT_GT(std::chrono::system_clock::now() + DurationOf(kInfinity), std::chrono::system_clock::now());
 }
 
-}  // namespace
+}  // namespace units_test
 }  // namespace twofold

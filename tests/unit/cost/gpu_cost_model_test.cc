@@ -227,5 +227,5 @@ TEST_F(GpuCostModelTest, RefusesWhatItCannotUse) {
             "alignments.efficiency: 0 of 4 bytes: must be greater than 0");
 }
 
-}  // namespace
+}  // namespace gpu_cost_model_test
 }  // namespace twofold

@@ -143,5 +143,5 @@ TEST(KernelTable, ALawIsMetBetweenPointsAndScaledAsTheyAre) {
   }
 }
 
-}  // namespace
+}  // namespace kernel_table_test
 }  // namespace twofold

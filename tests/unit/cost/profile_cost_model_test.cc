@@ -182,5 +182,5 @@ TEST(LoadAtCalibration, WidensTheIntervalByItsLaw) {
                                                       "for which intervals reach from 0.68 to 2.10"), std::string::npos) << ProfileCostModel(profile).Describe();
 }
 
-}  // namespace
+}  // namespace profile_cost_model_test
 }  // namespace twofold

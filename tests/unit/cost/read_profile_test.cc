@@ -90,5 +90,5 @@ TEST_F(ReadProfileTest, RefusesWhatIsWrongAndSaysWhere) {
                 "message_passing[0].load.taken: 2");
 }
 
-}  // namespace
+}  // namespace read_profile_test
 }  // namespace twofold

@@ -54,5 +54,5 @@ TEST_F(RooflineTest, IntervalIsStatedAndNothingCountsAsExtrapolated) {
   EXPECT_NE(model.Describe().find("data sheet"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace roofline_test
 }  // namespace twofold

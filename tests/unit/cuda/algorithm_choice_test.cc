@@ -71,5 +71,5 @@ TEST(Choose, SaysWhereThereIsNone) {
   EXPECT_EQ(Choose(candidates, 0, true), 1u);
 }
 
-}  // namespace
+}  // namespace algorithm_choice_test
 }  // namespace twofold::cuda

@@ -127,5 +127,5 @@ TEST_F(AttentionPlanTest, RepeatableGradientsWantTheScoresWrittenDown) {
   }
 }
 
-}  // namespace
+}  // namespace attention_plan_test
 }  // namespace twofold::cuda

@@ -27,5 +27,5 @@ TEST(CublasLt, SaysWhatFailed) {
   }
 }
 
-}  // namespace
+}  // namespace cublaslt_test
 }  // namespace twofold::cuda

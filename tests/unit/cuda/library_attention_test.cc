@@ -247,5 +247,5 @@ TEST(CudaWorkspace, OfAttentionHoldsTheGraphsTensors) {
   }
 }
 
-}  // namespace
+}  // namespace library_attention_test
 }  // namespace twofold::cuda

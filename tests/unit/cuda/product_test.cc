@@ -178,5 +178,5 @@ TEST(CudaWorkspace, OfProductsIsTheLibrarysAndCopies) {
   EXPECT_EQ(batched(DType::kF64, 1), kLibrary + 512);
 }
 
-}  // namespace
+}  // namespace product_test
 }  // namespace twofold::cuda

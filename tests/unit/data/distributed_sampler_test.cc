@@ -159,5 +159,5 @@ TEST(DistributedSampler, RefusesWhatCannotBe) {
   EXPECT_THAT(message({.dataset_size = 3, .block = 4, .drop_last = true}), HasSubstr("leaves none"));
 }
 
-}  // namespace
+}  // namespace distributed_sampler_test
 }  // namespace twofold

@@ -161,5 +161,5 @@ TEST_F(Cifar10Test, RefusesWithOffsetAndRemedy) {
               HasSubstr("[28, 28, 1]"));
 }
 
-}  // namespace
+}  // namespace image_files_test
 }  // namespace twofold

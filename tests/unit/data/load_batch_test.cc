@@ -83,5 +83,5 @@ TEST_F(LoadBatchTest, ReadsNothingWhereNoDataExistsAndTakesTheSameMemory) {
             Bytes(4096 + 512));  // 3 * 300 * 4 bytes and 3 bytes, each rounded up to 512
 }
 
-}  // namespace
+}  // namespace load_batch_test
 }  // namespace twofold

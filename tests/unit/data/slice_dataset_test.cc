@@ -40,5 +40,5 @@ TEST(SliceDeathTest, StaysWithinTheWhole) {
   EXPECT_DEATH(Sample(*MakeSlice(Whole(), 0, 3), 3), "3 against 3");
 }
 
-}  // namespace
+}  // namespace slice_dataset_test
 }  // namespace twofold

@@ -87,5 +87,5 @@ TEST(SyntheticDataset, RefusesSizesThatMakeNoSense) {
   EXPECT_FALSE(MakeSyntheticDataset({.classes = 1}).ok());
 }
 
-}  // namespace
+}  // namespace synthetic_dataset_test
 }  // namespace twofold

@@ -101,5 +101,5 @@ TEST(SyntheticImages, RefuseSizesThatMakeNoSense) {
   EXPECT_FALSE(MakeSyntheticImages({.classes = 1}).ok());
 }
 
-}  // namespace
+}  // namespace synthetic_images_test
 }  // namespace twofold

@@ -74,5 +74,5 @@ TEST_F(TextDatasetTest, RefusesWhatIsMissingOrTooShort) {
   EXPECT_TRUE(MakeTextDataset(Write("enough", std::string(17, 'x')), 16).ok());
 }
 
-}  // namespace
+}  // namespace text_dataset_test
 }  // namespace twofold

@@ -76,5 +76,5 @@ TEST_F(TokenDatasetTest, RefusesWhatIsNoFile) {
               HasSubstr("not a regular file"));
 }
 
-}  // namespace
+}  // namespace token_dataset_test
 }  // namespace twofold

@@ -233,5 +233,5 @@ TEST(NcclCommunicator, FinalizeWaitsForAllRanks) {
   });
 }
 
-}  // namespace
+}  // namespace nccl_communicators_test
 }  // namespace twofold::emulated_test

@@ -311,5 +311,5 @@ TEST(NcclMisuse, DestroyedAndSplitWithWorkOutstanding) {
   EXPECT_THAT(text, HasSubstr("is destroyed with operations outstanding"));
 }
 
-}  // namespace
+}  // namespace nccl_misuse_test
 }  // namespace twofold::emulated_test

@@ -187,5 +187,5 @@ TEST(NcclReductions, RoundAtEveryRankOfTheRing) {
   });
 }
 
-}  // namespace
+}  // namespace nccl_operations_test
 }  // namespace twofold::emulated_test

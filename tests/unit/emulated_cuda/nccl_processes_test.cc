@@ -150,5 +150,5 @@ TEST_F(NcclRanks, DISABLED_LastIsKilled) {
   EXPECT_TRUE(EndsSoon(r.stream));
 }
 
-}  // namespace
+}  // namespace nccl_processes_test
 }  // namespace twofold::emulated_test

@@ -203,5 +203,5 @@ TEST(CudaChoice, HasRanksTakeGpusInTurn) {
   EXPECT_EQ(choice.RanksOn(1, 5), 0);
 }
 
-}  // namespace
+}  // namespace fabric_test
 }  // namespace twofold

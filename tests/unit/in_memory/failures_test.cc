@@ -475,5 +475,5 @@ TEST(Failures, ARankThatCallsExitIsACause) {
   }
 }
 
-}  // namespace
+}  // namespace failures_test
 }  // namespace twofold

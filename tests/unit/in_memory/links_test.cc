@@ -226,5 +226,5 @@ TEST(SlowLinks, AFailureEndsThoseWhoWaitForWhatTravels) {
   EXPECT_THAT(std::string(result.status.message()), HasSubstr("had enough"));
 }
 
-}  // namespace
+}  // namespace links_test
 }  // namespace twofold::in_memory

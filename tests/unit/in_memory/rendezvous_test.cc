@@ -130,5 +130,5 @@ TEST(Rendezvous, SharesAreDoneOnceAndSeenByAll) {
   for (uint64_t n : done) EXPECT_EQ(n, kRounds);
 }
 
-}  // namespace
+}  // namespace rendezvous_test
 }  // namespace twofold::in_memory

@@ -203,5 +203,5 @@ TEST(SmallCollectives, ARankThatFailsWithOneInFlightEndsTheOthers) {
   }
 }
 
-}  // namespace
+}  // namespace small_collectives_test
 }  // namespace twofold

@@ -162,5 +162,5 @@ TEST(AttentionBlock, MergesWhatIsFarLargerOrSmaller) {
   }
 }
 
-}  // namespace
+}  // namespace attention_block_test
 }  // namespace twofold

@@ -120,5 +120,5 @@ TEST(Attention, LargeScoresDoNotOverflow) {
   for (double v : ValuesOf(lse)) EXPECT_TRUE(std::isfinite(v));
 }
 
-}  // namespace
+}  // namespace attention_test
 }  // namespace twofold

@@ -183,5 +183,5 @@ TEST(BatchNorm, ThreadsDoNotShow) {
   }
 }
 
-}  // namespace
+}  // namespace batch_norm_test
 }  // namespace twofold

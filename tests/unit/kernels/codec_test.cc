@@ -242,5 +242,5 @@ TEST(Codec, NothingIsEncodedAsNothing) {
   lab.Run(ops::SignUnpack{bytes, none, none});
 }
 
-}  // namespace
+}  // namespace codec_test
 }  // namespace twofold

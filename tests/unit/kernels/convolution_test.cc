@@ -131,5 +131,5 @@ TEST(Convolution, ThreadsDoNotShow) {
   }
 }
 
-}  // namespace
+}  // namespace convolution_test
 }  // namespace twofold

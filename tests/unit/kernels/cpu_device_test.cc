@@ -156,5 +156,5 @@ TEST(CpuDevice, IsHostMemoryOnACpu) {
   EXPECT_EQ(lab.device.threads(), 3);
 }
 
-}  // namespace
+}  // namespace cpu_device_test
 }  // namespace twofold

@@ -151,5 +151,5 @@ TEST(Elementwise, GeluOfLargeValuesIsFinite) {
   EXPECT_EQ(ValuesOf(dy), (Values{0, 1, 0, 1, 0, 1}));
 }
 
-}  // namespace
+}  // namespace elementwise_test
 }  // namespace twofold

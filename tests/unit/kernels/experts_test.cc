@@ -176,5 +176,5 @@ TEST(Dispatch, AndCombineAndItsWeightsAgainstPlainLoops) {
   }
 }
 
-}  // namespace
+}  // namespace experts_test
 }  // namespace twofold

@@ -140,5 +140,5 @@ TEST(Fused, GradientThroughAGeluAndWhatItIsTheInputOf) {
   });
 }
 
-}  // namespace
+}  // namespace fused_test
 }  // namespace twofold

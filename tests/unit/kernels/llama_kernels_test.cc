@@ -180,5 +180,5 @@ TEST(Rotary, TurnsByThePositionsThatRowsHave) {
   }
 }
 
-}  // namespace
+}  // namespace llama_kernels_test
 }  // namespace twofold

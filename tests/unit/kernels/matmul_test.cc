@@ -90,5 +90,5 @@ TEST(MatMul, NothingToSumGivesZeroBiasOrWhatWasThere) {
   EXPECT_EQ(ValuesOf(out), (Values{2, 4, 2, 4}));
 }
 
-}  // namespace
+}  // namespace matmul_test
 }  // namespace twofold

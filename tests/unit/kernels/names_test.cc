@@ -34,5 +34,5 @@ class Seen : public ::testing::Environment {
 
 const ::testing::Environment* const kSeen = ::testing::AddGlobalTestEnvironment(new Seen);  // GoogleTest's to destroy
 
-}  // namespace
+}  // namespace names_test
 }  // namespace twofold

@@ -281,5 +281,5 @@ TEST_F(OpsDeathTest, RangesAreInOrderAndWithin) {
   EXPECT_DEATH(check({{4, 4}}), "\\[4, 4\\)");
 }
 
-}  // namespace
+}  // namespace ops_test
 }  // namespace twofold::ops

@@ -322,5 +322,5 @@ TEST(Scalars, ClipFactor) {
   }
 }
 
-}  // namespace
+}  // namespace optimizer_test
 }  // namespace twofold

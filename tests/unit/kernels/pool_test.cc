@@ -127,5 +127,5 @@ TEST(Pool, AffineOfPixelsAndAddRelu) {
   }
 }
 
-}  // namespace
+}  // namespace pool_test
 }  // namespace twofold

@@ -211,5 +211,5 @@ TYPED_TEST(Products, TransposedPanelsAreZeroWhereThereIsNothing) {
   }
 }
 
-}  // namespace
+}  // namespace product_test
 }  // namespace twofold::cpu

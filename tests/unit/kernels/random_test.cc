@@ -94,5 +94,5 @@ TEST(Dropout, KeepsAnElementWhoseNumberIsP) {
   EXPECT_GT(ValuesOf(y)[5], 1);
 }
 
-}  // namespace
+}  // namespace random_test
 }  // namespace twofold

@@ -127,5 +127,5 @@ TEST(ReduceSlices, Integers) {
   }
 }
 
-}  // namespace
+}  // namespace reduce_test
 }  // namespace twofold

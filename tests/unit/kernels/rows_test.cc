@@ -337,5 +337,5 @@ TEST(RowsDeathTest, IdsOutsideTheTable) {
                "2 against 2");
 }
 
-}  // namespace
+}  // namespace rows_test
 }  // namespace twofold

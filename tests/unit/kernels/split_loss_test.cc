@@ -200,5 +200,5 @@ TEST(Bias, IsAddedToEveryRow) {
   }
 }
 
-}  // namespace
+}  // namespace split_loss_test
 }  // namespace twofold

@@ -70,5 +70,5 @@ TEST(ThreadPoolDeathTest, NeedsAThread) {
   EXPECT_DEATH(ThreadPool(0), "0 against 1");
 }
 
-}  // namespace
+}  // namespace thread_pool_test
 }  // namespace twofold::cpu

@@ -166,5 +166,5 @@ TEST(MaskedDropout, IsDropoutWithItsMaskKept) {
   }
 }
 
-}  // namespace
+}  // namespace unfused_attention_test
 }  // namespace twofold

@@ -62,5 +62,5 @@ TEST(Lanes, SumAndMaximumOfAnyLength) {
   }
 }
 
-}  // namespace
+}  // namespace vector_math_test
 }  // namespace twofold::cpu

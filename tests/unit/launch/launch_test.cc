@@ -191,5 +191,5 @@ TEST(ThisProcess, IsFoundInTheEnvironment) {
   EXPECT_FALSE(LaunchedAs().launched);
 }
 
-}  // namespace
+}  // namespace launch_test
 }  // namespace twofold

@@ -61,5 +61,5 @@ TEST(RegistryDeathTest, AskingWhyNotSetsNoVariable) {
   EXPECT_EXIT(ask(), ::testing::ExitedWithCode(0), "");
 }
 
-}  // namespace
+}  // namespace registry_test
 }  // namespace twofold

@@ -97,5 +97,5 @@ TEST(KorthikantiFormula, IsEquationTwo) {
   EXPECT_FALSE(KorthikantiFormula(spec));
 }
 
-}  // namespace
+}  // namespace model_states_test
 }  // namespace twofold

@@ -124,5 +124,5 @@ TEST(Repetition, AFewStepsAreAllDone) {
   }
 }
 
-}  // namespace
+}  // namespace repetition_test
 }  // namespace twofold

@@ -173,5 +173,5 @@ TEST_F(MpiFailures, AnInterruptOfTheLauncherIsReported) {
   EXPECT_EQ(job.LeftBehind(), "");
 }
 
-}  // namespace
+}  // namespace failures_test
 }  // namespace twofold

@@ -21,5 +21,5 @@ TEST(LargeCounts, DISABLED_MoreThanTwoToThe31) {
   EXPECT_EQ(outcome.code, 0) << outcome.message;
 }
 
-}  // namespace
+}  // namespace large_counts_test
 }  // namespace twofold

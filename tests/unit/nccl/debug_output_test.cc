@@ -66,5 +66,5 @@ TEST(DebugOutputDeathTest, IsSentToStandardErrorUnlessToldOtherwise) {
   EXPECT_EXIT(PrepareAndCompare(nullptr, nullptr, "none"), testing::ExitedWithCode(0), "");
 }
 
-}  // namespace
+}  // namespace debug_output_test
 }  // namespace twofold::nccl

@@ -88,5 +88,5 @@ TEST_F(NcclFailures, MessagesOfOtherSizesOrTags) {
                 AllOf(HasSubstr(StrCat(kWhere, "40 bytes with tag 3")), HasSubstr("rank 1 calls a message of 40 bytes with tag 4")));
 }
 
-}  // namespace
+}  // namespace failures_test
 }  // namespace twofold

@@ -117,5 +117,5 @@ TEST_F(CommunicatorTest, EndsOnce) {
   EXPECT_THROW(Communicator::InCall{*communicator_}, NcclError);
 }
 
-}  // namespace
+}  // namespace nccl_test
 }  // namespace twofold::nccl

@@ -112,5 +112,5 @@ TEST_F(OffersTest, ARunThatEndsLetsGo) {
   ends.join();
 }
 
-}  // namespace
+}  // namespace offers_test
 }  // namespace twofold::nccl

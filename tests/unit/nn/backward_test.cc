@@ -230,5 +230,5 @@ TEST(BackwardMlpTest, InputsFirstWeightsLaterGivesTheSameBits) {
   EXPECT_TRUE(saved.empty());
 }
 
-}  // namespace
+}  // namespace backward_test
 }  // namespace twofold::nn

@@ -149,5 +149,5 @@ TEST(BatchNorm, OfASingleRowIsFinite) {
   for (double dx : Values(layer.Backward(cpu.ctx, Random(cpu, Shape{1, 1, 1, 2}, 9), saved))) EXPECT_EQ(dx, 0);
 }
 
-}  // namespace
+}  // namespace cnn_test
 }  // namespace twofold::nn

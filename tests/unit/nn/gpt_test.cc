@@ -90,5 +90,5 @@ TEST(MlpModelTest, CountAndInitialRange) {
   }
 }
 
-}  // namespace
+}  // namespace gpt_test
 }  // namespace twofold::nn

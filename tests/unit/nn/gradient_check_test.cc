@@ -269,5 +269,5 @@ TEST(GradientCheck, SoftmaxCrossEntropy) {
   ExpectGradient("logits", logits, Values(d), loss);
 }
 
-}  // namespace
+}  // namespace gradient_check_test
 }  // namespace twofold::nn

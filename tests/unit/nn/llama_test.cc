@@ -199,5 +199,5 @@ TEST(RopeTest, TheTableIsMadeOnce) {
   }
 }
 
-}  // namespace
+}  // namespace llama_test
 }  // namespace twofold::nn

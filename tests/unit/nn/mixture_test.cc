@@ -296,5 +296,5 @@ TEST(MixtralTest, PartsInARowAreTheWhole) {
   twofold::test::ExpectPartsInARowAreTheWhole<LlamaModel>(config);
 }
 
-}  // namespace
+}  // namespace mixture_test
 }  // namespace twofold::nn

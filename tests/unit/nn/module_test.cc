@@ -137,5 +137,5 @@ TEST(DropoutTest, OffMeansNothingLaunchedAndNothingAllocated) {
   EXPECT_EQ(device.memory().peak, before);
 }
 
-}  // namespace
+}  // namespace module_test
 }  // namespace twofold::nn

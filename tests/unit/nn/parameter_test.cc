@@ -72,5 +72,5 @@ TEST(ParameterTest, GradientOverwritesThenAdds) {
   EXPECT_EQ(ready, 2);
 }
 
-}  // namespace
+}  // namespace parameter_test
 }  // namespace twofold::nn

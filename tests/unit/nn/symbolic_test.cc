@@ -238,5 +238,5 @@ TEST(SymbolicTest, AStepLaunchesTheSameEveryTime) {
   EXPECT_EQ(s.Count("gelu_forward") + s.Count("gelu_backward"), 0);
 }
 
-}  // namespace
+}  // namespace symbolic_test
 }  // namespace twofold::nn

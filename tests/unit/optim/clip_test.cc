@@ -129,5 +129,5 @@ TEST(ClipTest, WhatIsNotFiniteShows) {
   }
 }
 
-}  // namespace
+}  // namespace clip_test
 }  // namespace twofold::optim

@@ -153,5 +153,5 @@ TEST(Staging, MakesTheStreamsThatItNeeds) {
   EXPECT_EQ(streams_for({.home = home, .goes_back = true}), 2);
 }
 
-}  // namespace
+}  // namespace offload_test
 }  // namespace twofold::optim

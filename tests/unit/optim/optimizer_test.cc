@@ -254,5 +254,5 @@ TEST(OptimizerTest, OneLaunchASlice) {
   EXPECT_EQ(launched, 2);
 }
 
-}  // namespace
+}  // namespace optimizer_test
 }  // namespace twofold::optim

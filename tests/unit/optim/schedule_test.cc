@@ -42,5 +42,5 @@ TEST(ScheduleTest, NoRoomToDecayIsTheFloor) {
             0.3);
 }
 
-}  // namespace
+}  // namespace schedule_test
 }  // namespace twofold::optim

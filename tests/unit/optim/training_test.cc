@@ -70,5 +70,5 @@ TEST(TrainingTest, StochasticRoundingStandsInForMasters) {
   EXPECT_GT(nearest, stochastic + 0.2);
 }
 
-}  // namespace
+}  // namespace training_test
 }  // namespace twofold::optim

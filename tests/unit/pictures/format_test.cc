@@ -57,5 +57,5 @@ TEST(Format, TicksAreRoundAndWithinTheRange) {
   EXPECT_THAT(Ticks(3, 3, 5), ElementsAre(3));
 }
 
-}  // namespace
+}  // namespace format_test
 }  // namespace twofold::pictures

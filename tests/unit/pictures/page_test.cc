@@ -147,5 +147,5 @@ TEST_F(PageTest, RefusesFoldersThatAreNotARuns) {
   EXPECT_THAT(std::string(ReadRun(folder).status().message()), HasSubstr("memory.csv: line 2"));
 }
 
-}  // namespace
+}  // namespace page_test
 }  // namespace twofold::pictures

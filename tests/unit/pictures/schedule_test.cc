@@ -177,5 +177,5 @@ TEST(SchedulePicture, StaysSmallHoweverLongTheSchedule) {
   EXPECT_LT(svg.size(), size_t{3} << 20);
 }
 
-}  // namespace
+}  // namespace schedule_test
 }  // namespace twofold::pictures

@@ -101,5 +101,5 @@ TEST(SpanClasses, AreThoseOfTheKernelsRows) {
   EXPECT_EQ(ClassOf("compute", "no kernel's name"), SpanClass::kOther);
 }
 
-}  // namespace
+}  // namespace timeline_test
 }  // namespace twofold::pictures

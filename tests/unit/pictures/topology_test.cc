@@ -113,5 +113,5 @@ TEST(Contract, NodesBecomeOneThing) {
   EXPECT_EQ(cables, 8);
 }
 
-}  // namespace
+}  // namespace topology_test
 }  // namespace twofold::pictures

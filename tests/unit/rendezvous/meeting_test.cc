@@ -318,5 +318,5 @@ TEST_F(MeetingTest, ATimeThatIsNoNumberIsNamed) {
   EXPECT_THAT(EndOf(Of(0)), AllOf(HasSubstr("rank 1 (process 101 on node0) would wait nan s"), HasSubstr("fabric.rendezvous.timeout_s")));
 }
 
-}  // namespace
+}  // namespace meeting_test
 }  // namespace twofold::rendezvous

@@ -463,5 +463,5 @@ TEST_F(ProcessesTest, MeetUnderPlainSrun) {
   }
 }
 
-}  // namespace
+}  // namespace store_test
 }  // namespace twofold::rendezvous

@@ -148,5 +148,5 @@ TEST(Replay, RunsOutOfMemoryAsTheRankWould) {
   EXPECT_THAT(std::string(result.status.message()), HasSubstr("rank 3: out of memory: asked for 4194304 bytes of activations with 1048576 live"));
 }
 
-}  // namespace
+}  // namespace replay_test
 }  // namespace twofold

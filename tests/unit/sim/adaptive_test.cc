@@ -205,5 +205,5 @@ TEST(DegradedNetworkTest, JitterIsInTheTimeOfCollectives) {
   EXPECT_GT(seconds(1), 14 + T);
 }
 
-}  // namespace
+}  // namespace adaptive_test
 }  // namespace twofold::sim

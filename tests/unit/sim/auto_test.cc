@@ -80,5 +80,5 @@ TEST(AutoTest, NothingThatIdealMayTakeIsSoonerDone) {
   EXPECT_GT(held, 300);
 }
 
-}  // namespace
+}  // namespace auto_test
 }  // namespace twofold::sim

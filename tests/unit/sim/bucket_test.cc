@@ -1,8 +1,10 @@
 // The bucket algorithm uses all links of a torus and of a HammingMesh at once.
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <vector>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sim/collectives/schedule.h"
 #include "sim/fluid.h"
@@ -83,12 +85,15 @@ TEST(BucketTest, NeedsAWholeGridOfClosedLines) {
   EXPECT_FALSE(BucketSchedule({Communication::kAllToAll, 16, kBytes, 0, {}}, PlacesOf(*torus, Endpoints(*torus))).ok());
 }
 
-TEST(BucketTest, IsWhatAutoTakesOnAGrid) {
+// Which of them is soonest done, a network says (auto_test.cc).
+TEST(BucketTest, IsAmongWhatAutoMayTakeOnAGrid) {
   const auto torus = MakeTorus(Cube({4, 4}));
   const Places places = PlacesOf(*torus, Endpoints(*torus));
-  EXPECT_EQ(ChooseSchedule({Communication::kAllReduce, 16, kBytes, 0, {}}, "auto", places)->algorithm, "bucket");
+  std::vector<std::string> names;
+  for (const Schedule& s : AutoSchedules({Communication::kAllReduce, 16, kBytes, 0, {}}, places)) names.push_back(s.algorithm);
+  EXPECT_THAT(names, testing::Contains("bucket"));
   EXPECT_EQ(ChooseSchedule({Communication::kAllToAll, 16, kBytes, 0, {}}, "auto", places)->algorithm, "direct");
 }
 
-}  // namespace
+}  // namespace bucket_test
 }  // namespace twofold::sim

@@ -217,5 +217,5 @@ TEST(ClosedFormsTest, AsFlowsAmongFlows) {
   std::printf("%d simulated times equal their formulas to 1e-6\n", Check(ranks, {8, 1000, 1 << 20, 1 << 30}, false));
 }
 
-}  // namespace
+}  // namespace closed_forms_test
 }  // namespace twofold::sim

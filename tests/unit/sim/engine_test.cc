@@ -127,5 +127,5 @@ TEST(EngineTest, OutdatedTimersSetNoOthers) {
   EXPECT_LE(std::stoi(outcome.notes(0)), 2);
 }
 
-}  // namespace
+}  // namespace engine_test
 }  // namespace twofold::sim

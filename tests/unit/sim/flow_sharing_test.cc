@@ -198,5 +198,5 @@ TEST(FlowSharingTest, LatenciesOfPhases) {
   EXPECT_NEAR(seconds({.rounds = 2, .flows = {{.from = 0, .to = 2, .bytes = n, .hop_seconds = 0.5}}, .seconds = 0.25}, 2), 2 * (0.25 + 7 + T), 1e-9);
 }
 
-}  // namespace
+}  // namespace flow_sharing_test
 }  // namespace twofold::sim

@@ -151,5 +151,5 @@ TEST(FlowsOfTheEngine, EndWhenSimGridsDo) {
   }
 }
 
-}  // namespace
+}  // namespace flows_test
 }  // namespace twofold::sim

@@ -97,5 +97,5 @@ TEST(FluidTest, IsSimGridsAnswer) {
   std::printf("%d ends of flows equal SimGrid's to 1e-9\n", compared);
 }
 
-}  // namespace
+}  // namespace fluid_simgrid_test
 }  // namespace twofold::sim

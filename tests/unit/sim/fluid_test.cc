@@ -67,5 +67,5 @@ TEST(FluidTest, ClearKeepsTheLinks) {
   EXPECT_EQ(fluid.Solve(), (std::vector<double>{2}));
 }
 
-}  // namespace
+}  // namespace fluid_test
 }  // namespace twofold::sim

@@ -32,5 +32,5 @@ TEST(MeasuredCollectivesTest, KnowsNothingOfOtherCollectivesAndNumbersOfRanks) {
   EXPECT_TRUE(MeasuredCollectives().empty());
 }
 
-}  // namespace
+}  // namespace measured_test
 }  // namespace twofold::sim

@@ -364,5 +364,5 @@ TEST(NcclLibrary, NoHopIsShorterThanItsWire) {
   }
 }
 
-}  // namespace
+}  // namespace nccl_test
 }  // namespace twofold::sim

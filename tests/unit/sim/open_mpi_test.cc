@@ -185,5 +185,5 @@ TEST(OpenMpi, TwoProcsIsForTwo) {
   EXPECT_FALSE(plan(4).ok());
 }
 
-}  // namespace
+}  // namespace open_mpi_test
 }  // namespace twofold::sim

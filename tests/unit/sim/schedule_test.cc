@@ -99,5 +99,5 @@ TEST(ScheduleTest, AutoTakesNothingThatItsModelCallsSlower) {
   EXPECT_GT(held, 500);
 }
 
-}  // namespace
+}  // namespace schedule_test
 }  // namespace twofold::sim

@@ -122,5 +122,5 @@ TEST(TimelineTest, TracedWaitsAreThoseWithANameThatCost) {
   EXPECT_EQ(line.stalled(), 5 + 2 + 1);
 }
 
-}  // namespace
+}  // namespace timeline_test
 }  // namespace twofold::sim

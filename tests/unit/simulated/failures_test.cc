@@ -533,5 +533,5 @@ TEST_F(FoldedFailures, UnequalCountsUnfoldTheRanksAndAreCompared) {
             "of the group, rank 1 calls all_to_all_v sending 2 elements (8 bytes) to rank 0 of the group");
 }
 
-}  // namespace
+}  // namespace failures_test
 }  // namespace twofold

@@ -355,5 +355,5 @@ TEST_F(SimulatedTest, RanksWithDataAreNotFolded) {
   EXPECT_THAT(std::string(MakeSimulatedFabric(spec).status().message()), HasSubstr("data: REAL"));
 }
 
-}  // namespace
+}  // namespace folding_test
 }  // namespace twofold

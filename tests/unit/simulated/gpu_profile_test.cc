@@ -177,5 +177,5 @@ TEST_F(GpuProfileTest, WhatAProfileLacksOrHasWrongIsNamed) {
   for (const auto& [from, to, message] : kWrong) EXPECT_THAT(Refusal(WithProfile(with(from, to).c_str())), HasSubstr(message)) << to;
 }
 
-}  // namespace
+}  // namespace gpu_profile_test
 }  // namespace twofold

@@ -241,5 +241,5 @@ TEST_F(MessagesTest, NobodyNeedsToReceiveWhatHasLeft) {
   EXPECT_THAT(result.results, ElementsAre(Number(1e-6), "0"));
 }
 
-}  // namespace
+}  // namespace network_test
 }  // namespace twofold

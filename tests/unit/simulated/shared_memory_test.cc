@@ -67,5 +67,5 @@ TEST(SharedMemory, EndsARankEvenIfItHasIdleSegments) {
   }
 }
 
-}  // namespace
+}  // namespace shared_memory_test
 }  // namespace twofold

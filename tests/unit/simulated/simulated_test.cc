@@ -439,5 +439,5 @@ TEST_F(SimulatedTest, TracesTellBothStreams) {
             "communication world all_reduce 0.01-0.015\ncompute fill 0-0.01\ncompute fill 0.015-0.025\n");
 }
 
-}  // namespace
+}  // namespace simulated_test
 }  // namespace twofold

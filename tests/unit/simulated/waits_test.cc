@@ -290,5 +290,5 @@ TEST(WaitsOfRealRanks, ALongOperationIsNoHang) {
   EXPECT_GT(std::stod(result.results[0]), 0.3) << "too short to tell";
 }
 
-}  // namespace
+}  // namespace waits_test
 }  // namespace twofold

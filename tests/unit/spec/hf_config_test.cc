@@ -260,5 +260,5 @@ TEST(HfConfig, SaysWhereAFileStopsBeingJson) {
   EXPECT_THAT(message(std::string(1 << 20, '[')), HasSubstr("stops being JSON"));
 }
 
-}  // namespace
+}  // namespace hf_config_test
 }  // namespace twofold

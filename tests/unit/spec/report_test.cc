@@ -445,5 +445,5 @@ TEST(ReadReport, NamesTheFieldThatIsMissingOrOutOfRange) {
   EXPECT_THAT(message([](Json& j) { j["ranks"] = Json::array(), j["outcome"] = "OK"; }), HasSubstr("ranks: [] does not fit outcome OK"));
 }
 
-}  // namespace
+}  // namespace report_test
 }  // namespace twofold

@@ -261,5 +261,5 @@ TEST(SpecRefusalTable, HoldsEveryFile) {
   EXPECT_EQ(listed, found);
 }
 
-}  // namespace
+}  // namespace spec_refusals_test
 }  // namespace twofold

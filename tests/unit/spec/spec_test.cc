@@ -511,5 +511,5 @@ TEST(SpecLength, RefusesWhatTheDataDoesNotAllow) {
   EXPECT_THAT(refused("validation { }", {.data = 1}), HasSubstr("train.validation: the data has 1 sample"));
 }
 
-}  // namespace
+}  // namespace spec_test
 }  // namespace twofold

@@ -87,5 +87,5 @@ TEST(CastCodec, OfOneTypeIsNone) {
   EXPECT_NE(dynamic_cast<IdentityCodec*>(codec.get()), nullptr);
 }
 
-}  // namespace
+}  // namespace cast_codec_test
 }  // namespace twofold

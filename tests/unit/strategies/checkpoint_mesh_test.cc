@@ -182,5 +182,5 @@ TEST_P(AnyMesh, LoadsIntoAnyOther) {
 }
 INSTANTIATE_TEST_SUITE_P(Meshes, AnyMesh, ::testing::ValuesIn(kCases), [](const auto& info) { return std::string(info.param.name); });
 
-}  // namespace
+}  // namespace checkpoint_mesh_test
 }  // namespace twofold::checkpoint

@@ -469,5 +469,5 @@ TEST(ShareOf, GivesEveryElementToOneReplicaAndAllAsMuch) {
   }
 }
 
-}  // namespace
+}  // namespace checkpoint_test
 }  // namespace twofold::checkpoint

@@ -90,5 +90,5 @@ TEST(CnnLearning, RightAboutUnseenImages) {
   }
 }
 
-}  // namespace
+}  // namespace cnn_learning_test
 }  // namespace twofold

@@ -88,5 +88,5 @@ TEST(ContextParallel, SendsTheClosedForm) {
   }
 }
 
-}  // namespace
+}  // namespace context_parallel_model_test
 }  // namespace twofold

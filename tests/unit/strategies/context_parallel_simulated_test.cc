@@ -44,5 +44,5 @@ TEST_F(ContextParallelSimulated, HasTheLossAndTheMemoryOfARealRun) {
   }
 }
 
-}  // namespace
+}  // namespace context_parallel_simulated_test
 }  // namespace twofold

@@ -208,5 +208,5 @@ TEST(RingAttention, IsAttentionOnOneRank) {
   }
 }
 
-}  // namespace
+}  // namespace context_parallel_test
 }  // namespace twofold

@@ -436,5 +436,5 @@ TEST(DdpDeathTest, NamesAParameterWithoutAGradient) {
                "layers.* got no gradient");
 }
 
-}  // namespace
+}  // namespace ddp_test
 }  // namespace twofold

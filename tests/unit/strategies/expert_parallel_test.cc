@@ -318,5 +318,5 @@ TEST(ExpertParallel, WithoutDataNeedsTheSameBytes) {
   }
 }
 
-}  // namespace
+}  // namespace expert_parallel_test
 }  // namespace twofold

@@ -120,5 +120,5 @@ INSTANTIATE_TEST_SUITE_P(
         BeginningCase{"Experts", kMoe, "dp: 4 ep: 2"}, BeginningCase{"ExpertsTensorZero2", kMoe, "dp: 2 ep: 2 tp: 2 sharding: ZERO_2"}),
     [](const auto& info) { return info.param.name; });
 
-}  // namespace
+}  // namespace initial_values_test
 }  // namespace twofold

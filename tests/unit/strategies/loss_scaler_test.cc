@@ -62,5 +62,5 @@ TEST(LossScaler, GoesOnFromWhatWasSaved) {
   EXPECT_EQ(second.state().Save(), whole.state().Save());
 }
 
-}  // namespace
+}  // namespace loss_scaler_test
 }  // namespace twofold

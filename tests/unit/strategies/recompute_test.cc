@@ -303,5 +303,5 @@ TEST(RecomputedModules, HaveTheKindPathAndNamesOfWhatTheyWrap) {
   EXPECT_EQ(names(*model), names(*kept));
 }
 
-}  // namespace
+}  // namespace recompute_test
 }  // namespace twofold

@@ -80,5 +80,5 @@ TEST(MemorySamples, StandWhereTheDeviceReachesThem) {
   }
 }
 
-}  // namespace
+}  // namespace recorder_test
 }  // namespace twofold

@@ -262,5 +262,5 @@ TEST(Validate, FindsADeadlockOfSends) {
                                   "stage 1 waits until stage 0 takes the gradient of micro-batch 0 from part 1");
 }
 
-}  // namespace
+}  // namespace schedule_test
 }  // namespace twofold::pipeline

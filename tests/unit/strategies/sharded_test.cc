@@ -332,5 +332,5 @@ TEST(ShardedDeathTest, NamesAParameterThatWasNotReduced) {
                "was not reduced");
 }
 
-}  // namespace
+}  // namespace sharded_test
 }  // namespace twofold

@@ -126,5 +126,5 @@ TEST(BoundaryShape, IsThisRanksRows) {
   EXPECT_EQ(BoundaryShape(spec, 3), (Shape{3, 2, 16}));
 }
 
-}  // namespace
+}  // namespace stages_test
 }  // namespace twofold

@@ -414,5 +414,5 @@ TEST(TensorParallel, SumsThreeNumbersARowForTheLoss) {
   EXPECT_EQ(rank.messages, want);
 }
 
-}  // namespace
+}  // namespace tensor_parallel_test
 }  // namespace twofold

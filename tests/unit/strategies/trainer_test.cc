@@ -226,5 +226,5 @@ TEST(Trainer, KeepsTheStepsDoneBeforeAFailure) {
   EXPECT_GT(records[0].memory().peak_bytes(), 0);
 }
 
-}  // namespace
+}  // namespace trainer_test
 }  // namespace twofold

@@ -403,5 +403,5 @@ TEST(ScaleTest, SixteenThousandDevicesAreBuiltFast) {
   std::printf("%.3f s, %.0f MB of vertices and links\n", seconds, bytes / 1e6);
 }
 
-}  // namespace
+}  // namespace build_test
 }  // namespace twofold

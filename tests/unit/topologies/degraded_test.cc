@@ -143,5 +143,5 @@ TEST(DegradedTest, JitterIsHalfANormalsDistribution) {
   EXPECT_NEAR(squares / links, 1, 0.03);
 }
 
-}  // namespace
+}  // namespace degraded_test
 }  // namespace twofold

@@ -20,5 +20,5 @@ TEST(FatTreeTest, RoutesAreShortestPaths) {
   ExpectGoodRoutes(*MakeFatTree({.ports = 256, .levels = 3, .radix = 16, .rails = 3}), 300);
 }
 
-}  // namespace
+}  // namespace fat_tree_test
 }  // namespace twofold

@@ -337,5 +337,5 @@ TEST(FiguresTest, LargeOnesAreQuick) {
   EXPECT_LT(seconds() - start, 8 * scale);
 }
 
-}  // namespace
+}  // namespace figures_test
 }  // namespace twofold

@@ -155,5 +155,5 @@ TEST(NetworkChecksTest, CablesHaveTheirBandwidths) {
   for (const Link& l : as_ports->links()) EXPECT_EQ(l.bandwidth.value(), 5);
 }
 
-}  // namespace
+}  // namespace network_checks_test
 }  // namespace twofold

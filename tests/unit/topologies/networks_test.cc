@@ -70,5 +70,5 @@ TEST(NetworksTest, EveryLinkHasANameOfItsOwn) {
   }
 }
 
-}  // namespace
+}  // namespace networks_test
 }  // namespace twofold

@@ -323,5 +323,5 @@ TEST(ClusterTopologyTest, NamesAreUnique) {
   for (const Link& l : t->links()) EXPECT_TRUE(links.insert(l.name).second) << l.name;
 }
 
-}  // namespace
+}  // namespace nodes_test
 }  // namespace twofold

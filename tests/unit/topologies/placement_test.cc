@@ -65,5 +65,5 @@ TEST(PlacementTest, RandomIsEven) {
   for (int count : first) EXPECT_NEAR(count, 1000, 120);  // 4 standard deviations
 }
 
-}  // namespace
+}  // namespace placement_test
 }  // namespace twofold

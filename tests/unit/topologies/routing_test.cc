@@ -294,5 +294,5 @@ TEST(AdaptiveRoutingTest, DragonflyWorstCaseWithOneRatioOfHops) {
   }
 }
 
-}  // namespace
+}  // namespace routing_test
 }  // namespace twofold

@@ -101,5 +101,5 @@ TEST_F(ClusterFileTest, BadFilesAreRefusedByFieldAndValue) {
   }
 }
 
-}  // namespace
+}  // namespace topologies_test
 }  // namespace twofold

@@ -82,5 +82,5 @@ TEST(CallLog, RecordsReadLikeCalls) {
   EXPECT_EQ(ToString(RecordOf({.kind = Communication::kBarrier})), "barrier");
 }
 
-}  // namespace
+}  // namespace call_log_test
 }  // namespace twofold::watch

@@ -290,5 +290,5 @@ TEST_F(HubTest, AProcessThatStoodByCanBeLostToo) {
   EXPECT_THAT(hub_.verdict().message(), HasSubstr("lost process 2, process 2 of 3, which stood by"));
 }
 
-}  // namespace
+}  // namespace hub_test
 }  // namespace twofold::watch

@@ -150,5 +150,5 @@ TEST(Inquest, ADifferenceTooLongAgoIsStillAMismatch) {
   EXPECT_THAT(v.message(), HasSubstr("too long ago to be named"));
 }
 
-}  // namespace
+}  // namespace inquest_test
 }  // namespace twofold::watch

@@ -90,5 +90,5 @@ TEST(RunningClock, StandsStillWhileTheProcessDoes) {
   EXPECT_EQ(clock.now(), start + std::chrono::milliseconds(40) + RunningClock::kMostBetween);
 }
 
-}  // namespace
+}  // namespace silence_test
 }  // namespace twofold::watch

@@ -457,5 +457,5 @@ TEST(Watch, WhoDoesNotComeIsMissed) {
   }
 }
 
-}  // namespace
+}  // namespace watch_test
 }  // namespace twofold::watch

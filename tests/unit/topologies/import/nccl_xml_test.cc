@@ -208,5 +208,5 @@ TEST(NcclNode, WhatCannotBeIsRefused) {
   }
 }
 
-}  // namespace
+}  // namespace nccl_xml_test
 }  // namespace twofold

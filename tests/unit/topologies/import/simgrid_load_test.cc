@@ -83,5 +83,5 @@ TEST(SimgridLoad, NodesOfClusters) {
   }
 }
 
-}  // namespace
+}  // namespace simgrid_load_test
 }  // namespace twofold

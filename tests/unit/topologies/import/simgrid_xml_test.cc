@@ -190,5 +190,5 @@ TEST(SimgridNode, RoutesThatAreNotTheShortestAreRefused) {
   EXPECT_THAT(std::string(node.status().message()), HasSubstr("nothing joins a to c"));
 }
 
-}  // namespace
+}  // namespace simgrid_xml_test
 }  // namespace twofold

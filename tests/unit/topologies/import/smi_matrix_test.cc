@@ -123,5 +123,5 @@ TEST(SmiNode, AMatrixMustNotContradictItself) {
   EXPECT_THAT(std::string(node.status().message()), HasSubstr("a: GPU0 and GPU2 are SYS, but by what others say they must be PIX"));
 }
 
-}  // namespace
+}  // namespace smi_matrix_test
 }  // namespace twofold

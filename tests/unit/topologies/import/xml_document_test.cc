@@ -69,5 +69,5 @@ TEST(XmlDocument, DepthIsLimited) {
   EXPECT_FALSE(ReadXml(deepest, "a.xml").ok());
 }
 
-}  // namespace
+}  // namespace xml_document_test
 }  // namespace twofold
