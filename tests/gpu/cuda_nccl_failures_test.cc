@@ -202,7 +202,7 @@ TEST_F(NcclFailures, SeveralRanksShareAGpuWhereNcclCan) {
 }  // namespace twofold
 
 int main(int argc, char** argv) {
-  if (const auto arguments = twofold::test::AsRank(argc, argv)) return twofold::RunScenario(*arguments);
+  if (const auto arguments = twofold::test::AsRank(argc, argv)) return twofold::cuda_nccl_failures_test::RunScenario(*arguments);
   ::testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -180,7 +180,7 @@ TEST_P(NcclStrategies, CheckpointsMoveBetweenFabrics) {
 }  // namespace twofold
 
 int main(int argc, char** argv) {
-  if (const auto arguments = twofold::test::AsRank(argc, argv)) return twofold::TrainAsRank(*arguments);
+  if (const auto arguments = twofold::test::AsRank(argc, argv)) return twofold::cuda_nccl_strategies_test::TrainAsRank(*arguments);
   ::testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }
