@@ -486,11 +486,12 @@ TEST(RunInChild, RefusesAnOutcomeThatIsTooLargeForAMessage) {
   EXPECT_THAT(outcome->message(), AllOf(HasSubstr("the simulation's outcome takes 23068"), HasSubstr("trace fewer ranks or steps (trace.ranks, trace.last_steps)")));
 }
 
-// Writes to the pipe in the place of the outcome, and ends well.
+// Writes to the pipe in the place of the outcome, and ends well. Pipes that this process was started with do not close on exec.
 outcome::Outcome LeaveInPipe(std::string_view bytes) {
   for (int fd = 3; fd < 256; ++fd) {
     struct stat what;
-    if (fstat(fd, &what) == 0 && S_ISFIFO(what.st_mode) && (fcntl(fd, F_GETFL) & O_ACCMODE) == O_WRONLY) (void)!write(fd, bytes.data(), bytes.size());
+    const bool own = (fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0;
+    if (own && fstat(fd, &what) == 0 && S_ISFIFO(what.st_mode) && (fcntl(fd, F_GETFL) & O_ACCMODE) == O_WRONLY) (void)!write(fd, bytes.data(), bytes.size());
   }
   _exit(0);
 }
