@@ -6,7 +6,7 @@
 #   tsan      what threads share, under the thread sanitizer: fabrics, watch, launch, the simulator
 #
 # A test's CMakeLists.txt says in which it runs (UNDER); tests/README.md says what runs where and why. --full runs all tests in
-# release, long ones too, ten times as many mutants, and draws its numbers from the date. JOBS sets the number of parallel
+# release, long ones too, with 100,000 mutants instead of 5,000, and draws its numbers from the date. JOBS sets the number of parallel
 # jobs; TWOFOLD_CUDA=OFF builds release without CUDA, which is else built wherever nvcc is found.
 #
 # Tests whose ranks are processes may pass on a second try: the summary names them, and more than two fail the gate. The summary
