@@ -2,12 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <deque>
-#include <limits>
-#include <optional>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -27,10 +24,6 @@ using cuda::EventPool;
 
 constexpr auto kClockRate = static_cast<cudaDeviceAttr>(13);  // cudaDevAttrClockRate; an emulated GPU has none
 constexpr int kOldestMajor = 8;  // compute capability that kernels are compiled for (cmake/cuda.cmake)
-
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 int Attribute(cudaDeviceAttr attribute, int gpu) {
   int value = 0;
@@ -129,37 +122,6 @@ class Staging {
   size_t next_ = 0;
 };
 
-// Times on a GPU as those of std::chrono::steady_clock: an event at which both were seen together. ElapsedMs is a float, so that a
-// distant one would blur what is measured from it. The event is on a stream of its own, which has nothing to wait for.
-class GpuClock {
- public:
-  explicit GpuClock(std::shared_ptr<cuda::StreamsOfDevice> of) : timed_(of->timed), stream_(std::move(of)) { Set(); }
-  double Of(cudaEvent_t event) const { return time_ + cuda::ElapsedMs(event_.get(), event) * 1e-3; }
-  void SetIfOld() {
-    if (Now() - time_ > 1) Set();
-  }
-
- private:
-  // A host that was held up in between would see the event late: the quickest of a few looks counts.
-  void Set() {
-    double least = std::numeric_limits<double>::infinity();
-    for (int look = 0; look < 3; ++look) {
-      const double before = Now();
-      EventPool::Entry event = timed_->Record(stream_.raw());
-      cuda::Check(cudaEventSynchronize(event.get()));
-      const double after = Now();
-      if (after - before >= least) continue;
-      least = after - before, time_ = (before + after) / 2;
-      std::swap(event_, event);
-    }
-  }
-
-  const std::shared_ptr<EventPool> timed_;
-  CudaStream stream_;
-  EventPool::Entry event_;
-  double time_ = 0;
-};
-
 class NamedStream : public CudaStream {
  public:
   NamedStream(std::shared_ptr<cuda::StreamsOfDevice> of, std::string_view name) : CudaStream(std::move(of)), name_(name) {}
@@ -217,7 +179,6 @@ class CudaDevice::Implementation {
   template <class F>
   void Timed(CudaStream& stream, Observed observed, F&& launch) {
     if (!observed) return launch();
-    if (!clock.has_value()) clock.emplace(streams);
     Pending pending{.observed = std::move(observed), .begin = streams->timed->Record(stream.raw())};
     launch();
     pending.end = streams->timed->Record(stream.raw());
@@ -231,12 +192,16 @@ class CudaDevice::Implementation {
         const Pending done = std::move(line->front());
         line->pop_front();
         cuda::Check(cudaEventSynchronize(done.end.get()));
-        done.observed(clock->Of(done.begin.get()), clock->Of(done.end.get()));
+        TellTimes(done.observed, done.begin.get(), done.end.get());
       }
     }
     if (all) cuda::Check(cudaStreamSynchronize(compute.raw()));
     compute.stalled();  // tells waits
-    if (clock.has_value()) clock->SetIfOld();
+  }
+
+  void TellTimes(const Observed& observed, cudaEvent_t begin, cudaEvent_t end) {
+    const cuda::GpuClock::Interval times = streams->clock.Of(begin, end);
+    observed(times.start, times.end);
   }
 
   struct Pending {
@@ -251,7 +216,6 @@ class CudaDevice::Implementation {
   Pinned item;
   Observer observer;
   TransferObserver transfer_observer;
-  std::optional<GpuClock> clock;  // where something is observed
   std::deque<Pending> on_compute, beside;
 };
 
@@ -336,8 +300,7 @@ void CudaDevice::SetWaitObserver(WaitObserver observer) {
   d.compute.SetWaitObserver([&d, observer = std::move(observer)]() -> CudaStream::Counted {
     Observed observed = observer ? observer() : nullptr;
     if (!observed) return nullptr;
-    if (!d.clock.has_value()) d.clock.emplace(d.streams);
-    return [&d, observed = std::move(observed)](cudaEvent_t begin, cudaEvent_t end) { observed(d.clock->Of(begin), d.clock->Of(end)); };
+    return [&d, observed = std::move(observed)](cudaEvent_t begin, cudaEvent_t end) { d.TellTimes(observed, begin, end); };
   });
 }
 

@@ -16,8 +16,6 @@ std::string Describe(const ops::KernelKey& key) {
 
 }  // namespace
 
-void MakeCurrent(int gpu) { Check(cudaSetDevice(gpu)); }
-
 void LastLaunched::Check(cudaError_t status) const {
   if (status == cudaSuccess) [[likely]] return;
   Throw(StrCat(cudaGetErrorName(status), ": ", cudaGetErrorString(status)));
@@ -32,47 +30,6 @@ void LastLaunched::Throw(const std::string& what) const {
 }
 
 // ---- Events ----
-
-EventPool::~EventPool() {
-  for (cudaEvent_t event : free_) cudaEventDestroy(event);  // after an error there is nobody left to tell
-}
-
-EventPool::Entry EventPool::Record(cudaStream_t stream) {
-  cudaEvent_t event = nullptr;
-  {
-    std::lock_guard lock(mutex_);
-    if (!free_.empty()) event = free_.back(), free_.pop_back();
-  }
-  if (event == nullptr) {
-    MakeCurrent(gpu_);
-    Check(cudaEventCreateWithFlags(&event, (timed_ ? cudaEventDefault : cudaEventDisableTiming) | (sleeps_ ? cudaEventBlockingSync : 0)));
-  }
-  Entry entry(shared_from_this(), event);
-  Check(cudaEventRecord(event, stream));
-  return entry;
-}
-
-EventPool::Entry::~Entry() {
-  if (pool_ == nullptr) return;
-  std::lock_guard lock(pool_->mutex_);
-  pool_->free_.push_back(event_);  // who waits for it waits for what it was when the wait began
-}
-
-bool Happened(cudaEvent_t event) {
-  const cudaError_t status = cudaEventQuery(event);
-  if (status == cudaErrorNotReady) {
-    cudaGetLastError();  // which would report it as if it were an error
-    return false;
-  }
-  Check(status);
-  return true;
-}
-
-double ElapsedMs(cudaEvent_t from, cudaEvent_t to) {
-  float ms = 0;
-  Check(cudaEventElapsedTime(&ms, from, to));
-  return static_cast<double>(ms);
-}
 
 bool CudaEvent::Done() {
   try {
