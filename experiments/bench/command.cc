@@ -15,7 +15,7 @@
 #include "backends/launch.h"
 #include "core/base/strings.h"
 #include "experiments/bench/plan.h"
-#include "spdlog/spdlog.h"
+#include "experiments/cli/log.h"
 
 namespace twofold {
 namespace {
@@ -53,7 +53,7 @@ std::function<void(size_t)> ProgressOf(const Request& request, int ranks) {
 void AnnounceRanks(const Bench& bench) {
   const auto cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   if (bench.fabric == "in_memory" && bench.device == "cpu" && bench.ranks / cores >= 32) {
-    spdlog::warn("{} ranks are threads that take turns on {} cores: each call takes long", bench.ranks, cores);
+    LogWarning(bench.ranks, " ranks are threads that take turns on ", cores, " cores: each call takes long");
   }
   if (isatty(STDERR_FILENO) != 0) std::fprintf(stderr, "starting ranks: %d", bench.ranks);
 }
@@ -71,7 +71,7 @@ absl::Status WriteCsv(const std::string& path, const Bench& bench) {
 }
 
 int Fail(const absl::Status& status, int exit_status) {
-  spdlog::error("{}", std::string(status.message()));
+  LogError(status.message());
   return exit_status;
 }
 

@@ -33,12 +33,12 @@
 #include "experiments/calibrate/profile_from.h"
 #include "experiments/calibrate/samples.h"
 #include "experiments/calibrate/table.h"
+#include "experiments/cli/log.h"
 #include "experiments/report/files.h"
 #include "experiments/report/load.h"
 #include "experiments/spec/spec.h"
 #include "google/protobuf/text_format.h"
 #include "sim/cost/read_profile.h"
-#include "spdlog/spdlog.h"
 #include "topologies/catalogue.h"
 
 namespace twofold {
@@ -442,8 +442,8 @@ absl::Status Calibrate(Options o) {
   for (const profile::Training& t : profile.training()) std::cout << TrainingTableText(t);
   std::cout << "\n" << LoadTableText(profile.load()) << o.out << "\n";
   if (profile.load().taken() > kLoaded) {
-    spdlog::warn("{}: the machine was loaded while it was calibrated, by up to {:.0f} %: intervals of predictions are wider for it; calibrate again while it does "
-                 "nothing else for narrow ones", o.out, 100 * profile.load().taken());
+    LogWarning(o.out, ": the machine was loaded while it was calibrated, by up to ", absl::StrFormat("%.0f", 100 * profile.load().taken()),
+               " %: intervals of predictions are wider for it; calibrate again while it does nothing else for narrow ones");
   }
   return absl::OkStatus();
 }
@@ -492,7 +492,7 @@ void AddCalibrateCommand(const Command& program, int& exit_status) {
   command.OnParsed([options, &exit_status] {
     const absl::Status status = Calibrate(*options);
     if (status.ok()) return;
-    if (SaysWhatAllFound()) spdlog::error("{}", std::string(status.message()));
+    if (SaysWhatAllFound()) LogError(status.message());
     exit_status = absl::IsInvalidArgument(status) || absl::IsNotFound(status) ? 2 : 1;
   });
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "experiments/cli/log.h"
 #include "experiments/pictures/memory_picture.h"
 #include "experiments/pictures/page.h"
 #include "experiments/pictures/run_data.h"
@@ -15,7 +16,6 @@
 #include "experiments/pictures/style.h"
 #include "experiments/pictures/timeline_picture.h"
 #include "experiments/report/files.h"
-#include "spdlog/spdlog.h"
 
 namespace twofold {
 namespace {
@@ -76,7 +76,7 @@ void AddReportCommand(const Command& program, int& exit_status) {
   command.OnParsed([options, &exit_status] {
     const absl::Status status = Write(*options);
     if (status.ok()) return;
-    spdlog::error("{}", std::string(status.message()));
+    LogError(status.message());
     exit_status = status.code() == absl::StatusCode::kInvalidArgument ? 2 : 1;
   });
 }

@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "core/base/strings.h"
+#include "experiments/cli/log.h"
 #include "experiments/program/commands.h"
 #include "experiments/program/compare.h"
 #include "experiments/report/json.h"
 #include "experiments/report/write_report.h"
 #include "experiments/spec/spec.h"
-#include "spdlog/spdlog.h"
 
 namespace twofold {
 namespace {
@@ -53,7 +53,7 @@ absl::StatusOr<std::vector<Comparison>> CompareFolders(const CompareOptions& opt
 int RunCompare(const CompareOptions& options) {
   const absl::StatusOr<std::vector<Comparison>> comparison = CompareFolders(options);
   if (!comparison.ok()) {
-    spdlog::error("{}", std::string(comparison.status().message()));
+    LogError(comparison.status().message());
     return kExitWrongInput;
   }
   const std::string text = options.json ? JsonText(ComparisonJson(*comparison)) : ComparisonText(*comparison);

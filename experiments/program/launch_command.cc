@@ -19,9 +19,9 @@
 #include "backends/launch.h"
 #include "backends/registry.h"
 #include "core/base/strings.h"
+#include "experiments/cli/log.h"
 #include "experiments/program/commands.h"
 #include "experiments/program/supervisor.h"
-#include "spdlog/spdlog.h"
 
 namespace twofold {
 namespace {
@@ -172,7 +172,7 @@ int Become(std::vector<std::string> words) {
   argv.push_back(nullptr);
   std::fflush(nullptr);
   execvp(argv[0], argv.data());
-  spdlog::error("{}: cannot be started: {}; is it installed and on the PATH?", words[0], std::strerror(errno));
+  LogError(words[0], ": cannot be started: ", std::strerror(errno), "; is it installed and on the PATH?");
   return kExitFailed;
 }
 
@@ -233,7 +233,7 @@ int RunLaunch(LaunchOptions o) {
   if (o.fabric.empty() && o.program.empty()) o.fabric = FabricOfCommand(o);
   if (o.fabric.empty() && o.program.empty()) o.fabric = kDefaultFabric;
   if (const absl::Status s = Check(o); !s.ok()) {
-    spdlog::error("{}", std::string(s.message()));
+    LogError(s.message());
     return kExitWrongInput;
   }
   if (ByVariables(o)) {

@@ -7,19 +7,15 @@
 #include <cstdio>
 #include <cstring>
 #include <iostream>
-#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
-#include "core/base/printable.h"
 #include "experiments/bench/command.h"
 #include "experiments/calibrate/command.h"
 #include "experiments/cli/command_line.h"
+#include "experiments/cli/log.h"
 #include "experiments/pictures/command.h"
 #include "experiments/program/commands.h"
-#include "spdlog/pattern_formatter.h"
-#include "spdlog/sinks/stdout_color_sinks.h"
-#include "spdlog/spdlog.h"
 
 namespace {
 
@@ -42,25 +38,6 @@ constexpr const char* kTour =
     "Exit status: 0 fine; 1 a failure at run time; 2 wrong input; 3 a simulation predicts that memory runs out or ranks\n"
     "wait for each other forever.";
 
-// "twofold: error: ..." on stderr, in colour where that is a terminal.
-// Messages quote files, arguments and names of files; none of those is to speak to the terminal.
-class PrintableMessage : public spdlog::custom_flag_formatter {
- public:
-  void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& out) override {
-    const std::string text = twofold::Printable({message.payload.data(), message.payload.size()}, "\n\t");
-    out.append(text.data(), text.data() + text.size());
-  }
-  std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<PrintableMessage>(); }
-};
-
-void LogToStderr() {
-  auto logger = spdlog::stderr_color_mt("twofold");
-  auto formatter = std::make_unique<spdlog::pattern_formatter>();
-  formatter->add_flag<PrintableMessage>('*').set_pattern("%n: %^%l%$: %*");
-  logger->set_formatter(std::move(formatter));
-  spdlog::set_default_logger(std::move(logger));
-}
-
 // Of a write that failed before, stdout does not say why.
 bool ReaderHasGone() {
   pollfd out = {.fd = STDOUT_FILENO, .events = 0, .revents = 0};
@@ -74,14 +51,14 @@ int AfterOutput(int exit_status) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return exit_status;
   const int why = errno;
   if (why == EPIPE || ReaderHasGone()) return exit_status;
-  spdlog::error("stdout: cannot be written{}{}", why == 0 ? "" : ": ", why == 0 ? "" : std::strerror(why));
+  twofold::LogError("stdout: cannot be written", why == 0 ? "" : ": ", why == 0 ? "" : std::strerror(why));
   return exit_status == twofold::kExitFine ? twofold::kExitFailed : exit_status;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  LogToStderr();
+  twofold::LogToStderr();
   std::signal(SIGXFSZ, SIG_IGN);  // a file that grows beyond the user's limit is one that cannot be written, and is named
   twofold::CommandLine line("Twofold runs distributed training twice, simulated and real, with the same strategy code.", "twofold", "twofold " TWOFOLD_VERSION);
   line.Answer("plan", "plan: not in this version; predict layouts one by one: twofold run SPEC --fabric=simulated --set=parallel.tp=8 --out=DIR");
@@ -101,11 +78,11 @@ int main(int argc, char** argv) {
   program.Footer(kTour);  // at last: commands made before do not take it over
   try {
     if (const absl::Status parsed = line.Parse(argc, argv); !parsed.ok()) {
-      spdlog::error("{}", std::string(parsed.message()));
+      twofold::LogError(parsed.message());
       return twofold::kExitWrongInput;
     }
   } catch (const std::exception& error) {
-    spdlog::error("{}", error.what());
+    twofold::LogError(error.what());
     return twofold::kExitFailed;
   }
   return AfterOutput(exit_status);

@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "core/base/strings.h"
+#include "experiments/cli/log.h"
 #include "experiments/program/commands.h"
 #include "experiments/program/memory_table.h"
 #include "experiments/program/training_data.h"
 #include "experiments/report/files.h"
 #include "experiments/report/json.h"
 #include "experiments/spec/spec.h"
-#include "spdlog/spdlog.h"
 
 namespace twofold {
 namespace {
@@ -49,31 +49,31 @@ absl::Status Write(const std::string& folder, const MemoryStory& story) {
 int MemoryCommand(const MemoryOptions& options) {
   const absl::StatusOr<MemoryStory> story = Tell(options);
   if (!story.ok()) {
-    spdlog::error("{}", std::string(BlameSets(story.status(), options.spec, options.sets).message()));
+    LogError(BlameSets(story.status(), options.spec, options.sets).message());
     return kExitWrongInput;
   }
   for (const absl::Status& status : {story->prediction.status(), story->needed.status()}) {
     if (status.ok() || absl::IsResourceExhausted(status)) continue;
-    spdlog::error("{}", std::string(status.message()));
+    LogError(status.message());
     return kExitFailed;
   }
   if (!options.out.empty()) {
     if (const absl::Status made = MakeOutFolder("--out", options.out); !made.ok()) {
-      spdlog::error("{}", std::string(made.message()));
+      LogError(made.message());
       return kExitWrongInput;
     }
   }
   std::printf("%s", MemoryText(*story).c_str());
   if (!options.out.empty()) {
     if (const absl::Status written = Write(options.out, *story); !written.ok()) {
-      spdlog::error("{}", std::string(written.message()));
+      LogError(written.message());
       return kExitFailed;
     }
     std::printf("\nreport: %s\n", options.out.c_str());
   }
   const absl::Status& status = story->verdict.status;
   if (status.ok()) return kExitFine;
-  spdlog::error("OUT_OF_MEMORY: {}", std::string(status.message()));
+  LogError("OUT_OF_MEMORY: ", status.message());
   return kExitPredictedFailure;
 }
 

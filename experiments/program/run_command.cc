@@ -16,6 +16,7 @@
 #include "backends/registry.h"
 #include "core/base/machine.h"
 #include "core/base/strings.h"
+#include "experiments/cli/log.h"
 #include "experiments/program/assemble.h"
 #include "experiments/program/commands.h"
 #include "experiments/program/device_facts.h"
@@ -26,7 +27,6 @@
 #include "experiments/report/write_report.h"
 #include "experiments/spec/difference.h"
 #include "experiments/spec/spec.h"
-#include "spdlog/spdlog.h"
 #include "strategies/checkpoint/folder.h"
 #include "strategies/model_factory.h"
 #include "strategies/trainer.h"
@@ -153,7 +153,7 @@ void TellWhatIsReplaced(const Job& job) {
   const absl::StatusOr<spec::Spec> before = text.ok() ? ParseSpec(*text, file) : text.status();
   if (!before.ok()) return;
   const std::vector<std::string> differ = DifferingBlocks(*before, job.spec);
-  if (!differ.empty()) spdlog::warn("{}: replaces a run whose spec differs in {}; --out=DIR keeps both", job.out, absl::StrJoin(differ, ", "));
+  if (!differ.empty()) LogWarning(job.out, ": replaces a run whose spec differs in ", absl::StrJoin(differ, ", "), "; --out=DIR keeps both");
 }
 
 // The folders that the run writes to: a place that cannot be written to is found before training, not after it.
@@ -179,7 +179,7 @@ class UntilWritten {
 int RunJob(const Job& job, bool quiet) {
   TellWhatIsReplaced(job);
   if (const absl::Status made = MakeFolders(job); !made.ok()) {
-    spdlog::error("{}", std::string(made.message()));
+    LogError(made.message());
     return kExitWrongInput;
   }
   std::optional<UntilWritten> until_written(std::in_place);
@@ -210,12 +210,12 @@ int RunJob(const Job& job, bool quiet) {
                                           .calibration = device.calibration},
                                          result, *records);
   if (report.outcome() != report::OK) {
-    spdlog::error("{}: {}", report::Outcome_Name(report.outcome()), report.message());
+    LogError(report::Outcome_Name(report.outcome()), ": ", report.message());
   }
   PrintSummary(job, report);  // it is there whatever becomes of the files
   std::fflush(stdout);        // what did not get out is told at the end
   if (const absl::Status written = WriteReport(job.out, report, job.spec, *records); !written.ok()) {
-    spdlog::error("{}", std::string(written.message()));
+    LogError(written.message());
     return kExitFailed;
   }
   until_written.reset();
@@ -226,8 +226,8 @@ int RunJob(const Job& job, bool quiet) {
 // Of several processes rank 0's says it. Where that goes on, it has found nothing wrong: this one's host sees other files.
 void TellWhatIsWrong(const absl::Status& status) {
   const std::string text(status.message());
-  if (SaysWhatAllFound()) return spdlog::error("{}", text);
-  if (!absl::IsFailedPrecondition(status)) spdlog::error("rank {} on {}: {}", LaunchedAs().rank, HostName(), text);
+  if (SaysWhatAllFound()) return LogError(text);
+  if (!absl::IsFailedPrecondition(status)) LogError("rank ", LaunchedAs().rank, " on ", HostName(), ": ", text);
 }
 
 int RunCommand(const RunOptions& options) {

@@ -13,12 +13,12 @@
 #include "core/base/strings.h"
 #include "core/base/suggestion.h"
 #include "core/proto/spec.pb.h"
+#include "experiments/cli/log.h"
 #include "experiments/pictures/schedule_picture.h"
 #include "experiments/pictures/schedule_story.h"
 #include "experiments/pictures/style.h"
 #include "experiments/program/commands.h"
 #include "experiments/report/files.h"
-#include "spdlog/spdlog.h"
 #include "strategies/pipeline/schedule.h"
 
 namespace twofold {
@@ -86,7 +86,7 @@ std::vector<Named> ThoseThatFit(const ScheduleOptions& o) {
   for (const Named& schedule : All()) {
     const absl::Status s = CheckShape(schedule, o);
     if (s.ok()) chosen.push_back(schedule);
-    else spdlog::warn("left out: {}", std::string(s.message()));
+    else LogWarning("left out: ", s.message());
   }
   return chosen;
 }
@@ -152,7 +152,7 @@ void AddScheduleCommand(const Command& program, int& exit_status) {
   command.OnParsed([options, &exit_status] {
     const absl::Status status = Run(*options);
     if (status.ok()) return;
-    spdlog::error("{}", std::string(status.message()));
+    LogError(status.message());
     exit_status = absl::IsInternal(status) ? kExitFailed : kExitWrongInput;
   });
 }

@@ -21,8 +21,8 @@
 #include "core/base/duration.h"
 #include "core/base/rank_list.h"
 #include "core/base/strings.h"
+#include "experiments/cli/log.h"
 #include "experiments/program/warden.h"
-#include "spdlog/spdlog.h"
 
 extern char** environ;
 
@@ -207,7 +207,7 @@ void Supervisor::Listen() {
 
 void Supervisor::HandOn(int signal) {
   const bool again = interrupts_.Again();
-  if (again) spdlog::error("launch: killed, since asked a second time");
+  if (again) LogError("launch: killed, since asked a second time");
   Signal(again ? SIGKILL : signal);
 }
 
@@ -240,12 +240,12 @@ void Supervisor::StopWhenDone() {
 
 void Supervisor::EndWhatIsLeft(const std::vector<int>& left) {
   if (std::exchange(ends_rest_, true)) return;
-  spdlog::warn("launch: what {} had started outlived {}: ended", RankList(left), left.size() == 1 ? "it" : "them");
+  LogWarning("launch: what ", RankList(left), " had started outlived ", left.size() == 1 ? "it" : "them", ": ended");
   Signal(SIGTERM);
   After(kTermTime, [this] {
     Signal(SIGKILL);
     After(kLastWords, [this] {
-      if (const std::vector<int> still = WithGroups(); !still.empty()) spdlog::error("launch: what {} had started cannot be ended", RankList(still));
+      if (const std::vector<int> still = WithGroups(); !still.empty()) LogError("launch: what ", RankList(still), " had started cannot be ended");
       io_.stop();
     });
   });
@@ -257,12 +257,12 @@ void Supervisor::Ended(const Child& child, int status) {
   if (interrupts_.any()) return;  // asked for
   const std::vector<int> others = Living();
   const std::string rest = others.empty() ? "" : StrCat("; ", RankList(others), " may end in order within ", options_.grace_s, " s");
-  spdlog::error("launch: rank {} (process {}) {}{}", child.rank, child.pid, HowItEnded(status), rest);
+  LogError("launch: rank ", child.rank, " (process ", child.pid, ") ", HowItEnded(status), rest);
   After(options_.grace_s, [this] { EndTheOthers(); });
 }
 
 void Supervisor::EndTheOthers() {
-  spdlog::error("launch: {} still there: ended", RankList(Living()));
+  LogError("launch: ", RankList(Living()), " still there: ended");
   Signal(SIGTERM);
   After(kTermTime, [this] { Signal(SIGKILL); });
 }

@@ -13,13 +13,13 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "core/base/strings.h"
+#include "experiments/cli/log.h"
 #include "experiments/pictures/style.h"
 #include "experiments/pictures/topology_picture.h"
 #include "experiments/program/commands.h"
 #include "experiments/program/text.h"
 #include "experiments/report/files.h"
 #include "google/protobuf/text_format.h"
-#include "spdlog/spdlog.h"
 #include "topologies/build.h"
 #include "topologies/catalogue.h"
 #include "topologies/figures.h"
@@ -177,7 +177,7 @@ std::string GenerationOf(int sm) { return sm >= 100 ? "blackwell" : sm >= 90 ? "
 // GPUs of NVIDIA communicate by NCCL, with the constants of the catalogue's cluster of such or of --device's.
 absl::Status AddLibrary(const TopologyOptions& o, const Gpus& gpus, cluster::Cluster& c) {
   if (!gpus.nvidia) {
-    spdlog::info("{} does not say whose library communicates: ideal, without software; write library in the cluster's file otherwise", o.cluster);
+    LogInfo(o.cluster, " does not say whose library communicates: ideal, without software; write library in the cluster's file otherwise");
     return absl::OkStatus();
   }
   const std::string from = o.device.empty() ? gpus.fit : o.device;
@@ -190,9 +190,9 @@ absl::Status AddLibrary(const TopologyOptions& o, const Gpus& gpus, cluster::Clu
   if (!c.has_library()) {
     c.mutable_library()->set_name("nccl");
     if (gpus.sm > 0) c.mutable_library()->mutable_nccl()->set_generation(GenerationOf(gpus.sm));
-    else spdlog::warn("{} does not say which GPUs it has: NCCL's constants are those for Ampere; --device=CLUSTER names them", o.cluster);
+    else LogWarning(o.cluster, " does not say which GPUs it has: NCCL's constants are those for Ampere; --device=CLUSTER names them");
   }
-  spdlog::info("its library is nccl, of generation {}", c.library().nccl().generation());
+  LogInfo("its library is nccl, of generation ", c.library().nccl().generation());
   return absl::OkStatus();
 }
 
@@ -202,13 +202,13 @@ absl::Status AddDevice(const TopologyOptions& o, const std::string& fitting, clu
     c.mutable_device()->set_name("assumed");
     c.mutable_device()->set_memory_bytes_per_second(1e12);
     c.mutable_device()->set_f32_flops_per_second(1e13);
-    spdlog::warn("{} does not say what its devices can do: 1 TB/s and 10 TFLOP/s are assumed, which `twofold topology` and `twofold bench` hardly use; --device=CLUSTER takes those of another cluster", o.cluster);
+    LogWarning(o.cluster, " does not say what its devices can do: 1 TB/s and 10 TFLOP/s are assumed, which `twofold topology` and `twofold bench` hardly use; --device=CLUSTER takes those of another cluster");
     return absl::OkStatus();
   }
   const absl::StatusOr<cluster::Cluster> known = FindCluster(from, "--device");
   if (!known.ok()) return known.status();
   *c.mutable_device() = known->device();
-  spdlog::info("device figures are those of {} ({})", from, known->device().name());
+  LogInfo("device figures are those of ", from, " (", known->device().name(), ")");
   return absl::OkStatus();
 }
 
@@ -230,7 +230,7 @@ absl::Status AddNetwork(const TopologyOptions& o, const ImportedNode& imported, 
   network.set_cable_us(0.025);
   network.set_switch_us(0.13);
   network.set_nic_us(0.6);
-  spdlog::info("between nodes: one switch that never limits, NICs of {}; replace machines.network by what is there", RateShort(least));
+  LogInfo("between nodes: one switch that never limits, NICs of ", RateShort(least), "; replace machines.network by what is there");
   return absl::OkStatus();
 }
 
@@ -246,7 +246,7 @@ absl::Status Import(const TopologyOptions& o) {
   }
   const absl::StatusOr<ImportedNode> imported = ReadImportedNode(*text, o.cluster);
   if (!imported.ok()) return imported.status();
-  for (const std::string& note : imported->notes) spdlog::info("{}", note);
+  for (const std::string& note : imported->notes) LogInfo(note);
   cluster::Cluster c;
   c.set_name(o.name.empty() ? std::filesystem::path(o.cluster).filename().stem().stem().string() : o.name);
   c.set_summary(StrCat(imported->node.devices.size(), " devices and ", imported->node.nics.size(), " NICs a node, from ", o.cluster));
@@ -302,7 +302,7 @@ Command Add(const Command& topology, const std::string& name, const std::string&
   command.OnParsed([run, options, &exit_status] {
     const absl::Status status = run(*options);
     if (status.ok()) return;
-    spdlog::error("{}", std::string(status.message()));
+    LogError(status.message());
     exit_status = absl::IsInternal(status) ? kExitFailed : kExitWrongInput;
   });
   return command;
