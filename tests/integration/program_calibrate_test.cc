@@ -1,0 +1,130 @@
+// `twofold calibrate`, and the quickstart.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "core/base/strings.h"
+#include "tests/integration/program.h"
+
+namespace twofold {
+namespace program_calibrate_test {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST_F(Program, CalibratesThisMachineForPredictions) {
+  ASSERT_EQ(Run(StrCat("calibrate --quick --out=", At("profile.textproto"))), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("matmul_nt"));
+  const std::string spec = Write("small.textproto", kSmall);
+  ASSERT_EQ(Run(StrCat("run ", spec, " --out=", At("p"), " --set=fabric.simulated.profile=", At("profile.textproto"))), 0)
+      << err_;
+  EXPECT_THAT(out_, HasSubstr("calibration: "));
+  const nlohmann::json report = Report(At("p"));
+  if (fs::exists("/proc/thread-self/schedstat")) {
+    EXPECT_THAT(ReadAll(At("profile.textproto")), HasSubstr("\nload {\n  taken: "));
+    EXPECT_TRUE(report.contains("load"));
+    EXPECT_THAT(report["notes"].dump(), HasSubstr("; while it was calibrated other work held it up for up to "));
+  }
+  EXPECT_GT(report["median_step_seconds"], 0);
+  EXPECT_LE(report["low"], report["median_step_seconds"]);
+  EXPECT_GE(report["high"], report["median_step_seconds"]);
+
+  EXPECT_EQ(Run("calibrate --device=abacus"), 2);
+  EXPECT_THAT(err_, HasSubstr("abacus"));
+  EXPECT_EQ(Run("calibrate --gpu=1"), 2);
+  EXPECT_THAT(err_, HasSubstr("--gpu=1: is for --device=cuda"));
+  EXPECT_EQ(Run("calibrate --time-algorithms"), 2);
+  EXPECT_THAT(err_, HasSubstr("--time-algorithms: is for --device=cuda"));
+  EXPECT_EQ(Run("calibrate --fabric=nccl"), 2);
+  EXPECT_THAT(err_, HasSubstr("--fabric=nccl: is not calibrated"));
+  for (const std::string& nowhere : {Write("file", "") + "/profile.textproto", std::string("/proc/profile")}) {
+    EXPECT_EQ(Run(StrCat("calibrate --out=", nowhere)), 2);
+    EXPECT_THAT(err_, HasSubstr(StrCat("--out=", nowhere, ": cannot be written")));
+    EXPECT_THAT(err_, Not(HasSubstr("warming up")));  // known before anything is measured
+  }
+  fs::create_directory(At("folder"));
+  EXPECT_EQ(Run(StrCat("calibrate --out=", At("folder"))), 2);
+  EXPECT_THAT(err_, HasSubstr(StrCat("--out=", At("folder"), ": cannot be written: it is a folder")));
+  EXPECT_FALSE(fs::exists(At("folder.fit")));
+  EXPECT_EQ(Run("calibrate --fabric=mpi --cluster=star-a100 --cluster-out=" + At("folder")), 2);
+  EXPECT_THAT(err_, ::testing::AnyOf(HasSubstr(StrCat("--cluster-out=", At("folder"), ": cannot be written: it is a folder")), HasSubstr("has no MPI")));
+  EXPECT_EQ(Run(StrCat("run ", spec, " --out=", At("p"), " --set=fabric.simulated.profile=", Write("x.textproto", "name: 3"))),
+            2);
+  EXPECT_THAT(err_, HasSubstr("x.textproto"));
+}
+
+// Where no file may grow beyond a few blocks, as on a full disk. Nothing is measured.
+TEST_F(Program, CalibrationFindsOutAboutAFullDiskBeforeItMeasures) {
+  const std::string limited = StrCat("trap '' XFSZ; ulimit -f 64; exec ", TWOFOLD_PROGRAM, " calibrate --quick --out=", At("profile"), " >/dev/null 2>", At("err"));
+  Write("limited.sh", limited);
+  const int status = std::system(StrCat("sh ", At("limited.sh")).c_str());
+  const std::string err = ReadAll(At("err"));
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 2) << status << err;
+  EXPECT_THAT(err, HasSubstr(StrCat("--out=", At("profile"), ": cannot be written: no room for 4194304 bytes (")));
+  EXPECT_THAT(err, Not(HasSubstr("warming up")));
+  for (const auto& entry : fs::directory_iterator(folder_)) EXPECT_THAT(entry.path().filename().string(), testing::AnyOf("limited.sh", "err"));
+}
+
+// What `cmake` is asked for, by a quickstart in a tree of its own where all that it starts is a stand-in.
+TEST_F(Program, QuickstartBuildsWithoutCudaWhereThereIsNoGpu) {
+  const auto script = [this](const std::string& name, const std::string& text) {
+    fs::create_directories(fs::path(At(name)).parent_path());
+    Write(name, StrCat("#!/bin/sh\n", text, "\n"));
+    fs::permissions(At(name), fs::perms::owner_all);
+  };
+  script("bin/dpkg-query", "echo install ok installed");
+  script("bin/cmake", StrCat("echo \"$@\" >> ", At("asked"), "; exit 1"));
+  for (const char* file : {"experiments/quickstart.sh", "scripts/setup.sh"}) {
+    fs::create_directories(fs::path(At(StrCat("tree/", file))).parent_path());
+    fs::copy_file(file, At(StrCat("tree/", file)));
+  }
+  const auto asked = [this](const std::string& environment) {
+    fs::remove(At("asked"));
+    const std::string command = StrCat("env -u TWOFOLD_CUDA PATH=", At("bin"), ":$PATH ", environment, " bash ", At("tree/experiments/quickstart.sh"), " >", At("out"), " 2>&1");
+    EXPECT_NE(std::system(command.c_str()), 0);
+    return ReadAll(At("asked"));
+  };
+  script("bin/nvidia-smi", "exit 9");
+  if (!fs::exists("/dev/nvidia0")) {
+    EXPECT_EQ(asked(""), "--preset release -DTWOFOLD_CUDA=OFF\n") << ReadAll(At("out"));
+    EXPECT_THAT(ReadAll(At("out")), HasSubstr("There is no GPU here: without CUDA. To add it"));
+  }
+  EXPECT_EQ(asked("TWOFOLD_CUDA=ON"), "--preset release -DTWOFOLD_CUDA=ON\n");
+  EXPECT_THAT(ReadAll(At("out")), Not(HasSubstr("no GPU")));
+  script("bin/nvidia-smi", "echo GPU 0");
+  EXPECT_EQ(asked(""), "--preset release\n");
+  script("bin/nvidia-smi", "exit 9");
+  fs::create_directories(At("tree/build/release"));
+  Write("tree/build/release/CMakeCache.txt", "");
+  EXPECT_EQ(asked(""), "--preset release\n") << "what has been configured is used";
+}
+
+TEST_F(Program, LeavesNothingWhereCalibrationIsInterrupted) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      std::signal(signal, SIG_DFL);  // nohup may have started the test
+      if (freopen(At("stderr").c_str(), "w", stderr) == nullptr || freopen("/dev/null", "w", stdout) == nullptr) _exit(127);
+      execl(TWOFOLD_PROGRAM, "twofold", "calibrate", "--quick", StrCat("--out=", At("profile")).c_str(), nullptr);
+      _exit(127);
+    }
+    AwaitThat([&] { return ReadAll(At("stderr")).find("part 1 of") != std::string::npos; }, "part 1 of the calibration");
+    kill(child, signal);
+    const int status = AwaitProcess(child, "twofold calibrate");
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1) << status << ReadAll(At("stderr"));
+    fs::remove(At("stderr"));
+    EXPECT_TRUE(fs::is_empty(folder_)) << *fs::directory_iterator(folder_);
+  }
+}
+
+}  // namespace program_calibrate_test
+}  // namespace twofold
