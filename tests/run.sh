@@ -24,6 +24,7 @@ case "${1-}" in
     ;;
 esac
 jobs=${JOBS:-$(nproc)}
+tests_at_once=$((jobs + 1))  # many wait for processes, or for each other's threads
 export TSAN_OPTIONS=atexit_sleep_ms=0${TSAN_OPTIONS:+:$TSAN_OPTIONS}  # else every process sleeps a second at its end, and a simulation is one
 if [[ $full == yes ]]; then
   export TWOFOLD_TEST_FULL=1 TWOFOLD_TEST_SEED=${TWOFOLD_TEST_SEED:-$(date +%Y%m%d)}
@@ -62,9 +63,9 @@ tests() {
   local preset=$1 status=0
   shift
   rm -rf "build/$preset/times"
-  ctest --preset "$preset" -j "$jobs" "$@" -LE "$leave|processes" --output-junit "$PWD/$gate/$preset.xml" | tee "$gate/$preset.log" || status=1
+  ctest --preset "$preset" -j "$tests_at_once" "$@" -LE "$leave|processes" --output-junit "$PWD/$gate/$preset.xml" | tee "$gate/$preset.log" || status=1
   if [[ $preset != tsan ]]; then
-    ctest --preset "$preset" -j "$jobs" "$@" -L processes -LE "$leave" --repeat until-pass:2 --output-junit "$PWD/$gate/$preset.processes.xml" \
+    ctest --preset "$preset" -j "$tests_at_once" "$@" -L processes -LE "$leave" --repeat until-pass:2 --output-junit "$PWD/$gate/$preset.processes.xml" \
       | tee "$gate/$preset.processes.log" || status=1
   fi
   return "$status"
@@ -86,10 +87,11 @@ release=(-L '^release$') leave='^full$' targets="all tests_release" architecture
 [[ $full == yes ]] && release=() leave='^none$' targets="all tests_all" architectures="80;90"
 phase "release: build" build release "$targets" "-DTWOFOLD_CUDA=${TWOFOLD_CUDA:-AUTO}" "-DCMAKE_CUDA_ARCHITECTURES=$architectures" && phase "release: tests" tests release "${release[@]}" || true
 
-sanitized=asan
-[[ $full == yes ]] && sanitized='(asan|forks)'
+# Three checks take a third of the compilers' time. What is read through a null pointer the address sanitizer sees as well.
+sanitized=asan left_out=null,alignment,vptr
+[[ $full == yes ]] && sanitized='(asan|forks)' left_out=
 leave='^full$'
-phase "asan: build" build asan "tests_asan$([[ $full == yes ]] && echo ' simulated_failures_test')" -DTWOFOLD_BENCHMARKS=OFF && phase "asan: tests" tests asan -L "^$sanitized\$" || true
+phase "asan: build" build asan "tests_asan$([[ $full == yes ]] && echo ' simulated_failures_test')" -DTWOFOLD_BENCHMARKS=OFF "-DTWOFOLD_SANITIZE_NOT=$left_out" && phase "asan: tests" tests asan -L "^$sanitized\$" || true
 
 # Of the fabrics that are variants of another, the larger groups take the thread sanitizer minutes.
 large='simulated.*_4_ranks:simulated.*_7_ranks:in_memory_point_to_point.*_7_ranks:in_memory_slow_links.*_7_ranks'
