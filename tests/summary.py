@@ -7,6 +7,7 @@ import argparse
 import csv
 import pathlib
 import re
+import time
 import xml.etree.ElementTree as xml
 
 MOST_RETRIES = 2
@@ -64,7 +65,7 @@ def print_slowest(title, rows):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("gate", type=pathlib.Path, help="the folder of the run's logs, build/gate")
-    parser.add_argument("--since", type=float, default=0, help="when the run began, in seconds since 1970; older results are left out")
+    parser.add_argument("--since", type=float, required=True, help="when the run began, in seconds since 1970; older results are left out")
     options = parser.parse_args()
     presets = [p for p in ("release", "asan", "tsan") if (options.gate.parent / p).exists()]
     built = {p: steps(options.gate.parent / p, options.since) for p in presets}
@@ -73,19 +74,19 @@ def main():
     print_slowest(f"The {SHOWN} slowest compilations", compilations)
     print_slowest(f"The {SHOWN} slowest tests", [(s, p, f"{program} {test}") for p in presets for s, program, test in tests(options.gate.parent / p, options.since)])
 
-    print("\nMinutes                  wall")
+    print(f"\n{'Minutes':55} wall")
     for name, seconds in phases(options.gate):
-        print(f"  {name:20} {seconds / 60:6.1f}")
+        print(f"  {name:52} {seconds / 60:6.1f}")
     for p in presets:
         compiled = sum(s for s, output in built[p] if output.endswith((".o", ".gch")))
         linked = sum(s for s, output in built[p] if not output.endswith((".o", ".gch")))
-        print(f"  {p + ': steps':20} {compiled / 60:6.1f} to compile, {linked / 60:.1f} to link and the rest, added up over {len(built[p])} steps")
+        print(f"  {p + ': steps':52} {compiled / 60:6.1f} to compile, {linked / 60:.1f} to link and the rest, added up over {len(built[p])} steps")
 
     again = retried(options.gate)
     if again:
         print(f"\npassed on a second try: {', '.join(again)}" + (f"; at most {MOST_RETRIES} may" if len(again) > MOST_RETRIES else ""))
-    total = sum(seconds for _, seconds in phases(options.gate))
-    print("\ntests: " + ", ".join(f"{name} ({seconds} s)" for name, seconds in phases(options.gate)) + f"; {total} s in all")
+    phase_texts = [f"{name} ({seconds} s)" for name, seconds in phases(options.gate)]
+    print(f"\ntests: {', '.join(phase_texts)}; {time.time() - options.since:.0f} s in all")
     return 1 if len(again) > MOST_RETRIES else 0
 
 

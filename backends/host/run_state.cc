@@ -7,7 +7,7 @@
 
 namespace twofold::host {
 
-using Kind = RankFailure::Kind;
+using FailureKind = RankFailure::Kind;
 
 RunState::RunState(int world_size, double timeout_s, std::function<double()> clock)
     : timeout_s_(timeout_s), clock_(std::move(clock)), left_(static_cast<size_t>(world_size)), activities_(static_cast<size_t>(world_size)) {}
@@ -18,7 +18,7 @@ double RunState::Since(std::chrono::steady_clock::time_point t) const {
   return std::chrono::duration<double>(t - origin_).count();
 }
 
-void RunState::Fail(int rank, Kind kind, std::string message) {
+void RunState::Fail(int rank, FailureKind kind, std::string message) {
   std::lock_guard lock(mutex_);
   if (!failure_) failure_ = Failure{rank, kind, std::move(message), false};
   failed_.store(true, std::memory_order_release);
@@ -26,11 +26,11 @@ void RunState::Fail(int rank, Kind kind, std::string message) {
 
 void RunState::Claim(int rank, std::string message) {
   std::lock_guard lock(mutex_);
-  if (!failure_) failure_ = Failure{rank, Kind::kOther, std::move(message), true};
+  if (!failure_) failure_ = Failure{rank, FailureKind::kOther, std::move(message), true};
   failed_.store(true, std::memory_order_release);
 }
 
-void RunState::Explain(int rank, Kind kind, std::string message) {
+void RunState::Explain(int rank, FailureKind kind, std::string message) {
   std::lock_guard lock(mutex_);
   const bool mine = failure_ && failure_->rank == rank && failure_->claimed;
   if (!failure_ || mine) failure_ = Failure{rank, kind, std::move(message), false};
@@ -47,7 +47,7 @@ std::optional<RunState::Failure> RunState::failure() const {
 void RunState::ThrowIfEnding(int rank, std::string_view doing) const {
   if (!ending()) return;
   const std::optional<Failure> first = failure();
-  if (!first || first->kind == Kind::kInterrupted) {
+  if (!first || first->kind == FailureKind::kInterrupted) {
     throw Interrupted(rank, StrCat("rank ", rank, ": interrupted in ", doing));
   }
   if (first->rank == rank) Throw(first->kind, rank, first->message);

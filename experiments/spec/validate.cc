@@ -243,12 +243,12 @@ void CheckSimulated(const spec::Simulated& simulated, Problems& problems) {
   if (simulated.has_nodes()) problems.Whole("fabric.simulated.nodes", simulated.nodes(), 1, 1 << 20);
 }
 
-constexpr double kLongest = 1e9;  // seconds of a time-out
+constexpr double kLongestTimeout = 1e9;  // seconds of a time-out
 
 void CheckRendezvous(const spec::Rendezvous& rendezvous, Problems& problems) {
   constexpr int kLastPort = 65535;
   if (rendezvous.has_port()) problems.Whole("fabric.rendezvous.port", rendezvous.port(), 1, kLastPort);
-  if (problems.Above("fabric.rendezvous.timeout_s", rendezvous.timeout_s(), 0) && rendezvous.timeout_s() > kLongest) {
+  if (problems.Above("fabric.rendezvous.timeout_s", rendezvous.timeout_s(), 0) && rendezvous.timeout_s() > kLongestTimeout) {
     problems.Add("fabric.rendezvous.timeout_s", StrCat(NumberText(rendezvous.timeout_s()), " is out of range; use at most 1e9"));
   }
   if (rendezvous.has_address() && rendezvous.address().empty()) {
@@ -261,7 +261,7 @@ void CheckRendezvous(const spec::Rendezvous& rendezvous, Problems& problems) {
 
 void CheckFabric(const spec::Spec& spec, Problems& problems) {
   const spec::Fabric& fabric = spec.fabric();
-  if (problems.Above("fabric.timeout_s", fabric.timeout_s(), 0) && fabric.timeout_s() > kLongest) {
+  if (problems.Above("fabric.timeout_s", fabric.timeout_s(), 0) && fabric.timeout_s() > kLongestTimeout) {
     problems.Add("fabric.timeout_s",
                  StrCat(NumberText(fabric.timeout_s()), " is out of range; use at most 1e9"));
   }

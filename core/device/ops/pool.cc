@@ -6,7 +6,7 @@ namespace twofold::ops::rules {
 namespace {
 
 // Windows of up to 16 x 16, so that a byte says which element was chosen; each touches the image.
-bool Fits(int64_t size, int64_t output, int64_t window, int64_t stride, int64_t padding) {
+bool WindowsFit(int64_t size, int64_t output, int64_t window, int64_t stride, int64_t padding) {
   return size + 2 * padding >= window && output == (size + 2 * padding - window) / stride + 1;
 }
 
@@ -14,7 +14,7 @@ void CheckMaxPool(const Tensor& x, const Tensor& y, const Tensor& chosen, int64_
                   std::string_view name) {
   Expect(x.shape().rank() == 4 && y.shape().rank() == 4 && size >= 1 && size <= 16 && stride >= 1 && padding >= 0 &&
              2 * padding <= size && x.dim(0) == y.dim(0) && x.dim(3) == y.dim(3) &&
-             Fits(x.dim(1), y.dim(1), size, stride, padding) && Fits(x.dim(2), y.dim(2), size, stride, padding) &&
+             WindowsFit(x.dim(1), y.dim(1), size, stride, padding) && WindowsFit(x.dim(2), y.dim(2), size, stride, padding) &&
              x.dtype() == y.dtype() && chosen.dtype() == DType::kU8 && chosen.numel() == y.numel(), name, {&x, &y, &chosen});
 }
 

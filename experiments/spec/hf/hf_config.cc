@@ -21,7 +21,7 @@ using hf::Fields;
 using hf::ValueText;
 using nlohmann::json;
 
-constexpr size_t kLongest = 1 << 20;  // bytes of a file
+constexpr size_t kLongestFile = 1 << 20;  // bytes of a file
 constexpr int64_t kMostLayers = 1 << 12, kMostHidden = 1 << 18, kMostVocab = 1 << 22, kMostSequence = 1 << 20;
 
 // https://github.com/huggingface/transformers, models/gpt2/configuration_gpt2.py
@@ -158,8 +158,8 @@ class Twice {
 };
 
 absl::StatusOr<json> Parse(const std::string& text, const std::string& file) {
-  if (text.size() > kLongest) {
-    return absl::InvalidArgumentError(StrCat(file, ": is too long; a config.json has at most ", kLongest, " bytes"));
+  if (text.size() > kLongestFile) {
+    return absl::InvalidArgumentError(StrCat(file, ": is too long; a config.json has at most ", kLongestFile, " bytes"));
   }
   std::string why;
   try {
@@ -210,7 +210,7 @@ absl::Status ExpandHfConfig(spec::Spec& spec, const std::string& file) {
                                              "; give the path of a model's config.json"));
   }
   const auto bytes = std::filesystem::file_size(path, error);
-  std::string text(std::min<size_t>(error ? 0 : bytes, kLongest + 1), '\0');  // at most one more than is accepted
+  std::string text(std::min<size_t>(error ? 0 : bytes, kLongestFile + 1), '\0');  // at most one more than is accepted
   text.resize(static_cast<size_t>(in.read(text.data(), static_cast<std::streamsize>(text.size())).gcount()));
   absl::StatusOr<spec::Model> model = ReadHfConfig(text, StrCat(where, path), spec.model().attention());
   if (!model.ok()) return model.status();
