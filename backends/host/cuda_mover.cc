@@ -62,11 +62,12 @@ class CudaMover : public Mover {
   Event Record() override {
     return Event(Do([&] { return std::make_shared<CudaEvent>(of_, of_->events->Record(stream_.raw())); }));
   }
-  double Finish() override {
+  Times Finish() override {
     return Do([&] {
       const cuda::EventPool::Entry end = of_->ends->Record(stream_.raw());
       cuda::Check(cudaEventSynchronize(end.get()));
-      return cuda::ElapsedMs(began_.get(), end.get()) * 1e-3;
+      const auto times = of_->clock.Of(began_.get(), end.get());
+      return Times{times.start, times.end};
     });
   }
 

@@ -31,7 +31,7 @@ class HostMover : public Mover {
   void Begin(const Event&) override {}
   void WaitFor(const Event&) override {}
   Event Record() override { return Event(); }
-  double Finish() override { return 0; }
+  Times Finish() override { return {}; }
 };
 
 }  // namespace

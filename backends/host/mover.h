@@ -35,9 +35,12 @@ class Mover {
   virtual void Begin(const Event& after) = 0;
   virtual void WaitFor(const Event& event) = 0;  // what is enqueued from now on starts after it, without the host
   virtual Event Record() = 0;                    // the point after all that was enqueued so far; any thread may use it
-  // Blocks until all that was enqueued is done. The seconds from the point that Begin named, or from when Begin was called if
-  // that was later; 0 on the host, which has its own clock.
-  virtual double Finish() = 0;
+  // Blocks until all that was enqueued is done. From the point that Begin named, or from when Begin was called if that was later, in
+  // seconds of std::chrono::steady_clock; zeros on the host, which has its own clock.
+  struct Times {
+    double start = 0, end = 0;
+  };
+  virtual Times Finish() = 0;
 };
 
 // For tensors of `device`, which outlives it.

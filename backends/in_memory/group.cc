@@ -134,8 +134,9 @@ int InMemoryGroup::ExecuteOnDevice(const Call& call) {
   mover_->Begin(call.after);
   const int source = Do(call, {});
   queue_.Post(mover_->Record());
-  const double took = mover_->Finish();
-  call.began = owner_->run.Now() - took;
+  const host::Mover::Times times = mover_->Finish();  // as the GPU has them: this thread may have woken much later
+  call.began = owner_->run.Since(times.start);
+  if (!state_->slowed()) call.finished = owner_->run.Since(times.end);
   return source;
 }
 

@@ -169,21 +169,12 @@ int Engine::Do(const GroupCall& call, host::Queue& queue) {
   if (call.end == nullptr) LaunchWaiting(call, queue);
   call.end->Wait();
   if (communicator_->aborted()) owner_->run.ThrowIfEnding(owner_->rank, call.ToString());
-  TellTimes(call);
+  const auto [start, end] = gpu_->clock.Of(call.start->get(), call.end->get());  // as the GPU has them: this thread may have woken much later
+  call.began = owner_->run.Since(start), call.finished = owner_->run.Since(end);
   for (const Message& m : call.messages) {
     if (m.kind == P2p::kSend) parts_->offers->Gone(identity_->id, world_rank(m.peer), m.sequence);
   }
   return call.communication.kind == Communication::kRecv ? call.matched[0].peer : -1;
-}
-
-// Where it is traced, as the GPU has them, so that they fit those of the compute stream: this thread may have woken much later.
-void Engine::TellTimes(const GroupCall& call) {
-  if (owner_->trace.enabled()) {
-    const auto [start, end] = gpu_->clock.Of(call.start->get(), call.end->get());
-    call.began = owner_->run.Since(start), call.finished = owner_->run.Since(end);
-  } else {
-    call.began = owner_->run.Now() - cuda::ElapsedMs(call.start->get(), call.end->get()) * 1e-3;
-  }
 }
 
 // Gives the stream `own`, which is the first that waits for this, whatever it takes, and those behind it for which nobody is waited.

@@ -79,7 +79,6 @@ class Engine {
 
   // ---- On the queue's thread ----
   int Do(const GroupCall& call, host::Queue& queue);
-  void TellTimes(const GroupCall& call);
   void LaunchWaiting(const GroupCall& until, host::Queue& queue);
   void MatchSources(const GroupCall& call);
   void Start(const StartCall& call);
