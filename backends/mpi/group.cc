@@ -61,8 +61,8 @@ class Worker {
       source = Communicate(call.communication, call.at, channel_, *mover_);
     }
     queue_->Post(mover_->Record());
-    const double took = mover_->Finish();
-    call.began = owner_->run.Now() - took;
+    const host::Mover::Times times = mover_->Finish();
+    call.began = owner_->run.Since(times.start), call.finished = owner_->run.Since(times.end);
     return source;
   }
 
