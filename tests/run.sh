@@ -68,7 +68,7 @@ tests() {
 
 # Tests whose ranks are processes have a second try. Most of the time they wait, and so they run beside the next build.
 begin_tests_of_processes() {
-  local preset=$1 name="$1: tests of processes, beside the next build"
+  local preset=$1 name="$1: tests of processes (beside the next build)"
   shift
   (
     status=passed start=$SECONDS

@@ -16,7 +16,7 @@ struct ByStream {
 void Expose(std::vector<Span>& spans, const Stall& stall) {
   const auto of_stream = std::equal_range(spans.begin(), spans.end(), stall.stream, ByStream());
   const auto begun = std::lower_bound(of_stream.first, of_stream.second, stall.end, [](const Span& s, Seconds t) { return s.start < t; });
-  if (begun == of_stream.first) return;
+  if (of_stream.first == of_stream.second) return;
   Seconds left = stall.end - stall.start;
   for (auto s = begun; s != of_stream.first && left > Seconds(0);) {  // from the last back: the one waited for, and what came before it
     --s;
@@ -24,7 +24,9 @@ void Expose(std::vector<Span>& spans, const Stall& stall) {
     if (beside <= Seconds(0)) break;
     s->exposed += beside, left -= beside;
   }
-  std::prev(begun)->exposed += left;
+  // Where none was going on it stood still for the next: which had been issued, and not begun.
+  const bool over = begun == of_stream.first || std::prev(begun)->end <= stall.start;
+  (over && begun != of_stream.second ? *begun : *std::prev(begun)).exposed += left;
 }
 
 }  // namespace

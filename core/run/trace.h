@@ -24,7 +24,7 @@ struct Span {
 };
 
 // The compute stream stood still until something on `stream` was done. Each moment is exposed by the span that was going on there, as
-// what was waited for comes after it; a moment in which none was, by the last that had begun.
+// what was waited for comes after it; a moment in which none was, by the next that begins there, or else by the last.
 struct Stall {
   std::string stream;
   Seconds start, end;

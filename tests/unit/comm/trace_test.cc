@@ -70,6 +70,20 @@ TEST(Trace, StallsAreExposedByWhatWentOnOnTheirStream) {
   EXPECT_EQ(spans[3].exposed, Seconds(1));
 }
 
+// On a GPU the compute stream may come to its wait before the call has begun on a stream of its own.
+TEST(Trace, StallsBeforeACallBeginsAreItsOwn) {
+  Trace trace;
+  trace.SetEnabled(true);
+  for (const double start : {2.0, 6.0}) trace.Add({.stream = "communication a", .name = "send", .start = Seconds(start), .end = Seconds(start + 1)});
+  trace.AddStall({"communication a", Seconds(1), Seconds(1.5)});
+  trace.AddStall({"communication a", Seconds(4), Seconds(5)});
+  trace.AddStall({"communication a", Seconds(9), Seconds(9.25)});  // after all of them
+  const std::vector<Span> spans = trace.Take();
+  ASSERT_EQ(spans.size(), 2u);
+  EXPECT_EQ(spans[0].exposed, Seconds(0.5));
+  EXPECT_EQ(spans[1].exposed, Seconds(1.25));
+}
+
 TEST(Trace, KeepsStallsWhileEnabled) {
   Trace trace;
   trace.AddStall({"communication a", Seconds(0), Seconds(1)});
