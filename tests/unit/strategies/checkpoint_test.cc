@@ -325,6 +325,7 @@ TEST(CheckpointFolder, KeepsTheLastAndClearsWhatWasLeft) {
   ASSERT_EQ(there.size(), 2u);
   EXPECT_EQ(there[0].step, 5);
   EXPECT_EQ(there[1].step, 20);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 2) << "what is not kept leaves nothing";
   EXPECT_EQ(Open(folder)->manifest.facts.step, 5);
   EXPECT_EQ(Open(there[1].path)->manifest.facts.step, 20);
 
