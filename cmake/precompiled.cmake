@@ -1,5 +1,6 @@
 # The headers of others that most files read, parsed once: for libraries, and with GoogleTest's for tests. No header of ours is
-# among them. Every object takes the longer to compile the more stands here: what few files read (nlohmann's json) costs more than it saves. OFF shows whether a file includes all that it needs.
+# among them. Each header here makes every object take longer, so one that few files read (nlohmann's json) costs more than it saves.
+# OFF shows whether a file includes all that it needs.
 option(TWOFOLD_PRECOMPILED "Precompile the headers of the standard library, Abseil, Protobuf and GoogleTest" ON)
 
 set(TWOFOLD_COMMON_HEADERS

@@ -74,13 +74,13 @@ def main():
     print_slowest(f"The {SHOWN} slowest compilations", compilations)
     print_slowest(f"The {SHOWN} slowest tests", [(s, p, f"{program} {test}") for p in presets for s, program, test in tests(options.gate.parent / p, options.since)])
 
-    print(f"\n{'Minutes':55} wall")
+    print(f"\n{'Minutes':61} wall")
     for name, seconds in phases(options.gate):
-        print(f"  {name:52} {seconds / 60:6.1f}")
+        print(f"  {name:58} {seconds / 60:6.1f}")
     for p in presets:
         compiled = sum(s for s, output in built[p] if output.endswith((".o", ".gch")))
         linked = sum(s for s, output in built[p] if not output.endswith((".o", ".gch")))
-        print(f"  {p + ': steps':52} {compiled / 60:6.1f} to compile, {linked / 60:.1f} to link and the rest, added up over {len(built[p])} steps")
+        print(f"  {p + ': steps':58} {compiled / 60:6.1f} to compile, {linked / 60:.1f} to link and the rest, added up over {len(built[p])} steps")
 
     again = retried(options.gate)
     if again:

@@ -31,7 +31,7 @@ struct Call {
   mutable double issued = 0;
   // Likewise, each 0 where nobody but the clock decides it; written by who does the call, before it is done.
   mutable double began = 0;     // on a stream that is not the host
-  mutable double finished = 0;  // by links, or on such a stream
+  mutable double finished = 0;  // by links, or on a stream of a GPU
   std::shared_ptr<const GroupIdentity> identity{};  // null where all ranks live in one process
   std::string ToString() const;  // "all_reduce(sum) of f32[10] (40 bytes), collective 3 of group world"
 };

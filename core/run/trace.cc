@@ -24,7 +24,7 @@ void Expose(std::vector<Span>& spans, const Stall& stall) {
     if (beside <= Seconds(0)) break;
     s->exposed += beside, left -= beside;
   }
-  // Where none was going on it stood still for the next: which had been issued, and not begun.
+  // If none was running, the next one had been issued and had not begun.
   const bool over = begun == of_stream.first || std::prev(begun)->end <= stall.start;
   (over && begun != of_stream.second ? *begun : *std::prev(begun)).exposed += left;
 }

@@ -23,8 +23,9 @@ struct Span {
   Seconds exposed = {};    // of a communication: how long the compute stream stood still for it. Trace::Take sets it
 };
 
-// The compute stream stood still until something on `stream` was done. Each moment is exposed by the span that was going on there, as
-// what was waited for comes after it; a moment in which none was, by the next that begins there, or else by the last.
+// The compute stream stood still until something on `stream` was done. Each moment counts as exposed for
+// the span that was running there, as what was waited for comes after it. Where none was running, it counts for the next span on that
+// stream, or for the last one if there is no next.
 struct Stall {
   std::string stream;
   Seconds start, end;

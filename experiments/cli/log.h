@@ -1,5 +1,5 @@
-// Messages of the program, on stderr: "twofold: error: ...", in colour where that is a terminal. Its header costs nothing to compile:
-// log.cc alone reads the logging library's.
+// The program's messages, on stderr: "twofold: error: ...", in colour on a terminal. Only log.cc includes the logging library, whose
+// headers take seconds to compile.
 #pragma once
 
 #include <string>
@@ -13,10 +13,10 @@ enum class LogLevel { kInfo, kWarning, kError };
 void Log(LogLevel level, const std::string& text);
 }  // namespace internal
 
-// Before the first message, once. What is not printable in a message's files, arguments and names is not printed as it stands.
+// Call it once, before the first message. Control characters in messages are escaped (core/base/printable.h).
 void LogToStderr();
 
-// As StrCat has the parts.
+// The message is StrCat(parts...).
 template <class... Parts>
 void LogInfo(const Parts&... parts) { internal::Log(internal::LogLevel::kInfo, StrCat(parts...)); }
 template <class... Parts>
