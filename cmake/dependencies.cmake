@@ -8,6 +8,9 @@ find_package(CLI11 REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)  # checksums of checkpoints
+if(TWOFOLD_TESTS)
+  find_package(GTest REQUIRED)
+endif()
 pkg_check_modules(LIBXML2 REQUIRED IMPORTED_TARGET libxml-2.0)  # what NCCL and SimGrid write
 
 # Asio is a library of headers: sockets of the watch, signals of the launcher.

@@ -1,12 +1,26 @@
-# twofold_library(NAME SOURCES ... [APART ...] DEPS ...): one static library a folder; DEPS are what stands below it. Presets compile
-# several SOURCES at once (CMAKE_UNITY_BUILD), so that their local names must differ; but APART one by one, as files that are alike
-# may use the same ones.
+# twofold_library(NAME SOURCES ... [APART ...] DEPS ... [HOT]): one static library a folder; DEPS are what stands below it. Presets
+# compile several SOURCES at once (CMAKE_UNITY_BUILD), so that their local names must differ; but APART one by one, as files that are
+# alike may use the same ones. HOT: tests spend their time in it, so that sanitizer builds optimise it; others are sooner compiled.
 function(twofold_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;APART;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "HOT" "" "SOURCES;APART;DEPS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES} ${ARG_APART})
   set_source_files_properties(${ARG_APART} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   target_link_libraries(${name} PUBLIC ${ARG_DEPS})
-  twofold_precompile(${name} twofold_headers)
+  if(ARG_HOT)
+    twofold_precompile(${name} twofold_headers)
+  else()
+    twofold_compile_soon(${name})
+  endif()
+endfunction()
+
+# twofold_compile_soon(TARGET): sanitizer builds do not optimise it.
+function(twofold_compile_soon target)
+  if(TWOFOLD_SANITIZE AND TWOFOLD_TESTS)
+    target_compile_options(${target} PRIVATE ${TWOFOLD_TEST_OPTIONS} $<TARGET_PROPERTY:GTest::gtest,INTERFACE_COMPILE_OPTIONS>)  # as their headers were parsed
+    twofold_precompile(${target} twofold_test_headers)
+  else()
+    twofold_precompile(${target} twofold_headers)
+  endif()
 endfunction()
 
 # twofold_test(NAME SOURCES ... [APART ...] DEPS ... [UNDER release asan tsan] [LABELS ...] [SHARDS n] [CORES n] [TIMEOUT s] [ALONE])

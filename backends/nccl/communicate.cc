@@ -16,6 +16,7 @@ ncclDataType_t TypeOf(DType dtype) {
     case DType::kU8: return ncclUint8;
   }
   TWOFOLD_CHECK(false, "a type that NCCL has");
+  return {};
 }
 
 ncclRedOp_t OpOf(ReduceOp op) {
@@ -27,6 +28,7 @@ ncclRedOp_t OpOf(ReduceOp op) {
     case ReduceOp::kMax: return ncclMax;
   }
   TWOFOLD_CHECK(false, "a reduction that NCCL has");
+  return {};
 }
 
 std::byte* At(const Tensor& t, int64_t element) {

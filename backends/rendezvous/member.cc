@@ -36,16 +36,16 @@ std::chrono::system_clock::time_point OnTheWall(Time time) {
 }
 
 // The call to the store. gRPC's threads tell what comes, the owner waits for it.
-class Call final : public grpc::ClientBidiReactor<FromMember, FromStore> {
+class ClientCall final : public grpc::ClientBidiReactor<FromMember, FromStore> {
  public:
-  Call(const std::shared_ptr<grpc::Channel>& channel, const std::string& token) : stub_(Rendezvous::NewStub(channel)) {
+  ClientCall(const std::shared_ptr<grpc::Channel>& channel, const std::string& token) : stub_(Rendezvous::NewStub(channel)) {
     context_.AddMetadata(kTokenName, token);
     stub_->async()->Join(&context_, this);
     AddHold();  // as long as this side may still write
     StartRead(&incoming_);
     StartCall();
   }
-  ~Call() override {
+  ~ClientCall() override {
     std::unique_lock lock(mutex_);
     if (!changed_.wait_for(lock, kStoresWord, [this] { return done_.has_value(); })) context_.TryCancel();
     changed_.wait(lock, [this] { return done_.has_value(); });
@@ -189,7 +189,7 @@ class GrpcMember final : public Member {
 
   const Options options_;
   const Time deadline_;
-  std::unique_ptr<Call> call_;
+  std::unique_ptr<ClientCall> call_;
   std::string store_;  // the process that serves it
   rendezvous::Seat seat_;
   uint64_t exchanges_ = 0;
@@ -211,7 +211,7 @@ absl::Status GrpcMember::Try(const Endpoint& endpoint, std::chrono::seconds atte
   }
   const auto channel = grpc::CreateCustomChannel(endpoint.Target(), grpc::InsecureChannelCredentials(), arguments);
   if (!channel->WaitForConnected(OnTheWall(std::min(deadline_, Clock::now() + attempt)))) return absl::UnavailableError(WhyNoAnswer(endpoint));
-  call_ = std::make_unique<Call>(channel, options_.token);
+  call_ = std::make_unique<ClientCall>(channel, options_.token);
   FromMember message;
   *message.mutable_hello() = ThisProcess();
   message.mutable_hello()->set_rank(options_.rank);

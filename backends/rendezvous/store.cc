@@ -31,9 +31,9 @@ constexpr int kHandshakeMs = 10000;         // whoever connects and says nothing
 class GrpcStore;
 
 // One process's call. All but `Refused` under the store's mutex.
-class Call final : public Reactor {
+class ServerCall final : public Reactor {
  public:
-  Call(GrpcStore& store, Meeting::Connection id) : store_(store), id_(id) {}
+  ServerCall(GrpcStore& store, Meeting::Connection id) : store_(store), id_(id) {}
 
   void Start() { StartRead(&incoming_); }
   void Queue(const FromStore& message) {
@@ -86,7 +86,7 @@ class GrpcStore final : public Store, public Rendezvous::CallbackService {
   int port() const override { return endpoint_.port; }
 
   Reactor* Join(grpc::CallbackServerContext* context) override;
-  void Hear(Meeting::Connection id, Call& call, const FromMember& message);
+  void Hear(Meeting::Connection id, ServerCall& call, const FromMember& message);
   void Lose(Meeting::Connection id);
   void Done(Meeting::Connection id);
   std::mutex& mutex() { return mutex_; }
@@ -100,7 +100,7 @@ class GrpcStore final : public Store, public Rendezvous::CallbackService {
   std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
   Meeting meeting_;
-  std::map<Meeting::Connection, Call*> calls_;
+  std::map<Meeting::Connection, ServerCall*> calls_;
   Meeting::Connection last_ = 0;
   bool closing_ = false;
   std::thread clock_;
@@ -109,7 +109,7 @@ class GrpcStore final : public Store, public Rendezvous::CallbackService {
 
 // ---- One call ----
 
-void Call::OnReadDone(bool ok) {
+void ServerCall::OnReadDone(bool ok) {
   std::lock_guard lock(store_.mutex());
   if (!ok) {
     store_.Lose(id_);
@@ -119,7 +119,7 @@ void Call::OnReadDone(bool ok) {
   if (!finishing_) StartRead(&incoming_);  // gRPC takes no read once the call is to be finished
 }
 
-void Call::OnWriteDone(bool ok) {
+void ServerCall::OnWriteDone(bool ok) {
   std::lock_guard lock(store_.mutex());
   outgoing_.pop_front();
   if (!ok) outgoing_.clear();  // reading fails, too, and ends the call
@@ -127,7 +127,7 @@ void Call::OnWriteDone(bool ok) {
   else if (finishing_) Finish(status_);
 }
 
-void Call::OnDone() {
+void ServerCall::OnDone() {
   store_.Done(id_);
   delete this;
 }
@@ -160,13 +160,13 @@ Reactor* GrpcStore::Join(grpc::CallbackServerContext* context) {
                                ") is that of another run: its job token differs. Choose another port (MASTER_PORT or fabric.rendezvous.port), or, if "
                                "both are of one run, start all ranks with the same TWOFOLD_JOB_TOKEN"));
   }
-  Call* const call = new Call(*this, ++last_);
+  ServerCall* const call = new ServerCall(*this, ++last_);
   calls_[last_] = call;
   call->Start();
   return call;
 }
 
-void GrpcStore::Hear(Meeting::Connection id, Call& call, const FromMember& message) {
+void GrpcStore::Hear(Meeting::Connection id, ServerCall& call, const FromMember& message) {
   const absl::Status status = meeting_.Hear(id, message, Clock::now());
   if (!status.ok()) call.Close(grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, std::string(status.message())));
 }

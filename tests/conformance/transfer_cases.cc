@@ -7,7 +7,11 @@
 namespace twofold::conformance {
 namespace {
 
+#ifdef TWOFOLD_SANITIZED
+constexpr int64_t kCount = 100'003;  // an emulated kernel takes the thread sanitizer microseconds an element
+#else
 constexpr int64_t kCount = 1'000'003;
+#endif
 
 // Every type and size there and back, through handles that the program lets go of at once.
 void ThereAndBack(Rig& rig) {
