@@ -102,8 +102,8 @@ std::string ErrorText(const CLI::App& app, const CLI::ParseError& error) {
 
 }  // namespace
 
-CommandLine::CommandLine(const std::string& summary, const std::string& name, const std::string& version) : app_(std::make_unique<CLI::App>(summary, name)) {
-  if (!version.empty()) app_->set_version_flag("--version", version);
+CommandLine::CommandLine(const std::string& summary, const std::string& name, std::function<std::string()> version) : app_(std::make_unique<CLI::App>(summary, name)) {
+  if (version != nullptr) app_->set_version_flag("--version", std::move(version));
 }
 
 CommandLine::~CommandLine() = default;

@@ -1,7 +1,7 @@
 // Command lines: what a program's commands take, what --help says, and what is called. All of the parser (CLI11) that Twofold
 // uses stands behind this header.
 //
-//   CommandLine line("Twofold runs ...", "twofold", "twofold 0.1");
+//   CommandLine line("Twofold runs ...", "twofold", [] { return std::string("twofold 0.1"); });
 //   Command run = line.root().AddCommand("run", "predicts or measures a spec");
 //   run.AddOption("SPEC", options->spec, "a spec, .textproto").Required();
 //   run.OnParsed([options] { ... });
@@ -63,7 +63,8 @@ class Command {
 
 class CommandLine {
  public:
-  CommandLine(const std::string& summary, const std::string& name, const std::string& version = "");
+  // `version`: the text of --version, asked for when that is given; null: there is no such option.
+  CommandLine(const std::string& summary, const std::string& name, std::function<std::string()> version = nullptr);
   ~CommandLine();
   CommandLine(const CommandLine&) = delete;
   CommandLine& operator=(const CommandLine&) = delete;

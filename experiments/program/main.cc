@@ -16,6 +16,7 @@
 #include "experiments/cli/log.h"
 #include "experiments/pictures/command.h"
 #include "experiments/program/commands.h"
+#include "experiments/program/version.h"
 
 namespace {
 
@@ -60,7 +61,7 @@ int AfterOutput(int exit_status) {
 int main(int argc, char** argv) {
   twofold::LogToStderr();
   std::signal(SIGXFSZ, SIG_IGN);  // a file that grows beyond the user's limit is one that cannot be written, and is named
-  twofold::CommandLine line("Twofold runs distributed training twice, simulated and real, with the same strategy code.", "twofold", "twofold " TWOFOLD_VERSION);
+  twofold::CommandLine line("Twofold runs distributed training twice, simulated and real, with the same strategy code.", "twofold", twofold::VersionText);
   line.Answer("plan", "plan: not in this version; predict layouts one by one: twofold run SPEC --fabric=simulated --set=parallel.tp=8 --out=DIR");
   const twofold::Command program = line.root();
   program.RequireCommand();

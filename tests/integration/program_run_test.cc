@@ -32,7 +32,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-// One for each strategy, as the README's tour lists them.
+// One for each strategy, as docs/model_parallelism.md lists them.
 TEST_F(Program, RunsEveryExample) {
   int examples = 0;
   for (const auto& file : fs::directory_iterator("examples")) {

@@ -16,6 +16,7 @@
 namespace twofold {
 namespace program_test {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -64,7 +65,9 @@ TEST_F(Program, NamesArgumentsInUsageLines) {
 
 TEST_F(Program, StatesItsVersion) {
   EXPECT_EQ(Run("--version"), 0);
-  EXPECT_THAT(out_, HasSubstr("twofold 0."));
+  EXPECT_THAT(out_, ContainsRegex("^twofold 0\\.[0-9]+\ncommit: ([0-9a-f]{12}(-dirty)?|unknown)\ncompiler: "));
+  EXPECT_THAT(out_, ContainsRegex("\nfabrics: in_memory"));
+  EXPECT_THAT(out_, ContainsRegex("\ndevices: CPU, EMULATED"));
 }
 
 TEST_F(Program, RefusesWhatItDoesNotKnow) {

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""README.md's commands and specs, run.
+"""The commands and specs of README.md and docs/, run.
 
     tests/integration/readme_commands.py PATH_OF_TWOFOLD
 
-Both are read from README.md's blocks, so that a new one is run, too; each in a folder of its own:
+They are read from the pages' fenced blocks, so that a new one is run, too. A folder with two small specs stands in for the user's:
 
 * `twofold memory`, `compare`, `report`, `list`, `schedule`, `topology` and predictions by `bench` run as they are;
 * so does `run`, with --check where it is not of fabric simulated or in_memory, and with a small spec in the place of SPEC and my.textproto;
@@ -95,7 +95,7 @@ def specs(text):
 
 class Runner:
     def __init__(self, program, folder):
-        self.program, self.folder, self.failures, self.helps = program, pathlib.Path(folder), [], {}
+        self.program, self.folder, self.failures, self.helps, self.page = program, pathlib.Path(folder), [], {}, ""
         (self.folder / "bin").mkdir()
         for name in ("experiments", "examples", "tests"):
             (self.folder / name).symlink_to(ROOT / name)
@@ -107,7 +107,7 @@ class Runner:
         result = subprocess.run([self.program, *words], cwd=self.folder, capture_output=True, text=True, timeout=120)
         if result.returncode in statuses or (may_lack and NOT_HERE.search(result.stderr)):
             return
-        self.failures.append(f"README.md:{number}: twofold {shlex.join(words)}: exit status {result.returncode}\n{result.stderr.strip()}")
+        self.failures.append(f"{self.page}:{number}: twofold {shlex.join(words)}: exit status {result.returncode}\n{result.stderr.strip()}")
 
     def options_of(self, number, words):
         """Every option of a command stands in its help."""
@@ -115,11 +115,11 @@ class Runner:
         if name not in self.helps:
             self.helps[name] = subprocess.run([self.program, *name.split(), "--help"], capture_output=True, text=True).stdout
         if not self.helps[name]:
-            self.failures.append(f"README.md:{number}: twofold {name}: there is no such command")
+            self.failures.append(f"{self.page}:{number}: twofold {name}: there is no such command")
         for word in words[1:]:
             option = word.split("=")[0]
             if option.startswith("-") and not re.search(rf"(^|[\s,]){re.escape(option)}\b", self.helps[name]):
-                self.failures.append(f"README.md:{number}: twofold {name} has no {option}")
+                self.failures.append(f"{self.page}:{number}: twofold {name} has no {option}")
 
     def twofold(self, number, words):
         name = words[0]
@@ -133,7 +133,7 @@ class Runner:
             if any("fabric.simulated.profile=" in w for w in inner):
                 return self.options_of(number, inner)  # of a file that calibration makes
             if any(w.startswith("--fabric=nccl") for w in words) and not any("device=" in w for w in inner):
-                inner = [*inner, "--set=device=CUDA"]  # as README says of nccl's specs
+                inner = [*inner, "--set=device=CUDA"]  # as docs/launching.md says of nccl's specs
             quick = inner[1] == "SPEC" and name == "run" and inner[2:] in (["--fabric=simulated"], ["--fabric=in_memory"])
             return self.call(number, [*inner, "--quiet"] if quick else [*inner, "--check"], may_lack=not quick)
         if name == "bench":
@@ -148,16 +148,16 @@ class Runner:
         if SCRIPT.match(words[0]):
             path = ROOT / words[0]
             if not os.access(path, os.X_OK):
-                self.failures.append(f"README.md:{number}: {words[0]} is not there, or not executable")
+                self.failures.append(f"{self.page}:{number}: {words[0]} is not there, or not executable")
                 return
             text = path.read_text()
-            self.failures += [f"README.md:{number}: {words[0]} does not know {word}" for word in words[1:]
+            self.failures += [f"{self.page}:{number}: {words[0]} does not know {word}" for word in words[1:]
                               if word.startswith("--") and word.split("=")[0].lstrip("-") not in text]
         elif words[0] == "cmake":
             presets = (ROOT / "CMakePresets.json").read_text()
             for before, word in zip(words, words[1:]):
                 if before == "--preset" and f'"name": "{word}"' not in presets:
-                    self.failures.append(f"README.md:{number}: there is no preset {word}")
+                    self.failures.append(f"{self.page}:{number}: there is no preset {word}")
         else:
             self.twofold(number, words[words.index("twofold") + 1:])
 
@@ -169,7 +169,7 @@ class Runner:
             text += "\nparallel { dp: 8 }"
         if not re.search(r"^train", text, re.M):
             text += "\ntrain { micro_batch: 1 steps: 1 }"
-        path = self.folder / f"line{number}.textproto"
+        path = self.folder / f"{pathlib.Path(self.page).stem}{number}.textproto"
         path.write_text(text + "\n")
         before = len(self.failures)
         self.call(number, ["run", path.name, "--check"])
@@ -178,17 +178,20 @@ class Runner:
 
 
 def main():
-    readme = (ROOT / "README.md").read_text()
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    counts = [0, 0]
     with tempfile.TemporaryDirectory() as folder:
-        runner, counts = Runner(str(pathlib.Path(sys.argv[1]).resolve()), folder), [0, 0]
-        for number, words in commands(readme):
-            counts[0] += 1
-            runner.run(number, words)
-        for number, spec in specs(readme):
-            counts[1] += 1
-            runner.check(number, spec)
+        runner = Runner(str(pathlib.Path(sys.argv[1]).resolve()), folder)
+        for page in pages:
+            runner.page = str(page.relative_to(ROOT))
+            for number, words in commands(page.read_text()):
+                counts[0] += 1
+                runner.run(number, words)
+            for number, spec in specs(page.read_text()):
+                counts[1] += 1
+                runner.check(number, spec)
     print("\n\n".join(runner.failures))
-    print(f"{counts[0]} commands and {counts[1]} specs of README.md, {len(runner.failures)} failures")
+    print(f"{counts[0]} commands and {counts[1]} specs of {len(pages)} pages, {len(runner.failures)} failures")
     sys.exit(1 if runner.failures or counts[0] < 40 or counts[1] < 12 else 0)
 
 

@@ -1,10 +1,14 @@
-// The README keeps its word: its code is the example's code, its files exist, and the example does what it says.
+// README and docs: the code shown is the example's, links lead somewhere, and the example does what the page says.
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -31,28 +35,59 @@ TEST(Readme, ShowsTheExampleAsItIs) {
   EXPECT_THAT(ReadAll("examples/local_sgd.cc"), ::testing::HasSubstr(block));
 }
 
-TEST(Readme, LinksToFilesThatExist) {
-  const std::string readme = ReadAll("README.md");
-  const std::regex link(R"(\]\(([^)#]+)\))");
-  int links = 0;
-  for (std::sregex_iterator it(readme.begin(), readme.end(), link), end; it != end; ++it) {
-    const std::string target = (*it)[1];
-    if (target.rfind("http", 0) == 0) continue;
-    const std::string path = std::filesystem::exists(target) ? target : "strategies/data_parallel/" + target;
-    EXPECT_TRUE(std::filesystem::exists(path)) << target;
-    ++links;
+// The heading that GitHub's link "#of-a-page" leads to.
+std::string Anchor(const std::string& heading) {
+  std::string anchor;
+  for (const char c : heading) {
+    if (c == ' ') anchor += '-';
+    else if (std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_') anchor += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   }
-  EXPECT_GT(links, 10);
+  return anchor;
 }
 
-TEST(Names, LinkToFilesThatExist) {
-  const std::string page = ReadAll("docs/names.md");
-  const std::regex link(R"(\]\(([^)#]+)\))");
-  int links = 0;
-  for (std::sregex_iterator it(page.begin(), page.end(), link), end; it != end; ++it, ++links) {
-    EXPECT_TRUE(std::filesystem::exists("docs/" + (*it)[1].str())) << (*it)[1];
+std::set<std::string> Anchors(const std::string& page) {
+  std::set<std::string> anchors;
+  std::istringstream lines(page);
+  for (std::string line; std::getline(lines, line);) {
+    if (const size_t text = line.find_first_not_of('#'); text > 0 && text != std::string::npos && line[text] == ' ') anchors.insert(Anchor(line.substr(text + 1)));
   }
-  EXPECT_GT(links, 30);
+  return anchors;
+}
+
+std::vector<std::filesystem::path> Pages() {
+  std::vector<std::filesystem::path> pages = {"README.md", "CONTRIBUTING.md", "tests/README.md"};
+  for (const auto& entry : std::filesystem::directory_iterator("docs")) {
+    if (entry.path().extension() == ".md") pages.push_back(entry.path());
+  }
+  return pages;
+}
+
+TEST(Pages, LinksLeadSomewhere) {
+  const std::regex link(R"(\]\(([^)#]*)(#[^)]*)?\))");
+  for (const std::filesystem::path& page : Pages()) {
+    const std::string text = ReadAll(page);
+    int links = 0;
+    for (std::sregex_iterator it(text.begin(), text.end(), link), end; it != end; ++it, ++links) {
+      const std::string target = (*it)[1], anchor = (*it)[2];
+      if (target.rfind("http", 0) == 0) continue;
+      const std::filesystem::path file = target.empty() ? page : page.parent_path() / target;
+      ASSERT_TRUE(std::filesystem::exists(file)) << page << " links to " << target;
+      if (!anchor.empty()) EXPECT_TRUE(Anchors(ReadAll(file)).count(anchor.substr(1))) << page << " links to " << target << anchor;
+    }
+    EXPECT_GT(links, 0) << page;
+  }
+}
+
+TEST(Pages, ReadmeIsShort) {
+  const std::string readme = ReadAll("README.md");
+  EXPECT_LE(std::count(readme.begin(), readme.end(), '\n'), 220);
+}
+
+TEST(Pages, ReadmeLeadsToEachPage) {
+  const std::string readme = ReadAll("README.md");
+  for (const std::filesystem::path& page : Pages()) {
+    if (page != "README.md") EXPECT_THAT(readme, ::testing::HasSubstr("](" + page.string() + ")"));
+  }
 }
 
 TEST(Readme, TheExampleGivesOneLossOnBothFabrics) {
