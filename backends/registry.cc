@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_join.h"
 #include "backends/in_memory/fabric.h"
-#include "backends/launch.h"
+#include "backends/launch/launch.h"
 #include "backends/mpi/fabric.h"
 #include "backends/nccl/fabric.h"
 #include "backends/simulated/fabric.h"

@@ -11,7 +11,7 @@
 #include "sim/latency.h"
 #include "sim/zone.h"
 #include "simgrid/Exception.hpp"
-#include "topologies/no_route.h"
+#include "topologies/graph/no_route.h"
 #include "xbt/log.h"
 
 namespace twofold::sim {

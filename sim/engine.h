@@ -29,7 +29,7 @@
 #include "sim/flows.h"
 #include "sim/timeline.h"
 #include "topologies/routing.h"
-#include "topologies/topology.h"
+#include "topologies/graph/topology.h"
 
 namespace twofold::sim {
 

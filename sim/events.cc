@@ -7,7 +7,7 @@
 #include "sim/engine_simgrid.h"
 #include "sim/latency.h"
 #include "simgrid/kernel/Timer.hpp"
-#include "topologies/no_route.h"
+#include "topologies/graph/no_route.h"
 
 namespace twofold::sim {
 

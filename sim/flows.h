@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "sim/fluid.h"
-#include "topologies/topology.h"
+#include "topologies/graph/topology.h"
 
 namespace twofold::sim {
 

@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-#include "topologies/topology.h"
+#include "topologies/graph/topology.h"
 
 namespace twofold::sim {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "topologies/routing.h"
-#include "topologies/topology.h"
+#include "topologies/graph/topology.h"
 
 namespace twofold::sim {
 

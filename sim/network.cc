@@ -8,7 +8,7 @@
 #include "core/base/strings.h"
 #include "sim/latency.h"
 #include "sim/places.h"
-#include "topologies/no_route.h"
+#include "topologies/graph/no_route.h"
 
 namespace twofold::sim {
 namespace {

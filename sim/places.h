@@ -4,7 +4,7 @@
 #include <span>
 
 #include "sim/collectives/schedule.h"
-#include "topologies/topology.h"
+#include "topologies/graph/topology.h"
 
 namespace twofold::sim {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "simgrid/s4u.hpp"
-#include "topologies/topology.h"
+#include "topologies/graph/topology.h"
 
 namespace twofold::sim {
 

@@ -6,7 +6,7 @@
 #include "strategies/data_parallel/cast_codec.h"
 #include "strategies/data_parallel/ddp.h"
 #include "strategies/data_parallel/sharded.h"
-#include "strategies/model_factory.h"
+#include "strategies/models/model_factory.h"
 
 namespace twofold {
 namespace {
@@ -40,7 +40,7 @@ WrapPolicy ToPolicy(const spec::Wrap& wrap) {
 WrapPolicy WithSharedTable(WrapPolicy inner) {
   return [inner = std::move(inner)](const nn::Module& m, int64_t parameters) {
     const std::vector<nn::Parameter*> own = m.Parameters();
-    if (own.size() == 1 && own[0]->cut().ranges[0].sum == nn::Cut::Sum::kEmbedding) return true;
+    if (own.size() == 1 && own[0]->shard_layout().ranges[0].sum == nn::ShardLayout::Sum::kEmbedding) return true;
     return inner != nullptr && inner(m, parameters);
   };
 }

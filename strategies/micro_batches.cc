@@ -2,14 +2,14 @@
 
 #include <utility>
 
-#include "strategies/model_factory.h"
-#include "strategies/pipeline/chunks.h"
+#include "strategies/models/model_factory.h"
+#include "strategies/models/chunks.h"
 
 namespace twofold {
 
 using pipeline::Action;
 
-MicroBatches::MicroBatches(nn::Context& ctx, ParameterLayout& layout, std::vector<nn::Part> parts, nn::Loss& loss, const Dataset& data,
+MicroBatches::MicroBatches(nn::Context& ctx, ParameterLayout& layout, std::vector<nn::ModelPart> parts, nn::Loss& loss, const Dataset& data,
                            const spec::Spec& spec, const Options& options)
     : ctx_(ctx),
       layout_(layout),
@@ -18,7 +18,7 @@ MicroBatches::MicroBatches(nn::Context& ctx, ParameterLayout& layout, std::vecto
       model_(spec.model()),
       dtype_(ToDType(spec.train().precision().parameter())),
       options_(options) {
-  const std::vector<nn::Module*> modules = pipeline::ChunksOf(layout.model());
+  const std::vector<nn::Module*> modules = ChunksOf(layout.model());
   TWOFOLD_CHECK_EQ(modules.size(), parts.size());
   chunks_.resize(parts.size());
   for (size_t c = 0; c < parts.size(); ++c) {
@@ -44,7 +44,7 @@ Tensor MicroBatches::Run(const Action& action, Tensor in) {
 }
 
 // What a part needs of the samples themselves.
-Batch MicroBatches::Load(const nn::Part& part, const Dataset& data, std::span<const int64_t> indices) {
+Batch MicroBatches::Load(const nn::ModelPart& part, const Dataset& data, std::span<const int64_t> indices) {
   if (!part.embedding && !part.head) return {};
   const BatchParts parts = !part.head ? BatchParts::kInputs : part.embedding ? BatchParts::kBoth : BatchParts::kTargets;
   return LoadBatch(ctx_.device, data, indices, parts);

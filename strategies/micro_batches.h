@@ -31,8 +31,8 @@ class MicroBatches {
     int64_t replicas = 1;         // ranks that share the batch, over which losses are summed
     int64_t dp = 1, dp_rank = 0;  // of them, those with other samples
   };
-  // `parts`: what the layout's chunks are of the model (pipeline/chunks.h).
-  MicroBatches(nn::Context& ctx, ParameterLayout& layout, std::vector<nn::Part> parts, nn::Loss& loss, const Dataset& data, const spec::Spec& spec,
+  // `parts`: what the layout's chunks are of the model (models/chunks.h).
+  MicroBatches(nn::Context& ctx, ParameterLayout& layout, std::vector<nn::ModelPart> parts, nn::Loss& loss, const Dataset& data, const spec::Spec& spec,
                const Options& options);
 
   // A step over this rank's samples: micro-batch i is indices [i, i + 1) * samples; they are kept by the caller. The loss is multiplied by `scale`.
@@ -52,7 +52,7 @@ class MicroBatches {
   };
   struct Chunk {
     nn::Module* module;
-    nn::Part part;
+    nn::ModelPart part;
     int64_t left = 0;                                // micro-batches whose gradients are not complete
     std::vector<std::unique_ptr<InFlight>> flying;   // by micro-batch
     std::vector<std::unique_ptr<InFlight>> free;
@@ -60,7 +60,7 @@ class MicroBatches {
   Tensor Forward(Chunk& chunk, int micro_batch, Tensor in);
   Tensor Backward(Chunk& chunk, const pipeline::Action& action, Tensor dy);
   Tensor ToModelInput(Tensor inputs);
-  Batch Load(const nn::Part& part, const Dataset& data, std::span<const int64_t> indices);
+  Batch Load(const nn::ModelPart& part, const Dataset& data, std::span<const int64_t> indices);
 
   nn::Context& ctx_;
   ParameterLayout& layout_;

@@ -9,7 +9,7 @@
 #include "core/base/strings.h"
 #include "core/proto/bytes.h"
 #include "strategies/mesh_of.h"
-#include "strategies/model_factory.h"
+#include "strategies/models/model_factory.h"
 
 namespace twofold {
 

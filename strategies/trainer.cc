@@ -24,13 +24,13 @@
 #include "strategies/loss_scaler.h"
 #include "strategies/mesh_of.h"
 #include "strategies/micro_batches.h"
-#include "strategies/model_factory.h"
+#include "strategies/models/model_factory.h"
 #include "strategies/model_parallel/gradient_norm.h"
 #include "strategies/model_parallel/gradient_sums.h"
 #include "strategies/model_parallel/layers.h"
 #include "strategies/pipeline/executor.h"
 #include "strategies/pipeline/stages.h"
-#include "strategies/recompute.h"
+#include "strategies/models/recompute.h"
 #include "strategies/recorder.h"
 #include "strategies/validation.h"
 
@@ -91,7 +91,7 @@ class Trainer {
   const DType dtype_;
   ParallelLayers layers_;
   const std::unique_ptr<nn::Loss> loss_function_;
-  const std::vector<nn::Part> parts_;  // this stage's
+  const std::vector<nn::ModelPart> parts_;  // this stage's
   const std::unique_ptr<ProcessGroup> ends_;  // first and last stage, where they share a table; else null
   const Sharers sharers_;                     // of what this rank has of one copy of the model
   std::unique_ptr<ParameterLayout> layout_;
@@ -100,7 +100,7 @@ class Trainer {
   std::unique_ptr<optim::Optimizer> optimizer_;
   const optim::LrSchedule schedule_;
   DistributedSampler sampler_;
-  const pipeline::Shape pipeline_;
+  const pipeline::PipelineShape pipeline_;
   const std::vector<pipeline::Action> actions_, forwards_;  // of a step; and of a pass without backward
   pipeline::Executor executor_;
   LossScaler scaler_;
@@ -137,8 +137,8 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
       spec_(spec),
       device_(ctx.device()),
       mesh_(ctx.world(), MeshOf(spec.parallel())),
-      replicas_(mesh_.Group(Along::kReplicas)),
-      stages_(mesh_.Group(Along::kPp)),
+      replicas_(mesh_.Group(MeshGroup::kReplicas)),
+      stages_(mesh_.Group(MeshGroup::kPp)),
       shard_(ShardOf(&samples.training, mesh_)),
       validation_shard_(ShardOf(samples.validation, mesh_)),
       statistics_(device_, replicas_),
@@ -151,13 +151,13 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
       loss_function_(layers_.MakeLoss(InputOf(spec.model()).classes)),
       parts_(PartsOfStage(spec, mesh_.Coordinate(Axis::kPp))),
       ends_(MakeGroupOfEnds(spec, mesh_)),
-      sharers_{.tensor = &mesh_.Group(Along::kTp), .key_value = layers_.key_value_group(), .embedding = ends_.get()},
+      sharers_{.tensor = &mesh_.Group(MeshGroup::kTp), .key_value = layers_.key_value_group(), .embedding = ends_.get()},
       layout_(MakeLayout(
           nn_,
           WithRecompute(MakeStage(spec.model(), {dtype_, ToDType(spec.train().precision().buffer())}, parts_, layers_), spec, parts_),
-          {replicas_, mesh_.Group(Along::kExpertReplicas), sharers_}, spec)),
+          {replicas_, mesh_.Group(MeshGroup::kExpertReplicas), sharers_}, spec)),
       sums_(nn_, *layout_, sharers_),
-      norm_(nn_, *layout_, mesh_.Group(Along::kModel), &mesh_.Group(Along::kEp)),
+      norm_(nn_, *layout_, mesh_.Group(MeshGroup::kModel), &mesh_.Group(MeshGroup::kEp)),
       optimizer_(MakeOptimizer(spec.train(), spec.parallel().offload())),
       schedule_(MakeSchedule(spec.train().schedule())),
       sampler_(MakeSampler(spec.train(), samples.training, mesh_)),
@@ -191,22 +191,22 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
         ToOptions(spec, dtype_));
   }
   if (spec.train().has_checkpoint()) {
-    saver_.emplace(ctx, mesh_, *layout_, *optimizer_, ToSaveOptions(spec.train().checkpoint()), checkpoint::FactsOf(spec));
+    saver_.emplace(ctx, mesh_, *layout_, *optimizer_, ToSaveOptions(spec.train().checkpoint()), checkpoint::MetadataOf(spec));
   }
 }
 
 void Trainer::Resume(const checkpoint::Opened& opened) {
   checkpoint::Load(rank_, opened, *layout_, *optimizer_);
-  const std::map<std::string, double>& scalars = opened.manifest.facts.scalars;
+  const std::map<std::string, double>& scalars = opened.manifest.metadata.scalars;
   if (scalars.contains("loss_scale.scale")) {
     scaler_.set_state(LossScaler::State::Load(
         {scalars.at("loss_scale.scale"), scalars.at("loss_scale.good_steps"), scalars.at("loss_scale.skipped")}));
   }
-  const auto best = scalars.find("validation.best"), in_vain = scalars.find("validation.in_vain");
-  if (!validation_ || in_vain == scalars.end()) return;
+  const auto best = scalars.find("validation.best"), bad_validations = scalars.find("validation.in_vain");
+  if (!validation_ || bad_validations == scalars.end()) return;
   validation_->patience().Restore({.any = best != scalars.end(),
                                    .best = best != scalars.end() ? best->second : 0,
-                                   .in_vain = static_cast<int64_t>(in_vain->second)});
+                                   .bad_validations = static_cast<int64_t>(bad_validations->second)});
 }
 
 std::map<std::string, double> Trainer::Scalars() {
@@ -218,7 +218,7 @@ std::map<std::string, double> Trainer::Scalars() {
   if (validation_) {
     const Patience::State state = validation_->patience().state();
     if (state.any) scalars["validation.best"] = state.best;
-    scalars["validation.in_vain"] = static_cast<double>(state.in_vain);
+    scalars["validation.in_vain"] = static_cast<double>(state.bad_validations);
   }
   return scalars;
 }
@@ -252,7 +252,7 @@ std::optional<Tensor> Trainer::GradientFactor() {
 // rounding may let one of them skip what another does.
 Tensor Trainer::SquaredNorm() {
   Tensor squares = norm_.Squared();
-  const ProcessGroup* holders = layout_->holders();
+  const ProcessGroup* holders = layout_->shard_group();
   const int agreeing = holders != nullptr ? holders->size() : 1;
   if (scaler_.dynamic() && agreeing < replicas_.size()) replicas_.AllReduce(squares, ReduceOp::kAvg).WaitOn(device_.compute());
   return squares;
@@ -306,7 +306,7 @@ std::optional<checkpoint::Opened> OpenResumed(RankContext& ctx, const spec::Spec
   if (!spec.train().has_resume()) return std::nullopt;
   checkpoint::Opened opened = checkpoint::Agree(ctx, spec, read);
   if (ctx.rank() != 0) return opened;
-  ctx.AddNote(StrCat("went on from ", opened.path, ", after step ", opened.manifest.facts.step));
+  ctx.AddNote(StrCat("went on from ", opened.path, ", after step ", opened.manifest.metadata.step));
   for (const std::string& bad : opened.passed_over) ctx.AddNote(StrCat("passed over: ", bad));
   for (std::string& note : checkpoint::Differences(opened.manifest, spec)) ctx.AddNote(std::move(note));
   return opened;
@@ -319,7 +319,7 @@ std::string TrainRank(RankContext& ctx, const spec::Spec& spec, const Samples& s
                       const std::function<int64_t(int64_t step)>& next, const checkpoint::Opened* read) {
   TWOFOLD_CHECK(!spec.train().has_epochs(), "epochs have been made steps");
   const std::optional<checkpoint::Opened> resumed = OpenResumed(ctx, spec, read);
-  const int64_t first_step = resumed ? resumed->manifest.facts.step : 0;
+  const int64_t first_step = resumed ? resumed->manifest.metadata.step : 0;
   Recorder recorder(ctx, spec, first_step);
   // Whatever ends this rank, what it did until then is kept.
   ctx.SetPartialResultSource([&] { return recorder.PartialRecord(); }, [&] { return recorder.RecordWithoutTimeLine(); });

@@ -11,9 +11,9 @@ namespace twofold {
 
 bool Patience::RunsOut(double loss) {
   const bool better = first_ ? !std::isnan(loss) : loss < best_ - min_delta_;
-  in_vain_ = better ? 0 : in_vain_ + 1;
+  bad_validations_ = better ? 0 : bad_validations_ + 1;
   if (better) best_ = loss, first_ = false;
-  return most_ > 0 && in_vain_ >= most_;
+  return most_ > 0 && bad_validations_ >= most_;
 }
 
 Validation::Validation(nn::Context& ctx, DeviceMesh& mesh, const Dataset& data, nn::Loss& loss, Predict predict,
@@ -42,8 +42,8 @@ ValidationResult Validation::Run(const std::function<void()>& between) {
     between();
     Pass(ctx, pass);
   }
-  ProcessGroup& stages = mesh_.Group(Along::kPp);
-  if (stages.rank() + 1 == stages.size()) mesh_.Group(Along::kReplicas).AllReduce(totals_, ReduceOp::kSum).WaitOn(ctx.device.compute());
+  ProcessGroup& stages = mesh_.Group(MeshGroup::kPp);
+  if (stages.rank() + 1 == stages.size()) mesh_.Group(MeshGroup::kReplicas).AllReduce(totals_, ReduceOp::kSum).WaitOn(ctx.device.compute());
   stages.Broadcast(totals_, stages.size() - 1).WaitOn(ctx.device.compute());
   const auto items = static_cast<double>(options_.samples * mesh_.shape().cp * std::max<int64_t>(1, data_.target().shape.numel()));
   const auto classes = static_cast<double>(options_.classes);

@@ -40,16 +40,16 @@ class Patience {
   bool RunsOut(double loss);
 
   // What a checkpoint keeps: the least loss so far, where there is one, and validations in a row since.
-  struct State { bool any = false; double best = 0; int64_t in_vain = 0; };
-  State state() const { return {!first_, best_, in_vain_}; }
-  void Restore(const State& state) { first_ = !state.any, best_ = state.best, in_vain_ = state.in_vain; }
+  struct State { bool any = false; double best = 0; int64_t bad_validations = 0; };
+  State state() const { return {!first_, best_, bad_validations_}; }
+  void Restore(const State& state) { first_ = !state.any, best_ = state.best, bad_validations_ = state.bad_validations; }
 
  private:
   const int64_t most_;
   const double min_delta_;
   bool first_ = true;
   double best_ = 0;
-  int64_t in_vain_ = 0;
+  int64_t bad_validations_ = 0;
 };
 
 // One rank's share of every validation. Collective over the mesh's world; used from the rank's thread.

@@ -11,8 +11,8 @@
 #include "topologies/network_kinds.h"
 #include "topologies/node_kinds.h"
 #include "topologies/routing.h"
-#include "topologies/shared_memory_host.h"
-#include "topologies/star.h"
+#include "topologies/networks/shared_memory_host.h"
+#include "topologies/networks/star.h"
 
 namespace twofold {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "absl/status/statusor.h"
 #include "core/proto/cluster.pb.h"
-#include "topologies/cluster_topology.h"
-#include "topologies/topology.h"
+#include "topologies/graph/cluster_topology.h"
+#include "topologies/graph/topology.h"
 
 namespace twofold {
 

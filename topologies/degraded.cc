@@ -11,7 +11,7 @@
 #include "core/base/check.h"
 #include "core/base/philox.h"
 #include "core/base/strings.h"
-#include "topologies/no_route.h"
+#include "topologies/graph/no_route.h"
 
 namespace twofold {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "topologies/topology.h"
+#include "topologies/graph/topology.h"
 
 namespace twofold {
 

@@ -5,14 +5,14 @@
 
 #include "core/base/strings.h"
 #include "topologies/check_fields.h"
-#include "topologies/dragonfly.h"
-#include "topologies/fat_tree.h"
-#include "topologies/full_mesh_network.h"
-#include "topologies/hamming_mesh.h"
-#include "topologies/network.h"
-#include "topologies/slingshot.h"
-#include "topologies/star.h"
-#include "topologies/torus.h"
+#include "topologies/networks/dragonfly.h"
+#include "topologies/networks/fat_tree.h"
+#include "topologies/networks/full_mesh_network.h"
+#include "topologies/networks/hamming_mesh.h"
+#include "topologies/networks/network.h"
+#include "topologies/networks/slingshot.h"
+#include "topologies/networks/star.h"
+#include "topologies/networks/torus.h"
 
 namespace twofold {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/proto/cluster.pb.h"
-#include "topologies/topology.h"
+#include "topologies/graph/topology.h"
 
 namespace twofold {
 

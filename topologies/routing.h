@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "topologies/topology.h"
+#include "topologies/graph/topology.h"
 
 namespace twofold {
 

@@ -1,7 +1,7 @@
 #include "backends/bootstrap/bootstrap.h"
 
 #include "backends/bootstrap/kinds.h"
-#include "backends/launch.h"
+#include "backends/launch/launch.h"
 #include "core/base/strings.h"
 
 namespace twofold {

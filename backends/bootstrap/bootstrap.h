@@ -33,7 +33,7 @@ class Bootstrap {
   virtual absl::StatusOr<std::string> Broadcast(std::string bytes) = 0;
 };
 
-// By how this process was launched (backends/launch.h) and fabric.rendezvous. Returns once all processes have come; errors name
+// By how this process was launched (backends/launch/launch.h) and fabric.rendezvous. Returns once all processes have come; errors name
 // whoever never came, came twice or was lost, or which variable is missing or wrong, and what would be right.
 absl::StatusOr<std::unique_ptr<Bootstrap>> MakeBootstrap(const spec::Spec& spec);
 

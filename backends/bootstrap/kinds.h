@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "backends/bootstrap/bootstrap.h"
-#include "backends/launch.h"
+#include "backends/launch/launch.h"
 #include "core/proto/spec.pb.h"
 
 namespace twofold {

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "backends/host/cuda.h"
-#include "backends/launch.h"
+#include "backends/launch/launch.h"
 #include "core/base/machine.h"
 #include "topologies/build.h"
 #include "topologies/catalogue.h"

@@ -55,7 +55,7 @@ class Worker {
     mover_->Begin(call.after);
     int source = -1;
     if (endpoint_->staging.value() > 0) {
-      source = CommunicateStaged(call.communication, call.at, channel_, *mover_, call.after, call.staging, Staging(endpoint_->staging).slot().value());
+      source = CommunicateStaged(call.communication, call.at, channel_, *mover_, call.after, call.staging, HostStaging(endpoint_->staging).slot().value());
     } else {
       call.after.Wait();
       source = Communicate(call.communication, call.at, channel_, *mover_);

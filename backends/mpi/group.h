@@ -47,7 +47,7 @@ class MpiGroup : public processes::Group {
   const std::shared_ptr<const std::string> label_;
   const int exceptions_;  // in flight when this was made
   uint64_t collectives_ = 0, messages_ = 0, splits_ = 0;
-  Staging staging_;
+  HostStaging staging_;
   CommunicationStats::Entry splitting_;  // not reported
   std::unique_ptr<host::Queue> queue_;
 };

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <stdexcept>
 
-#include "backends/launch.h"
+#include "backends/launch/launch.h"
 #include "backends/mpi/types.h"
 #include "core/base/strings.h"
 

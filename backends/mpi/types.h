@@ -19,7 +19,7 @@ namespace twofold::mpi {
 // What tests change, so that they need no gigabytes.
 struct Limits {
   int64_t most_elements = int64_t{1} << 30;  // that one call names by a count
-  Bytes staging = Staging::kBytes;           // of a group, where buffers on GPUs are staged
+  Bytes staging = HostStaging::kBytes;           // of a group, where buffers on GPUs are staged
   bool reaches_gpus = false;                 // true: the library does, whatever it says
 };
 

@@ -8,7 +8,7 @@
 
 #include "backends/host/exit_scope.h"
 #include "backends/host/interrupt.h"
-#include "backends/launch.h"
+#include "backends/launch/launch.h"
 #include "backends/watch/hub.h"
 #include "core/base/strings.h"
 

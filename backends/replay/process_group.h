@@ -22,7 +22,7 @@ class ReplayProcessGroup final : public ProcessGroup {
   Issued Issue(const Communication& c, CommunicationStats::Entry& entry) override;
 
  private:
-  Staging staging_;
+  HostStaging staging_;
 };
 
 }  // namespace twofold

@@ -21,7 +21,7 @@
 #include "core/proto/outcome.pb.h"
 #include "sim/engine.h"
 #include "sim/network.h"
-#include "topologies/no_route.h"
+#include "topologies/graph/no_route.h"
 
 namespace twofold {
 namespace {
@@ -313,6 +313,6 @@ absl::StatusOr<std::unique_ptr<Fabric>> MakeSimulatedFabric(const spec::Spec& sp
 
 std::string WhyNoSimulated() { return ""; }
 
-Bytes SimulatedStaging(const spec::Spec& spec) { return spec.fabric().simulated().links() == kStagedLinks ? Staging::kBytes : Bytes(0); }
+Bytes SimulatedStaging(const spec::Spec& spec) { return spec.fabric().simulated().links() == kStagedLinks ? HostStaging::kBytes : Bytes(0); }
 
 }  // namespace twofold

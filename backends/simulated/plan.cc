@@ -17,8 +17,8 @@
 #include "sim/cost/load.h"
 #include "sim/cost/profile_cost_model.h"
 #include "topologies/catalogue.h"
-#include "topologies/shared_memory_host.h"
-#include "topologies/star.h"
+#include "topologies/networks/shared_memory_host.h"
+#include "topologies/networks/star.h"
 
 namespace twofold {
 namespace {
@@ -117,8 +117,8 @@ absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, Simulat
     if (memory.kind != DeviceKind::kCuda) {
       return absl::InvalidArgumentError(StrCat("fabric.simulated.links: \"", kStagedLinks, "\" are of GPUs, and cluster ", c.name(), " computes on CPUs; leave it out"));
     }
-    plan.machine.staging = Staging::kBytes;
-    plan.notes.push_back(StrCat("communication is staged: each group holds ", Staging::kBytes.value() >> 20, " MiB of the host's memory, as on fabric.mpi with a library "
+    plan.machine.staging = HostStaging::kBytes;
+    plan.notes.push_back(StrCat("communication is staged: each group holds ", HostStaging::kBytes.value() >> 20, " MiB of the host's memory, as on fabric.mpi with a library "
                                 "that reaches no GPU; the time of its copies is not modelled"));
   }
   plan.machine.gpu = memory.kind == DeviceKind::kCuda;  // an emulated device's stream is the host

@@ -15,7 +15,7 @@
 #include "sim/collectives/library.h"
 #include "sim/collectives/measured.h"
 #include "topologies/routing.h"
-#include "topologies/topology.h"
+#include "topologies/graph/topology.h"
 
 namespace twofold {
 

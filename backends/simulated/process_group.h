@@ -44,7 +44,7 @@ class SimulatedProcessGroup : public ProcessGroup {
   const std::string_view stream_;  // what traces call the communication stream
   std::shared_ptr<sim::Timeline> line_ = std::make_shared<sim::Timeline>();  // the communication stream
   const int exceptions_;  // in flight when this was made
-  Staging staging_;
+  HostStaging staging_;
   uint64_t collectives_ = 0, messages_ = 0, splits_ = 0;  // counted apart: ranks send different numbers of messages
 };
 

@@ -11,15 +11,15 @@ namespace twofold {
 namespace {
 
 // The axes whose coordinates differ within a group; ep apart.
-std::vector<Axis> AxesOf(Along along) {
+std::vector<Axis> AxesOf(MeshGroup along) {
   switch (along) {
-    case Along::kPp: return {Axis::kPp};
-    case Along::kDp: return {Axis::kDp};
-    case Along::kCp: return {Axis::kCp};
-    case Along::kTp: return {Axis::kTp};
-    case Along::kReplicas: return {Axis::kDp, Axis::kCp};
-    case Along::kModel: return {Axis::kPp, Axis::kTp};
-    case Along::kEp: case Along::kExpertReplicas: break;
+    case MeshGroup::kPp: return {Axis::kPp};
+    case MeshGroup::kDp: return {Axis::kDp};
+    case MeshGroup::kCp: return {Axis::kCp};
+    case MeshGroup::kTp: return {Axis::kTp};
+    case MeshGroup::kReplicas: return {Axis::kDp, Axis::kCp};
+    case MeshGroup::kModel: return {Axis::kPp, Axis::kTp};
+    case MeshGroup::kEp: case MeshGroup::kExpertReplicas: break;
   }
   return {};
 }
@@ -33,17 +33,17 @@ struct Number {
 // The number of a rank's group, and of its place in it.
 struct Key { Number group, place; };
 
-Key KeyOf(const MeshShape& shape, Along along, const MeshPlace& at) {
+Key KeyOf(const MeshShape& shape, MeshGroup along, const MeshPlace& at) {
   const std::vector<Axis> axes = AxesOf(along);
-  const bool experts = along == Along::kEp || along == Along::kExpertReplicas;
+  const bool experts = along == MeshGroup::kEp || along == MeshGroup::kExpertReplicas;
   Key key;
   for (const Axis axis : {Axis::kPp, Axis::kDp, Axis::kCp, Axis::kTp}) {
     if (experts && axis == Axis::kDp) {
-      (along == Along::kExpertReplicas ? key.place : key.group).Append(at.dp / shape.ep, shape.dp / shape.ep);
-      (along == Along::kEp ? key.place : key.group).Append(at.dp % shape.ep, shape.ep);
+      (along == MeshGroup::kExpertReplicas ? key.place : key.group).Append(at.dp / shape.ep, shape.dp / shape.ep);
+      (along == MeshGroup::kEp ? key.place : key.group).Append(at.dp % shape.ep, shape.ep);
       continue;
     }
-    const bool inside = std::find(axes.begin(), axes.end(), axis) != axes.end() || (along == Along::kExpertReplicas && axis == Axis::kCp);
+    const bool inside = std::find(axes.begin(), axes.end(), axis) != axes.end() || (along == MeshGroup::kExpertReplicas && axis == Axis::kCp);
     (inside ? key.place : key.group).Append(at.at(axis), shape.extent(axis));
   }
   return key;
@@ -56,7 +56,7 @@ std::string_view AxisName(Axis axis) {
   return kNames[static_cast<size_t>(axis)];
 }
 
-std::string_view AlongName(Along along) {
+std::string_view MeshGroupName(MeshGroup along) {
   constexpr std::array<std::string_view, 8> kNames = {"pp", "dp", "cp", "tp", "ep", "replicas", "expert replicas", "model"};
   return kNames[static_cast<size_t>(along)];
 }
@@ -134,7 +134,7 @@ int RankAt(const MeshShape& shape, const MeshPlace& place) {
   return rank;
 }
 
-std::vector<std::vector<int>> GroupsOf(const MeshShape& shape, Along along) {
+std::vector<std::vector<int>> GroupsOf(const MeshShape& shape, MeshGroup along) {
   std::vector<std::vector<int>> groups;
   for (int r = 0; r < shape.size(); ++r) {
     const Key key = KeyOf(shape, along, PlaceOf(shape, r));
@@ -155,19 +155,19 @@ DeviceMesh::DeviceMesh(ProcessGroup& world, const MeshShape& shape)
   std::vector<int> everyone(static_cast<size_t>(world.size()));
   std::iota(everyone.begin(), everyone.end(), 0);
   made[{everyone}] = &world;
-  for (size_t s = 0; s < kAlongs; ++s) {
-    const auto along = static_cast<Along>(s);
+  for (size_t s = 0; s < kMeshGroups; ++s) {
+    const auto along = static_cast<MeshGroup>(s);
     const std::vector<std::vector<int>> groups = GroupsOf(shape, along);
     ProcessGroup*& group = made[groups];
     if (group == nullptr) {
-      owned_.push_back(world.Partition(groups, std::string(AlongName(along))));
+      owned_.push_back(world.Partition(groups, std::string(MeshGroupName(along))));
       group = owned_.back().get();
     }
     groups_[s] = group;
   }
 }
 
-std::unique_ptr<ProcessGroup> DeviceMesh::NewGroup(Along along, std::string name) {
+std::unique_ptr<ProcessGroup> DeviceMesh::NewGroup(MeshGroup along, std::string name) {
   return world_.Partition(GroupsOf(shape_, along), std::move(name));
 }
 

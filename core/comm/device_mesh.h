@@ -44,38 +44,38 @@ MeshPlace PlaceOf(const MeshShape& shape, int rank);
 int RankAt(const MeshShape& shape, const MeshPlace& place);
 
 // Ranks that have something in common, by what differs between them.
-enum class Along {
+enum class MeshGroup {
   kPp, kDp, kCp, kTp,  // one axis, numbered as Axis
   kEp,              // ranks in a row along dp that hold different experts
   kReplicas,        // dp and cp: all that hold the same parameters, but for experts; in the order dp, cp
   kExpertReplicas,  // those of them that hold the same experts
   kModel,           // pp and tp: together they hold one copy of the model
 };
-std::string_view AlongName(Along along);  // "dp", "replicas"
+std::string_view MeshGroupName(MeshGroup along);  // "dp", "replicas"
 // All such groups, each with its ranks in order, by their first rank: together every rank once.
-std::vector<std::vector<int>> GroupsOf(const MeshShape& shape, Along along);
+std::vector<std::vector<int>> GroupsOf(const MeshShape& shape, MeshGroup along);
 
 class DeviceMesh {
  public:
-  // Collective over `world`, which must outlive the mesh; the shape must fit it (CheckMesh). Where two of
-  // Along have the same groups, they are one, under the first one's name; one that is the world in order is the world itself.
+  // Collective over `world`, which must outlive the mesh; the shape must fit it (CheckMesh). MeshGroups
+  // of equal ranks share one process group, under the first one's name; all ranks in order share the world's.
   DeviceMesh(ProcessGroup& world, const MeshShape& shape);
   const MeshShape& shape() const { return shape_; }
   ProcessGroup& world() { return world_; }
-  ProcessGroup& Group(Along along) { return *groups_[static_cast<size_t>(along)]; }
+  ProcessGroup& Group(MeshGroup along) { return *groups_[static_cast<size_t>(along)]; }
   // A group like Group(along) with a stream of its own. Collective over the world.
-  std::unique_ptr<ProcessGroup> NewGroup(Along along, std::string name);
+  std::unique_ptr<ProcessGroup> NewGroup(MeshGroup along, std::string name);
   // Groups of the caller's own making: every rank once. Collective over the world.
   std::unique_ptr<ProcessGroup> NewGroups(const std::vector<std::vector<int>>& groups, std::string name);
   int Coordinate(Axis axis) const;
 
  private:
-  static constexpr size_t kAlongs = 8;
+  static constexpr size_t kMeshGroups = 8;
   ProcessGroup& world_;
   const MeshShape shape_;
   const MeshPlace place_;
   std::vector<std::unique_ptr<ProcessGroup>> owned_;
-  std::array<ProcessGroup*, kAlongs> groups_;  // owned, or the world itself
+  std::array<ProcessGroup*, kMeshGroups> groups_;  // owned, or the world itself
 };
 
 }  // namespace twofold

@@ -4,7 +4,7 @@
 
 namespace twofold {
 
-Tensor Staging::For(const Communication& c, Device& device, std::vector<Tensor>& workspace) {
+Tensor HostStaging::For(const Communication& c, Device& device, std::vector<Tensor>& workspace) {
   if (bytes_.value() == 0 || c.kind == Communication::kBarrier) return Tensor();
   const auto take = [&](Bytes bytes) { return device.NewHostTensor(Shape{bytes.value()}, DType::kU8, Category::kCommunication); };
   if (c.batch.size() > kSlots) {

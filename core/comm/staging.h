@@ -12,13 +12,13 @@
 
 namespace twofold {
 
-class Staging {
+class HostStaging {
  public:
   static constexpr int kSlots = 8;  // a message has one or more to itself, a collective all of them
   static constexpr Bytes kBytes = MiB(4);
 
   // Zero: nothing is staged. Else a multiple of kSlots * 512.
-  explicit Staging(Bytes bytes = Bytes(0)) : bytes_(bytes) {}
+  explicit HostStaging(Bytes bytes = Bytes(0)) : bytes_(bytes) {}
   Bytes bytes() const { return bytes_; }
   Bytes slot() const { return bytes_ / kSlots; }
 

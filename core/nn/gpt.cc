@@ -19,7 +19,7 @@ BlockConfig GptBlock(const GptConfig& c) {
           .projection_init = Normal(kDeviation / std::sqrt(2.0 * static_cast<double>(c.layers)))};
 }
 
-GptModel::GptModel(const GptConfig& c, const Part& part, Layers& layers) : config_(c) {
+GptModel::GptModel(const GptConfig& c, const ModelPart& part, Layers& layers) : config_(c) {
   TWOFOLD_CHECK(0 <= part.first_block && part.first_block <= part.last_block && part.last_block <= c.layers,
                 "a part is a range of the model's blocks");
   Parameter* token_table = nullptr;

@@ -33,8 +33,8 @@ BlockConfig GptBlock(const GptConfig& config);
 // "token_embedding", "position_embedding", "embedding_dropout", "blocks.<i>", "final_norm", "head".
 class GptModel : public LanguageModel {
  public:
-  explicit GptModel(const GptConfig& config) : GptModel(config, Part::Whole(config.layers)) {}
-  GptModel(const GptConfig& config, const Part& part, Layers& layers = OneRank());
+  explicit GptModel(const GptConfig& config) : GptModel(config, ModelPart::Whole(config.layers)) {}
+  GptModel(const GptConfig& config, const ModelPart& part, Layers& layers = OneRank());
   std::string_view kind() const override { return "gpt"; }
   const GptConfig& config() const { return config_; }
 

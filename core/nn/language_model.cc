@@ -5,13 +5,13 @@ namespace {
 
 // The table of a part, where another part has it as well.
 void ShareApart(Parameter& table, bool owned) {
-  Cut cut = table.cut();
-  for (Cut::Range& range : cut.ranges) {
-    TWOFOLD_CHECK(range.sum == Cut::Sum::kNone, "a table's gradients are summed over the stages that have it, and no others");
-    range.sum = Cut::Sum::kEmbedding;
+  ShardLayout cut = table.shard_layout();
+  for (ShardLayout::Range& range : cut.ranges) {
+    TWOFOLD_CHECK(range.sum == ShardLayout::Sum::kNone, "a table's gradients are summed over the stages that have it, and no others");
+    range.sum = ShardLayout::Sum::kEmbedding;
     range.owned = range.owned && owned;
   }
-  table.set_cut(std::move(cut));
+  table.set_shard_layout(std::move(cut));
 }
 
 }  // namespace

@@ -8,11 +8,11 @@ namespace twofold::nn {
 
 // Which consecutive part of the model a pipeline stage holds. Parameters have the names, hence the initial
 // values, that they have in the whole. A tied head without the embedding holds its own
-// "token_embedding.weight": both parts' have gradients to be summed (Cut::Sum::kEmbedding), and the embedding owns it.
-struct Part {
+// "token_embedding.weight": both parts' have gradients to be summed (ShardLayout::Sum::kEmbedding), and the embedding owns it.
+struct ModelPart {
   int64_t first_block = 0, last_block = 0;  // [first, last)
   bool embedding = true, head = true;
-  static Part Whole(int64_t layers) { return {0, layers, true, true}; }
+  static ModelPart Whole(int64_t layers) { return {0, layers, true, true}; }
 };
 
 class LanguageModel : public Sequential {

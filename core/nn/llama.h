@@ -52,8 +52,8 @@ std::shared_ptr<RotaryTable> MakeRotaryTable(const LlamaConfig& config);
 // "token_embedding", "blocks.<i>", "final_norm", "head".
 class LlamaModel : public LanguageModel {
  public:
-  explicit LlamaModel(const LlamaConfig& config) : LlamaModel(config, Part::Whole(config.layers)) {}
-  LlamaModel(const LlamaConfig& config, const Part& part, Layers& layers = OneRank());
+  explicit LlamaModel(const LlamaConfig& config) : LlamaModel(config, ModelPart::Whole(config.layers)) {}
+  LlamaModel(const LlamaConfig& config, const ModelPart& part, Layers& layers = OneRank());
   std::string_view kind() const override { return "llama"; }
   const LlamaConfig& config() const { return config_; }
 

@@ -6,7 +6,7 @@ namespace twofold::nn {
 namespace {
 
 // Elements of the whole beside one step along the cut dimension: in the dimensions after it, and before it.
-int64_t Inner(const Cut& cut) {
+int64_t Inner(const ShardLayout& cut) {
   int64_t n = 1;
   for (int d = cut.dim + 1; d < cut.whole.rank(); ++d) n *= cut.whole[d];
   return n;
@@ -14,12 +14,12 @@ int64_t Inner(const Cut& cut) {
 
 }  // namespace
 
-void Parameter::set_cut(Cut cut) {
+void Parameter::set_shard_layout(ShardLayout cut) {
   TWOFOLD_CHECK_LT(cut.dim, cut.whole.rank());
   TWOFOLD_CHECK(!cut.ranges.empty() && (cut.ranges.size() == 1 || cut.dim == 0), "several ranges are ranges of rows");
   std::vector<int64_t> dims(cut.whole.begin(), cut.whole.end());
   dims[static_cast<size_t>(cut.dim)] = 0;
-  for (const Cut::Range& range : cut.ranges) {
+  for (const ShardLayout::Range& range : cut.ranges) {
     TWOFOLD_CHECK(range.first < 0 || range.first + range.count <= cut.whole[cut.dim], name_ + " is cut outside of itself");
     dims[static_cast<size_t>(cut.dim)] += range.count;
   }
@@ -31,13 +31,13 @@ void Parameter::set_cut(Cut cut) {
 void Parameter::ForRanges(int64_t first, int64_t count, absl::FunctionRef<void(const Run&)> visit) const {
   const int64_t end = first + count;
   if (cut_.dim > 0) {  // one range
-    const Cut::Range& range = cut_.ranges[0];
+    const ShardLayout::Range& range = cut_.ranges[0];
     if (count > 0) visit({first, -1, count, range.owned, range.sum});
     return;
   }
   const int64_t inner = Inner(cut_);
   int64_t place = 0;
-  for (const Cut::Range& range : cut_.ranges) {
+  for (const ShardLayout::Range& range : cut_.ranges) {
     const int64_t from = std::max(first, place), to = std::min(end, place + range.count * inner);
     const bool padding = range.first < 0;
     if (from < to) visit({from, padding ? -1 : range.first * inner + from - place, to - from, range.owned && !padding, range.sum});
@@ -50,7 +50,7 @@ void Parameter::ForRuns(int64_t first, int64_t count, absl::FunctionRef<void(con
     ForRanges(first, count, [&](const Run& run) { if (run.whole >= 0) visit(run); });
     return;
   }
-  const Cut::Range& range = cut_.ranges[0];
+  const ShardLayout::Range& range = cut_.ranges[0];
   const int64_t inner = Inner(cut_), row = range.count * inner, whole_row = cut_.whole[cut_.dim] * inner;
   for (int64_t at = first; at < first + count;) {
     const int64_t in_row = at % row, n = std::min(first + count - at, row - in_row);
@@ -76,7 +76,7 @@ void Parameter::Initialize(Device& device, Stream& stream, uint64_t seed, Tensor
   if (init_.kind == Init::kConstant && cut_.ranges.size() == 1) return fill(out, init_.a);
   if (cut_.dim > 0) {
     const int64_t inner = Inner(cut_);
-    const Cut::Range& range = cut_.ranges[0];
+    const ShardLayout::Range& range = cut_.ranges[0];
     return draw(out, {.first = first, .block = range.count * inner, .stride = cut_.whole[cut_.dim] * inner, .offset = {range.first * inner}});
   }
   ForRanges(first, out.numel(), [&](const Run& run) {

@@ -32,7 +32,7 @@ struct Init {
 
 // Which part of a whole parameter a rank's own is, where ranks share one copy of a model: ranges of one dimension, one after
 // the other. Names and initial values are the whole's, so that any way of sharing it gives the same model.
-struct Cut {
+struct ShardLayout {
   // Whose gradients of a range are summed before an update, since each has but a part of it.
   enum class Sum {
     kNone,
@@ -49,7 +49,7 @@ struct Cut {
   int dim = 0;
   std::vector<Range> ranges;  // together the local extent; more than one: dim is 0
 
-  static Cut Whole(Shape shape, bool owned = true, Sum sum = Sum::kNone) {
+  static ShardLayout Whole(Shape shape, bool owned = true, Sum sum = Sum::kNone) {
     const int64_t rows = shape[0];
     return {.whole = std::move(shape), .dim = 0, .ranges = {{.first = 0, .count = rows, .owned = owned, .sum = sum}}};
   }
@@ -64,7 +64,7 @@ enum class Replicas {
 class Parameter {
  public:
   Parameter(std::string name, Shape shape, DType dtype, Init init, bool decay = true)
-      : name_(std::move(name)), shape_(std::move(shape)), dtype_(dtype), init_(init), decay_(decay), cut_(Cut::Whole(shape_)) {}
+      : name_(std::move(name)), shape_(std::move(shape)), dtype_(dtype), init_(init), decay_(decay), cut_(ShardLayout::Whole(shape_)) {}
   Parameter(const Parameter&) = delete;
   Parameter& operator=(const Parameter&) = delete;
 
@@ -75,12 +75,12 @@ class Parameter {
   DType dtype() const { return dtype_; }
   const Init& init() const { return init_; }
   // Before Finalize's caller uses the parameter. The local shape follows from the cut: `whole` with dim as long as the ranges.
-  const Cut& cut() const { return cut_; }            // default: all of it, owned
-  void set_cut(Cut cut);
+  const ShardLayout& shard_layout() const { return cut_; }            // default: all of it, owned
+  void set_shard_layout(ShardLayout cut);
   Replicas replicas() const { return replicas_; }
   void set_replicas(Replicas replicas) { replicas_ = replicas; }
   // A stretch of local elements [local, local + count), padding apart, that lies in the whole from `whole` on.
-  struct Run { int64_t local, whole, count; bool owned; Cut::Sum sum; };
+  struct Run { int64_t local, whole, count; bool owned; ShardLayout::Sum sum; };
   // Those of local elements [first, first + count), in order. As many as there are rows where columns are cut.
   void ForRuns(int64_t first, int64_t count, absl::FunctionRef<void(const Run&)> visit) const;
   // The ranges that local elements [first, first + count) belong to, in order: stretches of one range, which need not lie in one
@@ -120,7 +120,7 @@ class Parameter {
   DType dtype_;
   Init init_;
   bool decay_;
-  Cut cut_;
+  ShardLayout cut_;
   Replicas replicas_ = Replicas::kAll;
   Tensor data_, gradient_;
   bool has_gradient_ = false;

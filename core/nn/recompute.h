@@ -17,9 +17,9 @@ namespace twofold::nn {
 
 // Which activations of a model are computed again: those of the last block of each `every`, 0: of none.
 struct Recomputation {
-  enum Part { kBlock, kAttentionCore };
+  enum ModelPart { kBlock, kAttentionCore };
   int64_t every = 0;
-  Part part = kBlock;  // the whole block, from its input; or scores, probabilities and their dropout, from qkv
+  ModelPart part = kBlock;  // the whole block, from its input; or scores, probabilities and their dropout, from qkv
 
   bool Has(int64_t block) const { return every > 0 && (block + 1) % every == 0; }  // blocks count from 0
 };

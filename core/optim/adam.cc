@@ -7,8 +7,8 @@ namespace {
 
 class Adam final : public Optimizer {
  public:
-  Adam(const AdamOptions& options, const Offload& offload, const Narrow& narrow)
-      : options_(options), states_({"exp_avg", "exp_avg_sq"}, offload, narrow) {}
+  Adam(const AdamOptions& options, const Offload& offload, const LowPrecisionUpdate& low_precision)
+      : options_(options), states_({"exp_avg", "exp_avg_sq"}, offload, low_precision) {}
 
   void Attach(nn::Context& ctx, std::span<const Slice> slices) override { states_.Attach(ctx, slices, options_.weight_decay); }
 
@@ -18,7 +18,7 @@ class Adam final : public Optimizer {
       ctx.Launch(ops::AdamStep{.param = p.data, .grad = p.gradient, .m = p.moments[0], .v = p.moments[1],
                                .master = p.master, .lr = lr, .beta1 = options_.beta1, .beta2 = options_.beta2,
                                .eps = options_.eps, .weight_decay = p.decay.rate, .decoupled = options_.decoupled,
-                               .step = step_, .factor = factor, .undecayed = p.decay.undecayed, .draws = p.draws});
+                               .step = step_, .factor = factor, .undecayed = p.decay.undecayed, .rounding_keys = p.rounding_keys});
     });
   }
 
@@ -35,8 +35,8 @@ class Adam final : public Optimizer {
 
 }  // namespace
 
-std::unique_ptr<Optimizer> MakeAdam(const AdamOptions& options, const Offload& offload, const Narrow& narrow) {
-  return std::make_unique<Adam>(options, offload, narrow);
+std::unique_ptr<Optimizer> MakeAdam(const AdamOptions& options, const Offload& offload, const LowPrecisionUpdate& low_precision) {
+  return std::make_unique<Adam>(options, offload, low_precision);
 }
 
 }  // namespace twofold::optim

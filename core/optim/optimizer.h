@@ -3,7 +3,7 @@
 // Category::kOptimizerState when the slices are first seen.
 //
 // Narrow parameters (bf16, f16) get an f32 master copy in the state: it leads, the parameter is its rounded image. Or they lead
-// themselves, each update rounded (Narrow).
+// themselves, each update rounded (LowPrecisionUpdate).
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 namespace twofold::optim {
 
 // What a slice holds of one parameter: `count` elements, in the parameter from `first` on, in the slice from `offset` on.
-struct Part {
+struct SlicePart {
   std::string parameter;  // its name
   Shape shape;            // of the whole parameter
   int64_t first = 0, offset = 0, count = 0;
@@ -32,7 +32,7 @@ struct Slice {
   bool decay = true;  // weight decay applies; where there are parts, each says it for itself
   // In the order of their places; what lies between or after them is padding. Empty: one whole parameter of this
   // name or, where none has it, padding alone.
-  std::vector<Part> parts = {};
+  std::vector<SlicePart> parts = {};
 };
 
 // What an optimizer keeps for one slice, element by element: "exp_avg", "exp_avg_sq", "momentum_buffer" or "master".
@@ -67,7 +67,7 @@ struct Offload {
 };
 
 // How narrow parameters take updates finer than their type's spacing.
-struct Narrow {
+struct LowPrecisionUpdate {
   enum Kind {
     kMaster,
     kNearest,     // lost; to compare with
@@ -81,7 +81,7 @@ struct AdamOptions {
   double lr = 3e-4, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   bool decoupled = true;  // AdamW (Loshchilov and Hutter 2019); false: decay is added to the gradient
 };
-std::unique_ptr<Optimizer> MakeSgd(const SgdOptions& options, const Offload& offload = {}, const Narrow& narrow = {});
-std::unique_ptr<Optimizer> MakeAdam(const AdamOptions& options, const Offload& offload = {}, const Narrow& narrow = {});
+std::unique_ptr<Optimizer> MakeSgd(const SgdOptions& options, const Offload& offload = {}, const LowPrecisionUpdate& low_precision = {});
+std::unique_ptr<Optimizer> MakeAdam(const AdamOptions& options, const Offload& offload = {}, const LowPrecisionUpdate& low_precision = {});
 
 }  // namespace twofold::optim

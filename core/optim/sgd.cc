@@ -9,10 +9,10 @@ namespace {
 
 class Sgd final : public Optimizer {
  public:
-  Sgd(const SgdOptions& options, const Offload& offload, const Narrow& narrow)
+  Sgd(const SgdOptions& options, const Offload& offload, const LowPrecisionUpdate& low_precision)
       : options_(options),
         states_(options.momentum != 0 ? std::vector<std::string>{"momentum_buffer"} : std::vector<std::string>{}, offload,
-                narrow) {
+                low_precision) {
     TWOFOLD_CHECK(!options.nesterov || options.momentum > 0, "Nesterov's rule needs momentum");
   }
 
@@ -25,7 +25,7 @@ class Sgd final : public Optimizer {
                               .momentum = p.moments.empty() ? Tensor() : p.moments[0], .master = p.master, .lr = lr,
                               .momentum_factor = options_.momentum, .weight_decay = p.decay.rate,
                               .nesterov = options_.nesterov, .factor = factor, .undecayed = p.decay.undecayed,
-                              .draws = p.draws, .step = updates_});
+                              .rounding_keys = p.rounding_keys, .step = updates_});
     });
   }
 
@@ -42,8 +42,8 @@ class Sgd final : public Optimizer {
 
 }  // namespace
 
-std::unique_ptr<Optimizer> MakeSgd(const SgdOptions& options, const Offload& offload, const Narrow& narrow) {
-  return std::make_unique<Sgd>(options, offload, narrow);
+std::unique_ptr<Optimizer> MakeSgd(const SgdOptions& options, const Offload& offload, const LowPrecisionUpdate& low_precision) {
+  return std::make_unique<Sgd>(options, offload, low_precision);
 }
 
 }  // namespace twofold::optim

@@ -5,23 +5,23 @@
 
 namespace twofold::optim {
 
-Staging::Staging(Device& device, Category category) : device_(device), category_(category) {}
+ChunkStaging::ChunkStaging(Device& device, Category category) : device_(device), category_(category) {}
 
-TransferStream& Staging::In() { return in_ ? *in_ : in_.emplace(device_, "host to device"); }
-TransferStream& Staging::Out() { return out_ ? *out_ : out_.emplace(device_, "device to host"); }
+TransferStream& ChunkStaging::In() { return in_ ? *in_ : in_.emplace(device_, "host to device"); }
+TransferStream& ChunkStaging::Out() { return out_ ? *out_ : out_.emplace(device_, "device to host"); }
 
-void Staging::Run(std::span<const Chunk> chunks, Use use) {
+void ChunkStaging::Run(std::span<const Chunk> chunks, Use use) {
   std::deque<Visit> going;  // back
   const auto let_go = [&] {
     going.front().last.WaitOn(device_.compute());
     going.pop_front();
   };
   Visit next;
-  if (!chunks.empty()) next = Bring(chunks[0]);
+  if (!chunks.empty()) next = Fetch(chunks[0]);
   for (size_t i = 0; i < chunks.size(); ++i) {
     Visit visit = std::exchange(next, Visit());
     while (going.size() + 2 > kInFlight) let_go();
-    if (i + 1 < chunks.size()) next = Bring(chunks[i + 1]);
+    if (i + 1 < chunks.size()) next = Fetch(chunks[i + 1]);
     visit.last.WaitOn(device_.compute());
     use(i, visit.tensors);
     TakeBack(chunks[i], visit);
@@ -30,7 +30,7 @@ void Staging::Run(std::span<const Chunk> chunks, Use use) {
   while (!going.empty()) let_go();
 }
 
-Staging::Visit Staging::Bring(const Chunk& chunk) {
+ChunkStaging::Visit ChunkStaging::Fetch(const Chunk& chunk) {
   Visit visit;
   for (const Visitor& v : chunk) {
     if (v.home.empty() || !device_.IsOnHost(v.home)) {
@@ -43,7 +43,7 @@ Staging::Visit Staging::Bring(const Chunk& chunk) {
   return visit;
 }
 
-void Staging::TakeBack(const Chunk& chunk, Visit& visit) {
+void ChunkStaging::TakeBack(const Chunk& chunk, Visit& visit) {
   visit.last = Transfer();
   for (size_t i = 0; i < chunk.size(); ++i) {
     const Visitor& v = chunk[i];

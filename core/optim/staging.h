@@ -22,11 +22,11 @@ struct Visitor {
 };
 using Chunk = std::vector<Visitor>;
 
-class Staging {
+class ChunkStaging {
  public:
   static constexpr size_t kInFlight = 3;  // one comes, one is used, one goes
   // `category`: of the copies on the device.
-  Staging(Device& device, Category category);
+  ChunkStaging(Device& device, Category category);
 
   // Calls use(i, tensors) for every chunk in order; what it launches on the compute stream finds the chunk's visitors, in their
   // order, on the device. Throws OutOfMemory. No home is a part of another chunk's.
@@ -38,7 +38,7 @@ class Staging {
     std::vector<Tensor> tensors;
     Transfer last;  // of those that bring, then of those that go back
   };
-  Visit Bring(const Chunk& chunk);
+  Visit Fetch(const Chunk& chunk);
   void TakeBack(const Chunk& chunk, Visit& visit);
 
   TransferStream& In();

@@ -23,11 +23,11 @@ Tensor NewMaster(nn::Context& ctx, const Slice& slice) {
 
 Decay DecayOf(const Slice& slice, double rate) {
   if (slice.parts.empty()) return {slice.decay ? rate : 0, nullptr};
-  const auto decays = [](const Part& part) { return part.decay && part.count > 0; };
+  const auto decays = [](const SlicePart& part) { return part.decay && part.count > 0; };
   if (rate == 0 || std::none_of(slice.parts.begin(), slice.parts.end(), decays)) return {};
   std::vector<ops::ElementRange> undecayed;
   bool extends = false;  // the part before is the end of the last range
-  for (const Part& part : slice.parts) {
+  for (const SlicePart& part : slice.parts) {
     if (part.count == 0) continue;
     if (!part.decay) {
       if (!extends) undecayed.push_back({part.offset, part.offset});
@@ -39,17 +39,17 @@ Decay DecayOf(const Slice& slice, double rate) {
   return {rate, std::make_shared<const std::vector<ops::ElementRange>>(std::move(undecayed))};
 }
 
-ops::Draws DrawsOf(const Slice& slice, int64_t first, int64_t count, uint64_t seed) {
+ops::RoundingKeys RoundingKeysOf(const Slice& slice, int64_t first, int64_t count, uint64_t seed) {
   if (slice.data.dtype() == ops::AccumulationType(slice.data.dtype()) || count == 0) return nullptr;
   const auto key = [seed](const std::string& parameter) { return MakeKey(seed, "stochastic rounding of " + parameter); };
-  std::vector<ops::DrawRange> draws;
-  for (const Part& part : slice.parts) {
+  std::vector<ops::RoundingKeyRange> draws;
+  for (const SlicePart& part : slice.parts) {
     const int64_t begin = std::max(part.offset - first, int64_t{0});
     if (part.offset + part.count <= first || part.offset >= first + count || part.count == 0) continue;
     draws.push_back({draws.empty() ? 0 : begin, key(part.parameter), part.first + first - part.offset});
   }
   if (draws.empty()) draws.push_back({0, key(slice.name), first});
-  return std::make_shared<const std::vector<ops::DrawRange>>(std::move(draws));
+  return std::make_shared<const std::vector<ops::RoundingKeyRange>>(std::move(draws));
 }
 
 }  // namespace twofold::optim

@@ -18,6 +18,6 @@ Decay DecayOf(const Slice& slice, double rate);
 
 // The draws of elements [first, first + count) of a narrow slice, as an operation on these is told them; null of other types. Padding,
 // which stays zero, has those of what is before it. Of a parameter that tp or ep cuts they go by the place in the rank's cut, not in the whole: other degrees round otherwise.
-ops::Draws DrawsOf(const Slice& slice, int64_t first, int64_t count, uint64_t seed);
+ops::RoundingKeys RoundingKeysOf(const Slice& slice, int64_t first, int64_t count, uint64_t seed);
 
 }  // namespace twofold::optim

@@ -16,7 +16,7 @@ Slice PartOf(const Slice& slice, int64_t first, int64_t count) {
              .data = slice.data.Slice(first, count),
              .gradient = slice.gradient.Slice(first, count),
              .decay = slice.decay};
-  for (const Part& p : slice.parts) {
+  for (const SlicePart& p : slice.parts) {
     const int64_t begin = std::max(p.offset, first), end = std::min(p.offset + p.count, first + count);
     if (begin >= end) continue;
     part.parts.push_back({p.parameter, p.shape, p.first + begin - p.offset, begin - first, end - begin, p.decay});
@@ -36,14 +36,14 @@ void States::Attach(nn::Context& ctx, std::span<const Slice> slices, double weig
 void States::AttachOnDevice(nn::Context& ctx, double weight_decay) {
   for (const Slice& slice : slices_) {
     Piece& piece = whole_.emplace_back(Piece{.data = slice.data, .gradient = slice.gradient, .decay = DecayOf(slice, weight_decay)});
-    piece.draws = Draws(slice, 0, slice.data.numel());
+    piece.rounding_keys = RoundingKeys(slice, 0, slice.data.numel());
     for (size_t k = 0; k < names_.size(); ++k) piece.moments.push_back(NewMoment(ctx, slice));
-    if (narrow_.kind == Narrow::kMaster) piece.master = NewMaster(ctx, slice);
+    if (low_precision_.kind == LowPrecisionUpdate::kMaster) piece.master = NewMaster(ctx, slice);
   }
 }
 
 void States::AttachOnHost(nn::Context& ctx, double weight_decay) {
-  staging_ = std::make_unique<Staging>(ctx.device, Category::kOptimizerState);
+  staging_ = std::make_unique<ChunkStaging>(ctx.device, Category::kOptimizerState);
   std::vector<int64_t> starts;
   int64_t elements = 0;
   for (const Slice& slice : slices_) {
@@ -53,7 +53,7 @@ void States::AttachOnHost(nn::Context& ctx, double weight_decay) {
   }
   chunk_ = offload_.chunk > 0 ? offload_.chunk : ChunkOf(elements);
   const DType wide = slices_.empty() ? DType::kF32 : ops::AccumulationType(slices_[0].data.dtype());
-  const bool narrow = narrow_.kind == Narrow::kMaster && !slices_.empty() && slices_[0].data.dtype() != wide;
+  const bool narrow = low_precision_.kind == LowPrecisionUpdate::kMaster && !slices_.empty() && slices_[0].data.dtype() != wide;
   for (size_t k = 0; k < names_.size() + (narrow ? 1 : 0); ++k) {
     flat_.push_back(ctx.device.NewHostTensor(Shape{elements}, wide, Category::kOptimizerState));
   }
@@ -76,14 +76,14 @@ void States::MakePlaces(const std::vector<int64_t>& starts, double weight_decay)
       const auto chunk = static_cast<size_t>((starts[i] + first) / chunk_);
       const int64_t count = std::min(numel - first, chunk_ - at);
       chunks_.resize(std::max(chunks_.size(), chunk + 1));
-      chunks_[chunk].push_back({i, first, count, at, DecayOf(PartOf(slices_[i], first, count), weight_decay), Draws(slices_[i], first, count)});
+      chunks_[chunk].push_back({i, first, count, at, DecayOf(PartOf(slices_[i], first, count), weight_decay), RoundingKeys(slices_[i], first, count)});
       first += count;
     }
   }
 }
 
-ops::Draws States::Draws(const Slice& slice, int64_t first, int64_t count) const {
-  return narrow_.kind == Narrow::kStochastic ? DrawsOf(slice, first, count, narrow_.seed) : nullptr;
+ops::RoundingKeys States::RoundingKeys(const Slice& slice, int64_t first, int64_t count) const {
+  return low_precision_.kind == LowPrecisionUpdate::kStochastic ? RoundingKeysOf(slice, first, count, low_precision_.seed) : nullptr;
 }
 
 // Zeros, and masters from the slices, are made on the device and taken from there.
@@ -133,7 +133,7 @@ void States::Update(absl::FunctionRef<void(const Piece&)> update) {
     for (size_t i = 0; i < chunks_[c].size(); ++i) {
       const Place& p = chunks_[c][i];
       const auto kind = [&](size_t k) { return visitors[k].Slice(p.at, p.count); };
-      Piece piece{.data = visitors[flat_.size() + 2 * i], .gradient = visitors[flat_.size() + 2 * i + 1], .decay = p.decay, .draws = p.draws};
+      Piece piece{.data = visitors[flat_.size() + 2 * i], .gradient = visitors[flat_.size() + 2 * i + 1], .decay = p.decay, .rounding_keys = p.rounding_keys};
       for (size_t k = 0; k < names_.size(); ++k) piece.moments.push_back(kind(k));
       if (flat_.size() > names_.size()) piece.master = kind(names_.size());
       update(piece);

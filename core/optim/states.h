@@ -4,7 +4,7 @@
 // kind with one slice behind the other, and visits the device in chunks, beside which the update is computed (as the states
 // of ZeRO-Infinity do: Rajbhandari et al. 2021). With P elements in the slices and K kinds of f32 (Adam: 2, and 1 where there
 // are masters):
-//   memory     4 K P bytes leave the device; an update takes Staging::kInFlight * 4 K * chunk of it for its own time
+//   memory     4 K P bytes leave the device; an update takes ChunkStaging::kInFlight * 4 K * chunk of it for its own time
 //   transfers  4 K P bytes each way and update, in about K P / chunk pieces
 // Values are the same to the bit, wherever they lie.
 #pragma once
@@ -27,14 +27,14 @@ struct Piece {
   std::vector<Tensor> moments;
   Tensor master;  // empty where data leads itself
   Decay decay;
-  ops::Draws draws;
+  ops::RoundingKeys rounding_keys;
 };
 
 class States {
  public:
   // `moments`: their names. A master is kept besides where slices are narrow and it leads them.
-  States(std::vector<std::string> moments, const Offload& offload, const Narrow& narrow)
-      : names_(std::move(moments)), offload_(offload), narrow_(narrow) {}
+  States(std::vector<std::string> moments, const Offload& offload, const LowPrecisionUpdate& low_precision)
+      : names_(std::move(moments)), offload_(offload), low_precision_(low_precision) {}
 
   // Moments are 0 at first, masters what the slices are. Offloaded, all slices are of one type; their data and gradients may
   // lie in the host's memory, too. Throws OutOfMemory.
@@ -48,24 +48,24 @@ class States {
     size_t slice;
     int64_t first, count, at;
     Decay decay;
-    ops::Draws draws;
+    ops::RoundingKeys rounding_keys;
   };
   void AttachOnDevice(nn::Context& ctx, double weight_decay);
   void AttachOnHost(nn::Context& ctx, double weight_decay);
   void MakePlaces(const std::vector<int64_t>& starts, double weight_decay);
   void Begin(nn::Context& ctx);
   Chunk Kinds(size_t chunk, bool brings) const;
-  ops::Draws Draws(const Slice& slice, int64_t first, int64_t count) const;
+  ops::RoundingKeys RoundingKeys(const Slice& slice, int64_t first, int64_t count) const;
 
   const std::vector<std::string> names_;
   const Offload offload_;
-  const Narrow narrow_;
+  const LowPrecisionUpdate low_precision_;
   int64_t chunk_ = 0;  // elements
   std::vector<Slice> slices_;
   std::vector<Piece> whole_;                // on the device: a slice each; offloaded: data and gradient are not used
   std::vector<Tensor> flat_;                // offloaded: each kind, the master last
   std::vector<std::vector<Place>> chunks_;  // likewise
-  std::unique_ptr<Staging> staging_;        // likewise
+  std::unique_ptr<ChunkStaging> staging_;        // likewise
 };
 
 }  // namespace twofold::optim

@@ -12,10 +12,10 @@
 #include "core/proto/bytes.h"
 #include "experiments/program/bubble.h"
 #include "experiments/program/step_time.h"
-#include "experiments/report/load.h"
-#include "experiments/report/rank_rows.h"
-#include "experiments/report/write_report.h"
-#include "strategies/model_factory.h"
+#include "experiments/program/report/load.h"
+#include "experiments/program/report/rank_rows.h"
+#include "experiments/program/report/write_report.h"
+#include "strategies/models/model_factory.h"
 #include "strategies/recorder.h"
 
 namespace twofold {

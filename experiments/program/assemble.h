@@ -8,7 +8,7 @@
 #include "core/proto/report.pb.h"
 #include "core/proto/spec.pb.h"
 #include "core/run/fabric.h"
-#include "experiments/report/rank_records.h"
+#include "experiments/program/report/rank_records.h"
 
 namespace twofold {
 

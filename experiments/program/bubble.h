@@ -9,7 +9,7 @@
 #pragma once
 
 #include "core/proto/spec.pb.h"
-#include "experiments/report/rank_records.h"
+#include "experiments/program/report/rank_records.h"
 
 namespace twofold {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "experiments/cli/command_line.h"
+#include "experiments/program/cli/command_line.h"
 
 namespace twofold {
 

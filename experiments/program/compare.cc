@@ -9,11 +9,11 @@
 #include "absl/strings/str_join.h"
 #include "core/base/strings.h"
 #include "experiments/program/text.h"
-#include "experiments/report/json.h"
-#include "experiments/report/load.h"
-#include "experiments/report/rank_rows.h"
-#include "experiments/spec/difference.h"
-#include "strategies/model_factory.h"
+#include "experiments/program/report/json.h"
+#include "experiments/program/report/load.h"
+#include "experiments/program/report/rank_rows.h"
+#include "experiments/program/spec/difference.h"
+#include "strategies/models/model_factory.h"
 
 namespace twofold {
 namespace {

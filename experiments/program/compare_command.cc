@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "core/base/strings.h"
-#include "experiments/cli/log.h"
+#include "experiments/program/cli/log.h"
 #include "experiments/program/commands.h"
 #include "experiments/program/compare.h"
-#include "experiments/report/json.h"
-#include "experiments/report/write_report.h"
-#include "experiments/spec/spec.h"
+#include "experiments/program/report/json.h"
+#include "experiments/program/report/write_report.h"
+#include "experiments/program/spec/spec.h"
 
 namespace twofold {
 namespace {

@@ -5,7 +5,7 @@
 #include "core/data/synthetic_images.h"
 #include "core/data/text_dataset.h"
 #include "core/data/token_dataset.h"
-#include "strategies/model_factory.h"
+#include "strategies/models/model_factory.h"
 
 namespace twofold {
 namespace {

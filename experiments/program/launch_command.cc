@@ -1,4 +1,4 @@
-// twofold launch --ranks=N --fabric=F -- run SPEC ...: by the fabric's own launcher, or by variables (backends/launch.h).
+// twofold launch --ranks=N --fabric=F -- run SPEC ...: by the fabric's own launcher, or by variables (backends/launch/launch.h).
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,10 +16,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "backends/launch.h"
+#include "backends/launch/launch.h"
 #include "backends/registry.h"
 #include "core/base/strings.h"
-#include "experiments/cli/log.h"
+#include "experiments/program/cli/log.h"
 #include "experiments/program/commands.h"
 #include "experiments/program/supervisor.h"
 

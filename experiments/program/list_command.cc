@@ -9,9 +9,9 @@
 #include "core/base/strings.h"
 #include "experiments/program/commands.h"
 #include "experiments/program/text.h"
-#include "experiments/spec/presets.h"
-#include "experiments/spec/spec.h"
-#include "strategies/model_factory.h"
+#include "experiments/program/spec/presets.h"
+#include "experiments/program/spec/spec.h"
+#include "strategies/models/model_factory.h"
 #include "topologies/catalogue.h"
 
 namespace twofold {

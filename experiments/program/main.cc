@@ -10,11 +10,11 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "experiments/bench/command.h"
-#include "experiments/calibrate/command.h"
-#include "experiments/cli/command_line.h"
-#include "experiments/cli/log.h"
-#include "experiments/pictures/command.h"
+#include "experiments/program/bench/command.h"
+#include "experiments/program/calibrate/command.h"
+#include "experiments/program/cli/command_line.h"
+#include "experiments/program/cli/log.h"
+#include "experiments/program/pictures/command.h"
 #include "experiments/program/commands.h"
 #include "experiments/program/version.h"
 

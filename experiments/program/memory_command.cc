@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "core/base/strings.h"
-#include "experiments/cli/log.h"
+#include "experiments/program/cli/log.h"
 #include "experiments/program/commands.h"
 #include "experiments/program/memory_table.h"
 #include "experiments/program/training_data.h"
-#include "experiments/report/files.h"
-#include "experiments/report/json.h"
-#include "experiments/spec/spec.h"
+#include "experiments/program/report/files.h"
+#include "experiments/program/report/json.h"
+#include "experiments/program/spec/spec.h"
 
 namespace twofold {
 namespace {

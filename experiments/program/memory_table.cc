@@ -11,10 +11,10 @@
 #include "experiments/program/assemble.h"
 #include "experiments/program/device_facts.h"
 #include "experiments/program/text.h"
-#include "experiments/report/rank_records.h"
-#include "experiments/spec/spec.h"
+#include "experiments/program/report/rank_records.h"
+#include "experiments/program/spec/spec.h"
 #include "strategies/mesh_of.h"
-#include "strategies/model_factory.h"
+#include "strategies/models/model_factory.h"
 #include "strategies/pipeline/schedule.h"
 #include "strategies/pipeline/stages.h"
 
@@ -119,7 +119,7 @@ int StageOf(const MemoryStory& story) { return PlaceOf(MeshOf(story.spec.paralle
 // How many micro-batches' activations a stage keeps at once.
 std::string InFlightText(const MemoryStory& story) {
   if (story.spec.parallel().pp() == 1) return "";
-  const pipeline::Shape shape = PipelineShapeOf(story.spec);
+  const pipeline::PipelineShape shape = PipelineShapeOf(story.spec);
   const int most = pipeline::MostUnfinished(pipeline::ActionsOf(ScheduleOf(story.spec.parallel()), shape, StageOf(story)));
   return StrCat("Stage ", StageOf(story), " under ", spec::Parallel::PipelineSchedule_Name(story.spec.parallel().schedule()), " keeps those of up to ", most,
                 shape.chunks > 1 ? " passes of a chunk" : most == 1 ? " micro-batch" : " micro-batches", " at once.\n");

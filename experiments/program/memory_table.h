@@ -7,9 +7,9 @@
 
 #include "core/proto/report.pb.h"
 #include "core/proto/spec.pb.h"
-#include "experiments/memory/activations.h"
-#include "experiments/memory/model_states.h"
-#include "experiments/memory/predict.h"
+#include "experiments/program/memory/activations.h"
+#include "experiments/program/memory/model_states.h"
+#include "experiments/program/memory/predict.h"
 #include "experiments/program/memory_verdict.h"
 
 namespace twofold {

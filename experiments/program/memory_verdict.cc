@@ -7,7 +7,7 @@
 #include "core/base/strings.h"
 #include "experiments/program/device_facts.h"
 #include "experiments/program/text.h"
-#include "experiments/spec/spec.h"
+#include "experiments/program/spec/spec.h"
 #include "topologies/catalogue.h"
 
 namespace twofold {

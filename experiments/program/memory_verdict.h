@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "core/base/units.h"
 #include "core/proto/spec.pb.h"
-#include "experiments/memory/predict.h"
+#include "experiments/program/memory/predict.h"
 
 namespace twofold {
 

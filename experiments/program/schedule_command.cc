@@ -13,12 +13,12 @@
 #include "core/base/strings.h"
 #include "core/base/suggestion.h"
 #include "core/proto/spec.pb.h"
-#include "experiments/cli/log.h"
-#include "experiments/pictures/schedule_picture.h"
-#include "experiments/pictures/schedule_story.h"
-#include "experiments/pictures/style.h"
+#include "experiments/program/cli/log.h"
+#include "experiments/program/pictures/schedule_picture.h"
+#include "experiments/program/pictures/schedule_story.h"
+#include "experiments/program/pictures/style.h"
 #include "experiments/program/commands.h"
-#include "experiments/report/files.h"
+#include "experiments/program/report/files.h"
 #include "strategies/pipeline/schedule.h"
 
 namespace twofold {
@@ -26,7 +26,7 @@ namespace {
 
 using pipeline::Action;
 using pipeline::Schedule;
-using pipeline::Shape;
+using pipeline::PipelineShape;
 
 struct ScheduleOptions {
   std::vector<std::string> names;  // none: all
@@ -46,7 +46,7 @@ const std::vector<Named>& All() {
   return kAll;
 }
 
-Shape ShapeOf(Schedule schedule, const ScheduleOptions& o) {
+PipelineShape ShapeOf(Schedule schedule, const ScheduleOptions& o) {
   return {.stages = o.stages, .micro_batches = o.micro_batches, .chunks = schedule == Schedule::kInterleaved ? o.virtual_stages.value_or(2) : 1};
 }
 
@@ -105,7 +105,7 @@ absl::StatusOr<std::vector<Named>> Choose(const ScheduleOptions& o) {
 // Prints a schedule, which was checked, and returns it as it is drawn.
 pictures::ScheduleStory Print(const Named& schedule, const ScheduleOptions& o) {
   const auto& [name, kind] = schedule;
-  const Shape shape = ShapeOf(kind, o);
+  const PipelineShape shape = ShapeOf(kind, o);
   std::vector<std::vector<Action>> stages;
   for (int s = 0; s < shape.stages; ++s) stages.push_back(pipeline::ActionsOf(kind, shape, s));
   std::string title = StrCat(name, shape.chunks > 1 ? StrCat(", ", shape.chunks, " chunks a stage") : "");

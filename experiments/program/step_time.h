@@ -10,7 +10,7 @@
 #pragma once
 
 #include "core/proto/report.pb.h"
-#include "experiments/report/rank_records.h"
+#include "experiments/program/report/rank_records.h"
 
 namespace twofold {
 

@@ -21,7 +21,7 @@
 #include "core/base/duration.h"
 #include "core/base/rank_list.h"
 #include "core/base/strings.h"
-#include "experiments/cli/log.h"
+#include "experiments/program/cli/log.h"
 #include "experiments/program/warden.h"
 
 extern char** environ;

@@ -4,9 +4,9 @@
 
 #include "core/base/strings.h"
 #include "core/data/slice_dataset.h"
-#include "experiments/cli/log.h"
+#include "experiments/program/cli/log.h"
 #include "experiments/program/dataset.h"
-#include "experiments/spec/spec.h"
+#include "experiments/program/spec/spec.h"
 #include "strategies/checkpoint/load.h"
 
 namespace twofold {

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "core/data/dataset.h"
 #include "core/proto/spec.pb.h"
-#include "strategies/checkpoint/folder.h"
+#include "core/io/checkpoint_folder.h"
 #include "strategies/trainer.h"
 
 namespace twofold {
@@ -18,7 +18,7 @@ struct TrainingData {
   Samples samples() const { return {*training, validation.get()}; }
 };
 
-// `spec` has been resolved; ResolveLength (experiments/spec/spec.h) completes it here. Errors name the file, the field and
+// `spec` has been resolved; ResolveLength (experiments/program/spec/spec.h) completes it here. Errors name the file, the field and
 // what would be right.
 absl::StatusOr<TrainingData> LoadTrainingData(spec::Spec& spec, const std::string& file);
 

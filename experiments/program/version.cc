@@ -11,11 +11,11 @@
 namespace twofold {
 
 std::string VersionText() {
-  std::vector<std::string_view> fabrics;
+  std::vector<std::string> fabrics;
   std::string lacking;
   for (const Backend& backend : Backends()) {
     const std::string why_not = backend.why_not();
-    if (why_not.empty()) fabrics.push_back(backend.name);
+    if (why_not.empty()) fabrics.emplace_back(backend.name);
     else StrAppend(&lacking, "\nnot available: fabric ", backend.name, ": ", why_not);
   }
   std::string devices = "CPU, EMULATED";

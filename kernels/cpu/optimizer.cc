@@ -37,13 +37,13 @@ double ValueOr1(const Tensor& factor) {
 }
 
 // to[i] = from[i], rounded with the draw of element first + i.
-void RoundByDraws(const float* from, const Tensor& to, int64_t first, int64_t n, const std::vector<ops::DrawRange>& draws, int64_t step) {
-  auto range = std::partition_point(draws.begin(), draws.end(), [first](const ops::DrawRange& r) { return r.begin <= first; });
+void RoundStochastically(const float* from, const Tensor& to, int64_t first, int64_t n, const std::vector<ops::RoundingKeyRange>& draws, int64_t step) {
+  auto range = std::partition_point(draws.begin(), draws.end(), [first](const ops::RoundingKeyRange& r) { return r.begin <= first; });
   auto* bits = static_cast<uint16_t*>(AddressOf(to, first));
   const bool bf16 = to.dtype() == DType::kBF16;
   for (int64_t at = 0; at < n;) {
     const int64_t end = range == draws.end() ? n : std::min(n, range->begin - first);
-    const ops::DrawRange& r = *(range - 1);
+    const ops::RoundingKeyRange& r = *(range - 1);
     const PhiloxKey key = ops::KeyOf(r, step);
     for (; at < end; ++at) {
       const auto place = static_cast<uint64_t>(first + at + r.shift);
@@ -77,7 +77,7 @@ void UpdateChunks(const Step& o, ThreadPool& pool, F update) {
       update(begin, n, decays, weights + (begin - first), grad + (begin - first));
     });
     if constexpr (std::is_same_v<A, float>) {
-      if (o.draws != nullptr) return RoundByDraws(weights, o.param, first, count, *o.draws, o.step);
+      if (o.rounding_keys != nullptr) return RoundStochastically(weights, o.param, first, count, *o.rounding_keys, o.step);
     }
     Sink<A>(o.param).Put(first, count, weights);
   });

@@ -121,9 +121,9 @@ struct Update {
   const float* factor32;
   const double* factor64;
   int64_t n;
-  bool packs, draws;
+  bool packs, stochastic;
   Ranges<ops::ElementRange> undecayed;
-  Ranges<ops::DrawRange> drawn;
+  Ranges<ops::RoundingKeyRange> drawn;
 };
 
 template <class A>
@@ -172,11 +172,11 @@ __global__ void __launch_bounds__(kThreads) Step(Update<T, G> u, Rule rule) {
   if (u.first != nullptr) StoreSome(u.first + i, whole, count, m);
   if (u.second != nullptr) StoreSome(u.second + i, whole, count, v);
   if (u.master != nullptr) StoreSome(u.master + i, whole, count, p);
-  if (sizeof(T) > 2 || !u.draws) return StoreSome(u.param + i, whole, count, p);
+  if (sizeof(T) > 2 || !u.stochastic) return StoreSome(u.param + i, whole, count, p);
   Pack<T, kEach> out;
   Sequence sequence;
   int r = FirstOf(u.drawn.count, [&](int k) { return u.drawn[k].begin > i; }) - 1;
-  ops::DrawRange range = u.drawn[r];
+  ops::RoundingKeyRange range = u.drawn[r];
 #pragma unroll
   for (int k = 0; k < kEach; ++k) {
     while (r + 1 < u.drawn.count && u.drawn[r + 1].begin <= i + k) range = u.drawn[++r];
@@ -196,7 +196,7 @@ template <class T, class G, class Op>
 Update<T, G> UpdateOf(const Op& o, const Tensor& first, const Tensor& second, const Context& c) {
   using A = Wide<T>;
   Update<T, G> u = {.param = At<T>(o.param), .grad = At<G>(o.grad), .first = At<A>(first), .second = At<A>(second), .master = At<A>(o.master),
-                    .factor32 = nullptr, .factor64 = nullptr, .n = o.param.numel(), .packs = false, .draws = o.draws != nullptr, .undecayed = {}, .drawn = {}};
+                    .factor32 = nullptr, .factor64 = nullptr, .n = o.param.numel(), .packs = false, .stochastic = o.rounding_keys != nullptr, .undecayed = {}, .drawn = {}};
   if (!o.factor.empty()) {
     if (o.factor.dtype() == DType::kF64) u.factor64 = At<double>(o.factor);
     else u.factor32 = At<float>(o.factor);
@@ -204,9 +204,9 @@ Update<T, G> UpdateOf(const Op& o, const Tensor& first, const Tensor& second, co
   u.packs = PacksFit(kEach, kEach, {&o.param, &o.grad, &first, &second, &o.master});
   std::byte* workspace = c.workspace;
   if (o.undecayed != nullptr) u.undecayed = Tell(*o.undecayed, workspace, c.stream);
-  if (o.draws != nullptr) {
-    std::vector<ops::DrawRange> of_step = *o.draws;
-    for (ops::DrawRange& r : of_step) r.key = ops::KeyOf(r, o.step);
+  if (o.rounding_keys != nullptr) {
+    std::vector<ops::RoundingKeyRange> of_step = *o.rounding_keys;
+    for (ops::RoundingKeyRange& r : of_step) r.key = ops::KeyOf(r, o.step);
     u.drawn = Tell(of_step, workspace, c.stream);
   }
   return u;

@@ -29,7 +29,7 @@
 //
 // Assumes: tiles of one kernel take equally long; a kernel begins when the one before it has ended.
 // Ignores: caches, alignment of batched products and of results, what the layout of operands does otherwise.
-// Calibrated from: what the cluster's file says. Those of experiments/published_runs have these fields, the catalogue's have not.
+// Calibrated from: what the cluster's file says. Those of experiments/studies/published_runs have these fields, the catalogue's have not.
 #pragma once
 
 #include <string>

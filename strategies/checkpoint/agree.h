@@ -14,7 +14,7 @@
 #include "core/base/errors.h"
 #include "core/proto/spec.pb.h"
 #include "core/run/rank_context.h"
-#include "strategies/checkpoint/folder.h"
+#include "core/io/checkpoint_folder.h"
 
 namespace twofold::checkpoint {
 

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "strategies/checkpoint/manifest.h"
-#include "strategies/checkpoint/worker.h"
+#include "core/io/checkpoint_manifest.h"
+#include "core/io/worker.h"
 
 namespace twofold::checkpoint {
 

@@ -11,7 +11,7 @@
 #include "core/base/strings.h"
 #include "strategies/checkpoint/agree.h"
 #include "strategies/checkpoint/pieces.h"
-#include "strategies/model_factory.h"
+#include "strategies/models/model_factory.h"
 
 namespace twofold::checkpoint {
 namespace {
@@ -203,7 +203,7 @@ absl::Status Reader::Read(std::string_view name, const Shape& shape, DType dtype
 
 // ---- Whether it fits ----
 
-Facts FactsOf(const spec::Spec& spec) {
+Metadata MetadataOf(const spec::Spec& spec) {
   const spec::Parallel& p = spec.parallel();
   return {.seed = spec.train().seed(),
           .world_size = p.pp() * p.dp() * p.cp() * p.tp(),
@@ -218,11 +218,11 @@ Facts FactsOf(const spec::Spec& spec) {
 
 absl::Status CheckFits(const std::string& path, const Manifest& manifest, const spec::Spec& spec) {
   const spec::Train& train = spec.train();
-  if (manifest.facts.step >= train.steps()) {
-    return absl::InvalidArgumentError(StrCat(path, ": was saved after step ", manifest.facts.step, "; train.steps = ", train.steps(),
+  if (manifest.metadata.step >= train.steps()) {
+    return absl::InvalidArgumentError(StrCat(path, ": was saved after step ", manifest.metadata.step, "; train.steps = ", train.steps(),
                                              " leave nothing to do; use more steps, or an earlier checkpoint"));
   }
-  if (const std::string wrong = WrongScalar(manifest.facts.scalars); !wrong.empty()) {
+  if (const std::string wrong = WrongScalar(manifest.metadata.scalars); !wrong.empty()) {
     return absl::InvalidArgumentError(StrCat(path, "/", kManifestFile, ": ", wrong));
   }
   const Reader reader(path, manifest);
@@ -246,14 +246,14 @@ absl::Status CheckFits(const std::string& path, const Manifest& manifest, const 
     known.insert(StrCat(kOptimizer, kMaster, ".", p->name()));
     for (const std::string& state : StateNames(train.optimizer())) {
       if (absl::Status status = check(StrCat(kOptimizer, state, ".", p->name()), p->shape(), optimizer); !status.ok()) {
-        return absl::InvalidArgumentError(StrCat(std::string(status.message()), "; it was saved with ", manifest.facts.optimizer));
+        return absl::InvalidArgumentError(StrCat(std::string(status.message()), "; it was saved with ", manifest.metadata.optimizer));
       }
     }
   }
   for (const Entry& entry : manifest.contents.tensors) {
     if (known.contains(entry.name)) continue;
     const bool state = absl::StartsWith(entry.name, kOptimizer);
-    return Refuse(path, entry.name, StrCat("is in this checkpoint", state ? StrCat(", which was saved with ", manifest.facts.optimizer) : "", "; ",
+    return Refuse(path, entry.name, StrCat("is in this checkpoint", state ? StrCat(", which was saved with ", manifest.metadata.optimizer) : "", "; ",
                                            state ? optimizer : "the model of this run", " has no such tensor"));
   }
   return absl::OkStatus();
@@ -261,7 +261,7 @@ absl::Status CheckFits(const std::string& path, const Manifest& manifest, const 
 
 std::vector<std::string> Differences(const Manifest& manifest, const spec::Spec& spec) {
   std::vector<std::string> notes;
-  const Facts& was = manifest.facts;
+  const Metadata& was = manifest.metadata;
   if (was.seed != spec.train().seed()) {
     notes.push_back(StrCat("train.seed was ", was.seed, " when the checkpoint was saved and is ", spec.train().seed(),
                            ": samples come in another order, dropout draws other masks"));
@@ -283,7 +283,7 @@ std::vector<std::string> Differences(const Manifest& manifest, const spec::Spec&
 namespace {
 
 // Where a piece of this run's state is made from. Masters are what wide parameters are, and the other way about.
-std::string SourceOf(const Reader& reader, const Held& held) {
+std::string SourceOf(const Reader& reader, const LocalPiece& held) {
   const std::string masters = StrCat(kOptimizer, kMaster, ".");
   const bool master = absl::StartsWith(held.name, masters);
   if (master && reader.Find(held.name) == nullptr) return kModel + held.name.substr(masters.size());
@@ -294,7 +294,7 @@ std::string SourceOf(const Reader& reader, const Held& held) {
   return wider && reader.Find(other) != nullptr ? other : held.name;
 }
 
-absl::Status Fill(Device& device, Reader& reader, const Held& held) {
+absl::Status Fill(Device& device, Reader& reader, const LocalPiece& held) {
   constexpr int64_t kPart = int64_t{4} << 20;  // bytes that are uploaded at a time
   const std::string source = SourceOf(reader, held);
   const int64_t most = kPart / ElementSize(held.data.dtype());
@@ -314,15 +314,15 @@ absl::Status Fill(Device& device, Reader& reader, const Held& held) {
 
 void Load(RankContext& rank, const Opened& opened, ParameterLayout& layout, optim::Optimizer& optimizer) {
   Reader reader(opened.path, opened.manifest);
-  std::vector<Held> held = ParametersHeld(layout);
-  for (Held& state : StatesHeld(layout, optimizer)) held.push_back(std::move(state));
-  for (Held& buffer : BuffersHeld(layout.model())) held.push_back(std::move(buffer));
-  for (const Held& h : held) {
+  std::vector<LocalPiece> held = LocalParameters(layout);
+  for (LocalPiece& state : LocalStates(layout, optimizer)) held.push_back(std::move(state));
+  for (LocalPiece& buffer : LocalBuffers(layout.model())) held.push_back(std::move(buffer));
+  for (const LocalPiece& h : held) {
     const absl::Status status = Fill(rank.device(), reader, h);
     if (status.ok()) continue;
     throw CannotResume(rank, StrCat(std::string(status.message()), WhatIsHere(rank, opened)));
   }
-  optimizer.set_updates(opened.manifest.facts.updates);
+  optimizer.set_updates(opened.manifest.metadata.updates);
   layout.PublishUpdate();
 }
 

@@ -18,9 +18,9 @@
 #include "core/optim/optimizer.h"
 #include "core/proto/spec.pb.h"
 #include "core/run/rank_context.h"
-#include "strategies/checkpoint/folder.h"
-#include "strategies/checkpoint/manifest.h"
-#include "strategies/checkpoint/safetensors.h"
+#include "core/io/checkpoint_folder.h"
+#include "core/io/checkpoint_manifest.h"
+#include "core/io/safetensors.h"
 #include "strategies/data_parallel/layout.h"
 
 namespace twofold::checkpoint {
@@ -59,7 +59,7 @@ class Reader {
 };
 
 // What a checkpoint says of a run of `spec`, whatever its step.
-Facts FactsOf(const spec::Spec& spec);
+Metadata MetadataOf(const spec::Spec& spec);
 
 // Whether a run of `spec` can go on from it: the same parameters and buffers with the same shapes, the optimizer's states, and
 // steps left to do. Every error names `path`, the tensor or field, what it is there and here.

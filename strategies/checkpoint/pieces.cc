@@ -25,11 +25,11 @@ int64_t Below(const Shape& shape, int dim) {
 }
 
 // What `tensor`, which goes with a slice, holds of parameters; `prefix` stands before their names.
-void AppendHeld(std::vector<Held>& held, const std::string& prefix, const optim::Slice& slice, const Tensor& tensor, const nn::Module& model,
+void AppendLocal(std::vector<LocalPiece>& held, const std::string& prefix, const optim::Slice& slice, const Tensor& tensor, const nn::Module& model,
                 const ByName& names) {
   const Tensor flat = tensor.Flat();
-  for (const optim::Part& part : PartsOf(slice, model)) {
-    for (Held& piece : PlacesOf(*names.at(part.parameter), part.first, flat.Slice(part.offset, part.count))) {
+  for (const optim::SlicePart& part : PartsOf(slice, model)) {
+    for (LocalPiece& piece : PlacesOf(*names.at(part.parameter), part.first, flat.Slice(part.offset, part.count))) {
       piece.name = prefix + piece.name;
       held.push_back(std::move(piece));
     }
@@ -38,7 +38,7 @@ void AppendHeld(std::vector<Held>& held, const std::string& prefix, const optim:
 
 }  // namespace
 
-std::vector<optim::Part> PartsOf(const optim::Slice& slice, const nn::Module& model) {
+std::vector<optim::SlicePart> PartsOf(const optim::Slice& slice, const nn::Module& model) {
   if (!slice.parts.empty()) return slice.parts;
   for (const nn::Parameter* p : model.Parameters()) {
     if (p->name() != slice.name) continue;
@@ -47,22 +47,22 @@ std::vector<optim::Part> PartsOf(const optim::Slice& slice, const nn::Module& mo
   return {};  // a shard of padding alone
 }
 
-std::vector<Held> PlacesOf(const nn::Parameter& p, int64_t first, const Tensor& flat) {
-  const nn::Cut& cut = p.cut();
+std::vector<LocalPiece> PlacesOf(const nn::Parameter& p, int64_t first, const Tensor& flat) {
+  const nn::ShardLayout& cut = p.shard_layout();
   const int64_t below = Below(cut.whole, cut.dim), end = first + flat.numel();
   const auto place = [&](const Band& band, int64_t at, int64_t local, int64_t count, bool owned) {
-    return Held{.name = p.name(), .shape = cut.whole, .band = band, .first = at, .data = flat.Slice(local - first, count), .owned = owned,
+    return LocalPiece{.name = p.name(), .shape = cut.whole, .band = band, .first = at, .data = flat.Slice(local - first, count), .owned = owned,
                 .replicas = p.replicas()};
   };
   if (cut.dim > 0) {  // one range: this rank's elements are a band's, in order
-    const nn::Cut::Range& range = cut.ranges.at(0);
+    const nn::ShardLayout::Range& range = cut.ranges.at(0);
     TWOFOLD_CHECK_GE(range.first, 0);
     return {place({.row = cut.whole[cut.dim] * below, .column = range.first * below, .width = range.count * below}, first, first, flat.numel(), range.owned)};
   }
   struct Stretch { int64_t local, whole, count; bool owned; };
   std::vector<Stretch> stretches;  // ranges that follow each other in the whole, too, are one
   int64_t begin = 0;
-  for (const nn::Cut::Range& range : cut.ranges) {
+  for (const nn::ShardLayout::Range& range : cut.ranges) {
     const int64_t from = std::max(first, begin), to = std::min(end, begin + range.count * below), whole = range.first * below + from - begin;
     begin += range.count * below;
     if (from >= to || range.first < 0) continue;
@@ -73,51 +73,51 @@ std::vector<Held> PlacesOf(const nn::Parameter& p, int64_t first, const Tensor& 
       stretches.push_back({from, whole, to - from, range.owned});
     }
   }
-  std::vector<Held> places;
+  std::vector<LocalPiece> places;
   for (const Stretch& s : stretches) places.push_back(place(Band::Whole(cut.whole.numel()), s.whole, s.local, s.count, s.owned));
   return places;
 }
 
-std::vector<Held> ParametersHeld(ParameterLayout& layout) {
+std::vector<LocalPiece> LocalParameters(ParameterLayout& layout) {
   const ByName names = NamesOf(layout.model());
-  std::vector<Held> held;
-  for (const optim::Slice& slice : layout.Slices()) AppendHeld(held, kModel, slice, slice.data, layout.model(), names);
+  std::vector<LocalPiece> held;
+  for (const optim::Slice& slice : layout.Slices()) AppendLocal(held, kModel, slice, slice.data, layout.model(), names);
   return held;
 }
 
-std::vector<Held> StatesHeld(ParameterLayout& layout, const optim::Optimizer& optimizer) {
+std::vector<LocalPiece> LocalStates(ParameterLayout& layout, const optim::Optimizer& optimizer) {
   const ByName names = NamesOf(layout.model());
-  std::vector<Held> held;
+  std::vector<LocalPiece> held;
   const std::vector<optim::Slice> slices = layout.Slices();
   for (size_t i = 0; i < slices.size(); ++i) {
     for (const optim::State& state : optimizer.StateOf(i)) {
-      AppendHeld(held, StrCat(kOptimizer, state.name, "."), slices[i], state.tensor, layout.model(), names);
+      AppendLocal(held, StrCat(kOptimizer, state.name, "."), slices[i], state.tensor, layout.model(), names);
     }
   }
   return held;
 }
 
-std::vector<Held> BuffersHeld(const nn::Module& model) {
-  std::vector<Held> held;
+std::vector<LocalPiece> LocalBuffers(const nn::Module& model) {
+  std::vector<LocalPiece> held;
   for (const nn::Parameter* b : model.Buffers()) {
     held.push_back({.name = StrCat(kBuffer, b->name()), .shape = b->shape(), .band = Band::Whole(b->numel()), .data = b->data().Flat()});
   }
   return held;
 }
 
-std::vector<Held> ShareOf(const std::vector<Held>& pieces, int64_t replica, int64_t replicas) {
+std::vector<LocalPiece> ShareOf(const std::vector<LocalPiece>& pieces, int64_t replica, int64_t replicas) {
   int64_t total = 0;
-  for (const Held& piece : pieces) total += piece.data.bytes().value();
+  for (const LocalPiece& piece : pieces) total += piece.data.bytes().value();
   // Without overflow, and the same for the end of one replica as for the begin of the next.
   const auto bound = [&](int64_t r) { return total / replicas * r + total % replicas * r / replicas; };
-  std::vector<Held> share;
+  std::vector<LocalPiece> share;
   int64_t at = 0;
-  for (const Held& piece : pieces) {
+  for (const LocalPiece& piece : pieces) {
     const int64_t element = ElementSize(piece.data.dtype()), count = piece.data.numel();
     const auto cut = [&](int64_t byte) { return std::clamp<int64_t>((byte - at + element - 1) / element, 0, count); };
     const int64_t begin = bound(replica) <= at ? 0 : cut(bound(replica)), end = bound(replica + 1) <= at ? 0 : cut(bound(replica + 1));
     if (begin < end) {
-      Held part = piece;
+      LocalPiece part = piece;
       part.first += begin, part.data = piece.data.Slice(begin, end - begin);
       share.push_back(std::move(part));
     }

@@ -51,7 +51,7 @@ absl::Status CommitParts(Worker& worker, const SaveOptions& options, const Begun
 }
 
 // "model.w", "model.w[0:16]", "model.w[0:4 of 8]", "model.w[0:4 of 8][0:2]": which elements of it these are.
-std::string StoredName(const Held& h, std::string_view name) {
+std::string StoredName(const LocalPiece& h, std::string_view name) {
   const int64_t numel = h.shape.numel(), count = h.data.numel();
   const bool band = h.band.width < h.band.row, whole = count == numel / h.band.row * h.band.width;
   return StrCat(name, band ? StrCat("[", h.band.column, ":", h.band.column + h.band.width, " of ", h.band.row, "]") : "",
@@ -60,8 +60,8 @@ std::string StoredName(const Held& h, std::string_view name) {
 
 // Whether nothing of the model is anywhere but on every rank.
 bool IsWhole(DeviceMesh& mesh, ParameterLayout& layout) {
-  return layout.holders() == nullptr && mesh.Group(Along::kReplicas).size() == mesh.world().size() &&
-         mesh.Group(Along::kExpertReplicas).size() == mesh.world().size();
+  return layout.shard_group() == nullptr && mesh.Group(MeshGroup::kReplicas).size() == mesh.world().size() &&
+         mesh.Group(MeshGroup::kExpertReplicas).size() == mesh.world().size();
 }
 
 }  // namespace
@@ -80,13 +80,13 @@ struct Saver::Running {
 };
 
 Saver::Saver(RankContext& rank, DeviceMesh& mesh, ParameterLayout& layout, const optim::Optimizer& optimizer,
-             SaveOptions options, Facts facts)
+             SaveOptions options, Metadata metadata)
     : rank_(rank),
       mesh_(mesh),
       layout_(layout),
       optimizer_(optimizer),
       options_(std::move(options)),
-      facts_(std::move(facts)),
+      metadata_(std::move(metadata)),
       writes_(DataExists(rank.device())),
       whole_(IsWhole(mesh, layout)) {
   if (!writes_) rank_.AddNote("data SYMBOLIC: no checkpoint was written; its messages and memory are those of one that is, its time on the disk is not in it");
@@ -176,34 +176,34 @@ void Saver::Begin(int64_t step) {
 // ---- What is written ----
 
 // Of everything that this rank holds, what it writes.
-std::vector<Held> Saver::OwnShare() {
-  std::vector<Held> held = ParametersHeld(layout_);
-  for (Held& state : StatesHeld(layout_, optimizer_)) held.push_back(std::move(state));
-  std::erase_if(held, [](const Held& h) { return !h.owned; });
-  const auto experts = std::stable_partition(held.begin(), held.end(), [](const Held& h) { return h.replicas == nn::Replicas::kAll; });
-  const std::vector<Held> of_experts(std::make_move_iterator(experts), std::make_move_iterator(held.end()));
+std::vector<LocalPiece> Saver::OwnShare() {
+  std::vector<LocalPiece> held = LocalParameters(layout_);
+  for (LocalPiece& state : LocalStates(layout_, optimizer_)) held.push_back(std::move(state));
+  std::erase_if(held, [](const LocalPiece& h) { return !h.owned; });
+  const auto experts = std::stable_partition(held.begin(), held.end(), [](const LocalPiece& h) { return h.replicas == nn::Replicas::kAll; });
+  const std::vector<LocalPiece> of_experts(std::make_move_iterator(experts), std::make_move_iterator(held.end()));
   held.erase(experts, held.end());
 
-  const auto share = [](const std::vector<Held>& pieces, const ProcessGroup& replicas, const ProcessGroup* holders) {
+  const auto share = [](const std::vector<LocalPiece>& pieces, const ProcessGroup& replicas, const ProcessGroup* holders) {
     const int64_t shards = holders == nullptr ? 1 : holders->size();  // of consecutive ranks
     return ShareOf(pieces, replicas.rank() / shards, replicas.size() / shards);
   };
-  ProcessGroup& replicas = mesh_.Group(Along::kReplicas);
-  held = share(held, replicas, layout_.holders());
-  for (Held& piece : share(of_experts, mesh_.Group(Along::kExpertReplicas), layout_.holders(nn::Replicas::kExperts))) held.push_back(std::move(piece));
-  for (Held& buffer : ShareOf(BuffersHeld(layout_.model()), replicas.rank(), replicas.size())) held.push_back(std::move(buffer));
+  ProcessGroup& replicas = mesh_.Group(MeshGroup::kReplicas);
+  held = share(held, replicas, layout_.shard_group());
+  for (LocalPiece& piece : share(of_experts, mesh_.Group(MeshGroup::kExpertReplicas), layout_.shard_group(nn::Replicas::kExperts))) held.push_back(std::move(piece));
+  for (LocalPiece& buffer : ShareOf(LocalBuffers(layout_.model()), replicas.rank(), replicas.size())) held.push_back(std::move(buffer));
   return held;
 }
 
 // `prefixed`: names in the file say what they are of.
-void Saver::WriteFile(const std::string& name, std::vector<Held> held, bool prefixed) {
-  std::stable_sort(held.begin(), held.end(), [](const Held& a, const Held& b) {  // so that every element is aligned
+void Saver::WriteFile(const std::string& name, std::vector<LocalPiece> held, bool prefixed) {
+  std::stable_sort(held.begin(), held.end(), [](const LocalPiece& a, const LocalPiece& b) {  // so that every element is aligned
     return ElementSize(a.data.dtype()) > ElementSize(b.data.dtype());
   });
   const auto file = static_cast<int64_t>(running_->files.size());
   std::vector<StoredTensor> stored;
   std::map<std::string, size_t> index;
-  for (const Held& h : held) {
+  for (const LocalPiece& h : held) {
     const int64_t count = h.data.numel(), rows = h.shape.numel() / h.band.row;
     const bool band = h.band.width < h.band.row, whole = count == rows * h.band.width;
     const std::string tensor = StoredName(h, prefixed ? h.name : h.name.substr(h.name.find('.') + 1));
@@ -217,7 +217,7 @@ void Saver::WriteFile(const std::string& name, std::vector<Held> held, bool pref
                                                        .column = band ? h.band.column : 0, .width = band ? h.band.width : 0});
   }
   FileStream stream(*running_->writer, buffers_, rank_.device(), running_->begun.partial, name, std::move(stored));
-  for (const Held& h : held) stream.Append(h.data);
+  for (const LocalPiece& h : held) stream.Append(h.data);
   stream.Finish();
   running_->files.push_back(stream.sum());
 }
@@ -230,8 +230,8 @@ void Saver::SaveShards() {
 
 void Saver::SaveWhole() {
   if (rank_.rank() != 0) return;
-  std::vector<Held> model = ParametersHeld(layout_), states = StatesHeld(layout_, optimizer_);
-  for (Held& buffer : BuffersHeld(layout_.model())) model.push_back(std::move(buffer));
+  std::vector<LocalPiece> model = LocalParameters(layout_), states = LocalStates(layout_, optimizer_);
+  for (LocalPiece& buffer : LocalBuffers(layout_.model())) model.push_back(std::move(buffer));
   WriteFile(kModelFile, std::move(model), /*prefixed=*/false);
   if (!states.empty()) WriteFile(kOptimizerFile, std::move(states), /*prefixed=*/false);
   PostPart(StrCat(RankFile(0), kPartEnding));
@@ -251,11 +251,11 @@ void Saver::PostPart(const std::string& name) {
 }
 
 void Saver::PostCommit(std::vector<std::string> parts, std::map<std::string, double> scalars) {
-  Manifest manifest{facts_, {}};
-  manifest.facts.sequence = running_->begun.sequence;
-  manifest.facts.step = running_->step;
-  manifest.facts.updates = optimizer_.updates();
-  manifest.facts.scalars = std::move(scalars);
+  Manifest manifest{metadata_, {}};
+  manifest.metadata.sequence = running_->begun.sequence;
+  manifest.metadata.step = running_->step;
+  manifest.metadata.updates = optimizer_.updates();
+  manifest.metadata.scalars = std::move(scalars);
   running_->committer = std::make_unique<Worker>(0, options_.asynchronous);
   running_->committer->Post(0, [worker = running_->committer.get(), options = options_, begun = running_->begun, parts = std::move(parts),
                                 assemble = options_.full && !whole_, manifest = std::move(manifest), bytes = &running_->bytes] {

@@ -23,10 +23,10 @@
 
 #include "core/comm/device_mesh.h"
 #include "core/run/rank_context.h"
-#include "strategies/checkpoint/folder.h"
+#include "core/io/checkpoint_folder.h"
 #include "strategies/checkpoint/pieces.h"
 #include "strategies/checkpoint/stream.h"
-#include "strategies/checkpoint/worker.h"
+#include "core/io/worker.h"
 
 namespace twofold::checkpoint {
 
@@ -48,9 +48,9 @@ struct Saved {
 // One rank's part; used from its thread. Everything handed in outlives it. Calls are collective over all ranks.
 class Saver {
  public:
-  // `facts` are the run's; step, updates, sequence and scalars are filled in by Save. `mesh` is of all ranks.
+  // `metadata` are the run's; step, updates, sequence and scalars are filled in by Save. `mesh` is of all ranks.
   Saver(RankContext& rank, DeviceMesh& mesh, ParameterLayout& layout, const optim::Optimizer& optimizer, SaveOptions options,
-        Facts facts);
+        Metadata metadata);
   ~Saver();  // without Finish: what is not whole yet is given up
 
   // After `step` training steps. First waits for an asynchronous save before it. Throws RankFailure: what could not be
@@ -68,8 +68,8 @@ class Saver {
   void Begin(int64_t step);
   void SaveShards();
   void SaveWhole();
-  std::vector<Held> OwnShare();
-  void WriteFile(const std::string& name, std::vector<Held> held, bool prefixed);
+  std::vector<LocalPiece> OwnShare();
+  void WriteFile(const std::string& name, std::vector<LocalPiece> held, bool prefixed);
   void PostPart(const std::string& name);
   void PostCommit(std::vector<std::string> parts, std::map<std::string, double> scalars);
   void Complete();
@@ -81,7 +81,7 @@ class Saver {
   ParameterLayout& layout_;
   const optim::Optimizer& optimizer_;
   const SaveOptions options_;
-  const Facts facts_;
+  const Metadata metadata_;
   const bool writes_;
   const bool whole_;  // every rank holds the whole model
   std::optional<Claim> claim_;  // rank 0, where it writes

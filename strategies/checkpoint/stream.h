@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "core/device/device.h"
-#include "strategies/checkpoint/block_file.h"
-#include "strategies/checkpoint/safetensors.h"
-#include "strategies/checkpoint/worker.h"
+#include "core/io/block_file.h"
+#include "core/io/safetensors.h"
+#include "core/io/worker.h"
 
 namespace twofold::checkpoint {
 

@@ -48,11 +48,11 @@ Tensor RingAttention::Forward(nn::Context& ctx, const Tensor& qkv, nn::Saved& sa
   Tensor lse = ctx.Activation(Shape{qkv.dim(0), heads_.queries, tokens}, wide);
   Tensor kv = OwnKeys(ctx, qkv);
   for (int step = 0; step < ring_.size(); ++step) {
-    Tensor coming;
+    Tensor received;
     std::vector<P2p> messages;
     if (step + 1 < ring_.size()) {
-      coming = ctx.Activation(kv.shape(), kv.dtype());
-      messages = {{P2p::kSend, kv, next(), kKeys}, {P2p::kRecv, coming, previous(), kKeys}};
+      received = ctx.Activation(kv.shape(), kv.dtype());
+      messages = {{P2p::kSend, kv, next(), kKeys}, {P2p::kRecv, received, previous(), kKeys}};
     }
     Work passing = Pass(ctx, messages);
     messages.clear();
@@ -60,7 +60,7 @@ Tensor RingAttention::Forward(nn::Context& ctx, const Tensor& qkv, nn::Saved& sa
         .q = qkv, .kv = kv, .out = out, .lse = lse, .block = RingStep(heads_, place(), step, tokens),
         .merge = step > 0});
     passing.WaitOn(ctx.stream);
-    kv = std::move(coming);
+    kv = std::move(received);
   }
   if (wide != qkv.dtype()) {
     const Tensor sum = std::exchange(out, ctx.Activation(out.shape(), qkv.dtype()));
@@ -81,11 +81,11 @@ Tensor RingAttention::BackwardInput(nn::Context& ctx, Tensor dy, nn::Saved& save
   Tensor sum = wide == qkv.dtype() ? dqkv : ctx.Activation(qkv.shape(), wide);
   Tensor kv = OwnKeys(ctx, qkv), dkv;  // dkv: of the keys that were here last, with the parts of all ranks so far
   for (int step = 0; step < ring_.size(); ++step) {
-    Tensor coming, others, part = sum;
+    Tensor received, others, part = sum;
     std::vector<P2p> messages;
     if (step + 1 < ring_.size()) {
-      coming = ctx.Activation(kv.shape(), kv.dtype());
-      messages = {{P2p::kSend, kv, next(), kKeys}, {P2p::kRecv, coming, previous(), kKeys}};
+      received = ctx.Activation(kv.shape(), kv.dtype());
+      messages = {{P2p::kSend, kv, next(), kKeys}, {P2p::kRecv, received, previous(), kKeys}};
     }
     if (step > 0) {
       part = ctx.Activation(kv.shape(), wide);
@@ -102,7 +102,7 @@ Tensor RingAttention::BackwardInput(nn::Context& ctx, Tensor dy, nn::Saved& save
                                            .block = RingStep(heads_, place(), step, qkv.dim(1)), .accumulate = step > 0});
     passing.WaitOn(ctx.stream);
     if (step > 1) ctx.Launch(ops::AddTo{.in = others, .out = part});
-    kv = std::move(coming);
+    kv = std::move(received);
     if (step > 0) dkv = std::move(part);
   }
   if (ring_.size() > 1) {

@@ -78,7 +78,7 @@ class DistributedDataParallel final : public ParameterLayout {
   void FinishGradients() override;
   void PublishUpdate() override {}  // every rank has updated all that it holds
   std::vector<optim::Slice> Slices() const override;  // every parameter, whole
-  ProcessGroup* holders(nn::Replicas) override { return nullptr; }
+  ProcessGroup* shard_group(nn::Replicas) override { return nullptr; }
   std::vector<Tensor> Gradients() const override;     // the buckets, in the order of their reduction
   void AverageBuffers() override { buffers_.Average(); }
 

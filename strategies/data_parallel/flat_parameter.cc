@@ -44,8 +44,8 @@ void FlatParameter::ForParts(int64_t shard,
   }
 }
 
-std::vector<optim::Part> FlatParameter::PartsOf(int64_t shard) const {
-  std::vector<optim::Part> parts;
+std::vector<optim::SlicePart> FlatParameter::PartsOf(int64_t shard) const {
+  std::vector<optim::SlicePart> parts;
   ForParts(shard, [&](const nn::Parameter& p, int64_t first, int64_t offset, int64_t count) {
     parts.push_back({.parameter = p.name(), .shape = p.shape(), .first = first, .offset = offset, .count = count, .decay = p.decay()});
   });

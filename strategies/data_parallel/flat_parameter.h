@@ -34,7 +34,7 @@ class FlatParameter {
 
   // What of which parameters shard r holds: elements [first, first + count) of one, in the shard from `offset` on.
   void ForParts(int64_t shard, absl::FunctionRef<void(const nn::Parameter&, int64_t first, int64_t offset, int64_t count)> visit) const;
-  std::vector<optim::Part> PartsOf(int64_t shard) const;
+  std::vector<optim::SlicePart> PartsOf(int64_t shard) const;
 
   // Writes the parameters' initial values, zeros for padding, to elements [first, first + out.numel()) of the flat tensor.
   void Initialize(Device& device, Stream& stream, uint64_t seed, const Tensor& out, int64_t first) const;

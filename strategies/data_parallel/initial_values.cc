@@ -3,15 +3,15 @@
 namespace twofold {
 namespace {
 
-using nn::Cut;
+using nn::ShardLayout;
 
 // Along tp a rank that has the whole of a parameter is not the only one, whether or not its gradients are to be summed.
 ProcessGroup* HoldersOf(const Sharers& sharers, const nn::Parameter& p, const nn::Parameter::Run& run) {
   switch (run.sum) {
-    case Cut::Sum::kNone: return p.numel() == p.cut().whole.numel() ? sharers.tensor : nullptr;
-    case Cut::Sum::kTensor: return sharers.tensor;
-    case Cut::Sum::kKeyValue: return sharers.key_value;
-    case Cut::Sum::kEmbedding: return sharers.embedding;
+    case ShardLayout::Sum::kNone: return p.numel() == p.shard_layout().whole.numel() ? sharers.tensor : nullptr;
+    case ShardLayout::Sum::kTensor: return sharers.tensor;
+    case ShardLayout::Sum::kKeyValue: return sharers.key_value;
+    case ShardLayout::Sum::kEmbedding: return sharers.embedding;
   }
   return nullptr;
 }

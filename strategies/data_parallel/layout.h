@@ -18,10 +18,10 @@
 
 namespace twofold {
 
-// Of the ranks that together hold one copy of the model, those that hold the same of it (nn::Cut): with whom this one shares what. Null:
+// Of the ranks that together hold one copy of the model, those that hold the same of it (nn::ShardLayout): with whom this one shares what. Null:
 // with nobody.
 struct Sharers {
-  ProcessGroup* tensor = nullptr;     // Cut::Sum::kTensor, and whatever else all along tp have the whole of
+  ProcessGroup* tensor = nullptr;     // ShardLayout::Sum::kTensor, and whatever else all along tp have the whole of
   ProcessGroup* key_value = nullptr;  // kKeyValue
   ProcessGroup* embedding = nullptr;  // kEmbedding
 };
@@ -57,7 +57,7 @@ class ParameterLayout {
   // parts of the parameters with these replicas, the ranks that together hold them once: sums over all of them are sums over
   // those ranks. Null: every rank holds all of what it has at all.
   virtual std::vector<optim::Slice> Slices() const = 0;
-  virtual ProcessGroup* holders(nn::Replicas replicas = nn::Replicas::kAll) = 0;
+  virtual ProcessGroup* shard_group(nn::Replicas replicas = nn::Replicas::kAll) = 0;
   // The gradients of all slices, as few flat tensors.
   virtual std::vector<Tensor> Gradients() const = 0;
 

@@ -7,7 +7,7 @@
 #include "core/base/check.h"
 #include "core/base/strings.h"
 #include "strategies/data_parallel/initial_values.h"
-#include "strategies/pipeline/chunks.h"
+#include "strategies/models/chunks.h"
 
 namespace twofold {
 
@@ -114,7 +114,7 @@ void ShardedDataParallel::Wrap(std::unique_ptr<nn::Module> model) {
     return (experts_ && module.kind() == "experts") || (options_.wrap && options_.wrap(module, parameters));
   };
   if (experts_ || options_.wrap) WrapUnits(*model, policy, wrap);
-  if (model->kind() == pipeline::Chunks::kKind) {  // each is run by itself
+  if (model->kind() == Chunks::kKind) {  // each is run by itself
     for (size_t c = 0; c < model->children().size(); ++c) {
       model->WrapChild(c, wrap);
       units_.back()->name = StrCat("chunk ", c);
@@ -137,7 +137,7 @@ ShardedDataParallel::Unit* ShardedDataParallel::UnitOf(nn::Module& module) {
 void ShardedDataParallel::CollectForward(nn::Module& module, size_t chunk) {
   Unit* unit = UnitOf(module);
   if (unit != nullptr) unit->forward = forward_.size(), unit->chunk = chunk, forward_.push_back(unit);
-  const bool divides = dynamic_cast<pipeline::Chunks*>(&module) != nullptr;
+  const bool divides = dynamic_cast<Chunks*>(&module) != nullptr;
   for (size_t i = 0; i < module.children().size(); ++i) CollectForward(*module.children()[i].module, divides ? i : chunk);
 }
 
@@ -195,27 +195,27 @@ std::vector<ShardedDataParallel::UnitInfo> ShardedDataParallel::units() const {
 
 // ---- Parameters: gathered, used, freed ----
 
-void ShardedDataParallel::Bring(Unit& unit) {
-  if (!unit.parameters.empty() || !unit.brought.empty()) return;
-  unit.brought = ctx_.device.NewTensor(unit.shard.shape(), unit.shard.dtype(), Category::kParameters);
-  unit.coming = in_->Copy(unit.shard, unit.brought);
+void ShardedDataParallel::Fetch(Unit& unit) {
+  if (!unit.parameters.empty() || !unit.staged.empty()) return;
+  unit.staged = ctx_.device.NewTensor(unit.shard.shape(), unit.shard.dtype(), Category::kParameters);
+  unit.host_to_device = in_->Copy(unit.shard, unit.staged);
 }
 
 void ShardedDataParallel::BringNext(const std::vector<Unit*>& order, size_t place) {
   if (!options_.offload || options_.prefetch == 0) return;
   const size_t chunk = place < order.size() ? order[place]->chunk : 0;
   while (place < order.size() && !order[place]->parameters.empty()) ++place;
-  if (place < order.size() && order[place]->chunk == chunk) Bring(*order[place]);
+  if (place < order.size() && order[place]->chunk == chunk) Fetch(*order[place]);
 }
 
 void ShardedDataParallel::Gather(Unit& unit) {
   if (!unit.parameters.empty()) return;
   if (options_.offload) {
-    Bring(unit);
-    std::exchange(unit.coming, Transfer()).WaitOn(ctx_.device.compute());
+    Fetch(unit);
+    std::exchange(unit.host_to_device, Transfer()).WaitOn(ctx_.device.compute());
   }
   const FlatParameter& flat = *unit.flat;
-  const Tensor shard = options_.offload ? std::exchange(unit.brought, Tensor()) : unit.shard;
+  const Tensor shard = options_.offload ? std::exchange(unit.staged, Tensor()) : unit.shard;
   unit.parameters = ctx_.device.NewTensor(Shape{flat.padded_numel()}, flat.dtype(), Category::kParameters);
   unit.gather = unit.sharing->gather->AllGather(unit.parameters, shard);
   unit.gathering = true;
@@ -337,7 +337,7 @@ void ShardedDataParallel::Reduce(Unit& unit) {
   if (options_.offload && unit.reduced) {
     scattering_->sum = ctx_.device.NewTensor(unit.gradient_shard.shape(), options_.gradient, Category::kGradients);
     in_->After(storing_);
-    scattering_->coming = in_->Copy(unit.gradient_shard, scattering_->sum);
+    scattering_->host_to_device = in_->Copy(unit.gradient_shard, scattering_->sum);
   }
   if (options_.overlap) return;
   AdvanceReductions();
@@ -379,7 +379,7 @@ void ShardedDataParallel::StoreOnHost(Reduction reduction) {
   Unit& unit = *reduction.unit;
   Tensor value = std::move(reduction.part);
   if (unit.reduced) {
-    reduction.coming.WaitOn(ctx_.device.compute());
+    reduction.host_to_device.WaitOn(ctx_.device.compute());
     ctx_.Launch(ops::AddTo{.in = value, .out = reduction.sum});
     value = std::move(reduction.sum);
   } else if (value.dtype() != unit.gradient_shard.dtype()) {
@@ -418,7 +418,7 @@ void ShardedDataParallel::PublishUpdate() {
   for (Unit* unit : forward_) {
     if (Alone(*unit)) continue;
     if (!KeepsParameters(*unit)) {
-      TWOFOLD_CHECK(unit->parameters.empty() && unit->brought.empty(), unit->name + " still has the parameters from before the update");
+      TWOFOLD_CHECK(unit->parameters.empty() && unit->staged.empty(), unit->name + " still has the parameters from before the update");
       continue;
     }
     unit->gather = unit->sharing->gather->AllGather(unit->parameters, unit->shard);

@@ -91,7 +91,7 @@ class ShardedDataParallel final : public ParameterLayout {
   void FinishGradients() override;
   void PublishUpdate() override;
   std::vector<optim::Slice> Slices() const override;  // one a unit: its shard
-  ProcessGroup* holders(nn::Replicas replicas) override {
+  ProcessGroup* shard_group(nn::Replicas replicas) override {
     const Sharing& sharing = SharingOf(replicas);
     return sharing.shards() > 1 ? sharing.reduce.get() : nullptr;
   }
@@ -119,8 +119,8 @@ class ShardedDataParallel final : public ParameterLayout {
     std::optional<FlatParameter> flat;
     Tensor shard, gradient_shard;   // what this rank keeps; parts of the whole where that stays
     Tensor parameters, gradients;   // whole, padded; empty while they are not here
-    Tensor brought;                 // offloaded: the shard on the device, until it is gathered
-    Transfer coming;                // its way there
+    Tensor staged;                 // offloaded: the shard on the device, until it is gathered
+    Transfer host_to_device;                // its way there
     Work gather;                    // brings the parameters
     bool gathering = false;
     bool used = false;              // has computed since it was gathered: does not count as held ahead
@@ -134,7 +134,7 @@ class ShardedDataParallel final : public ParameterLayout {
     Tensor part;      // this rank's shard of the sum, in the reduce type
     Work work;
     Tensor sum = {};  // offloaded: gradient_shard on the device, where this adds to it
-    Transfer coming = {};
+    Transfer host_to_device = {};
   };
 
   // One rank that has all of a unit, on the device: nothing is gathered or reduced.
@@ -161,7 +161,7 @@ class ShardedDataParallel final : public ParameterLayout {
   void BeforeBackwardWeights(Unit& unit);
   void AfterBackwardWeights(Unit& unit);
 
-  void Bring(Unit& unit);                        // offloaded: the shard begins its way to the device
+  void Fetch(Unit& unit);                        // offloaded: the shard begins its way to the device
   void BringNext(const std::vector<Unit*>& order, size_t place);  // likewise, of the first unit from `place` on that is not here
   void Gather(Unit& unit);                       // begins it, where the parameters are not here
   void GatherAhead(const std::vector<Unit*>& order, size_t place);

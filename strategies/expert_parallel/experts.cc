@@ -17,22 +17,22 @@ class ExpertParallel final : public nn::Composite {
   }
 
   Tensor Forward(nn::Context& ctx, const Tensor& x, nn::Saved& saved) override {
-    Tensor y = Apply(0, ctx, Spread(ctx, Exchange(ctx, x)), saved);
-    return Returned(ctx, Sum(ctx, std::move(y)), x.shape());
+    Tensor y = Apply(0, ctx, AllGatherSlots(ctx, ExchangeSlots(ctx, x)), saved);
+    return ReturnSlots(ctx, ReduceSlots(ctx, std::move(y)), x.shape());
   }
   std::string_view kind() const override { return "experts"; }
 
  protected:
   Tensor Propagate(const Backprop& back, Tensor dy) override {
     const Shape shape = dy.shape();
-    Tensor slots = Exchange(back.ctx, std::exchange(dy, Tensor()));
-    slots = Spread(back.ctx, std::move(slots));
-    return Returned(back.ctx, Sum(back.ctx, back(0, std::move(slots))), shape);
+    Tensor slots = ExchangeSlots(back.ctx, std::exchange(dy, Tensor()));
+    slots = AllGatherSlots(back.ctx, std::move(slots));
+    return ReturnSlots(back.ctx, ReduceSlots(back.ctx, back(0, std::move(slots))), shape);
   }
 
  private:
   // Block i of the slots goes to rank i: [experts, C, hidden] to [ep, experts / ep, C, hidden], or back.
-  Tensor Exchange(nn::Context& ctx, Tensor slots) const {
+  Tensor ExchangeSlots(nn::Context& ctx, Tensor slots) const {
     const int64_t ep = groups_.experts.size();
     const Shape shape = slots.shape();
     if (ep == 1) return slots;
@@ -40,18 +40,18 @@ class ExpertParallel final : public nn::Composite {
     groups_.experts.AllToAll(out, slots).WaitOn(ctx.stream);
     return out;
   }
-  Tensor Returned(nn::Context& ctx, Tensor slots, const Shape& shape) const { return Exchange(ctx, std::move(slots)).View(shape); }
+  Tensor ReturnSlots(nn::Context& ctx, Tensor slots, const Shape& shape) const { return ExchangeSlots(ctx, std::move(slots)).View(shape); }
 
   bool gathers() const { return groups_.sequence_parallel && groups_.tensor.size() > 1; }
   // To all ranks along tp, each of which has a part of every expert: they have the same slots, unless each has rows of its own.
-  Tensor Spread(nn::Context& ctx, Tensor slots) const {
+  Tensor AllGatherSlots(nn::Context& ctx, Tensor slots) const {
     if (!gathers()) return slots;
     Tensor out = ctx.Activation(Senders(slots, groups_.tensor.size()), slots.dtype());
     groups_.tensor.AllGather(out, slots).WaitOn(ctx.stream);
     return out;
   }
   // The sums over those parts, of all slots or of one's own.
-  Tensor Sum(nn::Context& ctx, Tensor slots) const {
+  Tensor ReduceSlots(nn::Context& ctx, Tensor slots) const {
     if (groups_.tensor.size() == 1) return slots;
     if (!gathers()) {
       groups_.tensor.AllReduce(slots, ReduceOp::kSum).WaitOn(ctx.stream);
@@ -70,8 +70,8 @@ class ExpertParallel final : public nn::Composite {
 };
 
 // The rows of experts [first, first + count), each of `parts` one after the other of `rows` rows, of which rank r of tp has its share.
-nn::Cut ExpertRows(const Shape& whole, int64_t first, int64_t count, int parts, int64_t rows, const ProcessGroup& tensor) {
-  nn::Cut cut{.whole = whole, .dim = 0};
+nn::ShardLayout ExpertRows(const Shape& whole, int64_t first, int64_t count, int parts, int64_t rows, const ProcessGroup& tensor) {
+  nn::ShardLayout cut{.whole = whole, .dim = 0};
   const int64_t share = rows / tensor.size();
   if (tensor.size() == 1) {
     cut.ranges = {{.first = first * parts * rows, .count = count * parts * rows}};
@@ -92,8 +92,8 @@ std::unique_ptr<nn::Mixture> MakeExpertParallel(const nn::MixtureConfig& config,
 
   auto router = std::make_unique<nn::Linear>(config.Router());
   nn::Parameter& routing = *router->Parameters()[0];
-  routing.set_cut(nn::Cut::Whole(routing.shape(), /*owned=*/groups.tensor.rank() == 0,
-                                 own_rows ? nn::Cut::Sum::kTensor : nn::Cut::Sum::kNone));
+  routing.set_shard_layout(nn::ShardLayout::Whole(routing.shape(), /*owned=*/groups.tensor.rank() == 0,
+                                 own_rows ? nn::ShardLayout::Sum::kTensor : nn::ShardLayout::Sum::kNone));
 
   nn::ExpertsConfig own = config.AllExperts();
   own.experts /= ep, own.ffn /= tp;
@@ -101,8 +101,8 @@ std::unique_ptr<nn::Mixture> MakeExpertParallel(const nn::MixtureConfig& config,
   auto experts = std::make_unique<nn::Experts>(own);
   const int64_t first = groups.experts.rank() * own.experts;
   nn::Parameter &gate_up = *experts->gate_up().weight(), &projection = *experts->projection().weight();
-  gate_up.set_cut(ExpertRows({config.experts * 2 * config.ffn, config.hidden}, first, own.experts, 2, config.ffn, groups.tensor));
-  projection.set_cut(ExpertRows({config.experts * config.ffn, config.hidden}, first, own.experts, 1, config.ffn, groups.tensor));
+  gate_up.set_shard_layout(ExpertRows({config.experts * 2 * config.ffn, config.hidden}, first, own.experts, 2, config.ffn, groups.tensor));
+  projection.set_shard_layout(ExpertRows({config.experts * config.ffn, config.hidden}, first, own.experts, 1, config.ffn, groups.tensor));
   for (nn::Parameter* p : {&gate_up, &projection})
     if (ep > 1) p->set_replicas(nn::Replicas::kExperts);
 

@@ -16,7 +16,7 @@ Address EndOf(const Tensor& t) { return t.address() + static_cast<Address>(t.byt
 std::vector<Tensor> OwnedGradients(ParameterLayout& layout, bool any_replicas, nn::Replicas replicas) {
   std::map<Address, Address> others;  // where elements that others own begin and end
   ForSliceRanges(layout, [&](const SliceRange& range) {
-    const bool padding = range.run.whole < 0 && range.parameter.cut().dim == 0;
+    const bool padding = range.run.whole < 0 && range.parameter.shard_layout().dim == 0;
     const bool wanted = any_replicas || range.parameter.replicas() == replicas;
     if ((range.run.owned && wanted) || padding || range.run.count == 0) return;
     const Tensor gradient = range.slice.gradient.Flat().Slice(range.offset, range.run.count);
@@ -58,12 +58,12 @@ Tensor GradientNorm::Squared() {
   Tensor of_experts;
   if (!owned_experts_.empty()) {
     of_experts = optim::SquaredNorm(ctx_, owned_experts_, [&](Tensor& squares) {
-      sum(squares, layout_.holders(nn::Replicas::kExperts));
+      sum(squares, layout_.shard_group(nn::Replicas::kExperts));
       sum(squares, experts_);
     });
   }
   return optim::SquaredNorm(ctx_, owned_, [&](Tensor& squares) {
-    sum(squares, layout_.holders());
+    sum(squares, layout_.shard_group());
     if (!of_experts.empty()) ctx_.Launch(ops::AddTo{.in = of_experts, .out = squares});
     model_.AllReduce(squares).WaitOn(ctx_.stream);
   });

@@ -9,14 +9,14 @@
 namespace twofold {
 namespace {
 
-using nn::Cut;
+using nn::ShardLayout;
 
-ProcessGroup* GroupOf(const Sharers& sharers, Cut::Sum sum) {
+ProcessGroup* GroupOf(const Sharers& sharers, ShardLayout::Sum sum) {
   switch (sum) {
-    case Cut::Sum::kNone: return nullptr;
-    case Cut::Sum::kTensor: return sharers.tensor;
-    case Cut::Sum::kKeyValue: return sharers.key_value;
-    case Cut::Sum::kEmbedding: return sharers.embedding;
+    case ShardLayout::Sum::kNone: return nullptr;
+    case ShardLayout::Sum::kTensor: return sharers.tensor;
+    case ShardLayout::Sum::kKeyValue: return sharers.key_value;
+    case ShardLayout::Sum::kEmbedding: return sharers.embedding;
   }
   return nullptr;
 }
@@ -29,8 +29,8 @@ bool Continues(const Tensor& last, const Tensor& next) {
 }  // namespace
 
 GradientSums::GradientSums(nn::Context& ctx, ParameterLayout& layout, const Sharers& sharers) : ctx_(ctx) {
-  constexpr std::array kSums = {Cut::Sum::kTensor, Cut::Sum::kKeyValue, Cut::Sum::kEmbedding};
-  for (const Cut::Sum sum : kSums) {
+  constexpr std::array kSums = {ShardLayout::Sum::kTensor, ShardLayout::Sum::kKeyValue, ShardLayout::Sum::kEmbedding};
+  for (const ShardLayout::Sum sum : kSums) {
     Message message{.group = GroupOf(sharers, sum), .pieces = {}};
     Address slice = 0;  // where the gradient that the last piece is of begins
     ForSliceRanges(layout, [&](const SliceRange& range) {

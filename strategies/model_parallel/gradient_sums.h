@@ -1,5 +1,5 @@
 // Sums of gradients over ranks that share one copy of a model, of parameters that several of them have and of which each saw but a
-// part of what uses them (nn::Cut::Sum): under sequence parallelism norms, positions and biases of row-parallel layers, heads of keys
+// part of what uses them (nn::ShardLayout::Sum): under sequence parallelism norms, positions and biases of row-parallel layers, heads of keys
 // and values that ranks share, the table that first and last stage of a pipeline share. After these sums such ranks have the same
 // gradient, and update alike.
 //

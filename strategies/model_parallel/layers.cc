@@ -21,7 +21,7 @@ namespace {
 std::vector<std::vector<int>> KeyValueGroups(const MeshShape& shape, int64_t kv_heads) {
   const auto sharers = static_cast<size_t>(kv_heads > 0 && kv_heads < shape.tp ? shape.tp / kv_heads : 1);
   std::vector<std::vector<int>> groups;
-  for (const std::vector<int>& ranks : GroupsOf(shape, Along::kTp)) {
+  for (const std::vector<int>& ranks : GroupsOf(shape, MeshGroup::kTp)) {
     for (size_t r = 0; r < ranks.size(); ++r) {
       if (r % sharers == 0) groups.emplace_back();
       groups.back().push_back(ranks[r]);
@@ -30,7 +30,7 @@ std::vector<std::vector<int>> KeyValueGroups(const MeshShape& shape, int64_t kv_
   return groups;
 }
 
-ResidualRows RowsOf(const DeviceMesh& mesh, const Exchange& exchange) {
+ResidualRows RowsOf(const DeviceMesh& mesh, const TensorParallelExchange& exchange) {
   const MeshShape& shape = mesh.shape();
   return {.chunks = {.rank = mesh.Coordinate(Axis::kCp), .ranks = shape.cp},
           .tp = exchange.splits_rows() ? shape.tp : 1,
@@ -50,11 +50,11 @@ ParallelOptions ParallelOptionsOf(const spec::Spec& spec) {
 ParallelLayers::ParallelLayers(DeviceMesh& mesh, const ParallelOptions& options)
     : mesh_(mesh),
       options_(options),
-      tensor_(mesh.Group(Along::kTp)),
+      tensor_(mesh.Group(MeshGroup::kTp)),
       exchange_(tensor_, {.sequence_parallel = options.sequence_parallel, .overlap = options.overlap}),
       rows_(RowsOf(mesh, exchange_)) {
-  if (mesh.shape().cp > 1) ring_ = mesh.NewGroup(Along::kCp, "ring");
-  if (mesh.shape().ep > 1) experts_ = mesh.NewGroup(Along::kEp, "experts");
+  if (mesh.shape().cp > 1) ring_ = mesh.NewGroup(MeshGroup::kCp, "ring");
+  if (mesh.shape().ep > 1) experts_ = mesh.NewGroup(MeshGroup::kEp, "experts");
   if (options.kv_heads == 0 || options.kv_heads >= tensor_.size()) return;
   if (options.kv_heads == 1) {
     key_value_ = &tensor_;
@@ -126,7 +126,7 @@ std::unique_ptr<nn::Module> ParallelLayers::Row(const nn::LinearConfig& config) 
 }
 
 std::unique_ptr<nn::Module> ParallelLayers::MakeExperts(const nn::MixtureConfig& config) {
-  ProcessGroup& experts = experts_ != nullptr ? *experts_ : mesh_.Group(Along::kEp);  // else of one
+  ProcessGroup& experts = experts_ != nullptr ? *experts_ : mesh_.Group(MeshGroup::kEp);  // else of one
   return MakeExpertParallel(config, {.experts = experts, .tensor = tensor_, .sequence_parallel = options_.sequence_parallel});
 }
 

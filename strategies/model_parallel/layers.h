@@ -3,7 +3,7 @@
 //     along tp  matrices by columns and rows, heads, vocabulary       strategies/tensor_parallel/
 //     along cp  the tokens of a sequence                              strategies/context_parallel/
 //     along ep  experts                                               strategies/expert_parallel/
-// pp is none of its business: a stage is a part of the model (nn::Part), made with the same layers. Along an axis of one, layers
+// pp is none of its business: a stage is a part of the model (nn::ModelPart), made with the same layers. Along an axis of one, layers
 // are those of one rank.
 #pragma once
 
@@ -34,7 +34,7 @@ class ParallelLayers final : public nn::Layers {
 
   DeviceMesh& mesh() { return mesh_; }
   const ParallelOptions& options() const { return options_; }
-  // Those along tp that hold the same heads of keys and values (Cut::Sum::kKeyValue); null: none do.
+  // Those along tp that hold the same heads of keys and values (ShardLayout::Sum::kKeyValue); null: none do.
   ProcessGroup* key_value_group() { return key_value_; }
   // Those of the residual stream that this rank has.
   const ResidualRows& rows() const { return rows_; }
@@ -65,7 +65,7 @@ class ParallelLayers final : public nn::Layers {
   DeviceMesh& mesh_;
   const ParallelOptions options_;
   ProcessGroup& tensor_;  // along tp
-  const Exchange exchange_;
+  const TensorParallelExchange exchange_;
   const ResidualRows rows_;
   std::unique_ptr<ProcessGroup> ring_;  // along cp, with a stream of its own; null: there are no others
   std::unique_ptr<ProcessGroup> experts_;  // along ep; null: one rank has them all

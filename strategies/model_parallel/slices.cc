@@ -19,7 +19,7 @@ void ForSliceRanges(ParameterLayout& layout, absl::FunctionRef<void(const SliceR
       p.ForRanges(first, count, [&](const nn::Parameter::Run& run) { visit({slice, offset + run.local - first, p, run}); });
     };
     if (slice.parts.empty() && parameters.contains(slice.name)) part(slice.name, 0, 0, -1);  // else: a shard of padding alone
-    for (const optim::Part& p : slice.parts) part(p.parameter, p.first, p.offset, p.count);
+    for (const optim::SlicePart& p : slice.parts) part(p.parameter, p.first, p.offset, p.count);
   }
 }
 

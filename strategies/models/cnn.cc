@@ -40,7 +40,7 @@ constinit const ModelKind kCnnModel = {
               .width = cnn.width(),
               .channels = cnn.channels()};
     },
-    .make = [](const spec::Model& m, ModelTypes types, const nn::Part&, nn::Layers&) -> std::unique_ptr<nn::Module> {
+    .make = [](const spec::Model& m, ModelTypes types, const nn::ModelPart&, nn::Layers&) -> std::unique_ptr<nn::Module> {
       return std::make_unique<nn::CnnModel>(ToConfig(m, types));
     },
     .splits = false,

@@ -30,7 +30,7 @@ constinit const ModelKind kGptModel = {
     .input = [](const spec::Model& m) -> ModelInput {
       return {ModelInput::kTokens, m.gpt().sequence(), m.gpt().vocab()};
     },
-    .make = [](const spec::Model& m, ModelTypes types, const nn::Part& part, nn::Layers& layers) -> std::unique_ptr<nn::Module> {
+    .make = [](const spec::Model& m, ModelTypes types, const nn::ModelPart& part, nn::Layers& layers) -> std::unique_ptr<nn::Module> {
       return std::make_unique<nn::GptModel>(ToConfig(m, types.parameter), part, layers);
     },
     .splits = true,

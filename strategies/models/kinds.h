@@ -1,5 +1,5 @@
 // The kinds of model that a spec can name. A new kind is a file of this folder and a row of kinds.cc (and, for what a
-// spec may say of it, a file and a row in experiments/spec/models/).
+// spec may say of it, a file and a row in experiments/program/spec/models/).
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct ModelKind {
   spec::Model::KindCase kind;
   ModelInput (*input)(const spec::Model& model);
   // Neither named nor with storage. Kinds whose `splits` is false are made whole, on one rank.
-  std::unique_ptr<nn::Module> (*make)(const spec::Model& model, ModelTypes types, const nn::Part& part, nn::Layers& layers);
+  std::unique_ptr<nn::Module> (*make)(const spec::Model& model, ModelTypes types, const nn::ModelPart& part, nn::Layers& layers);
   bool splits;  // over the ranks of tensor and pipeline parallelism: `make` minds `part` and `layers`
   double (*training_flops)(const spec::Model& model, int64_t samples);         // as core/nn/flops.h counts
   double (*hardware_flops)(const spec::Model& model, const nn::Recomputation& recomputation, int64_t samples);  // likewise

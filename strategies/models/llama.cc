@@ -49,7 +49,7 @@ constinit const ModelKind kLlamaModel = {
     .input = [](const spec::Model& m) -> ModelInput {
       return {ModelInput::kTokens, m.llama().sequence(), m.llama().vocab()};
     },
-    .make = [](const spec::Model& m, ModelTypes types, const nn::Part& part, nn::Layers& layers) -> std::unique_ptr<nn::Module> {
+    .make = [](const spec::Model& m, ModelTypes types, const nn::ModelPart& part, nn::Layers& layers) -> std::unique_ptr<nn::Module> {
       return std::make_unique<nn::LlamaModel>(ToConfig(m, types.parameter), part, layers);
     },
     .splits = true,

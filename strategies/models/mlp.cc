@@ -23,7 +23,7 @@ constinit const ModelKind kMlpModel = {
     .input = [](const spec::Model& m) -> ModelInput {
       return {ModelInput::kFeatures, m.mlp().inputs(), m.mlp().classes()};
     },
-    .make = [](const spec::Model& m, ModelTypes types, const nn::Part&, nn::Layers&) -> std::unique_ptr<nn::Module> {
+    .make = [](const spec::Model& m, ModelTypes types, const nn::ModelPart&, nn::Layers&) -> std::unique_ptr<nn::Module> {
       return std::make_unique<nn::MlpModel>(ToConfig(m, types.parameter));
     },
     .splits = false,

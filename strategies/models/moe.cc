@@ -24,7 +24,7 @@ constinit const ModelKind kMoeModel = {
     .input = [](const spec::Model& m) -> ModelInput {
       return {ModelInput::kTokens, m.moe().llama().sequence(), m.moe().llama().vocab()};
     },
-    .make = [](const spec::Model& m, ModelTypes types, const nn::Part& part, nn::Layers& layers) -> std::unique_ptr<nn::Module> {
+    .make = [](const spec::Model& m, ModelTypes types, const nn::ModelPart& part, nn::Layers& layers) -> std::unique_ptr<nn::Module> {
       return std::make_unique<nn::LlamaModel>(ToConfig(m, types.parameter), part, layers);
     },
     .splits = true,

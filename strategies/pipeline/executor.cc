@@ -13,7 +13,7 @@ Executor::Executor(RankContext& ctx, DeviceMesh& mesh, const ExecutorOptions& op
       shape_{.stages = mesh.shape().pp, .chunks = options.chunks},
       stage_(mesh.Coordinate(Axis::kPp)),
       overlap_(options.overlap),
-      parts_(options.scatter_gather ? &mesh.Group(Along::kTp) : nullptr) {
+      parts_(options.scatter_gather ? &mesh.Group(MeshGroup::kTp) : nullptr) {
   TWOFOLD_CHECK(shape_.stages > 1 || shape_.chunks == 1, "one stage has one chunk");
   if (shape_.stages > 1) Connect(mesh);
 }
@@ -28,7 +28,7 @@ void Executor::Connect(DeviceMesh& mesh) {
   for (const bool forward : {false, true}) {
     std::vector<ProcessGroup*> groups;
     for (int c = 0; c < colors; ++c) {
-      groups_.push_back(mesh.NewGroup(Along::kPp, StrCat("pipeline ", forward ? "activations " : "gradients ", c)));
+      groups_.push_back(mesh.NewGroup(MeshGroup::kPp, StrCat("pipeline ", forward ? "activations " : "gradients ", c)));
       groups.push_back(groups_.back().get());
     }
     const auto between = [&](int s) { return s >= 0 && s < pairs ? groups[static_cast<size_t>(color(s))] : nullptr; };
@@ -39,18 +39,18 @@ void Executor::Connect(DeviceMesh& mesh) {
   }
 }
 
-Executor::Incoming Executor::Receive(const Action& action, const twofold::Shape& boundary, DType dtype) {
+Executor::Incoming Executor::Receive(const Action& action, const Shape& boundary, DType dtype) {
   const std::optional<Message> message = ReceivedBy(action, shape_, stage_);
   if (!message) return {};
   ctx_.trace().SetLabel(action.ToString());
-  const twofold::Shape part = parts_ != nullptr ? twofold::Shape{boundary.numel() / parts_->size()} : boundary;
+  const Shape part = parts_ != nullptr ? Shape{boundary.numel() / parts_->size()} : boundary;
   Incoming incoming{.message = ctx_.device().NewTensor(part, dtype, Category::kActivations), .work = {}};
   incoming.work = in_[message->forward].group->Recv(incoming.message, message->from);
   return incoming;
 }
 
 // The whole of what was received: empty if nothing was.
-Tensor Executor::Take(Incoming incoming, const twofold::Shape& boundary) {
+Tensor Executor::Take(Incoming incoming, const Shape& boundary) {
   if (overlap_) incoming.work.WaitOn(ctx_.device().compute());
   else incoming.work.Wait();
   if (parts_ == nullptr || incoming.message.empty()) return std::move(incoming.message);
@@ -72,7 +72,7 @@ void Executor::Send(const Action& action, Tensor out) {
   link.last = link.group->Send(out, message->to);
 }
 
-void Executor::Execute(std::span<const Action> actions, int micro_batches, const twofold::Shape& boundary, DType dtype, Run run) {
+void Executor::Execute(std::span<const Action> actions, int micro_batches, const Shape& boundary, DType dtype, Run run) {
   shape_.micro_batches = micro_batches;
   const absl::Cleanup no_label = [this] { ctx_.trace().SetLabel(""); };
   Incoming ahead;

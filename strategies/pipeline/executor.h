@@ -64,7 +64,7 @@ class Executor {
 
   // Does `actions`, of this stage, in order. Every message is a tensor like `boundary`. The trace's label is the action's name
   // while it runs. Throws what communication, allocation and `run` throw.
-  void Execute(std::span<const Action> actions, int micro_batches, const twofold::Shape& boundary, DType dtype, Run run);
+  void Execute(std::span<const Action> actions, int micro_batches, const Shape& boundary, DType dtype, Run run);
 
  private:
   // Messages of one kind between this stage and a neighbour, on a stream that has nothing else; one way only.
@@ -77,12 +77,12 @@ class Executor {
     Work work;
   };
   void Connect(DeviceMesh& mesh);
-  Incoming Receive(const Action& action, const twofold::Shape& boundary, DType dtype);
-  Tensor Take(Incoming incoming, const twofold::Shape& boundary);
+  Incoming Receive(const Action& action, const Shape& boundary, DType dtype);
+  Tensor Take(Incoming incoming, const Shape& boundary);
   void Send(const Action& action, Tensor out);
 
   RankContext& ctx_;
-  Shape shape_;
+  PipelineShape shape_;
   const int stage_;
   const bool overlap_;
   ProcessGroup* const parts_;  // ranks that share a message; null: each has its own

@@ -14,7 +14,7 @@ namespace {
 using Actions = std::vector<Action>;
 
 // Huang et al. 2019, figure 2c: backward passes in the opposite order.
-Actions GPipe(const Shape& shape) {
+Actions GPipe(const PipelineShape& shape) {
   Actions actions;
   for (int i = 0; i < shape.micro_batches; ++i) actions.push_back({Action::kForward, i});
   for (int i = shape.micro_batches; i-- > 0;) actions.push_back({Action::kBackward, i});
@@ -23,13 +23,13 @@ Actions GPipe(const Shape& shape) {
 
 // Narayanan et al. 2021, figure 4. The k-th forward pass of a stage with several chunks does p micro-batches with one chunk, the
 // same ones with the next chunk, ..., and goes on with the next p micro-batches; backward passes take the chunks the other way.
-Action InTurn(Action::Kind kind, const Shape& shape, int k) {
+Action InTurn(Action::Kind kind, const PipelineShape& shape, int k) {
   const int round = k / shape.parts(), within = k % shape.parts(), chunk = within / shape.stages;
   return {kind, round * shape.stages + within % shape.stages, kind == Action::kForward ? chunk : shape.chunks - 1 - chunk};
 }
 
 // Warm-up, then a forward and a backward pass by turns, then the backward passes that are left.
-Actions OneFOneB(const Shape& shape, int warmup) {
+Actions OneFOneB(const PipelineShape& shape, int warmup) {
   const int all = shape.micro_batches * shape.chunks;
   warmup = std::min(warmup, all);
   const auto in_turn = [&](Action::Kind kind, int k) { return shape.chunks == 1 ? Action{kind, k} : InTurn(kind, shape, k); };
@@ -44,7 +44,7 @@ Actions OneFOneB(const Shape& shape, int warmup) {
 
 // Qi et al. 2024, figure 3 (top). A stage's input gradients leave as soon as those of 1F1B would begin to be computed; with weights'
 // gradients put off by s micro-batches all stages keep as many micro-batches, at most p.
-Actions ZeroBubbleH1(const Shape& shape, int stage) {
+Actions ZeroBubbleH1(const PipelineShape& shape, int stage) {
   const int m = shape.micro_batches, warmup = std::min(shape.stages - stage - 1, m);
   Actions actions;
   for (int i = 0; i < warmup; ++i) actions.push_back({Action::kForward, i});
@@ -81,7 +81,7 @@ void Append(const std::optional<Message>& m, Channels& channels) {
 }
 
 // Each action once and after those that it needs on its own stage.
-absl::Status CheckStage(const Actions& actions, const Shape& shape, int stage) {
+absl::Status CheckStage(const Actions& actions, const PipelineShape& shape, int stage) {
   const auto wrong = [&](const auto&... what) { return absl::InvalidArgumentError(StrCat("stage ", stage, ": ", what...)); };
   enum { kNothing, kForwards, kInput, kDone };
   std::vector<int> state(static_cast<size_t>(shape.micro_batches * shape.chunks), kNothing);
@@ -104,7 +104,7 @@ absl::Status CheckStage(const Actions& actions, const Shape& shape, int stage) {
   return absl::OkStatus();
 }
 
-absl::Status CheckOrder(const std::vector<Actions>& stages, const Shape& shape) {
+absl::Status CheckOrder(const std::vector<Actions>& stages, const PipelineShape& shape) {
   Channels sent, received;
   for (size_t s = 0; s < stages.size(); ++s) {
     for (const Action& a : stages[s]) {
@@ -127,11 +127,11 @@ absl::Status CheckOrder(const std::vector<Actions>& stages, const Shape& shape) 
 // A stage on its way through its actions.
 class Walker {
  public:
-  Walker(const Actions& actions, const Shape& shape, int stage) : actions_(actions), shape_(shape), stage_(stage) {}
+  Walker(const Actions& actions, const PipelineShape& shape, int stage) : actions_(actions), shape_(shape), stage_(stage) {}
 
   // What has been offered so far, by all: a message passes once it is in both.
   struct Offers {
-    explicit Offers(const Shape& shape)
+    explicit Offers(const PipelineShape& shape)
         : sent(static_cast<size_t>(2 * shape.micro_batches * shape.parts())), asked(sent.size()) {}
     std::vector<char> sent, asked;
   };
@@ -185,14 +185,14 @@ class Walker {
   }
 
   const Actions& actions_;
-  const Shape& shape_;
+  const PipelineShape& shape_;
   const int stage_;
   size_t next_ = 0;
   bool ran_ = false;  // the next action: its message is to be sent
   std::optional<Message> waiting_, untaken_[2];
 };
 
-absl::Status CheckProgress(const std::vector<Actions>& stages, const Shape& shape) {
+absl::Status CheckProgress(const std::vector<Actions>& stages, const PipelineShape& shape) {
   Walker::Offers offers(shape);
   std::vector<Walker> walkers;
   for (size_t s = 0; s < stages.size(); ++s) walkers.emplace_back(stages[s], shape, static_cast<int>(s));
@@ -214,7 +214,7 @@ std::string Action::ToString() const {
   return StrCat(kLetters.substr(static_cast<size_t>(kind), 1), micro_batch, chunk > 0 ? StrCat(".", chunk) : "");
 }
 
-absl::Status CheckSchedule(Schedule schedule, const Shape& shape) {
+absl::Status CheckSchedule(Schedule schedule, const PipelineShape& shape) {
   TWOFOLD_CHECK(shape.stages >= 1 && shape.micro_batches >= 1 && shape.chunks >= 1, "there is something to do");
   if (shape.chunks == 1) return absl::OkStatus();
   if (schedule != Schedule::kInterleaved) {
@@ -225,7 +225,7 @@ absl::Status CheckSchedule(Schedule schedule, const Shape& shape) {
                                            " stages as the number of micro-batches, not ", shape.micro_batches));
 }
 
-Actions ActionsOf(Schedule schedule, const Shape& shape, int stage) {
+Actions ActionsOf(Schedule schedule, const PipelineShape& shape, int stage) {
   const absl::Status possible = CheckSchedule(schedule, shape);
   TWOFOLD_CHECK(possible.ok(), std::string(possible.message()));
   TWOFOLD_CHECK(stage >= 0 && stage < shape.stages, "it is a stage");
@@ -239,7 +239,7 @@ Actions ActionsOf(Schedule schedule, const Shape& shape, int stage) {
   return {};
 }
 
-std::optional<Message> ReceivedBy(const Action& action, const Shape& shape, int stage) {
+std::optional<Message> ReceivedBy(const Action& action, const PipelineShape& shape, int stage) {
   const int part = action.chunk * shape.stages + stage;
   if (action.kind == Action::kBackwardWeights) return std::nullopt;
   const bool forward = action.kind == Action::kForward;
@@ -248,7 +248,7 @@ std::optional<Message> ReceivedBy(const Action& action, const Shape& shape, int 
   return Message{forward, action.micro_batch, sender, sender % shape.stages, stage};
 }
 
-std::optional<Message> SentBy(const Action& action, const Shape& shape, int stage) {
+std::optional<Message> SentBy(const Action& action, const PipelineShape& shape, int stage) {
   const int part = action.chunk * shape.stages + stage;
   if (action.kind == Action::kBackwardWeights) return std::nullopt;
   const bool forward = action.kind == Action::kForward;
@@ -257,7 +257,7 @@ std::optional<Message> SentBy(const Action& action, const Shape& shape, int stag
   return Message{forward, action.micro_batch, part, stage, receiver % shape.stages};
 }
 
-absl::Status Validate(const std::vector<Actions>& stages, const Shape& shape) {
+absl::Status Validate(const std::vector<Actions>& stages, const PipelineShape& shape) {
   if (static_cast<int>(stages.size()) != shape.stages) {
     return absl::InvalidArgumentError(StrCat("actions of ", stages.size(), " stages, where there are ", shape.stages));
   }

@@ -42,16 +42,16 @@ struct Action {
 
 enum class Schedule { kGPipe, kOneFOneB, kInterleaved, kZeroBubbleH1 };
 
-struct Shape {
+struct PipelineShape {
   int stages = 1, micro_batches = 1;
   int chunks = 1;  // of the model on each stage; above 1: interleaved
   int parts() const { return stages * chunks; }
 };
 
 // Whether there is such a schedule; else why not and what would do.
-absl::Status CheckSchedule(Schedule schedule, const Shape& shape);
+absl::Status CheckSchedule(Schedule schedule, const PipelineShape& shape);
 // The actions of one stage. The schedule must be one (CheckSchedule).
-std::vector<Action> ActionsOf(Schedule schedule, const Shape& shape, int stage);
+std::vector<Action> ActionsOf(Schedule schedule, const PipelineShape& shape, int stage);
 
 // What an action receives before it runs, or sends when it has: the activation of one micro-batch between a part of the model and
 // the next one, or its gradient on the way back.
@@ -63,14 +63,14 @@ struct Message {
   friend bool operator==(const Message&, const Message&) = default;
 };
 // None at the ends of the model and for weights' gradients. On one stage, messages go from it to itself.
-std::optional<Message> ReceivedBy(const Action& action, const Shape& shape, int stage);
-std::optional<Message> SentBy(const Action& action, const Shape& shape, int stage);
+std::optional<Message> ReceivedBy(const Action& action, const PipelineShape& shape, int stage);
+std::optional<Message> SentBy(const Action& action, const PipelineShape& shape, int stage);
 
 // Runs the actions of all stages against each other, without time, as executor.h does it without overlap: a stage begins to receive
 // what an action needs when it comes to that action, and sends a message when the one that it sent the same way before has been
 // taken. Every part of every micro-batch goes forward once and back once in the right order on the right stage, nobody waits for what never comes,
 // and messages that go one way between two stages are received in the order in which they are sent. Says what is wrong first.
-absl::Status Validate(const std::vector<std::vector<Action>>& stages, const Shape& shape);
+absl::Status Validate(const std::vector<std::vector<Action>>& stages, const PipelineShape& shape);
 
 // Of the actions of one stage: micro-batches (times chunks) that have gone forward and whose backward pass has not begun, at most;
 // and those whose backward pass, weights' gradients included, has not ended.

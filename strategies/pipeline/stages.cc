@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "core/base/check.h"
-#include "strategies/model_factory.h"
+#include "strategies/models/model_factory.h"
 #include "strategies/models/kinds.h"
 
 namespace twofold {
@@ -66,18 +66,18 @@ std::vector<int64_t> SplitByCost(std::span<const double> costs, double before, d
   return sizes;
 }
 
-std::vector<nn::Part> PartsOf(const spec::Spec& spec) {
+std::vector<nn::ModelPart> PartsOf(const spec::Spec& spec) {
   const spec::Parallel& p = spec.parallel();
   const ModelKind* kind = FindModelKind(spec.model().kind_case());
   TWOFOLD_CHECK(kind != nullptr, "a resolved spec names its model's sizes");
   const int64_t blocks = kind->blocks(spec.model());
   const int parts = static_cast<int>(p.pp() * p.virtual_stages());
-  if (parts == 1) return {nn::Part::Whole(blocks)};
+  if (parts == 1) return {nn::ModelPart::Whole(blocks)};
   std::vector<int64_t> sizes(p.stage_layers().begin(), p.stage_layers().end());
   if (sizes.empty()) {
     sizes = p.stage_balance() == spec::Parallel::BY_COST ? SplitModelByCost(spec.model(), blocks, parts) : SplitUniformly(blocks, parts);
   }
-  std::vector<nn::Part> all;
+  std::vector<nn::ModelPart> all;
   int64_t first = 0;
   for (const int64_t size : sizes) {
     all.push_back({.first_block = first, .last_block = first + size, .embedding = all.empty(), .head = false});
@@ -88,9 +88,9 @@ std::vector<nn::Part> PartsOf(const spec::Spec& spec) {
   return all;
 }
 
-std::vector<nn::Part> PartsOfStage(const spec::Spec& spec, int stage) {
-  const std::vector<nn::Part> all = PartsOf(spec);
-  std::vector<nn::Part> own;
+std::vector<nn::ModelPart> PartsOfStage(const spec::Spec& spec, int stage) {
+  const std::vector<nn::ModelPart> all = PartsOf(spec);
+  std::vector<nn::ModelPart> own;
   for (auto i = static_cast<size_t>(stage); i < all.size(); i += static_cast<size_t>(spec.parallel().pp())) own.push_back(all[i]);
   return own;
 }
@@ -105,7 +105,7 @@ pipeline::Schedule ScheduleOf(const spec::Parallel& parallel) {
   return pipeline::Schedule::kOneFOneB;
 }
 
-pipeline::Shape PipelineShapeOf(const spec::Spec& spec) {
+pipeline::PipelineShape PipelineShapeOf(const spec::Spec& spec) {
   const spec::Parallel& p = spec.parallel();
   return {.stages = static_cast<int>(p.pp()),
           .micro_batches = static_cast<int>(spec.train().global_batch() / (p.dp() * spec.train().micro_batch())),
@@ -122,7 +122,7 @@ bool StagesShareTable(const spec::Spec& spec) {
 
 std::vector<std::vector<int>> EndsOf(const MeshShape& mesh) {
   std::vector<std::vector<int>> groups;
-  for (const std::vector<int>& stages : GroupsOf(mesh, Along::kPp)) {
+  for (const std::vector<int>& stages : GroupsOf(mesh, MeshGroup::kPp)) {
     groups.push_back({stages.front(), stages.back()});
     for (size_t s = 1; s + 1 < stages.size(); ++s) groups.push_back({stages[s]});
   }

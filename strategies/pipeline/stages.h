@@ -17,8 +17,8 @@
 namespace twofold {
 
 // What spec.parallel says of stage_layers and stage_balance; the spec is resolved and valid. A model that does not split is one part.
-std::vector<nn::Part> PartsOf(const spec::Spec& spec);
-std::vector<nn::Part> PartsOfStage(const spec::Spec& spec, int stage);  // by chunk
+std::vector<nn::ModelPart> PartsOf(const spec::Spec& spec);
+std::vector<nn::ModelPart> PartsOfStage(const spec::Spec& spec, int stage);  // by chunk
 
 // How many of `blocks` each part has, first to last: as many everywhere, the first ones one more where they do not divide evenly.
 std::vector<int64_t> SplitUniformly(int64_t blocks, int parts);
@@ -28,13 +28,13 @@ std::vector<int64_t> SplitByCost(std::span<const double> costs, double before, d
 
 pipeline::Schedule ScheduleOf(const spec::Parallel& parallel);
 // Stages, micro-batches of a step, and chunks.
-pipeline::Shape PipelineShapeOf(const spec::Spec& spec);
+pipeline::PipelineShape PipelineShapeOf(const spec::Spec& spec);
 
 // What crosses from one part to the next of a micro-batch of `samples`, and its gradient on the way back: this rank's hidden states,
 // [samples, tokens, hidden]. Of the sequence's tokens a rank has 1 / cp, and 1 / tp of those under sequence parallelism.
 Shape BoundaryShape(const spec::Spec& spec, int64_t samples);
 
-// Whether first and last stage both hold the table of a tied head, whose gradients they sum (nn::Cut::Sum::kEmbedding), and between
+// Whether first and last stage both hold the table of a tied head, whose gradients they sum (nn::ShardLayout::Sum::kEmbedding), and between
 // whom: ranks of first and last stage of equal place in the rest of the mesh; ranks of other stages alone.
 bool StagesShareTable(const spec::Spec& spec);
 std::vector<std::vector<int>> EndsOf(const MeshShape& mesh);

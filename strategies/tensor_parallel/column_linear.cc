@@ -7,8 +7,8 @@ namespace twofold {
 using nn::Rows;
 using nn::WithLast;
 
-std::vector<nn::Cut::Range> SplitParts(std::span<const int64_t> parts, int rank, int ranks) {
-  std::vector<nn::Cut::Range> ranges;
+std::vector<nn::ShardLayout::Range> SplitParts(std::span<const int64_t> parts, int rank, int ranks) {
+  std::vector<nn::ShardLayout::Range> ranges;
   int64_t first = 0;
   for (const int64_t part : parts) {
     TWOFOLD_CHECK(part % ranks == 0, "tensor-parallel ranks share each part of a layer's outputs evenly");
@@ -18,18 +18,18 @@ std::vector<nn::Cut::Range> SplitParts(std::span<const int64_t> parts, int rank,
   return ranges;
 }
 
-ColumnParallelLinear::ColumnParallelLinear(const Exchange& exchange, const nn::LinearConfig& config, std::vector<nn::Cut::Range> ranges)
+ColumnParallelLinear::ColumnParallelLinear(const TensorParallelExchange& exchange, const nn::LinearConfig& config, std::vector<nn::ShardLayout::Range> ranges)
     : exchange_(exchange) {
   int64_t rows = 0;
-  for (const nn::Cut::Range& range : ranges) rows += range.count;
+  for (const nn::ShardLayout::Range& range : ranges) rows += range.count;
   weight_ = AddParameter("weight", Shape{rows, config.in}, config.dtype, config.weight_init);
-  weight_->set_cut({.whole = Shape{config.out, config.in}, .ranges = ranges});
+  weight_->set_shard_layout({.whole = Shape{config.out, config.in}, .ranges = ranges});
   if (!config.bias) return;
   bias_ = AddParameter("bias", Shape{rows}, config.dtype, config.bias_init, /*decay=*/false);
-  bias_->set_cut({.whole = Shape{config.out}, .ranges = std::move(ranges)});
+  bias_->set_shard_layout({.whole = Shape{config.out}, .ranges = std::move(ranges)});
 }
 
-ColumnParallelLinear::ColumnParallelLinear(const Exchange& exchange, nn::Parameter* shared_weight)
+ColumnParallelLinear::ColumnParallelLinear(const TensorParallelExchange& exchange, nn::Parameter* shared_weight)
     : exchange_(exchange), weight_(shared_weight) {
   ShareParameter(shared_weight);
 }
@@ -57,15 +57,15 @@ Tensor ColumnParallelLinear::ForwardGelu(nn::Context& ctx, const Tensor& x, Tens
 
 // The weight's gradient is computed while the input's is summed over the ranks.
 Tensor ColumnParallelLinear::Backward(nn::Context& ctx, Tensor dy, nn::Saved& saved) {
-  Travelling x = exchange_.Enter(ctx, saved.Take(kX));
-  Travelling dx = exchange_.Leave(ctx, InputGradient(ctx, dy));
+  PendingTensor x = exchange_.Enter(ctx, saved.Take(kX));
+  PendingTensor dx = exchange_.Leave(ctx, InputGradient(ctx, dy));
   WeightGradients(ctx, x.Wait(ctx), dy);
   dy = Tensor();
   return dx.Wait(ctx);
 }
 
 Tensor ColumnParallelLinear::BackwardInput(nn::Context& ctx, Tensor dy, nn::Saved& saved) {
-  Travelling dx = exchange_.Leave(ctx, InputGradient(ctx, dy));
+  PendingTensor dx = exchange_.Leave(ctx, InputGradient(ctx, dy));
   saved[kDy] = std::move(dy);
   return dx.Wait(ctx);
 }

@@ -27,16 +27,16 @@ namespace twofold {
 
 // Of rows [0, whole) in parts, one after the other, each of which is split evenly by itself: the ranges of this rank.
 // E.g. gates and values of a SwiGLU. The sizes add up to `whole`, and `ranks` divides each.
-std::vector<nn::Cut::Range> SplitParts(std::span<const int64_t> parts, int rank, int ranks);
+std::vector<nn::ShardLayout::Range> SplitParts(std::span<const int64_t> parts, int rank, int ranks);
 
 // x: [b, t, in] (this rank's rows of it, see exchange.h); y: [b, t, local out]. Parameters: "weight" [out, in] and
 // "bias" [out], of both the ranges of rows `ranges`.
 class ColumnParallelLinear final : public nn::Module, public nn::ProductThenGelu {
  public:
   // The group outlives it. Ranges of padding are columns of zeros.
-  ColumnParallelLinear(const Exchange& exchange, const nn::LinearConfig& config, std::vector<nn::Cut::Range> ranges);
+  ColumnParallelLinear(const TensorParallelExchange& exchange, const nn::LinearConfig& config, std::vector<nn::ShardLayout::Range> ranges);
   // With another module's weight, [local out, in], which outlives this one; no bias.
-  ColumnParallelLinear(const Exchange& exchange, nn::Parameter* shared_weight);
+  ColumnParallelLinear(const TensorParallelExchange& exchange, nn::Parameter* shared_weight);
 
   Tensor Forward(nn::Context& ctx, const Tensor& x, nn::Saved& saved) override;
   Tensor BackwardInput(nn::Context& ctx, Tensor dy, nn::Saved& saved) override;
@@ -51,7 +51,7 @@ class ColumnParallelLinear final : public nn::Module, public nn::ProductThenGelu
   Tensor InputGradient(nn::Context& ctx, const Tensor& dy) const;  // this rank's part of the sum
   void WeightGradients(nn::Context& ctx, const Tensor& x, const Tensor& dy);
 
-  const Exchange exchange_;
+  const TensorParallelExchange exchange_;
   nn::Parameter* weight_;
   nn::Parameter* bias_ = nullptr;
 };

@@ -24,9 +24,9 @@ struct TensorParallelOptions {
 };
 
 // A tensor on its way: use it after Wait.
-class Travelling {
+class PendingTensor {
  public:
-  Travelling(Tensor tensor, Work work) : tensor_(std::move(tensor)), work_(std::move(work)) {}
+  PendingTensor(Tensor tensor, Work work) : tensor_(std::move(tensor)), work_(std::move(work)) {}
   Tensor Wait(nn::Context& ctx) {
     std::exchange(work_, Work()).WaitOn(ctx.stream);
     return std::move(tensor_);
@@ -37,22 +37,22 @@ class Travelling {
   Work work_;
 };
 
-class Exchange {
+class TensorParallelExchange {
  public:
   // `group` outlives it.
-  Exchange(ProcessGroup& group, const TensorParallelOptions& options) : group_(group), options_(options) {}
+  TensorParallelExchange(ProcessGroup& group, const TensorParallelOptions& options) : group_(group), options_(options) {}
   ProcessGroup& group() const { return group_; }
   bool splits_rows() const { return options_.sequence_parallel && group_.size() > 1; }
 
   // From this rank's rows to all rows.
-  Travelling Enter(nn::Context& ctx, const Tensor& x) const {
+  PendingTensor Enter(nn::Context& ctx, const Tensor& x) const {
     if (!splits_rows()) return {x, Work()};
     Tensor all = ctx.Activation(WithRows(x.shape(), x.dim(1) * group_.size()), x.dtype());
     Work work = group_.AllGather(all, x);
     return Started(ctx, std::move(all), std::move(work));
   }
   // From what is each rank's part of a sum, of all rows, to this rank's rows of the sum. Takes the tensor over.
-  Travelling Leave(nn::Context& ctx, Tensor partial) const {
+  PendingTensor Leave(nn::Context& ctx, Tensor partial) const {
     if (!splits_rows()) {
       Work work = group_.AllReduce(partial);
       return Started(ctx, std::move(partial), std::move(work));
@@ -74,7 +74,7 @@ class Exchange {
     TWOFOLD_CHECK_EQ(shape.rank(), 3);
     return Shape{shape[0], rows, shape[2]};
   }
-  Travelling Started(nn::Context& ctx, Tensor tensor, Work work) const {
+  PendingTensor Started(nn::Context& ctx, Tensor tensor, Work work) const {
     if (!options_.overlap) std::exchange(work, Work()).WaitOn(ctx.stream);
     return {std::move(tensor), std::move(work)};
   }

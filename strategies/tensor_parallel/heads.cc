@@ -14,13 +14,13 @@ HeadShare::HeadShare(const nn::Heads& heads, int rank, int ranks) {
   owns_keys = rank % sharers == 0;
 }
 
-std::vector<nn::Cut::Range> HeadShare::ranges(const nn::Heads& heads) const {
-  const auto range = [&](int64_t head, int64_t count) { return nn::Cut::Range{.first = head * heads.width, .count = count * heads.width}; };
-  nn::Cut::Range queries = range(first_query, local.queries), keys = range(heads.queries + first_key, local.keys),
+std::vector<nn::ShardLayout::Range> HeadShare::ranges(const nn::Heads& heads) const {
+  const auto range = [&](int64_t head, int64_t count) { return nn::ShardLayout::Range{.first = head * heads.width, .count = count * heads.width}; };
+  nn::ShardLayout::Range queries = range(first_query, local.queries), keys = range(heads.queries + first_key, local.keys),
                  values = range(heads.queries + heads.keys + first_key, local.keys);
-  for (nn::Cut::Range* shared : {&keys, &values}) {
+  for (nn::ShardLayout::Range* shared : {&keys, &values}) {
     shared->owned = owns_keys;
-    if (sharers > 1) shared->sum = nn::Cut::Sum::kKeyValue;
+    if (sharers > 1) shared->sum = nn::ShardLayout::Sum::kKeyValue;
   }
   return {queries, keys, values};
 }

@@ -8,12 +8,12 @@ namespace twofold {
 using nn::Rows;
 using nn::WithLast;
 
-RowParallelLinear::RowParallelLinear(const Exchange& exchange, const nn::LinearConfig& config) : exchange_(exchange) {
+RowParallelLinear::RowParallelLinear(const TensorParallelExchange& exchange, const nn::LinearConfig& config) : exchange_(exchange) {
   const ProcessGroup& group = exchange.group();
   TWOFOLD_CHECK(config.in % group.size() == 0, "tensor-parallel ranks share a layer's inputs evenly");
   const int64_t columns = config.in / group.size();
   weight_ = AddParameter("weight", Shape{config.out, columns}, config.dtype, config.weight_init);
-  weight_->set_cut({.whole = Shape{config.out, config.in}, .dim = 1, .ranges = {{.first = group.rank() * columns, .count = columns}}});
+  weight_->set_shard_layout({.whole = Shape{config.out, config.in}, .dim = 1, .ranges = {{.first = group.rank() * columns, .count = columns}}});
   if (!config.bias) return;
   bias_ = AddParameter("bias", Shape{config.out}, config.dtype, config.bias_init, /*decay=*/false);
   ShareAmong(exchange, *bias_);

@@ -12,7 +12,7 @@
 //                  in the activations' type, as Megatron-LM has it
 //   compute        1/n of the layer's three products
 // Nothing hides the sum of the forward pass: what follows needs it. Under sequence parallelism each rank sees the bias's gradient
-// of its own rows alone: it is summed over the ranks before the update (Cut::Sum::kTensor), without it all have the same.
+// of its own rows alone: it is summed over the ranks before the update (ShardLayout::Sum::kTensor), without it all have the same.
 // Use and limits: see column_linear.h; n divides the inputs.
 #pragma once
 
@@ -26,7 +26,7 @@ namespace twofold {
 class RowParallelLinear final : public nn::Module, public nn::GeluThenProduct {
  public:
   // The group outlives it.
-  RowParallelLinear(const Exchange& exchange, const nn::LinearConfig& config);
+  RowParallelLinear(const TensorParallelExchange& exchange, const nn::LinearConfig& config);
 
   Tensor Forward(nn::Context& ctx, const Tensor& x, nn::Saved& saved) override;
   Tensor BackwardInput(nn::Context& ctx, Tensor dy, nn::Saved& saved) override;
@@ -37,7 +37,7 @@ class RowParallelLinear final : public nn::Module, public nn::GeluThenProduct {
  private:
   enum Slot { kX, kDy };
   Tensor InputGradient(nn::Context& ctx, Tensor dy, const Tensor* before_gelu, nn::Saved& saved);
-  const Exchange exchange_;
+  const TensorParallelExchange exchange_;
   nn::Parameter* weight_;
   nn::Parameter* bias_ = nullptr;
 };

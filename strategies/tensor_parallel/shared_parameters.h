@@ -9,9 +9,9 @@
 
 namespace twofold {
 
-inline void ShareAmong(const Exchange& exchange, nn::Parameter& parameter) {
-  parameter.set_cut(nn::Cut::Whole(parameter.shape(), /*owned=*/exchange.group().rank() == 0,
-                                   exchange.splits_rows() ? nn::Cut::Sum::kTensor : nn::Cut::Sum::kNone));
+inline void ShareAmong(const TensorParallelExchange& exchange, nn::Parameter& parameter) {
+  parameter.set_shard_layout(nn::ShardLayout::Whole(parameter.shape(), /*owned=*/exchange.group().rank() == 0,
+                                   exchange.splits_rows() ? nn::ShardLayout::Sum::kTensor : nn::ShardLayout::Sum::kNone));
 }
 
 }  // namespace twofold

@@ -12,16 +12,16 @@ VocabularyShare::VocabularyShare(int64_t size, const ProcessGroup& group)
       first(std::min(group.rank() * rows, size)),
       classes(std::min(rows, size - first)) {}
 
-std::vector<nn::Cut::Range> VocabularyShare::ranges() const {
-  std::vector<nn::Cut::Range> ranges;
+std::vector<nn::ShardLayout::Range> VocabularyShare::ranges() const {
+  std::vector<nn::ShardLayout::Range> ranges;
   if (classes > 0) ranges.push_back({.first = first, .count = classes});
   if (classes < rows) ranges.push_back({.first = -1, .count = rows - classes});
   return ranges;
 }
 
-VocabParallelEmbedding::VocabParallelEmbedding(const Exchange& exchange, int64_t vocab, int64_t hidden, DType dtype, nn::Init init)
+VocabParallelEmbedding::VocabParallelEmbedding(const TensorParallelExchange& exchange, int64_t vocab, int64_t hidden, DType dtype, nn::Init init)
     : exchange_(exchange), share_(vocab, exchange.group()), weight_(AddParameter("weight", Shape{share_.rows, hidden}, dtype, init)) {
-  weight_->set_cut({.whole = Shape{vocab, hidden}, .ranges = share_.ranges()});
+  weight_->set_shard_layout({.whole = Shape{vocab, hidden}, .ranges = share_.ranges()});
 }
 
 Tensor VocabParallelEmbedding::Forward(nn::Context& ctx, const Tensor& ids, nn::Saved& saved) {

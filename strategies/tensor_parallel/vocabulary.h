@@ -24,13 +24,13 @@ namespace twofold {
 struct VocabularyShare {
   VocabularyShare(int64_t vocab, const ProcessGroup& group);
   int64_t vocab, rows, first, classes;
-  std::vector<nn::Cut::Range> ranges() const;  // of rows: words, then padding
+  std::vector<nn::ShardLayout::Range> ranges() const;  // of rows: words, then padding
 };
 
 // x: ids [b, t] (I32 or U8); y: [b, t, hidden] (this rank's rows of it, see exchange.h). Parameter: "weight" [vocab, hidden].
 class VocabParallelEmbedding final : public nn::Module {
  public:
-  VocabParallelEmbedding(const Exchange& exchange, int64_t vocab, int64_t hidden, DType dtype, nn::Init init);
+  VocabParallelEmbedding(const TensorParallelExchange& exchange, int64_t vocab, int64_t hidden, DType dtype, nn::Init init);
 
   Tensor Forward(nn::Context& ctx, const Tensor& ids, nn::Saved& saved) override;
   Tensor BackwardInput(nn::Context& ctx, Tensor dy, nn::Saved& saved) override;
@@ -40,7 +40,7 @@ class VocabParallelEmbedding final : public nn::Module {
 
  private:
   enum Slot { kIds, kDy };
-  const Exchange exchange_;
+  const TensorParallelExchange exchange_;
   const VocabularyShare share_;
   nn::Parameter* weight_;
 };

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_join.h"
-#include "experiments/cli/command_line.h"
+#include "experiments/program/cli/command_line.h"
 #include "gtest/gtest.h"
 #include "tests/conformance/launch.h"
 #include "tests/conformance/rows.h"

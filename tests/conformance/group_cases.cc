@@ -154,13 +154,13 @@ void MeshSlicesTheWorld(Rig& rig) {
   DeviceMesh mesh(rig.world(), shape);
   int index = 0;
   for (const Axis axis : shape.order) {
-    ProcessGroup& group = mesh.Group(static_cast<Along>(axis));
+    ProcessGroup& group = mesh.Group(static_cast<MeshGroup>(axis));
     rig.Expect(group.size() == shape.extent(axis), "extent");
     rig.Expect(group.rank() == mesh.Coordinate(axis), "coordinate");
     index = index * shape.extent(axis) + mesh.Coordinate(axis);
     ExpectSum(rig, group);
   }
-  for (const Along along : {Along::kReplicas, Along::kExpertReplicas, Along::kModel, Along::kEp}) ExpectSum(rig, mesh.Group(along));
+  for (const MeshGroup along : {MeshGroup::kReplicas, MeshGroup::kExpertReplicas, MeshGroup::kModel, MeshGroup::kEp}) ExpectSum(rig, mesh.Group(along));
   rig.Expect(index == rig.rank(), "coordinates name the rank, tp innermost");
 }
 

@@ -11,7 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "core/base/strings.h"
 #include "nlohmann/json.hpp"
-#include "strategies/checkpoint/folder.h"
+#include "core/io/checkpoint_folder.h"
 #include "strategies/checkpoint/load.h"
 #include "tests/fuzz/allocations.h"
 #include "tests/fuzz/mutate.h"
@@ -42,7 +42,7 @@ Good MakeGood() {
                                       {"model.d[1:3 of 3]", DType::kF32, Shape{2, 2}}, {"buffer.c", DType::kBF16, Shape{}}};
   good.files["rank-00000.safetensors"] = SafetensorsHeader(first, {{"format", "pt"}}) + std::string(32, '\1');
   good.files["rank-00001.safetensors"] = SafetensorsHeader(second) + std::string(38, '\2');
-  good.manifest.facts = {.sequence = 1, .step = 3, .updates = 3, .seed = 7, .world_size = 2, .global_batch = 4, .layout = "ZERO_3",
+  good.manifest.metadata = {.sequence = 1, .step = 3, .updates = 3, .seed = 7, .world_size = 2, .global_batch = 4, .layout = "ZERO_3",
                          .kind = "SHARDED", .optimizer = "adamw", .model = "gpt {}", .scalars = {{"x", 1.5}}};
   good.manifest.contents.tensors = {{"model.a", DType::kF32, Shape{2, 3}, {{0, "model.a", 0, 6}}},
                                     {"model.b", DType::kF32, Shape{5}, {{0, "model.b[0:2]", 0, 2}, {1, "model.b[2:5]", 2, 3}}},

@@ -7,8 +7,8 @@
 #include <iterator>
 #include <vector>
 
-#include "experiments/spec/hf/hf_config.h"
-#include "experiments/spec/spec.h"
+#include "experiments/program/spec/hf/hf_config.h"
+#include "experiments/program/spec/spec.h"
 #include "tests/fuzz/allocations.h"
 #include "tests/fuzz/mutate.h"
 

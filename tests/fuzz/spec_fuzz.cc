@@ -8,7 +8,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "experiments/spec/spec.h"
+#include "experiments/program/spec/spec.h"
 #include "tests/fuzz/allocations.h"
 #include "tests/fuzz/mutate.h"
 

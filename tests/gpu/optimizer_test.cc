@@ -138,19 +138,19 @@ TEST_F(GpuOptimizers, MastersLead) {
   }
 }
 
-// Draws that begin anywhere in a counter's four numbers; few ranges, and more than go with a launch.
+// RoundingKeys that begin anywhere in a counter's four numbers; few ranges, and more than go with a launch.
 TEST_F(GpuOptimizers, StochasticRoundingIsTheCpusToTheBit) {
   for (const DType type : {DType::kBF16, DType::kF16}) {
     for (const int64_t offset : {0, 1}) {
       for (const int64_t ranges : {1, 5, 150}) {
         Devices d;
         const int64_t n = 3001;
-        auto draws = std::make_shared<std::vector<ops::DrawRange>>();
+        auto draws = std::make_shared<std::vector<ops::RoundingKeyRange>>();
         for (int64_t r = 0; r < ranges; ++r) draws->push_back({n * r / ranges + r % 4, PhiloxKey{static_cast<uint64_t>(77 + r)}, 1000 + r});
         const Tensor param = Grid(d.lab, n, type, 1), grad = Grid(d.lab, n, DType::kF32, 2);
         const Tensor before = d.lab.Copy(param), gpu_param = d.ToGpu(param, offset), gpu_grad = d.ToGpu(grad, offset);
         for (int64_t step = 1; step < 3; ++step) {
-          const auto update = [&](const Tensor& p, const Tensor& g) { return ops::SgdStep{.param = p, .grad = g, .lr = 0x1p-9, .draws = draws, .step = step}; };
+          const auto update = [&](const Tensor& p, const Tensor& g) { return ops::SgdStep{.param = p, .grad = g, .lr = 0x1p-9, .rounding_keys = draws, .step = step}; };
           d.lab.Run(update(param, grad));
           d.gpu.Launch(d.gpu.compute(), update(gpu_param, gpu_grad));
         }
@@ -171,9 +171,9 @@ TEST_F(GpuOptimizers, StochasticRoundingDoesNotDependOnThePieces) {
     const Tensor param = d.ToGpu(start, 0), g = d.ToGpu(grad, 0), m = d.ToGpu(zero, 0), v = d.ToGpu(zero, 0);
     for (size_t k = 0; k + 1 < cuts.size(); ++k) {
       const int64_t first = cuts[k], count = cuts[k + 1] - first;
-      const auto draws = std::make_shared<const std::vector<ops::DrawRange>>(std::vector<ops::DrawRange>{{0, PhiloxKey{5}, first + 3}});
+      const auto draws = std::make_shared<const std::vector<ops::RoundingKeyRange>>(std::vector<ops::RoundingKeyRange>{{0, PhiloxKey{5}, first + 3}});
       d.gpu.Launch(d.gpu.compute(), ops::AdamStep{.param = param.Slice(first, count), .grad = g.Slice(first, count), .m = m.Slice(first, count),
-                                                  .v = v.Slice(first, count), .lr = 0.001, .step = 2, .draws = draws});
+                                                  .v = v.Slice(first, count), .lr = 0.001, .step = 2, .rounding_keys = draws});
     }
     return d.Bytes(param);
   };

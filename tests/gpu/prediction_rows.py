@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Rows of tests/gpu/run.sh's table, "check|result|figure|bound", of what experiments/gpu_prediction/run.py wrote: prediction_rows.py FILE.json"""
+"""Rows of tests/gpu/run.sh's table, "check|result|figure|bound", of what experiments/studies/gpu_prediction/run.py wrote: prediction_rows.py FILE.json"""
 import json
 import pathlib
 import statistics
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "experiments/gpu_prediction"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "experiments/studies/gpu_prediction"))
 import run  # noqa: E402
 
 

@@ -10,9 +10,9 @@
 #   nccl         the NCCL fabric, with as many ranks as there are GPUs, 4 at most; from NCCL 2.30 on with 4 on one: the conformance
 #                suite, strategies beside the in-memory fabric, ranks that are killed, what it adds to bare calls, nccl-tests' table
 #   benchmark    each memory-bound kernel against the bandwidth of a copy; products, attention
-#   pytorch      training steps of three models beside PyTorch's (experiments/gpu_speed)
+#   pytorch      training steps of three models beside PyTorch's (experiments/studies/gpu_speed)
 #   memory       what models of 124M to 1B parameters take of the GPU, under many layouts, against its prediction
-#   prediction   training steps predicted from a calibration of kernels (experiments/gpu_prediction)
+#   prediction   training steps predicted from a calibration of kernels (experiments/studies/gpu_prediction)
 #   sanitizers   compute-sanitizer's memcheck and racecheck over the kernel tests
 #
 # --parts names some of them, in this order or another. What is not here is skipped by name, with the reason. Each part has a limit, all
@@ -187,7 +187,7 @@ pytorch() {
     { row "beside PyTorch" skipped "$python has no PyTorch that sees a GPU" ""; return; }
   for model in gpt2-124m llama-1b gpt2-1.5b; do
     log=$logs/$model.log
-    bounded 150 "$log" "$python" experiments/gpu_speed/run.py --quick --models="$model" --python="$(command -v "$python")" --libraries="$libraries" --json="$logs/$model.json" "$program"
+    bounded 150 "$log" "$python" experiments/studies/gpu_speed/run.py --quick --models="$model" --python="$(command -v "$python")" --libraries="$libraries" --json="$logs/$model.json" "$program"
     status=$?
     if [[ -s $logs/$model.json ]]; then
       IFS='|' read -r figure result < <("$python" tests/gpu/speed_row.py "$logs/$model.json")
@@ -206,7 +206,7 @@ prediction() {
   local program log=$logs/prediction.log status
   program=$(find_program twofold)
   [[ -n $program ]] || { row "prediction" skipped "twofold is not in $build" ""; return; }
-  bounded 300 "$log" "$python" experiments/gpu_prediction/run.py --json="$logs/prediction.json" "$program"
+  bounded 300 "$log" "$python" experiments/studies/gpu_prediction/run.py --json="$logs/prediction.json" "$program"
   status=$?
   if [[ -s $logs/prediction.json ]]; then
     rows_of prediction "$logs/prediction.json"

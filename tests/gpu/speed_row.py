@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""For tests/gpu/run.sh: "figure|result" of what experiments/gpu_speed/run.py wrote of one model: speed_row.py FILE.json"""
+"""For tests/gpu/run.sh: "figure|result" of what experiments/studies/gpu_speed/run.py wrote of one model: speed_row.py FILE.json"""
 import json
 import sys
 

@@ -14,9 +14,9 @@
 
 #include "absl/strings/str_format.h"
 #include "core/base/machine.h"
-#include "strategies/checkpoint/block_file.h"
-#include "strategies/checkpoint/folder.h"
-#include "strategies/checkpoint/safetensors.h"
+#include "core/io/block_file.h"
+#include "core/io/checkpoint_folder.h"
+#include "core/io/safetensors.h"
 #include "tests/integration/run_spec.h"
 #include "tests/scratch_folder.h"
 #include "tests/seed.h"
@@ -257,8 +257,8 @@ TEST(Checkpoints, KeepBuffersAndPatience) {
     for (int i = 0; i < kSteps - kStop; ++i) EXPECT_EQ(resumed[0].validations(i).loss(), whole[0].validations(kStop + i).loss());
     const auto opened = checkpoint::Open(folder);
     ASSERT_TRUE(opened.ok());
-    EXPECT_EQ(opened->manifest.facts.scalars.count("validation.in_vain"), 1u);
-    EXPECT_LE(opened->manifest.facts.scalars.at("validation.best"), whole[0].validations(0).loss());
+    EXPECT_EQ(opened->manifest.metadata.scalars.count("validation.in_vain"), 1u);
+    EXPECT_LE(opened->manifest.metadata.scalars.at("validation.best"), whole[0].validations(0).loss());
     fs::remove_all(folder);
   }
 }
@@ -266,7 +266,7 @@ TEST(Checkpoints, KeepBuffersAndPatience) {
 // Of the last checkpoint.
 std::map<std::string, double> ScalarsIn(const std::string& folder) {
   const auto opened = checkpoint::Open(folder);
-  return opened.ok() ? opened->manifest.facts.scalars : std::map<std::string, double>();
+  return opened.ok() ? opened->manifest.metadata.scalars : std::map<std::string, double>();
 }
 
 // It doubles after four good steps: of the fourth, three were done before.
@@ -368,7 +368,7 @@ TEST_F(Refused, DamagedFiles) {
   // The latest good one is found past it.
   const auto opened = checkpoint::Open(folder_);
   ASSERT_TRUE(opened.ok());
-  EXPECT_EQ(opened->manifest.facts.step, kSteps);
+  EXPECT_EQ(opened->manifest.metadata.step, kSteps);
 }
 
 // ---- Ranks that see other folders than rank 0, as on hosts whose disks are not shared ----

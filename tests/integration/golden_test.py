@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""experiments/golden.py: which changes of an error it finds, and that it tells both numbers."""
+"""experiments/studies/common/golden.py: which changes of an error it finds, and that it tells both numbers."""
 import pathlib
 import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "experiments"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "experiments/studies/common"))
 import golden  # noqa: E402
 
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "experiments/memory/predict.h"
+#include "experiments/program/memory/predict.h"
 #include "tests/integration/run_spec.h"
 
 namespace twofold::test {

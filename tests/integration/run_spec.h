@@ -12,7 +12,7 @@
 #include "core/proto/report.pb.h"
 #include "experiments/program/assemble.h"
 #include "experiments/program/training_data.h"
-#include "experiments/spec/spec.h"
+#include "experiments/program/spec/spec.h"
 #include "strategies/recorder.h"
 #include "strategies/trainer.h"
 #include "tests/integration/models.h"

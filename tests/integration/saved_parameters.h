@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "core/base/strings.h"
-#include "strategies/checkpoint/folder.h"
-#include "strategies/checkpoint/safetensors.h"
+#include "core/io/checkpoint_folder.h"
+#include "core/io/safetensors.h"
 
 namespace twofold::test {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "topologies/topology.h"
+#include "topologies/graph/topology.h"
 
 namespace twofold {
 

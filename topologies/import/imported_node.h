@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/base/units.h"
-#include "topologies/cluster_topology.h"
+#include "topologies/graph/cluster_topology.h"
 
 namespace twofold {
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "topologies/cluster_topology.h"
+#include "topologies/graph/cluster_topology.h"
 
 namespace twofold {
 

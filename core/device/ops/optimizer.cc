@@ -6,10 +6,10 @@ namespace twofold::ops::rules {
 namespace {
 
 // A narrow parameter has a master, or may have draws.
-bool Rounding(const Tensor& param, const Tensor& master, const Draws& draws) {
+bool Rounding(const Tensor& param, const Tensor& master, const RoundingKeys& rounding_keys) {
   const bool narrow = param.dtype() == DType::kBF16 || param.dtype() == DType::kF16;
-  if (master.empty()) return narrow || draws == nullptr;
-  return narrow && draws == nullptr && master.numel() == param.numel() && master.dtype() == DType::kF32;
+  if (master.empty()) return narrow || rounding_keys == nullptr;
+  return narrow && rounding_keys == nullptr && master.numel() == param.numel() && master.dtype() == DType::kF32;
 }
 
 bool Factor(const Tensor& factor) { return factor.empty() || (factor.numel() == 1 && OneOf(factor, DType::kF32, DType::kF64)); }
@@ -24,10 +24,10 @@ void CheckRanges(const ElementRanges& ranges, int64_t numel) {
   }
 }
 
-void CheckDraws(const Draws& draws, int64_t numel) {
-  if (draws == nullptr) return;
+void CheckRoundingKeys(const RoundingKeys& rounding_keys, int64_t numel) {
+  if (rounding_keys == nullptr) return;
   int64_t last = -1;
-  for (const DrawRange& r : *draws) {
+  for (const RoundingKeyRange& r : *rounding_keys) {
     TWOFOLD_CHECK(last < 0 ? r.begin == 0 : r.begin > last, StrCat("draws from ", r.begin, " on after ", last, ", of ", numel, " elements"));
     last = r.begin;
   }
@@ -42,37 +42,37 @@ Bytes Table(const Ranges& ranges) {
 }
 
 // A draw costs as much as RandomFill's.
-double DrawFlops(const Draws& draws) { return draws == nullptr ? 0 : 20; }
+double RoundingFlops(const RoundingKeys& rounding_keys) { return rounding_keys == nullptr ? 0 : 20; }
 
 }  // namespace
 
 KernelKey Key(const SgdStep& o) { return Flat("sgd_step", o.param); }
 Cost CostOf(const SgdStep& o) {
   const Bytes state = OrZero(o.momentum) + OrZero(o.master);
-  return Streaming(4 + DrawFlops(o.draws), o.param.numel(), o.param.bytes() + o.grad.bytes() + state, o.param.bytes() + state);
+  return Streaming(4 + RoundingFlops(o.rounding_keys), o.param.numel(), o.param.bytes() + o.grad.bytes() + state, o.param.bytes() + state);
 }
 void CheckShapes(const SgdStep& o) {
   const int64_t n = o.param.numel();
-  Expect(o.grad.numel() == n && (o.momentum.empty() || Wide(o.momentum, o.param, n)) && Rounding(o.param, o.master, o.draws) && Factor(o.factor),
+  Expect(o.grad.numel() == n && (o.momentum.empty() || Wide(o.momentum, o.param, n)) && Rounding(o.param, o.master, o.rounding_keys) && Factor(o.factor),
          "sgd_step", {&o.param, &o.grad, &o.momentum, &o.master, &o.factor});
   CheckRanges(o.undecayed, n);
-  CheckDraws(o.draws, n);
+  CheckRoundingKeys(o.rounding_keys, n);
 }
-Bytes CudaWorkspace(const SgdStep& o) { return Table(o.undecayed) + Table(o.draws); }
+Bytes CudaWorkspace(const SgdStep& o) { return Table(o.undecayed) + Table(o.rounding_keys); }
 
 KernelKey Key(const AdamStep& o) { return Flat("adam_step", o.param); }
 Cost CostOf(const AdamStep& o) {
   const Bytes state = o.m.bytes() + o.v.bytes() + OrZero(o.master);
-  return Streaming(14 + DrawFlops(o.draws), o.param.numel(), o.param.bytes() + o.grad.bytes() + state, o.param.bytes() + state);
+  return Streaming(14 + RoundingFlops(o.rounding_keys), o.param.numel(), o.param.bytes() + o.grad.bytes() + state, o.param.bytes() + state);
 }
 void CheckShapes(const AdamStep& o) {
   const int64_t n = o.param.numel();
-  Expect(o.grad.numel() == n && Wide(o.m, o.param, n) && Wide(o.v, o.param, n) && Rounding(o.param, o.master, o.draws) && Factor(o.factor),
+  Expect(o.grad.numel() == n && Wide(o.m, o.param, n) && Wide(o.v, o.param, n) && Rounding(o.param, o.master, o.rounding_keys) && Factor(o.factor),
          "adam_step", {&o.param, &o.grad, &o.m, &o.v, &o.master, &o.factor});
   CheckRanges(o.undecayed, n);
-  CheckDraws(o.draws, n);
+  CheckRoundingKeys(o.rounding_keys, n);
 }
-Bytes CudaWorkspace(const AdamStep& o) { return Table(o.undecayed) + Table(o.draws); }
+Bytes CudaWorkspace(const AdamStep& o) { return Table(o.undecayed) + Table(o.rounding_keys); }
 
 KernelKey Key(const SquaredNorm& o) { return Flat("squared_norm", o.in); }
 Cost CostOf(const SquaredNorm& o) { return Streaming(2, o.in.numel(), o.in.bytes(), o.out.bytes()); }

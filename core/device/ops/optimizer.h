@@ -27,8 +27,8 @@ using ElementRanges = std::shared_ptr<const std::vector<ElementRange>>;  // in a
 
 // From element `begin` on, up to the next one's: the draw of element i is number i + shift of `key`, in a sequence of each step.
 // So it goes by the element's place in its parameter, however that is sharded. The first begins at 0.
-struct DrawRange { int64_t begin = 0; PhiloxKey key; int64_t shift = 0; };
-using Draws = std::shared_ptr<const std::vector<DrawRange>>;
+struct RoundingKeyRange { int64_t begin = 0; PhiloxKey key; int64_t shift = 0; };
+using RoundingKeys = std::shared_ptr<const std::vector<RoundingKeyRange>>;
 
 struct SgdStep {
   Tensor param, grad, momentum /*(f32), may be empty*/, master;
@@ -36,7 +36,7 @@ struct SgdStep {
   bool nesterov = false;
   Tensor factor = {};
   ElementRanges undecayed = nullptr;
-  Draws draws = nullptr;
+  RoundingKeys rounding_keys = nullptr;
   int64_t step = 1;  // for draws alone
 };
 struct AdamStep {  // Kingma and Ba 2015, algorithm 1, bias-corrected; decoupled decay as AdamW
@@ -46,7 +46,7 @@ struct AdamStep {  // Kingma and Ba 2015, algorithm 1, bias-corrected; decoupled
   int64_t step = 1;  // from 1
   Tensor factor = {};
   ElementRanges undecayed = nullptr;
-  Draws draws = nullptr;
+  RoundingKeys rounding_keys = nullptr;
 };
 // The sum of squares. That of each block of kNormBlock elements is added to `out` in order, so that it is the same to the bit in
 // however many operations a tensor comes that is cut between blocks.
@@ -57,7 +57,7 @@ inline constexpr int64_t kNormBlock = 1 << 20;
 struct ClipFactor { Tensor squared_norm, out; double max_norm = 1, scale = 1; };
 
 // The key of a range's draws in a step.
-constexpr PhiloxKey KeyOf(const DrawRange& range, int64_t step) { return MakeKey(range.key.value, static_cast<uint64_t>(step)); }
+constexpr PhiloxKey KeyOf(const RoundingKeyRange& range, int64_t step) { return MakeKey(range.key.value, static_cast<uint64_t>(step)); }
 
 // x, a float's bits, with `draw` (32 bits, uniform) rounded to BF16 or F16: to the neighbour away from zero with the probability of
 // x's distance from the other one. Beyond F16's range: infinity. NaN stays NaN.

@@ -1,5 +1,5 @@
 // The checker: what is right is found right, whatever is wrong is counted.
-#include "experiments/bench/expectation.h"
+#include "experiments/program/bench/expectation.h"
 
 #include <cmath>
 #include <limits>

@@ -1,5 +1,5 @@
 // The rank function: on a fabric that works, and on one that does nothing.
-#include "experiments/bench/measure.h"
+#include "experiments/program/bench/measure.h"
 
 #include "backends/in_memory/fabric.h"
 #include "core/base/errors.h"

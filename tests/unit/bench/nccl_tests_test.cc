@@ -2,7 +2,7 @@
 // with S bytes in time t, and what of it the busiest link of n ranks carries; gather, scatter and send/receive as in its sources.
 #include <cmath>
 
-#include "experiments/bench/table.h"
+#include "experiments/program/bench/table.h"
 #include "gtest/gtest.h"
 
 namespace twofold::bench {

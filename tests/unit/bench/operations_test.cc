@@ -1,5 +1,5 @@
 // The table of operations against nccl-tests' doc/PERFORMANCE.md.
-#include "experiments/bench/operations.h"
+#include "experiments/program/bench/operations.h"
 
 #include "gtest/gtest.h"
 

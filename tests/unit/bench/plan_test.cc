@@ -1,5 +1,5 @@
 // From options to a fabric and a request: defaults, and what is refused by which name.
-#include "experiments/bench/plan.h"
+#include "experiments/program/bench/plan.h"
 
 #include <functional>
 

@@ -1,5 +1,5 @@
 // Sizes and sweeps as they are written on the command line.
-#include "experiments/bench/sizes.h"
+#include "experiments/program/bench/sizes.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

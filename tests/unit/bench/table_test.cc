@@ -1,5 +1,5 @@
 // What is printed, from given figures.
-#include "experiments/bench/table.h"
+#include "experiments/program/bench/table.h"
 
 #include <nlohmann/json.hpp>
 

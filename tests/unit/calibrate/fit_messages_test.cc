@@ -1,5 +1,5 @@
 // The fit finds the figures of made-up links from the times of their messages, and writes them where a cluster has them.
-#include "experiments/calibrate/fit_messages.h"
+#include "experiments/program/calibrate/fit_messages.h"
 
 #include "gtest/gtest.h"
 #include "topologies/build.h"

@@ -1,6 +1,6 @@
 // Products of a made-up GPU, whose library has tiles that the fit's candidates are not and rules of its own, measured with noise as
 // calibration measures them: those of models, which it has not seen, are predicted from them.
-#include "experiments/calibrate/fit_products.h"
+#include "experiments/program/calibrate/fit_products.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,8 +8,8 @@
 
 #include "core/base/philox.h"
 #include "core/device/kernel_names.h"
-#include "experiments/calibrate/gpu_cases.h"
-#include "experiments/calibrate/profile_from.h"
+#include "experiments/program/calibrate/gpu_cases.h"
+#include "experiments/program/calibrate/profile_from.h"
 #include "gtest/gtest.h"
 #include "sim/cost/measured_products.h"
 #include "sim/cost/profile_cost_model.h"
@@ -87,7 +87,7 @@ std::vector<GpuProduct> OfModels() {
   for (const int64_t h : {768, 1024, 1280, 1600}) layers.insert(layers.end(), {{h, 3 * h}, {h, h}, {h, 4 * h}, {4 * h, h}, {h, 50304}});
   layers.insert(layers.end(), {{2048, 3072}, {2048, 2048}, {2048, 16384}, {8192, 2048}, {2048, 128256}});
   std::vector<GpuProduct> products;
-  for (const int64_t rows : {5120, 6144, 10240, 12288, 20480}) {  // CASES of experiments/gpu_prediction/run.py: batch times sequence
+  for (const int64_t rows : {5120, 6144, 10240, 12288, 20480}) {  // CASES of experiments/studies/gpu_prediction/run.py: batch times sequence
     for (const Layer& l : layers) {
       if (rows == 20480 && l.out == 128256) continue;  // a batch of GPT-2's alone
       products.push_back({"matmul_nt", rows, l.out, l.in});

@@ -1,5 +1,5 @@
 // The fit finds the figures of a made-up machine from its jobs.
-#include "experiments/calibrate/fit_training.h"
+#include "experiments/program/calibrate/fit_training.h"
 
 #include <cmath>
 

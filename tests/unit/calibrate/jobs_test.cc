@@ -1,7 +1,7 @@
-#include "experiments/calibrate/jobs.h"
+#include "experiments/program/calibrate/jobs.h"
 
 #include "core/run/trace.h"
-#include "experiments/spec/spec.h"
+#include "experiments/program/spec/spec.h"
 #include "gtest/gtest.h"
 
 namespace twofold::calibrate {

@@ -1,5 +1,5 @@
 // How loaded a machine is, from recorded counters, and what calibration does about it.
-#include "experiments/report/load.h"
+#include "experiments/program/report/load.h"
 
 #include <unistd.h>
 
@@ -10,7 +10,7 @@
 
 #include "backends/host/processor_use.h"
 #include "core/base/strings.h"
-#include "experiments/calibrate/disturbance.h"
+#include "experiments/program/calibrate/disturbance.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/scratch_folder.h"

@@ -3,8 +3,8 @@
 
 #include "backends/in_memory/fabric.h"
 #include "core/device/kernel_names.h"
-#include "experiments/calibrate/measure_kernels.h"
-#include "experiments/calibrate/measure_links.h"
+#include "experiments/program/calibrate/measure_kernels.h"
+#include "experiments/program/calibrate/measure_links.h"
 #include "gtest/gtest.h"
 
 namespace twofold::calibrate {

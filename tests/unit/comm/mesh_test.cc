@@ -12,8 +12,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Groups = std::vector<std::vector<int>>;
 
-constexpr Along kAll[] = {Along::kPp, Along::kDp,       Along::kCp,             Along::kTp,
-                          Along::kEp, Along::kReplicas, Along::kExpertReplicas, Along::kModel};
+constexpr MeshGroup kAll[] = {MeshGroup::kPp, MeshGroup::kDp,       MeshGroup::kCp,             MeshGroup::kTp,
+                          MeshGroup::kEp, MeshGroup::kReplicas, MeshGroup::kExpertReplicas, MeshGroup::kModel};
 
 TEST(CheckMesh, AcceptsWhatMultipliesToTheWorld) {
   EXPECT_TRUE(CheckMesh({.pp = 2, .dp = 3, .cp = 1, .tp = 4}, 24).ok());
@@ -87,7 +87,7 @@ TEST(MeshPlace, AndRankAreEachOthersInverse) {
 
 TEST(GroupsOf, HoldEveryRankOnce) {
   for (const MeshShape& shape : kShapes) {
-    for (const Along along : kAll) {
+    for (const MeshGroup along : kAll) {
       std::set<int> seen;
       const Groups groups = GroupsOf(shape, along);
       int first = -1;
@@ -97,8 +97,8 @@ TEST(GroupsOf, HoldEveryRankOnce) {
         first = group[0];
         seen.insert(group.begin(), group.end());
       }
-      EXPECT_EQ(seen.size(), static_cast<size_t>(shape.size())) << AlongName(along);
-      EXPECT_EQ(groups.size() * groups[0].size(), static_cast<size_t>(shape.size())) << AlongName(along);
+      EXPECT_EQ(seen.size(), static_cast<size_t>(shape.size())) << MeshGroupName(along);
+      EXPECT_EQ(groups.size() * groups[0].size(), static_cast<size_t>(shape.size())) << MeshGroupName(along);
     }
   }
 }
@@ -107,7 +107,7 @@ TEST(GroupsOf, HoldEveryRankOnce) {
 TEST(GroupsOf, OneAxisChangesThatCoordinateAlone) {
   for (const MeshShape& shape : kShapes) {
     for (const Axis axis : {Axis::kPp, Axis::kDp, Axis::kCp, Axis::kTp}) {
-      for (const std::vector<int>& group : GroupsOf(shape, static_cast<Along>(axis))) {
+      for (const std::vector<int>& group : GroupsOf(shape, static_cast<MeshGroup>(axis))) {
         ASSERT_EQ(static_cast<int>(group.size()), shape.extent(axis));
         for (size_t i = 0; i < group.size(); ++i) {
           MeshPlace place = PlaceOf(shape, group[i]);
@@ -122,33 +122,33 @@ TEST(GroupsOf, OneAxisChangesThatCoordinateAlone) {
 
 TEST(GroupsOf, SaidByHeart) {
   const MeshShape shape{.pp = 2, .dp = 2, .tp = 2};
-  EXPECT_EQ(GroupsOf(shape, Along::kTp), (Groups{{0, 1}, {2, 3}, {4, 5}, {6, 7}}));
-  EXPECT_EQ(GroupsOf(shape, Along::kDp), (Groups{{0, 2}, {1, 3}, {4, 6}, {5, 7}}));
-  EXPECT_EQ(GroupsOf(shape, Along::kPp), (Groups{{0, 4}, {1, 5}, {2, 6}, {3, 7}}));
-  EXPECT_EQ(GroupsOf(shape, Along::kCp), (Groups{{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}}));
-  EXPECT_EQ(GroupsOf(shape, Along::kModel), (Groups{{0, 1, 4, 5}, {2, 3, 6, 7}}));
-  EXPECT_EQ(GroupsOf(shape, Along::kReplicas), GroupsOf(shape, Along::kDp));
+  EXPECT_EQ(GroupsOf(shape, MeshGroup::kTp), (Groups{{0, 1}, {2, 3}, {4, 5}, {6, 7}}));
+  EXPECT_EQ(GroupsOf(shape, MeshGroup::kDp), (Groups{{0, 2}, {1, 3}, {4, 6}, {5, 7}}));
+  EXPECT_EQ(GroupsOf(shape, MeshGroup::kPp), (Groups{{0, 4}, {1, 5}, {2, 6}, {3, 7}}));
+  EXPECT_EQ(GroupsOf(shape, MeshGroup::kCp), (Groups{{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}}));
+  EXPECT_EQ(GroupsOf(shape, MeshGroup::kModel), (Groups{{0, 1, 4, 5}, {2, 3, 6, 7}}));
+  EXPECT_EQ(GroupsOf(shape, MeshGroup::kReplicas), GroupsOf(shape, MeshGroup::kDp));
 }
 
 // Replicas are in the order dp, cp, whatever the order of the grid.
 TEST(GroupsOf, ReplicasAreDpThenCp) {
-  EXPECT_EQ(GroupsOf({.dp = 2, .cp = 2, .tp = 2}, Along::kReplicas), (Groups{{0, 2, 4, 6}, {1, 3, 5, 7}}));
-  EXPECT_EQ(GroupsOf({.dp = 2, .cp = 2, .order = {Axis::kCp, Axis::kPp, Axis::kTp, Axis::kDp}}, Along::kReplicas), (Groups{{0, 2, 1, 3}}));
+  EXPECT_EQ(GroupsOf({.dp = 2, .cp = 2, .tp = 2}, MeshGroup::kReplicas), (Groups{{0, 2, 4, 6}, {1, 3, 5, 7}}));
+  EXPECT_EQ(GroupsOf({.dp = 2, .cp = 2, .order = {Axis::kCp, Axis::kPp, Axis::kTp, Axis::kDp}}, MeshGroup::kReplicas), (Groups{{0, 2, 1, 3}}));
 }
 
 TEST(GroupsOf, ExpertsAreInARowAlongDp) {
   const MeshShape shape{.dp = 4, .cp = 2, .ep = 2};
-  EXPECT_EQ(GroupsOf(shape, Along::kEp), (Groups{{0, 2}, {1, 3}, {4, 6}, {5, 7}}));
-  EXPECT_EQ(GroupsOf(shape, Along::kExpertReplicas), (Groups{{0, 1, 4, 5}, {2, 3, 6, 7}}));
-  EXPECT_EQ(GroupsOf({.dp = 4}, Along::kExpertReplicas), GroupsOf({.dp = 4}, Along::kReplicas));
+  EXPECT_EQ(GroupsOf(shape, MeshGroup::kEp), (Groups{{0, 2}, {1, 3}, {4, 6}, {5, 7}}));
+  EXPECT_EQ(GroupsOf(shape, MeshGroup::kExpertReplicas), (Groups{{0, 1, 4, 5}, {2, 3, 6, 7}}));
+  EXPECT_EQ(GroupsOf({.dp = 4}, MeshGroup::kExpertReplicas), GroupsOf({.dp = 4}, MeshGroup::kReplicas));
 }
 
 TEST(Names, OfAxesAndGroups) {
   EXPECT_EQ(AxisName(Axis::kPp), "pp");
   EXPECT_EQ(AxisName(Axis::kEp), "ep");
-  EXPECT_EQ(AlongName(Along::kTp), AxisName(Axis::kTp));
-  EXPECT_EQ(AlongName(Along::kReplicas), "replicas");
-  EXPECT_EQ(AlongName(Along::kModel), "model");
+  EXPECT_EQ(MeshGroupName(MeshGroup::kTp), AxisName(Axis::kTp));
+  EXPECT_EQ(MeshGroupName(MeshGroup::kReplicas), "replicas");
+  EXPECT_EQ(MeshGroupName(MeshGroup::kModel), "model");
 }
 
 }  // namespace mesh_test

@@ -159,8 +159,8 @@ TEST(WithoutMaster, TheNewValueIsRoundedToTheNearest) {
   });
 }
 
-ops::Draws OneKey(uint64_t seed, int64_t shift = 0) {
-  return std::make_shared<const std::vector<ops::DrawRange>>(std::vector<ops::DrawRange>{{0, PhiloxKey{seed}, shift}});
+ops::RoundingKeys OneKey(uint64_t seed, int64_t shift = 0) {
+  return std::make_shared<const std::vector<ops::RoundingKeyRange>>(std::vector<ops::RoundingKeyRange>{{0, PhiloxKey{seed}, shift}});
 }
 
 // A step of 0 that leaves x = 1 (or others) - lr exact in f32: what comes out is one of the two neighbours, and the mean over many
@@ -173,7 +173,7 @@ TEST(StochasticRounding, IsRightOnAverage) {
                         Case{DType::kF16, 0x1p-16, 0x1.8p-26, 0x1p-24}, Case{DType::kF16, 0, 0x1p-40, 0x1p-24}, Case{DType::kF16, 0, -0x1p-27, 0x1p-24}}) {
     Lab lab(1, 0);
     const Tensor param = lab.Of({kDraws}, c.type, Values(At(kDraws), c.from)), grad = lab.Of({kDraws}, DType::kF32, Values(At(kDraws), c.update));
-    lab.Run(ops::SgdStep{.param = param, .grad = grad, .lr = 1, .draws = OneKey(7), .step = 3});
+    lab.Run(ops::SgdStep{.param = param, .grad = grad, .lr = 1, .rounding_keys = OneKey(7), .step = 3});
     const double want = c.from - c.update, below = std::floor(want / c.spacing) * c.spacing, above = below + c.spacing;
     double sum = 0;
     for (const double x : ValuesOf(param)) {
@@ -201,10 +201,10 @@ TEST(StochasticRounding, KeepsWhatNeedsNoneAndWhatIsNoNumber) {
   }
 }
 
-// Draws go by the element's place in its parameter, whatever pieces it is updated in, and are others in the next step.
+// RoundingKeys go by the element's place in its parameter, whatever pieces it is updated in, and are others in the next step.
 TEST(StochasticRounding, DoesNotDependOnThePieces) {
   constexpr int64_t kTotal = 5003;
-  const std::vector<ops::DrawRange> ranges = {{0, PhiloxKey{1}, 40}, {1500, PhiloxKey{2}, -1500}, {1501, PhiloxKey{3}, 7}, {4100, PhiloxKey{4}, -4000}};
+  const std::vector<ops::RoundingKeyRange> ranges = {{0, PhiloxKey{1}, 40}, {1500, PhiloxKey{2}, -1500}, {1501, PhiloxKey{3}, 7}, {4100, PhiloxKey{4}, -4000}};
   for (const DType t : {DType::kBF16, DType::kF16}) {
     Lab lab(1, 0);
     const Tensor start = lab.Normal({kTotal}, t), grad = lab.Normal({kTotal}, DType::kF32), m = lab.Normal({kTotal}, DType::kF32),
@@ -213,14 +213,14 @@ TEST(StochasticRounding, DoesNotDependOnThePieces) {
       const Tensor param = lab.Copy(start), mean = lab.Copy(m), square = lab.Copy(v);
       for (size_t k = 0; k + 1 < cuts.size(); ++k) {
         const int64_t first = cuts[k], n = cuts[k + 1] - first;
-        std::vector<ops::DrawRange> here;
+        std::vector<ops::RoundingKeyRange> here;
         for (size_t r = 0; r < ranges.size(); ++r) {
           const int64_t end = r + 1 < ranges.size() ? ranges[r + 1].begin : kTotal;
           if (end <= first || ranges[r].begin >= first + n) continue;
           here.push_back({std::max<int64_t>(ranges[r].begin - first, 0), ranges[r].key, ranges[r].shift + first});
         }
         lab.Run(ops::AdamStep{.param = param.Slice(first, n), .grad = grad.Slice(first, n), .m = mean.Slice(first, n), .v = square.Slice(first, n),
-                              .lr = 0.01, .step = step, .draws = std::make_shared<const std::vector<ops::DrawRange>>(here)});
+                              .lr = 0.01, .step = step, .rounding_keys = std::make_shared<const std::vector<ops::RoundingKeyRange>>(here)});
       }
       return ValuesOf(param);
     };

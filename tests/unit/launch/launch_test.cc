@@ -1,5 +1,5 @@
 // Who a process is, by what launchers put into its environment.
-#include "backends/launch.h"
+#include "backends/launch/launch.h"
 
 #include <gmock/gmock.h>
 

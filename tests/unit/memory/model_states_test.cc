@@ -1,9 +1,9 @@
-#include "experiments/memory/model_states.h"
+#include "experiments/program/memory/model_states.h"
 
 #include <gtest/gtest.h>
 
-#include "experiments/memory/activations.h"
-#include "experiments/spec/spec.h"
+#include "experiments/program/memory/activations.h"
+#include "experiments/program/spec/spec.h"
 
 namespace twofold {
 namespace model_states_test {

@@ -1,5 +1,5 @@
 // Steps that are left out of a replay change nothing of it.
-#include "experiments/memory/repetition.h"
+#include "experiments/program/memory/repetition.h"
 
 #include <gtest/gtest.h>
 

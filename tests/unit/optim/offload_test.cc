@@ -98,14 +98,14 @@ TEST(Offload, LeavesTheDevice) {
     optimizer->Step(cpu.ctx, 0.1);
     EXPECT_EQ(ledger.stats().live, before);
     const auto state = static_cast<size_t>(Category::kOptimizerState);
-    EXPECT_EQ(ledger.stats().peak_by_category[state], Bytes(3 * Staging::kInFlight * kChunk * 4));
+    EXPECT_EQ(ledger.stats().peak_by_category[state], Bytes(3 * ChunkStaging::kInFlight * kChunk * 4));
     EXPECT_GE(cpu.device.host_allocator().ledger().stats().live, Bytes(3 * 4 * kElements));
   }
   EXPECT_EQ(cpu.device.host_allocator().ledger().stats().live, Bytes(0));
 }
 
 // Every chunk comes once, in order, with what its home holds, and goes back; what only comes leaves its home as it is.
-TEST(Staging, ChunksComeAndGo) {
+TEST(ChunkStaging, ChunksComeAndGo) {
   Cpu cpu;
   const Tensor home = ToHost(cpu, RandomOf(cpu, 1000, DType::kF32, 3)), read = ToHost(cpu, RandomOf(cpu, 1000, DType::kF32, 4));
   const Tensor here = RandomOf(cpu, 1000, DType::kF32, 5);
@@ -115,7 +115,7 @@ TEST(Staging, ChunksComeAndGo) {
     chunks.push_back({{.home = home.Slice(first, 100), .goes_back = true}, {.home = read.Slice(first, 100)}, {.home = here.Slice(first, 100)}});
   }
   size_t next = 0;
-  Staging(cpu.device, Category::kOther).Run(chunks, [&](size_t i, std::span<const Tensor> visitors) {
+  ChunkStaging(cpu.device, Category::kOther).Run(chunks, [&](size_t i, std::span<const Tensor> visitors) {
     EXPECT_EQ(i, next++);
     EXPECT_EQ(visitors[2].address(), here.Slice(static_cast<int64_t>(i) * 100, 100).address()) << "it is on the device";
     for (const Tensor& t : visitors) EXPECT_FALSE(cpu.device.IsOnHost(t));
@@ -139,13 +139,13 @@ class CountsStreams : public CpuDevice {
 };
 
 // A stream of a GPU takes as long to make as many launches: what visits nobody makes none, and what only comes one.
-TEST(Staging, MakesTheStreamsThatItNeeds) {
+TEST(ChunkStaging, MakesTheStreamsThatItNeeds) {
   Cpu cpu;
   CountsStreams device(cpu.allocator, 1);
   Tensor here = device.NewTensor({10}, DType::kF32, Category::kOther), home = device.NewHostTensor({10}, DType::kF32, Category::kOther);
   const auto streams_for = [&device](const Visitor& visitor) {
     device.made = 0;
-    Staging(device, Category::kOther).Run(std::vector<Chunk>{{visitor}}, [](size_t, std::span<const Tensor>) {});
+    ChunkStaging(device, Category::kOther).Run(std::vector<Chunk>{{visitor}}, [](size_t, std::span<const Tensor>) {});
     return device.made;
   };
   EXPECT_EQ(streams_for({.home = here, .goes_back = true}), 0);

@@ -97,9 +97,9 @@ TEST(AdamTest, CoupledAndDecoupledDecay) {
 // chunks from the host's memory, it becomes the same bits.
 TEST(StochasticRounding, GoesByTheElementsPlace) {
   constexpr int64_t kWhole = 53, kCut = 20;
-  const auto update = [](const std::vector<Part>& parts_of_first, const Offload& offload, int64_t updates) {
+  const auto update = [](const std::vector<SlicePart>& parts_of_first, const Offload& offload, int64_t updates) {
     Cpu cpu;
-    const auto optimizer = MakeAdam({.lr = 0.01}, offload, {.kind = Narrow::kStochastic, .seed = 3});
+    const auto optimizer = MakeAdam({.lr = 0.01}, offload, {.kind = LowPrecisionUpdate::kStochastic, .seed = 3});
     // Where "p" lies: elements [0, kCut) at 5 of a slice, the others at 0 of the next one; or all of it.
     std::vector<Slice> slices;
     const bool flat = !parts_of_first.empty();
@@ -130,7 +130,7 @@ TEST(StochasticRounding, GoesByTheElementsPlace) {
     }
     return values;
   };
-  const std::vector<Part> flat = {{"q", Shape{9}, 4, 0, 5, true}, {"p", Shape{kWhole}, 0, 5, kCut, true}};
+  const std::vector<SlicePart> flat = {{"q", Shape{9}, 4, 0, 5, true}, {"p", Shape{kWhole}, 0, 5, kCut, true}};
   const std::vector<double> whole = update({}, {}, 0);
   EXPECT_EQ(update(flat, {}, 0), whole);
   EXPECT_EQ(update(flat, {.state = true, .chunk = 7}, 0), whole);
@@ -177,10 +177,10 @@ TEST(FlatSliceTest, OneOperationDoesWhatOneForEachPartDoes) {
 }
 
 TEST(FlatSliceTest, DecayIsSaidInAsFewRangesAsItTakes) {
-  const auto decay = [](const std::vector<Part>& parts, double rate) {
+  const auto decay = [](const std::vector<SlicePart>& parts, double rate) {
     return DecayOf(Slice{.name = "s", .data = Tensor(), .gradient = Tensor(), .decay = true, .parts = parts}, rate);
   };
-  const auto part = [](int64_t offset, int64_t count, bool decays) { return Part{"p", Shape{count}, 0, offset, count, decays}; };
+  const auto part = [](int64_t offset, int64_t count, bool decays) { return SlicePart{"p", Shape{count}, 0, offset, count, decays}; };
   EXPECT_EQ(decay({part(0, 3, false), part(3, 2, false)}, 0.1).rate, 0);
   EXPECT_EQ(decay({part(0, 3, true)}, 0).undecayed, nullptr);
   EXPECT_EQ(decay({part(0, 3, true), part(3, 0, false)}, 0.1).undecayed, nullptr);

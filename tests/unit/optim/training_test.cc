@@ -15,7 +15,7 @@ using twofold::test::Cpu;
 using twofold::test::Materialize;
 
 // Losses of 40 steps on one batch of a repeating sequence of 7 tokens.
-std::vector<double> Train(DType dtype, const Narrow& narrow = {}, double lr = 0.02, int64_t steps = 40) {
+std::vector<double> Train(DType dtype, const LowPrecisionUpdate& low_precision = {}, double lr = 0.02, int64_t steps = 40) {
   Cpu cpu;
   nn::GptModel model({.layers = 2, .hidden = 16, .heads = 2, .vocab = 16, .sequence = 12, .dtype = dtype});
   model.Finalize();
@@ -31,7 +31,7 @@ std::vector<double> Train(DType dtype, const Narrow& narrow = {}, double lr = 0.
     slices.push_back({p->name(), p->data(), p->gradient(), p->decay()});
     gradients.push_back(p->gradient());
   }
-  const auto optimizer = MakeAdam({.weight_decay = 0.01}, {}, narrow);
+  const auto optimizer = MakeAdam({.weight_decay = 0.01}, {}, low_precision);
   optimizer->Attach(cpu.ctx, slices);
 
   std::vector<double> losses;
@@ -64,8 +64,8 @@ TEST(TrainingTest, TheSameSeedGivesTheSameLosses) { EXPECT_EQ(Train(DType::kF32)
 
 // Without masters and at a small rate most updates are below half of bf16's spacing: to the nearest, weights do not move any more.
 TEST(TrainingTest, StochasticRoundingStandsInForMasters) {
-  const auto last = [](Narrow::Kind kind) { return Train(DType::kBF16, {.kind = kind, .seed = 1}, 2e-4, 400).back(); };
-  const double master = last(Narrow::kMaster), stochastic = last(Narrow::kStochastic), nearest = last(Narrow::kNearest);
+  const auto last = [](LowPrecisionUpdate::Kind kind) { return Train(DType::kBF16, {.kind = kind, .seed = 1}, 2e-4, 400).back(); };
+  const double master = last(LowPrecisionUpdate::kMaster), stochastic = last(LowPrecisionUpdate::kStochastic), nearest = last(LowPrecisionUpdate::kNearest);
   EXPECT_LT(stochastic, master + 0.1);
   EXPECT_GT(nearest, stochastic + 0.2);
 }

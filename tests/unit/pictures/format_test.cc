@@ -1,4 +1,4 @@
-#include "experiments/pictures/format.h"
+#include "experiments/program/pictures/format.h"
 
 #include <cmath>
 #include <limits>

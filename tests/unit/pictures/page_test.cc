@@ -1,4 +1,4 @@
-#include "experiments/pictures/page.h"
+#include "experiments/program/pictures/page.h"
 
 #include <unistd.h>
 
@@ -6,11 +6,11 @@
 #include <fstream>
 
 #include "core/base/strings.h"
-#include "experiments/pictures/chart.h"
-#include "experiments/pictures/format.h"
-#include "experiments/pictures/memory_picture.h"
-#include "experiments/pictures/timeline_picture.h"
-#include "experiments/report/write_report.h"
+#include "experiments/program/pictures/chart.h"
+#include "experiments/program/pictures/format.h"
+#include "experiments/program/pictures/memory_picture.h"
+#include "experiments/program/pictures/timeline_picture.h"
+#include "experiments/program/report/write_report.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

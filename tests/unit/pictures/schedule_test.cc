@@ -1,9 +1,9 @@
-#include "experiments/pictures/schedule_picture.h"
+#include "experiments/program/pictures/schedule_picture.h"
 
 #include <algorithm>
 
-#include "experiments/pictures/page.h"
-#include "experiments/pictures/schedule_story.h"
+#include "experiments/program/pictures/page.h"
+#include "experiments/program/pictures/schedule_story.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

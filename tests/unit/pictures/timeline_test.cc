@@ -1,11 +1,11 @@
-#include "experiments/pictures/timeline_picture.h"
+#include "experiments/program/pictures/timeline_picture.h"
 
 #include <set>
 
 #include "core/device/kernel_names.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "experiments/pictures/style.h"
+#include "experiments/program/pictures/style.h"
 
 namespace twofold::pictures {
 namespace timeline_test {

@@ -1,8 +1,8 @@
 #include <set>
 
-#include "experiments/pictures/contracted.h"
-#include "experiments/pictures/topology_layouts.h"
-#include "experiments/pictures/topology_picture.h"
+#include "experiments/program/pictures/contracted.h"
+#include "experiments/program/pictures/topology_layouts.h"
+#include "experiments/program/pictures/topology_picture.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "topologies/build.h"
@@ -43,15 +43,15 @@ TEST(TopologyPicture, EveryClusterOfTheCatalogueDraws) {
 }
 
 TEST(TopologyPicture, ASmallDragonflyIsDrawnWhole) {
-  const std::string svg = Draw("experiments/pictures/topologies/dragonfly.textproto");
+  const std::string svg = Draw("docs/topologies/dragonfly.textproto");
   EXPECT_EQ(Count(svg, "<g><rect class=\"b-switch\""), 36u + 1);  // and one in the legend
   EXPECT_EQ(Count(svg, "<g><rect class=\"b-device\""), 72u + 1);
   EXPECT_EQ(Count(svg, "GB/s each way"), 162u);  // 72 to nodes, 54 within groups, 36 between them
 }
 
 TEST(TopologyPicture, ATorusAndAHammingMeshHaveAllTheirPlaces) {
-  EXPECT_EQ(Count(Draw("experiments/pictures/topologies/torus.textproto"), "<g><rect class=\"b-device\""), 64u + 1);
-  const std::string mesh = Draw("experiments/pictures/topologies/hamming-mesh.textproto");
+  EXPECT_EQ(Count(Draw("docs/topologies/torus.textproto"), "<g><rect class=\"b-device\""), 64u + 1);
+  const std::string mesh = Draw("docs/topologies/hamming-mesh.textproto");
   EXPECT_EQ(Count(mesh, "<g><rect class=\"b-device\""), 48u + 1);
   EXPECT_EQ(Count(mesh, "<g><rect class=\"b-switch\""), 14u + 1);  // six rows and eight columns
   EXPECT_EQ(Count(mesh, "GB/s each way"), 144u);

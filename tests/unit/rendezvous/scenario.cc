@@ -13,7 +13,7 @@
 
 #include "absl/strings/str_join.h"
 #include "backends/bootstrap/bootstrap.h"
-#include "backends/launch.h"
+#include "backends/launch/launch.h"
 #include "backends/rendezvous/address.h"
 #include "backends/rendezvous/channel.h"
 #include "backends/rendezvous/member.h"

@@ -44,11 +44,11 @@ TEST(Replay, GroupsHoldWhatTheyStageThrough) {
       EXPECT_EQ(live(), MiB(8));
     }
     EXPECT_EQ(live(), MiB(4));
-    std::vector<P2p> few(Staging::kSlots, {P2p::kSend, t, 0}), many(Staging::kSlots + 1, {P2p::kSend, t, 0});
+    std::vector<P2p> few(HostStaging::kSlots, {P2p::kSend, t, 0}), many(HostStaging::kSlots + 1, {P2p::kSend, t, 0});
     ctx.world().Batch(few).Wait();
     EXPECT_EQ(live(), MiB(4));
     Work work = ctx.world().Batch(many);
-    EXPECT_EQ(live(), MiB(4) + KiB(512) * (Staging::kSlots + 1));
+    EXPECT_EQ(live(), MiB(4) + KiB(512) * (HostStaging::kSlots + 1));
     work.Wait();
     EXPECT_EQ(live(), MiB(4));
     return std::string();

@@ -7,9 +7,9 @@
 #include "tests/unit/sim/flows.h"
 #include "tests/unit/topologies/lanes.h"
 #include "topologies/degraded.h"
-#include "topologies/dragonfly.h"
-#include "topologies/fat_tree.h"
-#include "topologies/star.h"
+#include "topologies/networks/dragonfly.h"
+#include "topologies/networks/fat_tree.h"
+#include "topologies/networks/star.h"
 
 namespace twofold::sim {
 namespace adaptive_test {
@@ -50,7 +50,7 @@ TEST(AdaptiveTest, MinimalRoutingSharesOneCable) {
 }
 
 // UGAL stops where load times hops are equal: loads in the ratio r of the hops of detours and of minimal routes. Each flow
-// then has (g - 2 + 2 r) / (2 r a p) of a port's rate (derivation: topologies/dragonfly.h) against 1 / (a p): adaptive routing
+// then has (g - 2 + 2 r) / (2 r a p) of a port's rate (derivation: topologies/networks/dragonfly.h) against 1 / (a p): adaptive routing
 // is (g - 2 + 2 r) / (2 r) times as fast; a perfect balance would be g / 2 = 4.5 times. With groups of one switch routes have
 // 3 and 4 links, r = 4/3: 3.625. A flow ends with the slowest of its 64 sampled parts: what is seen is within 3 %.
 TEST(AdaptiveTest, BeatsMinimalRoutingByWhatTheorySays) {

@@ -10,8 +10,8 @@
 #include "sim/fluid.h"
 #include "sim/latency.h"
 #include "sim/places.h"
-#include "topologies/hamming_mesh.h"
-#include "topologies/torus.h"
+#include "topologies/networks/hamming_mesh.h"
+#include "topologies/networks/torus.h"
 
 namespace twofold::sim {
 namespace bucket_test {

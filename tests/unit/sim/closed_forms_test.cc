@@ -17,7 +17,7 @@
 #include "gtest/gtest.h"
 #include "sim/engine.h"
 #include "sim/network.h"
-#include "topologies/star.h"
+#include "topologies/networks/star.h"
 
 namespace twofold::sim {
 namespace closed_forms_test {

@@ -10,8 +10,8 @@
 #include "gtest/gtest.h"
 #include "sim/network.h"
 #include "simgrid/kernel/Timer.hpp"
-#include "topologies/shared_memory_host.h"
-#include "topologies/star.h"
+#include "topologies/networks/shared_memory_host.h"
+#include "topologies/networks/star.h"
 
 namespace twofold::sim {
 namespace engine_test {

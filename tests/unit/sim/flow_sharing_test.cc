@@ -9,12 +9,12 @@
 #include "gmock/gmock.h"
 #include "tests/unit/sim/flows.h"
 #include "tests/unit/topologies/lanes.h"
-#include "topologies/cluster_topology.h"
-#include "topologies/dragonfly.h"
-#include "topologies/fat_tree.h"
+#include "topologies/graph/cluster_topology.h"
+#include "topologies/networks/dragonfly.h"
+#include "topologies/networks/fat_tree.h"
 #include "topologies/nodes/nvswitch.h"
-#include "topologies/star.h"
-#include "topologies/torus.h"
+#include "topologies/networks/star.h"
+#include "topologies/networks/torus.h"
 
 namespace twofold::sim {
 namespace flow_sharing_test {

@@ -7,8 +7,8 @@
 #include "gmock/gmock.h"
 #include "tests/seed.h"
 #include "tests/unit/sim/flows.h"
-#include "topologies/fat_tree.h"
-#include "topologies/star.h"
+#include "topologies/networks/fat_tree.h"
+#include "topologies/networks/star.h"
 
 namespace twofold::sim {
 namespace flows_test {

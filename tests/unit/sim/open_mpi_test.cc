@@ -10,8 +10,8 @@
 #include "sim/collectives/open_mpi_algorithms.h"
 #include "sim/collectives/open_mpi_decisions.h"
 #include "tests/unit/sim/flows.h"
-#include "topologies/fat_tree.h"
-#include "topologies/star.h"
+#include "topologies/networks/fat_tree.h"
+#include "topologies/networks/star.h"
 
 namespace twofold::sim {
 namespace open_mpi_test {

@@ -30,9 +30,9 @@ class HybridStage {
       : ctx_(ctx),
         job_(job),
         mesh_(ctx.world(), job.mesh),
-        forward_(mesh_.NewGroup(Along::kPp, "forward")),
-        backward_(mesh_.NewGroup(Along::kPp, "backward")),
-        gradients_(mesh_.NewGroup(Along::kReplicas, "gradients")),
+        forward_(mesh_.NewGroup(MeshGroup::kPp, "forward")),
+        backward_(mesh_.NewGroup(MeshGroup::kPp, "backward")),
+        gradients_(mesh_.NewGroup(MeshGroup::kReplicas, "gradients")),
         stage_(mesh_.Coordinate(Axis::kPp)),
         message_(New(job.rows * job.hidden / job.mesh.tp)),
         weight_(New(job.hidden, job.hidden / job.mesh.tp)),
@@ -61,7 +61,7 @@ class HybridStage {
   void Layer() {
     Tensor x = New(job_.rows, job_.hidden), y = New(job_.rows, job_.hidden / job_.mesh.tp);
     Tensor part = message_.Slice(0, job_.rows * job_.hidden / job_.mesh.tp);
-    ProcessGroup& tp = mesh_.Group(Along::kTp);
+    ProcessGroup& tp = mesh_.Group(MeshGroup::kTp);
     Work gathered = tp.AllGather(x, part);
     gathered.WaitOn(compute());
     for (int i = 0; i < job_.launches; ++i) ctx_.device().Launch(compute(), ops::MatMul{.a = x, .b = weight_, .out = y, .bias = {}});
@@ -86,7 +86,7 @@ class HybridStage {
     for (int i = ahead; i < job_.micro_batches; ++i) Forward(), Backward();
     for (int i = 0; i < ahead; ++i) Backward();
     Work averaged = gradients_->AllReduce(gradient_);
-    mesh_.Group(Along::kModel).AllReduce(small_ = New(4)).WaitOn(compute());
+    mesh_.Group(MeshGroup::kModel).AllReduce(small_ = New(4)).WaitOn(compute());
     averaged.WaitOn(compute());
     for (const Work& sent : sent_) Work(sent).Wait();
     sent_.clear();

@@ -1,6 +1,6 @@
 // From published config.json files to models: exact parameter counts, and what is refused. The files in tests/data/hf hold
 // the fields that their publishers wrote.
-#include "experiments/spec/hf/hf_config.h"
+#include "experiments/program/spec/hf/hf_config.h"
 
 #include <gmock/gmock.h>
 #include <google/protobuf/util/message_differencer.h>
@@ -13,9 +13,9 @@
 #include <iterator>
 
 #include "core/base/strings.h"
-#include "experiments/spec/spec.h"
+#include "experiments/program/spec/spec.h"
 #include "nlohmann/json.hpp"
-#include "strategies/model_factory.h"
+#include "strategies/models/model_factory.h"
 
 namespace twofold {
 namespace hf_config_test {

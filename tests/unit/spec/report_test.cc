@@ -10,14 +10,14 @@
 
 #include "core/base/strings.h"
 #include "core/memory/ledger.h"
-#include "experiments/report/files.h"
-#include "experiments/report/json.h"
-#include "experiments/report/rank_records.h"
-#include "experiments/report/rank_rows.h"
-#include "experiments/report/tables.h"
-#include "experiments/report/trace.h"
-#include "experiments/report/write_report.h"
-#include "experiments/spec/spec.h"
+#include "experiments/program/report/files.h"
+#include "experiments/program/report/json.h"
+#include "experiments/program/report/rank_records.h"
+#include "experiments/program/report/rank_rows.h"
+#include "experiments/program/report/tables.h"
+#include "experiments/program/report/trace.h"
+#include "experiments/program/report/write_report.h"
+#include "experiments/program/spec/spec.h"
 #include "tests/scratch_folder.h"
 
 namespace twofold {

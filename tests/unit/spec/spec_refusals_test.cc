@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/spec/spec.h"
+#include "experiments/program/spec/spec.h"
 
 namespace twofold {
 namespace spec_refusals_test {

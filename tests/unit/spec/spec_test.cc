@@ -1,5 +1,5 @@
 // What resolving a spec gives: order, presets, --fabric, --set, defaults, and writing it out again.
-#include "experiments/spec/spec.h"
+#include "experiments/program/spec/spec.h"
 
 #include <gmock/gmock.h>
 #include <google/protobuf/util/message_differencer.h>
@@ -11,8 +11,8 @@
 
 #include "absl/strings/ascii.h"
 #include "core/base/strings.h"
-#include "experiments/spec/presets.h"
-#include "strategies/model_factory.h"
+#include "experiments/program/spec/presets.h"
+#include "strategies/models/model_factory.h"
 
 namespace twofold {
 namespace spec_test {

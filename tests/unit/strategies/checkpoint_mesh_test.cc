@@ -19,7 +19,7 @@ namespace twofold::checkpoint {
 namespace checkpoint_mesh_test {
 
 namespace fs = std::filesystem;
-using nn::Cut;
+using nn::ShardLayout;
 
 constexpr int64_t kHidden = 6, kFfn = 12, kHeads = 4, kKeys = 2, kWidth = 2, kVocab = 10, kExperts = 4, kBlocks = 2;
 
@@ -32,12 +32,12 @@ class Holder : public nn::Module {
   std::string_view kind() const override { return "holder"; }
   template <class M>
   M* Add(std::string name, std::unique_ptr<M> module) { return AddChild(std::move(name), std::move(module)); }
-  nn::Parameter* Have(const std::string& name, const Cut& cut) {
+  nn::Parameter* Have(const std::string& name, const ShardLayout& cut) {
     std::vector<int64_t> dims(cut.whole.begin(), cut.whole.end());
     dims[static_cast<size_t>(cut.dim)] = 0;
-    for (const Cut::Range& range : cut.ranges) dims[static_cast<size_t>(cut.dim)] += range.count;
+    for (const ShardLayout::Range& range : cut.ranges) dims[static_cast<size_t>(cut.dim)] += range.count;
     nn::Parameter* p = AddParameter(name, Shape(std::span<const int64_t>(dims)), DType::kF32, {});
-    p->set_cut(cut);
+    p->set_shard_layout(cut);
     return p;
   }
 };
@@ -49,14 +49,14 @@ std::unique_ptr<nn::Module> PartOf(const MeshShape& mesh, const MeshPlace& at) {
   auto model = std::make_unique<Holder>();
   if (at.pp == 0 || at.pp == mesh.pp - 1) {
     const int64_t rows = (kVocab + tp - 1) / tp, first = std::min(kVocab, t * rows), there = std::min(rows, kVocab - first);
-    Cut table{.whole = Shape{kVocab, kHidden}, .dim = 0, .ranges = {}};
+    ShardLayout table{.whole = Shape{kVocab, kHidden}, .dim = 0, .ranges = {}};
     if (there > 0) table.ranges.push_back({.first = first, .count = there, .owned = at.pp == 0});
     if (there < rows) table.ranges.push_back({.first = -1, .count = rows - there});
     model->Have("table", table);
   }
   for (int64_t b = at.pp * kBlocks / mesh.pp; b < (at.pp + 1) * kBlocks / mesh.pp; ++b) {
     Holder* block = model->Add(StrCat("block", b), std::make_unique<Holder>());
-    block->Have("norm", Cut::Whole(Shape{kHidden}, t == 0, Cut::Sum::kTensor));
+    block->Have("norm", ShardLayout::Whole(Shape{kHidden}, t == 0, ShardLayout::Sum::kTensor));
     const int64_t queries = kHeads / tp * kWidth, keys = std::max<int64_t>(1, kKeys / tp) * kWidth, share = std::max<int64_t>(1, tp / kKeys);
     const int64_t key = t / share * keys, all_queries = kHeads * kWidth, all_keys = kKeys * kWidth;
     const bool owned = t % share == 0;
@@ -77,9 +77,9 @@ float ValueOf(const std::string& name, int64_t place) {
   return static_cast<float>(value % 1000 * 1000 + static_cast<uint32_t>(place));
 }
 
-std::vector<Held> AllHeld(ParameterLayout& layout, const optim::Optimizer& optimizer) {
-  std::vector<Held> held = ParametersHeld(layout);
-  for (Held& state : StatesHeld(layout, optimizer)) held.push_back(std::move(state));
+std::vector<LocalPiece> AllHeld(ParameterLayout& layout, const optim::Optimizer& optimizer) {
+  std::vector<LocalPiece> held = LocalParameters(layout);
+  for (LocalPiece& state : LocalStates(layout, optimizer)) held.push_back(std::move(state));
   return held;
 }
 
@@ -96,7 +96,7 @@ struct Case {
 
 std::unique_ptr<ParameterLayout> LayoutOf(nn::Context& ctx, DeviceMesh& mesh, const Case& c) {
   auto model = PartOf(mesh.shape(), PlaceOf(mesh.shape(), mesh.world().rank()));
-  ProcessGroup& replicas = mesh.Group(Along::kReplicas);
+  ProcessGroup& replicas = mesh.Group(MeshGroup::kReplicas);
   if (c.stage == 0) return std::make_unique<DistributedDataParallel>(ctx, std::move(model), replicas, DdpOptions{});
   return std::make_unique<ShardedDataParallel>(ctx, std::move(model), replicas,
                                                ShardedOptions{.stage = static_cast<ShardedOptions::Stage>(c.stage), .shard_group = c.shard_group, .wrap = WrapByKind("holder")});
@@ -110,7 +110,7 @@ void SaveOn(const Case& c, const SaveOptions& options) {
     const auto layout = LayoutOf(ctx, mesh, c);
     const auto optimizer = optim::MakeAdam({});
     optimizer->Attach(ctx, layout->Slices());
-    for (const Held& h : AllHeld(*layout, *optimizer)) {
+    for (const LocalPiece& h : AllHeld(*layout, *optimizer)) {
       std::vector<float> values;
       for (int64_t i = 0; i < h.data.numel(); ++i) values.push_back(ValueOf(h.name, h.band.PlaceOf(h.first + i)));
       Put(rank.device(), h.data, values);
@@ -131,7 +131,7 @@ void LoadOn(const Case& c, const Opened& opened) {
     optimizer->Attach(ctx, layout->Slices());
     Load(rank, opened, *layout, *optimizer);
     std::string wrong;
-    for (const Held& h : AllHeld(*layout, *optimizer)) {
+    for (const LocalPiece& h : AllHeld(*layout, *optimizer)) {
       std::vector<float> values(static_cast<size_t>(h.data.numel()));
       rank.device().Download(h.data, std::as_writable_bytes(std::span(values)));
       for (int64_t i = 0; i < h.data.numel(); ++i) {

@@ -8,12 +8,12 @@
 #include <thread>
 
 #include "core/base/strings.h"
-#include "strategies/checkpoint/folder.h"
+#include "core/io/checkpoint_folder.h"
 #include "strategies/checkpoint/load.h"
-#include "strategies/checkpoint/manifest.h"
+#include "core/io/checkpoint_manifest.h"
 #include "strategies/checkpoint/pieces.h"
-#include "strategies/checkpoint/safetensors.h"
-#include "strategies/checkpoint/worker.h"
+#include "core/io/safetensors.h"
+#include "core/io/worker.h"
 #include "tests/scratch_folder.h"
 #include "tests/seed.h"
 
@@ -206,7 +206,7 @@ TEST(PublishSmallFile, NeedsTheFolderNoLongerOnceTheNameIsThere) {
 
 Manifest Example() {
   Manifest m;
-  m.facts = {.sequence = 3, .step = 60, .updates = 59, .seed = ~uint64_t{0}, .world_size = 2, .global_batch = 8, .layout = "ZERO_3",
+  m.metadata = {.sequence = 3, .step = 60, .updates = 59, .seed = ~uint64_t{0}, .world_size = 2, .global_batch = 8, .layout = "ZERO_3",
              .kind = "SHARDED", .optimizer = "adamw", .model = "gpt { }", .scalars = {{"a", 0.1}, {"b", -HUGE_VAL}, {"c", 1e300}}};
   m.contents.files = {{"r0", 3 * kChecksumBlock + 1, {1, 2, 3, ~uint64_t{0}}}, {"r1", 8, {5}}};
   m.contents.tensors = {{"model.w", DType::kF32, Shape{2, 3}, {{0, "model.w[0:4]", 0, 4}, {1, "model.w[4:6]", 4, 2}}}};
@@ -217,9 +217,9 @@ TEST(Manifest, ReadsWhatItWrote) {
   const Manifest was = Example();
   const absl::StatusOr<Manifest> is = ParseManifest("m", ManifestText(was));
   ASSERT_TRUE(is.ok()) << is.status();
-  EXPECT_EQ(is->facts.seed, was.facts.seed);
-  EXPECT_EQ(is->facts.scalars, was.facts.scalars);
-  EXPECT_EQ(is->facts.step, 60);
+  EXPECT_EQ(is->metadata.seed, was.metadata.seed);
+  EXPECT_EQ(is->metadata.scalars, was.metadata.scalars);
+  EXPECT_EQ(is->metadata.step, 60);
   EXPECT_EQ(is->contents.files[0].blocks, was.contents.files[0].blocks);
   EXPECT_EQ(is->contents.tensors[0].pieces[1].tensor, "model.w[4:6]");
   EXPECT_EQ(ManifestText(*is), ManifestText(was));
@@ -309,7 +309,7 @@ TEST(Manifest, MergesTheParts) {
 
 Manifest Empty(int64_t step) {
   Manifest m;
-  m.facts = {.sequence = step, .step = step, .layout = "NO_SHARD", .kind = "FULL"};
+  m.metadata = {.sequence = step, .step = step, .layout = "NO_SHARD", .kind = "FULL"};
   return m;
 }
 
@@ -326,19 +326,19 @@ TEST(CheckpointFolder, KeepsTheLastAndClearsWhatWasLeft) {
   EXPECT_EQ(there[0].step, 5);
   EXPECT_EQ(there[1].step, 20);
   EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 2) << "what is not kept leaves nothing";
-  EXPECT_EQ(Open(folder)->manifest.facts.step, 5);
-  EXPECT_EQ(Open(there[1].path)->manifest.facts.step, 20);
+  EXPECT_EQ(Open(folder)->manifest.metadata.step, 5);
+  EXPECT_EQ(Open(there[1].path)->manifest.metadata.step, 20);
 
   const absl::StatusOr<Begun> killed = Begin(folder, 30);
   PutBytes(killed->partial + "/half", "x");
-  EXPECT_EQ(Open(folder)->manifest.facts.step, 5);
+  EXPECT_EQ(Open(folder)->manifest.metadata.step, 5);
   ASSERT_TRUE(Begin(folder, 40).ok());
   EXPECT_FALSE(fs::exists(killed->partial));
 
   fs::remove(there[0].path + "/manifest.json");
   const absl::StatusOr<Opened> older = Open(folder);
   ASSERT_TRUE(older.ok());
-  EXPECT_EQ(older->manifest.facts.step, 20);
+  EXPECT_EQ(older->manifest.metadata.step, 20);
   EXPECT_THAT(older->passed_over, ElementsAre(HasSubstr("manifest.json: cannot be read")));
   PutBytes(there[1].path + "/manifest.json", "{}");
   EXPECT_THAT(std::string(Open(folder).status().message()), HasSubstr("has no good checkpoint"));
@@ -406,17 +406,17 @@ TEST(PlacesOf, SayWhereACutParametersElementsLie) {
   nn::Parameter rows("w", Shape{5, 2}, DType::kF32, {}), columns("w", Shape{4, 2, 2}, DType::kF32, {});
   const auto places = [&](const nn::Parameter& p, int64_t first, int64_t count) {
     std::string text;
-    for (const Held& h : PlacesOf(p, first, Allocate(allocator, Shape{count}, DType::kF32, Category::kOther))) {
+    for (const LocalPiece& h : PlacesOf(p, first, Allocate(allocator, Shape{count}, DType::kF32, Category::kOther))) {
       absl::StrAppend(&text, text.empty() ? "" : ", ", h.owned ? "" : "not ours ", h.first, "+", h.data.numel());
       if (h.band.width < h.band.row) absl::StrAppend(&text, " of ", h.band.column, ":", h.band.column + h.band.width, "/", h.band.row);
     }
     return text;
   };
-  rows.set_cut({.whole = Shape{12, 2}, .dim = 0, .ranges = {{2, 2}, {6, 1, false}, {-1, 2}}});  // rows 2, 3, 6 and two of padding
+  rows.set_shard_layout({.whole = Shape{12, 2}, .dim = 0, .ranges = {{2, 2}, {6, 1, false}, {-1, 2}}});  // rows 2, 3, 6 and two of padding
   EXPECT_EQ(places(rows, 0, 10), "4+4, not ours 12+2");
   EXPECT_EQ(places(rows, 3, 2), "7+1, not ours 12+1");
   EXPECT_EQ(places(rows, 7, 3), "");
-  columns.set_cut({.whole = Shape{4, 6, 2}, .dim = 1, .ranges = {{1, 2}}});
+  columns.set_shard_layout({.whole = Shape{4, 6, 2}, .dim = 1, .ranges = {{1, 2}}});
   EXPECT_EQ(places(columns, 0, 16), "0+16 of 2:6/12");
   EXPECT_EQ(places(columns, 3, 5), "3+5 of 2:6/12");
 }
@@ -447,7 +447,7 @@ TEST(CheckpointFolder, KnowsNoNumberThatHasNoneAfterIt) {
 TEST(ShareOf, GivesEveryElementToOneReplicaAndAllAsMuch) {
   MallocSource source;
   CachingAllocator allocator(source, 0);
-  std::vector<Held> pieces;
+  std::vector<LocalPiece> pieces;
   int64_t total = 0;
   for (const int64_t count : {1, 1000, 3, 7, 500, 2}) {
     const DType dtype = count == 7 ? DType::kF64 : count == 500 ? DType::kBF16 : DType::kF32;
@@ -459,14 +459,14 @@ TEST(ShareOf, GivesEveryElementToOneReplicaAndAllAsMuch) {
     std::map<std::string, int64_t> next;
     for (int64_t r = 0; r < replicas; ++r) {
       int64_t bytes = 0;
-      for (const Held& h : ShareOf(pieces, r, replicas)) {
+      for (const LocalPiece& h : ShareOf(pieces, r, replicas)) {
         EXPECT_EQ(h.first, next.emplace(h.name, 10).first->second) << h.name;
         next[h.name] += h.data.numel();
         bytes += h.data.bytes().value();
       }
       EXPECT_NEAR(static_cast<double>(bytes), static_cast<double>(total) / static_cast<double>(replicas), 8);
     }
-    for (const Held& p : pieces) EXPECT_EQ(next[p.name], 10 + p.data.numel()) << p.name << " of " << replicas;
+    for (const LocalPiece& p : pieces) EXPECT_EQ(next[p.name], 10 + p.data.numel()) << p.name << " of " << replicas;
   }
 }
 

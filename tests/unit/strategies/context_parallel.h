@@ -38,11 +38,11 @@ inline std::unique_ptr<nn::Module> MakeModel(const Case& c, nn::Layers& layers) 
   if (c.llama_kv_heads > 0) {
     model = std::make_unique<nn::LlamaModel>(
         nn::LlamaConfig{.layers = kLayers, .hidden = kHidden, .heads = kHeads, .vocab = kVocab, .kv_heads = c.llama_kv_heads, .ffn = 24,
-                        .sequence = kTokens, .dtype = c.dtype}, nn::Part::Whole(kLayers), layers);
+                        .sequence = kTokens, .dtype = c.dtype}, nn::ModelPart::Whole(kLayers), layers);
   } else {
     model = std::make_unique<nn::GptModel>(
         nn::GptConfig{.layers = kLayers, .hidden = kHidden, .heads = kHeads, .vocab = kVocab, .sequence = kTokens,
-                      .dropout = c.dropout, .masks = c.masks, .dtype = c.dtype}, nn::Part::Whole(kLayers), layers);
+                      .dropout = c.dropout, .masks = c.masks, .dtype = c.dtype}, nn::ModelPart::Whole(kLayers), layers);
   }
   model->Finalize();
   return model;
@@ -80,8 +80,8 @@ struct Rank {
         mesh(rank.world(), c.mesh),
         layers(mesh, {.sequence_parallel = c.sequence_parallel, .overlap = c.overlap, .kv_heads = c.llama_kv_heads}),
         loss(layers.MakeLoss(kVocab)),
-        layout(ctx, MakeModel(c, layers), mesh.Group(Along::kReplicas), DdpOptions{.gradient = c.dtype}),
-        sums(ctx, layout, {.tensor = &mesh.Group(Along::kTp), .key_value = layers.key_value_group()}),
+        layout(ctx, MakeModel(c, layers), mesh.Group(MeshGroup::kReplicas), DdpOptions{.gradient = c.dtype}),
+        sums(ctx, layout, {.tensor = &mesh.Group(MeshGroup::kTp), .key_value = layers.key_value_group()}),
         place{.rank = mesh.Coordinate(Axis::kCp), .ranks = c.mesh.cp} {}
 
   // The mean over all tokens; gradients are complete after it.
@@ -91,7 +91,7 @@ struct Rank {
     Tensor mean = Pass(ctx, layout.model(), *loss, mesh.Coordinate(Axis::kDp), place);
     layout.FinishGradients();
     sums.Run();
-    mesh.Group(Along::kReplicas).AllReduce(mean, ReduceOp::kAvg).WaitOn(ctx.stream);
+    mesh.Group(MeshGroup::kReplicas).AllReduce(mean, ReduceOp::kAvg).WaitOn(ctx.stream);
     return mean;
   }
 

@@ -55,16 +55,16 @@ class Worker {
       : ctx_{.device = rank.device(), .stream = rank.device().compute(), .seed = 5},
         mesh_(rank.world(), setup.mesh),
         layers_(mesh_, {.sequence_parallel = setup.sequence_parallel, .kv_heads = Config(setup).kv_heads}),
-        replicas_(mesh_.Group(Along::kReplicas)) {
+        replicas_(mesh_.Group(MeshGroup::kReplicas)) {
     const nn::LlamaConfig config = Config(setup);
-    auto model = std::make_unique<nn::LlamaModel>(config, nn::Part::Whole(config.layers), layers_);
+    auto model = std::make_unique<nn::LlamaModel>(config, nn::ModelPart::Whole(config.layers), layers_);
     model->Finalize();
     for (nn::Parameter* p : model->Parameters()) parameters_[p->name()] = p;
     for (size_t i = 0; setup.recompute && i < model->children().size(); ++i) {
       if (model->children()[i].module->kind() != "transformer_block") continue;
       model->WrapChild(i, [](std::unique_ptr<nn::Module> m) { return std::make_unique<nn::Recompute>(std::move(m)); });
     }
-    const ReplicaGroups groups(replicas_, mesh_.Group(Along::kExpertReplicas));
+    const ReplicaGroups groups(replicas_, mesh_.Group(MeshGroup::kExpertReplicas));
     if (setup.sharding == Sharding::kNone) {
       layout_ = std::make_unique<DistributedDataParallel>(ctx_, std::move(model), groups, DdpOptions{.bucket = Bytes(4096)});
     } else {
@@ -73,8 +73,8 @@ class Worker {
           ctx_, std::move(model), groups, ShardedOptions{.stage = stage, .wrap = setup.wrap.empty() ? WrapPolicy() : WrapByKind(setup.wrap)});
     }
     loss_ = layers_.MakeLoss(kVocab);
-    sums_.emplace(ctx_, *layout_, Sharers{.tensor = &mesh_.Group(Along::kTp), .key_value = layers_.key_value_group()});
-    norm_.emplace(ctx_, *layout_, mesh_.Group(Along::kModel), &mesh_.Group(Along::kEp));
+    sums_.emplace(ctx_, *layout_, Sharers{.tensor = &mesh_.Group(MeshGroup::kTp), .key_value = layers_.key_value_group()});
+    norm_.emplace(ctx_, *layout_, mesh_.Group(MeshGroup::kModel), &mesh_.Group(MeshGroup::kEp));
     optimizer_ = optim::MakeSgd({.lr = 0.1});
     optimizer_->Attach(ctx_, layout_->Slices());
   }
@@ -106,13 +106,13 @@ class Worker {
   void Append(const std::string& what, bool gradients, std::string* record) {
     ctx_.stream.Synchronize();
     for (const optim::Slice& slice : layout_->Slices()) {
-      std::vector<optim::Part> parts = slice.parts;
+      std::vector<optim::SlicePart> parts = slice.parts;
       if (parts.empty()) parts.push_back({.parameter = slice.name, .count = slice.data.numel()});
       const Tensor& from = gradients ? slice.gradient : slice.data;
-      for (const optim::Part& part : parts) {
+      for (const optim::SlicePart& part : parts) {
         const nn::Parameter& p = *parameters_.at(part.parameter);
         p.ForRuns(part.first, part.count, [&](const nn::Parameter::Run& run) {
-          StrAppend(record, what, " ", p.name(), " ", p.cut().whole.numel(), " ", run.whole);
+          StrAppend(record, what, " ", p.name(), " ", p.shard_layout().whole.numel(), " ", run.whole);
           for (int64_t i = 0; i < run.count; ++i)
             StrAppend(record, " ", absl::StrFormat("%.9g", from.data<float>()[part.offset + run.local - part.first + i]));
           StrAppend(record, "\n");
@@ -233,7 +233,7 @@ TEST(ExpertParallel, EveryRankHasItsExpertsAndNoOther) {
     const int64_t ep = rank.rank() / 2 % 2, tp = rank.rank() % 2;
     const nn::Parameter& gate_up = *worker.parameters().at("blocks.0.mlp.experts.gate_up.weight");
     if (gate_up.replicas() != nn::Replicas::kExperts) return "replicas of all";
-    if (gate_up.shape() != Shape{2 * 24, 16} || gate_up.cut().whole != Shape{4 * 48, 16}) return gate_up.shape().ToString();
+    if (gate_up.shape() != Shape{2 * 24, 16} || gate_up.shard_layout().whole != Shape{4 * 48, 16}) return gate_up.shape().ToString();
     std::string runs;
     gate_up.ForRuns(0, gate_up.numel(), [&](const nn::Parameter::Run& run) { StrAppend(&runs, run.whole / 16, "+", run.count / 16, " "); });
     std::string want;  // of two experts the gates, then the values, of this rank's 12 features
@@ -241,7 +241,7 @@ TEST(ExpertParallel, EveryRankHasItsExpertsAndNoOther) {
     if (runs != want) return StrCat(runs, "in place of ", want);
     const nn::Parameter& router = *worker.parameters().at("blocks.0.mlp.router.weight");
     if (router.replicas() != nn::Replicas::kAll || router.shape() != Shape{4, 16}) return "the router is everybody's";
-    return router.cut().ranges[0].owned == (tp == 0) ? "" : "owned by another";
+    return router.shard_layout().ranges[0].owned == (tp == 0) ? "" : "owned by another";
   });
 }
 
@@ -254,7 +254,7 @@ TEST(ExpertParallel, ExpertsAreUnitsOfTheirOwn) {
     const std::string want = StrCat(":", kRoot, " blocks.0:", kBlock, " blocks.0.mlp.experts:", kExperts, " blocks.1:", kBlock,
                                     " blocks.1.mlp.experts:", kExperts, " ");
     if (units != want) return StrCat(units, "in place of ", want);
-    ProcessGroup *all = worker.layout().holders(), *experts = worker.layout().holders(nn::Replicas::kExperts);
+    ProcessGroup *all = worker.layout().shard_group(), *experts = worker.layout().shard_group(nn::Replicas::kExperts);
     return all->size() == 4 && experts->size() == 2 ? "" : "held by others";
   });
 }

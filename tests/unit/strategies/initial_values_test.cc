@@ -13,7 +13,7 @@
 #include "core/comm/device_mesh.h"
 #include "strategies/layout_factory.h"
 #include "strategies/mesh_of.h"
-#include "strategies/model_factory.h"
+#include "strategies/models/model_factory.h"
 #include "strategies/model_parallel/layers.h"
 #include "strategies/model_parallel/slices.h"
 #include "strategies/pipeline/stages.h"
@@ -35,8 +35,8 @@ class Beginner {
         layers_(mesh_, ParallelOptionsOf(spec)),
         ends_(StagesShareTable(spec) ? mesh_.NewGroups(EndsOf(mesh_.shape()), "embedding") : nullptr),
         layout_(MakeLayout(nn_, MakeStage(spec.model(), DType::kF32, PartsOfStage(spec, mesh_.Coordinate(Axis::kPp)), layers_),
-                           {mesh_.Group(Along::kReplicas), mesh_.Group(Along::kExpertReplicas),
-                            {.tensor = &mesh_.Group(Along::kTp), .key_value = layers_.key_value_group(), .embedding = ends_.get()}},
+                           {mesh_.Group(MeshGroup::kReplicas), mesh_.Group(MeshGroup::kExpertReplicas),
+                            {.tensor = &mesh_.Group(MeshGroup::kTp), .key_value = layers_.key_value_group(), .embedding = ends_.get()}},
                            spec)) {}
 
   // What it computes with and, of parameters that are put together for that alone, what it keeps.

@@ -1,5 +1,5 @@
 // Recomputed activations: the same bits as kept ones, in every order that a schedule may have, for less memory and more FLOPs.
-#include "strategies/recompute.h"
+#include "strategies/models/recompute.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/nn/loss.h"
-#include "strategies/model_factory.h"
+#include "strategies/models/model_factory.h"
 #include "tests/integration/run_spec.h"
 #include "tests/unit/nn/symbolic_device.h"
 #include "tests/unit/nn/testing.h"

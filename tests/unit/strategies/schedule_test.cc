@@ -18,7 +18,7 @@ namespace schedule_test {
 
 using ::testing::HasSubstr;
 
-std::vector<std::vector<Action>> All(Schedule schedule, const Shape& shape) {
+std::vector<std::vector<Action>> All(Schedule schedule, const PipelineShape& shape) {
   std::vector<std::vector<Action>> stages;
   for (int s = 0; s < shape.stages; ++s) stages.push_back(ActionsOf(schedule, shape, s));
   return stages;
@@ -31,21 +31,21 @@ std::string Text(const std::vector<Action>& actions) {
 }
 
 // Every schedule of every size that there is.
-void ForAll(const std::function<void(Schedule, const Shape&)>& visit) {
+void ForAll(const std::function<void(Schedule, const PipelineShape&)>& visit) {
   for (int stages = 1; stages <= 16; ++stages) {
     for (int micro_batches = 1; micro_batches <= 64; ++micro_batches) {
       for (const Schedule s : {Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kZeroBubbleH1}) {
         visit(s, {.stages = stages, .micro_batches = micro_batches});
       }
       for (int chunks = 1; chunks <= 4; ++chunks) {
-        const Shape shape{.stages = stages, .micro_batches = micro_batches, .chunks = chunks};
+        const PipelineShape shape{.stages = stages, .micro_batches = micro_batches, .chunks = chunks};
         if (CheckSchedule(Schedule::kInterleaved, shape).ok()) visit(Schedule::kInterleaved, shape);
       }
     }
   }
 }
 
-std::string Name(Schedule schedule, const Shape& shape) {
+std::string Name(Schedule schedule, const PipelineShape& shape) {
   return StrCat("schedule ", static_cast<int>(schedule), ", ", shape.stages, " stages, ", shape.micro_batches, " micro-batches, ",
                 shape.chunks, " chunks");
 }
@@ -65,7 +65,7 @@ struct Times {
 };
 
 // When the last action ends, where messages take no time.
-double Makespan(Schedule schedule, const Shape& shape, const Times& times) {
+double Makespan(Schedule schedule, const PipelineShape& shape, const Times& times) {
   const std::vector<std::vector<Action>> stages = All(schedule, shape);
   std::map<std::tuple<bool, int, int>, double> sent;  // by direction, micro-batch, part
   std::vector<double> now(stages.size());
@@ -88,7 +88,7 @@ double Makespan(Schedule schedule, const Shape& shape, const Times& times) {
   return *std::max_element(now.begin(), now.end());
 }
 
-double BubbleFraction(Schedule schedule, const Shape& shape, const Times& times = {}) {
+double BubbleFraction(Schedule schedule, const PipelineShape& shape, const Times& times = {}) {
   const double makespan = Makespan(schedule, shape, times);
   return (makespan - shape.micro_batches * times.all()) / makespan;
 }
@@ -114,7 +114,7 @@ TEST(Schedule, OnOneStageIsForwardAndBackwardByTurns) {
 
 TEST(Schedule, OfOneChunkInterleavedIsOneFOneB) {
   for (int s = 0; s < 4; ++s) {
-    const Shape shape{.stages = 4, .micro_batches = 7};
+    const PipelineShape shape{.stages = 4, .micro_batches = 7};
     EXPECT_EQ(ActionsOf(Schedule::kInterleaved, shape, s), ActionsOf(Schedule::kOneFOneB, shape, s));
   }
 }
@@ -136,13 +136,13 @@ TEST(Schedule, IsRefusedWhereThereIsNone) {
 }
 
 TEST(Schedule, IsValid) {
-  ForAll([](Schedule schedule, const Shape& shape) {
+  ForAll([](Schedule schedule, const PipelineShape& shape) {
     ASSERT_EQ(Validate(All(schedule, shape), shape), absl::OkStatus()) << Name(schedule, shape);
   });
 }
 
 TEST(Schedule, KeepsNoMoreInFlightThanItsFormula) {
-  ForAll([](Schedule schedule, const Shape& shape) {
+  ForAll([](Schedule schedule, const PipelineShape& shape) {
     const int p = shape.stages, m = shape.micro_batches, v = shape.chunks;
     for (int s = 0; s < p; ++s) {
       int most = std::min(m, p - s), unfinished = most;
@@ -157,7 +157,7 @@ TEST(Schedule, KeepsNoMoreInFlightThanItsFormula) {
 }
 
 TEST(Schedule, HasTheBubbleOfItsClosedForm) {
-  ForAll([](Schedule schedule, const Shape& shape) {
+  ForAll([](Schedule schedule, const PipelineShape& shape) {
     const double p = shape.stages, m = shape.micro_batches, v = shape.chunks;
     double expected = (p - 1) / (m + p - 1);
     if (schedule == Schedule::kInterleaved) expected = (p - 1) / (v * m + p - 1);
@@ -182,8 +182,8 @@ TEST(Schedule, ZeroBubbleHasItsBubbleWhereWeightsTakeNoLongerThanTheRest) {
 
 // ---- Broken ones ----
 
-constexpr Shape kFour{.stages = 4, .micro_batches = 6};
-constexpr Shape kTwoChunks{.stages = 2, .micro_batches = 4, .chunks = 2};
+constexpr PipelineShape kFour{.stages = 4, .micro_batches = 6};
+constexpr PipelineShape kTwoChunks{.stages = 2, .micro_batches = 4, .chunks = 2};
 
 size_t PlaceOf(const std::vector<Action>& actions, std::string_view text) {
   const auto it = std::find_if(actions.begin(), actions.end(), [&](const Action& a) { return a.ToString() == text; });
@@ -195,7 +195,7 @@ void Swap(std::vector<Action>& actions, std::string_view a, std::string_view b) 
   std::swap(actions[PlaceOf(actions, a)], actions[PlaceOf(actions, b)]);
 }
 
-std::string Problem(const std::vector<std::vector<Action>>& stages, const Shape& shape) {
+std::string Problem(const std::vector<std::vector<Action>>& stages, const PipelineShape& shape) {
   return std::string(Validate(stages, shape).message());
 }
 
@@ -244,7 +244,7 @@ TEST(Validate, FindsMessagesOutOfOrder) {
 
 TEST(Validate, FindsADeadlock) {
   // The first stage wants a gradient back before the second has begun, which waits for a second activation.
-  const Shape two{.stages = 2, .micro_batches = 2};
+  const PipelineShape two{.stages = 2, .micro_batches = 2};
   std::vector<std::vector<Action>> stages = {ActionsOf(Schedule::kOneFOneB, {.stages = 1, .micro_batches = 2}, 0),
                                              ActionsOf(Schedule::kGPipe, {.stages = 1, .micro_batches = 2}, 0)};
   std::swap(stages[1][2], stages[1][3]);  // B0 B1, as the first stage has them
@@ -255,7 +255,7 @@ TEST(Validate, FindsADeadlock) {
 // The first stage takes no gradient before it has sent all activations, the second sends one after each: each waits until the other
 // has taken what it sent.
 TEST(Validate, FindsADeadlockOfSends) {
-  const Shape two{.stages = 2, .micro_batches = 6};
+  const PipelineShape two{.stages = 2, .micro_batches = 6};
   std::vector<std::vector<Action>> stages = {ActionsOf(Schedule::kGPipe, two, 0), ActionsOf(Schedule::kOneFOneB, two, 1)};
   std::reverse(stages[0].begin() + 6, stages[0].end());
   EXPECT_EQ(Problem(stages, two), "stage 0 waits until stage 1 takes the activation of micro-batch 2 from part 0; "

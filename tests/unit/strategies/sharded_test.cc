@@ -28,9 +28,9 @@ class Places : public ::testing::Test {
       c_{"c", Shape{1}, DType::kF32, {}};
 };
 
-std::string ToText(const std::vector<optim::Part>& parts) {
+std::string ToText(const std::vector<optim::SlicePart>& parts) {
   std::string text;
-  for (const optim::Part& p : parts) {
+  for (const optim::SlicePart& p : parts) {
     StrAppend(&text, text.empty() ? "" : ", ", p.parameter, " ", p.first, "+", p.count, " at ", p.offset, p.decay ? "" : " kept");
   }
   return text;
@@ -45,7 +45,7 @@ TEST_F(Places, ShardsAreEqualAndCoverEveryElementOnce) {
     EXPECT_EQ(flat.padded_numel(), shards * flat.shard_numel());
     std::vector<int> seen(12);
     for (int64_t r = 0; r < shards; ++r) {
-      for (const optim::Part& p : flat.PartsOf(r)) {
+      for (const optim::SlicePart& p : flat.PartsOf(r)) {
         const int64_t base = p.parameter == "a" ? 0 : p.parameter == "b" ? 6 : 11;
         for (int64_t i = 0; i < p.count; ++i) {
           ++seen[static_cast<size_t>(base + p.first + i)];
@@ -231,7 +231,7 @@ TEST(Sharded, StartsFromTheValuesOfTheWholeModel) {
     Worker w(rank, {});
     const std::unique_ptr<nn::Module> whole = Gpt(true);
     for (const optim::Slice& slice : w.layout->Slices()) {
-      for (const optim::Part& part : slice.parts) {
+      for (const optim::SlicePart& part : slice.parts) {
         for (const nn::Parameter* p : whole->Parameters()) {
           if (p->name() != part.parameter) continue;
           Tensor values = w.context.device.NewTensor(p->shape(), DType::kF32, Category::kOther);

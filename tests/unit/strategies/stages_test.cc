@@ -78,9 +78,9 @@ spec::Spec Spec(int64_t layers, int64_t pp, int64_t chunks = 1) {
   return spec;
 }
 
-std::string Text(const std::vector<nn::Part>& parts) {
+std::string Text(const std::vector<nn::ModelPart>& parts) {
   std::string text;
-  for (const nn::Part& p : parts) {
+  for (const nn::ModelPart& p : parts) {
     StrAppend(&text, text.empty() ? "" : " ", p.embedding ? "e" : "", p.first_block, "-", p.last_block, p.head ? "h" : "");
   }
   return text;

@@ -48,13 +48,13 @@ std::unique_ptr<nn::Module> MakeModel(const Case& c, nn::Layers& layers) {
     return std::make_unique<nn::LlamaModel>(nn::LlamaConfig{.layers = c.layers, .hidden = kHidden, .heads = kHeads, .vocab = kVocab,
                                                             .kv_heads = c.kv_heads, .ffn = 24, .sequence = kTokens, .qkv_bias = c.bias,
                                                             .tied = c.tied, .unfused_attention = c.unfused, .dtype = c.dtype},
-                                            nn::Part::Whole(c.layers), layers);
+                                            nn::ModelPart::Whole(c.layers), layers);
   }
   return std::make_unique<nn::GptModel>(nn::GptConfig{.layers = c.layers, .hidden = kHidden, .heads = kHeads, .vocab = kVocab,
                                                       .sequence = kTokens, .dropout = c.dropout,
                                                       .attention_dropout = c.unfused ? c.dropout : 0, .unfused_attention = c.unfused,
                                                       .masks = c.masks, .tied = c.tied, .dtype = c.dtype},
-                                        nn::Part::Whole(c.layers), layers);
+                                        nn::ModelPart::Whole(c.layers), layers);
 }
 
 // What one rank has after a step's backward pass: elements of the whole, by their places in it.
@@ -95,7 +95,7 @@ class Rank {
       model->WrapChild(i, [](std::unique_ptr<nn::Module> block) { return std::make_unique<nn::Recompute>(std::move(block)); });
     }
     const DType gradient = ops::AccumulationType(c.dtype);
-    ProcessGroup& replicas = mesh_.Group(Along::kReplicas);
+    ProcessGroup& replicas = mesh_.Group(MeshGroup::kReplicas);
     if (c.sharded) {
       layout_ = std::make_unique<ShardedDataParallel>(
           nn_, std::move(model), replicas, ShardedOptions{.stage = ShardedOptions::kGradients, .wrap = WrapByKind("transformer_block"),
@@ -108,8 +108,8 @@ class Rank {
 
   Outcome Step() {
     Outcome out;
-    GradientSums sums(nn_, *layout_, {.tensor = &mesh_.Group(Along::kTp), .key_value = layers_.key_value_group()});
-    GradientNorm norm(nn_, *layout_, mesh_.Group(Along::kModel));
+    GradientSums sums(nn_, *layout_, {.tensor = &mesh_.Group(MeshGroup::kTp), .key_value = layers_.key_value_group()});
+    GradientNorm norm(nn_, *layout_, mesh_.Group(MeshGroup::kModel));
     const auto before = Messages();
     const Bytes live = Live();
     layout_->BeginStep();
@@ -178,7 +178,7 @@ class Rank {
 
   // The padding is left out.
   void CollectLogits(const Tensor& logits, Outcome& out) {
-    const ProcessGroup& group = mesh_.Group(Along::kTp);
+    const ProcessGroup& group = mesh_.Group(MeshGroup::kTp);
     const int64_t columns = logits.dim(-1), first = group.rank() * columns;
     for (int64_t i = 0; i < logits.numel(); ++i) {
       const int64_t column = first + i % columns;
@@ -190,9 +190,9 @@ class Rank {
     std::map<std::string, const nn::Parameter*> parameters;
     for (const nn::Parameter* p : layout_->model().Parameters()) parameters[p->name()] = p;
     for (const optim::Slice& slice : layout_->Slices()) {
-      std::vector<optim::Part> parts = slice.parts;
+      std::vector<optim::SlicePart> parts = slice.parts;
       if (parts.empty()) parts.push_back({.parameter = slice.name, .shape = {}, .count = slice.data.numel()});
-      for (const optim::Part& part : parts) {
+      for (const optim::SlicePart& part : parts) {
         parameters.at(part.parameter)->ForRuns(part.first, part.count, [&](const nn::Parameter::Run& run) {
           for (int64_t i = 0; i < run.count; ++i) {
             out.gradients[part.parameter][run.whole + i] = {ValueAt(slice.gradient, part.offset + run.local - part.first + i), run.owned};

@@ -11,7 +11,7 @@
 
 #include "core/base/errors.h"
 #include "strategies/data_parallel/ddp.h"
-#include "strategies/model_factory.h"
+#include "strategies/models/model_factory.h"
 #include "tests/integration/run_spec.h"
 
 namespace twofold {

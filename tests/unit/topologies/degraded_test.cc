@@ -6,8 +6,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/topologies/lanes.h"
-#include "topologies/no_route.h"
-#include "topologies/star.h"
+#include "topologies/graph/no_route.h"
+#include "topologies/networks/star.h"
 
 namespace twofold {
 namespace degraded_test {

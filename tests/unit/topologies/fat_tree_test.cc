@@ -1,4 +1,4 @@
-#include "topologies/fat_tree.h"
+#include "topologies/networks/fat_tree.h"
 
 #include <map>
 #include <string>

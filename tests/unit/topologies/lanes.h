@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "topologies/topology.h"
+#include "topologies/graph/topology.h"
 
 namespace twofold {
 

@@ -5,12 +5,12 @@
 
 #include "gtest/gtest.h"
 #include "tests/unit/topologies/route_checks.h"
-#include "topologies/dragonfly.h"
-#include "topologies/fat_tree.h"
-#include "topologies/full_mesh_network.h"
-#include "topologies/hamming_mesh.h"
-#include "topologies/slingshot.h"
-#include "topologies/torus.h"
+#include "topologies/networks/dragonfly.h"
+#include "topologies/networks/fat_tree.h"
+#include "topologies/networks/full_mesh_network.h"
+#include "topologies/networks/hamming_mesh.h"
+#include "topologies/networks/slingshot.h"
+#include "topologies/networks/torus.h"
 
 namespace twofold {
 namespace networks_test {

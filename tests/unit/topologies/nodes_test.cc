@@ -8,7 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/topologies/routes.h"
-#include "topologies/cluster_topology.h"
+#include "topologies/graph/cluster_topology.h"
 #include "topologies/nodes/cube_mesh.h"
 #include "topologies/nodes/full_mesh.h"
 #include "topologies/nodes/nvlink_pairs.h"
@@ -16,7 +16,7 @@
 #include "topologies/nodes/pcie_tree.h"
 #include "topologies/nodes/single.h"
 #include "topologies/nodes/wired.h"
-#include "topologies/star.h"
+#include "topologies/networks/star.h"
 
 namespace twofold {
 namespace nodes_test {

@@ -11,7 +11,7 @@
 #include "core/base/philox.h"
 #include "core/base/strings.h"
 #include "gtest/gtest.h"
-#include "topologies/topology.h"
+#include "topologies/graph/topology.h"
 
 namespace twofold {
 

@@ -6,7 +6,7 @@
 
 #include "gtest/gtest.h"
 #include "tests/unit/topologies/route_checks.h"
-#include "topologies/topology.h"
+#include "topologies/graph/topology.h"
 
 namespace twofold {
 

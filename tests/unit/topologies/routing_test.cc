@@ -13,10 +13,10 @@
 #include "core/base/strings.h"
 #include "gtest/gtest.h"
 #include "tests/unit/topologies/route_checks.h"
-#include "topologies/dragonfly.h"
-#include "topologies/fat_tree.h"
-#include "topologies/star.h"
-#include "topologies/torus.h"
+#include "topologies/networks/dragonfly.h"
+#include "topologies/networks/fat_tree.h"
+#include "topologies/networks/star.h"
+#include "topologies/networks/torus.h"
 
 namespace twofold {
 namespace routing_test {

@@ -7,8 +7,8 @@
 #include "core/base/strings.h"
 #include "gtest/gtest.h"
 #include "topologies/catalogue.h"
-#include "topologies/shared_memory_host.h"
-#include "topologies/star.h"
+#include "topologies/networks/shared_memory_host.h"
+#include "topologies/networks/star.h"
 
 namespace twofold {
 namespace topologies_test {

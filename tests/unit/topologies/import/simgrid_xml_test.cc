@@ -4,7 +4,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/topologies/import/files.h"
 #include "topologies/import/node_file.h"
-#include "topologies/star.h"
+#include "topologies/networks/star.h"
 
 namespace twofold {
 namespace simgrid_xml_test {

@@ -1,0 +1,248 @@
+#include "backends/launch/launch.h"
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "core/base/strings.h"
+
+namespace twofold {
+namespace {
+
+constexpr int kFirstDerivedPort = 10000, kDerivedPorts = 10000;  // below what systems hand out to those who ask for any
+
+using List = std::array<const char*, 3>;  // names of variables; null: no more
+
+// Reads variables; remembers the first thing that is wrong with them.
+class Reader {
+ public:
+  explicit Reader(const Variables& variables) : variables_(variables) {}
+
+  bool Has(const char* name) const { return !Text(name).empty(); }
+  std::string Text(const char* name) const {
+    const char* const text = variables_(name);
+    return text == nullptr ? "" : text;
+  }
+  // The first of `names` that is set; else the first.
+  const char* Name(const List& names) const {
+    for (const char* name : names) {
+      if (name != nullptr && Has(name)) return name;
+    }
+    return names[0];
+  }
+  // The value of the first that is set: a whole number of at least `least`.
+  std::optional<int> Number(const List& names, int least = 0) {
+    const char* const name = Name(names);
+    if (name == nullptr || !Has(name)) return std::nullopt;
+    int value = 0;
+    if (absl::SimpleAtoi(Text(name), &value) && value >= least) return value;
+    Wrong(StrCat(name, "=", Text(name), ": a whole number, ", least, " or more, is right"));
+    return std::nullopt;
+  }
+  void Wrong(std::string what) {
+    if (error_.empty()) error_ = std::move(what);
+  }
+  const std::string& error() const { return error_; }
+
+ private:
+  const Variables& variables_;
+  std::string error_;
+};
+
+// What one launcher calls things; of several names, the first that is set counts.
+struct Names {
+  std::string_view launcher;
+  bool by_mpi = false;
+  bool of_step = false;       // a task of a step of Slurm's
+  bool by_variables = false;  // that clouds and scripts set, too: the rank may be left to be found from the node's
+  List rank, size, local_rank, local_size, node, nodes;
+};
+
+constexpr Names ByVariables(std::string_view launcher) {
+  return {.launcher = launcher, .by_variables = true, .rank = {"RANK"}, .size = {"WORLD_SIZE"}, .local_rank = {"LOCAL_RANK"},
+          .local_size = {"LOCAL_WORLD_SIZE", "NPROC_PER_NODE"}, .node = {"NODE_RANK", "GROUP_RANK"}, .nodes = {"NNODES", "GROUP_WORLD_SIZE"}};
+}
+constexpr List kStepSize = {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}, kStepNodes = {"SLURM_STEP_NUM_NODES", "SLURM_NNODES"};
+constexpr Names kTorchrun = ByVariables("torchrun"), kTwofold = ByVariables("twofold launch"), kByHand = ByVariables("RANK and WORLD_SIZE");
+constexpr Names kOpenMpi = {.launcher = "Open MPI's mpirun", .by_mpi = true,
+                            .rank = {"OMPI_COMM_WORLD_RANK"}, .size = {"OMPI_COMM_WORLD_SIZE"},
+                            .local_rank = {"OMPI_COMM_WORLD_LOCAL_RANK"}, .local_size = {"OMPI_COMM_WORLD_LOCAL_SIZE"}};
+constexpr Names kPmix = {.launcher = "Slurm's srun with PMIx", .by_mpi = true, .of_step = true, .rank = {"PMIX_RANK"}, .size = kStepSize,
+                         .local_rank = {"SLURM_LOCALID"}, .node = {"SLURM_NODEID"}, .nodes = kStepNodes};
+constexpr Names kPmi = {.launcher = "a launcher with PMI", .by_mpi = true, .of_step = true, .rank = {"PMI_RANK"}, .size = {"PMI_SIZE"},
+                        .local_rank = {"MPI_LOCALRANKID", "PMI_LOCAL_RANK", "SLURM_LOCALID"},
+                        .local_size = {"MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"}, .node = {"SLURM_NODEID"}, .nodes = kStepNodes};
+constexpr Names kSlurm = {.launcher = "Slurm's srun", .of_step = true, .rank = {"SLURM_PROCID"}, .size = kStepSize,
+                          .local_rank = {"SLURM_LOCALID"}, .node = {"SLURM_NODEID"}, .nodes = kStepNodes};
+
+// Null: this process is alone.
+const Names* Launcher(Reader& read) {
+  if (read.Has("TORCHELASTIC_RUN_ID")) return &kTorchrun;
+  if (read.Has("TWOFOLD_LAUNCHER")) return &kTwofold;
+  if (read.Has("OMPI_COMM_WORLD_RANK") && read.Has("OMPI_COMM_WORLD_SIZE")) return &kOpenMpi;
+  // Of these, a batch script's own environment has none; an interactive shell's, in a step of its own, speaks of one task.
+  const bool step = read.Has("SLURM_STEP_ID") && read.Has("SLURM_PROCID") && read.Number(kStepSize, 1).value_or(1) > 1;
+  if (step && read.Has("PMIX_RANK")) return &kPmix;
+  if (read.Has("PMI_RANK") && read.Has("PMI_SIZE")) return &kPmi;
+  if (read.Has("RANK") || read.Has("WORLD_SIZE")) return &kByHand;
+  return step ? &kSlurm : nullptr;
+}
+
+// Clouds whose scripts start one agent a node may leave out RANK.
+void RankOfNode(Reader& read, Launch& launch) {
+  if (launch.node < 0 || launch.local_rank < 0 || launch.local_size == 0) {
+    return read.Wrong(StrCat("WORLD_SIZE=", launch.size, " is set, but not RANK: this process's rank, 0 to ", launch.size - 1,
+                             ", is right; or NODE_RANK, LOCAL_RANK and LOCAL_WORLD_SIZE"));
+  }
+  launch.rank = launch.node * launch.local_size + launch.local_rank;
+}
+
+void CheckNumbers(Reader& read, const Names& names, const Launch& launch) {
+  const std::string of_size = StrCat(read.Name(names.size), "=", launch.size);
+  if (launch.local_size > launch.size) {
+    read.Wrong(StrCat(of_size, ", but ", read.Name(names.local_size), "=", launch.local_size, ": ", read.Name(names.size),
+                      " counts the processes of all nodes together"));
+  }
+  if (launch.rank >= launch.size) {
+    read.Wrong(StrCat(read.Name(names.rank), "=", launch.rank, ", but ", of_size, ": 0 to ", launch.size - 1, " is right (",
+                      read.Name(names.size), " counts processes, not nodes)"));
+  }
+  if (launch.local_size > 0 && launch.local_rank >= launch.local_size) {
+    read.Wrong(StrCat(read.Name(names.local_rank), "=", launch.local_rank, ", but ", read.Name(names.local_size), "=",
+                      launch.local_size, ": 0 to ", launch.local_size - 1, " is right"));
+  }
+  if (launch.local_rank > launch.rank) {
+    read.Wrong(StrCat(read.Name(names.local_rank), "=", launch.local_rank, ", but ", read.Name(names.rank), "=", launch.rank,
+                      ": the rank on this host is at most the rank among all"));
+  }
+  if (launch.nodes > launch.size) {
+    read.Wrong(StrCat(of_size, ", but ", read.Name(names.nodes), "=", launch.nodes, ": ", read.Name(names.size), " counts the processes of all nodes together"));
+  }
+  if (launch.nodes == 1 && launch.local_size > 0 && launch.local_size != launch.size) {
+    read.Wrong(StrCat(read.Name(names.nodes), "=1, but ", read.Name(names.local_size), "=", launch.local_size, " and ", of_size,
+                      ": on one node both are the same"));
+  }
+  if (launch.nodes > 0 && launch.node >= launch.nodes) {
+    read.Wrong(StrCat(read.Name(names.node), "=", launch.node, ", but ", read.Name(names.nodes), "=", launch.nodes, ": 0 to ",
+                      launch.nodes - 1, " is right"));
+  }
+}
+
+// What a script hands on beside an MPI launcher must say the same.
+void CheckSameAsVariables(Reader& read, const Names& names, const Launch& launch) {
+  if (!read.Has("RANK") || !read.Has("WORLD_SIZE")) return;
+  auto same = [&](const List& theirs, const char* ours, int value) {
+    const int said = read.Number({ours}).value_or(value);
+    if (said == value) return;
+    read.Wrong(StrCat(ours, "=", said, ", but ", read.Name(theirs), "=", value, " (", names.launcher, "): unset ", ours,
+                      ", or start the processes by one of the two launchers alone"));
+  };
+  same(names.size, "WORLD_SIZE", launch.size);
+  same(names.rank, "RANK", launch.rank);
+}
+
+void ReadNumbers(Reader& read, const Names& names, Launch& launch) {
+  auto number = [&](const List& list, int otherwise, int least = 0) { return read.Number(list, least).value_or(otherwise); };
+  launch.local_rank = number(names.local_rank, -1);
+  launch.local_size = number(names.local_size, 0, 1);
+  launch.node = number(names.node, -1);
+  launch.nodes = number(names.nodes, 0, 1);
+  const std::optional<int> size = read.Number(names.size, 1), rank = read.Number(names.rank);
+  if (size) launch.size = *size;
+  else read.Wrong(StrCat(read.Name(names.rank), " is set, but not ", read.Name(names.size), ": the number of processes of all nodes together is right"));
+  if (rank) launch.rank = *rank;
+  else if (size && names.by_variables) RankOfNode(read, launch);
+  else read.Wrong(StrCat(names.launcher, " has not set ", read.Name(names.rank), ": this process's rank is right"));
+}
+
+// The first host of a Slurm list: "node[003-007,9],login1" -> "node003". Empty: not such a list.
+std::string FirstHost(std::string_view list) {
+  std::string host;
+  for (size_t i = 0; i < list.size() && list[i] != ','; ++i) {
+    if (list[i] != '[') {
+      host += list[i];
+      continue;
+    }
+    const size_t end = list.find(']', i), first = list.find_first_of(",-]", i);
+    if (end == std::string_view::npos || first == i + 1) return "";
+    host += list.substr(i + 1, first - i - 1);
+    i = end;
+  }
+  return host;
+}
+
+int DerivedPort(uint64_t job) { return kFirstDerivedPort + static_cast<int>(job % kDerivedPorts); }
+
+void ReadSlurmMaster(Reader& read, Launch& launch) {
+  uint64_t job = 0, step = 0;
+  const bool numbered = absl::SimpleAtoi(read.Text("SLURM_JOB_ID"), &job) && absl::SimpleAtoi(read.Text("SLURM_STEP_ID"), &step);
+  if (launch.master_port == 0 && numbered) launch.master_port = DerivedPort(job + step);
+  const std::string list = read.Text("SLURM_STEP_NODELIST");
+  if (!launch.master_address.empty() || list.empty()) return;
+  launch.master_address = FirstHost(list);
+  if (launch.master_address.empty()) {
+    read.Wrong(StrCat("SLURM_STEP_NODELIST=", list, ": a list of hosts such as node[003-007,9] is right; or set MASTER_ADDR"));
+  }
+}
+
+void ReadMaster(Reader& read, const Names& names, Launch& launch) {
+  launch.master_address = read.Text("MASTER_ADDR");
+  if (const std::optional<int> port = read.Number({"MASTER_PORT"}, 1)) {
+    const int taken = absl::EqualsIgnoreCase(read.Text("TORCHELASTIC_USE_AGENT_STORE"), "True") ? 1 : 0;
+    launch.master_port = *port + taken;
+    if (launch.master_port > 65535) read.Wrong(StrCat("MASTER_PORT=", *port, ": 1 to ", 65535 - taken, " is right"));
+  }
+  if (names.of_step) ReadSlurmMaster(read, launch);
+  if (launch.local_size == launch.size && launch.master_address.empty()) launch.master_address = "127.0.0.1";
+  uint64_t job = 0;  // Open MPI's: mpirun's number in the upper half
+  if (launch.master_port == 0 && &names == &kOpenMpi && absl::SimpleAtoi(read.Text("OMPI_MCA_ess_base_jobid"), &job)) {
+    launch.master_port = DerivedPort(job >> 16);
+  }
+}
+
+std::string Token(const Reader& read, const Names& names) {
+  if (read.Has("TWOFOLD_JOB_TOKEN")) return read.Text("TWOFOLD_JOB_TOKEN");
+  if (&names == &kTorchrun) return StrCat("torchrun ", read.Text("TORCHELASTIC_RUN_ID"));
+  if (&names == &kOpenMpi && read.Has("OMPI_MCA_orte_precondition_transports")) {
+    return StrCat("mpirun ", read.Text("OMPI_MCA_orte_precondition_transports"));
+  }
+  if (!read.Has("SLURM_JOB_ID")) return "";
+  return StrCat("slurm ", read.Text("SLURM_JOB_ID"), names.of_step ? StrCat(".", read.Text("SLURM_STEP_ID")) : "");
+}
+
+}  // namespace
+
+Launch LaunchFrom(const Variables& variables) {
+  Reader read(variables);
+  const Names* const names = Launcher(read);
+  Launch launch;
+  if (names != nullptr) {
+    launch.launched = true;
+    launch.by_mpi = names->by_mpi;
+    launch.launcher = std::string(names->launcher);
+    ReadNumbers(read, *names, launch);
+    CheckNumbers(read, *names, launch);
+    if (names->by_mpi) CheckSameAsVariables(read, *names, launch);
+    ReadMaster(read, *names, launch);
+    launch.token = Token(read, *names);
+  }
+  if (read.error().empty()) return launch;
+  return {.error = read.error()};
+}
+
+Launch LaunchedAs() { return LaunchFrom(std::getenv); }
+
+bool SaysWhatAllFound() {
+  if (LaunchedAs().rank == 0) return true;
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  return false;
+}
+
+}  // namespace twofold

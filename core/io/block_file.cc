@@ -1,0 +1,224 @@
+#include "core/io/block_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_format.h"
+#include "core/base/check.h"
+#include "core/base/strings.h"
+#include "xxhash.h"
+
+namespace twofold::checkpoint {
+namespace {
+
+absl::Status Failed(const std::string& path, std::string_view what, int error) {
+  return absl::UnavailableError(StrCat(path, ": cannot be ", what, ": ", std::strerror(error)));
+}
+
+absl::Status WriteAll(const std::string& path, int file, std::span<const std::byte> bytes, int64_t offset) {
+  while (!bytes.empty()) {
+    const ssize_t n = pwrite(file, bytes.data(), bytes.size(), offset);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return Failed(path, "written", errno);
+    bytes = bytes.subspan(static_cast<size_t>(n));
+    offset += n;
+  }
+  return absl::OkStatus();
+}
+
+constexpr size_t kHugePage = size_t{2} << 20;
+
+std::string Join(const std::string& folder, const std::string& name) { return StrCat(folder, "/", name); }
+
+size_t BlocksOf(int64_t bytes) { return static_cast<size_t>((bytes + kChecksumBlock - 1) / kChecksumBlock); }
+
+}  // namespace
+
+uint64_t Checksum(std::span<const std::byte> bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
+
+absl::StatusOr<FileSum> SumOfFile(const std::string& folder, const std::string& name) {
+  const absl::StatusOr<PlainFile> file = PlainFile::Open(Join(folder, name));
+  if (!file.ok()) return file.status();
+  FileSum sum{name, file->bytes(), {}};
+  std::vector<std::byte> block(static_cast<size_t>(std::min(kChecksumBlock, sum.bytes)));
+  for (int64_t at = 0; at < sum.bytes; at += kChecksumBlock) {
+    const auto part = std::span(block).first(static_cast<size_t>(std::min(kChecksumBlock, sum.bytes - at)));
+    if (absl::Status status = file->Read(at, part); !status.ok()) return status;
+    sum.blocks.push_back(Checksum(part));
+  }
+  return sum;
+}
+
+absl::StatusOr<PlainFile> PlainFile::Open(const std::string& path) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // else a pipe waits for a writer
+  if (file < 0) return absl::InvalidArgumentError(StrCat(path, ": cannot be read: ", std::strerror(errno)));
+  PlainFile opened(path, file, 0);
+  struct stat info {};
+  if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) return absl::InvalidArgumentError(StrCat(path, ": is not a regular file"));
+  opened.bytes_ = info.st_size;
+  return opened;
+}
+
+PlainFile::~PlainFile() {
+  if (file_ >= 0) close(file_);
+}
+
+absl::Status PlainFile::Read(int64_t offset, std::span<std::byte> out) const {
+  while (!out.empty()) {
+    const ssize_t n = pread(file_, out.data(), out.size(), offset);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return Failed(path_, "read", errno);
+    if (n == 0) return absl::InvalidArgumentError(StrCat(path_, ": ends at byte ", offset, ", ", out.size(), " bytes too soon"));
+    out = out.subspan(static_cast<size_t>(n));
+    offset += n;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CheckedFile> CheckedFile::Open(const std::string& folder, const FileSum& sum) {
+  absl::StatusOr<PlainFile> file = PlainFile::Open(Join(folder, sum.name));
+  if (!file.ok()) return file.status();
+  if (file->bytes() != sum.bytes) {
+    return absl::InvalidArgumentError(StrCat(file->path(), ": is of ", file->bytes(), " bytes; when it was saved it had ", sum.bytes));
+  }
+  TWOFOLD_CHECK_EQ(sum.blocks.size(), BlocksOf(sum.bytes));
+  return CheckedFile(*std::move(file), &sum.blocks);
+}
+
+absl::Status CheckedFile::ReadBlock(int64_t block, std::span<std::byte> out) {
+  if (absl::Status status = file_.Read(block * kChecksumBlock, out); !status.ok()) return status;
+  const uint64_t is = Checksum(out), was = (*blocks_)[static_cast<size_t>(block)];
+  if (is == was) return absl::OkStatus();
+  return absl::DataLossError(absl::StrFormat("%s: bytes %d to %d are not those that were saved: their checksum is %016x, it was %016x", path(),
+                                             block * kChecksumBlock, block * kChecksumBlock + static_cast<int64_t>(out.size()), is, was));
+}
+
+absl::Status CheckedFile::Read(int64_t offset, std::span<std::byte> out) {
+  TWOFOLD_CHECK_LE(offset + static_cast<int64_t>(out.size()), bytes());
+  while (!out.empty()) {
+    const int64_t block = offset / kChecksumBlock, begin = block * kChecksumBlock;
+    const int64_t size = std::min(kChecksumBlock, bytes() - begin);
+    const int64_t part = std::min<int64_t>(static_cast<int64_t>(out.size()), begin + size - offset);
+    if (part == size) {
+      if (absl::Status status = ReadBlock(block, out.first(static_cast<size_t>(size))); !status.ok()) return status;
+    } else {
+      if (kept_ != block) {
+        kept_ = -1;
+        keep_.resize(static_cast<size_t>(size));
+        if (absl::Status status = ReadBlock(block, keep_); !status.ok()) return status;
+        kept_ = block;
+      }
+      std::memcpy(out.data(), keep_.data() + (offset - begin), static_cast<size_t>(part));
+    }
+    out = out.subspan(static_cast<size_t>(part));
+    offset += part;
+  }
+  return absl::OkStatus();
+}
+
+WriteBuffer::WriteBuffer() : data_(static_cast<std::byte*>(std::aligned_alloc(kHugePage, kSize))) {
+  if (data_ == nullptr) throw std::bad_alloc();
+#if defined(__linux__)
+  madvise(data_, kSize, MADV_HUGEPAGE);  // a thousand small pages cost as much as writing them; may be declined
+#endif
+}
+WriteBuffer::~WriteBuffer() { std::free(data_); }
+
+WriteBuffer WriteBuffers::Take() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!idle_.empty()) {
+      WriteBuffer buffer = std::move(idle_.back());
+      idle_.pop_back();
+      return buffer;
+    }
+  }
+  return WriteBuffer();
+}
+
+void WriteBuffers::Give(WriteBuffer buffer) {
+  buffer.Clear();
+  const std::lock_guard lock(mutex_);
+  idle_.push_back(std::move(buffer));
+}
+
+absl::StatusOr<BlockWriter> BlockWriter::Create(const std::string& folder, const std::string& name, int64_t bytes) {
+  const std::string path = Join(folder, name);
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (file < 0) return Failed(path, "written", errno);
+  BlockWriter writer(path, file, {name, bytes, {}});
+  writer.sum_.blocks.reserve(BlocksOf(bytes));
+  // A full disk shows here, not after an hour. What has no such call (some network file systems) shows it later.
+  const int error = bytes > 0 ? posix_fallocate(file, 0, bytes) : 0;
+  if (error != 0 && error != EOPNOTSUPP && error != EINVAL) return Failed(path, StrCat("given ", bytes, " bytes of the disk"), error);
+  return writer;
+}
+
+BlockWriter::~BlockWriter() {
+  if (file_ >= 0) close(file_);
+}
+
+absl::Status BlockWriter::Write(const WriteBuffer& buffer) {
+  const std::span<const std::byte> bytes = buffer.bytes();
+  TWOFOLD_CHECK_EQ(written_ % kChecksumBlock, 0);  // else a buffer before this one was not full
+  for (size_t at = 0; at < bytes.size(); at += kChecksumBlock) {
+    sum_.blocks.push_back(Checksum(bytes.subspan(at, std::min<size_t>(kChecksumBlock, bytes.size() - at))));
+  }
+  if (absl::Status status = WriteAll(path_, file_, bytes, written_); !status.ok()) return status;
+  sync_file_range(file_, written_, static_cast<int64_t>(bytes.size()), SYNC_FILE_RANGE_WRITE);  // begins; fsync is what counts
+  written_ += static_cast<int64_t>(bytes.size());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<FileSum> BlockWriter::Finish() {
+  TWOFOLD_CHECK_EQ(written_, sum_.bytes);
+  if (fsync(file_) != 0) return Failed(path_, "brought to the disk", errno);
+  if (close(std::exchange(file_, -1)) != 0) return Failed(path_, "closed", errno);
+  return std::move(sum_);
+}
+
+absl::Status PublishSmallFile(const std::string& folder, const std::string& name, const std::string& text) {
+  const std::string path = Join(folder, name), aside = StrCat(path, ".part");
+  const int file = open(aside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (file < 0) return Failed(path, "written", errno);
+  absl::Cleanup closing = [file] { close(file); };
+  if (absl::Status status = WriteAll(path, file, std::as_bytes(std::span(text)), 0); !status.ok()) return status;
+  if (fsync(file) != 0) return Failed(path, "brought to the disk", errno);
+  if (std::rename(aside.c_str(), path.c_str()) != 0) return Failed(path, "written", errno);
+  return absl::OkStatus();
+}
+
+absl::Status WriteSmallFile(const std::string& folder, const std::string& name, const std::string& text) {
+  if (absl::Status status = PublishSmallFile(folder, name, text); !status.ok()) return status;
+  return SyncFolder(folder);
+}
+
+absl::StatusOr<std::string> ReadSmallFile(const std::string& path, int64_t most) {
+  const absl::StatusOr<PlainFile> file = PlainFile::Open(path);
+  if (!file.ok()) return file.status();
+  if (file->bytes() > most) return absl::InvalidArgumentError(StrCat(path, ": is of ", file->bytes(), " bytes; at most ", most, " are read"));
+  std::string text(static_cast<size_t>(file->bytes()), '\0');
+  if (absl::Status status = file->Read(0, std::as_writable_bytes(std::span(text))); !status.ok()) return status;
+  return text;
+}
+
+absl::Status SyncFolder(const std::string& path) {
+  const int folder = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) return Failed(path, "opened", errno);
+  const bool synced = fsync(folder) == 0;
+  const int error = errno;
+  close(folder);
+  return synced || error == EINVAL ? absl::OkStatus() : Failed(path, "brought to the disk", error);  // EINVAL: has no such thing
+}
+
+}  // namespace twofold::checkpoint

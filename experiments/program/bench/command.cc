@@ -1,0 +1,149 @@
+#include "experiments/program/bench/command.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_join.h"
+#include "backends/launch/launch.h"
+#include "core/base/strings.h"
+#include "experiments/program/bench/plan.h"
+#include "experiments/program/cli/log.h"
+
+namespace twofold {
+namespace {
+
+using namespace bench;
+
+constexpr char kFooter[] =
+    "Sizes take K, M and G (powers of 1024) and mean what they mean to nccl-tests:\n"
+    "the whole tensor of a rank, for all_gather its output, for reduce_scatter its input.\n"
+    "Of a prediction, lines above the table say which library, algorithm and protocol each size ran (--json and --out: each row).\n"
+    "algbw is size / time; busbw is what the busiest link must carry, to be held against its bandwidth.\n"
+    "Exit status: 0 fine; 1 a failure at run time, or wrong values; 2 wrong input; 3 a prediction runs out of memory.\n"
+    "\nExamples:\n"
+    "  twofold bench all_reduce                                  threads of this machine, measured\n"
+    "  twofold bench all_reduce --ranks=4 -b 1K -e 256M -f 4     four of them, fewer and larger sizes\n"
+    "  twofold bench all_reduce -e 1G --fabric=simulated --cluster=star-a100 --ranks=1024\n"
+    "                                                            1,024 GPUs, predicted\n"
+    "  twofold bench all_gather --fabric=simulated --cluster=star-h100 --algorithm=ring\n"
+    "  twofold bench all_reduce -e 1G --fabric=simulated --cluster=dgx-h100 --nodes=4 --protocol=Simple\n"
+    "  twofold launch --ranks=8 --fabric=nccl -- bench all_reduce -b 8 -e 8G\n"
+    "                                                            this machine's GPUs\n"
+    "  twofold bench reduce_scatter -d bfloat16 -o avg --json    for programs";
+
+// On a terminal: which size is being run.
+std::function<void(size_t)> ProgressOf(const Request& request, int ranks) {
+  if (isatty(STDERR_FILENO) == 0) return nullptr;
+  return [blocks = request.blocks, op = request.operation, element = ElementSize(request.dtype), ranks](size_t i) {
+    std::fprintf(stderr, "\rsize %zu of %zu: %lld B \033[K", i + 1, blocks.size(),
+                 static_cast<long long>(WholeCount(*op, blocks[i], ranks) * element));
+    std::fflush(stderr);
+  };
+}
+
+// Before the first of them is there, which may take long.
+void AnnounceRanks(const Bench& bench) {
+  const auto cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  if (bench.fabric == "in_memory" && bench.device == "cpu" && bench.ranks / cores >= 32) {
+    LogWarning(bench.ranks, " ranks are threads that take turns on ", cores, " cores: each call takes long");
+  }
+  if (isatty(STDERR_FILENO) != 0) std::fprintf(stderr, "starting ranks: %d", bench.ranks);
+}
+
+void ClearProgress() {
+  if (isatty(STDERR_FILENO) != 0) std::fprintf(stderr, "\r\033[K");
+}
+
+absl::Status WriteCsv(const std::string& path, const Bench& bench) {
+  std::ofstream file(path);
+  file << CsvText(bench);
+  file.close();
+  if (file) return absl::OkStatus();
+  return absl::UnknownError(StrCat("--out=", path, ": could not be written"));
+}
+
+int Fail(const absl::Status& status, int exit_status) {
+  LogError(status.message());
+  return exit_status;
+}
+
+int RunBench(const Options& options) {
+  absl::StatusOr<Plan> plan = MakePlan(options);
+  if (!plan.ok()) return SaysWhatAllFound() ? Fail(plan.status(), 2) : 2;
+  Bench& bench = plan->bench;
+  bench.request.progress = ProgressOf(bench.request, bench.ranks);
+  if (plan->fabric->processes() == 0) AnnounceRanks(bench);
+  const RunResult result =
+      plan->fabric->Run(bench.ranks, [&](RankContext& ctx) { return MeasureRank(ctx, bench.request); });
+  if (!plan->fabric->speaks()) return result.status.ok() ? 0 : 1;
+  ClearProgress();
+  bench.notes = result.notes;
+  bench.rows = CombineRanks(bench.request, result.results);
+  NameWhatRan(result.ran, bench);
+  if (!result.status.ok()) bench.error = std::string(result.status.message());
+  const std::string text = options.json ? JsonText(bench) : HeaderText(bench) + RowsText(bench) + FooterText(bench);
+  std::fputs(text.c_str(), stdout);
+  if (!options.out.empty()) {
+    if (const absl::Status written = WriteCsv(options.out, bench); !written.ok()) return Fail(written, 1);
+  }
+  if (!result.status.ok()) return Fail(result.status, plan->fabric->predicted() && absl::IsResourceExhausted(result.status) ? 3 : 1);
+  return WrongValues(bench).value_or(0) == 0 ? 0 : 1;
+}
+
+// Refused by name, with what stands for them here.
+void AddOptionsOfNcclTests(const Command& command) {
+  constexpr std::string_view kRanks = "is nccl-tests'; use --ranks, which counts GPUs too", kNothing = "is nccl-tests' and has no counterpart here; leave it out";
+  constexpr std::pair<const char*, std::string_view> kOptions[] = {
+      {"-g,--ngpus", kRanks}, {"-t,--nthreads", kRanks}, {"-m,--agg_iters", kNothing}, {"-p,--parallel_init", kNothing}, {"-z,--blocking", kNothing},
+      {"-T,--timeout", kNothing}, {"-G,--cudagraph", kNothing}, {"-C,--report_cputime", kNothing}, {"-a,--average", kNothing}, {"-R,--local_register", kNothing}};
+  for (const auto& [names, why] : kOptions) command.Refuse(names, std::string(why));
+}
+
+}  // namespace
+
+void AddBenchCommand(const Command& program, int& exit_status) {
+  auto options = std::make_shared<Options>();
+  const Command command = program.AddCommand("bench", "times a collective over sizes: nccl-tests' table, on any fabric");
+  Options& o = *options;
+  std::vector<std::string> operations;
+  for (const Operation& operation : Operations()) operations.emplace_back(operation.name);
+  command.AddOption("OPERATION", o.operation, absl::StrJoin(operations, ", ")).Required();
+  command.AddOption("-b,--minbytes", o.least, "smallest size (default 8)");
+  command.AddOption("-e,--maxbytes", o.most, "largest size (default 64M; the ranks' memory must hold it)");
+  command.AddOption("-f,--stepfactor", o.factor, "each size is this times the one before (default 2)");
+  command.AddOption("-i,--stepbytes", o.step, "or: this many bytes more");
+  command.AddOption("-n,--iters", o.iterations, "timed calls a size (default 20; predicted: 1)");
+  command.AddOption("-w,--warmup_iters", o.warmup, "calls before (default 5; predicted: 0)");
+  command.AddOption("-o,--op", o.reduce, "of reductions: sum, prod, min, max or avg (default sum)");
+  command.AddOption("-d,--datatype", o.dtype, "float, double, bfloat16, half, int32 or uint8 (default float)");
+  command.AddOption("-r,--root", o.root, "of broadcast, reduce, gather and scatter (default 0)");
+  command.AddOption("-c,--check", o.check,
+                      "1: compare results and count wrong values; 0: not (default 1; predicted: 0)");
+  command.AddOption("--fabric", o.fabric, "where to run; see `twofold list fabrics`").ShowDefault();
+  command.AddOption("--device", o.device, "whose memory is moved: cpu or cuda (default: cuda on nccl, else cpu)");
+  command.AddOption("--ranks", o.ranks,
+                      "default: the processes that were started, where ranks are processes; simulated: all devices of "
+                      "--nodes, without that 8 or what the cluster holds; else 2");
+  command.AddOption("--cluster", o.cluster,
+                      "simulated: a name of `twofold topology list`, or a file (default this-machine)");
+  command.AddOption("--nodes", o.nodes,
+                      "simulated: how many nodes of the cluster, of those that `twofold topology list` shows (default: as many as the ranks need)");
+  command.AddOption("--algorithm", o.algorithm,
+                      "simulated: auto (default), or one that the cluster's library has: ring, tree, direct, nvls, ...");
+  command.AddOption("--protocol", o.protocol, "simulated, clusters that run NCCL: auto (default), Simple, LL or LL128");
+  command.AddFlag("--json", o.json, "print JSON instead of the table");
+  command.AddOption("--out", o.out, "write the rows to this file too, as CSV");
+  AddOptionsOfNcclTests(command);
+  command.Footer(kFooter);
+  command.OnParsed([options, &exit_status] { exit_status = RunBench(*options); });
+}
+
+}  // namespace twofold

@@ -1,0 +1,312 @@
+#include "experiments/program/bench/plan.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/str_join.h"
+#include "backends/registry.h"
+#include "core/base/strings.h"
+#include "core/base/suggestion.h"
+#include "experiments/program/bench/expectation.h"
+#include "experiments/program/report/files.h"
+#include "experiments/program/spec/spec.h"
+#include "sim/collectives/library.h"
+#include "sim/places.h"
+#include "topologies/build.h"
+#include "topologies/catalogue.h"
+
+namespace twofold::bench {
+namespace {
+
+constexpr int kSimulatedRanks = 8, kRanks = 2;  // where --ranks is absent and ranks are not processes
+constexpr int kMostRanks = 1 << 20, kMostIterations = 1 << 20;
+
+absl::Status Wrong(std::string_view option, const auto& value, std::string_view why) {
+  return absl::InvalidArgumentError(StrCat("--", option, "=", value, ": ", why));
+}
+
+absl::Status CheckRange(std::string_view option, const std::optional<int>& value, int least, int most) {
+  if (!value || (*value >= least && *value <= most)) return absl::OkStatus();
+  return Wrong(option, *value, StrCat("use ", least, " to ", most));
+}
+
+// ---- What is asked for ----
+absl::StatusOr<const Operation*> ReadOperation(const std::string& name) {
+  if (const Operation* op = FindOperation(name)) return op;
+  std::vector<std::string> names;
+  for (const Operation& op : Operations()) names.emplace_back(op.name);
+  return absl::InvalidArgumentError(StrCat("OPERATION \"", name, "\" is not known", Suggestion(name, names)));
+}
+
+absl::StatusOr<DType> ReadType(const std::string& name) {
+  constexpr DType kTypes[] = {DType::kF64, DType::kF32, DType::kBF16, DType::kF16, DType::kI32, DType::kU8};
+  std::vector<std::string> names;
+  for (DType t : kTypes) {
+    if (name == NcclTypeName(t) || name == DTypeName(t)) return t;
+    names.push_back(StrCat(NcclTypeName(t), " (", DTypeName(t), ")"));
+  }
+  return Wrong("datatype", name, StrCat("use one of ", absl::StrJoin(names, ", ")));
+}
+
+absl::StatusOr<ReduceOp> ReadReduce(const std::string& name) {
+  constexpr std::pair<std::string_view, ReduceOp> kNames[] = {{"sum", ReduceOp::kSum}, {"prod", ReduceOp::kProduct},
+                                                              {"min", ReduceOp::kMin}, {"max", ReduceOp::kMax},
+                                                              {"avg", ReduceOp::kAvg}};
+  for (const auto& [known, op] : kNames) {
+    if (name == known) return op;
+  }
+  return Wrong("op", name, "use one of sum, prod, min, max, avg");
+}
+
+absl::Status ReadSize(std::string_view option, const std::optional<std::string>& text, int64_t& size) {
+  if (!text) return absl::OkStatus();
+  const absl::StatusOr<int64_t> parsed = ParseSize(*text);
+  if (!parsed.ok()) return absl::InvalidArgumentError(StrCat("--", option, ": ", parsed.status().message()));
+  size = *parsed;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Sweep> ReadSweep(const Options& o) {
+  Sweep sweep;
+  if (absl::Status s = ReadSize("minbytes", o.least, sweep.least); !s.ok()) return s;
+  if (!o.most) sweep.most = std::max(sweep.most, sweep.least);
+  if (absl::Status s = ReadSize("maxbytes", o.most, sweep.most); !s.ok()) return s;
+  if (absl::Status s = ReadSize("stepbytes", o.step, sweep.step); !s.ok()) return s;
+  if (o.step && o.factor) return Wrong("stepfactor", *o.factor, "--stepbytes is given too; use one of them");
+  sweep.factor = o.factor.value_or(sweep.factor);
+  return sweep;
+}
+
+absl::StatusOr<Request> ReadRequest(const Options& o) {
+  Request r;
+  const auto operation = ReadOperation(o.operation);
+  if (!operation.ok()) return operation.status();
+  r.operation = *operation;
+  if (o.dtype) {
+    const auto dtype = ReadType(*o.dtype);
+    if (!dtype.ok()) return dtype.status();
+    r.dtype = *dtype;
+  }
+  if (o.reduce) {
+    if (!r.operation->reduces) return Wrong("op", *o.reduce, StrCat(o.operation, " reduces nothing; leave it out"));
+    const auto reduce = ReadReduce(*o.reduce);
+    if (!reduce.ok()) return reduce.status();
+    r.reduce = *reduce;
+  }
+  if (o.root && !r.operation->rooted) return Wrong("root", *o.root, StrCat(o.operation, " has no root; leave it out"));
+  r.root = o.root.value_or(0);
+  if (absl::Status s = CheckRange("iters", o.iterations, 1, kMostIterations); !s.ok()) return s;
+  if (absl::Status s = CheckRange("warmup_iters", o.warmup, 0, kMostIterations); !s.ok()) return s;
+  if (absl::Status s = CheckRange("check", o.check, 0, 1); !s.ok()) return s;
+  return r;
+}
+
+// ---- Where ----
+absl::Status CheckFabric(const Options& o) {
+  const Backend* row = FindBackend(o.fabric);
+  const std::string why_not = row == nullptr ? "there is no such fabric" : Prepare(*row);
+  if (!why_not.empty()) {
+    std::vector<std::string> names;
+    for (const Backend& b : Backends()) {
+      if (b.why_not().empty()) names.emplace_back(b.name);
+    }
+    return Wrong("fabric", o.fabric, StrCat(why_not, Suggestion(o.fabric, names)));
+  }
+  if (absl::Status s = CheckStartedFor(o.fabric); !s.ok()) return s;
+  if (o.fabric == "simulated") return absl::OkStatus();
+  constexpr std::string_view kAlone = "only a simulated cluster has that; use it with --fabric=simulated";
+  if (o.cluster) return Wrong("cluster", *o.cluster, kAlone);
+  if (o.nodes) return Wrong("nodes", *o.nodes, kAlone);
+  if (o.algorithm) return Wrong("algorithm", *o.algorithm, kAlone);
+  if (o.protocol) return Wrong("protocol", *o.protocol, kAlone);
+  return absl::OkStatus();
+}
+
+// nccl moves GPUs' memory alone; a cluster says itself what its devices are.
+absl::StatusOr<spec::Device> ReadDevice(const Options& o) {
+  const bool nccl = o.fabric == "nccl";
+  if (!o.device) return nccl ? spec::CUDA : spec::CPU;
+  if (o.fabric == "simulated") return Wrong("device", *o.device, "the cluster says what is simulated; leave it out");
+  if (*o.device == "cuda") return spec::CUDA;
+  if (*o.device != "cpu") return Wrong("device", *o.device, "use cpu or cuda");
+  if (nccl) return Wrong("device", *o.device, "nccl moves GPUs' memory; leave it out, or use --fabric=in_memory or mpi");
+  return spec::CPU;
+}
+
+// The most ranks that the chosen nodes hold.
+absl::StatusOr<int> Capacity(const Options& o, const cluster::Cluster& c) {
+  if (c.has_shared_memory_host()) {
+    if (o.nodes && *o.nodes != 1) return Wrong("nodes", *o.nodes, StrCat("cluster ", c.name(), " is one host; leave it out"));
+    return kMostRanks;
+  }
+  const int64_t nodes = o.nodes ? *o.nodes : MostNodes(c);
+  if (absl::Status s = CheckNodes(c, nodes, "--nodes="); !s.ok()) return s;
+  const absl::StatusOr<int> devices = DevicesPerNode(c);
+  if (!devices.ok()) return devices.status();
+  return static_cast<int>(std::min<int64_t>(kMostRanks, nodes * *devices));
+}
+
+// Where the first ranks of a cluster sit.
+absl::StatusOr<sim::Places> FirstPlaces(const cluster::Cluster& c, std::optional<int> nodes, int ranks) {
+  const absl::StatusOr<int> devices = DevicesPerNode(c);
+  if (!devices.ok()) return devices.status();
+  const auto topology = BuildTopology(c, nodes.value_or((ranks + *devices - 1) / *devices));
+  if (!topology.ok()) return topology.status();
+  std::vector<int> endpoints;
+  for (int r = 0; r < std::min(ranks, (*topology)->endpoints()); ++r) endpoints.push_back(r);
+  return sim::PlacesOf(**topology, endpoints);
+}
+
+// An algorithm that the cluster's library knows and can run there. `auto` always can.
+absl::Status CheckAlgorithm(const Options& o, const Operation& op, const cluster::Cluster& c, int ranks) {
+  if (!o.algorithm || *o.algorithm == "auto") return absl::OkStatus();
+  const auto library = sim::MakeLibrary(c.library());
+  if (!library.ok()) return library.status();
+  std::vector<std::string> names = {"auto"}, fitting = {"auto"};
+  for (std::string_view name : (*library)->algorithms()) names.emplace_back(name);
+  if (std::find(names.begin(), names.end(), *o.algorithm) == names.end()) {
+    return Wrong("algorithm", *o.algorithm, StrCat("not known", Suggestion(*o.algorithm, names)));
+  }
+  if (op.kind == Communication::kBatch) return Wrong("algorithm", *o.algorithm, "send_recv has none; leave it out");
+  const absl::StatusOr<sim::Places> places = FirstPlaces(c, o.nodes, ranks);
+  if (!places.ok()) return places.status();
+  const sim::CollectiveShape shape{.kind = op.kind, .ranks = places->ranks(), .bytes = 1, .root = 0, .matrix = {}};
+  auto plan = [&](const std::string& name) { return (*library)->Plan(shape, *places, {.algorithm = name}).status(); };
+  const absl::Status status = plan(*o.algorithm);
+  if (status.ok()) return status;
+  for (size_t i = 1; i < names.size(); ++i) {
+    if (plan(names[i]).ok()) fitting.push_back(names[i]);
+  }
+  return Wrong("algorithm", *o.algorithm, StrCat("it has no ", op.name, " over ", ranks, " ranks of cluster ", c.name(), " (",
+                                                 status.message(), "); use one of ", absl::StrJoin(fitting, ", ")));
+}
+
+// A protocol that the cluster's library knows and that serves the operation, by the algorithm that is forced if one is.
+absl::Status CheckProtocol(const Options& o, const Operation& op, const cluster::Cluster& c, int ranks) {
+  if (!o.protocol || *o.protocol == "auto") return absl::OkStatus();
+  const auto library = sim::MakeLibrary(c.library());
+  if (!library.ok()) return library.status();
+  const auto known = (*library)->protocols();
+  if (known.empty()) {
+    return Wrong("protocol", *o.protocol, StrCat("library ", (*library)->name(), " of cluster ", c.name(), " has no protocols; leave it out"));
+  }
+  std::vector<std::string> names = {"auto"};
+  for (std::string_view name : known) names.emplace_back(name);
+  if (std::find(names.begin(), names.end(), *o.protocol) == names.end()) {
+    return Wrong("protocol", *o.protocol, StrCat("not known", Suggestion(*o.protocol, names)));
+  }
+  if (op.kind == Communication::kBatch) return Wrong("protocol", *o.protocol, "send_recv has none to choose; leave it out");
+  const absl::StatusOr<sim::Places> places = FirstPlaces(c, o.nodes, ranks);
+  if (!places.ok()) return places.status();
+  const sim::CollectiveShape shape{.kind = op.kind, .ranks = places->ranks(), .bytes = 1, .root = 0, .matrix = {}};
+  const absl::Status status = (*library)->Plan(shape, *places, {o.algorithm.value_or("auto"), *o.protocol}).status();
+  return status.ok() ? status : Wrong("protocol", *o.protocol, std::string(status.message()));
+}
+
+// Fills in the simulator's part of the spec and of `bench`, and the number of ranks.
+absl::Status PlanSimulation(const Options& o, spec::Spec& spec, Bench& bench) {
+  spec::Simulated& simulated = *spec.mutable_fabric()->mutable_simulated();
+  if (o.cluster) simulated.set_cluster(*o.cluster);
+  const absl::StatusOr<cluster::Cluster> c = FindCluster(simulated.cluster());
+  if (!c.ok()) return absl::InvalidArgumentError(StrCat("--cluster: ", c.status().message()));
+  const absl::StatusOr<int> capacity = Capacity(o, *c);
+  if (!capacity.ok()) return capacity.status();
+  bench.ranks = o.ranks.value_or(o.nodes && !c->has_shared_memory_host() ? *capacity : std::min(kSimulatedRanks, *capacity));
+  if (bench.ranks > *capacity) {
+    return Wrong("ranks", bench.ranks, StrCat("cluster ", c->name(), o.nodes ? " with that many nodes" : "", " holds ",
+                                              *capacity, "; use fewer ranks", o.nodes ? " or more nodes" : ""));
+  }
+  const Operation& op = *bench.request.operation;
+  if (absl::Status s = CheckAlgorithm(o, op, *c, bench.ranks); !s.ok()) return s;
+  if (absl::Status s = CheckProtocol(o, op, *c, bench.ranks); !s.ok()) return s;
+  if (o.nodes) simulated.set_nodes(*o.nodes);
+  if (o.algorithm) simulated.set_algorithm(*o.algorithm);
+  if (o.protocol) simulated.set_protocol(*o.protocol);
+  // One rank stands for all only where all do the same.
+  const bool alike = !op.rooted && op.kind != Communication::kBatch;
+  if (!alike) simulated.set_folding(spec::Simulated::OFF);
+  bench.cluster = c->name();
+  if (op.kind == Communication::kBatch) return absl::OkStatus();
+  bench.algorithm = simulated.algorithm();
+  if (c->library().name() == "nccl") bench.protocol = simulated.protocol();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Fabric>> PlanFabric(const Options& o, Bench& bench) {
+  if (absl::Status s = CheckFabric(o); !s.ok()) return s;
+  if (absl::Status s = CheckRange("ranks", o.ranks, 1, kMostRanks); !s.ok()) return s;
+  spec::Spec spec;
+  if (absl::Status s = ApplyFabric(spec, o.fabric); !s.ok()) return s;
+  const absl::StatusOr<spec::Device> device = ReadDevice(o);
+  if (!device.ok()) return device.status();
+  spec.set_device(*device);
+  if (!spec.fabric().has_simulated()) bench.device = *device == spec::CUDA ? "cuda" : "cpu";
+  bench.ranks = o.ranks.value_or(kRanks);
+  if (spec.fabric().has_simulated()) {
+    if (absl::Status s = PlanSimulation(o, spec, bench); !s.ok()) return s;
+  }
+  spec.mutable_parallel()->set_dp(bench.ranks);
+  absl::StatusOr<std::unique_ptr<Fabric>> fabric = MakeFabric(spec);
+  if (!fabric.ok()) {
+    const std::string why(fabric.status().message());
+    return o.device ? Wrong("device", *o.device, why) : Wrong("fabric", o.fabric, why);
+  }
+  if (!o.ranks && (*fabric)->processes() > 0) bench.ranks = (*fabric)->processes();
+  if (absl::Status s = (*fabric)->Accepts(bench.ranks); !s.ok()) {
+    const std::string why(s.message());
+    return o.ranks ? Wrong("ranks", bench.ranks, why) : Wrong("fabric", o.fabric, why);
+  }
+  return fabric;
+}
+
+// ---- What depends on both ----
+absl::Status FinishRequest(const Options& o, Bench& bench, const Fabric& fabric) {
+  Request& r = bench.request;
+  const Operation& op = *r.operation;
+  if (op.kind == Communication::kBatch && bench.ranks < 2) {
+    return Wrong("ranks", bench.ranks, "a rank sends no messages to itself; use 2 or more");
+  }
+  if (r.root < 0 || r.root >= bench.ranks) {
+    return Wrong("root", r.root, StrCat("use a rank, 0 to ", bench.ranks - 1));
+  }
+  if (fabric.predicted() && o.check.value_or(0) == 1) {
+    return Wrong("check", 1, StrCat("fabric ", fabric.name(), " moves no data here that could be checked; leave it out"));
+  }
+  r.check = o.check.value_or(fabric.predicted() ? 0 : 1) == 1;
+  r.iterations = o.iterations.value_or(fabric.predicted() ? 1 : 20);
+  r.last_rank = fabric.predicted();
+  r.warmup = o.warmup.value_or(fabric.predicted() ? 0 : 5);
+  const absl::StatusOr<std::vector<int64_t>> sizes = Sizes(bench.sweep);
+  if (!sizes.ok()) return sizes.status();
+  for (int64_t bytes : *sizes) {
+    const int64_t block = BlockCount(op, bytes, r.dtype, bench.ranks);
+    bench.rounded |= WholeCount(op, block, bench.ranks) * ElementSize(r.dtype) != bytes;
+    if (block > 0 && (r.blocks.empty() || block > r.blocks.back())) r.blocks.push_back(block);
+  }
+  if (!r.blocks.empty()) return absl::OkStatus();
+  return Wrong("maxbytes", bench.sweep.most,
+               StrCat("no size holds one ", NcclTypeName(r.dtype), op.split ? " of every rank" : "", "; use ",
+                      WholeCount(op, 1, bench.ranks) * ElementSize(r.dtype), " or more"));
+}
+
+}  // namespace
+
+absl::StatusOr<Plan> MakePlan(const Options& options) {
+  Plan plan;
+  absl::StatusOr<Request> request = ReadRequest(options);
+  if (!request.ok()) return request.status();
+  plan.bench.request = *std::move(request);
+  if (absl::Status s = options.out.empty() ? absl::OkStatus() : CheckOutFile("--out", options.out); !s.ok()) return s;  // said before the run, which may be long
+  const absl::StatusOr<Sweep> sweep = ReadSweep(options);
+  if (!sweep.ok()) return sweep.status();
+  plan.bench.sweep = *sweep;
+  absl::StatusOr<std::unique_ptr<Fabric>> fabric = PlanFabric(options, plan.bench);
+  if (!fabric.ok()) return fabric.status();
+  plan.fabric = *std::move(fabric);
+  if (absl::Status s = FinishRequest(options, plan.bench, *plan.fabric); !s.ok()) return s;
+  plan.bench.fabric = std::string(plan.fabric->name());
+  plan.bench.predicted = plan.fabric->predicted();
+  return plan;
+}
+
+}  // namespace twofold::bench

@@ -1,0 +1,37 @@
+// From the command line to a fabric and a request: what is wrong in here is the user's input.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "core/run/fabric.h"
+#include "experiments/program/bench/table.h"
+
+namespace twofold::bench {
+
+// The options as they were written; absent ones have defaults that depend on the others.
+struct Options {
+  std::string operation;
+  std::optional<std::string> least, most, step;  // sizes
+  std::optional<int64_t> factor;
+  std::optional<int> iterations, warmup, check, root;
+  std::optional<std::string> reduce, dtype;
+  std::string fabric = "in_memory";
+  std::optional<std::string> device;
+  std::optional<int> ranks, nodes;
+  std::optional<std::string> cluster, algorithm, protocol;
+  bool json = false;
+  std::string out;
+};
+
+struct Plan {
+  std::unique_ptr<Fabric> fabric;
+  Bench bench;  // without results
+};
+
+// Errors name the option, the value and what would be right.
+absl::StatusOr<Plan> MakePlan(const Options& options);
+
+}  // namespace twofold::bench

@@ -1,0 +1,500 @@
+#include "experiments/program/calibrate/command.h"
+
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "backends/host/cuda.h"
+#include "backends/host/interrupt.h"
+#include "backends/host/processor_use.h"
+#include "backends/launch/launch.h"
+#include "backends/registry.h"
+#include "experiments/program/calibrate/disturbance.h"
+#include "experiments/program/calibrate/fit_messages.h"
+#include "experiments/program/calibrate/fit_training.h"
+#include "experiments/program/calibrate/gpu_calibration.h"
+#include "experiments/program/calibrate/jobs.h"
+#include "experiments/program/calibrate/measure_kernels.h"
+#include "experiments/program/calibrate/measure_links.h"
+#include "experiments/program/calibrate/measure_messages.h"
+#include "experiments/program/calibrate/profile_from.h"
+#include "experiments/program/calibrate/samples.h"
+#include "experiments/program/calibrate/table.h"
+#include "experiments/program/cli/log.h"
+#include "experiments/program/report/files.h"
+#include "experiments/program/report/load.h"
+#include "experiments/program/spec/spec.h"
+#include "google/protobuf/text_format.h"
+#include "sim/cost/read_profile.h"
+#include "topologies/catalogue.h"
+
+namespace twofold {
+namespace {
+
+using namespace calibrate;
+
+struct Options {
+  std::string device = "cpu", fabric = "in_memory", out;
+  std::string cluster, cluster_out;
+  int threads = 1, gpu = 0;
+  bool quick = false, time_algorithms = false;
+};
+
+// The name that the processor gives itself, else its architecture.
+std::string ProcessorName() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    const size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  utsname names{};
+  return uname(&names) == 0 ? names.machine : "unknown";
+}
+
+std::string Now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  char text[32];
+  std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text;
+}
+
+absl::Status CheckOptions(const Options& o) {
+  if (o.device != "cpu" && o.device != "cuda") {
+    return absl::InvalidArgumentError(absl::StrCat("--device=", o.device, ": cpu or cuda is right"));
+  }
+  if (o.device == "cuda" && o.fabric != "in_memory") {
+    return absl::InvalidArgumentError(absl::StrCat("--device=cuda --fabric=", o.fabric, ": a GPU's kernels, and collectives among this machine's GPUs, are measured ",
+                                                   "in one process; leave --fabric out"));
+  }
+  if (o.device != "cuda" && (o.gpu != 0 || o.time_algorithms)) {
+    return absl::InvalidArgumentError(absl::StrCat(o.gpu != 0 ? absl::StrCat("--gpu=", o.gpu) : "--time-algorithms",
+                                                   ": is for --device=cuda, and --device is ", o.device, "; add that, or leave it out"));
+  }
+  if (o.device == "cuda" && (o.threads != 1 || !o.cluster.empty() || !o.cluster_out.empty())) {
+    return absl::InvalidArgumentError("--device=cuda: takes no --threads, --cluster or --cluster-out, which are of CPUs and of messages between processes; leave them out");
+  }
+  if (o.gpu < 0) return absl::InvalidArgumentError(absl::StrCat("--gpu=", o.gpu, ": 0 or more is right"));
+  if (o.device == "cuda" && host::WhyNoCuda().empty() && o.gpu >= host::GpusHere()) {
+    return absl::InvalidArgumentError(absl::StrCat("--gpu=", o.gpu, ": this machine's GPUs are 0 to ", host::GpusHere() - 1));
+  }
+  const Backend* fabric = FindBackend(o.fabric);
+  if (o.fabric == "nccl") {
+    return absl::InvalidArgumentError("--fabric=nccl: is not calibrated: --device=cuda measures collectives among this machine's GPUs on in_memory, "
+                                      "and `twofold bench --fabric=nccl` NCCL's own");
+  }
+  if (fabric == nullptr || (o.fabric != "in_memory" && fabric->launcher == nullptr)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--fabric=", o.fabric, ": in_memory is right (kernels and links of this machine), or mpi (messages between processes)"));
+  }
+  if (const std::string reason = fabric->why_not(); !reason.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("--fabric=", o.fabric, ": ", reason));
+  }
+  if (absl::Status s = CheckStartedFor(o.fabric); !s.ok()) return s;
+  if (o.cluster.empty() != o.cluster_out.empty()) {
+    return absl::InvalidArgumentError("--cluster and --cluster-out go together: the cluster's structure, and the file that gets its figures, too");
+  }
+  if (!o.cluster_out.empty() && o.fabric == "in_memory") {
+    return absl::InvalidArgumentError(absl::StrCat("--cluster-out=", o.cluster_out, ": messages between hosts are measured; use --fabric=mpi under mpirun"));
+  }
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  if (o.threads < 1 || o.threads > cores) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--threads=", o.threads, ": 1 to ", cores, " is right, the cores of this machine"));
+  }
+  return absl::OkStatus();
+}
+
+// What all ranks measured, row by row, and what they had of processors meanwhile.
+struct Measured {
+  Samples samples;
+  double wall = 0;
+  report::Load load;
+};
+
+// Runs `fn` on a new fabric of `ranks` ranks, threads of this process.
+absl::StatusOr<Measured> RunOn(int ranks, int threads, const RankFunction& fn, spec::Spec spec = {}) {
+  spec.mutable_fabric()->mutable_in_memory();
+  spec.mutable_parallel()->set_dp(ranks);
+  spec.mutable_train()->set_threads_per_rank(threads);
+  auto fabric = MakeFabric(spec);
+  if (!fabric.ok()) return fabric.status();
+  std::vector<report::ProcessorUse> uses(static_cast<size_t>(ranks));
+  const RunResult result = (*fabric)->Run(ranks, [&](RankContext& ctx) {
+    const host::ProcessorWatch watch;
+    std::string bytes = fn(ctx);
+    uses[static_cast<size_t>(ctx.rank())] = watch.Use();
+    return bytes;
+  });
+  if (!result.status.ok()) return absl::InternalError(result.status.message());
+  Measured measured{.samples = {}, .load = LoadOf(uses)};
+  for (const report::ProcessorUse& use : uses) measured.wall = std::max(measured.wall, use.wall());
+  for (const std::string& bytes : result.results) Append(measured.samples, Unpack(bytes));
+  return measured;
+}
+
+absl::Status Write(const profile::Profile& profile, const std::string& path) {
+  const std::filesystem::path target(path);
+  std::error_code error;
+  if (target.has_parent_path()) std::filesystem::create_directories(target.parent_path(), error);
+  std::string text;
+  google::protobuf::TextFormat::PrintToString(profile, &text);
+  const std::string part = path + ".part";
+  std::ofstream file(part);
+  file << "# proto-message: twofold.profile.Profile\n" << text;
+  file.close();
+  if (!file) error = std::make_error_code(std::errc::io_error);
+  else std::filesystem::rename(part, target, error);
+  if (error) return absl::InvalidArgumentError(absl::StrCat("--out=", path, ": cannot be written (", error.message(), ")"));
+  return absl::OkStatus();
+}
+
+// What is written at the end is better refused before all that is measured. A profile has a fifth of a megabyte, or two thirds of one;
+// while it is made a second one is beside it, and a third may be there from before.
+constexpr int64_t kRoom = 4 << 20;
+
+absl::Status CheckOutput(std::string_view flag, const std::string& path) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::error_code none;
+  if (!folder.empty()) std::filesystem::create_directories(folder, none);
+  absl::Status status = CheckOutFile(flag, path);
+  status.Update(CheckOutFile(flag, path + ".fit"));  // the scratch file of a calibration
+  if (status.ok()) status = CheckRoomFor(flag, path, kRoom);
+  return status;
+}
+
+// A GPU, and collectives among several of them.
+absl::Status CalibrateCuda(const Options& o) {
+  spec::Spec spec;
+  spec::Cuda& cuda = *spec.mutable_cuda();
+  cuda.add_gpus(o.gpu), cuda.set_time_algorithms(o.time_algorithms);
+  absl::StatusOr<profile::Profile> measured = CalibrateGpu(cuda, o.quick, [](const std::string& line) { std::cerr << line << "\n"; });
+  if (!measured.ok()) return measured.status();
+  profile::Profile profile = *std::move(measured);
+  profile.set_created(Now());
+  if (const int gpus = host::GpusHere(); gpus > 1) {
+    std::cerr << "collectives of " << gpus << " GPUs\n";
+    cuda.clear_gpus();
+    spec.set_device(spec::CUDA);
+    const auto measured = RunOn(gpus, 1, [rounds = o.quick ? 3 : 31](RankContext& ctx) { return Pack(MeasureCollectives(ctx, rounds)); }, spec);
+    if (!measured.ok()) return measured.status();
+    for (profile::MeasuredCollective& c : CollectivesFrom(measured->samples, 0, gpus)) *profile.mutable_gpu()->add_collectives() = std::move(c);
+    profile.mutable_gpu()->set_collectives_of(o.fabric);
+  }
+  if (absl::Status s = Write(profile, o.out); !s.ok()) return s;
+  std::cout << KernelTableText(profile) << "\n" << GpuTableText(profile.gpu()) << "\n" << o.out << "\n";
+  return absl::OkStatus();
+}
+
+// What repetitions may take: about half of what calibration takes of an idle machine with two cores, for kernels and for the rest each.
+constexpr Seconds kQuickRepeats = Seconds(2), kRepeatsOfAll = Seconds(12);
+
+void TellProgress(const std::string& line) { std::cerr << line << "\n"; }
+
+// A machine's speed drifts, so all that is measured comes in parts, one of each after the other: kernels, links, jobs.
+class Calibration {
+ public:
+  Calibration(const Options& o, int ranks, int cores)
+      : options_(o), ranks_(ranks), linked_(std::max(2, ranks)), parts_(o.quick ? 2 : 4), log_(o.quick ? kQuickRepeats : kRepeatsOfAll, TellProgress) {
+    profile_.set_name("this-machine");
+    profile_.set_created(Now());
+    profile_.set_processor(ProcessorName());
+    profile_.set_cores(cores);
+    profile_.set_threads(o.threads);
+  }
+
+  absl::Status Run() {
+    const absl::Cleanup remove = [&] {
+      std::error_code none;
+      std::filesystem::remove(scratch_, none);
+    };
+    const host::InterruptScope interrupt;  // between runs, too: what is raised ends the next one, and the scratch file goes
+    if (absl::Status s = PlanKernels(); !s.ok()) return s;
+    for (int part = 0; part < parts_; ++part) {
+      std::cerr << absl::StrFormat("part %d of %d: kernels, links, training jobs\n", part + 1, parts_);
+      if (absl::Status s = Measure(part); !s.ok()) return s;
+    }
+    if (const profile::Load load = log_.Sum(fixed_); load.has_taken()) *profile_.mutable_load() = load;
+    AddKernels(keys_, costs_, kernels_, profile_);
+    AddLinks(links_, linked_, profile_);
+    profile_.set_source(absl::StrFormat("measured by `twofold calibrate%s`: %d ranks of %d thread%s at once, in %d parts", options_.quick ? " --quick" : "",
+                                        ranks_, options_.threads, options_.threads == 1 ? "" : "s", parts_));
+    if (const auto before = ReadProfile(options_.out); before.ok()) {  // what was measured of other fabrics stays
+      *profile_.mutable_message_passing() = before->message_passing();
+    }
+    return Train();
+  }
+  profile::Profile& profile() { return profile_; }
+  int linked() const { return linked_; }
+
+ private:
+  absl::Status PlanKernels() {
+    plan_.cases = Cases(options_.quick);
+    plan_.parts = parts_;
+    std::cerr << absl::StrFormat("%d kernels and sizes on %d rank%s of %d thread%s at once: warming up\n", plan_.cases.size(), ranks_,
+                                 ranks_ == 1 ? "" : "s", options_.threads, options_.threads == 1 ? "" : "s");
+    const auto tried = RunOn(ranks_, options_.threads, [this](RankContext& ctx) { return TryKernels(ctx, plan_.cases); });
+    if (!tried.ok()) return tried.status();
+    TellLoad(tried->load);
+    for (const std::vector<double>& row : tried->samples) plan_.seconds.push_back(row[0]);
+    plan_.repeats = (options_.quick ? kQuickRepeats : kRepeatsOfAll) * (1.0 / parts_);
+    plan_.rounds = RoundsWithin(plan_.seconds, Seconds(options_.quick ? 4 : 12), options_.quick ? 5 : 9);
+    // The cases again, as shapes alone, for what they are called and cost.
+    ShapesOnly shapes;
+    for (const Case& c : plan_.cases) {
+      const ops::Op op = c.make(shapes);
+      keys_.push_back(ops::Key(op)), costs_.push_back(ops::CostOf(op));
+    }
+    return absl::OkStatus();
+  }
+
+  // Before anything is measured, from the warming up.
+  static void TellLoad(const report::Load& before) {
+    if (before.taken() <= kLoaded && before.others() <= kLoaded) return;
+    TellProgress(absl::StrCat("this machine is loaded: ", LoadText(before), ". What is disturbed is measured again, and intervals will be wider; ",
+                              "calibrate while it does nothing else for narrow ones"));
+  }
+
+  absl::Status Measure(int part) {
+    plan_.part = part;
+    if (absl::Status s = MeasureKernelsOfPart(); !s.ok()) return s;
+    const auto links = log_.LeastDisturbed<Samples>(LoadLog::kLinks, "links", [&]() -> absl::StatusOr<LoadLog::Outcome<Samples>> {
+      const int rounds = options_.quick ? 3 : 6;
+      absl::StatusOr<Measured> m = RunOn(linked_, options_.threads, [rounds](RankContext& ctx) { return MeasureLinks(ctx, rounds); });
+      if (!m.ok()) return m.status();
+      return LoadLog::Outcome<Samples>{std::move(m->samples), m->wall, m->load};
+    });
+    if (!links.ok()) return links.status();
+    Append(links_, *links);
+    for (size_t job = 0; job < jobs_.size(); ++job) {
+      for (const auto& [ranks, overlap] : Ways()) {
+        const spec::Spec spec = SpecOf(jobs_[job], ranks, options_.threads, overlap);
+        absl::StatusOr<JobTimes> times = log_.LeastDisturbed<JobTimes>(LoadLog::kJobs, jobs_[job].name, [&]() -> absl::StatusOr<LoadLog::Outcome<JobTimes>> {
+          absl::StatusOr<JobTimes> t = RunJob(jobs_[job], spec);
+          if (!t.ok()) return t.status();
+          return LoadLog::Outcome<JobTimes>{*t, t->wall, t->load};
+        });
+        if (!times.ok()) return times.status();
+        runs_[ranks].push_back({job, overlap, part, *std::move(times)});
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status MeasureKernelsOfPart() {
+    auto measured = RunOn(ranks_, options_.threads, [this](RankContext& ctx) { return MeasureKernels(ctx, plan_); });
+    if (!measured.ok()) return measured.status();
+    const KernelExtras extras = TakeExtras(measured->samples);
+    Append(kernels_, measured->samples);
+    fixed_.insert(fixed_.end(), extras.fixed.begin(), extras.fixed.end());
+    log_.Watched(measured->wall, measured->load);
+    log_.Add(LoadLog::kKernels, extras.disturbance, measured->load);
+    if (extras.disturbance.repeated > 0) TellProgress(absl::StrCat("  kernels: ", extras.disturbance.repeated, " samples that other work disturbed were taken again"));
+    return absl::OkStatus();
+  }
+
+  // Numbers of ranks at once, and whether communication overlaps.
+  std::vector<std::pair<int, bool>> Ways() const {
+    if (ranks_ == 1) return {{1, false}};
+    return {{1, false}, {ranks_, false}, {ranks_, true}};
+  }
+
+  absl::Status Train() {
+    for (const auto& [ranks, runs] : runs_) {
+      const auto predict = [&, n = ranks](size_t job, bool overlap, const profile::Training* training) -> absl::StatusOr<JobTimes> {
+        if (host::InterruptScope::Raised()) return absl::CancelledError("interrupted");
+        profile::Profile with = profile_;
+        with.clear_training();
+        if (training != nullptr) *with.add_training() = *training;
+        if (absl::Status s = Write(with, scratch_); !s.ok()) return s;
+        spec::Spec spec = SpecOf(jobs_[job], n, options_.threads, overlap);
+        if (absl::Status s = ApplyFabric(spec, "simulated"); !s.ok()) return s;
+        spec.mutable_fabric()->mutable_simulated()->set_profile(scratch_);
+        FillDefaults(spec, jobs_[job].name);
+        return RunJob(jobs_[job], spec);
+      };
+      absl::StatusOr<profile::Training> training = FitTraining(ranks, runs, predict);
+      if (!training.ok()) return training.status();
+      for (const Job& job : jobs_) training->add_jobs(job.name);
+      trainings_.push_back(*std::move(training));
+    }
+    for (profile::Training& t : trainings_) *profile_.add_training() = std::move(t);
+    return absl::OkStatus();
+  }
+
+  const Options& options_;
+  const std::string scratch_ = options_.out + ".fit";  // the simulator reads profiles from files
+  const int ranks_, linked_, parts_;
+  const std::vector<Job> jobs_ = Jobs();
+  profile::Profile profile_;
+  KernelPlan plan_;
+  std::vector<ops::KernelKey> keys_;
+  std::vector<ops::Cost> costs_;
+  Samples kernels_, links_;
+  std::vector<double> fixed_;
+  LoadLog log_;
+  std::map<int, std::vector<JobRun>> runs_;  // by ranks at once
+  std::vector<profile::Training> trainings_;
+};
+
+// The profile that is there, to which messages are added; else a new one.
+absl::StatusOr<profile::Profile> ProfileSoFar(const std::string& path) {
+  if (std::filesystem::exists(path)) return ReadProfile(path);
+  profile::Profile profile;
+  profile.set_name("this-machine");
+  profile.set_source("measured by `twofold calibrate`");
+  profile.set_created(Now());
+  profile.set_processor(ProcessorName());
+  return profile;
+}
+
+absl::Status WriteCluster(const cluster::Cluster& cluster, const std::string& path) {
+  std::string text;
+  google::protobuf::TextFormat::PrintToString(cluster, &text);
+  std::ofstream file(path);
+  file << "# proto-message: twofold.cluster.Cluster\n" << text;
+  file.close();
+  if (file) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--cluster-out=", path, ": cannot be written; a file in a folder that can is right"));
+}
+
+// Runs `measure` on every process that was launched; rank 0's bytes, none for those who do not speak.
+absl::StatusOr<std::string> OnProcesses(const Options& o, std::string (*measure)(RankContext&, int)) {
+  const Launch launch = LaunchedAs();
+  if (launch.size < 2) {
+    return absl::InvalidArgumentError(absl::StrCat("--fabric=", o.fabric, ": two processes or more are needed; start it with `twofold launch --ranks=2 --fabric=",
+                                                   o.fabric, " -- calibrate` or under mpirun"));
+  }
+  spec::Spec spec;
+  spec::Fabric* fabric_spec = spec.mutable_fabric();
+  fabric_spec->GetReflection()->MutableMessage(fabric_spec, fabric_spec->GetDescriptor()->FindFieldByName(o.fabric));
+  spec.mutable_parallel()->set_dp(launch.size);
+  auto fabric = MakeFabric(spec);
+  if (!fabric.ok()) return fabric.status();
+  if (launch.rank == 0) std::cerr << "messages: " << launch.size << " ranks on " << o.fabric << "\n";
+  const int rounds = o.quick ? 9 : 31;
+  const RunResult result = (*fabric)->Run(launch.size, [rounds, measure](RankContext& ctx) { return measure(ctx, rounds); });
+  if (!result.status.ok()) return absl::InternalError(result.status.message());
+  return (*fabric)->speaks() ? result.results[0] : std::string();
+}
+
+// The cluster whose hosts the processes are on, from messages between them: its structure is given, its figures are found.
+absl::Status CalibrateCluster(const Options& o) {
+  const absl::StatusOr<cluster::Cluster> shape = FindCluster(o.cluster, "--cluster");
+  if (!shape.ok()) return shape.status();
+  const absl::StatusOr<std::string> bytes = OnProcesses(o, MeasureBetweenHosts);
+  if (!bytes.ok() || bytes->empty()) return bytes.status();
+  profile::PointToPoint links;
+  links.ParseFromString(*bytes);
+  const absl::StatusOr<cluster::Cluster> cluster = ClusterFrom(*shape, links);
+  if (!cluster.ok()) return cluster.status();
+  if (absl::Status s = WriteCluster(*cluster, o.cluster_out); !s.ok()) return s;
+  std::cout << PointToPointText(links) << "\n" << o.cluster_out << "\n";
+  return absl::OkStatus();
+}
+
+// Messages between processes: added to the profile that is there, whose kernels and other links stay as they are.
+absl::Status CalibrateMessages(const Options& o) {
+  absl::StatusOr<profile::Profile> profile = ProfileSoFar(o.out);
+  if (!profile.ok()) return profile.status();
+  const absl::StatusOr<std::string> bytes = OnProcesses(o, MeasureMessages);
+  if (!bytes.ok() || bytes->empty()) return bytes.status();
+  profile::MessagePassing links;
+  links.ParseFromString(*bytes);
+  links.set_fabric(o.fabric);
+  auto* all = profile->mutable_message_passing();
+  all->erase(std::remove_if(all->begin(), all->end(), [&](const auto& l) { return l.fabric() == o.fabric; }), all->end());
+  *all->Add() = links;
+  if (absl::Status s = Write(*profile, o.out); !s.ok()) return s;
+  std::cout << MessageTableText(links) << "\n" << o.out << "\n";
+  if (profile->kernels_size() == 0) std::cout << "note: the profile has no kernels yet: `twofold calibrate --out=" << o.out << "` measures them\n";
+  return absl::OkStatus();
+}
+
+absl::Status Calibrate(Options o) {
+  if (absl::Status s = CheckOptions(o); !s.ok()) return s;
+  if (o.out.empty()) o.out = o.device == "cuda" ? kThisMachineCudaProfile : kThisMachineProfile;
+  if (absl::Status s = o.cluster_out.empty() ? CheckOutput("--out", o.out) : CheckOutput("--cluster-out", o.cluster_out); !s.ok()) return s;
+  if (o.device == "cuda") return CalibrateCuda(o);
+  if (!o.cluster_out.empty()) return CalibrateCluster(o);
+  if (o.fabric != "in_memory") return CalibrateMessages(o);
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const int ranks = std::max(1, cores / o.threads);
+  Calibration calibration(o, ranks, cores);
+  if (absl::Status s = calibration.Run(); !s.ok()) return s;
+  const profile::Profile& profile = calibration.profile();
+  if (absl::Status s = Write(profile, o.out); !s.ok()) return s;
+  std::cout << KernelTableText(profile) << "\n" << LinkTableText(profile.shared_memory(), calibration.linked()) << "\n";
+  for (const profile::Training& t : profile.training()) std::cout << TrainingTableText(t);
+  std::cout << "\n" << LoadTableText(profile.load()) << o.out << "\n";
+  if (profile.load().taken() > kLoaded) {
+    LogWarning(o.out, ": the machine was loaded while it was calibrated, by up to ", absl::StrFormat("%.0f", 100 * profile.load().taken()),
+               " %: intervals of predictions are wider for it; calibrate again while it does nothing else for narrow ones");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddCalibrateCommand(const Command& program, int& exit_status) {
+  auto options = std::make_shared<Options>();
+  const Command command = program.AddCommand("calibrate", "measures this machine's kernels, links and small training jobs into a profile: "
+                                                         "about half a minute on two cores; or its GPU's kernels: some minutes");
+  command.AddOption("--device", options->device, "the device whose kernels are measured: cpu or cuda").ShowDefault();
+  command.AddOption("--fabric", options->fabric, "the fabric whose links are measured: in_memory, with the kernels; mpi (start it under mpirun or "
+                      "`twofold launch --ranks=2 --fabric=mpi -- calibrate`): added to the profile").ShowDefault();
+  command.AddOption("--threads", options->threads, "threads a rank; as many ranks as fit the cores run at once").ShowDefault();
+  command.AddOption("--out", options->out, absl::StrCat("the profile to write; default: ", kThisMachineProfile, ", of a GPU ", kThisMachineCudaProfile));
+  command.AddOption("--gpu", options->gpu, "with --device=cuda: which one is measured").ShowDefault();
+  command.AddFlag("--time-algorithms", options->time_algorithms, "with --device=cuda: products as with cuda.time_algorithms in a spec");
+  command.AddOption("--cluster", options->cluster, "with --fabric=mpi: the structure of the cluster that the processes are on (a catalogue name or a file: a "
+                      "star, or machines of one device on a network)");
+  command.AddOption("--cluster-out", options->cluster_out, "writes that cluster with links and library open_mpi as messages between ranks show them, for "
+                      "`--fabric=simulated --cluster=FILE`");
+  command.AddFlag("--quick", options->quick, "fewer sizes and rounds: less than half that time, wider intervals; with --device=cuda: a few tiny sizes, for tests alone");
+  command.Footer(
+      "The profile (core/proto/profile.proto as text) says what kernels cost by size, what links between ranks cost, and how far small\n"
+      "training jobs lay from what that predicts, from which predictions have their intervals. Predictions read it where they\n"
+      "are made, in the same folder, for cluster this-machine (the default); elsewhere: --set=fabric.simulated.profile=FILE.\n"
+      "Without one, predictions of this machine are assumed and say so.\n"
+      "\n"
+      "Leave the machine alone meanwhile. What other work disturbed (more than 5 % of its time) is measured again, twice at most, which\n"
+      "takes up to twice as long; the profile says how loaded the machine was, and intervals of predictions are wider for it.\n"
+      "\n"
+      "Processes: `calibrate` first, then with --fabric=mpi, which adds what messages between processes cost to the profile;\n"
+      "`--set=fabric.simulated.links=mpi` then predicts runs on mpi. A cluster of several hosts: one process or more on each, with\n"
+      "--cluster and --cluster-out; the file is a cluster that predictions can name.\n"
+      "\n"
+      "--device=cuda measures a GPU: kernels, launches, copies, and collectives among several. Predictions for `device: CUDA` read\n"
+      "that profile; for many such GPUs: --set=fabric.simulated.cluster=dgx-h100 --set=fabric.simulated.profile=FILE.\n"
+      "\n"
+      "Exit status: 0 fine; 1 a failure while measuring; 2 wrong input, or a file that cannot be written.\n"
+      "\nExamples:\n"
+      "  twofold calibrate                                         then: twofold run SPEC --fabric=simulated\n"
+      "  twofold launch --ranks=2 --fabric=mpi -- calibrate        then: ... --set=fabric.simulated.links=mpi\n"
+      "  mpirun -n 4 --hostfile hosts twofold calibrate --fabric=mpi --cluster=shape.textproto --cluster-out=mine.textproto\n"
+      "  twofold bench all_reduce --fabric=simulated --cluster=mine.textproto\n"
+      "  twofold calibrate --device=cuda                           then: twofold run SPEC --set=device=CUDA --fabric=simulated");
+  command.OnParsed([options, &exit_status] {
+    const absl::Status status = Calibrate(*options);
+    if (status.ok()) return;
+    if (SaysWhatAllFound()) LogError(status.message());
+    exit_status = absl::IsInvalidArgument(status) || absl::IsNotFound(status) ? 2 : 1;
+  });
+}
+
+}  // namespace twofold

@@ -1,0 +1,152 @@
+#include "experiments/program/cli/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
+
+#include "absl/strings/str_join.h"
+#include "core/base/strings.h"
+#include "core/base/suggestion.h"
+
+namespace twofold {
+
+CommandOption CommandOption::Required() const {
+  option_->required();
+  return *this;
+}
+
+CommandOption CommandOption::ShowDefault() const {
+  option_->capture_default_str();
+  return *this;
+}
+
+CommandOption CommandOption::OneOf(const std::vector<std::string>& words) const {
+  option_->check(CLI::IsMember(words));
+  return *this;
+}
+
+CommandOption CommandOption::Repeatable() const {
+  option_->expected(1)->allow_extra_args(false)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  return *this;
+}
+
+CommandOption CommandOption::LastCounts() const {
+  option_->take_last();
+  return *this;
+}
+
+Command Command::AddCommand(const std::string& name, const std::string& summary) const { return Command(app_->add_subcommand(name, summary)); }
+
+void Command::RequireCommand() const { app_->require_subcommand(1); }
+
+template <class T>
+CommandOption Command::AddOption(const std::string& names, T& value, const std::string& help) const {
+  return CommandOption(app_->add_option(names, value, help));
+}
+
+template CommandOption Command::AddOption(const std::string&, std::string&, const std::string&) const;
+template CommandOption Command::AddOption(const std::string&, int&, const std::string&) const;
+template CommandOption Command::AddOption(const std::string&, int64_t&, const std::string&) const;
+template CommandOption Command::AddOption(const std::string&, double&, const std::string&) const;
+template CommandOption Command::AddOption(const std::string&, std::vector<std::string>&, const std::string&) const;
+template CommandOption Command::AddOption(const std::string&, std::optional<std::string>&, const std::string&) const;
+template CommandOption Command::AddOption(const std::string&, std::optional<int>&, const std::string&) const;
+template CommandOption Command::AddOption(const std::string&, std::optional<int64_t>&, const std::string&) const;
+
+void Command::AddFlag(const std::string& names, bool& value, const std::string& help) const { app_->add_flag(names, value, help); }
+
+void Command::Refuse(const std::string& names, const std::string& why) const {
+  const std::string shown = names.substr(0, names.find(','));
+  app_->add_option_function<std::string>(names, [shown, why](const std::string& value) { throw CLI::ValidationError(StrCat(shown, " ", value), why); })
+      ->group("");
+}
+
+void Command::Footer(const std::string& text) const { app_->footer(text); }
+
+void Command::OnParsed(std::function<void()> callback) const { app_->callback(std::move(callback)); }
+
+namespace {
+
+// The words of which one must follow a command. Empty: it takes none.
+std::vector<std::string> Choices(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::App* choice : command.get_subcommands(std::function<bool(const CLI::App*)>())) names.push_back(choice->get_name());
+  return names;
+}
+
+// The parser's "Could not convert: --ranks = abc" and "--ranks: 1 required INT missing", with what would be right.
+std::string AboutOption(const CLI::App& command, const std::string& text) {
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string name = option->get_name(), type = option->get_type_name(), wrong = StrCat("Could not convert: ", name, " = ");
+    const std::string right = type == "INT" ? "a whole number is right" : type == "FLOAT" ? "a number is right" : "a value is right";
+    if (text.starts_with(wrong)) return StrCat(name, "=", text.substr(wrong.size()), ": ", right);
+    if (text == StrCat(name, ": 1 required ", type, " missing")) return StrCat(name, " has no value: ", right);
+  }
+  return text;
+}
+
+// What the parser found wrong, and where more is said.
+std::string ErrorText(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App* command = &app;
+  std::string path;
+  while (!command->get_subcommands().empty()) {
+    command = command->get_subcommands().back();
+    StrAppend(&path, command->get_name(), " ");
+  }
+  const std::string help = StrCat(" (", app.get_name(), " ", path, "--help)");
+  if (const std::vector<std::string> choices = Choices(*command); !choices.empty() && error.get_name() == "RequiredError") {
+    return StrCat(command == &app ? "say what to do: " : StrCat(command->get_name(), ": say what: "), absl::StrJoin(choices, ", "), help);
+  }
+  return StrCat(AboutOption(*command, error.what()), help);
+}
+
+}  // namespace
+
+CommandLine::CommandLine(const std::string& summary, const std::string& name, std::function<std::string()> version) : app_(std::make_unique<CLI::App>(summary, name)) {
+  if (version != nullptr) app_->set_version_flag("--version", std::move(version));
+}
+
+CommandLine::~CommandLine() = default;
+
+Command CommandLine::root() const { return Command(app_.get()); }
+
+std::string CommandLine::UnknownWordText(const CLI::App& where, const std::string& word) const {
+  for (const auto& [expected, text] : answers_) {
+    if (word == expected) return text;
+  }
+  const std::string of = where.get_parent() == nullptr ? "" : where.get_name() + " ";
+  return StrCat("\"", word, "\" is ", of.empty() ? "no command" : StrCat("nothing to ", where.get_name()), Suggestion(word, Choices(where)), "; ", app_->get_name(), " ", of,
+                "--help says more");
+}
+
+// About the first word where a command's name is expected and that names none. Empty when there is none, or no word.
+std::string CommandLine::UnknownWord(const std::vector<std::string>& words) const {
+  const CLI::App* where = app_.get();
+  for (size_t i = 0; i < words.size() && !words[i].starts_with('-') && !Choices(*where).empty(); ++i) {
+    const auto named = where->get_subcommands([&](const CLI::App* command) { return command->get_name() == words[i]; });
+    if (named.empty()) return UnknownWordText(*where, words[i]);
+    where = named[0];
+  }
+  return "";
+}
+
+absl::StatusOr<bool> CommandLine::Read(const std::vector<std::string>& words, bool print) {
+  if (const std::string unknown = UnknownWord(words); !unknown.empty()) return absl::InvalidArgumentError(unknown);
+  try {
+    app_->parse(std::vector<std::string>(words.rbegin(), words.rend()));  // it takes them from the end
+  } catch (const CLI::Success& help) {
+    if (print) app_->exit(help);
+    return true;
+  } catch (const CLI::ParseError& error) {
+    return absl::InvalidArgumentError(ErrorText(*app_, error));
+  }
+  return false;
+}
+
+absl::Status CommandLine::Parse(int argc, char** argv) {
+  return Read(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc), true).status();
+}
+
+absl::StatusOr<bool> CommandLine::Check(const std::vector<std::string>& words) { return Read(words, false); }
+
+}  // namespace twofold

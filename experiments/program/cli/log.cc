@@ -1,0 +1,42 @@
+#include "experiments/program/cli/log.h"
+
+#include <memory>
+#include <utility>
+
+#include "core/base/printable.h"
+#include "spdlog/pattern_formatter.h"
+#include "spdlog/sinks/stdout_color_sinks.h"
+#include "spdlog/spdlog.h"
+
+namespace twofold {
+namespace {
+
+// Messages quote files, arguments and names of files; none of those is to speak to the terminal.
+class PrintableMessage : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& out) override {
+    const std::string text = Printable({message.payload.data(), message.payload.size()}, "\n\t");
+    out.append(text.data(), text.data() + text.size());
+  }
+  std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<PrintableMessage>(); }
+};
+
+}  // namespace
+
+void LogToStderr() {
+  auto logger = spdlog::stderr_color_mt("twofold");
+  auto formatter = std::make_unique<spdlog::pattern_formatter>();
+  formatter->add_flag<PrintableMessage>('*').set_pattern("%n: %^%l%$: %*");
+  logger->set_formatter(std::move(formatter));
+  spdlog::set_default_logger(std::move(logger));
+}
+
+void internal::Log(LogLevel level, const std::string& text) {
+  switch (level) {
+    case LogLevel::kInfo: return spdlog::info("{}", text);
+    case LogLevel::kWarning: return spdlog::warn("{}", text);
+    case LogLevel::kError: return spdlog::error("{}", text);
+  }
+}
+
+}  // namespace twofold

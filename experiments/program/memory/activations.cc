@@ -1,0 +1,134 @@
+#include "experiments/program/memory/activations.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/functional/function_ref.h"
+#include "backends/replay/replay.h"
+#include "core/base/strings.h"
+#include "core/comm/device_mesh.h"
+#include "experiments/program/spec/spec.h"
+#include "strategies/mesh_of.h"
+#include "strategies/models/model_factory.h"
+#include "strategies/model_parallel/layers.h"
+#include "strategies/models/chunks.h"
+#include "strategies/pipeline/stages.h"
+#include "strategies/models/recompute.h"
+
+namespace twofold {
+namespace {
+
+// Takes from `saved`, layer by layer, what a forward pass of `module` left in it, and counts what becomes free.
+class Meter {
+ public:
+  explicit Meter(const MemoryLedger& ledger) : ledger_(ledger) {}
+  void Release(const nn::Module& module, nn::Saved& saved) {
+    for (size_t i = 0; i < module.children().size(); ++i) Release(*module.children()[i].module, saved.child(i));
+    Count(module.kind(), [&saved] { saved.Clear(); });
+  }
+  void Count(std::string_view kind, absl::FunctionRef<void()> release) {
+    const Bytes before = Live();
+    release();
+    if (Live() == before) return;
+    auto at = std::find_if(rows_.begin(), rows_.end(), [kind](const LayerActivations& row) { return row.kind == kind; });
+    if (at == rows_.end()) at = rows_.insert(rows_.end(), {.kind = std::string(kind)});
+    ++at->count, at->bytes += (before - Live()).value();
+  }
+  const std::vector<LayerActivations>& rows() const { return rows_; }
+
+ private:
+  Bytes Live() const { return ledger_.stats().live_by_category[static_cast<size_t>(Category::kActivations)]; }
+  const MemoryLedger& ledger_;
+  std::vector<LayerActivations> rows_;
+};
+
+// What a part of the model is given of a micro-batch.
+Tensor NewInput(RankContext& ctx, const spec::Spec& spec, const nn::ModelPart& part, DType dtype) {
+  const ModelInput input = InputOf(spec.model());
+  const int64_t n = spec.train().micro_batch();
+  const auto tensor = [&ctx](const Shape& shape, DType type) { return ctx.device().NewTensor(shape, type, Category::kActivations); };
+  if (!part.embedding) return tensor(BoundaryShape(spec, n), dtype);
+  if (input.kind == ModelInput::kTokens) return tensor(Shape{n, input.length / spec.parallel().cp()}, DType::kI32);
+  return tensor(input.kind == ModelInput::kImages ? Shape{n, input.height, input.width, input.channels} : Shape{n, input.length}, dtype);
+}
+
+}  // namespace
+
+std::vector<LayerActivations> ActivationsByLayer(const spec::Spec& spec, const host::MemoryRules& rules, int rank) {
+  std::vector<LayerActivations> rows;
+  const ReplayedRank replayed{.rank = rank, .world_size = static_cast<int>(WorldSize(spec)), .kind = rules.kind,
+                              .threads = static_cast<int>(spec.train().threads_per_rank())};
+  const ReplayResult result = Replay(replayed, [&](RankContext& ctx) {
+    const DType dtype = ToDType(spec.train().precision().parameter());
+    nn::Context nn{.device = ctx.device(), .stream = ctx.device().compute()};
+    DeviceMesh mesh(ctx.world(), MeshOf(spec.parallel()));
+    ParallelLayers layers(mesh, ParallelOptionsOf(spec));
+    const std::vector<nn::ModelPart> parts = PartsOfStage(spec, mesh.Coordinate(Axis::kPp));
+    const std::unique_ptr<nn::Module> model = WithRecompute(MakeStage(spec.model(), dtype, parts, layers), spec, parts);
+    for (nn::Parameter* p : model->Parameters()) p->set_data(ctx.device().NewTensor(p->shape(), p->dtype(), Category::kParameters));
+    for (nn::Parameter* b : model->Buffers()) b->set_data(ctx.device().NewTensor(b->shape(), b->dtype(), Category::kParameters));
+    Meter meter(ctx.device().allocator().ledger());
+    const std::vector<nn::Module*> chunks = ChunksOf(*model);
+    for (size_t c = 0; c < chunks.size(); ++c) {
+      nn::Saved saved;
+      Tensor out = chunks[c]->Forward(nn, NewInput(ctx, spec, parts[c], dtype), saved);
+      meter.Release(*chunks[c], saved);
+      meter.Count(parts[c].head ? "logits" : "sent", [&out] { const Tensor freed = std::move(out); });
+    }
+    rows = meter.rows();
+    return std::string();
+  });
+  TWOFOLD_CHECK(result.status.ok(), result.status.message());
+  return rows;
+}
+
+std::optional<ActivationFormula> KorthikantiFormula(const spec::Spec& spec, int stage) {
+  if (!spec.model().has_gpt()) return std::nullopt;
+  const spec::Gpt& gpt = spec.model().gpt();
+  const spec::ActivationCheckpointing& recompute = spec.train().activation_checkpointing();
+  int64_t layers = 0;
+  for (const nn::ModelPart& part : PartsOfStage(spec, stage)) layers += part.last_block - part.first_block;
+  const int64_t tokens = gpt.sequence() / spec.parallel().cp();
+  const auto s = static_cast<double>(tokens), b = static_cast<double>(spec.train().micro_batch());
+  const auto h = static_cast<double>(gpt.hidden()), a = static_cast<double>(gpt.heads()), l = static_cast<double>(layers);
+  const spec::Parallel& parallel = spec.parallel();
+  const bool split = parallel.tp() > 1, along = split && parallel.sequence_parallel();
+  const auto t = static_cast<double>(parallel.tp());
+  ActivationFormula formula;
+  const bool full = recompute.every() == 1 && recompute.recompute() == spec::ActivationCheckpointing::FULL;
+  const bool selective = recompute.every() == 1 && !full;
+  // Elements times bytes of a layer, without the scores, and what stands for them.
+  const double layer = full ? (along ? 2 / t : 2) : along ? 34 / t : split ? 10 + 24 / t : 34;
+  const double scores_of_layer = full || selective ? 0 : 5 * a * s / (h * t);
+  formula.bytes = l * s * b * h * (layer + scores_of_layer);
+  if (full) formula.text = along ? "2 L s b h / t" : "2 L s b h";
+  else if (selective) formula.text = along ? "34 L s b h / t" : split ? "L s b h (10 + 24 / t)" : "34 L s b h";
+  else formula.text = along ? "L s b h / t (34 + 5 a s / h)" : split ? "L s b h (10 + 24 / t + 5 a s / (h t))" : "L s b h (34 + 5 a s / h)";
+  StrAppend(&formula.text, ", L = ", layers, ", s = ", tokens, ", b = ", spec.train().micro_batch(), ", h = ", gpt.hidden(),
+            ", a = ", gpt.heads(), split ? StrCat(", t = ", parallel.tp()) : "");
+  std::vector<std::string>& differs = formula.differs;
+  const spec::DType type = spec.train().precision().parameter();
+  if (type != spec::BF16 && type != spec::F16) differs.push_back(StrCat("activations are ", spec::DType_Name(type), ", not 16 bits wide"));
+  const bool scores = !full && !selective;  // are in the formula
+  const bool drawn_again = spec.model().dropout_masks() == spec::Model::RECOMPUTED;
+  if (scores && spec.model().attention() == spec::Model::TILED) {
+    differs.push_back("tiled attention keeps no scores: without 5 a s / h");
+  } else if (scores && gpt.attention_dropout() == 0) {
+    differs.push_back("attention's probabilities have no dropout: without 3 a s s b a layer");
+  } else if (scores && drawn_again) {
+    differs.push_back("masks of attention's probabilities are drawn again, not kept: without a s s b a layer");
+  }
+  if (!full && gpt.dropout() == 0) differs.push_back("there is no dropout, hence no masks of 2 s b h a layer");
+  else if (!full && drawn_again) differs.push_back("dropout masks are drawn again, not kept: without 2 s b h a layer");
+  if (!full && gpt.ffn() != 4 * gpt.hidden()) differs.push_back(StrCat("the MLP is ", gpt.ffn(), " wide, not 4 h"));
+  if (recompute.every() > 1) {
+    const bool whole = recompute.recompute() == spec::ActivationCheckpointing::FULL;
+    differs.push_back(StrCat("one block of ", recompute.every(), whole ? " is recomputed, and keeps its input alone"
+                                                                       : " recomputes its attention's scores: there without 5 a s / h"));
+  }
+  differs.push_back("the formula has no embeddings, logits or loss, and nothing that lives within one layer's pass");
+  return formula;
+}
+
+}  // namespace twofold

@@ -1,0 +1,64 @@
+#include "experiments/program/memory/model_states.h"
+
+#include "absl/strings/ascii.h"
+#include "backends/replay/replay.h"
+#include "core/base/strings.h"
+#include "strategies/models/model_factory.h"
+
+namespace twofold {
+namespace {
+
+spec::DType GradientType(const spec::Precision& p) { return p.has_gradient() ? p.gradient() : p.reduce(); }
+
+// What the optimizer keeps for one element, as "exp_avg F32", and its bytes.
+StateFormula OptimizerState(const spec::Spec& spec) {
+  const spec::Precision& precision = spec.train().precision();
+  StateFormula state{.category = Category::kOptimizerState, .what = ""};
+  Replay({}, [&](RankContext& ctx) {
+    nn::Context nn{.device = ctx.device(), .stream = ctx.device().compute()};
+    const auto optimizer = MakeOptimizer(spec.train(), spec::Parallel::NO_OFFLOAD);
+    const auto one = [&](spec::DType type) { return ctx.device().NewTensor(Shape{1}, ToDType(type), Category::kOther); };
+    const optim::Slice slice{.name = "one", .data = one(precision.parameter()), .gradient = one(GradientType(precision))};
+    optimizer->Attach(nn, {&slice, 1});
+    for (const optim::State& s : optimizer->StateOf(0)) {
+      state.bytes_per_parameter += ElementSize(s.tensor.dtype());
+      StrAppend(&state.what, state.what.empty() ? "" : ", ", s.name, " ", absl::AsciiStrToUpper(std::string(DTypeName(s.tensor.dtype()))));
+    }
+    return std::string();
+  });
+  state.what = state.what.empty() ? "optimizer state, none" : StrCat("optimizer state, ", state.what);
+  return state;
+}
+
+}  // namespace
+
+double StateFormula::bytes(int64_t psi) const {
+  return static_cast<double>(bytes_per_parameter) * static_cast<double>(psi) / static_cast<double>(ranks);
+}
+
+std::string StateFormula::ToString() const {
+  return ranks == 1 ? StrCat(bytes_per_parameter, " psi") : StrCat(bytes_per_parameter, " psi / ", ranks);
+}
+
+std::vector<StateFormula> ModelStateFormulas(const spec::Spec& spec) {
+  using Parallel = spec::Parallel;
+  const spec::Precision& precision = spec.train().precision();
+  const Parallel& parallel = spec.parallel();
+  const Parallel::Sharding sharding = parallel.sharding();
+  const int64_t ranks = sharding == Parallel::HYBRID_SHARD ? parallel.shard_group() : parallel.dp() * parallel.cp();
+  const auto shared = [&](bool is) { return is ? ranks : 1; };
+  const auto type = [](spec::DType dtype) { return ElementSize(ToDType(dtype)); };
+  StateFormula optimizer = OptimizerState(spec);
+  optimizer.ranks = shared(sharding != Parallel::NO_SHARD);
+  return {{.category = Category::kParameters,
+           .what = StrCat("parameters, ", spec::DType_Name(precision.parameter())),
+           .bytes_per_parameter = type(precision.parameter()),
+           .ranks = shared(sharding == Parallel::FULL_SHARD || sharding == Parallel::HYBRID_SHARD)},
+          {.category = Category::kGradients,
+           .what = StrCat("gradients, ", spec::DType_Name(GradientType(precision))),
+           .bytes_per_parameter = type(GradientType(precision)),
+           .ranks = shared(sharding != Parallel::NO_SHARD && sharding != Parallel::SHARD_OPTIMIZER)},
+          optimizer};
+}
+
+}  // namespace twofold

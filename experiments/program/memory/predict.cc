@@ -1,0 +1,157 @@
+#include "experiments/program/memory/predict.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "backends/registry.h"
+#include "backends/replay/replay.h"
+#include "core/base/check.h"
+#include "core/base/strings.h"
+#include "experiments/program/memory/repetition.h"
+#include "experiments/program/spec/spec.h"
+#include "strategies/layout_factory.h"
+#include "strategies/mesh_of.h"
+#include "strategies/models/model_factory.h"
+#include "strategies/model_parallel/layers.h"
+#include "strategies/model_parallel/slices.h"
+#include "strategies/pipeline/stages.h"
+
+namespace twofold {
+namespace {
+
+RankKind ReplayRank(const spec::Spec& spec, const Samples& samples, const ReplayedRank& rank) {
+  RankKind kind;
+  Repetition repetition(spec.train());
+  const ReplayResult result = Replay(rank, [&](RankContext& ctx) {
+    return TrainRank(ctx, spec, samples, {}, [&](int64_t step) {
+      kind.between = ctx.memory(), kind.host_between = ctx.host_memory();
+      return repetition.Next(step, ctx.device().allocator().Fingerprint() + 31 * ctx.device().host_allocator().Fingerprint());
+    });
+  });
+  kind.status = result.status;
+  kind.steps = repetition.done(), kind.settled = repetition.settled();
+  TWOFOLD_CHECK(kind.record.ParseFromString(result.result), "a rank's record");
+  return kind;
+}
+
+// Ranks that are expected to allocate alike, and which of them are replayed to see.
+struct Expected {
+  std::vector<int> ranks, replayed;
+};
+
+// How many gradients of a rank are summed over others that share the model with it, and whether they lie in one piece
+// (gradient_sums.h): where shards cut parameters anywhere, that differs from shard to shard, and so does what messages take.
+std::string SumsOf(const spec::Spec& spec, ReplayedRank rank) {
+  rank.memory = rank.host_memory = Bytes(0);
+  return Replay(rank, [&](RankContext& ctx) {
+           const spec::Precision& precision = spec.train().precision();
+           DeviceMesh mesh(ctx.world(), MeshOf(spec.parallel()));
+           ParallelLayers layers(mesh, ParallelOptionsOf(spec));
+           nn::Context nn{.device = ctx.device(), .stream = ctx.device().compute()};
+           const std::vector<nn::ModelPart> parts = PartsOfStage(spec, mesh.Coordinate(Axis::kPp));
+           const auto layout = MakeLayout(nn, MakeStage(spec.model(), {ToDType(precision.parameter()), ToDType(precision.buffer())}, parts, layers),
+                                          {mesh.Group(MeshGroup::kReplicas), mesh.Group(MeshGroup::kExpertReplicas)}, spec);
+           struct Sum { int64_t elements = 0, pieces = 0, end = -1; const void* slice = nullptr; };
+           std::map<nn::ShardLayout::Sum, Sum> sums;
+           ForSliceRanges(*layout, [&](const SliceRange& range) {
+             Sum& sum = sums[range.run.sum];
+             if (sum.end != range.offset || sum.slice != &range.slice) ++sum.pieces;
+             sum.elements += range.run.count, sum.end = range.offset + range.run.count, sum.slice = &range.slice;
+           });
+           sums.erase(nn::ShardLayout::Sum::kNone);
+           std::string text;
+           for (const auto& [kind, sum] : sums) StrAppend(&text, static_cast<int>(kind), " ", sum.elements, " ", sum.pieces > 1, ";");
+           return text;
+         })
+      .result;
+}
+
+// Stages of a pipeline hold other layers and other numbers of micro-batches; ranks along cp have other parts of sequences; shards of
+// what is summed differ. Otherwise ranks have equally much: heads, vocabularies and shards are padded. Should the last of such ranks
+// differ from the first all the same, it stands for all but the first.
+std::vector<Expected> ExpectedKinds(const spec::Spec& spec, const ReplayedRank& rank) {
+  const MeshShape mesh = MeshOf(spec.parallel());
+  const bool cut = spec.parallel().sharding() != spec::Parallel::NO_SHARD && (mesh.tp > 1 || mesh.pp > 1);
+  std::map<std::tuple<int, int, int>, std::string> sums;  // by pp, dp, cp
+  std::map<std::tuple<int, int, std::string>, Expected> kinds;
+  for (int r = 0; r < mesh.size(); ++r) {
+    const MeshPlace at = PlaceOf(mesh, r);
+    const auto [known, fresh] = sums.try_emplace({at.pp, at.dp, at.cp});
+    if (fresh && cut) {
+      ReplayedRank here = rank;
+      here.rank = r;
+      known->second = SumsOf(spec, here);
+    }
+    kinds[{at.pp, at.cp, known->second}].ranks.push_back(r);
+  }
+  std::vector<Expected> all;
+  for (auto& [key, kind] : kinds) {
+    kind.replayed = {kind.ranks.front()};
+    if (kind.ranks.size() > 1) kind.replayed.push_back(kind.ranks.back());
+    all.push_back(std::move(kind));
+  }
+  return all;
+}
+
+bool Alike(const RankKind& a, const RankKind& b) {
+  report::Rank x = a.record.memory(), y = b.record.memory();
+  x.clear_rank(), y.clear_rank();
+  return a.status.code() == b.status.code() && x.SerializeAsString() == y.SerializeAsString();
+}
+
+}  // namespace
+
+absl::Status MemoryPrediction::status() const {
+  for (const RankKind& kind : kinds) {
+    if (!kind.status.ok()) return kind.status;
+  }
+  return absl::OkStatus();
+}
+
+const RankKind& MemoryPrediction::largest() const {
+  return *std::max_element(kinds.begin(), kinds.end(), [](const RankKind& a, const RankKind& b) {
+    return a.record.memory().peak_bytes() < b.record.memory().peak_bytes();
+  });
+}
+
+absl::StatusOr<MemoryPrediction> PredictMemory(const spec::Spec& whole, const Samples& samples, bool bounded) {
+  const absl::StatusOr<host::MemoryRules> rules = host::FindMemoryRules(whole);
+  if (!rules.ok()) return rules.status();
+  spec::Spec spec = whole;
+  spec.mutable_trace()->set_enabled(false);
+  spec.mutable_train()->set_shuffle(false);  // the order of samples takes time to draw, and none of the ranks' memory
+  if (spec.train().has_checkpoint()) spec.mutable_train()->mutable_checkpoint()->set_path("checkpoints");  // nothing is written
+  const int ranks = static_cast<int>(WorldSize(spec));
+  ReplayedRank rank{.rank = 0,
+                    .world_size = ranks,
+                    .kind = rules->kind,
+                    .threads = static_cast<int>(spec.train().threads_per_rank()),
+                    .memory = bounded ? rules->device : Bytes(0),
+                    .host_memory = bounded ? rules->host : Bytes(0),
+                    .staging = StagingOf(whole)};
+  MemoryPrediction prediction{.rules = *rules, .kinds = {}};
+  const auto add = [&prediction](RankKind kind, std::vector<int> of) {
+    for (RankKind& known : prediction.kinds) {
+      if (!Alike(known, kind)) continue;
+      known.ranks.insert(known.ranks.end(), of.begin(), of.end());
+      return;
+    }
+    kind.ranks = std::move(of);
+    prediction.kinds.push_back(std::move(kind));
+  };
+  for (Expected& expected : ExpectedKinds(spec, rank)) {
+    for (size_t i = 0; i < expected.replayed.size(); ++i) {
+      rank.rank = expected.replayed[i];
+      const bool first = i == 0;
+      add(ReplayRank(spec, samples, rank), first ? std::vector<int>{expected.ranks[0]} : std::vector<int>(expected.ranks.begin() + 1, expected.ranks.end()));
+    }
+  }
+  for (RankKind& kind : prediction.kinds) std::sort(kind.ranks.begin(), kind.ranks.end());
+  std::sort(prediction.kinds.begin(), prediction.kinds.end(), [](const RankKind& a, const RankKind& b) { return a.ranks[0] < b.ranks[0]; });
+  return prediction;
+}
+
+}  // namespace twofold

@@ -1,0 +1,84 @@
+#include "experiments/program/pictures/command.h"
+
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "experiments/program/cli/log.h"
+#include "experiments/program/pictures/memory_picture.h"
+#include "experiments/program/pictures/page.h"
+#include "experiments/program/pictures/run_data.h"
+#include "experiments/program/pictures/schedule_picture.h"
+#include "experiments/program/pictures/style.h"
+#include "experiments/program/pictures/timeline_picture.h"
+#include "experiments/program/report/files.h"
+
+namespace twofold {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace pictures;
+
+struct Options {
+  std::string folder, measured;
+  std::string out;
+};
+
+absl::Status WriteText(const fs::path& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  if (!(file << text) || !file.flush()) return absl::InternalError(absl::StrCat(path.string(), ": cannot be written"));
+  std::cout << path.string() << "\n";
+  return absl::OkStatus();
+}
+
+absl::Status Write(const Options& o) {
+  const fs::path last = o.measured.empty() ? o.folder : o.measured, page = o.out.empty() ? last / "report.html" : fs::path(o.out);
+  std::vector<RunData> read;
+  for (const std::string& folder : {o.folder, o.measured}) {
+    if (folder.empty()) continue;
+    auto run = ReadRun(folder);
+    if (!run.ok()) return absl::InvalidArgumentError(run.status().message());
+    read.push_back(*std::move(run));
+  }
+  std::vector<const RunData*> runs;
+  for (const RunData& run : read) runs.push_back(&run);
+  if (absl::Status s = CheckOutFile("--out", page.string()); !s.ok()) return s;
+  if (absl::Status s = WriteText(page, Page(runs)); !s.ok()) return s;
+  const std::pair<const char*, std::string> svgs[] = {{"schedule.svg", SchedulePicture(StoriesOf(runs))},
+                                                      {"timeline.svg", TimelinePicture(runs)},
+                                                      {"memory.svg", MemoryPicture(runs)}};
+  for (const auto& [name, svg] : svgs) {
+    if (svg.empty()) continue;
+    if (absl::Status s = WriteText(page.parent_path() / name, StandAlone(svg)); !s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddReportCommand(const Command& program, int& exit_status) {
+  auto options = std::make_shared<Options>();
+  const Command command = program.AddCommand("report", "draws a run as one HTML page, or a prediction above its measurement");
+  command.AddOption("DIR", options->folder, "the folder of a run").Required();
+  command.AddOption("DIR_MEASURED", options->measured, "that of its measurement, to compare with");
+  command.AddOption("--out", options->out, "the page to write; default: report.html in the last folder");
+  command.Footer(
+      "The page needs no other file: time line, memory, losses, collectives, errors. schedule.svg (of pipelines), timeline.svg and\n"
+      "memory.svg are written beside it, and what was written is listed.\n"
+      "Exit status: 0 fine; 1 a file cannot be written; 2 a folder holds no report of a run.\n"
+      "\nExamples:\n"
+      "  twofold report runs/my-in_memory\n"
+      "  twofold report runs/my-simulated runs/my-in_memory --out=my.html");
+  command.OnParsed([options, &exit_status] {
+    const absl::Status status = Write(*options);
+    if (status.ok()) return;
+    LogError(status.message());
+    exit_status = status.code() == absl::StatusCode::kInvalidArgument ? 2 : 1;
+  });
+}
+
+}  // namespace twofold

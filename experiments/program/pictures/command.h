@@ -1,0 +1,13 @@
+// `twofold report DIR [DIR2] [--out=FILE]`
+#pragma once
+
+#include "experiments/program/cli/command_line.h"
+
+namespace twofold {
+
+// Adds the command to `app`. When it runs it writes report.html (given two folders: into the second one, comparing both),
+// with timeline.svg and memory.svg beside it, prints their paths to stdout, and sets `exit_status`: 0 fine, 1 a file
+// could not be written, 2 a folder that is not a run's.
+void AddReportCommand(const Command& program, int& exit_status);
+
+}  // namespace twofold

@@ -1,0 +1,195 @@
+#include "experiments/program/pictures/page.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "experiments/program/pictures/chart.h"
+#include "experiments/program/pictures/format.h"
+#include "experiments/program/pictures/memory_picture.h"
+#include "experiments/program/pictures/schedule_picture.h"
+#include "experiments/program/pictures/style.h"
+#include "experiments/program/pictures/timeline_picture.h"
+
+namespace twofold::pictures {
+namespace {
+
+using Runs = std::vector<const RunData*>;
+
+constexpr char kPageStyle[] = R"css(
+body{margin:0 auto;max-width:1160px;padding:20px 20px 48px;background:var(--page);color:var(--ink);
+font:15px/1.5 system-ui,"Segoe UI","DejaVu Sans",sans-serif}
+h1{font-size:24px;margin:8px 0 2px}h2{font-size:17px;margin:34px 0 8px}p{margin:4px 0}.sub{color:var(--soft)}
+table{border-collapse:collapse;font-size:14px}th,td{padding:4px 18px 4px 0;text-align:right;border-bottom:1px solid var(--rule);
+font-variant-numeric:tabular-nums}th:first-child,td:first-child,.left{text-align:left}th{font-weight:600}
+.wrap{overflow-x:auto}.two{display:grid;grid-template-columns:repeat(auto-fit,minmax(420px,1fr));gap:24px}
+.bad{border-left:4px solid var(--red);background:var(--panel);padding:8px 12px;margin:10px 0;white-space:pre-wrap}
+li{margin:2px 0}svg{display:block;max-width:100%}
+)css";
+
+std::string Row(const std::string& name, const std::vector<std::string>& cells) {
+  std::string row = absl::StrCat("<tr><td>", name, "</td>");
+  for (const std::string& cell : cells) absl::StrAppend(&row, "<td>", cell, "</td>");
+  return row + "</tr>\n";
+}
+
+// A row of the summary: a number of every run and, of two, how far the first is from the second.
+template <class Value, class Format>
+std::string Compared(const std::string& name, const Runs& runs, Value value, Format format) {
+  std::vector<std::string> cells;
+  for (const RunData* run : runs) cells.push_back(format(value(*run)));
+  if (runs.size() == 2) cells.push_back(Change(value(*runs[1]), value(*runs[0])));
+  return Row(name, cells);
+}
+
+template <class Field>
+double HighestRank(const RunData& run, Field field) {
+  double highest = 0;
+  for (const report::Rank& r : run.report.ranks()) highest = std::max(highest, static_cast<double>((r.*field)()));
+  return highest;
+}
+
+std::string SummaryHead(const Runs& runs) {
+  std::string head = "<tr><th></th>";
+  for (const RunData* run : runs) absl::StrAppend(&head, "<th>", Escape(run->Title()), "</th>");
+  if (runs.size() == 2) absl::StrAppend(&head, "<th>first against second</th>");
+  return head + "</tr>\n";
+}
+
+std::string Summary(const Runs& runs) {
+  std::string t = "<div class=wrap><table>" + SummaryHead(runs);
+  const auto seconds = [](double v) { return Duration(v); };
+  const auto size = [](double v) { return Size(v); };
+  const auto share = [](double v) { return Share(v); };
+  t += Compared("time of a step, median", runs, [](const RunData& r) { return r.report.median_step_seconds(); }, seconds);
+  std::vector<std::string> intervals;
+  for (const RunData* r : runs) {
+    intervals.push_back(absl::StrCat(Duration(r->report.low()), " to ", Duration(r->report.high())));
+  }
+  if (runs.size() == 2) intervals.push_back("");
+  t += Row("interval of that", intervals);
+  t += Compared("tokens (or samples) per second", runs, [](const RunData& r) { return r.report.tokens_per_second(); }, Number);
+  t += Compared("exposed communication per step", runs,
+                [](const RunData& r) { return r.report.exposed_communication_seconds(); }, seconds);
+  t += Compared("peak memory, highest rank", runs,
+                [](const RunData& r) { return HighestRank(r, &report::Rank::peak_bytes); }, size);
+  t += Compared("reserved memory, highest rank", runs,
+                [](const RunData& r) { return HighestRank(r, &report::Rank::reserved_bytes); }, size);
+  t += Compared("of that fragmentation: reserved, not live at the peak", runs, [](const RunData& r) {
+    return HighestRank(r, &report::Rank::reserved_bytes) - HighestRank(r, &report::Rank::peak_bytes);
+  }, size);
+  const auto used = [](double v) { return v > 0 ? Size(v) : "-"; };  // 0: nothing is offloaded
+  t += Compared("peak of the host's memory, highest rank", runs,
+                [](const RunData& r) { return HighestRank(r, &report::Rank::host_peak_bytes); }, used);
+  t += Compared("outside the ledger, highest rank", runs,
+                [](const RunData& r) { return HighestRank(r, &report::Rank::outside_ledger_bytes); }, size);
+  t += Compared("bubble", runs, [](const RunData& r) { return r.report.bubble_fraction(); }, share);
+  const auto known = [](double v) { return v > 0 ? Share(v) : "-"; };  // 0: the devices' peak is not known
+  t += Compared("MFU", runs, [](const RunData& r) { return r.report.mfu(); }, known);
+  t += Compared("HFU", runs, [](const RunData& r) { return r.report.hfu(); }, known);
+  return t + "</table></div>\n";
+}
+
+std::string Heading(const Runs& runs) {
+  const report::Report& r = runs[0]->report;
+  std::string text = absl::StrCat("<h1>", Escape(r.name()), "</h1><p class=sub>", Number(static_cast<double>(r.parameters())),
+                                  " parameters, ", r.world_size(), r.world_size() == 1 ? " rank" : " ranks", ", ",
+                                  r.steps_size(), r.steps_size() == 1 ? " step" : " steps");
+  if (!r.device().empty()) absl::StrAppend(&text, ", ", Escape(r.device()));
+  text += "</p>";
+  for (const RunData* run : runs) {
+    if (run->report.outcome() == report::OK) continue;
+    absl::StrAppend(&text, "<div class=bad><b>", Escape(run->Title()), ": ", report::Outcome_Name(run->report.outcome()),
+                    "</b>\n", Escape(run->report.message()), "</div>");
+  }
+  return text;
+}
+
+std::string Charts(const Runs& runs) {
+  std::vector<Series> losses, times, validations;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const report::Report& r = runs[i]->report;
+    Series loss{runs[i]->Title(), {}, static_cast<int>(i)}, time{runs[i]->Title(), {}, static_cast<int>(i)};
+    for (const report::Step& s : r.steps()) loss.values.push_back(s.loss()), time.values.push_back(s.seconds());
+    time.median = r.median_step_seconds(), time.low = r.low(), time.high = r.high();
+    // Where no data exists every loss is one stand-in: not a curve.
+    const auto differs = [&](double v) { return v != loss.values.front(); };
+    if (std::any_of(loss.values.begin(), loss.values.end(), differs)) losses.push_back(loss);
+    times.push_back(time);
+    Series validation{runs[i]->Title(), {}, static_cast<int>(i)};
+    for (const report::Validation& v : r.validations()) validation.values.push_back(v.loss());
+    if (validation.values.size() > 1 && !losses.empty()) validations.push_back(validation);
+  }
+  const std::string loss = Chart(losses, "loss", [](double v) { return absl::StrFormat("%.3g", v); }, false);
+  const std::string time = Chart(times, "time of a step (band: the interval, dashes: the median)", Duration, true);
+  const std::string validation =
+      Chart(validations, "validation loss, by validation", [](double v) { return absl::StrFormat("%.3g", v); }, false);
+  if (loss.empty() && time.empty()) return "";
+  return absl::StrCat("<h2>Training</h2><div class=two><div>", time, "</div><div>", loss, "</div></div>\n", validation, "\n");
+}
+
+std::string Collectives(const Runs& runs) {
+  std::map<std::pair<std::string, std::string>, std::vector<const report::Collective*>> rows;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    for (const report::Collective& c : runs[i]->report.collectives()) {
+      auto& row = rows[{c.operation(), c.group()}];
+      row.resize(runs.size());
+      row[i] = &c;
+    }
+  }
+  if (rows.empty()) return "";
+  std::string t = "<h2>Communication of rank 0, whole run</h2><div class=wrap><table><tr><th>operation</th><th class=left>group</th>";
+  for (const RunData* run : runs) {
+    const std::string title = runs.size() == 1 ? "" : absl::StrCat(", ", run->report.predicted() ? "predicted" : "measured");
+    absl::StrAppend(&t, "<th>calls", title, "</th><th>bytes", title, "</th><th>time a call", title, "</th><th>algbw", title, "</th>");
+  }
+  t += "</tr>\n";
+  for (const auto& [key, cells] : rows) {
+    absl::StrAppend(&t, "<tr><td>", Escape(key.first), "</td><td class=left>", Escape(key.second), "</td>");
+    for (const report::Collective* c : cells) {
+      if (c == nullptr) {
+        t += "<td>-</td><td>-</td><td>-</td><td>-</td>";
+        continue;
+      }
+      const double bytes = static_cast<double>(c->bytes()), calls = static_cast<double>(c->count());
+      absl::StrAppend(&t, "<td>", c->count(), "</td><td>", Size(bytes), "</td><td>",
+                      calls > 0 ? Duration(c->seconds() / calls) : "-", "</td><td>",
+                      c->seconds() > 0 && bytes > 0 ? absl::StrFormat("%.2f GB/s", bytes / c->seconds() / 1e9) : "-", "</td>");
+    }
+    t += "</tr>\n";
+  }
+  return t + "</table></div>\n";
+}
+
+std::string Notes(const Runs& runs) {
+  std::string text;
+  for (const RunData* run : runs) {
+    if (run->report.notes_size() == 0) continue;
+    absl::StrAppend(&text, "<h2>Notes: ", Escape(run->Title()), "</h2><ul>");
+    for (const std::string& note : run->report.notes()) absl::StrAppend(&text, "<li>", Escape(note), "</li>");
+    text += "</ul>\n";
+  }
+  return text;
+}
+
+std::string Section(const std::string& title, const std::string& picture) {
+  return picture.empty() ? "" : absl::StrCat("<h2>", title, "</h2>", picture, "\n");
+}
+
+}  // namespace
+
+std::string Page(const Runs& runs) {
+  return absl::StrCat("<!doctype html>\n<html lang=en><head><meta charset=utf-8>",
+                      "<meta name=viewport content=\"width=device-width,initial-scale=1\"><title>",
+                      Escape(runs[0]->report.name()), "</title><style>", Style(), kPageStyle, "</style></head><body>\n",
+                      Heading(runs), "<h2>Summary</h2>", Summary(runs),
+                      Section("Pipeline schedule in the traced steps", SchedulePicture(StoriesOf(runs))),
+                      Section("Time line of the traced steps", TimelinePicture(runs)),
+                      Section("Memory in the traced steps", MemoryPicture(runs)), Charts(runs), Collectives(runs),
+                      Notes(runs), "</body></html>\n");
+}
+
+}  // namespace twofold::pictures

@@ -1,0 +1,145 @@
+#include "experiments/program/pictures/run_data.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "experiments/program/report/write_report.h"
+#include "experiments/program/spec/spec.h"
+
+namespace twofold::pictures {
+namespace {
+
+using Json = nlohmann::json;
+
+absl::Status Bad(const std::string& path, const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat(path, ": ", what));
+}
+
+// Names of threads are events of their own, so they are gathered first.
+std::map<std::pair<int, int>, std::string> StreamNames(const Json& events) {
+  std::map<std::pair<int, int>, std::string> names;
+  for (const Json& e : events) {
+    if (e.value("ph", "") == "M" && e.value("name", "") == "thread_name") {
+      names[{e.value("pid", 0), e.value("tid", 0)}] = e.at("args").value("name", "");
+    }
+  }
+  return names;
+}
+
+void AddSpans(const Json& events, RunData& run) {
+  const auto names = StreamNames(events);
+  std::map<std::pair<int, int>, Lane> lanes;
+  for (const Json& e : events) {
+    if (e.value("ph", "") != "X") continue;
+    const std::pair<int, int> id{e.value("pid", 0), e.value("tid", 0)};
+    Lane& lane = lanes[id];
+    lane.rank = id.first;
+    const auto name = names.find(id);
+    lane.stream = name == names.end() ? absl::StrCat("stream ", id.second) : name->second;
+    const double start = e.value("ts", 0.0) * 1e-6, end = start + e.value("dur", 0.0) * 1e-6;
+    const Json args = e.value("args", Json::object());
+    lane.spans.push_back({.name = e.value("name", ""),
+                          .start = start,
+                          .end = end,
+                          .bytes = args.value("bytes", int64_t{0}),
+                          .waiting = args.value("waiting_us", 0.0) * 1e-6,
+                          .label = args.value("label", "")});
+  }
+  for (auto& [id, lane] : lanes) {
+    std::stable_sort(lane.spans.begin(), lane.spans.end(),
+                     [](const DrawnSpan& a, const DrawnSpan& b) { return a.start < b.start; });
+    run.lanes.push_back(std::move(lane));
+  }
+}
+
+absl::Status ReadTrace(const std::string& path, RunData& run) {
+  std::ifstream file(path);
+  if (!file) return absl::OkStatus();
+  const Json json = Json::parse(file, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded() || !json.is_object() || !json.contains("traceEvents") || !json["traceEvents"].is_array()) {
+    return Bad(path, "not a trace: JSON with a list of traceEvents is right");
+  }
+  try {
+    AddSpans(json["traceEvents"], run);
+  } catch (const Json::exception& e) {
+    return Bad(path, absl::StrCat("an event has a field of another kind than expected (", e.what(), ")"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadMemory(const std::string& path, RunData& run) {
+  std::ifstream file(path);
+  std::string line;
+  if (!file || !std::getline(file, line)) return absl::OkStatus();
+  const std::vector<std::string> header = absl::StrSplit(line, ',');
+  if (header.size() < 4 || header[0] != "rank" || header[1] != "time" || header.back() != "reserved") {
+    return Bad(path, "line 1: rank,time,<categories>,live,reserved is right");
+  }
+  run.categories.assign(header.begin() + 2, header.end() - 2);
+  for (int number = 2; std::getline(file, line); ++number) {
+    const std::vector<std::string> cells = absl::StrSplit(line, ',');
+    std::vector<double> values(cells.size());
+    bool ok = cells.size() == header.size();
+    for (size_t i = 0; ok && i < cells.size(); ++i) ok = absl::SimpleAtod(cells[i], &values[i]);
+    if (!ok) return Bad(path, absl::StrCat("line ", number, ": ", header.size(), " numbers are right"));
+    MemoryLine& m = run.memory[static_cast<int>(values[0])];
+    m.by_category.resize(run.categories.size());
+    m.time.push_back(values[1]);
+    for (size_t c = 0; c < run.categories.size(); ++c) m.by_category[c].push_back(values[c + 2]);
+    m.reserved.push_back(values.back());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadLayout(const std::string& path, RunData& run) {
+  std::ifstream file(path);
+  if (!file) return absl::OkStatus();
+  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  absl::StatusOr<spec::Spec> spec = ParseSpec(text, path);
+  if (!spec.ok()) return spec.status();
+  run.parallel = spec->parallel();
+  return absl::OkStatus();
+}
+
+// Times count from the first thing seen.
+void Rebase(RunData& run) {
+  double origin = 1e300, end = 0;
+  for (const Lane& lane : run.lanes) {
+    if (!lane.spans.empty()) origin = std::min(origin, lane.spans.front().start);
+  }
+  for (const auto& [rank, m] : run.memory) origin = std::min(origin, m.time.front());
+  for (Lane& lane : run.lanes) {
+    for (DrawnSpan& s : lane.spans) s.start -= origin, s.end -= origin, end = std::max(end, s.end);
+  }
+  for (auto& [rank, m] : run.memory) {
+    for (double& t : m.time) t -= origin;
+    end = std::max(end, m.time.back());
+  }
+  run.trace_end = end;
+}
+
+}  // namespace
+
+std::string RunData::Title() const {
+  return absl::StrCat(report.predicted() ? "predicted" : "measured", " (", report.fabric(), ")");
+}
+
+absl::StatusOr<RunData> ReadRun(const std::string& folder) {
+  RunData run;
+  run.folder = folder;
+  auto report = ReadReport(folder);
+  if (!report.ok()) return report.status();
+  run.report = *std::move(report);
+  if (absl::Status s = ReadTrace(folder + "/trace.json", run); !s.ok()) return s;
+  if (absl::Status s = ReadMemory(folder + "/memory.csv", run); !s.ok()) return s;
+  if (absl::Status s = ReadLayout(folder + "/spec.textproto", run); !s.ok()) return s;
+  Rebase(run);
+  return run;
+}
+
+}  // namespace twofold::pictures

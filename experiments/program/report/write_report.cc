@@ -1,0 +1,115 @@
+#include "experiments/program/report/write_report.h"
+
+#include <utility>
+#include <vector>
+
+#include "core/base/strings.h"
+#include "experiments/program/report/files.h"
+#include "experiments/program/report/json.h"
+#include "experiments/program/report/rank_rows.h"
+#include "experiments/program/report/tables.h"
+#include "experiments/program/report/trace.h"
+#include "experiments/program/spec/spec.h"
+
+namespace twofold {
+
+absl::Status WriteReport(const std::string& folder, const report::Report& report, const spec::Spec& spec,
+                         const RankRecords& records) {
+  report::Report versioned = report;
+  if (!versioned.has_schema_version()) versioned.set_schema_version(kReportSchemaVersion);
+  std::vector<NamedText> files = {{"steps.csv", StepsCsv(report)},
+                                  {"validation.csv", ValidationCsv(report)},
+                                  {"memory.csv", MemoryCsv(records)},
+                                  {"collectives.csv", CollectivesCsv(report)}};
+  if (spec.trace().enabled()) files.push_back({"trace.json", TraceJson(records)});
+  files.push_back({"spec.textproto", SpecToText(spec)});
+  files.push_back({"report.json", JsonText(ToJson(versioned))});
+  const absl::Status written = WriteFiles(folder, files);
+  if (!written.ok() || spec.trace().enabled()) return written;
+  return RemoveFile(StrCat(folder, "/trace.json"));
+}
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr char kOwnFolder[] = "give a folder that `twofold run` wrote";
+
+absl::StatusOr<Json> Parse(const std::string& text) {
+  if (text.empty()) return absl::InvalidArgumentError(StrCat("is empty; ", kOwnFolder));
+  try {
+    return Json::parse(text);
+  } catch (const Json::parse_error& error) {
+    if (error.byte > text.size()) return absl::InvalidArgumentError(StrCat("ends at byte ", text.size(), ": cut short? ", kOwnFolder));
+    return absl::InvalidArgumentError(StrCat("byte ", error.byte, ": is not JSON; ", kOwnFolder));
+  }
+}
+
+// Before fields that this program may not know.
+absl::Status CheckVersion(const Json& json) {
+  if (!json.is_object()) return absl::OkStatus();  // refused as that
+  const auto version = json.find("schema_version");
+  if (version == json.end()) return absl::InvalidArgumentError(StrCat("schema_version: is missing; ", kOwnFolder));
+  if (!version->is_number_integer() || *version == kReportSchemaVersion) return absl::OkStatus();
+  return absl::InvalidArgumentError(StrCat("schema_version ", version->dump(), " is of another program; this one reads ", kReportSchemaVersion));
+}
+
+// What every run writes, and all that reads reports counts on.
+absl::Status CheckFields(const Json& json, const report::Report& r) {
+  for (const char* field : {"name", "fabric", "predicted", "outcome", "world_size", "median_step_seconds", "low", "high", "steps", "ranks"}) {
+    if (!json.contains(field)) return absl::InvalidArgumentError(StrCat(field, ": is missing; ", kOwnFolder));
+  }
+  const auto check = [](bool fine, const auto& field, auto value, std::string_view right) {
+    return fine ? absl::OkStatus() : absl::InvalidArgumentError(StrCat(field, ": ", value, " is out of range; ", right, " would be right"));
+  };
+  constexpr std::string_view kNotNegative = "0 or more", kOne = "1 or more";
+  absl::Status status = check(r.world_size() >= 1, "world_size", r.world_size(), kOne);
+  for (const auto& [field, value] : {std::pair("median_step_seconds", r.median_step_seconds()), {"low", r.low()}, {"high", r.high()}}) {
+    status.Update(check(value >= 0, field, value, kNotNegative));
+  }
+  for (int i = 0; i < r.steps_size(); ++i) status.Update(check(r.steps(i).seconds() >= 0, StrCat("steps[", i, "].seconds"), r.steps(i).seconds(), kNotNegative));
+  constexpr int64_t kMostRanks = 1 << 20;  // of a spec
+  status.Update(check(r.world_size() <= kMostRanks, "world_size", r.world_size(), StrCat("1 to ", kMostRanks)));
+  if (status.ok()) status = CheckRankRows(r);
+  for (int i = 0; i < r.ranks_size(); ++i) {
+    const report::Rank& rank = r.ranks(i);
+    const std::string path = StrCat("ranks[", i, "].");
+    status.Update(check(rank.peak_bytes() >= 0, path + "peak_bytes", rank.peak_bytes(), kNotNegative));
+    status.Update(check(rank.reserved_bytes() >= 0, path + "reserved_bytes", rank.reserved_bytes(), kNotNegative));
+  }
+  if (r.outcome() == report::OK && r.ranks().empty()) {
+    status.Update(absl::InvalidArgumentError(StrCat("ranks: [] does not fit outcome OK; a row for each of ", r.world_size(), " would be right")));
+  }
+  return status;
+}
+
+absl::StatusOr<report::Report> ReportFrom(const std::string& text) {
+  const absl::StatusOr<Json> json = Parse(text);
+  if (!json.ok()) return json.status();
+  absl::Status status = CheckVersion(*json);
+  report::Report report;
+  if (status.ok()) status = FromJson(*json, &report);
+  if (status.ok()) status = CheckFields(*json, report);
+  if (!status.ok()) return status;
+  return report;
+}
+
+}  // namespace
+
+absl::StatusOr<report::Report> ReadReport(const std::string& folder) {
+  const std::string path = StrCat(folder, "/report.json");
+  const absl::StatusOr<std::string> text = ReadFile(path);
+  if (!text.ok()) return absl::InvalidArgumentError(StrCat(text.status().message(), "; ", kOwnFolder));
+  absl::StatusOr<report::Report> report = ReportFrom(*text);
+  if (!report.ok()) return absl::InvalidArgumentError(StrCat(path, ": ", report.status().message()));
+  return report;
+}
+
+absl::StatusOr<spec::Spec> ReadSpecOf(const std::string& folder) {
+  const std::string path = StrCat(folder, "/spec.textproto");
+  const absl::StatusOr<std::string> text = ReadFile(path);
+  if (!text.ok()) return absl::InvalidArgumentError(StrCat(text.status().message(), "; ", kOwnFolder));
+  return ParseSpec(*text, path);
+}
+
+}  // namespace twofold

@@ -1,0 +1,222 @@
+#include "experiments/program/spec/hf/hf_config.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <set>
+
+#include "absl/strings/str_join.h"
+#include "core/base/strings.h"
+#include "core/proto/fields.h"
+#include "experiments/program/spec/hf/fields.h"
+#include "experiments/program/spec/spec.h"
+
+namespace twofold {
+namespace {
+
+using hf::Fields;
+using hf::ValueText;
+using nlohmann::json;
+
+constexpr size_t kLongestFile = 1 << 20;  // bytes of a file
+constexpr int64_t kMostLayers = 1 << 12, kMostHidden = 1 << 18, kMostVocab = 1 << 22, kMostSequence = 1 << 20;
+
+// https://github.com/huggingface/transformers, models/gpt2/configuration_gpt2.py
+void ReadGpt2(Fields& f, spec::Model& model) {
+  spec::Gpt& gpt = *model.mutable_gpt();
+  gpt.set_layers(f.Whole("n_layer", 1, kMostLayers));
+  gpt.set_hidden(f.Whole("n_embd", 1, kMostHidden));
+  gpt.set_heads(f.Whole("n_head", 1, kMostLayers));
+  gpt.set_vocab(f.Whole("vocab_size", 2, kMostVocab));
+  gpt.set_sequence(f.Whole("n_positions", 1, kMostSequence));
+  gpt.set_ffn(f.Whole("n_inner", 1, 1 << 20, std::min<int64_t>(4 * gpt.hidden(), 1 << 20)));
+  gpt.set_tied_embeddings(f.Flag("tie_word_embeddings", true));
+  f.Only("n_ctx", {gpt.sequence()});
+  f.Only("activation_function", {"gelu_new", "gelu_pytorch_tanh"});
+  f.Only("layer_norm_epsilon", {1e-5});
+  f.Only("initializer_range", {0.02});
+  f.Only("scale_attn_weights", {true});
+  for (const char* off : {"scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn", "add_cross_attention", "is_encoder_decoder"})
+    f.Only(off, {false});
+  gpt.set_dropout(f.Fraction("resid_pdrop", 0.1));
+  if (const double embedding = f.Fraction("embd_pdrop", 0.1); embedding != gpt.dropout()) {
+    f.Refuse("embd_pdrop", StrCat(NumberText(embedding), " differs from resid_pdrop; use ",
+                                  NumberText(gpt.dropout()), ", as model.gpt.dropout is one number"));
+  }
+  const double attention = f.Fraction("attn_pdrop", 0.1);
+  if (model.attention() == spec::Model::UNFUSED) gpt.set_attention_dropout(attention);
+}
+
+// The object `name`: rope_scaling or, as Transformers 5 writes it, rope_parameters, which has rope_theta too.
+void ReadRopeObject(const std::string& name, const json& object, Fields& parent, Problems& problems, spec::Llama& llama) {
+  if (!object.is_object()) return parent.Refuse(name, StrCat(ValueText(object), " does not fit; use null or an object"));
+  Fields f(object, name + ".", problems);
+  const bool has_theta = name == "rope_parameters";
+  if (has_theta) llama.set_rope_theta(f.Above("rope_theta", 0, 10000));
+  const std::string newer = f.Text("rope_type", ""), older = f.Text("type", newer);
+  std::string type = newer.empty() ? older : newer;
+  if (older != type) f.Refuse("type", StrCat(ValueText(older), " differs from rope_type; keep one of them"));
+  if (has_theta && f.Find("rope_type") == nullptr && f.Find("type") == nullptr) type = "default";
+  if (type == "linear") {
+    llama.mutable_rope_scaling()->mutable_linear()->set_factor(f.Above("factor", 0));
+  } else if (type == "llama3") {
+    auto& llama3 = *llama.mutable_rope_scaling()->mutable_llama3();
+    llama3.set_factor(f.Above("factor", 0));
+    llama3.set_low_freq_factor(f.Above("low_freq_factor", 0));
+    llama3.set_high_freq_factor(f.Above("high_freq_factor", 0));
+    llama3.set_original_sequence(f.Whole("original_max_position_embeddings", 1, 1 << 24));
+  } else if (type != "default") {
+    return f.Refuse("rope_type", StrCat(ValueText(type), " is not in this build; use \"llama3\", \"linear\" or \"default\""));
+  }
+  f.Finish();
+}
+
+void ReadRope(Fields& f, Problems& problems, spec::Llama& llama) {
+  llama.set_rope_theta(f.Above("rope_theta", 0, 10000));
+  const json *scaling = f.Find("rope_scaling"), *parameters = f.Find("rope_parameters");
+  if (parameters == nullptr) {
+    if (scaling != nullptr) ReadRopeObject("rope_scaling", *scaling, f, problems, llama);
+    return;
+  }
+  for (const char* older : {"rope_theta", "rope_scaling"})
+    if (f.Find(older) != nullptr) f.Refuse(older, "is given beside rope_parameters; keep one of them");
+  ReadRopeObject("rope_parameters", *parameters, f, problems, llama);
+}
+
+// Likewise, models/llama/configuration_llama.py and models/mistral/configuration_mistral.py. Where a field is absent, Mistral
+// has grouped queries and a window; null stands for as many heads as queries and for no window, in both.
+void ReadLlama(Fields& f, Problems& problems, bool mistral, spec::Model& model) {
+  constexpr int64_t kMistralKvHeads = 8, kMistralWindow = 4096;
+  spec::Llama& llama = *model.mutable_llama();
+  llama.set_layers(f.Whole("num_hidden_layers", 1, kMostLayers));
+  llama.set_hidden(f.Whole("hidden_size", 1, kMostHidden));
+  llama.set_heads(f.Whole("num_attention_heads", 1, kMostLayers));
+  const bool grouped = mistral && !f.Has("num_key_value_heads");
+  llama.set_kv_heads(f.Whole("num_key_value_heads", 1, kMostLayers, grouped ? kMistralKvHeads : llama.heads()));
+  if (f.Find("head_dim") != nullptr) llama.set_head_dim(f.Whole("head_dim", 2, kMostHidden, 2));
+  llama.set_ffn(f.Whole("intermediate_size", 1, 1 << 20));
+  llama.set_vocab(f.Whole("vocab_size", 2, kMostVocab));
+  llama.set_sequence(f.Whole("max_position_embeddings", 1, kMostSequence));
+  if (f.Has("sliding_window") ? f.Find("sliding_window") != nullptr : mistral) {
+    llama.set_sliding_window(f.Whole("sliding_window", 1, int64_t{1} << 40, kMistralWindow));
+    llama.set_sequence(std::min(llama.sequence(), llama.sliding_window()));
+  }
+  llama.set_norm_eps(f.Above("rms_norm_eps", 0));
+  ReadRope(f, problems, llama);
+  llama.set_tied_embeddings(f.Flag("tie_word_embeddings", false));
+  f.Only("hidden_act", {"silu", "swish"});
+  f.Only("initializer_range", {0.02});
+  f.Only("attention_dropout", {0});
+  for (const char* off : {"attention_bias", "mlp_bias", "is_encoder_decoder"}) f.Only(off, {false});
+}
+
+struct Family {
+  std::string_view type, architecture;
+};
+constexpr Family kFamilies[] = {
+    {"gpt2", "GPT2LMHeadModel"}, {"llama", "LlamaForCausalLM"}, {"mistral", "MistralForCausalLM"}};
+
+const Family* FindFamily(Fields& f) {
+  const json* type = f.Find("model_type");
+  for (const Family& family : kFamilies)
+    if (type != nullptr && *type == family.type) return &family;
+  const std::string right = "use \"gpt2\", \"llama\" or \"mistral\"";
+  f.Refuse("model_type", type == nullptr ? StrCat("is missing; ", right) : StrCat(ValueText(*type), " is not a family of this build; ", right));
+  return nullptr;
+}
+
+void CheckArchitectures(Fields& f, const Family& family) {
+  const json* list = f.Find("architectures");
+  const std::string right = StrCat("use [\"", family.architecture, "\"]");
+  if (list == nullptr) return;
+  if (!list->is_array() || list->size() != 1) return f.Refuse("architectures", StrCat(ValueText(*list), " does not fit; ", right));
+  if ((*list)[0] != family.architecture)
+    f.Refuse("architectures", StrCat(ValueText((*list)[0]), " is not an architecture of this build; ", right));
+}
+
+// Of the names in the outer object and in those right inside it, one that its object has twice: JSON's readers differ in
+// which of the two they take. Empty: there is none.
+class Twice {
+ public:
+  bool operator()(int depth, json::parse_event_t event, const json& parsed) {
+    const auto level = static_cast<size_t>(depth);
+    if (event == json::parse_event_t::object_start && level < 2) names_[level].clear();
+    if (event != json::parse_event_t::key || level > 2) return true;  // of the names in an object that began one above
+    const std::string& name = parsed.get_ref<const std::string&>();
+    if (!names_[level - 1].insert(name).second && found.empty()) found = level == 1 ? name : StrCat(outer_, ".", name);
+    if (level == 1) outer_ = name;
+    return true;
+  }
+  std::string found;
+
+ private:
+  std::set<std::string> names_[2];
+  std::string outer_;
+};
+
+absl::StatusOr<json> Parse(const std::string& text, const std::string& file) {
+  if (text.size() > kLongestFile) {
+    return absl::InvalidArgumentError(StrCat(file, ": is too long; a config.json has at most ", kLongestFile, " bytes"));
+  }
+  std::string why;
+  try {
+    Twice twice;
+    json value = json::parse(text, std::ref(twice));
+    if (!twice.found.empty()) {
+      return absl::InvalidArgumentError(StrCat(file, ": ", hf::NameText(twice.found), ": is given twice; keep one of them"));
+    }
+    if (value.is_object()) return value;
+    why = StrCat("holds ", ValueText(value));
+  } catch (const json::parse_error& error) {
+    why = StrCat("stops being JSON at byte ", error.byte);
+  } catch (const json::exception&) {
+    why = "holds a number that no computer has";
+  }
+  return absl::InvalidArgumentError(StrCat(file, ": ", why, "; give a model's config.json, an object { ... }"));
+}
+
+}  // namespace
+
+absl::StatusOr<spec::Model> ReadHfConfig(const std::string& text, const std::string& file, spec::Model::Attention attention) {
+  const absl::StatusOr<json> object = Parse(text, file);
+  if (!object.ok()) return object.status();
+  Problems problems(file);
+  Fields fields(*object, "", problems);
+  spec::Model model;
+  model.set_attention(attention);
+  if (const Family* family = FindFamily(fields)) {
+    CheckArchitectures(fields, *family);
+    family->type == "gpt2" ? ReadGpt2(fields, model) : ReadLlama(fields, problems, family->type == "mistral", model);
+    fields.Ignore();
+    fields.Finish();
+  }
+  if (absl::Status status = problems.status(); !status.ok()) return status;
+  return model;
+}
+
+absl::Status ExpandHfConfig(spec::Spec& spec, const std::string& file) {
+  if (!spec.model().has_hf_config()) return absl::OkStatus();
+  const std::string path = spec.model().hf_config(), where = StrCat(file, ": model.hf_config: ");
+  std::error_code error;
+  const bool regular = std::filesystem::is_regular_file(path, error);
+  errno = 0;
+  std::ifstream in(path, std::ios::binary);
+  if (!regular || !in) {
+    return absl::InvalidArgumentError(StrCat(where, "\"", path, "\" cannot be read: ",
+                                             error ? error.message() : !regular ? "it is no file" : std::strerror(errno),
+                                             "; give the path of a model's config.json"));
+  }
+  const auto bytes = std::filesystem::file_size(path, error);
+  std::string text(std::min<size_t>(error ? 0 : bytes, kLongestFile + 1), '\0');  // at most one more than is accepted
+  text.resize(static_cast<size_t>(in.read(text.data(), static_cast<std::streamsize>(text.size())).gcount()));
+  absl::StatusOr<spec::Model> model = ReadHfConfig(text, StrCat(where, path), spec.model().attention());
+  if (!model.ok()) return model.status();
+  if (!spec.model().has_attention()) model->clear_attention();
+  spec.mutable_model()->MergeFrom(*model);  // the file's kind takes the place of hf_config
+  return absl::OkStatus();
+}
+
+}  // namespace twofold

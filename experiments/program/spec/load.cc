@@ -1,0 +1,132 @@
+#include <google/protobuf/util/message_differencer.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <istream>
+#include <map>
+
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "core/base/printable.h"
+#include "core/base/strings.h"
+#include "core/proto/cluster.pb.h"
+#include "core/proto/parse_text.h"
+#include "experiments/program/spec/spec.h"
+
+namespace twofold {
+namespace {
+
+constexpr size_t kLongestSpec = 1 << 20;
+
+// What stands in a file, and of one that no spec is as long as, a byte more than a spec has.
+std::string Read(std::istream& in) {
+  std::string text(kLongestSpec + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(in.gcount()));
+  return text;
+}
+
+// Of an assignment "path = value".
+absl::string_view PathOf(absl::string_view set) { return absl::StripAsciiWhitespace(set.substr(0, set.find('='))); }
+
+// Whether reading the preset again, once this spec is written out, would change nothing.
+bool PresetStillFits(const spec::Spec& spec, const std::string& file) {
+  spec::Spec again = spec;
+  return ExpandPreset(again, file).ok() && google::protobuf::util::MessageDifferencer::Equals(spec, again);
+}
+
+}  // namespace
+
+absl::StatusOr<spec::Spec> ParseSpec(const std::string& text, const std::string& file) {
+  if (text.size() > kLongestSpec) return absl::InvalidArgumentError(StrCat(file, ": has more than ", kLongestSpec, " bytes; a spec has at most as many"));
+  spec::Spec spec;
+  if (const absl::Status parsed = ParseText(text, file, spec); !parsed.ok()) {
+    if (cluster::Cluster cluster; !ParseText(text, file, cluster).ok()) return parsed;
+    return absl::InvalidArgumentError(StrCat(file, ": is a cluster, not a spec; name it in a spec as fabric { simulated { cluster: \"", file, "\" } }"));
+  }
+  return spec;
+}
+
+absl::Status BlameSets(const absl::Status& status, const std::string& file, absl::Span<const std::string> sets) {
+  // Whether `path` is `block`, or something in it.
+  const auto within = [](absl::string_view path, absl::string_view block) {
+    return absl::ConsumePrefix(&path, block) && (path.empty() || path.front() == '.' || path.front() == '[');
+  };
+  const auto source = [&](absl::string_view path) {
+    std::map<absl::string_view, absl::string_view> blamed;  // by path: the last assignment counts
+    for (const absl::string_view set : sets) {
+      const absl::string_view changed = PathOf(set);
+      if (within(path, changed) || within(changed, path)) blamed[changed] = set;
+    }
+    const auto append = [](std::string* out, const auto& set) { StrAppend(out, "--set ", Printable({set.second.data(), set.second.size()})); };
+    return blamed.empty() ? file : absl::StrJoin(blamed, " ", append);
+  };
+  std::vector<std::string> lines = absl::StrSplit(status.message(), '\n');
+  for (std::string& line : lines) {
+    absl::string_view rest = line;
+    if (!absl::ConsumePrefix(&rest, StrCat(file, ": "))) continue;
+    if (const size_t end = rest.find(": "); end != rest.npos) line = StrCat(source(rest.substr(0, end)), ": ", rest);
+  }
+  return absl::Status(status.code(), absl::StrJoin(lines, "\n"));
+}
+
+namespace {
+
+absl::StatusOr<spec::Spec> Resolve(const std::string& text, const std::string& file, std::string_view fabric, absl::Span<const std::string> sets) {
+  absl::StatusOr<spec::Spec> spec = ParseSpec(text, file);
+  if (!spec.ok()) return spec.status();
+  if (!fabric.empty()) {
+    if (absl::Status status = ApplyFabric(*spec, fabric); !status.ok()) return status;
+  }
+  // A model on the command line replaces the file's, and is there before other settings change its sizes; what a
+  // config.json becomes depends on model.attention.
+  const auto apply = [&](auto chosen) {
+    for (const std::string& set : sets) {
+      if (!chosen(PathOf(set))) continue;
+      if (absl::Status status = ApplySet(*spec, set); !status.ok()) return status;
+      if (!fabric.empty() && FabricName(*spec) != fabric) {
+        return absl::InvalidArgumentError(StrCat("--set ", Printable(set), ": contradicts --fabric=", fabric, "; leave one out"));
+      }
+    }
+    return absl::OkStatus();
+  };
+  const auto is_model = [](absl::string_view path) { return path == "model" || path == "model.preset" || path == "model.hf_config"; };
+  const auto is_attention = [](absl::string_view path) { return path == "model.attention"; };
+  if (absl::Status status = apply(is_model); !status.ok()) return status;
+  if (absl::Status status = apply(is_attention); !status.ok()) return status;
+  if (absl::Status status = ExpandPreset(*spec, file); !status.ok()) return status;
+  if (absl::Status status = ExpandHfConfig(*spec, file); !status.ok()) return status;
+  if (absl::Status status = apply([&](absl::string_view path) { return !is_model(path); }); !status.ok()) return status;
+  FillDefaults(*spec, file);
+  if (!PresetStillFits(*spec, file)) spec->mutable_model()->clear_preset();
+  if (absl::Status status = Validate(*spec, file); !status.ok()) return status;
+  return spec;
+}
+
+}  // namespace
+
+absl::StatusOr<spec::Spec> ResolveSpec(const std::string& text, const std::string& file,
+                                       std::string_view fabric, absl::Span<const std::string> sets) {
+  absl::StatusOr<spec::Spec> spec = Resolve(text, file, fabric, sets);
+  if (!spec.ok()) return BlameSets(spec.status(), file, sets);
+  return spec;
+}
+
+absl::StatusOr<spec::Spec> LoadSpec(const std::string& path, std::string_view fabric,
+                                    absl::Span<const std::string> sets) {
+  std::error_code error;
+  const bool folder = std::filesystem::is_directory(path, error);
+  errno = 0;
+  std::ifstream in(path, std::ios::binary);
+  if (!in || folder) {
+    return absl::InvalidArgumentError(
+        StrCat(path, ": cannot be read: ", folder ? "it is a folder" : std::strerror(errno),
+               "; give the path of a spec, a .textproto file"));
+  }
+  return ResolveSpec(Read(in), path, fabric, sets);
+}
+
+}  // namespace twofold

@@ -1,0 +1,43 @@
+#include "core/base/strings.h"
+#include "core/proto/fields.h"
+#include "experiments/program/spec/models/rules.h"
+
+namespace twofold {
+namespace {
+
+void Fill(spec::Model&) {}  // every default is a constant
+
+void CheckStages(const spec::Cnn& cnn, Problems& problems) {
+  constexpr int kMostStages = 16;
+  if (cnn.widths_size() < 1 || cnn.widths_size() > kMostStages) {
+    return problems.Add("model.cnn.widths", cnn.widths_size() == 0
+                                                ? "is missing; use the channels of each stage, such as [16, 32, 64]"
+                                                : StrCat(cnn.widths_size(), " stages; use at most ", kMostStages));
+  }
+  if (cnn.blocks_size() != cnn.widths_size()) {
+    problems.Add("model.cnn.blocks", StrCat(cnn.blocks_size(), " stages where model.cnn.widths has ", cnn.widths_size(),
+                                            "; use a number of blocks for each"));
+  }
+  for (int i = 0; i < cnn.widths_size(); ++i) problems.Whole(StrCat("model.cnn.widths[", i, "]"), cnn.widths(i), 1, 1 << 14);
+  for (int i = 0; i < cnn.blocks_size(); ++i) problems.Whole(StrCat("model.cnn.blocks[", i, "]"), cnn.blocks(i), 1, 1 << 10);
+}
+
+void Check(const spec::Model& model, Problems& problems) {
+  const spec::Cnn& cnn = model.cnn();
+  problems.Whole("model.cnn.channels", cnn.channels(), 1, 1 << 10);
+  problems.Whole("model.cnn.height", cnn.height(), 1, 1 << 13);
+  problems.Whole("model.cnn.width", cnn.width(), 1, 1 << 13);
+  problems.Whole("model.cnn.classes", cnn.classes(), 2, 1 << 20);
+  CheckStages(cnn, problems);
+  if (!(cnn.norm_momentum() >= 0 && cnn.norm_momentum() <= 1)) {
+    problems.Add("model.cnn.norm_momentum",
+                 StrCat(NumberText(cnn.norm_momentum()), " is out of range; use a number from 0 to 1"));
+  }
+  problems.Above("model.cnn.norm_eps", cnn.norm_eps(), 0);
+}
+
+}  // namespace
+
+constinit const ModelRules kCnnRules = {.kind = spec::Model::kCnn, .fill = Fill, .check = Check};
+
+}  // namespace twofold

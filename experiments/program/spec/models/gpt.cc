@@ -1,0 +1,35 @@
+#include "core/base/strings.h"
+#include "core/proto/fields.h"
+#include "experiments/program/spec/models/default_to.h"
+#include "experiments/program/spec/models/rules.h"
+
+namespace twofold {
+namespace {
+
+void Fill(spec::Model& model) {
+  spec::Gpt& gpt = *model.mutable_gpt();
+  if (gpt.has_hidden()) DefaultTo(gpt, gpt.has_ffn(), &spec::Gpt::set_ffn, 4, gpt.hidden());
+}
+
+void Check(const spec::Model& model, Problems& problems) {
+  const spec::Gpt& gpt = model.gpt();
+  problems.Whole("model.gpt.layers", gpt.layers(), 1, 1 << 12, gpt.has_layers());
+  const bool hidden = problems.Whole("model.gpt.hidden", gpt.hidden(), 1, 1 << 18, gpt.has_hidden());
+  const bool heads = problems.Whole("model.gpt.heads", gpt.heads(), 1, 1 << 12, gpt.has_heads());
+  problems.Whole("model.gpt.vocab", gpt.vocab(), 2, 1 << 22);
+  problems.Whole("model.gpt.sequence", gpt.sequence(), 1, 1 << 20, gpt.has_sequence());
+  if (hidden) problems.Whole("model.gpt.ffn", gpt.ffn(), 1, 1 << 20);
+  problems.Fraction("model.gpt.dropout", gpt.dropout());
+  if (problems.Fraction("model.gpt.attention_dropout", gpt.attention_dropout()) && gpt.attention_dropout() > 0 &&
+      model.attention() != spec::Model::UNFUSED) {
+    problems.Add("model.gpt.attention_dropout",
+                 StrCat(NumberText(gpt.attention_dropout()), " needs stored probabilities; use 0, or model.attention: UNFUSED"));
+  }
+  if (hidden && heads) CheckDivides("model.gpt.heads", gpt.heads(), "model.gpt.hidden", gpt.hidden(), problems);
+}
+
+}  // namespace
+
+constinit const ModelRules kGptRules = {.kind = spec::Model::kGpt, .fill = Fill, .check = Check};
+
+}  // namespace twofold

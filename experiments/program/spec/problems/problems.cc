@@ -1,0 +1,51 @@
+#include "experiments/program/spec/problems/problems.h"
+
+#include <cmath>
+
+#include "absl/strings/str_join.h"
+#include "core/base/strings.h"
+#include "core/proto/fields.h"
+
+namespace twofold {
+
+void Problems::Add(std::string_view path, std::string_view text) {
+  lines_.push_back(StrCat(file_, ": ", path, ": ", text));
+}
+
+bool Problems::Whole(std::string_view path, int64_t value, int64_t least, int64_t most, bool has) {
+  if (has && value >= least && value <= most) return true;
+  Add(path, StrCat(has ? StrCat(value, " is out of range") : "is missing", "; use a whole number from ",
+                   least, " to ", most));
+  return false;
+}
+
+bool Problems::AtLeast(std::string_view path, double value, double least) {
+  if (std::isfinite(value) && value >= least) return true;
+  Add(path, StrCat(NumberText(value), " is out of range; use a number of ", NumberText(least), " or more"));
+  return false;
+}
+
+bool Problems::Above(std::string_view path, double value, double bound) {
+  if (std::isfinite(value) && value > bound) return true;
+  Add(path, StrCat(NumberText(value), " is out of range; use a number above ", NumberText(bound)));
+  return false;
+}
+
+bool Problems::Fraction(std::string_view path, double value) {
+  if (value >= 0 && value < 1) return true;
+  Add(path, StrCat(NumberText(value), " is out of range; use a number from 0 to below 1"));
+  return false;
+}
+
+void Problems::AddMoved(const Problems& found, std::string_view from, std::string_view to) {
+  const std::string start = StrCat(file_, ": ", from), moved = StrCat(file_, ": ", to);
+  for (const std::string& line : found.lines_) {
+    lines_.push_back(line.starts_with(start) ? StrCat(moved, line.substr(start.size())) : line);
+  }
+}
+
+absl::Status Problems::status() const {
+  return lines_.empty() ? absl::OkStatus() : absl::InvalidArgumentError(absl::StrJoin(lines_, "\n"));
+}
+
+}  // namespace twofold

@@ -1,0 +1,40 @@
+#include "experiments/program/spec/spec.h"
+
+#include <google/protobuf/text_format.h>
+
+#include "core/base/check.h"
+
+namespace twofold {
+
+std::string FabricName(const spec::Spec& spec) {
+  const spec::Fabric& fabric = spec.fabric();
+  const google::protobuf::OneofDescriptor* kind = fabric.GetDescriptor()->FindOneofByName("kind");
+  const google::protobuf::FieldDescriptor* chosen =
+      fabric.GetReflection()->GetOneofFieldDescriptor(fabric, kind);
+  return chosen == nullptr ? "in_memory" : chosen->name();
+}
+
+bool WritesCheckpoints(const spec::Spec& spec) {
+  const bool symbolic = spec.fabric().has_simulated() && spec.fabric().simulated().data() != spec::Simulated::REAL;
+  return spec.train().has_checkpoint() && !symbolic;
+}
+
+int64_t WorldSize(const spec::Spec& spec) {
+  const spec::Parallel& p = spec.parallel();
+  return p.pp() * p.dp() * p.cp() * p.tp();
+}
+
+int64_t AccumulationSteps(const spec::Spec& spec) {
+  const int64_t per_pass = spec.parallel().dp() * spec.train().micro_batch();
+  TWOFOLD_CHECK_GT(per_pass, 0);
+  return spec.train().has_global_batch() ? spec.train().global_batch() / per_pass : 1;
+}
+
+std::string SpecToText(const spec::Spec& spec) {
+  std::string text;
+  TWOFOLD_CHECK(google::protobuf::TextFormat::PrintToString(spec, &text),
+                "a spec can always be written as text");
+  return text;
+}
+
+}  // namespace twofold

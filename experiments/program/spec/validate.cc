@@ -1,0 +1,324 @@
+// The upper bounds are far beyond what exists; they are there so that no product of sizes overflows 64 bits.
+#include <google/protobuf/message.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_join.h"
+#include "core/base/strings.h"
+#include "core/proto/fields.h"
+#include "experiments/program/spec/models/rules.h"
+#include "experiments/program/spec/validate.h"
+#include "experiments/program/spec/spec.h"
+#include "strategies/models/kinds.h"
+
+namespace twofold {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+// Infinities and NaN are numbers to the parser and nonsense in every field.
+void CheckFinite(const Message& m, const std::string& path, Problems& problems) {
+  const google::protobuf::Reflection* r = m.GetReflection();
+  std::vector<const FieldDescriptor*> fields;
+  r->ListFields(m, &fields);
+  for (const FieldDescriptor* f : fields) {
+    if (f->is_repeated()) continue;  // no repeated numbers but whole ones
+    const std::string here = path.empty() ? f->name() : StrCat(path, ".", f->name());
+    if (f->message_type() != nullptr) CheckFinite(r->GetMessage(m, f), here, problems);
+    if (f->cpp_type() != FieldDescriptor::CPPTYPE_DOUBLE) continue;
+    const double value = r->GetDouble(m, f);
+    if (!std::isfinite(value))
+      problems.Add(here, StrCat(NumberText(value), " is not finite; use a finite number"));
+  }
+}
+
+// The name becomes a folder's, with "-<fabric>" behind it.
+void CheckName(const spec::Spec& spec, Problems& problems) {
+  const std::string& name = spec.name();
+  const bool odd =
+      std::any_of(name.begin(), name.end(), [](char c) { return c == '/' || absl::ascii_iscntrl(c); });
+  if (!name.empty() && name.size() <= 200 && !odd && name[0] != '.' && name[0] != '-') return;
+  problems.Add("name", StrCat("\"", name, "\" cannot name a folder; use 1 to 200 characters without / and ",
+                              "control characters, not starting with . or -"));
+}
+
+void CheckAttention(const spec::Model& model, Problems& problems) {
+  constexpr int64_t kLongest = 1 << 15;  // scores are sequence^2 a head
+  if (model.attention() != spec::Model::UNFUSED) return;
+  const ModelKind& kind = *FindModelKind(model.kind_case());
+  const ModelInput input = kind.input(model);
+  if (input.kind != ModelInput::kTokens) {
+    problems.Add("model.attention", StrCat("UNFUSED does not fit model.", kind.name, ", which has no attention; use TILED"));
+  } else if (input.length > kLongest) {
+    problems.Add("model.attention", StrCat("UNFUSED stores scores of ", SizesPath(kind.kind), ".sequence = ", input.length,
+                                           " squared; use TILED, or a sequence of at most ", kLongest));
+  }
+}
+
+void CheckModel(const spec::Model& model, Problems& problems) {
+  if (const ModelRules* rules = FindModelRules(model.kind_case())) {
+    CheckAttention(model, problems);
+    return rules->check(model, problems);
+  }
+  std::vector<std::string> kinds;
+  for (const ModelKind* kind : ModelKinds()) kinds.push_back(StrCat("model { ", kind->name, " { ... } }"));
+  problems.Add("model", StrCat("is missing; use a preset such as model { preset: \"gpt-3m\" }, or sizes: ",
+                               absl::StrJoin(kinds, ", ")));
+}
+
+// ---- Training ----
+
+// The whole numbers next to `value`, below and above and from 1 to `most`, that divide `of`: "3 or 6"; "" where there are none.
+std::string DivisorsNextTo(int64_t value, int64_t of, int64_t most) {
+  int64_t below = 0, above = 0;
+  const auto consider = [&](int64_t divisor) {
+    if (divisor < value) below = std::max(below, divisor);
+    if (divisor > value && divisor <= most) above = above == 0 ? divisor : std::min(above, divisor);
+  };
+  for (int64_t i = 1; i * i <= of; ++i) {
+    if (of % i == 0) consider(i), consider(of / i);
+  }
+  return StrCat(below > 0 ? StrCat(below) : "", below > 0 && above > 0 ? " or " : "", above > 0 ? StrCat(above) : "");
+}
+
+// The batch that a model is trained with says how it learns; the user rather cuts it another way. So what does not fit is the
+// micro-batch, or dp where no micro-batch does.
+void CheckBatch(const spec::Spec& spec, Problems& problems) {
+  const spec::Train& train = spec.train();
+  constexpr int64_t kMostMicroBatch = 1 << 16, kMostRanks = 1 << 20;
+  const bool micro = problems.Whole("train.micro_batch", train.micro_batch(), 1, kMostMicroBatch);
+  const bool dp = problems.Whole("parallel.dp", spec.parallel().dp(), 1, kMostRanks);
+  if (!micro || !dp) return;
+  if (!problems.Whole("train.global_batch", train.global_batch(), 1, 1 << 30)) return;
+  const int64_t batch = train.global_batch(), micro_batch = train.micro_batch(), ranks = spec.parallel().dp(), pass = ranks * micro_batch;
+  const int64_t rest = batch % pass, below = batch - rest, above = below + pass;
+  if (rest == 0) return;
+  const bool by_micro = batch % ranks == 0, by_ranks = !by_micro && batch % micro_batch == 0;
+  const std::string others = by_micro ? DivisorsNextTo(micro_batch, batch / ranks, kMostMicroBatch)
+                                      : DivisorsNextTo(ranks, by_ranks ? batch / micro_batch : batch, kMostRanks);
+  problems.Add(by_micro ? "train.micro_batch" : "parallel.dp",
+               StrCat(by_micro ? micro_batch : ranks, " does not fit: train.global_batch / (parallel.dp * train.micro_batch) = ", batch, " / (", ranks, " * ",
+                      micro_batch, ") is not whole", by_micro ? "" : " with any micro_batch", "; use ", by_micro ? "train.micro_batch = " : "parallel.dp = ", others,
+                      ", or train.global_batch = ", below > 0 ? StrCat(below, " or ") : "", above));
+}
+
+void CheckAdam(std::string_view path, const spec::Adam& adam, Problems& problems) {
+  problems.Above(StrCat(path, ".lr"), adam.lr(), 0);
+  problems.Fraction(StrCat(path, ".beta1"), adam.beta1());
+  problems.Fraction(StrCat(path, ".beta2"), adam.beta2());
+  problems.Above(StrCat(path, ".eps"), adam.eps(), 0);
+  problems.AtLeast(StrCat(path, ".weight_decay"), adam.weight_decay(), 0);
+}
+
+void CheckSgd(const spec::Sgd& sgd, Problems& problems) {
+  problems.Above("train.optimizer.sgd.lr", sgd.lr(), 0);
+  problems.Fraction("train.optimizer.sgd.momentum", sgd.momentum());
+  problems.AtLeast("train.optimizer.sgd.weight_decay", sgd.weight_decay(), 0);
+  if (sgd.nesterov() && sgd.momentum() == 0) {
+    problems.Add("train.optimizer.sgd.nesterov", "true needs momentum; use false, or a momentum such as 0.9");
+  }
+}
+
+void CheckOptimizer(const spec::Optimizer& optimizer, Problems& problems) {
+  if (optimizer.has_sgd()) CheckSgd(optimizer.sgd(), problems);
+  if (optimizer.has_adam()) CheckAdam("train.optimizer.adam", optimizer.adam(), problems);
+  if (optimizer.has_adamw()) CheckAdam("train.optimizer.adamw", optimizer.adamw(), problems);
+}
+
+template <class Decay>
+void CheckDecay(std::string_view path, const Decay& decay, int64_t warmup, Problems& problems) {
+  problems.Whole(StrCat(path, ".decay_steps"), decay.decay_steps(), 1, int64_t{1} << 31);
+  if (!(decay.min_lr_ratio() >= 0 && decay.min_lr_ratio() <= 1)) {
+    problems.Add(StrCat(path, ".min_lr_ratio"),
+                 StrCat(NumberText(decay.min_lr_ratio()), " is out of range; use a number from 0 to 1"));
+  }
+  if (warmup >= decay.decay_steps() && decay.decay_steps() > 0) {
+    problems.Add("train.schedule.warmup_steps", StrCat(warmup, " leaves no step to decay in; use less than ",
+                                                       path, ".decay_steps = ", decay.decay_steps()));
+  }
+}
+
+void CheckSchedule(const spec::Schedule& schedule, Problems& problems) {
+  const int64_t warmup = schedule.warmup_steps();
+  problems.Whole("train.schedule.warmup_steps", warmup, 0, int64_t{1} << 31);
+  if (schedule.has_cosine()) CheckDecay("train.schedule.cosine", schedule.cosine(), warmup, problems);
+  if (schedule.has_linear()) CheckDecay("train.schedule.linear", schedule.linear(), warmup, problems);
+}
+
+// Whether the number of steps is known and fine. That of epochs will be when the data has been read.
+bool CheckLength(const spec::Train& train, Problems& problems) {
+  if (!train.has_epochs()) return problems.Whole("train.steps", train.steps(), 1, int64_t{1} << 31);
+  if (train.has_steps()) {
+    problems.Add("train.epochs", StrCat(train.epochs(), " and train.steps = ", train.steps(), " are two lengths; keep one of them"));
+  } else {
+    problems.Whole("train.epochs", train.epochs(), 1, 1 << 30);
+  }
+  return false;
+}
+
+void CheckTrain(const spec::Spec& spec, Problems& problems) {
+  const spec::Train& train = spec.train();
+  const bool steps = CheckLength(train, problems);
+  CheckBatch(spec, problems);
+  CheckOptimizer(train.optimizer(), problems);
+  CheckPrecision(train.precision(), problems);
+  CheckActivationCheckpointing(spec, problems);
+  problems.AtLeast("train.clip_norm", train.clip_norm(), 0);
+  if (train.has_steps()) CheckSchedule(train.schedule(), problems);
+  CheckValidation(spec, problems);
+  CheckCheckpoint(spec, problems);
+  problems.Whole("train.threads_per_rank", train.threads_per_rank(), 1, 1024);
+  if (problems.Whole("train.warmup_steps", train.warmup_steps(), 0, int64_t{1} << 31) && steps &&
+      train.warmup_steps() >= train.steps()) {
+    problems.Add("train.warmup_steps", StrCat(train.warmup_steps(), " leaves no step of train.steps = ",
+                                              train.steps(), " to measure; use at most ", train.steps() - 1));
+  }
+}
+
+// ---- Layout and fabric ----
+void CheckBuckets(const spec::Parallel& parallel, Problems& problems) {
+  if (problems.Above("parallel.bucket_mib", parallel.bucket_mib(), 0) && parallel.bucket_mib() > 1 << 20) {
+    problems.Add("parallel.bucket_mib",
+                 StrCat(NumberText(parallel.bucket_mib()), " is out of range; use at most ", 1 << 20));
+  }
+}
+
+// Links that are slowed down. `path`: the fabric's.
+template <class Links>
+void CheckLinks(std::string_view path, const Links& links, Problems& problems) {
+  const std::string rate = StrCat(path, ".link_gbps"), latency = StrCat(path, ".latency_us");
+  if (problems.AtLeast(rate, links.link_gbps(), 0) && links.link_gbps() > 0 &&
+      !(links.link_gbps() >= 1e-9 && links.link_gbps() <= 1e9)) {
+    problems.Add(rate, StrCat(NumberText(links.link_gbps()), " is out of range; use 1e-9 to 1e9, or 0 for links as they are"));
+  }
+  if (links.latency_us() > 1e9) {
+    problems.Add(latency, StrCat(NumberText(links.latency_us()), " is out of range; use at most 1e9"));
+  } else if (problems.AtLeast(latency, links.latency_us(), 0) && links.latency_us() > 0 && links.link_gbps() == 0) {
+    problems.Add(latency, StrCat(NumberText(links.latency_us()), " is of links that are slowed down, and ", rate,
+                                 " = 0 leaves them as they are; use a rate above 0, such as 10"));
+  }
+}
+
+void CheckEmulated(const spec::Spec& spec, Problems& problems) {
+  if (spec.device() != spec::EMULATED) {
+    if (!spec.has_emulated()) return;
+    return problems.Add("emulated", StrCat("is for device: EMULATED, and device is ", spec::Device_Name(spec.device()),
+                                           "; set that, or leave the block out"));
+  }
+  const spec::Emulated& emulated = spec.emulated();
+  if (emulated.cluster().empty()) {
+    problems.Add("emulated.cluster", "\"\" names no cluster; use \"this-machine\" or one of `twofold list clusters`");
+  }
+  if (problems.Above("emulated.speed", emulated.speed(), 0) && !(emulated.speed() >= 1e-9 && emulated.speed() <= 1e9)) {
+    problems.Add("emulated.speed", StrCat(NumberText(emulated.speed()), " is out of range; use 1e-9 to 1e9"));
+  }
+  if (spec.fabric().simulated().data() == spec::Simulated::REAL) {
+    problems.Add("fabric.simulated.data", "REAL does not fit device: EMULATED, which computes nothing; use SYMBOLIC, or device: CPU");
+  }
+}
+
+void CheckCuda(const spec::Spec& spec, Problems& problems) {
+  if (spec.device() != spec::CUDA) {
+    if (!spec.has_cuda()) return;
+    return problems.Add("cuda", StrCat("is for device: CUDA, and device is ", spec::Device_Name(spec.device()), "; set that, or leave the block out"));
+  }
+  std::set<int> seen;
+  for (int i = 0; i < spec.cuda().gpus_size(); ++i) {
+    const int gpu = spec.cuda().gpus(i);
+    const std::string path = StrCat("cuda.gpus[", i, "]");
+    if (problems.Whole(path, gpu, 0, 1023) && !seen.insert(gpu).second) problems.Add(path, StrCat(gpu, " stands here twice; ranks take GPUs in turn, so name each once"));
+  }
+}
+
+void CheckSimulated(const spec::Simulated& simulated, Problems& problems) {
+  if (simulated.cluster().empty()) {
+    problems.Add("fabric.simulated.cluster",
+                 "\"\" names no cluster; use \"this-machine\" or one of `twofold list clusters`");
+  }
+  if (simulated.has_nodes()) problems.Whole("fabric.simulated.nodes", simulated.nodes(), 1, 1 << 20);
+}
+
+constexpr double kLongestTimeout = 1e9;  // seconds of a time-out
+
+void CheckRendezvous(const spec::Rendezvous& rendezvous, Problems& problems) {
+  constexpr int kLastPort = 65535;
+  if (rendezvous.has_port()) problems.Whole("fabric.rendezvous.port", rendezvous.port(), 1, kLastPort);
+  if (problems.Above("fabric.rendezvous.timeout_s", rendezvous.timeout_s(), 0) && rendezvous.timeout_s() > kLongestTimeout) {
+    problems.Add("fabric.rendezvous.timeout_s", StrCat(NumberText(rendezvous.timeout_s()), " is out of range; use at most 1e9"));
+  }
+  if (rendezvous.has_address() && rendezvous.address().empty()) {
+    problems.Add("fabric.rendezvous.address", "\"\" names no host; use that of rank 0, or leave it out for what the launcher says");
+  }
+  if (rendezvous.has_bind() && rendezvous.bind().empty()) {
+    problems.Add("fabric.rendezvous.bind", "\"\" names no address; use one of rank 0's host (0.0.0.0: all), or leave it out for fabric.rendezvous.address");
+  }
+}
+
+void CheckFabric(const spec::Spec& spec, Problems& problems) {
+  const spec::Fabric& fabric = spec.fabric();
+  if (problems.Above("fabric.timeout_s", fabric.timeout_s(), 0) && fabric.timeout_s() > kLongestTimeout) {
+    problems.Add("fabric.timeout_s",
+                 StrCat(NumberText(fabric.timeout_s()), " is out of range; use at most 1e9"));
+  }
+  if (fabric.has_simulated()) {
+    CheckSimulated(fabric.simulated(), problems);
+    CheckSimulatedNetwork(spec, problems);
+    CheckLinks("fabric.simulated", fabric.simulated(), problems);
+  }
+  if (fabric.has_in_memory()) CheckLinks("fabric.in_memory", fabric.in_memory(), problems);
+  CheckRendezvous(fabric.rendezvous(), problems);
+  if (fabric.has_nccl()) {
+    constexpr int kMostCtas = 64;  // NCCL's own bound
+    problems.Whole("fabric.nccl.max_ctas", fabric.nccl().max_ctas(), 0, kMostCtas);
+    if (spec.device() != spec::CUDA) {
+      problems.Add("device", StrCat(spec::Device_Name(spec.device()), " does not fit fabric.nccl, which moves the memory of GPUs; use CUDA, or fabric in_memory or mpi"));
+    }
+  }
+  if (fabric.mpi().gpu_buffers() != spec::Mpi::AUTO && spec.device() != spec::CUDA) {
+    problems.Add("fabric.mpi.gpu_buffers", StrCat(spec::Mpi::GpuBuffers_Name(fabric.mpi().gpu_buffers()), " is for device: CUDA, and device is ",
+                                                  spec::Device_Name(spec.device()), "; set that, or leave it out"));
+  }
+}
+
+// What a rank may reserve.
+void CheckMemory(const spec::Memory& memory, Problems& problems) {
+  constexpr double kMost = 1 << 30;  // a pebibyte
+  const auto check = [&problems](std::string_view path, double mib, std::string_view otherwise) {
+    if (problems.AtLeast(path, mib, 0) && mib > kMost) {
+      problems.Add(path, StrCat(NumberText(mib), " is out of range; use at most ", NumberText(kMost), ", or 0 for ", otherwise));
+    }
+  };
+  check("memory.budget_mib", memory.budget_mib(), "what the device has");
+  check("memory.host_budget_mib", memory.host_budget_mib(), "what the host has");
+}
+
+}  // namespace
+
+absl::Status Validate(const spec::Spec& spec, const std::string& file) {
+  Problems problems(file);
+  CheckFinite(spec, "", problems);
+  if (absl::Status status = problems.status(); !status.ok()) return status;
+  CheckName(spec, problems);
+  CheckModel(spec.model(), problems);
+  CheckData(spec, problems);
+  CheckTrain(spec, problems);
+  CheckParallel(spec, problems);
+  CheckBuckets(spec.parallel(), problems);
+  CheckSharding(spec, problems);
+  CheckFabric(spec, problems);
+  CheckEmulated(spec, problems);
+  CheckCuda(spec, problems);
+  CheckMemory(spec.memory(), problems);
+  problems.Whole("trace.last_steps", spec.trace().last_steps(), 1, int64_t{1} << 31);
+  problems.Whole("trace.ranks", spec.trace().ranks(), 1, int64_t{1} << 31);
+  CheckNotInThisVersion(spec, problems);
+  if (problems.status().ok()) CheckUnits(spec, problems);
+  return problems.status();
+}
+
+}  // namespace twofold

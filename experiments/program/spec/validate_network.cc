@@ -1,0 +1,100 @@
+// What a spec says of the simulated network without its cluster: what the cluster does not have is found when it is planned.
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/base/strings.h"
+#include "core/base/suggestion.h"
+#include "core/proto/fields.h"
+#include "experiments/program/spec/validate.h"
+#include "sim/collectives/library.h"
+#include "topologies/routing.h"
+
+namespace twofold {
+namespace {
+
+void CheckNamed(std::string_view field, std::string_view what, const std::string& name, std::vector<std::string> known, Problems& problems) {
+  if (std::find(known.begin(), known.end(), name) != known.end()) return;
+  problems.Add(StrCat("fabric.simulated.", field), StrCat("\"", name, "\" is not ", what, Suggestion(name, known)));
+}
+
+std::vector<std::string> WithAuto(std::vector<std::string> names) {
+  names.insert(names.begin(), "auto");
+  return names;
+}
+
+std::vector<std::string> Policies() {
+  std::vector<std::string> names;
+  for (RoutingPolicy p : {RoutingPolicy::kDeterministic, RoutingPolicy::kEcmp, RoutingPolicy::kSpray, RoutingPolicy::kAdaptive}) {
+    names.emplace_back(RoutingName(p));
+  }
+  return names;
+}
+
+void CheckPlacement(const spec::Placement& placement, Problems& problems) {
+  constexpr std::string_view kHosts = "fabric.simulated.placement.hosts", kSeed = "fabric.simulated.placement.seed";
+  const bool listed = placement.policy() == spec::Placement::HOSTS;
+  if (listed && placement.hosts().empty()) problems.Add(kHosts, "is missing; name the nodes that ranks fill, such as hosts: [0, 4], or use another policy");
+  if (!listed && !placement.hosts().empty()) problems.Add(kHosts, "is for policy: HOSTS; set that, or leave it out");
+  for (int i = 0; i < placement.hosts_size(); ++i) {
+    if (placement.hosts(i) < 0) problems.Add(StrCat(kHosts, "[", i, "]"), StrCat(placement.hosts(i), " is out of range; use a node of the cluster, from 0"));
+  }
+  if (placement.policy() != spec::Placement::RANDOM && placement.seed() != spec::Placement::default_instance().seed()) {
+    return problems.Add(kSeed, "is for policy: RANDOM; set that, or leave it out");
+  }
+  problems.Whole(kSeed, placement.seed(), 0, int64_t{1} << 62);
+}
+
+void CheckFault(const std::string& path, const spec::LinkFault& fault, Problems& problems) {
+  if (fault.link().empty()) problems.Add(StrCat(path, ".link"), "is missing; use a link's name, or the beginning of several with a * behind it");
+  const std::string bandwidth = StrCat(path, ".bandwidth");
+  if (!(fault.bandwidth() > 0 && fault.bandwidth() <= 1)) {
+    problems.Add(bandwidth, StrCat(NumberText(fault.bandwidth()), " is out of range; use the share that is left, above 0 and at most 1, or failed: true"));
+  } else if (fault.failed() && (fault.bandwidth() != 1 || fault.latency_us() != 0)) {
+    problems.Add(fault.bandwidth() != 1 ? bandwidth : StrCat(path, ".latency_us"), "of a link that has failed; leave it out, or failed");
+  } else if (!fault.failed() && fault.bandwidth() == 1 && fault.latency_us() == 0) {
+    problems.Add(path, "says nothing that is wrong with the link; use failed: true, bandwidth or latency_us");
+  }
+  if (problems.AtLeast(StrCat(path, ".latency_us"), fault.latency_us(), 0) && fault.latency_us() > 1e9) {
+    problems.Add(StrCat(path, ".latency_us"), StrCat(NumberText(fault.latency_us()), " is out of range; use at most 1e9"));
+  }
+}
+
+void CheckNetwork(const spec::Network& network, Problems& problems) {
+  constexpr std::string_view kJitter = "fabric.simulated.network.jitter";
+  for (int i = 0; i < network.faults_size(); ++i) CheckFault(StrCat("fabric.simulated.network.faults[", i, "]"), network.faults(i), problems);
+  problems.Fraction("fabric.simulated.network.background", network.background());
+  if (problems.AtLeast(kJitter, network.jitter(), 0) && network.jitter() > 1e6) {
+    problems.Add(kJitter, StrCat(NumberText(network.jitter()), " is out of range; use at most 1e6"));
+  }
+  problems.Whole("fabric.simulated.network.seed", network.seed(), 0, int64_t{1} << 62);
+}
+
+void CheckStragglers(const spec::Spec& spec, Problems& problems) {
+  const spec::Parallel& p = spec.parallel();
+  const auto& stragglers = spec.fabric().simulated().stragglers();
+  std::set<int64_t> seen;
+  for (int i = 0; i < stragglers.size(); ++i) {
+    const spec::Straggler& s = stragglers[i];
+    const std::string path = StrCat("fabric.simulated.stragglers[", i, "]"), factor = StrCat(path, ".factor");
+    const bool rank = problems.Whole(StrCat(path, ".rank"), s.rank(), 0, std::max<int64_t>(1, p.dp() * p.tp() * p.pp() * p.cp()) - 1, s.has_rank());
+    if (rank && !seen.insert(s.rank()).second) problems.Add(StrCat(path, ".rank"), StrCat(s.rank(), " is named twice; name each rank once"));
+    if (!s.has_factor()) problems.Add(factor, "is missing; use a number such as 1.5");
+    else if (!(s.factor() >= 1e-6 && s.factor() <= 1e6)) problems.Add(factor, StrCat(NumberText(s.factor()), " is out of range; use 1e-6 to 1e6"));
+  }
+}
+
+}  // namespace
+
+void CheckSimulatedNetwork(const spec::Spec& spec, Problems& problems) {
+  const spec::Simulated& simulated = spec.fabric().simulated();
+  CheckNamed("algorithm", "an algorithm", simulated.algorithm(), WithAuto(sim::AllAlgorithms()), problems);
+  CheckNamed("protocol", "a protocol", simulated.protocol(), WithAuto(sim::AllProtocols()), problems);
+  if (simulated.has_routing()) CheckNamed("routing", "a routing policy", simulated.routing(), Policies(), problems);
+  CheckPlacement(simulated.placement(), problems);
+  CheckNetwork(simulated.network(), problems);
+  CheckStragglers(spec, problems);
+}
+
+}  // namespace twofold

@@ -1,0 +1,277 @@
+// parallel's axes: whether the model and its batch can be cut as they say, and every option has an axis that it changes.
+// What sharding over dp needs stands in validate_sharding.cc.
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/str_join.h"
+#include "core/base/strings.h"
+#include "core/comm/device_mesh.h"
+#include "experiments/program/spec/models/rules.h"
+#include "experiments/program/spec/validate.h"
+#include "experiments/program/spec/spec.h"
+#include "strategies/models/kinds.h"
+#include "strategies/pipeline/schedule.h"
+#include "strategies/pipeline/stages.h"
+
+namespace twofold {
+namespace {
+
+using spec::Parallel;
+
+constexpr int64_t kMostRanks = 1 << 20;
+
+// ---- The mesh ----
+
+// Whether all degrees are numbers to count with.
+bool CheckDegrees(const Parallel& p, Problems& problems) {
+  constexpr int64_t kMost = 1 << 10;
+  bool fine = true;
+  const auto check = [&](std::string_view field, int64_t degree, int64_t most) {
+    fine = problems.Whole(StrCat("parallel.", field), degree, 1, most) && fine;
+  };
+  if (p.dp() < 1 || p.dp() > kMostRanks) fine = false;  // CheckBatch has said so
+  check("tp", p.tp(), kMost);
+  check("pp", p.pp(), kMost);
+  check("cp", p.cp(), kMost);
+  check("ep", p.ep(), kMost);
+  check("virtual_stages", p.virtual_stages(), kMost);
+  return fine;
+}
+
+// "parallel.pp * dp * cp * tp = 2 * 2 * 1 * 4 = 16"
+std::string WorldText(const Parallel& p) {
+  return StrCat("pp * dp * cp * tp = ", p.pp(), " * ", p.dp(), " * ", p.cp(), " * ", p.tp(), " = ", p.pp() * p.dp() * p.cp() * p.tp());
+}
+
+// Whether there can be so many ranks at all. How many a fabric can start, it says itself (Fabric::Accepts).
+bool CheckWorld(const spec::Spec& spec, Problems& problems) {
+  const Parallel& p = spec.parallel();
+  const int64_t world = WorldSize(spec);  // at most 2^50
+  if (world > kMostRanks) {
+    problems.Add("parallel", StrCat(WorldText(p), " ranks are too many; use at most ", kMostRanks));
+    return false;
+  }
+  return true;
+}
+
+void CheckOrder(const Parallel& p, Problems& problems) {
+  const auto order = ParseMeshOrder(p.order());
+  if (!order.ok()) return problems.Add("parallel.order", std::string(order.status().message()));
+  const auto usual = ParseMeshOrder(Parallel::default_instance().order());
+  const auto long_axes = [&p](const auto& axes) {  // those whose place matters
+    std::vector<Axis> found;
+    for (const Axis axis : axes) {
+      if ((axis == Axis::kPp ? p.pp() : axis == Axis::kDp ? p.dp() : axis == Axis::kCp ? p.cp() : p.tp()) > 1) found.push_back(axis);
+    }
+    return found;
+  };
+  const std::vector<Axis> here = long_axes(*order);
+  if (*order == *usual || here != long_axes(*usual)) return;
+  const std::string why = here.empty()       ? "has no axis of more than one rank"
+                          : here.size() == 1 ? "has one axis of more than one rank"
+                                             : "has its axes of more than one rank in the usual order";
+  problems.Add("parallel.order", StrCat("\"", p.order(), "\" changes nothing: ", WorldText(p), " ", why, "; leave it out"));
+}
+
+// ---- What is cut ----
+
+// Sizes of a model that splits, and where in the spec they stand.
+struct Sizes {
+  std::string path;  // "model.gpt."
+  int64_t heads, kv_heads, ffn, sequence, blocks;
+  int64_t experts = 0;  // 0: it has none
+};
+
+Sizes SizesOf(const spec::Model& model, const ModelKind& kind) {
+  const int64_t blocks = kind.blocks(model);
+  if (model.has_gpt()) {
+    const spec::Gpt& gpt = model.gpt();
+    return {.path = "model.gpt.", .heads = gpt.heads(), .kv_heads = gpt.heads(), .ffn = gpt.ffn(), .sequence = gpt.sequence(), .blocks = blocks};
+  }
+  const spec::Llama& llama = model.has_moe() ? model.moe().llama() : model.llama();
+  return {.path = model.has_moe() ? "model.moe.llama." : "model.llama.",
+          .heads = llama.heads(),
+          .kv_heads = llama.kv_heads(),
+          .ffn = llama.ffn(),
+          .sequence = llama.sequence(),
+          .blocks = blocks,
+          .experts = model.has_moe() ? model.moe().experts() : 0};
+}
+
+// "parallel.tp: 3 does not divide model.gpt.heads = 4; use a divisor such as 2 or 4"
+void CheckCuts(std::string_view axis, int64_t degree, const std::string& whole_path, int64_t whole, Problems& problems) {
+  CheckDivides(StrCat("parallel.", axis), degree, whole_path, whole, problems);
+}
+
+void CheckTensor(const Parallel& p, const Sizes& sizes, Problems& problems) {
+  const int64_t tp = p.tp();
+  if (tp == 1) return;
+  CheckCuts("tp", tp, sizes.path + "heads", sizes.heads, problems);
+  CheckCuts("tp", tp, sizes.path + "ffn", sizes.ffn, problems);
+  if (sizes.kv_heads == sizes.heads) return;  // as the first of these says
+  if (sizes.kv_heads % tp == 0 || tp % sizes.kv_heads == 0) return;
+  problems.Add("parallel.tp", StrCat(tp, " and ", sizes.path, "kv_heads = ", sizes.kv_heads, ": neither divides the other, so that heads of "
+                                     "keys and values can neither be dealt out nor be shared evenly; use a tp such as ", sizes.kv_heads));
+}
+
+void CheckSequence(const Parallel& p, const Sizes& sizes, Problems& problems) {
+  if (!p.sequence_parallel()) return;
+  if (p.tp() == 1) {
+    return problems.Add("parallel.sequence_parallel", "true changes nothing: it shares activations among the ranks of tp, and parallel.tp = 1; "
+                                                      "leave it out, or use a tp of 2 or more");
+  }
+  // Along cp a rank has two chunks of a sequence, each of which tp divides.
+  const int64_t parts = p.cp() == 1 ? p.tp() : 2 * p.cp() * p.tp();
+  if (sizes.sequence % parts == 0) return;
+  const int64_t below = sizes.sequence / parts * parts;
+  problems.Add("parallel.sequence_parallel", StrCat("true cuts sequences into ", p.cp() == 1 ? "" : "2 * cp * ", "tp = ", parts, " parts, and ", sizes.path,
+                                                    "sequence = ", sizes.sequence, " does not divide so; use a sequence of ",
+                                                    below > 0 ? StrCat(below, " or ") : "", below + parts, ", or false"));
+}
+
+void CheckContext(const spec::Spec& spec, const Sizes& sizes, Problems& problems) {
+  const int64_t cp = spec.parallel().cp();
+  if (cp == 1) return;
+  if (const int64_t chunks = 2 * cp; sizes.sequence % chunks != 0) {
+    const int64_t below = sizes.sequence / chunks * chunks;
+    problems.Add("parallel.cp", StrCat(cp, " cuts sequences into 2 * ", cp, " = ", chunks, " chunks, and ", sizes.path, "sequence = ", sizes.sequence,
+                                       " does not divide so; use a sequence of ", below > 0 ? StrCat(below, " or ") : "", below + chunks));
+  }
+  if (spec.model().attention() == spec::Model::UNFUSED) {
+    problems.Add("parallel.cp", StrCat(cp, " passes keys and values around a ring, where no rank ever has whole rows of scores; "
+                                       "model.attention: UNFUSED stores them; use TILED, or a cp of 1"));
+  }
+}
+
+void CheckExperts(const Parallel& p, const Sizes& sizes, const ModelKind& kind, Problems& problems) {
+  if (p.ep() == 1) return;
+  if (sizes.experts == 0) {
+    return problems.Add("parallel.ep", StrCat(p.ep(), " shares out experts, and model.", kind.name, " has none; use 1, or model { moe { ... } }"));
+  }
+  CheckCuts("ep", p.ep(), "parallel.dp", p.dp(), problems);
+  CheckCuts("ep", p.ep(), "model.moe.experts", sizes.experts, problems);
+  if (p.sharding() == Parallel::HYBRID_SHARD) {
+    problems.Add("parallel.sharding", StrCat("HYBRID_SHARD does not go with parallel.ep = ", p.ep(), ": experts are sharded over all ranks that have the "
+                                             "same ones, which are no shard group's; use FULL_SHARD, or an ep of 1"));
+  }
+}
+
+// ---- The pipeline ----
+
+std::string_view ScheduleName(const Parallel& p) { return Parallel::PipelineSchedule_Name(p.schedule()); }
+
+// Options of stages, where there is one.
+void CheckNoPipeline(const Parallel& p, Problems& problems) {
+  const Parallel& usual = Parallel::default_instance();
+  const auto refuse = [&](std::string_view field, const std::string& value) {
+    problems.Add(StrCat("parallel.", field), StrCat(value, " is of a pipeline, and parallel.pp = 1; leave it out, or use a pp of 2 or more"));
+  };
+  if (p.schedule() != usual.schedule()) refuse("schedule", std::string(ScheduleName(p)));
+  if (p.virtual_stages() > 1) refuse("virtual_stages", StrCat(p.virtual_stages()));
+  if (p.stage_layers_size() > 0) refuse("stage_layers", StrCat("[", absl::StrJoin(p.stage_layers(), ", "), "]"));
+  if (p.stage_balance() != usual.stage_balance()) refuse("stage_balance", Parallel::StageBalance_Name(p.stage_balance()));
+  if (p.scatter_gather_messages()) refuse("scatter_gather_messages", "true");
+}
+
+void CheckScatterGather(const Parallel& p, Problems& problems) {
+  if (!p.scatter_gather_messages() || (p.tp() > 1 && !p.sequence_parallel())) return;
+  problems.Add("parallel.scatter_gather_messages",
+               p.tp() == 1 ? "true changes nothing: the ranks of tp share a message, and parallel.tp = 1; leave it out, or use a tp of 2 or more"
+                           : "true changes nothing: under parallel.sequence_parallel each rank of tp has its part of a message alone; leave one of them out");
+}
+
+void CheckStageLayers(const Parallel& p, const Sizes& sizes, Problems& problems) {
+  const std::string given = StrCat("[", absl::StrJoin(p.stage_layers(), ", "), "]");
+  const int64_t parts = p.pp() * p.virtual_stages();
+  if (p.stage_balance() != Parallel::default_instance().stage_balance()) {
+    problems.Add("parallel.stage_balance", StrCat(Parallel::StageBalance_Name(p.stage_balance()), " and parallel.stage_layers = ", given,
+                                                  " both say how many layers each stage has; keep one of them"));
+  }
+  if (p.stage_layers_size() != parts) {
+    return problems.Add("parallel.stage_layers", StrCat(given, " are ", p.stage_layers_size(), " numbers, and parallel.pp * virtual_stages = ",
+                                                        p.pp(), " * ", p.virtual_stages(), " = ", parts, "; use ", parts));
+  }
+  int64_t sum = 0;
+  for (int i = 0; i < p.stage_layers_size(); ++i) {
+    if (!problems.Whole(StrCat("parallel.stage_layers[", i, "]"), p.stage_layers(i), 1, sizes.blocks)) return;
+    sum += p.stage_layers(i);
+  }
+  if (sum == sizes.blocks) return;
+  problems.Add("parallel.stage_layers", StrCat(given, " add up to ", sum, ", and the model has ", sizes.blocks, " layers; use numbers that add up to ",
+                                               sizes.blocks));
+}
+
+void CheckPipelineSchedule(const spec::Spec& spec, Problems& problems) {
+  const Parallel& p = spec.parallel();
+  const bool interleaved = p.schedule() == Parallel::INTERLEAVED_ONE_F_ONE_B;
+  if (interleaved && p.virtual_stages() == 1) {
+    return problems.Add("parallel.schedule", "INTERLEAVED_ONE_F_ONE_B of parallel.virtual_stages = 1 is ONE_F_ONE_B; use that, or 2 or more virtual stages");
+  }
+  if (!interleaved && p.virtual_stages() > 1) {
+    return problems.Add("parallel.virtual_stages", StrCat(p.virtual_stages(), " are of INTERLEAVED_ONE_F_ONE_B, and parallel.schedule is ", ScheduleName(p),
+                                                          "; use that schedule, or 1"));
+  }
+  const int64_t pass = p.dp() * spec.train().micro_batch();
+  constexpr int64_t kMost = 1 << 30;
+  if (pass < 1 || spec.train().global_batch() < pass || spec.train().global_batch() % pass != 0 || spec.train().global_batch() > kMost) return;
+  const int64_t micro_batches = spec.train().global_batch() / pass;
+  const pipeline::PipelineShape shape{.stages = static_cast<int>(p.pp()), .micro_batches = static_cast<int>(micro_batches), .chunks = static_cast<int>(p.virtual_stages())};
+  const absl::Status status = pipeline::CheckSchedule(ScheduleOf(p), shape);
+  if (status.ok()) return;
+  problems.Add("parallel.schedule", StrCat(ScheduleName(p), " of train.global_batch / (parallel.dp * train.micro_batch) = ", spec.train().global_batch(), " / (",
+                                           p.dp(), " * ", spec.train().micro_batch(), ") = ", micro_batches, " micro-batches: ", std::string(status.message())));
+}
+
+void CheckPipeline(const spec::Spec& spec, const Sizes& sizes, Problems& problems) {
+  const Parallel& p = spec.parallel();
+  if (p.pp() == 1) return CheckNoPipeline(p, problems);
+  const int64_t parts = p.pp() * p.virtual_stages();
+  if (parts > sizes.blocks) {
+    problems.Add(p.virtual_stages() > 1 ? "parallel.virtual_stages" : "parallel.pp",
+                 StrCat("parallel.pp * virtual_stages = ", p.pp(), " * ", p.virtual_stages(), " = ", parts, " parts need a layer each, and ", sizes.path,
+                        "layers = ", sizes.blocks, "; use fewer parts, or more layers"));
+  } else if (p.stage_layers_size() > 0) {
+    CheckStageLayers(p, sizes, problems);
+  }
+  if (p.virtual_stages() > 1 && p.sharding() == Parallel::NO_SHARD && p.reduce_every_micro_batch()) {
+    problems.Add("parallel.reduce_every_micro_batch", StrCat("true does not fit parallel.virtual_stages = ", p.virtual_stages(), " under NO_SHARD: a bucket may "
+                                                             "hold gradients of several chunks, which finish a micro-batch at different times; leave it out"));
+  }
+  CheckScatterGather(p, problems);
+  CheckPipelineSchedule(spec, problems);
+}
+
+// A model that is made whole, on one rank.
+void CheckWhole(const Parallel& p, const ModelKind& kind, Problems& problems) {
+  const auto refuse = [&](std::string_view axis, int64_t degree) {
+    if (degree == 1) return;
+    problems.Add(StrCat("parallel.", axis), StrCat(degree, " does not fit model.", kind.name, ", which every rank holds whole; use 1, and parallel.dp"));
+  };
+  refuse("tp", p.tp());
+  refuse("pp", p.pp());
+  refuse("cp", p.cp());
+  refuse("ep", p.ep());
+  if (p.pp() == 1) CheckNoPipeline(p, problems);
+  if (p.sequence_parallel()) problems.Add("parallel.sequence_parallel", StrCat("true does not fit model.", kind.name, "; leave it out"));
+}
+
+}  // namespace
+
+void CheckParallel(const spec::Spec& spec, Problems& problems) {
+  const Parallel& p = spec.parallel();
+  if (!CheckDegrees(p, problems)) return;
+  if (!CheckWorld(spec, problems)) return;
+  CheckOrder(p, problems);
+  const ModelKind* kind = FindModelKind(spec.model().kind_case());
+  if (kind == nullptr) return;
+  if (!kind->splits) return CheckWhole(p, *kind, problems);
+  const Sizes sizes = SizesOf(spec.model(), *kind);
+  if (std::min({sizes.heads, sizes.kv_heads, sizes.ffn, sizes.sequence, sizes.blocks}) < 1) return;  // CheckModel has said so
+  CheckTensor(p, sizes, problems);
+  CheckSequence(p, sizes, problems);
+  CheckContext(spec, sizes, problems);
+  CheckExperts(p, sizes, *kind, problems);
+  CheckPipeline(spec, sizes, problems);
+}
+
+}  // namespace twofold

@@ -1,0 +1,111 @@
+// Whether element types and the scale of the loss fit together.
+#include "core/base/strings.h"
+#include "core/proto/fields.h"
+#include "experiments/program/spec/validate.h"
+
+namespace twofold {
+namespace {
+
+using spec::Precision;
+
+constexpr char kPath[] = "train.precision.";
+
+// A field that tells a type, and the fields whose value it has by default: what is wrong is said once.
+struct Field {
+  std::string_view name;
+  spec::DType type;
+  bool is_copy;
+};
+
+bool CheckFloats(const Precision& p, Problems& problems) {
+  const Field fields[] = {{"parameter", p.parameter(), false},
+                          {"gradient", p.gradient(), p.gradient() == p.parameter() || p.gradient() == p.reduce()},
+                          {"reduce", p.reduce(), p.reduce() == p.parameter()}};
+  bool fine = true;
+  for (const Field& field : fields) {
+    if (field.type != spec::I32 && field.type != spec::U8) continue;
+    fine = false;
+    if (field.is_copy) continue;
+    problems.Add(StrCat(kPath, field.name),
+                 StrCat(spec::DType_Name(field.type), " is not a floating-point type; use F32, F64, BF16 or F16"));
+  }
+  if (p.buffer() != spec::F32 && p.buffer() != spec::F64) {
+    fine = false;
+    problems.Add("train.precision.buffer", StrCat(spec::DType_Name(p.buffer()), " is too coarse for running statistics, to which little is "
+                                                  "added at a time; use F32 or F64"));
+  }
+  return fine;
+}
+
+bool Narrow(spec::DType t) { return t == spec::BF16 || t == spec::F16; }
+// F64 is for finding out what is right, and then all is of it. BF16 and F16 have other ranges: what fits one does not fit
+// the other.
+bool Together(spec::DType a, spec::DType b) { return (a == spec::F64) == (b == spec::F64) && !(Narrow(a) && Narrow(b) && a != b); }
+
+void CheckTypesTogether(const Precision& p, Problems& problems) {
+  const auto refuse = [&](std::string_view field, spec::DType type, std::string_view other_field, spec::DType other) {
+    const bool wide = type == spec::F64 || other == spec::F64;
+    problems.Add(StrCat(kPath, field),
+                 StrCat(spec::DType_Name(type), p.gradient() == p.reduce() ? " (as gradient)" : "", " does not go with ", kPath,
+                        other_field, ": ", spec::DType_Name(other), "; use ",
+                        wide ? "F64 for all or for none" : StrCat(spec::DType_Name(other), " or F32")));
+  };
+  if (p.gradient() != p.reduce() && !Together(p.gradient(), p.parameter())) {
+    refuse("gradient", p.gradient(), "parameter", p.parameter());
+  } else if (!Together(p.reduce(), p.parameter())) {
+    refuse("reduce", p.reduce(), "parameter", p.parameter());
+  } else if (!Together(p.reduce(), p.gradient())) {
+    refuse("reduce", p.reduce(), "gradient", p.gradient());
+  }
+  if (p.parameter() == spec::F64 && p.buffer() != spec::F64) {
+    problems.Add("train.precision.buffer", "F32 does not go with train.precision.parameter: F64; use F64");
+  }
+}
+
+void CheckDynamic(const spec::LossScale::Dynamic& d, Problems& problems) {
+  constexpr std::string_view kDynamic = "train.precision.loss_scale.dynamic.";
+  const auto path = [&](std::string_view field) { return StrCat(kDynamic, field); };
+  const bool minimum = problems.Above(path("minimum"), d.minimum(), 0);
+  if (problems.Above(path("initial"), d.initial(), 0) && minimum && d.initial() < d.minimum()) {
+    problems.Add(path("initial"), StrCat(NumberText(d.initial()), " is below minimum = ", NumberText(d.minimum()), "; use at least that"));
+  }
+  if (d.initial() > 1e30) problems.Add(path("initial"), StrCat(NumberText(d.initial()), " is out of range; use at most 1e30"));
+  problems.Above(path("growth"), d.growth(), 1);
+  if (problems.Above(path("backoff"), d.backoff(), 0) && d.backoff() >= 1) {
+    problems.Add(path("backoff"), StrCat(NumberText(d.backoff()), " does not lower the scale; use a number below 1, such as 0.5"));
+  }
+  problems.Whole(path("growth_interval"), d.growth_interval(), 1, int64_t{1} << 31);
+}
+
+void CheckLossScale(const Precision& p, Problems& problems) {
+  if (!p.has_loss_scale()) return;
+  const spec::LossScale& scale = p.loss_scale();
+  const bool half = p.parameter() == spec::F16 || p.gradient() == spec::F16 || p.reduce() == spec::F16;
+  const bool scales = !scale.has_fixed() || scale.fixed() != 1;
+  if (!half && scales) {
+    problems.Add("train.precision.loss_scale", "scales gradients into the range of F16, and none of parameter, gradient and reduce is "
+                                               "F16; leave it out, or use fixed: 1");
+    return;
+  }
+  if (scale.has_dynamic()) return CheckDynamic(scale.dynamic(), problems);
+  if (problems.Above("train.precision.loss_scale.fixed", scale.fixed(), 0) && scale.fixed() > 1e30) {
+    problems.Add("train.precision.loss_scale.fixed", StrCat(NumberText(scale.fixed()), " is out of range; use at most 1e30"));
+  }
+}
+
+void CheckStochasticRounding(const Precision& p, Problems& problems) {
+  if (!p.stochastic_rounding() || Narrow(p.parameter())) return;
+  problems.Add("train.precision.stochastic_rounding", StrCat("is for parameters that are narrower than their updates, and train.precision.parameter is ",
+                                                             spec::DType_Name(p.parameter()), "; leave it out, or use parameter: BF16"));
+}
+
+}  // namespace
+
+void CheckPrecision(const Precision& precision, Problems& problems) {
+  if (!CheckFloats(precision, problems)) return;
+  CheckTypesTogether(precision, problems);
+  CheckLossScale(precision, problems);
+  CheckStochasticRounding(precision, problems);
+}
+
+}  // namespace twofold

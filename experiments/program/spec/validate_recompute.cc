@@ -1,0 +1,45 @@
+#include "core/base/strings.h"
+#include "experiments/program/spec/validate.h"
+#include "strategies/models/kinds.h"
+
+namespace twofold {
+namespace {
+
+using spec::ActivationCheckpointing;
+
+constexpr std::string_view kEvery = "train.activation_checkpointing.every", kPart = "train.activation_checkpointing.recompute";
+
+// Recomputing attention's scores: there must be some that were kept.
+void CheckSelective(const ModelKind& kind, const spec::Model& model, Problems& problems) {
+  if (kind.input(model).kind != ModelInput::kTokens) {
+    problems.Add(kPart, StrCat("SELECTIVE does not fit model.", kind.name, ", which has no attention; use FULL"));
+  } else if (model.attention() != spec::Model::UNFUSED) {
+    problems.Add(kPart, "SELECTIVE recomputes attention's scores, and model.attention: TILED stores none; use FULL, or "
+                        "model.attention: UNFUSED");
+  }
+}
+
+}  // namespace
+
+void CheckActivationCheckpointing(const spec::Spec& spec, Problems& problems) {
+  const ActivationCheckpointing& checkpointing = spec.train().activation_checkpointing();
+  if (!problems.Whole(kEvery, checkpointing.every(), 0, 1 << 12)) return;
+  if (checkpointing.every() == 0) {
+    if (checkpointing.recompute() != ActivationCheckpointing::SELECTIVE) return;
+    return problems.Add(kPart, StrCat("SELECTIVE recomputes nothing, as ", kEvery, " = 0; use 1 or more, or leave it out"));
+  }
+  const ModelKind* kind = FindModelKind(spec.model().kind_case());
+  if (kind == nullptr) return;
+  if (kind->block.empty()) {
+    return problems.Add(kEvery, StrCat(checkpointing.every(), " does not fit model.", kind->name,
+                                       ", which has no blocks to recompute; use 0 (off)"));
+  }
+  const int64_t blocks = kind->blocks(spec.model());
+  if (blocks > 0 && checkpointing.every() > blocks) {
+    problems.Add(kEvery, StrCat(checkpointing.every(), " recomputes none of the model's ", blocks, blocks == 1 ? " block" : " blocks",
+                                "; use at most ", blocks, ", or 0 (off)"));
+  }
+  if (checkpointing.recompute() == ActivationCheckpointing::SELECTIVE) CheckSelective(*kind, spec.model(), problems);
+}
+
+}  // namespace twofold

@@ -1,0 +1,211 @@
+// parallel.sharding and what belongs to it: whether the ranks divide, the units exist, and every option has a layout that it
+// changes.
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "core/base/strings.h"
+#include "core/base/suggestion.h"
+#include "core/proto/fields.h"
+#include "experiments/program/spec/validate.h"
+#include "strategies/data_parallel/wrapping.h"
+#include "strategies/models/model_factory.h"
+
+namespace twofold {
+namespace {
+
+using spec::Parallel;
+
+bool ShardsParameters(const Parallel& p) {
+  return p.sharding() == Parallel::FULL_SHARD || p.sharding() == Parallel::HYBRID_SHARD;
+}
+
+std::string Names(const Parallel& p) { return Parallel::Sharding_Name(p.sharding()); }
+
+void CheckShardGroup(const Parallel& p, Problems& problems) {
+  if (p.sharding() != Parallel::HYBRID_SHARD) {
+    if (p.has_shard_group()) {
+      problems.Add("parallel.shard_group", StrCat(p.shard_group(), " is of HYBRID_SHARD, and parallel.sharding is ", Names(p),
+                                                  "; leave it out, or use HYBRID_SHARD"));
+    }
+    return;
+  }
+  if (p.dp() < 2) {
+    return problems.Add("parallel.sharding", StrCat("HYBRID_SHARD needs ranks to shard and to replicate over, and parallel.dp = ",
+                                                    p.dp(), "; use 2 or more"));
+  }
+  if (!problems.Whole("parallel.shard_group", p.shard_group(), 2, p.dp(), p.has_shard_group())) return;
+  constexpr int64_t kMost = 1 << 20;  // more ranks are refused elsewhere, and their divisors take long to find
+  if (p.dp() > kMost || p.dp() % p.shard_group() == 0) return;
+  std::string right;
+  for (int64_t n = 2; n <= p.dp(); ++n) {
+    if (p.dp() % n == 0) StrAppend(&right, right.empty() ? "" : ", ", n);
+  }
+  problems.Add("parallel.shard_group", StrCat(p.shard_group(), " does not divide parallel.dp = ", p.dp(), "; use one of ", right));
+}
+
+// Options that change nothing under this layout.
+void CheckApplicable(const Parallel& p, Problems& problems) {
+  const auto refuse = [&](std::string_view field, const std::string& value, std::string_view of) {
+    problems.Add(StrCat("parallel.", field), StrCat(value, " is of ", of, ", and parallel.sharding is ", Names(p), "; leave it out"));
+  };
+  const Parallel& usual = Parallel::default_instance();
+  if (!ShardsParameters(p)) {
+    constexpr std::string_view kOf = "FULL_SHARD and HYBRID_SHARD, which gather parameters unit by unit";
+    if (p.prefetch() != usual.prefetch()) refuse("prefetch", StrCat(p.prefetch()), kOf);
+    if (p.prefetch_limit_mib() != 0) refuse("prefetch_limit_mib", NumberText(p.prefetch_limit_mib()), kOf);
+    if (!p.reshard_after_forward()) refuse("reshard_after_forward", "false", kOf);
+    if (p.backward_prefetch() != usual.backward_prefetch()) {
+      refuse("backward_prefetch", Parallel::BackwardPrefetch_Name(p.backward_prefetch()), kOf);
+    }
+  }
+  if (ShardsParameters(p)) {
+    const bool ahead = p.overlap() && p.prefetch() > 0;
+    const auto idle = [&](std::string_view field, const std::string& value) {
+      problems.Add(StrCat("parallel.", field), StrCat(value, " is of gathering ahead, which parallel.",
+                                                      p.overlap() ? "prefetch = 0" : "overlap = false", " switches off; leave it out"));
+    };
+    if (!p.overlap() && p.prefetch() != usual.prefetch()) idle("prefetch", StrCat(p.prefetch()));
+    if (!ahead && p.prefetch_limit_mib() != 0) idle("prefetch_limit_mib", NumberText(p.prefetch_limit_mib()));
+    if (!ahead && p.backward_prefetch() == Parallel::BACKWARD_POST) idle("backward_prefetch", "BACKWARD_POST");
+  }
+  if (p.sharding() == Parallel::NO_SHARD) {
+    if (p.has_wrap()) refuse("wrap", "a policy", "sharded layouts, which have units");
+  } else if (p.bucket_mib() != usual.bucket_mib()) {
+    problems.Add("parallel.bucket_mib", StrCat(NumberText(p.bucket_mib()), " is of NO_SHARD, and parallel.sharding is ", Names(p),
+                                               ", which reduces unit by unit; leave it out, and choose units by parallel.wrap"));
+  }
+  if (p.sharding() == Parallel::SHARD_OPTIMIZER && p.reduce_every_micro_batch()) {
+    problems.Add("parallel.reduce_every_micro_batch",
+                 "true makes no sense under SHARD_OPTIMIZER, which keeps whole gradients in any case; use false, or SHARD_GRAD_OP");
+  }
+}
+
+void CheckOffload(const spec::Spec& spec, Problems& problems) {
+  const Parallel& p = spec.parallel();
+  if (p.offload() == Parallel::OFFLOAD_ALL && !ShardsParameters(p)) {
+    problems.Add("parallel.offload", StrCat("OFFLOAD_ALL is of shards of parameters, and parallel.sharding is ", Names(p),
+                                            ", which keeps whole ones; use OFFLOAD_OPTIMIZER, or FULL_SHARD or HYBRID_SHARD"));
+  }
+  if (p.offload() == Parallel::NO_OFFLOAD && spec.memory().host_budget_mib() > 0) {
+    problems.Add("memory.host_budget_mib", StrCat(NumberText(spec.memory().host_budget_mib()), " is of what is offloaded, and "
+                                                  "parallel.offload is NO_OFFLOAD; leave it out"));
+  }
+}
+
+// ---- Units: asked of a model with at most two blocks of a kind, as large ones are only longer ----
+
+// Blocks repeat after so many: in a mixture of experts, those with experts.
+int64_t Period(const spec::Model& model) { return model.has_moe() ? model.moe().every() : 1; }
+
+spec::Model Shortened(spec::Model model) {
+  const auto shorten = [period = Period(model)](int64_t n) { return std::min(n, 2 * period); };
+  if (model.has_gpt()) model.mutable_gpt()->set_layers(shorten(model.gpt().layers()));
+  if (model.has_llama()) model.mutable_llama()->set_layers(shorten(model.llama().layers()));
+  if (model.has_moe()) model.mutable_moe()->mutable_llama()->set_layers(shorten(model.moe().llama().layers()));
+  if (!model.has_cnn()) return model;
+  for (int64_t& blocks : *model.mutable_cnn()->mutable_blocks()) blocks = shorten(blocks);
+  return model;
+}
+
+// The path of the block of the shortened model that is like the one at `path`: "blocks.5.mlp" is like "blocks.1.mlp".
+std::string InShortened(const spec::Model& model, const std::string& path) {
+  std::vector<std::string> names = absl::StrSplit(path, '.');
+  int64_t blocks = 0, stage = 0, block = 0;
+  size_t place = 1;
+  if (names[0] == "blocks" && !model.has_cnn()) {
+    blocks = FindModelKind(model.kind_case())->blocks(model);
+  } else if (names[0] == "stages" && model.has_cnn() && names.size() > 2 && absl::SimpleAtoi(names[1], &stage) && stage >= 0 &&
+             stage < model.cnn().blocks_size()) {
+    blocks = model.cnn().blocks(static_cast<int>(stage));
+    place = 2;
+  }
+  const int64_t period = Period(model);
+  if (place < names.size() && absl::SimpleAtoi(names[place], &block) && names[place] == StrCat(block) && block >= 2 * period && block < blocks) {
+    names[place] = StrCat(period + block % period);
+  }
+  return absl::StrJoin(names, ".");
+}
+
+// What the policy would make units of, as paths.
+std::set<std::string> UnitsOf(nn::Module& model, const WrapPolicy& policy) {
+  std::set<std::string> units;
+  WrapUnits(model, policy, [&](std::unique_ptr<nn::Module> module) {
+    units.insert(module->path());
+    return module;
+  });
+  return units;
+}
+
+void Visit(const nn::Module& module, const std::function<void(const nn::Module&)>& visit) {
+  for (const nn::Module::NamedChild& child : module.children()) {
+    visit(*child.module);
+    Visit(*child.module, visit);
+  }
+}
+
+void CheckKind(nn::Module& model, const std::string& kind, Problems& problems) {
+  if (!UnitsOf(model, WrapByKind(kind)).empty()) return;
+  std::set<std::string> kinds;
+  bool exists = false;
+  Visit(model, [&](const nn::Module& m) {
+    if (m.ParameterCount() > 0) kinds.emplace(m.kind());
+    exists = exists || m.kind() == kind;
+  });
+  const std::vector<std::string> known(kinds.begin(), kinds.end());
+  problems.Add("parallel.wrap.module",
+               exists ? StrCat("\"", kind, "\": no module of this kind holds parameters of its own alone, so none can be a unit")
+                      : StrCat("\"", kind, "\" is no kind of module that this model has", Suggestion(kind, known)));
+}
+
+void CheckPaths(const spec::Model& whole, nn::Module& model, const spec::Wrap::Paths& paths, Problems& problems) {
+  if (paths.path().empty()) return problems.Add("parallel.wrap.paths", "names no module; give a path, such as path: \"blocks.0\"");
+  std::vector<std::string> alike;
+  for (const std::string& path : paths.path()) alike.push_back(InShortened(whole, path));
+  const std::set<std::string> units = UnitsOf(model, WrapByPath(alike));
+  std::set<std::string> all;
+  Visit(model, [&](const nn::Module& m) { all.insert(m.path()); });
+  for (int i = 0; i < paths.path_size(); ++i) {
+    const std::string &path = paths.path(i), &like = alike[static_cast<size_t>(i)];
+    if (units.contains(like)) continue;
+    if (all.contains(like)) {
+      problems.Add("parallel.wrap.paths", StrCat("\"", path, "\" cannot be a unit: it holds no parameters, or shares some with a "
+                                                 "module outside it; leave it to the root unit"));
+    } else {
+      problems.Add("parallel.wrap.paths", StrCat("\"", path, "\" is no module of this model",
+                                                 Suggestion(path, {all.begin(), all.end()})));
+    }
+  }
+}
+
+}  // namespace
+
+void CheckSharding(const spec::Spec& spec, Problems& problems) {
+  const Parallel& p = spec.parallel();
+  CheckShardGroup(p, problems);
+  CheckApplicable(p, problems);
+  CheckOffload(spec, problems);
+  problems.Whole("parallel.prefetch", p.prefetch(), 0, 1 << 20);
+  constexpr double kLeast = 1.0 / 1048576, kMost = 1 << 30;  // a byte, a pebibyte
+  const double limit = p.prefetch_limit_mib();
+  if (problems.AtLeast("parallel.prefetch_limit_mib", limit, 0) && limit > 0 && !(limit >= kLeast && limit <= kMost)) {
+    problems.Add("parallel.prefetch_limit_mib", StrCat(NumberText(limit), " is out of range; use ", NumberText(kLeast), " to ",
+                                                       NumberText(kMost), ", or 0 for no limit"));
+  }
+  if (p.wrap().has_min_parameters()) {
+    problems.Whole("parallel.wrap.min_parameters", p.wrap().min_parameters(), 1, int64_t{1} << 50);
+  }
+}
+
+void CheckUnits(const spec::Spec& spec, Problems& problems) {
+  const spec::Wrap& wrap = spec.parallel().wrap();
+  if (!wrap.has_module() && !wrap.has_paths()) return;
+  const std::unique_ptr<nn::Module> model = MakeModel(Shortened(spec.model()), DType::kF32);
+  if (wrap.has_module()) CheckKind(*model, wrap.module(), problems);
+  if (wrap.has_paths()) CheckPaths(spec.model(), *model, wrap.paths(), problems);
+}
+
+}  // namespace twofold

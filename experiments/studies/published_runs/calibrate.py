@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+"""Finds the constants of A100s under Megatron-LM on the calibration rows; writes constants.csv and the clusters beside this file.
+
+    experiments/studies/published_runs/calibrate.py [--rounds=N] [PATH_OF_TWOFOLD]
+
+Calibration rows alone are run. First all_reduce.csv, for what vTrain's links reach and a call costs; then the 25 configurations of
+single_node.csv whose role says so, at 16 sequences a replica, and the five of table4.csv, a layer of which is half of what a
+micro-batch takes longer in four layers than in two. Minimised, from the priors on, by steps of one constant at a time, in turn, and of
+all as they moved: the sum over rows of |log(predicted / measured)|, and over constants 0.3 (log(value / prior) / sigma)^2, since 30
+rows do not tell all of them apart. The priors (constants.csv, with their reasons) are what such kernels are known to reach. With
+--rounds=0 the clusters are written from constants.csv as it is. A round takes a minute or two on 2 cores.
+"""
+import concurrent.futures
+import csv
+import math
+import os
+import pathlib
+import subprocess
+import sys
+
+import run
+
+HERE = run.HERE
+FORWARD = ("matmul_nt", "batched_matmul_nt", "batched_matmul_nn", "layer_norm_forward", "softmax_forward", "masked_dropout_forward",
+           "gelu_forward", "add", "embedding_forward", "position_forward", "cross_entropy_forward", "split_max", "split_sums", "split_losses")
+LINKS = ("nvlink_efficiency", "call_us")  # of vtrain.textproto alone: first fitted to all_reduce.csv; in training a call takes longer
+CLUSTERS = {"vtrain": (4, False, "Nodes of 8 A100 with 800 Gb/s of HDR InfiniBand, running Megatron-LM"),
+            "selene": (8, False, "DGX A100 with 8 HDR InfiniBand NICs, running Megatron-LM as of 2021"),
+            "selene-fused": (8, True, "DGX A100 with 8 HDR InfiniBand NICs, running Megatron-LM as of 2022: products add gradients up themselves")}
+
+
+def constants():
+    with open(HERE / "constants.csv", newline="") as file:
+        return list(csv.DictReader(line for line in file if not line.startswith("#")))
+
+
+def kernels(c):
+    """How kernels of this framework differ from the model's: {name: {field: value}}."""
+    found = {name: {"launch_us": c["forward_launch_us"]} for name in FORWARD}
+    for name in ("batched_matmul_nt", "batched_matmul_nn", "batched_matmul_tn"):
+        found.setdefault(name, {})["factor"] = c["batched_factor"]
+    found["masked_dropout_forward"]["factor"] = c["dropout_factor"]
+    found["add"]["factor"] = 1 / 3  # fused with the dropout before it: the residual alone is read
+    found["cross_entropy_forward"]["factor"] = c["cross_entropy_factor"]
+    found["cross_entropy_backward"] = {"factor": c["cross_entropy_backward_factor"]}
+    for name in ("split_max", "split_sums"):  # which read the logits once each
+        found[name]["factor"] = c["cross_entropy_factor"] / 2
+    found["split_backward"] = {"factor": c["cross_entropy_backward_factor"]}
+    for name in ("add_to", "gelu_backward"):  # kernels of their own, as add and gelu_forward are (sim/cost/gpu_cost_model.h)
+        found[name] = {}
+    for name in ("adam_step", "squared_norm"):  # one launch for a hundred tensors
+        found[name] = {"launch_us": 1}
+    return found
+
+
+def cluster(name, c):
+    nics, fused, summary = CLUSTERS[name]
+    lines = []
+    for kernel, fields in kernels(c).items():
+        lines.append(f'    kernels {{ name: "{kernel}" ' + "".join(f"{field}: {value:.3g} " for field, value in fields.items()) + "}")
+    return f"""# Written by calibrate.py from constants.csv.
+name: "{name}"
+summary: "{summary}"
+source: "topologies/catalogue/dgx-a100.textproto; device: calibration rows of experiments/studies/published_runs"
+device {{
+  kind: GPU_DEVICE name: "A100-80GB SXM under Megatron-LM"
+  memory_bytes: 80000000000 memory_bytes_per_second: 2.0e12
+  f32_flops_per_second: 19.5e12 bf16_flops_per_second: 312e12 f64_flops_per_second: 9.7e12
+  launch_us: {c["backward_launch_us"]:.3g} kernel_us: {c["kernel_us"]:.3g} matmul_efficiency: {c["matmul_efficiency"]:.3g} memory_efficiency: {c["memory_efficiency"]:.3g}
+  host_link_gbytes_per_second: 25 host_link_us: 10 host_memory_bytes: 250000000000
+  kernels {{
+    multiprocessors: 108 tile_depth: {c["tile_depth"]:.3g} most_splits: 16 error: 0.1 separate_accumulation: {"false" if fused else "true"}
+    sustained_efficiency: {c["sustained_efficiency"]:.3g}
+    alignments {{ bytes: 2 efficiency: {c["aligned_2"]:.3g} }} alignments {{ bytes: 4 efficiency: {c["aligned_4"]:.3g} }} alignments {{ bytes: 8 efficiency: {c["aligned_8"]:.3g} }}
+    tiles {{ rows: 256 columns: 128 }} tiles {{ rows: 128 columns: 256 }}
+    tiles {{ rows: 128 columns: 128 efficiency: {c["tile_128x128"]:.3g} }}
+    tiles {{ rows: 128 columns: 64 efficiency: {c["tile_128x64"]:.3g} }} tiles {{ rows: 64 columns: 128 efficiency: {c["tile_128x64"]:.3g} }}
+    tiles {{ rows: 64 columns: 64 efficiency: {c["tile_64x64"]:.3g} }}
+{chr(10).join(lines)}
+  }}
+}}
+machines {{
+  nodes: 560
+  node {{
+    nvswitch {{ gbytes_per_second: 300 }}
+    devices: 8 nics: {nics} link_us: 1.2 pcie_gbytes_per_second: 25 pcie_us: 0.3
+  }}
+  network {{
+    fat_tree {{ levels: 3 radix: 40 rail_optimised: true }}
+    link_gbytes_per_second: 25 cable_us: 0.025 switch_us: 0.13 nic_us: 0.6
+  }}
+}}
+library {{
+  name: "nccl"
+  nccl {{
+    generation: "ampere"{" nvlink_efficiency: %.3g call_us: %.3g" % tuple(c[n] for n in LINKS) if name == "vtrain" else ""}
+    latency {{ algorithm: "ring" protocol: "LL" base_us: 8 network_us: 6 }} latency {{ algorithm: "tree" protocol: "LL" base_us: 8 network_us: 5.6 }}
+  }}
+}}
+"""
+
+
+def write_clusters(c):
+    for name in CLUSTERS:
+        (HERE / f"{name}.textproto").write_text(cluster(name, c))
+
+
+def layer_cases():
+    """Of each row of table 4 four runs, of two and of four layers with two and with three micro-batches."""
+    for row in run.rows("table4"):
+        base = {"table": "table5", "vocab": 51200, "heads": 64, "hidden": 6144, "sequence": 2048, "tp": 8, "pp": 1, "dp": 1, "micro_batch": 4,
+                "virtual_stages": 1, "recompute": row["recompute"], "sequence_parallel": int(row["sequence_parallel"])}
+        yield row, [{**base, "row_id": f"{row['experiment']}_{layers}", "layers": layers, "global_batch": 4 * count}
+                    for layers in (2, 4) for count in (2, 3)]
+
+
+def errors(program):
+    """log(predicted / measured) of every calibration row."""
+    single = [c for c in run.cases() if c["role"] == "calibration"]
+    layers = list(layer_cases())
+    runs = single + [case for _, four in layers for case in four]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(lambda case: run.predict(program, case), runs))
+    found = {run.name_of(case): math.log(case["predicted"] / case["measured"]) for case in single}
+    for row, four in layers:
+        less, more, less4, more4 = (case["predicted"] for case in four)
+        measured = (float(row["forward_ms"]) + float(row["backward_ms"])) / 1e3
+        found["table 4: " + row["experiment"]] = math.log(((more4 - less4) - (more - less)) / 2 / measured)
+    return found
+
+
+def all_reduce_errors(program):
+    """log(predicted / measured) of every all-reduce."""
+    measured = {(int(row["gpus"]), int(row["bytes"])): float(row["us"]) for row in run.rows("all_reduce")}
+    found = {}
+    for gpus in sorted({gpus for gpus, _ in measured}):
+        sizes = [size for g, size in measured if g == gpus]
+        text = subprocess.run([program, "bench", "all_reduce", f"-b{min(sizes)}", f"-e{max(sizes)}", "-f2", "--fabric=simulated",
+                               f"--cluster={HERE / 'vtrain.textproto'}", f"--ranks={gpus}"], check=True, capture_output=True, text=True).stdout
+        for line in text.splitlines():
+            if line.strip() and not line.startswith("#"):
+                size, us = int(line.split()[0]), float(line.split()[9])
+                found[f"all-reduce of {size} bytes by {gpus}"] = math.log(us / measured[gpus, size])
+    return found
+
+
+def objective(program, table, c, errors):
+    """With the priors of the constants in `table` alone."""
+    write_clusters(c)
+    prior = sum(0.3 * (math.log(c[row["name"]] / float(row["prior"])) / float(row["sigma"])) ** 2 for row in table)
+    return prior + sum(map(abs, errors(program).values()))
+
+
+def search(program, table, best, rounds, errors):
+    """Moves the constants in `table` to where the objective is least."""
+    least = objective(program, table, best, errors)
+    step = {row["name"]: float(row["sigma"]) / 2 for row in table}
+    for turn in range(rounds):
+        before = best
+        for name in step:
+            for sign in (1, -1):
+                tried = {**best, name: best[name] * math.exp(sign * step[name])}
+                value = objective(program, table, tried, errors)
+                if value < least:
+                    best, least = tried, value
+                    step[name] *= 1.5
+                    break
+            else:
+                step[name] /= 2
+        tried = {name: value ** 2 / before[name] for name, value in best.items()}  # all of it once more
+        value = objective(program, table, tried, errors)
+        if value < least:
+            best, least = tried, value
+        print(f"round {turn + 1}: {least:.4f} {({name: round(best[name], 3) for name in step})}", flush=True)
+    return best
+
+
+def main():
+    rounds = int(next((a.removeprefix("--rounds=") for a in sys.argv[1:] if a.startswith("--rounds=")), 4))
+    arguments = [a for a in sys.argv[1:] if not a.startswith("--")]
+    program = str(pathlib.Path(arguments[0] if arguments else run.ROOT / "build/release/experiments/program/twofold").resolve())
+    table = constants()
+    best = {row["name"]: float(row["prior" if rounds > 0 else "value"]) for row in table}
+    if rounds > 0:
+        best = search(program, [row for row in table if row["name"] in LINKS], best, rounds, all_reduce_errors)
+        write_clusters(best)
+        for name, value in all_reduce_errors(program).items():
+            print(f"{name}: {100 * math.expm1(value):+.1f} %")
+        best = search(program, [row for row in table if row["name"] != "nvlink_efficiency"], best, rounds, errors)
+        best = {name: float(f"{value:.4g}") for name, value in best.items()}  # as they are written, and read by --rounds=0
+        with open(HERE / "constants.csv") as file:
+            comments = [line for line in file if line.startswith("#")]
+        with open(HERE / "constants.csv", "w", newline="") as file:
+            file.writelines(comments)
+            writer = csv.DictWriter(file, table[0].keys(), lineterminator="\n")
+            writer.writeheader()
+            for row in table:
+                writer.writerow({**row, "value": f"{best[row['name']]:g}"})
+    write_clusters(best)
+    if rounds > 0:
+        for name, value in errors(program).items():
+            print(f"{name}: {100 * math.expm1(value):+.1f} %")
+
+
+if __name__ == "__main__":
+    main()

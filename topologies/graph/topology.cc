@@ -1,0 +1,37 @@
+#include "topologies/graph/topology.h"
+
+#include <algorithm>
+
+namespace twofold {
+
+std::string_view MediumName(Medium medium) {
+  switch (medium) {
+    case Medium::kMemory: return "memory";
+    case Medium::kNvlink: return "nvlink";
+    case Medium::kPcie: return "pcie";
+    case Medium::kNetwork: return "network";
+  }
+  return "?";
+}
+
+Seconds Topology::Latency(Pair pair) const {
+  std::vector<int> route;
+  Route(pair, DefaultRoute(pair), route);
+  Seconds sum{0};
+  for (int link : route) sum = sum + links()[static_cast<size_t>(link)].latency;
+  return sum;
+}
+
+Seconds Topology::alpha() const { return endpoints() < 2 ? Seconds(0) : Latency({0, endpoints() - 1}); }
+
+BytesPerSecond Topology::bandwidth() const {
+  if (endpoints() < 2) return BytesPerSecond(1e12);
+  const Pair far{0, endpoints() - 1};
+  std::vector<int> route;
+  Route(far, DefaultRoute(far), route);
+  BytesPerSecond least = links()[static_cast<size_t>(route[0])].bandwidth;
+  for (int link : route) least = std::min(least, links()[static_cast<size_t>(link)].bandwidth);
+  return least;
+}
+
+}  // namespace twofold

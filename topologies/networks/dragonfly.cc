@@ -1,0 +1,198 @@
+#include "topologies/networks/dragonfly.h"
+
+#include <algorithm>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "core/base/check.h"
+#include "core/base/strings.h"
+
+namespace twofold {
+namespace {
+
+// The number of {low, high} among the pairs of `count`, in order of low, then high.
+int PairNumber(int low, int high, int count) { return low * (2 * count - low - 1) / 2 + high - low - 1; }
+
+// What the options stand for, the header's symbols.
+struct DragonflyShape {
+  explicit DragonflyShape(const DragonflyOptions& o)
+      : p(o.p), a(o.a), g(o.groups > 0 ? o.groups : static_cast<int>(std::min<int64_t>(int64_t{o.a} * o.h + 1, kMostPorts))) {
+    n = o.cables_between_groups > 0 ? o.cables_between_groups
+        : g > 1                     ? static_cast<int>(std::min<int64_t>(int64_t{a} * o.h / (g - 1), kMostPorts))
+                                    : 0;
+  }
+  int64_t most_ports() const { return int64_t{p} * a * g; }
+  int64_t local_cables() const { return int64_t{g} * a * (a - 1) / 2; }
+  int64_t global_cables() const { return int64_t{g} * (g - 1) / 2 * n; }
+
+  int p, a, g;
+  int n = 0;  // cables between every two groups
+};
+
+class Dragonfly : public PortNetwork {
+ public:
+  Dragonfly(const DragonflyOptions& o, std::string_view kind)
+      : PortNetwork(o.ports > 0 ? o.ports : static_cast<int>(DragonflyShape(o).most_ports()), o.wiring), kind_(kind), shape_(o) {
+    const auto [p, a, g, n] = shape_;
+    first_local_ = 2 * ports_;
+    first_global_ = first_local_ + 2 * static_cast<int>(shape_.local_cables());
+    Reserve(int64_t{ports_} + a * g, ports_ + shape_.local_cables() + shape_.global_cables());
+    AddVertices();
+    AddCables(o);
+  }
+
+  std::string_view kind() const override { return kind_; }
+
+  int64_t MinimalRoutes(Pair pair) const override {
+    return GroupOfSwitch(SwitchOf(pair.from)) == GroupOfSwitch(SwitchOf(pair.to)) ? 1 : shape_.n;
+  }
+  int64_t Detours(Pair pair) const override {
+    const int from = SwitchOf(pair.from), to = SwitchOf(pair.to);
+    if (from == to) return 0;
+    if (GroupOfSwitch(from) == GroupOfSwitch(to)) return shape_.a - 2;
+    return int64_t{shape_.g - 2} * shape_.n * shape_.n;
+  }
+  int64_t DefaultRoute(Pair pair) const override { return pair.to % MinimalRoutes(pair); }
+
+  void Route(Pair pair, int64_t number, std::vector<int>& route) const override {
+    const int from = SwitchOf(pair.from), to = SwitchOf(pair.to);
+    const int first = GroupOfSwitch(from), last = GroupOfSwitch(to);
+    route.clear();
+    route.push_back(2 * pair.from);
+    if (first != last) {
+      int at = from;
+      if (number < shape_.n) {
+        at = ToGroup(at, last, static_cast<int>(number), route);
+      } else {  // through group `by` over cables (one, two)
+        const int64_t detour = number - shape_.n;
+        int by = static_cast<int>(detour / (int64_t{shape_.n} * shape_.n));
+        if (by >= std::min(first, last)) ++by;
+        if (by >= std::max(first, last)) ++by;
+        at = ToGroup(at, by, static_cast<int>(detour / shape_.n % shape_.n), route);
+        at = ToGroup(at, last, static_cast<int>(detour % shape_.n), route);
+      }
+      ToSwitch(at, to, route);
+    } else if (number == 0) {
+      ToSwitch(from, to, route);
+    } else {  // through another switch of the group
+      int by = static_cast<int>(number) - 1;
+      if (by >= std::min(from, to) % shape_.a) ++by;
+      if (by >= std::max(from, to) % shape_.a) ++by;
+      ToSwitch(from, first * shape_.a + by, route);
+      ToSwitch(first * shape_.a + by, to, route);
+    }
+    route.push_back(2 * pair.to + 1);
+  }
+
+ private:
+  // Switches by their number in the whole network.
+  int SwitchOf(int port) const { return port / shape_.p; }
+  int GroupOfSwitch(int s) const { return s / shape_.a; }
+
+  // The switch of `group` that has cable m to group `other`.
+  int Gateway(int group, int other, int m) const {
+    const int64_t q = int64_t{m} * (shape_.g - 1) + (other < group ? other : other - 1);
+    return group * shape_.a + static_cast<int>(q * shape_.a / (int64_t{shape_.n} * (shape_.g - 1)));
+  }
+
+  // The local hop between two switches of a group, if they are two.
+  void ToSwitch(int from, int to, std::vector<int>& route) const {
+    if (from == to) return;
+    const int a = shape_.a, s = from % a, t = to % a;
+    const int cable = GroupOfSwitch(from) * (a * (a - 1) / 2) + PairNumber(std::min(s, t), std::max(s, t), a);
+    route.push_back(first_local_ + 2 * cable + (from < to ? 0 : 1));
+  }
+
+  // To the switch with cable m to `group` and over it; returns the switch where that ends.
+  int ToGroup(int from, int group, int m, std::vector<int>& route) const {
+    const int here = GroupOfSwitch(from);
+    ToSwitch(from, Gateway(here, group, m), route);
+    const int cable = PairNumber(std::min(here, group), std::max(here, group), shape_.g) * shape_.n + m;
+    route.push_back(first_global_ + 2 * cable + (here < group ? 0 : 1));
+    return Gateway(group, here, m);
+  }
+
+  void AddVertices() {
+    for (int port = 0; port < ports_; ++port) AddPort(port, GroupOfSwitch(SwitchOf(port)));
+    for (int s = 0; s < shape_.a * shape_.g; ++s) {
+      AddSwitch(StrCat("g", s / shape_.a, ".s", s % shape_.a), s / shape_.a, 0);
+    }
+  }
+
+  void AddCables(const DragonflyOptions& o) {
+    const auto [p, a, g, n] = shape_;
+    const auto or_ports = [&](BytesPerSecond b) { return b.value() > 0 ? b : wiring_.bandwidth; };
+    for (int port = 0; port < ports_; ++port) AddPortCable(port, ports_ + SwitchOf(port), wiring_.bandwidth);
+    for (int first = 0; first < a * g; first += a) {
+      for (int s = 0; s < a; ++s) {
+        for (int t = s + 1; t < a; ++t) {
+          AddSwitchCable(ports_ + first + s, ports_ + first + t, or_ports(o.local_bandwidth), wiring_.cable);
+        }
+      }
+    }
+    TWOFOLD_CHECK_EQ(static_cast<int>(links_.size()), first_global_);
+    const Seconds global_cable = o.global_cable.value() < 0 ? wiring_.cable : o.global_cable;
+    for (int i = 0; i < g; ++i) {
+      for (int k = i + 1; k < g; ++k) {
+        for (int m = 0; m < n; ++m) {
+          AddSwitchCable(ports_ + Gateway(i, k, m), ports_ + Gateway(k, i, m), or_ports(o.global_bandwidth), global_cable,
+                         n > 1 ? m : -1);
+        }
+      }
+    }
+  }
+
+  const std::string kind_;
+  const DragonflyShape shape_;
+  int first_local_ = 0, first_global_ = 0;  // links
+};
+
+}  // namespace
+
+int64_t MostPorts(const DragonflyOptions& o) { return DragonflyShape(o).most_ports(); }
+
+absl::Status Check(const DragonflyOptions& o) {
+  if (absl::Status s = Check(o.wiring); !s.ok()) return s;
+  for (const auto& [field, value, least] : {std::tuple("p", o.p, 1), std::tuple("a", o.a, 1), std::tuple("h", o.h, 0),
+                                            std::tuple("groups", o.groups, 0), std::tuple("ports", o.ports, 0),
+                                            std::tuple("cables_between_groups", o.cables_between_groups, 0)}) {
+    if (absl::Status s = CheckAtLeast(field, value, least); !s.ok()) return s;
+    if (value > kMostPorts) {
+      return absl::InvalidArgumentError(StrCat(field, " = ", value, ": must be at most ", kMostPorts));
+    }
+  }
+  for (const auto& [field, bandwidth] : {std::pair("local_gbytes_per_second", o.local_bandwidth),
+                                         std::pair("global_gbytes_per_second", o.global_bandwidth)}) {
+    if (bandwidth.value() >= 0) continue;
+    return absl::InvalidArgumentError(StrCat(field, " = ", bandwidth.value() / 1e9, ": must not be negative"));
+  }
+  const DragonflyShape shape(o);
+  const int64_t has = int64_t{o.a} * o.h, least = shape.g - 1;
+  if (has < least) {
+    return absl::InvalidArgumentError(StrCat("groups = ", shape.g, ": a group has a * h = ", has,
+                                             " global cables, enough for ", has + 1, " groups"));
+  }
+  if (shape.n * least > has) {
+    return absl::InvalidArgumentError(StrCat("cables_between_groups = ", shape.n, ": ", shape.n * least,
+                                             " global cables a group, it has a * h = ", has, ", enough for ", has / least,
+                                             " between every two groups"));
+  }
+  if (int64_t{o.p} * o.a > kMostPorts || shape.most_ports() > kMostPorts) {
+    return absl::InvalidArgumentError(StrCat("p = ", o.p, ": p * a * groups = ", o.p, " * ", o.a, " * ", shape.g,
+                                             " ports; there may be ", kMostPorts));
+  }
+  if (o.ports > shape.most_ports()) {
+    return absl::InvalidArgumentError(StrCat("ports = ", o.ports, ": p * a * groups = ", o.p, " * ", o.a, " * ", shape.g,
+                                             " joins at most ", shape.most_ports()));
+  }
+  return CheckCables("a", o.a, shape.most_ports() + shape.local_cables() + shape.global_cables());
+}
+
+std::unique_ptr<Topology> MakeDragonfly(const DragonflyOptions& options, std::string_view kind) {
+  const absl::Status status = Check(options);
+  TWOFOLD_CHECK(status.ok(), std::string(status.message()));
+  return std::make_unique<Dragonfly>(options, kind);
+}
+
+}  // namespace twofold

@@ -1,0 +1,36 @@
+// Slingshot (De Sensi, Di Girolamo, McMahon, Roweth and Hoefler 2020, "An In-Depth Analysis of the Slingshot Interconnect",
+// section II): a dragonfly of 64-port switches of 200 Gb/s, several cables between every two groups.
+//
+//     group: 16...32 switches, all joined to one another by copper;  [s0]-[s1]- ... -[s31]   16 ports to NICs at each
+//     groups: all joined to one another, `links_between_groups` optical cables each
+//
+// A switch's 64 ports: ports_per_switch to NICs, switches_per_group - 1 local, the rest for global cables. Section II's
+// largest system: 32 switches a group, 16 ports each (16 + 31 + 17): 545 groups, 279,040 ports.
+//
+// Cost, routes, detours and worst case: those of the dragonfly (dragonfly.h) with p = ports_per_switch,
+// a = switches_per_group, n = links_between_groups.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/status.h"
+#include "topologies/networks/network.h"
+
+namespace twofold {
+
+struct SlingshotOptions {
+  int groups = 2;
+  int switches_per_group = 32;
+  int ports_per_switch = 16;     // to NICs
+  int links_between_groups = 0;  // cables between every two groups; 0: as many as the switches have ports for
+  int ports = 0;                 // that are used, the first; 0: all
+  Seconds global_cable{-1};      // an optical cable's latency; less than 0: as wiring.cable
+  Wiring wiring;                 // bandwidth: of every cable (200 Gb/s: 25e9)
+};
+
+absl::Status Check(const SlingshotOptions& options);
+int64_t MostPorts(const SlingshotOptions& options);
+// REQUIRES Check(options).ok().
+std::unique_ptr<Topology> MakeSlingshot(const SlingshotOptions& options);
+
+}  // namespace twofold
