@@ -1,6 +1,7 @@
-// The table of fabrics. A new backend is one folder and one row in registry.cc; --fabric, --help, `twofold list fabrics`
-// and the conformance suite read this table. What the row calls, the folder's fabric.h declares; a folder that not every build can have
-// has a file no_NAME.cc, too, which says why, and its CMakeLists.txt chooses.
+// The table of fabrics. A new backend is one folder plus one row in registry.cc; --fabric, --help, `twofold list
+// fabrics` and the conformance suite read this table. The functions named in a row are declared in the folder's
+// fabric.h. A folder that some builds lack also has a file no_NAME.cc that says why; its CMakeLists.txt chooses between
+// the two.
 #pragma once
 
 #include <memory>
@@ -18,35 +19,38 @@ namespace twofold {
 
 struct Backend {
   std::string_view name, summary;
-  std::string (*why_not)();  // empty: available; else why this build or machine lacks it. Changes nothing
+  std::string (*why_not)();  // empty if available, else why this build or machine lacks it; no side effects
   absl::StatusOr<std::unique_ptr<Fabric>> (*make)(const spec::Spec& spec);
-  // Makes this process one that will run the fabric: sets variables that its libraries read when they are first called. Null: there are none.
+  // Prepares this process to run the fabric: sets environment variables that its libraries read when they are first
+  // called. May be null.
   void (*prepare)() = nullptr;
-  // The words that, put before a command line, start it as `ranks` processes, one a rank. Null: ranks live within the
-  // process that calls Run, or are its children, or `by_variables`.
+  // The launcher command to put before a command line to start it as `ranks` processes, one per rank. Null if ranks
+  // live within the process that calls Run, are its children, or are started `by_variables`.
   std::vector<std::string> (*launcher)(int ranks) = nullptr;
-  // Ranks are processes that `twofold launch` starts itself, each told by variables (launch.h) who it is.
+  // Ranks are processes that `twofold launch` starts itself; each learns its rank from environment variables
+  // (launch.h).
   bool by_variables = false;
-  // Reductions combine ranks in rank order and narrow types are rounded once, so that every such row gives the same bits.
-  // False: any order, and bf16 and f16 may be rounded at every step.
+  // Reductions combine ranks in rank order, and BF16 and F16 are rounded once, so all such fabrics produce identical
+  // bits. If false: any order, and BF16 and F16 may be rounded at every step.
   bool canonical_reductions = true;
-  // Where what lies on GPUs is communicated through the host's memory: how much of that each group of several ranks holds
-  // (core/comm/staging.h). Null: none.
+  // If GPU tensors are communicated through host memory: how much host memory each group of several ranks holds for
+  // that (core/comm/staging.h). May be null.
   Bytes (*staging)(const spec::Spec& spec) = nullptr;
 };
 
-// Whether its ranks are processes that somebody starts, one a rank; else one process runs them all.
+// Whether its ranks are separately started processes, one per rank; otherwise one process runs them all.
 bool RanksAreProcesses(const Backend& backend);
-// Refuses several processes where the fabric has use for one, which would each do the whole job: who started them, and what
-// would be right.
+// Refuses to run in several processes a fabric that uses only one, since each process would do the whole job. The error
+// says who started the processes and how to start the program correctly.
 absl::Status CheckStartedFor(std::string_view fabric);
 
 std::span<const Backend> Backends();
-const Backend* FindBackend(std::string_view name);  // null: no such row
-std::string Prepare(const Backend& backend);        // for MakeFabric, once it is clear that this is the one; why_not()
-// The backend that the spec names. Refuses one that is not available, with the reason and the names of those that are.
+const Backend* FindBackend(std::string_view name);  // null if there is none
+std::string Prepare(const Backend& backend);  // called by MakeFabric once it has chosen this backend; returns why_not()
+// Creates the fabric that the spec names. Refuses one that is unavailable, with the reason and the names of those that
+// are available.
 absl::StatusOr<std::unique_ptr<Fabric>> MakeFabric(const spec::Spec& spec);
-// Backend::staging of the spec's fabric; zero where this build does not have it.
+// Backend::staging of the spec's fabric; zero if this build does not have the fabric.
 Bytes StagingOf(const spec::Spec& spec);
 
 }  // namespace twofold

@@ -1,4 +1,4 @@
-// A strategy of one's own on two fabrics: the README's example, as a program.
+// A custom strategy on two fabrics: the README's example as a program.
 //
 //     build/release/examples/local_sgd
 #include <cstdio>
@@ -15,7 +15,8 @@
 
 namespace twofold {
 
-// Local SGD (Stich 2019, algorithm 1): every rank trains alone; every `period` steps the ranks average their parameters.
+// Local SGD (Stich 2019, algorithm 1): every rank trains alone; every `period` steps the ranks average their
+// parameters.
 std::string LocalSgd(RankContext& ctx, const Dataset& data, int steps, int period) {
   Device& device = ctx.device();
   nn::Context nn{.device = device, .stream = device.compute(), .seed = 1};

@@ -7,8 +7,8 @@
 # Where there is no GPU the program is built without CUDA, which would take longer than all the rest. TWOFOLD_CUDA=AUTO (or ON, or OFF:
 # cmake/cuda.cmake) in the environment decides otherwise. A build/release that is configured already stays as it is.
 #
-# Held against each other: predicted and measured rows of the same spec. What calibrated the prediction: kernels and
-# links alone (`twofold calibrate`), no row of a training run.
+# Compared: predicted and measured rows of one spec. The prediction is calibrated by `twofold calibrate`: kernels, links and small
+# training jobs, none of which is this spec.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

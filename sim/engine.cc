@@ -32,7 +32,8 @@ void Configure(const Engine::Options& options) {
     s4u::Engine::set_config(setting);
   }
   s4u::Engine::set_config(StrCat("contexts/stack-size:", options.stack.value() >> 10));
-  // A guard page makes each stack two mappings, of which Linux allows 65,530 a process; without it neighbours are one.
+  // A guard page makes each stack two mappings, and Linux allows a process 65,530; without it, adjacent stacks merge
+  // into one mapping.
   if (options.many_actors) s4u::Engine::set_config("contexts/guard-size:0");
 }
 
@@ -47,7 +48,8 @@ Engine::Engine(const Topology& topology, const Options& options)
       timer_(std::numeric_limits<double>::infinity()) {
   static char name[] = "twofold", quiet[] = "--log=root.thresh:critical";
 #ifdef TWOFOLD_SANITIZED
-  // Sanitizers do not follow raw context switches. The factory is chosen as the engine is made, so not in Configure.
+  // Sanitizers do not follow raw context switches. The factory is chosen when the engine is created, so not in
+  // Configure.
   static char factory[] = "--cfg=contexts/factory:thread";
   static char* argv[] = {name, quiet, factory, nullptr};
 #else
@@ -83,7 +85,7 @@ void Engine::RankMain(int rank, const std::function<void()>& body) {
   try {
     body();
   } catch (const simgrid::ForcefulKillException&) {
-    throw;  // SimGrid's own way to end an actor
+    throw;  // SimGrid's own way of ending an actor
   } catch (...) {
     failure = CurrentFailure(rank);
   }
@@ -107,7 +109,7 @@ void Engine::Block(int rank, const TimePointPtr& point, const std::function<std:
     waiting_[rank] = &waiting;
     --running_;
     point->Then([this, rank, &waiting] {
-      auto it = waiting_.find(rank);  // gone when a failure woke the rank before
+      auto it = waiting_.find(rank);  // not found if a failure woke the rank before
       if (it != waiting_.end() && it->second == &waiting) Wake(rank);
     });
     CheckDeadlock();
@@ -134,15 +136,15 @@ void Engine::Fail(const RankFailure& failure) {
   WakeAll();
 }
 
-// Wakes nobody: that would let others run amid the unwinding. The end of the rank's function does.
+// Wakes nobody, because that would let others run during unwinding. The end of the rank's function does it.
 void Engine::Claim(int rank, const std::string& message) {
   if (failure_) return;
   failure_.emplace(RankFailure::Kind::kOther, rank, message);
   claimed_ = true;
 }
 
-// It counts as running from here on, even where it gets its turn later. A release, as every call of SimGrid's, may let others run
-// before it returns.
+// The rank counts as running from here on, even if it gets its turn later. Releasing a semaphore, like every call of
+// SimGrid, may let others run before it returns.
 void Engine::Wake(int rank) {
   const FlightRecord::Aside aside(record_);
   const auto it = waiting_.find(rank);
@@ -166,7 +168,7 @@ void Engine::CheckDeadlock() {
   Fail(Deadlock(waiting_.begin()->first, StrCat("deadlock: ", Deadlocked())));
 }
 
-// Who waits for what; ranks that wait for the same are told together.
+// Who waits for what; ranks that wait for the same thing are listed together.
 std::string Engine::Deadlocked() const {
   constexpr size_t kTold = 64;
   std::vector<std::pair<std::string, std::vector<int>>> waits;
@@ -227,7 +229,7 @@ void Engine::Transfer(std::shared_ptr<const Schedule> schedule, std::vector<int>
       }
     };
     tell(-1, start);
-    std::vector<double> ends;  // of each phase
+    std::vector<double> ends;  // by phase
     for (const Phase& phase : schedule->phases) {
       RunPhase(phase, endpoints, schedule->stretch);
       ends.push_back(now());

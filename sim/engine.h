@@ -1,14 +1,15 @@
-// The simulation: ranks as actors on SimGrid's virtual clock, and transfers as flows that share the links.
+// The simulation: ranks are actors on SimGrid's virtual clock, and transfers are flows that share the links.
 //
-// One engine a process (SimGrid's rule), used by one thread; everything here runs in turn, never at once, so nothing is
-// locked. A rank's actor runs ahead of the clock as far as its own time lines are known and blocks only on a TimePoint
-// that others decide. What it starts never lies before the clock.
+// A process has at most one engine (SimGrid's rule), used by one thread. Everything here runs in turn, never
+// concurrently, so there are no locks. A rank's actor runs ahead of the clock as long as it knows its own time lines,
+// and blocks only on a TimePoint that others decide. What it starts never begins before the clock's present time.
 //
-// What is to happen at a time is an event of a queue of ours, in the order of time, then of asking: SimGrid's clock runs to the
-// next. Under `solve_flows` flows are shared by flows.h; else, and where schedules are loose, they are SimGrid's.
+// Timed events are kept in our own queue, ordered by time and then by the order of requests; SimGrid's clock runs to
+// the next event. With `solve_flows`, flows.h computes how flows share links. Without it, and for loose schedules,
+// SimGrid does.
 //
-// Assumes: what topologies and schedules state. Ignores: CPU time of the network stack, packet effects, congestion control
-// (flows take their max-min share at once).
+// Assumes: what topologies and schedules state. Ignores: CPU time of the network stack, packet effects, congestion
+// control (flows get their max-min share at once).
 #pragma once
 
 #include <functional>
@@ -39,68 +40,69 @@ class Engine {
  public:
   struct Options {
     Bytes stack{256 << 10};          // of each actor; ranks that compute need 8 MiB
-    bool many_actors = false;        // more than some thousands of ranks, or of messages at once
-    FlightRecord* record = nullptr;  // told whose turn it is; outlives the engine
+    bool many_actors = false;        // for more than some thousands of ranks, or of messages in flight
+    FlightRecord* record = nullptr;  // learns whose turn it is; must outlive the engine
     RoutingOptions routing;
-    bool solve_flows = false;        // not where schedules are loose or routing is adaptive: flows would not see one another
+    // Not for loose schedules or adaptive routing: solved and SimGrid's flows would not see each other.
+    bool solve_flows = false;
   };
   // The topology must outlive the engine.
   Engine(const Topology& topology, const Options& options);
   ~Engine();
 
   const Topology& topology() const { return topology_; }
-  Router& router() { return router_; }  // of all that is in flight, whoever computes it
-  FlightRecord* record() const { return record_; }  // null: nobody watches
+  Router& router() { return router_; }  // covers everything in flight, from both solvers
+  FlightRecord* record() const { return record_; }  // null: no record is kept
 
-  // Before Run. `body` may throw; the first failure ends every rank.
+  // Call before Run. `body` may throw; the first failure ends every rank.
   void AddRank(int rank, std::function<void()> body);
-  // Runs to the end; OK, or the first cause.
+  // Runs to the end; returns OK or the first failure.
   absl::Status Run();
 
   double now() const;  // SimGrid's clock
 
-  // For rank actors: returns when `point` is known. Throws Deadlock when that can never be, and what ThrowIfFailed throws.
-  // `what` tells what the rank waits for; it is asked for only then.
+  // Called by rank actors. Returns when `point` is known. Throws Deadlock if it can never be known, and whatever
+  // ThrowIfFailed throws. `what` describes what the rank waits for; it is called only for error messages.
   void Block(int rank, const TimePointPtr& point, const std::function<std::string()>& what);
 
-  // Runs `schedule` among `endpoints` from `start` on (not before now). A flow takes the paths that the router chooses as
-  // its phase begins, its bytes and its rate divided by their shares; it is done when the last part is. `done` is told when
-  // each of the endpoints has finished; it is not called once the run has failed, nor is a timer: whom they would tell may
-  // be gone. A pair between which no route is left ends the run.
-  // `ended`, where there is one, is told of each endpoint by its place as it finishes, at that time.
+  // Runs `schedule` among `endpoints` from `start` on (not before now). When a phase begins, the router chooses each
+  // flow's paths; a flow's bytes and rate are divided by the paths' shares, and it is done when its last part is.
+  // `done` receives the finish time of each endpoint. Neither it nor a timer is called once the run has failed, because
+  // what they refer to may be destroyed. If a pair has no route left, the run fails. `ended`, if not null, is called
+  // for each endpoint, by its index in `endpoints`, at the time when it finishes.
   using Ended = std::function<void(size_t place, double time)>;
   void Transfer(std::shared_ptr<const Schedule> schedule, std::vector<int> endpoints, double start,
                 std::function<void(const std::vector<double>& finish)> done, Ended ended = nullptr);
 
-  // Copies of one schedule, each among its own endpoints, that always begin together, with their flows solved; for engines that
-  // solve flows. May be begun many times.
+  // Several copies of one schedule, each among its own endpoints, that always begin together; their flows are solved
+  // once, in advance. For engines with solve_flows. A course may be run many times.
   struct Copy { std::shared_ptr<const Schedule> schedule; const std::vector<int>& endpoints; };
   class Course;
   std::shared_ptr<const Course> Chart(std::span<const Copy> copies);  // throws NoRoute
-  // As Transfer; `done` gets the endpoints' times copy by copy, or one where all are equal. Copies whose phases have the same
-  // latencies go on to the next together, when the last of them has ended the phase; `apart`: the most seconds by which one of
-  // them ended it before.
+  // Like Transfer. `done` receives the endpoints' times copy by copy, or a single time if all are equal. Copies whose
+  // phases have the same latencies start each phase together, when the last of them has finished the previous one.
+  // `apart`: the largest number of seconds by which one of them finished a phase before that.
   using Arrived = std::function<void(const std::vector<double>& finish, double apart)>;
   void Run(std::shared_ptr<const Course> course, double start, Arrived done);
   bool solves_flows() const { return flows_.has_value(); }
 
-  // Calls `fn` when the clock shows `time` (at once if it does).
+  // Calls `fn` when the clock reaches `time` (at once if it has).
   void At(double time, std::function<void()> fn);
 
-  // Ends every rank with this cause; the first counts.
+  // Ends every rank with this failure; only the first one counts.
   void Fail(const RankFailure& failure);
-  // An exception is leaving `rank`'s function past work that cannot finish without it: from now on the run has failed.
-  // What the exception is will be known when it has left; until then `message` stands in.
+  // An exception is leaving `rank`'s function with work that cannot finish without that rank: the run counts as failed
+  // from now on. The exception itself is known only after it has left; until then `message` takes its place.
   void Claim(int rank, const std::string& message);
   bool failed() const { return failure_.has_value(); }
-  // After Run: lets go of what was still under way when the run failed, and of whom it would have told. These may need what was made
-  // after the engine and so goes before it.
+  // After Run: releases transfers and callbacks that were still pending when the run failed. Their destructors may need
+  // objects that are created after the engine and so destroyed before it.
   void Forget();
-  // Once the run has failed: throws PeerLost, which names the rank that failed first and why, or what all ranks are told
-  // alike (Deadlock, CollectiveMismatch, Interrupted).
+  // If the run has failed: throws PeerLost, which names the rank that failed first and why, or an error that all ranks
+  // get alike (Deadlock, CollectiveMismatch, Interrupted).
   void ThrowIfFailed(int rank, const std::function<std::string()>& doing) const;
 
-  // Whether anything is on the network now.
+  // Whether the network is idle now.
   bool network_idle() const { return in_flight_ == 0; }
 
  private:
@@ -115,10 +117,10 @@ class Engine {
     double time;
     uint64_t number;
     std::function<void()> fn;
-    // For heaps, whose first is the greatest.
+    // For heaps, which have the greatest element first.
     bool operator<(const Event& other) const { return std::pair(time, number) > std::pair(other.time, other.number); }
   };
-  struct Under;  // a course under way
+  struct Under;  // a course in progress
   void RunDue();
   void SetTimer();
   void RunSet(const std::shared_ptr<Under>& under, size_t set, size_t phase, double from);
@@ -139,18 +141,18 @@ class Engine {
   const Topology& topology_;
   FlightRecord* const record_;
   Router router_;
-  std::vector<double> full_again_;   // by link: when the bucket of what passes at once is full (loose.cc)
+  std::vector<double> full_again_;   // by link: when its token bucket is full again (loose.cc)
   std::unique_ptr<SimGrid> simgrid_;
   std::map<int, Waiting*> waiting_;  // blocked ranks
-  std::set<int> returned_;           // ranks whose function has
-  std::vector<Event> events_;        // a heap: the earliest first, then the first asked for
+  std::set<int> returned_;           // ranks whose function has returned
+  std::vector<Event> events_;        // a heap: the earliest first; among equals the first requested
   uint64_t asked_ = 0;
-  double timer_;                     // the earliest moment at which SimGrid will run what is due
+  double timer_;                     // the earliest time at which SimGrid will call RunDue
   std::optional<Flows> flows_;
   int running_ = 0;                  // ranks that are neither blocked nor done
   int in_flight_ = 0;                // transfers and timers
   std::optional<RankFailure> failure_;
-  bool claimed_ = false;             // the failure is a stand-in
+  bool claimed_ = false;             // failure_ is the placeholder that Claim set
 };
 
 }  // namespace twofold::sim

@@ -1,4 +1,4 @@
-// What of the engine is SimGrid's, for the files that implement it.
+// The engine's SimGrid objects, for the files that implement it.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// What is to happen at a time, and schedules whose flows are solved: neither needs an actor.
+// Timed events, and schedules whose flows are solved in advance: neither needs an actor.
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -19,7 +19,7 @@ void Engine::At(double time, std::function<void()> fn) {
   SetTimer();
 }
 
-// A timer that an earlier one has outdated runs, too, and does nothing: what it was set for has one of its own by then.
+// An outdated timer also runs, but does nothing: by then its event has another timer.
 void Engine::SetTimer() {
   if (events_.empty() || events_.front().time >= timer_) return;
   timer_ = events_.front().time;
@@ -30,7 +30,7 @@ void Engine::SetTimer() {
 
 // Runs in SimGrid's own context, where nothing may block.
 void Engine::RunDue() {
-  timer_ = -std::numeric_limits<double>::infinity();  // what events ask for is seen to at the end
+  timer_ = -std::numeric_limits<double>::infinity();  // keeps events from setting timers; SetTimer runs at the end
   while (!events_.empty() && events_.front().time <= now()) {
     std::pop_heap(events_.begin(), events_.end());
     const Event event = std::move(events_.back());
@@ -48,7 +48,7 @@ void Engine::RunDue() {
   SetTimer();
 }
 
-// Copies whose phases have the same latencies go in step: their flows of a phase are one bundle.
+// Copies whose phases have the same latencies run in step: the flows of a phase form one bundle.
 class Engine::Course {
  public:
   struct Phase { double seconds; Flows::BundlePtr flows; };  // its latency; null: no flows
@@ -60,7 +60,7 @@ class Engine::Course {
   struct Copy { size_t set; std::shared_ptr<const Schedule> schedule; };
   std::vector<Set> sets;
   std::vector<Copy> copies;
-  bool together = true;  // all endpoints are done when the last phase of the one set has ended
+  bool together = true;  // all endpoints are done when the last phase of the only set has ended
 };
 
 std::shared_ptr<const Engine::Course> Engine::Chart(std::span<const Copy> copies) {
@@ -115,7 +115,7 @@ struct Engine::Under {
   std::shared_ptr<const Course> course;
   double start;
   Arrived done;
-  std::vector<std::vector<double>> ends = {};  // by set: of each phase
+  std::vector<std::vector<double>> ends = {};  // by set, then by phase
   size_t left = 0;                             // sets that have not ended
   double apart = 0;
 };
@@ -129,7 +129,7 @@ void Engine::Run(std::shared_ptr<const Course> course, double start, Arrived don
 
 void Engine::RunSet(const std::shared_ptr<Under>& under, size_t set, size_t number, double from) {
   const std::vector<Course::Phase>& phases = under->course->sets[set].phases;
-  if (number == phases.size()) {  // the clock may not have come so far, after phases without flows
+  if (number == phases.size()) {  // after phases without flows, the clock may not have reached `from` yet
     return At(from, [this, under] { SetEnded(under); });
   }
   const Course::Phase& phase = phases[number];

@@ -18,12 +18,12 @@ struct alignas(64) FlightRecord::Header {
   static_assert(std::atomic<Turn>::is_always_lock_free && std::atomic<uint64_t>::is_always_lock_free, "shared by processes");
 };
 
-// All zeros at first, which is what a rank has called that has called nothing. Texts of the program have one address in
-// parent and child.
+// All zeros at first, which means that the rank has called nothing. The program's string literals have the same
+// addresses in parent and child.
 struct FlightRecord::Slot {
   Call call;
-  uint64_t launched;           // since that call
-  std::string_view operation;  // the last of them
+  uint64_t launched;           // number of operations since that call
+  std::string_view operation;  // the last of these
   uint32_t group_length;       // of what there was room for
   bool group_cut;
   char group[179];
@@ -48,7 +48,7 @@ FlightRecord::Slot& FlightRecord::slot(int rank) const {
   return reinterpret_cast<Slot*>(static_cast<std::byte*>(memory_) + sizeof(Header))[rank];
 }
 
-void FlightRecord::Progress() {  // there is one writer
+void FlightRecord::Progress() {  // there is only one writer
   header().progress.store(header().progress.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 

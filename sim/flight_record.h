@@ -1,7 +1,7 @@
-// What a simulation is doing, in memory that outlives its process: whose turn it is, and what each rank called last.
+// What a simulation is doing, in memory that outlives its process: whose turn it is, and each rank's last call.
 //
-// Written by the process that simulates, by one actor at a time; read by the parent that forked it, at any time. Ranks are
-// those of the world.
+// Written by the simulating process, by one actor at a time; read at any time by the parent that forked it. Ranks are
+// world ranks.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ class FlightRecord {
  public:
   static constexpr int kNobody = -1;  // no rank has begun, or the last one to run has ended
 
-  // To be made before the fork. INTERNAL when there is no memory.
+  // Call before the fork. INTERNAL if there is no memory.
   static absl::StatusOr<std::unique_ptr<FlightRecord>> Make(int ranks);
   ~FlightRecord();
   FlightRecord(const FlightRecord&) = delete;
@@ -26,23 +26,23 @@ class FlightRecord {
 
   struct Turn {
     int32_t rank;       // the last one to run, or kNobody
-    bool in_simulator;  // it has called the simulator; else its own code runs
+    bool in_simulator;  // it has called the simulator; otherwise its own code runs
   };
 
-  // ---- By the process that simulates ----
+  // ---- For the simulating process ----
   void SetTurn(Turn turn);
-  // Names live as long as the program, but for the group's.
+  // Names must live as long as the program, except the group's.
   void Launched(int rank, std::string_view operation);
   struct Call {
-    std::string_view operation;  // empty: that it is counted as
+    std::string_view operation;  // empty: same as `counted`
     int64_t bytes = 0;
-    std::string_view counted;    // "collective": the sequence number is that of the group's collectives
+    std::string_view counted;    // "collective": `sequence` counts the group's collectives
     uint64_t sequence = 0;
   };
   void Communicated(int rank, const Call& call, std::string_view group);
 
-  // While it lives, the rank whose turn it is has called the simulator. Others may run meanwhile; afterwards it is that
-  // rank's turn again. Without a record: nothing.
+  // While an Aside lives, the rank whose turn it is has called the simulator, and other ranks may run. Afterwards it is
+  // that rank's turn again. Does nothing without a record.
   class Aside {
    public:
     explicit Aside(FlightRecord* record);
@@ -55,11 +55,11 @@ class FlightRecord {
     Turn before_{};
   };
 
-  // ---- By its parent ----
+  // ---- For its parent ----
   Turn turn() const;
-  uint64_t progress() const;  // grows with everything that is noted above
-  // "its last call was all_reduce (40 bytes), collective 1 of group world; since then it launched 2 operations, the last one
-  // fill".
+  uint64_t progress() const;  // grows with every call above
+  // "its last call was all_reduce (40 bytes), collective 1 of group world; since then it launched 2 operations, the
+  // last one fill".
   std::string LastCall(int rank) const;
 
  private:

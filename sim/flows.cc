@@ -8,26 +8,26 @@
 namespace twofold::sim {
 namespace {
 
-constexpr double kFull = 1 + 1e-9;    // of a link's bandwidth, above which it is given more than it has
-constexpr double kRounding = 1e-12;   // of a flow's bytes: what is left of one that has ended
-constexpr double kClock = 1e-15;      // of the time, what it may be off by
+constexpr double kFull = 1 + 1e-9;    // a link with a larger share of its bandwidth in use is overloaded
+constexpr double kRounding = 1e-12;   // share of a flow's bytes: a flow with less left has ended
+constexpr double kClock = 1e-15;      // the relative error allowed in times
 
 }  // namespace
 
 class Flows::Bundle {
  public:
   struct Step {
-    double time;  // after the beginning
-    std::vector<std::pair<int, double>> rates;   // flow, what it moves from now on; 0: it has ended
-    std::vector<std::pair<int, double>> loads;   // link, how much more of it is taken; in the order of links
+    double time;  // since the bundle's start
+    std::vector<std::pair<int, double>> rates;   // flow, its rate from now on; 0: it has ended
+    std::vector<std::pair<int, double>> loads;   // link, change of its load; in the order of links
   };
   std::vector<Part> parts;
-  std::vector<int> links;  // in order
+  std::vector<int> links;  // sorted
   std::vector<Step> steps;
-  std::vector<double> lot_ends;  // after the beginning; -1: there is no such lot
-  double first = std::numeric_limits<double>::infinity();  // of these
+  std::vector<double> lot_ends;  // since the bundle's start; -1: there is no such lot
+  double first = std::numeric_limits<double>::infinity();  // the earliest of lot_ends
 
-  // Of each flow, at `time` after the beginning and before step number `next`: bytes left and rate.
+  // For each flow: bytes left and rate at `time` after the start and before step number `next`.
   struct Left { double bytes, rate = 0, since = 0; };
   std::vector<Left> LeftAt(double time, size_t next) const {
     std::vector<Left> left;
@@ -48,11 +48,11 @@ class Flows::Bundle {
 
 struct Flows::Owner {
   std::vector<size_t> left;  // by lot: flows that have not ended
-  size_t lots;               // that have not
-  double first;              // of those that have, when
+  size_t lots;               // number of lots that have not ended
+  double first;              // when the first lot ended
   Done done;
 
-  // One of lot `lot`'s flows has ended. Whether it was the last of all.
+  // One flow of lot `lot` has ended. Returns whether it was the last of all flows.
   bool End(int lot, double time) {
     if (--left[static_cast<size_t>(lot)] > 0) return false;
     first = std::min(first, time);
@@ -83,7 +83,7 @@ Flows::BundlePtr Flows::Solve(std::vector<Part> parts) {
     bandwidths.push_back(bandwidths_[static_cast<size_t>(links[l])]);
   }
   Fluid fluid(std::move(bandwidths));
-  std::vector<std::vector<int>> crossed;  // by part, in the bundle's numbers
+  std::vector<std::vector<int>> crossed;  // by part, in the bundle's own link numbers
   for (const Part& part : bundle->parts) {
     std::vector<int>& own = crossed.emplace_back();
     for (int link : part.links) own.push_back(local_[static_cast<size_t>(link)]);
@@ -139,11 +139,11 @@ std::vector<int> Flows::Overfull(const Bundle& bundle, size_t step) const {
 void Flows::Release(const Active& active) {
   for (int link : active.bundle->links) {
     const auto l = static_cast<size_t>(link);
-    if (--users_[l] == 0) loads_[l] = 0;  // what rounding left
+    if (--users_[l] == 0) loads_[l] = 0;  // removes rounding errors
   }
 }
 
-// The next step of bundle `number`.
+// Takes the next step of bundle `number`.
 void Flows::Take(uint64_t number) {
   Active& active = actives_.at(number);
   const Bundle& bundle = *active.bundle;
@@ -164,17 +164,17 @@ void Flows::Take(uint64_t number) {
   }
   if (last) {
     Release(active);
-    const BundlePtr ended = active.bundle;  // the step above is its
+    const BundlePtr ended = active.bundle;  // keeps the bundle alive: the step above belongs to it
     actives_.erase(number);
   } else {
     at_(active.begin + bundle.steps[active.next].time, [this, number] {
-      if (actives_.contains(number)) Take(number);  // else it has met others
+      if (actives_.contains(number)) Take(number);  // otherwise it was merged
     });
   }
-  for (const auto& [fn, first] : done) fn(first);  // may begin others
+  for (const auto& [fn, first] : done) fn(first);  // may start new bundles
 }
 
-// Bundle `number`'s next step would give the links `full` more than they have.
+// The next step of bundle `number` would overload the links `full`: merges the bundles that meet there.
 void Flows::Meet(uint64_t number, std::vector<int> full) {
   ++meetings_;
   const double now = now_();
@@ -198,7 +198,7 @@ void Flows::Meet(uint64_t number, std::vector<int> full) {
       if (bytes > part.bytes * kRounding + rate * now * kClock) {
         parts.push_back({part.links, bytes, part.rate, part.lot});
         met.owners.push_back(active.owners[f]);
-      } else if (alone || rate > 0) {  // else its end was told
+      } else if (alone || rate > 0) {  // otherwise its end was already reported
         const double end = rate > 0 ? now : active.begin + bundle.lot_ends[static_cast<size_t>(part.lot)];
         if (owner.End(part.lot, end)) done.emplace_back(std::move(owner.done), owner.first);
       }
@@ -215,7 +215,7 @@ void Flows::Meet(uint64_t number, std::vector<int> full) {
       const bool meets = std::any_of(full.begin(), full.end(), [&](int l) { return std::binary_search(links.begin(), links.end(), l); });
       it = meets ? take(it) : std::next(it);
     }
-    TWOFOLD_CHECK_LT(actives_.size(), before);  // alone, no bundle takes more of a link than it has
+    TWOFOLD_CHECK_LT(actives_.size(), before);  // a bundle alone never overloads a link
     met.bundle = Solve(parts);
     full = parts.empty() ? std::vector<int>() : Overfull(*met.bundle, 0);
   }

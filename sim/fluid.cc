@@ -11,8 +11,8 @@ namespace twofold::sim {
 namespace {
 
 constexpr double kTogether = 1e-12;
-constexpr size_t kMany = 8192;        // flows of one set, above which
-constexpr double kManyTogether = 0.01;  // what ends leave is shared anew once for all ends this near
+constexpr size_t kMany = 8192;        // sets with more flows use kManyTogether
+constexpr double kManyTogether = 0.01;  // bandwidth is shared anew once for all ends within this share of one another
 
 std::vector<double> Bandwidths(const Topology& topology) {
   std::vector<double> bandwidths;
@@ -55,9 +55,9 @@ std::span<const int> Fluid::LinksOf(int flow) const {
   return {links_.data() + first_[f], first_[f + 1] - first_[f]};
 }
 
-// Union-find over links; then flows in the order of their sets (a counting sort, so that results do not hang on addresses).
+// Union-find over links; then sorts flows by their sets (a counting sort, so that results do not depend on addresses).
 void Fluid::FindSets() {
-  std::vector<int>& parent = local_;  // by link, while sets are sought
+  std::vector<int>& parent = local_;  // by link, while sets are computed
   auto root = [&parent](int link) {
     auto at = [&parent](int l) -> int& { return parent[static_cast<size_t>(l)]; };
     while (at(link) != link) link = at(link) = at(at(link));
@@ -70,7 +70,7 @@ void Fluid::FindSets() {
     const int first = root(links[0]);
     for (int link : links.subspan(1)) parent[static_cast<size_t>(root(link))] = first;
   }
-  std::vector<int> number(bandwidths_.size(), -1);  // by root
+  std::vector<int> number(bandwidths_.size(), -1);  // set number by root
   sets_.assign(left_.size(), -1);
   set_ends_.clear();
   for (int f = 0; f < flows(); ++f) {
@@ -108,7 +108,7 @@ const std::vector<double>& Fluid::Solve(std::vector<Change>& changes) {
   changes_ = &changes;
   Solve();
   changes_ = nullptr;
-  // Sets are settled one after another, each from its beginning to its end.
+  // Sets are solved one after another, each from start to end.
   std::stable_sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) { return a.time < b.time; });
   return ends_;
 }
@@ -138,7 +138,7 @@ void Fluid::AddLoad(int flow, double rate) {
   for (int link : LinksOf(flow)) loads_[static_cast<size_t>(link)] += rate;
 }
 
-// From end to end, the earliest first. An end that a change of rates has outdated is passed over.
+// Goes from end to end, the earliest first. Skips ends that a change of rates has made obsolete.
 void Fluid::SettleSet(std::span<const int> set) {
   Share(set, 0);
   std::vector<End> pending;
@@ -186,8 +186,9 @@ void Fluid::ListFlows() {
   look_ = 0;
 }
 
-// Who shares anew when `ended` have ended. Filling is the same as before up to the least rate r of those, because their links
-// are not full below it: slower flows keep their rates. Of the others, those that share links with the ended, or with such.
+// The flows that share anew when `ended` have ended. Progressive filling does not change up to the lowest rate r of
+// these, because their links are not full below it: slower flows keep their rates. Among the others, it is the flows
+// that share links with the ended flows, directly or indirectly.
 std::vector<int> Fluid::Touched(std::span<const int> ended) {
   double least = kNoLimit;
   for (int f : ended) least = std::min(least, rates_[static_cast<size_t>(f)]);
@@ -213,8 +214,8 @@ std::vector<int> Fluid::Touched(std::span<const int> ended) {
   return touched;
 }
 
-// Filling: of all links in use, the one that leaves its flows the least settles them. A link's share never falls as others
-// are settled, so an outdated one in the queue is too small and is put back.
+// Progressive filling: among all links in use, the one with the smallest share fixes the rates of its flows. A link's
+// share never decreases as other flows are fixed, so an obsolete share in the queue is too small and is put back.
 void Fluid::SetRates(std::span<const int> set) {
   if (set.size() == 1) {
     double& rate = rates_[static_cast<size_t>(set[0])] = kNoLimit;
@@ -254,7 +255,7 @@ void Fluid::SetRates(std::span<const int> set) {
       queue.emplace(now, number);
       continue;
     }
-    const size_t begin = n == 0 ? 0 : carried_first_[n - 1];  // as the filling above has moved them on
+    const size_t begin = n == 0 ? 0 : carried_first_[n - 1];  // the filling above has advanced these
     for (size_t i = begin; i < carried_first_[n]; ++i) {
       const int f = carried_[i];
       if (rates_[static_cast<size_t>(f)] > 0) continue;

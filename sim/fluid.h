@@ -1,17 +1,19 @@
-// Flows that begin together and have the links to themselves: when each of them ends.
+// Flows that begin together and have the links to themselves: computes when each of them ends.
 //
-// Exact max-min sharing (Bertsekas and Gallager 1992, Data Networks, section 6.5.2): all rates grow alike until a link is full
-// or a flow moves as much as it can; the flows it carries keep that rate, the others grow on. When a flow ends, what it
-// leaves is shared anew. Flows that share no link with one another, not even through others, are settled apart.
+// Exact max-min sharing (Bertsekas and Gallager 1992, Data Networks, section 6.5.2) by progressive filling: all rates
+// grow together until a link is full or a flow reaches its limit. The flows on that link keep their rate, the others
+// grow on. When a flow ends, its bandwidth is shared anew. Sets of flows that are not connected by shared links, even
+// indirectly, are solved separately.
 //
-// When a flow ends, those slower than it keep their rates: filling up to its rate is as it was. So only flows at least as
-// fast, connected with it by links, share anew; the faster end first where flows are of a size.
+// When a flow ends, slower flows keep their rates, because filling up to its rate does not change. So only flows that
+// are at least as fast and connected with it by links share anew. If flows have the same size, the faster ones end
+// first.
 //
-// Of more than 8,192 flows in one set, ends within 1 % of one another are taken together: what they leave is shared anew when
-// the last of them has ended, so that others end up to that much later than exactly.
+// In sets of more than 8,192 flows, ends within 1 % of one another are grouped: their bandwidth is shared anew when the
+// last of them has ended, so other flows may end later than in the exact solution, by at most that much.
 //
-// Cost: for flows that cross E links in all, O(E log E) where all end together; for each further end, as much over the flows
-// that share anew.
+// Cost: for flows that cross E links in total, O(E log E) if all end together; for each further end, as much for the
+// flows that share anew.
 //
 // Ignores: latency (bytes flow at once), packets, congestion control.
 #pragma once
@@ -30,28 +32,29 @@ class Fluid {
   static constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
   explicit Fluid(const Topology& topology);
-  explicit Fluid(std::vector<double> bandwidths);  // of the links, bytes a second
+  explicit Fluid(std::vector<double> bandwidths);  // of the links, bytes per second
 
-  // A flow over `links` (each at most once); `rate`: the most it moves. Flows of no bytes, or over no link and without a limit,
-  // end at once. Returns its number, from 0 on.
+  // Adds a flow over `links` (each at most once); `rate`: its limit. Flows without bytes, or over no link and without a
+  // limit, end at once. Returns its number, counted from 0.
   int Add(std::span<const int> links, double bytes, double rate = kNoLimit);
   int flows() const { return static_cast<int>(left_.size()); }
 
-  // Forgets all flows, keeps the links.
+  // Removes all flows, keeps the links.
   void Clear();
-  // Seconds after the beginning at which each flow ends. Ends within 1e-12 of one another are one. Once, before Clear.
+  // Seconds from the start until each flow ends. Ends within 1e-12 of one another are treated as one. Call once, before
+  // Clear.
   const std::vector<double>& Solve();
 
-  // From `time` on, `flow` moves `rate` bytes a second; 0: it has ended.
+  // From `time` on, `flow` has rate `rate` in bytes per second; 0: it has ended.
   struct Change { double time; int flow; double rate; };
-  // As Solve; `changes` becomes how the flows' rates change, by time.
+  // The same; also fills `changes` with the changes of the flows' rates, by time.
   const std::vector<double>& Solve(std::vector<Change>& changes);
 
  private:
-  using End = std::pair<double, int>;  // when, of which flow
+  using End = std::pair<double, int>;  // time, flow
   void FindSets();
   void SettleSet(std::span<const int> set);
-  // From `time` on these flows share what the others leave; sets their rates and projected ends.
+  // From `time` on, these flows share what the other flows leave; sets their rates and projected ends.
   void Share(std::span<const int> flows, double time);
   void AddLoad(int flow, double rate);
   void Ends(int flow, double time);
@@ -61,23 +64,23 @@ class Fluid {
   double Free(int link) const { return bandwidths_[static_cast<size_t>(link)] - loads_[static_cast<size_t>(link)]; }
   std::span<const int> LinksOf(int flow) const;
 
-  std::vector<double> bandwidths_;  // of links; then, for each flow that is limited, of a link of its own
+  std::vector<double> bandwidths_;  // of links; then, for each flow with a limit, of a private link
   size_t real_links_;
-  std::vector<int> links_;          // of all flows, one after another
+  std::vector<int> links_;          // of all flows, one flow after another
   std::vector<size_t> first_ = {0};
   std::vector<double> left_, rates_, ends_;  // bytes, bytes a second, seconds; by flow
-  std::vector<double> since_, projected_;    // by flow: when `left_` was so much; when it ends at its present rate
+  std::vector<double> since_, projected_;  // by flow: the time at which `left_` was valid; the end at the present rate
   std::vector<double> loads_;                // by link: the sum of its flows' rates
-  std::vector<int> lists_;                   // flows of each link, once needed
+  std::vector<int> lists_;                   // flows of each link, built when first needed
   std::vector<size_t> lists_first_;
-  std::vector<int> seen_flow_, seen_link_;   // by which look at who shares anew
+  std::vector<int> seen_flow_, seen_link_;   // by flow and link: the last `look_` of Touched that saw it
   int look_ = 0;
-  std::vector<Change>* changes_ = nullptr;   // asked for
+  std::vector<Change>* changes_ = nullptr;   // null: not requested
   // Scratch.
   std::vector<int> sets_, order_;           // by flow: its set; flows by set
   std::vector<size_t> set_ends_;            // in order_
-  std::vector<int> local_, used_;           // by link: its number among those in use, -1; those in use
-  std::vector<double> free_;                // by number
+  std::vector<int> local_, used_;           // by link: its number among the links in use, or -1; the links in use
+  std::vector<double> free_;                // by that number
   std::vector<int> counts_;
   std::vector<int> carried_;                // flows of each link in use
   std::vector<size_t> carried_first_;

@@ -1,4 +1,4 @@
-// The latency of a flow's route: its part of the formula in schedule.h.
+// The latency of a flow's route: its term in the formula in schedule.h.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace twofold::sim {
 
-// Seconds, end to end, for a message of no bytes: the topology's own figure on its default route, and the mean over a flow's
-// paths (by their shares of it) where another policy has chosen them.
+// Seconds from end to end for a message of no bytes: the topology's own figure for its default route; for paths chosen
+// by another policy, the mean over the flow's paths, weighted by their shares.
 double RouteLatency(const Topology& topology, RoutingPolicy policy, Pair pair, const std::vector<Path>& paths);
 
 }  // namespace twofold::sim

@@ -1,4 +1,4 @@
-// Schedules whose ranks go on by themselves (Schedule::loose).
+// Schedules whose ranks proceed on their own (Schedule::loose).
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -12,23 +12,26 @@ namespace twofold::sim {
 
 namespace s4u = simgrid::s4u;
 
-// One transfer under way. Each rank is an actor that goes through the phases it takes part in; each flow another.
+// One transfer in progress. Each rank is an actor that goes through the phases it takes part in; each flow is another
+// actor.
 struct Engine::Loose {
-  struct Part {                 // of a rank in a phase
-    int flows = 0;              // its own, sent and received
-    int meeting = 0;            // of those it receives, that wait for it
-    s4u::SemaphorePtr here = s4u::Semaphore::create(0);   // released, once for each that waits, when the rank has come to the phase
-    s4u::SemaphorePtr ended = s4u::Semaphore::create(0);  // released as its flows end
+  struct Part {                 // of one rank in one phase
+    int flows = 0;              // its own flows, sent and received
+    int meeting = 0;            // number of received flows that wait for this rank
+    // Released once for each waiting flow when the rank reaches the phase.
+    s4u::SemaphorePtr here = s4u::Semaphore::create(0);
+    s4u::SemaphorePtr ended = s4u::Semaphore::create(0);  // released when each of its flows ends
   };
-  struct Way {                  // of a flow
+  struct Way {                  // of one flow
     std::vector<Path> paths;
-    std::vector<std::pair<int, double>> crossed;  // its links, the first path's first one first, and their shares of the bytes
+    // Its links, starting with the first link of the first path, and their shares of the bytes.
+    std::vector<std::pair<int, double>> crossed;
     double latency = 0;
     double out = 0;             // bytes that cost time on the first link
   };
   std::shared_ptr<const Schedule> schedule;
   std::function<void(const std::vector<double>&)> done;
-  Ended told;                   // of each rank; may be empty
+  Ended told;                   // called for each rank; may be empty
   std::vector<std::vector<Part>> parts = {};  // by phase and rank
   std::vector<std::vector<Way>> ways = {};    // by phase and flow
   std::vector<double> finish = {};
@@ -51,8 +54,9 @@ std::vector<std::pair<int, double>> Crossed(const std::vector<Path>& paths) {
 
 }  // namespace
 
-// A link's bucket holds `full` bytes, drains as flows begin and fills at the link's rate (in the form of the generic cell rate
-// algorithm, ITU-T I.371: `until` is when it is full again). Returns what of `bytes` that begin to cross at `at` passes at once.
+// A link's token bucket holds `full` bytes, drains when flows begin and refills at the link's rate (in the form of the
+// generic cell rate algorithm, ITU-T I.371: `until` is when it is full again). Returns how many of the `bytes` that
+// start to cross at `at` pass at once.
 double Engine::TakeFree(int link, double bytes, double full, double at) {
   const double rate = topology_.links()[static_cast<size_t>(link)].bandwidth.value();
   double& until = full_again_[static_cast<size_t>(link)];
@@ -61,7 +65,7 @@ double Engine::TakeFree(int link, double bytes, double full, double at) {
   return std::max(0.0, full - behind);
 }
 
-// All routes are chosen now, so that a pair that has none ends the run before anybody waits.
+// Chooses all routes now, so that a pair without a route ends the run before anyone waits.
 void Engine::TransferLoose(std::shared_ptr<const Schedule> schedule, const std::vector<int>& endpoints,
                            std::function<void(const std::vector<double>&)> done, Ended ended) {
   const size_t ranks = endpoints.size();
@@ -117,8 +121,9 @@ void Engine::RunLooseRank(const std::shared_ptr<Loose>& loose, size_t rank) {
   if (--loose->left == 0 && !failed()) loose->done(loose->finish);
 }
 
-// The sender is done when the last byte has left, the receiver a latency after it has come through. A queued flow leaves at its
-// first link's rate whatever the network beyond does: switches hold what they cannot pass on.
+// The sender is done when the last byte has left, the receiver one latency after that byte has crossed the network. A
+// queued flow leaves at its first link's rate, regardless of the network beyond: switches buffer what they cannot
+// forward.
 void Engine::RunLooseFlow(const std::shared_ptr<Loose>& loose, size_t p, size_t i, double begin) {
   const Flow& f = loose->schedule->phases[p].flows[i];
   const Loose::Way& way = loose->ways[p][i];
@@ -131,7 +136,7 @@ void Engine::RunLooseFlow(const std::shared_ptr<Loose>& loose, size_t p, size_t 
   }
   const double sent = f.bytes * loose->schedule->stretch;
   const bool ahead = f.queued && way.crossed.size() > 1;
-  double bytes = ahead ? 0 : way.out;  // that cost time on the links that these go over together
+  double bytes = ahead ? 0 : way.out;  // bytes that cost time on the links that these flows cross together
   for (size_t l = 1; l < way.crossed.size(); ++l) {
     const auto [link, share] = way.crossed[l];
     bytes = std::max(bytes, sent - TakeFree(link, sent * share, f.free * loose->schedule->stretch, now()) / share);

@@ -13,7 +13,7 @@
 namespace twofold::sim {
 namespace {
 
-constexpr double kTogether = 1e-12;  // ends that differ by less, of their time, are one
+constexpr double kTogether = 1e-12;  // ends that differ by less, relative to their time, are equal
 
 }  // namespace
 
@@ -32,7 +32,7 @@ int Network::AddGroups(const std::vector<std::vector<int>>& groups) {
   return next_groups_++;
 }
 
-// Numbers of groups are not used again, so what is known of these goes with them.
+// Group numbers are not reused, so everything known about them is removed, too.
 void Network::RemoveGroups(int number) {
   groups_.erase(number);
   auto of_these = [number](const auto& entry) { return std::get<0>(entry.first) == number; };
@@ -59,7 +59,7 @@ std::optional<Network::Known> Network::ForAll(Schedule plan, const Choice& other
   return known;
 }
 
-// Estimates are by one pair's alpha and bandwidth: of unlike pairs, or of several links side by side, they may be too large.
+// Estimates use one pair's alpha and bandwidth, so they may be too large for non-uniform pairs or for parallel links.
 Network::Known Network::Choose(int number, const CollectiveShape& shape, const Groups& groups) {
   const auto refuse = [](const absl::Status& status) {
     throw RankFailure(RankFailure::Kind::kOther, 0, StrCat("fabric.simulated.algorithm: ", status.message()));
@@ -67,7 +67,7 @@ Network::Known Network::Choose(int number, const CollectiveShape& shape, const G
   const Topology& topology = engine_.topology();
   absl::StatusOr<std::vector<Schedule>> plans = library_.Plans(shape, groups[0].places, options_.choice);
   if (!plans.ok()) refuse(plans.status());
-  if (topology.symmetric()) plans->resize(1);  // there estimates are right
+  if (topology.symmetric()) plans->resize(1);  // estimates are exact there
   if (plans->size() == 1) {
     std::optional<Known> known = ForAll(std::move(plans->front()), options_.choice, shape, groups);
     if (!known) refuse(library_.Plan(shape, groups.back().places, options_.choice).status());
@@ -87,7 +87,8 @@ Network::Known Network::Choose(int number, const CollectiveShape& shape, const G
   return *std::move(soonest);
 }
 
-// Of an algorithm whose phases and flows are as many as another size's, they are the same but for their bytes, and so is what binds them.
+// If the numbers of an algorithm's phases and flows are the same as for another size, only the bytes differ, and the
+// bottleneck is the same.
 double Network::SecondsAlone(int number, const CollectiveShape& shape, const Known& known, const Groups& groups) {
   const Schedule& schedule = *known.schedules[0];
   size_t flows = 0;
@@ -124,7 +125,7 @@ Network::Known Network::Make(int number, const CollectiveShape& shape, const Gro
   throw RankFailure(RankFailure::Kind::kOther, 0, none.what());
 }
 
-// What a phase of all groups asks of the router at once.
+// The requests of a phase of all groups together to the router.
 std::vector<Request> Network::Requests(size_t phase, const Known& known, const Groups& groups) const {
   std::vector<Request> requests;
   for (size_t g = 0; g < groups.size(); ++g) {
@@ -140,13 +141,13 @@ Network::PhaseTime Network::TimeOf(size_t phase, const Known& known, const Group
   if (!fluid_) fluid_.emplace(topology);
   fluid_->Clear();
   std::vector<Request> requests;
-  std::vector<std::vector<Path>> chosen;  // only where routing looks at loads, and so at all flows
+  std::vector<std::vector<Path>> chosen;  // only if routing depends on loads, and so on all flows
   if (router.depends_on_load()) {
     requests = Requests(phase, known, groups);
     router.Choose(requests, chosen);
   }
   std::vector<double> routes, latencies;  // of one group's flows; of groups
-  std::vector<int> begins = {0};          // of groups' flows
+  std::vector<int> begins = {0};          // where each group's flows begin
   std::vector<Path> now;
   size_t number = 0;
   for (size_t g = 0; g < groups.size(); ++g) {
@@ -172,7 +173,7 @@ Network::PhaseTime Network::TimeOf(size_t phase, const Known& known, const Group
     seconds += latencies[g];
     least = g == 0 ? seconds : std::min(least, seconds), most = std::max(most, seconds);
   }
-  // Groups whose latencies differ would begin to move bytes at different times.
+  // Groups with different latencies would begin to send at different times.
   const auto [first, last] = std::minmax_element(latencies.begin(), latencies.end());
   const bool together = *last - *first <= kTogether * most && most - least <= kTogether * most;
   return {*last, most, together};
@@ -195,12 +196,12 @@ double Network::ClosedForm(const Known& known, const Groups& groups) {
   return seconds;
 }
 
-// Each endpoint sends one flow a phase and receives one, of equal bytes, on links of its own, so that every link carries
-// one flow of each collective in flight; and all that an endpoint sends leaves by one link, none being narrower: there the
-// collectives share, at each endpoint alike.
+// Each endpoint sends and receives one flow per phase, of equal bytes, on its own links, so that every link carries one
+// flow of each collective in flight. All that an endpoint sends leaves by one link, and no link on the route is
+// narrower: collectives share bandwidth there, alike at each endpoint.
 std::shared_ptr<const Schedule> Network::OneForAll(const Schedule& schedule, const Groups& groups) const {
   const Topology& topology = engine_.topology();
-  if (schedule.loose) return nullptr;  // ranks wait for what they receive, each for itself
+  if (schedule.loose) return nullptr;  // each rank waits on its own for what it receives
   if (!topology.symmetric() || engine_.router().options().policy != RoutingPolicy::kDeterministic) return nullptr;
   if (groups.size() * groups[0].endpoints.size() != static_cast<size_t>(topology.endpoints())) return nullptr;
   Schedule one = {.phases = {}, .last_phase = {static_cast<int>(schedule.phases.size()) - 1}, .stretch = schedule.stretch,
@@ -243,14 +244,14 @@ Network::Name Network::Collective(int number, const CollectiveShape& shape, doub
   if (!reusable) entry = {};
   if (entry.schedules.empty() && entry.course == nullptr && !(alone && entry.seconds >= 0)) entry = Make(number, shape, groups);
   const Name name = entry.name;
-  if (alone && entry.seconds >= 0) {  // the time is enough to keep: schedules are large
+  if (alone && entry.seconds >= 0) {  // keeps only the time, because schedules are large
     entry.schedules.clear();
     done({start + entry.seconds}, 0);
     return name;
   }
   if (options_.folded && entry.one == nullptr && entry.course == nullptr) entry.one = OneForAll(*entry.schedules[0], groups);
   if (engine_.solves_flows() && entry.course == nullptr) entry.course = Chart(entry, groups), entry.schedules.clear();
-  const Known known = entry;  // others that run while this one starts its flows may add to known_
+  const Known known = entry;  // a copy: actors that run while this one starts its flows may add to known_
   Flow(known, groups, start, [this, key, alone, reusable, start, done = std::move(done)](const std::vector<double>& finish, double apart) {
     const auto [first, last] = std::minmax_element(finish.begin(), finish.end());
     if (alone && reusable && *first == *last && apart == 0) known_[key].seconds = *last - start;
@@ -322,7 +323,7 @@ Network::Name Network::Message(int number, int from, int to, double bytes, doubl
   } catch (const NoRoute& none) {
     throw RankFailure(RankFailure::Kind::kOther, 0, none.what());
   }
-  const std::shared_ptr<const Way> way = known;  // others that run while this one starts its flows may add to ways_
+  const std::shared_ptr<const Way> way = known;  // actors that run while this one starts its flows may add to ways_
   if (way->course != nullptr) {
     engine_.Run(way->course, start, [ended = std::move(ended)](const std::vector<double>& finish, double apart) {
       for (size_t place : {size_t{0}, size_t{1}}) {

@@ -11,7 +11,7 @@ namespace {
 
 struct Way { double alpha, bandwidth; };
 
-// Ranks that sit on all endpoints of a grid fill it, in whatever order.
+// Ranks that occupy all endpoints of a grid fill it, in any order.
 void SetGrid(const Topology& topology, std::span<const int> endpoints, Places& p) {
   const std::vector<int> grid = topology.grid();
   if (grid.empty() || static_cast<int>(endpoints.size()) != topology.endpoints()) return;
@@ -31,7 +31,8 @@ Way WayBetween(const Topology& topology, int from, int to) {
   return {topology.UsualLatency(pair).value(), narrowest};
 }
 
-// Of the first node's ranks, where all nodes have theirs in the same places and some pair is joined unlike others.
+// The joints of the first node's ranks, if all nodes have their ranks in the same places and pairs have different
+// links.
 void SetJoints(const Topology& topology, std::span<const int> endpoints, Places& p) {
   const int each = p.RanksPerNode();
   if (each < 3 || each > kMostJoined || topology.symmetric()) return;
@@ -62,8 +63,8 @@ void SetJoints(const Topology& topology, std::span<const int> endpoints, Places&
 
 Places PlacesOf(const Topology& topology, std::span<const int> endpoints) {
   Places p;
-  std::vector<int> members;       // by node of the group
-  std::vector<int> first;         // its first endpoint
+  std::vector<int> members;       // by node of the group: number of ranks
+  std::vector<int> first;         // by node: its first endpoint
   std::optional<Way> inside;
   absl::flat_hash_map<int, int> numbers;
   for (int e : endpoints) {
@@ -89,7 +90,7 @@ Places PlacesOf(const Topology& topology, std::span<const int> endpoints) {
       const Way way = WayBetween(topology, endpoints[0], other);
       if (between.bandwidth == 0 || way.alpha > between.alpha) between = way;
     }
-    if (between.bandwidth == 0) {  // ranks are not in the order of nodes: any rank of another one
+    if (between.bandwidth == 0) {  // ranks are not sorted by node: uses any rank of another node
       for (int other : first) {
         if (topology.NodeOf(other) != topology.NodeOf(endpoints[0])) between = WayBetween(topology, endpoints[0], other);
       }

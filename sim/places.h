@@ -1,4 +1,4 @@
-// Where a group's ranks sit in a topology: what algorithms and libraries are told of it.
+// Where a group's ranks are in a topology: the information that algorithms and libraries get about it.
 #pragma once
 
 #include <span>
@@ -8,9 +8,10 @@
 
 namespace twofold::sim {
 
-// `endpoints`: of each rank of the group, one or more. Alpha and bandwidth between nodes are those of the default route
-// between the first rank and the farther of the middle and the last one on other nodes; inside a node, between the first two
-// ranks that share one. A group within one node has those of the node for both. Joints are looked at in nodes of up to kMostJoined ranks.
+// `endpoints`: of each rank of the group, at least one. Alpha and bandwidth between nodes are those of the default
+// route from the first rank to the farther one of two ranks on other nodes: the middle and the last one. Inside a node
+// they are those between the first two ranks that share one. A group within one node has the node's values for both.
+// Joints are only computed for nodes of up to kMostJoined ranks.
 inline constexpr int kMostJoined = 8;
 Places PlacesOf(const Topology& topology, std::span<const int> endpoints);
 

@@ -66,7 +66,7 @@ void Timeline::Call(std::function<void(double)> fn) {
 
 void Timeline::Push(Command command) { queue_.push_back(std::move(command)); }
 
-// The point at the head of the queue has become known: goes on to the next that is not.
+// The point at the head of the queue has become known: proceeds to the next unknown point.
 void Timeline::Resume() {
   TWOFOLD_CHECK(!resuming_, "a stream goes on once at a time");
   resuming_ = true;

@@ -1,7 +1,7 @@
 // Virtual time without a simulator: points in time that may not be known yet, and streams that advance through them.
 //
-// A stream's durations add up lazily: a thousand kernels cost a thousand additions and no event. Only where a stream
-// waits for something that others decide (a collective) does it stop, and go on when that point becomes known.
+// A stream's durations are added up lazily: a thousand kernels cost a thousand additions and no event. A stream stops
+// only where it waits for something that others decide (a collective), and goes on when that point becomes known.
 #pragma once
 
 #include <deque>
@@ -14,7 +14,7 @@
 
 namespace twofold::sim {
 
-// Seconds of virtual time, known once. Waiters run in the order they came.
+// A moment in seconds of virtual time; set once. Waiters run in the order in which they were added.
 class TimePoint {
  public:
   TimePoint() = default;
@@ -25,7 +25,7 @@ class TimePoint {
     return time_;
   }
   void Resolve(double time);
-  void Then(std::function<void()> fn);  // at once when the time is known
+  void Then(std::function<void()> fn);  // at once if the time is known
 
  private:
   double time_ = 0;
@@ -34,33 +34,33 @@ class TimePoint {
 };
 using TimePointPtr = std::shared_ptr<TimePoint>;
 
-// Made by std::make_shared: a stream that is going on stays alive until it has, whoever lets go of it meanwhile.
+// Create with std::make_shared: a stream keeps itself alive while it resumes, even if its owner releases it meanwhile.
 class Timeline : public std::enable_shared_from_this<Timeline> {
  public:
-  // Told of each named stretch when its place in time is known. `name` and `label` must outlive the simulation.
+  // Called for each named span when its place in time is known. `name` and `label` must outlive the simulation.
   using Tracer = std::function<void(std::string_view name, std::string_view label, double start, double end)>;
-  // Told likewise of each wait for something with a name, as far as the stream stood still for it.
+  // Called likewise for each wait with a name, for the time that the stream was idle because of it.
   using WaitTracer = std::function<void(std::string_view name, double start, double end)>;
 
-  // Busy for `seconds`, starting no earlier than `not_before`. A name makes it a traced span, and the label
-  // says what that is part of.
+  // Busy for `seconds`, starting no earlier than `not_before`. With a name, it is a traced span, and the label says
+  // what the span is part of.
   void Advance(double seconds, double not_before = 0, std::string_view name = {}, std::string_view label = {});
   void NotBefore(double time) { Advance(0, time); }
-  // Idle until `point`; counted as stalled. `name`: what the point is of; it must outlive the simulation.
+  // Idle until `point`; counted as stalled. `name`: what the point belongs to; it must outlive the simulation.
   void WaitFor(const TimePointPtr& point, std::string_view name = {});
-  TimePointPtr Record();                              // the point after all that was given so far
-  void Call(std::function<void(double time)> fn);     // when the stream gets here
+  TimePointPtr Record();                              // the point after everything queued so far
+  void Call(std::function<void(double time)> fn);     // calls fn when the stream reaches this place
 
   bool blocked() const { return !queue_.empty(); }    // waiting for a point that is not known
-  double time() const {                               // where the stream stands
+  double time() const {                               // the stream's present time
     TWOFOLD_CHECK(!blocked(), "the stream waits for a point that is not known yet");
     return time_;
   }
-  double stalled() const { return stalled_; }         // up to where it stands
+  double stalled() const { return stalled_; }         // up to its present time
   void SetTracer(Tracer tracer, WaitTracer waits = nullptr) { tracer_ = std::move(tracer), wait_tracer_ = std::move(waits); }
 
  private:
-  // t -> max(t + add, least): any run of untraced stretches is one of these.
+  // t -> max(t + add, least): any sequence of untraced spans combines to one of these.
   struct Stretch { double add, least; };
   struct Command {
     enum Kind { kStretch, kSpan, kWait, kCall } kind;
@@ -77,7 +77,7 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
 
   double time_ = 0, stalled_ = 0;
   bool resuming_ = false;
-  std::deque<Command> queue_;  // the first is a wait for an unknown point, or empty
+  std::deque<Command> queue_;  // the first is a wait for an unknown point, or the queue is empty
   Tracer tracer_;
   WaitTracer wait_tracer_;
 };

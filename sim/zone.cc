@@ -16,11 +16,11 @@ namespace {
 using simgrid::kernel::routing::NetPoint;
 using simgrid::kernel::routing::NetZoneImpl;
 
-// Bytes are counted in units this small inside SimGrid, whose payloads are whole numbers: part sizes such as n/N need
-// fractions of a byte.
+// SimGrid's payloads are integers, so bytes are counted in units this small: part sizes such as n/N need fractions of a
+// byte.
 constexpr double kUnitsPerByte = 1 << 16;
 
-// A zone that is never sealed, so that it takes links while the simulation runs. No route leads through it.
+// A zone that is never sealed, so that links can be added while the simulation runs. No route leads through it.
 class Links : public NetZoneImpl {
  public:
   explicit Links(const NetZoneImpl& root) : NetZoneImpl("links") { set_network_model(root.get_network_model()); }
@@ -35,8 +35,8 @@ class Platform::Zone : public NetZoneImpl {
  public:
   explicit Zone(const Topology& topology) : NetZoneImpl("topology"), topology_(topology), links_(topology.links().size()) {}
 
-  // SimGrid answers actors in the order in which they asked, and asks for a flow's route as it answers: first come, first
-  // served.
+  // SimGrid answers actors in the order of their requests and asks for a flow's route when it answers, so a FIFO queue
+  // matches routes to flows.
   void Expect(const std::vector<int>& links, double rate) { chosen_.push_back({&links, rate}); }
 
   void get_local_route(const NetPoint*, const NetPoint*, simgrid::kernel::routing::Route* into, double*) override {
@@ -55,8 +55,8 @@ class Platform::Zone : public NetZoneImpl {
     if (links_[link] == nullptr) links_[link] = New(std::to_string(link), topology_.links()[link].bandwidth.value())->seal()->get_impl();
     return links_[link];
   }
-  // SimGrid 3.32 does not look at the rate of a flow between hosts. A link that each flow has for itself, however many
-  // take it, limits them as well.
+  // SimGrid 3.32 ignores the rate of a flow between hosts. A FATPIPE link, which gives each flow its full bandwidth,
+  // limits them instead.
   LinkImpl* Limit(double rate) {
     LinkImpl*& limit = limits_[rate];
     if (limit == nullptr) {
@@ -65,13 +65,13 @@ class Platform::Zone : public NetZoneImpl {
     return limit;
   }
   simgrid::s4u::Link* New(const std::string& name, double bandwidth) {
-    if (made_ == nullptr) made_ = new Links(*this);  // SimGrid keeps what is in it to the end of the process
+    if (made_ == nullptr) made_ = new Links(*this);  // SimGrid owns what is in it until the end of the process
     return made_->create_link(name, {bandwidth * kUnitsPerByte})->set_latency(0);
   }
 
   const Topology& topology_;
   Links* made_ = nullptr;
-  std::vector<LinkImpl*> links_;       // null: no flow has taken it yet
+  std::vector<LinkImpl*> links_;       // null: not used by a flow yet
   std::map<double, LinkImpl*> limits_;  // by rate
   struct Chosen { const std::vector<int>* links; double rate; };
   std::deque<Chosen> chosen_;          // of flows that are about to start, in order
@@ -87,7 +87,7 @@ simgrid::s4u::CommPtr Platform::Start(const std::vector<int>& links, double byte
   const auto units = static_cast<uint64_t>(std::max(1.0, bytes * kUnitsPerByte + 0.5));
   simgrid::s4u::CommPtr flow = simgrid::s4u::Comm::sendto_init()->set_payload_size(units);
   zone_->Expect(links, rate);
-  flow->set_source(from_)->set_destination(to_);  // starts it: nothing is missing any more
+  flow->set_source(from_)->set_destination(to_);  // starts it, because nothing is missing any more
   return flow;
 }
 

@@ -1,7 +1,8 @@
-// SimGrid's part of a topology: one custom network zone serves every topology, and flows take the links they are told.
+// The SimGrid side of a topology: one custom network zone serves every topology, and each flow uses the links it is
+// given.
 //
-// SimGrid asks for the route of two hosts when a flow between them starts. Here all flows are between the same two hosts;
-// which links each of them takes was chosen before. Only links that flows take are ever made.
+// SimGrid asks for the route between two hosts when a flow between them starts. Here all flows are between the same two
+// hosts; the links of each flow were chosen before. Only links that some flow uses are created.
 #pragma once
 
 #include <vector>
@@ -11,7 +12,7 @@
 
 namespace twofold::sim {
 
-// One a process, made after SimGrid's engine and not after its end. For the one thread that simulates.
+// One per process, created after SimGrid's engine and not after the engine's end. Used only by the simulating thread.
 class Platform {
  public:
   // The topology must outlive the platform. Links have no latency in SimGrid: phases sleep through theirs (schedule.h).
@@ -19,13 +20,13 @@ class Platform {
 
   simgrid::s4u::Host* host() const { return from_; }  // where actors live
 
-  // Starts `bytes` (above 0) along `links` (one or more, which stay until this has returned), at no more than `rate` bytes a
-  // second. For actors; others may run before it returns.
+  // Starts `bytes` (above 0) along `links` (at least one; they must live until this returns), at no more than `rate`
+  // bytes per second. For actors; others may run before it returns.
   simgrid::s4u::CommPtr Start(const std::vector<int>& links, double bytes, double rate);
 
  private:
   class Zone;
-  Zone* zone_;  // SimGrid's
+  Zone* zone_;  // owned by SimGrid
   simgrid::s4u::Host *from_, *to_;
 };
 

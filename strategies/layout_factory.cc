@@ -36,7 +36,8 @@ WrapPolicy ToPolicy(const spec::Wrap& wrap) {
   return nullptr;
 }
 
-// What `inner` says, and a table that another stage of a pipeline holds as well: as a unit of its own its shards lie alike on both.
+// Wraps what `inner` selects, and a table that another pipeline stage also holds. As a unit of its own, the table has
+// equal shards on both stages.
 WrapPolicy WithSharedTable(WrapPolicy inner) {
   return [inner = std::move(inner)](const nn::Module& m, int64_t parameters) {
     const std::vector<nn::Parameter*> own = m.Parameters();

@@ -1,4 +1,4 @@
-// From what a spec says of sharding to the layout of a model's parameters over the ranks that share the batch.
+// From a spec's sharding options to the layout of a model's parameters over the ranks that share the batch.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,8 @@
 
 namespace twofold {
 
-// Takes the model; `ctx` and `replicas` must outlive the layout. The spec is resolved and valid. Collective over `replicas`.
-// Throws OutOfMemory.
+// Takes ownership of the model; `ctx` and `replicas` must outlive the layout. The spec is resolved and valid.
+// Collective over `replicas`. Throws OutOfMemory.
 std::unique_ptr<ParameterLayout> MakeLayout(nn::Context& ctx, std::unique_ptr<nn::Module> model, const ReplicaGroups& replicas,
                                             const spec::Spec& spec);
 

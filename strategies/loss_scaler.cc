@@ -29,7 +29,7 @@ bool LossScaler::Update(bool finite) {
     ++state_.skipped;
     return false;
   }
-  if (++state_.good_steps >= rule_.growth_interval()) {  // more: a run that went on with a shorter interval
+  if (++state_.good_steps >= rule_.growth_interval()) {  // above it if a resumed run has a shorter interval
     state_.scale = std::min(state_.scale * rule_.growth(), kLargest);
     state_.good_steps = 0;
   }

@@ -1,10 +1,12 @@
-// What the loss is multiplied by before backward, so that gradients too small for F16 do not vanish; the optimizer divides
-// them by it as it reads them (Micikevicius et al. 2018, "Mixed Precision Training", section 3.2).
+// Loss scaling: the loss is multiplied by a scale before backward, so that gradients too small for F16 do not underflow
+// to zero. The optimizer divides the gradients by the scale as it reads them (Micikevicius et al. 2018, "Mixed
+// Precision Training", section 3.2).
 //
-// The scale is fixed, or looked for while training: a step whose gradients are not finite is skipped and lowers it, and so
-// many good steps in a row raise it (the dynamic rule of NVIDIA's Apex and PyTorch's GradScaler). A dynamic scale costs one
-// pass over the gradients a step (their norm, which clipping needs too), a number that travels between the ranks, and the
-// host's waiting for it. A fixed one costs nothing, and a gradient that is not finite reaches the parameters.
+// The scale is fixed or dynamic. The dynamic rule is that of NVIDIA's Apex and PyTorch's GradScaler: a step with
+// non-finite gradients is skipped and lowers the scale, and a given number of good steps in a row raises it. A dynamic
+// scale costs, per step, one pass over the gradients (their norm, which clipping needs too), one number sent between
+// the ranks, and a wait of the host for it. A fixed scale costs nothing, but a non-finite gradient then reaches the
+// parameters.
 #pragma once
 
 #include <array>
@@ -16,14 +18,15 @@ namespace twofold {
 
 class LossScaler {
  public:
-  explicit LossScaler(const spec::Precision& precision);  // resolved; without loss_scale: fixed at 1
+  explicit LossScaler(const spec::Precision& precision);  // resolved; without loss_scale the scale is fixed at 1
 
-  double scale() const { return state_.scale; }  // of the next step's loss
+  double scale() const { return state_.scale; }  // for the next step's loss
   bool dynamic() const { return dynamic_; }
-  // Called once a step when dynamic, with the same verdict on every rank; false: the step must not update anything.
+  // Called once a step if the scale is dynamic, with the same `finite` on every rank. Returns false if the step must
+  // not update anything.
   bool Update(bool finite);
 
-  // What a checkpoint keeps.
+  // Saved in checkpoints.
   struct State {
     double scale = 1;
     int64_t good_steps = 0;  // since the scale last changed
@@ -34,7 +37,7 @@ class LossScaler {
     }
   };
   const State& state() const { return state_; }
-  void set_state(const State& state);  // nothing, where the scale is fixed: it is the spec's
+  void set_state(const State& state);  // no effect if the scale is fixed: the spec's scale holds
 
  private:
   const spec::LossScale::Dynamic rule_;

@@ -1,4 +1,4 @@
-// The mesh that a spec asks for.
+// The device mesh that a spec describes.
 #pragma once
 
 #include "core/comm/device_mesh.h"
@@ -6,7 +6,7 @@
 
 namespace twofold {
 
-// The spec's order must be one (it was validated), or empty: the default.
+// The spec's `order` must be valid (it was validated), or empty for the default order.
 MeshShape MeshOf(const spec::Parallel& parallel);
 
 }  // namespace twofold

@@ -43,14 +43,14 @@ Tensor MicroBatches::Run(const Action& action, Tensor in) {
   return Backward(chunk, action, std::move(in));
 }
 
-// What a part needs of the samples themselves.
+// Loads what a part needs of the samples: inputs at the embedding, targets at the head.
 Batch MicroBatches::Load(const nn::ModelPart& part, const Dataset& data, std::span<const int64_t> indices) {
   if (!part.embedding && !part.head) return {};
   const BatchParts parts = !part.head ? BatchParts::kInputs : part.embedding ? BatchParts::kBoth : BatchParts::kTargets;
   return LoadBatch(ctx_.device, data, indices, parts);
 }
 
-// Ids go in as they are, features in the model's float type; pixels 0 to 255 become -1 to 1.
+// Token ids are passed on unchanged, features are cast to the model's float type, and pixels 0 to 255 become -1 to 1.
 Tensor MicroBatches::ToModelInput(Tensor inputs) {
   if (InputOf(model_).kind == ModelInput::kTokens || inputs.dtype() == dtype_) return inputs;
   Tensor cast = ctx_.Activation(inputs.shape(), dtype_);
@@ -80,11 +80,11 @@ Tensor MicroBatches::Forward(Chunk& chunk, int micro_batch, Tensor in) {
                        .out = loss_,
                        .factor = 1.0 / static_cast<double>(options_.accumulation * options_.replicas),
                        .accumulate = micro_batch > 0});
-  return Tensor();  // what backward needs of the batch is saved
+  return Tensor();  // the loss has saved what backward needs of the batch
 }
 
 Tensor MicroBatches::Backward(Chunk& chunk, const Action& action, Tensor dy) {
-  const bool ends = action.kind != Action::kBackwardInput;  // the micro-batch's gradients are complete
+  const bool ends = action.kind != Action::kBackwardInput;  // completes the micro-batch's gradients
   std::unique_ptr<InFlight>& flight = chunk.flying[static_cast<size_t>(action.micro_batch)];
   if (ends) layout_.BeginMicroBatch(--chunk.left == 0);
   if (chunk.part.head && action.kind != Action::kBackwardWeights) {
@@ -97,7 +97,7 @@ Tensor MicroBatches::Backward(Chunk& chunk, const Action& action, Tensor dy) {
     default: chunk.module->BackwardWeights(ctx_, flight->saved); break;
   }
   if (ends) chunk.free.push_back(std::move(flight));
-  if (chunk.part.embedding) return Tensor();  // features have a gradient, too, which nobody asks for
+  if (chunk.part.embedding) return Tensor();  // the gradient of features is not used
   return dx;
 }
 

@@ -1,6 +1,6 @@
-// What a rank computes of a step's micro-batches, action by action: its parts of the model forward and back, samples where they
-// enter and losses where they are made. A rank with the whole model does F0 B0 F1 B1 ..., one of a pipeline what its schedule says
-// (pipeline/executor.h): it is the same code.
+// Computes a rank's share of a step's micro-batches, one action at a time: forward and backward through the rank's
+// parts of the model, loading samples at the embedding and computing losses at the head. A rank with the whole model
+// runs F0 B0 F1 B1 ...; a pipeline stage runs the actions of its schedule (pipeline/executor.h). Both use this code.
 #pragma once
 
 #include <cstdint>
@@ -17,33 +17,35 @@
 
 namespace twofold {
 
-// Logits with what they should have been; both empty on ranks that do not have the model's last part.
+// Logits and their targets. Both are empty on ranks without the model's last part.
 struct Predictions {
   Tensor logits, targets;
 };
 
-// One rank's. Used from its thread; everything handed in outlives it.
+// One object per rank, used from the rank's thread. All arguments must outlive it.
 class MicroBatches {
  public:
   struct Options {
-    int64_t samples = 1;          // of one micro-batch
-    int64_t accumulation = 1;     // micro-batches of a step, at one rank of dp
-    int64_t replicas = 1;         // ranks that share the batch, over which losses are summed
-    int64_t dp = 1, dp_rank = 0;  // of them, those with other samples
+    int64_t samples = 1;          // per micro-batch
+    int64_t accumulation = 1;     // micro-batches per step on one rank of dp
+    int64_t replicas = 1;         // ranks that share the batch; losses are summed over them
+    int64_t dp = 1, dp_rank = 0;  // ranks with different samples, and this rank's index among them
   };
-  // `parts`: what the layout's chunks are of the model (models/chunks.h).
+  // `parts`: for each chunk of the layout (models/chunks.h), which part of the model it is.
   MicroBatches(nn::Context& ctx, ParameterLayout& layout, std::vector<nn::ModelPart> parts, nn::Loss& loss, const Dataset& data, const spec::Spec& spec,
                const Options& options);
 
-  // A step over this rank's samples: micro-batch i is indices [i, i + 1) * samples; they are kept by the caller. The loss is multiplied by `scale`.
+  // Starts a step over this rank's samples: micro-batch i takes indices [i, i + 1) * samples. The caller keeps
+  // `indices` alive. The loss is multiplied by `scale`.
   void BeginStep(std::span<const int64_t> indices, double scale);
-  // Does one action: from what the part before (or after) sent to what this one sends. Adds to the gradients and to loss().
+  // Runs one action. `in` is the message from the part before (or after); returns the message to send on. Adds to the
+  // gradients and to loss().
   Tensor Run(const pipeline::Action& action, Tensor in);
-  // This rank's part of the step's mean loss, one element: 0 on ranks that do not have the model's last part.
+  // This rank's part of the step's mean loss, one element. It is 0 on ranks without the model's last part.
   Tensor& loss() { return loss_; }
 
-  // One chunk forward, of samples of `data` with a context that keeps nothing for backward: from what the part before sent to what
-  // this one sends. The last part fills in `out`.
+  // Runs one chunk forward over samples of `data`. `ctx` saves nothing for backward. `in` is the message from the part
+  // before; returns the message to send on. The last part fills in `out` instead.
   Tensor Predict(nn::Context& ctx, int chunk, const Dataset& data, std::span<const int64_t> indices, Tensor in, Predictions& out);
 
  private:
@@ -54,7 +56,7 @@ class MicroBatches {
     nn::Module* module;
     nn::ModelPart part;
     int64_t left = 0;                                // micro-batches whose gradients are not complete
-    std::vector<std::unique_ptr<InFlight>> flying;   // by micro-batch
+    std::vector<std::unique_ptr<InFlight>> flying;   // indexed by micro-batch
     std::vector<std::unique_ptr<InFlight>> free;
   };
   Tensor Forward(Chunk& chunk, int micro_batch, Tensor in);
@@ -73,7 +75,7 @@ class MicroBatches {
   Tensor loss_;
   std::span<const int64_t> indices_;
   double scale_ = 1;
-  nn::Saved nothing_;  // what predicting saves, for as long as a part takes
+  nn::Saved nothing_;  // scratch for Predict, cleared after each chunk
 };
 
 }  // namespace twofold

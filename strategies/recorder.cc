@@ -43,7 +43,7 @@ void MemorySamples::Merge() {
     const bool second = i + 1 < samples_.size() && samples_[i + 1].live >= samples_[i].live;
     samples_[kept++] = samples_[second ? i + 1 : i];
   }
-  // With an odd count the last sample stands for half a stride and is filled up first.
+  // With an odd count the last sample represents half a stride and is filled up first.
   in_last_ = samples_.size() % 2 == 0 ? 2 * stride_ : stride_;
   samples_.resize(kept);
   stride_ *= 2;
@@ -83,7 +83,7 @@ Recorder::Recorder(RankContext& ctx, const spec::Spec& spec, int64_t first_step)
   first_traced_step_ = IsTraced(spec, ctx.rank()) ? std::max(first_step, steps - spec.trace().last_steps()) : steps;
   record_.set_rank(ctx.rank());
   record_.set_first_step(first_step);
-  constexpr int64_t kReserved = 1 << 16;  // of what may be a number that nobody means to reach
+  constexpr int64_t kReserved = 1 << 16;  // train.steps may be a huge number that is never reached
   record_.mutable_steps()->Reserve(static_cast<int>(std::min(steps - first_step, kReserved)));
 }
 
@@ -219,10 +219,10 @@ void Recorder::AddCollectives(report::RankRecord& record) {
   }
 }
 
-// Spans and samples from the first traced step on; kernel totals are the mean over the traced steps.
+// Adds spans and samples from the first traced step on. Kernel totals are means over the traced steps.
 void Recorder::AddTimeLine(report::RankRecord& record) {
   record.set_trace_origin_seconds(trace_origin_.value());
-  samples_->Finish(ctx_.clock().Now());  // of a run that failed
+  samples_->Finish(ctx_.clock().Now());  // a run that failed may have pending changes
   samples_->WriteTo(trace_origin_, record);
   record.set_samples_at_device(ctx_.KnowsWhenReached());
   std::map<std::string, std::pair<int64_t, double>> kernels;

@@ -1,5 +1,5 @@
-// What a rank's training leaves behind: steps, memory, communication, and the time line of the last steps, as
-// the report::RankRecord that travels back to the program.
+// Records a rank's training: steps, memory, communication, and the time line of the last steps. The result is the
+// report::RankRecord that the rank sends back to the program.
 #pragma once
 
 #include <array>
@@ -17,17 +17,18 @@
 
 namespace twofold {
 
-// The memory time line, thinned to at most `limit` samples: every change is kept until there are that many,
-// then neighbours are merged two by two and each sample stands for twice as many changes. Of the changes it
-// stands for, a sample is the one with the most live bytes, so the highest point of the line is never lost.
+// The memory time line, thinned to at most `limit` samples. Every change is kept until there are that many; then
+// neighbours are merged in pairs and each sample represents twice as many changes. A sample is the change with the most
+// live bytes among those it represents, so the peak of the line is never lost.
 //
-// What the changes are is known when the host makes them, and when the device reaches them, in the same order, maybe later.
+// The sizes of a change are known when the host makes it. Its time is known when the device reaches it, which may be
+// later but is in the same order.
 class MemorySamples {
  public:
   explicit MemorySamples(size_t limit) : limit_(limit) {}
   void Change(const MemoryStats& stats) { ahead_.push_back(Of(stats)); }
-  void Reached(Seconds time);  // the first change that has not been; after Finish, nothing
-  // The device comes no further: what it has not reached has `time`, or that of the last change where it is later.
+  void Reached(Seconds time);  // the device reached the next pending change; ignored after Finish
+  // The device will not run on. Pending changes get `time`, or the last reached change's time if that is later.
   void Finish(Seconds time);
   void WriteTo(Seconds origin, report::RankRecord& record) const;
   size_t size() const { return samples_.size(); }
@@ -43,23 +44,24 @@ class MemorySamples {
   void Merge();
 
   const size_t limit_;
-  int64_t stride_ = 1;   // changes that one sample stands for
-  int64_t in_last_ = 0;  // changes that the last sample stands for so far
-  Seconds latest_;       // the last change that was reached
+  int64_t stride_ = 1;   // changes per sample
+  int64_t in_last_ = 0;  // changes that the last sample represents so far
+  Seconds latest_;       // time of the last change that was reached
   std::vector<Sample> samples_;
   std::deque<Sample> ahead_;  // changes that the device has not reached
 };
 
-// Whose time line a trace covers: the first spec.trace.ranks ranks and, beyond them, the first of every stage of a pipeline.
+// Whether a trace covers this rank's time line: that of the first spec.trace.ranks ranks and of the first rank of every
+// pipeline stage.
 bool IsTraced(const spec::Spec& spec, int rank);
 
-// One a rank, on its thread. Watches the clock and the compute stream over each step, and, in the last
-// spec.trace.last_steps steps of the ranks that are traced, the trace and the memory ledger.
+// One per rank, used from its thread. Watches the clock and the compute stream over each step. In the last
+// spec.trace.last_steps steps of a traced rank, it also watches the trace and the memory ledger.
 class Recorder {
  public:
   static constexpr size_t kMemorySamples = 4000;
 
-  // `first_step`: training steps done by an earlier run that this one goes on from.
+  // `first_step`: training steps done by the run that this one resumes.
   Recorder(RankContext& ctx, const spec::Spec& spec, int64_t first_step = 0);
   ~Recorder();
   Recorder(const Recorder&) = delete;
@@ -67,25 +69,26 @@ class Recorder {
 
   void SetParameters(int64_t count) { record_.set_parameters(count); }  // this rank's part of the model
   void BeginStep(int64_t step);
-  // The host has waited for everything that the step launched.
+  // Called after the host has waited for everything that the step launched.
   void EndStep(double loss);
-  // Of dynamic loss scaling: this run's steps so far that updated nothing, and the scale of the next one.
+  // For dynamic loss scaling: the steps of this run that were skipped so far, and the scale of the next step.
   void SetSkipped(int64_t steps, double scale) { skipped_ = steps, loss_scale_ = scale; }
   Seconds last_step() const { return last_step_; }
-  // Between steps. The trace and the kernels' totals leave validations out; memory is watched all the same.
+  // Called between steps. The trace and the kernel totals leave validations out; memory is still watched.
   void BeginValidation();
   const report::Validation& EndValidation(int64_t steps_done, const ValidationResult& result);
 
-  // Likewise, of whatever else is no part of a step.
+  // Likewise, for any other work that is not part of a step.
   void Pause();
   void Resume();
   void AddCheckpoint(const checkpoint::Saved& saved);
 
-  // Everything so far, serialized. Moves the trace's spans out: call once, at the end. Throws where it is more than a message holds.
+  // The record so far, serialized. Moves the trace's spans out: call it once, at the end. Throws if the record is
+  // larger than a message may be.
   std::string Record();
-  // Likewise, of a rank that fails: never throws, and leaves the time line out where that is too much.
+  // The same for a rank that fails. Never throws; leaves the time line out if the record would be too large.
   std::string PartialRecord();
-  // Likewise, but for the trace, which stays where it is.
+  // The same without the time line. The trace's spans stay where they are.
   std::string RecordWithoutTimeLine();
 
  private:
@@ -98,16 +101,17 @@ class Recorder {
   void AddTimeLine(report::RankRecord& record);
 
   RankContext& ctx_;
-  const bool classifies_;      // else it models language
+  const bool classifies_;      // false: a language model
   int64_t steps_ = 0;
   int64_t skipped_ = 0;
   double loss_scale_ = 1;
-  int64_t first_traced_step_;  // from here on steps are traced
+  int64_t first_traced_step_;  // steps are traced from this one on
   Seconds step_start_, stalled_at_start_, last_step_, trace_origin_;
   Seconds validation_start_;
   bool tracing_ = false;
   int64_t traced_steps_ = 0;
-  // Shared with what tells it when the device is there, which may come after this has gone.
+  // Shared with the callbacks that report when the device reaches a change; they may run after this object is
+  // destroyed.
   const std::shared_ptr<MemorySamples> samples_ = std::make_shared<MemorySamples>(kMemorySamples);
   report::RankRecord record_;
 };

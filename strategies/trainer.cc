@@ -48,13 +48,13 @@ DistributedSampler MakeSampler(const spec::Train& train, const Dataset& data, co
   return *std::move(sampler);
 }
 
-// With context parallelism, this rank's tokens of every sample.
+// With context parallelism, this rank's tokens of every sample; else null.
 std::unique_ptr<Dataset> ShardOf(const Dataset* data, const DeviceMesh& mesh) {
   if (data == nullptr || mesh.shape().cp == 1) return nullptr;
   return MakeSequenceShard(*data, {.rank = mesh.Coordinate(Axis::kCp), .ranks = mesh.shape().cp});
 }
 
-// Null where this rank shares no table with another stage.
+// Null if this rank shares no table with another stage.
 std::unique_ptr<ProcessGroup> MakeGroupOfEnds(const spec::Spec& spec, DeviceMesh& mesh) {
   if (!StagesShareTable(spec)) return nullptr;
   std::unique_ptr<ProcessGroup> ends = mesh.NewGroups(EndsOf(mesh.shape()), "embedding");
@@ -68,10 +68,10 @@ class Trainer {
   int64_t parameters() const { return layout_->model().ParameterCount(); }
   const LossScaler& scaler() const { return scaler_; }
   double Step(int64_t step);  // returns the loss, the mean over the global batch
-  ValidationResult Validate();  // the spec asks for validation
+  ValidationResult Validate();  // only if the spec asks for validation
   void Resume(const checkpoint::Opened& opened);
-  checkpoint::Saver* saver() { return saver_ ? &*saver_ : nullptr; }  // null: the spec asks for no checkpoints
-  std::map<std::string, double> Scalars();  // what has a state beside the tensors
+  checkpoint::Saver* saver() { return saver_ ? &*saver_ : nullptr; }  // null if the spec asks for no checkpoints
+  std::map<std::string, double> Scalars();  // the state to save that is not in tensors
 
  private:
   Work BeginLossSum();
@@ -85,15 +85,15 @@ class Trainer {
   Device& device_;
   DeviceMesh mesh_;
   ProcessGroup &replicas_, &stages_;
-  const std::unique_ptr<Dataset> shard_, validation_shard_;  // null: the data as they are
+  const std::unique_ptr<Dataset> shard_, validation_shard_;  // null if the samples are used whole
   ReplicaStatistics statistics_;
   nn::Context nn_;
   const DType dtype_;
   ParallelLayers layers_;
   const std::unique_ptr<nn::Loss> loss_function_;
   const std::vector<nn::ModelPart> parts_;  // this stage's
-  const std::unique_ptr<ProcessGroup> ends_;  // first and last stage, where they share a table; else null
-  const Sharers sharers_;                     // of what this rank has of one copy of the model
+  const std::unique_ptr<ProcessGroup> ends_;  // first and last stage if they share a table; else null
+  const Sharers sharers_;                     // ranks of one copy of the model that share parameters with this one
   std::unique_ptr<ParameterLayout> layout_;
   GradientSums sums_;
   GradientNorm norm_;
@@ -101,11 +101,11 @@ class Trainer {
   const optim::LrSchedule schedule_;
   DistributedSampler sampler_;
   const pipeline::PipelineShape pipeline_;
-  const std::vector<pipeline::Action> actions_, forwards_;  // of a step; and of a pass without backward
+  const std::vector<pipeline::Action> actions_, forwards_;  // of a training step; of a forward pass alone
   pipeline::Executor executor_;
   LossScaler scaler_;
   std::optional<MicroBatches> micro_batches_;
-  Tensor unscaling_;  // what a fixed scale of the loss leaves to undo; empty: nothing
+  Tensor unscaling_;  // 1 / the fixed loss scale; empty if the scale is 1 or dynamic
   std::optional<Validation> validation_;
   std::optional<checkpoint::Saver> saver_;
 };
@@ -223,13 +223,13 @@ std::map<std::string, double> Trainer::Scalars() {
   return scalars;
 }
 
-// All ranks evaluate with the same running statistics, whatever micro-batches each has seen.
+// Averages the buffers first, so that all ranks evaluate with the same running statistics.
 ValidationResult Trainer::Validate() {
   layout_->AverageBuffers();
   return validation_->Run([this] { rank_.CheckInterrupt(); });
 }
 
-// Forward alone, through all stages.
+// Runs forward only, through all stages.
 Predictions Trainer::Predict(nn::Context& ctx, const Dataset& data, std::span<const int64_t> indices) {
   Predictions predictions;
   executor_.Execute(forwards_, 1, BoundaryShape(spec_, static_cast<int64_t>(indices.size())), dtype_,
@@ -239,7 +239,8 @@ Predictions Trainer::Predict(nn::Context& ctx, const Dataset& data, std::span<co
   return predictions;
 }
 
-// What the update multiplies gradients by (an empty tensor: 1); none: gradients are not finite, and nothing is to be updated.
+// The factor by which the update multiplies gradients; an empty tensor means 1. Returns nullopt if the gradients are
+// not finite and the update must be skipped.
 std::optional<Tensor> Trainer::GradientFactor() {
   const double clip_norm = spec_.train().clip_norm(), scale = scaler_.scale();
   if (clip_norm == 0 && !scaler_.dynamic()) return unscaling_;
@@ -248,8 +249,8 @@ std::optional<Tensor> Trainer::GradientFactor() {
   return optim::ClipFactor(nn_, squares, clip_norm > 0 ? clip_norm : std::numeric_limits<double>::infinity(), 1 / scale);
 }
 
-// Of the model's gradients. Ranks that hold the same ones need tell each other nothing; but where a step depends on it, not even
-// rounding may let one of them skip what another does.
+// The squared norm of the model's gradients. Ranks with the same gradients need not communicate it. But if it decides
+// whether the step is skipped, it must be equal on all of them to the last bit, so it is averaged over the replicas.
 Tensor Trainer::SquaredNorm() {
   Tensor squares = norm_.Squared();
   const ProcessGroup* holders = layout_->shard_group();
@@ -258,13 +259,13 @@ Tensor Trainer::SquaredNorm() {
   return squares;
 }
 
-// The mean over the global batch is a sum over the replicas of the last stage ...
+// The mean over the global batch is a sum over the replicas of the last stage.
 Work Trainer::BeginLossSum() {
   if (stages_.rank() + 1 < stages_.size()) return Work();
   return replicas_.AllReduce(micro_batches_->loss(), ReduceOp::kSum);
 }
 
-// ... which tells the others.
+// The last stage broadcasts it to the others.
 Work Trainer::SpreadLoss(Work sum) {
   if (stages_.size() == 1) return sum;
   sum.WaitOn(device_.compute());
@@ -278,7 +279,7 @@ double Trainer::Step(int64_t step) {
   micro_batches_->BeginStep(indices, scaler_.scale());
   executor_.Execute(actions_, pipeline_.micro_batches, BoundaryShape(spec_, spec_.train().micro_batch()), dtype_,
                     [this](const pipeline::Action& action, Tensor in) { return micro_batches_->Run(action, std::move(in)); });
-  Work loss = BeginLossSum();  // travels while the optimizer works
+  Work loss = BeginLossSum();  // overlaps with the optimizer
   layout_->FinishGradients();
   sums_.Run();
   loss = SpreadLoss(std::move(loss));
@@ -290,7 +291,7 @@ double Trainer::Step(int64_t step) {
   return device_.Item(micro_batches_->loss(), StandIn{std::log(static_cast<double>(InputOf(spec_.model()).classes)), "loss"});
 }
 
-// After every so many steps, and after the last one.
+// Every `every_steps` steps, and after the last step.
 bool IsValidated(const spec::Train& train, int64_t step) {
   if (!train.has_validation()) return false;
   return (step + 1) % train.validation().every_steps() == 0 || step + 1 == train.steps();
@@ -301,7 +302,7 @@ bool IsSaved(const spec::Train& train, int64_t step, bool last) {
   return last || step + 1 == train.steps() || (train.checkpoint().has_every_steps() && (step + 1) % train.checkpoint().every_steps() == 0);
 }
 
-// The checkpoint that a run goes on from; steps count from the first of all. None: step 0.
+// The checkpoint that the run resumes from. Nullopt if it starts at step 0.
 std::optional<checkpoint::Opened> OpenResumed(RankContext& ctx, const spec::Spec& spec, const checkpoint::Opened* read) {
   if (!spec.train().has_resume()) return std::nullopt;
   checkpoint::Opened opened = checkpoint::Agree(ctx, spec, read);
@@ -321,7 +322,7 @@ std::string TrainRank(RankContext& ctx, const spec::Spec& spec, const Samples& s
   const std::optional<checkpoint::Opened> resumed = OpenResumed(ctx, spec, read);
   const int64_t first_step = resumed ? resumed->manifest.metadata.step : 0;
   Recorder recorder(ctx, spec, first_step);
-  // Whatever ends this rank, what it did until then is kept.
+  // If this rank fails, the record of what it did until then is kept.
   ctx.SetPartialResultSource([&] { return recorder.PartialRecord(); }, [&] { return recorder.RecordWithoutTimeLine(); });
   absl::Cleanup keep = [&] {
     ctx.SetPartialResultSource(nullptr);

@@ -1,4 +1,4 @@
-// From a spec to a trained rank: the same code on every fabric.
+// Trains one rank as a spec describes. The code is the same on every fabric.
 #pragma once
 
 #include <functional>
@@ -17,14 +17,14 @@ struct Saved;
 }
 
 struct StepProgress {
-  int64_t step, steps;
+  int64_t step, steps;  // `step`: steps done so far, from 1
   double seconds, loss;
-  const report::Validation* validation = nullptr;  // when one was done after this step
-  const checkpoint::Saved* saved = nullptr;        // when one became whole
-  int64_t first_step = 0;                          // done by the run that this one goes on from
-};  // step: done so far, from 1
+  const report::Validation* validation = nullptr;  // set if a validation was done after this step
+  const checkpoint::Saved* saved = nullptr;        // set if a checkpoint became complete
+  int64_t first_step = 0;                          // steps done by the run that this one resumes
+};
 
-// What to train on, and what to validate on where spec.train.validation asks for it. Refers to both.
+// The training samples, and the validation samples if spec.train.validation is set. Holds references to both.
 struct Samples {
   Samples(const Dataset& training_data, const Dataset* validation_data = nullptr)
       : training(training_data), validation(validation_data) {}
@@ -32,15 +32,16 @@ struct Samples {
   const Dataset* validation;
 };
 
-// Trains this rank for spec.train.steps, or until validation has its patience run out, and returns its
-// serialized report::RankRecord. `spec` is whole and validated (every default filled in, epochs made steps, a path for
-// checkpoints). With spec.train.resume it goes on from there, and steps count from the first step of all.
-// `progress` is called on rank 0 after each step, and again after a validation; may be empty. Throws what the
-// fabric throws; the record of what was done so far is then the context's partial result.
-// `next` is asked before every step which one is to be done: that one or a later one. For replays, which leave out steps
-// that would do what those before them did; empty: every step is done.
-// `read`: the checkpoint that spec.train.resume names, where this process has read it and held it against `spec`. Null: rank 0 does so
-// now. Rank 0's holds for all (checkpoint/agree.h).
+// Trains this rank for spec.train.steps steps, or until the patience of the validation runs out. Returns the rank's
+// serialized report::RankRecord. `spec` is resolved and validated: defaults are filled in, epochs are converted to
+// steps, and checkpoints have a path. With spec.train.resume, training continues from that checkpoint, and steps count
+// from the first step of the original run.
+// `progress` is called on rank 0 after each step, and again after a validation or a completed checkpoint. May be empty.
+// `next` maps the step that comes next to the step to run: the same one or a later one. Replays use it to leave out
+// steps that repeat earlier ones. If empty, every step is run.
+// `read`: the checkpoint that spec.train.resume names, if this process has already read it and checked it against
+// `spec`. If null, rank 0 does so now. Rank 0's checkpoint holds for all ranks (checkpoint/agree.h).
+// Throws what the fabric throws. The record of the steps done so far is then the context's partial result.
 std::string TrainRank(RankContext& ctx, const spec::Spec& spec, const Samples& samples,
                       const std::function<void(const StepProgress&)>& progress = {},
                       const std::function<int64_t(int64_t step)>& next = {}, const checkpoint::Opened* read = nullptr);

@@ -60,7 +60,7 @@ void Validation::Pass(nn::Context& ctx, int64_t number) {
   std::vector<int64_t> indices;
   for (int64_t i = 0; i < options_.batch; ++i) indices.push_back(std::min(first + i, options_.samples - 1));
   const auto [logits, targets] = predict_(ctx, data_, indices);
-  if (logits.empty()) return;  // another stage's affair
+  if (logits.empty()) return;  // only the last stage has logits
   const Tensor losses = loss_.Losses(ctx, logits, targets);
   if (counted == 0) return;
   const int64_t rows = losses.numel() / options_.batch * counted, classes = logits.dim(-1);
@@ -68,8 +68,8 @@ void Validation::Pass(nn::Context& ctx, int64_t number) {
   loss_.CountCorrect(ctx, logits.Slice(0, Shape{rows, classes}), targets.Slice(0, rows), totals_.Slice(1, 1));
 }
 
-// All stop if one would: a sum over ranks may differ between them in its last bits, where a fabric takes it in different
-// orders. Where no data exists nobody does.
+// All ranks stop if one would. A sum over ranks may differ between them in its last bits if a fabric adds in different
+// orders. In simulations without data no rank stops.
 bool Validation::Stops(double loss) {
   const float mine = patience_.RunsOut(loss) ? 1 : 0;
   ctx_.device.Upload(verdict_, [mine](std::span<std::byte> out) { std::memcpy(out.data(), &mine, sizeof(mine)); });

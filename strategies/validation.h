@@ -1,9 +1,10 @@
-// The loss over samples that are not trained on, and when to stop because of it.
+// The loss over samples that are not trained on, and early stopping.
 //
-// Pass b of n replicas (ranks along dp) with batches of k samples takes samples [b n k, (b + 1) n k), of which replica r has the k from
-// b n k + r k on. Every replica does the same passes over batches of the same size, so that replicas use the same memory
-// and can stand for each other in a simulation; where the last samples do not fill them, the last one is repeated and
-// its repetitions are not counted. Every sample counts once, whatever n and k; in f32 the sums differ in their last bits.
+// With n replicas (ranks along dp) and batches of k samples, pass b takes samples [b n k, (b + 1) n k); replica r takes
+// the k samples from b n k + r k on. Every replica does the same number of passes over batches of the same size, so
+// replicas use the same memory and can stand for each other in a simulation. If the samples do not fill the last pass,
+// the last sample is repeated, and its repetitions are not counted. Every sample counts once for any n and k; in F32
+// the sums may differ in their last bits.
 #pragma once
 
 #include <functional>
@@ -18,28 +19,28 @@
 namespace twofold {
 
 struct ValidationResult {
-  double loss = 0;      // mean over all samples and the items of each
-  double accuracy = 0;  // share of items whose largest logit is the target's
-  bool stop = false;    // patience has run out: at every replica or at none
+  double loss = 0;      // mean over all items of all samples
+  double accuracy = 0;  // fraction of items whose largest logit is the target's
+  bool stop = false;    // patience has run out; the same on every replica
 };
 
 struct ValidationOptions {
-  int64_t samples = 1;      // the first so many of the dataset
-  int64_t batch = 1;        // of one replica and pass
+  int64_t samples = 1;      // validates on the first `samples` samples of the dataset
+  int64_t batch = 1;        // samples per replica and pass
   int64_t classes = 2;      // width of the logits
-  int64_t patience = 0;     // validations in a row without a better loss before training stops; 0: it never does
-  double min_delta = 0;     // a loss is better when it is lower than the best by more than this
+  int64_t patience = 0;     // validations in a row without a better loss before training stops; 0: never stops
+  double min_delta = 0;     // a loss is better if it is lower than the best by more than this
   DType dtype = DType::kF32;  // of the logits
 };
 
-// Validations in a row without a better loss.
+// Counts validations in a row without a better loss.
 class Patience {
  public:
   Patience(int64_t most, double min_delta) : most_(most), min_delta_(min_delta) {}
-  // Takes the loss of a validation; whether it was one too many. What is no number is not better.
+  // Takes the loss of a validation. Returns whether patience has run out. NaN is never better.
   bool RunsOut(double loss);
 
-  // What a checkpoint keeps: the least loss so far, where there is one, and validations in a row since.
+  // Saved in checkpoints: the best loss so far (if `any`), and the number of validations since then.
   struct State { bool any = false; double best = 0; int64_t bad_validations = 0; };
   State state() const { return {!first_, best_, bad_validations_}; }
   void Restore(const State& state) { first_ = !state.any, best_ = state.best, bad_validations_ = state.bad_validations; }
@@ -55,15 +56,15 @@ class Patience {
 // One rank's share of every validation. Collective over the mesh's world; used from the rank's thread.
 class Validation {
  public:
-  // From samples of `data` to logits [.., classes] and targets, with a context that is not training; keeps nothing for a backward
-  // pass. Of a pipeline's stages the last one alone has them, and the others learn what came of it.
+  // Computes logits [.., classes] and targets of samples of `data`, with a context that is not training; saves nothing
+  // for backward. In a pipeline only the last stage gets them; the other stages receive the totals from it.
   using Predict = std::function<Predictions(nn::Context& ctx, const Dataset& data, std::span<const int64_t> indices)>;
 
-  // Everything handed in outlives it. Allocates what it needs from validation to validation. Throws OutOfMemory.
-  // `data` are this rank's parts of the samples, where ranks of a context-parallel group share them.
+  // All arguments must outlive it. Allocates the buffers that live from one validation to the next. Throws OutOfMemory.
+  // With context parallelism, `data` holds this rank's tokens of each sample.
   Validation(nn::Context& ctx, DeviceMesh& mesh, const Dataset& data, nn::Loss& loss, Predict predict, const ValidationOptions& options);
 
-  // `between` is called before every pass; it may throw. Throws what communication and allocation throw.
+  // `between` is called before every pass and may throw. Throws what communication and allocation throw.
   ValidationResult Run(const std::function<void()>& between);
   Patience& patience() { return patience_; }
 
@@ -78,8 +79,8 @@ class Validation {
   nn::Loss& loss_;
   const Predict predict_;
   const ValidationOptions options_;
-  Tensor totals_;   // (f32)[2]: the sum of the losses, and the number of right answers
-  Tensor verdict_;  // (f32)[1]: 1 where this replica would stop
+  Tensor totals_;   // (accumulation type)[2]: the sum of the losses, and the number of right answers
+  Tensor verdict_;  // (f32)[1]: 1 if this replica would stop
   Patience patience_;
 };
 

@@ -25,7 +25,7 @@ namespace twofold::test {
 
 using Environment = std::map<std::string, std::string>;
 
-// This process's variables, but for those that launchers set.
+// This process's environment variables, except those that launchers set.
 inline Environment PlainEnvironment() {
   Environment environment;
   for (char** e = environ; *e != nullptr; ++e) {
@@ -40,7 +40,7 @@ inline Environment PlainEnvironment() {
 
 class Child {
  public:
-  // Starts `words`; what it writes to stdout and stderr is kept.
+  // Starts `words`; its stdout and stderr are kept.
   explicit Child(std::vector<std::string> words, const Environment& more = {}) {
     std::string name = (std::filesystem::temp_directory_path() / "twofold-child-XXXXXX").string();
     close(mkstemp(name.data()));
@@ -60,7 +60,7 @@ class Child {
     posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, file_.c_str(), O_WRONLY | O_APPEND, 0);
     posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
-    posix_spawnattr_t attributes;  // no signal is ignored, whoever runs the test
+    posix_spawnattr_t attributes;  // no signal is ignored, even if the test's caller ignores some
     posix_spawnattr_init(&attributes);
     sigset_t all;
     sigfillset(&all);
@@ -82,7 +82,8 @@ class Child {
 
   pid_t pid() const { return pid_; }
   void Signal(int signal) const { kill(pid_, signal); }
-  // Its exit status, or 128 and the signal that ended it; -1: it has not ended in `seconds`, by which time tests give up.
+  // Its exit status, or 128 plus the signal that ended it; -1 if it has not ended within `seconds`, where tests give
+  // up.
   int Wait(double seconds = 60) {
     const auto limit = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
     while (!ended_ && std::chrono::steady_clock::now() < limit) {
@@ -102,7 +103,7 @@ class Child {
     text << file.rdbuf();
     return text.str();
   }
-  // Until it has written `text`.
+  // Waits until it has written `text`.
   bool AwaitOutput(const std::string& text, double seconds = 60) const {
     const auto limit = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
     while (Output().find(text) == std::string::npos) {

@@ -1,4 +1,4 @@
-// Waits for processes that a test starts: to a deadline, past which they are killed and the test fails.
+// Waits for processes that a test starts, with a deadline. After it they are killed and the test fails.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,9 +13,10 @@
 
 namespace twofold {
 
-inline constexpr double kProcessDeadline = 60;  // seconds: no process of a test takes half of that on a busy machine
+inline constexpr double kProcessDeadline = 60;  // seconds; no process of a test takes half of that on a busy machine
 
-// Waits for a child as waitpid() does, and returns its status. After `seconds` kills it, or -pid's whole group, and says so.
+// Waits for a child as waitpid() does, and returns its status. After `seconds` it kills the child, or all of group
+// -pid, and fails the test.
 inline int AwaitProcess(pid_t pid, const std::string& what = "", double seconds = kProcessDeadline) {
   const pid_t child = pid < 0 ? -pid : pid;
   const auto limit = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
@@ -33,7 +34,7 @@ inline int AwaitProcess(pid_t pid, const std::string& what = "", double seconds 
   return status;
 }
 
-// Until holds(): false, and a failure, after `seconds`.
+// Waits until holds(); false, and a test failure, after `seconds`.
 template <class F>
 bool AwaitThat(F&& holds, const std::string& what, double seconds = kProcessDeadline) {
   const auto limit = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
@@ -47,7 +48,7 @@ bool AwaitThat(F&& holds, const std::string& what, double seconds = kProcessDead
   return true;
 }
 
-// std::system(), with a deadline for the shell and all that it starts.
+// std::system(), with a deadline for the shell and everything that it starts.
 inline int RunShell(const std::string& command, double seconds = kProcessDeadline) {
   const pid_t child = fork();
   if (child == 0) {
@@ -56,7 +57,7 @@ inline int RunShell(const std::string& command, double seconds = kProcessDeadlin
     _exit(127);
   }
   if (child < 0) return -1;
-  setpgid(child, child);  // whichever of the two comes first
+  setpgid(child, child);  // in parent and child, because either may come first
   return AwaitProcess(-child, command, seconds);
 }
 

@@ -1,4 +1,4 @@
-// Ports at which processes that a test starts are to listen.
+// Ports for processes that a test starts.
 #pragma once
 
 #include <arpa/inet.h>
@@ -11,12 +11,13 @@
 
 namespace twofold::test {
 
-// `count` ports of this host, one after another, that the system gives to nobody else while this lives: sockets that were bound to them, and
-// do not listen, hold them. Who sets SO_REUSEADDR, as stores do, may listen there all the same; until then connections are refused.
+// `count` consecutive ports of this host that the system gives to nobody else while this object lives. They are held by
+// sockets that are bound to them but do not listen. A process that sets SO_REUSEADDR, as stores do, can still listen
+// there; until then connections are refused.
 class Ports {
  public:
   explicit Ports(int count = 1) {
-    constexpr int kTries = 1000;  // the second may be another's
+    constexpr int kTries = 1000;  // the second port may be taken
     for (int i = 0; i < kTries && !Take(count); ++i) Release();
     if (held_.empty()) std::abort();
   }

@@ -1,10 +1,11 @@
-// What tests draw from, and how much of it.
+// Random seeds of tests, and the amount of random testing.
 //
 //     std::mt19937 random(TestSeed());
 //
-// A test's numbers depend on its own full name and the base seed alone: not on which tests run beside it or before it, nor on the
-// clock. The base is 19 unless TWOFOLD_TEST_SEED says otherwise; tests/run.sh --full gives the date. A test that fails prints the
-// base that repeats it. What such a base has found becomes a case of its own: the input that was printed, or SeedOf() with that base.
+// A test's numbers depend only on its own full name and the base seed, not on other tests or on the clock. The base is
+// 19 unless TWOFOLD_TEST_SEED sets another; tests/run.sh --full uses the date. A test that fails prints the base that
+// reproduces it. A failure found with such a base becomes a test case of its own: with the printed input, or with
+// SeedOf() and that base.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,7 +29,7 @@ inline uint64_t BaseSeed() {
   return seed;
 }
 
-// FNV-1a of the name, mixed as splitmix64 does with base and salt: the same on every machine and in every build.
+// FNV-1a of the name, mixed with base and salt as in splitmix64: the same on every machine and in every build.
 inline uint64_t SeedOf(uint64_t base, std::string_view test, uint64_t salt = 0) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const char c : test) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
@@ -41,7 +42,8 @@ inline uint64_t SeedOf(uint64_t base, std::string_view test, uint64_t salt = 0) 
   return hash;
 }
 
-// Of a test that has drawn and fails, says how to repeat it; of a program that draws otherwise than the gate does, says so at once.
+// After a failed test that used its seed, prints how to repeat it. With a base other than the default, prints it at the
+// start.
 class SaysTheSeed : public ::testing::EmptyTestEventListener {
  public:
   static inline std::atomic<bool> drawn = false;
@@ -56,14 +58,14 @@ class SaysTheSeed : public ::testing::EmptyTestEventListener {
 
 inline const bool kSaysTheSeed = (::testing::UnitTest::GetInstance()->listeners().Append(new SaysTheSeed), true);
 
-// The seed of the test that runs; with another salt another one.
+// The seed of the running test; each salt gives another one.
 inline uint64_t TestSeed(uint64_t salt = 0) {
   const ::testing::TestInfo* test = ::testing::UnitTest::GetInstance()->current_test_info();
   SaysTheSeed::drawn = kSaysTheSeed;
   return SeedOf(BaseSeed(), test == nullptr ? "" : std::string(test->test_suite_name()) + "." + test->name(), salt);
 }
 
-// Whether everything is asked for, however long it takes: tests/run.sh --full.
+// Whether all tests are to run, however long they take: tests/run.sh --full.
 inline bool Full() {
   static const bool full = [] {
     const char* given = std::getenv("TWOFOLD_TEST_FULL");
@@ -72,7 +74,7 @@ inline bool Full() {
   return full;
 }
 
-// Damaged inputs of each kind that users hand in.
+// The number of damaged inputs to try for each kind of user input.
 inline int Mutants() { return Full() ? 100000 : 5000; }
 
 }  // namespace twofold

@@ -1,9 +1,9 @@
-// Tests of time.
+// Helpers for tests of timing.
 #pragma once
 
 namespace twofold {
 
-// Whether holds() is true in one try of a few: for what comes too late where the machine is busy with something else.
+// Whether holds() is true in one of a few tries: for events that may come too late on a busy machine.
 template <class F>
 bool InSomeTry(F&& holds) {
   for (int tries = 0; tries < 20; ++tries) {

@@ -18,7 +18,7 @@ namespace twofold {
 namespace {
 
 constexpr int64_t kMostNodes = 1 << 20, kMostInNode = 1024, kMostLinks = 1 << 24;
-constexpr int64_t kMostSharing = 1 << 16;  // ranks that share one host's memory
+constexpr int64_t kMostSharing = 1 << 16;  // ranks that share the memory of one host
 
 template <class Rows>
 std::string Names(const Rows& rows) {
@@ -31,7 +31,7 @@ int DevicesOf(const cluster::Node& node, const NodeKind& kind) {
   return kind.devices > 0 ? kind.devices : static_cast<int>(node.devices());
 }
 
-// NICs without a network hang in the node only where the rate of their cables is known.
+// Without a network, the node has NICs only if the rate of their cables is known.
 NodeNics NicsOf(const cluster::Machines& m, int devices) {
   const double rate =
       m.node().pcie_gbytes_per_second() > 0 ? m.node().pcie_gbytes_per_second() : m.network().link_gbytes_per_second();
@@ -46,7 +46,7 @@ absl::Status CheckNode(const cluster::Node& node) {
       return absl::InvalidArgumentError(
           "file: devices, nics and links are the file's; leave out devices, nics, link_us, pcie_gbytes_per_second and pcie_us");
     }
-    return absl::OkStatus();  // read when it is built
+    return absl::OkStatus();  // the file is checked when it is read during building
   }
   const NodeKind* kind = FindNodeKind(node.kind_case());
   if (kind == nullptr) return absl::InvalidArgumentError(StrCat("kind: missing; use one of ", Names(NodeKinds()), ", file"));

@@ -1,4 +1,4 @@
-// The catalogue of clusters that ships with the program, and files of the same form by users.
+// The catalogue of clusters that ships with the program, and users' files in the same format.
 #pragma once
 
 #include <optional>
@@ -11,20 +11,21 @@
 
 namespace twofold {
 
-inline constexpr std::string_view kThisMachine = "this-machine";  // the cluster that stands for it
+inline constexpr std::string_view kThisMachine = "this-machine";  // the cluster that represents this machine
 
 struct ClusterInfo {
   std::string name, summary, source;
 };
 std::vector<ClusterInfo> ListClusters();
 
-// A catalogue name, or the path of a .textproto file. Refuses unknown names (listing the known) and incomplete or
-// impossible descriptions, naming file, field and value. A node's file and a device's profile are looked for
-// in the folder of the cluster's. `field`: where the name stands in a spec, for messages.
+// `name_or_path` is a catalogue name or the path of a .textproto file. Refuses unknown names (the message lists the
+// known ones) and incomplete or impossible descriptions (the message names file, field and value). Node files and
+// device profiles are looked up in the folder of the cluster's file. `field`, for messages, is the field of the spec
+// that holds the name.
 absl::StatusOr<cluster::Cluster> FindCluster(std::string_view name_or_path,
                                              std::string_view field = "fabric.simulated.cluster");
 
-// The text of a profile that ships with the catalogue, whose entries' device.profile is its name.
+// The text of a profile that ships with the catalogue. Entries refer to it by name in device.profile.
 std::optional<std::string_view> FindCatalogueProfile(std::string_view name);
 
 }  // namespace twofold

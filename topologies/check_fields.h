@@ -1,4 +1,4 @@
-// Checks of what a user wrote: messages start with the field and its value and say what would be right.
+// Checks of user input. Messages start with the field and its value and say which values are valid.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@ template <class Number>
 absl::Status Refuse(std::string_view field, Number value, std::string_view right) {
   return absl::InvalidArgumentError(StrCat(field, " = ", value, ": ", right));
 }
-absl::Status CheckPositive(std::string_view field, double value);       // finite, too
-absl::Status CheckNotNegative(std::string_view field, double value);    // likewise
+absl::Status CheckPositive(std::string_view field, double value);       // also finite
+absl::Status CheckNotNegative(std::string_view field, double value);    // also finite
 absl::Status CheckRange(std::string_view field, int64_t value, int64_t least, int64_t most);
-// `status` with its message behind `prefix`.
+// `status` with `prefix` put before its message.
 absl::Status Within(std::string_view prefix, const absl::Status& status);
 
-// The first of some checks that fails.
+// Keeps the first check that fails.
 class Checks {
  public:
   Checks& operator<<(const absl::Status& status) {

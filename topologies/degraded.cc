@@ -16,7 +16,7 @@
 namespace twofold {
 namespace {
 
-// Numbers of a pair's routes that cross failed links, ascending; what is left is numbered without them.
+// The numbers of a pair's routes over failed links, ascending. The remaining routes are renumbered without them.
 class Gone {
  public:
   Gone() = default;
@@ -26,7 +26,7 @@ class Gone {
   int64_t Below(int64_t number) const {
     return std::lower_bound(numbers_.begin(), numbers_.end(), number) - numbers_.begin();
   }
-  // The number in the whole topology of the `left`-th that is left.
+  // The number in the whole topology of the remaining route number `left`.
   int64_t Whole(int64_t left) const {
     for (int64_t gone : numbers_) {
       if (gone > left) break;
@@ -59,7 +59,7 @@ class DegradedTopology : public Topology {
   int64_t MinimalRoutes(Pair pair) const override {
     if (!any_failed_) return whole_->MinimalRoutes(pair);
     if (const int64_t left = MinimalLeft(pair); left > 0) return left;
-    return std::max<int64_t>(1, DetoursLeft(pair));  // 1: the one that is not there
+    return std::max<int64_t>(1, DetoursLeft(pair));  // 1: the pair's missing route
   }
   int64_t Detours(Pair pair) const override {
     if (!any_failed_) return whole_->Detours(pair);
@@ -111,7 +111,7 @@ class DegradedTopology : public Topology {
   int64_t MinimalLeft(Pair pair) const { return whole_->MinimalRoutes(pair) - GoneOf(pair, false).size(); }
   int64_t DetoursLeft(Pair pair) const { return whole_->Detours(pair) - GoneOf(pair, true).size(); }
 
-  // Looked for when a pair is first asked for.
+  // Computed when a pair is first requested.
   const Gone& GoneOf(Pair pair, bool detours) const {
     const uint64_t key = ((static_cast<uint64_t>(pair.from) << 32 | static_cast<uint64_t>(pair.to)) << 8) ^
                          (static_cast<uint64_t>(pair.rail + 1) << 1) ^ static_cast<uint64_t>(detours);
@@ -142,13 +142,13 @@ class DegradedTopology : public Topology {
   const std::vector<bool> failed_;
   const bool any_failed_;
   const double background_;
-  const bool alike_;  // every link was changed alike, in bandwidth alone
+  const bool alike_;  // every link was changed in the same way, in bandwidth only
   mutable std::mutex mutex_;
   mutable std::unordered_map<uint64_t, Gone> gone_;  // by pair
-  const Seconds alpha_;                              // the last: it asks for a route
+  const Seconds alpha_;                              // must be the last member: computing it requests a route
 };
 
-// The links of those names and their other ways.
+// The links with given names, and their reverse links.
 class Names {
  public:
   explicit Names(const std::vector<Link>& links) : links_(links) {}
@@ -168,7 +168,7 @@ class Names {
     return found;
   }
 
-  // Those that are the fewest changes away.
+  // The names with the smallest edit distance.
   std::string Near(std::string_view name) const {
     constexpr size_t kTold = 3;
     std::vector<std::pair<size_t, size_t>> near;
@@ -181,7 +181,7 @@ class Names {
   }
 
  private:
-  // The links of a cable follow one another.
+  // The two links of a cable are adjacent.
   std::optional<size_t> Back(size_t link) const {
     for (size_t other : {link ^ 1, link + 1, link - 1}) {
       if (other >= links_.size() || links_[link].from < 0 || links_[link].from == links_[link].to) continue;
@@ -190,7 +190,7 @@ class Names {
     return std::nullopt;
   }
 
-  // Levenshtein's distance.
+  // Levenshtein distance.
   static size_t Changes(std::string_view a, std::string_view b) {
     std::vector<size_t> row(b.size() + 1);
     std::iota(row.begin(), row.end(), 0u);

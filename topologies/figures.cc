@@ -14,7 +14,7 @@
 namespace twofold {
 namespace {
 
-// Neighbours of all vertices in one list.
+// The neighbours of all vertices in one list.
 class Neighbours {
  public:
   explicit Neighbours(const Topology& t) : first_(t.vertices().size() + 1), to_(t.links().size()) {
@@ -38,7 +38,7 @@ class Neighbours {
   std::vector<int> to_;
 };
 
-// Searches breadth first from many endpoints at once, a bit each.
+// Breadth-first search from many endpoints at once, one bit for each.
 constexpr size_t kWords = 8;
 constexpr int kSources = 64 * kWords;
 using Bits = std::array<uint64_t, kWords>;
@@ -59,7 +59,8 @@ class Eccentricity {
         now_(seen_),
         next_(seen_) {}
 
-  // The most links from any of `sources` (at most kSources) to any endpoint; 0: one of them does not reach all.
+  // The largest distance in links from any of `sources` (at most kSources) to any endpoint; 0 if one of them does not
+  // reach all.
   int Of(std::span<const int> sources) {
     for (std::vector<Bits>* bits : {&seen_, &now_, &next_}) std::fill(bits->begin(), bits->end(), Bits{});
     for (size_t i = 0; i < sources.size(); ++i) {
@@ -76,7 +77,7 @@ class Eccentricity {
   }
 
  private:
-  // One step on from everything that was just reached and forwards; whether there was any.
+  // Advances by one step from every vertex that was just reached and forwards; returns whether there was any.
   bool Spread(bool first) {
     bool any = false;
     const int vertices = static_cast<int>(now_.size());
@@ -91,7 +92,7 @@ class Eccentricity {
     }
     return any;
   }
-  // What is new of it becomes what was just reached; how many endpoints that are.
+  // The newly reached vertices become those just reached; returns how many endpoints are among them.
   int64_t Arrive() {
     int64_t endpoints = 0;
     for (size_t v = 0; v < now_.size(); ++v) {
@@ -108,10 +109,10 @@ class Eccentricity {
   const int endpoints_;
   const bool endpoints_forward_;
   const Neighbours neighbours_;
-  std::vector<Bits> seen_, now_, next_;  // by vertex: from which sources
+  std::vector<Bits> seen_, now_, next_;  // by vertex: the sources that reach it
 };
 
-// Endpoints from which distances must be counted: of those with one cable to the same switch one stands for all.
+// The endpoints from which distances are computed: one for all endpoints that have a single cable to the same switch.
 std::vector<int> Sources(const Topology& t) {
   const Neighbours neighbours(t);
   std::vector<bool> stood_for(t.vertices().size());
@@ -145,12 +146,12 @@ BytesPerSecond Bisection(const Topology& t, bool endpoints_forward) {
   const auto side = [&](int v) { return v < half ? source : v < n && v >= n - half ? sink : v; };
   double all = 0;
   for (const Link& l : t.links()) all += l.bandwidth.value();
-  const double unit = std::max(1.0, all / 4e18);  // sums fit an int64_t
+  const double unit = std::max(1.0, all / 4e18);  // so that sums fit an int64_t
   MaxFlow flow(vertices + 2);
   for (const Link& l : t.links()) {
     if (l.from < 0 || l.to < 0) continue;
-    const int from = side(l.from), to = side(l.to);  // each half is one vertex
-    const bool middle = from < n && !endpoints_forward;  // the one of an odd number sends nothing on
+    const int from = side(l.from), to = side(l.to);  // each half is merged into one vertex
+    const bool middle = from < n && !endpoints_forward;  // the middle endpoint of an odd number does not forward
     if (middle || from == to || to == source || from == sink) continue;
     flow.AddArc(from, to, std::llround(l.bandwidth.value() / unit));
   }

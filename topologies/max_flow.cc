@@ -21,7 +21,8 @@ int64_t MaxFlow::Run(int source, int sink) {
   return total;
 }
 
-// Numbers vertices by their distance from the source over arcs with something left; whether the sink is reached.
+// Numbers vertices by their distance from the source over arcs with remaining capacity; returns whether the sink is
+// reached.
 bool MaxFlow::Layer(int source, int sink) {
   layer_.assign(out_.size(), -1);
   layer_[static_cast<size_t>(source)] = 0;
@@ -38,7 +39,7 @@ bool MaxFlow::Layer(int source, int sink) {
   return layer_[static_cast<size_t>(sink)] >= 0;
 }
 
-// One path down the layers to the sink and what it takes; 0: there is none left.
+// Sends flow along one path down the layers to the sink; returns its amount, 0 if there is no path left.
 int64_t MaxFlow::Augment(int source, int sink) {
   path_.clear();
   int at = source;
@@ -52,7 +53,7 @@ int64_t MaxFlow::Augment(int source, int sink) {
     if (next_[v] < out_[v].size()) {
       path_.push_back(out_[v][next_[v]]);
       at = arcs_[static_cast<size_t>(path_.back())].to;
-    } else {  // a dead end: back one step, and past the arc that led here
+    } else {  // a dead end: go back one step and skip the arc that led here
       if (path_.empty()) return 0;
       at = arcs_[static_cast<size_t>(path_.back()) ^ 1].to;
       ++next_[static_cast<size_t>(at)];

@@ -24,7 +24,7 @@ Wiring WiringOf(const cluster::Network& n) {
           .nic = Microseconds(n.nic_us())};
 }
 
-// Counts fit an int, and so do their products an int64_t; builders say what else is wrong.
+// Checks that counts fit an int, and so their products an int64_t. Builders check everything else.
 absl::Status CheckCounts(std::initializer_list<std::pair<std::string_view, int64_t>> counts) {
   Checks checks;
   for (const auto& [field, value] : counts) checks << CheckRange(field, value, 0, 1 << 20);
@@ -98,7 +98,7 @@ absl::Status CheckSlingshot(const cluster::Network& n, int ports, int) {
 }
 std::unique_ptr<Topology> Slingshot(const cluster::Network& n, int ports, int) { return MakeSlingshot(SlingshotOf(n, ports)); }
 
-// A network that has exactly as many ports as its shape says.
+// For networks whose shape fixes the number of ports.
 absl::Status CheckFull(int64_t have, int ports) {
   if (ports == have) return absl::OkStatus();
   return Refuse("ports", ports, StrCat("its shape has ", have, ", there must be as many"));

@@ -1,4 +1,4 @@
-// The kinds of node that cluster.proto describes: a row each.
+// A table of the node kinds that cluster.proto describes, one row each.
 #pragma once
 
 #include <string_view>
@@ -13,15 +13,16 @@ namespace twofold {
 struct NodeKind {
   cluster::Node::KindCase kind;
   std::string_view name;  // as in cluster.proto
-  int devices;            // that such a node always has; 0: as Node.devices says
-  // What is wrong with the kind's own fields, from "machines.node." on; those that all kinds share are right.
+  int devices;            // fixed number of devices of this kind; 0: Node.devices gives it
+  // Checks the fields of this kind only; the fields that all kinds share are valid already. Messages start after
+  // "machines.node.".
   absl::Status (*check)(const cluster::Node& node, int devices);
-  // REQUIRES: check says OK.
+  // REQUIRES that `check` returns OK.
   NodeType (*make)(const cluster::Node& node, int devices, const NodeNics& nics);
 };
 
-// All but imported nodes (Node.file).
+// All kinds except imported nodes (Node.file).
 const std::vector<NodeKind>& NodeKinds();
-const NodeKind* FindNodeKind(cluster::Node::KindCase kind);  // null: not among them
+const NodeKind* FindNodeKind(cluster::Node::KindCase kind);  // null if unknown
 
 }  // namespace twofold

@@ -1,10 +1,11 @@
-// Which endpoints of a topology the ranks of a job sit on. Nodes are filled one after another, each in the order of its
-// devices; policies differ in the order of nodes.
+// Places the ranks of a job on the endpoints of a topology. Nodes are filled one after another, each in the order of
+// its devices; the policies differ in the order of nodes.
 //
 //   linear    0, 1, 2, ...
-//   by group  one of each group in turn: 0 of group 0, 0 of group 1, ..., 1 of group 0, ... (groups: of a dragonfly, pods)
-//   random    shuffled (Fisher and Yates) by Philox numbers of the seed
-//   hosts     as listed
+//   by group  one node of each group in turn: node 0 of group 0, 0 of group 1, ..., 1 of group 0, ... (groups of a
+//             dragonfly, pods)
+//   random    shuffled (Fisher and Yates) with Philox random numbers of the seed
+//   hosts     in the listed order
 #pragma once
 
 #include <cstdint>
@@ -23,8 +24,8 @@ struct PlacementOptions {
   std::vector<int64_t> hosts;  // kHosts: nodes
 };
 
-// Endpoints by rank. Refuses hosts that the topology does not have or that are named twice, and more ranks than there are
-// devices; `field`: the placement's in a spec, for errors.
+// Returns the endpoint of each rank. Refuses hosts that the topology does not have or that are listed twice, and more
+// ranks than devices. `field`, for errors, is the placement's field in the spec.
 absl::StatusOr<std::vector<int>> PlaceRanks(const Topology& topology, int ranks, const PlacementOptions& options,
                                             std::string_view field = "fabric.simulated.placement");
 

@@ -18,13 +18,13 @@ constexpr std::array<std::pair<RoutingPolicy, std::string_view>, 4> kPolicies = 
     {RoutingPolicy::kAdaptive, "adaptive"},
 }};
 
-// Draws of one flow: by who talks to whom, the flow's number and the seed.
+// The random numbers of one flow depend on source and destination, the flow's number and the seed.
 PhiloxKey KeyOf(uint64_t seed, Pair pair, uint64_t flow) {
   const uint64_t who = (static_cast<uint64_t>(static_cast<uint32_t>(pair.from)) << 32) | static_cast<uint32_t>(pair.to);
   return MakeKey(MakeKey(MakeKey(seed, who).value, static_cast<uint64_t>(int64_t{pair.rail})).value, flow);
 }
 
-// In [0, below): the high half of a product, off from uniform by below / 2^64.
+// In [0, below): the high half of a product; deviates from uniform by below / 2^64.
 int64_t Below(uint32_t high, uint32_t low, int64_t below) {
   const uint64_t bits = (uint64_t{high} << 32) | low;
   return static_cast<int64_t>((static_cast<unsigned __int128>(bits) * static_cast<uint64_t>(below)) >> 64);
@@ -86,7 +86,7 @@ void Router::One(Pair pair, int64_t number, std::vector<Path>& paths) const {
   topology_.Route(pair, number, paths[0].links);
 }
 
-// Every stride-th route, from the default one on: where deterministic routing is even over destinations, so is this.
+// Takes every stride-th route from the default one on. If default routes are even over destinations, so are these.
 void Router::Spray(Pair pair, std::vector<Path>& paths) const {
   const int64_t routes = topology_.MinimalRoutes(pair);
   const int64_t count = std::min<int64_t>(options_.most_paths, routes);
@@ -101,7 +101,7 @@ void Router::Spray(Pair pair, std::vector<Path>& paths) const {
 
 void Router::AddPart(const Request& flow, int part, std::vector<Path>& paths) {
   const int64_t minimal = topology_.MinimalRoutes(flow.pair), detours = topology_.Detours(flow.pair);
-  if (minimal + detours == 1 && part > 0) return;  // the first was all of it
+  if (minimal + detours == 1 && part > 0) return;  // the first part was the whole flow
   const double share = minimal + detours == 1 ? 1 : 1.0 / options_.most_paths;
   const PhiloxKey key = KeyOf(options_.seed, flow.pair, flow.flow);
   const uint64_t draw = 2 * static_cast<uint64_t>(part);
@@ -121,7 +121,8 @@ void Router::AddPart(const Request& flow, int part, std::vector<Path>& paths) {
   }
 }
 
-// Of two of the routes [first, first + count), drawn at random, that of lower load * hops; the first where they are equal.
+// Draws two of the routes [first, first + count) at random and takes the one with the lower load * hops; ties go to the
+// first.
 void Router::Better(Pair pair, int64_t first, int64_t count, const std::array<uint32_t, 4>& draws, Choice& best) {
   const int64_t one = Below(draws[0], draws[1], count), two = Below(draws[2], draws[3], count);
   topology_.Route(pair, first + one, best.links);
@@ -152,7 +153,7 @@ void Router::Finished(const std::vector<Path>& paths, double bytes) {
       const size_t l = static_cast<size_t>(link);
       const double seconds = bytes * path.share / topology_.links()[l].bandwidth.value();
       load_[l] -= seconds;
-      if (load_[l] < 1e-9 * seconds) load_[l] = 0;  // what rounding has left of an empty link
+      if (load_[l] < 1e-9 * seconds) load_[l] = 0;  // rounding error on an idle link
     }
   }
 }

@@ -1,17 +1,20 @@
-// Routing policies: which of a topology's routes a flow takes.
+// Routing policies: they choose which of a topology's routes a flow takes.
 //
 //   deterministic  the topology's default route
-//   ecmp           one minimal route, by a hash of who talks to whom, of the flow's number and the seed
-//   spray          packets over all minimal routes evenly (over `most_paths` of them, evenly spread, where there are more)
-//   adaptive       UGAL (Singh 2005; Kim, Dally, Scott and Abts 2008, section 4): a flow is cut into `most_paths` parts; each
-//                  takes the better of two minimal candidates and two detours drawn at random: minimal where
-//                  load(minimal) * hops(minimal) <= load(detour) * hops(detour) + bias, or load(minimal) <= load(detour).
-//                  load: the most seconds that any link of the route needs for what it was given and has not finished;
-//                  hops: its links. Without detours (fat trees): the better of two minimal routes, part by part.
-//                  Flows that start together choose in turn, part by part, as packets of all of them would: one flow
-//                  after the other, the first would take what the last then needs.
+//   ecmp           one minimal route, chosen by a hash of source, destination, the flow's number and the seed
+//   spray          packets are spread evenly over all minimal routes (or over `most_paths` evenly spaced ones if there
+//                  are more)
+//   adaptive       UGAL (Singh 2005; Kim, Dally, Scott and Abts 2008, section 4): a flow is cut into `most_paths`
+//                  parts. Each part draws two minimal candidates and two detours at random and takes the better of each
+//                  two. It goes minimal if load(minimal) * hops(minimal) <= load(detour) * hops(detour) + bias, or
+//                  load(minimal) <= load(detour). load: over the links of the route, the maximum time in seconds that a
+//                  link needs for its unfinished traffic; hops: the number of its links. Without detours (fat trees):
+//                  the better of two minimal routes, part by part. Flows that start together choose in turn, part by
+//                  part, as packets of all of them would. Otherwise the first flow would take the routes that the last
+//                  one needs.
 //
-// Ignores: packets, credits, the time that an adaptive router needs to see a load (it sees what flows have been given).
+// Not modelled: packets, credits, and the time that an adaptive router needs to see a load. It sees the assigned flows
+// at once.
 #pragma once
 
 #include <array>
@@ -27,18 +30,18 @@ namespace twofold {
 
 enum class RoutingPolicy { kDeterministic, kEcmp, kSpray, kAdaptive };
 std::string_view RoutingName(RoutingPolicy policy);
-absl::StatusOr<RoutingPolicy> RoutingNamed(std::string_view name);  // the error lists the names
+absl::StatusOr<RoutingPolicy> RoutingNamed(std::string_view name);  // the error lists the valid names
 
 struct RoutingOptions {
   RoutingPolicy policy = RoutingPolicy::kDeterministic;
   uint64_t seed = 0;
-  int most_paths = 16;  // of one flow, at least 1: spray and adaptive
-  double bias = 0;  // adaptive: by how much a detour must be better, in seconds times hops
+  int most_paths = 16;  // per flow, at least 1: for spray and adaptive
+  double bias = 0;  // adaptive: the advantage that a detour must have, in seconds times hops
 };
 
 struct Request {
   Pair pair;
-  uint64_t flow = 0;  // a number that tells flows of one pair apart
+  uint64_t flow = 0;  // distinguishes flows of the same pair
   double bytes = 0;
 };
 
@@ -47,8 +50,9 @@ struct Path {
   double share = 1;  // of the flow's bytes
 };
 
-// What is chosen depends on the topology, the options, who talks to whom, `flow` and, under adaptive routing, on what was
-// chosen before and has not finished. Deterministic: the same calls in the same order give the same paths. One thread.
+// The choice depends on the topology, the options, source and destination, `flow` and, under adaptive routing, on
+// earlier choices that have not finished. Deterministic: the same calls in the same order give the same paths. For use
+// by one thread.
 class Router {
  public:
   Router(const Topology& topology, const RoutingOptions& options);
@@ -56,13 +60,13 @@ class Router {
   const Topology& topology() const { return topology_; }
   const RoutingOptions& options() const { return options_; }
 
-  // Replaces `paths` by those of each of some flows that start together; shares of a flow sum to 1. Under adaptive routing
-  // what was chosen loads its links until Finished is told.
+  // Replaces `paths` by the paths of several flows that start together; the shares of a flow sum to 1. Under adaptive
+  // routing the chosen paths load their links until Finished is called.
   void Choose(std::span<const Request> flows, std::vector<std::vector<Path>>& paths);
-  // Of one flow that starts by itself.
+  // The same for one flow that starts by itself.
   void Choose(Pair pair, uint64_t flow, double bytes, std::vector<Path>& paths);
   void Finished(const std::vector<Path>& paths, double bytes);
-  // Whether a flow's paths depend on what else is in flight.
+  // Whether a flow's paths depend on other traffic in flight.
   bool depends_on_load() const { return options_.policy == RoutingPolicy::kAdaptive; }
 
  private:
@@ -81,8 +85,8 @@ class Router {
 
   const Topology& topology_;
   const RoutingOptions options_;
-  std::vector<double> load_;  // by link, under adaptive routing: seconds that its flows need
-  Choice minimal_, detour_, other_;  // of the part that chooses
+  std::vector<double> load_;  // by link, under adaptive routing: seconds needed for the flows assigned to it
+  Choice minimal_, detour_, other_;  // for the part that is choosing
 };
 
 }  // namespace twofold

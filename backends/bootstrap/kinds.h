@@ -1,5 +1,5 @@
-// The kinds of bootstrap; MakeBootstrap chooses. Of each, CMake chooses between the real file and one that says why this build has
-// it not.
+// The kinds of bootstrap; MakeBootstrap chooses one. For each, CMake selects the real source file or a stub that says
+// why this build lacks it.
 #pragma once
 
 #include <memory>
@@ -11,10 +11,11 @@
 
 namespace twofold {
 
-// By MPI. UNIMPLEMENTED: this build has no MPI. FAILED_PRECONDITION where the library finds other processes than `launch` says.
+// Uses MPI. UNIMPLEMENTED: this build has no MPI. FAILED_PRECONDITION: the library finds other processes than `launch`
+// says.
 absl::StatusOr<std::unique_ptr<Bootstrap>> MakeMpiBootstrap(const spec::Spec& spec, const Launch& launch);
 
-// By the store of rank 0. UNIMPLEMENTED: this build has no gRPC.
+// Uses the store of rank 0. UNIMPLEMENTED: this build has no gRPC.
 absl::StatusOr<std::unique_ptr<Bootstrap>> MakeStoreBootstrap(const spec::Spec& spec, const Launch& launch);
 
 }  // namespace twofold

@@ -1,4 +1,4 @@
-// Processes that meet at the store of rank 0.
+// The bootstrap through the store of rank 0.
 #include <utility>
 
 #include "backends/bootstrap/kinds.h"
@@ -31,8 +31,8 @@ class StoreBootstrap final : public Bootstrap {
  private:
   const int rank_, size_;
   const std::string address_, place_;
-  std::unique_ptr<rendezvous::Store> store_;    // rank 0's
-  std::unique_ptr<rendezvous::Member> member_;  // ends before it
+  std::unique_ptr<rendezvous::Store> store_;    // at rank 0 only
+  std::unique_ptr<rendezvous::Member> member_;  // destroyed before the store
 };
 
 struct Place {
@@ -40,7 +40,7 @@ struct Place {
   int port = 0;
 };
 
-// The spec's words go before the launcher's.
+// The spec's settings override the launcher's.
 absl::StatusOr<Place> FindPlace(const spec::Rendezvous& spec, const Launch& launch) {
   Place place = {.address = spec.has_address() ? spec.address() : launch.master_address, .port = spec.has_port() ? spec.port() : launch.master_port};
   place.bind = spec.has_bind() ? spec.bind() : place.address;
@@ -54,12 +54,12 @@ absl::StatusOr<Place> FindPlace(const spec::Rendezvous& spec, const Launch& laun
   return place;
 }
 
-// What others cannot reach: on many a host its own name is a loopback address.
+// Refuses an address that other hosts cannot reach: on many hosts the own name resolves to a loopback address.
 absl::Status CheckReach(const Place& place, const Launch& launch) {
   const bool several = launch.nodes > 1 || (launch.local_size > 0 && launch.local_size < launch.size);
   if (!several) return absl::OkStatus();
   const auto endpoints = rendezvous::Resolve(place.bind, place.port);
-  if (!endpoints.ok() || !endpoints->front().loopback) return absl::OkStatus();  // the store says what is wrong
+  if (!endpoints.ok() || !endpoints->front().loopback) return absl::OkStatus();  // the store reports the error
   return absl::InvalidArgumentError(
       StrCat("fabric.rendezvous: rank 0 would listen at ", place.bind, ", which is ", endpoints->front().address, " here: ranks on other hosts "
              "cannot reach it; set MASTER_ADDR to an address that they can, or fabric.rendezvous.bind to an address of this "

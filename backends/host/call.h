@@ -1,4 +1,4 @@
-// One call on a group by one rank: what queues run, what messages name, what ranks compare.
+// One rank's call on a group: the unit that queues execute, error messages name and ranks compare.
 #pragma once
 
 #include <cstdint>
@@ -12,48 +12,50 @@
 
 namespace twofold::host {
 
-// A group as other processes know it.
+// Identifies a group across processes.
 struct GroupIdentity {
-  uint64_t id = 0;  // the same at all of its ranks, and no other group's
+  uint64_t id = 0;  // the same on all ranks of the group; no other group has it
   std::string label;
-  std::vector<int> ranks;  // of the world, by rank in the group
+  std::vector<int> ranks;  // world ranks, indexed by rank in the group
 };
 
 struct Call {
   std::shared_ptr<const std::string> group;  // "world", "tp (ranks 2, 3)"
   Communication communication{};             // borrowed operands; unused for a split
-  uint64_t sequence = 0;                     // from 1; collectives, messages and splits of a group are counted apart
-  bool split = false;                        // collective over the group; the 0th makes the group itself
-  // On a device whose compute stream is not the host: all that was launched on it before the call. Else it has happened.
+  uint64_t sequence = 0;  // from 1; collectives, messages and splits of a group are counted separately
+  bool split = false;                        // a collective; number 0 creates the group itself
+  // If the device's compute stream is not the host: the point after everything launched on that stream before the call.
+  // Otherwise that work is already done.
   Event after{};
-  // Times on the run's clock. When the compute stream had done all that was launched before: known when the call is issued, or,
-  // where `after` stands for it, to who does the call.
+  // Times on the run's clock. `issued` is when the compute stream had finished everything launched before the call. It
+  // is known when the call is issued or, if `after` stands for it, to the thread that executes the call.
   mutable double issued = 0;
-  // Likewise, each 0 where nobody but the clock decides it; written by who does the call, before it is done.
+  // Also on the run's clock; 0 if a plain clock reading is used instead. Written by the thread that executes the call,
+  // before the call is marked done.
   mutable double began = 0;     // on a stream that is not the host
-  mutable double finished = 0;  // by links, or on a stream of a GPU
-  std::shared_ptr<const GroupIdentity> identity{};  // null where all ranks live in one process
+  mutable double finished = 0;  // by the link model, or on a GPU stream
+  std::shared_ptr<const GroupIdentity> identity{};  // null if all ranks live in one process
   std::string ToString() const;  // "all_reduce(sum) of f32[10] (40 bytes), collective 3 of group world"
 };
 
-// "world", or the name with the group's ranks in the world.
+// "world", or the name followed by the group's world ranks.
 std::shared_ptr<const std::string> GroupLabel(const std::string& name, const std::vector<int>& world_ranks);
 
-// Whether two ranks' calls are the same collective: kind, operation, root, and the type and count of the side that all
-// ranks must have alike. (Of all_to_all_v the type only: counts differ by rank.)
+// Whether two ranks' calls are the same collective: same kind, operation, root, and type and count of the side that
+// must be equal on all ranks. (For all_to_all_v only the type is compared: counts differ by rank.)
 bool SameCollective(const Communication& a, const Communication& b);
 bool Reduces(Communication::Kind kind);
 bool Rooted(Communication::Kind kind);
-// The side of which every rank of the group must have as many elements; null where there is none.
+// The operand that must have the same number of elements on every rank; null if there is none.
 const Tensor* EqualSide(const Communication& c);
 
 std::string WithBytes(const Communication& c);  // "all_reduce(sum) of f32[10] (40 bytes)"
-// "collective mismatch in group world, collective 3: rank 0 calls a, rank 1 calls b"; the lower rank comes first. Ranks
-// are those of the world.
+// "collective mismatch in group world, collective 3: rank 0 calls a, rank 1 calls b". The lower rank comes first; both
+// are world ranks.
 std::string MismatchText(const std::string& group, const std::string& where, int rank_a, const std::string& a, int rank_b,
                          const std::string& b);
 
-// Throws the type that belongs to `kind`.
+// Throws the exception type for `kind`.
 [[noreturn]] void Throw(RankFailure::Kind kind, int rank, const std::string& message);
 
 }  // namespace twofold::host

@@ -44,7 +44,7 @@ std::unique_ptr<CostModel> Costs::Make() const {
 
 namespace {
 
-// PCIe 4.0 x16 as A100s have it: of a GPU whose data sheet here says nothing.
+// PCIe 4.0 x16, as on an A100: for GPUs whose data sheet here says nothing.
 constexpr double kAssumedGBytesPerSecond = 25, kAssumedMicroseconds = 10;
 
 bool IsAssumed(const cluster::Device& d) {
@@ -95,13 +95,14 @@ absl::StatusOr<profile::Profile> ReadAnyProfile(const cluster::Cluster& c, const
   return ReadProfile(path);
 }
 
-// The device with what was measured of it in place of what its data sheet says.
+// The device with its data-sheet figures replaced by measured ones.
 cluster::Device Measured(cluster::Device device, const profile::Profile& profile) {
   const profile::Gpu& gpu = profile.gpu();
   device.set_kind(cluster::Device::GPU_DEVICE);
   device.set_name(profile.processor());
   device.set_memory_bytes(gpu.memory_bytes());
-  device.set_memory_bytes_per_second(2 * gpu.within().bytes_per_second());  // a byte that is copied is read and written
+  // Every copied byte is both read and written.
+  device.set_memory_bytes_per_second(2 * gpu.within().bytes_per_second());
   device.set_memory_efficiency(1);
   if (!(device.f32_flops_per_second() > 0)) device.set_f32_flops_per_second(profile.peak_flops_per_second());
   device.set_launch_us((gpu.launch().seconds() + gpu.allocation().seconds()) * 1e6);

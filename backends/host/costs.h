@@ -1,4 +1,5 @@
-// Which cost model a device's operations are charged by: a calibration's, else that of the cluster's data sheet.
+// Which cost model prices a device's operations: a calibration profile if there is one, else the data sheet of the
+// cluster.
 #pragma once
 
 #include <memory>
@@ -14,9 +15,10 @@
 
 namespace twofold::host {
 
-// What a transfer between a device's memory and its host's takes, each way apart: bytes / rate + latency. Without a rate:
-// what the device takes to copy as much within its memory, as a CPU does.
-// Assumes: pinned memory, and a link that nothing else uses. Ignores: that copies of a CPU take time of its cores.
+// Time of a transfer between a device's memory and its host's, separate for each direction: bytes / rate + latency.
+// Without a rate: the time that the device takes to copy the same bytes within its memory, as on a CPU.
+//
+// Assumes: pinned memory, and no other traffic on the link. Ignores: that copies on a CPU take time of its cores.
 struct HostLink {
   BytesPerSecond rate;
   Seconds latency;
@@ -25,27 +27,30 @@ struct HostLink {
 
 struct Costs {
   cluster::Device device;
-  profile::Profile profile;        // without kernels: the data sheet's figures hold
-  std::optional<profile::Training> training;  // how the profile's kernels go in training; absent: as alone
-  bool tf32 = false;               // products of f32, where the profile has them both ways
-  double speed = 1;                // operations take the modelled time divided by this
-  std::vector<std::string> notes;  // for the report: where times come from
-  // Models are used by one thread at a time: one a rank.
+  profile::Profile profile;        // if it has no kernels, the data sheet is used
+  // How the profile's kernels perform in training; absent: as when run alone.
+  std::optional<profile::Training> training;
+  bool tf32 = false;               // use TF32 for f32 matrix products if the profile has both
+  double speed = 1;                // operations take modelled time / speed
+  std::vector<std::string> notes;  // for the report: where the times come from
+  // Each model is used by one thread at a time, so every rank makes its own.
   std::unique_ptr<CostModel> Make() const;
   HostLink host_link() const;
-  std::string DescribeHostLink() const;  // for the report of a run that offloads: where transfers' times come from
+  std::string DescribeHostLink() const;  // for the report of an offloading run: where transfer times come from
 };
 
-// What a spec says of its device.
+// What a spec says about its device.
 struct CostsAsked {
-  std::string profile;  // a file; "": the cluster's own; of "this-machine" what calibration left at its usual place, if it did
-  bool cuda = false;    // "this-machine" means its GPU, which only a profile knows
+  // A file. "": the cluster's own; for "this-machine", the file that calibration wrote to its default location, if any.
+  std::string profile;
+  bool cuda = false;    // "this-machine" means its GPU, which is known only from a profile
   bool tf32 = false;
   bool emulated = false;  // "this-machine" may be any device
 };
-// Where the profile is a GPU's, its figures replace the device's. Refuses a profile of another kind of device than the cluster's.
+// If the profile is a GPU's, its figures replace the device's. Refuses a profile of another kind of device than the
+// cluster's.
 absl::StatusOr<Costs> FindCosts(const cluster::Cluster& cluster, const CostsAsked& asked);
-// Those of an emulated device. Refuses a cluster or profile that is not there.
+// The costs of an emulated device. Refuses an unknown cluster or profile.
 absl::StatusOr<Costs> FindCosts(const spec::Emulated& emulated);
 
 }  // namespace twofold::host

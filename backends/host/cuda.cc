@@ -1,4 +1,4 @@
-// What needs no CUDA.
+// The functions of cuda.h that need no CUDA.
 #include "backends/host/cuda.h"
 
 #include "core/base/strings.h"

@@ -1,4 +1,4 @@
-// GPUs for ranks that are threads of one process. with_cuda.cc or no_cuda.cc defines these: CMake chooses.
+// GPUs for ranks that are threads of one process. Implemented by with_cuda.cc or no_cuda.cc; CMake chooses.
 #pragma once
 
 #include <functional>
@@ -15,35 +15,36 @@
 
 namespace twofold::host {
 
-// Why device: CUDA cannot be had: this build has none, or this machine has no GPU. "" where it can.
+// Why device: CUDA is unavailable: this build lacks it, or this machine has no GPU. "" if it is available.
 std::string WhyNoCuda();
 absl::Status CudaCannotBeHad();  // with the reason
 int GpusHere();
-bool GpusAreEmulated();  // in this process's memory, of which no library knows (mode EMULATED)
-// Of one of those. "GPU 0: NVIDIA H200, ...".
+bool GpusAreEmulated();  // GPUs are emulated in this process's memory (mode EMULATED); other libraries do not see them
+// Describes one GPU: "GPU 0: NVIDIA H200, ...".
 std::string DescribeGpu(int gpu);
-std::string NameOfGpu(int gpu);  // as its vendor calls it
+std::string NameOfGpu(int gpu);  // the vendor's name
 struct GpuFigures {
   std::string software;          // versions
   int64_t memory_bytes = 0, multiprocessors = 0, l2_bytes = 0;
-  double clock_hz = 0;           // the highest; 0: not told
+  double clock_hz = 0;           // maximum; 0 if unknown
 };
 GpuFigures FiguresOfGpu(int gpu);
-std::vector<std::string> DescribeGpuLibraries();  // those of the GPU's vendor that this process has loaded, with their versions
-Bytes FreeMemoryOf(int gpu);     // makes the process's context there, which takes some of it
+// The GPU vendor's libraries that this process has loaded, with versions.
+std::vector<std::string> DescribeGpuLibraries();
+Bytes FreeMemoryOf(int gpu);     // creates the process's context on the GPU, which uses some of the memory
 
 // How the ranks of a process use GPUs.
 struct CudaChoice {
-  std::vector<int> gpus;  // the local rank r uses gpus[r % gpus.size()]
+  std::vector<int> gpus;  // local rank r uses gpus[r % gpus.size()]
   bool tf32 = false, time_algorithms = false;
   spec::Cuda::Attention attention = spec::Cuda::AUTO;
   int Of(int local_rank) const { return gpus[static_cast<size_t>(local_rank) % gpus.size()]; }
   int RanksOn(int gpu, int local_ranks) const;
 };
-// By spec.cuda. Refuses, with the reason, where there is no CUDA or no such GPU.
+// Reads spec.cuda. Refuses, with the reason, if there is no CUDA or no such GPU.
 absl::StatusOr<CudaChoice> ChooseCuda(const spec::Spec& spec);
 
-// What allocators of this process hold of each GPU. Any thread may use it.
+// How much of each GPU's memory this process's allocators have reserved. Thread-safe.
 class GpuReserved {
  public:
   void Add(int gpu, Bytes size);
@@ -53,24 +54,25 @@ class GpuReserved {
   mutable std::mutex mutex_;
   std::map<int, Bytes> reserved_;
 };
-// How much more of the GPU is in use: the context, kernels and libraries of this process, and whatever others use.
+// How much more of the GPU's memory is in use: this process's context, kernels and libraries, and anything other
+// processes use.
 Bytes UsedBeyond(const GpuReserved& reserved, int gpu);
 
 std::unique_ptr<MemorySource> NewGpuSource(int gpu, Bytes limit, GpuReserved& reserved);
 std::unique_ptr<MemorySource> NewPinnedSource(int gpu, Bytes limit);
 
-// Called with what is launched; what it returns, where it is anything, with begin and end in seconds of steady_clock, later. note:
-// with what a reader of the results is to know of it.
+// `operation`, `transfer` and `wait` are called at each launch. If they return a function, it is called later with
+// begin and end in seconds of steady_clock. `note` is called with remarks for readers of the results.
 struct CudaObservers {
   using Observed = std::function<void(double start_s, double end_s)>;
   std::function<Observed(const ops::Op& op)> operation;
   std::function<Observed(std::string_view stream, Bytes bytes)> transfer;
-  std::function<Observed()> wait;  // of the compute stream: from when it has come to the wait until it goes on
+  std::function<Observed()> wait;  // the compute stream's: from when it reaches the wait until it continues
   std::function<void(std::string note)> note;
 };
 struct CudaRank {
   std::unique_ptr<Device> device;
-  std::function<void()> tell_observed;  // waits for all that is being observed; throws what went wrong on the GPU
+  std::function<void()> tell_observed;  // waits for all pending observations; throws GPU errors
 };
 CudaRank NewCudaDevice(CachingAllocator& allocator, CachingAllocator& host, const CudaChoice& choice, int gpu, int rank,
                        CudaObservers observers);

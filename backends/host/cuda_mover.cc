@@ -20,7 +20,7 @@ int Attribute(cudaDeviceAttr attribute, int gpu) {
 }
 
 class CudaMover : public Mover {
-  // Makes the GPU the thread's, and adds to errors whose it is.
+  // Makes the GPU current on this thread, and adds its name to errors.
   template <class F>
   auto Do(F&& call) {
     return of_->last.Naming([&] {

@@ -1,4 +1,5 @@
-// The mover of a GPU (mover.h): a stream of its own. cuda_mover.cc has it, or no_cuda_mover.cc where the build is without CUDA.
+// The mover of a GPU (mover.h), with a stream of its own. In cuda_mover.cc, or in no_cuda_mover.cc if the build has no
+// CUDA.
 #pragma once
 
 #include <memory>
@@ -7,7 +8,7 @@
 
 namespace twofold::host {
 
-// `device` is a CudaDevice.
+// `device` must be a CudaDevice.
 std::unique_ptr<Mover> MakeCudaMover(Device& device);
 
 }  // namespace twofold::host

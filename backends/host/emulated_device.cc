@@ -12,7 +12,7 @@ class EmulatedDevice::TimeLine {
  public:
   explicit TimeLine(std::function<void()> check) : check_(std::move(check)), time_(SteadyNow()) {}
 
-  // Busy for `seconds` from where the line stands; returns that.
+  // Advances the line by `seconds` of work; returns the new time.
   double Advance(double seconds) {
     const double now = ForgiveLateness(), start = time_;
     time_ = start + seconds;
@@ -31,7 +31,7 @@ class EmulatedDevice::TimeLine {
   const std::function<void()>& check() const { return check_; }
 
  private:
-  // A line that is too late goes on from now, which is returned.
+  // Moves a line that is too late to the current time. Returns the current time.
   double ForgiveLateness() {
     const double now = SteadyNow();
     if (now - time_ > kMostLate) time_ = now;
@@ -44,7 +44,7 @@ class EmulatedDevice::TimeLine {
 
 namespace {
 
-// A moment that is known before it comes.
+// An event whose time is known in advance.
 class Moment : public TimedEvent {
  public:
   Moment(double time, const std::function<void()>& check) : time_(time), check_(check) {}
@@ -66,7 +66,7 @@ class EmulatedDevice::HostStream : public Stream {
   void WaitFor(const Event& event) override {
     if (const auto* moment = dynamic_cast<const Moment*>(event.state())) return PassWait(line_.time(), moment->time());
     const double before = event.Done() ? 0 : line_.CatchUp();
-    event.Wait();  // throws what went wrong before the point
+    event.Wait();  // throws errors of earlier work
     const auto* timed = dynamic_cast<const TimedEvent*>(event.state());
     const double after = timed != nullptr ? timed->time() : before > 0 ? SteadyNow() : 0;
     PassWait(before > 0 ? before : after, after);
@@ -101,7 +101,7 @@ class EmulatedDevice::SideStream : public Stream {
   }
   Seconds stalled() override { return stalled_; }
 
-  // Busy for `seconds`, from when the host has come here; returns when that begins.
+  // Adds `seconds` of work, starting when the host has issued it; returns its start.
   double Advance(double seconds) {
     const double start = std::max(time_, line_.time());
     time_ = start + seconds;

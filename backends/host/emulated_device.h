@@ -1,14 +1,14 @@
-// A device that sleeps for as long as a cost model says, and computes nothing.
+// A device that computes nothing and sleeps for as long as a cost model says.
 //
-// Its compute stream is the host, like a CPU's: a launch returns when the operation is over. Times add up on a time line of
-// the host; a thread that was woken late, or had to do other things meanwhile, sleeps less afterwards, so that the line keeps
-// its pace on a machine with fewer cores than ranks. What is more than kMostLate late is not made up for.
+// Its compute stream is the host, as on a CPU: a launch returns when the operation is over. Times add up on a time line
+// of the host. A thread that woke up late, or was busy with other things meanwhile, sleeps less afterwards, so that the
+// line keeps its pace on a machine with fewer cores than ranks. Lateness beyond kMostLate is not made up for.
 //
-// Other streams have time lines of their own and transfer nothing: what they are given takes its time there, from when the
-// host has come to it and all that they wait for is over.
+// Other streams have their own time lines and transfer no data. Work given to them takes its time there, starting when
+// the host has issued it and everything it waits for is over.
 //
-// Memory is real, since communication needs it, and nothing is ever written to it but by communication; tensors count as
-// holding no data, so Item gives its stand-in and uploads do not ask for what they upload.
+// Memory is real, since communication needs it, but only communication ever writes to it. Tensors count as holding no
+// data, so Item returns its stand-in and uploads do not call `fill`.
 #pragma once
 
 #include <functional>
@@ -22,16 +22,16 @@
 
 namespace twofold::host {
 
-// An event that knows when it was, once it has happened.
+// An event that, once it has happened, knows when it happened.
 class TimedEvent : public Event::State {
  public:
-  virtual double time() const = 0;  // SteadyNow() of it
+  virtual double time() const = 0;  // in SteadyNow()'s time
 };
 
 class EmulatedDevice : public Device {
  public:
   static constexpr double kMostLate = 0.05;   // seconds
-  static constexpr double kShort = 100e-6;    // what lies less ahead is not slept for yet
+  static constexpr double kShort = 100e-6;    // no sleep yet for deadlines closer than this
 
   // `check` is called while it sleeps; it may throw.
   EmulatedDevice(CachingAllocator& allocator, CachingAllocator& host, const Costs& costs, int threads, std::function<void()> check);
@@ -47,11 +47,11 @@ class EmulatedDevice : public Device {
   void Download(const Tensor& src, std::span<std::byte> dst) override;
   double Item(const Tensor& scalar, StandIn stand_in) override;
 
-  // Sleeps until all that was launched is over; when that was, or would have been had the thread been in time.
+  // Sleeps until everything launched is over. Returns when that was, or would have been if the thread had been on time.
   double CatchUp();
 
   void SetObserver(CpuDevice::Observer observer) { observer_ = std::move(observer); }
-  // Called for every transfer on streams made from now on, when it is given to its stream.
+  // Called when a transfer is issued, for streams created from now on.
   void SetTransferObserver(cpu::CopyStream::Observer observer) { transfer_observer_ = std::move(observer); }
 
  protected:

@@ -12,16 +12,16 @@ namespace {
 thread_local std::function<void(int)> on_this_thread;
 
 void StopHere(int status, void*) {
-  if (!on_this_thread) return;  // an ordinary end of the process
+  if (!on_this_thread) return;  // a normal process exit
   const std::function<void(int)> tell = std::exchange(on_this_thread, nullptr);
   tell(status);
-  while (true) pause();  // exit() goes on with the other handlers when another thread calls it
+  while (true) pause();  // if another thread calls exit(), it runs the remaining handlers
 }
 
 }  // namespace
 
 ExitScope::ExitScope(std::function<void(int status)> tell) {
-  on_exit(StopHere, nullptr);  // once a scope: a handler that was called is called no more
+  on_exit(StopHere, nullptr);  // register in each scope: a handler runs only once
   on_this_thread = std::move(tell);
 }
 

@@ -1,15 +1,16 @@
-// A rank's function that calls exit().
+// Handles a rank's function that calls exit().
 //
-// It would run destructors under the feet of the other threads and end the process with a status that may look fine. In a
-// scope, the call tells the fabric instead, and its thread stops there for good; the run fails and is reported as usual.
+// A plain exit() would run destructors while other threads still use the objects, and could end the process with a
+// status that looks like success. Within an ExitScope, the call notifies the fabric instead and blocks its thread
+// forever. The run fails and is reported as usual.
 #pragma once
 
 #include <functional>
 
 namespace twofold::host {
 
-// For the thread that makes it. `on_exit` is called with the status, on that thread, at most once. What the thread's stack
-// holds is never destroyed then.
+// Applies to the thread that constructs it. `on_exit` is called with the status, on that thread, at most once. Objects
+// on that thread's stack are then never destroyed.
 class ExitScope {
  public:
   explicit ExitScope(std::function<void(int status)> on_exit);
@@ -18,8 +19,8 @@ class ExitScope {
   ExitScope& operator=(const ExitScope&) = delete;
 };
 
-// A thread was left running that cannot be ended: when the process ends, no destructors and exit handlers run any more, but
-// for those registered later. Output is flushed.
+// Call if a thread was left running that cannot be ended. At process exit no destructors or exit handlers run then,
+// except those registered later. Output is flushed.
 void LeaveWithoutCleanUp();
 
 }  // namespace twofold::host

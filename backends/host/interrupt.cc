@@ -23,7 +23,7 @@ int64_t NowNs() {  // never 0
 extern "C" void OnInterrupt(int signal) {
   if (!interrupts.Again()) return;
   std::signal(signal, SIG_DFL);
-  std::raise(signal);  // waits for this handler's return
+  std::raise(signal);  // delivered after this handler returns
 }
 
 }  // namespace

@@ -13,13 +13,13 @@
 namespace twofold::host {
 namespace {
 
-// A budget of less than a byte bounds, too.
+// A positive budget of less than one byte is a bound, too.
 Bytes BudgetOf(double mib) {
   if (mib <= 0) return Bytes(0);
   return Bytes(std::max<int64_t>(1, std::llround(std::floor(mib * 1048576.0))));
 }
 
-// Zeros bound nothing.
+// Zero means no bound.
 Bytes Least(Bytes a, Bytes b) { return a.value() == 0 || (b.value() > 0 && b < a) ? b : a; }
 
 }  // namespace
@@ -38,7 +38,7 @@ MemoryRules MemoryRulesHere(const spec::Spec& spec) {
   if (spec.device() != spec::CUDA || rules.device.value() > 0) return rules;
   const absl::StatusOr<CudaChoice> choice = ChooseCuda(spec);
   if (!choice.ok()) return rules;
-  // A rank that is a process looks at its own GPU alone: to look makes a context there, which takes memory.
+  // A rank that is a process queries only its own GPU: a query creates a context there, which takes memory.
   const Launch launch = LaunchedAs();
   if ((spec.fabric().has_mpi() || spec.fabric().has_nccl()) && launch.launched && launch.local_rank >= 0) {
     const int gpu = choice->Of(launch.local_rank);

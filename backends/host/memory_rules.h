@@ -1,5 +1,5 @@
-// How much memory each rank of a spec has, and by which device's rules operations take it: the same for a rank that runs,
-// one that is simulated and one that is replayed for its memory alone.
+// How much memory each rank of a spec has, and which kind of device determines the workspaces of its operations. The
+// rules are the same for a real rank, a simulated rank and a rank replayed for its memory alone.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -12,17 +12,21 @@ namespace twofold::host {
 
 struct MemoryRules {
   DeviceKind kind = DeviceKind::kCpu;
-  Bytes device;  // that a rank may reserve: of its device, or memory.budget_mib where that is less; zero: not bounded
-  Bytes host;    // likewise, of the host's memory: what falls to the device, or memory.host_budget_mib
-  Bytes shared;  // that all ranks of cluster this-machine may reserve together, on its CPU, where nothing bounds each on the device; else zero
+  // Device memory a rank may reserve: its device's, or memory.budget_mib if that is less; zero: not bounded.
+  Bytes device;
+  Bytes host;    // host memory a rank may reserve: the device's part, or memory.host_budget_mib; zero: not bounded
+  // What all ranks of cluster this-machine may reserve together, on its CPU, if there is no per-rank device limit; else
+  // zero.
+  Bytes shared;
 };
 
-// Of ranks that run on `device`, a CPU's where it is EMULATED, and on a GPU where the spec says CUDA. `shared` is left out.
+// For ranks on `device`, which is a CPU's if it is EMULATED, and a GPU's if the spec says CUDA. Does not set `shared`.
 MemoryRules MemoryRulesOf(const spec::Spec& spec, const cluster::Device& device);
-// Of ranks that run on this machine. Where GPUs are shared, each rank may take an even part of what is free there (where ranks are
-// processes that a launcher has started: of this one's GPU); where device is CUDA and there is no GPU, it is not bounded.
+// For ranks on this machine. Ranks that share a GPU may each take an equal part of the memory that is free there (if a
+// launcher started the ranks as processes: of this process's GPU). If device is CUDA and there is no GPU, memory is not
+// bounded.
 MemoryRules MemoryRulesHere(const spec::Spec& spec);
-// By fabric, device, emulated, cuda and memory. Refuses a cluster that is not there, or nodes that it does not have.
+// Reads fabric, device, emulated, cuda and memory. Refuses an unknown cluster, or nodes that it does not have.
 absl::StatusOr<MemoryRules> FindMemoryRules(const spec::Spec& spec);
 
 }  // namespace twofold::host

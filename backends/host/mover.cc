@@ -9,7 +9,7 @@
 namespace twofold::host {
 namespace {
 
-constexpr int64_t kPiece = 64 << 10;  // bytes copied to all receivers while they are in the cache
+constexpr int64_t kPiece = 64 << 10;  // bytes; copied to all receivers while in the cache
 
 class HostMover : public Mover {
  public:
@@ -17,7 +17,7 @@ class HostMover : public Mover {
   void Copy(void* to, const void* from, int64_t bytes) override {
     if (bytes > 0 && to != from) std::memcpy(to, from, static_cast<size_t>(bytes));
   }
-  // Piece by piece, so that the source is read from memory once.
+  // Copies in pieces, so that the source is read from memory only once.
   void CopyToAll(std::span<char* const> to, const char* from, int64_t bytes) override {
     for (int64_t first = 0; first < bytes; first += kPiece) {
       for (char* t : to) HostMover::Copy(t + first, from + first, std::min(kPiece, bytes - first));

@@ -13,7 +13,7 @@ bool GpusAreEmulated() { return false; }
 
 absl::StatusOr<CudaChoice> ChooseCuda(const spec::Spec&) { return CudaCannotBeHad(); }
 
-// Nobody gets as far as these without a GPU.
+// Never called without a GPU.
 std::string DescribeGpu(int) { TWOFOLD_CHECK(false, WhyNoCuda()); }
 std::vector<std::string> DescribeGpuLibraries() { TWOFOLD_CHECK(false, WhyNoCuda()); }
 std::string NameOfGpu(int) { TWOFOLD_CHECK(false, WhyNoCuda()); }

@@ -7,6 +7,6 @@ std::unique_ptr<Mover> MakeCudaMover(Device&) {
   TWOFOLD_CHECK(false, "this build has no CUDA");
 }
 
-absl::Status ConnectGpus(std::span<const int>, int) { return absl::OkStatus(); }  // there are none
+absl::Status ConnectGpus(std::span<const int>, int) { return absl::OkStatus(); }  // there are no GPUs
 
 }  // namespace twofold::host

@@ -1,4 +1,4 @@
-// Something that is worth a little of the time, done as often as that allows.
+// Runs an action at intervals chosen so that it takes only a small share of the time.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,8 @@ namespace twofold::host {
 class NowAndThen {
  public:
   using Clock = std::chrono::steady_clock;
-  // The first time is a moment after `begin`. Of `shared_by` that take turns on one core, each does it seldom enough for all of them to
-  // spend a twentieth of the time on it.
+  // The first run is a short time after `begin`. If `shared_by` users take turns on one core, the interval grows so
+  // that together they spend one twentieth of the time on it.
   explicit NowAndThen(Clock::time_point begin = Clock::now(), int shared_by = 1) : shared_by_(shared_by), next_(begin + kLeast) {}
 
   template <class F>

@@ -41,7 +41,7 @@ double WaitedOfAllThreads(const std::string& proc) {
 
 double Tick() { return 1.0 / static_cast<double>(sysconf(_SC_CLK_TCK)); }
 
-// Of the first line of /proc/stat, all processors together: user nice system idle iowait irq softirq steal ...
+// From the first line of /proc/stat, which covers all CPUs: user nice system idle iowait irq softirq steal ...
 struct AllProcessors {
   double busy = 0, stolen = 0;
 };
@@ -57,7 +57,8 @@ std::optional<AllProcessors> ReadAll(const std::string& proc) {
   return AllProcessors{(user + nice + system + irq + softirq) * Tick(), steal * Tick()};
 }
 
-// A tick is counted for whatever is there when it comes: so much more than there was may be counted between two readings.
+// The resolution in seconds. A whole tick is charged to whatever runs when it occurs, so the difference of two readings
+// may be too high by this much.
 double Coarseness() { return Tick() * static_cast<double>(std::max(1u, std::thread::hardware_concurrency())); }
 
 double ClockSeconds(clockid_t clock) {
@@ -117,7 +118,8 @@ std::string WithProcessorUse(const std::function<std::string()>& work) {
   report::RankRecord more;
   *more.mutable_processors() = watch.Use();
   const bool known = more.processors().has_wall();
-  return known && !record.empty() ? record + more.SerializeAsString() : record;  // serialized one behind the other, messages merge
+  // Concatenated serialized messages merge.
+  return known && !record.empty() ? record + more.SerializeAsString() : record;
 }
 
 }  // namespace twofold::host

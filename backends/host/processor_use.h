@@ -1,9 +1,9 @@
-// Who has this machine's processors: counters of the operating system, of which differences count.
+// CPU usage of this machine, as differences of operating-system counters.
 //
-// Of Linux, and open to every user: how long a thread was on a processor, and how long it was ready and none was free
-// (/proc/thread-self/schedstat, and /proc/self/task/*/schedstat of all threads of the process); how long all processors were busy, and
-// what a hypervisor took of them meanwhile (/proc/stat, in ticks of a hundredth of a second: one a processor is taken off what was busy,
-// so that no other work is seen where there is none).
+// From Linux, readable by every user: how long a thread ran on a CPU and how long it was ready but had none
+// (/proc/thread-self/schedstat, and /proc/self/task/*/schedstat for all threads of the process); how long all CPUs were
+// busy, and how much of them a hypervisor took (/proc/stat, in ticks of a hundredth of a second). One tick per CPU is
+// subtracted from the busy time, so that rounding does not look like other work.
 #pragma once
 
 #include <functional>
@@ -18,26 +18,26 @@ struct ThreadTimes {
   double ran = 0, waited = 0;  // seconds since the thread began
 };
 
-// Of the thread that makes it, which alone may read it: a read costs about a microsecond.
+// Measures the thread that constructs it; only that thread may read it. A read costs about a microsecond.
 class ThreadCounter {
  public:
-  // `proc`: the folder with the system's counters; tests have one of their own.
+  // `proc`: the directory with the system's counters; tests pass their own.
   explicit ThreadCounter(const std::string& proc = "/proc");
   ~ThreadCounter();
   ThreadCounter(const ThreadCounter&) = delete;
   ThreadCounter& operator=(const ThreadCounter&) = delete;
-  ThreadTimes Read() const;  // zeros where the system does not count
+  ThreadTimes Read() const;  // zeros if the system does not count
 
  private:
   const int file_;
 };
 
-// From its making on, for the thread that makes it.
+// Measures from its construction on, for the thread that constructs it.
 class ProcessorWatch {
  public:
   explicit ProcessorWatch(std::string proc = "/proc") : proc_(std::move(proc)), begin_(Read()) {}
-  // Read by the same thread, while the threads that worked for it are still there: those that have ended are not counted. Without fields
-  // where the system does not count.
+  // Call on the same thread, while its worker threads are still alive: threads that have ended are not counted. The
+  // result has no fields if the system does not count.
   report::ProcessorUse Use() const;
 
  private:
@@ -46,7 +46,8 @@ class ProcessorWatch {
   const report::ProcessorUse begin_;
 };
 
-// What `work` returns, a serialized report::RankRecord, and in it what the calling thread, the rank's, had of processors meanwhile.
+// Runs `work` and returns its result, a serialized report::RankRecord, with the CPU usage of the calling thread (the
+// rank's) added.
 std::string WithProcessorUse(const std::function<std::string()>& work);
 
 }  // namespace twofold::host

@@ -11,7 +11,7 @@
 namespace twofold::host {
 
 namespace {
-constexpr int kPatience = 1000;  // tests
+constexpr int kPatience = 1000;  // number of tests before the thread takes over
 }
 
 // ---- Item ----
@@ -32,7 +32,7 @@ void Item::Wait() {
   ThrowIfFailed();
 }
 
-// Names what the compute stream stands still for, where that is traced.
+// Records what the compute stream waits for, if tracing is enabled.
 void Item::WaitOn(Stream& stream) {
   if (&stream != &owner_->device.compute() || !owner_->trace.enabled()) return Order(stream);
   owner_->waits_for = stream_;
@@ -45,7 +45,7 @@ void Item::WaitOn(Stream& stream) {
 }
 
 void Item::Order(Stream& stream) {
-  if (!done() || owner_->emulated != nullptr) {  // whose line may be behind what is over
+  if (!done() || owner_->emulated != nullptr) {  // an emulated device's line may be behind calls that are over
     const Seconds before = quiet_ ? stream.stalled() : Seconds();
     stream.WaitFor(Event(std::shared_ptr<Event::State>(shared_from_this(), &event_)));
     if (timed_by_host_) entry_.seconds.fetch_add((stream.stalled() - before).value(), std::memory_order_relaxed);
@@ -57,7 +57,7 @@ void Item::Order(Stream& stream) {
 bool Item::Test() {
   if (done() || !quiet_) return done();
   queue_->Settle();
-  // A host that goes on testing is not to find out by itself that there is nobody left to wait for.
+  // A host that keeps testing must not be the one that has to find out that its peers are gone.
   if (!done() && ++tests_ == kPatience) queue_->LeaveToThread();
   return done();
 }
@@ -66,7 +66,7 @@ size_t Item::WaitAny(std::span<Work::State* const> states) {
   for (size_t i = 0; i < states.size(); ++i) {
     if (states[i]->Test()) return i;
   }
-  for (Work::State* s : states) {  // the host sleeps now
+  for (Work::State* s : states) {  // the host will sleep now
     auto* item = static_cast<Item*>(s);
     if (item->quiet_ && !item->done()) item->queue_->LeaveToThread();
   }
@@ -118,7 +118,7 @@ std::shared_ptr<Item> Queue::PushPosted(std::shared_ptr<const Call> call, Event 
   return item;
 }
 
-// To the thread.
+// Hands the item to the thread.
 void Queue::Hand(const std::shared_ptr<Item>& item) {
   bool tell = true;
   {
@@ -138,7 +138,7 @@ std::shared_ptr<Item> Queue::PushQuietly(std::shared_ptr<const Call> call, Commu
   return item;
 }
 
-// With the lock held.
+// Call with the lock held.
 void Queue::Append(std::shared_ptr<Item> item) {
   TWOFOLD_CHECK(!closing_, "a group issues nothing while it is destroyed");
   pending_.push_back(std::move(item));
@@ -163,7 +163,7 @@ void Queue::Await(Item& item, Until until) {
       owner_->done.wait(lock);
       continue;
     }
-    // Looking at the clock costs as much as all else about a small call, and the stream that waits for it does so already.
+    // Reading the clock costs as much as the rest of a small call, and the waiting stream reads it anyway.
     item.timed_by_host_ = item.quiet_ && owner_->emulated == nullptr && pending_.front().get() == &item && !owner_->trace.enabled();
     DoFront(lock, true);
   }
@@ -184,7 +184,7 @@ void Queue::LeaveToThread() {
   wake_.notify_one();
 }
 
-// With the lock held. A thread that runs already is to be notified.
+// Call with the lock held. The caller must notify a thread that is already running.
 void Queue::StartThread() {
   if (!thread_.joinable()) thread_ = std::thread([this] { Loop(); });
 }
@@ -212,7 +212,7 @@ void Queue::Loop() {
   }
 }
 
-// Until there is work, or no call has come for a while.
+// Polls until there is work, or no call has come for a while.
 void Queue::Look(std::unique_lock<std::mutex>& lock) {
   looking_ = true;
   uint64_t seen = pushed_;
@@ -224,7 +224,7 @@ void Queue::Look(std::unique_lock<std::mutex>& lock) {
   looking_ = false;
 }
 
-// Entered and left with the lock held.
+// Call with the lock held; it is held again on return.
 void Queue::DoFront(std::unique_lock<std::mutex>& lock, bool on_host) {
   const std::shared_ptr<Item> item = std::move(pending_.front());
   pending_.pop_front();
@@ -262,7 +262,7 @@ void Queue::Do(Item& item) {
   run.End(owner_->rank, item.call_);
   if (item.failure_) run.Fail(owner_->rank, item.failure_->kind, item.failure_->message);
   if (item.timed_by_host_) return;
-  const bool paced = item.call_->finished > 0;  // the thread may have woken a little later, before and after it
+  const bool paced = item.call_->finished > 0;  // the thread may have woken a little late, before and after it
   const double end = paced ? item.call_->finished : run.Now();
   if (paced) start = std::max(item.call_->issued, std::exchange(paced_until_, end));
   start = std::max(start, item.call_->began);

@@ -114,7 +114,7 @@ void Rank::AddSpan(Span span, double start, double end) {
   trace_.Add(std::move(span));
 }
 
-// Spans come later than what they are of, and so have their labels from its launch.
+// Spans are reported after their operations, so they use the label of the launch.
 std::unique_ptr<Device> Rank::MakeCuda(const CudaChoice& choice) {
   CudaObservers observers;
   observers.operation = [this](const ops::Op& op) -> CudaObservers::Observed {
@@ -141,7 +141,8 @@ std::unique_ptr<Device> Rank::MakeCuda(const CudaChoice& choice) {
   return std::move(made.device);
 }
 
-// Of operations and transfers; and communication that streams know to be over is told by its threads.
+// Waits for pending observations of operations and transfers. Also waits for communication threads to trace
+// communications that streams know to be over.
 void Rank::TellObserved() {
   tell_observed_();
   AwaitPosted(*state_);
@@ -152,7 +153,7 @@ void Rank::Observe(bool enabled) {
     if (enabled) return;
     try {
       TellObserved();
-    } catch (const std::exception&) {  // what went wrong on the GPU: the rank's next call says it, or has
+    } catch (const std::exception&) {  // a GPU error: the rank's next call reports it, or already has
     }
     return;
   }
@@ -168,8 +169,8 @@ void Rank::Observe(bool enabled) {
   });
 }
 
-// An even part of what the process grew by since the run began, beyond its ranks' own memory; never below zero. On a GPU, of what
-// it has in use beyond that.
+// This rank's equal share of the process's growth since the run began, beyond its ranks' own memory; never below zero.
+// On a GPU: its share of the GPU memory in use beyond the ranks' own.
 Bytes Rank::OutsideLedger() const {
   if (gpu_) return UsedBeyond(process_.gpus, *gpu_) / ranks_on_gpu_;
   const int64_t grown = ResidentBytes().value() - process_.resident_at_start.value();

@@ -1,4 +1,5 @@
-// What one rank owns on fabrics whose ranks are threads or processes of this machine: memory, device, trace, clock, counts.
+// What one rank owns on fabrics whose ranks are threads or processes of this machine: memory, device, trace, clock,
+// statistics.
 #pragma once
 
 #include <atomic>
@@ -21,47 +22,48 @@
 
 namespace twofold::host {
 
-// What the ranks of one run have in common within this process.
+// State that the ranks of one run share within this process.
 struct Process {
   Process(int world_size, int local_ranks, double timeout_s, std::function<double()> clock = nullptr)
       : run(world_size, timeout_s, std::move(clock)), world_size(world_size), local_ranks(local_ranks) {}
   RunState run;
   const int world_size;
-  const int local_ranks;  // that share this process
+  const int local_ranks;  // ranks in this process
   Segments segments;
   GpuReserved gpus;
   const Bytes resident_at_start = ResidentBytes();
 };
 
-// What the ranks of a run compute on.
+// The device that the ranks of a run compute on.
 struct DeviceChoice {
-  int threads = 1;                              // that one operation may use
-  std::shared_ptr<const Costs> emulated = {};   // null: the CPU, or
-  std::optional<CudaChoice> cuda = {};          // GPUs
-  Bytes memory = Bytes(0);                      // that a rank may reserve; zero: not bounded
-  Bytes host_memory = Bytes(0);                 // likewise, of the host's
+  int threads = 1;                              // threads per operation
+  std::shared_ptr<const Costs> emulated = {};   // if set, an emulated device
+  std::optional<CudaChoice> cuda = {};          // if set, GPUs; if neither is set, the CPU
+  Bytes memory = Bytes(0);                      // limit per rank; zero: not bounded
+  Bytes host_memory = Bytes(0);                 // limit per rank of host memory; zero: not bounded
   std::vector<std::string> notes = {};          // for the report
 };
-// By device, emulated, cuda, memory and train.threads_per_rank.
+// Reads device, emulated, cuda, memory and train.threads_per_rank.
 absl::StatusOr<DeviceChoice> ChooseDevice(const spec::Spec& spec);
 
 class Rank {
  public:
-  // Made by one thread at a time: making a device sets the number of OpenBLAS's threads, which all ranks share.
+  // Construct from one thread at a time: creating a device sets OpenBLAS's thread count, which all ranks share.
   Rank(Process& process, int rank, const DeviceChoice& device);
   Rank(const Rank&) = delete;
   Rank& operator=(const Rank&) = delete;
 
-  // Runs `fn` on the calling thread and tells the run how it ended. `drain` finishes what was issued. Returns the result,
-  // or the partial result of a rank that failed.
+  // Runs `fn` on the calling thread and reports to the run how it ended. `drain` finishes what was issued. Returns the
+  // result, or the partial result of a rank that failed.
   std::string Run(const RankFunction& fn, ProcessGroup& world, const std::function<void()>& drain);
 
-  // For another thread, once the run has failed: the partial result of a rank that will not hand it back itself, because
-  // its host is stuck in a communication or has called exit(). Else nothing.
+  // For another thread, once the run has failed: the partial result of a rank that cannot return it itself, because its
+  // host is stuck in a communication or has called exit(). Otherwise empty.
   std::string PartialIfStuck();
-  // Likewise, of a rank that goes on computing: what it would have handed back between steps, a moment before.
+  // For another thread, once the run has failed: the partial result of a rank that is still computing, as saved shortly
+  // before, between steps.
   std::string KeptPartial() const;
-  // Its function has called exit(): the thread that runs it will never return.
+  // The rank's function has called exit(); the thread that runs it will never return.
   bool exited() const { return exited_.load(std::memory_order_acquire); }
 
   const std::shared_ptr<RankState>& state() { return state_; }
@@ -82,12 +84,13 @@ class Rank {
 
   Process& process_;
   const int rank_;
-  const std::optional<int> gpu_;  // that it computes on
+  const std::optional<int> gpu_;  // the GPU it computes on
   const int ranks_on_gpu_;
   const std::unique_ptr<MemorySource> source_, host_source_;
   CachingAllocator allocator_, host_allocator_;
-  std::function<void(CpuDevice::Observer)> set_observer_;  // of devices whose operations are done when a launch returns
-  std::function<void()> tell_observed_;                    // of others
+  // For devices whose launches return when the operation is done.
+  std::function<void(CpuDevice::Observer)> set_observer_;
+  std::function<void()> tell_observed_;                    // for other devices
   EmulatedDevice* emulated_ = nullptr;  // the device, if it is one
   Trace trace_;
   std::unique_ptr<Device> device_;

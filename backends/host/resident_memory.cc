@@ -54,7 +54,7 @@ std::optional<Address> ListedSource::Reserve(Bytes size) {
 }
 
 void ListedSource::Release(Address address, Bytes size) {
-  segments_.Remove(address);  // first: freed memory is not to be looked at
+  segments_.Remove(address);  // first: freed memory must not be inspected
   MallocSource::Release(address, size);
 }
 

@@ -1,4 +1,4 @@
-// What the process has in memory beyond what the ranks' allocators took: libraries, stacks, the C++ heap.
+// Resident memory of the process beyond what the ranks' allocators reserved: libraries, stacks, the C++ heap.
 #pragma once
 
 #include <map>
@@ -9,15 +9,15 @@
 
 namespace twofold::host {
 
-// Resident bytes of this process, from /proc/self/statm; 0 where that does not exist.
+// Resident bytes of this process, from /proc/self/statm; 0 if that does not exist.
 Bytes ResidentBytes();
 
-// The segments that all ranks' allocators hold. Any thread may call.
+// The segments held by all ranks' allocators. Thread-safe.
 class Segments {
  public:
   void Add(Address address, Bytes size);
   void Remove(Address address);
-  // How much of them is resident: pages that were never touched are not.
+  // Resident bytes of the segments: pages that were never touched do not count.
   Bytes Resident() const;
 
  private:
@@ -25,7 +25,7 @@ class Segments {
   std::map<Address, Bytes> segments_;
 };
 
-// malloc'ed memory whose segments are entered in a list shared by all ranks.
+// malloc'ed memory that registers its segments in a list shared by all ranks.
 class ListedSource : public MallocSource {
  public:
   ListedSource(Segments& segments, Bytes limit) : MallocSource(limit), segments_(segments) {}

@@ -1,6 +1,6 @@
-// What the ranks of one run share besides their groups: when it began, how it ends, and who is doing what.
+// What the ranks of one run share besides their groups: when it began, how it ends, and which rank is doing what.
 //
-// Every function may be called from any thread.
+// Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -20,36 +20,36 @@ namespace twofold::host {
 
 class RunState {
  public:
-  // `clock` tells seconds since the run began, where a test has time go by; else steady_clock does.
+  // `clock` returns seconds since the run began, for tests that control time; by default steady_clock is used.
   RunState(int world_size, double timeout_s, std::function<double()> clock = nullptr);
 
   double Now() const;  // seconds since the run began
   double Since(std::chrono::steady_clock::time_point t) const;  // `t` on the run's time line
-  double Since(double steady) const { return steady - Steady(0); }  // likewise, of seconds of steady_clock
-  double Steady(double time) const {                                // and back
+  double Since(double steady) const { return steady - Steady(0); }  // `steady`: seconds of steady_clock
+  double Steady(double time) const {                                // the inverse
     return time + std::chrono::duration<double>(origin_.time_since_epoch()).count();
   }
   double timeout_s() const { return timeout_s_; }
 
-  // ---- How the run ends: the first failure is the run's; later ones are its consequences ----
+  // ---- How the run ends: the first failure is the run's; later ones are treated as its consequences ----
   void Fail(int rank, RankFailure::Kind kind, std::string message);
-  // An exception is leaving `rank`'s function and has reached work that cannot finish without it. What it is, Explain
-  // will say; until then `message` stands in.
+  // An exception is leaving `rank`'s function and has reached a destructor of work that cannot finish without that
+  // rank. Explain will report the exception; until then `message` is used.
   void Claim(int rank, std::string message);
   void Explain(int rank, RankFailure::Kind kind, std::string message);
-  void Leave(int rank);  // its function has returned and all that it issued is done
+  void Leave(int rank);  // its function has returned and everything it issued is done
   bool HasLeft(int rank) const { return left_[static_cast<size_t>(rank)].load(std::memory_order_acquire); }
   bool ending() const { return failed_.load(std::memory_order_acquire) || InterruptScope::Raised(); }
   // Throws Interrupted, PeerLost naming the rank that failed first and why, or `rank`'s own failure again.
   void ThrowIfEnding(int rank, std::string_view doing) const;
   absl::Status status() const;
 
-  // ---- Who is doing what ----
+  // ---- Which rank is doing what ----
   void Begin(int rank, std::shared_ptr<const Call> call);
   void End(int rank, const std::shared_ptr<const Call>& call);
   struct Calls {
     std::vector<std::shared_ptr<const Call>> now;  // begun and not ended
-    std::shared_ptr<const Call> last;              // that ended
+    std::shared_ptr<const Call> last;              // the last that ended
   };
   Calls CallsOf(int rank) const;
   std::string Doing(int rank) const;  // "rank 2, which is in send of ..."
@@ -63,7 +63,7 @@ class RunState {
   std::optional<Failure> failure() const;  // the first one
 
  private:
-  struct alignas(128) Activity {  // ranks write theirs at every call: apart, for their caches' sake
+  struct alignas(128) Activity {  // written at every call, so each has its own cache lines
     mutable std::mutex mutex;
     std::vector<std::shared_ptr<const Call>> now;
     std::shared_ptr<const Call> last;

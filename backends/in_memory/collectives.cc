@@ -11,14 +11,14 @@
 namespace twofold::in_memory {
 namespace {
 
-constexpr int64_t kSmall = 64 << 10;  // bytes that are reduced, or copied, in some ten microseconds
+constexpr int64_t kSmall = 64 << 10;  // bytes; reduced or copied in some ten microseconds
 
 using Addresses = absl::InlinedVector<char*, 8>;
 
 char* In(const Round& ranks, int rank) { return static_cast<char*>(ranks[rank].in); }
 char* Out(const Round& ranks, int rank) { return static_cast<char*>(ranks[rank].out); }
 
-// Everybody's operand, from a byte offset.
+// All ranks' operands, from a byte offset.
 Addresses Ins(const Round& ranks, int64_t from = 0) {
   Addresses all;
   for (int r = 0; r < ranks.size(); ++r) all.push_back(In(ranks, r) + from);
@@ -30,7 +30,8 @@ Addresses Outs(const Round& ranks, int64_t from = 0) {
   return all;
 }
 
-// A rank's share of n elements; boundaries lie on multiples of 64 elements, so that ranks write no common cache line.
+// A rank's share of n elements. Boundaries are multiples of 64 elements, so that no two ranks write the same cache
+// line.
 struct Share { int64_t first, count; };
 Share ShareOf(int64_t n, int rank, int size) {
   const int64_t lines = (n + 63) / 64;
@@ -44,7 +45,8 @@ void ReduceInOrder(const Addresses& from, std::span<char* const> to, const Commu
   mover.Reduce(inputs, outputs, c.out.dtype(), c.op, share.first, share.count);
 }
 
-// Share r: elements of everybody's tensor, reduced in rank order and written to all tensors, or to the root's.
+// Share r: a range of elements of all ranks' tensors, reduced in rank order and written to all tensors, or to the
+// root's.
 void Reduce(const Round& ranks, const Communication& c, int r, Mover& mover) {
   const Share share = ShareOf(c.out.numel(), r, ranks.size());
   if (share.count == 0) return;
@@ -54,20 +56,20 @@ void Reduce(const Round& ranks, const Communication& c, int r, Mover& mover) {
   ReduceInOrder(all, {&root, 1}, c, share, mover);
 }
 
-// Share r: block r of everybody's input, reduced into rank r's shard.
+// Share r: block r of all ranks' inputs, reduced into rank r's shard.
 void ReduceScatter(const Round& ranks, const Communication& c, int r, Mover& mover) {
   if (c.out.numel() == 0) return;
   char* const shard = Out(ranks, r);
   ReduceInOrder(Ins(ranks, r * c.out.bytes().value()), {&shard, 1}, c, {0, c.out.numel()}, mover);
 }
 
-// Share r: rank r's shard, written to its place in everybody's output.
+// Share r: rank r's shard, written to its place in all ranks' outputs.
 void AllGather(const Round& ranks, const Communication& c, int r, Mover& mover) {
   const int64_t bytes = c.in.bytes().value();
   if (bytes > 0) mover.CopyToAll(Outs(ranks, r * bytes), In(ranks, r), bytes);
 }
 
-// Share r: elements of the root's tensor, written to everybody else's.
+// Share r: a range of elements of the root's tensor, written to all other ranks' tensors.
 void Broadcast(const Round& ranks, const Communication& c, int r, Mover& mover) {
   const Share share = ShareOf(c.out.numel(), r, ranks.size());
   if (share.count == 0) return;
@@ -87,7 +89,7 @@ void Scatter(const Round& ranks, const Communication& c, int r, Mover& mover) {
   if (bytes > 0) mover.Copy(Out(ranks, r), In(ranks, c.peer) + r * bytes, bytes);
 }
 
-// Share r: block r of everybody's input, written to rank r's output.
+// Share r: block r of all ranks' inputs, written to rank r's output.
 void AllToAll(const Round& ranks, const Communication& c, int r, Mover& mover) {
   const int64_t bytes = c.out.bytes().value() / ranks.size();
   if (bytes == 0) return;
@@ -131,7 +133,7 @@ bool IsSmall(const Communication& c) {
     case Communication::kAllGather: case Communication::kBroadcast: case Communication::kAllToAll:
     case Communication::kBarrier:
       return c.bytes().value() <= kSmall;
-    default:  // messages; and where ranks differ in how many bytes they have
+    default:  // messages, and collectives whose byte counts differ by rank
       return false;
   }
 }

@@ -1,8 +1,8 @@
-// Collectives over memory that all ranks reach, in as many shares as there are ranks: each does a part of the work on
-// everybody's operands.
+// Collectives over memory that all ranks can access. The work is divided into as many shares as there are ranks; each
+// share is a part of the work on all ranks' operands.
 //
-// Each byte of input is read once and each byte of output written once, over all shares; nothing is staged. What a share
-// is, is stated above its function in the source.
+// Over all shares, each input byte is read once and each output byte written once; nothing is staged. The source
+// defines each share above its function.
 #pragma once
 
 #include "backends/host/mover.h"
@@ -12,11 +12,11 @@ namespace twofold::in_memory {
 
 using host::Mover;
 
-// Has `mover` do one share of the collective that all ranks of `round` have arrived with; `c` is any rank's communication. Does not
-// block. Different shares may be done at the same time; when all are, the collective is.
+// Has `mover` do one share of the collective at which all ranks of `round` have arrived; `c` is any rank's
+// communication. Does not block. Different shares may run concurrently; the collective is done when all shares are.
 void DoShare(const Round& round, const Communication& c, int share, Mover& mover);
 
-// Whether the whole of it takes less time than waking a thread that would do it. The same at every rank.
+// Whether the whole collective takes less time than waking a thread to do it. Returns the same on every rank.
 bool IsSmall(const Communication& c);
 
 }  // namespace twofold::in_memory

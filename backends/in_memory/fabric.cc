@@ -37,20 +37,20 @@ class InMemoryFabric : public Fabric {
 };
 
 absl::Status InMemoryFabric::Accepts(int world_size) const {
-  constexpr int kThreads = 2;  // of a rank: its own, and the one of the world's communication
+  constexpr int kThreads = 2;  // per rank: its own, and the world's communication thread
   const ThreadLimit limit = MostThreads();
   if (world_size >= 1 && world_size <= limit.threads / kThreads) return absl::OkStatus();
   return absl::InvalidArgumentError(StrCat("fabric.in_memory: ", world_size, " ranks have ", kThreads, " threads each, and this process may have ",
                                            limit.threads, " (", limit.what, "); use 1 to ", limit.threads / kThreads, " ranks, or fabric.simulated"));
 }
 
-// Null: as fast as memory.
+// Null: links are as fast as memory.
 std::shared_ptr<Links> MakeLinks(const spec::InMemory& fabric, int ranks) {
   if (fabric.link_gbps() <= 0) return nullptr;
   return std::make_shared<Links>(ranks, fabric.link_gbps() * 1e9 / 8, fabric.latency_us() * 1e-6);
 }
 
-// What the ranks of one run live in. Kept for good where a rank's thread never ends.
+// All objects of one run's ranks. Never freed if a rank's thread does not end.
 struct Everyone {
   Everyone(int size, const host::DeviceChoice& device, const spec::Fabric& fabric, const GroupOptions& options, const RankFunction& function)
       : process(size, size, fabric.timeout_s(), options.clock), fn(function), results(static_cast<size_t>(size)) {
@@ -74,8 +74,8 @@ struct Everyone {
 constexpr std::chrono::milliseconds kLookAtRun(20);
 constexpr std::chrono::seconds kGrace(1);
 
-// Joins the thread of `rank`. One that will not end is left where it is: its function has called exit(), or goes on
-// computing long after the run has failed, which all ranks together have kGrace for. True when joined.
+// Joins the thread of `rank`; returns whether it was joined. A thread is detached if its function has called exit(), or
+// if it is still computing long after the run has failed; all ranks together have kGrace for that.
 bool Join(std::thread& thread, host::Process& process, host::Rank& rank, std::future<void>& done, std::chrono::milliseconds& ending_for) {
   while (done.wait_for(kLookAtRun) != std::future_status::ready) {
     if (process.run.ending()) ending_for += kLookAtRun;

@@ -15,7 +15,7 @@ Message ToMessage(P2p::Kind kind, const Tensor& t, int peer, Tag tag, const Even
   return {.kind = kind, .data = AddressOf(t), .bytes = t.bytes().value(), .peer = peer, .tag = tag, .after = &after};
 }
 
-// Messages of one collective, for default_collectives.h.
+// The point-to-point messages of one collective, for default_collectives.h.
 class Transport : public PointToPoint {
  public:
   Transport(GroupState& group, int rank, const Call& call, Mover& mover) : group_(group), rank_(rank), call_(call), mover_(mover) {}
@@ -40,7 +40,7 @@ class Transport : public PointToPoint {
  private:
   static Message Outgoing(std::span<const std::byte> data, int to, Tag tag) {
     return {.kind = P2p::kSend,
-            .data = const_cast<std::byte*>(data.data()),  // only read
+            .data = const_cast<std::byte*>(data.data()),  // never written
             .bytes = static_cast<int64_t>(data.size()),
             .peer = to,
             .tag = tag};
@@ -112,8 +112,8 @@ ProcessGroup::Issued InMemoryGroup::Issue(const Communication& c, CommunicationS
       issued.workspace.push_back(device().NewTensor(Shape{bytes.value()}, DType::kU8, Category::kCommunication));
     }
   }
-  // A small collective waits for the host, unless there is something before it in the queue: waking a thread takes longer.
-  // On links that are slowed down it travels meanwhile, and on a GPU the host goes on.
+  // A small collective is left to the host's wait, unless the queue has earlier calls: waking a thread takes longer.
+  // Not on slowed links, where it is transferred meanwhile, and not on a GPU, where the host continues.
   const bool quiet = mover_->on_host() && !options_.point_to_point_only && !state_->slowed() && IsSmall(c) && queue_.Settle();
   if (quiet) state_->Arrive(rank(), *call);
   const Tensor workspace = issued.workspace.empty() ? Tensor() : issued.workspace[0].Borrowed();
@@ -125,7 +125,7 @@ int InMemoryGroup::Execute(const std::shared_ptr<const Call>& call, std::span<st
   return mover_->on_host() ? Do(*call, workspace) : ExecuteOnDevice(*call);
 }
 
-// Links that are slowed down want to know when the compute stream has come to the call: then this thread waits for that.
+// Slowed links need the time when the compute stream reaches the call, so this thread waits for that.
 int InMemoryGroup::ExecuteOnDevice(const Call& call) {
   if (state_->slowed()) {
     call.after.Wait();
@@ -134,7 +134,7 @@ int InMemoryGroup::ExecuteOnDevice(const Call& call) {
   mover_->Begin(call.after);
   const int source = Do(call, {});
   queue_.Post(mover_->Record());
-  const host::Mover::Times times = mover_->Finish();  // as the GPU has them: this thread may have woken much later
+  const host::Mover::Times times = mover_->Finish();  // GPU timestamps: this thread may have woken much later
   call.began = owner_->run.Since(times.start);
   if (!state_->slowed()) call.finished = owner_->run.Since(times.end);
   return source;

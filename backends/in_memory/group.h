@@ -1,4 +1,4 @@
-// The process group of ranks that are threads.
+// The process group of ranks that are threads of one process.
 #pragma once
 
 #include <functional>
@@ -16,17 +16,17 @@ using host::Queue;
 using host::RankState;
 
 struct GroupOptions {
-  // Collectives from default_collectives.h, as a backend without native ones has them. On CPUs.
+  // Use the collectives of default_collectives.h, like a backend without native ones. On CPUs only.
   bool point_to_point_only = false;
-  std::function<double()> clock = {};  // RunState's
+  std::function<double()> clock = {};  // passed to RunState
 };
 
 class InMemoryGroup : public ProcessGroup {
  public:
   InMemoryGroup(std::shared_ptr<GroupState> state, int rank, std::shared_ptr<RankState> owner, CommunicationStats& stats,
                 GroupOptions options);
-  // Finishes what was issued. Where an exception is leaving the rank's function and work is left that cannot finish
-  // without this rank, ends the run.
+  // Finishes what was issued. If an exception is leaving the rank's function and issued work cannot finish without this
+  // rank, ends the run.
   ~InMemoryGroup() override;
 
   std::unique_ptr<ProcessGroup> Split(int color, int key, std::string name) override;
@@ -41,10 +41,10 @@ class InMemoryGroup : public ProcessGroup {
   const std::shared_ptr<GroupState> state_;
   const std::shared_ptr<RankState> owner_;
   const GroupOptions options_;
-  const std::shared_ptr<const std::string> label_;  // this rank's own: counting its users is not shared with other ranks
-  const int exceptions_;  // in flight when this was made
+  const std::shared_ptr<const std::string> label_;  // a copy per rank, so that ranks do not share its reference count
+  const int exceptions_;  // uncaught exceptions at construction
   uint64_t collectives_ = 0, messages_ = 0, splits_ = 0;
-  const std::unique_ptr<Mover> mover_;  // used by who does a call
+  const std::unique_ptr<Mover> mover_;  // used by the thread that executes a call
   Queue queue_;
 };
 

@@ -24,7 +24,7 @@ namespace {
 
 using Kind = Communication::Kind;
 
-constexpr int kPauses = 256, kYields = 32;  // some ten microseconds; yields, as there may be more ranks than cores
+constexpr int kPauses = 256, kYields = 32;  // some ten microseconds; yields, since there may be more ranks than cores
 constexpr std::chrono::milliseconds kLook(20);
 
 void Pause() {
@@ -70,7 +70,7 @@ void GroupState::SignalAll() {
   met_.notify_all();
 }
 
-// Gives the lock away until this rank is signalled, or for some ten microseconds.
+// Releases the lock until this rank is signalled, or for some ten microseconds.
 void GroupState::Spin(Lock& lock, Slot& slot) {
   const uint32_t before = slot.signals.load(std::memory_order_relaxed);
   lock.unlock();
@@ -126,7 +126,7 @@ void GroupState::ThrowIfBroken(int rank) const {
 
 namespace {
 
-// Says that somebody sleeps, before looking whether there is reason to.
+// Announces a sleeper before it checks its reason to sleep.
 class Sleeper {
  public:
   explicit Sleeper(std::atomic<int>& sleepers) : sleepers_(sleepers) { sleepers_.fetch_add(1); }
@@ -140,11 +140,11 @@ class Sleeper {
 
 }  // namespace
 
-// After something that `reason` may depend on was stored.
+// Call after storing something that `reason` may depend on.
 template <class Reason>
 void GroupState::WakeSleepers(Reason reason) {
   if (sleepers_.load() == 0 || !reason()) return;
-  Lock lock(mutex_);  // a sleeper has looked before, and waits by now; or it will look after
+  Lock lock(mutex_);  // a sleeper has either checked before and is waiting by now, or will check later
   met_.notify_all();
 }
 
@@ -158,15 +158,16 @@ void GroupState::Complete(int rank, const Call& call, Mover& mover) {
   try {
     AwaitArrivals(rank, call);
   } catch (const RankFailure& f) {
-    // Nobody may complete this collective with the operands of a rank that has given up.
+    // No rank may complete this collective with the operands of a rank that has given up.
     Lock lock(mutex_);
-    if (!rendezvous_.VoidWhatIsLeft(call.sequence)) return;  // not on GPUs, where one's share is nobody else's
+    // Cannot happen on GPUs, where each rank does its own share.
+    if (!rendezvous_.VoidWhatIsLeft(call.sequence)) return;
     Break(f.kind(), rank, f.what());
     lock.unlock();
     LeaveShares(mover);
     throw;
   }
-  const TravelPtr travel = links_ == nullptr ? nullptr : TravelOf(call);  // before operands may be gone
+  const TravelPtr travel = links_ == nullptr ? nullptr : TravelOf(call);  // before operands may be released
   if (!mover.on_host()) {
     EnqueueShares(rank, call, mover);
   } else if (call.communication.kind != Kind::kBarrier) {
@@ -179,13 +180,13 @@ void GroupState::Complete(int rank, const Call& call, Mover& mover) {
   if (links_ != nullptr) AwaitArrival(rank, call, std::array{std::pair(travel, rank)});
 }
 
-// ---- Links that are slowed down ----
+// ---- Slowed links ----
 
 namespace {
 
 sim::CollectiveShape ShapeOf(const Round& round, const Communication& c) {
   sim::CollectiveShape shape{c.kind, round.size(), static_cast<double>(c.bytes().value()), host::Rooted(c.kind) ? c.peer : 0, {}};
-  if (c.kind == Kind::kGather || c.kind == Kind::kScatter) {  // others than the root know their part
+  if (c.kind == Kind::kGather || c.kind == Kind::kScatter) {  // ranks other than the root know the size of their part
     shape.bytes = static_cast<double>((c.kind == Kind::kGather ? c.in : c.out).bytes().value()) * round.size();
   }
   for (int r = 0; c.kind == Kind::kAllToAllV && r < round.size(); ++r) {
@@ -199,7 +200,7 @@ sim::CollectiveShape ShapeOf(const Round& round, const Communication& c) {
 
 }  // namespace
 
-// All ranks have arrived. The first that asks sends the collective on its way.
+// Call once all ranks have arrived. The first caller starts the collective's transfer.
 TravelPtr GroupState::TravelOf(const Call& call) {
   const Round round(rendezvous_, call.sequence);
   std::lock_guard lock(travels_mutex_);
@@ -214,7 +215,7 @@ TravelPtr GroupState::TravelOf(const Call& call) {
   return travel;
 }
 
-// What others send meanwhile may put it off.
+// Later transfers may delay the arrival.
 void GroupState::AwaitArrival(int rank, const Call& call, std::span<const std::pair<TravelPtr, int>> travels) {
   double arrival = 0;
   while (true) {
@@ -250,8 +251,9 @@ void GroupState::AwaitArrivals(int rank, const Call& call) {
   CompareCounts(rank, call);
 }
 
-// Who has not arrived; throws if somebody has with another call. Those who have are still there: a round in which calls
-// differ is never over, and who gives up breaks the group first. That takes the lock, which is held here.
+// Returns the ranks that have not arrived; throws if an arrived rank's call differs. Arrived ranks' calls stay valid
+// meanwhile: a round with differing calls is never over, and a rank that gives up first breaks the group. That needs
+// the lock, which is held here.
 GroupState::Missing GroupState::CompareArrived(int rank, const Call& call) {
   const Round round(rendezvous_, call.sequence);
   Missing missing;
@@ -266,7 +268,7 @@ GroupState::Missing GroupState::CompareArrived(int rank, const Call& call) {
   return missing;
 }
 
-// What this rank of an all_to_all_v is sent is what it expects.
+// Checks that this rank of an all_to_all_v is sent what it expects.
 void GroupState::CompareCounts(int rank, const Call& call) {
   const Round round(rendezvous_, call.sequence);
   for (int from = 0; from < size(); ++from) {
@@ -279,8 +281,9 @@ void GroupState::CompareCounts(int rank, const Call& call) {
   }
 }
 
-// The rank's own share; then, of a small collective, those of ranks that have arrived and gone on to something else.
-// Nobody's operands are in use any more when it returns. Throws nothing: who has claimed a share does it.
+// Does the rank's own share; then, in a small collective, the shares of ranks that have arrived and gone on to
+// something else. When it returns, no operand is in use any more. Does not throw: a rank that has claimed a share does
+// it.
 void GroupState::DoShares(int rank, const Call& call, Mover& mover) {
   const uint64_t number = call.sequence;
   auto over = [&] { return rendezvous_.IsOver(number); };
@@ -293,24 +296,25 @@ void GroupState::DoShares(int rank, const Call& call, Mover& mover) {
   if (IsSmall(call.communication)) {
     for (int i = 0; i < kPauses && !over(); ++i) Pause();
     for (int i = 1; i < size() && !over(); ++i) do_share((rank + i) % size());
-    while (!over()) std::this_thread::yield();  // somebody is doing it
+    while (!over()) std::this_thread::yield();  // another rank is doing it
     return;
   }
   AwaitOver(number);
 }
 
-// After a share was finished, or voided.
+// Call after a share was finished or voided.
 void GroupState::AwaitOver(uint64_t number) {
   auto over = [&] { return rendezvous_.IsOver(number); };
   WakeSleepers(over);
   if (SpinUntil(over)) return;
   Lock lock(mutex_);
   const Sleeper sleeper(sleepers_);
-  while (!met_.wait_for(lock, kLook, over)) {  // looks by itself, too, like every wait here
+  while (!met_.wait_for(lock, kLook, over)) {  // also polls, like every wait here
   }
 }
 
-// On GPUs. A barrier, too, is shares, of nothing: what is behind it on any compute stream is to come after what was before it on all.
+// For GPUs. A barrier has (empty) shares, too: work behind it on any compute stream must come after the work before it
+// on all.
 void GroupState::EnqueueShares(int rank, const Call& call, Mover& mover) {
   const uint64_t number = call.sequence;
   if (rendezvous_.Claim(rank, number)) {
@@ -338,12 +342,12 @@ void GroupState::EnqueueShares(int rank, const Call& call, Mover& mover) {
   for (const Slot& s : slots_) mover.WaitFor(s.share);
 }
 
-// Of a round that is over and has failed: returns when no share that was enqueued is under way any more.
+// For a round that is over and has failed: returns when no enqueued share is still running.
 void GroupState::LeaveShares(Mover& mover) {
   try {
     for (const Slot& s : slots_) mover.WaitFor(s.share);
     mover.Finish();
-  } catch (const std::exception&) {  // the GPU has failed, and stopped; what is being thrown already says more
+  } catch (const std::exception&) {  // the GPU has failed and stopped; the exception in flight says more
   }
 }
 
@@ -396,7 +400,7 @@ void GroupState::ExchangeAtOnce(int rank, const Call& call, std::span<Message> m
   }
 }
 
-// Copies what has arrived for the receives among `messages`, in their order. Lets go of the lock while it copies.
+// Copies arrived messages for the receives among `messages`, in order. Releases the lock while it copies.
 void GroupState::TakeMessages(Lock& lock, int rank, const Call& call, std::span<Message> messages, Mover& mover) {
   for (Message& m : messages) {
     if (m.kind != P2p::kRecv || m.state == Message::kDone) continue;
@@ -418,7 +422,7 @@ void GroupState::TakeMessages(Lock& lock, int rank, const Call& call, std::span<
       const double ready = std::max(m.ready, sent.ready), bytes = static_cast<double>(m.bytes);
       m.travel = sent.travel = links_->Message(world_rank(sender), world_rank(rank), bytes, ready);
     }
-    m.state = sent.state = Message::kDone;  // `sent` may be gone once the lock is
+    m.state = sent.state = Message::kDone;  // `sent` may be gone once the lock is released
     Signal(sender);
   }
 }
@@ -432,14 +436,14 @@ void GroupState::Copy(Lock& lock, Message& sent, int sender, Message& m, Mover& 
     m.copied = sent.copied = mover.Record();
   } catch (const std::exception&) {
     lock.lock();
-    sent.state = Message::kPosted;  // for ever: the run is about to fail
+    sent.state = Message::kPosted;  // stays so: the run is about to fail
     Signal(sender);
     throw;
   }
   lock.lock();
 }
 
-// Before an exception leaves: nobody may take a message from memory that is about to go.
+// Call before an exception leaves: no rank may take a message from memory that is about to be freed.
 void GroupState::Withdraw(Lock& lock, int rank, std::span<Message> messages, Mover& mover) {
   for (Message& m : messages) {
     if (m.kind != P2p::kSend) continue;

@@ -1,13 +1,14 @@
-// What the ranks of one group share: where collectives meet, messages change hands and sub-groups are made.
+// What the ranks of one group share: the meeting point for collectives, messages and splits.
 //
-// Ranks here are ranks in the group. Each rank uses it from one thread at a time for collectives and messages (its
-// communication thread, or the host that stands in for it) and from its host for splits. Waiting is a short spin, then a
-// condition variable that is looked after every few milliseconds for what nobody announces: a time-out, SIGINT, a
-// failure elsewhere, a rank that has left. A collective whose ranks come at about the same time takes no lock.
+// Ranks here are ranks in the group. For collectives and messages, each rank uses it from one thread at a time (its
+// communication thread, or the host in its place); for splits, from its host. Waiting is a short spin, then a wait on a
+// condition variable. Every few milliseconds the waiter also checks for things that nobody announces: a time-out,
+// SIGINT, a failure elsewhere, a rank that has left. A collective whose ranks arrive at about the same time takes no
+// lock.
 //
-// On GPUs the same threads meet, and then enqueue: each rank's share, or copy, on the stream of the rank that does it, behind what
-// the compute streams of all whose operands it touches had been given when they called; and each rank's stream goes on behind
-// all shares. Hosts wait for each other's hosts alone.
+// On GPUs the same threads meet and then enqueue. Each rank's share, or copy, goes on the stream of the rank that does
+// it. It runs after everything that the compute streams of the ranks whose operands it touches had been given when
+// those ranks called. Each rank's stream continues after all shares. Hosts wait only for each other's hosts.
 #pragma once
 
 #include <atomic>
@@ -30,7 +31,7 @@ namespace twofold::in_memory {
 using host::Mover;
 using host::RunState;
 
-// One side of a message. `peer` may be kAnySource where it is received; then `source` says who sent it.
+// One side of a message. In a receive, `peer` may be kAnySource; `source` then says who sent it.
 struct Message {
   P2p::Kind kind;
   void* data;
@@ -38,39 +39,41 @@ struct Message {
   int peer;
   Tag tag;
   int source = -1;
-  const Event* after = nullptr;  // of the call that it belongs to; null: it is there
-  Event copied = {};             // once it has been taken
-  double ready = 0;  // on the run's clock, where links are slowed down
-  TravelPtr travel;  // likewise, once it has been taken
+  const Event* after = nullptr;  // of the call that it belongs to; null: the data is ready
+  Event copied = {};             // set once the message has been taken
+  double ready = 0;  // on the run's clock, if links are slowed down
+  TravelPtr travel;  // if links are slowed down; set once the message has been taken
   enum { kPosted, kCopying, kDone } state = kPosted;
 };
 
 class GroupState {
  public:
-  // `links`: null, or what the data goes over; shared by all groups of the run.
+  // `links`: the slowed links that carry the data, shared by all groups of the run; null if links are not slowed down.
   GroupState(RunState& run, std::string name, std::vector<int> world_ranks, std::shared_ptr<Links> links = nullptr);
   bool slowed() const { return links_ != nullptr; }
 
   int size() const { return static_cast<int>(ranks_.size()); }
   const std::vector<int>& ranks() const { return ranks_; }
   const std::string& name() const { return name_; }
-  const std::shared_ptr<const std::string>& label() const { return label_; }  // name, with the ranks if not the world
+  // Name, followed by the ranks if it is not the world.
+  const std::shared_ptr<const std::string>& label() const { return label_; }
 
-  // Collectives, numbered by call.sequence. Arrive hands over the operands and returns at once; Complete arrives if that
-  // has not been done, and returns when the collective is done at every rank, or `mover` has all of it before what it is given
-  // next. CanComplete: all ranks have arrived. Between Arrive and the end of Complete, which throws what went wrong, `call` stays
-  // where it is. Other ranks read and write its operands until the collective is done; or until Complete throws, by when they are in
-  // nobody's use.
+  // Collectives, numbered by call.sequence. Arrive hands over the operands and returns at once. Complete arrives if
+  // that has not been done yet. It returns when the collective is done on every rank or, on a GPU, when `mover` has all
+  // of it enqueued before any later work. CanComplete: all ranks have arrived. `call` must stay valid from Arrive to
+  // the end of Complete, which throws on failure. Other ranks read and write its operands until the collective is done,
+  // or until Complete throws; after that nobody uses them.
   void PrepareToArrive(int rank, uint64_t sequence) const { rendezvous_.PrepareToArrive(rank, sequence); }
   void Arrive(int rank, const Call& call);
   bool CanComplete(const Call& call) const { return rendezvous_.AllArrived(call.sequence); }
   void Complete(int rank, const Call& call, Mover& mover);
 
-  // Sends and receives all of `messages` together, as Complete does a collective; a message is copied once, by its receiver.
+  // Sends and receives all of `messages` together, with the same return condition as Complete. A message is copied
+  // once, by its receiver.
   void Exchange(int rank, const Call& call, std::span<Message> messages, Mover& mover);
 
   struct Membership {
-    std::shared_ptr<GroupState> group;  // null: a member of none
+    std::shared_ptr<GroupState> group;  // null: in no group
     int rank = 0;
   };
   Membership Split(int rank, const Call& call, int color, int key, std::string name);
@@ -87,16 +90,16 @@ class GroupState {
   struct Slot {
     std::condition_variable changed;
     std::atomic<uint32_t> signals = 0;
-    std::deque<Offer> mailbox;  // sent to this rank and not yet taken, in order of arrival
+    std::deque<Offer> mailbox;  // sent to this rank and not yet received, in order of arrival
     std::condition_variable split_done;
     uint64_t splits = 0;
     SplitRequest request;
     Membership membership;
-    // On GPUs: the end of the last share that the rank has enqueued. Written before the share is finished; others are through with
-    // it when they arrive at the next round.
+    // On GPUs: the end of the last share that the rank has enqueued. Written before the share is finished; other ranks
+    // no longer read it once they arrive at the next round.
     Event share;
   };
-  // Whom a rank waits for: all of `ranks`, or any one of them.
+  // The ranks that a rank waits for: all of `ranks`, or any one of them.
   struct Missing {
     std::vector<int> ranks;
     bool any = false;
@@ -133,7 +136,7 @@ class GroupState {
   void MakeGroups();
 
   TravelPtr TravelOf(const Call& call);
-  // Returns when all have arrived here; each is a travel and the place there of `rank`.
+  // Returns when all data has arrived at `rank`. Each element is a travel and the place of `rank` in it.
   void AwaitArrival(int rank, const Call& call, std::span<const std::pair<TravelPtr, int>> travels);
 
   RunState& run_;
@@ -142,8 +145,8 @@ class GroupState {
   const std::shared_ptr<const std::string> label_;
   const std::shared_ptr<Links> links_;
 
-  // Where links are slowed down: when each rank's stream is free again, and those collectives in flight that some ranks have
-  // yet to ask about, by sequence.
+  // If links are slowed down: when each rank's stream is free again, and the collectives in flight, by sequence, that
+  // some ranks have yet to ask about.
   struct InFlight {
     TravelPtr travel;
     int unasked = 0;
@@ -153,12 +156,12 @@ class GroupState {
   std::map<uint64_t, InFlight> travels_;
 
   Rendezvous rendezvous_;
-  alignas(128) std::atomic<int> sleepers_ = 0;  // in collectives, on met_
+  alignas(128) std::atomic<int> sleepers_ = 0;  // number of threads waiting on met_, in collectives
   std::condition_variable met_;
   std::mutex mutex_;
   std::vector<Slot> slots_;
   uint64_t split_requests_ = 0;
-  bool broken_ = false;  // a collective was abandoned: nothing more can be done in this group
+  bool broken_ = false;  // a collective was abandoned: the group can no longer be used
   RankFailure::Kind broken_kind_ = RankFailure::Kind::kOther;
   std::string broken_message_;
 };

@@ -10,14 +10,14 @@ namespace twofold::in_memory {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr double kLate = 5e-3;      // by which ranks may tell later of a start than others of later ones
-constexpr double kInstant = 1e-10;  // nothing is left of what would take less: clocks do not tell it
+constexpr double kLate = 5e-3;      // seconds by which a start may be reported after other, later starts
+constexpr double kInstant = 1e-10;  // a transfer with less time left is complete: clocks do not resolve less
 
 }  // namespace
 
 struct Travel {
   sim::Schedule schedule;
-  std::vector<int> ranks;  // in the world
+  std::vector<int> ranks;  // world ranks
   double start;
   std::vector<double> arrivals;  // by place; the latest forecast
 };
@@ -32,7 +32,7 @@ TravelPtr Links::Message(int from, int to, double bytes, double ready) {
 
 TravelPtr Links::Collective(const sim::CollectiveShape& shape, std::span<const int> ranks, double start) {
   absl::StatusOr<sim::Schedule> schedule = sim::ChooseSchedule(shape, "auto", sim::UniformPlaces(shape.ranks, latency_, bytes_per_second_));
-  TWOFOLD_CHECK(schedule.ok(), schedule.status().message());  // "auto" has an algorithm for everything
+  TWOFOLD_CHECK(schedule.ok(), schedule.status().message());  // "auto" always finds an algorithm
   return Begin(*std::move(schedule), ranks, start);
 }
 
@@ -60,7 +60,7 @@ double Links::Latency(const sim::Phase& phase) const {
   return sim::PhaseLatency(phase, routes, latency_);
 }
 
-// From one event to the next: bytes begin to move, or the last of some flow has arrived.
+// Advances from event to event: bytes begin to move, or a flow's last bytes have arrived.
 void Links::Run(Traffic& traffic, double until) const {
   while (traffic.time < until) {
     SetRates(traffic);
@@ -89,7 +89,8 @@ double Links::Next(const Traffic& traffic) const {
   return next;
 }
 
-// Max-min by filling: the way that leaves its flows the least settles them; the others share what is left.
+// Max-min fairness by progressive filling: the direction that leaves its flows the least fixes their rates; the others
+// share the rest.
 void Links::SetRates(Traffic& traffic) const {
   struct Way { double free; int flows; };
   std::vector<Way> ways(2 * static_cast<size_t>(ranks_), {bytes_per_second_, 0});  // out and in, by rank

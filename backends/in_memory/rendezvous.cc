@@ -18,8 +18,8 @@ Signature SignatureOf(const Communication& c) {
 
 void* AddressOf(const Tensor& t) { return t.empty() ? nullptr : reinterpret_cast<void*>(t.address()); }
 
-// Sequentially consistent, like the loads: a rank that arrives and then looks whether anybody sleeps, and one that says
-// it sleeps and then looks whether all have arrived, must not both miss the other.
+// Sequentially consistent, like the loads: one rank arrives and then checks for sleepers; another announces that it
+// sleeps and then checks whether all have arrived. They must not both miss each other.
 void Rendezvous::Arrive(int rank, uint64_t round, const Call& call) {
   const Communication& c = call.communication;
   Entry& entry = place(rank).entries[round % 2];
@@ -37,7 +37,8 @@ bool Rendezvous::AllArrived(uint64_t round) const {
   });
 }
 
-// Never goes back: a rank may still look at this round's shares when another has finished it and voids the next one's.
+// The value never decreases: a rank may still look at this round's shares when another has finished it and voids the
+// next round's.
 bool Rendezvous::Claim(int share, uint64_t round) {
   std::atomic<uint64_t>& claimed = place(share).claimed.value;
   uint64_t last = claimed.load(std::memory_order_relaxed);

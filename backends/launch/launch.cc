@@ -16,11 +16,11 @@
 namespace twofold {
 namespace {
 
-constexpr int kFirstDerivedPort = 10000, kDerivedPorts = 10000;  // below what systems hand out to those who ask for any
+constexpr int kFirstDerivedPort = 10000, kDerivedPorts = 10000;  // below the ports that systems assign on request
 
-using List = std::array<const char*, 3>;  // names of variables; null: no more
+using List = std::array<const char*, 3>;  // variable names; null ends the list
 
-// Reads variables; remembers the first thing that is wrong with them.
+// Reads variables and remembers the first error.
 class Reader {
  public:
   explicit Reader(const Variables& variables) : variables_(variables) {}
@@ -30,14 +30,14 @@ class Reader {
     const char* const text = variables_(name);
     return text == nullptr ? "" : text;
   }
-  // The first of `names` that is set; else the first.
+  // The first of `names` that is set; if none is, the first.
   const char* Name(const List& names) const {
     for (const char* name : names) {
       if (name != nullptr && Has(name)) return name;
     }
     return names[0];
   }
-  // The value of the first that is set: a whole number of at least `least`.
+  // The value of the first that is set: an integer of at least `least`.
   std::optional<int> Number(const List& names, int least = 0) {
     const char* const name = Name(names);
     if (name == nullptr || !Has(name)) return std::nullopt;
@@ -56,12 +56,13 @@ class Reader {
   std::string error_;
 };
 
-// What one launcher calls things; of several names, the first that is set counts.
+// The variable names of one launcher; of several names, the first that is set counts.
 struct Names {
   std::string_view launcher;
   bool by_mpi = false;
-  bool of_step = false;       // a task of a step of Slurm's
-  bool by_variables = false;  // that clouds and scripts set, too: the rank may be left to be found from the node's
+  bool of_step = false;       // a task of a Slurm step
+  // Variables that clouds and scripts also set: the rank may have to be derived from the node's.
+  bool by_variables = false;
   List rank, size, local_rank, local_size, node, nodes;
 };
 
@@ -87,7 +88,7 @@ const Names* Launcher(Reader& read) {
   if (read.Has("TORCHELASTIC_RUN_ID")) return &kTorchrun;
   if (read.Has("TWOFOLD_LAUNCHER")) return &kTwofold;
   if (read.Has("OMPI_COMM_WORLD_RANK") && read.Has("OMPI_COMM_WORLD_SIZE")) return &kOpenMpi;
-  // Of these, a batch script's own environment has none; an interactive shell's, in a step of its own, speaks of one task.
+  // A batch script's own environment has none of these; an interactive shell's, in its own step, says one task.
   const bool step = read.Has("SLURM_STEP_ID") && read.Has("SLURM_PROCID") && read.Number(kStepSize, 1).value_or(1) > 1;
   if (step && read.Has("PMIX_RANK")) return &kPmix;
   if (read.Has("PMI_RANK") && read.Has("PMI_SIZE")) return &kPmi;
@@ -95,7 +96,7 @@ const Names* Launcher(Reader& read) {
   return step ? &kSlurm : nullptr;
 }
 
-// Clouds whose scripts start one agent a node may leave out RANK.
+// Clouds whose scripts start one agent per node may leave out RANK.
 void RankOfNode(Reader& read, Launch& launch) {
   if (launch.node < 0 || launch.local_rank < 0 || launch.local_size == 0) {
     return read.Wrong(StrCat("WORLD_SIZE=", launch.size, " is set, but not RANK: this process's rank, 0 to ", launch.size - 1,
@@ -135,7 +136,7 @@ void CheckNumbers(Reader& read, const Names& names, const Launch& launch) {
   }
 }
 
-// What a script hands on beside an MPI launcher must say the same.
+// RANK and WORLD_SIZE, if a script sets them besides an MPI launcher, must agree with the launcher.
 void CheckSameAsVariables(Reader& read, const Names& names, const Launch& launch) {
   if (!read.Has("RANK") || !read.Has("WORLD_SIZE")) return;
   auto same = [&](const List& theirs, const char* ours, int value) {
@@ -162,7 +163,7 @@ void ReadNumbers(Reader& read, const Names& names, Launch& launch) {
   else read.Wrong(StrCat(names.launcher, " has not set ", read.Name(names.rank), ": this process's rank is right"));
 }
 
-// The first host of a Slurm list: "node[003-007,9],login1" -> "node003". Empty: not such a list.
+// The first host of a Slurm list: "node[003-007,9],login1" -> "node003". Empty if it is not such a list.
 std::string FirstHost(std::string_view list) {
   std::string host;
   for (size_t i = 0; i < list.size() && list[i] != ','; ++i) {

@@ -1,7 +1,9 @@
-// How this process was started: alone, or as one of several, by whom, and what the launcher said about the others.
+// How this process was started: alone or as one of several, by which launcher, and what the launcher said about the
+// other processes.
 //
-// Launchers set variables. Of those that are there, the first here counts (so an mpirun within a rank of `twofold launch` or of
-// torchrun is not seen: unset TWOFOLD_LAUNCHER or TORCHELASTIC_RUN_ID there):
+// Launchers set environment variables. If several launchers' variables are set, the first row of this table that
+// matches wins. (So an mpirun within a rank of `twofold launch` or of torchrun is not seen unless TWOFOLD_LAUNCHER or
+// TORCHELASTIC_RUN_ID is unset.)
 //
 //   who starts                variables                                                       rank 0 is met at
 //   torchrun, twofold launch  RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, and              MASTER_ADDR, MASTER_PORT
@@ -16,8 +18,8 @@
 //                             SLURM_LOCALID, SLURM_STEP_NODELIST, in a step of several tasks   SLURM_STEP_NODELIST; MASTER_PORT, or
 //                                                                                              one made of SLURM_JOB_ID and the step
 //
-// WORLD_SIZE counts processes, all nodes together. torchrun with TORCHELASTIC_USE_AGENT_STORE=True serves MASTER_PORT itself: rank
-// 0 then listens at MASTER_PORT + 1. fabric.rendezvous (core/proto/spec.proto) goes before all of this.
+// WORLD_SIZE counts the processes of all nodes. torchrun with TORCHELASTIC_USE_AGENT_STORE=True serves MASTER_PORT
+// itself, so rank 0 then listens at MASTER_PORT + 1. fabric.rendezvous (core/proto/spec.proto) overrides all of this.
 #pragma once
 
 #include <functional>
@@ -27,29 +29,29 @@ namespace twofold {
 
 struct Launch {
   bool launched = false;
-  bool by_mpi = false;   // by what MPI_Init understands: Open MPI's mpirun, PMIx, PMI
+  bool by_mpi = false;   // by a launcher that MPI_Init understands: Open MPI's mpirun, PMIx, PMI
   std::string launcher;  // "Open MPI's mpirun", "Slurm's srun"; for messages and notes
   int rank = 0, size = 1;
-  // What the launcher does not say is -1, 0 or empty.
+  // Fields the launcher does not set are -1, 0 or empty.
   int local_rank = -1, local_size = 0;  // among the processes of this host
   int node = -1, nodes = 0;
-  std::string master_address;  // of the host where rank 0 is; a name, or an address in numbers
-  int master_port = 0;         // where rank 0 is to listen
-  // What all processes of this run know and others do not: TWOFOLD_JOB_TOKEN, or a text made of the job's id, which keeps jobs apart
-  // but is no secret; "" where there is neither. Must not be printed, logged or written to a file.
+  std::string master_address;  // rank 0's host: a name or a numeric address
+  int master_port = 0;         // the port where rank 0 listens
+  // A token that all processes of this run know and others do not: TWOFOLD_JOB_TOKEN, or a text made from the job's id,
+  // which keeps jobs apart but is no secret; "" if there is neither. Must not be printed, logged or written to a file.
   std::string token;
-  // Variables that are missing, wrong or contradict each other: which, its value, what would be right. The process then counts as
-  // alone; a fabric whose ranks are processes refuses to run.
+  // If variables are missing, wrong or contradictory: the variable, its value and a correct one. The process is then
+  // treated as alone, and a fabric whose ranks are processes refuses to run.
   std::string error;
 };
 
-// The value of a variable; null: not set.
+// Returns the value of an environment variable; null if not set.
 using Variables = std::function<const char*(const char* name)>;
 Launch LaunchFrom(const Variables& variables);
-Launch LaunchedAs();  // by this process's environment
+Launch LaunchedAs();  // from this process's environment
 
-// Of several processes that all found the same to be wrong, one says so: true for it, at once. The others get false, a second
-// later, since launchers end all with the first that ends.
+// Lets one of several processes that all found the same error report it. Returns true at once in that process. Returns
+// false in the others, a second later, because launchers end all processes when the first one ends.
 bool SaysWhatAllFound();
 
 }  // namespace twofold

@@ -12,7 +12,7 @@
 namespace twofold::mpi {
 namespace {
 
-// Calls piece(first, count) for consecutive pieces that a count can name.
+// Calls piece(first, count) for consecutive pieces small enough for one MPI count.
 template <class Piece>
 void InPieces(int64_t count, const Limits& limits, Piece piece) {
   for (int64_t first = 0; first < count; first += limits.most_elements) {
@@ -44,7 +44,7 @@ void Reduce(const Collective& c, const Channel& channel, host::Mover& mover) {
   if (at_root) DivideIfMean(c, c.out, channel.size, mover);
 }
 
-// Blocks that no count can name: block after block, each reduced to its rank.
+// For blocks too large for one MPI count: block after block, each reduced to its rank.
 void ReduceScatterLarge(const Collective& c, const Channel& channel) {
   const int64_t block = c.out.count;
   const MPI_Datatype type = TypeOf(c.out.dtype);
@@ -57,8 +57,9 @@ void ReduceScatterLarge(const Collective& c, const Channel& channel) {
   }
 }
 
-// MPI's in-place form puts the result at the front of the input; ours wants it in the rank's own block, with the rest of the
-// input as it was. So a shard that lies in its input is received apart and copied, in the C++ heap as MPI's own buffers are.
+// MPI's in-place form puts the result at the front of the input; ours puts it into the rank's own block and leaves the
+// rest of the input unchanged. So a shard that lies in its input is received in a separate buffer and copied. The
+// buffer is in the C++ heap, like MPI's own.
 void ReduceScatter(const Collective& c, const Channel& channel, host::Mover& mover) {
   const int64_t block = c.out.count;
   const bool in_place = block > 0 && c.out.data == c.in.At(channel.rank * block);
@@ -112,7 +113,8 @@ void AllToAll(const Collective& c, const Channel& channel) {
   Check(MPI_Alltoall(c.in.data, block.count(), block.type(), c.out.data, block.count(), block.type(), channel.comm), "MPI_Alltoall");
 }
 
-// Pairwise exchange, always: MPI_Alltoallv counts places in ints, and whether one is too large another rank cannot know.
+// Always a pairwise exchange: MPI_Alltoallv counts displacements in ints, and a rank cannot know whether one is too
+// large on another rank.
 void AllToAllV(const Communication& c, const Operands& at, const Channel& channel) {
   const Elements &all_out = at.in, &all_in = at.out;
   const MPI_Datatype type = TypeOf(all_in.dtype);
@@ -128,7 +130,7 @@ void AllToAllV(const Communication& c, const Operands& at, const Channel& channe
           "MPI_Sendrecv");
     MPI_Count received = 0;
     MPI_Get_elements_x(&status, in.type(), &received);
-    // Narrow types are pairs of bytes, which MPI counts apart.
+    // BF16 and F16 are pairs of bytes, which MPI counts separately.
     const int64_t parts = all_in.dtype == DType::kBF16 || all_in.dtype == DType::kF16 ? 2 : 1;
     if (received == count(c.out_counts, previous) * parts) continue;
     throw SizeMismatch(StrCat("all_to_all_v: ", received / parts, " elements came from rank ", previous,
@@ -136,7 +138,7 @@ void AllToAllV(const Communication& c, const Operands& at, const Channel& channe
   }
 }
 
-// ---- Messages: bytes, as sender and receiver may see them in different shapes ----
+// ---- Messages: bytes, since sender and receiver may use different shapes ----
 
 void CheckReceived(const MPI_Status& status, const Counted& expected, const Tensor& t) {
   MPI_Count bytes = 0;

@@ -1,4 +1,4 @@
-// Communications as blocking MPI calls.
+// Communications implemented as blocking MPI calls.
 #pragma once
 
 #include <mpi.h>
@@ -13,15 +13,15 @@
 
 namespace twofold::mpi {
 
-// What a communicator joins, as its calls see it.
+// A communicator and this rank's place in it.
 struct Channel {
   MPI_Comm comm;
-  int rank, size;  // in it
+  int rank, size;  // in the communicator
   Limits limits;
 };
 Channel ChannelOf(MPI_Comm comm, const Limits& limits);
 
-// Elements in memory that MPI reaches. None have no address.
+// Elements in memory that MPI can access. An empty range has a null address.
 struct Elements {
   std::byte* data = nullptr;
   int64_t count = 0;
@@ -31,7 +31,7 @@ struct Elements {
   explicit Elements(const Tensor& t);
   std::byte* At(int64_t element) const { return data + element * ElementSize(dtype); }
 };
-// A collective, all_to_all_v and barriers excepted: as Communication has it.
+// A collective other than all_to_all_v and barrier; fields as in Communication.
 struct Collective {
   Communication::Kind kind;
   Elements in, out;
@@ -39,12 +39,13 @@ struct Collective {
   int root = 0;
 };
 
-// Of all_to_all_v: where each rank's elements begin, given how many there are, and where the last ones end.
+// For all_to_all_v: the offset at which each rank's elements begin, from the counts, and the end of the last ones.
 std::vector<int64_t> Places(const std::vector<int64_t>& counts);
-inline constexpr Tag kCollectiveTag = kMaxTag + 1;  // so that no receive from any source takes a collective's message
+// Above all user tags, so that a receive from any source never takes a collective's message.
+inline constexpr Tag kCollectiveTag = kMaxTag + 1;
 
-// Where a communication's operands lie. Taken when it is issued: borrowed tensors know no more once the rank has let go of theirs, as one
-// does whose run has failed, though its memory is still there.
+// The addresses of a communication's operands. Taken when it is issued, because a borrowed tensor loses its address
+// once the rank releases it, as a rank of a failed run does, although the memory is still there.
 struct Operands {
   Operands() = default;
   explicit Operands(const Communication& c);
@@ -52,9 +53,9 @@ struct Operands {
   std::vector<Elements> batch;
 };
 
-// Does `c` on the calling thread and returns when this rank's part is done, but for what `mover`, that of the operands' memory, has
-// still to do; of a receive, the rank that sent, else -1. Throws std::runtime_error with MPI's words; what arrives in another
-// size than was expected is an error, too.
+// Executes `c` on the calling thread. Returns when this rank's part is done, except for work still pending on `mover`,
+// the mover of the operands' memory. Returns the sender for a receive, else -1. Throws std::runtime_error with MPI's
+// message; receiving another size than expected is an error, too.
 int Communicate(const Communication& c, const Operands& at, const Channel& channel, host::Mover& mover);
 void Communicate(const Collective& c, const Channel& channel, host::Mover& mover);
 

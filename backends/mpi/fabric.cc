@@ -57,7 +57,7 @@ absl::StatusOr<std::unique_ptr<Fabric>> MakeMpiFabric(const spec::Spec& spec) { 
 
 std::string WhyNoMpi() { return ""; }
 
-// Ranks are not bound: their communication threads need a core, too.
+// Ranks are not bound to cores: their communication threads need a core, too.
 std::vector<std::string> MpiLauncher(int ranks) {
   std::vector<std::string> words = {"mpirun", "-n", StrCat(ranks), "--oversubscribe", "--bind-to", "none"};
   if (geteuid() == 0) words.push_back("--allow-run-as-root");

@@ -1,7 +1,7 @@
-// The MPI fabric: every rank is a process that mpirun, srun or `twofold launch` started (backends/processes/fabric.h).
+// The MPI fabric: every rank is a process started by mpirun, srun or `twofold launch` (backends/processes/fabric.h).
 //
-// Sums of f32 may differ from those of other fabrics in the last bits: the library chooses the order; bf16 and f16 are rounded at
-// every step.
+// The library chooses the order of reductions, so sums of F32 may differ from those of other fabrics in the last bits.
+// BF16 and F16 are rounded at every step.
 #pragma once
 
 #include <memory>
@@ -19,15 +19,15 @@ namespace mpi {
 struct Limits;
 }
 
-// Uses train.threads_per_rank, fabric.timeout_s, fabric.rendezvous.bind, device and emulated.
+// Reads train.threads_per_rank, fabric.timeout_s, fabric.rendezvous.bind, device and emulated.
 absl::StatusOr<std::unique_ptr<Fabric>> MakeMpiFabric(const spec::Spec& spec);
 absl::StatusOr<std::unique_ptr<Fabric>> MakeMpiFabric(const spec::Spec& spec, const mpi::Limits& limits);  // for tests (types.h)
 
-// Why this build has no MPI; "": it has.
+// Why this build has no MPI; "" if it has.
 std::string WhyNoMpi();
-// mpirun, for `ranks` processes of this host: more than cores are allowed.
+// The mpirun command for `ranks` processes on this host; more processes than cores are allowed.
 std::vector<std::string> MpiLauncher(int ranks);
-// Of the host's memory, for each group of several ranks, where GPUs' is staged through it.
+// Host memory held by each group of several ranks if GPU buffers are staged through it.
 Bytes MpiStaging(const spec::Spec& spec);
 
 }  // namespace twofold

@@ -11,7 +11,7 @@
 namespace twofold::mpi {
 namespace {
 
-// Open MPI's extension; other libraries have none.
+// An Open MPI extension; other libraries do not have it.
 bool LibraryReachesGpus() {
 #ifdef MPIX_CUDA_AWARE_SUPPORT
   return MPIX_Query_cuda_support() == 1;

@@ -1,4 +1,5 @@
-// What becomes of communications whose buffers lie on a GPU: the MPI library gets them as they are, or what was copied from them.
+// How communications with buffers on a GPU are done: the MPI library gets the GPU buffers directly, or host copies of
+// them.
 #pragma once
 
 #include <string>
@@ -10,16 +11,17 @@
 
 namespace twofold::mpi {
 
-// By device and fabric.mpi.gpu_buffers.
+// Reads device and fabric.mpi.gpu_buffers.
 class GpuBuffers {
  public:
   GpuBuffers(const spec::Spec& spec, const Limits& limits)
       : on_gpus_(spec.device() == spec::CUDA), asked_(spec.fabric().mpi().gpu_buffers()), limits_(limits) {}
 
-  // The memory of the host that each group holds to stage them (core/comm/staging.h); zero: they are passed on, or there are none. Asks the
-  // library whether it reaches GPUs, which some versions know only once MPI has been started. Refuses what it cannot do.
+  // Host memory that each group holds to stage GPU buffers (core/comm/staging.h); zero if they are passed to MPI
+  // directly or there are none. Asks the library whether it is CUDA-aware, which some versions know only once MPI has
+  // been started. Refuses what it cannot do.
   absl::StatusOr<Bytes> Staging() const;
-  // For the report: "" where there are none.
+  // For the report; "" if there are none.
   std::string Describe(Bytes staging) const;
 
  private:

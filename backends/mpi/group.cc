@@ -25,14 +25,14 @@ struct SplitCall : host::Call {
 
 bool OnGpu(const Device& device) { return device.kind() == DeviceKind::kCuda; }
 
-// Who does a group's calls. Kept for good with a thread that never leaves one.
+// Executes a group's calls. Never freed if its thread never leaves one.
 class Worker {
  public:
   Worker(std::shared_ptr<Endpoint> endpoint, std::shared_ptr<host::RankState> owner)
       : endpoint_(std::move(endpoint)), owner_(std::move(owner)), channel_(ChannelOf(endpoint_->comm, endpoint_->limits)) {}
   void Of(host::Queue& queue) { queue_ = &queue; }
 
-  // Does one call on the thread that calls. What goes wrong names this rank and the call.
+  // Executes one call on the calling thread. Errors name this rank and the call.
   int Execute(const host::Call& call) {
     try {
       if (call.split) return Split(static_cast<const SplitCall&>(call));
@@ -69,7 +69,7 @@ class Worker {
   const std::shared_ptr<Endpoint> endpoint_;
   const std::shared_ptr<host::RankState> owner_;
   const Channel channel_;
-  std::unique_ptr<host::Mover> mover_;  // made with the first call: a GPU may have none left
+  std::unique_ptr<host::Mover> mover_;  // made at the first call: a GPU may have no memory left
   host::Queue* queue_ = nullptr;
 };
 
@@ -120,7 +120,7 @@ MpiGroup::~MpiGroup() {
     host::Abandon(*owner_);
   }
   if (!queue_->Close()) {
-    (void)queue_.release();  // its thread is in MPI for good
+    (void)queue_.release();  // its thread is stuck in MPI
   } else if (!owner_->run.ending()) {
     MPI_Comm_free(&endpoint_->comm);
   }
@@ -153,7 +153,7 @@ ProcessGroup::Issued MpiGroup::Issue(const Communication& c, CommunicationStats:
   return issued;
 }
 
-// On the queue like any other call: MPI allows one collective at a time on a communicator.
+// Queued like any other call: MPI allows one collective at a time on a communicator.
 std::unique_ptr<ProcessGroup> MpiGroup::Split(int color, int key, std::string name) {
   auto call = std::make_shared<SplitCall>();
   Number(*call, ++splits_);

@@ -1,8 +1,9 @@
 // The process group of ranks that are processes of an MPI job.
 //
-// Blocking MPI calls on one thread a group (backends/host/queue.h): communication overlaps with compute, groups do not wait
-// for each other, and non-blocking collectives, which cost more, are not needed. On a GPU the thread waits for what the compute stream
-// has to do first, communicates (staged.h says how, where MPI does not reach the GPU), and posts when its own stream is through.
+// Each group makes blocking MPI calls on its own thread (backends/host/queue.h). So communication overlaps with
+// compute, groups do not wait for each other, and non-blocking collectives, which cost more, are not needed. On a GPU
+// the thread waits until the compute stream has reached the call, communicates (if MPI does not reach the GPU, as in
+// staged.h), and posts the call when its own stream is done.
 #pragma once
 
 #include <memory>
@@ -16,21 +17,21 @@
 
 namespace twofold::mpi {
 
-// What a group is made on, and what its communication thread uses. Lives as long as either.
+// The communicator of a group and what its communication thread uses. Lives as long as the group or the thread.
 struct Endpoint {
   MPI_Comm comm;
   std::string name;
   std::shared_ptr<const host::GroupIdentity> identity;
   int rank;  // in the group
   Limits limits;
-  Bytes staging;  // of the group, where buffers are on a GPU that MPI does not reach; zero: it does, or there is no GPU
+  Bytes staging;  // the group's; nonzero if buffers are on a GPU that MPI does not reach
 };
 
 class MpiGroup : public processes::Group {
  public:
   MpiGroup(std::shared_ptr<Endpoint> endpoint, std::shared_ptr<host::RankState> owner, watch::Watch& watch,
            CommunicationStats& stats);
-  // Finishes what was issued, but for a run that has failed: then what hangs in MPI is left where it is.
+  // Finishes what was issued. If the run has failed, calls that hang in MPI are left there.
   ~MpiGroup() override;
 
   std::unique_ptr<ProcessGroup> Split(int color, int key, std::string name) override;
@@ -45,7 +46,7 @@ class MpiGroup : public processes::Group {
   watch::Watch& watch_;
   const std::shared_ptr<watch::CallLog> log_;
   const std::shared_ptr<const std::string> label_;
-  const int exceptions_;  // in flight when this was made
+  const int exceptions_;  // uncaught exceptions at construction
   uint64_t collectives_ = 0, messages_ = 0, splits_ = 0;
   HostStaging staging_;
   CommunicationStats::Entry splitting_;  // not reported

@@ -12,7 +12,7 @@
 namespace twofold::mpi {
 namespace {
 
-// libsimgrid defines MPI's functions, too; where it was linked first, they are not the real ones.
+// libsimgrid also defines MPI's functions; if it was linked first, they are not the real ones.
 absl::Status CheckLibrary() {
   Dl_info info{};
   if (dladdr(reinterpret_cast<void*>(&MPI_Init_thread), &info) == 0 || std::strstr(info.dli_fname, "simgrid") == nullptr) {
@@ -28,7 +28,7 @@ absl::StatusOr<Library*> Library::Get() {
   static Library* library = nullptr;
   static absl::Status status;
   if (library == nullptr) {
-    library = new Library();  // never destroyed: Finish ends it
+    library = new Library();  // never destroyed: Finish finalizes it
     status = library->Start();
   }
   if (!status.ok()) return status;

@@ -1,4 +1,4 @@
-// The MPI library in this process: started at the first use, and ended with the process.
+// The MPI library in this process: started at first use, finalized when the process ends.
 #pragma once
 
 #include <mpi.h>
@@ -12,12 +12,13 @@ namespace twofold::mpi {
 
 class Library {
  public:
-  // Starts it. FAILED_PRECONDITION when it has no MPI_THREAD_MULTIPLE. The same object in every call; main thread only.
+  // Starts it. FAILED_PRECONDITION if it lacks MPI_THREAD_MULTIPLE. Every call returns the same object; main thread
+  // only.
   static absl::StatusOr<Library*> Get();
 
   const processes::Place& place() const { return place_; }
-  MPI_Comm world() const { return world_; }  // ours; errors come back as codes
-  void Broadcast(std::string& bytes) const;  // of process 0 to all; throws std::runtime_error
+  MPI_Comm world() const { return world_; }  // our own duplicate; errors are returned as codes
+  void Broadcast(std::string& bytes) const;  // from process 0 to all; throws std::runtime_error
 
  private:
   Library() = default;

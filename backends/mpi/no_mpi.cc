@@ -1,4 +1,4 @@
-// The MPI fabric of a build without MPI.
+// The MPI fabric in a build without MPI.
 #include "absl/status/status.h"
 #include "backends/mpi/fabric.h"
 

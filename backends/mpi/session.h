@@ -1,4 +1,4 @@
-// The MPI library in this process, and the watch beside it.
+// The MPI library in this process, together with the watch.
 #pragma once
 
 #include <mpi.h>
@@ -15,8 +15,8 @@ namespace twofold::mpi {
 
 class Session : public processes::Session {
  public:
-  // Starts both, the watch's hub at `bind` (Watch::Options). FAILED_PRECONDITION when the library has no MPI_THREAD_MULTIPLE or its
-  // processes do not reach each other. The same object in every call; main thread only.
+  // Starts both; the watch's hub listens at `bind` (Watch::Options). FAILED_PRECONDITION if the library lacks
+  // MPI_THREAD_MULTIPLE or its processes cannot reach each other. Every call returns the same object; main thread only.
   static absl::StatusOr<Session*> Get(const std::string& bind);
 
   MPI_Comm world() const { return library_->world(); }

@@ -13,7 +13,7 @@
 namespace twofold::mpi {
 namespace {
 
-constexpr int64_t kLine = 64;  // to whose multiples sides are aligned; before a message's piece, its size
+constexpr int64_t kLine = 64;  // alignment of the two sides; a message's piece is preceded by its size
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -28,7 +28,7 @@ struct Piece {
   std::vector<Copy> down, up;
 };
 
-// A collective as pieces of all its blocks.
+// A collective split into pieces of all its blocks.
 class Pieces {
  public:
   Pieces(const Communication& c, const Operands& at, const Channel& channel, int64_t bytes)
@@ -41,7 +41,7 @@ class Pieces {
   }
   int64_t count() const { return CeilDiv(block_, most_); }
 
-  // Number `k`, in `memory`.
+  // Piece number `k`, in `memory`.
   Piece At(int64_t k, std::byte* memory) const {
     const int64_t first = k * most_, count = std::min(most_, block_ - first);
     Piece piece;
@@ -50,7 +50,7 @@ class Pieces {
       memory += CeilDiv(blocks * count * element_, kLine) * kLine;
       return staged;
     };
-    // Of block b of a side, and of what is staged of it.
+    // The piece's part of block b on the device, and its staged copy.
     const auto on_device = [&](const Elements& e, int b) { return e.At(b * block_ + first); };
     const auto staged = [&](const Elements& e, int b) { return e.At(b * count); };
     const auto down = [&](const Elements& to, int to_block, const Elements& from, int from_block) {
@@ -59,7 +59,7 @@ class Pieces {
     const auto up = [&](const Elements& to, int to_block, const Elements& from, int from_block) {
       piece.up.push_back({on_device(to, to_block), staged(from, from_block), count * element_});
     };
-    // `whole` is P blocks at this rank, of which `own` is, or is to be, this rank's.
+    // `whole` holds P blocks at this rank; `own` is, or will become, this rank's block of it.
     const auto up_but_own = [&](const Elements& whole, const Elements& own, const Elements& from) {
       for (int b = 0; b < size_; ++b) {
         if (b != rank_ || whole.At(b * block_) != own.data) up(whole, b, from, b);
@@ -110,7 +110,7 @@ class Pieces {
   }
 
  private:
-  // That some rank has to stage, at most: pieces must be the same at all.
+  // The largest number of blocks that any rank must stage, since pieces must be equal on all ranks.
   int BlocksOfARank() const {
     switch (kind_) {
       case Communication::kAllGather: case Communication::kGather: case Communication::kScatter: return size_;
@@ -128,7 +128,8 @@ class Pieces {
   int64_t element_ = 1;           // bytes
 };
 
-// On one stream, so that a piece is copied down after the one before the last, whose memory it takes, has been copied up.
+// Uses one stream, so that a piece is copied down only after the last-but-one piece, whose memory it reuses, has been
+// copied up.
 void InPieces(const Communication& c, const Operands& operands, const Channel& channel, host::Mover& mover, std::span<std::byte> memory) {
   const int64_t half = static_cast<int64_t>(memory.size()) / 2;
   const Pieces pieces(c, operands, channel, half);
@@ -157,15 +158,15 @@ struct Message {
   P2p::Kind kind;
   std::byte* data;
   int64_t bytes;
-  int peer;  // of a receive from any source the sender, once it is known
+  int peer;  // for a receive from any source: the sender, once known
   Tag tag;
 };
 
-// Messages of one call, all at once. Of two that could be taken for one another the second starts when the first is through, on both
-// sides, so that their pieces come in order.
+// The messages of one call, all in flight together. If two could be mistaken for each other, the second starts when the
+// first is done, on both sides, so that their pieces arrive in order.
 class Exchange {
  public:
-  // `what` stands before errors.
+  // `what` is the prefix of errors.
   Exchange(std::span<Message> messages, const Channel& channel, host::Mover& mover, std::span<std::byte> memory, int64_t slot,
            std::string_view what)
       : channel_(channel), mover_(mover), slot_(slot), payload_(slot - kLine), what_(what) {
@@ -200,12 +201,12 @@ class Exchange {
     int64_t pieces, begun = 0, done = 0;
     bool through() const { return done == pieces; }
   };
-  // What holds one piece at a time.
+  // A buffer for one piece at a time.
   struct Place {
     std::byte* memory;
     bool busy = false;
     int64_t piece = 0;
-    Event copied = Event();  // down, or up
+    Event copied = Event();  // copied down or up
   };
 
   static bool Alike(const Message& a, const Message& b) {
@@ -222,7 +223,7 @@ class Exchange {
     Line& line = lines_[l];
     const Message& m = *line.message;
     for (; line.begun < line.pieces; ++line.begun) {
-      if (m.peer == kAnySource && line.begun > 0) return;  // the rest comes from who sent the first
+      if (m.peer == kAnySource && line.begun > 0) return;  // the rest comes from the sender of the first
       const size_t p = l * window_ + static_cast<size_t>(line.begun) % window_;
       Place& place = places_[p];
       if (place.busy) return;
@@ -240,7 +241,7 @@ class Exchange {
     }
   }
 
-  // The first of the pieces that are being copied down.
+  // Sends the first of the pieces that are being copied down.
   void Send() {
     const size_t p = copied_.front();
     copied_.pop_front();
@@ -289,7 +290,7 @@ class Exchange {
   const int64_t slot_, payload_;
   const std::string_view what_;
   std::vector<Line> lines_;
-  size_t window_ = 1;              // places of a line
+  size_t window_ = 1;              // places per line
   std::vector<Place> places_;      // line by line
   std::vector<MPI_Request> requests_;  // by place
   std::deque<size_t> copied_;      // places whose piece is being copied down
@@ -301,7 +302,7 @@ Message MessageOf(P2p::Kind kind, const Elements& e, int peer, Tag tag) {
   return {.kind = kind, .data = e.data, .bytes = e.count * ElementSize(e.dtype), .peer = peer, .tag = tag};
 }
 
-// Pairwise exchange; what a rank has for itself stays where it is.
+// Pairwise exchange; a rank's data for itself is not staged.
 void AllToAllV(const Communication& c, const Operands& at, const Channel& channel, host::Mover& mover, std::span<std::byte> memory,
                int64_t slot) {
   const Elements &in = at.in, &out = at.out;
@@ -320,7 +321,7 @@ void AllToAllV(const Communication& c, const Operands& at, const Channel& channe
     Message both[] = {message(P2p::kSend, in, from, (channel.rank + s) % channel.size),
                       message(P2p::kRecv, out, to, (channel.rank - s + channel.size) % channel.size)};
     Exchange(both, channel, mover, memory, slot, "all_to_all_v: ").Run();
-    mover.Record().Wait();  // the next step's messages come to the same memory
+    mover.Record().Wait();  // the next step's messages use the same memory
   }
 }
 

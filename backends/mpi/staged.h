@@ -1,9 +1,10 @@
-// Communications of what lies on a GPU through memory of the host: for MPI libraries that reach no GPU's.
+// Communications of GPU buffers staged through host memory, for MPI libraries that are not CUDA-aware.
 //
-// The memory is pinned and of a fixed size (core/comm/staging.h). A collective goes in pieces that take half of it: while MPI has one, the
-// next is copied down and the last one up. A message goes in pieces that take a slot each, as many at a time as its share of the slots
-// holds; each begins with the size of the whole message, so that one who expects another size finds out. Pieces are the same on both
-// sides of a message, whatever else its batch holds. Reductions are the host's.
+// The staging memory is pinned and of fixed size (core/comm/staging.h). A collective is split into pieces of half that
+// size: while MPI works on one, the next is copied down and the previous one up. A message is split into pieces of one
+// slot each, with as many in flight as its share of the slots. Each piece begins with the size of the whole message, so
+// that a receiver that expects another size notices. Both sides split a message in the same way, regardless of the rest
+// of its batch. Reductions run on the host.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +17,9 @@
 
 namespace twofold::mpi {
 
-// As Communicate, of operands on `mover`'s device; `mover` has begun the call (Mover::Begin), which starts after `after`. `slot`: the size
-// of a slot, a multiple of 512 that all ranks have alike; `memory`: one or more for each message.
+// Like Communicate, for operands on `mover`'s device. `mover` has already begun the call (Mover::Begin), which starts
+// after `after`. `slot`: the size of a slot, a multiple of 512 that is equal on all ranks. `memory`: at least one slot
+// for each message.
 int CommunicateStaged(const Communication& c, const Operands& at, const Channel& channel, host::Mover& mover, const Event& after,
                       std::span<std::byte> memory, int64_t slot);
 

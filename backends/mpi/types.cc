@@ -11,7 +11,7 @@
 namespace twofold::mpi {
 namespace {
 
-// MPI reduces inout = in op inout, `in` being the lower ranks' part.
+// MPI computes inout = in op inout, where `in` is the lower ranks' part.
 template <DType kType, ReduceOp kOp>
 void Combine(void* in, void* inout, int* count, MPI_Datatype*) {
   const void* inputs[] = {in, inout};
@@ -31,7 +31,7 @@ MPI_Op MakeOp(MPI_User_function* function) {
   return op;
 }
 
-// Ours for one type, by ReduceOp; made at first use, after MPI_Init.
+// Our operation for one type, by ReduceOp; created at first use, after MPI_Init.
 template <DType kType>
 MPI_Op OwnOp(ReduceOp op) {
   static const MPI_Op sum = MakeOp(Combine<kType, ReduceOp::kSum>), product = MakeOp(Combine<kType, ReduceOp::kProduct>),
@@ -51,7 +51,7 @@ MPI_Datatype Contiguous(int64_t count, MPI_Datatype type) {
   return result;
 }
 
-// All `count` elements as one element: whole chunks, then the rest.
+// A type that holds all `count` elements: whole chunks, then the rest.
 MPI_Datatype Large(int64_t count, MPI_Datatype type, int64_t most) {
   MPI_Aint lower, extent;
   Check(MPI_Type_get_extent(type, &lower, &extent), "MPI_Type_get_extent");
@@ -98,7 +98,7 @@ MPI_Datatype TypeOf(DType dtype) {
 MPI_Op OpOf(DType dtype, ReduceOp op) {
   if (dtype == DType::kBF16) return OwnOp<DType::kBF16>(op);
   if (dtype == DType::kF16) return OwnOp<DType::kF16>(op);
-  // Open MPI 4.1's vectorised sums of bytes saturate where its scalar ones wrap.
+  // Open MPI 4.1's vectorized sums of bytes saturate where its scalar ones wrap around.
   if (dtype == DType::kU8) return OwnOp<DType::kU8>(op);
   switch (op) {
     case ReduceOp::kSum: case ReduceOp::kAvg: return MPI_SUM;

@@ -1,7 +1,7 @@
 // Element types, reductions and counts in MPI's terms.
 //
-// MPI-3 counts are ints. Movement of more elements than Limits says uses a derived type that holds them all and a count
-// of one; reductions, which MPI defines on its basic types only, go in pieces.
+// MPI-3 counts are ints. A transfer of more elements than Limits allows uses one derived type that holds them all and a
+// count of one. Reductions, which MPI defines on its basic types only, are split into pieces.
 #pragma once
 
 #include <mpi.h>
@@ -16,27 +16,28 @@
 
 namespace twofold::mpi {
 
-// What tests change, so that they need no gigabytes.
+// Limits that tests lower, so that they need no gigabytes.
 struct Limits {
-  int64_t most_elements = int64_t{1} << 30;  // that one call names by a count
-  Bytes staging = HostStaging::kBytes;           // of a group, where buffers on GPUs are staged
-  bool reaches_gpus = false;                 // true: the library does, whatever it says
+  int64_t most_elements = int64_t{1} << 30;  // elements passed as a plain count in one call
+  Bytes staging = HostStaging::kBytes;           // of a group, if GPU buffers are staged
+  bool reaches_gpus = false;  // true: assume that the library reaches GPUs, regardless of what it reports
 };
 
-// What MPI said, where it was not MPI_SUCCESS.
+// MPI's message for a code other than MPI_SUCCESS.
 std::string ErrorText(int code);
-// Throws std::runtime_error("MPI_Allreduce: ...") where `code` is an error; SizeMismatch where it is MPI_ERR_TRUNCATE.
+// Throws std::runtime_error("MPI_Allreduce: ...") if `code` is an error; SizeMismatch if it is MPI_ERR_TRUNCATE.
 void Check(int code, const char* call);
 
-// What came has another size than what was expected: the ranks' calls do not match.
+// A received message has another size than expected: the ranks' calls do not match.
 struct SizeMismatch : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-MPI_Datatype TypeOf(DType dtype);                // bf16 and f16: two bytes
-MPI_Op OpOf(DType dtype, ReduceOp op);           // kAvg: the sum; bf16 and f16: ours, in f32, rounded at every step; u8: ours
+MPI_Datatype TypeOf(DType dtype);                // BF16 and F16: two bytes
+// kAvg: the sum; BF16 and F16: our own, in F32, rounded at every step; U8: our own.
+MPI_Op OpOf(DType dtype, ReduceOp op);
 
-// `count` elements of `type` as a count and a type that MPI-3 takes. Frees what it made.
+// `count` elements of `type`, as a count and a type that MPI-3 accepts. Frees the type if it created one.
 class Counted {
  public:
   Counted(int64_t count, MPI_Datatype type, const Limits& limits);

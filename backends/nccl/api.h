@@ -1,5 +1,6 @@
-// NCCL's functions. The library is loaded when the first of them is asked for, not when the program starts, so that the program
-// starts where it is not there: linked.cc has them where the emulated one is built in (cmake/cuda.cmake), else loaded.cc.
+// NCCL's functions. The library is loaded at the first request for one, not at program start, so that the program also
+// starts on machines without NCCL. linked.cc defines them if the emulated NCCL is built in (cmake/cuda.cmake),
+// otherwise loaded.cc.
 #pragma once
 
 #include <nccl.h>
@@ -11,7 +12,7 @@
 
 namespace twofold::nccl {
 
-// What NCCL says went wrong: "ncclAllReduce: unhandled system error (NCCL 2.28.9; its last words: ...)".
+// An error reported by NCCL: "ncclAllReduce: unhandled system error (NCCL 2.28.9; its last words: ...)".
 class NcclError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -33,13 +34,14 @@ struct Api {
   void Check(ncclResult_t result, const char* call, ncclComm_t comm = nullptr) const;
 };
 
-// UNAVAILABLE: why it cannot be loaded; FAILED_PRECONDITION: it is too old. The same in every call; any thread.
+// UNAVAILABLE, with the reason, if it cannot be loaded; FAILED_PRECONDITION if it is too old. Every call returns the
+// same; thread-safe.
 absl::StatusOr<const Api*> FindNccl();
-const Api& Nccl();  // where FindNccl has found it
+const Api& Nccl();  // call only after FindNccl has succeeded
 
 std::string VersionText(int version);  // "2.28.9"
 
-// All functions but no version: what linked.cc and loaded.cc define.
+// Sets all functions but not the version. Defined by linked.cc and loaded.cc.
 absl::StatusOr<Api> LoadFunctions();
 
 }  // namespace twofold::nccl

@@ -36,11 +36,11 @@ std::byte* At(const Tensor& t, int64_t element) {
   return reinterpret_cast<std::byte*>(t.address()) + element * ElementSize(t.dtype());
 }
 
-// Messages between Start and End wait for their peers all at once; those of no bytes are none.
+// Messages between Start and End wait for all peers at once; empty messages are skipped.
 class Exchange {
  public:
   explicit Exchange(const Place& place) : place_(place) { Nccl().Check(Nccl().GroupStart(), "ncclGroupStart"); }
-  // Of `bytes` each; to and from this rank itself, a copy.
+  // Each of `bytes`; a message from this rank to itself is a copy.
   void Send(const std::byte* from, int64_t bytes, int to) {
     if (bytes == 0 || failed_ != ncclSuccess) return;
     Note(Nccl().Send(from, static_cast<size_t>(bytes), ncclUint8, to, place_.comm, place_.stream), "ncclSend");
@@ -49,7 +49,7 @@ class Exchange {
     if (bytes == 0 || failed_ != ncclSuccess) return;
     Note(Nccl().Recv(to, static_cast<size_t>(bytes), ncclUint8, from, place_.comm, place_.stream), "ncclRecv");
   }
-  // A NCCL group has to end also where something in it went wrong, which is then what to report.
+  // Even after an error inside it, a NCCL group must be ended; that error is then reported.
   void End() {
     const ncclResult_t ended = Nccl().GroupEnd();
     Nccl().Check(failed_, call_, place_.comm);

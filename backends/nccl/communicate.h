@@ -1,4 +1,4 @@
-// Communications as calls of NCCL, given to a stream.
+// Communications as NCCL calls on a stream.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,16 @@
 
 namespace twofold::nccl {
 
-// A message with both its ends known.
+// A message with both ends known.
 struct Message {
   P2p::Kind kind;
   Tensor tensor;  // borrowed
-  int peer;       // in the group; before a receive from any source is matched, kAnySource
+  int peer;       // in the group; kAnySource until a receive from any source is matched
   Tag tag;
-  uint64_t sequence = 0;  // of a send: how manyth from this rank to that peer on this group
+  uint64_t sequence = 0;  // of a send: its number among those from this rank to that peer on this group
 };
 
-// What a group's operations are given to.
+// Where a group's operations are enqueued.
 struct Place {
   ncclComm_t comm;
   cudaStream_t stream;
@@ -26,11 +26,12 @@ struct Place {
   int32_t* scratch;   // on the GPU
 };
 
-// Enqueues the collective `c`. Reductions in NCCL's order; bf16 and f16 are rounded at every step. NCCL has no barrier, gather, scatter or
-// all-to-all before 2.28: these are an all-reduce of one number, and messages in a NCCL group, as NCCL's own are.
-// Throws NcclError and cuda::CudaError.
+// Enqueues the collective `c`. Reductions are in NCCL's order; BF16 and F16 are rounded at every step. Before 2.28 NCCL
+// has no barrier, gather, scatter or all-to-all. A barrier is an all-reduce of one number; the others are messages in a
+// NCCL group, like NCCL's own. Throws NcclError and cuda::CudaError.
 void EnqueueCollective(const Communication& c, const Place& place);
-// Enqueues messages as one NCCL group: they wait for their peers all at once. Those with one peer are matched in their order.
+// Enqueues messages as one NCCL group, so that they wait for all peers at once. Messages with the same peer are matched
+// in order.
 void EnqueueMessages(const std::vector<Message>& messages, const Place& place);
 
 }  // namespace twofold::nccl

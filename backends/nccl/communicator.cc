@@ -39,7 +39,7 @@ void Communicator::Abort() {
 
 void Communicator::EndAborted() {
   cudaSetDevice(gpu_);
-  Nccl().CommAbort(raw_);  // the run has failed: nobody is left to hear that this did, too
+  Nccl().CommAbort(raw_);  // the run has already failed: an error here need not be reported
 }
 
 Communicator::InCall::InCall(Communicator& communicator) : communicator_(communicator) {

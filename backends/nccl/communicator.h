@@ -1,7 +1,8 @@
 // NCCL communicators of one run in this process.
 //
-// They are blocking ones: calls of a non-blocking communicator start a thread each (NCCL 2.28, groupLaunch), which is expected to cost
-// a small collective more than it takes (not measured). What may wait for a peer for ever is left to threads that can be left behind (group.h).
+// They are blocking: each call of a non-blocking communicator starts a thread (NCCL 2.28, groupLaunch), which is
+// expected to cost more than a small collective itself (not measured). Calls that may wait for a peer forever are left
+// to threads that can be abandoned (group.h).
 #pragma once
 
 #include <atomic>
@@ -20,17 +21,18 @@ namespace twofold::nccl {
 
 class Communicator {
  public:
-  // Of `size` ranks. Owns `raw`, and some of the GPU's memory, which the group's own operations use.
+  // A communicator of `size` ranks. Owns `raw` and some GPU memory, which the group's own operations use.
   Communicator(ncclComm_t raw, int size, int gpu, std::string label);
-  ~Communicator();  // without Destroy or Abort, both stay until the process ends
+  ~Communicator();  // without Destroy or Abort, both stay allocated until the process ends
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
-  // Of 2 * (size + 1) numbers.
+  // Has 2 * (size + 1) elements.
   int32_t* scratch() const { return scratch_; }
 
-  // While a thread is in a call of NCCL with it: one at a time. NCCL frees an aborted communicator, also from under such a call, which
-  // goes on to touch it; so Abort then leaves it to this to abort it in the end. Throws NcclError where it was aborted before.
+  // Held while a thread is in a NCCL call on the communicator; one at a time. NCCL frees an aborted communicator even
+  // while such a call is running and still touches it. So Abort then leaves the actual abort to the end of this object.
+  // Throws NcclError if the communicator was already aborted.
   class InCall {
    public:
     explicit InCall(Communicator& communicator);
@@ -43,13 +45,13 @@ class Communicator {
     Communicator& communicator_;
   };
 
-  void Destroy();  // collective over its ranks; nothing is under way
+  void Destroy();  // collective over its ranks; no operation may be in progress
 
-  // ---- Any thread ----
-  // What is under way on the GPU ends, with whatever it has written; nothing may be called afterwards.
+  // ---- Thread-safe ----
+  // Ends operations in progress on the GPU, with partial results; nothing may be called afterwards.
   void Abort();
   bool aborted() const { return aborted_.load(std::memory_order_acquire); }
-  std::string AsyncError();  // "": none; else what NCCL found beside any call
+  std::string AsyncError();  // "" if none; else an error that NCCL found outside any call
 
  private:
   const ncclComm_t raw_;
@@ -58,17 +60,18 @@ class Communicator {
   int32_t* scratch_ = nullptr;
   void EndAborted();
 
-  std::mutex mutex_;  // AsyncError and calls against the end
+  std::mutex mutex_;  // guards AsyncError and calls against the end
   bool ended_ = false, in_call_ = false;
   std::atomic<bool> aborted_ = false;
 };
 
-// All of one run. They end with it, together and in the same order on all ranks, and not with their groups: to destroy one waits
-// for its peers and for the GPU, and ranks may let go of groups in different orders.
+// All communicators of one run. They are destroyed at its end, together and in the same order on all ranks, and not
+// with their groups: destroying one waits for its peers and for the GPU, and ranks may release groups in different
+// orders.
 class Communicators {
  public:
-  // Looks for errors that NCCL finds beside any call, ten times a second; such a one fails `run`, which is not touched once StopLooking
-  // has returned.
+  // Polls ten times a second for errors that NCCL finds outside any call; such an error fails `run`. `run` is not
+  // touched once StopLooking has returned.
   Communicators(host::RunState& run, int rank);
   ~Communicators();
   Communicators(const Communicators&) = delete;
@@ -77,7 +80,7 @@ class Communicators {
   std::shared_ptr<Communicator> Add(ncclComm_t raw, int size, int gpu, std::string label);
   void StopLooking();
   void DestroyAll();
-  void AbortAll();  // returns at once; any thread
+  void AbortAll();  // returns at once; thread-safe
 
  private:
   void Look();

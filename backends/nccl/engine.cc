@@ -31,7 +31,7 @@ Engine::Engine(std::shared_ptr<const host::GroupIdentity> identity, int rank, st
 ncclConfig_t Engine::Config() const {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 1;
-  // Not splitShare: groups' collectives overlap, and what they share would have them wait for each other.
+  // No splitShare: groups' collectives overlap, and shared resources would make them wait for each other.
   if (parts_->max_ctas > 0) config.maxCTAs = parts_->max_ctas;
   return config;
 }
@@ -56,8 +56,8 @@ std::shared_ptr<host::Item> Engine::Issue(const std::shared_ptr<const GroupCall>
   return queue.PushPosted(call, Event(call->end), entry);
 }
 
-// NCCL may yet have the host wait, where it connects ranks otherwise than expected: the watch is to know of the call, and others that
-// the host is in one.
+// NCCL may still block the host if it connects ranks in unexpected situations. So the watch is told of the call, and
+// other threads are told that the host is in one.
 void Engine::LaunchFromHost(const GroupCall& call, const std::shared_ptr<const host::Call>& shared) {
   auto in_call = [this](bool is) {
     std::lock_guard lock(owner_->mutex);
@@ -78,7 +78,7 @@ void Engine::LaunchFromHost(const GroupCall& call, const std::shared_ptr<const h
   leave();
 }
 
-// ---- On either ----
+// ---- On either thread ----
 
 bool Engine::Connected(const GroupCall& call) const {
   return std::all_of(call.contacts.begin(), call.contacts.end(), [this](const Contact& c) { return connected_.contains(c); });
@@ -104,8 +104,8 @@ void Engine::Enqueue(const GroupCall& call) {
   else EnqueueMessages(call.matched, place);
 }
 
-// A wait and a mark take the stream some time each, which a small collective would feel (expected, not measured). One that follows the last
-// without anything to wait for needs neither: it starts where that ends.
+// A wait and an event record each take stream time, which a small collective would notice (expected, not measured). A
+// call that directly follows the last one and has nothing to wait for needs neither: it starts where the last one ends.
 void Engine::WaitForCompute(const GroupCall& call) {
   const auto* after = dynamic_cast<CudaEvent*>(call.after.state());
   const bool waits = after != nullptr && !call.after.Done();
@@ -136,7 +136,7 @@ void Engine::NoteMessages(const std::vector<Message>& messages) {
 }
 
 void Engine::Explain(const host::Call& call) {
-  // What NCCL says of a communicator that was aborted is a consequence.
+  // NCCL's errors on an aborted communicator are a consequence of the abort.
   if (communicator_ != nullptr && communicator_->aborted()) owner_->run.ThrowIfEnding(owner_->rank, call.ToString());
   try {
     throw;
@@ -169,7 +169,8 @@ int Engine::Do(const GroupCall& call, host::Queue& queue) {
   if (call.end == nullptr) LaunchWaiting(call, queue);
   call.end->Wait();
   if (communicator_->aborted()) owner_->run.ThrowIfEnding(owner_->rank, call.ToString());
-  const auto [start, end] = gpu_->clock.Of(call.start->get(), call.end->get());  // as the GPU has them: this thread may have woken much later
+  // GPU timestamps: this thread may have woken much later.
+  const auto [start, end] = gpu_->clock.Of(call.start->get(), call.end->get());
   call.began = owner_->run.Since(start), call.finished = owner_->run.Since(end);
   for (const Message& m : call.messages) {
     if (m.kind == P2p::kSend) parts_->offers->Gone(identity_->id, world_rank(m.peer), m.sequence);
@@ -177,7 +178,8 @@ int Engine::Do(const GroupCall& call, host::Queue& queue) {
   return call.communication.kind == Communication::kRecv ? call.matched[0].peer : -1;
 }
 
-// Gives the stream `own`, which is the first that waits for this, whatever it takes, and those behind it for which nobody is waited.
+// Enqueues `own`, which is first in the list, even if that blocks; then the calls behind it that do not wait for other
+// ranks.
 void Engine::LaunchWaiting(const GroupCall& own, host::Queue& queue) {
   for (bool first = true;; first = false) {
     Waiting next;
@@ -197,8 +199,8 @@ void Engine::LaunchWaiting(const GroupCall& own, host::Queue& queue) {
   }
 }
 
-// Finds senders for the receives from any source. A single one takes what its sender has next for this rank: NCCL would give
-// nothing else. In a batch the tags decide the order.
+// Finds senders for the receives from any source. A single receive takes its sender's next message to this rank,
+// because NCCL would deliver no other. In a batch the tags decide the order.
 void Engine::MatchSources(const GroupCall& call) {
   call.matched = call.messages;
   for (Message& m : call.matched) {
@@ -220,7 +222,7 @@ void Engine::Start(const StartCall& call) {
   communicator_ = parts_->communicators.Add(raw, size(), gpu_->gpu, *label_);
 }
 
-// Of every rank, by rank: to pairs_.
+// Gathers every rank's pair into pairs_, indexed by rank.
 void Engine::GatherPairs(int32_t a, int32_t b) {
   pair_ = {a, b};
   int32_t *const mine = communicator_->scratch(), *const everybodys = mine + 2;
@@ -233,7 +235,7 @@ void Engine::GatherPairs(int32_t a, int32_t b) {
   cuda::Check(cudaStreamSynchronize(stream_.raw()));
 }
 
-// NCCL does not say who is in a new communicator.
+// NCCL does not tell which ranks are in a new communicator.
 void Engine::Split(const SplitCall& call) {
   GatherPairs(call.color, call.key);
   if (communicator_->aborted()) owner_->run.ThrowIfEnding(owner_->rank, call.ToString());

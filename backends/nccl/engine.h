@@ -1,4 +1,5 @@
-// What the host and the queue's thread of one group (group.h) work on: the communicator, the stream, and who gives it what.
+// The part of one group (group.h) that the host and the queue's thread share: the communicator, the stream, and the
+// logic that decides which of the two enqueues a call.
 #pragma once
 
 #include <array>
@@ -17,31 +18,32 @@
 
 namespace twofold::nccl {
 
-// A call in which NCCL may connect ranks: -1 or -2 for a message to or from a peer; of collectives what decides the algorithm (the kind,
-// type and reduction in one number, and the order of magnitude of the size), and the root.
+// Identifies calls in which NCCL may connect ranks. For a message: -1 or -2 for its direction (to or from a peer), and
+// the peer. For a collective: what decides the algorithm (kind, type and reduction in one number, and the order of
+// magnitude of the size), and the root.
 using Contact = std::tuple<int, int, int>;
 
 struct GroupCall : host::Call {
-  std::vector<Message> messages = {};  // none: a collective
+  std::vector<Message> messages = {};  // empty: a collective
   std::vector<Contact> contacts = {};
   bool any_source = false;
-  // Written when it is given to the stream.
-  mutable std::vector<Message> matched = {};  // `messages`, with sources
-  mutable std::shared_ptr<cuda::CudaEvent> start = nullptr, end = nullptr;  // null: not given to the stream yet
+  // Written when the call is enqueued.
+  mutable std::vector<Message> matched = {};  // `messages`, with sources filled in
+  mutable std::shared_ptr<cuda::CudaEvent> start = nullptr, end = nullptr;  // null: not yet enqueued
 };
-struct StartCall : host::Call {  // makes the world's communicator
+struct StartCall : host::Call {  // creates the world's communicator
   ncclUniqueId id = {};
 };
 struct SplitCall : host::Call {
   int color = 0, key = 0;
   std::string name = {};
-  mutable std::shared_ptr<Engine> made = nullptr;  // null: this rank has no part in it, or is alone
+  mutable std::shared_ptr<Engine> made = nullptr;  // null: this rank is in no new group, or is alone
   mutable bool alone = false;
 };
 
 class Engine {
  public:
-  // `communicator` is null of a world that has yet to start.
+  // `communicator` is null for a world that has yet to start.
   Engine(std::shared_ptr<const host::GroupIdentity> identity, int rank, std::shared_ptr<Communicator> communicator,
          std::shared_ptr<RunParts> parts, std::shared_ptr<host::RankState> owner);
 
@@ -56,7 +58,7 @@ class Engine {
   CommunicationStats::Entry& unreported() { return unreported_; }
 
   // ---- On the host ----
-  // Gives the call to the stream, if that waits for nobody, or leaves that to the thread.
+  // Enqueues the call on the stream if that cannot block on other ranks; otherwise leaves it to the thread.
   std::shared_ptr<host::Item> Issue(const std::shared_ptr<const GroupCall>& call, CommunicationStats::Entry& entry, host::Queue& queue);
 
   // ---- On the queue's thread ----
@@ -69,7 +71,7 @@ class Engine {
   };
   void LaunchFromHost(const GroupCall& call, const std::shared_ptr<const host::Call>& shared);
 
-  // ---- On either, one at a time ----
+  // ---- On either thread, one at a time ----
   void Launch(const GroupCall& call);
   void Enqueue(const GroupCall& call);
   void WaitForCompute(const GroupCall& call);
@@ -100,14 +102,14 @@ class Engine {
 
   std::shared_ptr<Communicator> communicator_;
   cuda::CudaStream stream_;
-  std::shared_ptr<cuda::CudaEvent> last_end_;  // of what the stream was given last
-  std::vector<uint64_t> receives_;                                        // from each peer, that were given to the stream
-  std::vector<std::shared_ptr<watch::CallLog>> sent_log_, received_log_;  // by peer; null: no message yet
-  std::array<int32_t, 2> pair_{};                                         // while a group is divided: this rank's color and key
-  std::vector<int32_t> pairs_;                                            // everybody's
+  std::shared_ptr<cuda::CudaEvent> last_end_;  // of the last work enqueued
+  std::vector<uint64_t> receives_;  // number of receives from each peer that were enqueued
+  std::vector<std::shared_ptr<watch::CallLog>> sent_log_, received_log_;  // by peer; null if no message yet
+  std::array<int32_t, 2> pair_{};                                         // during a split: this rank's color and key
+  std::vector<int32_t> pairs_;                                            // all ranks' pairs
 
   std::mutex launch_mutex_;
-  std::deque<Waiting> waiting_;  // for the thread to give them to the stream
+  std::deque<Waiting> waiting_;  // calls that the thread must enqueue
   std::set<Contact> connected_;
 };
 

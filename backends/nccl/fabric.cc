@@ -32,9 +32,10 @@ absl::StatusOr<processes::MakeGroup> MakeWorld(processes::Session& base, int ran
   };
 }
 
-// Kernels of communication stay on the GPU until their peers' have come: what waits for one of them before it starts another could have
-// ranks wait for each other in a ring. CUDA may, where it loads a kernel at its first launch (CUDA C++ Programming Guide, "Lazy Loading",
-// "Concurrent Execution"), and where streams share a queue of the GPU, of which it makes 8 unless told.
+// A communication kernel stays on the GPU until its peers' kernels have come. If a GPU waits for one such kernel to
+// finish before it starts another, ranks may wait for each other in a cycle. CUDA may do so when it loads a kernel at
+// its first launch (CUDA C++ Programming Guide, "Lazy Loading", "Concurrent Execution"), and when streams share a
+// hardware queue, of which it makes 8 by default.
 void LetKernelsOverlap() {
   setenv("CUDA_MODULE_LOADING", "EAGER", 0);
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
@@ -45,7 +46,8 @@ void LetKernelsOverlap() {
 
 void PrepareNccl() {
   nccl::LetKernelsOverlap();
-  // Communicators are blocking ones (communicator.h), and this, also as a line of /etc/nccl.conf, goes before what they are made with.
+  // Communicators are blocking (communicator.h). This variable, even as a line of /etc/nccl.conf, overrides the
+  // configuration that they are created with, so it is set here.
   setenv("NCCL_COMM_BLOCKING", "1", 1);
   nccl::SendDebugOutputToStandardError();
 }

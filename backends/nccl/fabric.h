@@ -1,8 +1,8 @@
-// The NCCL fabric: every rank is a process with a GPU, which mpirun, srun, `twofold launch` or a cloud's variables started
-// (backends/processes/fabric.h).
+// The NCCL fabric: every rank is a process with a GPU, started by mpirun, srun, `twofold launch` or through a cloud's
+// variables (backends/processes/fabric.h).
 //
-// NCCL chooses the order of sums, by size and topology: they may differ from those of other fabrics in the last bits; bf16 and f16
-// are rounded at every step.
+// NCCL chooses the order of sums by size and topology, so they may differ from those of other fabrics in the last bits.
+// BF16 and F16 are rounded at every step.
 #pragma once
 
 #include <memory>
@@ -13,13 +13,13 @@
 
 namespace twofold {
 
-// Uses fabric.nccl, fabric.rendezvous, fabric.timeout_s, cuda and memory. Refuses another device than CUDA.
+// Reads fabric.nccl, fabric.rendezvous, fabric.timeout_s, cuda and memory. Refuses any device but CUDA.
 absl::StatusOr<std::unique_ptr<Fabric>> MakeNcclFabric(const spec::Spec& spec);
 
-// Sets variables of this process that CUDA and NCCL read when they are first called, and so must be told before.
+// Sets environment variables that CUDA and NCCL read at their first call; call it before that.
 void PrepareNccl();
 
-// Why NCCL cannot be had, its library or a GPU; "": it can.
+// Why NCCL is unavailable: its library or a GPU is missing; "" if it is available.
 std::string WhyNoNccl();
 
 }  // namespace twofold

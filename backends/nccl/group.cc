@@ -27,7 +27,7 @@ Contact ContactOf(const Communication& c) {
   return {(c.kind * 256 + type) * 256 + static_cast<int>(c.op), std::bit_width(static_cast<uint64_t>(c.bytes().value())), host::Rooted(c.kind) ? c.peer : 0};
 }
 
-// Those with one peer in the order of their tags, as the other side has them, too. `sends`: how many went to each peer before.
+// Sorts messages with the same peer by tag, as the other side does. `sends`: the number of earlier sends to each peer.
 void PrepareMessages(const Communication& c, GroupCall& call, std::vector<uint64_t>& sends) {
   if (c.kind == Communication::kSend) call.messages.push_back({P2p::kSend, c.in.Borrowed(), c.peer, c.tag});
   if (c.kind == Communication::kRecv) call.messages.push_back({P2p::kRecv, c.out.Borrowed(), c.peer, c.tag});
@@ -48,7 +48,7 @@ NcclGroup::NcclGroup(std::string name, std::shared_ptr<Engine> engine, Communica
       log_(std::make_shared<watch::CallLog>(engine_->shared_identity(), engine_->rank())),
       exceptions_(std::uncaught_exceptions()),
       sends_(engine_->identity().ranks.size()) {
-  auto queue = std::make_shared<host::Queue*>();  // the group may be gone when the thread still needs it
+  auto queue = std::make_shared<host::Queue*>();  // the thread may need it after the group is gone
   queue_ = std::make_unique<host::Queue>(
       engine_->owner(), StrCat("communication ", this->name()),
       [e = engine_, queue](const std::shared_ptr<const host::Call>& call, std::span<std::byte>) { return e->Execute(*call, **queue); },
@@ -73,12 +73,13 @@ NcclGroup::~NcclGroup() {
     owner.run.Claim(owner.rank, StrCat("rank ", owner.rank, ": an exception left unfinished work in group ", *engine_->label()));
     host::Abandon(owner);
   }
-  if (!queue_->Close()) {  // its thread is in NCCL, and may be for good
+  if (!queue_->Close()) {  // its thread is in NCCL, perhaps forever
     (void)queue_.release();
     return;
   }
   if (!engine_->is_world()) return;
-  engine_->parts().communicators.StopLooking();  // the run is over, and who still knows a call may keep them longer
+  // The run is over, and whoever still holds a call may keep the communicators alive.
+  engine_->parts().communicators.StopLooking();
   if (owner.run.ending()) return;
   try {
     engine_->parts().communicators.DestroyAll();
@@ -109,7 +110,7 @@ ProcessGroup::Issued NcclGroup::Issue(const Communication& c, CommunicationStats
   return issued;
 }
 
-// On the queue like any other call: when a communicator is divided, nothing may be under way on it.
+// Queued like any other call: when a communicator is split, it must have nothing in progress.
 std::unique_ptr<ProcessGroup> NcclGroup::Split(int color, int key, std::string name) {
   if (size() == 1) return color < 0 ? nullptr : Alone(std::move(name));
   host::RankState& owner = *engine_->owner();

@@ -1,14 +1,16 @@
 // The process group of ranks that each have a GPU, on NCCL.
 //
-// A group has a communicator and a stream of its own. The host gives the stream a call's work as it issues it, in program order over
-// all groups, as NCCL wants it; the group's queue (backends/host/queue.h) only waits for the end. Calls in which NCCL would have the
-// host wait for peers are given to the stream by the queue's thread instead, when all before them are done: the making of a
-// communicator, the first message to or from a peer and the first collective of a kind and size (NCCL connects ranks when they
-// first need it), and receives from any source (offers.h). What is issued meanwhile follows from there.
+// Each group has its own communicator and stream. The host enqueues each call as it issues it, in program order over
+// all groups, as NCCL requires; the group's queue (backends/host/queue.h) only waits for the end. Calls in which NCCL
+// would block the host until peers arrive are enqueued by the queue's thread instead, once all calls before them are
+// done. These are: creating a communicator, the first message to or from a peer and the first collective of a kind and
+// size (NCCL connects ranks lazily), and receives from any source (offers.h). Calls issued after such a call are
+// enqueued by the thread, too, until it has caught up.
 //
-// NCCL matches messages by their order alone. Within a batch those with one peer go by tag, so that both sides may list them as they
-// like; apart from that, both sides must have the same tags in the same order. The watch compares them, and sizes, as it does
-// collectives: a difference ends the run within a second or, where ranks then wait, at the time-out at the latest.
+// NCCL matches messages by order alone. Within a batch, messages with the same peer are sorted by tag, so that the two
+// sides may list them in different orders. Otherwise both sides must use the same tags in the same order. The watch
+// compares tags and sizes, as it does collectives. A mismatch ends the run within a second or, if ranks then wait, at
+// the time-out at the latest.
 #pragma once
 
 #include <memory>
@@ -23,28 +25,28 @@
 
 namespace twofold::nccl {
 
-// What the groups of one rank share in one run.
+// What the groups of one rank share during one run.
 struct RunParts {
   RunParts(host::RunState& run, watch::Watch& watch, int rank, int max_ctas, std::shared_ptr<Offers> offers)
       : watch(watch), max_ctas(max_ctas), communicators(run, rank), offers(std::move(offers)) {}
   watch::Watch& watch;
-  const int max_ctas;  // of a communicator; 0: NCCL's choice
+  const int max_ctas;  // per communicator; 0: NCCL's choice
   Communicators communicators;
   const std::shared_ptr<Offers> offers;
 };
 
-// What the host and the queue's thread of one group work on. Outlives the group where the thread is stuck.
+// The part of one group that the host and the queue's thread share. Outlives the group if the thread is stuck.
 class Engine;
 
 class NcclGroup : public processes::Group {
  public:
-  // The world: its communicator is made by the first call of the queue.
+  // The world; the first call of the queue creates its communicator.
   NcclGroup(std::shared_ptr<const host::GroupIdentity> identity, int rank, const ncclUniqueId& id, std::shared_ptr<RunParts> parts,
             std::shared_ptr<host::RankState> owner, CommunicationStats& stats);
-  // A part of another group.
+  // A group made by splitting another.
   NcclGroup(std::string name, std::shared_ptr<Engine> engine, CommunicationStats& stats);
-  // Finishes what was issued, but for a run that has failed: then what hangs in NCCL is left where it is. The world also ends all
-  // communicators.
+  // Finishes what was issued. If the run has failed, calls that hang in NCCL are left there. The world's destructor
+  // also ends all communicators.
   ~NcclGroup() override;
 
   std::unique_ptr<ProcessGroup> Split(int color, int key, std::string name) override;
@@ -55,9 +57,9 @@ class NcclGroup : public processes::Group {
 
   const std::shared_ptr<Engine> engine_;
   const std::shared_ptr<watch::CallLog> log_;
-  const int exceptions_;  // in flight when this was made
+  const int exceptions_;  // uncaught exceptions at construction
   uint64_t collectives_ = 0, messages_ = 0, splits_ = 0;
-  std::vector<uint64_t> sends_;  // to each peer, that were issued
+  std::vector<uint64_t> sends_;  // number of sends issued to each peer
   std::unique_ptr<host::Queue> queue_;
 };
 

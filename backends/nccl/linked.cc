@@ -1,4 +1,4 @@
-// The emulated library, which is part of the program.
+// The emulated NCCL, which is linked into the program.
 #include "backends/nccl/api.h"
 
 namespace twofold::nccl {

@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kFile = "libnccl.so.2";
 
-// Where the user says, by the name that the dynamic linker knows, or where it was when this was built.
+// Tried in order: the user's choice, the name that the dynamic linker knows, the location at build time.
 std::vector<std::string> Places() {
   std::vector<std::string> places;
   if (const char* home = std::getenv("NCCL_HOME"); home != nullptr && *home != '\0') {

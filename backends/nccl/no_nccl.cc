@@ -1,4 +1,4 @@
-// The NCCL fabric of a build without NCCL.
+// The NCCL fabric in a build without NCCL.
 #include "absl/status/status.h"
 #include "backends/nccl/fabric.h"
 

@@ -5,7 +5,7 @@
 
 namespace twofold::nccl {
 
-constexpr std::chrono::milliseconds kLookAtRun(20);  // whether the run still goes on
+constexpr std::chrono::milliseconds kLookAtRun(20);  // interval of checks whether the run still goes on
 
 void Offers::Come(uint64_t group, int to, Tag tag, uint64_t sequence) {
   std::lock_guard lock(mutex_);

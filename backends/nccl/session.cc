@@ -18,7 +18,7 @@
 namespace twofold::nccl {
 namespace {
 
-constexpr int kSharesGpus = 23000;  // the first NCCL with several ranks on one GPU
+constexpr int kSharesGpus = 23000;  // the first version that allows several ranks on one GPU
 constexpr size_t kMostListed = 16;
 
 std::string NameOfHost(const std::string& machine) { return machine.substr(0, machine.find(' ')); }
@@ -45,7 +45,7 @@ std::string WhereRanksAre(const std::vector<Member>& members) {
   return text;
 }
 
-// The variables by which this process's NCCL was told something.
+// The environment variables that configure this process's NCCL.
 std::string Settings() {
   std::vector<std::string> settings;
   for (char** variable = environ; *variable != nullptr; ++variable) {
@@ -108,7 +108,7 @@ absl::Status Session::Start(const spec::Spec& spec, const host::CudaChoice& gpus
   const absl::StatusOr<const Api*> nccl = FindNccl();
   const std::string trouble = nccl.ok() ? "" : std::string(nccl.status().message());
   if (const absl::Status met = Introduce(trouble, gpus.Of(place_.rank_here)); !met.ok()) {
-    bootstrap_.reset();  // in order: rank 0's waits until the others have heard it, too
+    bootstrap_.reset();  // an orderly end: rank 0's waits until the others have received it, too
     return met;
   }
   std::atexit([] { Finish(); });
@@ -177,7 +177,7 @@ void Session::Finish() {
   const absl::StatusOr<Session*> session = Get({}, {});
   if (!session.ok() || (*session)->given_up()) return;
   (*session)->StopWatch();
-  (*session)->bootstrap_.reset();  // before gRPC's own statics end
+  (*session)->bootstrap_.reset();  // before gRPC's own static objects are destroyed
 }
 
 }  // namespace twofold::nccl

@@ -1,4 +1,4 @@
-// NCCL in this process: which GPU it uses, how the processes of the run found each other, and the watch beside them.
+// NCCL in this process: its GPU, the bootstrap through which the processes of the run found each other, and the watch.
 #pragma once
 
 #include <memory>
@@ -17,13 +17,13 @@ namespace twofold::nccl {
 
 class Session : public processes::Session {
  public:
-  // Finds the other processes, by the spec of the first call, and starts the watch. Errors name what is missing: NCCL, a process,
-  // a GPU of its own. The same object in every call; main thread only.
+  // Finds the other processes, as the spec of the first call says, and starts the watch. Errors name what is missing:
+  // NCCL, a process, or a separate GPU. Every call returns the same object; main thread only.
   static absl::StatusOr<Session*> Get(const spec::Spec& spec, const host::CudaChoice& gpus);
 
   // Collective over the processes.
   absl::StatusOr<ncclUniqueId> NewId();
-  // The run that begins, for CutOff.
+  // Registers the run that begins, for CutOff.
   void Began(const std::weak_ptr<RunParts>& parts);
 
   void CutOff() override;
@@ -32,7 +32,7 @@ class Session : public processes::Session {
  private:
   Session() = default;
   absl::Status Start(const spec::Spec& spec, const host::CudaChoice& gpus);
-  // What every process tells the others of itself; `trouble`: why it cannot take part.
+  // Exchanges with all processes what each says about itself; `trouble`: why this one cannot take part.
   absl::Status Introduce(const std::string& trouble, int gpu);
   static void Finish();
 
@@ -42,17 +42,18 @@ class Session : public processes::Session {
   std::weak_ptr<RunParts> parts_;
 };
 
-// What rank 0 hands to all: a communicator's id, or in its place why there is none, for which the others would wait else.
+// What rank 0 broadcasts: a communicator's id, or the reason why there is none. Without that reason the others would
+// wait forever.
 std::string ToCard(const absl::StatusOr<ncclUniqueId>& id);
 absl::StatusOr<ncclUniqueId> FromCard(const std::string& card);
 
-// One process as it tells the others.
+// What one process says about itself.
 struct Member {
   std::string host, bus_id, gpu_name;  // "node3", "0000:3b:00.0", "NVIDIA H200"
   std::string trouble;
 };
-// INVALID_ARGUMENT: two of `members`, by rank, have the same GPU, which `nccl_version` (22809 is 2.28.9) cannot do, or has not been
-// allowed to (NCCL_MULTI_RANK_GPU_ENABLE, as the caller found it).
+// INVALID_ARGUMENT if two of `members` (indexed by rank) have the same GPU and `nccl_version` (22809 is 2.28.9) does
+// not support that, or it has not been enabled (NCCL_MULTI_RANK_GPU_ENABLE, as the caller found it).
 absl::Status CheckOwnGpus(const std::vector<Member>& members, int nccl_version, bool several_enabled);
 
 }  // namespace twofold::nccl

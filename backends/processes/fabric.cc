@@ -30,14 +30,14 @@ std::shared_ptr<const host::GroupIdentity> World(int size) {
   return identity;
 }
 
-// What this process's rank computes on: the one GPU of its place on the host.
+// This process's device: the one GPU of its local rank.
 host::DeviceChoice OfThisProcess(host::DeviceChoice device, const Place& place) {
   if (device.cuda) device.cuda->gpus = {device.cuda->Of(place.rank_here)};
   return device;
 }
 
-// One run's rank in this process, on a thread of its own. If the run fails with the thread stuck, all of this is left behind
-// for good: the library may still write to the rank's memory.
+// One run's rank in this process, on its own thread. If the run fails while the thread is stuck, all of this is leaked:
+// the library may still write to the rank's memory.
 class Runner {
  public:
   Runner(Session& session, int world_size, const host::DeviceChoice& device, double timeout_s, MakeGroup make_group)
@@ -64,7 +64,7 @@ class Runner {
     });
   }
   void Join() { thread_.join(); }
-  // What the rank leaves behind, once the run has failed.
+  // The rank's partial result, once the run has failed.
   std::string Partial(std::chrono::milliseconds grace) {
     std::unique_lock lock(mutex_);
     for (auto waited = std::chrono::milliseconds(0); !done_ && waited < grace; waited += kLook) {
@@ -104,7 +104,7 @@ class ProcessesFabric : public Fabric {
   RunResult Run(int world_size, const RankFunction& fn) override;
 
  private:
-  // How this process was started, by a launcher that the library understands; else it is alone.
+  // How this process was started, if by a launcher that the library understands; otherwise it is alone.
   Launch Started() const {
     const Launch launch = LaunchedAs();
     return library_.by_mpi_only && !launch.by_mpi ? Launch{.error = launch.error} : launch;
@@ -164,7 +164,8 @@ RunResult ProcessesFabric::Run(int world_size, const RankFunction& fn) {
   if (verdict.code() != 0) {
     session.GiveUp();
     (void)interrupt.release();
-    std::signal(SIGTERM, SIG_IGN);  // launchers end the survivors of a lost rank, who have yet to write what they know
+    // Launchers send SIGTERM to the survivors of a lost rank, which still have to write their results.
+    std::signal(SIGTERM, SIG_IGN);
     if (takes_part) session.watch().HandIn(runner->Partial(watch::Hub::GraceOf(verdict)));
     (void)runner.release();
   } else if (takes_part) {

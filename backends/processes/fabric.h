@@ -1,8 +1,8 @@
-// A fabric whose ranks are processes that a launcher started: what mpi and nccl have in common.
+// A fabric whose ranks are processes started by a launcher: the code that mpi and nccl share.
 //
-// All processes call Run alike. The rank's function runs on a thread of its own; the main thread waits for the watch's
-// verdict, so that a rank which is stuck in a call that will never end (few libraries let go of one) does not keep the
-// process from reporting. After a failed run the process can only leave.
+// All processes call Run alike. The rank's function runs on its own thread, while the main thread waits for the watch's
+// verdict. So a rank that is stuck in a call that never ends (few libraries can abort one) does not keep the process
+// from reporting. After a failed run the process can only exit.
 #pragma once
 
 #include <functional>
@@ -25,24 +25,24 @@ class Group : public ProcessGroup {
   using ProcessGroup::ProcessGroup;
 };
 
-// The world's group at this rank; called once, on the rank's thread, which also ends the group. Must not throw: what fails is
-// for the group's first call to say.
+// Creates the world's group at this rank. Called once, on the rank's thread, which also destroys the group. Must not
+// throw: errors are reported by the group's first call.
 using MakeGroup = std::function<std::unique_ptr<Group>(std::shared_ptr<const host::GroupIdentity> world,
                                                        const std::shared_ptr<host::RankState>& owner, CommunicationStats& stats)>;
 
-// What one such fabric has of its own. Both are called from the process's main thread.
+// The library-specific part of one such fabric. Both functions are called from the process's main thread.
 struct Library {
   std::string_view fabric;  // "mpi"
   std::string_view name;    // "MPI"
-  bool by_mpi_only = false;  // its processes find each other by MPI's launchers alone
-  // Starts the library and the watch, or says why it cannot. The same object in every call.
+  bool by_mpi_only = false;  // processes find each other only through MPI's launchers
+  // Starts the library and the watch, or says why it cannot. Every call returns the same object.
   std::function<absl::StatusOr<Session*>()> session;
-  // A run of the first `ranks` processes begins. Collective over all of them; what those from `ranks` on get, which stand by,
-  // is never called.
+  // Begins a run of the first `ranks` processes. Collective over all processes; those from `ranks` on stand by, and the
+  // function that they get is never called.
   std::function<absl::StatusOr<MakeGroup>(Session& session, int ranks)> world;
 };
 
-// The rank computes on `device`; of several GPUs, on the one of its place on its host.
+// The rank computes on `device`. If there are several GPUs, it uses the one of its local rank.
 std::unique_ptr<Fabric> MakeFabric(Library library, host::DeviceChoice device, double timeout_s);
 
 }  // namespace twofold::processes

@@ -1,4 +1,5 @@
-// A communication library in this process, and the watch beside it: started once, at the first run, and ended with the process.
+// A communication library in this process, together with the watch: started once, at the first run, and ended with the
+// process.
 #pragma once
 
 #include <memory>
@@ -9,13 +10,13 @@
 
 namespace twofold::processes {
 
-// Where this process stands among those that were started together.
+// This process's rank among the processes that were started together.
 struct Place {
   int rank = 0, processes = 1;
-  int rank_here = 0, processes_here = 1;  // of those on this host
+  int rank_here = 0, processes_here = 1;  // among those on this host
 };
 
-// Used from the process's main thread, but for watch().
+// Used from the process's main thread, except watch().
 class Session {
  public:
   virtual ~Session() = default;
@@ -27,13 +28,14 @@ class Session {
   const Place& place() const { return place_; }
   watch::Watch& watch() { return *watch_; }
 
-  // A run has failed: what is under way is cut off, where the library can. Called by the watch's thread, which must not wait.
+  // A run has failed: aborts communication in progress, if the library can. Called on the watch's thread, so it must
+  // not block.
   virtual void CutOff() {}
-  // For the report: versions, who found whom.
+  // For the report: versions, and how the processes found each other.
   virtual std::vector<std::string> Notes() const { return {}; }
 
-  // A run has failed, with communication under way that may never end: no further run can be made, and the process has to
-  // leave without ending the library in order.
+  // A run has failed with communication in progress that may never end. No further run is possible, and the process
+  // must exit without finalizing the library.
   void GiveUp();
   bool given_up() const { return given_up_; }
 

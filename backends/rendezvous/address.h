@@ -1,4 +1,4 @@
-// Names of hosts, addresses and ports.
+// Host names, addresses and ports.
 #pragma once
 
 #include <string>
@@ -10,25 +10,27 @@
 namespace twofold::rendezvous {
 
 struct Endpoint {
-  std::string address;  // in numbers
+  std::string address;  // numeric
   int port = 0;
   bool v6 = false, loopback = false, any = false;
-  std::string Target() const;  // as gRPC wants it: "ipv4:10.0.0.1:29500", "ipv6:[fd00::2]:29500"
+  std::string Target() const;  // in gRPC's format
 };
 
-// Where `host` can be reached, by this host's resolver. NOT_FOUND with the resolver's words.
+// The addresses of `host`, from this host's resolver. NOT_FOUND with the resolver's message.
 absl::StatusOr<std::vector<Endpoint>> Resolve(const std::string& host, int port);
 
-// Whether this process may listen there: OK, INVALID_ARGUMENT (not of this host), UNAVAILABLE (taken) or PERMISSION_DENIED.
-// `port` 0 becomes one that is free.
+// Whether this process may listen there: OK, INVALID_ARGUMENT (not an address of this host), UNAVAILABLE (in use) or
+// PERMISSION_DENIED. Replaces a `port` of 0 by a free one.
 absl::Status MayListen(Endpoint& endpoint);
 
-// Whether who knows `token` alone may be let in there. An empty one, which everybody knows, does between processes of one host.
+// Whether `token` is enough to admit a process at `endpoint`. An empty token, which everybody knows, is enough only
+// between processes of one host.
 bool TokenSuffices(const std::string& token, const Endpoint& endpoint);
-// The end of a message that says where, and what would be right.
+// The end of an error message: the address needs a token, and how to set one.
 std::string WhyNoToken();
 
-// Why nothing answers there, as a plain connection finds out: "connection refused", or "something listens there that is no store".
+// Why nothing answers there, found out by a plain TCP connection: "connection refused", or "something listens there
+// that is no store".
 std::string WhyNoAnswer(const Endpoint& endpoint);
 
 // "node1:29500", "[fd00::2]:29500"

@@ -1,4 +1,4 @@
-// What both ends of a call to the store agree on.
+// Settings that both ends of a call to the store share.
 #pragma once
 
 #include <grpc/grpc.h>
@@ -8,10 +8,10 @@
 
 namespace twofold::rendezvous {
 
-inline constexpr char kTokenName[] = "twofold-job-token-bin";  // "-bin": any bytes
-inline constexpr int kMostBytes = 1 << 28;                     // of one message
+inline constexpr char kTokenName[] = "twofold-job-token-bin";  // "-bin": the value may be any bytes
+inline constexpr int kMostBytes = 1 << 28;                     // of a message
 
-// Either end asks the other for a sign of life after so long a silence, and gives it as long to answer.
+// Either end pings the other after this much silence, and waits as long for the answer.
 inline constexpr int kSilenceMs = 10000;
 inline std::array<std::pair<const char*, int>, 4> KeepAlive() {
   return {{{GRPC_ARG_KEEPALIVE_TIME_MS, kSilenceMs},

@@ -12,7 +12,7 @@
 namespace twofold::rendezvous {
 namespace {
 
-constexpr size_t kMostStrangers = 4;  // whose addresses are remembered
+constexpr size_t kMostStrangers = 4;  // number of addresses that are remembered
 
 Meeting::Time After(Meeting::Time now, double seconds) {
   return now + DurationOf(seconds);
@@ -68,7 +68,7 @@ absl::Status Meeting::Greet(Connection from, const Hello& hello, Time now) {
   return absl::OkStatus();
 }
 
-// Why this process cannot be let in; empty: it can.
+// Why this process cannot be admitted; empty if it can.
 std::string Meeting::Contradiction(Connection from, const Hello& hello) const {
   const std::string who = Member{.hello = hello}.Text();
   if (const auto known = ranks_.find(from); known != ranks_.end()) {
@@ -95,7 +95,7 @@ std::string Meeting::Contradiction(Connection from, const Hello& hello) const {
                 "; give each process a RANK of its own, and end what is left of earlier runs");
 }
 
-// All have come: each learns its place among the processes of its host.
+// All have come: tells each process its place among those of its host.
 void Meeting::Seat() {
   state_ = kMet;
   std::map<std::string, std::vector<const Member*>> machines;
@@ -183,7 +183,7 @@ void Meeting::Take(int rank, const Give& give, Time now) {
   Tell(message);
 }
 
-// Whether one waits for a rank that is gone, or has waited too long.
+// Fails exchanges that wait for a rank that is gone, or have waited too long.
 void Meeting::CheckExchanges(Time now) {
   if (state_ != kMet) return;
   for (const auto& [number, exchange] : exchanges_) {

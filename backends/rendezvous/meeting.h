@@ -1,13 +1,14 @@
 // How the processes of a run meet, as rank 0's store sees it.
 //
-//   gathering   ranks come; ends when all have, or fails when one is lost, comes twice, contradicts, or does not come in time
-//   met         every rank knows its place on its host; they exchange bytes, each exchange complete when all have given
-//   failed      every rank was told why; whoever comes now is told, too
+//   gathering   ranks arrive; ends when all have; fails if one is lost, comes twice, contradicts the others or is late
+//   met         every rank knows its place on its host; ranks exchange bytes; an exchange ends when all have given
+//   failed      every rank was told why, and so is any rank that comes later
 //
-// A rank that leaves in order, once all have met, is missed by no one unless an exchange needs it. Losing one then fails the
-// exchanges that wait for it. Whoever is refused alone (it came twice after all had met) does not disturb the others.
+// Once all have met, a rank that leaves in order matters only if an exchange needs it. Losing one then fails the
+// exchanges that wait for it. A process that is refused alone (because its rank came again after all had met) does not
+// disturb the others.
 //
-// Knows no sockets and no threads: it is called by one at a time, and speaks through the function that it is given.
+// Uses no sockets and no threads. It is called by one thread at a time and sends through a callback.
 #pragma once
 
 #include <chrono>
@@ -30,21 +31,21 @@ std::string ProcessText(const Hello& hello);
 class Meeting {
  public:
   using Time = std::chrono::steady_clock::time_point;
-  using Connection = uint64_t;  // of one process that has come, unlike every other's
+  using Connection = uint64_t;  // of one process that has come; unique
   using Send = std::function<void(Connection, const FromStore&)>;
 
   struct Options {
     int size = 1;
-    double timeout_s = 300;   // for all to come, and for all to give to an exchange
+    double timeout_s = 300;   // for all to come; for all to give to an exchange
     std::string place;        // "node1:29500"
-    std::string process;      // "process 4711 on node1", which serves
+    std::string process;      // "process 4711 on node1", which runs the store
   };
   Meeting(Options options, Send send, Time now);
 
   // Not OK: this process alone is refused, and the meeting goes on.
   absl::Status Hear(Connection from, const FromMember& message, Time now);
-  void Lose(Connection from);  // its call has ended; without Leave before it, its process is lost
-  void RefusedStranger(const std::string& from);  // for the message, should somebody be missing
+  void Lose(Connection from);  // its call has ended; if there was no Leave before, its process is lost
+  void RefusedStranger(const std::string& from);  // mentioned in the error if somebody is missing
   void Tick(Time now);
 
  private:
@@ -58,7 +59,7 @@ class Meeting {
   struct Exchange {
     Time deadline;
     bool broadcast = false;
-    int first = 0;  // who began it
+    int first = 0;  // the rank that began it
     std::map<int, std::string> given;
   };
 
@@ -71,7 +72,7 @@ class Meeting {
   void Tell(const FromStore& message);
   std::string WhoHasCome() const;
 
-  std::map<Connection, int> ranks_;  // of those who were let in
+  std::map<Connection, int> ranks_;  // of admitted processes
   const Options options_;
   const Send send_;
   State state_ = kGathering;
@@ -79,7 +80,7 @@ class Meeting {
   std::vector<Member> members_;  // by rank
   std::map<uint64_t, Exchange> exchanges_;
   std::vector<std::string> strangers_;
-  FromStore end_;  // once failed
+  FromStore end_;  // set once failed
 };
 
 }  // namespace twofold::rendezvous

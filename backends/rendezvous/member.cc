@@ -26,8 +26,10 @@ using Clock = std::chrono::steady_clock;
 using Time = Clock::time_point;
 
 constexpr std::chrono::milliseconds kAgain(200);     // between attempts
-constexpr std::chrono::seconds kAttempt(10), kShortAttempt(2);  // for one to connect; where there are other addresses to try
-constexpr std::chrono::milliseconds kStoresWord(3000);  // past a time-out, for the store to say who is missing
+// For one attempt to connect, without and with other addresses to try.
+constexpr std::chrono::seconds kAttempt(10), kShortAttempt(2);
+// Extra time after a time-out, for the store to say who is missing.
+constexpr std::chrono::milliseconds kStoresWord(3000);
 
 Time After(double seconds) { return Clock::now() + DurationOf(seconds); }
 double SecondsUntil(Time time) { return std::chrono::duration<double>(time - Clock::now()).count(); }
@@ -35,13 +37,13 @@ std::chrono::system_clock::time_point OnTheWall(Time time) {
   return std::chrono::system_clock::now() + std::chrono::duration_cast<std::chrono::system_clock::duration>(time - Clock::now());
 }
 
-// The call to the store. gRPC's threads tell what comes, the owner waits for it.
+// The call to the store. gRPC's threads report what arrives; the owner waits for it.
 class ClientCall final : public grpc::ClientBidiReactor<FromMember, FromStore> {
  public:
   ClientCall(const std::shared_ptr<grpc::Channel>& channel, const std::string& token) : stub_(Rendezvous::NewStub(channel)) {
     context_.AddMetadata(kTokenName, token);
     stub_->async()->Join(&context_, this);
-    AddHold();  // as long as this side may still write
+    AddHold();  // held as long as this side may still write
     StartRead(&incoming_);
     StartCall();
   }
@@ -60,7 +62,8 @@ class ClientCall final : public grpc::ClientBidiReactor<FromMember, FromStore> {
     LeaveLocked();
   }
 
-  // Each waits until it is so, the store has ended the meeting, or the call has ended; false: neither by `deadline`.
+  // Each waits for its event, or until the store has ended the meeting, or the call has ended; false: none of these by
+  // `deadline`.
   bool AwaitWelcome(Time deadline) {
     return Await(deadline, [this] { return store_.has_value(); });
   }
@@ -71,7 +74,7 @@ class ClientCall final : public grpc::ClientBidiReactor<FromMember, FromStore> {
     return Await(deadline, [this, number] { return taken_ && taken_->number() == number; });
   }
 
-  // What came, and why nothing more will. Once awaited: only the owner reads them then.
+  // What arrived, and why nothing more will. Call after the matching wait: only the owner reads them then.
   std::optional<std::string> store() { return Get(store_); }
   std::optional<rendezvous::Seat> seat() { return Get(seat_); }
   std::optional<Taken> taken(uint64_t number) {
@@ -106,7 +109,7 @@ class ClientCall final : public grpc::ClientBidiReactor<FromMember, FromStore> {
     Queue(std::move(message));
     StopWriting();
   }
-  // Lets go of the call: it ends when the store has ended it.
+  // Releases the call: it ends when the store has ended it.
   void StopWriting() {
     if (std::exchange(left_, true)) return;
     if (outgoing_.empty()) StartWritesDone();
@@ -141,7 +144,7 @@ class ClientCall final : public grpc::ClientBidiReactor<FromMember, FromStore> {
   const std::unique_ptr<Rendezvous::Stub> stub_;
   grpc::ClientContext context_;
   FromStore incoming_;
-  std::mutex mutex_;  // guards all below
+  std::mutex mutex_;  // guards everything below
   std::condition_variable changed_;
   std::deque<FromMember> outgoing_;  // the first is being written
   bool left_ = false;                // nothing more will be queued
@@ -190,21 +193,21 @@ class GrpcMember final : public Member {
   const Options options_;
   const Time deadline_;
   std::unique_ptr<ClientCall> call_;
-  std::string store_;  // the process that serves it
+  std::string store_;  // the process that runs the store
   rendezvous::Seat seat_;
   uint64_t exchanges_ = 0;
 };
 
 // ---- Seeking ----
 
-// OK: let in. UNAVAILABLE: not yet; else there is no use in trying again.
+// OK: admitted. UNAVAILABLE: not yet. With any other error there is no use in trying again.
 absl::Status GrpcMember::Try(const Endpoint& endpoint, std::chrono::seconds attempt) {
   if (!TokenSuffices(options_.token, endpoint)) {
     return absl::InvalidArgumentError(StrCat("fabric.rendezvous: ", Me(), " would look for rank 0's store at ", Place(), WhyNoToken()));
   }
   grpc::ChannelArguments arguments;
   for (const auto& [name, value] : KeepAlive()) arguments.SetInt(name, value);
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // a cluster's proxy to the outside has no business here
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // a cluster's proxy to the outside must not be used here
   arguments.SetMaxReceiveMessageSize(kMostBytes);
   for (const char* backoff : {GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, GRPC_ARG_MAX_RECONNECT_BACKOFF_MS}) {
     arguments.SetInt(backoff, static_cast<int>(kAgain.count()));

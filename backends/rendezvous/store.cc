@@ -25,12 +25,12 @@ using Reactor = grpc::ServerBidiReactor<FromMember, FromStore>;
 
 constexpr std::chrono::milliseconds kTick(50);
 constexpr std::chrono::seconds kFarewellTime(5);
-constexpr int64_t kOtherFiles = 256;        // beside the connections
-constexpr int kHandshakeMs = 10000;         // whoever connects and says nothing for so long has to go
+constexpr int64_t kOtherFiles = 256;        // files besides the connections
+constexpr int kHandshakeMs = 10000;         // a connection that sends nothing for so long is closed
 
 class GrpcStore;
 
-// One process's call. All but `Refused` under the store's mutex.
+// One process's call. All functions except `Refused` need the store's mutex.
 class ServerCall final : public Reactor {
  public:
   ServerCall(GrpcStore& store, Meeting::Connection id) : store_(store), id_(id) {}
@@ -41,7 +41,7 @@ class ServerCall final : public Reactor {
     outgoing_.push_back(message);
     if (outgoing_.size() == 1) StartWrite(&outgoing_.front());
   }
-  // Ends the call, once all that was queued has been written.
+  // Ends the call once everything queued has been written.
   void Close(grpc::Status status) {
     if (finishing_) return;
     finishing_ = true;
@@ -97,7 +97,7 @@ class GrpcStore final : public Store, public Rendezvous::CallbackService {
 
   const Options options_;
   const Endpoint endpoint_;
-  std::mutex mutex_;  // guards all below
+  std::mutex mutex_;  // guards everything below
   std::condition_variable changed_;
   Meeting meeting_;
   std::map<Meeting::Connection, ServerCall*> calls_;
@@ -116,13 +116,13 @@ void ServerCall::OnReadDone(bool ok) {
     return Close(grpc::Status::OK);
   }
   store_.Hear(id_, *this, incoming_);
-  if (!finishing_) StartRead(&incoming_);  // gRPC takes no read once the call is to be finished
+  if (!finishing_) StartRead(&incoming_);  // gRPC accepts no read once the call is being finished
 }
 
 void ServerCall::OnWriteDone(bool ok) {
   std::lock_guard lock(store_.mutex());
   outgoing_.pop_front();
-  if (!ok) outgoing_.clear();  // reading fails, too, and ends the call
+  if (!ok) outgoing_.clear();  // reading fails, too, which ends the call
   if (!outgoing_.empty()) StartWrite(&outgoing_.front());
   else if (finishing_) Finish(status_);
 }
@@ -139,7 +139,8 @@ bool GrpcStore::Serve() {
   builder.AddListeningPort(PlaceText(endpoint_.address, endpoint_.port), grpc::InsecureServerCredentials());
   builder.RegisterService(this);
   builder.SetMaxReceiveMessageSize(kMostBytes);
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // else two stores would share a port, and each get half of the calls
+  // Otherwise two stores would share a port and each get half of the calls.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
   for (const auto& [name, value] : KeepAlive()) builder.AddChannelArgument(name, value);
   server_ = builder.BuildAndStart();
@@ -199,11 +200,12 @@ GrpcStore::~GrpcStore() {
     changed_.wait_for(lock, kFarewellTime, [this] { return calls_.empty(); });
   }
   clock_.join();
-  server_->Shutdown(std::chrono::system_clock::now());  // cancels whoever is still there
+  server_->Shutdown(std::chrono::system_clock::now());  // cancels remaining calls
   server_->Wait();
 }
 
-// A process may have fewer files open, by default, than a large run has ranks. Each connects to the store, and to the watch's hub.
+// By default a process may have fewer open files than a large run has ranks. Each rank connects to the store and to the
+// watch's hub.
 absl::Status AllowConnections(const Store::Options& options) {
   return AllowOpenFiles(2 * int64_t{options.size} + kOtherFiles, StrCat("fabric.rendezvous: rank 0 (", options.process, ")"),
                         StrCat("a store of ", options.size, " ranks"));

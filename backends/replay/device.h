@@ -1,4 +1,4 @@
-// A device that computes nothing and takes no time. Workspaces are those of the device it stands for.
+// A device that computes nothing and takes no time. Workspace sizes are those of the device that it stands for.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// A group of which one rank exists: what it issues is done at once.
+// A group in which only one rank exists: whatever it issues is done at once.
 #pragma once
 
 #include <memory>

@@ -17,7 +17,7 @@ void Copy(const Tensor& from, int64_t from_first, const Tensor& to, int64_t to_f
                static_cast<const std::byte*>(from.raw()) + from_first * size, static_cast<size_t>(count * size));
 }
 
-// Elements [first, first + count) of every input, reduced into element 0... of each output.
+// Reduces elements [first, first + count) of every input into elements 0... of each output.
 void ReduceInto(Calls calls, int64_t first, int64_t count, std::span<void* const> outputs) {
   std::vector<const void*> inputs;
   const int64_t size = ElementSize(calls[0]->in.dtype());
@@ -36,7 +36,8 @@ void Reduce(Calls calls) {
   ReduceInto(calls, 0, calls[0]->in.numel(), outputs);
 }
 
-void ReduceScatter(Calls calls) {  // a shard may lie in its rank's input, where others still read: write at the end
+// A shard may lie in its rank's input, which others still read, so it is written at the end.
+void ReduceScatter(Calls calls) {
   const int64_t shard = calls[0]->out.numel();
   if (shard == 0) return;
   const size_t bytes = static_cast<size_t>(shard * ElementSize(calls[0]->out.dtype()));

@@ -1,4 +1,4 @@
-// What a collective does to the data, once all ranks have arrived: the arithmetic of REAL runs.
+// Applies a collective to the data once all ranks have arrived: the arithmetic of REAL runs.
 #pragma once
 
 #include <span>
@@ -7,7 +7,7 @@
 
 namespace twofold {
 
-// `calls` by rank; all have been found to match. Reductions are in rank order, as on the in-memory fabric.
+// `calls` is indexed by rank and has been checked to match. Reductions are in rank order, as on the in-memory fabric.
 void ApplyCollective(std::span<const Communication* const> calls);
 
 }  // namespace twofold

@@ -32,16 +32,16 @@ namespace twofold {
 namespace {
 
 constexpr int kInterruptedTwice = 130;  // the child's exit status
-constexpr int kPassedOn = SIGINT;       // what the child is sent for an interrupt of the parent
+constexpr int kPassedOn = SIGINT;       // the signal sent to the child for an interrupt of the parent
 constexpr std::chrono::milliseconds kTimeToEnd(1000);    // after an interrupt
-constexpr std::chrono::milliseconds kLookAtParent(100);  // whether it is still there
+constexpr std::chrono::milliseconds kLookAtParent(100);  // interval of checks whether the parent is alive
 
-// Touched by signal handlers; one simulation runs at a time.
-host::Interrupts g_interrupts;  // in the child: seen; in the parent: passed on
+// Used by signal handlers; one simulation runs at a time.
+host::Interrupts g_interrupts;  // in the child: received; in the parent: passed on
 std::atomic<pid_t> g_child = 0;
 static_assert(std::atomic<pid_t>::is_always_lock_free, "for signal handlers");
-pid_t g_parent = 0;               // of the child
-int g_partial_results = -1;       // where the child tells them
+pid_t g_parent = 0;               // the child's parent
+int g_partial_results = -1;       // the pipe to which the child writes them
 
 void OnInterruptInChild(int) {
   if (g_interrupts.Again()) _exit(kInterruptedTwice);
@@ -58,7 +58,7 @@ void PassOn(int) {
   errno = error;
 }
 
-// For the signals that are not ignored, and `surely`. Returns what stood there before.
+// Sets the handler of each interrupt signal that is not ignored, and of `surely`. Returns the previous handlers.
 std::array<struct sigaction, std::size(host::kInterrupts)> SetHandler(void (*handler)(int), int surely = 0) {
   std::array<struct sigaction, std::size(host::kInterrupts)> before;
   struct sigaction action = {};
@@ -80,7 +80,7 @@ void WriteAll(int fd, std::string_view bytes) {
   }
 }
 
-// In the pipe an outcome follows its size: what is cut short, and an exit that leaves nothing, are not taken for one.
+// In the pipe, the size precedes the outcome. So a truncated outcome, or an exit that leaves nothing, is recognized.
 std::string Framed(const outcome::Outcome& outcome) {
   absl::StatusOr<std::string> bytes = ToBytes(outcome, "the simulation's outcome");
   if (!bytes.ok()) {
@@ -107,12 +107,12 @@ absl::StatusOr<outcome::Outcome> Unframe(std::string_view bytes) {
   return outcome;
 }
 
-// How ranks' partial results travel: a header, and as many bytes.
+// The format of partial results in the pipe: a header, then `size` bytes.
 struct PartialHeader {
   int64_t rank, size;
 };
 
-// Takes whole ones out of what has come.
+// Extracts complete partial results from the received bytes.
 void TakePartialResults(std::string& come, std::map<int, std::string>& results) {
   size_t taken = 0;
   for (PartialHeader header; come.size() - taken >= sizeof header;) {
@@ -125,7 +125,7 @@ void TakePartialResults(std::string& come, std::map<int, std::string>& results) 
   come.erase(0, taken);
 }
 
-// What there is to read now, or its end. False: it has ended.
+// Reads what is available now. False: end of file.
 bool ReadSome(int fd, std::string& bytes) {
   char buffer[1 << 16];
   const ssize_t n = read(fd, buffer, sizeof buffer);
@@ -133,9 +133,9 @@ bool ReadSome(int fd, std::string& bytes) {
   return n > 0 || (n < 0 && errno == EINTR);
 }
 
-enum class Why { kEnded, kHangs, kInterrupted };  // the reading is over
+enum class Why { kEnded, kHangs, kInterrupted };  // why reading ended
 
-// Reads to the end of both, or until the child has been silent for too long, or does not end once interrupted.
+// Reads both pipes to the end, or until the child has been silent for too long, or does not end after an interrupt.
 Why ReadWatching(int fd, int partial_results, pid_t child, const Watch& watch, std::string& outcome, std::map<int, std::string>& results) {
   std::optional<HangClock> silence;
   if (watch.record != nullptr) silence.emplace(child, *watch.record);
@@ -156,7 +156,8 @@ Why ReadWatching(int fd, int partial_results, pid_t child, const Watch& watch, s
   return Why::kEnded;
 }
 
-// Interrupts wait while it lives: none is lost between fork and the handlers on both sides.
+// Blocks interrupts during its lifetime, so that none is lost between fork and the installation of the handlers on both
+// sides.
 class HoldInterrupts {
  public:
   HoldInterrupts() {
@@ -172,16 +173,16 @@ class HoldInterrupts {
   sigset_t before_;
 };
 
-// Somebody's exit(): neither destructors nor exit handlers of the parent's copy, amid whatever actors are doing.
+// Handles a call of exit(): runs neither destructors nor exit handlers of the parent's copy while actors are active.
 void OnExit(int status, void*) {
   std::fflush(nullptr);
   _exit(status);
 }
 
-// The system could tell of the parent's death by itself (PR_SET_PDEATHSIG), but it takes the end of the thread that forked for that.
+// Polls for the parent's death. PR_SET_PDEATHSIG would report it, but it fires when the thread that forked ends.
 void EndWithParent(pid_t parent) {
   g_parent = parent;
-  static char stack[1 << 16];  // not the one of whichever actor runs, which may be small
+  static char stack[1 << 16];  // a stack of its own: an actor's may be too small
   const stack_t own = {.ss_sp = stack, .ss_flags = 0, .ss_size = sizeof stack};
   sigaltstack(&own, nullptr);
   struct sigaction action = {};
@@ -198,7 +199,7 @@ void EndWithParent(pid_t parent) {
 }
 
 [[noreturn]] void RunChild(int out, pid_t parent, HoldInterrupts& hold, const std::function<outcome::Outcome()>& body) {
-  setpgid(0, 0);  // the terminal's interrupt reaches the parent alone, which passes it on
+  setpgid(0, 0);  // so that a terminal's interrupt reaches only the parent, which passes it on
   EndWithParent(parent);
   on_exit(OnExit, nullptr);
   CatchInterruptsInChild();
@@ -252,7 +253,7 @@ void TellPartialResult(int rank, const std::string& bytes) {
 }
 
 absl::StatusOr<outcome::Outcome> RunInChild(const std::function<outcome::Outcome()>& body, const Watch& watch) {
-  int ends[4];  // of the outcome's pipe, and of the partial results'
+  int ends[4];  // of the outcome's pipe and of the partial results' pipe
   if (pipe2(ends, O_CLOEXEC) != 0) return absl::InternalError(StrCat("pipe: ", std::strerror(errno)));
   if (pipe2(ends + 2, O_CLOEXEC) != 0) {
     const absl::Status why = absl::InternalError(StrCat("pipe: ", std::strerror(errno)));
@@ -277,7 +278,7 @@ absl::StatusOr<outcome::Outcome> RunInChild(const std::function<outcome::Outcome
   for (int end : {ends[1], ends[3]}) close(end);
   g_child = child;
   const auto before = SetHandler(PassOn);
-  if (host::InterruptScope::Pending()) PassOn(kPassedOn);  // it came before there was a child
+  if (host::InterruptScope::Pending()) PassOn(kPassedOn);  // an interrupt that came before the child existed
   hold.Release();
   std::string bytes;
   std::map<int, std::string> partial_results;

@@ -18,7 +18,7 @@ class SimulatedStream : public Stream {
     auto* state = static_cast<SimulatedPoint*>(event.state());
     if (state == nullptr) return;
     if (&line_ == &rank_.host()) return state->Wait();  // a CPU's stream is the host, which must stop
-    line_.NotBefore(rank_.host().time());  // until then it is the host that it has nothing to do for
+    line_.NotBefore(rank_.host().time());  // before that, the stream was idle because the host had issued nothing
     line_.WaitFor(state->point(), state->stream());
   }
   void Synchronize() override {
@@ -32,23 +32,23 @@ class SimulatedStream : public Stream {
   sim::Timeline& line_;
 };
 
-// A stream that is neither the compute stream nor the host: it transfers.
+// A stream for transfers, which is neither the compute stream nor the host.
 class SideStream : public SimulatedStream {
  public:
   SideStream(SimulatedRank& rank, std::shared_ptr<sim::Timeline> line, std::string_view name)
       : SimulatedStream(rank, *line), rank_(rank), own_(std::move(line)), name_(name), exceptions_(std::uncaught_exceptions()) {}
-  // Waits for what it was given, unless an exception is leaving the rank's function or the run has failed: then, what is left
-  // is not done any more, as its memory goes.
+  // Waits for its transfers. If an exception is leaving the rank's function or the run has failed, drops the remaining
+  // transfers instead, since their memory is being freed.
   ~SideStream() override {
     if (std::uncaught_exceptions() > exceptions_) *ended_ = true;
     try {
       if (!*ended_ && !rank_.engine().failed()) Synchronize();
-    } catch (const RankFailure&) {  // the run has failed meanwhile: its cause is known to the engine
+    } catch (const RankFailure&) {  // the run has failed; the engine knows the cause
     }
     *ended_ = true;
   }
 
-  // Under REAL data the bytes are there when the stream has come to the end of the transfer.
+  // With REAL data, the bytes are copied when the stream reaches the end of the transfer.
   void Transfer(Seconds seconds, const Tensor& from, const Tensor& to) {
     own_->NotBefore(rank_.host().time());
     const bool traced = rank_.trace().enabled(), real = rank_.machine().real;
@@ -73,13 +73,13 @@ class SideStream : public SimulatedStream {
 
 }  // namespace
 
-// The CPU's kernels without its time.
+// The CPU's kernels without their time.
 class SimulatedDevice::Arithmetic : public CpuDevice {
  public:
   Arithmetic(CachingAllocator& allocator, int threads) : CpuDevice(allocator, threads), scratch_(source_, -1) {}
 
   void Compute(const ops::Op& op, Tensor workspace) {
-    // The modelled device may need less than the kernels here.
+    // The modelled device may need a smaller workspace than the CPU kernels.
     const Bytes bytes = ops::Workspace(op, DeviceKind::kCpu, threads()), given = workspace.empty() ? Bytes(0) : workspace.bytes();
     if (given < bytes) workspace = Allocate(scratch_, Shape{bytes.value()}, DType::kU8, Category::kOther);
     Run(compute(), op, std::move(workspace));
@@ -87,7 +87,7 @@ class SimulatedDevice::Arithmetic : public CpuDevice {
 
  private:
   MallocSource source_;
-  CachingAllocator scratch_;  // outside the rank's ledger
+  CachingAllocator scratch_;  // not counted as the rank's memory
 };
 
 SimulatedDevice::SimulatedDevice(SimulatedRank& rank, CachingAllocator& allocator, CachingAllocator& host, CostModel& costs,
@@ -138,12 +138,12 @@ void SimulatedDevice::Charge(Stream& stream, const ops::Op& op) {
 }
 
 void SimulatedDevice::Run(Stream& stream, const ops::Op& op, Tensor workspace) {
-  const bool by_host = !rank_.machine().gpu && &stream != compute_.get();  // as on a CPU, behind the stream's transfers
+  const bool by_host = !rank_.machine().gpu && &stream != compute_.get();  // as on a CPU, after the stream's transfers
   if (by_host) stream.Synchronize();
   Charge(by_host ? *compute_ : stream, op);
   if (arithmetic_ == nullptr) return;
   rank_.CatchUp();
-  const sim::FlightRecord::Aside aside(rank_.engine().record());  // long operations are no hangs
+  const sim::FlightRecord::Aside aside(rank_.engine().record());  // a long operation is not a hang
   arithmetic_->Compute(op, std::move(workspace));
 }
 

@@ -1,11 +1,11 @@
-// A device that takes as long as its cost model says.
+// A device whose operations take as long as its cost model says.
 //
-// Under SYMBOLIC data nothing is computed; under REAL data the arithmetic is that of kernels/cpu, so that losses equal
-// the in-memory fabric's bit for bit. The workspace rules are those of the device that is modelled.
+// With SYMBOLIC data nothing is computed. With REAL data the arithmetic is that of kernels/cpu, so losses equal the
+// in-memory fabric's bit for bit. The workspace rules are those of the modelled device.
 //
-// Assumes: operations of one rank run one at a time, each as long as its cost model says, with the same time of the host
-// before each; transfers go on beside them and take nothing from them. Ignores: caches warmed by the operation before, clock
-// changes under load, beyond what the cost model knows.
+// Assumes: operations of one rank run one at a time. Each takes as long as its cost model says and is preceded by the
+// same host time. Transfers run beside them and do not slow them down. Ignores: caches warmed by the previous
+// operation, and clock changes under load, unless the cost model includes them.
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@ namespace twofold {
 
 class SimulatedDevice : public Device {
  public:
-  // The cost model may be shared by ranks. `threads` is what one operation may use, as on the real device.
+  // Ranks may share the cost model. `threads` is what one operation may use, as on the real device.
   SimulatedDevice(SimulatedRank& rank, CachingAllocator& allocator, CachingAllocator& host, CostModel& costs,
                   const host::HostLink& link, int threads);
   ~SimulatedDevice() override;
@@ -42,12 +42,13 @@ class SimulatedDevice : public Device {
   void Download(const Tensor& src, std::span<std::byte> dst) override;
   double Item(const Tensor& scalar, StandIn stand_in) override;
 
-  // RankContext::WhenReached: an idle compute stream is where the host is.
+  // RankContext::WhenReached. An idle compute stream is at the host's time.
   void WhenReached(std::function<void(Seconds)> fn);
-  // Of all operations' time together, as a share of it. Where the cost model's kernels are independent, what they are off
-  // by adds up as squares, kernel by kernel; calls of one kernel are off alike. 1, 1 before the first operation.
+  // The uncertainty of all operations' total time, as a fraction of it. If the cost model's kernels are independent,
+  // errors of different kernels add up as squares; errors of one kernel's calls are fully correlated. 1, 1 before the
+  // first operation.
   Range uncertainty() const;
-  // Kernels and dimensions whose time lies outside what calibration has seen, with how often they ran.
+  // Kernels and dimensions whose time lies outside the calibrated range, with the number of times they ran.
   using Extrapolated = std::map<std::string, std::map<std::array<int64_t, 3>, int64_t>, std::less<>>;
   const Extrapolated& extrapolated() const { return extrapolated_; }
 
@@ -58,7 +59,7 @@ class SimulatedDevice : public Device {
  private:
   class Arithmetic;
   void Charge(Stream& stream, const ops::Op& op);
-  void ReadBack();  // the host waits for the compute stream, and for what comes back
+  void ReadBack();  // the host waits for the compute stream and for the read-back
 
   SimulatedRank& rank_;
   CachingAllocator &allocator_, &host_;
@@ -69,7 +70,7 @@ class SimulatedDevice : public Device {
   std::unique_ptr<Stream> compute_;
   struct Spread { double below = 0, above = 0; };  // seconds
   double seconds_ = 0;
-  absl::flat_hash_map<const char*, size_t> places_;  // in spreads_, by kernel: names are literals
+  absl::flat_hash_map<const char*, size_t> places_;  // index into spreads_, by kernel; the names are string literals
   std::vector<Spread> spreads_;
   Extrapolated extrapolated_;
 };

@@ -26,9 +26,9 @@
 namespace twofold {
 namespace {
 
-// All that one actor needs. Members are destroyed from the bottom up: the group before the device before its memory.
+// Everything one actor needs. Members are destroyed from the bottom up: the group before the device before its memory.
 struct Actor {
-  // `stands_for` ranks, itself among them.
+  // It represents `stands_for` ranks, including itself.
   Actor(int rank, int stands_for, const host::NowAndThen& keep_now_and_then, SimulationPlan& plan, SharedMemory& shared, SimulatedWorld& world, std::shared_ptr<SimulatedGroup> group)
       : clock(rank, world.engine, MachineOf(rank, plan)),
         source(MakeSource(plan.device_memory, plan.machine.real), shared, stands_for),
@@ -48,7 +48,7 @@ struct Actor {
     if (real) return std::make_unique<MallocSource>(limit);
     return std::make_unique<VirtualSource>(limit);
   }
-  // Of what it is out of: what bounds the rank itself, before what bounds all.
+  // Names the memory that has run out: the rank's own limit takes precedence over the shared one.
   static std::string MemoryName(const SimulationPlan& plan, Bytes limit, const char* own) {
     if (limit.value() > 0 || plan.shared_memory.value() == 0) return own;
     return StrCat("this machine's memory (", plan.shared_memory.value(), " bytes for ", plan.world_size, plan.world_size == 1 ? " rank)" : " ranks)");
@@ -61,16 +61,16 @@ struct Actor {
   SimulatedDevice device;
   std::unique_ptr<ProcessGroup> group;
   const RankContext* context = nullptr;
-  host::NowAndThen keep;  // the partial result, with the parent
+  host::NowAndThen keep;  // schedules copies of the partial result to the parent
 };
 
-// Between steps.
+// Called between steps.
 void CheckInterrupt(int rank, Actor& actor) {
   if (InterruptedInChild()) throw Interrupted(rank, StrCat("rank ", rank, ": interrupted"));
   actor.keep.Do([&] { TellPartialResult(rank, actor.context->PartialResultBetweenSteps()); });
 }
 
-// Spans and waits of compute are told by the time line itself, once it knows when they were.
+// The time line itself reports spans and waits of compute, once their times are known.
 void TraceCompute(SimulatedRank& rank) {
   rank.trace().OnChange([&rank](bool enabled) {
     if (!enabled) return rank.compute().SetTracer(nullptr);
@@ -99,7 +99,7 @@ RankContext MakeContext(int rank, const SimulationPlan& plan, Actor& actor) {
                       .when_reached = [&actor](std::function<void(Seconds)> fn) { actor.device.WhenReached(std::move(fn)); }});
 }
 
-// Of all ranks, the most calls that one of them made.
+// Keeps the maximum, over ranks, of the number of calls.
 void AddMost(const SimulatedDevice::Extrapolated& of_one, SimulatedDevice::Extrapolated& all) {
   for (const auto& [kernel, shapes] : of_one) {
     for (const auto& [dims, count] : shapes) {
@@ -152,7 +152,7 @@ std::vector<int> Actors(const SimulationPlan& plan, bool fold) {
   return actors;
 }
 
-// Of each rank, which of the actors is it or stands for it.
+// For each rank, the actor that is it or represents it.
 std::vector<int> ActorOfEach(const SimulationPlan& plan, const std::vector<int>& actors, bool fold) {
   std::vector<int> of(static_cast<size_t>(plan.world_size), -1);
   for (size_t a = 0; a < actors.size(); ++a) of[static_cast<size_t>(actors[a])] = static_cast<int>(a);
@@ -170,7 +170,8 @@ std::string DescribeFolding(const SimulationPlan& plan) {
   return StrCat("ranks are folded: ", who, " stand for ", static_cast<size_t>(plan.world_size) / actors.size(), " each");
 }
 
-enum class Folding { kNone, kOneForAll, kAll };  // kOneForAll: one rank's flows may stand for all's where it stands for all
+// kOneForAll: if one rank represents all, its flows may represent all ranks' flows.
+enum class Folding { kNone, kOneForAll, kAll };
 
 // The whole simulation, in the child process.
 outcome::Outcome Simulate(SimulationPlan& plan, Folding folding, bool slowest_counts, const RankFunction& fn, sim::FlightRecord& record) {
@@ -182,12 +183,13 @@ outcome::Outcome Simulate(SimulationPlan& plan, Folding folding, bool slowest_co
                        {.choice = plan.choice, .measured = plan.collectives, .folded = folding == Folding::kOneForAll && actors.size() == 1,
                         .endpoints = plan.endpoints});
   SimulatedWorld world{.engine = engine, .network = network, .real = plan.machine.real, .slowest_counts = slowest_counts};
-  const absl::Cleanup forget = [&engine] { engine.Forget(); };  // groups that are still waited for leave the network
+  // Groups with pending waits are removed from the network.
+  const absl::Cleanup forget = [&engine] { engine.Forget(); };
   if (fold) world.stand_ins = plan.stand_ins;
   std::vector<int> ranks(static_cast<size_t>(plan.world_size));
   for (size_t r = 0; r < ranks.size(); ++r) ranks[r] = static_cast<int>(r);
   outcome::Outcome outcome;
-  std::vector<int> stands_for(actors.size());  // so many ranks
+  std::vector<int> stands_for(actors.size());  // number of ranks per actor
   for (const int a : ActorOfEach(plan, actors, fold)) ++stands_for[static_cast<size_t>(a)];
   for (size_t a = 0; a < actors.size(); ++a) outcome.add_results();
   std::shared_ptr<SimulatedGroup> group;
@@ -210,10 +212,10 @@ outcome::Outcome Simulate(SimulationPlan& plan, Folding folding, bool slowest_co
       const absl::Cleanup add = [&] { AddMost(actor.device.extrapolated(), extrapolated); };
       try {
         outcome.set_results(at, fn(ctx));
-        if (!engine.failed()) actor.device.compute().Synchronize();  // the run ends when its work has
+        if (!engine.failed()) actor.device.compute().Synchronize();  // the run ends when this rank's work has ended
       } catch (...) {
         outcome.set_results(at, ctx.partial_result());
-        throw;  // the engine knows what to do
+        throw;  // the engine handles it
       }
     });
   }
@@ -282,7 +284,7 @@ class SimulatedFabric : public Fabric {
     if (!outcome.ok()) {
       const std::vector<int> actors = Actors(plan, folding != Folding::kNone);
       std::vector<std::string> of_actors;
-      for (const int r : actors) of_actors.push_back(std::move(partial[r]));  // empty: of nobody was told
+      for (const int r : actors) of_actors.push_back(std::move(partial[r]));  // empty if the actor reported none
       result.results = {std::move(of_actors), ActorOfEach(plan, actors, folding != Folding::kNone)};
       return result;
     }

@@ -1,6 +1,6 @@
-// The simulated fabric: ranks as actors in virtual time.
+// The simulated fabric: ranks are actors in virtual time.
 //
-// Every run is a forked child: SimGrid takes one engine a process. Results come back through a pipe.
+// Every run is a forked child, since SimGrid allows one engine per process. Results come back through a pipe.
 #pragma once
 
 #include <memory>
@@ -13,13 +13,13 @@
 
 namespace twofold {
 
-// Checks what the spec asks of the cluster: that it exists, that the profile can be read, that the ranks fit, that the
-// algorithm is known.
+// Checks the spec's requests: that the cluster exists, the profile can be read, the ranks fit, and the algorithm is
+// known.
 absl::StatusOr<std::unique_ptr<Fabric>> MakeSimulatedFabric(const spec::Spec& spec);
 
-// Why this build has no simulator; "": it has.
+// Why this build has no simulator; "" if it has.
 std::string WhyNoSimulated();
-// Of the host's memory, for each group of several ranks, where the predicted run would stage GPUs' through it.
+// Host memory held by each group of several ranks if the predicted run would stage GPU buffers through it.
 Bytes SimulatedStaging(const spec::Spec& spec);
 
 }  // namespace twofold

@@ -15,7 +15,7 @@
 namespace twofold {
 namespace {
 
-// One message of a batch as a communication of its own, for texts.
+// One message of a batch as a communication of its own, for messages to the user.
 Communication Alone(const P2p& m) {
   const bool send = m.kind == P2p::kSend;
   return {.kind = send ? Communication::kSend : Communication::kRecv,
@@ -25,7 +25,7 @@ Communication Alone(const P2p& m) {
           .tag = m.tag};
 }
 
-// One of the messages of a call is done at `finish`.
+// Notes that one message of a call is done at `finish`.
 void PartEnds(SimulatedGroup::Pending& p, const std::string& group, double finish) {
   p.finish = std::max(p.finish, finish);
   if (--p.left > 0) return;
@@ -105,7 +105,7 @@ void SimulatedGroup::Mismatch(const std::string& where, int rank_a, const std::s
 }
 
 void SimulatedGroup::Arrive(Arrival arrival) {
-  if (world_.engine.failed()) return;  // others that came may have taken their operands with them
+  if (world_.engine.failed()) return;  // other ranks may have left, and their operands may be freed
   const host::Call& call = *arrival.call;
   const uint64_t sequence = call.sequence;
   std::vector<Arrival>& here = arrivals_[sequence];
@@ -147,7 +147,8 @@ sim::CollectiveShape SimulatedGroup::ShapeOf(const std::vector<Arrival>& arrival
   const auto ranks = static_cast<int>(this->ranks().size());
   const Communication& c = arrivals[0].call->communication;
   sim::CollectiveShape shape{c.kind, ranks, static_cast<double>(c.bytes().value()), c.peer, {}};
-  if (c.kind == Communication::kGather || c.kind == Communication::kScatter) {  // others than the root know their part
+  // Ranks other than the root know the size of their part.
+  if (c.kind == Communication::kGather || c.kind == Communication::kScatter) {
     const Tensor& part = c.kind == Communication::kGather ? c.in : c.out;
     shape.bytes = static_cast<double>(part.bytes().value()) * ranks;
   }
@@ -163,7 +164,7 @@ sim::CollectiveShape SimulatedGroup::ShapeOf(const std::vector<Arrival>& arrival
 }
 
 void SimulatedGroup::Begin(std::vector<Arrival> arrivals) {
-  double start = world_.engine.now();  // ranks that were done before others of a collective may be behind the clock
+  double start = world_.engine.now();  // ranks that finished a collective before others may be behind the clock
   for (const Arrival& a : arrivals) start = std::max({start, a.time, a.slowest});
   for (const Arrival& a : arrivals) *a.started = start;
   if (world_.real) {
@@ -173,7 +174,7 @@ void SimulatedGroup::Begin(std::vector<Arrival> arrivals) {
   }
   const sim::CollectiveShape shape = ShapeOf(arrivals);
   auto all = std::make_shared<std::vector<Arrival>>(std::move(arrivals));
-  const auto self = shared_from_this();  // who is told may let go of the group
+  const auto self = shared_from_this();  // the callback may release the group
   try {
     NoteWhatRan(shape.kind, shape.bytes, world_.network.Collective(network_groups_, shape, start, [self, all](const std::vector<double>& finish, double apart) {
       self->Finish(*all, finish, apart);
@@ -221,7 +222,7 @@ void SimulatedGroup::Finish(const std::vector<Arrival>& arrivals, const std::vec
   if (kind == Communication::kBarrier) world_.barrier_passed = true;
   for (size_t i = 0; i < arrivals.size(); ++i) {
     const Arrival& a = arrivals[i];
-    if (world_.engine.failed()) return;  // a rank that was told may have failed since: the others are gone
+    if (world_.engine.failed()) return;  // a rank that was resumed may have failed since: the others are gone
     a.entry->seconds.store(a.entry->seconds.load() + (end - a.time));
     if (a.trace->enabled()) {
       a.trace->Add({StrCat("communication ", name_), std::string(KindName(kind)), Seconds(a.time), Seconds(done[i]),
@@ -263,7 +264,7 @@ void SimulatedGroup::Meet(const Message& message) {
     const Message& send = is_send ? message : *it;
     const Message& recv = is_send ? *it : message;
     if (!Match(send, recv)) continue;
-    if (recv.op.peer == kAnySource) break;  // decided when the clock gets there: an earlier sender may still come
+    if (recv.op.peer == kAnySource) break;  // decided when the clock gets there: an earlier send may still be posted
     const Message other = *it;
     others.erase(it);
     return is_send ? Deliver(message, other) : Deliver(other, message);
@@ -275,8 +276,8 @@ void SimulatedGroup::Meet(const Message& message) {
   }
 }
 
-// At this moment of the clock all sends that could have been posted earlier have been: the earliest wins, then the
-// lowest rank.
+// At this moment of the clock all sends that could have been posted earlier have been: the earliest one wins; ties go
+// to the lowest rank.
 void SimulatedGroup::MatchAnySource(int receiver) {
   for (auto recv = recvs_.begin(); recv != recvs_.end();) {
     auto best = sends_.end();
@@ -395,7 +396,8 @@ std::shared_ptr<SimulatedGroup> SimulatedGroup::Partition(uint64_t sequence, int
 
 SimulatedGroup::Parts SimulatedGroup::MakeParts(int rank, std::span<const std::vector<int>> list, const std::string& name) {
   Parts parts{{list.begin(), list.end()}, rank, {}, actors()};
-  std::map<std::vector<int>, std::vector<std::vector<int>>> kinds;  // by stand-ins in their places: those that do the same
+  // Equivalent groups, keyed by their stand-ins in order.
+  std::map<std::vector<int>, std::vector<std::vector<int>>> kinds;
   for (const std::vector<int>& group : groups_) {
     for (const std::vector<int>& places : list) {
       std::vector<int> members;
@@ -405,7 +407,7 @@ SimulatedGroup::Parts SimulatedGroup::MakeParts(int rank, std::span<const std::v
       kinds[std::move(stand_ins)].push_back(std::move(members));
     }
   }
-  std::map<int, const std::vector<int>*> seen;  // by stand-in: the kind that all ranks it stands for are in
+  std::map<int, const std::vector<int>*> seen;  // by stand-in: the kind of group in which all ranks it represents are
   for (auto& [stand_ins, groups] : kinds) {
     for (const int stand_in : stand_ins) {
       const auto [it, fresh] = seen.try_emplace(stand_in, &stand_ins);

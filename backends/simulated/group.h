@@ -1,4 +1,4 @@
-// What the ranks of a simulated group share: calls meet here, messages find each other, groups split.
+// What the ranks of a simulated group share: collectives meet here, messages are matched, groups are split.
 #pragma once
 
 #include <deque>
@@ -21,7 +21,7 @@
 
 namespace twofold {
 
-// Why one rank's flows cannot be all's; flows of all ranks can.
+// Why the flows of one rank cannot represent those of all; simulating all ranks' flows can.
 inline constexpr char kUnlikeFlows[] = "collectives that ranks do not all take alike overlap with others";
 
 // What the ranks of a run have in common.
@@ -29,33 +29,34 @@ struct SimulatedWorld {
   sim::Engine& engine;
   sim::Network& network;
   bool real = false;
-  std::vector<int> stand_ins = {};  // folded: for each rank, the one whose actor does what it does; else empty
-  bool slowest_counts = false;  // where ranks that do the same part, those behind count; else standing for them is refused
-  std::string folding_refused = {};  // set when standing for the others would have changed something
+  std::vector<int> stand_ins = {};  // if folded: for each rank, the rank whose actor represents it; else empty
+  // If ranks with the same part differ in time, the slowest counts; if false, folding them is refused.
+  bool slowest_counts = false;
+  std::string folding_refused = {};  // set if folding would have changed the result
   bool barrier_passed = false;  // before it, ranks may end a collective at different times without consequence
-  double apart = 0;             // the most by which such ranks parted, of the time of what they did
-  // What rank 0's groups ran: by group, kind and bytes.
+  double apart = 0;  // the largest difference between such ranks' end times, relative to the collective's duration
+  // What rank 0's groups ran, by group, kind and bytes.
   std::map<std::tuple<std::string, Communication::Kind, int64_t>, sim::Network::Name> ran = {};
   bool folded() const { return !stand_ins.empty(); }
 };
 
-// What the ranks of one group have in common.
+// State that the ranks of one group share.
 class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
  public:
-  // The first of `groups` is this one; the others, of folded ranks, are those that do the same.
+  // The first of `groups` is this one. If ranks are folded, the others are the groups that do the same.
   SimulatedGroup(SimulatedWorld& world, std::string name, std::vector<std::vector<int>> groups);
   ~SimulatedGroup();
 
   struct Arrival {
     int rank;  // in the group
     double time;
-    double slowest;  // when the slowest of ranks like this one comes
+    double slowest;  // when the slowest of the ranks that it represents arrives
     std::shared_ptr<const host::Call> call;
     sim::TimePointPtr done;
-    std::shared_ptr<double> started;  // set to when all are there
+    std::shared_ptr<double> started;  // set to the time when all have arrived
     CommunicationStats::Entry* entry;
     Trace* trace;
-    std::string_view label;  // of the trace when the call was issued
+    std::string_view label;  // the trace's label when the call was issued
   };
   void Arrive(Arrival arrival);
 
@@ -69,45 +70,47 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
     CommunicationStats::Entry* entry;
     Trace* trace;
     std::string_view label;  // as above
-    double met = 0;          // when the last of the others came
+    double met = 0;          // when the last peer came
   };
   void Post(int rank, const P2p& op, double time, std::shared_ptr<Pending> pending);
 
   struct SplitRequest { int rank, color, key; double time; std::string name; sim::TimePointPtr done; };
   void RequestSplit(uint64_t sequence, SplitRequest request);
-  // After the request's point is known: the group of that color.
+  // The group of that color; call once the request's time point is known.
   std::shared_ptr<SimulatedGroup> SplitResult(uint64_t sequence, int color);
-  struct UnlikeGroups {};  // ranks with one stand-in would be in groups that are made of others
-  // The group of `rank` (in this group) of those that the list names, of ranks in this group; nullptr: it is alone. Of folded
-  // ranks, all groups of their kind: those with the same stand-ins in the same places. Nobody waits: the list says who is there.
+  struct UnlikeGroups {};  // ranks with the same stand-in would be in groups of different composition
+  // The group that contains `rank` among the listed ones (all ranks are ranks in this group); nullptr: it is alone. If
+  // ranks are folded, the group represents all groups of its kind: those with the same stand-ins in the same places.
+  // Nobody waits: the list names the members.
   std::shared_ptr<SimulatedGroup> Partition(uint64_t sequence, int rank, std::span<const std::vector<int>> groups, const std::string& name);
 
   const std::string& name() const { return name_; }
   const std::vector<int>& ranks() const { return groups_[0]; }
-  const std::vector<int>& ranks(int world_rank) const;  // of the one of those that do the same that it is in
-  int place(int world_rank) const;                      // its rank in there
-  // Folded: no two ranks have the same stand-in, so that all may send messages to one another.
+  const std::vector<int>& ranks(int world_rank) const;  // of the equivalent group that contains `world_rank`
+  int place(int world_rank) const;                      // its rank in that group
+  // If folded: no two ranks have the same stand-in, so all ranks may exchange messages.
   bool all_different() const { return actors_ == ranks().size(); }
   const std::shared_ptr<const std::string>& label() const { return label_; }  // "world", "half (ranks 0, 2)"
-  // Who has yet to come, "ranks 1, 3" of the world: to a collective, to a split, to receive or send messages. Empty: nobody.
+  // The world ranks that have yet to come, as "ranks 1, 3": to a collective or a split, or to receive or send messages.
+  // Empty: none.
   std::string MissingAt(const host::Call& call) const;
   std::string MissingFor(const Pending& messages) const;
   size_t actors() const { return actors_; }
   SimulatedWorld& world() { return world_; }
 
  private:
-  // A message that left before its receiver was there.
+  // A message sent before its receiver was there.
   struct Eager {
-    std::vector<std::byte> payload;  // REAL data: the sender may use its tensor again
-    double arrival = -1;             // -1: on its way
-    double posted = 0;               // when its receiver came
+    std::vector<std::byte> payload;  // REAL data: a copy, so that the sender may reuse its tensor
+    double arrival = -1;             // -1: in flight
+    double posted = 0;               // when the receive was posted
     std::shared_ptr<Pending> receiver;
   };
   struct Message { int rank; P2p op; double time; std::shared_ptr<Pending> pending; std::shared_ptr<Eager> eager = nullptr; };
-  struct Parts {  // what a list made
+  struct Parts {  // the groups made from a list
     std::vector<std::vector<int>> list;
-    int first;                                            // who brought it, in this group
-    std::map<int, std::shared_ptr<SimulatedGroup>> of;    // by rank in the world: ranks with actors
+    int first;                                            // the rank, in this group, that passed the list first
+    std::map<int, std::shared_ptr<SimulatedGroup>> of;    // by world rank; ranks with actors only
     size_t left;                                          // actors that have yet to ask
   };
   Parts MakeParts(int rank, std::span<const std::vector<int>> list, const std::string& name);
@@ -116,9 +119,9 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
   void Finish(const std::vector<Arrival>& arrivals, const std::vector<double>& finish, double apart);
   void RefuseFolding(const std::string& why);
   void NoteWhatRan(Communication::Kind kind, double bytes, const sim::Network::Name& name);
-  // Ranks with one stand-in were done with a `kind` that began at `start` from `first` to `last`.
+  // Records that ranks with the same stand-in finished a `kind` that began at `start` between `first` and `last`.
   void Parted(Communication::Kind kind, double start, double first, double last);
-  // Puts it on the network; `ended` is told of the sender (0) and of the receiver (1).
+  // Puts it on the network; `ended` is called for the sender (0) and for the receiver (1).
   void Travel(const Message& send, double start, std::function<void(size_t place, double time)> ended);
   void Meet(const Message& message);
   void SendEagerly(const Message& send);
@@ -126,7 +129,7 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
   void Deliver(const Message& send, const Message& recv);
   bool Match(const Message& a, const Message& b) const;
   int world_rank(int rank) const { return ranks()[static_cast<size_t>(rank)]; }
-  // Whether all send what the receivers expect; if not, ends the run.
+  // Whether all ranks send what the receivers expect; if not, ends the run.
   bool SameCounts(const std::vector<Arrival>& arrivals);
   void Mismatch(const std::string& where, int rank_a, const std::string& a, int rank_b, const std::string& b);
 
@@ -134,10 +137,10 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
   const std::string name_;
   const std::vector<std::vector<int>> groups_;
   const std::shared_ptr<const std::string> label_;
-  std::vector<int> stand_ins_;  // by rank in the group, in the world; not folded: the ranks themselves
-  size_t actors_;               // how many different ones
+  std::vector<int> stand_ins_;  // world ranks, indexed by rank in the group; not folded: the ranks themselves
+  size_t actors_;               // number of different stand-ins
   int network_groups_ = -1;
-  uint64_t met_ = 0, split_ = 0;  // how many collectives and splits all ranks have come to
+  uint64_t met_ = 0, split_ = 0;  // number of collectives and splits that all ranks have reached
   std::map<uint64_t, std::vector<Arrival>> arrivals_;
   std::deque<Message> sends_, recvs_;
   std::map<uint64_t, std::vector<SplitRequest>> splits_;

@@ -12,11 +12,11 @@
 namespace twofold {
 namespace {
 
-// As proc(5) has it: R it could run, S it sleeps, T and t it is stopped. 'S' of a process that is gone.
+// The state letter of proc(5): R runnable, S sleeping, T and t stopped. Returns 'S' for a process that is gone.
 char State(pid_t pid) {
   std::ifstream file(StrCat("/proc/", pid, "/stat"));
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  const size_t name_end = text.rfind(')');  // the name before may hold anything
+  const size_t name_end = text.rfind(')');  // the process name before it may contain any characters
   return name_end == std::string::npos || name_end + 2 >= text.size() ? 'S' : text[name_end + 2];
 }
 

@@ -1,4 +1,4 @@
-// How long a simulated rank's own code has called nothing.
+// Measures how long a simulated rank's own code has called nothing.
 #pragma once
 
 #include <sys/types.h>
@@ -10,13 +10,13 @@
 
 namespace twofold {
 
-// Time counts while the process sleeps; while it could run, only what it ran counts, so that a machine with much else to do
-// is not taken for a hang. None counts while a debugger or the user has stopped it, nor within calls of the simulator.
+// Wall time counts while the process sleeps. While it is runnable, only its CPU time counts, so that a busy machine is
+// not taken for a hang. No time counts while a debugger or the user has stopped it, or within calls of the simulator.
 class HangClock {
  public:
   // `record` is written by process `pid`.
   HangClock(pid_t pid, const sim::FlightRecord& record) : pid_(pid), record_(record) {}
-  // To be called every now and then. Seconds since the rank whose turn it is last called something.
+  // Call regularly. Returns the seconds since the rank that is running last called something.
   double Read();
 
  private:

@@ -43,7 +43,7 @@ std::string CallsInFlight::WaitingFor(const InFlight& call) const {
 
 std::string CallsInFlight::FirstOfEach(const std::string* but) const {
   std::string text;
-  std::set<const std::string*> told = {but};  // looked up only: its order is of no account
+  std::set<const std::string*> told = {but};  // for lookup only, so its order does not matter
   for (const InFlightPtr& c : calls_) {
     if (c->done->known() || !told.insert(c->call->group.get()).second) continue;
     StrAppend(&text, text.empty() ? "" : " and ", c->ToString());

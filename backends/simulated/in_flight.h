@@ -1,4 +1,4 @@
-// What a simulated rank has issued and what is not done yet: for those who must be told why it waits.
+// The unfinished calls of a simulated rank, for messages that explain why it waits.
 #pragma once
 
 #include <cstddef>
@@ -15,27 +15,29 @@ namespace twofold {
 struct InFlight {
   std::shared_ptr<const host::Call> call;
   sim::TimePointPtr done;
-  std::function<std::string()> missing;  // "rank 1": who has yet to come; empty: nobody. Asked while it is not done
+  // "rank 1": the ranks that have yet to come; empty: none. Called while the call is not done.
+  std::function<std::string()> missing;
   // "all_reduce(sum) of f32[10] (40 bytes), collective 1 of group world (missing: rank 1)"
   std::string ToString() const;
 };
 using InFlightPtr = std::shared_ptr<const InFlight>;
 
-// One a rank. A group's calls are done in the order issued, so that the first which is not done holds up the others.
+// One per rank. A group's calls are done in the order issued, so the first unfinished one blocks the others.
 class CallsInFlight {
  public:
   void Add(InFlightPtr call);
   void RemoveGroup(const std::string* label);
-  // What a rank that waits for `call` waits for: the first of its group, "..., before <call>"; and, since the call may not
-  // have begun for the sake of another group's, "..., with <the first of each other group> in flight".
+  // What a rank that waits for `call` is blocked by: the first unfinished call of its group, "..., before <call>".
+  // Another group's call may be the reason why that one has not begun, so adds "..., with <the first of each other
+  // group> in flight".
   std::string WaitingFor(const InFlight& call) const;
-  // What a rank waits for that waits for a group's stream to be done.
+  // What blocks a rank that waits for a group's stream.
   std::string FirstOf(const std::string* label) const;
-  // The first of each group but one, joined by "and"; empty: none.
+  // The first unfinished call of each group except `but`, joined by "and"; empty: none.
   std::string FirstOfEach(const std::string* but = nullptr) const;
 
  private:
-  std::vector<InFlightPtr> calls_;  // those that are done are swept out now and then
+  std::vector<InFlightPtr> calls_;  // finished calls are removed from time to time
   size_t sweep_at_ = 64;
 };
 

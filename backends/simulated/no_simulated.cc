@@ -1,4 +1,4 @@
-// The simulated fabric of a build without SimGrid.
+// The simulated fabric in a build without SimGrid.
 #include "absl/status/status.h"
 #include "backends/simulated/fabric.h"
 

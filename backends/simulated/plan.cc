@@ -23,7 +23,8 @@
 namespace twofold {
 namespace {
 
-// Training jobs were measured where ranks share the machine's cores; ranks that only sleep (EMULATED) share nothing.
+// Training jobs were measured with ranks that share the machine's cores; ranks that only sleep (EMULATED) share
+// nothing.
 void SetTraining(const cluster::Cluster& c, const profile::Profile& profile, host::Costs& costs, SimulationPlan& plan) {
   if (!c.has_shared_memory_host() || plan.machine.gpu) return;
   const profile::Training* training = TrainingFor(profile, plan.world_size);
@@ -45,13 +46,13 @@ double FirstPositive(std::initializer_list<double> values) {
   return 0;
 }
 
-// How a rate's spread spreads times.
+// Converts a rate's uncertainty into an uncertainty of times.
 Range TimesOf(double rate, double low, double high) {
   if (rate <= 0 || low <= 0 || high <= 0) return {};
   return {std::min(1.0, rate / high), std::max(1.0, rate / low)};
 }
 
-// Collectives that were measured among as many ranks, and how much the times of those that matter spread.
+// Uses collectives that were measured with this number of ranks, and the uncertainty of the relevant ones' times.
 template <class Collectives>
 void SetCollectives(const Collectives& measured, SimulationPlan& plan) {
   if (plan.choice.algorithm != "auto") return;
@@ -74,7 +75,7 @@ void SetCollectives(const Collectives& measured, SimulationPlan& plan) {
   plan.notes.push_back(StrCat("alone on the links, ", names, " of ", plan.world_size, " ranks take what calibration measured of them"));
 }
 
-// What a GPU's profile says beside kernels.
+// Applies a GPU profile's measurements other than kernels.
 void SetGpu(const spec::Spec& spec, const cluster::Cluster& c, const profile::Gpu& gpu, SimulationPlan& plan) {
   plan.machine.read_back_seconds = gpu.read_back().seconds();
   plan.machine.uploads = gpu.has_to_device();
@@ -94,7 +95,7 @@ void SetGpu(const spec::Spec& spec, const cluster::Cluster& c, const profile::Gp
   SetCollectives(gpu.collectives(), plan);
 }
 
-// The device and what operations cost on it; `profile` is that of the cluster's links, too.
+// Sets the device and the costs of its operations; `profile` is also that of the cluster's links.
 absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, SimulationPlan& plan, profile::Profile& profile) {
   absl::StatusOr<host::Costs> costs = host::FindCosts(c, {.profile = spec.fabric().simulated().profile(), .cuda = spec.device() == spec::CUDA,
                                                        .tf32 = spec.device() == spec::CUDA && spec.cuda().tf32()});
@@ -121,7 +122,7 @@ absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, Simulat
     plan.notes.push_back(StrCat("communication is staged: each group holds ", HostStaging::kBytes.value() >> 20, " MiB of the host's memory, as on fabric.mpi with a library "
                                 "that reaches no GPU; the time of its copies is not modelled"));
   }
-  plan.machine.gpu = memory.kind == DeviceKind::kCuda;  // an emulated device's stream is the host
+  plan.machine.gpu = memory.kind == DeviceKind::kCuda;  // false for an emulated device: its stream is the host
   plan.machine.launch_seconds = costs->device.launch_us() * 1e-6;
   if (plan.machine.gpu && costs->profile.has_gpu()) SetGpu(spec, c, costs->profile.gpu(), plan);
   if (!emulated) {
@@ -138,7 +139,8 @@ absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, Simulat
   return absl::OkStatus();
 }
 
-// The ranks of one host that are processes and send each other messages: every rank its own link, as fast as when all send.
+// For ranks of one host that are processes and send each other messages: every rank has its own link, as fast as when
+// all ranks send.
 absl::Status SetMessagePassingHost(const spec::Simulated& simulated, const profile::Profile& profile, SimulationPlan& plan) {
   for (const profile::MessagePassing& links : profile.message_passing()) {
     if (links.fabric() != simulated.links()) continue;
@@ -164,7 +166,7 @@ absl::Status SetMessagePassingHost(const spec::Simulated& simulated, const profi
 void SetSharedMemoryHost(const cluster::Cluster& c, const profile::Profile& profile, SimulationPlan& plan) {
   const cluster::SharedMemoryHost& host = c.shared_memory_host();
   const profile::SharedMemory& measured = profile.shared_memory();
-  constexpr double kLatency = 5e-6, kCore = 8e9, kTotal = 16e9;  // where nothing was measured or stated
+  constexpr double kLatency = 5e-6, kCore = 8e9, kTotal = 16e9;  // defaults if nothing was measured or stated
   if (!profile.has_shared_memory() && host.core_gbytes_per_second() == 0 && !plan.machine.gpu) {
     plan.notes.push_back("links between ranks are assumed (5 us, 8 GB/s a core, 16 GB/s in all), not calibrated");
   }
@@ -181,7 +183,7 @@ void SetSharedMemoryHost(const cluster::Cluster& c, const profile::Profile& prof
   SetCollectives(measured.collectives(), plan);
 }
 
-// Threads of ranks and of their communication on the cores of one host.
+// How the ranks' threads and their communication threads share the cores of one host.
 void ShareCores(const cluster::Cluster& c, const profile::Profile& profile, SimulationPlan& plan) {
   const cluster::SharedMemoryHost& host = c.shared_memory_host();
   const double cores = FirstPositive({static_cast<double>(host.cores()), static_cast<double>(profile.cores()),
@@ -198,26 +200,28 @@ void ShareCores(const cluster::Cluster& c, const profile::Profile& profile, Simu
   }
 }
 
-// Links as in-memory ranks have them when they are slowed down: each rank its own, and no core is kept busy by them.
+// Slowed links, as on the in-memory fabric: each rank has its own, and they keep no core busy.
 void SetSlowLinks(const spec::Simulated& simulated, SimulationPlan& plan) {
   plan.topology = MakeStar({.hosts = plan.world_size,
                             .bandwidth = BytesPerSecond(simulated.link_gbps() * 1e9 / 8),
                             .latency = Seconds(simulated.latency_us() * 1e-6)});
   plan.machine.shared_cores = false;
-  plan.collectives = {};  // those were measured on the links as they are
+  plan.collectives = {};  // those were measured on the links at full speed
   plan.link_spread = {};
   plan.notes.push_back(StrCat("links are slowed down to ", simulated.link_gbps(), " Gb/s each way and ", simulated.latency_us(),
                               " us a message; that cores move their bytes, too, is not modelled"));
 }
 
-// Folding is used only where it is proven to change nothing: ranks of one pipeline stage (and of one place along cp, whose chunks
-// of the sequence are attended unlike) on equal devices, without data. Wherever they sit, they do the same at the same times as
-// long as all of them, in all groups, end each communication together; that is seen as they run (SimulatedGroup::Parted), and where
-// they do not, the run is repeated unfolded, or, where folding was asked for, the slowest counts for all.
+// Folding is used only where it provably changes nothing: for ranks of one pipeline stage (and of one place along cp,
+// since chunks of the sequence have different attention work) on equal devices, without data. Wherever such ranks sit,
+// they do the same at the same times as long as, in all groups, all of them end each communication together. That is
+// checked during the run (SimulatedGroup::Parted). If they do not, the run is repeated unfolded or, if folding was
+// requested explicitly, the slowest counts for all.
 //
-// One thing that ranks along tp do not do alike is seen by nobody else: the norm of gradients leaves out what others own, in more
-// or fewer launches. It keeps them apart, and their replicas, too, where these hold different shards; unless folding is asked for.
-// So do gradients that ranks along tp sum (strategies/model_parallel/gradient_sums.h): of different shards, different parts.
+// One difference between ranks along tp is not detected anywhere else: the gradient norm leaves out parameters that
+// others own, in more or fewer launches. Unless folding is requested, it prevents folding along tp, and also folding of
+// replicas if these hold different shards. The same holds for gradients that ranks along tp sum
+// (strategies/model_parallel/gradient_sums.h): different shards have different parts of them.
 void DecideFolding(const spec::Spec& spec, SimulationPlan& plan) {
   const spec::Parallel& p = spec.parallel();
   const bool norm = p.tp() > 1 && (spec.train().clip_norm() > 0 || spec.train().precision().loss_scale().has_dynamic());

@@ -1,4 +1,4 @@
-// From a spec to what is simulated: cluster, topology, costs and how the ranks share the machine.
+// Turns a spec into a simulation plan: cluster, topology, costs and how the ranks share the machine.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@
 
 namespace twofold {
 
-// What fabric.simulated.links says of a cluster of GPUs whose ranks communicate through the host's memory.
+// The value of fabric.simulated.links for a cluster of GPUs whose ranks communicate through host memory.
 inline constexpr std::string_view kStagedLinks = "staged";
 
 struct SimulationPlan {
@@ -27,19 +27,20 @@ struct SimulationPlan {
   std::unique_ptr<Topology> topology;
   std::unique_ptr<CostModel> costs;
   SimulatedMachine machine;
-  Bytes device_memory;           // of each rank; zero: not bounded
-  Bytes host_memory;             // likewise, the host's, for what is offloaded
-  Bytes shared_memory;           // of all ranks together, for both; zero: not bounded
-  host::HostLink host_link;      // between the two
+  Bytes device_memory;           // per rank; zero: not bounded
+  Bytes host_memory;             // host memory per rank, for offloaded data; zero: not bounded
+  Bytes shared_memory;           // for all ranks together, for both kinds; zero: not bounded
+  host::HostLink host_link;      // between device and host memory
   int threads = 1;               // per rank
-  std::unique_ptr<sim::Library> library;  // whose collectives run
-  sim::Choice choice;            // of its algorithm and protocol
+  std::unique_ptr<sim::Library> library;  // the communication library that is modelled
+  sim::Choice choice;            // choice of the library's algorithm and protocol
   RoutingOptions routing;
-  std::vector<int> endpoints;    // where each rank sits
-  std::vector<double> compute_factors;  // of each rank's operations' time; empty: 1
-  sim::MeasuredCollectives collectives;  // those of the links that join the ranks, where the profile has them
-  Range link_spread;             // of communication's times
-  std::vector<int> stand_ins;    // where ranks that do the same may run as one: for each rank, which; else empty
+  std::vector<int> endpoints;    // the endpoint of each rank
+  std::vector<double> compute_factors;  // factor on each rank's operation times; empty: 1
+  sim::MeasuredCollectives collectives;  // measured on the links that join the ranks, if the profile has them
+  Range link_spread;             // uncertainty of communication times
+  // If equivalent ranks may be simulated as one: for each rank, its representative; else empty.
+  std::vector<int> stand_ins;
   std::string why_not_fold;
   std::vector<std::string> notes;
 };

@@ -1,4 +1,4 @@
-// The network's part of a plan: topology, what is wrong with it, where ranks sit, routing and the communication library.
+// The network part of a plan: topology, its faults, placement of ranks, routing and the communication library.
 #pragma once
 
 #include "absl/status/status.h"
@@ -8,17 +8,18 @@
 
 namespace twofold {
 
-// The topology of a cluster that has links of its own. Ranks fill nodes in order, so as many are built as they need; where
-// placement says otherwise, all that the job may use.
+// The topology of a cluster with links of its own. Ranks fill nodes in order, so only as many nodes are built as they
+// need; if placement says otherwise, all nodes that the job may use.
 absl::Status SetClusterTopology(const spec::Simulated& simulated, const cluster::Cluster& c, SimulationPlan& plan);
 
-// Library, algorithm, protocol and routing.
+// Sets library, algorithm, protocol and routing.
 absl::Status SetLibrary(const spec::Simulated& simulated, const cluster::Cluster& c, SimulationPlan& plan);
 
-// Faults, background and jitter; collectives that were measured on links as they should be count no more.
+// Applies faults, background traffic and jitter. Collectives that were measured on healthy links are then no longer
+// used.
 absl::Status Degrade(const spec::Network& network, SimulationPlan& plan);
 
-// Endpoints by rank, every two of which have a route.
+// Sets the ranks' endpoints, every pair of which has a route.
 absl::Status Place(const spec::Simulated& simulated, SimulationPlan& plan);
 
 absl::Status SetStragglers(const spec::Simulated& simulated, SimulationPlan& plan);

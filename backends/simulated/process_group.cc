@@ -28,7 +28,7 @@ SimulatedProcessGroup::~SimulatedProcessGroup() {
     if (!rank_.engine().failed()) {
       rank_.HostWait(drained, [&] { return StrCat(rank_.calls().FirstOf(label), ", which it left unfinished"); });
     }
-  } catch (const RankFailure&) {  // the run has failed meanwhile: its cause is known to the engine
+  } catch (const RankFailure&) {  // the run has failed; the engine knows the cause
   }
   rank_.calls().RemoveGroup(label);
 }
@@ -38,7 +38,7 @@ void SimulatedProcessGroup::RefuseFolding(const std::string& why) {
   throw RankFailure(RankFailure::Kind::kOther, rank_.rank(), StrCat("identical ranks cannot be folded: ", why));
 }
 
-// What ranks that do the same thing can do without one another.
+// Refuses communication that folded ranks cannot do without one another.
 void SimulatedProcessGroup::CheckFoldable(const Communication& c) {
   if (!c.is_collective() && !shared_->all_different()) RefuseFolding("ranks that do the same send messages to one another");
   for (const auto* counts : {&c.in_counts, &c.out_counts}) {
@@ -47,7 +47,7 @@ void SimulatedProcessGroup::CheckFoldable(const Communication& c) {
   }
 }
 
-// A split comes after all that this rank has issued to the group.
+// A split comes after everything this rank has issued to the group.
 host::Call SimulatedProcessGroup::BeginSplit() {
   const host::Call call{.group = shared_->label(), .sequence = ++splits_, .split = true};
   rank_.engine().ThrowIfFailed(rank_.rank(), [&call] { return call.ToString(); });
@@ -103,7 +103,7 @@ std::unique_ptr<ProcessGroup> SimulatedProcessGroup::Split(int color, int key, s
 }
 
 ProcessGroup::Issued SimulatedProcessGroup::Issue(const Communication& c, CommunicationStats::Entry& entry) {
-  // Borrowed: the group's state outlives the rank's handles; it must not keep their memory.
+  // Borrowed: the group's state outlives the rank's handles and must not keep their memory alive.
   const auto call = std::make_shared<const host::Call>(
       host::Call{shared_->label(), c.Borrowed(), c.is_collective() ? ++collectives_ : ++messages_});
   rank_.engine().ThrowIfFailed(rank_.rank(), [&call] { return call->ToString(); });

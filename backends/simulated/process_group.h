@@ -1,7 +1,7 @@
 // Groups of simulated ranks: a collective is a rendezvous of its ranks' streams.
 //
-// Each call waits on its stream until the stream gets there; when all ranks have arrived, at the latest arrival's time,
-// the network decides when each of them is done. Calls that do not match end the run, naming both.
+// Each call waits until its stream reaches it. When all ranks have arrived, at the time of the latest arrival, the
+// network decides when each of them is done. Mismatched calls end the run with an error that names both.
 #pragma once
 
 #include <memory>
@@ -20,12 +20,12 @@ namespace twofold {
 class SimulatedProcessGroup : public ProcessGroup {
  public:
   SimulatedProcessGroup(std::shared_ptr<SimulatedGroup> shared, SimulatedRank& rank, Device& device, CommunicationStats& stats);
-  // Waits for what was issued, unless the run has failed. Where an exception is leaving the rank's function and work is left
-  // that cannot finish without this rank, ends the run.
+  // Waits for what was issued, unless the run has failed. If an exception is leaving the rank's function and issued
+  // work cannot finish without this rank, ends the run.
   ~SimulatedProcessGroup() override;
   std::unique_ptr<ProcessGroup> Split(int color, int key, std::string name) override;
   std::unique_ptr<ProcessGroup> SplitEvenly(int size, Pattern pattern, std::string name) override;
-  // Takes no virtual time: nobody need be waited for.
+  // Takes no virtual time, since it waits for nobody.
   std::unique_ptr<ProcessGroup> Partition(std::span<const std::vector<int>> groups, std::string name) override;
 
  protected:
@@ -41,11 +41,12 @@ class SimulatedProcessGroup : public ProcessGroup {
 
   std::shared_ptr<SimulatedGroup> shared_;
   SimulatedRank& rank_;
-  const std::string_view stream_;  // what traces call the communication stream
+  const std::string_view stream_;  // the communication stream's name in traces
   std::shared_ptr<sim::Timeline> line_ = std::make_shared<sim::Timeline>();  // the communication stream
-  const int exceptions_;  // in flight when this was made
+  const int exceptions_;  // uncaught exceptions at construction
   HostStaging staging_;
-  uint64_t collectives_ = 0, messages_ = 0, splits_ = 0;  // counted apart: ranks send different numbers of messages
+  // Counted separately, since ranks send different numbers of messages.
+  uint64_t collectives_ = 0, messages_ = 0, splits_ = 0;
 };
 
 }  // namespace twofold

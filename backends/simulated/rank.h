@@ -18,17 +18,21 @@ namespace twofold {
 
 // How the ranks of a run share their machine.
 struct SimulatedMachine {
-  bool gpu = false;          // the compute stream is its own time line; else it is the host
-  double slowdown = 1;       // of operations: threads of all ranks per core, where there are more threads than cores; a straggler's factor
-  bool shared_cores = false; // communication threads take turns with computing ones
-  double core_share = 1;     // of a collective's time beside computing: what the computing loses to it, on shared cores
-  double waiting = 0;        // how much later the slowest rank comes, as a share of what ranks computed since they met
-  double host_seconds = 0;   // of the host, before each of a CPU's operations
+  bool gpu = false;          // the compute stream has its own time line; otherwise it is the host
+  // Factor on operations' times: threads of all ranks per core if there are more threads than cores; a straggler's
+  // factor.
+  double slowdown = 1;
+  bool shared_cores = false; // communication threads share cores with computing threads
+  // On shared cores: the fraction of a collective's time during computation that the computation loses to it.
+  double core_share = 1;
+  // How much later the slowest rank arrives, as a fraction of the time that ranks have computed since they last met.
+  double waiting = 0;
+  double host_seconds = 0;   // host time before each operation of a CPU
   double launch_seconds = 0; // host time per launch, GPU only
-  double read_back_seconds = 0;  // of the host, to read an element when the stream is done, GPU only
-  bool uploads = false;      // what the host writes takes the compute stream's time, GPU only
+  double read_back_seconds = 0;  // host time to read an element once the stream is done, GPU only
+  bool uploads = false;      // the host's writes take time of the compute stream, GPU only
   bool real = false;         // tensors hold data
-  Bytes staging;             // that each group holds of the host's memory (core/comm/staging.h)
+  Bytes staging;             // host memory held by each group (core/comm/staging.h)
 };
 
 class SimulatedRank : public Clock {
@@ -41,7 +45,7 @@ class SimulatedRank : public Clock {
   const SimulatedMachine& machine() const { return machine_; }
   Trace& trace() { return trace_; }
   CallsInFlight& calls() { return calls_; }
-  // What this rank does next, for the flight record.
+  // Tells the flight record what this rank does next.
   void Communicates(const host::Call& call) {
     if (engine_.record() == nullptr) return;
     const Communication& c = call.communication;
@@ -61,24 +65,24 @@ class SimulatedRank : public Clock {
   sim::Timeline& host() { return *host_; }
   sim::Timeline& compute() { return machine_.gpu ? *compute_ : *host_; }
 
-  // When the slowest of ranks that do what this one does is where this one is now. Ranks are together whenever one has
-  // waited for the others.
+  // When the slowest of the ranks that do the same as this one reaches the point where this one is now. Ranks are
+  // considered together again whenever one has waited for the others.
   double SlowestIsHere() const { return host_->time() + machine_.waiting * (host_->time() - met_); }
   void Met() { met_ = host_->time(); }
 
-  // The host waits for `point`. `what`: what for, should it never come. `stream`: whose point it is, as traces name it, where the
-  // trace is to tell what a CPU's compute stream stands still for.
+  // The host waits for `point`. `what` says what it waits for, should the point never come. `stream` is the trace name
+  // of the stream that the point belongs to, if the trace should show what a CPU's compute stream waits for.
   void HostWait(const sim::TimePointPtr& point, const std::function<std::string()>& what, std::string_view stream = {}) {
     engine_.Block(rank_, point, what);
     host_->WaitFor(point, stream);
   }
-  // Lets the simulation catch up with the compute stream, at no cost in virtual time: under REAL data, arithmetic is done
-  // when its stream has reached it.
+  // Lets the simulation catch up with the compute stream, at no cost in virtual time: with REAL data, arithmetic is
+  // done when its stream reaches it.
   void CatchUp() {
     if (!compute().blocked()) return;
     engine_.Block(rank_, compute().Record(), [this] { return Behind("its compute stream"); });
   }
-  // "its compute stream, behind all_reduce ...": a stream or event can only wait for what is in flight.
+  // Returns "its compute stream, behind all_reduce ...": a stream or event can only wait for calls in flight.
   std::string Behind(std::string_view what) const {
     const std::string calls = calls_.FirstOfEach();
     return calls.empty() ? std::string(what) : StrCat(what, ", behind ", calls);
@@ -94,7 +98,7 @@ class SimulatedRank : public Clock {
   std::shared_ptr<sim::Timeline> host_ = std::make_shared<sim::Timeline>(), compute_ = std::make_shared<sim::Timeline>();
 };
 
-// An event is a point on some time line: that of `stream`, as traces name it, where it is a communication's.
+// An event is a point on a time line; for a communication's event, `stream` is the stream's name in traces.
 class SimulatedPoint : public Event::State {
  public:
   SimulatedPoint(SimulatedRank& rank, sim::TimePointPtr point, std::string_view stream = {})

@@ -1,7 +1,8 @@
-// The memory of one machine, of which all of its simulated ranks reserve.
+// The memory of one machine, from which all of its simulated ranks reserve.
 //
-// Assumes: what a rank has reserved at its highest stays taken. The machine refuses no request as a device does, upon which an
-// allocator gives back what it has cached; it ends the job. So after one request that finds no room all are refused.
+// Assumes: a rank's highest reservation is never given back. Unlike a device, the machine does not refuse a request so
+// that the allocator can free its cache and retry; it ends the job. So after one request that does not fit, all are
+// refused.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +29,8 @@ class SharedMemory {
   bool exhausted_ = false;
 };
 
-// What one rank reserves of `own`, with that of all it stands for, of `shared`, which outlives it.
+// One rank's source: reserves from `own` and charges `shared`, which must outlive it, for all the ranks that this one
+// stands for.
 class SharedSource : public MemorySource {
  public:
   SharedSource(std::unique_ptr<MemorySource> own, SharedMemory& shared, int stands_for)

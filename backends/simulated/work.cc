@@ -10,8 +10,8 @@ namespace {
 
 constexpr double kPollSeconds = 1e-6;  // host time of one Test()
 
-// How long the host's own work was held up by communication that ran on its core meanwhile: between `start` and the
-// wait the core did both, so what the communication needed of it comes on top.
+// How long the host's own work was delayed by communication on its core. Between `start` and the wait the core did
+// both, so the communication's share of the core is added to the host's time.
 double CoreTimeTaken(double start, double end, double host) {
   return std::max(0.0, std::min(host - start, end - start));
 }
@@ -40,7 +40,7 @@ void SimulatedWork::WaitOn(Stream& stream) {
   stream.WaitFor(Event(std::make_shared<SimulatedPoint>(rank_, done(), stream_)));
 }
 
-// Polling takes time, else a loop around it would never end.
+// Polling takes time; otherwise a loop around it would never end.
 bool SimulatedWork::Test() {
   auto until = std::make_shared<sim::TimePoint>();
   const double next = rank_.host().time() + kPollSeconds;
@@ -49,7 +49,7 @@ bool SimulatedWork::Test() {
   return done()->known() && done()->time() <= rank_.host().time();
 }
 
-// The earliest to finish in virtual time: one whose time is known may still be beaten by one whose time is not.
+// Picks the earliest to finish in virtual time. A known time may still be beaten by one that is not known yet.
 size_t SimulatedWork::WaitAny(std::span<Work::State* const> states) {
   auto done = [&](size_t i) -> const sim::TimePointPtr& { return static_cast<SimulatedWork*>(states[i])->done(); };
   auto what = [&] {

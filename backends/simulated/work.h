@@ -1,4 +1,4 @@
-// A simulated communication in flight, as its rank's program sees it.
+// A simulated communication in flight, as the rank's program sees it.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ namespace twofold {
 
 class SimulatedWork : public Work::State {
  public:
-  // `call.done` is when this rank's part ends. `stream`: the group's, as traces name it.
+  // `call.done` is when this rank's part ends. `stream` is the group's stream, as named in traces.
   SimulatedWork(SimulatedRank& rank, InFlightPtr call, std::string_view stream) : rank_(rank), call_(std::move(call)), stream_(stream) {}
 
   void Wait() override;
@@ -25,7 +25,8 @@ class SimulatedWork : public Work::State {
   int source() const override { return messages_ == nullptr ? -1 : messages_->source; }
 
   void SetMessages(std::shared_ptr<SimulatedGroup::Pending> messages) { messages_ = std::move(messages); }
-  // When the ranks of a collective met, set before it is done. A message is not the core's work: never.
+  // When the ranks of a collective met; set before it is done. For a message: infinity, since a message takes no time
+  // of the core.
   const std::shared_ptr<double>& started() const { return started_; }
 
  private:

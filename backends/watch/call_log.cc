@@ -23,7 +23,8 @@ uint64_t HashOf(const control::Record& r) {
   return hash;
 }
 
-// What `rank` sends to others less what it expects of them, each hashed with who, whom and which call.
+// The hash sum of what `rank` sends to others minus what it expects of them; each hash includes sender, receiver and
+// call number.
 uint64_t BalanceOf(const control::Record& r, uint64_t sequence, int rank) {
   uint64_t sum = 0;
   auto hash = [sequence](int from, int to, int64_t count) {

@@ -1,11 +1,12 @@
-// What one rank has called on one group, so that ranks can be compared without asking before every call.
+// Records one rank's calls on one group, so that ranks can be compared without communicating before every call.
 //
-// Ranks of a group must issue the same collectives in the same order. Each keeps the last ones and a running digest of all;
-// equal digests at equal sequence numbers mean equal histories, and the records say where two histories part. The counts of
-// an all_to_all_v differ by rank: what one sends another must expect, so their hashes are added on one side, subtracted on
-// the other, and cancel out over the group.
+// Ranks of a group must issue the same collectives in the same order. Each rank keeps its latest calls and a running
+// digest of all. Equal digests at equal sequence numbers mean equal histories; the records show where two histories
+// diverge. The counts of an all_to_all_v differ by rank, but what one rank sends another must expect. So their hashes
+// are added on the sender's side, subtracted on the receiver's, and cancel out over the group.
 //
-// Where a library matches the messages of two ranks by their order alone, those from one to the other are compared likewise.
+// If a library matches the messages between two ranks by order alone, each rank pair's messages are compared in the
+// same way.
 #pragma once
 
 #include <cstdint>
@@ -25,25 +26,26 @@ control::Record RecordOfMessage(Tag tag, Bytes bytes);
 bool SameRecord(const control::Record& a, const control::Record& b);
 std::string ToString(const control::Record& record);  // "all_reduce(sum) of f32[10] (40 bytes)"
 
-// The id of a group that the `split`th split of group `parent` makes for one color: every rank computes the same.
+// The id of the group that split number `split` of group `parent` creates for one color; every rank computes the same
+// id.
 uint64_t ChildGroupId(uint64_t parent, uint64_t split, int color);
-// Of the messages on `group` from its rank `from` to its rank `to`, as if the two were a group that called them.
+// Identifies the messages on `group` from its rank `from` to its rank `to`, as if the two were a group that calls them.
 host::GroupIdentity MessagesOf(const host::GroupIdentity& group, int from, int to);
 
-// Added to by the rank's host, read by the watch.
+// Written by the rank's host, read by the watch.
 class CallLog {
  public:
   static constexpr size_t kKept = 4096;
 
-  // `rank` is this rank's in the group. The last `kept` calls can be named.
+  // `rank` is this rank in the group. The last `kept` calls can be named.
   CallLog(std::shared_ptr<const host::GroupIdentity> group, int rank, size_t kept = kKept)
       : group_(std::move(group)), rank_(rank), most_kept_(kept) {}
 
   void Add(const Communication& c) { Add(RecordOf(c)); }
   void AddMessage(Tag tag, Bytes bytes) { Add(RecordOfMessage(tag, bytes)); }
-  // What is new since the last call: every point where there are few, else each kStride'th.
+  // Returns the points that are new since the last call: all of them if there are few, else every kStride'th.
   void TakePoints(google::protobuf::RepeatedPtrField<control::Point>& out);
-  control::Point LastPoint() const;  // of all so far
+  control::Point LastPoint() const;  // the state after all calls so far
   control::GroupLog Records() const;
 
  private:
@@ -59,7 +61,7 @@ class CallLog {
   const int rank_;
   const size_t most_kept_;
   mutable std::mutex mutex_;
-  std::deque<Entry> kept_;  // the last ones
+  std::deque<Entry> kept_;  // the latest calls
   uint64_t sequence_ = 0, told_ = 0;
 };
 

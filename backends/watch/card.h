@@ -1,4 +1,4 @@
-// What the process of rank 0 tells the others, by the fabric's broadcast, so that they find the hub.
+// What rank 0's process broadcasts through the fabric so that the other processes find the hub.
 #pragma once
 
 #include <string>
@@ -7,14 +7,14 @@
 namespace twofold::watch {
 
 struct Card {
-  std::vector<std::string> addresses;  // to be tried in this order: names, or addresses in numbers
+  std::vector<std::string> addresses;  // to be tried in this order: names or numeric addresses
   std::string port;
-  std::string token;    // who knows it belongs to the run
+  std::string token;    // proves that a process belongs to the run
   std::string process;  // "process 4711 on node3", where the hub is
 };
 
 std::string ToText(const Card& card);
-Card CardFrom(const std::string& text);  // throws std::runtime_error where it is none
+Card CardFrom(const std::string& text);  // throws std::runtime_error if the text is not a card
 std::string MakeToken();
 
 }  // namespace twofold::watch

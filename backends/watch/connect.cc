@@ -15,9 +15,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kAttempt(10);  // to connect to one address
+constexpr std::chrono::seconds kAttempt(10);  // time to connect to one address
 
-// A host that drops what comes to it would have a plain connect wait for minutes.
+// Has its own time-out: if a host drops packets, a plain connect waits for minutes.
 asio::error_code ConnectTo(const tcp::endpoint& endpoint, tcp::socket& socket, asio::io_context& io) {
   std::optional<asio::error_code> result;
   socket.async_connect(endpoint, [&result](asio::error_code error) { result = error; });

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kAnswerTime(1000), kAnswerTimeAfterLoss(250);
 constexpr std::chrono::milliseconds kGrace(3000), kGraceAfterLoss(350), kGraceOfInterrupted(700);
-constexpr size_t kMostCompared = 100000;  // points that not all ranks have reported yet
+constexpr size_t kMostCompared = 100000;  // limit of points that not all ranks have reported yet
 
 }  // namespace
 
@@ -48,7 +48,7 @@ void Hub::Hear(int rank, const control::ToHub& message, Time now) {
 }
 
 void Hub::Handle(int rank, const control::ToHub& message, Time now) {
-  if (static_cast<size_t>(rank) >= participants_.size()) return;  // it stands by
+  if (static_cast<size_t>(rank) >= participants_.size()) return;  // the rank stands by
   Participant& p = participants_[static_cast<size_t>(rank)];
   switch (message.what_case()) {
     case control::ToHub::kProgress:
@@ -70,7 +70,7 @@ void Hub::Handle(int rank, const control::ToHub& message, Time now) {
       control::FromHub passed_on;
       passed_on.set_run(run_);
       *passed_on.mutable_relayed() = message.relayed();
-      passed_on.mutable_relayed()->set_from(rank);  // whatever it says of itself
+      passed_on.mutable_relayed()->set_from(rank);  // regardless of what the message says
       return send_(to, passed_on);
     }
     case control::ToHub::kPartial:
@@ -89,7 +89,7 @@ void Hub::Compare(int rank, const Points& points, Time now) {
     if (!Agrees(point, c)) return Accuse({.rank = rank, .trouble = {}}, now);
     if (c.heard == point.ranks()) compared_.erase(key);
   }
-  // Fast and slow ranks pick different points: those that will never be complete are let go, the oldest first.
+  // Fast and slow ranks pick different points. Those that will never be complete are dropped, oldest first.
   while (compared_.size() > kMostCompared) compared_.erase(compared_.begin());
 }
 
@@ -150,7 +150,7 @@ void Hub::Tick(Time now) {
   MaybeClose(now);
 }
 
-// A process that is stopped, or whose host hangs, keeps its connection.
+// Needed because a process that is stopped, or whose host hangs, keeps its connection.
 void Hub::MissTheSilent(Time now) {
   if (state_ != kRunning) return;
   const double most_s = std::max(least_silence_s_, timeout_s_);

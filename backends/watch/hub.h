@@ -1,11 +1,12 @@
-// The hub of a run, at the process of rank 0: hears from every rank, finds out why a run has to end, and says so to all.
+// The hub of a run, at the process of rank 0: it receives every rank's messages, finds out why a run has to end, and
+// tells all ranks.
 //
 //   running   ranks report progress; their points are compared
-//   inquest   something is wrong: every rank was asked what it does; ends when all alive have answered, or after a second
-//   decided   the verdict was told; failed ranks hand in what they have
-//   closed    nothing more will come
+//   inquest   something is wrong, every rank was asked what it is doing; ends when all live ranks answered or after 1 s
+//   decided   the verdict was told; failed ranks hand in their partial results
+//   closed    no more messages are expected
 //
-// Knows no sockets and no threads: it is called by one, and speaks through the functions that it is given.
+// Uses no sockets and no threads. It is called by one thread and sends through a callback.
 #pragma once
 
 #include <chrono>
@@ -25,34 +26,34 @@ class Hub {
   using Time = std::chrono::steady_clock::time_point;
   using Send = std::function<void(int rank, const control::FromHub&)>;
 
-  // A rank of a run that gives no sign of life for fabric.timeout_s, or `least_silence_s` where that is longer, is missed. All others but
-  // that of this process are to give one more often.
+  // A rank that gives no sign of life for fabric.timeout_s, or for `least_silence_s` if that is longer, is considered
+  // missing. All ranks except the one in this process must therefore give signs more often.
   Hub(int processes, double least_silence_s, Send send)
       : send_(std::move(send)), least_silence_s_(least_silence_s), processes_(static_cast<size_t>(processes)) {}
 
-  // A new run begins here; the run before must be closed. Messages of a run may come before it begins here.
+  // Begins a new run; the previous one must be closed. Messages of a run may arrive before it begins here.
   void Begin(uint64_t run, int world_size, double timeout_s, Time now);
   void Connected(int rank, std::string process) { processes_[static_cast<size_t>(rank)].name = std::move(process); }
   void Hear(int rank, const control::ToHub& message, Time now);  // an empty message is a sign of life
-  // Its connection has ended; `how`: what became of its process, "has ended".
+  // The connection to `rank` has ended; `how` says what happened to its process: "has ended".
   void Lose(int rank, Time now, std::string how = "has ended");
-  void Tick(Time now);            // to be called every few tens of milliseconds
+  void Tick(Time now);            // call every few tens of milliseconds
 
-  // Once closed: the verdict, and what each rank handed in.
+  // Once closed: the verdict, and the ranks' results.
   bool closed() const { return state_ == kClosed; }
   const control::Verdict& verdict() const { return verdict_; }
   std::vector<std::string> TakeResults();
 
-  // How long failed ranks have to hand in what they have: little when a process was lost, as launchers end the others, and
-  // after an interrupt, whose sender waits.
+  // How long failed ranks have to hand in their partial results. Short if a process was lost, because launchers then
+  // end the others, and after an interrupt, because its sender is waiting.
   static std::chrono::milliseconds GraceOf(const control::Verdict& verdict);
 
  private:
   struct Process {
     std::string name;
     bool lost = false;
-    std::string how;  // it was lost
-    Time heard;       // of it, last
+    std::string how;  // how it was lost
+    Time heard;       // last sign of life
   };
   struct Participant {
     std::string doing;
@@ -60,11 +61,11 @@ class Hub {
     bool finished = false, handed_in = false;
     std::string result;
   };
-  struct Compared {  // one sequence number of one group, or where a group ended
+  struct Compared {  // one sequence number of one group, or a group's end
     uint64_t sequence = 0, digest = 0, balance = 0;
     int heard = 0;
   };
-  // Adds a rank's point; false where it contradicts what others said.
+  // Adds a rank's point; returns false if it contradicts the other ranks.
   static bool Agrees(const control::Point& point, Compared& compared);
   enum State { kIdle, kRunning, kInquest, kDecided, kClosed };
 
@@ -87,12 +88,13 @@ class Hub {
   uint64_t run_ = 0;
   double timeout_s_ = 0;
   std::vector<Participant> participants_;
-  std::map<std::pair<uint64_t, uint64_t>, Compared> compared_;  // by group and sequence number; not all ranks pick the same
+  // By group and sequence number; ranks may report different numbers.
+  std::map<std::pair<uint64_t, uint64_t>, Compared> compared_;
   std::map<uint64_t, Compared> ends_;                           // by group
   std::optional<Accusation> accusation_;
   Time deadline_;
   control::Verdict verdict_;
-  std::vector<std::pair<int, control::ToHub>> early_;  // of a run that has not begun here
+  std::vector<std::pair<int, control::ToHub>> early_;  // messages of a run that has not begun here
 };
 
 }  // namespace twofold::watch

@@ -9,7 +9,7 @@ namespace twofold::watch {
 using asio::ip::tcp;
 
 namespace {
-constexpr std::chrono::milliseconds kAgain(50);  // after an attempt to accept somebody has failed
+constexpr std::chrono::milliseconds kAgain(50);  // delay after a failed accept
 }
 
 HubServer::HubServer(const Options& options, tcp::acceptor acceptor, const RunningClock& clock, std::function<void(const control::FromHub&)> hear)
@@ -28,7 +28,7 @@ HubServer::HubServer(const Options& options, tcp::acceptor acceptor, const Runni
 void HubServer::Accept() {
   acceptor_.async_accept([this](asio::error_code error, tcp::socket socket) {
     if (!acceptor_.is_open()) return;
-    why_deaf_ = error ? error.message() : "";  // too many files open, say
+    why_deaf_ = error ? error.message() : "";  // for example: too many open files
     if (error) return AcceptLater();
     Welcome(std::make_shared<Link>(std::move(socket)));
     Accept();
@@ -63,7 +63,8 @@ void HubServer::Welcome(std::shared_ptr<Link> link) {
 void HubServer::Hear(const std::shared_ptr<Link>& link, int& rank, const std::string& bytes) {
   control::ToHub message;
   const bool whole = message.ParseFromString(bytes);
-  if (rank >= 0) return whole ? HearMember(link, rank, message) : void();  // else not of this build; whoever sent it will be missed
+  // An incomplete message comes from another build; its sender will be missed.
+  if (rank >= 0) return whole ? HearMember(link, rank, message) : void();
   strangers_.remove(link);
   if (!whole || !Belongs(message)) return link->Close();
   rank = message.hello().rank();

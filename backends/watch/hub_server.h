@@ -1,8 +1,9 @@
-// The hub at the process of rank 0, with the connections of the other processes to it.
+// The hub in rank 0's process, with the other processes' connections.
 //
-// It listens until all have come, whatever an attempt to accept one comes to: where files run out, it tries again in a moment. Who does not
-// begin with the run's token and a rank that is still awaited is turned away. Of those who connect and say nothing it keeps as many as are
-// awaited, and `kMostStrangers`: one more, and the first has to go.
+// It listens until all have come. A failed accept does not stop it: if file descriptors run out, it tries again soon. A
+// connection that does not begin with the run's token and a rank that is still awaited is rejected. Of connections that
+// send nothing it keeps as many as there are awaited processes, plus `kMostStrangers`; one more, and the oldest is
+// closed.
 #pragma once
 
 #include <asio.hpp>
@@ -26,23 +27,23 @@ class HubServer {
   static constexpr int kMostStrangers = 64;
   struct Options {
     int processes = 1;
-    double least_silence_s = 0;  // Hub's
-    std::string process;         // this one, "process 4711 on node3"
+    double least_silence_s = 0;  // passed to Hub
+    std::string process;         // this process: "process 4711 on node3"
     std::string token;
   };
-  // `acceptor` listens. `hear` is what this process's own rank does with what the hub says. Both, and `clock`, belong to `io`'s thread,
-  // on which everything below happens, but for what says otherwise.
+  // `acceptor` is listening. `hear` handles the hub's messages to this process's own rank. `hear` and `clock` belong to
+  // `io`'s thread; all functions below are called on that thread unless stated otherwise.
   HubServer(const Options& options, asio::ip::tcp::acceptor acceptor, const RunningClock& clock, std::function<void(const control::FromHub&)> hear);
 
   Hub& hub() { return hub_; }
-  void GiveSignsOfLife();  // to all
+  void GiveSignsOfLife();  // to all processes
   void Close();
 
-  // From another thread. False: not all have come in time.
+  // Call from another thread. False: not all have come in time.
   bool AwaitAll(double seconds) { return all_have_come_.get_future().wait_for(DurationOf(seconds)) == std::future_status::ready; }
-  // Once `io` has stopped.
+  // Call once `io` has stopped.
   int have_come() const { return have_come_; }
-  const std::string& why_deaf() const { return why_deaf_; }  // why nobody could connect when last tried; "": somebody could
+  const std::string& why_deaf() const { return why_deaf_; }  // why the last accept failed; "" if it succeeded
 
  private:
   void Accept();
@@ -60,7 +61,7 @@ class HubServer {
   const std::function<void(const control::FromHub&)> hear_;
   Hub hub_;
   std::vector<std::shared_ptr<Link>> links_;    // by rank
-  std::list<std::shared_ptr<Link>> strangers_;  // who have yet to say who they are, the first to come first
+  std::list<std::shared_ptr<Link>> strangers_;  // not yet identified, oldest first
   asio::steady_timer again_;
   int have_come_ = 0;
   std::string why_deaf_;

@@ -68,7 +68,7 @@ bool HasCountsByRank(const control::GroupLog& log) {
                      [](const control::Record& r) { return r.kind() == Communication::kAllToAllV; });
 }
 
-// The first call in which a rank differs from the lowest rank of its group that kept it.
+// The first call in which a rank differs from the lowest rank of its group whose log still has that call.
 std::optional<std::pair<int, std::string>> FindMismatch(const Witnesses& witnesses) {
   std::map<uint64_t, std::vector<Seen>> groups;
   for (size_t r = 0; r < witnesses.size(); ++r) {
@@ -87,7 +87,8 @@ std::optional<std::pair<int, std::string>> FindMismatch(const Witnesses& witness
             lowest = s;
           }
         }
-        // Equal to one that kept as much is equal to all; but counts of an all_to_all_v differ pair by pair.
+        // A log equal to one that kept at least as much is equal to all; but counts of an all_to_all_v differ pair by
+        // pair.
         if (seen[j].log->first() <= seen[i].log->first() && !HasCountsByRank(*seen[i].log)) break;
       }
     }
@@ -95,7 +96,8 @@ std::optional<std::pair<int, std::string>> FindMismatch(const Witnesses& witness
   return first;
 }
 
-// No calls differ, yet some rank has called more than another: where ranks were told that the run was over.
+// Finds a rank that has made more calls than another although no calls differ. Used after ranks were told that the run
+// was over.
 std::optional<std::pair<int, std::string>> FindExtra(const Witnesses& witnesses) {
   struct Ends {
     Seen most{}, least{};
@@ -121,7 +123,7 @@ std::optional<std::pair<int, std::string>> FindExtra(const Witnesses& witnesses)
   return std::nullopt;
 }
 
-// ---- Who does what ----
+// ---- Which rank is doing what ----
 
 std::string Doing(const Witnesses& witnesses, int rank) {
   const Witness& w = witnesses[static_cast<size_t>(rank)];
@@ -151,7 +153,7 @@ std::string Lost(const Witnesses& witnesses, int rank) {
   return others.empty() ? text : StrCat(text, ". The others: ", others);
 }
 
-// Of those that a call waits for, the ones that are not in it.
+// Of the ranks that a call waits for, those that are not in it.
 std::string WaitedFor(const Witnesses& witnesses, const control::Call& call) {
   auto is_in_it = [&](int r) {
     const Witness& w = witnesses[static_cast<size_t>(r)];

@@ -1,8 +1,9 @@
-// Why a run ends: from what the ranks say once one of them is in trouble.
+// Finds out why a run ends, from what the ranks report once one of them is in trouble.
 //
-// A pure function of the evidence, so that every finding can be tested without a process. The order of findings: ranks whose
-// calls differ, then a lost rank, then what a rank reported itself, then whom a time-out was waiting for. A difference comes
-// first because the rest may be its consequences (an MPI library that gets mismatched calls may hang, fail or crash).
+// A pure function of the evidence, so that every finding can be tested without a process. Findings in order of
+// priority: ranks whose calls differ, then a lost rank, then a failure that a rank reported itself, then the rank that
+// a timed-out call was waiting for. A difference comes first because the others may be its consequences (an MPI library
+// that gets mismatched calls may hang, fail or crash).
 #pragma once
 
 #include <optional>
@@ -13,12 +14,12 @@
 
 namespace twofold::watch {
 
-// What is known of one rank.
+// What is known about one rank.
 struct Witness {
   bool lost = false;
-  std::string how = "has ended";  // it was lost
+  std::string how = "has ended";  // how it was lost
   std::string process;      // "process 4711 on node3"
-  std::string last_doing;   // as it said last, before the inquest
+  std::string last_doing;   // its last report before the inquest
   std::optional<control::Answer> answer;
 };
 
@@ -27,7 +28,7 @@ struct Accusation {
   std::optional<control::Trouble> trouble;  // none: `rank` is lost, or calls differ
 };
 
-// `witnesses` by rank in the world. `timeout_s` is quoted.
+// `witnesses` is indexed by world rank. `timeout_s` is quoted in messages.
 control::Verdict Decide(const std::vector<Witness>& witnesses, const Accusation& accusation, double timeout_s);
 
 }  // namespace twofold::watch

@@ -19,8 +19,8 @@ void Link::Start(OnMessage on_message, OnClose on_close) {
   ReadLength();
 }
 
-// A host that is gone says nothing: one that leaves all probes unanswered breaks the link, within half a minute. Systems wait for two
-// hours unless told.
+// A host that is gone sends nothing. If it leaves all keep-alive probes unanswered, the link breaks within half a
+// minute. By default systems wait for two hours.
 void Link::ProbeWhenSilent() {
   constexpr int kIdle_s = 10, kEvery_s = 5, kProbes = 3;
   asio::error_code ignored;
@@ -29,7 +29,7 @@ void Link::ProbeWhenSilent() {
   set(TCP_KEEPIDLE, kIdle_s);
   set(TCP_KEEPINTVL, kEvery_s);
   set(TCP_KEEPCNT, kProbes);
-  set(TCP_USER_TIMEOUT, (kIdle_s + kEvery_s * kProbes) * 1000);  // the same while something sent is not acknowledged
+  set(TCP_USER_TIMEOUT, (kIdle_s + kEvery_s * kProbes) * 1000);  // the same limit for unacknowledged data
 }
 
 void Link::ReadLength() {
@@ -46,7 +46,7 @@ void Link::ReadLength() {
 void Link::ReadBody() {
   asio::async_read(socket_, asio::buffer(body_), [self = shared_from_this()](asio::error_code error, size_t) {
     if (error) return self->Break(error);
-    const OnMessage tell = self->on_message_;  // a copy: what is told may close the link
+    const OnMessage tell = self->on_message_;  // a copy: the handler may close the link
     if (tell) tell(self->body_);
     self->ReadLength();
   });
@@ -65,7 +65,7 @@ void Link::Send(const google::protobuf::MessageLite& message) {
 void Link::Write() {
   asio::async_write(socket_, asio::buffer(outgoing_.front()), [self = shared_from_this()](asio::error_code error, size_t) {
     if (!self->socket_.is_open()) return;
-    if (error) self->mute_ = true;  // what the other side said before it left is still to be read
+    if (error) self->mute_ = true;  // the other side's last messages must still be read
     if (error) return self->outgoing_.clear();
     self->outgoing_.pop_front();
     if (!self->outgoing_.empty()) self->Write();

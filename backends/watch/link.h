@@ -1,7 +1,7 @@
 // One TCP connection that carries messages: a length, then a protocol buffer.
 //
-// All of it runs on the io_context's thread. Messages are short until the other side is trusted, lest a stranger's first four bytes have
-// this process take memory for a gibibyte.
+// Everything runs on the io_context's thread. Until the other side is trusted, only short messages are accepted.
+// Otherwise a stranger's first four bytes could make this process allocate a gibibyte.
 #pragma once
 
 #include <google/protobuf/message_lite.h>
@@ -21,11 +21,11 @@ class Link : public std::enable_shared_from_this<Link> {
   using OnClose = std::function<void(asio::error_code why)>;
 
   explicit Link(asio::ip::tcp::socket socket) : socket_(std::move(socket)) {}
-  // Handlers may hold the link alive; they are let go when it closes. OnClose is called once, not after Close().
+  // Handlers may keep the link alive; they are released when it closes. OnClose is called once, and not after Close().
   void Start(OnMessage on_message, OnClose on_close);
   void Send(const google::protobuf::MessageLite& message);
   void Close();
-  void Trust() { most_bytes_ = kMostBytes; }  // who is at the other side is known
+  void Trust() { most_bytes_ = kMostBytes; }  // the other side has been identified
 
  private:
   static constexpr uint32_t kMostBytes = 1u << 30, kMostOfStranger = 1u << 12;
@@ -46,7 +46,8 @@ class Link : public std::enable_shared_from_this<Link> {
   bool mute_ = false;  // writing has failed
 };
 
-// What became of a process whose link closed so: "has ended", or "is cut off: ..." where its host leaves everything unanswered.
+// What happened to a process whose link closed with this error: "has ended", or "is cut off: ..." if its host leaves
+// everything unanswered.
 std::string HowLost(asio::error_code why);
 
 }  // namespace twofold::watch

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kProgressEvery(200), kClaimTime(1000);
 
-// What this process's rank does now, for the others.
+// What this process's rank is doing now, for the other ranks.
 control::Call Describe(const host::Call& call, int rank) {
   control::Call out;
   out.set_text(call.ToString());
@@ -73,7 +73,7 @@ void Observer::LookForFailure(Time now) {
   if (!run_->ending()) return;
   control::ToHub message;
   if (const auto failure = run_->failure()) {
-    // An exception on its way out: what it is will be known in a moment.
+    // An exception is on its way out; its message will be known in a moment.
     if (claimed_since_ == Time()) claimed_since_ = now;
     if (failure->claimed && now - claimed_since_ < kClaimTime) return;
     message.mutable_trouble()->set_kind(static_cast<int>(failure->kind));
@@ -100,7 +100,7 @@ void Observer::LookForTimeOut(Time now) {
     *message.mutable_trouble()->mutable_waiting() = Describe(*call, rank_);
     tell_(std::move(message));
   }
-  waiting_ = std::move(still);  // holds the calls, so that no new one gets the address of an old one
+  waiting_ = std::move(still);  // keeps the calls alive, so that no new one gets the address of an old one
 }
 
 void Observer::Report() {

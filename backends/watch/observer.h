@@ -1,6 +1,8 @@
-// This process's rank in a run, as its watch sees it: what it does, whether it has failed, and which of its calls take too long.
+// The watch's view of this process's rank in a run: what it is doing, whether it has failed, and which of its calls
+// take too long.
 //
-// Tells the hub (hub.h) progress, trouble and what it asks for. On the watch's thread, but for the logs.
+// Reports progress and trouble to the hub (hub.h), and answers its questions. Runs on the watch's thread, except for
+// the logs.
 #pragma once
 
 #include <chrono>
@@ -24,18 +26,19 @@ class Observer {
 
   Observer(int rank, Tell tell) : rank_(rank), tell_(std::move(tell)) {}
 
-  // `run` must live until End; null: the rank only stands by, and nothing is told.
+  // `run` must live until End; null: the rank stands by, and nothing is reported.
   void Begin(host::RunState* run, double timeout_s);
-  // Ends the rank's run, where `verdict` is a failure, and lets go of it.
+  // Ends the rank's run if `verdict` is a failure, and releases it.
   void End(const control::Verdict& verdict);
   void Look(Time now);  // every few tens of milliseconds
-  void Reply();         // to the hub's question what this rank does
+  void Reply();         // answers the hub's question what this rank is doing
   std::string Doing() const { return run_ == nullptr ? "" : run_->Doing(rank_); }
 
   // ---- From any thread: what the rank has called on its groups ----
   void AddLog(std::shared_ptr<CallLog> log);
   void ForgetLogs();
-  void AddEnds(google::protobuf::RepeatedPtrField<control::Point>& points) const;  // of all so far, for comparison
+  // Of all calls so far, for comparison.
+  void AddEnds(google::protobuf::RepeatedPtrField<control::Point>& points) const;
 
  private:
   struct Waiting {
@@ -56,7 +59,7 @@ class Observer {
   std::map<const host::Call*, Waiting> waiting_;
   std::string told_doing_;
 
-  mutable std::mutex mutex_;  // guards all below
+  mutable std::mutex mutex_;  // guards everything below
   std::vector<std::shared_ptr<CallLog>> logs_;
 };
 

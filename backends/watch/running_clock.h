@@ -1,5 +1,5 @@
-// Time in which this process runs. What it spends stopped (by a debugger, a job scheduler's suspension, Ctrl-Z) does not count, so that it
-// misses nobody for a silence that was its own.
+// A clock that counts only time in which this process runs. Time while it is stopped (by a debugger, a job scheduler's
+// suspension, Ctrl-Z) does not count, so that a process does not mistake its own pause for the silence of other ranks.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace twofold::watch {
 class RunningClock {
  public:
   using Time = std::chrono::steady_clock::time_point;
-  static constexpr std::chrono::seconds kMostBetween{1};  // two looks of a process that runs
+  static constexpr std::chrono::seconds kMostBetween{1};  // between two looks, while the process runs
 
   explicit RunningClock(Time steady) : looked_(steady), now_(steady) {}
   Time now() const { return now_; }  // as of the last look

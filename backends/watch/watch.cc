@@ -30,9 +30,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kTick(20);
 constexpr std::chrono::seconds kSpeakerTime(10), kSpeakerTimeAfterLoss(1);
-constexpr double kSignsInSilence = 5;  // signs of life while a silence is not yet too long
+constexpr double kSignsInSilence = 5;  // signs of life sent within the allowed silence
 
-// Where others are to look for a hub that listens at `at`.
+// The addresses under which others can reach a hub that listens at `at`.
 std::vector<std::string> AddressesOf(const asio::ip::address& at, const Watch::Options& options) {
   if (options.one_host) return {at.is_unspecified() ? "127.0.0.1" : at.to_string()};
   std::vector<std::string> addresses = {at.is_unspecified() ? HostName() : at.to_string()};
@@ -42,7 +42,8 @@ std::vector<std::string> AddressesOf(const asio::ip::address& at, const Watch::O
 
 }  // namespace
 
-// Whoever is rank 0 has a HubServer, the others a link to it; of what the hub says, and of the run, all know alike.
+// Rank 0 has a HubServer, the others have a link to it. The hub's messages and the run are handled in the same way
+// everywhere.
 class Watch::Impl {
  public:
   explicit Impl(const Options& options);
@@ -59,7 +60,7 @@ class Watch::Impl {
   void OnRelayed(std::function<void(const control::Relayed&)> hear);
 
  private:
-  // ---- On the main thread, before there is another ----
+  // ---- On the main thread, before other threads exist ----
   void Listen(const Options& options);
   void Connect(const Options& options);
 
@@ -88,13 +89,13 @@ class Watch::Impl {
   bool ending_ = false;
 
   std::unique_ptr<HubServer> server_;  // at rank 0
-  std::shared_ptr<Link> to_hub_;       // at the others
+  std::shared_ptr<Link> to_hub_;       // at the other ranks
   std::string hub_process_, how_hub_was_lost_;
   RunningClock::Time heard_hub_ = clock_.now();
   std::atomic<bool> hub_lost_ = false;
-  std::atomic<bool> bereaved_ = false;  // lost before it had told how the run ends
+  std::atomic<bool> bereaved_ = false;  // the hub was lost before it told how the run ends
 
-  // The run, touched by the watch's thread alone.
+  // The run; used by the watch's thread only.
   uint64_t run_number_ = 0;
   double timeout_s_ = 0;
   std::function<void()> on_failure_;
@@ -103,11 +104,11 @@ class Watch::Impl {
   std::function<void(const control::Relayed&)> on_relayed_;
   Observer observer_;
 
-  // What other threads wait for.
+  // State that other threads wait for.
   std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<control::Verdict> told_verdict_;
-  bool closed_ = false;  // the hub has what ranks handed in
+  bool closed_ = false;  // the hub has the ranks' results
   std::vector<std::string> results_;
 
   std::thread thread_;
@@ -135,7 +136,7 @@ Watch::Impl::Impl(const Options& options)
 }
 
 void Watch::Impl::Listen(const Options& options) {
-  constexpr int kOtherFiles = 32;  // that libraries open meanwhile
+  constexpr int kOtherFiles = 32;  // files that libraries open meanwhile
   if (processes_ > 1) {
     const absl::Status allowed = AllowOpenFiles(processes_ - 1 + HubServer::kMostStrangers + kOtherFiles, StrCat("rank 0 (", process_, ")"),
                                                 StrCat("a run of ", processes_, " processes"));
@@ -211,7 +212,7 @@ void Watch::Impl::Begin(int world_size, double timeout_s, host::RunState* run, s
     heard_hub_ = clock_.now();
     if (server_ != nullptr) server_->hub().Begin(run_number_, world_size, timeout_s, clock_.now());
     for (const control::FromHub& message : std::exchange(early_, {})) Hear(message);
-    if (hub_lost_) LoseHub(how_hub_was_lost_);  // unless it had told how this run ends before it left
+    if (hub_lost_) LoseHub(how_hub_was_lost_);  // unless it told how this run ends before it left
   });
 }
 
@@ -229,7 +230,7 @@ void Watch::Impl::Finish(std::string result) {
 }
 
 void Watch::Impl::HandIn(std::string partial) {
-  if (bereaved_) {  // nobody to hand it to
+  if (bereaved_) {  // there is no hub to hand it to
     std::lock_guard lock(mutex_);
     results_.resize(static_cast<size_t>(processes_));
     results_[static_cast<size_t>(rank_)] = std::move(partial);
@@ -278,7 +279,7 @@ void Watch::Impl::TickLater() {
 }
 
 void Watch::Impl::Tick() {
-  if (ending_) return;  // the timer had gone off before it was cancelled
+  if (ending_) return;  // the timer had fired before it was cancelled
   clock_.Look(Clock::now());
   GiveSignOfLife();
   observer_.Look(clock_.now());
@@ -295,12 +296,12 @@ void Watch::Impl::GiveSignOfLife() {
   else to_hub_->Send(control::ToHub());
 }
 
-// The hub misses the others likewise (Hub::MissTheSilent).
+// The counterpart of Hub::MissTheSilent, by which the hub misses other ranks.
 void Watch::Impl::MissTheHub() {
   if (run_number_ == 0 || verdict_ || hub_lost_) return;
   const double most_s = std::max(least_silence_s_, timeout_s_);
   if (clock_.now() - heard_hub_ < DurationOf(most_s)) return;
-  to_hub_->Close();  // should it come back, it finds that the others have left
+  to_hub_->Close();  // if it comes back, it finds that the others have left
   LoseHub(StrCat("its process (", hub_process_, ") has given no sign of life for ", most_s, " s; it is stopped, or its host hangs or is cut off"));
 }
 
@@ -341,7 +342,7 @@ void Watch::Impl::Judge(const control::Verdict& verdict) {
   CloseIfDone();
 }
 
-// Nobody is left to ask the others.
+// With the hub lost, nobody can ask the other ranks.
 void Watch::Impl::LoseHub(const std::string& how) {
   how_hub_was_lost_ = how;
   {
@@ -360,7 +361,7 @@ void Watch::Impl::LoseHub(const std::string& how) {
   Judge(verdict);
 }
 
-// ---- The outside ----
+// ---- The public interface ----
 
 Watch::Watch(const Options& options) : impl_(std::make_unique<Impl>(options)) {}
 Watch::~Watch() = default;

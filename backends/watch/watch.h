@@ -1,11 +1,12 @@
-// Beside the communication of a run whose ranks are processes: who is alive, what each does, how the run ends.
+// Watches a run whose ranks are processes: which ranks are alive, what each one is doing, and how the run ends.
 //
-// A communication library that has lost a rank, or that ranks call in different ways, hangs, crashes or goes on with wrong
-// data; none of them says who did what. So every process keeps a TCP connection to the one of rank 0, the hub. It costs
-// nothing on the way of a call: calls are noted in memory (call_log.h, RunState), and a thread of the watch compares notes
-// some times a second (observer.h). A connection that breaks is a lost process, and so is one that stays but is silent, as of a
-// process that is stopped or a host that hangs; a call that lasts longer than fabric.timeout_s, an exception or a difference in
-// the notes makes the hub (hub.h) ask everybody what they do, find the cause (inquest.h) and tell all.
+// If a communication library loses a rank, or ranks call it inconsistently, it hangs, crashes or continues with wrong
+// data, and does not say which rank did what. So every process keeps a TCP connection to the hub in rank 0's process.
+// This adds nothing to the latency of a call: calls are recorded in memory (call_log.h, RunState), and a watch thread
+// compares the records some times a second (observer.h). A process is lost if its connection breaks, or if it stays
+// connected but is silent, because it is stopped or its host hangs. A call that lasts longer than fabric.timeout_s, an
+// exception or a difference in the records makes the hub (hub.h) ask every rank what it is doing, find the cause
+// (inquest.h) and tell all ranks.
 #pragma once
 
 #include <functional>
@@ -24,13 +25,15 @@ class Watch {
   struct Options {
     int rank = 0, processes = 1;
     bool one_host = true;
-    // Where the hub listens: an address of process 0's host, in numbers, or a name of it. "": at the loopback address, if all are on one
-    // host, else at every address.
+    // Where the hub listens: a numeric address or a name of process 0's host. "": the loopback address if all are on
+    // one host, else every address.
     std::string bind = {};
-    std::string address = {};  // of process 0's host, as others have reached it; tried before its name, which they may not know
-    std::function<void(std::string& bytes)> broadcast;  // hands the bytes of process 0 to all; collective
+    // Process 0's host, as others have reached it; tried before its name, which may not resolve.
+    std::string address = {};
+    std::function<void(std::string& bytes)> broadcast;  // sends process 0's bytes to all; collective
     double connect_timeout_s = 60;
-    // How long no process is missed for its silence, however short fabric.timeout_s is. The same at all.
+    // Minimum silence before a process is considered missing, however short fabric.timeout_s is. The same on all
+    // processes.
     double least_silence_s = 15;
   };
   // Collective over the processes. Throws std::runtime_error naming what could not be reached.
@@ -40,22 +43,24 @@ class Watch {
   Watch& operator=(const Watch&) = delete;
 
   // ---- One run, from the process's main thread ----
-  // `run` is this process's, null where its rank only stands by; it must live until the verdict. `on_failure` is called
-  // from the watch's thread once the run is to end before its time, after `run` was told.
+  //
+  // `run` is this process's, null if its rank only stands by; it must live until the verdict. `on_failure` is called on
+  // the watch's thread when the run is to end early, after `run` was told.
   void Begin(int world_size, double timeout_s, host::RunState* run, std::function<void()> on_failure);
   control::Verdict AwaitVerdict();      // blocks
-  void HandIn(std::string partial);     // after a verdict that is a failure
-  // Waits for the verdict. The results at the process that speaks; after a failure, elsewhere, returns when that one has ended (or takes too long).
+  void HandIn(std::string partial);     // call after a failure verdict
+  // Waits for the verdict. Returns the results at the process that speaks. After a failure, the others return when that
+  // process has ended (or takes too long).
   RunResult Conclude();
-  bool speaks() const;  // rank 0; should it be lost, rank 1
+  bool speaks() const;  // true on rank 0; if it is lost, on rank 1
 
   // ---- From the rank's thread ----
-  void Finish(std::string result);  // its function has ended well and all that it issued is done
+  void Finish(std::string result);  // its function has succeeded and everything it issued is done
   void AddLog(std::shared_ptr<CallLog> log);
 
   // ---- From any thread, while a run lasts: a message of the fabric's own to rank `message.to()`, some 100 us away ----
   void Relay(control::Relayed message);
-  // Who hears those that come for this rank, on the watch's thread; set before the run begins, or null.
+  // Sets the handler of messages to this rank, called on the watch's thread. Set it before the run begins; may be null.
   void OnRelayed(std::function<void(const control::Relayed&)> hear);
 
  private:

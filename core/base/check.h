@@ -1,6 +1,6 @@
-// Broken invariants: print the expression and both operands, then abort.
+// Checks of invariants. A failed check prints the expression and both operands, then aborts.
 //
-// For what a user wrote use absl::Status; for what fails while ranks run use core/base/errors.h.
+// For errors in user input use absl::Status. For failures while ranks run use core/base/errors.h.
 #pragma once
 
 #include <sstream>

@@ -1,4 +1,4 @@
-// Seconds, as users, specs and other processes say them, in what clocks count in.
+// Converts seconds, as users, specs and other processes give them, to std::chrono durations.
 #pragma once
 
 #include <algorithm>
@@ -7,8 +7,8 @@
 
 namespace twofold {
 
-// A plain cast overflows where a number is large, infinite or none (NaN). Here what is longer than 1e9 s counts as that long, which can be
-// added to any moment of a clock; what is below zero, or no number, counts as no time.
+// A plain cast overflows on a large, infinite or NaN value. Here anything longer than 1e9 s becomes 1e9 s, which can be
+// added to any time point of a clock. Negative values and NaN become zero.
 inline std::chrono::nanoseconds DurationOf(double seconds) {
   constexpr double kLongest = 1e9;
   if (!(seconds > 0)) return std::chrono::nanoseconds(0);

@@ -1,7 +1,8 @@
-// What can fail while ranks run. Thrown by Work::Wait, by allocations and by operations; an elastic strategy may
-// catch PeerLost, everything else ends every rank and becomes the status that Fabric::Run returns.
+// Failures while ranks run. Thrown by Work::Wait, by allocations and by operations. An elastic strategy may catch
+// PeerLost. Every other failure ends all ranks and becomes the status that Fabric::Run returns.
 //
-// Each message names rank, operation, peer or group, and sizes: it is meant to be read by the person whose job died.
+// Each message names the rank, the operation, the peer or group, and sizes. It is written for the person whose job
+// failed.
 #pragma once
 
 #include <stdexcept>
@@ -18,7 +19,7 @@ class RankFailure : public std::runtime_error {
   RankFailure(Kind kind, int rank, const std::string& message)
       : std::runtime_error(message), kind_(kind), rank_(rank) {}
   Kind kind() const { return kind_; }
-  int rank() const { return rank_; }  // the rank that speaks
+  int rank() const { return rank_; }  // the rank that reports the failure
 
  private:
   Kind kind_;
@@ -44,16 +45,16 @@ struct Interrupted : RankFailure {
   Interrupted(int rank, const std::string& m) : RankFailure(Kind::kInterrupted, rank, m) {}
 };
 
-// The status in which a failure leaves Fabric::Run, and back: kOutOfMemory <-> RESOURCE_EXHAUSTED, kDeadlock and
-// kCollectiveMismatch <-> FAILED_PRECONDITION and INVALID_ARGUMENT, kPeerLost <-> UNAVAILABLE,
-// kTimedOut <-> DEADLINE_EXCEEDED, kInterrupted <-> CANCELLED, kOther <-> INTERNAL.
+// Maps a failure to the status that Fabric::Run returns, and back: kOutOfMemory <-> RESOURCE_EXHAUSTED, kDeadlock <->
+// FAILED_PRECONDITION, kCollectiveMismatch <-> INVALID_ARGUMENT, kPeerLost <-> UNAVAILABLE, kTimedOut <->
+// DEADLINE_EXCEEDED, kInterrupted <-> CANCELLED, kOther <-> INTERNAL.
 absl::Status ToStatus(const RankFailure& failure);
 RankFailure::Kind FailureKind(const absl::Status& status);
 
-// Throws the type that belongs to `kind`.
+// Throws the exception type of `kind`.
 [[noreturn]] void ThrowFailure(RankFailure::Kind kind, int rank, const std::string& message);
-// Within a catch block: what is being handled, as the end of `rank`. A RankFailure as it is; anything else becomes kOther
-// with its type, "rank 2: std::runtime_error: injected".
+// Call within a catch block. Returns the current exception as the failure that ended `rank`. A RankFailure is returned
+// unchanged. Any other exception becomes kOther and is named by its type: "rank 2: std::runtime_error: injected".
 RankFailure CurrentFailure(int rank);
 
 }  // namespace twofold

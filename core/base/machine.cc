@@ -17,23 +17,24 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of the group at `path` below `root`, and of those above it: inside a container those that exist are the container's.
+// The lowest limit of the group at `path` below `root` and of its ancestors. Inside a container only the container's
+// own groups exist.
 std::optional<int64_t> LeastOf(const fs::path& root, const fs::path& path, const char* file) {
   std::optional<int64_t> least;
   for (fs::path group = path.relative_path();; group = group.parent_path()) {
     std::ifstream in(root / group / file);
-    if (int64_t limit = 0; in >> limit) least = std::min(least.value_or(limit), limit);  // "max": none
+    if (int64_t limit = 0; in >> limit) least = std::min(least.value_or(limit), limit);  // "max" means no limit
     if (group.empty()) return least;
   }
 }
 
-// What control groups limit, and the files that say so: of version 2, and of version 1.
+// A limit of control groups and the file that holds it, in cgroup v2 and in v1.
 struct Limited { const char *controller, *file, *file_of_v1; };
 
 std::optional<int64_t> LeastLimit(const fs::path& groups, const fs::path& root, const Limited& what) {
   std::optional<int64_t> least;
   std::ifstream in(groups);
-  for (std::string line; std::getline(in, line);) {  // "4:memory:/path", or of version 2 "0::/path"
+  for (std::string line; std::getline(in, line);) {  // "4:memory:/path", or "0::/path" in cgroup v2
     const std::vector<std::string> parts = absl::StrSplit(line, absl::MaxSplits(':', 2));
     if (parts.size() != 3) continue;
     const std::vector<std::string> controllers = absl::StrSplit(parts[1], ',');
@@ -82,7 +83,7 @@ ThreadLimit MostThreads(const fs::path& proc, const fs::path& root) {
     if (!limit || *limit / a_thread >= most.threads) return;
     most = {*limit / a_thread, StrCat(name, " = ", *limit, a_thread > 1 ? StrCat(", of which a thread takes ", a_thread) : "")};
   };
-  at_most(NumberIn(proc / "sys/vm/max_map_count"), 2, "vm.max_map_count");  // its stack, and the page before that
+  at_most(NumberIn(proc / "sys/vm/max_map_count"), 2, "vm.max_map_count");  // its stack and the guard page below it
   at_most(NumberIn(proc / "sys/kernel/threads-max"), 1, "kernel.threads-max");
   at_most(NumberIn(proc / "sys/kernel/pid_max"), 1, "kernel.pid_max");
   at_most(LeastLimit(proc / "self/cgroup", root, {"pids", "pids.max", "pids.max"}), 1, "pids.max of the control group");

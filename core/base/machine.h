@@ -1,4 +1,4 @@
-// Which machine a process runs on. Any thread.
+// The machine that a process runs on. Callable from any thread.
 #pragma once
 
 #include <cstdint>
@@ -10,23 +10,27 @@
 
 namespace twofold {
 
-// "" where the system does not tell.
+// "" if the system does not report a host name.
 std::string HostName();
 
-// The host's name and what tells it from others: one text for the processes of one host alone. Containers of one host have names
-// of their own, and hosts of one name other kernels' ids.
+// The host name plus the kernel's boot id. Processes have the same id only if they run on the same host: containers of
+// one host differ in host name, and hosts with the same name differ in boot id.
 std::string MachineId();
 
-// That is built into it, or what the control group of this process, as of a container or of a scheduler's job, may have of it.
+// The physical memory, or the limit of this process's control group (of a container or a scheduler's job) if that is
+// lower.
 Bytes MachineMemory();
 
-// The least that a control group or one above it allows (Linux's memory.max of version 2, memory.limit_in_bytes of version 1), as told by
-// the files `groups` (of /proc/self/cgroup's kind) and those below `root` (of /sys/fs/cgroup's). Nothing: no limit.
+// The lowest memory limit of this process's control groups and their ancestors (Linux: memory.max in cgroup v2,
+// memory.limit_in_bytes in v1). `groups` is a file like /proc/self/cgroup, `root` a folder like /sys/fs/cgroup.
+// nullopt: no limit.
 std::optional<Bytes> LeastMemoryLimit(const std::filesystem::path& groups, const std::filesystem::path& root);
 
-// How many threads a process may have, and what says so: "vm.max_map_count = 65530, of which a thread takes 2".
+// The maximum number of threads of a process, and the limit behind it: "vm.max_map_count = 65530, of which a thread
+// takes 2".
 struct ThreadLimit { int64_t threads; std::string what; };
-// The least of what the system's files below `proc` and `root` (of /proc's and /sys/fs/cgroup's kind) say, and of the user's own limit.
+// The lowest of the system's limits below `proc` and `root` (folders like /proc and /sys/fs/cgroup) and of the user's
+// own limit.
 ThreadLimit MostThreads(const std::filesystem::path& proc = "/proc", const std::filesystem::path& root = "/sys/fs/cgroup");
 
 }  // namespace twofold

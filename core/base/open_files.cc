@@ -12,7 +12,8 @@
 namespace twofold {
 namespace {
 
-constexpr rlim_t kEnough = 1 << 20;  // some hard limits are a thousand times that, and libraries look at all numbers below the soft one
+// Some hard limits are 1000 times higher, and some libraries loop over all numbers below the soft limit
+constexpr rlim_t kEnough = 1 << 20;
 
 int64_t OpenNow() {
   std::error_code error;

@@ -1,4 +1,4 @@
-// How many files, connections among them, this process may have open.
+// Limit on the number of open files, connections included, of this process.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,9 @@
 
 namespace twofold {
 
-// Raises the soft limit as far as the hard one allows, for a process that serves many others. FAILED_PRECONDITION where that leaves no room for
-// `more` beside those that are open, saying both numbers: "`who` may have 1024 files open, and `what` needs 1100; ...".
+// For a process that serves many others: raises the soft limit as far as the hard limit allows. Returns
+// FAILED_PRECONDITION if that leaves no room for `more` files beside the open ones. The message states both numbers:
+// "`who` may have 1024 files open, and `what` needs 1100; ...".
 absl::Status AllowOpenFiles(int64_t more, std::string_view who, std::string_view what);
 
 }  // namespace twofold

@@ -1,8 +1,8 @@
 // Counter-based random numbers: Philox4x32-10 (Salmon et al. 2011, "Parallel Random Numbers: As Easy as 1, 2, 3").
 //
-// The n-th number of a key is a pure function of (key, n), so any shard of any layout draws its own part, in any
-// order, without the others. A key is made of the run's seed and a stable hash of what is drawn for (a parameter's
-// name, a dropout site).
+// The n-th number of a key is a pure function of (key, n). So every shard of every layout can draw its own part, in any
+// order, without the others. A key combines the run's seed with a stable hash of the purpose (a parameter's name, a
+// dropout site).
 #pragma once
 
 #include <array>
@@ -47,7 +47,7 @@ constexpr std::array<uint32_t, 4> Philox(PhiloxKey key, uint64_t index) {
   return {c0, c1, c2, c3};
 }
 
-// In [0, 1), 24 bits.
+// Uniform in [0, 1) with 24 random bits.
 constexpr float ToUniform(uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24f; }
 
 // The element at `index` of the key's uniform / standard normal sequence. Element i uses lane i % 4 (uniform) or

@@ -7,7 +7,7 @@ namespace {
 
 unsigned char ByteAt(std::string_view text, size_t i) { return static_cast<unsigned char>(text[i]); }
 
-// Bytes of the character in UTF-8 that `text` starts with; 0: it starts with none.
+// The size in bytes of the UTF-8 character at the start of `text`. 0: there is no valid one.
 size_t CharacterSize(std::string_view text) {
   const unsigned char lead = ByteAt(text, 0);
   const size_t size = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;

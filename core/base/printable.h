@@ -1,4 +1,5 @@
-// Text from elsewhere, as messages may show it: what the user wrote moves no terminal's cursor and changes no colour.
+// Makes text from outside safe to print in messages: user input must not move the terminal's cursor or change its
+// colours.
 #pragma once
 
 #include <cstddef>
@@ -8,16 +9,17 @@
 
 namespace twofold {
 
-// Where text stops being that: a control character (ASCII's, or one of U+0080 to U+009F), or a byte that is no part of UTF-8.
+// The first unprintable place in a text: a control character (ASCII or U+0080 to U+009F) or a byte that is not valid
+// UTF-8.
 struct Odd {
   size_t at = 0;
   std::string text;  // "byte 3 is \xe9, which is not UTF-8"
 };
 
-// The first in `text`. `fine`: control characters that may stand there.
+// The first such place in `text`. `fine` lists control characters that are allowed.
 std::optional<Odd> FirstOdd(std::string_view text, std::string_view fine = "");
 
-// `text` with \x1b instead of what is odd.
+// `text` with every odd byte escaped as \x1b.
 std::string Printable(std::string_view text, std::string_view fine = "\n");
 
 }  // namespace twofold

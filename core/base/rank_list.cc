@@ -10,7 +10,7 @@ std::string RankList(std::span<const int> ranks) {
   for (size_t first = 0; first < ranks.size();) {
     size_t last = first;
     while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
-    if (last < first + 2) last = first;  // two in a row are no range
+    if (last < first + 2) last = first;  // two consecutive ranks are listed, not shown as a range
     StrAppend(&text, first > 0 ? ", " : "", ranks[first]);
     if (last > first) StrAppend(&text, "-", ranks[last]);
     first = last + 1;

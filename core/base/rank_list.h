@@ -1,4 +1,4 @@
-// Ranks as messages list them.
+// Formats lists of ranks for messages.
 #pragma once
 
 #include <span>
@@ -6,7 +6,7 @@
 
 namespace twofold {
 
-// "rank 3", "ranks 0, 2", "ranks 0-5, 7" of ranks in ascending order; "no rank" of none.
+// Formats ranks in ascending order: "rank 3", "ranks 0, 2", "ranks 0-5, 7". An empty list gives "no rank".
 std::string RankList(std::span<const int> ranks);
 
 }  // namespace twofold

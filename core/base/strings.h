@@ -1,4 +1,4 @@
-// absl::StrCat and StrAppend for std::string_view too: Debian's Abseil has a string_view type of its own.
+// absl::StrCat and StrAppend that also accept std::string_view: Debian's Abseil has a string_view type of its own.
 #pragma once
 
 #include <string>

@@ -11,10 +11,10 @@ namespace twofold {
 namespace {
 
 struct Distance {
-  size_t whole, start;  // to all of a text, to the nearest of its beginnings
+  size_t whole, start;  // edit distance to the whole text, and to its nearest prefix
 };
 
-// Insertions, deletions and replacements that lead from a to b (Wagner and Fischer 1974), one row kept.
+// Edit distance (insertions, deletions, replacements; Wagner and Fischer 1974). Keeps one row.
 Distance EditDistance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -29,7 +29,7 @@ Distance EditDistance(std::string_view a, std::string_view b) {
   return {.whole = row.back(), .start = *std::min_element(row.begin(), row.end())};
 }
 
-using Near = std::vector<std::pair<size_t, std::string>>;  // with their distances
+using Near = std::vector<std::pair<size_t, std::string>>;  // names with their distances
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// The names that a misspelt one may mean.
+// Suggestions for misspelt names.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace twofold {
 
-// "; did you mean lr? (known: lr, eps)" with the names nearest to `name`, or "; known: lr, eps" when none is
-// near. Near are those of few other letters, those that hold `name` and, where there are none of these, those that start
-// almost as it does.
+// "; did you mean lr? (known: lr, eps)" with the names nearest to `name`, or "; known: lr, eps" if none is near. A name
+// is near if its edit distance is small or if it contains `name`. If there is no such name, names with a similar
+// beginning are suggested.
 std::string Suggestion(std::string_view name, const std::vector<std::string>& known);
 
 }  // namespace twofold

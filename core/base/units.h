@@ -1,7 +1,7 @@
-// Units as types, so that bytes are not taken for elements nor seconds for microseconds.
+// Units as types, so that bytes cannot be mistaken for elements, nor seconds for microseconds.
 //
-// Each is a thin wrapper of one number; construction is explicit, arithmetic keeps the unit, and the few
-// products and quotients that mean something (bytes / rate = seconds) are spelled out below.
+// Each unit wraps one number. Construction is explicit, and arithmetic keeps the unit. The few meaningful products and
+// quotients across units (bytes / rate = seconds) are defined below.
 #pragma once
 
 #include <compare>

@@ -1,4 +1,4 @@
-// A communication as a value: what is to be done, to which tensors. Process groups issue them, backends run them.
+// A communication as a value: the operation and its tensors. Process groups issue communications, backends run them.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,8 @@ namespace twofold {
 
 using Tag = int;
 inline constexpr int kAnySource = -1;
-inline constexpr Tag kMaxTag = 32766;  // tags are 0..kMaxTag; the next one carries default_collectives.h's messages
+// Tags are 0..kMaxTag; kMaxTag + 1 is reserved for messages of default_collectives.h
+inline constexpr Tag kMaxTag = 32766;
 
 struct P2p {
   enum Kind { kSend, kRecv } kind;
@@ -31,18 +32,19 @@ struct Communication {
   };
   static constexpr size_t kKinds = kBarrier + 1;
   Kind kind;
-  Tensor in, out;     // kAllReduce, kBroadcast, kReduce: both are the one tensor; unused sides are empty
+  Tensor in, out;     // kAllReduce, kBroadcast, kReduce: both are the same tensor; unused sides are empty
   ReduceOp op = ReduceOp::kSum;
   int peer = 0;       // root, or the other side of a send or receive
   Tag tag = 0;
-  std::vector<int64_t> in_counts, out_counts;  // kAllToAllV: elements to and from each rank
+  std::vector<int64_t> in_counts, out_counts;  // kAllToAllV: elements received from and sent to each rank
   std::vector<P2p> batch;                      // kBatch
 
-  // Payload as nccl-tests counts it: the larger of both sides, for all-gather the output, for reduce-scatter the input.
+  // Payload as nccl-tests counts it: the larger of the two sides, i.e. the output of an all-gather, the input of a
+  // reduce-scatter.
   Bytes bytes() const;
   bool is_collective() const { return kind > kBatch; }
   std::string ToString() const;  // "all_reduce(sum) of f32[1000]"
-  Communication Borrowed() const;  // with Tensor::Borrowed operands: what a communication thread works from
+  Communication Borrowed() const;  // with Tensor::Borrowed operands, for a communication thread
 };
 std::string_view KindName(Communication::Kind kind);  // "all_reduce"
 std::optional<Communication::Kind> KindNamed(std::string_view name);

@@ -10,7 +10,7 @@
 namespace twofold {
 namespace {
 
-constexpr Tag kCollectiveTag = kMaxTag + 1;  // so that no receive from any source takes a collective's message
+constexpr Tag kCollectiveTag = kMaxTag + 1;  // so that a receive from any source cannot match a collective's message
 
 using ReadBytes = std::span<const std::byte>;
 using WriteBytes = std::span<std::byte>;
@@ -20,7 +20,7 @@ WriteBytes Data(const Tensor& t) {
   return {static_cast<std::byte*>(t.raw()), static_cast<size_t>(t.bytes().value())};
 }
 
-// Of n elements over `size` ranks: where rank's share begins. Shares differ by one element at most.
+// The first of n elements that belongs to `rank`, of `size` ranks. Shares differ by at most one element.
 int64_t ShareBegin(int64_t n, int rank, int size) { return n * rank / size; }
 int64_t LargestShare(int64_t n, int size) { return (n + size - 1) / size; }
 
@@ -28,7 +28,7 @@ void CopyIfApart(WriteBytes to, ReadBytes from) {
   if (!from.empty() && to.data() != from.data()) std::memcpy(to.data(), from.data(), from.size());
 }
 
-// The bytes that belong to rank r of a tensor cut into one piece a rank.
+// A tensor cut into one piece per rank. operator[](r) returns the bytes of rank r.
 class Pieces {
  public:
   static Pieces Shares(const Tensor& t, int size) {
@@ -36,7 +36,7 @@ class Pieces {
     for (int r = 0; r <= size; ++r) p.begin_.push_back(ShareBegin(t.numel(), r, size) * p.element_);
     return p;
   }
-  static Pieces Blocks(const Tensor& t, int size) { return Shares(t, size); }  // numel is a multiple of size
+  static Pieces Blocks(const Tensor& t, int size) { return Shares(t, size); }  // for numel that is a multiple of size
   static Pieces Counts(const Tensor& t, const std::vector<int64_t>& counts) {
     Pieces p(t);
     p.begin_.push_back(0);
@@ -79,7 +79,7 @@ void ReducePieces(const Communication& c, PointToPoint& p, const Pieces& in, Wri
   if (count > 0) p.Reduce(inputs, result.data(), c.in.dtype(), c.op, count);
 }
 
-// Ring all-gather of pieces that stand in their places (Patarasu and Yuan 2009): in step s, rank r passes piece r - s on
+// Ring all-gather of pieces that are already in place (Patarasu and Yuan 2009). In step s, rank r forwards piece r - s
 // to r + 1. N - 1 steps, (N - 1)/N * bytes out of and into each rank.
 void RingAllGather(PointToPoint& p, const Pieces& out) {
   const int n = p.size(), r = p.rank();
@@ -100,8 +100,8 @@ void ReduceScatter(const Communication& c, PointToPoint& p, WriteBytes workspace
   ReducePieces(c, p, Pieces::Blocks(c.in, p.size()), Data(c.out), workspace);
 }
 
-// Direct reduce-scatter into the workspace, then every rank sends its share to the root: N steps, bytes out of each rank,
-// 2 (N - 1)/N * bytes into the root.
+// Direct reduce-scatter into the workspace, then every rank sends its share to the root: N steps, bytes out of each
+// rank, 2 (N - 1)/N * bytes into the root.
 void Reduce(const Communication& c, PointToPoint& p, WriteBytes workspace) {
   const int n = p.size(), r = p.rank(), root = c.peer;
   const Pieces t = Pieces::Shares(c.out, n);
@@ -120,7 +120,8 @@ void AllGather(const Communication& c, PointToPoint& p) {
   RingAllGather(p, out);
 }
 
-// Binomial tree: in round k, the 2^k ranks that have the data each send it on. ceil(log2 N) steps, bytes in each.
+// Binomial tree: in round k, each of the 2^k ranks that have the data sends it to one more. ceil(log2 N) steps, bytes
+// in each.
 void Broadcast(const Communication& c, PointToPoint& p) {
   const int n = p.size(), root = c.peer;
   const int relative = (p.rank() - root + n) % n;
@@ -163,7 +164,7 @@ void AllToAll(PointToPoint& p, const Pieces& out, const Pieces& in) {
   Pairwise(p, [&](int to) -> ReadBytes { return in[to]; }, [&](int from) { return out[from]; });
 }
 
-// Dissemination (Hensgen, Finkel and Manber 1988): in round k, rank r tells r + 2^k. ceil(log2 N) steps, no bytes.
+// Dissemination (Hensgen, Finkel and Manber 1988): in round k, rank r signals r + 2^k. ceil(log2 N) steps, no bytes.
 void Barrier(PointToPoint& p) {
   const int n = p.size(), r = p.rank();
   for (int d = 1; d < n; d *= 2) p.SendRecv({}, (r + d) % n, {}, (r - d + n) % n, kCollectiveTag);

@@ -10,7 +10,7 @@
 namespace twofold {
 namespace {
 
-// The axes whose coordinates differ within a group; ep apart.
+// The axes whose coordinates differ within a group. Not for kEp and kExpertReplicas.
 std::vector<Axis> AxesOf(MeshGroup along) {
   switch (along) {
     case MeshGroup::kPp: return {Axis::kPp};
@@ -24,13 +24,13 @@ std::vector<Axis> AxesOf(MeshGroup along) {
   return {};
 }
 
-// Digits of a number whose base changes from digit to digit.
+// A number in mixed radix: each digit may have a different base.
 struct Number {
   int value = 0, limit = 1;
   void Append(int digit, int base) { value = value * base + digit, limit *= base; }
 };
 
-// The number of a rank's group, and of its place in it.
+// The index of a rank's group, and the rank's index within the group.
 struct Key { Number group, place; };
 
 Key KeyOf(const MeshShape& shape, MeshGroup along, const MeshPlace& at) {

@@ -1,8 +1,8 @@
-// Ranks as a grid with named axes: world = pp * dp * cp * tp, by default in this order, tp innermost: its ranks are neighbours.
-// ep divides dp: of the ranks along dp, ep in a row hold different experts.
+// Ranks as a grid with named axes: world = pp * dp * cp * tp. This is the default order, with tp innermost, so tp ranks
+// are neighbours. ep divides dp: each run of ep consecutive ranks along dp holds different experts.
 //
-// A mesh is a value checked once; a group is a slice of it, and its ranks are in the order of their coordinates. All ranks know
-// all groups. Groups of one cost nothing to use.
+// A mesh is a value that is checked once. A group is a slice of the mesh, with its ranks ordered by their coordinates.
+// All ranks know all groups. A group of one rank costs nothing to use.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@
 namespace twofold {
 
 enum class Axis { kPp, kDp, kCp, kTp, kEp };
-inline constexpr int kGridAxes = 4;  // those that the grid is made of: all but ep
+inline constexpr int kGridAxes = 4;  // the axes of the grid: all except ep
 std::string_view AxisName(Axis axis);  // "pp"
 
 struct MeshShape {
@@ -30,12 +30,12 @@ struct MeshShape {
   int size() const { return pp * dp * cp * tp; }
   int extent(Axis axis) const;
 };
-// From "pp dp cp tp": each of them once. Says what is wrong.
+// Parses "pp dp cp tp", which must name each axis once. An error says what is wrong.
 absl::StatusOr<std::array<Axis, kGridAxes>> ParseMeshOrder(std::string_view text);
-// Says both sides with their numbers when they disagree.
+// On a mismatch the error states both sizes.
 absl::Status CheckMesh(const MeshShape& shape, int world_size);
 
-// Where a rank is.
+// The coordinates of a rank.
 struct MeshPlace {
   int pp = 0, dp = 0, cp = 0, tp = 0;
   int at(Axis axis) const;  // not kEp
@@ -43,29 +43,29 @@ struct MeshPlace {
 MeshPlace PlaceOf(const MeshShape& shape, int rank);
 int RankAt(const MeshShape& shape, const MeshPlace& place);
 
-// Ranks that have something in common, by what differs between them.
+// Kinds of groups, named by the axes along which their ranks differ.
 enum class MeshGroup {
-  kPp, kDp, kCp, kTp,  // one axis, numbered as Axis
-  kEp,              // ranks in a row along dp that hold different experts
-  kReplicas,        // dp and cp: all that hold the same parameters, but for experts; in the order dp, cp
-  kExpertReplicas,  // those of them that hold the same experts
-  kModel,           // pp and tp: together they hold one copy of the model
+  kPp, kDp, kCp, kTp,  // one axis each, numbered as Axis
+  kEp,              // consecutive ranks along dp that hold different experts
+  kReplicas,        // along dp and cp: all ranks with the same parameters, apart from experts; ordered by dp, then cp
+  kExpertReplicas,  // the replicas that hold the same experts
+  kModel,           // along pp and tp: together they hold one copy of the model
 };
 std::string_view MeshGroupName(MeshGroup along);  // "dp", "replicas"
-// All such groups, each with its ranks in order, by their first rank: together every rank once.
+// All groups of this kind, each with its ranks in order, sorted by first rank. Together they contain every rank once.
 std::vector<std::vector<int>> GroupsOf(const MeshShape& shape, MeshGroup along);
 
 class DeviceMesh {
  public:
-  // Collective over `world`, which must outlive the mesh; the shape must fit it (CheckMesh). MeshGroups
-  // of equal ranks share one process group, under the first one's name; all ranks in order share the world's.
+  // Collective over `world`, which must outlive the mesh. The shape must fit it (CheckMesh). MeshGroups with the same
+  // ranks share one process group, named after the first of them. A group of all ranks in order shares the world's.
   DeviceMesh(ProcessGroup& world, const MeshShape& shape);
   const MeshShape& shape() const { return shape_; }
   ProcessGroup& world() { return world_; }
   ProcessGroup& Group(MeshGroup along) { return *groups_[static_cast<size_t>(along)]; }
-  // A group like Group(along) with a stream of its own. Collective over the world.
+  // A group like Group(along), with a stream of its own. Collective over the world.
   std::unique_ptr<ProcessGroup> NewGroup(MeshGroup along, std::string name);
-  // Groups of the caller's own making: every rank once. Collective over the world.
+  // Groups with given ranks, which together must contain every rank once. Collective over the world.
   std::unique_ptr<ProcessGroup> NewGroups(const std::vector<std::vector<int>>& groups, std::string name);
   int Coordinate(Axis axis) const;
 
@@ -75,7 +75,7 @@ class DeviceMesh {
   const MeshShape shape_;
   const MeshPlace place_;
   std::vector<std::unique_ptr<ProcessGroup>> owned_;
-  std::array<ProcessGroup*, kMeshGroups> groups_;  // owned, or the world itself
+  std::array<ProcessGroup*, kMeshGroups> groups_;  // owned by owned_, or the world itself
 };
 
 }  // namespace twofold

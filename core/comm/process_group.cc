@@ -13,7 +13,7 @@ int64_t Total(std::span<const int64_t> counts) {
   return std::accumulate(counts.begin(), counts.end(), int64_t{0});
 }
 
-// A group of one: nothing is ever issued.
+// A group of one rank. Nothing is ever issued on it.
 class LoneGroup : public ProcessGroup {
  public:
   LoneGroup(std::string name, int world_rank, Device& device, CommunicationStats& stats)
@@ -151,14 +151,15 @@ std::unique_ptr<ProcessGroup> ProcessGroup::SplitEvenly(int size, Pattern patter
 }
 
 std::unique_ptr<ProcessGroup> ProcessGroup::Partition(std::span<const std::vector<int>> groups, std::string name) {
-  std::vector<std::pair<int, int>> places(static_cast<size_t>(size()), {-1, -1});  // by rank: group, place in it
+  // By rank: its group, its index in the group
+  std::vector<std::pair<int, int>> places(static_cast<size_t>(size()), {-1, -1});
   bool any = false;
   for (size_t g = 0; g < groups.size(); ++g) {
     any = any || groups[g].size() > 1;
     for (size_t i = 0; i < groups[g].size(); ++i) {
       CheckRoot(groups[g][i]);
       auto& place = places[static_cast<size_t>(groups[g][i])];
-      TWOFOLD_CHECK_EQ(place.first, -1);  // every rank is in one group
+      TWOFOLD_CHECK_EQ(place.first, -1);  // every rank must be in exactly one group
       place = {static_cast<int>(g), static_cast<int>(i)};
     }
   }

@@ -1,4 +1,4 @@
-// How ranks' values become one.
+// The operation that combines the ranks' values.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,4 @@
-// What a rank communicated: the report's `collectives` rows.
+// Counts a rank's communication, for the report's `collectives` rows.
 #pragma once
 
 #include <atomic>
@@ -11,13 +11,13 @@
 
 namespace twofold {
 
-// Entries are made by the rank's thread; `seconds` may be added to from the communication threads.
+// Only the rank's thread creates entries. Communication threads may add to `seconds`.
 class CommunicationStats {
  public:
   struct Entry {
     int64_t count = 0;
     Bytes bytes;
-    std::atomic<double> seconds = 0;  // from the call's start on its stream to this rank's completion
+    std::atomic<double> seconds = 0;  // from the call's start on its stream to its completion on this rank
   };
   Entry& operator()(const std::string& group, Communication::Kind kind) { return entries_[{group, kind}]; }
   const std::map<std::pair<std::string, Communication::Kind>, Entry>& entries() const { return entries_; }

@@ -1,8 +1,8 @@
 // Work: the handle of a communication in flight.
 //
-// A Work keeps the tensors it touches alive until the *program* waits for it, so when a buffer returns to the allocator
-// is a function of the sequence of host calls, never of timing. Waiting for one work of a group also lets go of all that
-// was issued to the group before it (a group's work runs in order). Used from the rank's own thread.
+// A Work keeps its tensors alive until the *program* waits for it. So the moment at which a buffer returns to the
+// allocator depends on the sequence of host calls, never on timing. Waiting for one work of a group also releases the
+// tensors of all earlier work of the group (a group's work runs in order). Used only from the rank's own thread.
 #pragma once
 
 #include <cstdint>
@@ -19,16 +19,17 @@ namespace twofold {
 
 class Work {
  public:
-  // What a backend implements.
+  // The interface that a backend implements.
   class State {
    public:
     virtual ~State() = default;
     virtual void Wait() = 0;             // blocks the host; throws PeerLost, CollectiveMismatch, TimedOut, ...
-    virtual void WaitOn(Stream& s) = 0;  // later work of `s` starts after; throws like Wait where `s` is the host
+    // Later work of `s` starts after this work; throws like Wait if `s` is the host
+    virtual void WaitOn(Stream& s) = 0;
     virtual bool Test() = 0;             // done (or failed: Wait will throw)?
-    // Blocks until at least one of `states` is done and returns its index. All belong to one fabric.
+    // Blocks until at least one of `states` is done and returns its index. All states belong to one fabric.
     virtual size_t WaitAny(std::span<State* const> states) = 0;
-    virtual int source() const { return -1; }  // of a finished Recv: the rank that sent
+    virtual int source() const { return -1; }  // of a finished Recv: the sender's rank
   };
 
   Work() = default;  // done
@@ -40,8 +41,8 @@ class Work {
     state_->Wait();
     held_->ReleaseUpTo(sequence_);
   }
-  // Orders `stream` after this work. Its tensors are let go where `stream` is the compute stream, for whose operations
-  // memory is reused; another stream's wait keeps them.
+  // Orders `stream` after this work. Releases the tensors only if `stream` is the compute stream, because memory is
+  // reused in the order of its operations. A wait by another stream keeps them.
   void WaitOn(Stream& stream) {
     if (state_ == nullptr) return;
     state_->WaitOn(stream);
@@ -50,7 +51,7 @@ class Work {
   bool Test() const { return state_ == nullptr || state_->Test(); }
   int source() const { return state_ == nullptr ? -1 : state_->source(); }
 
-  // Index of one that is done; blocks until there is one. Does not release its tensors: call Wait on it.
+  // Index of a work that is done. Blocks until there is one. Does not release its tensors: call Wait on it.
   static size_t WaitAny(std::span<const Work> works);
 
  private:

@@ -38,7 +38,7 @@ class Cifar10Dataset : public Dataset {
                                                  [](int64_t i, const Records& r) { return i < r.first; }));
     const std::byte* record = file->file.data() + (index - file->first) * kRecord;
     target[0] = record[0];
-    for (int64_t pixel = 0; pixel < kPlane; ++pixel) {  // planes of colours become colours side by side
+    for (int64_t pixel = 0; pixel < kPlane; ++pixel) {  // colour planes become interleaved channels
       for (int64_t c = 0; c < kChannels; ++c)
         input[static_cast<size_t>(pixel * kChannels + c)] = record[1 + c * kPlane + pixel];
     }
@@ -75,7 +75,7 @@ absl::StatusOr<Records> OpenRecords(const std::string& path, int64_t first, int6
   return Records{*std::move(file), first, count};
 }
 
-// The files that `path` stands for.
+// The files that `path` denotes.
 absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& path, bool test) {
   std::error_code error;
   if (!fs::is_directory(path, error)) return std::vector<std::string>{path};

@@ -1,7 +1,7 @@
 // A dataset: numbered samples, each one input and one target of fixed shape and element type.
 //
-// Datasets know nothing of ranks or batches (see distributed_sampler.h and load_batch.h). They check what the
-// user pointed at when they are made, so that Read cannot fail.
+// Datasets know nothing of ranks or batches (see distributed_sampler.h and load_batch.h). They check the user's files
+// when they are made, so that Read cannot fail.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ class Dataset {
   // target().bytes(). Any number of threads may read at the same time.
   virtual void Read(int64_t index, std::span<std::byte> input, std::span<std::byte> target) const = 0;
 
-  virtual std::string Describe() const = 0;  // one line for people: what it is, where from, how many samples
+  virtual std::string Describe() const = 0;  // one line for people: what it is, its source, its number of samples
 };
 
 }  // namespace twofold

@@ -1,14 +1,13 @@
 // Which samples each rank sees, and in which order.
 //
-// The semantics are those of PyTorch's DistributedSampler: every epoch is a permutation of the dataset (a new
-// one per epoch when shuffled, made from seed and epoch alone), ranks take disjoint parts of it in turn, and
-// what does not fill the last batch is either dropped or padded by starting over from the front of the
-// permutation.
+// The semantics are those of PyTorch's DistributedSampler: every epoch is a permutation of the dataset (if shuffled, a
+// new one per epoch, made from seed and epoch only), ranks take disjoint parts of it in turn, and an incomplete last
+// batch is either dropped or padded by starting over from the front of the permutation.
 //
-// One thing is fixed more firmly: batch b of an epoch is positions [b * block, (b + 1) * block) of the
-// permutation whatever the number of replicas, and rank r takes of those the positions congruent to r modulo
-// replicas, in order. The sequence of global batches therefore does not depend on the mesh, and any layout
-// can be held against one process.
+// One thing is specified more strictly: batch b of an epoch is positions [b * block, (b + 1) * block) of the
+// permutation for any number of replicas, and rank r takes the positions in it that are congruent to r modulo replicas,
+// in order. The sequence of global batches therefore does not depend on the mesh, and any layout can be compared with
+// one process.
 #pragma once
 
 #include <cstdint>
@@ -21,18 +20,17 @@ namespace twofold {
 struct SamplerOptions {
   int64_t dataset_size = 0;  // samples, 1 to 2^32 - 1
   int64_t replicas = 1;      // data-parallel ranks
-  int64_t rank = 0;          // of this replica
+  int64_t rank = 0;          // this replica's
   int64_t block = 1;         // samples in a global batch; a multiple of replicas
   bool shuffle = true;
   uint64_t seed = 1;
   bool drop_last = false;  // drop the last batch when it is not full, instead of padding it
 };
 
-// Belongs to one rank and its thread. Holds the epoch's permutation: 4 bytes a sample when shuffled, else
-// nothing.
+// Belongs to one rank and its thread. Holds the epoch's permutation: 4 bytes per sample if shuffled, else nothing.
 class DistributedSampler {
  public:
-  // Refuses options outside the ranges above, and a dataset that drop_last leaves without a batch.
+  // Refuses options outside the ranges above, and a dataset that has no batch left after drop_last.
   static absl::StatusOr<DistributedSampler> Make(const SamplerOptions& options);
 
   int64_t batches_per_epoch() const { return batches_; }
@@ -45,7 +43,8 @@ class DistributedSampler {
   // This rank's samples_per_batch() dataset indices of batch b. REQUIRES: 0 <= b < batches_per_epoch().
   std::vector<int64_t> Batch(int64_t b);
 
-  // The batch of a training step (from 0): moves to epoch step / batches_per_epoch() and takes what is left.
+  // The batch of a training step (from 0): moves to epoch step / batches_per_epoch() and returns the batch of that step
+  // in it.
   std::vector<int64_t> BatchAt(int64_t step);
 
  private:

@@ -14,7 +14,7 @@ constexpr std::string_view kIdxRemedy = "give a file in MNIST's IDX format, not 
 struct Elements {
   MappedFile file;
   int64_t first;               // byte at which the elements begin
-  std::vector<int64_t> sizes;  // of the dimensions
+  std::vector<int64_t> sizes;  // of each dimension
 };
 
 uint32_t BigEndian(const std::byte* at) {
@@ -23,7 +23,7 @@ uint32_t BigEndian(const std::byte* at) {
   return value;
 }
 
-// Opens a file of `dimensions` dimensions of bytes, and holds its header against its size.
+// Opens a file of bytes with `dimensions` dimensions and checks its header against its size.
 absl::StatusOr<Elements> Open(const std::string& path, int64_t dimensions, std::string_view what) {
   const int64_t header = 4 + 4 * dimensions;
   absl::StatusOr<MappedFile> file = MappedFile::Open(path, header, "the header", kIdxRemedy);
@@ -39,7 +39,7 @@ absl::StatusOr<Elements> Open(const std::string& path, int64_t dimensions, std::
   for (int64_t i = 0; i < dimensions; ++i) {
     const int64_t at = 4 + 4 * i, size = BigEndian(elements.file.data() + at);
     if (size == 0) return RefuseFile(path, at, StrCat("dimension ", i, " is 0; give a file that holds something"));
-    // No dimension can be larger than what the file has left for it.
+    // No dimension can be larger than the rest of the file allows.
     if (size > rest / held) {
       return RefuseFile(path, at, StrCat("dimension ", i, " is ", size, ", but the file's ", elements.file.size(),
                                          " bytes hold at most ", rest / held, "; give a whole file"));

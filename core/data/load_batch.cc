@@ -21,7 +21,7 @@ Batch LoadBatch(Device& device, const Dataset& dataset, std::span<const int64_t>
   Batch batch;
   if (parts != BatchParts::kTargets) batch.inputs = NewBatchTensor(device, n, dataset.input());
   if (parts != BatchParts::kInputs) batch.targets = NewBatchTensor(device, n, dataset.target());
-  // A sample is read once: the part that is not being uploaded waits here, or is left.
+  // Each sample is read once: the part that is not being uploaded is buffered here, or dropped if it is not asked for.
   std::vector<std::byte> inputs, targets;
   const auto read = [&](std::span<std::byte> input, std::span<std::byte> target) {
     for (size_t i = 0; i < indices.size(); ++i) {

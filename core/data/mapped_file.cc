@@ -21,7 +21,8 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path, int64_t lea
   const auto refuse = [&](std::string_view why) {
     return absl::InvalidArgumentError(StrCat(path, ": cannot be read: ", why, "; ", remedy));
   };
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // else a pipe waits for a writer
+  // O_NONBLOCK: opening a pipe must not wait for a writer.
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return refuse(std::strerror(errno));
   struct stat info {};
   if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) {

@@ -1,4 +1,4 @@
-// A file of samples, mapped for reading, and how it is refused.
+// A memory-mapped file of samples, and the errors that refuse one.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,11 @@
 
 namespace twofold {
 
-// Unmapped when it goes. The file must not shrink while it lives.
+// Unmapped on destruction. The file must not shrink while it lives.
 class MappedFile {
  public:
-  // The whole of a regular file of at least `least` bytes; `what` says what those hold ("the header") and `remedy` what
-  // file would be right. Errors name the file, the offset, what stands there and what would be right.
+  // Maps a whole regular file of at least `least` bytes. For errors, `what` says what those bytes hold ("the header")
+  // and `remedy` what file would be right. Errors name the file, the offset, the value found and what would be right.
   static absl::StatusOr<MappedFile> Open(const std::string& path, int64_t least, std::string_view what,
                                          std::string_view remedy);
   MappedFile(MappedFile&& other) noexcept

@@ -1,4 +1,4 @@
-// A part of a dataset, as a dataset: what is trained on, what is held out.
+// A part of a dataset, as a dataset: for splitting into training and held-out samples.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,7 @@
 
 namespace twofold {
 
-// Samples [first, first + count) of `whole`, numbered from 0. REQUIRES: they exist, and count is 1 or more.
+// Samples [first, first + count) of `whole`, renumbered from 0. REQUIRES: they exist, and count is at least 1.
 std::unique_ptr<Dataset> MakeSlice(std::shared_ptr<const Dataset> whole, int64_t first, int64_t count);
 
 }  // namespace twofold

@@ -10,7 +10,7 @@
 namespace twofold {
 namespace {
 
-// Elements [first, first + out.size()) of the key's uniform sequence, moved to mean 0 and variance 1.
+// Elements [first, first + out.size()) of the key's uniform sequence, scaled to mean 0 and variance 1.
 void FillUniform(PhiloxKey key, uint64_t first, std::span<float> out) {
   constexpr float kSqrt3 = 1.7320508f;
   std::array<uint32_t, 4> lanes{};
@@ -56,7 +56,7 @@ class SyntheticDataset : public Dataset {
   }
 
  private:
-  // The class of the largest product; the first of equals.
+  // The class with the largest product; among equals the first.
   int32_t LabelOf(std::span<const float> features) const {
     int64_t best = 0;
     double best_score = 0;

@@ -1,8 +1,8 @@
 // Made-up features with a learnable label, for models that need no files.
 //
-// Features are uniform with mean 0 and variance 1; the label is the class for which a fixed random linear map
-// of the features is largest. Both are counter-based (Philox) and use only exact or correctly rounded
-// arithmetic, so that the same options give the same samples on every machine.
+// Features are uniform with mean 0 and variance 1; the label is the class for which a fixed random linear map of the
+// features is largest. Both are counter-based (Philox) and use only exact or correctly rounded arithmetic, so the same
+// options give the same samples on every machine.
 #pragma once
 
 #include <memory>
@@ -13,9 +13,9 @@
 namespace twofold {
 
 struct SyntheticOptions {
-  int64_t samples = 4096;  // 1 or more
-  int64_t inputs = 1;      // features of a sample, 1 or more
-  int64_t classes = 2;     // 2 or more
+  int64_t samples = 4096;  // at least 1
+  int64_t inputs = 1;      // features per sample, at least 1
+  int64_t classes = 2;     // at least 2
   uint64_t seed = 1;
 };
 

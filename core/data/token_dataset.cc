@@ -17,7 +17,7 @@ static_assert(std::endian::native == std::endian::little,
 constexpr int32_t kMagic = 20240520, kVersion = 1;
 constexpr int64_t kHeaderBytes = 256 * sizeof(int32_t);
 
-// The number of tokens that the header states, after holding the header against the file.
+// The number of tokens that the header states, after checking the header against the file.
 absl::StatusOr<int64_t> CheckHeader(const std::string& path, const MappedFile& file) {
   int32_t header[3];
   std::memcpy(header, file.data(), sizeof(header));

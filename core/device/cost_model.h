@@ -1,4 +1,4 @@
-// What an operation is expected to take. Implementations state "assumes / ignores / calibrated from".
+// The expected time of an operation. Implementations state "assumes / ignores / calibrated from".
 #pragma once
 
 #include <optional>
@@ -10,11 +10,11 @@ namespace twofold {
 
 struct Estimate {
   Seconds seconds, low, high;
-  bool extrapolated = false;  // outside what calibration has seen
-  std::optional<Seconds> launch = std::nullopt;  // what the host takes to launch it; absent: as long as any launch
+  bool extrapolated = false;  // outside the calibrated range
+  std::optional<Seconds> launch = std::nullopt;  // host time to launch it; absent: the default launch time
 };
 
-// Shares of an expected time, at most 1 and at least 1.
+// Factors of an expected time. low is at most 1, high is at least 1.
 struct Range {
   double low = 1, high = 1;
 };
@@ -23,9 +23,9 @@ class CostModel {
  public:
   virtual ~CostModel() = default;
   virtual Estimate Time(const ops::Op& op) = 0;
-  // Whether what one kernel's estimates are off by tells nothing of another kernel's.
+  // True if the estimation errors of one kernel are independent of those of another kernel.
   virtual bool independent() const { return false; }
-  // What all of a step has in common, beyond the estimates' own intervals: how fast the machine is on that day.
+  // A factor common to a whole step, in addition to the estimates' own intervals: the speed of the machine on that day.
   virtual Range common() const { return {}; }
 };
 

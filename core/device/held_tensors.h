@@ -1,5 +1,5 @@
-// Tensors in use by work that goes on beside the program, kept until the *program* waits for it: when a buffer returns to
-// the allocator is then a function of the sequence of host calls, never of timing.
+// Keeps the tensors of asynchronous work until the *program* waits for that work. So the moment at which a buffer
+// returns to the allocator depends on the sequence of host calls, never on timing.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@ namespace twofold {
 
 class Stream;
 
-// Of a group's or a stream's unfinished work, in issue order; calls are numbered from 1. Touched by the rank's thread only.
+// The tensors of the unfinished work of a group or stream, in issue order. Calls are numbered from 1. Used only from
+// the rank's thread.
 class HeldTensors {
  public:
   explicit HeldTensors(const Stream* compute) : compute_(compute) {}

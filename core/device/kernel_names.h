@@ -1,5 +1,5 @@
-// The name of every operation's kernel, as ops::Key has it, and what kind of work it is: for who reads profiles and draws traces.
-// A new operation's names have rows here; tests ask for them.
+// The kernel name of every operation, as in ops::Key, and its class of work, for profiles and traces. A new operation
+// needs rows here; tests check for them.
 #pragma once
 
 #include <span>
@@ -8,10 +8,10 @@
 namespace twofold::ops {
 
 enum class KernelClass {
-  kProduct,    // of matrices, convolutions among them
-  kAttention,  // scores, and what queries and keys go through on their way there
+  kProduct,    // matrix products, including convolutions
+  kAttention,  // scores, and the steps that prepare queries and keys
   kNorm,
-  kElement,    // element by element, sums over elements, copies
+  kElement,    // element-wise operations, sums over elements, copies
   kLoss,       // embeddings and losses
   kOptimizer,
   kOther,      // pooling, routing to experts, gradient codecs
@@ -22,8 +22,8 @@ struct KernelRow {
   KernelClass is;
 };
 
-std::span<const KernelRow> KernelRows();            // by name
-const KernelRow* FindKernel(std::string_view name);  // nullptr: no operation has such a kernel
+std::span<const KernelRow> KernelRows();            // sorted by name
+const KernelRow* FindKernel(std::string_view name);  // nullptr: no operation has a kernel of this name
 inline bool IsKernel(std::string_view name) { return FindKernel(name) != nullptr; }
 
 }  // namespace twofold::ops

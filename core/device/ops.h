@@ -1,5 +1,5 @@
-// The operations: values that know their shapes, their cost and their workspace. Devices run them. Each is in a file of
-// the folder ops/; op.h says how to add one.
+// The operations: values that define their shapes, cost and workspace. Devices run them. Each operation is in a file of
+// the folder ops/. op.h says how to add one.
 #pragma once
 
 #include <type_traits>
@@ -45,8 +45,8 @@ using AnyOp = std::variant<
     TopK, RandomPlaces, GatherElements, ScatterElements, Quantise, Dequantise, SignPack, SignUnpack,
     SgdStep, AdamStep, SquaredNorm, ClipFactor>;
 
-// Any of them, as a value. What it is made of and its end are told once, not wherever an operation is launched: that is most
-// of what such a file takes to compile.
+// Any operation, as a value. Its copy and move operations and its destructor are defined out of line, in one place,
+// because they account for most of the compile time of files that launch operations.
 class Op {
  public:
   template <class Operation>
@@ -66,7 +66,7 @@ enum class DeviceKind { kCpu, kCuda };
 
 KernelKey Key(const Op& op);
 Cost CostOf(const Op& op);
-void CheckShapes(const Op& op);                        // aborts on a mismatch, printing the shapes
-Bytes Workspace(const Op& op, DeviceKind kind, int threads);  // scratch memory the kernel is given, fixed by shape
+void CheckShapes(const Op& op);                        // prints the shapes and aborts on a mismatch
+Bytes Workspace(const Op& op, DeviceKind kind, int threads);  // the kernel's scratch memory, determined by shape
 
 }  // namespace twofold::ops

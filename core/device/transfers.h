@@ -1,11 +1,12 @@
-// Copies between a device's memory and its host's, in order, on a stream of their own.
+// Ordered copies between device memory and host memory, on a stream of their own.
 //
-// A copy starts when all that was launched on the compute stream before it is over. So what it reads is there, and its target
-// may be memory that the compute stream has done with. Its tensors are kept until the *program* has the compute stream, or
-// the host, wait for it or for a later one of the same stream, as a Work keeps those of a communication.
+// A copy starts when all earlier work on the compute stream is done. So its source is ready, and its target may be
+// memory that the compute stream no longer uses. Its tensors are kept until the *program* makes the compute stream or
+// the host wait for it, or for a later copy of the same stream. (A Work keeps the tensors of a communication in the
+// same way.)
 //
-// Costs: bytes / rate of the host's link + its least time, each way apart (core/proto/cluster.proto).
-// One rank's; used from its thread.
+// Cost: bytes / rate of the host link + its minimum time, separately for each direction (core/proto/cluster.proto).
+// Belongs to one rank and is used from its thread.
 #pragma once
 
 #include <memory>
@@ -23,7 +24,7 @@ class Transfer {
       : event_(std::move(event)), held_(std::move(held)), sequence_(sequence) {}
 
   void Wait();                  // blocks the host
-  void WaitOn(Stream& stream);  // what is launched on `stream` from now on starts after it
+  void WaitOn(Stream& stream);  // work launched on `stream` from now on starts after it
   const Event& event() const { return event_; }
 
  private:
@@ -34,18 +35,18 @@ class Transfer {
 
 class TransferStream {
  public:
-  // `name` is what the trace calls it. The device must outlive it.
+  // The trace shows `name`. The device must outlive this object.
   TransferStream(Device& device, std::string_view name);
 
-  // Of equal types and numbers of elements: one lies in the device's memory, the other in the host's.
+  // The tensors must have the same type and number of elements. One is in device memory, the other in host memory.
   Transfer Copy(const Tensor& from, const Tensor& to);
-  // The next copies start after `transfer`, one of another stream, too.
+  // The next copies start after `transfer`, which may be on another stream.
   void After(const Transfer& transfer) { stream_->WaitFor(transfer.event()); }
 
  private:
   Device& device_;
   const std::shared_ptr<HeldTensors> held_;
-  const std::unique_ptr<Stream> stream_;  // done with before what is held is let go
+  const std::unique_ptr<Stream> stream_;  // destroyed before `held_` releases its tensors
 };
 
 }  // namespace twofold

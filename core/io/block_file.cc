@@ -60,7 +60,8 @@ absl::StatusOr<FileSum> SumOfFile(const std::string& folder, const std::string& 
 }
 
 absl::StatusOr<PlainFile> PlainFile::Open(const std::string& path) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // else a pipe waits for a writer
+  // Without O_NONBLOCK, opening a pipe would wait for a writer
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return absl::InvalidArgumentError(StrCat(path, ": cannot be read: ", std::strerror(errno)));
   PlainFile opened(path, file, 0);
   struct stat info {};
@@ -129,7 +130,8 @@ absl::Status CheckedFile::Read(int64_t offset, std::span<std::byte> out) {
 WriteBuffer::WriteBuffer() : data_(static_cast<std::byte*>(std::aligned_alloc(kHugePage, kSize))) {
   if (data_ == nullptr) throw std::bad_alloc();
 #if defined(__linux__)
-  madvise(data_, kSize, MADV_HUGEPAGE);  // a thousand small pages cost as much as writing them; may be declined
+  // Faulting in a thousand small pages costs as much as writing them; the kernel may decline
+  madvise(data_, kSize, MADV_HUGEPAGE);
 #endif
 }
 WriteBuffer::~WriteBuffer() { std::free(data_); }
@@ -158,7 +160,7 @@ absl::StatusOr<BlockWriter> BlockWriter::Create(const std::string& folder, const
   if (file < 0) return Failed(path, "written", errno);
   BlockWriter writer(path, file, {name, bytes, {}});
   writer.sum_.blocks.reserve(BlocksOf(bytes));
-  // A full disk shows here, not after an hour. What has no such call (some network file systems) shows it later.
+  // Reports a full disk now, not after an hour. Some network file systems lack this call and report it later.
   const int error = bytes > 0 ? posix_fallocate(file, 0, bytes) : 0;
   if (error != 0 && error != EOPNOTSUPP && error != EINVAL) return Failed(path, StrCat("given ", bytes, " bytes of the disk"), error);
   return writer;
@@ -170,12 +172,13 @@ BlockWriter::~BlockWriter() {
 
 absl::Status BlockWriter::Write(const WriteBuffer& buffer) {
   const std::span<const std::byte> bytes = buffer.bytes();
-  TWOFOLD_CHECK_EQ(written_ % kChecksumBlock, 0);  // else a buffer before this one was not full
+  TWOFOLD_CHECK_EQ(written_ % kChecksumBlock, 0);  // else an earlier buffer was not full
   for (size_t at = 0; at < bytes.size(); at += kChecksumBlock) {
     sum_.blocks.push_back(Checksum(bytes.subspan(at, std::min<size_t>(kChecksumBlock, bytes.size() - at))));
   }
   if (absl::Status status = WriteAll(path_, file_, bytes, written_); !status.ok()) return status;
-  sync_file_range(file_, written_, static_cast<int64_t>(bytes.size()), SYNC_FILE_RANGE_WRITE);  // begins; fsync is what counts
+  // Only starts the write; fsync makes it durable
+  sync_file_range(file_, written_, static_cast<int64_t>(bytes.size()), SYNC_FILE_RANGE_WRITE);
   written_ += static_cast<int64_t>(bytes.size());
   return absl::OkStatus();
 }
@@ -218,7 +221,8 @@ absl::Status SyncFolder(const std::string& path) {
   const bool synced = fsync(folder) == 0;
   const int error = errno;
   close(folder);
-  return synced || error == EINVAL ? absl::OkStatus() : Failed(path, "brought to the disk", error);  // EINVAL: has no such thing
+  // EINVAL: no fsync on folders here
+  return synced || error == EINVAL ? absl::OkStatus() : Failed(path, "brought to the disk", error);
 }
 
 }  // namespace twofold::checkpoint

@@ -1,7 +1,7 @@
-// Files whose every mebibyte has a checksum (XXH3, 64 bits): written once from front to end, read in any place.
+// Files with a checksum (XXH3, 64 bits) per MiB. Written once from front to end, read at any offset.
 //
-// A reader of a part checks the blocks that hold it and no others, so that a rank which needs a hundredth of a checkpoint reads
-// a hundredth of it. Errors name the path and the byte.
+// A reader of a part checks only the blocks that contain it, so a rank that needs a hundredth of a checkpoint reads a
+// hundredth of it. Errors name the path and the byte.
 #pragma once
 
 #include <cstddef>
@@ -19,16 +19,16 @@ namespace twofold::checkpoint {
 
 inline constexpr int64_t kChecksumBlock = int64_t{1} << 20;
 
-// What a whole file must be.
+// The expected size and checksums of a complete file.
 struct FileSum {
   std::string name;  // within its folder
   int64_t bytes = 0;
-  std::vector<uint64_t> blocks;  // of each kChecksumBlock bytes, the last one of what is left
+  std::vector<uint64_t> blocks;  // one checksum per kChecksumBlock bytes; the last covers the rest
 };
 
 uint64_t Checksum(std::span<const std::byte> bytes);
 
-// The sum of what stands in the file `name` of `folder`.
+// The checksums of the current contents of the file `name` in `folder`.
 absl::StatusOr<FileSum> SumOfFile(const std::string& folder, const std::string& name);
 
 // A regular file, open for reading.
@@ -39,7 +39,7 @@ class PlainFile {
   ~PlainFile();
   const std::string& path() const { return path_; }
   int64_t bytes() const { return bytes_; }
-  absl::Status Read(int64_t offset, std::span<std::byte> out) const;  // all of `out`
+  absl::Status Read(int64_t offset, std::span<std::byte> out) const;  // fills all of `out`
 
  private:
   PlainFile(std::string path, int file, int64_t bytes) : path_(std::move(path)), file_(file), bytes_(bytes) {}
@@ -48,14 +48,15 @@ class PlainFile {
   int64_t bytes_;
 };
 
-// A file that is held against its sum as it is read.
+// A file that is checked against its checksums as it is read.
 class CheckedFile {
  public:
-  // Refuses a file of another size. `sum` must outlive it.
+  // Refuses a file of a different size. `sum` must outlive this object.
   static absl::StatusOr<CheckedFile> Open(const std::string& folder, const FileSum& sum);
   const std::string& path() const { return file_.path(); }
   int64_t bytes() const { return file_.bytes(); }
-  // Fills `out` from byte `offset` on. Blocks that it needs whole are read into place, the others by way of one that is kept.
+  // Fills `out` from byte `offset` on. Blocks needed as a whole are read directly into `out`, the others through a
+  // cached block.
   absl::Status Read(int64_t offset, std::span<std::byte> out);
 
  private:
@@ -64,11 +65,11 @@ class CheckedFile {
 
   PlainFile file_;
   const std::vector<uint64_t>* blocks_;
-  int64_t kept_ = -1;            // which block
-  std::vector<std::byte> keep_;  // its bytes
+  int64_t kept_ = -1;            // index of the cached block
+  std::vector<std::byte> keep_;  // its contents
 };
 
-// Page-aligned memory that is written in one go.
+// Page-aligned memory that is written with a single call.
 class WriteBuffer {
  public:
   static constexpr int64_t kSize = 4 * kChecksumBlock;
@@ -81,7 +82,7 @@ class WriteBuffer {
   }
   std::span<std::byte> room() { return {data_ + size_, static_cast<size_t>(kSize - size_)}; }
   void Clear() { size_ = 0; }
-  void Filled(size_t bytes) { size_ += static_cast<int64_t>(bytes); }  // of room()'s front
+  void Filled(size_t bytes) { size_ += static_cast<int64_t>(bytes); }  // after filling the front of room()
   std::span<const std::byte> bytes() const { return {data_, static_cast<size_t>(size_)}; }
 
  private:
@@ -89,8 +90,8 @@ class WriteBuffer {
   int64_t size_ = 0;
 };
 
-// Buffers that were written, for the next ones: memory that was touched before is filled several times as fast. Any thread
-// may call. Keeps as many as were in use at one time.
+// Buffers for reuse: memory that was touched before is filled several times as fast. Callable from any thread. Keeps as
+// many buffers as were in use at the same time.
 class WriteBuffers {
  public:
   WriteBuffer Take();
@@ -101,33 +102,35 @@ class WriteBuffers {
   std::vector<WriteBuffer> idle_;
 };
 
-// Writes a new file of a known size. The disk is set to work on every buffer at once, so that little is left to wait for at the end.
+// Writes a new file of a known size. Each buffer is submitted to the disk at once, so that little is left to wait for
+// at the end.
 class BlockWriter {
  public:
-  // The folder must exist, the file must not.
+  // The folder must exist. The file must not exist.
   static absl::StatusOr<BlockWriter> Create(const std::string& folder, const std::string& name, int64_t bytes);
   BlockWriter(BlockWriter&& other) noexcept
       : path_(std::move(other.path_)), file_(std::exchange(other.file_, -1)), sum_(std::move(other.sum_)), written_(other.written_) {}
   ~BlockWriter();
-  // Every buffer but the last is full.
+  // Every buffer except the last must be full.
   absl::Status Write(const WriteBuffer& buffer);
-  // The file is whole and on the disk.
+  // Returns once the file is complete and on disk.
   absl::StatusOr<FileSum> Finish();
 
  private:
   BlockWriter(std::string path, int file, FileSum sum) : path_(std::move(path)), file_(file), sum_(std::move(sum)) {}
   std::string path_;
   int file_;
-  FileSum sum_;  // bytes: what it will have
+  FileSum sum_;  // sum_.bytes: the final size
   int64_t written_ = 0;
 };
 
-// A small file for one who waits for its name: its bytes are on the disk before the name is there. Nothing is done to the folder
-// after that, as who has waited may rename or remove it. That the name itself is on the disk, SyncFolder sees to.
+// Writes a small file for readers that wait for its name: its contents are on disk before the name appears. The folder
+// is not touched afterwards, since a reader may then rename or remove it. Call SyncFolder to get the name itself on
+// disk.
 absl::Status PublishSmallFile(const std::string& folder, const std::string& name, const std::string& text);
-// A small file, on the disk by name when this returns; replaces what was there in one go.
+// Writes a small file atomically, replacing an existing one. Contents and name are on disk when this returns.
 absl::Status WriteSmallFile(const std::string& folder, const std::string& name, const std::string& text);
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path, int64_t most);
-absl::Status SyncFolder(const std::string& path);  // names that were made, removed or changed in it are on the disk
+absl::Status SyncFolder(const std::string& path);  // makes names created, removed or changed in the folder durable
 
 }  // namespace twofold::checkpoint

@@ -26,12 +26,12 @@ constexpr std::string_view kPartial = ".partial", kStep = "-step-";
 std::optional<int64_t> WholeNumber(std::string_view digits) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  constexpr int64_t kMost = int64_t{1} << 62;  // as manifests have it: there is a number after it
+  constexpr int64_t kMost = int64_t{1} << 62;  // the limit of manifests; the next number still fits
   if (error != std::errc() || end != digits.data() + digits.size() || value < 0 || value >= kMost) return std::nullopt;
   return value;
 }
 
-// From "000003-step-60".
+// Parses "000003-step-60".
 std::optional<Found> FromName(const std::string& name) {
   const size_t at = name.find(kStep);
   if (at == std::string::npos) return std::nullopt;
@@ -78,7 +78,7 @@ absl::Status RemoveLeftovers(const std::string& folder) {
   return absl::OkStatus();
 }
 
-// What is named like a checkpoint, latest first.
+// Folders named like checkpoints, latest first.
 absl::StatusOr<std::vector<Found>> Listed(const std::string& folder) {
   const absl::StatusOr<std::vector<std::string>> names = Names(folder);
   if (!names.ok()) return names.status();
@@ -104,18 +104,18 @@ Begun Named(const std::string& folder, int64_t sequence, int64_t step) {
 
 absl::StatusOr<Claim> Claim::Make(const std::string& folder) {
   std::error_code error;
-  std::vector<std::string> above;  // of what is not there yet
+  std::vector<std::string> above;  // parents of the folders that do not exist yet
   for (fs::path at = fs::absolute(folder, error).lexically_normal(); !error && !fs::exists(at, error) && at != at.parent_path(); at = at.parent_path()) {
     above.push_back(at.parent_path().string());
   }
   fs::create_directories(folder, error);
   if (error) return Failed(folder, "made", error);
-  for (const std::string& path : above) {  // else a power failure takes the folder, whatever is in it
+  for (const std::string& path : above) {  // else a power failure could remove the folder with all its contents
     if (absl::Status status = SyncFolder(path); !status.ok()) return status;
   }
   Claim claim(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (claim.folder_ < 0) return Failed(folder, "opened", std::error_code(errno, std::generic_category()));
-  // Other errors: a file system that has no locks.
+  // Other errors mean that the file system has no locks; they are ignored.
   if (flock(claim.folder_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     return absl::UnavailableError(StrCat(folder, ": another run that is still going on saves there; give train.checkpoint.path another folder"));
   }
@@ -146,7 +146,7 @@ absl::Status Commit(const std::string& folder, const Begun& begun, const Manifes
   if (keep_last == 0) return absl::OkStatus();
   const absl::StatusOr<std::vector<Found>> there = Listed(folder);
   if (!there.ok()) return there.status();
-  for (size_t i = static_cast<size_t>(keep_last); i < there->size(); ++i) {  // a name is taken from it before anything of it goes
+  for (size_t i = static_cast<size_t>(keep_last); i < there->size(); ++i) {  // renamed before anything in it is deleted
     const std::string going = StrCat((*there)[i].path, kPartial);
     if (absl::Status status = Rename((*there)[i].path, going); !status.ok()) return status;
     if (absl::Status status = Remove(going); !status.ok()) return status;

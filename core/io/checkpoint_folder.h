@@ -1,7 +1,8 @@
-// A folder of checkpoints. Each is a folder of its own, "<sequence>-step-<step>", e.g. "000003-step-60"; the greatest sequence is
-// the latest, whatever the steps say (a run may go on from an earlier one). Whole ones alone bear such a name: what is being written,
-// or being deleted, ends in ".partial", and a rename makes it the one or the other. So a kill at any moment leaves every whole
-// checkpoint as it is, and nothing points to the latest that could be torn: it is found by looking.
+// A folder of checkpoints. Each checkpoint is a folder of its own, "<sequence>-step-<step>", e.g. "000003-step-60". The
+// one with the greatest sequence number is the latest, whatever its step (a run may resume from an earlier one). Only
+// complete checkpoints have such a name. While one is written or deleted, its name ends in ".partial". A rename
+// completes a new one and precedes a deletion. So a kill at any moment leaves every complete checkpoint intact. There
+// is no pointer to the latest checkpoint that could be corrupted: readers list the folder.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +21,11 @@ struct Found {
   std::string path;  // of its folder
 };
 
-// What is named like a checkpoint, latest first; not looked into. Empty where `folder` is not there.
+// Folders named like checkpoints, latest first. Their contents are not checked. Empty if `folder` does not exist.
 std::vector<Found> List(const std::string& folder);
 
-// A run's right to write to a folder, which it makes where it is not there. It ends with the object, or with the process.
+// A run's exclusive right to write to a folder, which is created if it does not exist. The claim ends with the object
+// or the process.
 class Claim {
  public:
   static absl::StatusOr<Claim> Make(const std::string& folder);  // refuses a folder that another run writes to
@@ -35,27 +37,27 @@ class Claim {
   int folder_;
 };
 
-// Deletes what killed runs left half-written, and makes "<name>.partial" for a new checkpoint after `step` steps. Whoever calls it
-// has claimed the folder.
+// Deletes incomplete checkpoints of killed runs and creates "<name>.partial" for a new checkpoint after `step` steps.
+// The caller must have claimed the folder.
 struct Begun {
   int64_t sequence = 0;
-  std::string partial, final;  // paths: now, and once it is whole
+  std::string partial, final;  // paths: while it is written, and once it is complete
 };
 absl::StatusOr<Begun> Begin(const std::string& folder, int64_t step);
 Begun Named(const std::string& folder, int64_t sequence, int64_t step);  // the same paths, for other ranks
 
-// All files of `begun` are on the disk: writes the manifest and gives the folder its name. From when this returns a kill, or a
-// power failure, leaves the checkpoint. Then deletes the oldest ones beyond `keep_last`; 0: none.
+// Call when all files of `begun` are on disk. Writes the manifest and renames the folder. After this returns, the
+// checkpoint survives a kill or a power failure. Then deletes the oldest checkpoints beyond `keep_last`; 0: keeps all.
 absl::Status Commit(const std::string& folder, const Begun& begun, const Manifest& manifest, int64_t keep_last);
 
-// The checkpoint that `path` is, or the latest good one in the folder that it is. Refuses: nothing there, none that is good.
-// Of several, bad ones are passed over and named in `passed_over`.
+// Opens the checkpoint at `path`. If `path` is a folder of checkpoints, opens the latest good one; bad ones are skipped
+// and listed in `passed_over`. Fails if there is no checkpoint or no good one.
 struct Opened {
   std::string path;
   Manifest manifest;
   std::string text;                      // of its manifest.json
-  std::vector<std::string> passed_over;  // why
-  std::string origin;                    // where another rank has opened it: which one, and where; see agree.h
+  std::vector<std::string> passed_over;  // skipped checkpoints, with reasons
+  std::string origin;                    // if another rank has opened it: which checkpoint and where; see agree.h
 };
 absl::StatusOr<Opened> Open(const std::string& path);
 

@@ -21,12 +21,13 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kFormats[] = {"twofold checkpoint 2", "twofold checkpoint 1"};  // the first is written
+// The first is the one written
+constexpr std::string_view kFormats[] = {"twofold checkpoint 2", "twofold checkpoint 1"};
 constexpr std::string_view kPartFormats[] = {"twofold checkpoint part 2"};
 constexpr int64_t kMost = int64_t{1} << 62;
-constexpr int64_t kLongest = int64_t{1} << 30;  // of a manifest, in bytes
+constexpr int64_t kLongest = int64_t{1} << 30;  // maximum manifest size in bytes
 
-// What is wrong with a file that was read: thrown within this file alone, where JSON is taken apart.
+// An error in a file that was read. Thrown only within this source file, while JSON is parsed.
 struct Wrong {
   std::string text;
 };
@@ -185,7 +186,7 @@ Contents ContentsFrom(const json& value) {
   return contents;
 }
 
-// The pieces of one band, in order of `first`, must have each of its elements once.
+// The pieces of one band, ordered by `first`, must cover each of its elements exactly once.
 void CheckBand(const Entry& entry, std::span<const Piece> pieces) {
   const Band band = entry.BandOf(pieces[0]);
   const bool all = band.width == band.row;
@@ -201,7 +202,7 @@ void CheckBand(const Entry& entry, std::span<const Piece> pieces) {
   if (at != elements) throw Wrong{StrCat(of, at, " to ", elements, where, " are nowhere")};
 }
 
-// Puts the pieces in order; every element must be there once: bands lie side by side and have all of their elements.
+// Sorts the pieces and checks that they cover every element exactly once: bands are adjacent, and each is complete.
 void CheckWhole(Entry& entry) {
   std::sort(entry.pieces.begin(), entry.pieces.end(),
             [](const Piece& a, const Piece& b) { return std::pair(a.column, a.first) < std::pair(b.column, b.first); });
@@ -244,7 +245,7 @@ Metadata MetadataFrom(const json& value) {
   return metadata;
 }
 
-// The content of a sealed text, once its format and checksum are right.
+// The content of a sealed text, after its format and checksum have been checked.
 json Unsealed(std::span<const std::string_view> formats, const std::string& text) {
   const auto shallow = [](int depth, json::parse_event_t, json&) {
     if (depth > 8) throw Wrong{"is nested deeper than a manifest is"};

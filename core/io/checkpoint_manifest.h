@@ -1,4 +1,5 @@
-// manifest.json: what a checkpoint holds, and where. It is written last, so where one stands the checkpoint is whole.
+// manifest.json: what a checkpoint holds, and where. It is written last, so its presence means that the checkpoint is
+// complete.
 //
 //   {"format": "twofold checkpoint 2", "checksum": "<16 digits: of `content`, dumped without spaces>", "content": {
 //      "sequence": 3, "step": 20, "updates": 20, ..., "scalars": {"validation.best": 2.5},
@@ -8,9 +9,10 @@
 //                  {"name": "model.row.weight", "dtype": "F32", "shape": [4, 8], "row": 8,
 //                   "pieces": [[0, "model.row.weight[0:4 of 8]", 0, 16, 0, 4], [1, "model.row.weight[4:8 of 8]", 0, 16, 4, 4]]}, ...]}}
 //
-// Names: "model.<parameter>", "buffer.<buffer>", "optimizer.<state>.<parameter>". A piece is [file, tensor in it, first, count]:
-// which elements of the flattened tensor stand there. Of a tensor that ranks cut by its columns it is [file, tensor in it, first,
-// count, column, width], elements of a band (band.h) of rows of "row" elements. Format 1 had no bands, and no "mesh".
+// Names: "model.<parameter>", "buffer.<buffer>", "optimizer.<state>.<parameter>". A piece is [file, tensor in the file,
+// first, count]: it holds these elements of the flattened tensor. For a tensor that ranks split by columns it is [file,
+// tensor in the file, first, count, column, width]: elements of a band (band.h) of rows of "row" elements. Format 1 had
+// neither bands nor "mesh".
 #pragma once
 
 #include <cstdint>
@@ -28,32 +30,32 @@ namespace twofold::checkpoint {
 
 struct Piece {
   int64_t file = 0;    // index into Contents::files
-  std::string tensor;  // its name there
+  std::string tensor;  // its name in the file
   int64_t first = 0, count = 0;
-  int64_t column = 0, width = 0;  // of the band that first counts in; width 0: whole rows
+  int64_t column = 0, width = 0;  // of the band in which `first` counts; width 0: whole rows
 };
 
 struct Entry {
   std::string name;
   DType dtype = DType::kF32;
-  Shape shape;                // of the whole
-  std::vector<Piece> pieces;  // in order of `column`, then `first`; together the whole, each element once
-  int64_t row = 0;            // elements in a row of its bands; 0: all of it is one row
+  Shape shape;                // of the whole tensor
+  std::vector<Piece> pieces;  // ordered by `column`, then `first`; together they cover each element exactly once
+  int64_t row = 0;            // elements per row of its bands; 0: the tensor is a single row
   int64_t row_elements() const { return row > 0 ? row : shape.numel(); }
   Band BandOf(const Piece& piece) const { return {row_elements(), piece.column, piece.width > 0 ? piece.width : row_elements()}; }
 };
 
-// Files, and where in them the tensors are: of a checkpoint, or of the part that one rank wrote.
+// A list of files, and where in them the tensors are. Describes a checkpoint or the part that one rank wrote.
 struct Contents {
   std::vector<FileSum> files;
   std::vector<Entry> tensors;
 };
 
-// What else a run needs to go on, and what a reader is told where a checkpoint does not fit.
+// The other state that a run needs to resume, and facts for error messages if a checkpoint does not fit.
 struct Metadata {
-  int64_t sequence = 0;  // of the checkpoints in one folder; the greatest is the latest
+  int64_t sequence = 0;  // number within the folder; the greatest is the latest
   int64_t step = 0;      // training steps done
-  int64_t updates = 0;   // of the optimizer
+  int64_t updates = 0;   // optimizer updates done
   uint64_t seed = 0;
   int64_t world_size = 0, global_batch = 0;
   std::string layout;     // "NO_SHARD", ...
@@ -61,7 +63,7 @@ struct Metadata {
   std::string kind;       // "SHARDED" or "FULL"
   std::string optimizer;  // "adamw", ...
   std::string model;      // spec.model as text
-  std::map<std::string, double> scalars;  // whatever else has a state: early stopping, loss scaling
+  std::map<std::string, double> scalars;  // other states: early stopping, loss scaling
 };
 
 struct Manifest {
@@ -72,18 +74,19 @@ struct Manifest {
 inline constexpr char kManifestFile[] = "manifest.json";
 
 std::string ManifestText(const Manifest& manifest);
-// Refuses, naming `path` and the field or tensor, whatever ManifestText does not write: another format, a checksum that is
-// another, fields that are missing or out of range, pieces that leave out or repeat elements. Memory is in proportion to `text`.
+// Accepts only what ManifestText writes. Refuses another format, a wrong checksum, missing or out-of-range fields, and
+// pieces that omit or repeat elements; the error names `path` and the field or tensor. Memory use is proportional to
+// `text`.
 absl::StatusOr<Manifest> ParseManifest(const std::string& path, const std::string& text);
-// From a checkpoint's folder.
+// Reads the manifest from a checkpoint's folder.
 absl::StatusOr<std::string> ReadManifestText(const std::string& folder);
-// Every file must be there with the size it was saved with.
+// Every file must exist with the size that it was saved with.
 absl::Status CheckFiles(const std::string& folder, const Contents& contents);
 
-// Likewise of a part, where tensors need not be whole.
+// The same for a part, whose tensors need not be complete.
 std::string PartText(const Contents& part);
 absl::StatusOr<Contents> ParsePart(const std::string& path, const std::string& text);
-// One list of all parts; refuses parts that differ about a tensor, or that leave out or repeat elements.
+// Merges all parts into one list. Refuses parts that disagree about a tensor, or that omit or repeat elements.
 absl::StatusOr<Contents> Merge(const std::string& where, std::vector<Contents> parts);
 
 }  // namespace twofold::checkpoint

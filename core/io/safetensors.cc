@@ -18,22 +18,22 @@ using nlohmann::json;
 
 constexpr std::string_view kMetadata = "__metadata__";
 constexpr size_t kMostDimensions = 32;
-constexpr int64_t kLongestHeader = 100'000'000;  // as the reference reader has it
+constexpr int64_t kLongestHeader = 100'000'000;  // the limit of the reference reader
 
-// As it stands in a message: short, and without what a terminal would obey.
+// Formats text for a message: shortened, with control characters escaped.
 std::string Quoted(std::string_view text) {
   constexpr size_t kLongest = 100;
   const std::string shown = absl::CEscape(absl::string_view(text.data(), std::min(text.size(), kLongest)));
   return StrCat("\"", shown, text.size() > kLongest ? "..." : "", "\"");
 }
 
-// What one tensor's object has said so far.
+// The fields of one tensor's object that were parsed so far.
 struct Draft {
   std::optional<std::string> dtype;
   std::optional<std::vector<int64_t>> shape, offsets;
 };
 
-// Reads the header as it is parsed: what it holds is bounded by what stands there, and depth cannot grow.
+// Reads the header while it is parsed: memory use is bounded by the input, and nesting depth is limited.
 class Handler : public nlohmann::json_sax<json> {
  public:
   struct Found {
@@ -42,7 +42,7 @@ class Handler : public nlohmann::json_sax<json> {
   };
   std::vector<Found> found;
   std::map<std::string, std::string> metadata;
-  std::string why;  // empty: all is well
+  std::string why;  // empty: no error
 
   bool null() override { return Unexpected("null"); }
   bool boolean(bool) override { return Unexpected("true or false"); }
@@ -115,13 +115,14 @@ class Handler : public nlohmann::json_sax<json> {
     return false;
   }
 
-  int depth_ = 0;  // of objects
+  int depth_ = 0;  // nesting depth of objects
   bool has_metadata_ = false;
   std::string name_, field_;
-  std::vector<int64_t>* list_ = nullptr;  // being filled
+  std::vector<int64_t>* list_ = nullptr;  // the list being filled
 };
 
-// Bytes that `shape` takes; nullopt beyond `most`, and where 64 bits do not hold the product of its other dimensions.
+// The bytes that `shape` takes. nullopt if they exceed `most`, or if the product of its other dimensions overflows 64
+// bits.
 std::optional<int64_t> BytesOf(const std::vector<int64_t>& shape, int64_t element, int64_t most) {
   int64_t bytes = element;
   bool empty = false;
@@ -136,7 +137,7 @@ std::optional<int64_t> BytesOf(const std::vector<int64_t>& shape, int64_t elemen
   return bytes <= most ? std::optional(bytes) : std::nullopt;
 }
 
-// One tensor's fields against each other and against the `room` for elements; "" or what is wrong.
+// Checks one tensor's fields against each other and against the `room` for elements. Returns "" or the error.
 std::string CheckDraft(const Draft& draft, int64_t room) {
   if (!draft.dtype || !draft.shape || !draft.offsets) {
     return StrCat("has no ", !draft.dtype ? "dtype" : !draft.shape ? "shape" : "data_offsets");
@@ -154,7 +155,7 @@ std::string CheckDraft(const Draft& draft, int64_t room) {
                 end - begin);
 }
 
-// The tensors lie one after the other, and fill the file.
+// Checks that the tensors are consecutive and fill the file.
 absl::Status CheckOrder(const std::string& path, const std::map<std::string, StoredTensor>& tensors, int64_t first, int64_t file_bytes) {
   std::vector<const StoredTensor*> order;
   for (const auto& [name, tensor] : tensors) order.push_back(&tensor);

@@ -58,7 +58,7 @@ bool Worker::given_up() {
 }
 
 void Worker::Run(bool gently) {
-  if (gently) setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 10);  // of this thread alone, on Linux
+  if (gently) setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 10);  // on Linux, applies to this thread alone
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return given_up_ || !tasks_.empty(); });
@@ -73,7 +73,7 @@ void Worker::Run(bool gently) {
     } catch (const std::exception& error) {
       status = absl::UnavailableError(error.what());
     }
-    task = nullptr;  // what it holds goes before the next one comes
+    task = nullptr;  // releases what it holds before the next task starts
     lock.lock();
     busy_ = false;
     waiting_ -= bytes;

@@ -1,4 +1,4 @@
-// A thread that does what it is handed, in order. One rank's; handed things and waited for on the rank's thread.
+// A thread that runs tasks in order. It belongs to one rank, whose thread posts the tasks and waits for them.
 #pragma once
 
 #include <condition_variable>
@@ -15,20 +15,20 @@ namespace twofold::checkpoint {
 
 class Worker {
  public:
-  // `limit`: bytes that may wait to be done before Post waits, too; 0: any number. `gently`: leaves the processor to others.
+  // `limit`: the bytes of pending tasks beyond which Post blocks; 0: no limit. `gently`: runs at low priority.
   Worker(int64_t limit, bool gently);
-  ~Worker();  // what has not begun is not done
+  ~Worker();  // discards tasks that have not begun
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  // After the first that fails nothing more is done. `bytes`: what `task` holds.
+  // No further task runs after the first one that fails. `bytes`: the memory that `task` holds.
   void Post(int64_t bytes, std::function<absl::Status()> task);
-  bool idle();           // everything was done, or something failed
-  absl::Status Wait();   // until then; what failed
-  absl::Status status();  // what failed so far
-  // For a task that waits for others: sleeps for a while; false once the worker is being given up.
+  bool idle();           // all tasks are done, or one failed
+  absl::Status Wait();   // until idle; returns the first failure
+  absl::Status status();  // the first failure so far
+  // For a task that polls: sleeps for a while. Returns false once the worker is being shut down.
   bool Sleep();
-  bool given_up();  // for a long task: whether it should stop
+  bool given_up();  // for a long task: true if it should stop
 
  private:
   void Run(bool gently);
@@ -37,10 +37,10 @@ class Worker {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::pair<int64_t, std::function<absl::Status()>>> tasks_;
-  int64_t waiting_ = 0;  // bytes of them, the one being done included
+  int64_t waiting_ = 0;  // bytes of pending tasks, including the running one
   bool busy_ = false, given_up_ = false;
   absl::Status status_;
-  std::thread thread_;  // last: it uses the others
+  std::thread thread_;  // declared last: it uses the other members
 };
 
 }  // namespace twofold::checkpoint

@@ -41,7 +41,7 @@ struct CachingAllocator::Block {
   int64_t offset;
   int64_t size;
   bool free;
-  int64_t requested;  // of what is not free
+  int64_t requested;  // bytes requested, if not free
   Block *previous, *next;  // neighbours within the segment
 };
 
@@ -108,7 +108,8 @@ CachingAllocator::Block* CachingAllocator::NewSegment(Bytes size, bool small) {
   return block;
 }
 
-// Leaves the first `size` bytes in `block`; the rest becomes a free neighbour where it is worth keeping.
+// Leaves the first `size` bytes in `block`. The rest becomes a free neighbour if it is large enough to be worth
+// keeping.
 void CachingAllocator::Split(Block* block, Bytes size) {
   const int64_t rest = block->size - size.value();
   const bool small = block->segment->small;
@@ -179,7 +180,8 @@ Fragmentation CachingAllocator::fragmentation() const {
   return f;
 }
 
-// FNV-1a over the blocks of every segment, oldest segment first: of segments' numbers only the order decides.
+// FNV-1a over the blocks of every segment, oldest segment first. Only the order of the segments' numbers matters, not
+// their values.
 uint64_t CachingAllocator::Fingerprint() const {
   uint64_t hash = 0xcbf29ce484222325u;
   const auto add = [&hash](int64_t value) { hash = (hash ^ static_cast<uint64_t>(value)) * 0x100000001b3u; };

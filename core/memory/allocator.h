@@ -1,12 +1,12 @@
-// The one accounted allocator: a caching allocator over any MemorySource.
+// The only allocator, with accounting: a caching allocator over any MemorySource.
 //
-// The same code serves malloc, cudaMalloc and simulated memory, and which block a request gets depends on the sequence
-// of calls alone: never on addresses, time or threads. That is what makes memory predictable to the byte.
+// The same code serves malloc, cudaMalloc and simulated memory. The block that a request gets depends only on the
+// sequence of calls, never on addresses, time or threads. That makes memory use predictable to the byte.
 //
-// Requests are rounded up to 512 bytes. Up to 1 MiB they are cut from 2 MiB segments, up to 10 MiB from 20 MiB
-// segments, larger ones get a segment of their own rounded up to 2 MiB. The best fit wins; among equal blocks, the one
-// of the oldest segment, lowest offset. Neighbouring free blocks merge. (The scheme and its constants are those of
-// PyTorch's CUDA caching allocator, so that what is learned of one holds for the other.)
+// Requests are rounded up to 512 bytes. Requests of up to 1 MiB are cut from 2 MiB segments, those of up to 10 MiB from
+// 20 MiB segments. Larger ones get a segment of their own, rounded up to 2 MiB. The best fit wins. Among blocks of
+// equal size, the one in the oldest segment at the lowest offset wins. Neighbouring free blocks merge. (The scheme and
+// its constants are those of PyTorch's CUDA caching allocator, so findings about one hold for the other.)
 #pragma once
 
 #include <cstdint>
@@ -24,15 +24,15 @@ namespace twofold {
 
 class CachingAllocator;
 
-// What lies idle in the segments that an allocator has reserved.
+// The free memory within the segments that an allocator has reserved.
 struct Fragmentation {
-  Bytes free;          // reserved and not live
-  Bytes largest_free;  // the largest free block: a larger request needs a new segment
+  Bytes free;          // reserved but not live
+  Bytes largest_free;  // size of the largest free block: a larger request needs a new segment
   int64_t free_blocks = 0, segments = 0;
 };
 
-// A piece of device memory; returns to its allocator when the last tensor that views it is gone. That must happen on
-// the rank's own thread (Work keeps tensors until the program waits for them, for this reason).
+// A piece of device memory. It returns to its allocator when the last tensor that views it is destroyed, which must
+// happen on the rank's own thread. (For this reason Work keeps tensors until the program waits for them.)
 class Buffer {
  public:
   ~Buffer();
@@ -44,7 +44,8 @@ class Buffer {
   Category category() const { return category_; }
   const CachingAllocator& allocator() const { return *owner_; }
 
-  // The same place without a share in it: keeps no memory, and says where this one lay when it is gone.
+  // A non-owning reference to the same memory. It does not keep the memory allocated, and its address stays readable
+  // after the buffer is freed.
   std::shared_ptr<Buffer> Borrowed() const;
   bool borrowed() const { return block_ == nullptr; }
 
@@ -67,20 +68,20 @@ class Buffer {
 
 class CachingAllocator {
  public:
-  // `rank` and `memory`, what it allocates of, are named in out-of-memory errors. The source must outlive the allocator, the
-  // allocator every buffer.
+  // `rank` and `memory` (the name of the memory it allocates from) appear in out-of-memory errors. The source must
+  // outlive the allocator, and the allocator must outlive every buffer.
   CachingAllocator(MemorySource& source, int rank, std::string_view memory = "memory");
   ~CachingAllocator();
 
-  // Throws OutOfMemory, naming rank, request and the largest categories. Zero bytes are a valid request.
+  // Throws OutOfMemory, naming the rank, the request and the largest categories. A request of zero bytes is valid.
   std::shared_ptr<Buffer> Allocate(Bytes size, Category category);
 
-  // Gives segments that are wholly free back to the source.
+  // Returns fully free segments to the source.
   void ReleaseCached();
 
-  // At this moment; ledger().stats() has the rest: live, peak and reserved bytes, by category.
+  // The current state. ledger().stats() has the rest: live, peak and reserved bytes, by category.
   Fragmentation fragmentation() const;
-  // A number of what lies where: allocators of one fingerprint give the same requests the same places.
+  // A hash of the layout of blocks. Allocators with the same fingerprint place the same requests in the same places.
   uint64_t Fingerprint() const;
 
   MemoryLedger& ledger() { return ledger_; }

@@ -1,8 +1,9 @@
-// The memory ledger: what a rank's allocator holds, by category, now and at its highest.
+// The memory ledger: what a rank's allocator holds now and at its peak, by category.
 //
-// One ledger belongs to one allocator and is touched by the rank's own thread only. "Live" bytes are those of blocks
-// handed out (requests rounded up to 512 bytes, and a rest of up to 1 MiB that a large block keeps); "requested" are those
-// asked for, of the same blocks; "reserved" are those taken from the memory source, free blocks included.
+// Each allocator has one ledger, used only from the rank's own thread. "Live" bytes are the sizes of allocated blocks:
+// requests rounded up to 512 bytes, plus a remainder of up to 1 MiB that a large block keeps. "Requested" bytes are the
+// sizes that callers asked for, of the same blocks. "Reserved" bytes are those taken from the memory source, free
+// blocks included.
 #pragma once
 
 #include <array>
@@ -21,7 +22,7 @@ struct MemoryStats {
   Bytes live, peak, reserved, peak_reserved;
   std::array<Bytes, kCategories> live_by_category;
   std::array<Bytes, kCategories> requested_by_category;  // of the live blocks
-  std::array<Bytes, kCategories> peak_by_category;   // each category's own highest
+  std::array<Bytes, kCategories> peak_by_category;   // each category's own peak
   std::array<Bytes, kCategories> at_peak;            // each category's live bytes when `peak` was reached
 };
 
@@ -29,10 +30,10 @@ class MemoryLedger {
  public:
   const MemoryStats& stats() const { return stats_; }
 
-  // Called after every change while set: the memory time line. Null stops it.
+  // Sets a function that is called after every change. It records the memory timeline. Null stops it.
   void SetObserver(std::function<void(const MemoryStats&)> observer) { observer_ = std::move(observer); }
 
-  // A block of `size` bytes, of which somebody asked for `requested`.
+  // `size`: the block's bytes. `requested`: the bytes that the caller asked for.
   void OnAllocate(Bytes size, Bytes requested, Category category);
   void OnFree(Bytes size, Bytes requested, Category category);
   void OnReserve(Bytes size);

@@ -25,8 +25,8 @@ std::optional<Address> MallocSource::Reserve(Bytes size) {
   void* p = nullptr;
   if (posix_memalign(&p, huge ? kHugePage : kAlignment, bytes) != 0) return std::nullopt;
 #if defined(__linux__)
-  // Tensors of megabytes, read by rows that lie pages apart, ask for more small pages than a processor can look up at
-  // once. The advice may be declined; nothing but speed depends on it.
+  // Requests huge pages. Reading tensors of megabytes by rows that are pages apart needs more small pages than the TLB
+  // can hold. The kernel may decline the advice. It affects only speed.
   if (huge) madvise(p, bytes, MADV_HUGEPAGE);
 #endif
   reserved_ += size;

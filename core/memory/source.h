@@ -1,4 +1,4 @@
-// Where a caching allocator gets its segments from: malloc, cudaMalloc, or addresses of a memory that does not exist.
+// Where a caching allocator gets its segments: malloc, cudaMalloc, or the addresses of simulated memory.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@ using Address = uint64_t;
 class MemorySource {
  public:
   virtual ~MemorySource() = default;
-  // A segment of `size` bytes, aligned to 4096; nullopt when there is no room.
+  // A segment of `size` bytes, aligned to 4096 bytes. nullopt if there is no room.
   virtual std::optional<Address> Reserve(Bytes size) = 0;
   virtual void Release(Address address, Bytes size) = 0;
   // Whether the host may read and write at the addresses.
   virtual bool host_accessible() const = 0;
 };
 
-// Host memory. `limit` bounds what is reserved at one time; zero: no bound but the machine's.
+// Host memory. `limit` bounds the bytes reserved at a time. Zero: limited only by the machine.
 class MallocSource : public MemorySource {
  public:
   explicit MallocSource(Bytes limit = Bytes(0)) : limit_(limit) {}
@@ -32,7 +32,8 @@ class MallocSource : public MemorySource {
   Bytes limit_, reserved_;
 };
 
-// Addresses of a device of `limit` bytes (zero: unbounded) that hold no data: the simulated memory. Addresses are never used twice.
+// Simulated memory: addresses without data, of a device with `limit` bytes (zero: unbounded). Addresses are never
+// reused.
 class VirtualSource : public MemorySource {
  public:
   explicit VirtualSource(Bytes limit = Bytes(0)) : limit_(limit) {}

@@ -1,4 +1,4 @@
-// Element-wise non-linearities. No parameters; x and y have one shape.
+// Element-wise non-linearities. They have no parameters; x and y have the same shape.
 #pragma once
 
 #include "core/nn/module.h"
@@ -8,7 +8,7 @@ namespace twofold::nn {
 class Activation : public Module {
  public:
   Tensor Forward(Context& ctx, const Tensor& x, Saved& saved) override;
-  Tensor BackwardInput(Context& ctx, Tensor dy, Saved& saved) override;  // in place when nobody else holds dy
+  Tensor BackwardInput(Context& ctx, Tensor dy, Saved& saved) override;  // in place if dy has no other owner
   void BackwardWeights(Context&, Saved&) override {}
 
  protected:
@@ -32,7 +32,7 @@ class Gelu : public Activation {
   Gelu() : Activation(ops::ActivationForward::kGelu) {}
   std::string_view kind() const override { return "gelu"; }
 
-  // What Forward keeps and BackwardInput takes, where a product does their work (gelu_product.h).
+  // For layers that fuse the GELU into a matrix product (gelu_product.h): what Forward saves and BackwardInput takes.
   static void Keep(Saved& saved, Tensor x) { saved[kX] = std::move(x); }
   static Tensor Take(Saved& saved) { return saved.Take(kX); }
 };

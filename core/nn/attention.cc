@@ -28,8 +28,8 @@ Tensor AttentionCore::BackwardInput(Context& ctx, Tensor dy, Saved& saved) {
 
 namespace {
 
-// Where the matrices of b batches and h heads lie: the heads of queries, keys and values in qkv, those of the output, and
-// the square ones of scores.
+// Where the matrices of b batches and h heads are: the heads of queries, keys and values in qkv, the heads of the
+// output, and the square matrices of scores.
 struct Layout {
   int64_t batch, t, heads, kv_heads, head_dim;
   Layout(const Tensor& qkv, int64_t heads, int64_t kv_heads)

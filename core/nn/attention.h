@@ -1,6 +1,6 @@
-// Causal self-attention (Vaswani et al. 2017), with a head of keys and values for every query head or for a group of them
-// (Ainslie et al. 2023). Tiled: the t x t scores are never stored, so there is no dropout on them. Unfused, as frameworks
-// computed it before tiled kernels: they are.
+// Causal self-attention (Vaswani et al. 2017): multi-head, or grouped-query with one head of keys and values for each
+// group of query heads (Ainslie et al. 2023). The tiled form never stores the t x t scores, so it has no dropout on
+// them. The unfused form stores them, as frameworks did before tiled kernels.
 #pragma once
 
 #include "core/nn/layers.h"
@@ -8,8 +8,8 @@
 
 namespace twofold::nn {
 
-// The part without parameters, tiled. x: qkv [b, t, (heads + 2 * kv_heads) * head_dim]: of each position all
-// queries, then all keys, then all values; y: [b, t, heads * head_dim].
+// The tiled core, without parameters. x: qkv [b, t, (heads + 2 * kv_heads) * head_dim], which holds for each position
+// all queries, then all keys, then all values. y: [b, t, heads * head_dim].
 class AttentionCore : public Module {
  public:
   explicit AttentionCore(int64_t heads) : AttentionCore(heads, heads) {}
@@ -25,11 +25,11 @@ class AttentionCore : public Module {
   int64_t heads_, kv_heads_;
 };
 
-// The same, unfused: scores = q k^T / sqrt(head_dim), their softmax in place, dropout, times v. Keeps qkv, the
-// probabilities [b, heads, t, t] and, with dropout, what was left of them. Child: "dropout".
+// The unfused core: scores = q k^T / sqrt(head_dim), softmax in place, dropout, product with v. Saves qkv, the
+// probabilities [b, heads, t, t] and, with dropout, the probabilities after it. Child: "dropout".
 class UnfusedAttentionCore : public Module {
  public:
-  // `places`: of the probabilities, where these heads are a part of the model's.
+  // `places`: indices of the probabilities in the whole model, if this rank has only some of its heads.
   UnfusedAttentionCore(int64_t heads, int64_t kv_heads, double dropout = 0, DropoutMasks masks = DropoutMasks::kRecomputed,
                        Placing places = nullptr);
 
@@ -46,19 +46,19 @@ class UnfusedAttentionCore : public Module {
 
 struct AttentionConfig {
   int64_t hidden = 0, heads = 1;
-  int64_t kv_heads = 0;  // 0: as many as heads; divides heads
+  int64_t kv_heads = 0;  // must divide heads; 0: same as heads
   int64_t head_dim = 0;  // 0: hidden / heads
   bool qkv_bias = true, projection_bias = true;
-  std::shared_ptr<RotaryTable> rotary;  // null: positions are none of its business
+  std::shared_ptr<RotaryTable> rotary;  // null: no rotary embedding
   bool unfused = false;
-  double dropout = 0;  // of the probabilities; unfused alone has it
+  double dropout = 0;  // on the probabilities; only with `unfused`
   DropoutMasks masks = DropoutMasks::kRecomputed;
   DType dtype = DType::kF32;
   Init qkv_init, projection_init;  // of the weights; biases start at zero
 };
 
-// x, y: [b, t, hidden]. Children: "qkv" (to (heads + 2 * kv_heads) * head_dim), "rotary" (if any), "core", "projection"; made
-// by `layers`.
+// x, y: [b, t, hidden]. Children, made by `layers`: "qkv" (to (heads + 2 * kv_heads) * head_dim), "rotary" (if any),
+// "core", "projection".
 class CausalSelfAttention : public Sequential {
  public:
   explicit CausalSelfAttention(const AttentionConfig& config, Layers& layers = OneRank());

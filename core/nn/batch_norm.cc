@@ -38,7 +38,8 @@ Tensor BatchNorm::Forward(Context& ctx, const Tensor& x, Saved& saved) {
                                   .mean = saved[kMean],
                                   .rstd = saved[kRstd],
                                   .rows = x.numel() / config_.channels,
-                                  .momentum = ctx.recomputing ? 0 : config_.momentum,  // they have moved already
+                                  // The running statistics were updated by the first pass.
+                                  .momentum = ctx.recomputing ? 0 : config_.momentum,
                                   .eps = config_.eps});
   ctx.Launch(ops::BatchNormForward{.x = x, .gamma = gamma_->data(), .beta = beta_->data(), .mean = saved[kMean],
                                    .rstd = saved[kRstd], .y = y, .relu = config_.relu});
@@ -47,8 +48,8 @@ Tensor BatchNorm::Forward(Context& ctx, const Tensor& x, Saved& saved) {
   return y;
 }
 
-// The gradients of gamma and beta are this rank's own sums: they are averaged with all others. The input's gradient needs
-// the sums of all rows that shared the statistics.
+// The gradients of gamma and beta are this rank's own sums; they are averaged over ranks with all other gradients. The
+// input's gradient needs the sums over all rows that shared the statistics.
 Tensor BatchNorm::BackwardInput(Context& ctx, Tensor dy, Saved& saved) {
   TWOFOLD_CHECK(ctx.training, "batch normalisation goes back through the statistics of a micro-batch");
   const Tensor x = saved.Take(kX), y = saved.Take(kY), mean = saved.Take(kMean), rstd = saved.Take(kRstd);

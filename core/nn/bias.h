@@ -1,4 +1,4 @@
-// The bias of layers that add one to the last dimension of their output.
+// The bias that layers add to the last dimension of their output.
 #pragma once
 
 #include "core/nn/module.h"
@@ -6,11 +6,11 @@
 
 namespace twofold::nn {
 
-// What an operation takes: empty where there is none.
+// The bias tensor as operations take it; empty if there is no bias.
 inline Tensor BiasData(const Parameter* bias) { return bias != nullptr ? bias->data() : Tensor(); }
 
-// The sums of dy's columns, where there is a bias. Call it before the weight's gradient: gradients become ready in the
-// reverse of the order of Parameters().
+// If there is a bias, its gradient: the sums of dy's columns. Call it before computing the weight's gradient: gradients
+// must become ready in the reverse order of Parameters().
 inline void BiasGradient(Context& ctx, const Tensor& dy, Parameter* bias) {
   if (bias == nullptr) return;
   const Parameter::Gradient db = bias->BeginGradient();

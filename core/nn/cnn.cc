@@ -63,7 +63,7 @@ Tensor BasicBlock::Forward(Context& ctx, const Tensor& x, Saved& saved) {
   return y;
 }
 
-// Through the ReLU behind the sum, whose output says where it let through. Then the branches.
+// Back through the ReLU after the sum; its output shows which elements it passed.
 Tensor BasicBlock::BackThroughRelu(Context& ctx, Tensor dy, Saved& saved) {
   const Tensor y = saved.Take(kY);
   Tensor dsum = dy.unique() ? dy : ctx.Activation(dy.shape(), dy.dtype());

@@ -13,7 +13,7 @@ namespace twofold::nn {
 struct CnnConfig {
   int64_t channels = 3, height = 32, width = 32;  // of an image
   std::vector<int64_t> widths;                    // channels of each stage
-  std::vector<int64_t> blocks;                    // residual blocks of each stage, as many
+  std::vector<int64_t> blocks;                    // residual blocks of each stage; same length as widths
   int64_t classes = 10;
   // kSmall: a 3x3 convolution (section 4.2, CIFAR-10). kImageNet: 7x7 with stride 2, then 3x3 max pooling with stride 2
   // (table 1).
@@ -36,8 +36,8 @@ struct BasicBlockConfig {
   std::optional<DType> buffer = {};
 };
 
-// x: [n, height, width, in]; y: [n, height / stride, width / stride, out], rounded up. Children: "conv1", "norm1", "conv2",
-// "norm2" and, where shapes change, "shortcut_conv", "shortcut_norm".
+// x: [n, height, width, in]; y: [n, height / stride, width / stride, out], rounded up. Children: "conv1", "norm1",
+// "conv2", "norm2" and, if shapes change, "shortcut_conv", "shortcut_norm".
 class BasicBlock : public Composite {
  public:
   explicit BasicBlock(const BasicBlockConfig& config);
@@ -56,9 +56,10 @@ class BasicBlock : public Composite {
   bool projected() const { return children().size() > kShortcutConv; }
 };
 
-// x: [n, height, width, channels]; y: logits [n, classes]. Convolutions start normal with deviation sqrt(2 / (kernel^2 *
-// output channels)) (He et al. 2015, equation 14), the head uniform in +-1/sqrt(its inputs). Every stage but the first
-// halves the image. Children: "stem.conv", "stem.norm", "stem.pool" (ImageNet), "stages.<s>.<b>", "pool", "head".
+// x: [n, height, width, channels]; y: logits [n, classes]. Initial values: convolutions are normal with deviation
+// sqrt(2 / (kernel^2 * output channels)) (He et al. 2015, equation 14), the head is uniform in +-1/sqrt(its inputs).
+// Every stage but the first halves the image. Children: "stem.conv", "stem.norm", "stem.pool" (ImageNet),
+// "stages.<s>.<b>", "pool", "head".
 class CnnModel : public Sequential {
  public:
   explicit CnnModel(const CnnConfig& config);

@@ -4,7 +4,7 @@
 
 namespace twofold::nn {
 
-// A wrapper around a norm adds the gradient in a pass of its own.
+// A wrapper around a norm adds the gradient in a separate pass.
 Tensor Composite::Backprop::operator()(size_t child, Tensor dy, const Tensor& past) const {
   auto* norm = dynamic_cast<ResidualNorm*>(parent_.children()[child].module);
   if (norm == nullptr) {

@@ -1,12 +1,11 @@
 // A module made of child modules.
 //
-// A subclass says once, in Propagate, how a gradient travels back through its children. The same text serves
-// both ways of running backward: child by child with the weights' gradients at once (Backward), or the
-// inputs' gradients of all children first and the weights' later (BackwardInput, then BackwardWeights:
-// zero-bubble schedules). The two give the same bits, because every child does the same operations on the
-// same values.
+// A subclass describes once, in Propagate, how the gradient flows back through its children. The same code serves both
+// ways of running backward: child by child, each with its weight gradients at once (Backward), or first the input
+// gradients of all children and later their weight gradients (BackwardInput, then BackwardWeights, for zero-bubble
+// schedules). Both give the same bits, because every child does the same operations on the same values.
 //
-// Children are reached by their index only, so that what WrapChild puts in their place is used.
+// Access children only by index, so that a wrapper installed by WrapChild is used.
 #pragma once
 
 #include "core/nn/module.h"
@@ -20,7 +19,7 @@ class Composite : public Module {
   Tensor Backward(Context& ctx, Tensor dy, Saved& saved) override;
 
  protected:
-  // Takes a gradient back through one child, in the way that this pass runs.
+  // Propagates a gradient back through one child, by the method that this pass uses.
   class Backprop {
    public:
     using Method = Tensor (Module::*)(Context&, Tensor, Saved&);
@@ -29,9 +28,11 @@ class Composite : public Module {
     Tensor operator()(size_t child, Tensor dy) const {
       return (parent_.children()[child].module->*method_)(ctx, std::move(dy), saved.child(child));
     }
-    // The same through a child that is a norm on a residual stream, plus the gradient that came past it (residual_norm.h).
+    // The same for a child that is a norm on a residual stream; adds the gradient `past` that bypassed it
+    // (residual_norm.h).
     Tensor operator()(size_t child, Tensor dy, const Tensor& past) const;
-    // After who calls a child's BackwardInput, or what does its work and more, by itself: its weights' gradients, if now is their time.
+    // Call this after calling a child's BackwardInput directly, or doing its work in a fused pass. It computes the
+    // child's weight gradients if this pass is Backward.
     void EndOf(size_t child) const {
       if (method_ == &Module::Backward) parent_.children()[child].module->BackwardWeights(ctx, saved.child(child));
     }
@@ -43,10 +44,10 @@ class Composite : public Module {
     Method method_;
   };
 
-  // From the gradient of the output to that of the input, through every child once, last to first.
+  // Takes the gradient of the output to the gradient of the input, through every child once, last to first.
   virtual Tensor Propagate(const Backprop& back, Tensor dy) = 0;
 
-  // Runs one child forward. Where no backward follows, what it kept is freed before the next one runs.
+  // Runs one child forward. If no backward pass follows, frees what it saved before the next child runs.
   Tensor Apply(size_t child, Context& ctx, const Tensor& x, Saved& saved) {
     Tensor y = children()[child].module->Forward(ctx, x, saved.child(child));
     if (!ctx.for_backward) saved.child(child).Clear();

@@ -12,16 +12,16 @@ namespace twofold::nn {
 
 struct Context {
   Device& device;
-  Stream& stream;        // where operations go; usually device.compute()
+  Stream& stream;        // stream for operations; usually device.compute()
   bool training = true;  // dropout is off otherwise
-  bool for_backward = true;  // false: no backward pass follows this forward pass, and nothing is kept for one
-  bool recomputing = false;  // a forward pass once more: what it changes for good, it has changed already
+  bool for_backward = true;  // false: no backward pass follows this forward pass, so nothing is saved for one
+  bool recomputing = false;  // true: repeats an earlier forward pass, so persistent state must not change again
   uint64_t seed = 0;
   int64_t step = 0;         // optimizer steps done so far
-  int64_t micro_batch = 0;  // index within the step, over all ranks: no two draw the same dropout mask
-  // What the gradient of a micro-batch's mean loss is multiplied by on its way back: the weight of losses that modules add to it.
+  int64_t micro_batch = 0;  // index within the step, over all ranks, so that no two draw the same dropout mask
+  // The factor on the gradient of a micro-batch's mean loss. Auxiliary losses that modules add are weighted by it, too.
   double loss_factor = 1;
-  StatisticsReducer* statistics = nullptr;  // of the ranks that share a micro-batch; null: this one alone
+  StatisticsReducer* statistics = nullptr;  // joins the ranks that share a micro-batch; null: only this rank
 
   void Launch(const ops::Op& op) { device.Launch(stream, op); }
   Tensor Activation(Shape shape, DType dtype) {

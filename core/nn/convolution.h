@@ -7,13 +7,13 @@ namespace twofold::nn {
 
 struct ConvolutionConfig {
   int64_t in = 0, out = 0, kernel = 3, stride = 1, padding = 0;
-  bool bias = false;            // batch normalisation, which follows, has one of its own
-  bool input_gradient = true;   // false: of images, which nobody needs; BackwardInput returns an empty tensor
+  bool bias = false;            // off by default: the batch normalisation that follows has its own
+  bool input_gradient = true;   // false for images, which need no gradient: BackwardInput returns an empty tensor
   DType dtype = DType::kF32;
   Init weight_init, bias_init;  // default: zero
 };
 
-// x: [n, height, width, in]; y: [n, (height + 2 padding - kernel) / stride + 1, likewise, out].
+// x: [n, height, width, in]; y: [n, (height + 2 padding - kernel) / stride + 1, same for width, out].
 // Parameters: "weight" [kernel, kernel, in, out], "bias" [out] (no weight decay).
 class Convolution : public Module {
  public:

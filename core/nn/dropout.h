@@ -1,9 +1,9 @@
 // Dropout (Srivastava et al. 2014), scaled by 1 / (1 - p) in training.
 //
-// The mask is a function of (seed, step, micro-batch, site, element). Recomputed, it is not stored: backward draws it again
-// with the key that forward used. Stored, it is kept from forward to backward, a byte an element, as PyTorch keeps it; the
-// values are the same to the bit. Where p is 0 or the context is not training, forward and backward return the very tensor
-// they are given: nothing is launched and nothing allocated.
+// The mask is a function of (seed, step, micro-batch, site, element). kRecomputed does not store it: backward draws it
+// again with the key that forward used. kStored keeps it from forward to backward, one byte per element, as PyTorch
+// does. Both give the same values to the bit. If p is 0 or the context is not training, forward and backward return
+// their argument itself: they launch and allocate nothing.
 #pragma once
 
 #include <string>
@@ -17,7 +17,8 @@ enum class DropoutMasks { kRecomputed, kStored };
 
 class Dropout : public Module {
  public:
-  // p in [0, 1). `site` names the random draws; empty: the module's path. `places`: of elements, by which they are drawn.
+  // p in [0, 1). `site` names the random draws; empty: the module's path. `places`: indices of the elements in the
+  // whole, which key their draws.
   explicit Dropout(double p, DropoutMasks masks = DropoutMasks::kRecomputed, std::string site = "", Placing places = nullptr);
 
   Tensor Forward(Context& ctx, const Tensor& x, Saved& saved) override;

@@ -47,7 +47,7 @@ Tensor ExpertLinear::BackwardInput(Context& ctx, Tensor dy, Saved& saved) {
   return dx;
 }
 
-// The sum over the senders is the product's own.
+// The product itself sums over the senders.
 void ExpertLinear::BackwardWeights(Context& ctx, Saved& saved) {
   const Tensor x = saved.Take(kX), dy = saved.Take(kDy);
   const Parameter::Gradient dw = weight_->BeginGradient();

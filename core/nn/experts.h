@@ -1,20 +1,22 @@
-// The experts of a mixture: as many gated feed-forward parts (swiglu.h) side by side, each of which works on the rows in its own
-// slots. The matrices of one kind are one parameter, expert after expert, and one product of the device serves them all.
+// The experts of a mixture: gated feed-forward parts (swiglu.h) side by side, each of which works on the rows in its
+// own slots. The matrices of one kind form one parameter, expert after expert, and one batched product computes them
+// all.
 #pragma once
 
 #include "core/nn/sequential.h"
 
 namespace twofold::nn {
 
-// x: [s, experts, c, in] or [experts, c, in], slots of s senders; y likewise, out wide. Expert e has a matrix W_e of its own, and
-// y = x W_e^T. Parameter "weight": its experts' W_e [out, in] one under the other, or, `transposed`, W_e^T [in, out]. So a part of
-// the features between two such layers is rows of both.
+// x: [s, experts, c, in] or [experts, c, in], with slots from s senders; y: the same with `out` in place of `in`.
+// Expert e has its own matrix W_e, and y = x W_e^T. Parameter "weight": the experts' W_e [out, in] stacked along rows
+// or, if `transposed`, their W_e^T [in, out]. This way, a slice of the features between two such layers is a range of
+// rows in both.
 class ExpertLinear : public Module {
  public:
   struct Config {
     int64_t experts = 1, in = 0, out = 0;
     bool transposed = false;
-    double gradient_factor = 1;  // of the weight's gradient
+    double gradient_factor = 1;  // factor on the weight's gradient
     DType dtype = DType::kF32;
     Init weight_init;
   };
@@ -28,9 +30,9 @@ class ExpertLinear : public Module {
 
  private:
   enum Slot { kX, kDy };
-  ops::Matrices SlotsOf(const Tensor& t) const;       // for each expert, a matrix of each sender
+  ops::Matrices SlotsOf(const Tensor& t) const;       // for each expert, one matrix per sender
   ops::Matrices Weights(const Tensor& t, int64_t senders) const;
-  ops::BatchedMatMul Product(const Tensor& x) const;  // of as many matrices
+  ops::BatchedMatMul Product(const Tensor& x) const;
 
   const Config config_;
   Parameter* weight_;
@@ -38,13 +40,14 @@ class ExpertLinear : public Module {
 
 struct ExpertsConfig {
   int64_t hidden = 0, ffn = 0, experts = 1;
-  double gradient_factor = 1;  // of all weights' gradients: where each rank's loss is a mean and they are sums over ranks
+  // Factor on all weights' gradients, for when each rank's loss is a mean and gradients are summed over ranks.
+  double gradient_factor = 1;
   DType dtype = DType::kF32;
   Init gate_up_init, projection_init;
 };
 
-// x, y: [.., experts, c, hidden]. Children: "gate_up" (to 2 * ffn: weight [experts * 2 * ffn, hidden]), "swiglu", "projection"
-// (back: weight [experts * ffn, hidden]); no biases.
+// x, y: [.., experts, c, hidden]. Children: "gate_up" (to 2 * ffn: weight [experts * 2 * ffn, hidden]), "swiglu",
+// "projection" (back: weight [experts * ffn, hidden]). There are no biases.
 class Experts : public Sequential {
  public:
   explicit Experts(const ExpertsConfig& config);

@@ -7,14 +7,14 @@
 namespace twofold::nn {
 namespace {
 
-// Forward, a token: of one layer and of the head.
+// Forward, per token: FLOPs of one layer and of the head.
 struct TokenFlops {
-  double products;   // of the layer's matrices
-  double attention;  // the half of scores and mixing that no mask takes away
+  double products;   // of the layer's weight matrices
+  double attention;  // of scores and mixing, only the unmasked half
   double head;
   int64_t layers;
   LlamaExperts experts = {};
-  double with_experts = 0, with_slots = 0;  // as products, of a layer with experts: what its tokens chose, and what is launched
+  double with_experts = 0, with_slots = 0;  // like products, for a layer with experts: model FLOPs, and FLOPs launched
   double Forward() const {
     double flops = static_cast<double>(layers) * attention + head;
     for (int64_t i = 0; i < layers; ++i) flops += experts.At(i) ? with_experts : products;
@@ -37,7 +37,8 @@ TokenFlops Of(const LlamaConfig& config) {
              t = static_cast<double>(config.sequence), vocab = static_cast<double>(config.vocab),
              head = static_cast<double>(config.head_width());
   const double q = static_cast<double>(config.heads) * head, kv = static_cast<double>(config.kv()) * head;
-  const double of_attention = 2 * h * (2 * q + 2 * kv), expert = 2 * 3 * h * ffn;  // qkv and projection; gate, up and projection
+  // Qkv and projection; gate, up and projection.
+  const double of_attention = 2 * h * (2 * q + 2 * kv), expert = 2 * 3 * h * ffn;
   const auto all = static_cast<double>(config.experts.experts), chosen = static_cast<double>(config.experts.top_k);
   const double slots = std::min(config.experts.capacity_factor * chosen, all);
   return {.products = of_attention + expert,
@@ -65,7 +66,7 @@ double HardwareFlops(const Config& config, const Recomputation& recomputation, i
   return Tokens(config, samples) * flops;
 }
 
-// Forward, an image, part by part.
+// Forward, per image, part by part.
 struct ImageFlops {
   double stem = 0, head = 0;
   std::vector<double> blocks;

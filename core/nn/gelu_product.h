@@ -1,5 +1,6 @@
-// Layers that do a GELU in the pass of a product of theirs: forward the one before it, backward the one after it. The GELU stays a
-// module of its own, which keeps what it is taken of; who holds all three (mlp.h) asks these in its place.
+// Layers that fuse a GELU into their matrix product: forward in the product before the GELU, backward in the product
+// after it. The GELU remains a module of its own and saves its input. The module that holds all three (mlp.h) calls
+// these functions instead of the GELU's.
 #pragma once
 
 #include "core/nn/module.h"
@@ -10,14 +11,15 @@ namespace twofold::nn {
 class ProductThenGelu {
  public:
   virtual ~ProductThenGelu() = default;
-  // gelu(y) of what Forward gives; `y` is that.
+  // Returns gelu(y), where y is what Forward would return; also sets `y`.
   virtual Tensor ForwardGelu(Context& ctx, const Tensor& x, Tensor& y, Saved& saved) = 0;
 };
 
 class GeluThenProduct {
  public:
   virtual ~GeluThenProduct() = default;
-  // Where forward was given gelu(x): the gradient of x, which is BackwardInput's times gelu'(x).
+  // For a forward pass whose input was gelu(x): returns the gradient of x, which is BackwardInput's result times
+  // gelu'(x).
   virtual Tensor BackwardInputGelu(Context& ctx, Tensor dy, const Tensor& x, Saved& saved) = 0;
 };
 

@@ -1,9 +1,9 @@
 // GPT-2 (Radford et al. 2019): token and position embeddings, pre-norm blocks, a final norm, a language-model
 // head.
 //
-// Initial values are those of the published code (github.com/openai/gpt-2, src/model.py): normal with
-// deviation 0.02 for matrices and tokens, 0.01 for positions, biases 0, norms 1 and 0; and of section 2.3 of
-// the paper: matrices whose output joins the residual stream are scaled by 1/sqrt(2 * layers).
+// Initial values are those of the published code (github.com/openai/gpt-2, src/model.py): normal with deviation 0.02
+// for matrices and token embeddings and 0.01 for position embeddings; biases 0; norm weights 1 and biases 0. As in
+// section 2.3 of the paper, matrices whose output joins the residual stream are scaled by 1/sqrt(2 * layers).
 #pragma once
 
 #include "core/nn/language_model.h"
@@ -13,24 +13,24 @@ namespace twofold::nn {
 
 struct GptConfig {
   int64_t layers = 0, hidden = 0, heads = 1, vocab = 0;
-  int64_t sequence = 0;  // positions
+  int64_t sequence = 0;  // number of positions
   int64_t ffn = 0;       // 0: 4 * hidden
   double dropout = 0;    // after the embeddings and on both branches of each block
-  double attention_dropout = 0;  // of the attention's probabilities; needs unfused_attention
+  double attention_dropout = 0;  // on the attention's probabilities; needs unfused_attention
   bool unfused_attention = false;
   DropoutMasks masks = DropoutMasks::kRecomputed;
-  bool tied = true;      // the head uses the token embedding's table; else a matrix of its own, without bias
+  bool tied = true;      // the head uses the token embedding's table; else its own matrix, without bias
   DType dtype = DType::kF32;
 
   int64_t ffn_width() const { return ffn > 0 ? ffn : 4 * hidden; }
 };
 
-// The configuration of any of its blocks, initial values included.
+// The configuration of every block, initial values included.
 BlockConfig GptBlock(const GptConfig& config);
 
-// x: token ids [b, t] (I32 or U8), t <= sequence, or hidden states [b, t, hidden] where the part has no
-// embedding. y: logits [b, t, vocab], or hidden states where it has no head. Children, in order:
-// "token_embedding", "position_embedding", "embedding_dropout", "blocks.<i>", "final_norm", "head".
+// x: token ids [b, t] (I32 or U8), t <= sequence, or hidden states [b, t, hidden] if the part has no embedding. y:
+// logits [b, t, vocab], or hidden states if the part has no head. Children, in order: "token_embedding",
+// "position_embedding", "embedding_dropout", "blocks.<i>", "final_norm", "head".
 class GptModel : public LanguageModel {
  public:
   explicit GptModel(const GptConfig& config) : GptModel(config, ModelPart::Whole(config.layers)) {}

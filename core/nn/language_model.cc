@@ -3,7 +3,7 @@
 namespace twofold::nn {
 namespace {
 
-// The table of a part, where another part has it as well.
+// Marks a table that another part has as well.
 void ShareApart(Parameter& table, bool owned) {
   ShardLayout cut = table.shard_layout();
   for (ShardLayout::Range& range : cut.ranges) {
@@ -27,7 +27,7 @@ void LanguageModel::AddHead(Layers& layers, std::unique_ptr<Module> norm, const 
   Add("final_norm", std::move(norm));
   if (tied && token_table != nullptr) {
     Add("head", layers.Head(linear, token_table));
-  } else {  // under the embedding's name, a tied head starts from the embedding's values
+  } else {  // has the embedding's name, so a tied head starts from the embedding's values
     const Module* head = Add(tied ? "token_embedding" : "head", layers.Head(linear, nullptr));
     if (!tied) return;
     const std::vector<Parameter*> table = head->Parameters();

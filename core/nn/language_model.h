@@ -1,4 +1,4 @@
-// What models of token sequences share: an embedding, a row of blocks, a head, and how they are cut into parts.
+// What models of token sequences share: an embedding, a row of blocks, a head, and how they are split into parts.
 #pragma once
 
 #include "core/nn/layers.h"
@@ -6,9 +6,10 @@
 
 namespace twofold::nn {
 
-// Which consecutive part of the model a pipeline stage holds. Parameters have the names, hence the initial
-// values, that they have in the whole. A tied head without the embedding holds its own
-// "token_embedding.weight": both parts' have gradients to be summed (ShardLayout::Sum::kEmbedding), and the embedding owns it.
+// The consecutive part of the model that a pipeline stage holds. Parameters have the same names, hence the same initial
+// values, as in the whole model. A part with a tied head but no embedding holds its own copy of
+// "token_embedding.weight". The gradients of both copies must be summed (ShardLayout::Sum::kEmbedding), and the
+// embedding's part owns the parameter.
 struct ModelPart {
   int64_t first_block = 0, last_block = 0;  // [first, last)
   bool embedding = true, head = true;
@@ -17,9 +18,11 @@ struct ModelPart {
 
 class LanguageModel : public Sequential {
  protected:
-  // "token_embedding": a table of `vocab` rows. Returns its weight. `tied_apart`: a head in another part uses it, too.
+  // Adds "token_embedding": a table of `vocab` rows. Returns its weight. `tied_apart`: a head in another part uses it,
+  // too.
   Parameter* AddTokenEmbedding(Layers& layers, int64_t vocab, int64_t hidden, DType dtype, Init init, bool tied_apart);
-  // "final_norm", and "head": `linear`, whose weight is `token_table` where the head is tied (null: the part has none).
+  // Adds "final_norm", and "head" by `linear`. If the head is tied, its weight is `token_table` (null: this part has
+  // none).
   void AddHead(Layers& layers, std::unique_ptr<Module> norm, const LinearConfig& linear, bool tied, Parameter* token_table);
 };
 

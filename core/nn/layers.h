@@ -1,6 +1,7 @@
-// What a transformer is made of, by its makers: models (gpt.h, llama.h) say which layers there are, a Layers decides how each is
-// done. This one does each on one rank; a strategy that splits layers over ranks overrides what it splits, and the model's text
-// stays the same. Sizes handed in are always those of the whole model.
+// A factory for the layers of a transformer. Models (gpt.h, llama.h) say which layers there are; a Layers object
+// decides how each is implemented. This base class makes every layer for one rank. A strategy that splits layers over
+// ranks overrides the functions for those, and the model's code does not change. Size arguments are always those of the
+// whole model.
 #pragma once
 
 #include <memory>
@@ -17,28 +18,29 @@ enum class Norm { kLayerNorm, kRmsNorm };
 
 // The heads of an attention layer.
 struct Heads {
-  int64_t queries = 1, keys = 1;  // keys: of keys and of values; divides queries
+  int64_t queries = 1, keys = 1;  // keys: number of key heads and of value heads; must divide queries
   int64_t width = 0;
   int64_t all() const { return queries + 2 * keys; }
 };
 
-// A table and what looks rows of it up.
+// An embedding table and the module that looks up its rows.
 struct TokenEmbedding {
   std::unique_ptr<Module> module;
   Parameter* weight;
 };
 
-// Ends the forward pass: two inputs, so not a module. Shapes as in loss.h.
+// The loss, which ends the forward pass. It is not a module, because it has two inputs. Shapes as in loss.h.
 class Loss {
  public:
   virtual ~Loss() = default;
   // The mean of the rows' losses, one element.
   virtual Tensor Forward(Context& ctx, const Tensor& logits, const Tensor& targets, Saved& saved) = 0;
-  // The gradient of scale * loss; may be written over the logits.
+  // The gradient of scale * loss; it may overwrite the logits.
   virtual Tensor Backward(Context& ctx, Saved& saved, double scale) = 0;
-  // The losses of the rows; nothing is kept.
+  // The loss of each row; saves nothing.
   virtual Tensor Losses(Context& ctx, const Tensor& logits, const Tensor& targets) = 0;
-  // Adds the number of rows whose largest logit, the first of equals, is the target's to `total` (f32)[1].
+  // Adds to `total` (f32)[1] the number of rows whose target has the largest logit; among equal logits the first
+  // counts.
   virtual void CountCorrect(Context& ctx, const Tensor& logits, const Tensor& targets, const Tensor& total) = 0;
 };
 
@@ -48,10 +50,10 @@ class Layers {
  public:
   virtual ~Layers() = default;
 
-  // ---- Into the residual stream and out of it ----
+  // ---- Entering and leaving the residual stream ----
   virtual TokenEmbedding Embedding(int64_t vocab, int64_t hidden, DType dtype, Init init);
   virtual std::unique_ptr<Module> Positions(int64_t sequence, int64_t hidden, DType dtype, Init init);
-  // To logits; `shared`: the table of a tied head, or null.
+  // The projection to logits. `shared`: the table of a tied head, or null.
   virtual std::unique_ptr<Module> Head(const LinearConfig& config, Parameter* shared);
   virtual std::unique_ptr<Loss> MakeLoss(int64_t classes);
 
@@ -60,20 +62,21 @@ class Layers {
   virtual std::unique_ptr<Module> MakeDropout(double p, DropoutMasks masks);
 
   // ---- Within a branch of a block ----
-  // Products in pairs: out of a Column come features that a Row takes in; between them everything is done feature by feature or
-  // head by head. `parts`: widths of what a Column's output consists of (gates and values), each of which is split by itself.
+  // Column- and row-parallel products come in pairs: a Column produces features that a Row consumes, and everything
+  // between them works feature by feature or head by head. `parts`: widths of the parts of a Column's output (such as
+  // gates and values), each of which is split separately.
   virtual std::unique_ptr<Module> Column(const LinearConfig& config, std::vector<int64_t> parts);
   virtual std::unique_ptr<Module> Row(const LinearConfig& config);
   // A feed-forward part that is a mixture of experts.
   virtual std::unique_ptr<Module> MakeExperts(const MixtureConfig& config);
-  // A Column to queries, keys and values.
+  // A Column that produces queries, keys and values.
   virtual std::unique_ptr<Module> Qkv(const LinearConfig& config, const Heads& heads);
   virtual std::unique_ptr<Module> MakeRotary(std::shared_ptr<RotaryTable> table, const Heads& heads);
   virtual std::unique_ptr<Module> AttentionCore(const Heads& heads);
   virtual std::unique_ptr<Module> UnfusedAttentionCore(const Heads& heads, double dropout, DropoutMasks masks);
 };
 
-// On one rank. Has no state: one serves all.
+// The factory for one rank. It has no state, so all callers share one object.
 Layers& OneRank();
 
 }  // namespace twofold::nn

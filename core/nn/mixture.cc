@@ -8,7 +8,7 @@
 
 namespace twofold::nn {
 
-// A product that is whole but for rounding counts as whole.
+// A value that is an integer up to rounding errors counts as an integer.
 int64_t ExpertCapacity(const MixtureConfig& c, int64_t tokens) {
   const double mean = c.capacity_factor * static_cast<double>(c.top_k * tokens) / static_cast<double>(c.experts);
   return static_cast<int64_t>(std::min(std::ceil(mean * (1 - 1e-12)), static_cast<double>(tokens)));

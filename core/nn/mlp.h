@@ -12,8 +12,9 @@ struct MlpBlockConfig {
   Init fc_init, projection_init;  // of the weights; biases start at zero
 };
 
-// x, y: [.., hidden]. Children: "fc" (to ffn), "gelu", "projection" (back); made by `layers`. The GELU is taken in the product of fc,
-// and its gradient in that of projection's input, where these do that (gelu_product.h).
+// x, y: [.., hidden]. Children, made by `layers`: "fc" (to ffn), "gelu", "projection" (back). If these layers support
+// it (gelu_product.h), the GELU is fused into the product of fc, and its gradient into the product for projection's
+// input gradient.
 class Mlp : public Sequential {
  public:
   explicit Mlp(const MlpBlockConfig& config, Layers& layers = OneRank());
@@ -25,7 +26,7 @@ class Mlp : public Sequential {
 
  private:
   enum Child { kFc, kGelu, kProjection };
-  // The child, if it is one; null where a wrapper has taken its place.
+  // The child as a T; null if it is not a T, such as a wrapper around one.
   template <class T>
   T* As(Child child) const { return dynamic_cast<T*>(children()[child].module); }
 };

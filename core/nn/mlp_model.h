@@ -12,7 +12,7 @@ namespace twofold::nn {
 
 struct MlpConfig {
   int64_t inputs = 0;
-  std::vector<int64_t> hidden;  // widths of the hidden layers, may be empty
+  std::vector<int64_t> hidden;  // widths of the hidden layers; may be empty
   int64_t classes = 0;
   double dropout = 0;
   DropoutMasks masks = DropoutMasks::kRecomputed;

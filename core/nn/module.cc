@@ -15,7 +15,7 @@ std::vector<Parameter*> Module::Parameters() const {
   std::vector<Parameter*> all;
   for (const auto& p : parameters_) all.push_back(p.get());
   for (const NamedChild& child : children_) {
-    // Shared ones are in their owner's list only.
+    // Shared parameters are only in their owner's list.
     for (Parameter* p : child.module->Parameters()) all.push_back(p);
   }
   return all;

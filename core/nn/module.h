@@ -1,15 +1,15 @@
-// A layer or a model, with explicit forward and backward: no tape.
+// A layer or a model, with explicit forward and backward passes instead of a tape.
 //
-// What backward needs is kept in a Saved, one per micro-batch, so several micro-batches may be in flight at
-// once, recomputation is Forward again, and a schedule may run the two halves of backward at different times:
+// Forward stores what backward needs in a Saved object, one per micro-batch. So several micro-batches may be in flight
+// at once, recomputation is just another Forward, and a schedule may run the two halves of backward at different times:
 //     y  = m.Forward(ctx, x, saved)
 //     dx = m.BackwardInput(ctx, dy, saved)    // keeps in `saved` what BackwardWeights needs; drops the rest
 //     m.BackwardWeights(ctx, saved)           // empties `saved`
-// Backward() runs both; composite modules run them child by child, so that activations are freed and
-// gradients become ready as early as possible.
+// Backward() runs both; composite modules run them child by child, so that activations are freed and gradients become
+// ready as early as possible.
 //
-// Gradients travel by value: who moves the last handle of `dy` in lets the module free it early, or write
-// over it.
+// Gradients are passed by value: a caller that moves the last handle of `dy` in lets the module free it early or
+// overwrite it.
 //
 // Modules own their children and parameters; parameters get their full dotted names when the root is
 // Finalized.
@@ -30,15 +30,15 @@
 
 namespace twofold::nn {
 
-// What one module keeps between forward and backward of one micro-batch: a node of a tree shaped like the
-// module tree. Reused from step to step (Clear keeps the nodes), so that a step allocates no host memory.
+// What one module saves between forward and backward of one micro-batch: a node of a tree shaped like the module tree.
+// It is reused from step to step (Clear keeps the nodes), so that a step allocates no host memory.
 class Saved {
  public:
   Tensor& operator[](size_t slot) {
     if (slot >= tensors_.size()) tensors_.resize(slot + 1);
     return tensors_[slot];
   }
-  // Moves the tensor out: the caller holds the only handle that this node had.
+  // Moves the tensor out, so that the caller holds the node's only handle.
   Tensor Take(size_t slot) { return std::move((*this)[slot]); }  // a tensor that was moved from is empty
   Saved& child(size_t i) {
     while (i >= children_.size()) children_.emplace_back();
@@ -47,20 +47,21 @@ class Saved {
   void Clear() {
     key.reset();
     place.reset();
-    tensors_.clear();  // keeps its room
+    tensors_.clear();  // keeps the capacity
     for (Saved& c : children_) c.Clear();
   }
-  bool empty() const {  // nothing kept, here or below
+  bool empty() const {  // nothing saved in this node or below
     for (const Tensor& t : tensors_) if (!t.empty()) return false;
     for (const Saved& c : children_) if (!c.empty()) return false;
     return true;
   }
 
-  // The key that forward drew random numbers with, if it did: backward draws the same, whatever the context
-  // says then.
+  // The key that forward drew random numbers with, if any. Backward uses it to repeat the draws, even if the context
+  // has changed.
   std::optional<PhiloxKey> key;
 
-  // Where in training forward stood, kept by who runs it again: the same draws as then, in the same mode.
+  // Where in training forward ran, saved by a module that runs it again (recompute.h): it gives the same draws and
+  // mode.
   struct Place { int64_t step = 0, micro_batch = 0; bool training = true; };
   std::optional<Place> place;
 
@@ -77,7 +78,7 @@ class Module {
   Module& operator=(const Module&) = delete;
 
   virtual Tensor Forward(Context& ctx, const Tensor& x, Saved& saved) = 0;
-  // Where the input is not differentiable (token ids), returns an empty tensor.
+  // Returns an empty tensor if the input is not differentiable (token ids).
   virtual Tensor BackwardInput(Context& ctx, Tensor dy, Saved& saved) = 0;
   virtual void BackwardWeights(Context& ctx, Saved& saved) = 0;
   virtual Tensor Backward(Context& ctx, Tensor dy, Saved& saved) {
@@ -86,14 +87,14 @@ class Module {
     return dx;
   }
 
-  // What kind of module it is, as wrapping policies name it: "linear", "transformer_block", ...
+  // The kind of module, as wrapping policies name it: "linear", "transformer_block", ...
   virtual std::string_view kind() const = 0;
 
-  // Own parameters, then those of children in order; each parameter once, however often it is used.
+  // Own parameters, then those of the children in order; each parameter once, even if it is used several times.
   std::vector<Parameter*> Parameters() const;
-  // Parameters of other modules that this one and its children use, too (a tied head).
+  // Parameters of other modules that this module or its children also use (a tied head).
   std::vector<Parameter*> SharedParameters() const;
-  // Persistent state that is no parameter (running statistics of a batch norm).
+  // Persistent state that is not a parameter (running statistics of a batch norm).
   std::vector<Parameter*> Buffers() const;
   int64_t ParameterCount() const;
   struct NamedChild { std::string name; Module* module; };
@@ -104,14 +105,14 @@ class Module {
   // "blocks.0.attention"; empty before Finalize, and at the root.
   const std::string& path() const { return path_; }
 
-  // Puts a wrapper (recomputation, a layout that gathers parameters) in the place of child i. `wrap` is given
-  // the child and returns its owner; names stay as they are, so call it after Finalize.
+  // Replaces child i by a wrapper (recomputation, a layout that gathers parameters). `wrap` receives the child and
+  // returns its new owner. Names do not change; call it after Finalize.
   void WrapChild(size_t i, absl::FunctionRef<std::unique_ptr<Module>(std::unique_ptr<Module>)> wrap);
 
  protected:
   Parameter* AddParameter(std::string name, Shape shape, DType dtype, Init init, bool decay = true);
   Parameter* AddBuffer(std::string name, Shape shape, DType dtype, Init init);
-  // A parameter that another module owns, used here too (tied embeddings).
+  // Registers a parameter that another module owns and this one uses, too (tied embeddings).
   void ShareParameter(Parameter* parameter) {
     parameter->AddUse();
     shared_.push_back(parameter);

@@ -5,39 +5,39 @@
 namespace twofold::nn {
 namespace {
 
-// Elements of the whole beside one step along the cut dimension: in the dimensions after it, and before it.
-int64_t Inner(const ShardLayout& cut) {
+// The number of elements in the dimensions after the sharded one: those in one step along it.
+int64_t Inner(const ShardLayout& layout) {
   int64_t n = 1;
-  for (int d = cut.dim + 1; d < cut.whole.rank(); ++d) n *= cut.whole[d];
+  for (int d = layout.dim + 1; d < layout.whole.rank(); ++d) n *= layout.whole[d];
   return n;
 }
 
 }  // namespace
 
-void Parameter::set_shard_layout(ShardLayout cut) {
-  TWOFOLD_CHECK_LT(cut.dim, cut.whole.rank());
-  TWOFOLD_CHECK(!cut.ranges.empty() && (cut.ranges.size() == 1 || cut.dim == 0), "several ranges are ranges of rows");
-  std::vector<int64_t> dims(cut.whole.begin(), cut.whole.end());
-  dims[static_cast<size_t>(cut.dim)] = 0;
-  for (const ShardLayout::Range& range : cut.ranges) {
-    TWOFOLD_CHECK(range.first < 0 || range.first + range.count <= cut.whole[cut.dim], name_ + " is cut outside of itself");
-    dims[static_cast<size_t>(cut.dim)] += range.count;
+void Parameter::set_shard_layout(ShardLayout layout) {
+  TWOFOLD_CHECK_LT(layout.dim, layout.whole.rank());
+  TWOFOLD_CHECK(!layout.ranges.empty() && (layout.ranges.size() == 1 || layout.dim == 0), "several ranges are ranges of rows");
+  std::vector<int64_t> dims(layout.whole.begin(), layout.whole.end());
+  dims[static_cast<size_t>(layout.dim)] = 0;
+  for (const ShardLayout::Range& range : layout.ranges) {
+    TWOFOLD_CHECK(range.first < 0 || range.first + range.count <= layout.whole[layout.dim], name_ + ": its shard lies outside of it");
+    dims[static_cast<size_t>(layout.dim)] += range.count;
   }
   const Shape local(dims);
   TWOFOLD_CHECK_EQ(local, shape_);
-  cut_ = std::move(cut);
+  shard_layout_ = std::move(layout);
 }
 
 void Parameter::ForRanges(int64_t first, int64_t count, absl::FunctionRef<void(const Run&)> visit) const {
   const int64_t end = first + count;
-  if (cut_.dim > 0) {  // one range
-    const ShardLayout::Range& range = cut_.ranges[0];
+  if (shard_layout_.dim > 0) {  // one range
+    const ShardLayout::Range& range = shard_layout_.ranges[0];
     if (count > 0) visit({first, -1, count, range.owned, range.sum});
     return;
   }
-  const int64_t inner = Inner(cut_);
+  const int64_t inner = Inner(shard_layout_);
   int64_t place = 0;
-  for (const ShardLayout::Range& range : cut_.ranges) {
+  for (const ShardLayout::Range& range : shard_layout_.ranges) {
     const int64_t from = std::max(first, place), to = std::min(end, place + range.count * inner);
     const bool padding = range.first < 0;
     if (from < to) visit({from, padding ? -1 : range.first * inner + from - place, to - from, range.owned && !padding, range.sum});
@@ -46,12 +46,12 @@ void Parameter::ForRanges(int64_t first, int64_t count, absl::FunctionRef<void(c
 }
 
 void Parameter::ForRuns(int64_t first, int64_t count, absl::FunctionRef<void(const Run&)> visit) const {
-  if (cut_.dim == 0) {
+  if (shard_layout_.dim == 0) {
     ForRanges(first, count, [&](const Run& run) { if (run.whole >= 0) visit(run); });
     return;
   }
-  const ShardLayout::Range& range = cut_.ranges[0];
-  const int64_t inner = Inner(cut_), row = range.count * inner, whole_row = cut_.whole[cut_.dim] * inner;
+  const ShardLayout::Range& range = shard_layout_.ranges[0];
+  const int64_t inner = Inner(shard_layout_), row = range.count * inner, whole_row = shard_layout_.whole[shard_layout_.dim] * inner;
   for (int64_t at = first; at < first + count;) {
     const int64_t in_row = at % row, n = std::min(first + count - at, row - in_row);
     visit({at, at / row * whole_row + range.first * inner + in_row, n, range.owned, range.sum});
@@ -73,11 +73,11 @@ void Parameter::Initialize(Device& device, Stream& stream, uint64_t seed, Tensor
                                           .where = where});
   };
   if (out.numel() == 0) return;
-  if (init_.kind == Init::kConstant && cut_.ranges.size() == 1) return fill(out, init_.a);
-  if (cut_.dim > 0) {
-    const int64_t inner = Inner(cut_);
-    const ShardLayout::Range& range = cut_.ranges[0];
-    return draw(out, {.first = first, .block = range.count * inner, .stride = cut_.whole[cut_.dim] * inner, .offset = {range.first * inner}});
+  if (init_.kind == Init::kConstant && shard_layout_.ranges.size() == 1) return fill(out, init_.a);
+  if (shard_layout_.dim > 0) {
+    const int64_t inner = Inner(shard_layout_);
+    const ShardLayout::Range& range = shard_layout_.ranges[0];
+    return draw(out, {.first = first, .block = range.count * inner, .stride = shard_layout_.whole[shard_layout_.dim] * inner, .offset = {range.first * inner}});
   }
   ForRanges(first, out.numel(), [&](const Run& run) {
     const Tensor part = out.Flat().Slice(run.local - first, run.count);

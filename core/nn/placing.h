@@ -1,4 +1,4 @@
-// Where a rank's part of an activation lies in the whole, for layers that treat places differently: positions, dropout.
+// Where a rank's part of an activation lies in the whole, for layers that depend on the position: positions, dropout.
 #pragma once
 
 #include <functional>
@@ -7,7 +7,8 @@
 
 namespace twofold::nn {
 
-// From the shape of the part, to the places of its rows or of its elements (the layer says which). Null: the part is the whole.
+// Maps the shape of the part to the indices of its rows or elements in the whole (the layer says which). Null: the part
+// is the whole.
 using Placing = std::function<ops::IndexMap(const Shape& part)>;
 
 inline ops::IndexMap PlaceOf(const Placing& placing, const Tensor& part) {

@@ -5,7 +5,7 @@
 
 namespace twofold::nn {
 
-// The largest of each window; y: [n, (height + 2 padding - size) / stride + 1, likewise, channels].
+// The maximum of each window; y: [n, (height + 2 padding - size) / stride + 1, same for width, channels].
 class MaxPool : public Module {
  public:
   MaxPool(int64_t size, int64_t stride, int64_t padding) : size_(size), stride_(stride), padding_(padding) {}
@@ -15,7 +15,7 @@ class MaxPool : public Module {
   std::string_view kind() const override { return "max_pool"; }
 
  private:
-  enum Slot { kChosen, kX };  // of x only the shape is used; it is alive anyway, as somebody's output
+  enum Slot { kChosen, kX };  // only x's shape is used; x stays alive anyway as another module's output
   int64_t size_, stride_, padding_;
 };
 
@@ -28,7 +28,7 @@ class GlobalAveragePool : public Module {
   std::string_view kind() const override { return "global_average_pool"; }
 
  private:
-  enum Slot { kX };  // as above
+  enum Slot { kX };  // only its shape is used, as above
 };
 
 }  // namespace twofold::nn

@@ -1,4 +1,4 @@
-// Learned positions: adds row i of a table to position i.
+// Learned positions: adds row i of a table to the row at position i.
 #pragma once
 
 #include "core/nn/module.h"
@@ -9,7 +9,7 @@ namespace twofold::nn {
 // x, y: [batch, t, hidden] with t <= sequence. Parameter: "weight" [sequence, hidden].
 class PositionEmbedding : public Module {
  public:
-  // `positions`: of rows; null: x is whole sequences.
+  // `positions`: the positions of x's rows; null: x holds whole sequences.
   PositionEmbedding(int64_t sequence, int64_t hidden, DType dtype, Init init, Placing positions = nullptr);
 
   Tensor Forward(Context& ctx, const Tensor& x, Saved& saved) override;

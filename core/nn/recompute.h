@@ -1,21 +1,22 @@
-// Activations computed again in backward instead of being kept (Chen et al. 2016, section 4), known as activation
-// checkpointing: a wrapper that Module::WrapChild puts in a module's place. It has that module's kind, parameters and path.
+// Activation checkpointing (Chen et al. 2016, section 4): activations are recomputed in backward instead of being
+// saved. It is a wrapper that Module::WrapChild puts in a module's place. It has that module's kind, parameters and
+// path.
 //
-// Forward keeps the input alone, and where in training it stood: several micro-batches may have gone forward before one goes
-// back. BackwardInput first runs forward again, with the random numbers of the first time, into what is saved; what follows is
-// the module's own backward. The values are those of the first time, so gradients and losses are the same to the bit. Nothing
-// that lasts changes twice (running statistics stay); messages among ranks, such as those of a synchronised batch
-// normalisation, travel twice.
+// Forward saves only the input and its place in training, because several micro-batches may go forward before one goes
+// back. BackwardInput first runs forward again, with the random numbers of the first run, which fills `saved`; then it
+// runs the module's own backward. The values equal those of the first run, so gradients and losses are the same to the
+// bit. Persistent state (running statistics) is not updated again. Communication among ranks, such as that of a
+// synchronised batch normalisation, happens twice.
 //
-// What it costs: the module's forward FLOPs once more (core/nn/flops.h), and while the module goes back, the memory that it
-// would have kept.
+// Cost: the module's forward FLOPs once more (core/nn/flops.h) and, during its backward pass, the memory that it would
+// have saved.
 #pragma once
 
 #include "core/nn/module.h"
 
 namespace twofold::nn {
 
-// Which activations of a model are computed again: those of the last block of each `every`, 0: of none.
+// Which activations of a model are recomputed: those of the last of each `every` blocks; 0: none.
 struct Recomputation {
   enum ModelPart { kBlock, kAttentionCore };
   int64_t every = 0;
@@ -24,7 +25,7 @@ struct Recomputation {
   bool Has(int64_t block) const { return every > 0 && (block + 1) % every == 0; }  // blocks count from 0
 };
 
-// x, y: the module's. No child's name: parameters have the names that they had.
+// x, y: as for the module. The child's name is empty, so that parameters keep their names.
 class Recompute : public Module {
  public:
   explicit Recompute(std::unique_ptr<Module> module) { AddChild("", std::move(module)); }

@@ -3,7 +3,7 @@
 namespace twofold::nn {
 namespace {
 
-// What may be written over `t`'s values.
+// A tensor that may overwrite `t`'s values: `t` itself if it has no other owner, else a new one.
 Tensor PlaceOf(Context& ctx, const Tensor& t) { return t.unique() ? t : ctx.Activation(t.shape(), t.dtype()); }
 
 }  // namespace

@@ -11,7 +11,8 @@ double Scaled(const RopeScaling& s, double frequency) {
   if (s.kind == RopeScaling::kNone) return frequency;
   const double slow = frequency / s.factor;
   if (s.kind == RopeScaling::kLinear) return slow;
-  const double turns = static_cast<double>(s.original_sequence) * frequency / kTwoPi;  // within the original sequence
+  // Number of turns within the original sequence.
+  const double turns = static_cast<double>(s.original_sequence) * frequency / kTwoPi;
   if (turns < s.low_freq_factor) return slow;
   if (turns > s.high_freq_factor) return frequency;
   const double smooth = (turns - s.low_freq_factor) / (s.high_freq_factor - s.low_freq_factor);

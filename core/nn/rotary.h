@@ -9,13 +9,13 @@
 
 namespace twofold::nn {
 
-// How a model that was trained on short sequences turns slower on long ones.
+// How the rotation slows down for sequences longer than those that a model was trained on.
 struct RopeScaling {
   enum Kind { kNone, kLinear, kLlama3 } kind = kNone;
-  double factor = 1;  // kLinear: every frequency is divided by it (Chen et al. 2023)
+  double factor = 1;  // kLinear: divides every frequency (Chen et al. 2023)
   // kLlama3 (Llama 3.1's published code): wavelengths longer than original_sequence / low_freq_factor are stretched by
-  // factor, those shorter than original_sequence / high_freq_factor stay, and between the two the frequency goes from the
-  // one to the other linearly in original_sequence / wavelength.
+  // factor; those shorter than original_sequence / high_freq_factor do not change. Between the two, the frequency is
+  // interpolated linearly in original_sequence / wavelength.
   double low_freq_factor = 1, high_freq_factor = 4;
   int64_t original_sequence = 8192;
 };
@@ -26,11 +26,11 @@ struct RopeConfig {
   RopeScaling scaling;
 };
 
-// Radians a position, head_dim / 2 of them: theta^(-2i / head_dim) (section 3.2.2 of the paper), scaled.
+// head_dim / 2 frequencies in radians per position: theta^(-2i / head_dim) (section 3.2.2 of the paper), scaled.
 std::vector<double> RopeFrequencies(const RopeConfig& config);
 
-// The cosines and sines of `positions` positions: made on first use, kept as long as it lives, shared by the layers of a
-// model. Not part of the parameters: a function of the configuration.
+// The cosines and sines of `positions` positions, shared by the layers of a model. The table is made on first use and
+// kept. It is not a parameter, because it is a function of the configuration.
 class RotaryTable {
  public:
   RotaryTable(const RopeConfig& config, int64_t positions, DType dtype)
@@ -44,15 +44,15 @@ class RotaryTable {
   Tensor table_;
 };
 
-// x, y: [b, t, c] of which the first `heads` heads of each position are rotated: with qkv, queries and keys.
+// x, y: [b, t, c]. Rotates the first `heads` heads of each position: in qkv, these are the queries and keys.
 class Rotary : public Module {
  public:
-  // `positions`: of rows; null: x is whole sequences.
+  // `positions`: the positions of x's rows; null: x holds whole sequences.
   Rotary(std::shared_ptr<RotaryTable> table, int64_t heads, Placing positions = nullptr)
       : table_(std::move(table)), heads_(heads), positions_(std::move(positions)) {}
 
   Tensor Forward(Context& ctx, const Tensor& x, Saved& saved) override;
-  Tensor BackwardInput(Context& ctx, Tensor dy, Saved& saved) override;  // in place when nobody else holds dy
+  Tensor BackwardInput(Context& ctx, Tensor dy, Saved& saved) override;  // in place if dy has no other owner
   void BackwardWeights(Context&, Saved&) override {}
   std::string_view kind() const override { return "rotary"; }
 

@@ -1,4 +1,4 @@
-// Layers work on the last dimension; all others are rows.
+// Layers work on the last dimension; all other dimensions are flattened to rows.
 #pragma once
 
 #include <vector>

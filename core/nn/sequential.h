@@ -1,4 +1,4 @@
-// Modules one after the other.
+// Modules that run one after the other.
 #pragma once
 
 #include <string>

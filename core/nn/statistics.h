@@ -1,5 +1,5 @@
-// How the ranks that share a batch put statistics over it together: what a synchronised batch normalisation needs of
-// others, without knowing who they are. Strategies implement it over a process group.
+// How the ranks that share a batch combine statistics over it: the communication of a synchronised batch normalisation,
+// without knowledge of who the other ranks are. Strategies implement it over a process group.
 #pragma once
 
 #include "core/device/device.h"
@@ -10,8 +10,8 @@ class StatisticsReducer {
  public:
   virtual ~StatisticsReducer() = default;
   virtual int ranks() const = 0;
-  // Both are collective, and are in effect for what is launched on the compute stream afterwards.
-  virtual void Gather(const Tensor& part, Tensor& all) = 0;  // all.numel == part.numel * ranks, by rank
+  // Both are collective. Their result is available to what is launched on the compute stream afterwards.
+  virtual void Gather(const Tensor& part, Tensor& all) = 0;  // all.numel == part.numel * ranks, in rank order
   virtual void Sum(Tensor& values) = 0;                      // element by element, over the ranks
 };
 

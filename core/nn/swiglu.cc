@@ -13,7 +13,7 @@ Tensor SwiGlu::Forward(Context& ctx, const Tensor& x, Saved& saved) {
 
 Tensor SwiGlu::BackwardInput(Context& ctx, Tensor dy, Saved& saved) {
   const Tensor x = saved.Take(kX);
-  Tensor dx = x.unique() ? x : ctx.Activation(x.shape(), x.dtype());  // nobody needs x again
+  Tensor dx = x.unique() ? x : ctx.Activation(x.shape(), x.dtype());  // x is not needed again
   ctx.Launch(ops::SwiGluBackward{.x = x, .dy = dy, .dx = dx});
   return dx;
 }

@@ -1,4 +1,4 @@
-// The gated feed-forward part of Llama: silu(gate) * up, projected back (Shazeer 2020).
+// The gated feed-forward part of Llama: silu(gate) * up, then a projection back (Shazeer 2020).
 #pragma once
 
 #include "core/nn/layers.h"
@@ -6,7 +6,7 @@
 
 namespace twofold::nn {
 
-// x: [.., 2 * c], the gates and then the values; y: [.., c].
+// x: [.., 2 * c], gates first, then values; y: [.., c].
 class SwiGlu : public Module {
  public:
   Tensor Forward(Context& ctx, const Tensor& x, Saved& saved) override;
@@ -24,7 +24,7 @@ struct GatedMlpConfig {
   Init gate_up_init, projection_init;
 };
 
-// x, y: [.., hidden]. Children: "gate_up" (to 2 * ffn), "swiglu", "projection" (back), made by `layers`; no biases.
+// x, y: [.., hidden]. Children, made by `layers`: "gate_up" (to 2 * ffn), "swiglu", "projection" (back). No biases.
 class GatedMlp : public Sequential {
  public:
   explicit GatedMlp(const GatedMlpConfig& config, Layers& layers = OneRank());

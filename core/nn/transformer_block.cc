@@ -38,8 +38,8 @@ TransformerBlock::TransformerBlock(const BlockConfig& c, std::unique_ptr<Module>
   AddChild("dropout2", layers.MakeDropout(c.dropout, c.masks));
 }
 
-// The first branch joins the stream in the pass of the norm that follows. The second one's sum leaves the block, whose end may be
-// another rank's or what is kept for recomputation: it is a pass of its own.
+// The norm that follows the first branch adds that branch to the stream in its own pass. The second branch's sum is the
+// block's output, which may go to another rank or be saved for recomputation, so it needs a separate pass.
 Tensor TransformerBlock::Forward(Context& ctx, const Tensor& x, Saved& saved) {
   Tensor h = Apply(kAttention.norm, ctx, x, saved);
   Tensor r = Finish(kAttention, ctx, std::move(h), saved);

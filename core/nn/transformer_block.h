@@ -1,4 +1,4 @@
-// One block of a pre-norm transformer, as GPT-2 (Radford et al. 2019, section 2.3) and Llama (Touvron et al. 2023) have it:
+// One block of a pre-norm transformer, as in GPT-2 (Radford et al. 2019, section 2.3) and Llama (Touvron et al. 2023):
 //     r = x + dropout(attention(norm1(x)))
 //     y = r + dropout(mlp(norm2(r)))
 #pragma once
@@ -15,16 +15,17 @@ struct BlockConfig {
   Norm norm = Norm::kLayerNorm;
   double norm_eps = 1e-5;
   bool unfused_attention = false;
-  double attention_dropout = 0;  // of the attention's probabilities; needs unfused_attention
+  double attention_dropout = 0;  // on the attention's probabilities; needs unfused_attention
   DType dtype = DType::kF32;
-  Init weight_init, projection_init;  // of matrices, and of those whose output joins the residual stream
+  Init weight_init, projection_init;  // for matrices, and for those whose output joins the residual stream
 };
 
 // x, y: [b, t, hidden].
 class TransformerBlock : public Composite {
  public:
   explicit TransformerBlock(const BlockConfig& config, Layers& layers = OneRank());
-  // With another attention and feed-forward part. Of `config` it uses the width, the norms, the dropout on the branches and dtype.
+  // With another attention and feed-forward part. Uses only the width, the norms, the branches' dropout and the dtype
+  // of `config`.
   TransformerBlock(const BlockConfig& config, std::unique_ptr<Module> attention, std::unique_ptr<Module> mlp,
                    Layers& layers = OneRank());
 
@@ -35,7 +36,7 @@ class TransformerBlock : public Composite {
   Tensor Propagate(const Backprop& back, Tensor dy) override;
 
  private:
-  // A residual branch: y = x + dropout(inner(norm(x))), by the indices of its children.
+  // The indices of the children that form a residual branch: y = x + dropout(inner(norm(x))).
   struct Branch { size_t norm, inner, dropout; };
   static constexpr Branch kAttention{0, 1, 2}, kMlp{3, 4, 5};
   Tensor Finish(const Branch& branch, Context& ctx, Tensor h, Saved& saved);  // dropout(inner(h))

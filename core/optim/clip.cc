@@ -9,8 +9,9 @@ namespace twofold::optim {
 
 namespace {
 
-// Those in the host's memory between blocks of the operation: wherever gradients lie, their sum is the same to the bit.
-std::vector<Chunk> ShardLayout(Device& device, std::span<const Tensor> gradients, DType wide) {
+// Splits gradients in host memory into chunks of one block of the operation each, so that the sum is the same to the
+// bit wherever gradients are.
+std::vector<Chunk> StagingChunks(Device& device, std::span<const Tensor> gradients, DType wide) {
   std::vector<Chunk> chunks;
   for (const Tensor& gradient : gradients) {
     TWOFOLD_CHECK(ops::AccumulationType(gradient.dtype()) == wide, "gradients are all F64, or none");
@@ -27,7 +28,7 @@ std::vector<Chunk> ShardLayout(Device& device, std::span<const Tensor> gradients
 Tensor SquaredNorm(nn::Context& ctx, std::span<const Tensor> gradients, const std::function<void(Tensor&)>& all_reduce) {
   const DType wide = gradients.empty() ? DType::kF32 : ops::AccumulationType(gradients[0].dtype());
   Tensor squares = ctx.device.NewTensor(Shape{1}, wide, Category::kOther);
-  const std::vector<Chunk> chunks = ShardLayout(ctx.device, gradients, wide);
+  const std::vector<Chunk> chunks = StagingChunks(ctx.device, gradients, wide);
   ChunkStaging(ctx.device, Category::kGradients).Run(chunks, [&](size_t i, std::span<const Tensor> gradient) {
     ctx.Launch(ops::SquaredNorm{.in = gradient[0], .out = squares, .accumulate = i > 0});
   });

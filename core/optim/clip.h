@@ -1,6 +1,6 @@
-// The global norm of gradients, clipping by it (Pascanu et al. 2013) and undoing the scale of the loss (Micikevicius et al.
-// 2018, section 3.2), without a pass over the gradients to change them and without the host learning the norm: what comes out
-// is the element by which Optimizer::Step multiplies the gradients as it reads them.
+// Gradient clipping by the global norm (Pascanu et al. 2013), combined with undoing the loss scale (Micikevicius et al.
+// 2018, section 3.2). It makes no pass to change the gradients, and the host never reads the norm: the result is a
+// one-element tensor by which Optimizer::Step multiplies the gradients as it reads them.
 #pragma once
 
 #include <functional>
@@ -11,17 +11,17 @@
 
 namespace twofold::optim {
 
-// The sum of squares over all gradients and, where these are but a part, over what `all_reduce` adds: it is given the sum
-// of these, one element, and must leave the global sum in it, ordered before what is launched on ctx.stream next. One
-// element, F32, or F64 when the gradients are; they must be all F64 or none. Not finite where a gradient is not, or where
-// the squares are too large for it. Padding in flat gradients must be zero. Gradients may lie in the host's memory: they visit
-// the device, as staging.h says.
+// The sum of squares over all gradients. If this rank has only a part of them, `all_reduce` completes the sum: it
+// receives the local sum, one element, and must leave the global sum in it, ordered before what is launched on
+// ctx.stream next. The result is one element, F32, or F64 if the gradients are; either all gradients are F64 or none.
+// It is not finite if a gradient is not, or if the squares overflow. Padding in flat gradients must be zero. Gradients
+// may be in host memory; they are then staged through the device (staging.h).
 Tensor SquaredNorm(nn::Context& ctx, std::span<const Tensor> gradients,
                    const std::function<void(Tensor&)>& all_reduce = nullptr);
 
-// What makes true gradients of norm at most max_norm of those whose SquaredNorm is given:
+// The factor that turns the given gradients into true gradients (without loss scale) of norm at most max_norm:
 //     scale * min(1, max_norm / (scale * norm + 1e-6))
-// `scale`: what the loss was multiplied by, inverted. An infinite max_norm clips nothing. NaN where the norm is.
+// `scale`: the inverse of the loss scale. An infinite max_norm clips nothing. The result is NaN if the norm is.
 Tensor ClipFactor(nn::Context& ctx, const Tensor& squared_norm, double max_norm, double scale = 1);
 
 }  // namespace twofold::optim

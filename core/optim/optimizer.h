@@ -1,9 +1,9 @@
 // Optimizers update slices: pieces of parameters with their gradients. A whole parameter is one slice; a sharded layout
-// hands in the shards it owns. State is kept per slice, in the order in which slices are given, and allocated as
+// passes the shards it owns. State is kept per slice, in the order in which slices are given, and allocated as
 // Category::kOptimizerState when the slices are first seen.
 //
-// Narrow parameters (bf16, f16) get an f32 master copy in the state: it leads, the parameter is its rounded image. Or they lead
-// themselves, each update rounded (LowPrecisionUpdate).
+// BF16 and F16 parameters get an F32 master copy in the state: the update applies to the master, and the parameter is
+// the rounded master. Or there is no master, and each update of the parameter is rounded (LowPrecisionUpdate).
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,8 @@
 
 namespace twofold::optim {
 
-// What a slice holds of one parameter: `count` elements, in the parameter from `first` on, in the slice from `offset` on.
+// The part of one parameter that a slice holds: `count` elements, from `first` in the parameter and from `offset` in
+// the slice.
 struct SlicePart {
   std::string parameter;  // its name
   Shape shape;            // of the whole parameter
@@ -29,13 +30,13 @@ struct SlicePart {
 struct Slice {
   std::string name;
   Tensor data, gradient;
-  bool decay = true;  // weight decay applies; where there are parts, each says it for itself
-  // In the order of their places; what lies between or after them is padding. Empty: one whole parameter of this
-  // name or, where none has it, padding alone.
+  bool decay = true;  // weight decay applies; if there are parts, each has its own flag
+  // In the order of their offsets; everything between or after them is padding. Empty: the slice is one whole parameter
+  // of this name or, if no parameter has this name, padding only.
   std::vector<SlicePart> parts = {};
 };
 
-// What an optimizer keeps for one slice, element by element: "exp_avg", "exp_avg_sq", "momentum_buffer" or "master".
+// What an optimizer keeps for one slice, per element: "exp_avg", "exp_avg_sq", "momentum_buffer" or "master".
 struct State {
   std::string name;
   Tensor tensor;
@@ -44,34 +45,37 @@ struct State {
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
-  // Allocates the state for `slices` and (narrow types) copies the masters. Call once, before the first Step.
+  // Allocates the state for `slices` and initialises the masters (BF16, F16). Call once, before the first Step.
   virtual void Attach(nn::Context& ctx, std::span<const Slice> slices) = 0;
-  // One update of all slices given to Attach, one operation for each that has elements (more where it visits the device in
-  // pieces); lr is this step's rate. Gradients
-  // are multiplied by the element `factor` (clip.h) as they are read, and stay as they are; empty: 1.
+  // Updates all slices given to Attach once, with one operation per non-empty slice (more if it is staged through the
+  // device in chunks). lr is this step's rate. Gradients are multiplied by the element `factor` (clip.h) as they are
+  // read, and do not change; empty: 1.
   virtual void Step(nn::Context& ctx, double lr, const Tensor& factor) = 0;
   void Step(nn::Context& ctx, double lr) { Step(ctx, lr, Tensor()); }
   virtual double learning_rate() const = 0;  // the base rate
-  // What a checkpoint saves: the state of slice i, in the order given to Attach, and how many updates were done.
+  // What a checkpoint saves: the state of slice i, in the order given to Attach, and the number of updates done.
   virtual std::vector<State> StateOf(size_t i) const = 0;
   virtual int64_t updates() const = 0;
   virtual void set_updates(int64_t updates) = 0;
 };
 
-// Where the state lies: on the device, or in the host's memory, from where it visits the device for the update (states.h).
+// Where the state is: on the device, or in host memory, from where it is staged through the device for the update
+// (states.h).
 struct Offload {
   bool state = false;
-  // Elements that visit at once; 0: a sixteenth of all, so that transfers overlap one another, from 256 Ki to 4 Mi, whose
-  // transfers reach a link's full rate and whose staging is small.
+  // Elements per chunk. 0: a sixteenth of all elements, so that transfers overlap, limited to 256 Ki to 4 Mi: such
+  // transfers reach a link's full rate, and their staging memory is small.
   int64_t chunk = 0;
 };
 
-// How narrow parameters take updates finer than their type's spacing.
+// How BF16 and F16 parameters take updates that are smaller than the spacing of their type.
 struct LowPrecisionUpdate {
   enum Kind {
     kMaster,
-    kNearest,     // lost; to compare with
-    kStochastic,  // taken on average (ops/optimizer.h), by draws that go by the seed, a parameter's name, an element's place and the update
+    kNearest,     // round to nearest: small updates are lost; for comparison
+    // Stochastic rounding: kept on average (ops/optimizer.h). Draws are keyed by the seed, the parameter's name, the
+    // element's index and the update.
+    kStochastic,
   } kind = kMaster;
   uint64_t seed = 0;
 };

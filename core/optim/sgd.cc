@@ -1,5 +1,5 @@
-// Stochastic gradient descent with momentum as PyTorch defines it (Sutskever et al. 2013, the rate outside
-// the velocity):
+// Stochastic gradient descent with momentum as PyTorch defines it (Sutskever et al. 2013, but with the rate outside the
+// velocity):
 //     g = gradient + decay * p;  v = momentum * v + g;  p -= lr * (nesterov ? g + momentum * v : v)
 #include "core/optim/optimizer.h"
 #include "core/optim/states.h"

@@ -11,7 +11,7 @@ TransferStream& ChunkStaging::In() { return in_ ? *in_ : in_.emplace(device_, "h
 TransferStream& ChunkStaging::Out() { return out_ ? *out_ : out_.emplace(device_, "device to host"); }
 
 void ChunkStaging::Run(std::span<const Chunk> chunks, Use use) {
-  std::deque<Visit> going;  // back
+  std::deque<Visit> going;  // chunks being copied back
   const auto let_go = [&] {
     going.front().last.WaitOn(device_.compute());
     going.pop_front();

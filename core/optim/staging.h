@@ -1,8 +1,9 @@
-// Tensors of the host's memory that visit the device chunk by chunk: while one chunk is used, the next one comes and the one
-// before goes back, on a stream each. At most kInFlight chunks are on the device at one time.
+// Stages tensors in host memory through the device, chunk by chunk: while one chunk is used, the next is copied in and
+// the previous one is copied out, each direction on its own stream. At most kInFlight chunks are on the device at a
+// time.
 //
-// With n chunks that take `in`, `use` and `out` seconds each, a run takes about in + n max(in, use, out) + out.
-// One rank's; used from its thread. All memory is back when Run returns.
+// With n chunks that take `in`, `use` and `out` seconds each, a run takes about in + n max(in, use, out) + out. Belongs
+// to one rank and is used from its thread. All device memory is free again when Run returns.
 #pragma once
 
 #include <cstddef>
@@ -16,27 +17,27 @@
 namespace twofold::optim {
 
 struct Visitor {
-  Tensor home;              // what lies on the device stays there and is used as it is
-  bool brings = true;       // its values come along; else what is on the device is undefined at first
-  bool goes_back = false;   // the values that it has after use
+  Tensor home;              // a tensor on the device is not copied but used in place
+  bool brings = true;       // its values are copied in; else the device copy is undefined at first
+  bool goes_back = false;   // its values after use are copied back
 };
 using Chunk = std::vector<Visitor>;
 
 class ChunkStaging {
  public:
-  static constexpr size_t kInFlight = 3;  // one comes, one is used, one goes
+  static constexpr size_t kInFlight = 3;  // one is copied in, one is used, one is copied out
   // `category`: of the copies on the device.
   ChunkStaging(Device& device, Category category);
 
-  // Calls use(i, tensors) for every chunk in order; what it launches on the compute stream finds the chunk's visitors, in their
-  // order, on the device. Throws OutOfMemory. No home is a part of another chunk's.
+  // Calls use(i, tensors) for every chunk in order. What it launches on the compute stream finds the chunk's visitors
+  // on the device, in their order. Throws OutOfMemory. No two chunks may overlap in a home.
   using Use = absl::FunctionRef<void(size_t chunk, std::span<const Tensor> visitors)>;
   void Run(std::span<const Chunk> chunks, Use use);
 
  private:
   struct Visit {
     std::vector<Tensor> tensors;
-    Transfer last;  // of those that bring, then of those that go back
+    Transfer last;  // the last copy in; later the last copy out
   };
   Visit Fetch(const Chunk& chunk);
   void TakeBack(const Chunk& chunk, Visit& visit);
@@ -46,7 +47,8 @@ class ChunkStaging {
 
   Device& device_;
   const Category category_;
-  std::optional<TransferStream> in_, out_;  // made when first needed: making a GPU's stream, and ending it, takes as long as many launches
+  // Created on first use: creating or destroying a GPU stream takes as long as many launches.
+  std::optional<TransferStream> in_, out_;
 };
 
 }  // namespace twofold::optim

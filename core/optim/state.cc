@@ -26,7 +26,7 @@ Decay DecayOf(const Slice& slice, double rate) {
   const auto decays = [](const SlicePart& part) { return part.decay && part.count > 0; };
   if (rate == 0 || std::none_of(slice.parts.begin(), slice.parts.end(), decays)) return {};
   std::vector<ops::ElementRange> undecayed;
-  bool extends = false;  // the part before is the end of the last range
+  bool extends = false;  // the previous part is the end of the last range
   for (const SlicePart& part : slice.parts) {
     if (part.count == 0) continue;
     if (!part.decay) {

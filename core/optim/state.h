@@ -1,4 +1,4 @@
-// What optimizers keep for a slice, and know of it.
+// Helpers for the per-slice state of optimizers.
 #pragma once
 
 #include "core/optim/optimizer.h"
@@ -8,16 +8,18 @@ namespace twofold::optim {
 // One zero per element, f32 (f64 for f64 slices).
 Tensor NewMoment(nn::Context& ctx, const Slice& slice);
 
-// The f32 copy of a narrow slice, made from its present value; empty for f32 and f64.
+// The F32 master of a BF16 or F16 slice, made from its present value; empty for F32 and F64.
 Tensor NewMaster(nn::Context& ctx, const Slice& slice);
 
-// Weight decay as operations are told it: its rate, and the elements that it leaves alone where others decay. A slice of
-// which nothing decays has rate 0. Padding may be on either side: it is zero, and decays to zero.
+// Weight decay in the form that operations take: the rate, and the elements that do not decay although others do. If
+// nothing in a slice decays, its rate is 0. Padding may be on either side: it is zero, and decays to zero.
 struct Decay { double rate = 0; ops::ElementRanges undecayed; };
 Decay DecayOf(const Slice& slice, double rate);
 
-// The draws of elements [first, first + count) of a narrow slice, as an operation on these is told them; null of other types. Padding,
-// which stays zero, has those of what is before it. Of a parameter that tp or ep cuts they go by the place in the rank's cut, not in the whole: other degrees round otherwise.
+// The stochastic-rounding keys of elements [first, first + count) of a BF16 or F16 slice, in the form that an operation
+// on these elements takes; null for other types. Padding, which stays zero, has the keys of what precedes it. For a
+// parameter that tp or ep shards, draws are keyed by the index in the rank's shard, not in the whole: other degrees
+// round differently.
 ops::RoundingKeys RoundingKeysOf(const Slice& slice, int64_t first, int64_t count, uint64_t seed);
 
 }  // namespace twofold::optim

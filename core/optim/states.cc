@@ -67,7 +67,7 @@ void States::AttachOnHost(nn::Context& ctx, double weight_decay) {
   Begin(ctx);
 }
 
-// The flat axis is cut every so many elements, whatever slices there are.
+// Cuts the flat axis into chunks of equal size, regardless of where slices begin.
 void States::MakePlaces(const std::vector<int64_t>& starts, double weight_decay) {
   for (size_t i = 0; i < slices_.size(); ++i) {
     const int64_t numel = slices_[i].data.numel();
@@ -86,7 +86,7 @@ ops::RoundingKeys States::RoundingKeys(const Slice& slice, int64_t first, int64_
   return low_precision_.kind == LowPrecisionUpdate::kStochastic ? RoundingKeysOf(slice, first, count, low_precision_.seed) : nullptr;
 }
 
-// Zeros, and masters from the slices, are made on the device and taken from there.
+// Initial values (zeros, and masters from the slices) are made on the device and copied back.
 void States::Begin(nn::Context& ctx) {
   std::vector<Chunk> chunks;
   for (size_t c = 0; c < chunks_.size(); ++c) {
@@ -104,7 +104,7 @@ void States::Begin(nn::Context& ctx) {
   });
 }
 
-// A chunk of each kind.
+// The same chunk of each kind.
 Chunk States::Kinds(size_t chunk, bool brings) const {
   Chunk visitors;
   const int64_t first = static_cast<int64_t>(chunk) * chunk_;

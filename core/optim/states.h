@@ -1,12 +1,12 @@
-// What an optimizer keeps for its slices: where that lies, and how an update gets at it.
+// What an optimizer keeps for its slices: where it is, and how an update accesses it.
 //
-// On the device, an update is one operation a slice. Offloaded, everything lies in the host's memory, a flat tensor for each
-// kind with one slice behind the other, and visits the device in chunks, beside which the update is computed (as the states
-// of ZeRO-Infinity do: Rajbhandari et al. 2021). With P elements in the slices and K kinds of f32 (Adam: 2, and 1 where there
-// are masters):
-//   memory     4 K P bytes leave the device; an update takes ChunkStaging::kInFlight * 4 K * chunk of it for its own time
-//   transfers  4 K P bytes each way and update, in about K P / chunk pieces
-// Values are the same to the bit, wherever they lie.
+// On the device, an update is one operation per slice. Offloaded, everything is in host memory, in one flat tensor for
+// each kind that holds the slices one behind the other. It is staged through the device in chunks, overlapped with the
+// update (like the states of ZeRO-Infinity: Rajbhandari et al. 2021). With P elements in the slices and K kinds of f32
+// (Adam: 2, plus 1 with masters):
+//   memory     4 K P bytes leave the device; an update takes ChunkStaging::kInFlight * 4 K * chunk of it while it runs
+//   transfers  4 K P bytes each way per update, in about K P / chunk pieces
+// Values are the same to the bit in both places.
 #pragma once
 
 #include <memory>
@@ -21,30 +21,30 @@
 
 namespace twofold::optim {
 
-// What one operation updates, all of it on the device: a slice, or a part of one.
+// What one operation updates, all of it on the device: a slice or a part of one.
 struct Piece {
   Tensor data, gradient;
   std::vector<Tensor> moments;
-  Tensor master;  // empty where data leads itself
+  Tensor master;  // empty: data is updated directly
   Decay decay;
   ops::RoundingKeys rounding_keys;
 };
 
 class States {
  public:
-  // `moments`: their names. A master is kept besides where slices are narrow and it leads them.
+  // `moments`: their names. If slices are BF16 or F16 and low_precision is kMaster, a master is kept, too.
   States(std::vector<std::string> moments, const Offload& offload, const LowPrecisionUpdate& low_precision)
       : names_(std::move(moments)), offload_(offload), low_precision_(low_precision) {}
 
-  // Moments are 0 at first, masters what the slices are. Offloaded, all slices are of one type; their data and gradients may
-  // lie in the host's memory, too. Throws OutOfMemory.
+  // Moments start at 0, masters at the slices' values. If offloaded, all slices must have one type, and their data and
+  // gradients may be in host memory, too. Throws OutOfMemory.
   void Attach(nn::Context& ctx, std::span<const Slice> slices, double weight_decay);
-  // Calls `update`, which launches it, for all that the slices hold, piece by piece.
+  // Calls `update`, which launches the operation, piece by piece for everything that the slices hold.
   void Update(absl::FunctionRef<void(const Piece&)> update);
   std::vector<State> Of(size_t slice) const;
 
  private:
-  struct Place {  // of a piece: elements [first, first + count) of a slice, from `at` on in its chunk
+  struct Place {  // of a piece: elements [first, first + count) of a slice, starting at `at` in its chunk
     size_t slice;
     int64_t first, count, at;
     Decay decay;
@@ -62,10 +62,10 @@ class States {
   const LowPrecisionUpdate low_precision_;
   int64_t chunk_ = 0;  // elements
   std::vector<Slice> slices_;
-  std::vector<Piece> whole_;                // on the device: a slice each; offloaded: data and gradient are not used
-  std::vector<Tensor> flat_;                // offloaded: each kind, the master last
-  std::vector<std::vector<Place>> chunks_;  // likewise
-  std::unique_ptr<ChunkStaging> staging_;        // likewise
+  std::vector<Piece> whole_;                // on the device: one per slice; offloaded: data and gradient are not used
+  std::vector<Tensor> flat_;                // offloaded: one per kind, the master last
+  std::vector<std::vector<Place>> chunks_;  // offloaded
+  std::unique_ptr<ChunkStaging> staging_;        // offloaded
 };
 
 }  // namespace twofold::optim

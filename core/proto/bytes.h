@@ -1,4 +1,5 @@
-// Messages as bytes, and back. Protocol Buffers hold less than 2 GiB; of more they tell stderr, and return nothing.
+// Serialises messages. Protocol Buffers hold less than 2 GiB. For a larger message they only print to stderr and return
+// nothing, so these functions check the size.
 #pragma once
 
 #include <google/protobuf/message_lite.h>
@@ -12,13 +13,14 @@
 
 namespace twofold {
 
-// With room for the message that carries it.
+// Leaves room for the message that contains it.
 inline constexpr size_t kMostMessageBytes = std::numeric_limits<int>::max() - (1 << 20);
 
-// RESOURCE_EXHAUSTED would be a prediction of memory; a message that is too large is INTERNAL: "`what` takes 2200000000 bytes, ...".
+// A message that is too large gives INTERNAL: "`what` takes 2200000000 bytes, ...". RESOURCE_EXHAUSTED would be
+// read as an out-of-memory outcome.
 absl::StatusOr<std::string> ToBytes(const google::protobuf::MessageLite& message, std::string_view what);
 
-// INTERNAL where the bytes are no whole message of this kind. No bytes are an empty one.
+// INTERNAL if the bytes are not a complete message of this type. Empty bytes are an empty message.
 absl::Status FromBytes(std::string_view bytes, std::string_view what, google::protobuf::MessageLite& message);
 
 }  // namespace twofold

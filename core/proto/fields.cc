@@ -24,7 +24,7 @@ bool Takes(const FieldDescriptor& field, int value) {
   return value != spec::I32 && value != spec::U8 && !(statistics && narrow);
 }
 
-// Of the elements of one field of `m`; of a field that is not repeated, index is -1.
+// As OddString, for one element of a field of `m`. index is -1 if the field is not repeated.
 std::string OddElement(const Message& m, const FieldDescriptor& field, int index) {
   const google::protobuf::Reflection& r = *m.GetReflection();
   if (field.message_type() != nullptr) {

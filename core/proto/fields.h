@@ -1,4 +1,4 @@
-// What a proto's description says about its fields, in words for error messages.
+// Describes a proto's fields in words, for error messages.
 #pragma once
 
 #include <google/protobuf/descriptor.h>
@@ -12,22 +12,21 @@
 namespace twofold {
 
 std::vector<std::string> FieldNames(const google::protobuf::Descriptor& message);
-// Of an enum field, aliases included; of element types those alone that the field takes.
+// The values of an enum field, aliases included. For element types only those that the field accepts.
 std::vector<std::string> ValueNames(const google::protobuf::FieldDescriptor& field);
 
-// "a whole number", "one of SYMBOLIC, REAL", "a block { ... } of cluster, nodes": what may stand for the
-// field.
+// What the field accepts: "a whole number", "one of SYMBOLIC, REAL", "a block { ... } of cluster, nodes".
 std::string ExpectedValue(const google::protobuf::FieldDescriptor& field);
 
-// Likewise with the bounds of the field's type, for a whole number that it cannot hold.
+// Likewise, with the bounds of the field's type: for a whole number out of range.
 std::string ExpectedRange(const google::protobuf::FieldDescriptor& field);
 
-// The field at the end of a path of names; null when there is none.
+// The field at the end of a path of names. Null if there is none.
 const google::protobuf::FieldDescriptor* FindField(const google::protobuf::Descriptor& root,
                                                    std::span<const std::string> path);
 
-// "name: \"caf\xe9\": byte 3 is \xe9, which is not UTF-8": the first of a message's strings that is no printable text in UTF-8, by its
-// path; "": all are.
+// The first of a message's strings that is not printable UTF-8 text, with its path: "name: \"caf\xe9\": byte 3 is \xe9,
+// which is not UTF-8". "" if there is none.
 std::string OddString(const google::protobuf::Message& message);
 
 // A number as the user would write it: the shortest text that reads back as the same double.

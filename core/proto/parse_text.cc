@@ -15,9 +15,9 @@
 #include "core/base/suggestion.h"
 #include "core/proto/fields.h"
 
-// Protocol Buffers' parser finds the error; here it is told in the user's terms. The parser names types and a
-// place, so the text before that place is read once more, as tokens, to find the path of the field that it
-// stopped in.
+// Protocol Buffers' parser finds the error. This file reports it in the user's terms. The parser gives only type names
+// and a position, so the text before that position is tokenised again to find the path of the field at which the parser
+// stopped.
 namespace twofold {
 namespace {
 
@@ -30,7 +30,7 @@ struct Position {
   friend auto operator<=>(const Position&, const Position&) = default;
 };
 
-// Keeps the first error; what follows it is a consequence.
+// Keeps the first error. Later ones are consequences of it.
 class FirstError : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int line, google::protobuf::io::ColumnNumber column, const std::string& message) override {
@@ -44,7 +44,7 @@ class FirstError : public google::protobuf::io::ErrorCollector {
   std::optional<std::string> message_;
 };
 
-// Follows the tokens of a text proto: which blocks are open, and which field is being written.
+// Follows the tokens of a text proto. Knows which blocks are open and which field is being written.
 class FieldTracker {
  public:
   void Next(const Tokenizer::Token& token) {
@@ -66,7 +66,7 @@ class FieldTracker {
   }
 
   const std::vector<std::string>& blocks() const { return blocks_; }
-  // The field last named in the innermost block, "" when none was.
+  // The last field named in the innermost block, or "".
   const std::string& field() const { return field_; }
   Position field_at() const { return field_at_; }
   Position value_at() const { return value_at_; }
@@ -87,7 +87,7 @@ class FieldTracker {
   Position field_at_, value_at_;
 };
 
-// The tracker after all tokens before `end`.
+// A tracker that has read all tokens before `end`.
 FieldTracker TrackUpTo(const std::string& text, Position end) {
   FieldTracker tracker;
   FirstError ignored;
@@ -112,11 +112,10 @@ std::string Quoted(const std::string& message) {
 struct Told {
   Position at;
   std::string text;
-  bool of_block = false;  // the error is not in the field last named but in the block around it
+  bool of_block = false;  // the error is in the block around the last named field, not in that field
 };
 
-// The parser's message with what would be right. `block`: the innermost open block's type; `field` may be
-// null.
+// The parser's message plus what would be correct. `block`: the type of the innermost open block. `field` may be null.
 Told Tell(const FirstError& error, const FieldTracker& tracker, const Descriptor* block,
           const FieldDescriptor* field) {
   const std::string message = error.message();
@@ -151,7 +150,7 @@ Told Tell(const FirstError& error, const FieldTracker& tracker, const Descriptor
 
 constexpr char kRemedy[] = "; write text in UTF-8";
 
-// Of a file that is none: a program, a compressed file, text in Latin-1.
+// For a file that is not a text proto: a program, a compressed file, Latin-1 text.
 absl::Status CheckIsText(const std::string& text, const std::string& file) {
   const std::optional<Odd> odd = FirstOdd(text, "\t\n\v\f\r");
   if (!odd) return absl::OkStatus();
@@ -170,7 +169,7 @@ absl::Status ParseText(const std::string& whole, const std::string& file, google
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
   if (parser.ParseFromString(text, &message)) {
-    const std::string odd = OddString(message);  // escapes make bytes of text
+    const std::string odd = OddString(message);  // escapes can put arbitrary bytes into strings
     return odd.empty() ? absl::OkStatus() : absl::InvalidArgumentError(StrCat(file, ": ", odd, kRemedy));
   }
 

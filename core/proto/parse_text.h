@@ -1,4 +1,4 @@
-// Text protos as users write them, with errors in the user's terms.
+// Parses text protos that users write, and reports errors in the user's terms.
 #pragma once
 
 #include <google/protobuf/message.h>
@@ -9,9 +9,9 @@
 
 namespace twofold {
 
-// Reads `text` into `message`, which is empty. Errors: file:line:column, the field's path, and the nearest known name or the
-// type expected. A byte-order mark before the text is skipped. Text and strings are UTF-8, and strings have no control characters: so
-// whatever a message quotes can be printed.
+// Reads `text` into `message`, which must be empty. Errors state file:line:column, the field's path, and the nearest
+// known name or the expected type. A leading byte-order mark is skipped. Text and strings must be UTF-8, and strings
+// must have no control characters, so that every message that quotes them can be printed.
 absl::Status ParseText(const std::string& text, const std::string& file, google::protobuf::Message& message);
 
 }  // namespace twofold

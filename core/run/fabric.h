@@ -1,4 +1,4 @@
-// A fabric: where ranks live and talk.
+// A fabric: runs the ranks and connects them.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,15 @@
 
 namespace twofold {
 
-// What each rank runs; the bytes it returns travel back (captures do not travel between processes).
+// The function that each rank runs. The bytes that it returns are sent back. Its captures are not sent between
+// processes.
 using RankFunction = std::function<std::string(RankContext&)>;
 
 struct RunResult {
-  absl::Status status;             // the first cause, when any rank failed; see core/base/errors.h for the codes
-  RankResults results;             // where the fabric speaks; of a rank that failed: its partial result
-  std::vector<std::string> notes;  // of the fabric: calibration used, parts not modelled
-  // Predicted: what rank 0's groups ran, by group, operation and bytes. outcome.proto's Ran has the same fields.
+  absl::Status status;             // the first cause, if any rank failed; see core/base/errors.h for the codes
+  RankResults results;             // only in the process where speaks() is true; a failed rank has its partial result
+  std::vector<std::string> notes;  // of the fabric: the calibration used, effects not modelled
+  // Predictions only: what rank 0's groups ran, by group, operation and bytes. Same fields as Ran in outcome.proto.
   struct Ran {
     std::string group, operation;
     int64_t bytes = 0;
@@ -34,15 +35,15 @@ class Fabric {
   virtual ~Fabric() = default;
   virtual std::string_view name() const = 0;
   virtual bool predicted() const = 0;  // times are modelled, not measured
-  // Where ranks are processes, all of them call Run with the same arguments; this one prints and writes for all. Asked
-  // after Run, since another may have to speak when the first is lost.
+  // If ranks are processes, all of them call Run with the same arguments, and the process where this is true prints and
+  // writes for all. Call it after Run: if the first process is lost, another one may have to speak.
   virtual bool speaks() const { return true; }
-  // Where ranks are processes: how many were started, which is the number of ranks that Run expects. 0: ranks are not
-  // processes that somebody else started; Run makes as many as it is asked for.
+  // If ranks are processes started by someone else: the number of them, which Run expects as the number of ranks. 0:
+  // not started by someone else; Run creates as many ranks as requested.
   virtual int processes() const { return 0; }
-  // Whether Run could be called with this number of ranks: OK, or what the user should do.
+  // OK if Run can be called with this number of ranks. Otherwise the error says what the user should do.
   virtual absl::Status Accepts(int world_size) const { return world_size >= 1 ? absl::OkStatus() : absl::InvalidArgumentError("no ranks"); }
-  // Starts `fn` on every rank and returns when all have ended. A rank that fails ends them all.
+  // Runs `fn` on every rank and returns when all have ended. A failure of one rank ends all ranks.
   virtual RunResult Run(int world_size, const RankFunction& fn) = 0;
 };
 

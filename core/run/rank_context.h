@@ -1,6 +1,6 @@
-// All that a worker can reach: who it is, its device, its group of all ranks, its clock, its trace.
+// Everything that a worker can access: its rank, device, group of all ranks, clock and trace.
 //
-// Made by the fabric for each rank; valid during the rank function; used from the rank's thread.
+// Created by the fabric for each rank. Valid during the rank function, and used only from the rank's thread.
 #pragma once
 
 #include <functional>
@@ -17,11 +17,12 @@
 
 namespace twofold {
 
-// Of a rank's predicted times, as shares of them: independent of one another. All 1 where times are measured.
+// Uncertainty of a rank's predicted times, as factors of them. The three are independent of one another. All are 1 if
+// times are measured.
 struct Uncertainty {
-  Range compute;        // of its operations together
+  Range compute;        // of all operations together
   Range communication;
-  Range machine;        // of whole steps: what all in them has in common
+  Range machine;        // of whole steps: effects common to everything in them
 };
 
 class RankContext {
@@ -33,10 +34,11 @@ class RankContext {
     Clock* clock = nullptr;
     Trace* trace = nullptr;
     CommunicationStats* communication = nullptr;
-    std::function<void()> check_interrupt;  // throws Interrupted once the run was interrupted; may be empty
-    std::function<Bytes()> outside_ledger;  // memory that libraries took; empty: none
+    std::function<void()> check_interrupt;  // throws Interrupted after the run was interrupted; may be empty
+    std::function<Bytes()> outside_ledger;  // memory allocated by libraries; empty: none
     std::function<Uncertainty()> uncertainty;  // of predicted times; empty: none
-    std::function<void(std::function<void(Seconds)>)> when_reached;  // WhenReached, of a device that knows; empty: the clock's time
+    // Implements WhenReached for a device that knows; empty: uses the clock
+    std::function<void(std::function<void(Seconds)>)> when_reached;
   };
   explicit RankContext(Parts parts) : parts_(std::move(parts)) {}
 
@@ -47,25 +49,26 @@ class RankContext {
   Clock& clock() { return *parts_.clock; }
   Trace& trace() { return *parts_.trace; }
   const CommunicationStats& communication() const { return *parts_.communication; }
-  // Calls `fn` with the time when the compute stream comes to where the program is now: at once, or when that is known, in the order
-  // asked; not at all where the stream never comes there.
+  // Calls `fn` with the time at which the compute stream reaches the program's current position. The call happens at
+  // once or when the time is known, in the order of requests. It never happens if the stream does not get there.
   void WhenReached(std::function<void(Seconds)> fn) { parts_.when_reached ? parts_.when_reached(std::move(fn)) : fn(clock().Now()); }
-  // Else the time told is the host's, which a compute stream of its own runs behind.
+  // If false, WhenReached reports the host's time, which is ahead of a separate compute stream.
   bool KnowsWhenReached() { return parts_.when_reached != nullptr || device().kind() == DeviceKind::kCpu; }
   const MemoryStats& memory() { return device().allocator().ledger().stats(); }
-  const MemoryStats& host_memory() { return device().host_allocator().ledger().stats(); }  // of what is offloaded
+  const MemoryStats& host_memory() { return device().host_allocator().ledger().stats(); }  // of offloaded tensors
 
-  // To be called between steps: ends a rank that the user interrupted.
+  // Call between steps: ends a rank that the user interrupted.
   void CheckInterrupt() { if (parts_.check_interrupt) parts_.check_interrupt(); }
   Bytes outside_ledger_bytes() const { return parts_.outside_ledger ? parts_.outside_ledger() : Bytes(0); }
   Uncertainty uncertainty() const { return parts_.uncertainty ? parts_.uncertainty() : Uncertainty(); }
 
-  // What the rank would hand back if it ended now by an exception: kept up to date by a guard in the rank function.
+  // The result that the rank returns if an exception ends it now. A guard in the rank function keeps it up to date.
   void SetPartialResult(std::string bytes) { partial_result_ = std::move(bytes); }
   const std::string& partial_result() const { return partial_result_; }
-  // Where the partial result comes from should the rank's thread never return from a communication: asked for then, from
-  // another thread, while the rank's own is stuck there. `between_steps` says the same on the rank's own thread within CheckInterrupt, now
-  // and then while the run goes on: it takes nothing away, and leaves out what would take long. Null takes both back.
+  // `source` provides the partial result if the rank's thread never returns from a communication. It is then called
+  // from another thread while the rank's own thread is stuck. `between_steps` provides the same on the rank's own
+  // thread, within CheckInterrupt, from time to time during the run. It must not consume anything, and omits what would
+  // take long. Null removes both.
   void SetPartialResultSource(std::function<std::string()> source, std::function<std::string()> between_steps = nullptr) {
     partial_source_ = std::move(source);
     between_steps_ = std::move(between_steps);
@@ -73,7 +76,7 @@ class RankContext {
   std::string PartialResultOfStuckRank() const { return partial_source_ ? partial_source_() : partial_result_; }
   std::string PartialResultBetweenSteps() const { return between_steps_ ? between_steps_() : partial_result_; }
 
-  // A line for the report: what a reader must know to trust the figures. Repeated lines are kept once.
+  // Adds a line to the report: something that a reader must know to trust the figures. Duplicate lines are kept once.
   void AddNote(std::string note);
   const std::vector<std::string>& notes() const { return notes_; }
 

@@ -1,5 +1,5 @@
-// What the ranks of a run handed back, by rank. Where one rank stood for others, they share what it left: it is kept once,
-// however many they are.
+// The results of a run's ranks, by rank. If one rank was simulated for several identical ones, they share its result,
+// which is stored once.
 #pragma once
 
 #include <cstddef>
@@ -20,16 +20,16 @@ class RankResults {
   using iterator = const_iterator;
 
   RankResults() = default;
-  // Each rank's own.
+  // One result per rank.
   RankResults(std::vector<std::string> of_each) : kept_(std::move(of_each)), which_(kept_.size()) {
     for (size_t r = 0; r < which_.size(); ++r) which_[r] = static_cast<int>(r);
   }
   RankResults(std::initializer_list<std::string> of_each) : RankResults(std::vector<std::string>(of_each)) {}
-  // Of rank r: kept[which[r]].
+  // The result of rank r is kept[which[r]].
   RankResults(std::vector<std::string> kept, std::vector<int> which) : kept_(std::move(kept)), which_(std::move(which)) {
     for (const int w : which_) TWOFOLD_CHECK(w >= 0 && static_cast<size_t>(w) < kept_.size(), "a result for every rank");
   }
-  // Of ranks that left nothing.
+  // Results of ranks that returned nothing.
   static RankResults Empty(int ranks) { return {std::vector<std::string>(1), std::vector<int>(static_cast<size_t>(ranks))}; }
 
   size_t size() const { return which_.size(); }
@@ -38,20 +38,20 @@ class RankResults {
   const_iterator begin() const;
   const_iterator end() const;
 
-  // What there is, each once.
+  // The distinct stored results.
   const std::vector<std::string>& kept() const { return kept_; }
-  size_t which(size_t rank) const { return static_cast<size_t>(which_[rank]); }  // of `kept`
+  size_t which(size_t rank) const { return static_cast<size_t>(which_[rank]); }  // index into `kept`
 
   void push_back(std::string of_next_rank) {
     which_.push_back(static_cast<int>(kept_.size()));
     kept_.push_back(std::move(of_next_rank));
   }
-  // New ranks left nothing.
+  // New ranks have empty results.
   void resize(size_t ranks) {
     while (size() < ranks) push_back("");
     which_.resize(ranks);
   }
-  // A copy for each rank.
+  // One copy per rank.
   std::vector<std::string> Copies() const;
 
   friend bool operator==(const RankResults& a, const RankResults& b) {

@@ -12,19 +12,20 @@ struct ByStream {
   bool operator()(const std::string& a, const Span& b) const { return a < b.stream; }
 };
 
-// `spans` are sorted.
+// `spans` must be sorted.
 void Expose(std::vector<Span>& spans, const Stall& stall) {
   const auto of_stream = std::equal_range(spans.begin(), spans.end(), stall.stream, ByStream());
   const auto begun = std::lower_bound(of_stream.first, of_stream.second, stall.end, [](const Span& s, Seconds t) { return s.start < t; });
   if (of_stream.first == of_stream.second) return;
   Seconds left = stall.end - stall.start;
-  for (auto s = begun; s != of_stream.first && left > Seconds(0);) {  // from the last back: the one waited for, and what came before it
+  // Backwards: the awaited span, then the ones before it
+  for (auto s = begun; s != of_stream.first && left > Seconds(0);) {
     --s;
     const Seconds beside = std::min(left, std::min(s->end, stall.end) - std::max(s->start, stall.start));
     if (beside <= Seconds(0)) break;
     s->exposed += beside, left -= beside;
   }
-  // If none was running, the next one had been issued and had not begun.
+  // If no span was running, the next one had been issued but had not begun.
   const bool over = begun == of_stream.first || std::prev(begun)->end <= stall.start;
   (over && begun != of_stream.second ? *begun : *std::prev(begun)).exposed += left;
 }

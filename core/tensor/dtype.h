@@ -1,4 +1,5 @@
-// Element types. bf16 and f16 are storage only: arithmetic is done in f32 and rounded once when stored.
+// Element types. BF16 and F16 are for storage only: arithmetic is done in F32, and results are rounded once when
+// stored.
 #pragma once
 
 #include <bit>

@@ -1,7 +1,7 @@
 // A tensor: shape and element type over a buffer of device memory. Contiguous, row-major; views share the buffer.
 //
-// Tensors are handles: copying one copies no data. The storage may hold no data at all (a simulated rank's SYMBOLIC
-// tensors have an address and a size only); code that is not a kernel or a test never asks.
+// Tensors are handles: copying one copies no data. The storage may hold no data (a simulated rank's SYMBOLIC tensors
+// have only an address and a size). Only kernels and tests need to know.
 #pragma once
 
 #include <initializer_list>
@@ -45,7 +45,8 @@ class Tensor {
   Tensor(std::shared_ptr<Buffer> buffer, Shape shape, DType dtype, int64_t byte_offset = 0);
 
   bool empty() const { return buffer_ == nullptr; }
-  // No other tensor shares the buffer: who holds this handle may overwrite it. Depends on program order alone.
+  // True if no other tensor shares the buffer, so the owner of this handle may overwrite it. Depends on program order
+  // alone.
   bool unique() const { return buffer_.use_count() == 1 && !buffer_->borrowed(); }
   const Shape& shape() const { return shape_; }
   int64_t dim(int i) const { return shape_[i]; }
@@ -56,16 +57,16 @@ class Tensor {
   // The same elements under another shape of equal size.
   Tensor View(Shape shape) const;
   Tensor Flat() const { return View(Shape{numel_}); }
-  // Elements [first, first + count) of the flattened tensor, as `shape`, which must hold `count` elements.
+  // Elements [first, first + count) of the flattened tensor, in the form `shape`, which must have `count` elements.
   Tensor Slice(int64_t first, int64_t count) const;
   Tensor Slice(int64_t first, Shape shape) const;
 
-  // The same tensor without a share in its buffer. For what communicates: the last owner must let go on the rank's own thread.
-  // Somebody else keeps the data until the stream that uses them is done, or does not use the memory again before, in the order of
-  // streams. The tensor itself needs nobody.
+  // The same tensor without ownership of its buffer. For communication, because the last owner must release the buffer
+  // on the rank's own thread. Someone else must keep the data until the stream that uses it is done, or must order any
+  // reuse of the memory after that stream. The handle itself keeps nothing alive.
   Tensor Borrowed() const;
 
-  const CachingAllocator& allocator() const { return buffer_->allocator(); }  // whose memory it lies in
+  const CachingAllocator& allocator() const { return buffer_->allocator(); }  // the memory that holds it
   bool has_data() const { return buffer_ != nullptr && buffer_->host_accessible(); }
   Address address() const { return buffer_->address() + static_cast<Address>(byte_offset_); }
   // For kernels, transports and tests. T must match dtype; the storage must hold data.
@@ -88,7 +89,7 @@ class Tensor {
   DType dtype_ = DType::kF32;
 };
 
-// A tensor of its own buffer. Throws OutOfMemory.
+// A tensor with a buffer of its own. Throws OutOfMemory.
 Tensor Allocate(CachingAllocator& allocator, Shape shape, DType dtype, Category category);
 
 }  // namespace twofold

@@ -21,7 +21,7 @@
 namespace twofold {
 namespace {
 
-// The steps that count, of rank 0.
+// Rank 0's steps that count.
 std::vector<report::Step> SteadySteps(const spec::Spec& spec, const report::RankRecord& record) {
   const auto warmup = std::min<int64_t>(spec.train().warmup_steps(), record.steps_size());
   std::vector<report::Step> steady(record.steps().begin() + (warmup < record.steps_size() ? warmup : 0),
@@ -43,7 +43,7 @@ void AddValidations(const spec::Spec& spec, const report::RankRecord& record, re
   }
 }
 
-// How many of the steps done the trace covers: fewer than it was to, where the run ended early.
+// Number of executed steps that the trace covers: fewer than requested if the run ended early.
 int64_t TracedSteps(const spec::Spec& spec, const report::RankRecord& record) {
   return record.first_step() + record.steps_size() - std::max(record.first_step(), spec.train().steps() - spec.trace().last_steps());
 }
@@ -55,7 +55,7 @@ std::vector<double> Column(const std::vector<report::Step>& steps, Get get) {
   return values;
 }
 
-// What kernels together, links, and the machine as a whole may be off by is independent: squares add up.
+// The errors of all kernels together, of links and of the machine as a whole are independent, so their squares add up.
 void AddInterval(const RankRecords& records, report::Report& out) {
   const double median = out.median_step_seconds(), exposed = out.exposed_communication_seconds();
   double below = 0, above = 0;
@@ -106,7 +106,7 @@ void AddLoad(const RunFacts& facts, const RankRecords& records, report::Report& 
                                 : StrCat("the machine was loaded during this run: ", LoadText(load)));
 }
 
-// What was asked of communication among replicas, where there is one.
+// Options of communication among replicas that are set although there are no replicas.
 std::vector<std::string> IdleOptions(const spec::Parallel& p) {
   const spec::Parallel& usual = spec::Parallel::default_instance();
   std::vector<std::string> notes;
@@ -120,12 +120,12 @@ std::vector<std::string> IdleOptions(const spec::Parallel& p) {
   return notes;
 }
 
-// Appends `name` to a list with commas that does not have it.
+// Appends `name` to a comma-separated list, unless it is already there.
 void AddName(const std::string& name, std::set<std::string>& seen, std::string& list) {
   if (!name.empty() && seen.insert(name).second) StrAppend(&list, list.empty() ? "" : ", ", name);
 }
 
-// A message runs as its sender's; `ran` has calls of one kind by their bytes.
+// A message runs with its sender's algorithm; `ran` has the calls of one kind by size in bytes.
 void NameWhatRan(const std::vector<RunResult::Ran>& ran, report::Collective& c) {
   std::set<std::string> algorithms, protocols;
   std::string algorithm, protocol;
@@ -199,7 +199,7 @@ report::Outcome OutcomeOf(const absl::Status& status) {
 absl::StatusOr<RankRecords> ReadRecords(const spec::Spec& spec, const RunResult& result) {
   const RankResults& results = result.results;
   RankRecords records;
-  std::vector<std::optional<size_t>> kept(results.kept().size());  // of `records`
+  std::vector<std::optional<size_t>> kept(results.kept().size());  // indices into `records`
   for (size_t r = 0; r < results.size(); ++r) {
     const size_t which = results.which(r);
     if (results[r].empty() && result.status.ok()) return absl::InternalError(StrCat("rank ", r, " left no record, and the run says that it ended well"));

@@ -11,13 +11,13 @@
 namespace twofold {
 namespace {
 
-// One rank's actions of one step, on the run's clock.
+// One rank's actions in one step, on the run's clock.
 struct Actions {
   double first = std::numeric_limits<double>::infinity(), last = 0;
   double working = 0;
 };
 
-// A label that comes again after others is another step's.
+// A label that comes again after other labels belongs to another step.
 std::vector<Actions> ActionsOfSteps(const report::RankRecord& record) {
   std::vector<Actions> steps;
   std::set<std::string_view> seen;
@@ -29,7 +29,7 @@ std::vector<Actions> ActionsOfSteps(const report::RankRecord& record) {
     step.first = std::min(step.first, begin), step.last = std::max(step.last, end);
     step.working += end - begin;
   };
-  for (const report::Span& span : record.spans()) {  // of one stream: by their start
+  for (const report::Span& span : record.spans()) {  // of one stream: sorted by start
     if (span.stream() != "compute") continue;
     if (span.label() != current) {
       finish();
@@ -53,7 +53,7 @@ double BubbleFraction(const spec::Spec& spec, const RankRecords& records) {
   if (mesh.pp == 1) return 0;
   struct Step {
     double first = std::numeric_limits<double>::infinity(), last = 0;
-    std::vector<double> working, ranks;  // by stage: the sum over its ranks, and how many
+    std::vector<double> working, ranks;  // by stage: the sum over its ranks, and their number
   };
   std::vector<Step> steps;
   for (const auto& [rank, record] : records.traced()) {

@@ -1,5 +1,5 @@
-// The commands of the program. Each Add...Command gives `program` a command; when the user chose it, it runs
-// and leaves the program's exit status in `exit_status`, which must outlive the parse.
+// The commands of the program. Each Add...Command adds a command to `program`. When the user chose it, it runs and
+// leaves the program's exit status in `exit_status`, which must outlive the parse.
 #pragma once
 
 #include <string>
@@ -10,14 +10,14 @@
 
 namespace twofold {
 
-// What the program's exit status says.
+// Exit statuses of the program.
 inline constexpr int kExitFine = 0;
 inline constexpr int kExitFailed = 1;            // something went wrong while ranks ran
 inline constexpr int kExitWrongInput = 2;        // spec, flags or files
 inline constexpr int kExitPredictedFailure = 3;  // a simulated run predicts out-of-memory or deadlock
 
 void AddRunCommand(const Command& program, int& exit_status);
-// What is wrong with a command line that begins with the word run, and with its spec, before anything is started.
+// Checks a command line that begins with the word run, and its spec, before anything is started. Returns its errors.
 absl::Status CheckRunCommand(const std::vector<std::string>& words, const std::string& fabric);
 void AddCompareCommand(const Command& program, int& exit_status);
 void AddListCommand(const Command& program, int& exit_status);

@@ -100,7 +100,7 @@ void LargestErrorFirst(std::vector<ComparedValue>& values) {
   });
 }
 
-// Only what both sides have; per call, so that runs of different length can be compared.
+// Only collectives of both sides; times are per call, so that runs of different length can be compared.
 void AddCollectives(const Report& p, const Report& m, Comparison& out) {
   for (const report::Collective& a : p.collectives()) {
     for (const report::Collective& b : m.collectives()) {
@@ -113,7 +113,7 @@ void AddCollectives(const Report& p, const Report& m, Comparison& out) {
   }
 }
 
-// What the compute stream stood still for, each collective of either side among it.
+// Breaks down the compute stream's stalls, including every collective of either side.
 void AddExposed(const Report& p, const Report& m, Comparison& out) {
   if (p.traced_step_seconds() <= 0 || m.traced_step_seconds() <= 0) return;
   std::map<std::string, std::pair<double, double>> seconds;
@@ -122,14 +122,14 @@ void AddExposed(const Report& p, const Report& m, Comparison& out) {
   seconds["waiting for other ranks"] = {p.waiting_seconds(), m.waiting_seconds()};
   seconds["transfers, and what was not traced"] = {p.exposed_other_seconds(), m.exposed_other_seconds()};
   seconds[kBeyond] = {ExposedBeyondTraced(p), ExposedBeyondTraced(m)};
-  const auto some = [](double value) { return std::abs(value) > 1e-12; };  // more than the last digits of a sum
+  const auto some = [](double value) { return std::abs(value) > 1e-12; };  // more than rounding errors of a sum
   for (const auto& [name, both] : seconds) {
     if (some(both.first) || some(both.second)) out.exposed.push_back({Unit::kSeconds, name, both.first, both.second});
   }
   LargestErrorFirst(out.exposed);
 }
 
-// Every kernel of either side, the one with the largest difference first.
+// Every kernel of either side, sorted by descending difference.
 void AddKernels(const Report& p, const Report& m, Comparison& out) {
   if (p.kernels().empty() || m.kernels().empty()) return;
   std::map<std::string, std::pair<double, double>> seconds;
@@ -140,12 +140,12 @@ void AddKernels(const Report& p, const Report& m, Comparison& out) {
   LargestErrorFirst(out.kernels);
 }
 
-// Of two runs of one job to their ends.
+// Called for two complete runs of the same job.
 void RemarkOnMemory(const Report& p, const Report& m, Comparison& out) {
   const auto figures = [](const report::Rank& r) { return std::tuple(r.peak_bytes(), r.reserved_bytes(), r.host_peak_bytes(), r.host_reserved_bytes()); };
   const std::vector<const report::Rank*> of_p = RowsByRank(p), of_m = RowsByRank(m);
   std::vector<int64_t> differ;
-  for (size_t r = 0; r < std::min(of_p.size(), of_m.size()); ++r) {  // ranks that were lost have none
+  for (size_t r = 0; r < std::min(of_p.size(), of_m.size()); ++r) {  // lost ranks have no row
     if (of_p[r] != nullptr && of_m[r] != nullptr && figures(*of_p[r]) != figures(*of_m[r])) differ.push_back(static_cast<int64_t>(r));
   }
   if (differ.empty()) return;
@@ -156,14 +156,14 @@ void RemarkOnMemory(const Report& p, const Report& m, Comparison& out) {
                                more > 0 ? StrCat(" and ", more, " more") : "", ": on one kind of device they should be equal"));
 }
 
-// Other blocks say where and how it is done.
+// The blocks that decide what work is done; other blocks decide where and how.
 std::vector<std::string> DifferingWork(const spec::Spec& p, const spec::Spec& m) {
   std::vector<std::string> differ = DifferingBlocks(p, m);
   std::erase_if(differ, [](const std::string& block) { return block != "model" && block != "data" && block != "train" && block != "parallel"; });
   return differ;
 }
 
-// A rank that may reserve less gives back what it has cached.
+// A rank with a lower limit on reserved memory frees cached blocks, so the limits must be equal.
 bool SameBudget(const spec::Spec& p, const spec::Spec& m) {
   const std::vector<std::string> differ = DifferingBlocks(p, m);
   return std::find(differ.begin(), differ.end(), "memory") == differ.end();
@@ -190,7 +190,7 @@ const ComparedValue* Find(const std::vector<ComparedValue>& values, const std::s
 
 using Values = std::vector<ComparedValue> Comparison::*;
 
-// A row a value, in the order in which they first appear; for each comparison what was measured and how far off it is.
+// One row per value, in order of first appearance; for each comparison the measured value and the error.
 void AppendRows(std::span<const Comparison> comparisons, Values values, std::vector<std::vector<std::string>>& rows) {
   std::vector<const ComparedValue*> named;
   for (const Comparison& c : comparisons) {
@@ -270,7 +270,8 @@ const char* ErrorHead(const Comparison& c) { return c.judged() ? "error" : "diff
 
 bool Loaded(const report::Load& load) { return load.taken() > kLoaded; }
 
-// What is known of the machine's load, as the reason why a measured median lies outside the interval, or for the reader's caution.
+// What the reports know of the machine's load, as a reason why a measured median lies outside the interval, or as a
+// caution.
 std::string LoadRemark(const Comparison& c) {
   const auto state = [](std::string_view when, const report::Load& load) {
     return StrCat("  ", when, load.has_taken() ? LoadText(load) : "how loaded the machine was is not known", ".\n");
@@ -301,7 +302,7 @@ std::string VerdictText(const Comparison& c) {
                          100 * std::abs(measured / (above ? c.interval_high : c.interval_low) - 1), above ? "above" : "below", LoadRemark(c));
 }
 
-// What the error in step time consists of, and whether the measurement lies in the predicted interval. Parts add up to the
+// The parts of the error in step time, and whether the measurement lies in the predicted interval. Parts add up to the
 // error, and details to their part.
 std::string ErrorText(const Comparison& c) {
   std::vector<std::vector<std::string>> rows = {{"", FirstHead(c), SecondHead(c), ErrorHead(c), StrCat("of the ", c.judged() ? "measured" : "second", " step")}};

@@ -9,7 +9,7 @@
 
 namespace twofold {
 
-// `spec` is resolved. Errors name the file and what would be right.
+// `spec` is resolved. Errors name the file and what is accepted.
 absl::StatusOr<std::unique_ptr<Dataset>> MakeDataset(const spec::Spec& spec);
 
 }  // namespace twofold

@@ -23,7 +23,7 @@ double SheetPeak(const cluster::Device& device, spec::DType dtype) {
   }
 }
 
-// Of the machine that the spec names, or else of this one; an empty one where there is none.
+// The profile that the spec names, else this machine's; empty if there is none.
 profile::Profile MeasuredProfile(const spec::Spec& spec) {
   const std::string& named = spec.fabric().simulated().profile();
   return ReadProfile(!named.empty() ? named : spec.device() == spec::CUDA ? kThisMachineCudaProfile : kThisMachineProfile).value_or(profile::Profile());
@@ -44,10 +44,11 @@ DeviceFacts FactsOfEmulated(const spec::Spec& spec) {
   return {.name = StrCat("emulated ", costs->device.name()), .peak_flops_per_second = peak * costs->speed, .calibration = LoadAtCalibration(costs->profile)};
 }
 
-// The first device of the catalogue whose name's first word, "A100" of "A100-80GB SXM", is part of the GPU's. An H200 computes as
-// fast as an H100.
+// The first device of the catalogue whose first word ("A100" of "A100-80GB SXM") is part of the GPU's name. An H200
+// computes as fast as an H100.
 DeviceFacts FactsOfGpus(const spec::Spec& spec) {
-  if (!host::WhyNoCuda().empty()) return {.name = "a GPU that is not here"};  // whose memory is predicted all the same
+  // memory can be predicted for it nevertheless
+  if (!host::WhyNoCuda().empty()) return {.name = "a GPU that is not here"};
   const int gpu = spec.cuda().gpus_size() > 0 ? spec.cuda().gpus(0) : 0;
   DeviceFacts facts{.name = host::NameOfGpu(gpu)};
   const std::string name = absl::StrReplaceAll(facts.name, {{" H200", " H100"}});

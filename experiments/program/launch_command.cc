@@ -1,4 +1,5 @@
-// twofold launch --ranks=N --fabric=F -- run SPEC ...: by the fabric's own launcher, or by variables (backends/launch/launch.h).
+// twofold launch --ranks=N --fabric=F -- run SPEC ...: by the fabric's own launcher, or by environment variables
+// (backends/launch/launch.h).
 #include <unistd.h>
 
 #include <algorithm>
@@ -41,7 +42,7 @@ struct LaunchOptions {
 
 constexpr char kDefaultFabric[] = "mpi";
 
-// Whether this command starts ranks itself; else the fabric's own launcher does.
+// Whether this command starts the ranks itself instead of the fabric's own launcher.
 bool ByVariables(const LaunchOptions& o) {
   if (o.fabric.empty()) return !o.program.empty();
   const Backend* const backend = FindBackend(o.fabric);
@@ -57,7 +58,7 @@ std::string LaunchedFabrics() {
 }
 
 absl::Status CheckFabric(const LaunchOptions& o) {
-  if (o.fabric.empty()) return absl::OkStatus();  // a program of its own
+  if (o.fabric.empty()) return absl::OkStatus();  // another program
   const Backend* backend = FindBackend(o.fabric);
   if (backend == nullptr) {
     return absl::InvalidArgumentError(
@@ -74,7 +75,7 @@ absl::Status CheckFabric(const LaunchOptions& o) {
   return absl::OkStatus();
 }
 
-// Fills in what Slurm says, where each node's launch is a task of a step.
+// Fills in node numbers from Slurm if each node's launch is a task of one step.
 absl::Status CheckNodes(LaunchOptions& o, const Launch& launch) {
   const bool task_a_node = launch.launched && launch.size == o.nodes;
   if (o.node_rank < 0 && task_a_node) o.node_rank = launch.rank;
@@ -97,7 +98,7 @@ absl::Status CheckNodes(LaunchOptions& o, const Launch& launch) {
   return absl::OkStatus();
 }
 
-// Empty: the command names none.
+// The --fabric of the command; "" if it has none.
 std::string FabricOfCommand(const LaunchOptions& o) {
   for (size_t i = 0; i < o.command.size(); ++i) {
     if (o.command[i] == "--fabric" && i + 1 < o.command.size()) return o.command[i + 1];
@@ -106,14 +107,14 @@ std::string FabricOfCommand(const LaunchOptions& o) {
   return "";
 }
 
-// Whether ranks see the files that this process sees: they are its children, or nobody tells mpirun of other hosts.
+// Whether ranks see the same files as this process: they are its children, or mpirun was given no other hosts.
 bool RanksAreHere(const LaunchOptions& o) {
   if (ByVariables(o)) return true;
   constexpr const char* kHostsElsewhere[] = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "PE_HOSTFILE"};
   return std::none_of(std::begin(kHostsElsewhere), std::end(kHostsElsewhere), [](const char* name) { return std::getenv(name) != nullptr; });
 }
 
-// What every rank would find wrong is told once, before there are any.
+// Checks in advance what every rank would refuse, so that it is reported once.
 absl::Status CheckCommand(const LaunchOptions& o) {
   if (!o.program.empty()) return absl::OkStatus();
   if (const std::string says = FabricOfCommand(o); !says.empty() && says != o.fabric) {
@@ -154,7 +155,7 @@ absl::Status Check(LaunchOptions& o) {
   return absl::OkStatus();
 }
 
-// This very program, or the one that was asked for, and the command with its fabric.
+// This program, or the requested one, and the command with its fabric.
 std::vector<std::string> Words(const LaunchOptions& o) {
   std::error_code error;
   std::vector<std::string> words = {o.program.empty() ? std::filesystem::read_symlink("/proc/self/exe", error).string() : o.program};
@@ -165,7 +166,8 @@ std::vector<std::string> Words(const LaunchOptions& o) {
 
 // ---- By the fabric's launcher ----
 
-// Returns only where the launcher cannot be started: its signals and its exit status are then the caller's.
+// Returns only if the launcher cannot be started. Otherwise this process becomes the launcher, with its signals and
+// exit status.
 int Become(std::vector<std::string> words) {
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
@@ -176,7 +178,7 @@ int Become(std::vector<std::string> words) {
   return kExitFailed;
 }
 
-// ---- By variables ----
+// ---- By environment variables ----
 
 std::string RandomToken() {
   std::random_device random;
@@ -185,7 +187,7 @@ std::string RandomToken() {
   return token;
 }
 
-// One that is free now; should another take it before rank 0 does, rank 0 says so.
+// A port that is free now. If another process takes it before rank 0 does, rank 0 reports that.
 int FreePort() {
   asio::io_context io;
   return asio::ip::tcp::acceptor(io, {asio::ip::address_v4::loopback(), 0}).local_endpoint().port();
@@ -197,7 +199,7 @@ std::vector<RankProcess> Ranks(const LaunchOptions& o) {
   if (address.front() == '[' && address.back() == ']') address = address.substr(1, address.size() - 2);
   const char* const given = std::getenv("TWOFOLD_JOB_TOKEN");
   const bool has = given != nullptr && *given != '\0';
-  const std::string token = has ? given : o.nodes == 1 ? RandomToken() : "";  // of several nodes: Slurm's job, or none
+  const std::string token = has ? given : o.nodes == 1 ? RandomToken() : "";  // several nodes: Slurm's job, or none
   const int here = o.ranks / o.nodes, node = std::max(o.node_rank, 0);
   std::vector<RankProcess> ranks;
   for (int local = 0; local < here; ++local) {

@@ -19,7 +19,7 @@ namespace {
 
 using Rows = std::vector<std::vector<std::string>>;
 
-// What the model would hold; nothing is allocated for it.
+// The preset's number of parameters; nothing is allocated.
 int64_t CountOf(const ModelPreset& preset) {
   spec::Spec spec;
   spec.mutable_model()->set_preset(std::string(preset.name));
@@ -43,7 +43,7 @@ Rows Clusters() {
   return rows;
 }
 
-// A name, what it does to memory and communication, when to use it, and how a spec asks for it.
+// A name, its effect on memory and communication, when to use it, and how a spec requests it.
 Rows Strategies() {
   return {
       {"NO_SHARD",

@@ -39,13 +39,14 @@ constexpr const char* kTour =
     "Exit status: 0 fine; 1 a failure at run time; 2 wrong input; 3 a simulation predicts that memory runs out or ranks\n"
     "wait for each other forever.";
 
-// Of a write that failed before, stdout does not say why.
+// Whether the reader of stdout has closed its end. After a failed write, stdout itself does not tell the reason.
 bool ReaderHasGone() {
   pollfd out = {.fd = STDOUT_FILENO, .events = 0, .revents = 0};
   return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
 }
 
-// Results that did not reach stdout are a failure, whatever else went well; a reader that has closed its pipe has seen enough.
+// Results that did not reach stdout are a failure, even if everything else succeeded, unless the reader has closed its
+// pipe.
 int AfterOutput(int exit_status) {
   errno = 0;
   std::cout.flush();
@@ -60,7 +61,8 @@ int AfterOutput(int exit_status) {
 
 int main(int argc, char** argv) {
   twofold::LogToStderr();
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that grows beyond the user's limit is one that cannot be written, and is named
+  // a write beyond the user's file size limit then fails with an error that names the file
+  std::signal(SIGXFSZ, SIG_IGN);
   twofold::CommandLine line("Twofold runs distributed training twice, simulated and real, with the same strategy code.", "twofold", twofold::VersionText);
   line.Answer("plan", "plan: not in this version; predict layouts one by one: twofold run SPEC --fabric=simulated --set=parallel.tp=8 --out=DIR");
   const twofold::Command program = line.root();
@@ -76,7 +78,7 @@ int main(int argc, char** argv) {
   twofold::AddTopologyCommand(program, exit_status);
   twofold::AddScheduleCommand(program, exit_status);
   twofold::AddListCommand(program, exit_status);
-  program.Footer(kTour);  // at last: commands made before do not take it over
+  program.Footer(kTour);  // last: otherwise the commands would inherit it
   try {
     if (const absl::Status parsed = line.Parse(argc, argv); !parsed.ok()) {
       twofold::LogError(parsed.message());

@@ -35,7 +35,7 @@ std::string RanksText(const RankKind& kind) {
   return StrCat("each of ranks ", absl::StrJoin(ranks.begin(), end, ", "), ranks.size() > kShown ? StrCat(", ... (", ranks.size(), ")") : "");
 }
 
-// "stage 1" or "stages 0 and 2": of the pipeline; "" where there is none.
+// "stage 1" or "stages 0 and 2" of the pipeline; "" without one.
 std::string StagesText(const spec::Spec& spec, const RankKind& kind) {
   if (spec.parallel().pp() == 1) return "";
   const MeshShape mesh = MeshOf(spec.parallel());
@@ -44,7 +44,7 @@ std::string StagesText(const spec::Spec& spec, const RankKind& kind) {
   return StrCat(stages.size() == 1 ? ", stage " : ", stages ", absl::StrJoin(stages, ", "));
 }
 
-// "pp 2, dp 4": the axes of more than one rank.
+// "pp 2, dp 4": the axes with more than one rank.
 std::string MeshText(const spec::Parallel& p) {
   std::vector<std::string> axes;
   for (const auto& [name, degree] : {std::pair{"pp", p.pp()}, {"dp", p.dp()}, {"cp", p.cp()}, {"tp", p.tp()}, {"ep", p.ep()}}) {
@@ -73,13 +73,13 @@ std::string KindText(const spec::Spec& spec, const RankKind& kind) {
   return TableText(rows);
 }
 
-// On the device and, where it is offloaded, in the host's memory.
+// On the device and, if offloaded, in host memory.
 int64_t BetweenSteps(const RankKind& kind, Category category) {
   const auto c = static_cast<size_t>(category);
   return (kind.between.live_by_category[c] + kind.host_between.live_by_category[c]).value();
 }
 
-// What blocks between steps hold beyond the formula: rounding, and what was asked for beyond it.
+// The memory between steps beyond the formula: rounding of blocks, and state outside the formula.
 std::string DifferenceText(const MemoryStory& story, const RankKind& kind) {
   const spec::Parallel& parallel = story.spec.parallel();
   double formula = 0;
@@ -113,10 +113,10 @@ std::string StatesText(const MemoryStory& story) {
                 story.states.back().ranks, " ranks share one copy of the state (Rajbhandari et al. 2020, ZeRO, section 3.1 and figure 1).\n", DifferenceText(story, kind));
 }
 
-// Of the kind of rank that needs most.
+// The pipeline stage of the kind of rank with the highest peak.
 int StageOf(const MemoryStory& story) { return PlaceOf(MeshOf(story.spec.parallel()), story.needed.largest().ranks[0]).pp; }
 
-// How many micro-batches' activations a stage keeps at once.
+// How many micro-batches' activations a stage keeps in flight.
 std::string InFlightText(const MemoryStory& story) {
   if (story.spec.parallel().pp() == 1) return "";
   const pipeline::PipelineShape shape = PipelineShapeOf(story.spec);
@@ -215,7 +215,7 @@ nlohmann::ordered_json MemoryJson(const MemoryStory& story) {
 report::Report MemoryReport(const MemoryStory& story) {
   RunResult result{.status = story.verdict.status, .results = {}, .notes = {"memory alone was predicted, by a replay: there are no times"}};
   RankRecords records;
-  std::vector<std::pair<int, size_t>> ranks;  // and which record is theirs
+  std::vector<std::pair<int, size_t>> ranks;  // rank, and index of its record
   for (const RankKind& kind : story.prediction.kinds) {
     report::RankRecord record = kind.record;
     record.clear_steps(), record.clear_validations();

@@ -1,4 +1,4 @@
-// A prediction of memory for people, and for programs.
+// A prediction of memory as text and as JSON.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -14,20 +14,20 @@
 
 namespace twofold {
 
-// All that is told of one spec.
+// All that is printed about one spec.
 struct MemoryStory {
   spec::Spec spec;
   MemoryPrediction prediction;          // bounded
-  MemoryPrediction needed;              // not bounded; the same one where it fits
+  MemoryPrediction needed;              // not bounded; equal to `prediction` if it fits
   MemoryVerdict verdict;
   std::vector<StateFormula> states;
   std::vector<LayerActivations> layers;  // of one micro-batch
 };
 
 std::string MemoryText(const MemoryStory& story);
-// Bytes as whole numbers, by the names of the text; "fits" is null where it is not known, "device_bytes" 0 where they are not bounded.
+// Bytes as whole numbers, with the names of the text. "fits" is null if unknown, "device_bytes" is 0 without a limit.
 nlohmann::ordered_json MemoryJson(const MemoryStory& story);
-// As `twofold run` reports it; times are absent.
+// As in the report of `twofold run`; times are absent.
 report::Report MemoryReport(const MemoryStory& story);
 
 }  // namespace twofold

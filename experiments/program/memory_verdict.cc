@@ -35,7 +35,8 @@ std::string ClusterOf(const spec::Spec& spec) {
 
 MemoryVerdict NotKnown(std::string_view why) { return {.text = StrCat("It is not known whether it fits: ", why, ".\n")}; }
 
-// Ranks on CPUs that share one memory, or may: of a fabric of processes, nobody knows before they start.
+// For ranks on CPUs that share one memory, or may share it: with a fabric of processes this is unknown before they
+// start.
 MemoryVerdict JudgeOnMachine(const spec::Spec& spec, const MemoryPrediction& needed) {
   int64_t ranks = 0, all = 0;
   for (const RankKind& kind : needed.kinds) {

@@ -1,4 +1,4 @@
-// Whether what a run needs is there: on a device whose size is known, else in this machine's memory, else it is not known.
+// Whether the memory that a run needs is there: on the device if its size is known, else in this machine; else unknown.
 #pragma once
 
 #include <optional>
@@ -14,11 +14,11 @@ namespace twofold {
 struct MemoryVerdict {
   std::optional<bool> fits;  // absent: not known
   std::string text;          // a sentence or two, with the limit
-  absl::Status status;       // what a report says of it: RESOURCE_EXHAUSTED where it does not fit
-  Bytes machine;             // of this machine, where all ranks share it; else zero
+  absl::Status status;       // for the report: RESOURCE_EXHAUSTED if it does not fit
+  Bytes machine;             // memory of this machine if all ranks share it; else zero
 };
 
-// `prediction`: bounded. `needed`: not bounded; the same one where it fits.
+// `prediction`: bounded. `needed`: not bounded; equal to `prediction` if it fits.
 MemoryVerdict JudgeMemory(const spec::Spec& spec, const MemoryPrediction& prediction, const MemoryPrediction& needed);
 
 }  // namespace twofold

@@ -29,7 +29,8 @@ Progress::Progress() : terminal_(isatty(STDERR_FILENO) != 0), last_(std::chrono:
 
 void Progress::operator()(const StepProgress& p) {
   const Time now = std::chrono::steady_clock::now();
-  const bool first = p.step == p.first_step + 1, done = p.step == p.steps;  // the first is news: the job has started
+  // the first step is shown at once: the job has started
+  const bool first = p.step == p.first_step + 1, done = p.step == p.steps;
   if (p.validation != nullptr) return Validated(p);
   if (p.saved != nullptr) return Saved(p);
   if (first) first_ = now;
@@ -53,7 +54,7 @@ void Progress::operator()(const StepProgress& p) {
   std::fflush(stderr);
 }
 
-// A line of its own, which stays.
+// Printed on a line of its own, which stays.
 void Progress::Validated(const StepProgress& p) {
   if (terminal_) ClearLine();
   std::fprintf(stderr, "after step %ld of %ld: validation %s\n", static_cast<long>(p.step), static_cast<long>(p.steps),

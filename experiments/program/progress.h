@@ -1,4 +1,4 @@
-// How far a run is, on stderr: a bar where that is a terminal, else a line every few seconds.
+// A run's progress on stderr: a bar on a terminal, else a line every few seconds.
 #pragma once
 
 #include <chrono>
@@ -8,19 +8,19 @@
 
 namespace twofold {
 
-// Called from one thread at a time, which need not be (nor be in the process of) the one that made it.
+// Called from one thread at a time. It may be another thread, even another process, than the one that made the object.
 class Progress {
  public:
   Progress();
   void operator()(const StepProgress& p);
-  static void ClearLine();  // removes a bar that is on the screen
+  static void ClearLine();  // removes a bar from the screen
 
  private:
   void Validated(const StepProgress& p);
   void Saved(const StepProgress& p);
-  using Time = std::chrono::steady_clock::time_point;  // of the person who waits, not of the run
+  using Time = std::chrono::steady_clock::time_point;  // wall-clock time of the user, not time of the run
   const bool terminal_;
-  Time last_, first_;  // first_: when the first step had been done, which set-up precedes
+  Time last_, first_;  // first_: the end of the first step, which excludes set-up
 };
 
 }  // namespace twofold

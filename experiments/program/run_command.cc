@@ -40,17 +40,18 @@ struct RunOptions {
   bool check = false, quiet = false;
 };
 
-// Everything that is known before ranks run: what is wrong in here is the user's input.
+// All that is known before ranks run; errors up to here are errors in the user's input.
 struct Job {
   spec::Spec spec;
   TrainingData data;
   std::unique_ptr<Fabric> fabric;
   std::string out;
-  std::optional<checkpoint::Opened> resumed;  // what train.resume names, where this process is rank 0's
+  std::optional<checkpoint::Opened> resumed;  // the checkpoint that train.resume names, if this process is rank 0's
 };
 
-// Where checkpoints go, and which one the run goes on from: resolved once, for all ranks and for who repeats the run. Of several
-// processes rank 0's alone looks for it, as others may see another folder; while ranks run it tells them.
+// Where checkpoints go, and which one the run resumes from: resolved once, for all ranks and for later repetitions of
+// the run. With several processes only rank 0's looks for it, because others may see another folder. It tells them
+// while ranks run.
 absl::Status ResolveCheckpoints(Job& job, const std::string& file) {
   spec::Train& train = *job.spec.mutable_train();
   if (train.has_checkpoint() && !train.checkpoint().has_path()) train.mutable_checkpoint()->set_path(StrCat(job.out, "/checkpoints"));
@@ -66,7 +67,8 @@ absl::StatusOr<Job> Prepare(const RunOptions& options) {
   if (!spec.ok()) return spec.status();
   job.spec = *std::move(spec);
   if (const absl::Status alone = CheckStartedFor(FabricName(job.spec)); !alone.ok()) {
-    return absl::FailedPreconditionError(StrCat(options.spec, ": ", std::string(alone.message())));  // so every process finds
+    // every process finds the same
+    return absl::FailedPreconditionError(StrCat(options.spec, ": ", std::string(alone.message())));
   }
   absl::StatusOr<TrainingData> data = LoadTrainingData(job.spec, options.spec);
   if (!data.ok()) return data.status();
@@ -145,7 +147,7 @@ int ExitStatus(const report::Report& r) {
   return r.predicted() && foretold ? kExitPredictedFailure : kExitFailed;
 }
 
-// A run's name does not tell its layout, so another one's results may be there.
+// A run's name does not include its layout, so the folder may hold another run's results.
 void TellWhatIsReplaced(const Job& job) {
   if (LaunchedAs().rank != 0) return;
   const std::string file = StrCat(job.out, "/spec.textproto");
@@ -156,14 +158,14 @@ void TellWhatIsReplaced(const Job& job) {
   if (!differ.empty()) LogWarning(job.out, ": replaces a run whose spec differs in ", absl::StrJoin(differ, ", "), "; --out=DIR keeps both");
 }
 
-// The folders that the run writes to: a place that cannot be written to is found before training, not after it.
+// Creates the folders that the run writes to. An unwritable place is thus found before training, not after it.
 absl::Status MakeFolders(const Job& job) {
   if (absl::Status made = MakeOutFolder("--out", job.out); !made.ok() || !WritesCheckpoints(job.spec)) return made;
   return MakeOutFolder("train.checkpoint.path", job.spec.train().checkpoint().path());
 }
 
-// Until the report is there nothing ends the process, neither a signal that comes a little after the one that has ended the run nor
-// that nobody reads what it prints (a closed terminal takes `tee` with it).
+// Until the report is written, nothing ends the process: neither a signal shortly after the one that ended the run, nor
+// a closed stdout (a closed terminal kills `tee` too).
 class UntilWritten {
  public:
   UntilWritten() : before_(std::signal(SIGPIPE, SIG_IGN)) {}
@@ -212,8 +214,8 @@ int RunJob(const Job& job, bool quiet) {
   if (report.outcome() != report::OK) {
     LogError(report::Outcome_Name(report.outcome()), ": ", report.message());
   }
-  PrintSummary(job, report);  // it is there whatever becomes of the files
-  std::fflush(stdout);        // what did not get out is told at the end
+  PrintSummary(job, report);  // printed even if the files cannot be written
+  std::fflush(stdout);        // output that fails here is reported at the end
   if (const absl::Status written = WriteReport(job.out, report, job.spec, *records); !written.ok()) {
     LogError(written.message());
     return kExitFailed;
@@ -223,7 +225,8 @@ int RunJob(const Job& job, bool quiet) {
   return ExitStatus(report);
 }
 
-// Of several processes rank 0's says it. Where that goes on, it has found nothing wrong: this one's host sees other files.
+// Of several processes, rank 0's reports errors. If rank 0's process goes on it has found none, so this one's host sees
+// other files.
 void TellWhatIsWrong(const absl::Status& status) {
   const std::string text(status.message());
   if (SaysWhatAllFound()) return LogError(text);

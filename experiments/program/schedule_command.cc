@@ -37,7 +37,7 @@ struct ScheduleOptions {
 
 using Named = std::pair<std::string, Schedule>;
 
-// By the names that a spec gives them.
+// By the names in a spec.
 const std::vector<Named>& All() {
   static const std::vector<Named> kAll = {{"GPIPE", Schedule::kGPipe},
                                           {"ONE_F_ONE_B", Schedule::kOneFOneB},
@@ -64,7 +64,7 @@ absl::Status CheckShape(const Named& schedule, const ScheduleOptions& o) {
   return s.ok() ? s : absl::InvalidArgumentError(StrCat(schedule.first, ": ", std::string(s.message())));
 }
 
-// The schedules that were named, all of which there must be.
+// The named schedules; an error if one does not exist.
 absl::StatusOr<std::vector<Named>> ThoseNamed(const ScheduleOptions& o) {
   std::vector<Named> chosen;
   for (const std::string& name : o.names) {
@@ -80,7 +80,7 @@ absl::StatusOr<std::vector<Named>> ThoseNamed(const ScheduleOptions& o) {
   return chosen;
 }
 
-// All that these stages and micro-batches have.
+// All schedules that are possible with these stages and micro-batches.
 std::vector<Named> ThoseThatFit(const ScheduleOptions& o) {
   std::vector<Named> chosen;
   for (const Named& schedule : All()) {
@@ -102,7 +102,7 @@ absl::StatusOr<std::vector<Named>> Choose(const ScheduleOptions& o) {
   return chosen;
 }
 
-// Prints a schedule, which was checked, and returns it as it is drawn.
+// Prints a schedule that was checked, and returns it for drawing.
 pictures::ScheduleStory Print(const Named& schedule, const ScheduleOptions& o) {
   const auto& [name, kind] = schedule;
   const PipelineShape shape = ShapeOf(kind, o);

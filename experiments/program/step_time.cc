@@ -31,9 +31,9 @@ bool SameCalls(const Calls& a, const Calls& b) {
 
 double Length(const report::Span& s) { return s.end() - s.start(); }
 
-// How long each of rank 0's calls on a stream waited for others: as the call says where that is `known`, else by the rank that came last.
-// Times of a clock that ranks which did the same read may differ by a few last bits: what those make is no waiting. `origin`: of the
-// clock, where spans begin to count.
+// How long each of rank 0's calls on a stream waited for other ranks: from the call if `known`, else from the rank that
+// came last. Ranks that did the same may differ in the last bits of their clocks; such differences are not waiting.
+// `origin`: the clock's time at which spans start to count.
 std::vector<double> Waiting(const std::vector<std::map<std::string, Calls>>& ranks, const std::string& stream, bool known, double origin) {
   const Calls& own = ranks[0].at(stream);
   std::vector<double> waiting;
@@ -43,7 +43,7 @@ std::vector<double> Waiting(const std::vector<std::map<std::string, Calls>>& ran
     if (known || calls == other.end() || !SameCalls(own, calls->second)) continue;
     for (size_t i = 0; i < own.size(); ++i) waiting[i] = std::max(waiting[i], Length(*own[i]) - Length(*calls->second[i]));
   }
-  constexpr double kLastBits = 1e-13;  // of a clock that adds up thousands of durations
+  constexpr double kLastBits = 1e-13;  // relative error of a clock that sums thousands of durations
   for (size_t i = 0; i < own.size(); ++i) {
     if (waiting[i] <= kLastBits * std::abs(origin + own[i]->end())) waiting[i] = 0;
   }
@@ -65,16 +65,16 @@ void AddStepTime(const RankRecords& records, int64_t traced_steps, report::Repor
   std::vector<std::map<std::string, Calls>> ranks = {CallsByStream(rank0)};
   for (const report::RankRecord& record : records.kept()) ranks.push_back(CallsByStream(record));
   double waiting = 0, all = 0;
-  std::map<std::pair<std::string, std::string>, double> exposed;  // by group and operation
+  std::map<std::pair<std::string, std::string>, double> exposed;  // keyed by group and operation
   for (const auto& [stream, calls] : ranks[0]) {
     const std::string group = stream.substr(kCommunication.size());
     const std::vector<double> waits = Waiting(ranks, stream, out.predicted(), rank0.trace_origin_seconds());
-    for (size_t i = 0; i < calls.size(); ++i) {  // of a call the end is exposed, at its beginning it waited
+    for (size_t i = 0; i < calls.size(); ++i) {  // the exposed part is the call's end; waiting is at its start
       const double waited = std::clamp(calls[i]->exposed() - (Length(*calls[i]) - waits[i]), 0.0, waits[i]);
       waiting += waited, exposed[{group, calls[i]->name()}] += calls[i]->exposed() - waited, all += calls[i]->exposed();
     }
   }
-  const bool all_named = all > 0 && all >= stalled * (1 - 1e-9);  // but for the last digits
+  const bool all_named = all > 0 && all >= stalled * (1 - 1e-9);  // except for rounding
   const double share = all_named ? stalled / all : 1;
   out.set_waiting_seconds(waiting * share / steps);
   for (report::Collective& c : *out.mutable_collectives()) c.set_exposed_seconds(exposed[{c.group(), c.operation()}] * share / steps);

@@ -1,12 +1,12 @@
-// Where the time of the traced steps went, on rank 0: from spans to the parts that a comparison is made of.
+// The breakdown of the traced steps' time on rank 0, from its spans; a comparison uses these parts.
 //
 //   traced step = kernels + exposed communication + the host's own
-//   exposed communication = collectives + waiting for other ranks + other waits (transfers, what was not traced)
+//   exposed communication = collectives + waiting for other ranks + other waits (transfers, untraced work)
 //
-// What is exposed is how long the compute stream was stalled, which the recorder measures; each call's span says how much of that the
-// stream stood still for it (core/run/trace.h). Of a collective, the time until the last rank came is waiting. A
-// prediction knows it; of a measurement it is taken to be what the call lasted longer than at the rank where it was shortest,
-// which needs no common clock (that rank came last and waited for nobody).
+// Exposed communication is the time that the compute stream was stalled, as the recorder measures it. Each call's span
+// says how much of the stall it caused (core/run/trace.h). The part of a collective until the last rank arrives is
+// waiting. A prediction knows it. In a measurement it is taken as the time by which the call lasted longer than on the
+// rank where it was shortest. That needs no common clock (that rank arrived last and waited for nobody).
 #pragma once
 
 #include "core/proto/report.pb.h"
@@ -14,8 +14,9 @@
 
 namespace twofold {
 
-// Sets traced_step_seconds, waiting_seconds and exposed_other_seconds of `out`, and exposed_seconds of its collectives. Nothing where rank 0 was not
-// traced. `out` has rank 0's collectives; groups of one name at several ranks are taken for one group where their calls agree.
+// Sets traced_step_seconds, waiting_seconds and exposed_other_seconds of `out`, and exposed_seconds of its collectives.
+// Sets nothing if rank 0 was not traced. `out` has rank 0's collectives. Groups of the same name on several ranks are
+// taken as one group if their calls agree.
 void AddStepTime(const RankRecords& records, int64_t traced_steps, report::Report& out);
 
 }  // namespace twofold

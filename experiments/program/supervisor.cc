@@ -29,7 +29,7 @@ extern char** environ;
 namespace twofold {
 namespace {
 
-constexpr int kCannotStart = 127;  // as shells have it
+constexpr int kCannotStart = 127;  // the exit status that shells use
 constexpr double kLastWords = 0.5;  // seconds
 constexpr int kHandedOn[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
@@ -73,8 +73,9 @@ class Supervisor {
   Supervisor(const std::vector<RankProcess>& ranks, const SuperviseOptions& options) : ranks_(ranks), options_(options) {}
 
   int Run() {
-    prctl(PR_SET_CHILD_SUBREAPER, 1);  // what ranks leave behind becomes a child of this process, which hears when it ends
-    signals_.add(SIGCHLD);                   // before there is anything to hear
+    // processes that ranks leave behind become children of this process, which learns when they end
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    signals_.add(SIGCHLD);                   // before any signal can arrive
     for (const int signal : kHandedOn) {
       if (!IsIgnored(signal)) signals_.add(signal);
     }
@@ -91,8 +92,8 @@ class Supervisor {
     int rank = 0;
     pid_t pid = -1;
     bool ended = false;
-    bool group_ended = false;  // it, and what it has started
-    asio::posix::stream_descriptor errors;  // what it writes to stderr, where that is labelled
+    bool group_ended = false;  // the rank, and all processes that it started
+    asio::posix::stream_descriptor errors;  // the rank's stderr, if labelled
     std::string line;
     explicit Child(asio::io_context& io) : errors(io) {}
   };
@@ -108,14 +109,14 @@ class Supervisor {
   void StopWhenDone();
   void EndWhatIsLeft(const std::vector<int>& left);
   std::vector<int> Living() const;       // ranks
-  std::vector<int> WithGroups() const;   // ranks of which, or of what they have started, something is there
+  std::vector<int> WithGroups() const;   // ranks with a process left in their group
   void Signal(int signal) {
     for (const auto& child : children_) {
       if (!child->group_ended) kill(-child->pid, signal);
     }
   }
   template <class F>
-  void After(double seconds, F then) {  // instead of what was to come before
+  void After(double seconds, F then) {  // replaces an earlier timer
     timer_.expires_after(DurationOf(seconds));
     timer_.async_wait([then](asio::error_code error) {
       if (!error) then();
@@ -130,7 +131,7 @@ class Supervisor {
   asio::steady_timer timer_{io_};
   std::vector<std::unique_ptr<Child>> children_;
   int exit_status_ = 0;
-  host::Interrupts interrupts_;  // that this process was sent
+  host::Interrupts interrupts_;  // signals sent to this process
   bool ends_rest_ = false;
 };
 
@@ -145,7 +146,8 @@ void Supervisor::Start(const RankProcess& rank) {
   std::vector<std::string> words = rank.words, environment = EnvironmentWith(rank.variables);
   const std::vector<char*> argv = Pointers(words), envp = Pointers(environment);
   const pid_t parent = getpid();
-  // A signal that came to the child before it is another program would be taken for one of this process's, whose pipe it still has.
+  // A signal that reaches the child before exec would be written to this process's signal pipe, which the child still
+  // shares.
   sigset_t all, before;
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, &before);
@@ -153,7 +155,7 @@ void Supervisor::Start(const RankProcess& rank) {
   if (child.pid == 0) Become(argv.data(), envp.data(), pipe[1], parent);
   sigprocmask(SIG_SETMASK, &before, nullptr);
   if (child.pid < 0) throw std::runtime_error(StrCat("launch: no process for rank ", rank.rank, ": ", strerror(errno)));
-  setpgid(child.pid, child.pid);  // here, too: whoever comes first
+  setpgid(child.pid, child.pid);  // in parent and child, because either may come first
   warden_.Guard(child.pid);
   if (!options_.label) return;
   close(pipe[1]);
@@ -161,10 +163,10 @@ void Supervisor::Start(const RankProcess& rank) {
   Read(child);
 }
 
-// In the forked child: nothing but system calls.
+// Runs in the forked child: system calls only.
 void Supervisor::Become(char* const* words, char* const* environment, int errors, pid_t parent) {
   setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGTERM);  // should the warden be killed, too
+  prctl(PR_SET_PDEATHSIG, SIGTERM);  // in case the warden is killed too
   if (getppid() != parent) _exit(kCannotStart);
   if (errors >= 0) dup2(errors, STDERR_FILENO);
   const int nothing = open("/dev/null", O_RDONLY);
@@ -182,7 +184,7 @@ void Supervisor::Become(char* const* words, char* const* environment, int errors
 
 void Supervisor::Read(Child& child) {
   asio::async_read_until(child.errors, asio::dynamic_buffer(child.line), '\n', [this, &child](asio::error_code error, size_t length) {
-    if (error) length = child.line.size();  // what it wrote last, without an end
+    if (error) length = child.line.size();  // the last line, without a line end
     if (length > 0) {
       const std::string text = StrCat("[", child.rank, "] ", child.line.substr(0, length), error ? "\n" : "");
       std::fwrite(text.data(), 1, text.size(), stderr);
@@ -194,7 +196,7 @@ void Supervisor::Read(Child& child) {
   });
 }
 
-// ---- Seeing them through ----
+// ---- Supervision ----
 
 void Supervisor::Listen() {
   signals_.async_wait([this](asio::error_code error, int signal) {
@@ -220,7 +222,8 @@ void Supervisor::Reap() {
     (*child)->ended = true;
     ended.emplace_back(child->get(), status);
   }
-  // The system does not say who was first. Whoever was killed has not ended since others had.
+  // The system does not tell which ended first. A rank that was killed did not end because of others, so it comes
+  // first.
   std::stable_partition(ended.begin(), ended.end(), [](const auto& e) { return WIFSIGNALED(e.second); });
   for (const auto& [child, how] : ended) Ended(*child, how);
   for (const auto& child : children_) {
@@ -235,7 +238,7 @@ void Supervisor::StopWhenDone() {
   if (!Living().empty()) return;
   if (const std::vector<int> left = WithGroups(); !left.empty()) return EndWhatIsLeft(left);
   if (std::none_of(children_.begin(), children_.end(), [](const auto& c) { return c->errors.is_open(); })) return io_.stop();
-  After(kLastWords, [this] { io_.stop(); });  // who has left a rank's group may keep the rank's stderr open
+  After(kLastWords, [this] { io_.stop(); });  // a process that left a rank's group may keep its stderr open
 }
 
 void Supervisor::EndWhatIsLeft(const std::vector<int>& left) {
@@ -254,7 +257,7 @@ void Supervisor::EndWhatIsLeft(const std::vector<int>& left) {
 void Supervisor::Ended(const Child& child, int status) {
   if (exit_status_ != 0 || ExitStatusOf(status) == 0) return;
   exit_status_ = ExitStatusOf(status);
-  if (interrupts_.any()) return;  // asked for
+  if (interrupts_.any()) return;  // the end was requested
   const std::vector<int> others = Living();
   const std::string rest = others.empty() ? "" : StrCat("; ", RankList(others), " may end in order within ", options_.grace_s, " s");
   LogError("launch: rank ", child.rank, " (process ", child.pid, ") ", HowItEnded(status), rest);

@@ -1,10 +1,11 @@
-// Starts the ranks of a run as processes of this host, and sees them through.
+// Starts the ranks of a run as processes of this host, and supervises them until they end.
 //
-// Each is the leader of a process group of its own and reads nothing. Signals go to the groups, so that what a rank has started ends
-// with it: SIGINT, SIGTERM, SIGHUP and SIGQUIT, but for those that this process ignores, are handed on to all, which then end in their
-// own way; another one, later than host::kSameInterrupt, kills them. When one fails, the others have `grace_s` to find that out and write
-// what they know; then they get SIGTERM, and `kTermTime` later SIGKILL. So does what is left of the groups once all ranks have ended,
-// and everything, should this process be killed (warden.h). What makes itself a group or session of its own is not followed.
+// Each rank leads a process group of its own and has no input. Signals go to the groups, so that whatever a rank has
+// started ends with it. SIGINT, SIGTERM, SIGHUP and SIGQUIT, except those that this process ignores, are forwarded to
+// all ranks, which then end in their own way. A further signal, later than host::kSameInterrupt, kills them. When one
+// rank fails, the others have `grace_s` to notice and to write their results; then they get SIGTERM, and `kTermTime`
+// later SIGKILL. So do processes left in the groups once all ranks have ended, and all processes if this process is
+// killed (warden.h). A process that makes a group or session of its own is not tracked.
 #pragma once
 
 #include <string>
@@ -15,17 +16,19 @@ namespace twofold {
 
 struct RankProcess {
   int rank = 0;
-  std::vector<std::string> words;                               // the program, looked for on the PATH, and its arguments
-  std::vector<std::pair<std::string, std::string>> variables;   // beside those of this process; an empty value: unset
+  std::vector<std::string> words;                               // the program, looked up in PATH, and its arguments
+  // in addition to those of this process; an empty value unsets one
+  std::vector<std::pair<std::string, std::string>> variables;
 };
 struct SuperviseOptions {
-  bool label = false;   // lines that ranks write to stderr begin with "[rank]"
+  bool label = false;   // prefix the lines that ranks write to stderr with "[rank]"
   double grace_s = 10;
 };
 inline constexpr double kTermTime = 5;  // seconds
 
-// Blocks until all have ended, and what they have started. 0: all ended well; else the exit status of the first that failed (128 and the signal that ended it),
-// which is named on stderr; of several that are found to have ended, one that was killed. From the main thread.
+// Blocks until all ranks, and all processes that they started, have ended. Returns 0 if all succeeded, else the exit
+// status of the first that failed (128 plus the signal that ended it), which is named on stderr. If several are found
+// to have ended at once, one that was killed is preferred. Call it from the main thread.
 int Supervise(const std::vector<RankProcess>& ranks, const SuperviseOptions& options);
 
 }  // namespace twofold

@@ -9,7 +9,7 @@
 namespace twofold {
 namespace {
 
-// Three digits that count: 1.23, 12.3, 123, 1230.
+// Three significant digits: 1.23, 12.3, 123, 1230.
 std::string ThreeDigits(double value) {
   const double size = std::abs(value);
   return absl::StrFormat("%.*f", size < 10 ? 2 : size < 100 ? 1 : 0, value);
@@ -19,7 +19,7 @@ std::string ThreeDigits(double value) {
 
 std::string SecondsText(double seconds) {
   const double size = std::abs(seconds);
-  if (size < 0.005e-9) return "0 s";  // what would round to no digits
+  if (size < 0.005e-9) return "0 s";  // values that would round to zero
   if (size < 1e-6) return StrCat(ThreeDigits(seconds * 1e9), " ns");
   if (size < 1e-3) return StrCat(ThreeDigits(seconds * 1e6), " us");
   if (size < 1) return StrCat(ThreeDigits(seconds * 1e3), " ms");

@@ -34,22 +34,22 @@ namespace {
 
 struct TopologyOptions {
   std::string cluster, out, from, to, device, name;
-  std::optional<int64_t> nodes;  // none: all there are
+  std::optional<int64_t> nodes;  // absent: all nodes
 };
 
-// What a command is about: a cluster, by name, file or imported file, as a topology.
+// The subject of a command, as a topology: a cluster by name, a cluster file, or an imported file.
 struct Subject {
   cluster::Cluster cluster;
   std::unique_ptr<Topology> topology;
   std::optional<NodeType> node;
-  int nodes = 1;  // of the cluster, or as many as were asked for
+  int nodes = 1;  // of the cluster, or as requested
 };
 
 absl::Status Within(std::string_view where, const absl::Status& status) {
   return absl::Status(status.code(), StrCat(where, ": ", std::string(status.message())));
 }
 
-// Files that are no .textproto are imported: one node of them is the cluster.
+// Files other than .textproto are imported; the cluster is then one such node.
 absl::StatusOr<cluster::Cluster> Find(const std::string& name) {
   std::error_code none;
   if (name.ends_with(".textproto") || !std::filesystem::is_regular_file(name, none)) return FindCluster(name, "topology");
@@ -61,7 +61,7 @@ absl::StatusOr<cluster::Cluster> Find(const std::string& name) {
   return c;
 }
 
-// Ranks of a host of shared memory are as many as one likes: its cores, else 4.
+// A host with shared memory may have any number of ranks: by default its number of cores, else 4.
 absl::StatusOr<int> NodesOf(const cluster::Cluster& c, std::optional<int64_t> asked) {
   if (asked) {
     if (absl::Status s = CheckNodes(c, *asked, "--nodes="); !s.ok()) return s;
@@ -150,18 +150,18 @@ absl::Status List(const TopologyOptions&) {
 
 // ---- import ----
 
-// What an imported node's file says of its GPUs.
+// The GPUs in an imported node's file.
 struct Gpus {
   bool nvidia = false;
-  int sm = 0;       // 0: it does not say
-  std::string fit;  // the catalogue's cluster of such; empty: none
+  int sm = 0;       // 0: not in the file
+  std::string fit;  // the catalogue's cluster with such GPUs; empty: none
 };
 
 Gpus GpusOf(NodeFormat format, const ImportedNode& imported, const std::string& file, std::string_view content) {
   if (format == NodeFormat::kSmi) return {.nvidia = true};
   Gpus gpus;
   if (format != NodeFormat::kNccl) return gpus;
-  const std::string text = WriteNcclXml(*ReadNcclXml(content, file));  // quoted in one way
+  const std::string text = WriteNcclXml(*ReadNcclXml(content, file));  // normalizes the quoting
   const size_t at = text.find(" sm=\"");
   if (text.find("<xgmi") != std::string::npos) return gpus;  // AMD's
   if (at == std::string::npos || !absl::SimpleAtoi(text.substr(at + 5, text.find('"', at + 5) - at - 5), &gpus.sm)) return gpus;
@@ -171,10 +171,11 @@ Gpus GpusOf(NodeFormat format, const ImportedNode& imported, const std::string& 
   return gpus;
 }
 
-// As NCCL has them (src/graph/tuning.cc, by the least compute capability).
+// As in NCCL (src/graph/tuning.cc, by the minimum compute capability).
 std::string GenerationOf(int sm) { return sm >= 100 ? "blackwell" : sm >= 90 ? "hopper" : sm >= 80 ? "ampere" : "volta"; }
 
-// GPUs of NVIDIA communicate by NCCL, with the constants of the catalogue's cluster of such or of --device's.
+// NVIDIA GPUs communicate by NCCL, with the constants of the catalogue's cluster with such GPUs, or of --device's
+// cluster.
 absl::Status AddLibrary(const TopologyOptions& o, const Gpus& gpus, cluster::Cluster& c) {
   if (!gpus.nvidia) {
     LogInfo(o.cluster, " does not say whose library communicates: ideal, without software; write library in the cluster's file otherwise");
@@ -212,7 +213,7 @@ absl::Status AddDevice(const TopologyOptions& o, const std::string& fitting, clu
   return absl::OkStatus();
 }
 
-// NICs of one speed hang on one switch that never limits: what joins real nodes is for the reader to write.
+// NICs of one speed share one switch that is never a bottleneck. The user must describe the real network between nodes.
 absl::Status AddNetwork(const TopologyOptions& o, const ImportedNode& imported, cluster::Cluster& c) {
   const int64_t nodes = o.nodes.value_or(1);
   c.mutable_machines()->set_nodes(nodes);
@@ -263,7 +264,7 @@ absl::Status Import(const TopologyOptions& o) {
 
 // ---- export ----
 
-// An imported file in its own format: all of it, whatever a node holds of it.
+// Writes an imported file in its own format, complete, including what our node type does not represent.
 absl::Status ExportImported(const TopologyOptions& o, const cluster::Cluster& c) {
   const std::string file = c.machines().node().file();
   const absl::StatusOr<std::string> text = file.empty() ? absl::NotFoundError("") : ReadWholeFile(file);

@@ -12,7 +12,7 @@
 namespace twofold {
 namespace {
 
-// The dataset of train.validation.data; null where there is none.
+// The dataset of train.validation.data; null if it is unset.
 absl::StatusOr<std::unique_ptr<Dataset>> OwnValidationData(const spec::Spec& spec) {
   if (!spec.train().validation().has_data()) return nullptr;
   spec::Spec other = spec;

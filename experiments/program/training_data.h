@@ -1,4 +1,4 @@
-// What a run trains on and what it validates on, read; and the spec with what follows from their sizes.
+// Loads the data that a run trains and validates on, and completes the spec with what follows from their sizes.
 #pragma once
 
 #include <memory>
@@ -18,11 +18,12 @@ struct TrainingData {
   Samples samples() const { return {*training, validation.get()}; }
 };
 
-// `spec` has been resolved; ResolveLength (experiments/program/spec/spec.h) completes it here. Errors name the file, the field and
-// what would be right.
+// `spec` has been resolved; ResolveLength (experiments/program/spec/spec.h) completes it here. Errors name the file,
+// the field and what is accepted.
 absl::StatusOr<TrainingData> LoadTrainingData(spec::Spec& spec, const std::string& file);
 
-// The checkpoint that train.resume names, found and held against the spec, which gets its path; none where it names none.
+// Finds the checkpoint that train.resume names, checks it against the spec, and writes its path into the spec. nullopt
+// if train.resume names none.
 absl::StatusOr<std::optional<checkpoint::Opened>> ResolveResume(spec::Spec& spec, const std::string& file);
 
 }  // namespace twofold

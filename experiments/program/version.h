@@ -1,11 +1,11 @@
-// What `twofold --version` prints.
+// The text of `twofold --version`.
 #pragma once
 
 #include <string>
 
 namespace twofold {
 
-// Version, commit, compiler, and which fabrics and devices this build and machine have. Looks for GPUs.
+// Version, commit, compiler, and the fabrics and devices of this build and machine. Looks for GPUs.
 std::string VersionText();
 
 }  // namespace twofold

@@ -19,7 +19,7 @@ namespace {
 
 constexpr double kLook_s = 0.02;
 
-// What it is told: a group to guard, or its negative to forget it; kFarewell lets it go.
+// Message to the warden: a group to guard, or its negative to forget it; kFarewell ends the warden.
 constexpr pid_t kFarewell = 0;
 
 void SleepFor(double seconds) {
@@ -28,7 +28,7 @@ void SleepFor(double seconds) {
   nanosleep(&time, nullptr);
 }
 
-// SIGTERM, and SIGKILL to what is still there at the end.
+// Sends SIGTERM, and at the end SIGKILL to what is left.
 void EndGroups(std::set<pid_t> groups, double kill_after_s) {
   for (const pid_t group : groups) kill(-group, SIGTERM);
   for (double waited = 0; waited < kill_after_s && !groups.empty(); waited += kLook_s) {
@@ -38,7 +38,8 @@ void EndGroups(std::set<pid_t> groups, double kill_after_s) {
   for (const pid_t group : groups) kill(-group, SIGKILL);
 }
 
-// Allocates, which glibc allows in a forked child. In a group of its own, which no terminal's signals reach, with the connection as its only file.
+// Allocates memory, which glibc allows in a forked child. Runs in a process group of its own, which no terminal's
+// signals reach, with the connection as its only open file.
 [[noreturn]] void Listen(int connection, double kill_after_s) {
   setpgid(0, 0);
   sigset_t all;
@@ -84,7 +85,7 @@ void Warden::Dismiss() {
   }
 }
 
-// One that was itself killed hears nothing, and is missed only should this process be killed, too.
+// Errors are ignored: a warden that was itself killed is only missed if this process is killed too.
 void Warden::Tell(pid_t word) { (void)!send(to_warden_, &word, sizeof word, MSG_NOSIGNAL); }
 
 }  // namespace twofold

@@ -1,7 +1,8 @@
-// Ends process groups when the process that started them has died without a word, as by SIGKILL.
+// Ends process groups when the process that started them has died without cleaning up, as by SIGKILL.
 //
-// The kernel can tell a child of its parent's death (PR_SET_PDEATHSIG), but not what that child has started. So a process of its own
-// listens at the other end of a connection, which closes when this process is gone, whatever becomes of it.
+// The kernel can tell a child of its parent's death (PR_SET_PDEATHSIG), but not the processes that the child has
+// started. So a separate process listens at the other end of a connection, which closes when this process dies, however
+// that happens.
 #pragma once
 
 #include <sys/types.h>
@@ -10,16 +11,16 @@ namespace twofold {
 
 class Warden {
  public:
-  // Starts it, as a child of this process. Throws std::runtime_error.
-  // Once this process is gone, or this object without Dismiss, each group gets SIGTERM, and `kill_after_s` later SIGKILL.
+  // Starts the warden as a child of this process. Throws std::runtime_error. When this process dies, or this object is
+  // destroyed without Dismiss, each group gets SIGTERM, and `kill_after_s` later SIGKILL.
   explicit Warden(double kill_after_s);
   ~Warden();
   Warden(const Warden&) = delete;
   Warden& operator=(const Warden&) = delete;
 
   void Guard(pid_t group);
-  void Forget(pid_t group);  // it has ended: its number may become another's
-  void Dismiss();            // nothing is left to guard; returns once it has gone
+  void Forget(pid_t group);  // the group has ended; its number may be reused
+  void Dismiss();            // nothing is left to guard; returns once the warden has exited
 
  private:
   void Tell(pid_t word);

@@ -1,11 +1,10 @@
-// Attention in tiles of query rows, so that the scores of one tile are all that is ever stored; the backward
-// pass makes the probabilities again from the log-sum-exp of each row (Dao et al. 2022, FlashAttention; tiled
-// over queries only).
+// Attention in tiles of query rows, so that only the scores of one tile are ever stored; the backward pass recomputes
+// the probabilities from the log-sum-exp of each row (Dao et al. 2022, FlashAttention; tiled over queries only).
 //
-// The scores of a tile lie transposed, keys by query rows, so that rows are the lanes of vectors: the softmax
-// needs no sum within a vector, and every product finds its operands as they lie. What a causal row may not
-// see is left out of the products, by groups of a few rows. Heads are divided among the threads. f32 and f64
-// heads are read and written where they lie, strided; narrow ones through copies.
+// The scores of a tile are stored transposed, keys by query rows, so that rows are the lanes of vectors: the softmax
+// needs no sum within a vector, and every product reads its operands in place. Keys that a causal row may not see are
+// skipped in the products, by groups of a few rows. Heads are divided among the threads. f32 and f64 heads are read and
+// written in place, strided; BF16 and F16 heads go through copies.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -18,10 +17,10 @@
 namespace twofold::cpu {
 namespace {
 
-// Query rows of a tile: two registers of 64 bytes. AttentionTiles in core/device/ops/attention_tile.h counts on it.
+// Query rows of a tile: two registers of 64 bytes. AttentionTiles in core/device/ops/attention_tile.h depends on it.
 template <class A>
 constexpr int64_t kTile = 128 / sizeof(A);
-constexpr int64_t kStrip = 8;  // rows or keys that are cut off together where the causal diagonal passes
+constexpr int64_t kStrip = 8;  // rows or keys that are skipped together where the causal diagonal passes
 
 // One head of a tensor: rows of head_dim elements, `stride` apart.
 template <class A>
@@ -51,8 +50,8 @@ struct Sizes {
   double scale() const { return 1.0 / std::sqrt(static_cast<double>(dim)); }
 };
 
-// Rows [first, first + rows) of each batch of a tensor [b, t, c], seen head by head from `column` on. `copy` is null when
-// the tensor holds A.
+// Rows [first, first + rows) of each batch of a tensor [b, t, c], accessed head by head from `column` on. `copy` is
+// null if the tensor holds A.
 template <class A>
 class HeadAccess {
  public:
@@ -64,12 +63,12 @@ class HeadAccess {
         dim_(dim),
         copy_(tensor.dtype() == DTypeOf<A>::value ? nullptr : scratch.Take<A>(rows * dim)) {}
 
-  // A head of batch `b`, to be written.
+  // A head of batch `b`, for writing.
   Head<A> At(int64_t b, int64_t head) const {
     if (copy_ != nullptr) return {copy_, dim_};
     return {tensor_.data<A>() + Place(b, head, 0), tensor_.dim(2)};
   }
-  // The same, with what it holds.
+  // The same, with its present values.
   Head<A> Read(int64_t b, int64_t head) const {
     const Head<A> to = At(b, head);
     for (int64_t r = 0; copy_ != nullptr && r < rows_; ++r) {
@@ -93,7 +92,8 @@ class HeadAccess {
   A* copy_;
 };
 
-// The heads of an operation's tensors: those of queries begin at the first column, those of keys and values end at the last.
+// The heads of an operation's tensors: heads of queries begin at the first column, heads of keys and values end at the
+// last.
 template <class A, class Op>
 class Accesses {
  public:
@@ -113,7 +113,7 @@ class Accesses {
   Scratch& scratch_;
 };
 
-// Query rows [first, first + rows) against keys [0, keys): all that any of them may see.
+// Query rows [first, first + rows) against keys [0, keys), which are all keys that any of the rows may see.
 struct Tile {
   int64_t first, rows, keys;
   bool causal;
@@ -126,7 +126,7 @@ struct Tile {
   int64_t blind(int64_t key) const { return causal && key > first ? key - first : 0; }  // rows [0, blind) do not see it
 };
 
-// A thread's memory for one tile. The lanes of rows that a short tile lacks hold numbers that nobody reads.
+// A thread's memory for one tile. In a short tile, the lanes of missing rows hold values that are never read.
 template <class A>
 struct TileMemory {
   A *rows, *scores;  // [dim][kTile], [keys][kTile]
@@ -192,8 +192,8 @@ void Spread(const Tile& tile, const Sizes& s, const A* weights, const Head<A>& x
   for (int64_t key = seen_by_all; key < tile.keys; key += kStrip) strip(key, std::min(kStrip, tile.keys - key));
 }
 
-// f(i, l, sees) for every element i of the scores of keys [begin, end), in order; l is its row within the tile. `sees` is a
-// constant for the keys that all rows see, and that is most of them.
+// f(i, l, sees) for every element i of the scores of keys [begin, end), in order; l is its row within the tile. `sees`
+// is a constant for the keys that all rows see, which are most of them.
 template <class A, class F>
 void ForScores(const Tile& tile, int64_t begin, int64_t end, F f) {
   const int64_t seen_by_all = std::clamp(tile.causal ? tile.first + 1 : tile.keys, begin, end);
@@ -217,7 +217,8 @@ void LargestScores(const Tile& tile, const A* scores, A* largest) {
   });
 }
 
-// scores -> e^(score - largest), 0 where a row may not see the key; sums of the rows. Blocks of keys are summed apart.
+// scores -> e^(score - largest), 0 if a row may not see the key; sums of the rows. Blocks of keys are summed
+// separately.
 template <class A>
 void ExpScores(const Tile& tile, const A* largest, A* scores, A* sums) {
   constexpr int64_t kBlock = 64;
@@ -233,8 +234,8 @@ void ExpScores(const Tile& tile, const A* largest, A* scores, A* sums) {
   }
 }
 
-// Row r holds the result of other keys, of log-sum-exp lse[r]: makes lse[r] that of both, leaves out of the row its share
-// of the result, and returns the share of the keys that have `now`.
+// Merges two results. Row r holds the result over other keys, with log-sum-exp lse[r]. Sets lse[r] to that of all keys,
+// scales the row by its share of the total, and returns the share of the keys with log-sum-exp `now`.
 template <class A>
 A MakeRoom(A now, A& lse, A* row, int64_t dim) {
   const A before = lse, larger = std::max(before, now);
@@ -245,7 +246,7 @@ A MakeRoom(A now, A& lse, A* row, int64_t dim) {
   return std::exp(now - lse);
 }
 
-// out and lse of one tile. Rows are divided by their sums after the product, which is the shorter side.
+// out and lse of one tile. Rows are divided by their sums after the product, because `out` is the smaller matrix.
 template <class A>
 void ForwardTile(const Tile& tile, const Sizes& s, const Head<A>& q, const Head<A>& k, const Head<A>& v, bool merge,
                  TileMemory<A>& memory, A* lse, const Head<A>& out) {
@@ -265,7 +266,7 @@ void ForwardTile(const Tile& tile, const Sizes& s, const Head<A>& q, const Head<
   Combine(tile, s, memory.scores, v, sums, merge, out);
 }
 
-// What the backward pass of one head reads and writes.
+// The tensors that the backward pass of one head reads and writes.
 template <class A>
 struct Gradients {
   Head<A> q, k, v, out, dout, dq, dk, dv;
@@ -291,7 +292,8 @@ void SoftmaxBackward(const Tile& tile, const Sizes& s, const Gradients<A>& g, A*
   });
 }
 
-// Tiles from the last, which sees every key: it writes dk and dv (`add_keys` false), the others add to them.
+// Goes through the tiles from the last, which sees every key: it writes dk and dv (`add_keys` false), the others add to
+// them.
 template <class A>
 void BackwardHead(const Sizes& s, const Gradients<A>& g, bool add_queries, bool add_keys, TileMemory<A>& scores, TileMemory<A>& dp) {
   const int64_t tiles = s.tiles<A>();
@@ -307,8 +309,8 @@ void BackwardHead(const Sizes& s, const Gradients<A>& g, bool add_queries, bool 
   }
 }
 
-// each(b, kv, memory) for every batch and key-value head, those of one thread one after another. make(s, scratch)
-// gives a thread its memory.
+// each(b, kv, memory) for every batch and key-value head; a thread takes its heads one after another. make(s, scratch)
+// creates a thread's memory.
 template <class Make, class Each>
 void ForHeads(const Sizes& s, Context& c, Make make, Each each) {
   const int64_t heads = s.batch * s.kv_heads, parts = std::min<int64_t>(c.pool.threads(), heads);
@@ -389,7 +391,7 @@ void Compute(const ops::AttentionBlockForward& o, Context& c) {
 void Compute(const ops::AttentionBlockBackward& o, Context& c) {
   VisitWide(o.q.dtype(), [&]<class A>() { Backward<A>(o, c); });
 }
-// A whole sequence is one rectangle, whose results may be narrow.
+// A whole sequence is one rectangle, whose results may be BF16 or F16.
 void Compute(const ops::AttentionForward& o, Context& c) {
   const ops::AttentionBlock whole = WholeSequence(o);
   const Shape rows{o.qkv.dim(0), whole.queries, whole.heads * whole.head_dim};

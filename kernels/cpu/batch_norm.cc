@@ -1,7 +1,7 @@
 // Batch normalisation (Ioffe and Szegedy 2015) with channels last.
 //
-// Rows of few channels are short, so several are taken as one wide row, with every channel's figures repeated along it.
-// Sums over rows are made in slabs, a fixed number of them, which are then put together in their order.
+// Rows of few channels are short, so several are processed as one wide row, with every channel's values repeated along
+// it. Sums over rows are computed in a fixed number of slabs, which are then combined in order.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -13,13 +13,13 @@ namespace {
 
 using ops::rules::kBatchNormSlabs;
 
-// Some channels of a tensor, in wide rows: piece i is `length(i)` elements from at(i) on, and element j of a piece is of
-// channel first + j % count.
+// Some channels of a tensor, in wide rows: piece i has `length(i)` elements from at(i) on, and element j of a piece
+// belongs to channel first + j % count.
 struct Sweep {
   Sweep(const Tensor& x, int64_t first)
       : first(first), count(std::min(kChunk, Columns(x) - first)), elements(x.numel()), columns(Columns(x)),
         together(columns <= kChunk ? PowerOfTwo(std::min(kChunk / columns, Rows(x))) : 1) {}
-  // The largest that is not above n.
+  // The largest power of two that is at most n.
   static int64_t PowerOfTwo(int64_t n) {
     return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(n, 1))));
   }
@@ -37,7 +37,7 @@ void ForSweeps(const Tensor& x, F&& f) {
   for (int64_t first = 0; first < Columns(x); first += kChunk) f(Sweep(x, first));
 }
 
-// One figure a channel, repeated along a piece.
+// One value per channel, repeated along a piece.
 template <class A>
 struct Repeated {
   Repeated(const Sweep& s, const Tensor& t) {
@@ -60,7 +60,7 @@ Slab SlabAt(const Tensor& x, int64_t i) {
   return {Rows(x) * i / slabs, Rows(x) * (i + 1) / slabs};
 }
 
-// f(row, rows, width): the rows of a slab, as wide rows of so many elements, and what is left as single ones.
+// f(row, rows, width) for the rows of a slab: first wide rows of `width` rows each, then the rest as single rows.
 template <class F>
 void ForParts(const Sweep& s, const Slab& slab, F&& f) {
   const int64_t whole = (slab.end - slab.begin) / s.together, rest = slab.begin + whole * s.together;
@@ -68,10 +68,10 @@ void ForParts(const Sweep& s, const Slab& slab, F&& f) {
   if (s.together > 1 && rest < slab.end) f(rest, slab.end - rest, int64_t{1});
 }
 
-constexpr int64_t kBlock = 16;  // wide rows: what stays in the inner cache
+constexpr int64_t kBlock = 16;  // wide rows that stay in the inner cache together
 
-// Mean and sum of squared deviations of `n` values, and of `more` others, become those of all (Chan, Golub and LeVeque
-// 1979).
+// Combines the mean and sum of squared deviations of `n` values with those of `more` other values (Chan, Golub and
+// LeVeque 1979).
 template <class A>
 void Merge(int64_t width, int64_t n, A* mean, A* squares, int64_t more, const A* other_mean, const A* other_squares) {
   const A share = static_cast<A>(static_cast<double>(more) / static_cast<double>(n + more));
@@ -84,7 +84,7 @@ void Merge(int64_t width, int64_t n, A* mean, A* squares, int64_t more, const A*
   }
 }
 
-// Mean and squares of each lane of `rows` wide rows from element `at` on.
+// Mean and sum of squared deviations of each lane of `rows` wide rows from element `at` on.
 template <class A>
 void MomentsOf(const Source<A>& x, int64_t at, int64_t stride, int64_t rows, int64_t width, A* mean, A* squares) {
   A block_mean[kChunk], block_squares[kChunk], buffer[kChunk];
@@ -113,7 +113,7 @@ void MomentsOf(const Source<A>& x, int64_t at, int64_t stride, int64_t rows, int
   }
 }
 
-// Of one slab: to mean[first ..] and squares[first ..].
+// The same for one slab, written to mean[first ..] and squares[first ..].
 template <class A>
 void SlabMoments(const Tensor& x, const Sweep& s, const Slab& slab, A* mean, A* squares) {
   const Source<A> source(x);
@@ -135,7 +135,7 @@ void SlabMoments(const Tensor& x, const Sweep& s, const Slab& slab, A* mean, A* 
   });
 }
 
-// Sums of g and of g * xhat over one slab. `relu`: what y is not above zero has no gradient.
+// Sums of g and of g * xhat over one slab. `relu`: elements whose y is not above zero have no gradient.
 template <class A>
 void SlabSums(const ops::BatchNormSums& o, const Sweep& s, const Slab& slab, A* g_sum, A* gx_sum) {
   const bool relu = !o.y.empty();
@@ -181,7 +181,7 @@ void SlabSums(const ops::BatchNormSums& o, const Sweep& s, const Slab& slab, A* 
   });
 }
 
-// Two figures a channel and slab, [slabs, 2, padded channels].
+// Two values per channel and slab, [slabs, 2, padded channels].
 template <class A>
 struct SlabFigures {
   SlabFigures(const Tensor& x, Scratch& scratch)
@@ -227,7 +227,7 @@ void Sums(const ops::BatchNormSums& o, Context& c) {
   }
 }
 
-// ---- From statistics to what normalises ----
+// ---- From statistics to the values that normalise ----
 template <class A, class R>
 void FinishChannel(const ops::BatchNormFinish& o, int64_t ch) {
   R &running_mean = o.running_mean.data<R>()[ch], &running_variance = o.running_variance.data<R>()[ch];

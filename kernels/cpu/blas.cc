@@ -11,8 +11,8 @@
 
 #include "core/base/check.h"
 
-// What OpenBLAS's library does when it is loaded (driver/others/dynamic.c): it picks the kernels of one processor. Weak:
-// a build for one processor alone has neither.
+// Functions that OpenBLAS's library runs when it is loaded (driver/others/dynamic.c): they select the kernels for the
+// processor. Weak, because a build for a single processor has neither.
 extern "C" {
 __attribute__((weak)) void gotoblas_dynamic_init();
 __attribute__((weak)) void gotoblas_dynamic_quit();
@@ -21,9 +21,9 @@ __attribute__((weak)) void gotoblas_dynamic_quit();
 namespace twofold::cpu {
 namespace {
 
-// OpenBLAS knows processors by their model numbers, and takes those newer than itself for a Prescott, whose products are
-// five times slower than the machine's. What the processor says that it can do is the better guide. OPENBLAS_CORETYPE, if
-// set, stays the last word. This runs before main, while there is one thread to read the environment.
+// OpenBLAS identifies processors by their model numbers, and treats unknown newer ones as a Prescott, which makes
+// products five times slower. The features that the processor reports are the better guide. If OPENBLAS_CORETYPE is
+// set, it takes precedence. This runs before main, while there is only one thread that could read the environment.
 [[maybe_unused]] const bool kCoreChosen = [] {
 #if defined(__x86_64__)
   const bool unknown = std::string_view(openblas_get_corename()) == "Prescott" && __builtin_cpu_supports("avx2");
@@ -41,7 +41,7 @@ namespace {
 #endif
 }();
 
-// OpenBLAS indexes with int; a leading dimension is at least 1 even where nothing is read.
+// OpenBLAS indexes with int; a leading dimension must be at least 1 even if nothing is read.
 blasint Int(int64_t n) {
   TWOFOLD_CHECK_LE(n, std::numeric_limits<blasint>::max());
   return static_cast<blasint>(n);
@@ -72,7 +72,7 @@ void MultiplyTiles(const Product<A>& p, ThreadPool& pool) {
 }  // namespace
 
 void UseOneBlasThread() {
-  static std::mutex mutex;  // ranks of one process are made at the same time
+  static std::mutex mutex;  // ranks of one process are created concurrently
   const std::lock_guard lock(mutex);
   if (openblas_get_num_threads() != 1) openblas_set_num_threads(1);
 }

@@ -21,27 +21,28 @@ void VisitFloat(DType t, F&& f) {
   });
 }
 
-// ---- The largest ----
+// ---- Top-k ----
 
 template <size_t kBytes> struct UnsignedOf;
 template <> struct UnsignedOf<2> { using Type = uint16_t; };
 template <> struct UnsignedOf<4> { using Type = uint32_t; };
 template <> struct UnsignedOf<8> { using Type = uint64_t; };
 
-// The bits of |x|: they order as the numbers do, and NaN comes last.
+// The bits of |x|: as integers they sort like the numbers, with NaN last.
 template <class T>
 uint64_t SizeOf(T x) {
   const uint64_t bits = std::bit_cast<typename UnsignedOf<sizeof(T)>::Type>(x);
   return bits & ((uint64_t{1} << (8 * sizeof(T) - 1)) - 1);
 }
 
-// What the k largest are: all above `size`, and the first `ties` of that size.
+// Defines the k largest: all elements above `size`, and the first `ties` elements of that size.
 struct Least {
   uint64_t size;
   int64_t ties;
 };
 
-// Digits from the top: of the elements whose upper digits are those of the k-th largest, so many have each next digit.
+// Radix select, from the top digit: among the elements whose upper digits equal those of the k-th largest, counts how
+// many have each next digit.
 template <class T>
 Least LeastOf(const T* in, int64_t n, int64_t k) {
   uint64_t upper = 0;
@@ -83,9 +84,9 @@ void TakeLargest(const ops::TopK& o) {
   TWOFOLD_CHECK_EQ(taken, k);
 }
 
-// ---- Places ----
+// ---- Indices ----
 
-// index[i], which must lie in a tensor.
+// index[i], checked to lie in the tensor.
 int64_t PlaceAt(const int32_t* indices, int64_t i, const Tensor& in) {
   TWOFOLD_CHECK_GE(indices[i], 0);
   TWOFOLD_CHECK_LT(indices[i], in.numel());
@@ -98,7 +99,7 @@ constexpr int kLevels = 127;  // on either side of zero
 
 template <class A>
 struct Levels {
-  A scale, inverse;  // inverse: 0 where all decodes to zero, or to no finite number
+  A scale, inverse;  // inverse: 0 if everything decodes to zero or to a non-finite value
   bool finite;
 };
 template <class A>
@@ -133,7 +134,7 @@ void QuantiseBlock(const ops::Quantise& o, int64_t block) {
   if (!o.residual.empty()) Sink<A>(o.residual).Put(first, count, left);
 }
 
-// One of the scales, of either type.
+// One scale, of either type.
 template <class A>
 A ScaleAt(const Tensor& scales, int64_t block) {
   return scales.dtype() == DType::kF64 ? static_cast<A>(scales.data<double>()[block]) : static_cast<A>(scales.data<float>()[block]);

@@ -17,7 +17,7 @@ void ConvertAll(const From* in, To* out, int64_t n) {
 }
 
 #if defined(__AVX512F__)
-// The compiler does not vectorise _Float16. These round as it does, to nearest even, 16 at a time.
+// The compiler does not vectorise _Float16. This rounds in the same way, to nearest even, 16 elements at a time.
 __m256i Halves(const float* in, __mmask16 mask) {
   return _mm512_maskz_cvtps_ph(mask, _mm512_maskz_loadu_ps(mask, in), _MM_FROUND_TO_NEAREST_INT);
 }

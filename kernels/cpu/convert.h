@@ -1,9 +1,8 @@
 // Conversions between element types, and the two views through which kernels see tensors of any float type.
 //
-// A kernel is written once for A = float and once for A = double, and works on pieces of at most kChunk
-// elements. Where a tensor's type is A itself the views hand out its own memory; otherwise they convert
-// through a buffer of one piece that stays in the L1 cache. So narrow types are read as float, computed in
-// float and rounded once.
+// A kernel is written once for A = float and once for A = double, and works on pieces of at most kChunk elements. If a
+// tensor's type is A itself, the views return its own memory; otherwise they convert through a buffer of one piece that
+// stays in the L1 cache. So BF16 and F16 are read as float, computed in float and rounded once.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +16,7 @@ namespace twofold::cpu {
 
 inline constexpr int64_t kChunk = 1024;
 
-// One value. bf16 and f16 go through float; floats become integers by truncation and must fit.
+// Converts one value. bf16 and f16 go through float; floats become integers by truncation and must fit.
 template <class To, class From>
 To ConvertTo(From x) {
   constexpr bool kNarrowTo = std::is_same_v<To, BF16> || std::is_same_v<To, F16>;
@@ -32,7 +31,7 @@ To ConvertTo(From x) {
     return static_cast<To>(x);
 }
 
-// n values. The two may be the same memory only when the types are equal.
+// Converts n values. `in` and `out` may be the same memory only if the types are equal.
 void Convert(const void* in, DType from, void* out, DType to, int64_t n);
 
 // Calls f.operator()<T>() with the C++ type of `t`.
@@ -55,8 +54,7 @@ decltype(auto) VisitType(DType t, F&& f) {
   __builtin_unreachable();
 }
 
-// Calls f.operator()<A>() with the type that a float tensor of type `t` is computed in: double for F64, else
-// float.
+// Calls f.operator()<A>() with the type in which a float tensor of type `t` is computed: double for F64, else float.
 template <class F>
 decltype(auto) VisitWide(DType t, F&& f) {
   TWOFOLD_CHECK(IsFloat(t), "arithmetic is on float tensors");
@@ -72,7 +70,7 @@ template <class A>
 class Source {
  public:
   explicit Source(const Tensor& t) : data_(static_cast<const char*>(t.raw())), dtype_(t.dtype()) {}
-  // Elements [first, first + n), n <= kChunk: the tensor's own, or converted into `buffer`.
+  // Elements [first, first + n), n <= kChunk: the tensor's own memory, or converted into `buffer`.
   const A* At(int64_t first, int64_t n, A* buffer) const {
     const void* from = data_ + first * ElementSize(dtype_);
     if (dtype_ == DTypeOf<A>::value) return static_cast<const A*>(from);
@@ -85,7 +83,7 @@ class Source {
   DType dtype_;
 };
 
-// Writes a tensor from A: compute into what At gives, then Put the same.
+// Writes a tensor from A: compute into the memory that At returns, then call Put with it.
 template <class A>
 class Sink {
  public:
@@ -103,7 +101,7 @@ class Sink {
   DType dtype_;
 };
 
-// out[first, first + n) = values, or += values; the sum is made in A and rounded once. n <= kChunk.
+// out[first, first + n) = values, or += values; the sum is computed in A and rounded once. n <= kChunk.
 template <class A>
 void StoreOrAdd(const Tensor& out, int64_t first, int64_t n, const A* values, bool accumulate) {
   if (!accumulate) return Convert(values, DTypeOf<A>::value, AddressOf(out, first), out.dtype(), n);

@@ -1,9 +1,9 @@
-// Convolutions without a matrix of patches: tiles of neighbouring pixels and panels of output channels stay in
-// registers while the kernel's rows, each one run of memory, pass by (Georganas et al. 2018, "Anatomy of
-// High-Performance Deep Learning Convolutions on SIMD Architectures", section II, with channels last).
+// Convolutions without an im2col matrix: tiles of neighbouring pixels and panels of output channels stay in registers
+// while the code streams over the kernel's rows, each of which is contiguous in memory (Georganas et al. 2018, "Anatomy
+// of High-Performance Deep Learning Convolutions on SIMD Architectures", section II, with channels last).
 //
-// Images that need margins of zeros, or are of a narrow type, are copied a few at a time; the copies and the packed
-// weights are the workspace. Every result is summed in an order that its shape alone decides.
+// Images that need margins of zeros, or are BF16 or F16, are copied a few at a time; the copies and the packed weights
+// are the workspace. The order of every result's sum depends only on the shape.
 #include <algorithm>
 
 #include "kernels/cpu/convolution_tiles.h"
@@ -21,7 +21,7 @@ template <class A>
 int64_t Panels(int64_t channels) { return CeilDivide(channels, kVector<A>); }
 
 // ---- Images ----
-// Images as A, with their margins: the tensor's own memory, or copies of a few of them at a time.
+// Images as A, with their margins: the tensor's own memory, or copies of a few images at a time.
 template <class A>
 class Images {
  public:
@@ -89,7 +89,7 @@ void PackForward(const Tensor& w, int64_t panel, A* to) {
   }
 }
 
-// One panel of input channels of one phase's taps, turned around: [taps, taps * output channels, kVector].
+// One panel of input channels of one phase's taps, reversed: [taps, taps * output channels, kVector].
 template <class A>
 void PackBackward(const Tensor& w, const Phase& rows, const Phase& columns, int64_t stride, int64_t panel, A* to) {
   const int64_t kw = w.dim(1), ci = w.dim(2), co = w.dim(3), first = panel * kVector<A>;
@@ -113,9 +113,9 @@ void PackBackward(const Tensor& w, const Phase& rows, const Phase& columns, int6
   }
 }
 
-// ---- Correlation: what forward and each phase of backward are ----
+// ---- Correlation: the common form of forward and of each phase of backward ----
 // Writes pixels (row + r * step, column + c * step) for r < rows and c < columns of images [first, first + count) of
-// `out`, from x, whose pixel (0, 0) is the first that result (0, 0) sees.
+// `out`. Pixel (0, 0) of x is the first one that result (0, 0) reads.
 template <class A>
 struct Correlation {
   const A* x;
@@ -127,7 +127,7 @@ struct Correlation {
   int64_t row, column, step, rows, columns;
 };
 
-// Wide rows take two panels at a time; narrow ones four, so that there are sums enough to hide the latency.
+// Wide rows take two panels at a time; narrow rows four, so that there are enough sums to hide the latency.
 int64_t PanelsAtOnce(int64_t left, int64_t columns) {
   if (left >= 4 && columns <= MostElements(4)) return 4;
   return left >= 2 ? 2 : 1;
@@ -174,7 +174,7 @@ void WriteRow(const Correlation<A>& c, int64_t first_image, int64_t image, int64
   }
 }
 
-// Panels are the outer loop: while one is used, it stays in the inner caches.
+// Panels are the outer loop, so that a panel stays in the inner caches while it is used.
 template <class A>
 void Correlate(const Correlation<A>& c, int64_t first_image, int64_t images, ThreadPool& pool) {
   const int64_t panels = Panels<A>(c.out.dim(3)), rows = images * c.rows;
@@ -222,7 +222,7 @@ void Forward(const ops::ConvolutionForward& o, Context& c) {
 }
 
 // ---- The gradient of the input ----
-// The phases of one dimension, and the margin that they need around dy.
+// The phases of one dimension, and the margin around dy that they need.
 struct Phases {
   Phases(int64_t size, int64_t output, int64_t kernel, int64_t stride, int64_t padding)
       : margin(ops::rules::BackwardMargin(size, output, kernel, stride, padding)) {
@@ -233,7 +233,7 @@ struct Phases {
   Margin margin;
 };
 
-// Pixels that no kernel reaches have no gradient.
+// Pixels that no kernel position covers have no gradient.
 void ClearPhase(const Tensor& dx, const Phase& rows, const Phase& columns, int64_t stride) {
   const int64_t channels = dx.dim(3);
   for (int64_t image = 0; image < dx.dim(0); ++image) {
@@ -244,7 +244,7 @@ void ClearPhase(const Tensor& dx, const Phase& rows, const Phase& columns, int64
   }
 }
 
-// One phase of images [first, first + count), whose dy with margins is `dy`.
+// One phase of images [first, first + count); `dy` is theirs, with margins.
 template <class A>
 void BackwardPhase(const ops::ConvolutionBackward& o, const Images<A>& images, const A* dy, const A* w, const Phase& rows,
                    const Phase& columns, Margin above, Margin left, int64_t first, int64_t count, ThreadPool& pool) {
@@ -305,8 +305,8 @@ void Backward(const ops::ConvolutionBackward& o, Context& c) {
 }
 
 // ---- The gradient of the weights ----
-// A tile's sums stay in registers for about so many pixels: enough to pay for their way there and back, and few enough
-// that what f32 rounds away stays small.
+// About how many pixels a tile's sums stay in registers: enough to amortise loading and storing them, and few enough
+// that rounding errors in f32 stay small.
 constexpr int64_t kPixels = 256;
 
 template <class A>
@@ -340,7 +340,7 @@ struct WeightSums {
   }
 };
 
-// Tiles of the sums: pairs of panels, kernel rows, and pieces of a kernel row of nearly equal length.
+// Divides the sums into tiles: pairs of panels, kernel rows, and pieces of a kernel row of nearly equal length.
 template <class A>
 void AddPixels(const WeightSums<A>& s, int64_t first, int64_t count, int64_t row, int64_t height, ThreadPool& pool) {
   const int64_t panels = s.dy.channels / kVector<A>, pairs = CeilDivide(panels, 2);
@@ -357,7 +357,7 @@ void AddPixels(const WeightSums<A>& s, int64_t first, int64_t count, int64_t row
                    });
 }
 
-// From panels to [kernel rows, run, output channels].
+// Unpacks panels to [kernel rows, run, output channels].
 template <class A>
 void StoreWeights(const ops::ConvolutionWeights& o, const A* sums, ThreadPool& pool) {
   const int64_t co = o.dw.dim(3), elements = o.dw.numel() / std::max<int64_t>(co, 1);

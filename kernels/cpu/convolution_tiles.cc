@@ -14,7 +14,7 @@ struct VectorOf<float> { typedef float Aligned __attribute__((vector_size(64), a
 template <>
 struct VectorOf<double> { typedef double Aligned __attribute__((vector_size(64), aligned(8), may_alias)); };
 template <class A>
-using Vector = typename VectorOf<A>::Aligned;  // anywhere in memory
+using Vector = typename VectorOf<A>::Aligned;  // with any alignment
 
 template <class A>
 Vector<A> Load(const A* from) { return *reinterpret_cast<const Vector<A>*>(from); }
@@ -31,7 +31,7 @@ void Run(const PixelTile<A>& t) {
   }
   const int64_t step = t.x_pixel;
   for (int64_t a = 0; a < t.rows; ++a) {
-    // Every fourth pixel has a pointer; those between are reached by one, two or three steps.
+    // Every fourth pixel has a pointer; the pixels between are one, two or three steps from one.
     constexpr int kBases = (P + 3) / 4;
     const A* base[kBases];
 #pragma GCC unroll 4

@@ -1,9 +1,9 @@
 // The innermost loops of convolutions: tiles of results that stay in vector registers.
 //
-// A tile multiplies single elements of one operand by vectors of channels of the other, one 64-byte vector a panel of
-// channels. Every result is one chain of multiply-adds in a fixed order, so a tile's shape does not show in the bits.
-// The file behind this header is compiled with contraction into fused multiply-adds, which is why it includes nothing
-// that other files share.
+// A tile multiplies single elements of one operand by vectors of channels of the other, one 64-byte vector per panel of
+// channels. Every result is one chain of multiply-adds in a fixed order, so a tile's shape does not change the bits.
+// convolution_tiles.cc is compiled with contraction into fused multiply-adds, so it includes nothing that other files
+// share.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ inline constexpr int64_t kVector = 64 / static_cast<int64_t>(sizeof(A));  // ele
 // Output pixels of a convolution: for p < pixels and v < panels
 //     out[p * out_pixel + v * kVector + l] = start[v * kVector + l] + sum over a < rows, j < run of
 //         x[p * x_pixel + a * x_row + j] * w[v * w_panel + (a * run + j) * kVector + l]
-// Strides in elements. `start` null: zero.
+// Strides are in elements. `start` null: zero.
 template <class A>
 struct PixelTile {
   const A* x;
@@ -42,7 +42,7 @@ struct WeightTile {
   int64_t out_panel;
 };
 
-// How many single elements a tile of so many panels (1, 2 or 4) takes at most: its sums fill most of 32 registers.
+// The most single elements in a tile of 1, 2 or 4 panels: its sums then fill most of 32 registers.
 inline constexpr int64_t MostElements(int64_t panels) { return panels == 1 ? 16 : panels == 2 ? 12 : 6; }
 
 // 1 <= count <= MostElements(panels).

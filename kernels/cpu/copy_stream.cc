@@ -58,7 +58,7 @@ void CopyStream::Push(Task task) {
 Event CopyStream::Record() { return pushed_ == 0 ? Event() : Event(std::make_shared<Point>(progress_, pushed_)); }
 
 void CopyStream::WaitFor(const Event& event) {
-  if (event.Done()) return event.Wait();  // throws what went wrong before the point
+  if (event.Done()) return event.Wait();  // throws the error, if something before the event failed
   if (dynamic_cast<Point*>(event.state()) != nullptr) return Push({.after = event});
   const double start = Now();
   event.Wait();

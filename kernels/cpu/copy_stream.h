@@ -1,4 +1,4 @@
-// A stream with a thread of its own, which copies memory while the host computes.
+// A stream with its own thread, which copies memory while the host computes.
 #pragma once
 
 #include <condition_variable>
@@ -15,27 +15,27 @@
 
 namespace twofold::cpu {
 
-// Used from one thread, the host's; the thread of its own starts with the first copy.
+// Used only by the host's thread; the stream's own thread starts with the first copy.
 class CopyStream : public Stream {
  public:
-  // Told of each copy by the stream's own thread, in seconds of std::chrono::steady_clock. May be empty.
+  // Called by the stream's own thread after each copy; times are in seconds of std::chrono::steady_clock. May be empty.
   using Observer = std::function<void(std::string_view stream, Bytes bytes, double start_s, double end_s)>;
   CopyStream(std::string name, Observer observer);
-  ~CopyStream() override;  // when all is copied
+  ~CopyStream() override;  // waits until all copies are done
   CopyStream(const CopyStream&) = delete;
   CopyStream& operator=(const CopyStream&) = delete;
 
-  // The memory stays where it is until the copy is done.
+  // The caller keeps the memory alive until the copy is done.
   void Copy(const void* from, void* to, size_t bytes);
 
   Event Record() override;
-  // Another CopyStream's events are waited for by this stream's thread, all others by the host.
+  // The stream's thread waits for events of other CopyStreams; the host waits for all others.
   void WaitFor(const Event& event) override;
   void Synchronize() override;
-  Seconds stalled() override { return stalled_; }  // the host's waits
+  Seconds stalled() override { return stalled_; }  // time that the host waited
 
  private:
-  // How far the stream is. Its events may outlive it.
+  // The number of tasks done. Shared with its events, which may outlive the stream.
   struct Progress {
     std::mutex mutex;
     std::condition_variable changed;
@@ -54,11 +54,11 @@ class CopyStream : public Stream {
 
   const std::string name_;
   const Observer observer_;
-  const std::shared_ptr<Progress> progress_ = std::make_shared<Progress>();  // its mutex guards what follows
+  const std::shared_ptr<Progress> progress_ = std::make_shared<Progress>();  // its mutex guards tasks_ and closing_
   std::condition_variable wake_;
   std::deque<Task> tasks_;
   bool closing_ = false;
-  uint64_t pushed_ = 0;  // the host's own
+  uint64_t pushed_ = 0;  // only used by the host's thread
   Seconds stalled_;
   std::thread thread_;
 };

@@ -17,9 +17,9 @@ double Now() {
 
 class HostStream : public Stream {
  public:
-  Event Record() override { return Event(); }  // all that was launched is done
+  Event Record() override { return Event(); }  // everything launched is already done
   void WaitFor(const Event& event) override {
-    if (event.Done()) return event.Wait();  // throws what went wrong before the point
+    if (event.Done()) return event.Wait();  // throws the error, if something before the event failed
     const double start = Now();
     event.Wait();
     stalled_ += Seconds(Now() - start);

@@ -1,5 +1,5 @@
-// The CPU as a device: its compute stream is the host itself, so an operation is done when Launch returns. Other streams
-// have a thread each, which does their transfers.
+// The CPU as a device: its compute stream is the host itself, so an operation is done when Launch returns. Every other
+// stream has its own thread, which does its transfers.
 #pragma once
 
 #include <functional>
@@ -15,9 +15,9 @@ namespace twofold {
 
 class CpuDevice : public Device {
  public:
-  // `allocator` must hand out host memory and outlive the device. `threads` (1 to 128) is what one operation
-  // may use, products included. Results are the same in every run with the same number of threads.
-  // `host` likewise; where there is none the device has one of its own, without a limit.
+  // `allocator` and `host` must hand out host memory and outlive the device; without `host` the device has its own host
+  // allocator, without a limit. `threads` (1 to 128) is the most that one operation may use, matrix products included.
+  // Results are the same in every run with the same number of threads.
   CpuDevice(CachingAllocator& allocator, CachingAllocator& host, int threads);
   CpuDevice(CachingAllocator& allocator, int threads);
   ~CpuDevice() override;
@@ -27,18 +27,17 @@ class CpuDevice : public Device {
   CachingAllocator& allocator() override { return allocator_; }
   CachingAllocator& host_allocator() override { return host_; }
   Stream& compute() override { return *compute_; }
-  // Transfers on it are done by its own thread; an operation is run by the host, behind those.
+  // The stream's own thread does its transfers; the host runs its operations, after the transfers before them.
   std::unique_ptr<Stream> NewStream(std::string_view name) override;
 
   void Upload(Tensor& dst, absl::FunctionRef<void(std::span<std::byte>)> fill) override;
   void Download(const Tensor& src, std::span<std::byte> dst) override;  // dst.size() == src.bytes()
   double Item(const Tensor& scalar, StandIn stand_in) override;
 
-  // Called after every operation while set, with its begin and end in seconds of std::chrono::steady_clock.
-  // Null stops it.
+  // Called after every operation, with its begin and end in seconds of std::chrono::steady_clock. Null disables it.
   using Observer = std::function<void(const ops::Op& op, double start_s, double end_s)>;
   void SetObserver(Observer observer) { observer_ = std::move(observer); }
-  // Called after every transfer on streams made from now on, by their threads.
+  // Called after every transfer on streams created from now on, by their threads.
   void SetTransferObserver(cpu::CopyStream::Observer observer) { transfer_observer_ = std::move(observer); }
 
  protected:

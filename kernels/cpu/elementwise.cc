@@ -1,4 +1,4 @@
-// Fill, cast, sums of two, scaling, activations.
+// Fill, cast, sums of two tensors, scaling, activations.
 #include <algorithm>
 
 #include "kernels/cpu/kernels.h"
@@ -23,7 +23,8 @@ template <class A>
 A GeluSlope(A x) {
   const A gate = GeluGate(x);
   const A twice_du = MulAdd(A(3 * kTwoRootTwoOverPi * kCubic), x * x, A(kTwoRootTwoOverPi));
-  return MulAdd(x * (gate * (A(1) - gate)), twice_du, gate);  // the gates first: far out they vanish, what they multiply does not
+  // The gate factors are multiplied first: for large |x| they vanish, while the other factor does not.
+  return MulAdd(x * (gate * (A(1) - gate)), twice_du, gate);
 }
 
 }  // namespace

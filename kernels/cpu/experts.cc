@@ -1,7 +1,7 @@
-// Mixtures of experts: routing, and rows of tokens to slots of experts and back.
+// Mixtures of experts: routing, dispatch of token rows to the experts' slots, and combination.
 //
-// Each token's row is one thread's from beginning to end; only the numbering of choices, which goes in the order of the tokens,
-// is one thread's alone.
+// One thread processes each token's row from beginning to end. Only the numbering of choices, which goes in token
+// order, runs on a single thread.
 #include <limits>
 
 #include "kernels/cpu/kernels.h"
@@ -10,7 +10,8 @@
 namespace twofold::cpu {
 namespace {
 
-// The k largest of n values, of equal ones the first, in this order; beside values that are none (NaN), the first ones.
+// Indices of the k largest of n values in descending order; among equals the first. If no number is left (NaN),
+// chosen[j] = j.
 template <class A>
 void Largest(const A* values, int64_t n, int64_t k, int32_t* chosen) {
   for (int64_t j = 0; j < k; ++j) {
@@ -23,7 +24,7 @@ void Largest(const A* values, int64_t n, int64_t k, int32_t* chosen) {
   }
 }
 
-// Where each choice's row is; calls f(j, row of the slots) for those of token t that have one.
+// The slot row of each choice; calls f(j, row of the slots) for the choices of token t that have one.
 class Slots {
  public:
   Slots(const ops::Choices& choices, int64_t capacity)
@@ -42,7 +43,7 @@ class Slots {
   int64_t k_, capacity_;
 };
 
-// How many choices are of each expert.
+// The number of choices of each expert.
 int32_t* Count(const ops::Choices& choices, int64_t experts, Context& c) {
   int32_t* counts = c.scratch.Take<int32_t>(experts);
   std::fill_n(counts, experts, 0);
@@ -69,8 +70,8 @@ void RouteToken(const ops::RouteForward& o, const Source<A>& logits, int64_t t) 
   for (int64_t j = 0; j < k; ++j) weights[j] = k == 1 ? p[chosen[j]] : p[chosen[j]] / of_chosen;
 }
 
-// Through w_j = p_j / sum of the chosen p: dlogit_j = w_j (dw_j - sum of w dw). Of one alone, w = p: dlogit_i = p (1{i chosen} -
-// p_i) dw.
+// Backward through w_j = p_j / sum of the chosen p: dlogit_j = w_j (dw_j - sum of w dw). With a single choice, w = p:
+// dlogit_i = p (1{i chosen} - p_i) dw.
 template <class A>
 void WeightsBackward(const A* p, const A* dweights, const int32_t* chosen, int64_t k, int64_t experts, A* dlogits) {
   if (k == 1) {
@@ -103,7 +104,7 @@ void Compute(const ops::RouteForward& o, Context& c) {
   for (int64_t i = 0; i < tokens * k; ++i) places[i] = taken[chosen[i]]++;
 }
 
-// The balance's gradient: d P_i / d p_ti = 1 / T, then through the softmax.
+// The gradient of the balance loss: d P_i / d p_ti = 1 / T, then through the softmax.
 void Compute(const ops::RouteBackward& o, Context& c) {
   const int64_t tokens = Rows(o.dlogits), experts = Columns(o.dlogits), k = o.choices.experts.dim(1);
   const int32_t* counts = o.balance != 0 ? Count(o.choices, experts, c) : nullptr;

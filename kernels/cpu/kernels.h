@@ -1,4 +1,4 @@
-// One function an operation: its arithmetic on the CPU, done when the call returns. Shapes have been checked.
+// One function per operation: its arithmetic on the CPU, done when the call returns. Shapes have been checked before.
 #pragma once
 
 #include <array>
@@ -14,8 +14,8 @@
 
 namespace twofold::cpu {
 
-// The scratch memory of one operation, handed out from its start in multiples of 16 elements; its size is the
-// rule CpuWorkspace in core/device/ops/.
+// The scratch memory of one operation, allocated from its start in multiples of 16 elements. CpuWorkspace in
+// core/device/ops/ defines its size.
 class Scratch {
  public:
   explicit Scratch(std::span<std::byte> memory) : left_(memory) {}
@@ -114,26 +114,26 @@ void Compute(const ops::AdamStep& o, Context& c);
 void Compute(const ops::SquaredNorm& o, Context& c);
 void Compute(const ops::ClipFactor& o, Context& c);
 
-// ---- What several kernels share ----
+// ---- Shared by several kernels ----
 
 // Rows are all dimensions but the last.
 inline int64_t Columns(const Tensor& t) { return t.dim(-1); }
 inline int64_t Rows(const Tensor& t) { return Columns(t) == 0 ? 0 : t.numel() / Columns(t); }
 
-// f(first, count) for pieces of [0, n) of at most kChunk.
+// f(first, count) for pieces of [begin, end) of at most kChunk elements.
 template <class F>
 void InChunks(int64_t begin, int64_t end, F&& f) {
   for (int64_t first = begin; first < end; first += kChunk)
     f(first, end - first < kChunk ? end - first : kChunk);
 }
 
-// The same, divided among the threads; what is smaller than 16 pieces is not worth waking a thread for.
+// The same for [0, n), divided among the threads. Fewer than 16 pieces are not worth waking a thread.
 template <class F>
 void ForChunks(ThreadPool& pool, int64_t n, F&& f) {
   pool.ParallelFor(n, 16 * kChunk, [&f](int64_t begin, int64_t end) { InChunks(begin, end, f); });
 }
 
-// The sum over [0, n) of f(first, count), which sums a piece.
+// The sum over [0, n) of f(first, count), which returns the sum of a piece.
 template <class A, class F>
 A SumOfChunks(int64_t n, F f) {
   A sum = 0;
@@ -141,7 +141,7 @@ A SumOfChunks(int64_t n, F f) {
   return sum;
 }
 
-// How many rows make a part worth a thread.
+// The number of rows that are worth a thread.
 inline int64_t RowGrain(int64_t columns) { return columns == 0 ? 1 : (8 * kChunk + columns - 1) / columns; }
 
 template <class A, class F, class... In>
@@ -150,7 +150,7 @@ void MapChunk(int64_t n, A* out, F f, In... in) {
   for (int64_t i = 0; i < n; ++i) out[i] = f(in[i]...);
 }
 
-// out[i] = f(in[i]...), computed in A. `out` may be one of the inputs; all have as many elements.
+// out[i] = f(in[i]...), computed in A. `out` may be one of the inputs; all must have the same number of elements.
 template <class A, class F, class... In>
 void Map(ThreadPool& pool, const Tensor& out, F f, const In&... in) {
   const Sink<A> sink(out);
@@ -164,7 +164,8 @@ void Map(ThreadPool& pool, const Tensor& out, F f, const In&... in) {
   });
 }
 
-// What a norm adds on its way over a row [at, at + columns): sum = x + branch, in A and rounded once, and what it then normalises.
+// The residual addition of a norm on a row [at, at + columns): sum = x + branch, computed in A and rounded once.
+// Returns the tensor to normalise.
 template <class A>
 const Tensor& AddedRow(const Tensor& x, const Tensor& branch, const Tensor& sum, int64_t at, int64_t columns) {
   if (branch.empty()) return x;
@@ -178,7 +179,7 @@ const Tensor& AddedRow(const Tensor& x, const Tensor& branch, const Tensor& sum,
   });
   return sum;
 }
-// values += past at [first, first + count), where there is any.
+// values += past at [first, first + count), unless past is empty.
 template <class A>
 void AddPast(const Tensor& past, int64_t first, int64_t count, A* values) {
   if (past.empty()) return;
@@ -187,7 +188,7 @@ void AddPast(const Tensor& past, int64_t first, int64_t count, A* values) {
       count, values, [](A a, A b) { return a + b; }, values, Source<A>(past).At(first, count, buffer));
 }
 
-// Elements [first, first + n) become zero, of whatever type.
+// Sets elements [first, first + n) to zero, for any type.
 inline void SetZero(const Tensor& t, int64_t first, int64_t n) {
   if (n > 0) std::memset(AddressOf(t, first), 0, static_cast<size_t>(n * ElementSize(t.dtype())));
 }

@@ -20,7 +20,7 @@ void NormaliseRow(const ops::LayerNormForward& o, int64_t row) {
                              return SumOf<A>(count, [x](int64_t i) { return x[i]; });
                            }) /
                  static_cast<A>(columns);
-  // The variance from differences, not from the sum of squares, which would cancel.
+  // Computes the variance from differences; the sum of squares would suffer from cancellation.
   const A variance =
       SumOfChunks<A>(columns,
                 [&](int64_t first, int64_t count) {
@@ -59,7 +59,7 @@ void NormaliseRowBackward(const ops::LayerNormBackward& o, int64_t row) {
   const A g_mean = g_sum / static_cast<A>(columns), gx_mean = gx_sum / static_cast<A>(columns);
   InChunks(0, columns, [&](int64_t first, int64_t count) {
     A result[kChunk];
-    A* dx = o.past.empty() ? dx_of.At(at + first, result) : result;  // dx may be past
+    A* dx = o.past.empty() ? dx_of.At(at + first, result) : result;  // dx may alias past
     MapChunk(
         count, dx,
         [=](A x, A dy, A gamma) { return rstd * (dy * gamma - g_mean - (x - mean) * rstd * gx_mean); },
@@ -70,8 +70,8 @@ void NormaliseRowBackward(const ops::LayerNormBackward& o, int64_t row) {
   });
 }
 
-// dgamma = sum of dy * xhat and dbeta = sum of dy over rows, for `count` columns from `first` on. Rows are
-// taken two at a time, and blocks of rows are summed apart.
+// dgamma = sum of dy * xhat and dbeta = sum of dy over rows, for `count` columns from `first` on. Rows are taken two at
+// a time, and blocks of rows are summed separately.
 template <class A>
 void SumWeights(const ops::LayerNormWeights& o, int64_t first, int64_t count, A* dgamma, A* dbeta) {
   constexpr int64_t kBlock = 64;

@@ -1,4 +1,4 @@
-// Cross-entropy of logits, row by row: three passes of which all but the first find the row in cache.
+// Cross-entropy of logits, row by row, in three passes; all but the first find the row in cache.
 #include <cmath>
 
 #include "kernels/cpu/kernels.h"
@@ -63,7 +63,8 @@ void Compute(const ops::CrossEntropyBackward& o, Context& c) {
           const A* x = logits.At(row * classes + first, count, buffer);
           A* dx = dlogits.At(row * classes + first, result);
           const bool here = target >= first && target < first + count;
-          if (here) of_target = scale * (Exp(x[target - first] - lse) - A(1));  // dlogits may be logits
+          // Computed now, because dlogits may alias logits.
+          if (here) of_target = scale * (Exp(x[target - first] - lse) - A(1));
           MapChunk(
               count, dx, [scale, lse](A v) { return scale * Exp(v - lse); }, x);
           if (here) dx[target - first] = of_target;

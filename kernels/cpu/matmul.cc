@@ -1,4 +1,4 @@
-// Products of layers; what is not already f32 or f64 is widened into scratch memory.
+// Products of layers; operands that are not f32 or f64 are converted into scratch memory.
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/panel_product.h"
 
@@ -32,7 +32,7 @@ void MultiplyInto(const ops::MatMul& o, Context& c) {
                          .lda = o.a.dim(1),
                          .b = b,
                          .ldb = o.b.dim(1),
-                         .beta = A(direct && o.accumulate ? 1 : 0),  // otherwise it is added when it is stored
+                         .beta = A(direct && o.accumulate ? 1 : 0),  // otherwise storing adds it
                          .c = product,
                          .ldc = n};
   const int64_t each = PanelScratch(m, n, k);

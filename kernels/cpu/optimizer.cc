@@ -1,7 +1,7 @@
 // Parameter updates, and the sums that they and the loss need.
 //
-// The value that leads is the master copy, or the parameter itself where there is none. Masters and moments are of type A, so only the
-// gradient and a narrow parameter are converted.
+// The update applies to the master copy, or to the parameter itself if there is none. Masters and moments have type A,
+// so only the gradient and a BF16 or F16 parameter are converted.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -12,7 +12,7 @@
 namespace twofold::cpu {
 namespace {
 
-// f(first, count, decays) for the runs of a piece [begin, begin + n) in which weight decay is the same.
+// f(first, count, decays) for the runs of a piece [begin, begin + n) with uniform weight decay.
 template <class F>
 void ForRuns(const std::vector<ops::ElementRange>* undecayed, int64_t begin, int64_t n, F f) {
   if (undecayed == nullptr) return f(begin, n, true);
@@ -36,7 +36,7 @@ double ValueOr1(const Tensor& factor) {
   return factor.dtype() == DType::kF64 ? *factor.data<double>() : static_cast<double>(*factor.data<float>());
 }
 
-// to[i] = from[i], rounded with the draw of element first + i.
+// to[i] = from[i], rounded stochastically with the random bits of element first + i.
 void RoundStochastically(const float* from, const Tensor& to, int64_t first, int64_t n, const std::vector<ops::RoundingKeyRange>& draws, int64_t step) {
   auto range = std::partition_point(draws.begin(), draws.end(), [first](const ops::RoundingKeyRange& r) { return r.begin <= first; });
   auto* bits = static_cast<uint16_t*>(AddressOf(to, first));
@@ -54,8 +54,8 @@ void RoundStochastically(const float* from, const Tensor& to, int64_t first, int
   }
 }
 
-// update(first, count, decays, weights, gradient) for pieces; then a narrow parameter is rounded, from its master or from its own
-// new value.
+// update(first, count, decays, weights, gradient) for pieces. Then a BF16 or F16 parameter is rounded, from its master
+// or from its own new value.
 template <class A, class Step, class F>
 void UpdateChunks(const Step& o, ThreadPool& pool, F update) {
   const Tensor& leading = o.master.empty() ? o.param : o.master;
@@ -83,7 +83,7 @@ void UpdateChunks(const Step& o, ThreadPool& pool, F update) {
   });
 }
 
-// The loops take their factors by value, so that the compiler sees that no store changes them.
+// The loops take their factors by value, so that the compiler knows that no store changes them.
 template <class A>
 struct SgdFactors {
   A lr, decay, momentum, of_gradient, of_momentum;
@@ -135,8 +135,8 @@ void AdamChunk(int64_t n, AdamFactors<A> f, const A* grad, A* m, A* v, A* w) {
 template <class A>
 void Adam(const ops::AdamStep& o, ThreadPool& pool) {
   const double t = static_cast<double>(o.step);
-  const double rate = o.lr / (1 - std::pow(o.beta1, t));  // the learning rate and the first bias correction
-  const double root = 1 / std::sqrt(1 - std::pow(o.beta2, t));  // the second, under the square root
+  const double rate = o.lr / (1 - std::pow(o.beta1, t));  // the learning rate with the first bias correction
+  const double root = 1 / std::sqrt(1 - std::pow(o.beta2, t));  // the second bias correction, under the square root
   const double kept = o.decoupled ? 1 - o.lr * o.weight_decay : 1,
                in_gradient = o.decoupled ? 0 : o.weight_decay;
   const AdamFactors<A> factors{
@@ -152,7 +152,7 @@ void Adam(const ops::AdamStep& o, ThreadPool& pool) {
   });
 }
 
-// Pieces are summed in A, and their sums in double.
+// Pieces are summed in A, and their sums are added in double.
 template <class A, class F>
 double SumTerms(const Tensor& in, ThreadPool& pool, F term) {
   const Source<A> source(in);
@@ -204,7 +204,7 @@ void Compute(const ops::ClipFactor& o, Context&) {
   VisitWide(o.out.dtype(), [&]<class A>() {
     const double norm = o.scale * std::sqrt(static_cast<double>(*o.squared_norm.data<A>()));
     const double factor = o.max_norm / (norm + 1e-6);
-    StoreScalar<A>(o.out, o.scale * (factor > 1 ? 1 : factor), false);  // a NaN norm gives NaN, so that it is seen
+    StoreScalar<A>(o.out, o.scale * (factor > 1 ? 1 : factor), false);  // a NaN norm gives NaN, so that it is noticed
   });
 }
 

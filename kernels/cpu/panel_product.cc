@@ -1,6 +1,6 @@
-// Goto and van de Geijn 2008, "Anatomy of High-Performance Matrix Multiplication", section 4 and figure 8: b is packed in
-// panels of kColumns columns, a in panels of kRows rows, both one panel's element after the other as the innermost loop
-// reads them; a block of kRows x kColumns of c stays in registers. Compiled with contraction to fused multiply-adds.
+// Goto and van de Geijn 2008, "Anatomy of High-Performance Matrix Multiplication", section 4 and figure 8: b is packed
+// in panels of kColumns columns and a in panels of kRows rows, both in the order in which the innermost loop reads
+// them; a block of kRows x kColumns of c stays in registers. Compiled with contraction to fused multiply-adds.
 #include "kernels/cpu/panel_product.h"
 
 #include <cstring>
@@ -13,17 +13,18 @@ namespace {
 
 template <class A>
 constexpr int64_t kColumns = 2 * kVectorLanes<A>;
-constexpr int64_t kRows = kVectorBytes == 64 ? 14 : 6;  // with two vectors each, and those of b, all registers but one
-// Blocks: a panel of b stays in the L1 cache, a block of a and of b in L2.
+// Two vectors per row of c, plus those of b: uses all registers but one.
+constexpr int64_t kRows = kVectorBytes == 64 ? 14 : 6;
+// Blocks: a panel of b stays in the L1 cache, a block of a and a block of b in L2.
 constexpr int64_t kDepth = 256, kBlockRows = 168, kBlockColumns = 1024, kSpare = 128;
 static_assert(kBlockRows % kRows == 0);
 
 int64_t RoundUp(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-// ---- Packing: panels[j / kWidth][p][j % kWidth] = element j, p; 0 where there is none ----
+// ---- Packing: panels[j / kWidth][p][j % kWidth] = element j, p; 0 outside the matrix ----
 
-// One panel from x[j * ld + p]: `count` of its kWidth rows exist. Of the last square only the lanes that the panel has are
-// stored.
+// Packs one panel from x[j * ld + p]: `count` of its kWidth rows exist. Of the last square only the lanes inside the
+// panel are stored.
 template <class A, int64_t kWidth>
 void PackRows(const A* x, int64_t ld, int64_t count, int64_t k, A* panel) {
   constexpr int64_t kL = kVectorLanes<A>;
@@ -52,7 +53,7 @@ void PackRows(const A* x, int64_t ld, int64_t count, int64_t k, A* panel) {
   }
 }
 
-// All panels from x[p * ld + j], some rows at a time, which are read from end to end.
+// Packs all panels from x[p * ld + j], some rows at a time, each read from end to end.
 template <class A, int64_t kWidth>
 void PackColumns(const A* x, int64_t ld, int64_t n, int64_t k, A* panels) {
   constexpr int64_t kAtOnce = 8, kL = kVectorLanes<A>;
@@ -64,7 +65,8 @@ void PackColumns(const A* x, int64_t ld, int64_t n, int64_t k, A* panels) {
       const auto copy = [&](int64_t p, size_t elements) {
         std::memcpy(panels + j * k + p * kWidth, x + p * ld + j, elements * sizeof(A));
       };
-      // Whole registers: what is too much belongs to the next row here and there, and is written again.
+      // Copies whole registers: the excess belongs to the next row in both source and destination, and is overwritten
+      // later.
       for (int64_t p = p0; p < end; ++p) copy(p, p + 1 < k ? kWhole : kWidth);
     }
     for (int64_t p = p0; j < n && p < end; ++p) {
@@ -74,7 +76,7 @@ void PackColumns(const A* x, int64_t ld, int64_t n, int64_t k, A* panels) {
   }
 }
 
-// Elements [0, n) x [0, k), of which those of one j are ld apart (`columns`) or side by side.
+// Packs elements [0, n) x [0, k). The elements of one j are ld apart (`columns`) or contiguous.
 template <class A, int64_t kWidth>
 void Pack(const A* x, int64_t ld, bool columns, int64_t n, int64_t k, A* panels) {
   if (columns) return PackColumns<A, kWidth>(x, ld, n, k, panels);
@@ -90,7 +92,7 @@ void MultiplyBlock(int64_t k, const A* a, const A* b, A* c, int64_t ldc, bool ad
   using V = Vector<A>;
   constexpr int64_t kL = kVectorLanes<A>;
 #pragma GCC unroll 14
-  for (int64_t i = 0; i < kR; ++i) {  // c is far away, and wanted in k steps
+  for (int64_t i = 0; i < kR; ++i) {  // prefetches c, which is needed after k steps
     __builtin_prefetch(c + i * ldc, 1);
     __builtin_prefetch(c + i * ldc + kL, 1);
   }
@@ -111,7 +113,7 @@ void MultiplyBlock(int64_t k, const A* a, const A* b, A* c, int64_t ldc, bool ad
   }
 }
 
-// The same where c has only `rows` rows and `columns` columns of the block.
+// The same if c has only `rows` rows and `columns` columns of the block.
 template <class A>
 void MultiplyEdge(int64_t k, const A* a, const A* b, A* c, int64_t ldc, bool add, const A* bias, int64_t rows,
                   int64_t columns) {
@@ -127,7 +129,7 @@ void MultiplyEdge(int64_t k, const A* a, const A* b, A* c, int64_t ldc, bool add
   }
 }
 
-// ---- The loops around it ----
+// ---- The outer loops ----
 
 template <class A>
 void MultiplyAny(const Product<A>& p, const A* bias, A* scratch) {
@@ -136,7 +138,7 @@ void MultiplyAny(const Product<A>& p, const A* bias, A* scratch) {
   A* const packed_b = scratch + RoundUp(std::min(p.m, kBlockRows), kRows) * std::min(p.k, kDepth) + kSpare / 2;
   for (int64_t j0 = 0; j0 < p.n; j0 += kBlockColumns) {
     const int64_t columns = std::min(kBlockColumns, p.n - j0);
-    for (int64_t p0 = 0; p0 == 0 || p0 < p.k; p0 += kDepth) {  // once, too, where k is 0
+    for (int64_t p0 = 0; p0 == 0 || p0 < p.k; p0 += kDepth) {  // runs once even if k is 0
       const int64_t depth = std::min(kDepth, p.k - p0);
       const bool add = p.beta == A(1) || p0 > 0;
       Pack<A, kColumns<A>>(p.transpose_b ? p.b + j0 * p.ldb + p0 : p.b + p0 * p.ldb + j0, p.ldb, !p.transpose_b,

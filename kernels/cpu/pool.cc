@@ -1,4 +1,4 @@
-// Pooling with channels last: a pixel's channels are compared, or summed, side by side.
+// Pooling with channels last: the channels of a pixel are compared or summed side by side.
 #include <algorithm>
 #include <cmath>
 

@@ -1,4 +1,4 @@
-// A matrix product as kernels hand it on, and how it is divided among threads.
+// A matrix product as kernels describe it, and its division among threads.
 #pragma once
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 
 namespace twofold::cpu {
 
-// c[m, n] = alpha * op(a) * op(b) + beta * c; row-major, lda/ldb/ldc are row strides in elements. c is not
-// read when beta is 0.
+// c[m, n] = alpha * op(a) * op(b) + beta * c; row-major; lda/ldb/ldc are row strides in elements. c is not read if beta
+// is 0.
 template <class A>
 struct Product {
   bool transpose_a = false, transpose_b = false;
@@ -37,12 +37,13 @@ struct Product {
 struct Grid {
   int64_t rows, columns;
 };
-// Of at most `threads` tiles of c[m, n], each as near to a square as may be: the less of a and b each thread has to
-// read. Fewer where a tile would be less than 2^18 multiply-adds or 32 rows or columns.
+// A grid of at most `threads` tiles of c[m, n], each as close to a square as possible, so that each thread reads the
+// least of a and b. There are fewer tiles if a tile would have less than 2^18 multiply-adds or fewer than 32 rows or
+// columns.
 Grid ChooseGrid(int64_t m, int64_t n, int64_t k, int64_t threads);
 
-// f(thread, row, rows, column, columns) for tiles that cover c[m, n], each on a thread of its own: thread counts
-// from 0. Tiles depend on the sizes and the number of threads only.
+// f(thread, row, rows, column, columns) for tiles that cover c[m, n], each on its own thread; `thread` counts from 0.
+// Tiles depend only on the sizes and the number of threads.
 template <class F>
 void ForTiles(ThreadPool& pool, int64_t m, int64_t n, int64_t k, F&& f) {
   constexpr int64_t kUnit = 32;

@@ -1,5 +1,5 @@
-// Random numbers and dropout. Both draw element i of a key's sequence for element i of the tensor, as
-// core/base/philox.h defines it: UniformAt and NormalAt, to the bit.
+// Random numbers and dropout. Element i of the tensor uses element i of the key's sequence, as core/base/philox.h
+// defines it: UniformAt and NormalAt, to the bit.
 #include <algorithm>
 #include <cmath>
 
@@ -9,10 +9,10 @@
 namespace twofold::cpu {
 namespace {
 
-constexpr int64_t kCounters = 16, kNumbers = 4 * kCounters;  // of one block
+constexpr int64_t kCounters = 16, kNumbers = 4 * kCounters;  // per block
 constexpr uint64_t kLow = 0xffffffff;
 
-// The numbers of kCounters counters from `counter` on: Philox() for all of them side by side.
+// The numbers of kCounters counters from `counter` on: Philox() for all of them in parallel.
 void PhiloxBlock(PhiloxKey key, uint64_t counter, uint32_t* out) {
   uint64_t c0[kCounters], c1[kCounters], c2[kCounters] = {},
                                          c3[kCounters] = {};  // 32 bits each, ready to be multiplied
@@ -50,7 +50,7 @@ void Numbers(PhiloxKey key, uint64_t index, int64_t n, uint32_t* out) {
   }
 }
 
-// Standard normals [index, index + n), n <= kChunk: Box-Muller on pairs of numbers, in double as NormalAt.
+// Standard normals [index, index + n), n <= kChunk: Box-Muller on pairs of numbers, in double like NormalAt.
 void Normals(PhiloxKey key, uint64_t index, int64_t n, float* out) {
   uint32_t bits[kChunk + 2];
   const uint64_t even = index & ~uint64_t{1};
@@ -66,8 +66,8 @@ void Normals(PhiloxKey key, uint64_t index, int64_t n, float* out) {
   }
 }
 
-// Calls draw(place in the whole, first element, count) for every stretch of elements [first, first + count) that lie one after
-// the other in the whole.
+// Calls draw(index in the whole, first element, count) for every run of elements in [first, first + count) that is
+// contiguous in the whole.
 template <class Draw>
 void ForRuns(const ops::IndexMap& where, int64_t first, int64_t count, const Draw& draw) {
   for (int64_t done = 0; done < count;) {
@@ -102,7 +102,7 @@ void Compute(const ops::RandomFill& o, Context& c) {
 
 namespace {
 
-// Keeps element i when UniformAt(key, where.Of(i)) >= p. `mask` may be null.
+// Keeps element i if UniformAt(key, where.Of(i)) >= p. `mask` may be null.
 template <class Op>
 void Drop(const Op& o, uint8_t* mask, Context& c) {
   VisitWide(o.x.dtype(), [&]<class A>() {

@@ -9,7 +9,7 @@
 namespace twofold::cpu {
 namespace {
 
-// What elements of type T are combined in. Unsigned, so that integers wrap; their order is that of T.
+// The type in which elements of type T are combined. Unsigned, so that integers wrap; comparisons are those of T.
 template <class T>
 using Accumulator = std::conditional_t<std::is_same_v<T, BF16> || std::is_same_v<T, F16>, float,
                                        std::conditional_t<std::is_same_v<T, int32_t>, uint32_t, T>>;
@@ -73,7 +73,7 @@ void ReduceChunk(std::span<const void* const> inputs, std::span<void* const> out
       result = sum;
     }
   });
-  if (result != sum) result = std::copy_n(result, n, sum) - n;  // an output may be this input
+  if (result != sum) result = std::copy_n(result, n, sum) - n;  // an output may alias this input
   if (op == ReduceOp::kAvg) Divide<T>(sum, n, static_cast<int64_t>(inputs.size()));
   for (void* output : outputs) {
     T* to = static_cast<T*>(output) + first;

@@ -47,7 +47,7 @@ void NormaliseRowBackward(const ops::RmsNormBackward& o, int64_t row) {
   const A gx_mean = gx_sum / static_cast<A>(columns);
   InChunks(0, columns, [&](int64_t first, int64_t count) {
     A result[kChunk];
-    A* dx = o.past.empty() ? dx_of.At(at + first, result) : result;  // dx may be past
+    A* dx = o.past.empty() ? dx_of.At(at + first, result) : result;  // dx may alias past
     MapChunk(
         count, dx, [=](A x, A dy, A gamma) { return rstd * (dy * gamma - x * rstd * gx_mean); },
         x_of.At(at + first, count, x_buffer), dy_of.At(at + first, count, dy_buffer),
@@ -57,8 +57,8 @@ void NormaliseRowBackward(const ops::RmsNormBackward& o, int64_t row) {
   });
 }
 
-// dgamma = sum of dy * xhat over rows, for `count` columns from `first` on. Rows are taken two at a time, and blocks of rows
-// are summed apart.
+// dgamma = sum of dy * xhat over rows, for `count` columns from `first` on. Rows are taken two at a time, and blocks of
+// rows are summed separately.
 template <class A>
 void SumWeights(const ops::RmsNormWeights& o, int64_t first, int64_t count, A* dgamma) {
   constexpr int64_t kBlock = 64;

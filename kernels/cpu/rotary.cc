@@ -1,4 +1,4 @@
-// Rotary position embedding (Su et al. 2021), in halves.
+// Rotary position embedding (Su et al. 2021), in the form that rotates the two halves of a head.
 #include <cmath>
 
 #include "kernels/cpu/kernels.h"
@@ -6,7 +6,8 @@
 namespace twofold::cpu {
 namespace {
 
-// One head at element `at`: (a, b) of its halves becomes (a cos - b sin, b cos + a sin). cosines, sines: `half` each.
+// Rotates one head at element `at`: (a, b) of its halves becomes (a cos - b sin, b cos + a sin). cosines, sines: `half`
+// each.
 template <class A>
 void Turn(const Source<A>& x_of, const Sink<A>& y_of, int64_t at, int64_t half, const A* cosines, const A* sines, A sign) {
   InChunks(0, half, [&](int64_t first, int64_t count) {

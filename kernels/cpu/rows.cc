@@ -1,7 +1,7 @@
-// Sums over rows, and tables of tokens and positions.
+// Sums over rows, and lookups in tables of tokens and positions.
 //
-// Sums over rows are divided among threads by columns, so each column is summed in one fixed order whatever
-// the number of threads.
+// Sums over rows are divided among threads by columns, so each column is summed in one fixed order for any number of
+// threads.
 #include <algorithm>
 #include <numeric>
 
@@ -12,12 +12,12 @@ namespace {
 
 using ops::Op;
 
-// The rows that token ids of either type have in a table of `rows` rows, which hold ids from `first` on.
+// Maps token ids of either type to rows of a table of `rows` rows, which holds ids from `first` on.
 class Ids {
  public:
   Ids(const Tensor& ids, int64_t first, int64_t vocab, int64_t rows)
       : data_(ids.raw()), bytes_(ids.dtype() == DType::kU8), first_(first), limit_(vocab > 0 ? vocab : rows), rows_(rows) {}
-  int64_t operator[](int64_t i) const {  // negative: another table's
+  int64_t operator[](int64_t i) const {  // negative: the id is in another table
     const int64_t id = bytes_ ? static_cast<const uint8_t*>(data_)[i] : static_cast<const int32_t*>(data_)[i];
     TWOFOLD_CHECK_GE(id, 0);
     TWOFOLD_CHECK_LT(id, limit_);
@@ -33,8 +33,8 @@ class Ids {
 
 constexpr int64_t kColumnGrain = 64;
 
-// sums[j] = sum over rows of in[r, first + j], `count` <= kChunk columns. Blocks of rows are summed apart,
-// four rows at a time, so that rounding errors grow with the number of blocks.
+// sums[j] = sum over rows of in[r, first + j], `count` <= kChunk columns. Blocks of rows are summed separately, four
+// rows at a time, so that rounding errors grow with the number of blocks.
 template <class A>
 void SumColumns(const Source<A>& in, int64_t rows, int64_t columns, int64_t first, int64_t count, A* sums) {
   constexpr int64_t kBlock = 64;
@@ -91,8 +91,8 @@ void AddRows(const ops::EmbeddingBackward& o, const Ids& ids, int64_t begin, int
   }
 }
 
-// The same for a narrow table: all rows of one id are summed first, so that each element is rounded once.
-// `order` holds the rows sorted by id.
+// The same for a BF16 or F16 table: all rows of one id are summed first, so that each element is rounded once. `order`
+// holds the rows sorted by id.
 void AddRowsOnce(const ops::EmbeddingBackward& o, const Ids& ids, const int32_t* order, int64_t begin,
                  int64_t end) {
   const int64_t columns = Columns(o.dy), rows = o.ids.numel();
@@ -156,7 +156,7 @@ void Compute(const ops::EmbeddingBackward& o, Context& c) {
   });
 }
 
-// out = x, and row place(r) of a table more in row r.
+// out = x, plus row place(r) of a table in row r.
 template <class Place>
 static void AddTableRows(const Tensor& x, const Tensor& table, const Tensor& out, ThreadPool& pool, const Place& place) {
   const int64_t columns = Columns(x);
@@ -188,7 +188,7 @@ void Compute(const ops::PositionForward& o, Context& c) {
   AddTableRows(o.x, o.table, o.out, c.pool, [&](int64_t row) { return positions.Of(row); });
 }
 
-// Positions repeat every `period` rows: the rows of one are a column of rows that lie so far apart.
+// Positions repeat every `period` rows, so the rows of one position are `period` rows apart.
 void Compute(const ops::PositionBackward& o, Context& c) {
   const ops::IndexMap positions = ops::PositionsOr(o.positions, o.dy.dim(1));
   const int64_t columns = Columns(o.dy), rows = Rows(o.dy), period = positions.block * positions.blocks;

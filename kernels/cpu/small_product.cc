@@ -1,4 +1,4 @@
-// A block of c is kept in registers, kRows rows by two vectors, while p runs: one broadcast of a for each pair of
+// A block of c, kRows rows by two vectors, is kept in registers while p runs: one broadcast of a for each pair of
 // multiply-adds, two vector loads of b for kRows pairs. Compiled with contraction to fused multiply-adds.
 #include "kernels/cpu/small_product.h"
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kRows = kVectorBytes == 64 ? 8 : 4;
 
-// `width` elements, the rest 0.
+// Loads `width` elements; the rest is 0.
 template <class A>
 Vector<A> LoadPart(const A* from, int64_t width) {
   Vector<A> v{};
@@ -80,7 +80,7 @@ void MultiplyAny(const SmallProduct<A>& p) {
   Strips<A, false>(p);
 }
 
-// Squares of registers where there are whole ones, else element by element.
+// Transposes squares of registers where they are complete, and single elements elsewhere.
 template <class A>
 void PackAny(const A* x, int64_t ld, int64_t count, int64_t k, A factor, int64_t lanes, A* panel) {
   constexpr int64_t kL = kVectorLanes<A>;

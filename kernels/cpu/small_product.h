@@ -1,14 +1,14 @@
-// Products that are too small for packing to pay: operands are read where they lie. For attention's tiles.
+// Products that are too small for packing to pay off: operands are read in place. Used for attention's tiles.
 #pragma once
 
 #include <cstdint>
 
 namespace twofold::cpu {
 
-// c[i, j] = factor[i] * sum of a[i, p] * b[p, j] over p, or += ; i < m, j < n, p < k. Rows of b and c lie ldb and ldc
-// elements apart, their columns side by side. Element a[i, p] is at i * a_row + p * a_column, of which one is 1: a
-// matrix or the transpose of one. Terms are added in the order of p, each by a fused multiply-add; no element depends
-// on its neighbours.
+// c[i, j] = factor[i] * sum over p of a[i, p] * b[p, j], or += ; i < m, j < n, p < k. Rows of b and c are ldb and ldc
+// elements apart, and their columns are contiguous. Element a[i, p] is at i * a_row + p * a_column; one of the two
+// strides is 1, so a is a matrix or a transposed one. Terms are added in the order of p, each by a fused multiply-add;
+// no element depends on its neighbours.
 template <class A>
 struct SmallProduct {
   int64_t m = 0, n = 0, k = 0;
@@ -22,7 +22,7 @@ struct SmallProduct {
   const A* factor = nullptr;  // of each row; null: 1
 };
 
-// On the calling thread.
+// Runs on the calling thread.
 void Multiply(const SmallProduct<float>& p);
 void Multiply(const SmallProduct<double>& p);
 

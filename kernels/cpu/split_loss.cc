@@ -1,4 +1,4 @@
-// Cross-entropy of logits of which this is a part: what lies between the sums over ranks.
+// Cross-entropy with logits split over ranks: the computation between the sums over ranks.
 #include <cmath>
 #include <limits>
 
@@ -12,7 +12,7 @@ int64_t Target(const Tensor& targets, int64_t row) {
   return targets.dtype() == DType::kU8 ? targets.data<uint8_t>()[row] : targets.data<int32_t>()[row];
 }
 
-// row(r) for every row of logits.
+// Calls row(r) for every row of logits.
 template <class Row>
 void ForRows(const Tensor& logits, Context& c, const Row& row) {
   c.pool.ParallelFor(logits.dim(0), RowGrain(Columns(logits)), [&](int64_t begin, int64_t end) {
@@ -86,7 +86,8 @@ void Compute(const ops::SplitBackward& o, Context& c) {
         const A* x = logits.At(row * columns + first, count, buffer);
         A* dx = dlogits.At(row * columns + first, result);
         const bool here = target >= first && target < first + count;
-        if (here) of_target = scale * (Exp(x[target - first] - lse) - A(1));  // dlogits may be logits
+        // Computed now, because dlogits may alias logits.
+        if (here) of_target = scale * (Exp(x[target - first] - lse) - A(1));
         MapChunk(
             count, dx, [scale, lse](A v) { return scale * Exp(v - lse); }, x);
         if (here) dx[target - first] = of_target;

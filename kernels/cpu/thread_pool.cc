@@ -7,7 +7,7 @@
 namespace twofold::cpu {
 namespace {
 
-// Looks until `ready`, for 20 to 50 microseconds at most.
+// Spins until `ready`, for at most 20 to 50 microseconds.
 template <class Ready>
 void SpinUntil(Ready ready) {
   for (int i = 0; i < 1000 && !ready(); ++i) {

@@ -1,9 +1,9 @@
 // The threads that one device computes with.
 //
-// The calling thread takes the first part and threads - 1 workers take the others. Parts depend on n, grain
-// and the number of threads only, so what a kernel computes is the same in every run. With one thread no
-// worker is ever made. Who waits looks for some microseconds before it sleeps: the operations of a step follow
-// one another more closely than a sleeper wakes.
+// The calling thread takes the first part and threads - 1 workers take the others. Parts depend only on n, grain and
+// the number of threads, so a kernel computes the same in every run. With one thread no worker is created. A waiting
+// thread spins for some microseconds before it sleeps, because the operations of a step follow one another faster than
+// a sleeping thread wakes.
 #pragma once
 
 #include <array>
@@ -25,8 +25,8 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
   int threads() const { return threads_; }
 
-  // Covers [0, n) by calls f(begin, end), one a thread at most, each but the last a multiple of `grain` long.
-  // Returns when all are done. f must not throw. One caller at a time, not from inside f.
+  // Covers [0, n) by calls f(begin, end), at most one per thread; the length of each but the last is a multiple of
+  // `grain`. Returns when all are done. f must not throw. Only one caller at a time, and not from inside f.
   template <class F>
   void ParallelFor(int64_t n, int64_t grain, F&& f) {
     if (n <= 0) return;
@@ -34,7 +34,7 @@ class ThreadPool {
     RunParts(n, grain, [&f](int, int64_t begin, int64_t end) { f(begin, end); });
   }
 
-  // The sum of f(begin, end) over the parts, in their order.
+  // The sum of f(begin, end) over the parts, in order.
   template <class F>
   double ParallelSum(int64_t n, int64_t grain, F&& f) {
     if (n <= 0) return 0;

@@ -1,5 +1,6 @@
-// Products of many small matrices, and the softmax between them. Matrices are taken one after another and each product is
-// divided among the threads; those of f32 and f64 are read and written where they lie, strided, narrow ones through copies.
+// Batched products of small matrices, and the softmax between them. Matrices are processed one after another, and each
+// product is divided among the threads. f32 and f64 matrices are read and written in place, strided; BF16 and F16 go
+// through copies.
 #include "kernels/cpu/blas.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/vector_math.h"
@@ -7,7 +8,7 @@
 namespace twofold::cpu {
 namespace {
 
-// The matrices [rows, columns] of one operand. `copy` is null when the tensor holds A.
+// The matrices [rows, columns] of one operand. `copy` is null if the tensor holds A.
 template <class A>
 class MatrixAccess {
  public:
@@ -66,7 +67,7 @@ void MultiplyAll(const ops::BatchedMatMul& o, Context& c) {
   }
 }
 
-// One row, of which `visible` columns count.
+// One row, of which only the first `visible` columns count.
 template <class A>
 void SoftmaxRow(const Source<A>& x_of, const Sink<A>& y_of, const Tensor& y_tensor, int64_t at, int64_t visible,
                 int64_t columns) {

@@ -1,8 +1,9 @@
 // Arithmetic in forms that the compiler turns into vector instructions, for float and double alike.
 //
-// Results are functions of the values alone: element-wise loops give each element the same operations
-// wherever it stands, and sums keep a fixed number of lanes by position in the sequence, so neither alignment
-// nor the width of the machine's vectors shows. (But for a few files that do not include this one, the build forbids
+// Results depend only on the values: element-wise loops apply the same operations to each element at any position, and
+// sums have a fixed number of lanes by position in the sequence, so neither alignment nor the machine's vector width
+// changes results. (The build forbids contraction into fused multiply-adds, except in a few files that do not include
+// this one.)
 // contraction into fused multiply-adds.)
 #pragma once
 
@@ -13,8 +14,8 @@
 
 namespace twofold::cpu {
 
-// a * b + c, rounded once where the machine has an instruction for it. Said where it is wanted, so that an element's
-// operations do not depend on what the compiler makes of the loop around it.
+// a * b + c, rounded once if the machine has an instruction for it. It is explicit, so that an element's operations do
+// not depend on how the compiler treats the loop around it.
 template <class A>
 inline A MulAdd(A a, A b, A c) {
 #if defined(__FMA__)
@@ -25,8 +26,8 @@ inline A MulAdd(A a, A b, A c) {
 }
 
 namespace internal {
-// x = n ln 2 + r with |r| <= ln 2 / 2: e^r, and n in the low bits of *shifted. The polynomial is of degree 7; its six upper
-// coefficients interpolate (e^r - 1 - r) / r^2 at the Chebyshev nodes.
+// For x = n ln 2 + r with |r| <= ln 2 / 2: returns e^r, and n in the low bits of *shifted. The polynomial has degree 7;
+// its six upper coefficients interpolate (e^r - 1 - r) / r^2 at the Chebyshev nodes.
 inline float ExpOfRest(float x, float* shifted) {
   constexpr float kLog2E = 1.44269504f, kLn2High = 0.693359375f /* 9 bits: n * kLn2High is exact */;
   constexpr float kLn2Low = -2.12194440e-4f;
@@ -52,13 +53,14 @@ inline float Exp(float x) {
   float shifted;
   const float p = internal::ExpOfRest(x, &shifted);
   const uint32_t k = internal::ExponentOf(shifted);
-  // 2^n in two factors, as 2^-150 is no float.
+  // 2^n in two factors, because 2^-150 is not a float.
   const uint32_t half = static_cast<uint32_t>(static_cast<int32_t>(k) >> 1);
   return p * std::bit_cast<float>((half + 127u) << 23) * std::bit_cast<float>((k - half + 127u) << 23);
 }
 inline double Exp(double x) { return std::exp(x); }
 
-// 1 / (1 + e^-x), to which it does not matter that e^-x is never below e^-87, and is infinite from e^88.4 on. Keeps NaN.
+// 1 / (1 + e^-x). The clamping of x (e^-x is never below e^-87, and is infinite from e^88.4 on) does not change the
+// result. Keeps NaN.
 inline float Logistic(float x) {
   x = x < -89.f ? -89.f : x;
   x = x > 87.f ? 87.f : x;
@@ -72,7 +74,7 @@ template <class A>
 constexpr int64_t kLanes = 256 / sizeof(A);
 
 namespace internal {
-// Lane l of the result gathers terms l, l + kLanes, ...; lanes are then folded in halves.
+// Lane l of the result accumulates terms l, l + kLanes, ...; lanes are then folded in halves.
 template <class A, class F, class Combine>
 A Lanes(int64_t n, A start, F term, Combine combine) {
   A lanes[kLanes<A>];
@@ -91,7 +93,7 @@ A Lanes(int64_t n, A start, F term, Combine combine) {
 }
 }  // namespace internal
 
-// The sum of term(0) ... term(n - 1). For pieces of a few thousand terms; longer sums add such sums up.
+// The sum of term(0) ... term(n - 1). For pieces of a few thousand terms; for longer sums, add up such sums.
 template <class A, class F>
 A SumOf(int64_t n, F term) {
   return internal::Lanes<A>(n, A(0), term, [](A a, A b) { return a + b; });

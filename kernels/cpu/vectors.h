@@ -1,4 +1,4 @@
-// Registers as types, for the few kernels that keep a block of results in them.
+// Vector registers as types, for the few kernels that keep a block of results in them.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace twofold::cpu {
 
-// The widest register of the machine that the build is for.
+// The widest vector register of the target machine.
 #if defined(__AVX512F__)
 inline constexpr int64_t kVectorBytes = 64;
 #elif defined(__AVX__)
@@ -29,7 +29,7 @@ struct Simd<double> {
   typedef int64_t Lanes __attribute__((vector_size(kVectorBytes)));
 };
 
-// Square blocks of registers are transposed by exchanging halves, then quarters, ... of neighbours.
+// Square blocks of registers are transposed by exchanging halves, then quarters, ... between neighbours.
 template <class A, int64_t kDistance, int64_t... kLane>
 inline __attribute__((always_inline)) void Exchange(typename Simd<A>::Vector& a, typename Simd<A>::Vector& b, std::integer_sequence<int64_t, kLane...>) {
   using Lanes = typename Simd<A>::Lanes;

@@ -1,4 +1,4 @@
-// Which of cuBLASLt's algorithms computes a product, as far as it can be said without the library.
+// The choice of the cuBLASLt algorithm for a product: the part that does not call the library.
 #pragma once
 
 #include <algorithm>
@@ -10,14 +10,14 @@
 
 namespace twofold::cuda {
 
-// The largest power of two, at most 16, that divides an address: no algorithm wants more, and the fewer there are the less a result
-// depends on where a tensor lies.
+// The largest power of two, at most 16, that divides an address. No algorithm requires more, and the fewer distinct
+// alignments there are, the less a result depends on a tensor's address.
 inline uint32_t AlignmentOf(const void* address) {
   const auto at = reinterpret_cast<uintptr_t>(address);
   return static_cast<uint32_t>(at % 16 == 0 ? 16 : at & (~at + 1));
 }
 
-// What the choice depends on. Not on alpha or beta: an algorithm is right for all of them.
+// The inputs of the choice. Alpha and beta are not among them: an algorithm is valid for any value of them.
 struct AlgorithmKey {
   LibraryProduct product;
   uint32_t a, b, d;  // alignments
@@ -29,18 +29,19 @@ inline AlgorithmKey KeyOf(LibraryProduct product, const void* a, const void* b, 
   return {product, AlignmentOf(a), AlignmentOf(b), AlignmentOf(d), workspace_bytes};
 }
 
-// One answer of the heuristic, best first.
+// One answer of the heuristic; answers are sorted best first.
 struct Candidate {
-  bool usable;             // the library has it on this GPU
+  bool usable;             // the library supports it on this GPU
   size_t workspace_bytes;
-  int splits;              // of the sums
-  bool added_wide;         // splits are added in the type of the arithmetic, in a step of their own
-  double seconds = 0;      // measured, where candidates are timed
+  int splits;              // split-K factor
+  bool added_wide;         // the split sums are added in the compute type, in a separate step
+  double seconds = 0;      // measured, if candidates are timed
 };
 inline bool Acceptable(const Candidate& c, size_t workspace_bytes) {
   return c.usable && c.workspace_bytes <= workspace_bytes && (c.splits <= 1 || c.added_wide);
 }
-// The first acceptable one; if `timed`, the fastest of them, the first of equals. candidates.size() if there is none.
+// Returns the first acceptable candidate or, if `timed`, the fastest (ties go to the first). candidates.size() if there
+// is none.
 inline size_t Choose(std::span<const Candidate> candidates, size_t workspace_bytes, bool timed) {
   size_t best = candidates.size();
   for (size_t i = 0; i < candidates.size(); ++i) {

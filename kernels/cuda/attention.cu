@@ -1,5 +1,5 @@
-// Attention: who computes it. cuDNN where it can (attentions.h); else narrow types on tensor cores where heads and addresses allow, and
-// all else on the other cores.
+// Chooses who computes attention: cuDNN if it can (attentions.h); otherwise the tensor-core kernels for BF16 and F16 if
+// head sizes and addresses allow, and the CUDA-core kernels for everything else.
 #include "kernels/cuda/attention.h"
 
 #include <cmath>
@@ -31,12 +31,13 @@ AttentionSizes<T> Sizes(int64_t batch, const ops::AttentionBlock& block) {
           .scale = static_cast<Wide<T>>(1 / std::sqrt(static_cast<double>(block.head_dim)))};
 }
 
-// Rows from `first` on of a tensor [b, t, columns], whose heads begin at `column`.
+// The rows of a tensor [b, t, columns] from `first` on, whose heads begin at `column`.
 template <class T>
 HeadRows<T> RowsOf(const Tensor& t, int64_t rows, int64_t columns, int64_t first, int64_t column) {
   return {At<std::remove_const_t<T>>(t) + first * columns + column, rows * columns, columns};
 }
-// Queries, or what lies like them, are first in a row; keys and values last. (core/device/ops/attention_block.h)
+// Queries, and tensors with the same layout, come first in a row; keys and values come last.
+// (core/device/ops/attention_block.h)
 template <class T>
 HeadRows<T> Queries(const Tensor& q, const ops::AttentionBlock& b) { return RowsOf<T>(q, q.dim(1), q.dim(2), b.first_query, 0); }
 template <class T>
@@ -45,7 +46,7 @@ HeadRows<T> KeyRows(const Tensor& kv, const ops::AttentionBlock& b, int from_las
 }
 template <class T> HeadRows<T> Keys(const Tensor& kv, const ops::AttentionBlock& b) { return KeyRows<T>(kv, b, 2); }
 template <class T> HeadRows<T> Values(const Tensor& kv, const ops::AttentionBlock& b) { return KeyRows<T>(kv, b, 1); }
-// Results of attention, of any shape, for each of `t` rows.
+// The attention results, of any shape, for each of `t` rows.
 template <class T>
 HeadRows<T> Outputs(const Tensor& out, int64_t t, const ops::AttentionBlock& b) {
   return RowsOf<T>(out, t, b.heads * b.head_dim, b.first_query, 0);
@@ -59,7 +60,8 @@ RowNumbers<A> Workspace(const Context& c, const ops::AttentionBlock& b) {
   return {reinterpret_cast<A*>(c.workspace), b.heads * b.queries, b.queries};
 }
 
-// Whether rows can be moved by 16 bytes (results in f32: by 8), and are near enough for 32-bit indices within a tile.
+// Whether rows can be accessed 16 bytes at a time (results in f32: 8), and are close enough for 32-bit indices within a
+// tile.
 template <class T>
 bool Aligned(const HeadRows<T>& rows) {
   constexpr uintptr_t kBytes = sizeof(T) == 2 ? 16 : 8;

@@ -1,4 +1,4 @@
-// What the kernels of attention are told. Attention of a whole sequence is a rectangle that is all of it
+// Operands of the attention kernels. Attention of a whole sequence is an AttentionBlock that covers all scores
 // (core/device/ops/attention_block.h). For attention*.{cu,cc} only.
 #pragma once
 
@@ -7,14 +7,16 @@
 
 namespace twofold::cuda {
 
-// Row r, of the rectangle, of head h of batch b is `dim` elements from data + b * batch + r * row + h * dim on.
+// Row r (of the AttentionBlock) of head h of batch b is the `dim` elements from data + b * batch + r * row + h * dim
+// on.
 template <class T>
 struct HeadRows {
   T* data = nullptr;
   int64_t batch = 0, row = 0;
   __device__ T* At(int64_t b, int64_t h, int64_t r, int dim) const { return data + b * batch + r * row + h * dim; }
 };
-// Likewise the rows of a result: of T, or wide, where `narrow` is null. `add`: to what is there (wide ones).
+// The rows of a result: of type T, or of the wide type if `narrow` is null. `add`: add to the existing values (wide
+// only).
 template <class T>
 struct Results {
   HeadRows<T> narrow;
@@ -26,9 +28,9 @@ template <class T>
 struct AttentionSizes {
   int batch, heads, group, queries, keys, dim;  // `group` heads share keys and values
   bool causal;
-  Wide<T> scale;  // of scores
+  Wide<T> scale;  // factor of the scores
 };
-// lse and delta: of head h of batch b and row r, at [b * batch + h * head + r].
+// lse and delta: the value for row r of head h of batch b is at [b * batch + h * head + r].
 template <class A>
 struct RowNumbers {
   A* data = nullptr;
@@ -40,7 +42,7 @@ template <class T>
 struct ForwardOperands {
   AttentionSizes<T> sizes;
   HeadRows<const T> q, k, v;
-  Results<T> out;  // add: merge
+  Results<T> out;  // `add`: merge with the result of other keys
   RowNumbers<Wide<T>> lse;
 };
 template <class T>
@@ -52,8 +54,9 @@ struct BackwardOperands {
   RowNumbers<Wide<T>> delta;  // workspace: sum over a row of dout * out
 };
 
-// A row holds the result of other keys, of log-sum-exp `others`, and is to get that of these, of log-sum-exp `lse`, which becomes that
-// of both; `factor` of these becomes their share of the result as well, and the share of the others is returned.
+// A row holds the result of other keys, with log-sum-exp `others`, and the result of these keys, with log-sum-exp
+// `lse`, is to be merged into it. Sets `lse` to the log-sum-exp of both, multiplies `factor` (of these keys) by their
+// share of the result, and returns the share of the others.
 template <class A>
 __device__ inline A MakeRoom(A others, A& lse, A& factor) {
   const A these = lse, larger = others > these ? others : these, smaller = others > these ? these : others;
@@ -63,14 +66,14 @@ __device__ inline A MakeRoom(A others, A& lse, A& factor) {
   return exp(others - lse);
 }
 
-// On tensor cores. T: Bf16 or Half; sizes.dim a multiple of 8 up to kMostDim; every row aligned to 16 bytes.
+// Runs on tensor cores. T: Bf16 or Half; sizes.dim is a multiple of 8 up to kMostDim; every row is aligned to 16 bytes.
 inline constexpr int kMostDim = 256;
 template <class T>
 void TensorCoreForward(const ForwardOperands<T>& o, const Context& c);
 template <class T>
 void TensorCoreBackward(const BackwardOperands<T>& o, const Context& c);
 
-// On the other cores: all types, sizes and addresses.
+// Runs on the CUDA cores: all types, sizes and addresses.
 template <class T>
 void PlainForward(const ForwardOperands<T>& o, const Context& c);
 template <class T>

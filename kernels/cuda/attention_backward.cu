@@ -1,14 +1,15 @@
-// Attention on tensor cores, backward, from the log-sum-exp of each row (Dao 2023, "FlashAttention-2", algorithm 2), as two kernels:
-// one over tiles of queries for dq, which also makes delta = sum of dout * out, and one over tiles of keys for dk and dv, which goes
-// through the queries of all heads that share them, in order. Nothing is added up between blocks, so that results are the same every
-// time, in T and without a second pass; the price is that both make the scores and their gradients: 7 products of queries x keys x dim
-// instead of 5 (9 for dim > 128, whose dk and dv are made in two halves). A causal mask's tiles are left out. Probabilities p and the
+// Backward attention on tensor cores, from the log-sum-exp of each row (Dao 2023, "FlashAttention-2", algorithm 2), as
+// two kernels. One runs over tiles of queries and computes dq and delta = sum of dout * out. The other runs over tiles
+// of keys and computes dk and dv; it loops in order over the queries of all heads that share the keys. Blocks never add
+// to each other's results, so results are repeatable and are written in T without a second pass. In exchange, both
+// kernels compute the scores and their gradients: 7 products of queries x keys x dim instead of 5 (9 for dim > 128,
+// whose dk and dv are computed in two halves). Tiles hidden by a causal mask are skipped. Probabilities p and the
 // scores' gradients ds are rounded to T for their products; sums are f32.
 //
-// With keys along the rows of what a warp makes (p^T = k q^T), its results are the left operands of the products that follow in both
-// kernels: p and ds never leave registers.
+// In both kernels the rows of a warp's results are keys (p^T = k q^T). The results are then the left operands of the
+// products that follow, so p and ds stay in registers.
 //
-// Memory: delta alone, f32 [b, heads, queries].
+// Memory: only delta, f32 [b, heads, queries].
 #include "kernels/cuda/attention_tiles.h"
 
 namespace twofold::cuda {
@@ -20,12 +21,12 @@ struct QueriesTile {
   static constexpr int kWarps = 4, kThreads = kWarps * kWarp;
   static constexpr int kM = D <= 128 ? 2 : 1;
   static constexpr int kQueries = 16 * kM * kWarps, kKeys = D <= 64 ? 64 : 32;
-  static constexpr int kStages = D <= 128 ? 2 : 1;  // 2: the next tile's keys and values are under way during this one
+  static constexpr int kStages = D <= 128 ? 2 : 1;  // 2: the next tile's keys and values are loaded during this tile
   static constexpr size_t kShared = (2 * kQueries + 2 * kStages * kKeys) * Shared::kRow * 2 + 2 * kQueries * sizeof(float);
   static_assert(kShared <= 99 << 10);
 };
 
-// delta of a warp's 16 M rows, eight lanes a row: to shared memory and to the workspace.
+// Computes delta of a warp's 16 M rows, with eight lanes per row, and stores it in shared memory and in the workspace.
 template <class S, int M, class T>
 __device__ inline void Delta(const T* dout, const T* out, int64_t stride, int rows, int dim, float* shared, float* global) {
   for (int first = 0; first < 16 * M; first += 4) {
@@ -54,7 +55,7 @@ __global__ void __launch_bounds__(QueriesTile<D>::kThreads) BackwardOfQueries(co
   const AttentionSizes<T>& s = o.sizes;
   T* const queries = DynamicShared<T>();
   T* const douts = queries + Tile::kQueries * Shared::kRow;
-  T* const keys = douts + Tile::kQueries * Shared::kRow;  // of each stage: keys, values
+  T* const keys = douts + Tile::kQueries * Shared::kRow;  // for each stage: keys, values
   float* const deltas = reinterpret_cast<float*>(keys + 2 * Tile::kStages * kKeyElements);
 
   const int first = static_cast<int>(gridDim.x - 1 - blockIdx.x) * Tile::kQueries;
@@ -97,7 +98,7 @@ __global__ void __launch_bounds__(QueriesTile<D>::kThreads) BackwardOfQueries(co
     const int key = tile * Tile::kKeys;
     const T* const keys_now = keys + tile % Tile::kStages * 2 * kKeyElements;
     WaitForCopies<0>();
-    __syncthreads();  // this tile is there, and the one before is no longer read
+    __syncthreads();  // this tile has arrived, and the previous one is no longer read
     if (Tile::kStages == 2 && tile + 1 < tiles) copy(tile + 1);
     if (!s.causal || key < first_of_warp + 16 * M) {
       float p[M][N][4], ds[M][N][4];
@@ -136,9 +137,10 @@ struct KeysTile {
   static constexpr int kM = D <= 64 ? 2 : 1;
   static constexpr int kKeys = 16 * kM * kWarps, kQueries = 32;
   static constexpr int kStages = D <= 128 ? 2 : 1;
-  // A warp's keys stay in registers where there is room: with 16 of them to a warp, loads from shared memory are what takes longest.
+  // A warp's keys stay in registers if there is room: with 16 keys per warp, loads from shared memory are the
+  // bottleneck.
   static constexpr bool kHeld = kM == 1 && D <= 128;
-  static constexpr int kColumns = D <= 128 ? D : 128, kParts = D / kColumns;  // of dk and dv that a block makes
+  static constexpr int kColumns = D <= 128 ? D : 128, kParts = D / kColumns;  // of dk and dv, per block
   static constexpr size_t kShared = (2 * kKeys + 2 * kStages * kQueries) * Shared::kRow * 2 + kStages * 2 * kQueries * sizeof(float);
   static_assert(kShared <= 99 << 10);
 };
@@ -151,10 +153,11 @@ __global__ void __launch_bounds__(KeysTile<D>::kThreads) BackwardOfKeys(const Ba
   const AttentionSizes<T>& s = o.sizes;
   T* const keys = DynamicShared<T>();
   T* const values = keys + Tile::kKeys * Shared::kRow;
-  T* const queries = values + Tile::kKeys * Shared::kRow;  // of each stage: queries, dout
-  float* const numbers = reinterpret_cast<float*>(queries + 2 * Tile::kStages * kQueryElements);  // of each stage: lse, delta
+  T* const queries = values + Tile::kKeys * Shared::kRow;  // for each stage: queries, dout
+  // for each stage: lse, delta
+  float* const numbers = reinterpret_cast<float*>(queries + 2 * Tile::kStages * kQueryElements);
 
-  // The first tiles are seen by most queries: they begin first.
+  // The first tiles are seen by the most queries, so they start first.
   const int key = static_cast<int>(blockIdx.x) / Tile::kParts * Tile::kKeys, first_chunk = static_cast<int>(blockIdx.x) % Tile::kParts * kColumnTiles;
   const int b = static_cast<int>(blockIdx.z), kv_head = static_cast<int>(blockIdx.y);
   const int key_of_warp = key + WarpOfBlock() * 16 * M;
@@ -168,7 +171,7 @@ __global__ void __launch_bounds__(KeysTile<D>::kThreads) BackwardOfKeys(const Ba
     CopyRows<Shared, Tile::kQueries, Tile::kThreads>(to + kQueryElements, o.dout.At(b, h, query, s.dim), static_cast<int>(o.dout.row),
                                                      s.queries - query, s.dim);
     const int i = static_cast<int>(threadIdx.x);
-    if (i < Tile::kQueries) {  // a query that is not there has dout 0, which is enough
+    if (i < Tile::kQueries) {  // a query past the end has dout 0, which is sufficient
       float* const numbers_to = numbers + tile % Tile::kStages * 2 * Tile::kQueries;
       CopyAsync(numbers_to + i, o.lse.At(b, h, query + i), query + i < s.queries);
       CopyAsync(numbers_to + Tile::kQueries + i, o.delta.At(b, h, query + i), query + i < s.queries);
@@ -192,7 +195,7 @@ __global__ void __launch_bounds__(KeysTile<D>::kThreads) BackwardOfKeys(const Ba
     const T* const douts_now = queries_now + kQueryElements;
     const float* const numbers_now = numbers + tile % Tile::kStages * 2 * Tile::kQueries + ColumnOfLane();
     WaitForCopies<0>();
-    __syncthreads();  // this tile is there, and the one before is no longer read
+    __syncthreads();  // this tile has arrived, and the previous one is no longer read
     if (Tile::kStages == 2 && tile + 1 < tiles) copy_next(tile + 1);
     if constexpr (Tile::kHeld) {
       if (tile == 0) {
@@ -236,7 +239,8 @@ __global__ void __launch_bounds__(KeysTile<D>::kThreads) BackwardOfKeys(const Ba
     query += Tile::kQueries;
     if (query >= s.queries) query = first_query;
   }
-  if (tiles <= 0) WaitForCopies<0>();  // nobody reads these keys: where no query sees them results are wide, and not staged
+  // these keys are never read: if no query sees them, results are wide and not staged
+  if (tiles <= 0) WaitForCopies<0>();
 
   float scale[M][2], one[M][2];
   ForRowsOfLane<M>([&](int m, int half, int) { scale[m][half] = s.scale, one[m][half] = 1; });

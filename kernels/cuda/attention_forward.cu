@@ -1,11 +1,14 @@
-// Attention on tensor cores, forward (Dao 2023, "FlashAttention-2", algorithm 1): a block has a tile of queries and goes through
-// the keys tile by tile; scores and results stay in registers, the softmax is made as it goes (base 2). Tiles that a causal mask hides
-// are left out, and so is a warp's part of one. Probabilities are rounded to T for their product with the values; sums are f32.
+// Forward attention on tensor cores (Dao 2023, "FlashAttention-2", algorithm 1). A block has a tile of queries and
+// loops over the keys tile by tile. Scores and results stay in registers; the softmax is computed online (base 2).
+// Tiles hidden by a causal mask are skipped; if only a warp's part of a tile is hidden, that warp skips it.
+// Probabilities are rounded to T for their product with the values; sums are f32.
 //
-// Arithmetic: 2 products of queries x keys x dim. Global memory: queries once, keys and values once for each tile of queries
-// (mostly from the L2 cache: blocks of a head follow one another), results once. No workspace.
+// Arithmetic: 2 products of queries x keys x dim. Global memory: queries are read once, keys and values once for each
+// tile of queries (mostly from the L2 cache, because the blocks of a head follow one another), and results are written
+// once. No workspace.
 //
-// The values of a tile are under way while its scores are made, the keys of the next one during the softmax and the second product.
+// The values of a tile are loaded while its scores are computed, the keys of the next tile during the softmax and the
+// second product.
 #include "kernels/cuda/attention_tiles.h"
 
 namespace twofold::cuda {
@@ -14,14 +17,14 @@ namespace {
 template <int D>
 struct ForwardTile {
   static constexpr int kWarps = 4, kThreads = kWarps * kWarp;
-  static constexpr int kM = D <= 128 ? 2 : 1;  // of c[M][N] of a warp
+  static constexpr int kM = D <= 128 ? 2 : 1;  // M of a warp's c[M][N]
   static constexpr int kQueries = 16 * kM * kWarps, kKeys = 64;
   using Shared = SharedRows<D>;
   static constexpr size_t kShared = (kQueries + 2 * kKeys) * Shared::kRow * 2;
-  static_assert(kShared <= 99 << 10);  // of a block of compute capability 8.6; more elsewhere
+  static_assert(kShared <= 99 << 10);  // limit per block for compute capability 8.6; higher elsewhere
 };
 
-// The largest score of each of a lane's rows so far, and this lane's part of the sum of e^(scale * (score - largest)).
+// The largest score so far in each of a lane's rows, and this lane's part of the sum of e^(scale * (score - largest)).
 template <int M>
 struct RunningSoftmax {
   float largest[M][2], sum[M][2];
@@ -31,7 +34,8 @@ struct RunningSoftmax {
     for (int m = 0; m < M; ++m) largest[m][0] = largest[m][1] = -INFINITY, sum[m][0] = sum[m][1] = 0;
   }
 
-  // scores -> e^(scale * (score - largest)); results so far are made smaller accordingly. A row sees a key of its first tile.
+  // Replaces scores by e^(scale * (score - largest)) and rescales earlier results. Every row sees a key in its first
+  // tile.
   template <int N, int C>
   __device__ void Take(float (&scores)[M][N][4], float scale_log2e, float (&results)[M][C][4]) {
     ForRowsOfLane<M>([&](int m, int h, int) {
@@ -39,7 +43,7 @@ struct RunningSoftmax {
 #pragma unroll
       for (int n = 0; n < N; ++n) top = fmaxf(top, fmaxf(scores[m][n][2 * h], scores[m][n][2 * h + 1]));
       top = MaximumOfRow(top);
-      if (__any_sync(kAllLanes, top > largest[m][h])) {  // seldom, after the first tiles
+      if (__any_sync(kAllLanes, top > largest[m][h])) {  // rare after the first tiles
         const float shrink = ApproximateExp2((largest[m][h] - top) * scale_log2e);
         largest[m][h] = top;
         sum[m][h] *= shrink;
@@ -69,7 +73,7 @@ __global__ void __launch_bounds__(ForwardTile<D>::kThreads) Forward(const Forwar
   T* const keys = queries + Tile::kQueries * Shared::kRow;
   T* const values = keys + Tile::kKeys * Shared::kRow;
 
-  // The last tiles have most keys under a causal mask: they begin first.
+  // Under a causal mask the last tiles have the most keys, so they start first.
   const int first = static_cast<int>(gridDim.x - 1 - blockIdx.x) * Tile::kQueries;
   const int b = static_cast<int>(blockIdx.z), h = static_cast<int>(blockIdx.y);
   const int first_of_warp = first + WarpOfBlock() * 16 * M;
@@ -94,7 +98,7 @@ __global__ void __launch_bounds__(ForwardTile<D>::kThreads) Forward(const Forwar
     const bool in_sight = !s.causal || key < first_of_warp + 16 * M;
     float scores[M][kScores][4];
     WaitForCopies<0>();
-    __syncthreads();  // keys are there, and earlier values are no longer read
+    __syncthreads();  // keys have arrived, and earlier values are no longer read
     copy(values, first_value, values_stride, key);
     if (in_sight) {
       RowsByRows<Shared>(scores, queries_of_warp, keys);
@@ -103,7 +107,7 @@ __global__ void __launch_bounds__(ForwardTile<D>::kThreads) Forward(const Forwar
       }
     }
     WaitForCopies<0>();
-    __syncthreads();  // values are there, and these keys are no longer read
+    __syncthreads();  // values have arrived, and these keys are no longer read
     if (tile + 1 < tiles) copy(keys, first_key, keys_stride, key + Tile::kKeys);
     if (in_sight) {
       softmax.Take(scores, scale_log2e, results);
@@ -111,17 +115,18 @@ __global__ void __launch_bounds__(ForwardTile<D>::kThreads) Forward(const Forwar
     }
   }
 
-  if (tiles == 0) CommitCopies(), WaitForCopies<0>();  // nobody reads the queries: without keys results are wide, and not staged
+  // the queries are never read: without keys, results are wide and not staged
+  if (tiles == 0) CommitCopies(), WaitForCopies<0>();
 
   float factor[M][2], keep[M][2];
   ForRowsOfLane<M>([&](int m, int half, int row) {
     const float sum = SumOfRow(softmax.sum[m][half]);
-    float of_these = softmax.largest[m][half] * s.scale + logf(sum);  // -infinity without keys
+    float of_these = softmax.largest[m][half] * s.scale + logf(sum);  // -infinity if there are no keys
     factor[m][half] = sum > 0 ? 1 / sum : 0;
     keep[m][half] = 0;
     float* const lse = first_of_warp + row < s.queries ? o.lse.At(b, h, first_of_warp + row) : nullptr;
     if (o.out.add && lse != nullptr) keep[m][half] = MakeRoom(*lse, of_these, factor[m][half]);
-    __syncwarp();  // the four lanes of a row have read
+    __syncwarp();  // all four lanes of a row have read
     if (lse != nullptr && Lane() % 4 == 0) *lse = of_these;
   });
   WriteRows<Shared>(results, factor, keep, o.out, b, h, first_of_warp, s.queries - first_of_warp, s.dim, queries_of_warp);

@@ -1,8 +1,10 @@
-// Attention for all types, sizes and addresses: as on tensor cores (attention_forward.cu, attention_backward.cu), with tiles of 32
-// queries x 32 keys whose operands pass through shared memory in A, the type of the arithmetic. Nothing is rounded to T before the end.
+// Attention for all types, sizes and addresses: the algorithm of the tensor-core kernels (attention_forward.cu,
+// attention_backward.cu) with tiles of 32 queries x 32 keys. Operands pass through shared memory in A, the compute
+// type. Nothing is rounded to T before the end.
 //
-// A block of eight warps makes 32 rows of results: a warp has four of them, a lane of it one column of their scores and four columns of
-// their results. Heads wider than 128 are done 128 columns after the other, each with the scores made again.
+// A block of eight warps computes 32 rows of results. A warp has four rows; each of its lanes has one column of their
+// scores and four columns of their results. Heads wider than 128 are processed 128 columns at a time, and the scores
+// are recomputed each time.
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/reduce.h"
 
@@ -10,10 +12,10 @@ namespace twofold::cuda {
 namespace {
 
 constexpr int kTile = 32, kWarps = 8, kThreads = kWarps * kWarp, kRows = kTile / kWarps;
-constexpr int kColumns = 128, kOfLane = kColumns / kWarp;  // of results
-constexpr int kDepth = 64;                                // of a product's operands at a time
+constexpr int kColumns = 128, kOfLane = kColumns / kWarp;  // of results; kOfLane: per lane
+constexpr int kDepth = 64;                                // part of the inner dimension in shared memory at a time
 
-// Shared memory. `w` is by column and row of the scores.
+// Shared memory. `w` is indexed by column and row of the scores.
 template <class A>
 struct Memory {
   static constexpr int kWeights = kTile * (kTile + 1), kOperands = kTile * (2 * kDepth + 1);
@@ -23,7 +25,7 @@ struct Memory {
   static constexpr size_t kBytes = (kOperands + 2 * kWeights) * sizeof(A);
 };
 
-// Rows of a head, of which `rows` are there.
+// Rows of a head; the first `rows` exist.
 template <class T>
 struct Head {
   const T* data;
@@ -38,13 +40,14 @@ struct Head {
 };
 
 __device__ inline int LaneOf() { return static_cast<int>(threadIdx.x) % kWarp; }
-__device__ inline int FirstRow() { return static_cast<int>(threadIdx.x) / kWarp * kRows; }  // of a warp's, in the tile
+// first row of the warp in the tile
+__device__ inline int FirstRow() { return static_cast<int>(threadIdx.x) / kWarp * kRows; }
 
 // dots[i] = row FirstRow() + i of x . row LaneOf() of y
 template <class T, class A>
 __device__ void Dots(A (&dots)[kRows], const Head<T>& x, const Head<T>& y, int dim, const Memory<A>& memory) {
   A* const of_x = memory.operands;
-  A* const of_y = of_x + kTile * kDepth;  // rows kDepth + 1 apart
+  A* const of_y = of_x + kTile * kDepth;  // rows are kDepth + 1 apart
   for (A& dot : dots) dot = 0;
   for (int first = 0; first < dim; first += kDepth) {
     __syncthreads();
@@ -62,13 +65,14 @@ __device__ void Dots(A (&dots)[kRows], const Head<T>& x, const Head<T>& y, int d
   }
 }
 
-// What w holds of a lane's scores.
+// The entry of w for one of a lane's scores.
 template <class A>
 __device__ A& Weight(A* w, int i) {
   return w[LaneOf() * (kTile + 1) + FirstRow() + i];
 }
 
-// results[i][n] += sum over the tile's columns of w * column first + LaneOf() + 32 n of z's rows. All threads have written to w.
+// results[i][n] += sum over the tile's columns of w * column first + LaneOf() + 32 n of z's rows. All threads must have
+// written to w.
 template <class T, class A>
 __device__ void AddWeighted(A (&results)[kRows][kOfLane], const A* w, const Head<T>& z, int first, int dim, const Memory<A>& memory) {
   __syncthreads();
@@ -94,7 +98,8 @@ __device__ void Clear(A (&results)[kRows][kOfLane]) {
   }
 }
 
-// Rows `first` on of head (b, h), of which there are `rows`: results times factor, and keep times what is there where `to` adds.
+// Writes `rows` rows of head (b, h) from `first` on: results times factor, plus keep times the existing values if `to`
+// adds.
 template <class T, class A>
 __device__ void WriteRows(const A (&results)[kRows][kOfLane], const A (&factor)[kRows], const A (&keep)[kRows], const Results<T>& to, int b,
                           int h, int first, int rows, int first_column, int dim) {
@@ -137,7 +142,7 @@ __global__ void __launch_bounds__(kThreads) Forward(const ForwardOperands<T> o) 
       for (int i = 0; i < kRows; ++i) {
         const bool sees = key + LaneOf() < (s.causal ? min(s.keys, first + FirstRow() + i + 1) : s.keys);
         const A score = sees ? scores[i] * s.scale : -static_cast<A>(INFINITY), top = max(largest[i], WarpMax(score));
-        const A shrink = exp(largest[i] - top), p = exp(score - top);  // the first tile has a key that the row sees
+        const A shrink = exp(largest[i] - top), p = exp(score - top);  // in the first tile every row sees a key
         largest[i] = top;
         sum[i] = sum[i] * shrink + WarpSum(p);
 #pragma unroll

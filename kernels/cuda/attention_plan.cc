@@ -53,7 +53,7 @@ BackendDescriptor TensorDescriptor(const Cudnn& cudnn, const GraphTensor& t, siz
   return d;
 }
 
-// The operation of a node, and what it is described by, which it needs.
+// The operation of a node, and the descriptors that it needs.
 struct Operation {
   std::vector<BackendDescriptor> how;
   BackendDescriptor operation;
@@ -95,7 +95,7 @@ Operation PointwiseOf(const Cudnn& cudnn, GraphStep step) {
   return d;
 }
 
-// Which attributes of its operation take a node's tensors.
+// The attributes of a node's operation to which its tensors are assigned.
 struct Ports {
   std::vector<cudnnBackendAttributeName_t> in;
   cudnnBackendAttributeName_t out;
@@ -215,7 +215,7 @@ std::string AttentionPlan::Make(size_t most_bytes) {
           return "";
         }
         why = StrCat("cuDNN wants a workspace of ", bytes, " bytes and is given ", most_bytes);
-      } catch (const CudaError& e) {  // an engine that cannot be had here after all
+      } catch (const CudaError& e) {  // an engine that is unavailable after all
         why = e.what();
       }
     }

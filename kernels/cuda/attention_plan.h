@@ -1,4 +1,5 @@
-// One attention as cuDNN runs it: the graph of library_attention.h as its descriptors, and the engine that it chose for it.
+// One attention for cuDNN: the graph of library_attention.h as cuDNN descriptors, and the engine that cuDNN chose for
+// it.
 #pragma once
 
 #include <cudnn.h>
@@ -13,7 +14,8 @@
 
 namespace twofold::cuda {
 
-// A descriptor of cuDNN's graph interface. It destroys itself; those that were set in it must live as long. Throws CudaError.
+// A descriptor of cuDNN's graph API. It destroys itself. Descriptors that were set in it must live as long as it does.
+// Throws CudaError.
 class BackendDescriptor {
  public:
   BackendDescriptor(const Cudnn& cudnn, cudnnBackendDescriptorType_t type);
@@ -25,7 +27,7 @@ class BackendDescriptor {
     Set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, other.get());
   }
   void Finalize();
-  // Writes up to `room` values, and returns how many there are.
+  // Writes up to `room` values and returns how many there are.
   int64_t Get(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t room, void* values) const;
 
  private:
@@ -37,8 +39,8 @@ class BackendDescriptor {
   std::unique_ptr<void, Destroy> raw_;
 };
 
-// Where a plan is to run: a handle's GPU, or one that a description stands for, so that a plan can be made, but not run, where no
-// such GPU is (BACKEND_DEVICEPROP; cuDNN's developer guide, "Deviceless compilation").
+// Where a plan is to run: the GPU of a handle, or a GPU given by a description. With a description, a plan can be made,
+// but not run, on a machine without such a GPU (BACKEND_DEVICEPROP; cuDNN's developer guide, "Deviceless compilation").
 struct PlannedFor {
   cudnnHandle_t handle = nullptr;
   const BackendDescriptor* description = nullptr;
@@ -46,21 +48,22 @@ struct PlannedFor {
 
 class AttentionPlan {
  public:
-  // Asks for engines. Throws CudaError where a descriptor is refused.
+  // Queries the engines. Throws CudaError if a descriptor is refused.
   AttentionPlan(const Cudnn& cudnn, const LibraryAttention& a, const PlannedFor& where);
 
   struct Engine {
     BackendDescriptor config;
     size_t workspace_bytes;
-    bool repeatable;  // unless it is said not to be: cuDNN says nothing of attention's, which are what LibraryAttention asks for
+    // false only if cuDNN says so: it says nothing about attention engines, which behave as LibraryAttention asks
+    bool repeatable;
   };
-  // Those that are proposed, best first; none where cuDNN has none here.
+  // The proposed engines, best first; empty if cuDNN has none for this graph.
   const std::vector<Engine>& engines() const { return engines_; }
 
-  // Makes the plan of the first engine that wants no more than `most_bytes` and is as repeatable as asked, compiling its kernels.
-  // Returns why there is none, "" where there is.
+  // Makes the plan of the first engine that needs at most `most_bytes` and is as repeatable as required, and compiles
+  // its kernels. Returns "" on success, otherwise the reason.
   std::string Make(size_t most_bytes);
-  // tensors: addresses by GraphOperand, null where the graph has none; all aligned to 16 bytes.
+  // tensors: addresses by GraphOperand, null for those that the graph does not have; all aligned to 16 bytes.
   void Run(cudnnHandle_t handle, const GraphAddresses& tensors, std::byte* workspace) const;
 
  private:
@@ -71,7 +74,7 @@ class AttentionPlan {
   const LibraryAttention attention_;
   const PlannedFor where_;
   const AttentionGraph graph_;
-  std::vector<BackendDescriptor> descriptors_;  // of tensors first, in the graph's order
+  std::vector<BackendDescriptor> descriptors_;  // tensors first, in the graph's order
   std::vector<cudnnBackendDescriptor_t> operations_;
   BackendDescriptor operation_graph_;
   std::vector<Engine> engines_;

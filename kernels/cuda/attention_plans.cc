@@ -58,7 +58,7 @@ std::string AttentionPlans::WhyNot(const LibraryAttention& a, size_t workspace_b
   if (implementation_ == nullptr && why_no_handle_.empty()) {
     try {
       implementation_ = std::make_unique<Implementation>();
-    } catch (const CudaError& e) {  // it is there, but a library that it loads is not, or of another version
+    } catch (const CudaError& e) {  // cuDNN is installed, but a library that it loads is missing or has another version
       why_no_handle_ = e.what();
     }
   }

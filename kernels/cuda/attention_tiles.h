@@ -1,9 +1,9 @@
-// Tiles of attention on tensor cores: rows of heads in shared memory, products of them with results in registers, and results
-// written back. For attention_*.cu only.
+// Tiles for attention on tensor cores: rows of heads in shared memory, their products with results in registers, and
+// the write-back of results. For attention_*.cu only.
 //
-// A warp's results c[M][N] are 16 M rows and 8 N columns, as fragments c of mma.h: of a lane, with g = lane / 4 and
-// p = 2 * (lane % 4), c[m][n][2 * h + i] is row 16 m + 8 h + g, column 8 n + p + i. M, N and all indices are constants where loops
-// are unrolled, so that they are registers.
+// A warp's results c[M][N] are 16 M rows and 8 N columns, stored as fragments c of mma.h. In a lane with g = lane / 4
+// and p = 2 * (lane % 4), c[m][n][2 * h + i] is row 16 m + 8 h + g, column 8 n + p + i. Loops are unrolled so that M, N
+// and all indices are constants and the fragments stay in registers.
 #pragma once
 
 #include "kernels/cuda/attention.h"
@@ -15,21 +15,22 @@ inline constexpr float kLog2E = 1.4426950408889634f;
 
 __device__ inline int Lane() { return static_cast<int>(threadIdx.x) % kWarp; }
 __device__ inline int WarpOfBlock() { return static_cast<int>(threadIdx.x) / kWarp; }
-// Of a lane: the first of its rows and of its columns.
+// The first row and the first column of a lane.
 __device__ inline int RowOfLane() { return Lane() / 4; }
 __device__ inline int ColumnOfLane() { return Lane() % 4 * 2; }
 
-// Rows of D elements of shared memory. The eight rows that one access of a warp reads at one column lie in different banks: rows are an
-// odd number of chunks of 16 bytes apart or, where `permuted`, chunks are permuted within a row. The first takes fewer registers, the
-// second no memory.
+// Rows of D elements in shared memory. The eight rows that one access of a warp reads at one column are in different
+// banks: either rows are an odd number of 16-byte chunks apart, or, if `permuted`, the chunks are permuted within a
+// row. The first layout needs fewer registers, the second no extra memory.
 template <int D, bool permuted = false>
 struct SharedRows {
   static_assert(D % 16 == 0 && (!permuted || D % 64 == 0));
   static constexpr bool kPermuted = permuted;
   static constexpr int kColumns = D, kRow = permuted ? D : D + 8;  // elements
   static constexpr int kChunks = D / 8;
-  // The offset of chunk even + of_lane of row eights + lanes_row. `eights`, a multiple of 8, and `even`, of 2, are constants where loops
-  // are unrolled, of_lane is 0 or 1 and lanes_row a lane's own: all but one operation is done once.
+  // The offset of chunk even + of_lane of row eights + lanes_row. `eights` (a multiple of 8) and `even` (a multiple of
+  // 2) are constants in unrolled loops; of_lane is 0 or 1, and lanes_row depends on the lane. So all but one operation
+  // is done only once.
   static __device__ int At(int eights, int lanes_row, int even, int of_lane) {
     if (!kPermuted) return eights * kRow + even * 8 + (lanes_row * kRow + of_lane * 8);
     return eights * kRow + even / 8 * 64 + lanes_row * kRow + ((even % 8 * 8) ^ ((of_lane ^ (lanes_row % 8)) * 8));
@@ -37,11 +38,11 @@ struct SharedRows {
   static __device__ int At(int row, int chunk) { return row * kRow + (kPermuted ? chunk ^ (row % 8) : chunk) * 8; }
 };
 
-// Begins to copy `kRows` rows to shared memory, with zeros for rows from `rows` on and for columns from `dim` on. All threads of the
-// block take part.
+// Starts copying `kRows` rows to shared memory, with zeros for rows from `rows` on and for columns from `dim` on. All
+// threads of the block must call it.
 template <class S, int kRows, int kThreads, class T>
 __device__ inline void CopyRows(T* to, const T* from, int stride, int rows, int dim) {
-  constexpr int kLanes = S::kChunks % 8 == 0 ? 8 : 4, kPass = kThreads / kLanes;  // of a row; rows at once
+  constexpr int kLanes = S::kChunks % 8 == 0 ? 8 : 4, kPass = kThreads / kLanes;  // lanes per row; rows per pass
   static_assert((kRows % kPass == 0 || kRows < kPass) && S::kChunks % kLanes == 0);
   int row = static_cast<int>(threadIdx.x) / kLanes;
   if (kRows < kPass && row >= kRows) return;
@@ -58,20 +59,21 @@ __device__ inline void CopyRows(T* to, const T* from, int stride, int rows, int 
   }
 }
 
-// The offsets of permuted chunks are made anew for each product: kept from one to the next, they take registers that are not there.
+// Permuted chunk offsets are recomputed for each product. Keeping them between products would need registers that are
+// not available.
 template <class S>
 __device__ inline int LaneFor() {
   return S::kPermuted ? MadeAnew(Lane()) : Lane();
 }
 
-// The fragments of 16 columns of 16 M rows, from column 16 k on.
+// Loads the fragments of columns [16 k, 16 k + 16) of 16 M rows.
 template <class S, class T, int M>
 __device__ inline void LoadColumns(uint32_t (&a)[M][4], const T* x, int k, int lane) {
 #pragma unroll
   for (int m = 0; m < M; ++m) LoadMatrices(a[m], x, S::At(16 * m, lane % 16, 2 * k, lane / 16));
 }
 
-// c = x y^T: x has 16 M rows, y has 8 N, both of S::kColumns columns. columns(k, lane) has the fragments of x.
+// c = x y^T: x has 16 M rows, y has 8 N, both of S::kColumns columns. columns(k, lane) returns the fragments of x.
 template <class S, class T, int M, int N, class Columns>
 __device__ inline void ColumnsByRows(float (&c)[M][N][4], Columns columns, const T* y) {
   static_assert(N % 2 == 0);
@@ -96,7 +98,7 @@ __device__ inline void ColumnsByRows(float (&c)[M][N][4], Columns columns, const
     }
   }
 }
-// Of x in shared memory, and of x that is held in registers.
+// For x in shared memory, and for x in registers.
 template <class S, class T, int M, int N>
 __device__ inline void RowsByRows(float (&c)[M][N][4], const T* x, const T* y) {
   uint32_t a[M][4];
@@ -111,8 +113,8 @@ __device__ inline void RowsByRows(float (&c)[M][N][4], const uint32_t (&x)[K][M]
   ColumnsByRows<S>(c, [&](int k, int) -> const uint32_t(&)[M][4] { return x[k]; }, y);
 }
 
-// c += w z: w has 8 K columns and is rounded to T; z has 8 K rows in shared memory, of which the 8 N columns from 8 * first_chunk on
-// are meant.
+// c += w z: w has 8 K columns and is rounded to T; z has 8 K rows in shared memory, of which 8 N columns from
+// 8 * first_chunk on are used.
 template <class S, class T, int M, int N, int K>
 __device__ inline void WeightsByRows(float (&c)[M][N][4], const float (&w)[M][K][4], const T* z, int first_chunk = 0) {
   static_assert(N % 2 == 0 && K % 2 == 0);
@@ -148,7 +150,7 @@ __device__ inline void ForRowsOfLane(F f) {
   }
 }
 
-// Scores of columns for which hides(column, first(row)) become -infinity; `hides` is a comparison.
+// Sets scores to -infinity in columns for which hides(column, first(row)) is true; `hides` is a comparison.
 template <int M, int N, class First, class Compare>
 __device__ inline void Hide(float (&scores)[M][N][4], First first, Compare hides) {
   ForRowsOfLane<M>([&](int m, int h, int row) {
@@ -169,7 +171,7 @@ struct Before {
   __device__ bool operator()(int column, int first) const { return column < first; }
 };
 
-// Of the four lanes that share rows; they all have the result.
+// Reductions over the four lanes that share rows; all four get the result.
 __device__ inline float MaximumOfRow(float x) {
   x = fmaxf(x, __shfl_xor_sync(kAllLanes, x, 1));
   return fmaxf(x, __shfl_xor_sync(kAllLanes, x, 2));
@@ -179,9 +181,9 @@ __device__ inline float SumOfRow(float x) {
   return x + __shfl_xor_sync(kAllLanes, x, 2);
 }
 
-// Writes a warp's c times factor: `rows` rows of head (b, h) from `first` on, columns from 8 * first_chunk on. Narrow ones go
-// through `staging`, 16 M rows of shared memory that no other warp reads any more, so that a store writes 16 bytes. keep[m][h]: what
-// is left of wide results that are added to.
+// Writes a warp's c times factor: `rows` rows of head (b, h) from `first` on, columns from 8 * first_chunk on. Narrow
+// results go through `staging`, so that each store writes 16 bytes; it is 16 M rows of shared memory that no other warp
+// reads any more. keep[m][h] is the factor applied to the existing values of wide results that are added to.
 template <class S, class T, int M, int N>
 __device__ inline void WriteRows(const float (&c)[M][N][4], const float (&factor)[M][2], const float (&keep)[M][2], const Results<T>& to,
                                  int b, int h, int first, int rows, int dim, T* staging, int first_chunk = 0) {
@@ -223,7 +225,7 @@ __device__ inline void WriteRows(const float (&c)[M][N][4], const float (&factor
   });
 }
 
-// f.template operator()<D>() for the least D that is made and holds `dim`.
+// Calls f.template operator()<D>() for the smallest compiled D that is at least `dim`.
 template <class F>
 void ForDim(int dim, F&& f) {
   if (dim <= 64) return f.template operator()<64>();

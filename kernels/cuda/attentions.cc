@@ -8,7 +8,7 @@
 namespace twofold::cuda {
 namespace {
 
-// Operands of the operation's tensors, by which GraphOf names them.
+// The operands for an operation's tensors, under the names that GraphOf uses.
 void SetQkv(const LibraryAttention& a, const Tensor& qkv, std::array<GraphOperand, 3> operands, GraphAddresses& to) {
   auto* const first = reinterpret_cast<std::byte*>(qkv.address());
   for (const GraphOperand operand : operands) {
@@ -58,7 +58,8 @@ bool Attentions::Run(const LibraryAttention& a, const GraphAddresses& tensors, s
   if (!found->second) return false;
   try {
     plans_.Run(*found->second, tensors, workspace, workspace_bytes, stream);
-  } catch (const CudaError& e) {  // our kernels write all that it may have written; an error of the GPU they meet, too
+  // our kernels overwrite anything it may have written; they also meet any error of the GPU
+  } catch (const CudaError& e) {
     LeaveToOwn(a, e.what());
     found->second.reset();
   }

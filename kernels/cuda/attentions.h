@@ -1,8 +1,9 @@
-// Attention of whole sequences by cuDNN, where it is there, has an engine for the shape, and keeps to the workspace that the operation
-// has (core/device/ops/attention.h); the kernels of attention*.cu do all the rest.
+// Attention of whole sequences by cuDNN, if it is installed, has an engine for the shape, and needs no more workspace
+// than the operation provides (core/device/ops/attention.h). The kernels of attention*.cu do everything else.
 //
-// Results repeat to the last bit, run after run on one kind of GPU and one cuDNN, but for the backward pass where kCudnn is asked for, or
-// bits may differ anyway, and the gradients of scores do not fit the workspace: the note of it says so.
+// Results are bitwise repeatable from run to run on one kind of GPU and one cuDNN version. The exception is the
+// backward pass when the gradients of the scores do not fit the workspace and either kCudnn is requested or bits may
+// differ anyway. The note (SetNote) then says so.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -19,24 +20,25 @@
 
 namespace twofold::cuda {
 
-// cuDNN's plans of attention, on the current GPU. A build without cuDNN has none (no_cudnn.cc).
+// cuDNN's attention plans on the current GPU. A build without cuDNN has none (no_cudnn.cc).
 class AttentionPlans {
  public:
   AttentionPlans();
   ~AttentionPlans();
-  // Why cuDNN does not do it with such a workspace; "" where it does. Its plan is made the first time.
+  // Returns why cuDNN cannot run it with this workspace, or "" if it can. The first call for an attention makes its
+  // plan.
   std::string WhyNot(const LibraryAttention& a, size_t workspace_bytes);
-  // Where WhyNot is "". Throws CudaError.
+  // Call only if WhyNot returns "". Throws CudaError.
   void Run(const LibraryAttention& a, GraphAddresses tensors, std::byte* workspace, size_t workspace_bytes, cudaStream_t stream);
 
  private:
   struct Implementation;
-  std::unique_ptr<Implementation> implementation_;  // made when first used
-  std::string why_no_handle_;                       // or why it could not be
+  std::unique_ptr<Implementation> implementation_;  // made on first use
+  std::string why_no_handle_;                       // the reason, if it could not be made
 };
-// "cuDNN 9.19.0"; why there is none in why_not.
+// "cuDNN 9.19.0"; if there is none, the reason is in why_not.
 std::string CudnnVersion(std::string* why_not);
-// Why cuDNN's attention cannot be had at all, of any shape; "" where it can.
+// Why cuDNN's attention is unavailable for every shape; "" if it is available.
 std::string WhyNoCudnnAttention();
 
 class Attentions {
@@ -44,21 +46,21 @@ class Attentions {
   using Note = std::function<void(std::string note)>;
   Attentions(AttentionKernels kernels, bool any_bits) : kernels_(kernels), any_bits_(any_bits) {}
 
-  // What a reader of results is to know: told once each.
+  // Sets the receiver of messages for readers of results; each message is sent once.
   void SetNote(Note note) { note_ = std::move(note); }
 
-  // Enqueues the operation. False: nothing has been done, it is for our own kernels. Throws CudaError, naming the operation, its shape
-  // and the reason, where kCudnn is asked for and cuDNN cannot do it.
+  // Enqueues the operation. Returns false, having done nothing, if our own kernels must do it. Throws CudaError with
+  // the operation, its shape and the reason if kCudnn is requested and cuDNN cannot do it.
   bool Run(const ops::AttentionForward& o, std::byte* workspace, size_t workspace_bytes, cudaStream_t stream);
   bool Run(const ops::AttentionBackward& o, std::byte* workspace, size_t workspace_bytes, cudaStream_t stream);
-  // Of a rectangle of the scores, which cuDNN does not add to others' results.
+  // For a block of the scores: cuDNN does not add to the results of other blocks, so our own kernels do it.
   void ExpectOwn(std::string_view operation) const;
 
  private:
   bool Run(const LibraryAttention& a, const GraphAddresses& tensors, std::byte* workspace, size_t workspace_bytes, cudaStream_t stream);
-  // As which of AskedFor cuDNN does it; none: our kernels do.
+  // Returns the variant of AskedFor that cuDNN runs; nullopt if our kernels do it.
   std::optional<LibraryAttention> Decide(const LibraryAttention& a, size_t workspace_bytes);
-  // Tells why, or throws.
+  // Reports the reason, or throws.
   void LeaveToOwn(const LibraryAttention& a, const std::string& why);
   void Tell(const LibraryAttention& a, const std::string& whose);
 

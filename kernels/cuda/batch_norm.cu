@@ -1,5 +1,6 @@
-// Batch normalisation (Ioffe and Szegedy 2015) with channels last: one pass over memory for each operation. How rows are divided
-// among blocks and threads is by shape alone (ops::rules::CudaSweep), and so is the order of every sum.
+// Batch normalisation (Ioffe and Szegedy 2015) with channels last: one pass over memory for each operation. The
+// division of rows among blocks and threads depends on the shape alone (ops::rules::CudaSweep), and so does the order
+// of every sum.
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/packs.h"
 
@@ -9,22 +10,23 @@ namespace {
 using ops::rules::CudaSweep;
 
 constexpr int kThreads = 256;
-constexpr int kAtOnce = 4;  // rows that a thread loads before it computes: bytes in flight
+constexpr int kAtOnce = 4;  // rows that a thread loads before it computes, to have enough bytes in flight
 
 // A thread's place in a block.
 struct Place {
   __device__ explicit Place(const CudaSweep& s)
       : row(static_cast<int>(threadIdx.x / s.tile)), piece(static_cast<int>(threadIdx.x % s.tile)),
         channel((blockIdx.x * s.tile + piece) * s.piece), count(row < s.at_once ? s.channels - channel : 0) {}
-  int row, piece;          // in the block's
-  int64_t channel, count;  // the first of the piece's channels, and how many there are from it on; none: nothing to do
+  int row, piece;          // within the block
+  int64_t channel, count;  // the first channel of the piece, and the number of channels from it on; 0: nothing to do
 };
 
-// How many rows there are of first, first + step, ... below end.
+// The number of rows first, first + step, ... below end.
 __device__ inline int64_t RowsFrom(int64_t first, int64_t end, int64_t step) { return first < end ? (end - first + step - 1) / step : 0; }
 
 // ---- Mean and squares ----
-// Mean and sum of squared deviations of `n` values, and of `more` others, become those of all (Chan, Golub and LeVeque 1979).
+// Merges the mean and sum of squared deviations of `n` values with those of `more` others (Chan, Golub and LeVeque
+// 1979).
 template <class A>
 __device__ inline void Merge(int64_t n, A& mean, A& squares, int64_t more, A other_mean, A other_squares) {
   const A share = static_cast<A>(more) / static_cast<A>(n + more), delta = other_mean - mean;
@@ -32,13 +34,13 @@ __device__ inline void Merge(int64_t n, A& mean, A& squares, int64_t more, A oth
   squares += other_squares + delta * delta * (share * static_cast<A>(n));
 }
 
-// A slab's figures of each channel: first[slab][channel] and second[slab][channel].
+// The values of a slab for each channel: first[slab][channel] and second[slab][channel].
 template <class T>
 __global__ void __launch_bounds__(kThreads) SlabMoments(const T* x, CudaSweep s, bool packs, Wide<T>* first, Wide<T>* second) {
   using A = Wide<T>;
   constexpr int kPiece = kPerLoad<T>;
   __shared__ A means[kThreads * kPiece], squares[kThreads * kPiece];
-  __shared__ int64_t counts[kThreads];  // rows that went into a row of threads
+  __shared__ int64_t counts[kThreads];  // rows that went into each row of threads
   const Place at(s);
   const bool whole = packs && at.count >= kPiece;
   const int64_t slab = blockIdx.y, begin = slab * s.rows / s.slabs, end = (slab + 1) * s.rows / s.slabs;
@@ -95,7 +97,7 @@ __global__ void __launch_bounds__(kThreads) SlabMoments(const T* x, CudaSweep s,
   }
 }
 
-// Slabs put together in their order: 32 channels a block, every 32nd slab a thread.
+// Merges slabs in their order: 32 channels per block, every 32nd slab per thread.
 template <class A>
 __global__ void __launch_bounds__(1024) MergeSlabs(const A* first, const A* second, CudaSweep s, A* mean, A* squares) {
   __shared__ A means[kWarp][kWarp], all_squares[kWarp][kWarp];
@@ -125,7 +127,7 @@ template <class T>
 __global__ void __launch_bounds__(kThreads) SlabSums(const T* dy, const T* x, const T* y, const Wide<T>* mean, const Wide<T>* rstd, CudaSweep s,
                                                      bool packs, Wide<T>* first, Wide<T>* second) {
   using A = Wide<T>;
-  constexpr int kPiece = kPerLoad<T>, kRows = 2;  // three tensors: as many bytes in flight
+  constexpr int kPiece = kPerLoad<T>, kRows = 2;  // three tensors: equally many bytes in flight
   __shared__ A sums[2][kThreads * kPiece];
   const Place at(s);
   const bool whole = packs && at.count >= kPiece;
@@ -198,7 +200,7 @@ __global__ void __launch_bounds__(1024) AddSlabs(const A* figures, CudaSweep s, 
   to[blockIdx.y * s.channels + channel] = sum;
 }
 
-// ---- From statistics to what normalises ----
+// ---- From statistics to normalisation parameters ----
 template <class A, class R>
 __global__ void FinishChannels(const A* parts, int64_t count, double rows, R* running_mean, R* running_variance, A* mean_out, A* rstd_out,
                                int64_t channels, double momentum, double eps) {
@@ -222,8 +224,8 @@ __global__ void FinishChannels(const A* parts, int64_t count, double rows, R* ru
   rstd_out[ch] = static_cast<A>(1 / sqrt(variance + eps));
 }
 
-// ---- Element by element ----
-// Figures of the piece's channels.
+// ---- Elementwise ----
+// Loads the values of the piece's channels.
 template <class T, int N, class A>
 __device__ inline void LoadFigures(const T* from, const Place& at, A (&to)[N]) {
 #pragma unroll
@@ -314,7 +316,7 @@ __global__ void __launch_bounds__(kThreads) NormaliseBackward(const T* dy, const
 
 dim3 BlocksOfSlabs(const CudaSweep& s) { return dim3(static_cast<unsigned>(s.tiles), static_cast<unsigned>(s.slabs)); }
 dim3 BlocksOfChannels(const CudaSweep& s, unsigned figures) { return dim3(static_cast<unsigned>(CeilDiv(s.channels, kWarp)), figures); }
-// As many as fill the GPU, `rows` rows at once to a thread.
+// Enough blocks to fill the GPU, if a thread handles `rows` rows at once.
 dim3 BlocksOfRows(const CudaSweep& s, int64_t rows, const Context& c) {
   const int64_t wanted = CeilDiv(int64_t{c.multiprocessors} * 8, s.tiles), most = CeilDiv(s.rows, s.at_once * rows);
   return dim3(static_cast<unsigned>(s.tiles), static_cast<unsigned>(std::min(wanted, most)));

@@ -1,4 +1,4 @@
-// A GPU's compute capability, which says what kernels it runs.
+// A GPU's compute capability, which determines the kernels that it can run.
 #pragma once
 
 namespace twofold::cuda {
@@ -9,6 +9,6 @@ struct Capability {
 
 // Throws CudaError.
 Capability CapabilityOf(int gpu);
-Capability CapabilityOfCurrentGpu();  // the calling thread's
+Capability CapabilityOfCurrentGpu();  // of the calling thread's current GPU
 
 }  // namespace twofold::cuda

@@ -1,4 +1,5 @@
-// Gradient codecs. Places, signs, codes and the scales of codes are a CPU's to the bit; a scale of signs is a sum, in another order.
+// Gradient codecs. Places, signs, codes and the scales of codes equal the CPU's bit for bit. The scale of signs is a
+// sum in another order.
 #include "kernels/cuda/draws.h"
 #include "kernels/cuda/functions.h"
 #include "kernels/cuda/reduce.h"
@@ -22,7 +23,7 @@ struct DrawPlaces {
   __device__ void Finish(int64_t first, const Loaded<N>&) const { out[first] = static_cast<int32_t>(ops::rules::PlaceOf(first, n, key)); }
 };
 
-// T: as wide as an element.
+// T has the size of an element.
 template <class T>
 struct GatherEach {
   const T* in;
@@ -49,11 +50,11 @@ struct ScatterEach {
   template <int N> __device__ void Finish(int64_t, const Loaded<N>& loaded) const { Store(out + loaded.index, loaded.x); }
 };
 
-// ---- Encoding: a warp takes a block of elements, each lane kEach neighbours of every kRow ----
+// ---- Encoding: one warp per block of elements; each lane has kEach neighbouring elements of every kRow ----
 
 constexpr int kEach = 8, kRow = kEach * kWarp, kWarps = 8 /* of a block of threads */;
 
-// What a lane has of the block's elements [first, first + count), count <= kRows * kRow; zero past the end.
+// Loads the lane's part of the block's elements [first, first + count), count <= kRows * kRow; zero past the end.
 template <int kRows, class T>
 __device__ inline void LoadBlock(const T* in, bool packs, int64_t count, Wide<T> (&x)[kRows][kEach]) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -73,7 +74,7 @@ __device__ inline void StoreBlock(T* out, bool packs, int64_t count, const Wide<
   }
 }
 
-// NaN is larger than anything.
+// NaN counts as larger than any number.
 struct LargerSize {
   template <class A> __device__ A operator()(A a, A b) const { return b > a || b != b ? b : a; }
 };
@@ -84,14 +85,15 @@ template <> struct Greatest<double> { static constexpr double value = 1.79769313
 __device__ inline float Quotient(float a, float b) { return __fdiv_rn(a, b); }
 __device__ inline double Quotient(double a, double b) { return a / b; }
 
-// How levels are rounded: to the nearest; by draws, of neighbours together where DrawsFit(kEach, where).
+// How levels are rounded: to nearest; by random draws, for neighbours together if DrawsFit(kEach, where), otherwise
+// separately.
 enum class Rounding { kNearest, kDrawn, kDrawnApart };
 
 template <class T, Rounding kRounding>
 __global__ void __launch_bounds__(kWarps* kWarp) QuantiseBlocks(const T* in, uint8_t* codes, Wide<T>* scales, T* residual, int64_t n, bool packs,
                                                                  PhiloxKey key, ops::IndexMap where) {
   using A = Wide<T>;
-  constexpr A kLevels = 127;  // on either side of zero
+  constexpr A kLevels = 127;  // levels on each side of zero
   static_assert(kRow == kQuantBlock);
   const int64_t block = int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarp, first = block * kQuantBlock;
   if (first >= n) return;  // the whole warp

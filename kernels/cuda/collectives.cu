@@ -10,7 +10,7 @@ namespace twofold::cuda {
 namespace {
 
 constexpr int kBlock = 256;
-constexpr int kAtOnce = 4;  // inputs that a thread has in flight
+constexpr int kAtOnce = 4;  // inputs that a thread loads at once
 
 struct Arrays {
   const void* in[kMostArrays];
@@ -18,7 +18,8 @@ struct Arrays {
   int ins, outs;
 };
 
-// What elements of type T are combined in. Unsigned, so that integers wrap; their order is that of T.
+// The type in which elements of type T are combined. Integers are unsigned so that they wrap; comparisons use the order
+// of T.
 template <class T>
 using Accumulator = std::conditional_t<std::is_same_v<T, int32_t>, uint32_t, std::conditional_t<std::is_same_v<T, uint8_t>, uint8_t, Wide<T>>>;
 
@@ -43,7 +44,7 @@ struct GreaterOf {
   template <class T, class A> static __device__ A Of(A a, A b) { return static_cast<Ordered<T, A>>(a) < static_cast<Ordered<T, A>>(b) ? b : a; }
 };
 
-// The accumulated value as it is stored; `by`: what to divide it by first, or 0.
+// Converts the accumulated value to its stored type; `by`: divide by it first, unless it is 0.
 template <class T>
 __device__ inline T Narrowed(Accumulator<T> sum, int by) {
   T x;
@@ -56,7 +57,7 @@ __device__ inline T Narrowed(Accumulator<T> sum, int by) {
   return x;
 }
 
-// N elements from element `at` of every input into those of every output.
+// Combines N elements from element `at` of every input and stores them to every output.
 template <class T, class F, int N>
 __device__ inline void ReduceAt(const Arrays& a, int64_t at, int by) {
   using P = Pack<T, N>;
@@ -81,7 +82,7 @@ __device__ inline void ReduceAt(const Arrays& a, int64_t at, int by) {
   for (int w = 0; w < a.outs; ++w) *reinterpret_cast<P*>(static_cast<T*>(a.out[w]) + at) = result;
 }
 
-// Arrays begin at the first element. The elements that fill no pack are the first threads'.
+// Arrays begin at the first element. The first threads process the elements that do not fill a pack.
 template <class T, class F, int N>
 __global__ void ReduceKernel(Arrays a, int64_t count, int by) {
   const int64_t self = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;

@@ -1,6 +1,8 @@
-// The arithmetic of collectives on a GPU: many ranks' values into one, or one rank's to many. Enqueued on a stream.
+// The arithmetic of collectives on a GPU: reduces the values of many ranks, or copies one rank's values to many.
+// Enqueued on a stream.
 //
-// Addresses are those of memory that the stream's GPU reaches: its own, or that of a peer to which access has been enabled.
+// Addresses must be accessible from the stream's GPU: its own memory, or that of a peer to which access has been
+// enabled.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,19 +15,20 @@
 
 namespace twofold::cuda {
 
-inline constexpr int kMostArrays = 128;  // inputs, and outputs, of one call: what a kernel's arguments hold
+// maximum number of inputs, and of outputs, per call: limited by the size of a kernel's arguments
+inline constexpr int kMostArrays = 128;
 
-// As cpu::ReduceSlices, bit for bit (NaNs of bf16 excepted: their payload is the processor's choice): for each element in
-// [first, first + count) combines inputs[0], inputs[1], ... in that order and writes the result to every output. An output
-// may be an input (the same address) but may not overlap one otherwise. Every input byte is read once, in loads of 16 bytes where
-// all addresses are multiples of 16.
+// Equal to cpu::ReduceSlices bit for bit (except for NaNs of bf16, whose payload depends on the processor): for each
+// element in [first, first + count) combines inputs[0], inputs[1], ... in that order and writes the result to every
+// output. An output may be one of the inputs (same address) but must not overlap an input otherwise. Every input byte
+// is read once, in loads of 16 bytes if all addresses are multiples of 16.
 void ReduceSlices(std::span<const void* const> inputs, std::span<void* const> outputs, DType dtype, ReduceOp op, int64_t first,
                   int64_t count, int multiprocessors, cudaStream_t stream);
 
-// As cpu::DivideAll, bit for bit: each of `count` elements divided by `by`.
+// Equal to cpu::DivideAll bit for bit: divides each of `count` elements by `by`.
 void DivideAll(void* data, DType dtype, int64_t count, int by, int multiprocessors, cudaStream_t stream);
 
-// `bytes` bytes of `from` to each of `to` that is another address; they do not overlap otherwise.
+// Copies `bytes` bytes of `from` to every address of `to` that differs from it. They must not overlap otherwise.
 void CopyToAll(std::span<char* const> to, const char* from, int64_t bytes, int multiprocessors, cudaStream_t stream);
 
 }  // namespace twofold::cuda

@@ -1,8 +1,9 @@
-// Sums over the rows of a matrix, several for each column: what gradients of biases and of norms' weights are. For .cu files only.
+// Column sums of a matrix, several per column: the gradients of biases and of norm weights. For .cu files only.
 //
-// Two passes: each block of threads sums a tile of columns over a block of rows, 16 bytes of each row a thread and eight rows side by
-// side; then the sums of blocks of rows are added up. How rows are divided is by shape alone (core/device/ops/column_sums.h), and so
-// is the order of every sum, aligned or not.
+// Two passes: each thread block sums a tile of columns over a block of rows, with 16 bytes of each row per thread and
+// eight rows in parallel; then the sums of the row blocks are added. The division of rows into blocks depends on the
+// shape alone (core/device/ops/column_sums.h), and so does the order of every sum, for aligned and unaligned tensors
+// alike.
 #pragma once
 
 #include <array>
@@ -13,9 +14,10 @@
 
 namespace twofold::cuda {
 
-// Thread (x, y) of a block has columns of its own and every eighth row. `terms` is called for each of these as
-//   terms(row, column, whole, count, sums): adds to sums[k][i], of column + i, the terms of `row`, for the first `count` of i;
-//                                           `whole`: all of them, and 16-byte loads (LoadPack) are right.
+// Thread (x, y) of a block has its own columns and every eighth row. For each row it calls
+//   terms(row, column, whole, count, sums): adds the terms of `row` for column + i to sums[k][i], for the first `count`
+//                                           values of i; `whole`: for all of them, and 16-byte loads (LoadPack) are
+//                                           allowed.
 template <int kSums, class T, class Terms>
 __global__ void __launch_bounds__(256) SumBlocksOfRows(Terms terms, bool packs, int64_t rows, int64_t columns, int64_t row_blocks,
                                                        Wide<T>* partial /*[kSums, row_blocks, columns]*/) {
@@ -35,11 +37,11 @@ __global__ void __launch_bounds__(256) SumBlocksOfRows(Terms terms, bool packs, 
   }
 #pragma unroll
   for (int k = 0; k < kSums; ++k) {
-    __syncthreads();  // the one before has been read
+    __syncthreads();  // the previous values have been read
 #pragma unroll
     for (int i = 0; i < kPack; ++i) shared[side][i * kWarp + lane] = sums[k][i];
     __syncthreads();
-    // The tile's columns, one a thread in turn.
+    // Each thread takes every 256th column of the tile.
     for (int at = side * kWarp + lane; at < kTile; at += kWarp * kSide) {
       A sum = 0;
 #pragma unroll
@@ -50,7 +52,7 @@ __global__ void __launch_bounds__(256) SumBlocksOfRows(Terms terms, bool packs, 
   }
 }
 
-// to[c] (+)= the sum of partial[., c]; blockIdx.y is which of the sums.
+// to[c] (+)= the sum of partial[., c]; blockIdx.y selects the sum.
 template <int kSums, class A, class To>
 struct ColumnOutputs {
   To* at[kSums];
@@ -79,9 +81,9 @@ __global__ void __launch_bounds__(1024) AddBlocksOfRows(const A* partial, Column
   Store(out, accumulate ? As<A>(*out) + sum : sum);
 }
 
-// outs[k] (+)= the sums of terms of kind k over `rows` rows, for each of `columns` columns; all outs are of one float type. T is the
-// type that x, the matrix, is stored in; `packs`: PacksFit(kPerLoad<T>, columns, all that terms read). The context's workspace is
-// ColumnSumsWorkspace(kSums, x).
+// outs[k] (+)= the sums of the terms of kind k over `rows` rows, for each of `columns` columns; all outs have the same
+// float type. T is the stored type of x, the matrix; `packs` is PacksFit(kPerLoad<T>, columns, all tensors that terms
+// read). The context's workspace has ColumnSumsWorkspace(kSums, x) bytes.
 template <int kSums, class T, class Terms>
 void ReduceColumns(const Terms& terms, bool packs, int64_t rows, int64_t columns, const std::array<Tensor, kSums>& outs, bool accumulate,
                    const Context& c) {

@@ -1,6 +1,7 @@
-// Convolutions: by cuDNN where it is there and stores the output's type, else as one product each whose operands are never written
-// down ("implicit": Chetlur et al. 2014, "cuDNN: Efficient Primitives for Deep Learning", section 3). Tiles of both operands are read
-// into shared memory as the product goes through them; sums are in f32 (f64), in an order that the shape alone decides.
+// Convolutions: by cuDNN if it is available and can store the output's type; otherwise each as one product whose
+// operands are never stored (implicit GEMM: Chetlur et al. 2014, "cuDNN: Efficient Primitives for Deep Learning",
+// section 3). The product reads tiles of both operands into shared memory. Sums are in f32 (f64); their order depends
+// on the shape alone.
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/libraries.h"
 #include "kernels/cuda/packs.h"
@@ -8,7 +9,7 @@
 namespace twofold::cuda {
 namespace {
 
-constexpr int kTile = 64, kDepth = 16, kThreads = 256, kEach = 4;  // a thread has 4 x 4 results of a tile of 64 x 64
+constexpr int kTile = 64, kDepth = 16, kThreads = 256, kEach = 4;  // a thread has 4 x 4 results of a 64 x 64 tile
 
 struct Images {
   int64_t images;
@@ -23,7 +24,7 @@ Images ImagesOf(const Tensor& x, const Tensor& w, const Tensor& y, int64_t strid
           narrow(y.dim(3)), narrow(w.dim(0)), narrow(w.dim(1)), narrow(stride),   narrow(padding)};
 }
 
-// A pixel of an image, and one place in a kernel with a channel.
+// A pixel of an image, and a kernel position with a channel.
 struct Pixel { int64_t image; int row, column; };
 struct Tap { int row, column, channel; };
 __device__ inline Pixel PixelOf(int64_t i, int height, int width) {
@@ -35,7 +36,7 @@ __device__ inline Tap TapOf(int64_t i, int kernel_width, int channels) {
   return {place / kernel_width, place % kernel_width, static_cast<int>(i % channels)};
 }
 
-// What pixel p of the output sees of x at place t of the kernel: 0 in the padding.
+// The value of x that output pixel p sees at kernel position t: 0 in the padding.
 template <class T>
 __device__ inline Wide<T> Seen(const T* x, const Images& s, const Pixel& p, const Tap& t) {
   const int r = p.row * s.stride - s.padding + t.row, c = p.column * s.stride - s.padding + t.column;
@@ -43,8 +44,9 @@ __device__ inline Wide<T> Seen(const T* x, const Images& s, const Pixel& p, cons
   return As<Wide<T>>(x[((p.image * s.height + r) * s.width + c) * s.in + t.channel]);
 }
 
-// The three products, out[m, n] = sum over k of left(m, k) * right(k, n). kLeftByRow: neighbours of left lie along m; kRightByInner:
-// those of right along k. Left and right are asked for places that have been taken apart once (Row, Inner).
+// The three products, out[m, n] = sum over k of left(m, k) * right(k, n). kLeftByRow: elements of left are contiguous
+// along m; kRightByInner: those of right along k. Left and right receive indices that were decomposed once (Row,
+// Inner).
 template <class T>
 struct ForwardProduct {
   static constexpr bool kLeftByRow = false, kRightByInner = false;
@@ -58,8 +60,8 @@ struct ForwardProduct {
   __device__ Wide<T> Right(int64_t k, const Inner&, int64_t n) const { return As<Wide<T>>(w[k * s.out + n]); }
 };
 
-// Rows are pixels of dx, the inner dimension places of the kernel with output channels. (With a stride most of the places meet no
-// output.)
+// Rows are pixels of dx; the inner dimension is kernel positions with output channels. (With a stride, most positions
+// have no output.)
 template <class T>
 struct BackwardProduct {
   static constexpr bool kLeftByRow = false, kRightByInner = true;
@@ -81,7 +83,7 @@ struct BackwardProduct {
   }
 };
 
-// Rows are places of the kernel with input channels, the inner dimension pixels of the output.
+// Rows are kernel positions with input channels; the inner dimension is pixels of the output.
 template <class T>
 struct WeightsProduct {
   static constexpr bool kLeftByRow = true, kRightByInner = false;
@@ -95,7 +97,7 @@ struct WeightsProduct {
   __device__ Wide<T> Right(int64_t k, const Inner&, int64_t n) const { return As<Wide<T>>(dy[k * s.out + n]); }
 };
 
-// A tile of results, of part blockIdx.z of the inner dimension; parts lie one after the other in `out`.
+// Computes a tile of results for part blockIdx.z of the inner dimension; the parts are contiguous in `out`.
 template <class Product, class A, class Out, class Bias>
 __global__ void __launch_bounds__(kThreads) MultiplyImplicitly(Product p, int64_t m, int64_t n, int64_t k, const Bias* bias, Out* out) {
   __shared__ A left[kDepth][kTile + 4], right[kDepth][kTile + 4];
@@ -103,7 +105,7 @@ __global__ void __launch_bounds__(kThreads) MultiplyImplicitly(Product p, int64_
   const int thread = static_cast<int>(threadIdx.x);
   const int64_t m_first = int64_t{blockIdx.x} * kTile, n_first = int64_t{blockIdx.y} * kTile;
   const int64_t k_begin = blockIdx.z * k / gridDim.z, k_end = (blockIdx.z + 1) * k / gridDim.z;
-  // Element i of this thread is (outer, inner): side by side either way.
+  // Element i of this thread is (outer, inner): neighbouring threads access neighbouring addresses in both cases.
   const auto outer_of = [&](bool by_outer, int i) { return by_outer ? thread % kTile : thread / kDepth + i * (kThreads / kDepth); };
   const auto inner_of = [&](bool by_outer, int i) { return by_outer ? thread / kTile + i * (kThreads / kTile) : thread % kDepth; };
   typename Product::Row rows[kLoads];
@@ -188,7 +190,7 @@ LibraryConvolution Described(ConvolutionPass pass, DType type, const Images& s) 
   return {pass, type, s.images, s.height, s.width, s.in, s.out_height, s.out_width, s.out, s.kernel_height, s.kernel_width, s.stride, s.padding};
 }
 
-// By the library, with weights in its order in the workspace. False: it has not been done.
+// Runs the library, with weights reordered into the workspace. Returns false if it was not done.
 template <class T>
 bool ByLibrary(ConvolutionPass pass, const Images& s, const Tensor& x, const Tensor& w, const Tensor& y, bool accumulate, const Context& c) {
   const DType type = x.dtype();
@@ -208,7 +210,7 @@ bool ByLibrary(ConvolutionPass pass, const Images& s, const Tensor& x, const Ten
 
 }  // namespace
 
-// A bias is added before the result is rounded, which cuDNN's plain convolution does not do.
+// The bias is added before the result is rounded, which cuDNN's plain convolution cannot do.
 void Compute(const ops::ConvolutionForward& o, const Context& c) {
   const Images s = ImagesOf(o.x, o.w, o.y, o.stride, o.padding);
   ForFloat(o.x.dtype(), [&]<class T>() {
@@ -226,7 +228,7 @@ void Compute(const ops::ConvolutionBackward& o, const Context& c) {
   });
 }
 
-// The library would round sums to the type of the operands before a wider gradient gets them.
+// The library would round sums to the operands' type before they are added to a wider gradient.
 void Compute(const ops::ConvolutionWeights& o, const Context& c) {
   const Images s = ImagesOf(o.x, o.dw, o.dy, o.stride, o.padding);
   ForFloat(o.x.dtype(), [&]<class T>() {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kMostChoices = 8;
 
-// The library's functions, where there is a handle.
+// The library's functions; call only if there is a handle.
 const Cudnn& Lib() { return TheCudnn(); }
 void CheckCudnn(cudnnStatus_t status) { Lib().Check(status, "a convolution"); }
 
@@ -43,7 +43,7 @@ using ImagesDescriptor = Descriptor<cudnnTensorDescriptor_t, &Cudnn::CreateTenso
 using WeightsDescriptor = Descriptor<cudnnFilterDescriptor_t, &Cudnn::CreateFilterDescriptor, &Cudnn::DestroyFilterDescriptor>;
 using ConvolutionDescriptor = Descriptor<cudnnConvolutionDescriptor_t, &Cudnn::CreateConvolutionDescriptor, &Cudnn::DestroyConvolutionDescriptor>;
 
-// The first deterministic one that has room and rounds operands to nothing narrower than was asked for.
+// The first deterministic answer that fits the workspace and does not round operands further than allowed.
 template <class Answers>
 std::optional<typename Answers::value_type> FirstOf(const Answers& answers, int count, size_t workspace_bytes, bool exact) {
   for (int i = 0; i < count; ++i) {
@@ -55,7 +55,7 @@ std::optional<typename Answers::value_type> FirstOf(const Answers& answers, int 
   return std::nullopt;
 }
 
-// Descriptors of one convolution and the algorithm of its pass; none where the library has none.
+// The descriptors of one convolution and the algorithm of its pass; no algorithm if the library has none.
 class Plan {
  public:
   Plan(cudnnHandle_t handle, const LibraryConvolution& p, size_t workspace_bytes, bool tf32)
@@ -79,7 +79,7 @@ class Plan {
   }
   bool possible() const { return forward_ || backward_ || weights_; }
 
-  // What the library does not support after all is not done. False then.
+  // Returns false, having done nothing, if the library does not support the convolution after all.
   bool Run(cudnnHandle_t handle, void* x, void* w, void* y, std::byte* workspace, size_t bytes) {
     const float one = 1, zero = 0;
     cudnnStatus_t status = CUDNN_STATUS_NOT_SUPPORTED;
@@ -98,7 +98,7 @@ class Plan {
   }
 
  private:
-  // An answer holds for its own kind of arithmetic.
+  // An answer is valid only for its own math type.
   template <class Answers, class Algorithm>
   void Take(cudnnStatus_t status, const Answers& answers, int count, size_t workspace_bytes, std::optional<Algorithm>& algorithm) {
     if (status != CUDNN_STATUS_SUCCESS) return;
@@ -132,7 +132,7 @@ class Plan {
   }
 
   const ConvolutionPass pass_;
-  const bool exact_;  // F32 stays F32
+  const bool exact_;  // F32 operands are not rounded to TF32
   ImagesDescriptor x_, y_;
   WeightsDescriptor w_;
   ConvolutionDescriptor convolution_;
@@ -149,7 +149,7 @@ struct Convolutions::Handles {
     plans.clear();
     Lib().Destroy(handle);
   }
-  void SetStream(cudaStream_t to) {  // which may cost it streams and events of its own
+  void SetStream(cudaStream_t to) {  // may cost cuDNN its own streams and events
     if (set && stream == to) return;
     CheckCudnn(Lib().SetStream(handle, to));
     stream = to, set = true;
@@ -172,7 +172,8 @@ bool Convolutions::Run(const LibraryConvolution& p, void* x, void* w, void* y, s
   if (handles_ == nullptr && !impossible_) {
     try {
       handles_ = std::make_unique<Handles>();
-    } catch (const CudaError&) {  // it is there, but a library that it loads is not, or of another version: ours do
+    // cuDNN is installed, but a library that it loads is missing or has another version: our kernels do it
+    } catch (const CudaError&) {
       impossible_ = true;
     }
   }

@@ -1,4 +1,4 @@
-// Columns of rows into columns of other rows.
+// Copies columns of rows into columns of other rows.
 #include "kernels/cuda/sweep.h"
 
 namespace twofold::cuda {

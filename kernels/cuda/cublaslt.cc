@@ -11,7 +11,7 @@ namespace {
 #define TWOFOLD_TEXT_OF(x) #x
 #define TWOFOLD_TEXT(x) TWOFOLD_TEXT_OF(x)
 
-// By the name that the dynamic linker knows, or where it was when this was built.
+// Opens the library by name through the dynamic linker, or at the path known at build time.
 void* Open() {
   constexpr const char* kNames[] = {"libcublasLt.so." TWOFOLD_TEXT(CUBLAS_VER_MAJOR), TWOFOLD_CUBLASLT};
   std::string why;

@@ -1,4 +1,4 @@
-// cuBLASLt, loaded when it is first asked for. (libraries.h says why.)
+// cuBLASLt, loaded on first use. (libraries.h gives the reason.)
 #pragma once
 
 #include <cublasLt.h>
@@ -25,11 +25,11 @@ struct CublasLt {
   decltype(&cublasLtMatmulAlgoGetHeuristic) MatmulAlgoGetHeuristic;
   decltype(&cublasLtMatmulAlgoConfigGetAttribute) MatmulAlgoConfigGetAttribute;
 
-  // Throws CudaError, saying `what`, unless `status` is success.
+  // Throws CudaError with `what` unless `status` is success.
   void Check(cublasStatus_t status, const std::string& what) const;
 };
 
-// The process's own. Any thread. Throws CudaError where the library cannot be loaded.
+// The process-wide instance. Any thread may call it. Throws CudaError if the library cannot be loaded.
 const CublasLt& TheCublasLt();
 
 }  // namespace twofold::cuda

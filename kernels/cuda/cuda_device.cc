@@ -23,7 +23,7 @@ using cuda::CudaStream;
 using cuda::EventPool;
 
 constexpr auto kClockRate = static_cast<cudaDeviceAttr>(13);  // cudaDevAttrClockRate; an emulated GPU has none
-constexpr int kOldestMajor = 8;  // compute capability that kernels are compiled for (cmake/cuda.cmake)
+constexpr int kOldestMajor = 8;  // minimum compute capability for which kernels are compiled (cmake/cuda.cmake)
 
 int Attribute(cudaDeviceAttr attribute, int gpu) {
   int value = 0;
@@ -31,10 +31,10 @@ int Attribute(cudaDeviceAttr attribute, int gpu) {
   return value;
 }
 
-// "13.0" of 13000.
+// 13000 -> "13.0".
 std::string Version(int version) { return StrCat(version / 1000, ".", version % 1000 / 10); }
 
-// The GPUs, or what CUDA said.
+// The GPUs found, or CUDA's error.
 struct Found {
   int gpus = 0;
   std::string why_none;
@@ -64,7 +64,7 @@ const Found& Gpus() {
 
 std::byte* BytesAt(const Tensor& t) { return reinterpret_cast<std::byte*>(t.address()); }
 
-// Of a tensor's one element, as it lies in memory.
+// The value of a tensor's single element in memory.
 double Value(const std::byte* at, DType type) {
   const auto as = [at]<class T, class Through>() {
     T value;
@@ -80,7 +80,7 @@ double Value(const std::byte* at, DType type) {
   }
 }
 
-// Pinned memory that host and GPU reach, of a fixed size.
+// Pinned memory of a fixed size, accessible to host and GPU.
 class Pinned {
  public:
   explicit Pinned(size_t bytes) { cuda::Check(cudaHostAlloc(&at_, bytes, cudaHostAllocPortable)); }
@@ -93,12 +93,12 @@ class Pinned {
   void* at_ = nullptr;
 };
 
-// What uploads go through: eight pieces of pinned memory in turn, each until its copy is done.
+// The staging memory of uploads: eight pieces of pinned memory used in turn, each until its copy is done.
 class Staging {
  public:
   static constexpr size_t kPieceBytes = size_t{1} << 20;
 
-  // Uploads what write(bytes, first) writes, piece by piece.
+  // Uploads the bytes that write(bytes, first) produces, piece by piece.
   template <class Write>
   void Upload(CudaStream& stream, EventPool& events, std::byte* to, size_t bytes, Write&& write) {
     for (size_t first = 0; first < bytes; first += kPieceBytes) {
@@ -115,7 +115,7 @@ class Staging {
 
  private:
   struct Piece {
-    std::unique_ptr<Pinned> memory;  // made when first needed
+    std::unique_ptr<Pinned> memory;  // made on first use
     EventPool::Entry copied;
   };
   std::array<Piece, 8> pieces_;
@@ -173,9 +173,10 @@ class CudaDevice::Implementation {
         multiprocessors(Attribute(cudaDevAttrMultiProcessorCount, gpu)),
         libraries({.tf32 = options.tf32, .time_algorithms = options.time_algorithms, .attention = options.attention}),
         item(sizeof(double)) {}
-  ~Implementation() { cudaStreamSynchronize(compute.raw()); }  // which may still read what is let go of first
+  // the stream may still read members that are destroyed first
+  ~Implementation() { cudaStreamSynchronize(compute.raw()); }
 
-  // Calls launch() on `stream`, with events around it that tell `observed` when it was done.
+  // Calls launch() on `stream` between two timed events, and later reports their times to `observed`.
   template <class F>
   void Timed(CudaStream& stream, Observed observed, F&& launch) {
     if (!observed) return launch();
@@ -185,7 +186,7 @@ class CudaDevice::Implementation {
     (&stream == &compute ? on_compute : beside).push_back(std::move(pending));
   }
 
-  // Tells what has been observed and is done by now; with `all`, waits for the rest.
+  // Reports the observed work that is done by now; with `all`, waits for the rest.
   void Tell(bool all) {
     for (auto* line : {&on_compute, &beside}) {
       while (!line->empty() && (all || cuda::Happened(line->front().end.get()))) {
@@ -196,7 +197,7 @@ class CudaDevice::Implementation {
       }
     }
     if (all) cuda::Check(cudaStreamSynchronize(compute.raw()));
-    compute.stalled();  // tells waits
+    compute.stalled();  // reports waits
   }
 
   void TellTimes(const Observed& observed, cudaEvent_t begin, cudaEvent_t end) {
@@ -261,7 +262,7 @@ void CudaDevice::Copy(Stream& stream, Tensor from, Tensor to) {
 void CudaDevice::Upload(Tensor& dst, absl::FunctionRef<void(std::span<std::byte>)> fill) {
   Implementation& d = *implementation_;
   const auto bytes = static_cast<size_t>(dst.bytes().value());
-  std::vector<std::byte> whole;  // where one piece of pinned memory does not hold it
+  std::vector<std::byte> whole;  // used if one piece of pinned memory is too small
   if (bytes == 0 || bytes > Staging::kPieceBytes) {
     whole.resize(bytes);
     fill(whole);

@@ -1,15 +1,15 @@
 // A GPU as a device: operations are enqueued on CUDA streams, and Launch returns at once.
 //
-// Several devices, of ranks that are threads of one process, may share a GPU. A device's compute stream and those that NewStream
-// makes are CUDA streams of their own; an event of theirs is a CUDA event, waited for by a stream without the host. An event of
-// somebody else (a communication thread's) is waited for by the host (streams.h).
+// Several devices may share a GPU if their ranks are threads of one process. A device's compute stream and the streams
+// of NewStream are separate CUDA streams. An event of these streams is a CUDA event, and a stream waits for it without
+// the host. For any other event (of a communication thread) the host waits (streams.h).
 //
-// The host waits in Synchronize, Download, Item and Event::Wait alone. Uploads go through pinned memory of the device's own, a few
-// MiB that no ledger counts: what `fill` has written is the device's from then on, and the host waits for an earlier upload only
-// where all of that memory is on its way.
+// The host waits only in Synchronize, Download, Item and Event::Wait. Uploads go through pinned memory of the device, a
+// few MiB that no ledger counts. The device owns the data as soon as `fill` has written it; the host waits for an
+// earlier upload only if all of the pinned memory is in flight.
 //
-// Errors: what CUDA reports, at a launch or later, is thrown as cuda::CudaError by the next call that waits or launches; it
-// names the rank, the operation launched last on this device, and its dimensions.
+// Errors that CUDA reports, at a launch or later, are thrown as cuda::CudaError by the next call that waits or
+// launches. The message names the rank, the operation launched last on this device, and its dimensions.
 #pragma once
 
 #include <functional>
@@ -23,34 +23,35 @@
 
 namespace twofold {
 
-// How many GPUs there are that this build has kernels for, and why there is none: "" where there are some.
+// The number of GPUs for which this build has kernels, and the reason if there are none ("" if there are some).
 int GpuCount();
 std::string WhyNoGpu();
 
 struct GpuMemory {
   Bytes free, total;
 };
-// As cudaMemGetInfo has it now, once this process's context exists there. Throws cuda::CudaError.
+// The current values of cudaMemGetInfo, with this process's context created. Throws cuda::CudaError.
 GpuMemory MemoryOf(int gpu);
 // "NVIDIA H200", "CUDA 13.0 (driver for 13.1)", "compute capability 9.0, 132 multiprocessors, 139.8 GiB".
 struct GpuFacts {
   std::string name, software, sizes;
   int64_t memory_bytes, multiprocessors, l2_bytes;
-  double clock_hz;  // the highest of its multiprocessors; 0: not told
+  double clock_hz;  // maximum clock of its multiprocessors; 0 if unknown
 };
 GpuFacts FactsOfGpu(int gpu);
-// Of the libraries of NVIDIA that this build uses, as they are loaded: "cuBLASLt 13.0.2", "cuDNN 9.19.0"; or why one is not there.
+// The NVIDIA libraries of this build, as loaded: "cuBLASLt 13.0.2", "cuDNN 9.19.0"; or why one is missing.
 std::vector<std::string> GpuLibraries();
-// Why cuDNN's attention cannot be had, of any shape; "" where it can.
+// Why cuDNN's attention is unavailable for every shape; "" if it is available.
 std::string WhyNoCudnnAttention();
 
 class CudaDevice : public Device {
  public:
-  // `allocator` must hand out memory of GPU `gpu`, `host` pinned memory; both must outlive the device. `rank` is named in errors.
+  // `allocator` must allocate memory of GPU `gpu`, and `host` pinned memory; both must outlive the device. `rank`
+  // appears in errors.
   struct Options {
-    bool tf32 = false;             // products of f32 read 10 bits of their operands' fractions
+    bool tf32 = false;             // f32 products use 10 bits of their operands' mantissas
     cuda::AttentionKernels attention = cuda::AttentionKernels::kAuto;
-    bool time_algorithms = false;  // products keep the fastest of the algorithms that cuBLASLt suggests, not the first
+    bool time_algorithms = false;  // products use the fastest algorithm that cuBLASLt suggests instead of the first
   };
   // Throws cuda::CudaError.
   CudaDevice(CachingAllocator& allocator, CachingAllocator& host, int gpu, int rank, const Options& options);
@@ -69,21 +70,24 @@ class CudaDevice : public Device {
   double Item(const Tensor& scalar, StandIn stand_in) override;
 
   int gpu() const;
-  // Called with every operation that is launched. What it returns, where it is anything, is called with the operation's begin and end
-  // on the GPU, in seconds of std::chrono::steady_clock: in order, when the host next waits in Download or Item, at the latest by
-  // TellObserved. (An operation is not kept until then: that would keep its tensors.) Null stops it.
+  // The observer is called with every operation that is launched. If it returns a function, that function is later
+  // called with the operation's begin and end on the GPU, in seconds of std::chrono::steady_clock. These calls are made
+  // in order, when the host next waits in Download or Item, and at the latest in TellObserved. (The operation itself is
+  // not kept until then: that would keep its tensors alive.) Null stops observing.
   using Observed = std::function<void(double start_s, double end_s)>;
   using Observer = std::function<Observed(const ops::Op& op)>;
   void SetObserver(Observer observer);
-  // Likewise with every transfer on a stream that NewStream has made.
+  // The same for every transfer on a stream made by NewStream.
   using TransferObserver = std::function<Observed(std::string_view stream, Bytes bytes)>;
   void SetTransferObserver(TransferObserver observer);
-  // Likewise with every wait of the compute stream for what had not happened yet: from when the stream has come to it until it goes on.
+  // The same for every wait of the compute stream for an event that has not happened yet: from the time the stream
+  // reaches the wait until it continues.
   using WaitObserver = std::function<Observed()>;
   void SetWaitObserver(WaitObserver observer);
-  // Called, while operations are launched, with what a reader of their results is to know of them: whose kernels attention ran on.
+  // `note` is called while operations are launched, with messages for readers of their results: whose kernels attention
+  // ran on.
   void SetNote(std::function<void(std::string note)> note);
-  // Waits for all that is being observed, and tells it.
+  // Waits for everything that is being observed, and reports it.
   void TellObserved();
 
  protected:

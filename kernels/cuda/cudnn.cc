@@ -18,7 +18,7 @@ struct Loaded {
   std::string why_not;
 };
 
-// By the name that the dynamic linker knows, or where it was when this was built.
+// Opens the library by name through the dynamic linker, or at the path known at build time.
 Loaded Load() {
   constexpr const char* kNames[] = {"libcudnn.so." TWOFOLD_TEXT(CUDNN_MAJOR), TWOFOLD_CUDNN};
   Loaded loaded;

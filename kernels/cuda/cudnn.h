@@ -1,4 +1,4 @@
-// cuDNN, loaded when it is first asked for: a program starts, and runs on a GPU with kernels of our own, where it is not installed.
+// cuDNN, loaded on first use: without cuDNN a program still starts, and runs on a GPU with our own kernels.
 #pragma once
 
 #include <cudnn.h>
@@ -8,7 +8,7 @@
 
 namespace twofold::cuda {
 
-// Its functions by their names without "cudnn", in the order of what uses them.
+// The functions used, by their names without "cudnn", in the order of their users.
 #define TWOFOLD_CUDNN_FUNCTIONS(F)                                                                                                  \
   F(GetVersion) F(GetErrorString) F(GetLastErrorString) F(Create) F(Destroy) F(SetStream)                                           \
   F(CreateTensorDescriptor) F(DestroyTensorDescriptor) F(SetTensor4dDescriptor) F(CreateFilterDescriptor)                           \
@@ -24,13 +24,13 @@ struct Cudnn {
   TWOFOLD_CUDNN_FUNCTIONS(TWOFOLD_CUDNN_MEMBER)
 #undef TWOFOLD_CUDNN_MEMBER
 
-  // Throws CudaError, saying `what`, unless `status` is success.
+  // Throws CudaError with `what` unless `status` is success.
   void Check(cudnnStatus_t status, const std::string& what) const;
 };
 
-// Why it cannot be loaded; "" where it can. Any thread.
+// Why cuDNN cannot be loaded; "" if it can. Any thread may call it.
 const std::string& WhyNoCudnn();
-// The process's own. Any thread. Throws CudaError where it cannot be loaded.
+// The process-wide instance. Any thread may call it. Throws CudaError if cuDNN cannot be loaded.
 const Cudnn& TheCudnn();
 
 }  // namespace twofold::cuda

@@ -1,4 +1,5 @@
-// Random numbers by their places in a key's sequence (core/base/philox.h), for elements that are neighbours. For .cu files only.
+// Random numbers by their position in a key's sequence (core/base/philox.h), for neighbouring elements. For .cu files
+// only.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +10,7 @@
 
 namespace twofold::cuda {
 
-// where.Of(i), without an array that is indexed.
+// where.Of(i), without a dynamically indexed array.
 __device__ inline uint64_t PlaceIn(const ops::IndexMap& where, int64_t i) {
   i += where.first;
   if (where.block == 0) return static_cast<uint64_t>(where.offset[0] + i);
@@ -18,13 +19,14 @@ __device__ inline uint64_t PlaceIn(const ops::IndexMap& where, int64_t i) {
   return static_cast<uint64_t>(b / 2 * where.stride + (b % 2 == 0 ? where.offset[0] : where.offset[1]) + in_block);
 }
 
-// Lane `i` of a counter's four numbers, which stay in registers.
+// Number `i` of the four numbers of a counter, selected without leaving registers.
 __device__ inline uint32_t LaneOf(const std::array<uint32_t, 4>& four, uint64_t i) {
   const uint32_t low = (i & 1) != 0 ? four[1] : four[0], high = (i & 1) != 0 ? four[3] : four[2];
   return (i & 2) != 0 ? high : low;
 }
 
-// Whether elements [i, i + pack) for every multiple i of `pack`, a power of two, lie together and in as few counters as may be.
+// Whether the elements [i, i + pack), for every multiple i of `pack` (a power of two), are contiguous and use the
+// fewest possible counters.
 inline bool DrawsFit(int64_t pack, const ops::IndexMap& where) {
   const int64_t together = std::min<int64_t>(pack, 4);
   if (where.block == 0) return (where.first + where.offset[0]) % together == 0;
@@ -32,7 +34,8 @@ inline bool DrawsFit(int64_t pack, const ops::IndexMap& where) {
          where.offset[1] % together == 0;
 }
 
-// The numbers of local elements [first, first + N), where N is 1 or DrawsFit(N, where) and `first` is a multiple of N.
+// Draws the numbers of local elements [first, first + N). N is 1 or satisfies DrawsFit(N, where), and `first` is a
+// multiple of N.
 template <int N>
 __device__ inline void Draw(PhiloxKey key, const ops::IndexMap& where, int64_t first, uint32_t (&bits)[N]) {
   const uint64_t place = PlaceIn(where, first);

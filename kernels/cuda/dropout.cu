@@ -1,4 +1,4 @@
-// Dropout. What is kept is what a CPU keeps, to the bit.
+// Dropout. It keeps the same elements as on a CPU, bit for bit.
 #include <cmath>
 
 #include "kernels/cuda/draws.h"
@@ -8,7 +8,7 @@
 namespace twofold::cuda {
 namespace {
 
-// Kept is element i whose UniformAt(key, where.Of(i)) >= p: whose upper 24 bits are at least `least`.
+// Element i is kept if UniformAt(key, where.Of(i)) >= p, that is, if its upper 24 bits are at least `least`.
 template <class T>
 struct DropElements {
   const T* x;
@@ -55,7 +55,8 @@ struct DropMasked {
 
 template <class Op>
 void Drop(const Op& o, const Tensor& mask, const Context& c) {
-  // The least number whose ToUniform is at least p; 2^24, which none is, for p = 1. Exact: p is a float.
+  // The smallest number whose ToUniform is at least p; for p = 1 it is 2^24, which no number reaches. Exact: p is a
+  // float.
   const auto least = static_cast<uint32_t>(std::ceil(std::min(std::max(static_cast<float>(o.p), 0.f), 1.f) * 0x1p24f));
   ForFloat(o.x.dtype(), [&]<class T>() {
     const DropElements<T> f{At<T>(o.x), At<T>(o.y), At<uint8_t>(mask), static_cast<Wide<T>>(1 / (1 - o.p)), least, o.key, o.where};

@@ -4,7 +4,8 @@
 namespace twofold::cuda {
 namespace {
 
-// As ConvertTo of kernels/cpu/convert.h: narrow types go through float; floats become integers by truncation.
+// Same as ConvertTo of kernels/cpu/convert.h: BF16 and F16 are converted through float; floats become integers by
+// truncation.
 template <class To, class From>
 __device__ inline To ConvertTo(From x) {
   if constexpr (std::is_same_v<From, Bf16> || std::is_same_v<From, Half>) return ConvertTo<To>(ToFloat(x));

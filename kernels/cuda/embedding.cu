@@ -1,20 +1,22 @@
-// Tables of tokens.
+// Embedding tables.
 //
-// Backward adds rows of dy to the rows of a table that their ids name, each element's terms in the order of their places: the ids are
-// sorted with their places, then pieces of kEmbeddingPiece of them in that order are summed side by side. An id whose rows lie in
-// one piece is finished there; the others' sums are kept apart and put together afterwards. So no id, however frequent, is one
-// thread's alone, nothing is added atomically, and each element is rounded once.
+// The backward pass adds each row of dy to the table row that its id names, and adds the terms of each element in the
+// order of their places. It sorts the ids together with their places, and then sums pieces of kEmbeddingPiece of them
+// in parallel. An id whose rows are in one piece is finished there. The partial sums of the other ids are stored and
+// added afterwards. So no thread handles a frequent id alone, there are no atomic additions, and each element is
+// rounded once.
 #include "kernels/cuda/sweep.h"
 
 namespace twofold::cuda {
 namespace {
 
-// The rows that ids of type Id have in a table of `rows` rows, which holds ids from `first` on.
+// Maps ids of type Id to rows of a table of `rows` rows that holds ids from `first` on.
 template <class Id>
 struct RowsOfIds {
   const Id* ids;
   int64_t first, limit, rows;
-  // Negative: another table's row, -1; or, -2, nobody's, which is an error of the caller.
+  // Returns a negative number for ids without a row here: -1 for a row of another table; -2 for an invalid id, a
+  // caller's error.
   __device__ int64_t operator()(int64_t i) const {
     const int64_t id = ids[i], row = id - first;
     return id < 0 || id >= limit ? -2 : row >= 0 && row < rows ? row : -1;
@@ -27,7 +29,7 @@ RowsOfIds<Id> RowsFor(const Tensor& ids, int64_t first, int64_t vocab, int64_t r
 
 // ---- Forward ----
 
-// T has the size of an element. An id that is nobody's gives NaN, which a loss shows.
+// T has the size of an element. An invalid id gives NaN, which shows up in the loss.
 template <class T, class Id>
 struct CopyTableRows {
   RowsOfIds<Id> row_of;
@@ -55,7 +57,7 @@ struct CopyTableRows {
 
 // ---- Backward: the order ----
 
-// (row of the table) << 32 | place; those that go nowhere come last.
+// (row of the table) << 32 | place; entries without a row come last.
 using Keyed = unsigned long long;
 constexpr Keyed kNowhere = ~Keyed{0};
 __device__ inline int64_t RowOf(Keyed k) { return static_cast<int64_t>(k >> 32); }
@@ -63,7 +65,7 @@ __device__ inline int64_t PlaceOf(Keyed k) { return static_cast<int64_t>(k & 0xf
 
 constexpr int kRun = 2048, kRunsMerged = 16;
 
-// Runs of kRun keys, each sorted (Batcher 1968).
+// Sorts runs of kRun keys (Batcher 1968).
 template <class Id>
 __global__ void __launch_bounds__(kRun / 2) SortRuns(RowsOfIds<Id> row_of, int64_t n, Keyed* keys) {
   __shared__ Keyed run[kRun];
@@ -88,8 +90,8 @@ __global__ void __launch_bounds__(kRun / 2) SortRuns(RowsOfIds<Id> row_of, int64
   }
 }
 
-// Groups of kRunsMerged sorted runs of `run` keys become one: a key's place is the number of those below it. Keys of rows differ; of
-// others any order will do, so that of their runs is taken.
+// Merges groups of kRunsMerged sorted runs of `run` keys: a key's position is the number of smaller keys. Keys with a
+// row are distinct; the others may be in any order, so they keep the order of their runs.
 __global__ void __launch_bounds__(kSweepBlock) MergeRuns(const Keyed* from, int64_t n, int64_t run, Keyed* to) {
   const int64_t i = int64_t{blockIdx.x} * kSweepBlock + threadIdx.x;
   if (i >= n) return;
@@ -116,7 +118,8 @@ struct TableSums {
   const Keyed* keys;
   const T* dy;
   To* dtable;
-  Wide<T>* shared_sums;  // [2, pieces, columns]: of the first and the last id of a piece, where a neighbour has rows of it too
+  // [2, pieces, columns]: of a piece's first and last id, if a neighbouring piece has rows of it too
+  Wide<T>* shared_sums;
   int64_t n, columns;
   bool accumulate;
 
@@ -134,12 +137,12 @@ struct TableSums {
   }
 };
 
-// Block (x, y): piece x, columns N * blockDim.x * y and on.
+// Block (x, y): piece x, columns from N * blockDim.x * y on.
 template <int N, class T, class To>
 __global__ void __launch_bounds__(128) SumPieces(TableSums<T, To> f) {
   constexpr int kPiece = TableSums<T, To>::kPiece, kBatch = 8;
   static_assert(kPiece % kBatch == 0);
-  __shared__ Keyed keys[kPiece + 2];  // the neighbours' too
+  __shared__ Keyed keys[kPiece + 2];  // including one neighbour on each side
   const int64_t begin = int64_t{blockIdx.x} * kPiece, column = (int64_t{blockIdx.y} * blockDim.x + threadIdx.x) * N;
   for (int i = static_cast<int>(threadIdx.x); i < kPiece + 2; i += static_cast<int>(blockDim.x)) {
     const int64_t at = begin + i - 1;
@@ -149,9 +152,9 @@ __global__ void __launch_bounds__(128) SumPieces(TableSums<T, To> f) {
   if (column >= f.columns || keys[1] >= kNowhere - kRun) return;
   const bool from_before = begin > 0 && RowOf(keys[0]) == RowOf(keys[1]);
   Wide<T> sums[N] = {};
-  bool first = true;  // still the piece's first id
+  bool first = true;  // whether this is still the piece's first id
   for (int batch = 1; batch <= kPiece; batch += kBatch) {
-    Raw<T, N> x[kBatch];  // on their way together: stores come after
+    Raw<T, N> x[kBatch];  // loaded together, before any store
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
       if (keys[batch + i] < kNowhere - kRun) x[i] = LoadRaw<N>(f.dy + PlaceOf(keys[batch + i]) * f.columns + column);
@@ -162,7 +165,7 @@ __global__ void __launch_bounds__(128) SumPieces(TableSums<T, To> f) {
       if (key >= kNowhere - kRun) continue;
 #pragma unroll
       for (int k = 0; k < N; ++k) sums[k] += As<Wide<T>>(x[i][k]);
-      if (RowOf(next) == RowOf(key) && batch + i < kPiece) continue;  // more of it
+      if (RowOf(next) == RowOf(key) && batch + i < kPiece) continue;  // the same id continues
       if (first && from_before) StorePack(f.SharedSum(0, blockIdx.x) + column, sums);
       else if (RowOf(next) == RowOf(key)) StorePack(f.SharedSum(1, blockIdx.x) + column, sums);
       else f.Write(RowOf(key), column, sums);
@@ -173,7 +176,7 @@ __global__ void __launch_bounds__(128) SumPieces(TableSums<T, To> f) {
   }
 }
 
-// Where an id begins in piece x and goes on in the next ones: what they have of it, together.
+// If an id begins in piece x and continues in the next pieces, adds up their sums for it.
 template <int N, class T, class To>
 __global__ void __launch_bounds__(128) AddPieces(TableSums<T, To> f) {
   constexpr int kPiece = TableSums<T, To>::kPiece;
@@ -183,10 +186,11 @@ __global__ void __launch_bounds__(128) AddPieces(TableSums<T, To> f) {
   const Keyed last = f.keys[end - 1];
   const int64_t row = RowOf(last);
   if (last >= kNowhere - kRun || RowOf(f.keys[end]) != row) return;
-  if (RowOf(f.keys[begin]) == row && begin > 0 && RowOf(f.keys[begin - 1]) == row) return;  // it began before
+  // it began in an earlier piece
+  if (RowOf(f.keys[begin]) == row && begin > 0 && RowOf(f.keys[begin - 1]) == row) return;
   Wide<T> sums[N];
   LoadPack(f.SharedSum(1, piece) + column, sums);
-  // The pieces that have it at their beginning: up to the one before which its rows end.
+  // The pieces that begin with this id: a binary search for the first one that does not.
   int64_t low = piece + 1, high = f.pieces();
   while (low < high) {
     const int64_t middle = (low + high) / 2;
@@ -212,7 +216,7 @@ void SumInOrder(const TableSums<T, To>& f, const Context& c) {
   Launch(AddPieces<N, T, To>, grid, threads, 0, c.stream, f);
 }
 
-// The ids' rows and places in order; in `keys`, or in `spare`.
+// Sorts the ids' rows and places; the result is in `keys` or in `spare`.
 Keyed* SortIds(const ops::EmbeddingBackward& o, Keyed* keys, Keyed* spare, const Context& c) {
   const int64_t n = o.ids.numel();
   ForIndex(o.ids.dtype(), [&]<class Id>() {

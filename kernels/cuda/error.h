@@ -1,4 +1,4 @@
-// CUDA's errors as exceptions.
+// CUDA errors as exceptions.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -8,8 +8,8 @@
 
 namespace twofold::cuda {
 
-// What a call of CUDA, cuBLASLt or cuDNN says went wrong. Errors of kernels may come at a later call; the device adds the rank
-// and what was launched last.
+// An error reported by a call of CUDA, cuBLASLt or cuDNN. Errors of kernels may appear at a later call; the device adds
+// the rank and the operation launched last.
 class CudaError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

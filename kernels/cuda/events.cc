@@ -5,7 +5,7 @@ namespace twofold::cuda {
 void MakeCurrent(int gpu) { Check(cudaSetDevice(gpu)); }
 
 EventPool::~EventPool() {
-  for (cudaEvent_t event : free_) cudaEventDestroy(event);  // after an error there is nobody left to tell
+  for (cudaEvent_t event : free_) cudaEventDestroy(event);  // after an error there is nobody left to report it to
 }
 
 EventPool::Entry EventPool::Record(cudaStream_t stream) {
@@ -26,13 +26,13 @@ EventPool::Entry EventPool::Record(cudaStream_t stream) {
 EventPool::Entry::~Entry() {
   if (pool_ == nullptr) return;
   std::lock_guard lock(pool_->mutex_);
-  pool_->free_.push_back(event_);  // who waits for it waits for what it was when the wait began
+  pool_->free_.push_back(event_);  // a wait in progress refers to the record at which it began
 }
 
 bool Happened(cudaEvent_t event) {
   const cudaError_t status = cudaEventQuery(event);
   if (status == cudaErrorNotReady) {
-    cudaGetLastError();  // which would report it as if it were an error
+    cudaGetLastError();  // otherwise a later cudaGetLastError would report this as an error
     return false;
   }
   Check(status);

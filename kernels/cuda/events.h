@@ -1,4 +1,4 @@
-// CUDA events: a pool of them, and what they say.
+// A pool of CUDA events, and queries on events.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,20 +12,21 @@
 
 namespace twofold::cuda {
 
-// Makes `gpu` the current one of the calling thread, as launches, records and reservations need it. Costs next to nothing
-// where it is that already.
+// Makes `gpu` the current GPU of the calling thread, as launches, records and allocations require. Costs next to
+// nothing if it is current already.
 void MakeCurrent(int gpu);
 
-// Events of CUDA that are used again and again: making one costs more than recording it. Any thread may use it.
+// Reuses CUDA events, because creating one costs more than recording it. Any thread may use it.
 class EventPool : public std::enable_shared_from_this<EventPool> {
  public:
-  // `timed`: they keep the time, for ElapsedMs. `sleeps`: who waits for one sleeps until an interrupt instead of keeping a core busy.
+  // `timed`: events record times, for ElapsedMs. `sleeps`: a thread that waits for an event sleeps until an interrupt
+  // instead of spinning.
   EventPool(int gpu, bool timed, bool sleeps = false) : gpu_(gpu), timed_(timed), sleeps_(sleeps) {}
   ~EventPool();
   EventPool(const EventPool&) = delete;
   EventPool& operator=(const EventPool&) = delete;
 
-  // Goes back to its pool, which lives as long.
+  // Returns its event to the pool and keeps the pool alive.
   class Entry {
    public:
     Entry() = default;
@@ -42,7 +43,7 @@ class EventPool : public std::enable_shared_from_this<EventPool> {
     std::shared_ptr<EventPool> pool_;
     cudaEvent_t event_ = nullptr;
   };
-  // A new one recorded on `stream`, which belongs to the current GPU.
+  // Records a new event on `stream`, which must belong to the current GPU.
   Entry Record(cudaStream_t stream);
 
  private:
@@ -53,6 +54,6 @@ class EventPool : public std::enable_shared_from_this<EventPool> {
 };
 
 bool Happened(cudaEvent_t event);                      // throws CudaError
-double ElapsedMs(cudaEvent_t from, cudaEvent_t to);    // of two timed ones that have happened; throws CudaError
+double ElapsedMs(cudaEvent_t from, cudaEvent_t to);    // between two timed events that have happened; throws CudaError
 
 }  // namespace twofold::cuda

@@ -1,4 +1,4 @@
-// Mixtures of experts: routing, and rows of tokens to slots of experts and back.
+// Mixture of experts: routing, and copying rows of tokens to expert slots and back.
 #include <limits>
 
 #include "kernels/cuda/kernels.h"
@@ -10,9 +10,10 @@ namespace {
 
 constexpr int kThreads = 128, kTokensABlock = kThreads / kWarp;
 
-// ---- Which experts, and where ----
+// ---- Routing ----
 
-// A logit and its place: the larger one leads, of equal ones the first; place -1 is none. Only logit 0 may be no number, and then leads.
+// A logit and its place: the larger logit wins, ties go to the first; place -1: none. Only logit 0 may be NaN, and then
+// it wins.
 template <class A>
 struct Best {
   A value;
@@ -24,13 +25,14 @@ struct Best {
   }
 };
 
-// A warp a token. The k largest logits, of equal ones the first; where none is left that is a number, number j is expert j.
+// One warp per token. Chooses the k largest logits; ties go to the first. When only NaNs are left, choice number j is
+// expert j.
 template <class T>
 __global__ void __launch_bounds__(kThreads) RouteTokens(const T* logits, int64_t tokens, int experts, int k, Wide<T>* probabilities,
                                                         Wide<T>* weights, int32_t* choices) {
   using A = Wide<T>;
   const int64_t token = int64_t{blockIdx.x} * kTokensABlock + threadIdx.x / kWarp;
-  if (token >= tokens) return;  // a whole warp
+  if (token >= tokens) return;  // the whole warp returns
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const T* x = logits + token * experts;
   A* p = probabilities + token * experts;
@@ -57,7 +59,7 @@ __global__ void __launch_bounds__(kThreads) RouteTokens(const T* logits, int64_t
   for (int i = lane; i < experts; i += kWarp) sum += std::exp(As<A>(x[i]) - top);
   sum = WarpSum(sum);
   for (int i = lane; i < experts; i += kWarp) p[i] = std::exp(As<A>(x[i]) - top) / sum;
-  __syncwarp();  // `chosen`, by lane 0
+  __syncwarp();  // lane 0 has written `chosen`
   A of_chosen = 0;
   for (int j = 0; j < k; ++j) of_chosen += std::exp(As<A>(x[chosen[j]]) - top) / sum;
   for (int j = lane; j < k; j += kWarp) {
@@ -68,7 +70,7 @@ __global__ void __launch_bounds__(kThreads) RouteTokens(const T* logits, int64_t
 
 constexpr int kCounted = ops::kChoicesCounted;
 
-// The choices of a block of threads, for all of them; returns how many.
+// Loads the choices of a thread block for all its threads; returns how many there are.
 __device__ inline int LoadChoices(const int32_t* chosen, int64_t choices, int32_t* here) {
   const int64_t first = int64_t{blockIdx.x} * kCounted;
   const int n = static_cast<int>(choices - first < kCounted ? choices - first : kCounted);
@@ -77,7 +79,7 @@ __device__ inline int LoadChoices(const int32_t* chosen, int64_t choices, int32_
   return n;
 }
 
-// counts[block, e]: how many of the block's choices are of expert e. Thread e looks at all of them.
+// counts[block, e]: how many of the block's choices are expert e. Thread e looks at all of them.
 __global__ void __launch_bounds__(1024) CountChoices(const int32_t* chosen, int64_t choices, int experts, int32_t* counts) {
   __shared__ int32_t here[kCounted];
   const int n = LoadChoices(chosen, choices, here);
@@ -88,7 +90,7 @@ __global__ void __launch_bounds__(1024) CountChoices(const int32_t* chosen, int6
   counts[int64_t{blockIdx.x} * experts + expert] = count;
 }
 
-// Thread e numbers the choices of expert e, after those of the blocks before.
+// Thread e numbers the choices of expert e, continuing from the previous blocks.
 __global__ void __launch_bounds__(1024) NumberChoices(const int32_t* chosen, int64_t choices, int experts, const int32_t* counts, int32_t* places) {
   __shared__ int32_t here[kCounted];
   const int64_t first = int64_t{blockIdx.x} * kCounted;
@@ -121,8 +123,9 @@ int32_t* Count(const ops::Choices& choices, int64_t experts, const Context& c) {
   return counts;
 }
 
-// A warp a token. Through the weights w_j = p_j / sum of the chosen p: dlogit_j = w_j (dw_j - sum of w dw); of one alone, w = p:
-// dlogit_i = p (1{i chosen} - p_i) dw. Beside it the balance's, d P_i / d p_ti = 1 / T, through the softmax.
+// One warp per token. Through the weights w_j = p_j / sum of the chosen p: dlogit_j = w_j (dw_j - sum of w dw). With a
+// single choice w = p: dlogit_i = p (1{i chosen} - p_i) dw. The gradient of the load-balancing loss is added,
+// d P_i / d p_ti = 1 / T, through the softmax.
 template <class T>
 __global__ void __launch_bounds__(kThreads) RouteTokensBackward(const Wide<T>* probabilities, const Wide<T>* dweights, const int32_t* choices,
                                                                 const int32_t* counts, int64_t tokens, int experts, int k, Wide<T> share,
@@ -155,7 +158,7 @@ __global__ void __launch_bounds__(kThreads) RouteTokensBackward(const Wide<T>* p
 
 // ---- Rows to slots and back ----
 
-// Which choice's row a slot takes: -1 for none.
+// The choice whose row each slot takes; -1 for none.
 __global__ void __launch_bounds__(256) NoChoices(int32_t* taken_by, int64_t slots) {
   const int64_t slot = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (slot < slots) taken_by[slot] = -1;
@@ -165,7 +168,8 @@ __global__ void __launch_bounds__(256) TakeSlots(const int32_t* experts, const i
   if (i < choices && places[i] < capacity) taken_by[experts[i] * capacity + places[i]] = static_cast<int32_t>(i);
 }
 
-// f(column, count) for the packs of a row of `columns` that `thread` of `threads` has; count = kPack where rows are whole packs.
+// Calls f(column, count) for the packs of a row of `columns` that belong to `thread` of `threads`; count = kPack if
+// rows are whole packs.
 template <int kPack, class F>
 __device__ inline void ForColumns(int columns, bool packs, int thread, int threads, F f) {
 #pragma unroll 4
@@ -174,7 +178,7 @@ __device__ inline void ForColumns(int columns, bool packs, int thread, int threa
   }
 }
 
-// A block a slot: each is written once, with its row or zeros.
+// One block per slot: it writes the slot once, with its row or zeros.
 template <class T>
 __global__ void __launch_bounds__(kThreads) FillSlots(const T* x, const int32_t* taken_by, const Wide<T>* weights, int k, int columns, bool packs,
                                                       T* slots) {
@@ -195,7 +199,7 @@ __global__ void __launch_bounds__(kThreads) FillSlots(const T* x, const int32_t*
   });
 }
 
-// A block a token.
+// One block per token.
 template <class T>
 __global__ void __launch_bounds__(kThreads) AddSlots(const T* slots, const int32_t* experts, const int32_t* places, const Wide<T>* weights, int k,
                                                      int64_t capacity, int columns, bool packs, T* y) {
@@ -217,14 +221,14 @@ __global__ void __launch_bounds__(kThreads) AddSlots(const T* slots, const int32
   });
 }
 
-// A warp a choice.
+// One warp per choice.
 template <class T>
 __global__ void __launch_bounds__(kThreads) WeighSlots(const T* slots, const int32_t* experts, const int32_t* places, const T* dy, int64_t choices,
                                                        int k, int64_t capacity, int columns, bool packs, Wide<T>* dweights) {
   using A = Wide<T>;
   constexpr int kPack = kPerLoad<T>;
   const int64_t at = int64_t{blockIdx.x} * kTokensABlock + threadIdx.x / kWarp;
-  if (at >= choices) return;  // a whole warp
+  if (at >= choices) return;  // the whole warp returns
   A sum = 0;
   if (places[at] < capacity) {
     const T* x = slots + (experts[at] * capacity + places[at]) * columns;

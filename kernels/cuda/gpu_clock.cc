@@ -22,7 +22,8 @@ GpuClock::Interval GpuClock::Of(cudaEvent_t start, cudaEvent_t end) {
   return {time(start), time(end)};
 }
 
-// A host that was held up in between would see the event late: the quickest of a few looks counts.
+// If the host is delayed in between, it sees the event late. So several readings are taken, and the quickest one
+// counts.
 void GpuClock::Set() {
   MakeCurrent(gpu_);
   if (stream_ == nullptr) Check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));

@@ -1,4 +1,4 @@
-// Times of a GPU's events on the host's clock.
+// Converts times of GPU events to the host's clock.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,8 +10,9 @@
 
 namespace twofold::cuda {
 
-// Tells times from an event at which the clocks of the GPU and of the host were read together. That is done when a time is first asked
-// for, and anew once it is a second ago: elapsed times are floats, so that a distant event would blur them. Any thread may use it.
+// Measures times relative to an event at which the clocks of the GPU and the host were read together. This reference is
+// taken at the first query, and again when it is more than a second old, because elapsed times are floats and lose
+// precision with a distant event. Any thread may use it.
 class GpuClock {
  public:
   GpuClock(int gpu, std::shared_ptr<EventPool> timed) : gpu_(gpu), timed_(std::move(timed)) {}
@@ -23,16 +24,16 @@ class GpuClock {
   struct Interval {
     double start, end;
   };
-  // Of two timed events that have happened. Throws CudaError.
+  // Both events must be timed and have happened. Throws CudaError.
   Interval Of(cudaEvent_t start, cudaEvent_t end);
 
  private:
-  void Set();  // with the lock held
+  void Set();  // the lock must be held
 
   const int gpu_;
   const std::shared_ptr<EventPool> timed_;
   std::mutex mutex_;
-  cudaStream_t stream_ = nullptr;  // its own, which has nothing to wait for; null: no time was asked for yet
+  cudaStream_t stream_ = nullptr;  // a separate stream without other work; null until the first query
   EventPool::Entry event_;
   double time_ = 0;  // of the event
 };

@@ -1,7 +1,7 @@
-// One function an operation: enqueues its arithmetic on a stream of a GPU. Shapes have been checked.
+// One function per operation: it enqueues the arithmetic on a GPU stream. Shapes have already been checked.
 //
-// Kernels are deterministic: no result depends on the order in which blocks run. They are written against the part of CUDA
-// that emulated/cuda_runtime.h names, so that they run without a GPU too (cmake/cuda.cmake).
+// Kernels are deterministic: no result depends on the order in which blocks run. They use only the part of CUDA that
+// emulated/cuda_runtime.h declares, so they also run without a GPU (cmake/cuda.cmake).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -16,7 +16,7 @@ class Libraries;  // libraries.h: cuBLASLt and cuDNN
 
 struct Context {
   cudaStream_t stream;
-  std::byte* workspace;     // of the size that ops::Workspace says, aligned to 512 bytes
+  std::byte* workspace;     // of ops::Workspace's size, aligned to 512 bytes
   size_t workspace_bytes;
   int multiprocessors;      // of the GPU
   Libraries& libraries;
@@ -99,9 +99,10 @@ void Compute(const ops::AdamStep& o, const Context& c);
 void Compute(const ops::SquaredNorm& o, const Context& c);
 void Compute(const ops::ClipFactor& o, const Context& c);
 
-// ---- What several kernels share ----
+// ---- Shared by several kernels ----
 
-// Where a tensor's elements lie on the GPU; null where there is no tensor. T is one of numbers.h, float, double, int32_t, uint8_t.
+// The address of a tensor's elements on the GPU; null if there is no tensor. T is one of numbers.h, float, double,
+// int32_t, uint8_t.
 template <class T>
 T* At(const Tensor& t) {
   return t.empty() ? nullptr : reinterpret_cast<T*>(t.address());

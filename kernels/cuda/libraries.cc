@@ -26,7 +26,7 @@ cudaDataType_t TypeOf(DType type) {
   }
 }
 
-// GELU in its tanh form, on the unrounded sums; what it is taken of is written to, or read from, the auxiliary matrix.
+// GELU in its tanh form, on the unrounded sums. Its argument is written to, or read from, the auxiliary matrix.
 cublasLtEpilogue_t EpilogueOf(const LibraryProduct& p) {
   switch (p.epilogue) {
     case ops::MatMul::kNone: return p.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
@@ -43,7 +43,7 @@ std::string NameOf(const LibraryProduct& p) {
                 p.epilogue != ops::MatMul::kNone ? " with GELU" : "");
 }
 
-// Descriptors of one kind of product, with the algorithm that computes it.
+// The descriptors of one kind of product, and the algorithm that computes it.
 class Multiplication {
  public:
   Multiplication(const CublasLt& lt, const LibraryProduct& p, bool tf32) : lt_(lt), name_(NameOf(p)) {
@@ -72,7 +72,7 @@ class Multiplication {
   void SetBias(const void* bias) { Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias); }
   void SetAux(void* aux) { Set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aux); }
 
-  // What the heuristic answers, best first.
+  // Queries the heuristic; answers are sorted best first.
   void FindCandidates(cublasLtHandle_t handle, const AlgorithmKey& key) {
     cublasLtMatmulPreference_t preference = nullptr;
     Check(lt_.MatmulPreferenceCreate(&preference));
@@ -99,7 +99,7 @@ class Multiplication {
     for (int i = 0; i < count; ++i) candidates_.push_back(Describe(answers_[static_cast<size_t>(i)]));
   }
 
-  // Keeps the first acceptable candidate; if `run` is set, the one that it says is fastest: run(candidate) is in seconds.
+  // Keeps the first acceptable candidate or, if `timed`, the fastest one: run(candidate) returns seconds.
   template <class Run>
   void Decide(size_t workspace_bytes, bool timed, Run&& run) {
     for (size_t i = 0; timed && i < candidates_.size(); ++i) {
@@ -138,7 +138,8 @@ class Multiplication {
   Candidate Describe(const cublasLtMatmulHeuristicResult_t& answer) const {
     int32_t splits = 1;
     uint32_t scheme = CUBLASLT_REDUCTION_SCHEME_NONE;
-    const auto read = [&](cublasLtMatmulAlgoConfigAttributes_t what, auto& value) {  // an algorithm that does not know it splits nothing
+    // an algorithm without this attribute does not split sums
+    const auto read = [&](cublasLtMatmulAlgoConfigAttributes_t what, auto& value) {
       size_t written = 0;
       auto read = value;
       if (lt_.MatmulAlgoConfigGetAttribute(&answer.algo, what, &read, sizeof read, &written) == CUBLAS_STATUS_SUCCESS) value = read;
@@ -161,7 +162,8 @@ class Multiplication {
   bool timed_ = false;
 };
 
-// The fastest of a few runs, in seconds, by events of the stream. The first is not counted: it loads the kernel.
+// The fastest of a few runs, in seconds, measured by events of the stream. The first run is not counted: it loads the
+// kernel.
 template <class F>
 double FastestRun(cudaStream_t stream, F&& f) {
   cudaEvent_t begin, end;
@@ -221,7 +223,8 @@ void Libraries::Multiply(const LibraryProduct& p, const Operands& on, cudaStream
   Multiplication& product = found->second;
   if (p.bias) product.SetBias(on.bias);
   if (on.aux != nullptr) product.SetAux(on.aux);
-  // Candidates are timed where the output is written and not added to, so that running them leaves nothing behind.
+  // Candidates are timed only if the output is overwritten and not added to, so that running them has no effect on
+  // results.
   const bool time_now = h.options.time_algorithms && p.beta == 0 && !product.timed();
   if (fresh || time_now) {
     try {
@@ -243,7 +246,7 @@ bool Libraries::MultiplyFused(const LibraryProduct& p, const Operands& on, cudaS
   if (!h.fuses || h.unsupported.contains(key)) return false;
   try {
     Multiply(p, on, stream);
-  } catch (const CudaError&) {  // whatever the library has against it, two kernels are right
+  } catch (const CudaError&) {  // whatever the library's reason, two kernels give the right result
     h.unsupported.insert(key);
     return false;
   }

@@ -1,14 +1,14 @@
-// The matrix products, convolutions and attention of NVIDIA's libraries, one set of handles a device.
+// The matrix products, convolutions and attention of NVIDIA's libraries, with one set of handles per device.
 //
-// They get no memory of their own: a workspace of kLibraryWorkspace bytes (core/device/ops/rules.h) is part of the operations that
-// use them, so that it is in the ledger and can be predicted. cuBLASLt is loaded when the first Libraries is made, not when the program
-// starts: it is 0.5 GB, and mapping it takes 40 to 600 ms that a run without a GPU should not wait for. cuDNN is loaded when a
-// convolution or attention first asks for it, and may be missing. The emulation
-// (cmake/cuda.cmake) has libraries of its own, plain loops (emulated/libraries.cc).
+// The libraries do not allocate memory. A workspace of kLibraryWorkspace bytes (core/device/ops/rules.h) is part of the
+// operations that use them, so that the ledger contains it and it can be predicted. cuBLASLt is loaded when the first
+// Libraries is made, not when the program starts: its size is 0.5 GB, and mapping it takes 40 to 600 ms, which a run
+// without a GPU should not spend. cuDNN is loaded when a convolution or attention first needs it, and may be missing.
+// The emulation (cmake/cuda.cmake) replaces the libraries by plain loops (emulated/libraries.cc).
 //
-// Algorithms are chosen once for each product's shape, types, alignment and workspace, by the library's heuristic: the first that splits
-// no sum or adds split sums up in the type of the arithmetic, in a fixed order. So a product's result depends on its operands
-// alone, run after run, on one kind of GPU and one version of the library.
+// The library's heuristic chooses an algorithm once for each product's shape, types, alignment and workspace. The first
+// algorithm is used that either does not split sums or adds the split sums in the compute type in a fixed order. So the
+// result of a product depends on its operands alone, run after run, on one kind of GPU and one version of the library.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -27,11 +27,13 @@ namespace twofold::cuda {
 class Libraries {
  public:
   struct Options {
-    // Products and convolutions of F32 operands round these to TF32 (10 bits of mantissa): several times as fast.
+    // Rounds the F32 operands of products and convolutions to TF32 (10 bits of mantissa), which is several times as
+    // fast.
     bool tf32 = false;
-    // What is fastest is taken though losses are then no longer the same bit for bit. The first time that the shape of a product is
-    // seen, the heuristic's candidates are run and timed, while the host waits, and the fastest is kept; which one that is may differ from
-    // run to run, and candidates add in different orders. Attention may go backward by cuDNN in no fixed order (attentions.h).
+    // Uses the fastest algorithms, although losses are then no longer bitwise repeatable. At the first product of a
+    // shape, the heuristic's candidates are run and timed while the host waits, and the fastest is kept. Another
+    // candidate may win in another run, and candidates add in different orders. The backward pass of attention may use
+    // cuDNN engines without a fixed order (attentions.h).
     bool time_algorithms = false;
     AttentionKernels attention = AttentionKernels::kAuto;
   };
@@ -39,18 +41,19 @@ class Libraries {
   Libraries() : Libraries(Options()) {}
   ~Libraries();
 
-  // Operands in the GPU's memory. `workspace` is aligned to 512 bytes. bias: null unless p.bias; aux: null unless p has an epilogue;
-  // both aligned to 16 bytes.
+  // Addresses in the GPU's memory. `workspace` is aligned to 512 bytes. bias: null unless p.bias; aux: null unless p
+  // has an epilogue; both aligned to 16 bytes.
   struct Operands {
     const void *a, *b, *bias;
     void *d, *aux = nullptr;
     std::byte* workspace;
     size_t workspace_bytes;
   };
-  // Throws where there is no algorithm for it.
+  // Throws if there is no algorithm for it.
   void Multiply(const LibraryProduct& p, const Operands& on, cudaStream_t stream);
-  // The same of a product with an epilogue; false, and nothing is done, where the library had better not do it or cannot. It had
-  // from compute capability 9 on: before, kernels with such epilogues are slower than two.
+  // The same for a product with an epilogue. Returns false, having done nothing, if the library cannot do it or would
+  // be slower. It is used from compute capability 9 on: before, kernels with such epilogues are slower than two
+  // kernels.
   bool MultiplyFused(const LibraryProduct& p, const Operands& on, cudaStream_t stream);
 
   Convolutions& convolutions() { return convolutions_; }
@@ -63,7 +66,7 @@ class Libraries {
   Attentions attentions_;
 };
 
-// Of the libraries as they were loaded: "cuBLASLt 13.0.2", "cuDNN 9.19.0", or why one is not there.
+// The loaded libraries: "cuBLASLt 13.0.2", "cuDNN 9.19.0", or why one is missing.
 std::vector<std::string> LibraryVersions();
 
 }  // namespace twofold::cuda

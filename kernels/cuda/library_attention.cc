@@ -16,7 +16,7 @@ LibraryAttention Of(AttentionPass pass, const A& o) {
 }
 
 using Dims = std::array<int64_t, 4>;
-using Tensor4 = size_t;  // of AttentionGraph::tensors
+using Tensor4 = size_t;  // index into AttentionGraph::tensors
 
 Dims Packed(const Dims& d) { return {d[1] * d[2] * d[3], d[2] * d[3], d[3], 1}; }
 Dims Transposed(Dims d) {
@@ -28,7 +28,7 @@ class Builder {
  public:
   explicit Builder(const LibraryAttention& a) : a_(a) {}
 
-  // Rows of heads of qkv or its gradient, and of out or its.
+  // The rows of heads in qkv or its gradient, and in out or its gradient.
   Tensor4 InQkv(GraphOperand operand, int64_t heads) {
     return Add({.dims = {a_.batch, heads, a_.rows, a_.dim}, .strides = {a_.rows * a_.columns(), a_.dim, a_.columns(), 1},
                 .type = GraphType::kNarrow, .operand = operand});
@@ -57,7 +57,7 @@ class Builder {
     graph_.nodes.push_back({step, std::move(in), out});
     return out;
   }
-  // The transposed of what has such dims, as a view.
+  // The transpose of a tensor with such dims, as a view.
   Tensor4 ViewTransposed(Tensor4 of, GraphType type) {
     const GraphTensor& t = graph_.tensors[of];
     return To(GraphStep::kView, {of}, Add({.dims = Transposed(t.dims), .strides = Transposed(t.strides), .type = type}));
@@ -73,7 +73,7 @@ class Builder {
     const Tensor4 seen = Step(GraphStep::kNotBefore, {row, column}, Scores(), GraphType::kBool);
     return Step(GraphStep::kSelect, {scores, Constant(-std::numeric_limits<float>::infinity()), seen}, Scores());
   }
-  // left right, for each head; of heads that share keys and values, their sum.
+  // Multiplies left and right for each head; for heads that share keys and values, sums the products.
   void SumOfHeads(Tensor4 left, Tensor4 right, GraphOperand operand) {
     if (a_.heads == a_.kv_heads) return static_cast<void>(To(GraphStep::kMatMul, {left, right}, InQkv(operand, a_.kv_heads)));
     const Tensor4 each = Step(GraphStep::kMatMul, {left, right}, Heads(), GraphType::kNarrow);

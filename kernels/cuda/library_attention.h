@@ -1,6 +1,7 @@
-// Attention as cuDNN takes it: a graph of products, element by element operations and reductions, of which its attention engines
-// know the pattern (cuDNN's developer guide, "Graph API", "Fused Flash Attention"; forward and backward as in Dao 2023, algorithms 1
-// and 2). The graph is a value: it can be computed step by step, and so be tested, where there is no cuDNN. Nothing here calls CUDA.
+// Attention in cuDNN's form: a graph of products, elementwise operations and reductions whose pattern cuDNN's attention
+// engines recognise (cuDNN's developer guide, "Graph API", "Fused Flash Attention"; forward and backward as in Dao
+// 2023, algorithms 1 and 2). The graph is a value. It can be evaluated step by step, and so be tested, without cuDNN.
+// Nothing here calls CUDA.
 #pragma once
 
 #include <array>
@@ -16,15 +17,15 @@ namespace twofold::cuda {
 
 enum class AttentionPass { kForward, kBackward };
 
-// Attention of whole sequences, of tensors as they lie in memory (core/device/ops/attention.h).
+// Attention of whole sequences, on tensors in their memory layout (core/device/ops/attention.h).
 struct LibraryAttention {
   AttentionPass pass;
   DType type;
   int64_t batch, rows, heads, kv_heads, dim;
   bool causal;
-  // Backward: the gradient of a query is a sum over blocks of keys. Repeatable: one block makes it, from the gradients of all scores,
-  // which are written down (2 bytes each). Else blocks add to it in the order that they happen to end in, in f32: last bits may
-  // differ from run to run.
+  // Backward only: the gradient of a query is a sum over blocks of keys. If repeatable, one block computes it from the
+  // gradients of all scores, which are stored (2 bytes each). Otherwise blocks add to it in f32 in the order in which
+  // they finish, so last bits may differ from run to run.
   bool repeatable = true;
   int64_t columns() const { return (heads + 2 * kv_heads) * dim; }  // of qkv
   friend auto operator<=>(const LibraryAttention&, const LibraryAttention&) = default;
@@ -34,30 +35,30 @@ LibraryAttention Described(const ops::AttentionBackward& o);
 // "attention_backward bf16, batch 8 t 1024 heads 12 of 12 x 64 causal".
 std::string NameOf(const LibraryAttention& a);
 
-// The first cuDNN whose attention is used. Earlier ones of version 9 go wrong backward without a mask where t is no multiple of 128
-// (until 9.15), or altogether (9.10.0 and 9.10.1).
+// The oldest cuDNN version whose attention is used. Earlier 9.x versions give wrong results in the backward pass
+// without a mask if t is not a multiple of 128 (until 9.15), or in all cases (9.10.0 and 9.10.1).
 inline constexpr int kOldestCudnnVersion = 91600;
-// Why not one of `version`, as cudnnGetVersion has it; "" where it may be.
+// Why `version`, in the format of cudnnGetVersion, is not used; "" if it is.
 std::string WhyNotVersion(int64_t version);
-// Why a cuDNN of that version has no such attention on a GPU of compute capability `major`; "" where it may.
-// Whether it does is known when its plan is made.
+// Why a cuDNN of that version cannot have this attention on a GPU of compute capability `major`; "" if it may have it.
+// Only making its plan shows whether it does.
 std::string WhyNotCudnn(const LibraryAttention& a, int major, int64_t version);
 
-// Whose kernels attention runs on. kAuto: cuDNN's where they can be had. Who insists on cuDNN gets what cannot be repeated, too.
+// Whose kernels run attention. kAuto: cuDNN's if available. kCudnn: only cuDNN's, even if results are not repeatable.
 enum class AttentionKernels { kAuto, kOwn, kCudnn };
-// What cuDNN is asked for, in turn, until it has an engine that fits the workspace. any_bits: the last bits of results may differ from
-// run to run anyway.
+// The variants to request from cuDNN, in order, until one has an engine that fits the workspace. any_bits: the last
+// bits of results may differ from run to run anyway.
 std::vector<LibraryAttention> AskedFor(const LibraryAttention& a, AttentionKernels kernels, bool any_bits);
 
-// Tensors of a graph that lie in memory: the operation's own, and what the backward pass keeps in its workspace.
+// Tensors of a graph that are in memory: the operation's own, and those that the backward pass keeps in its workspace.
 enum class GraphOperand { kQ, kK, kV, kOut, kLse, kDOut, kDQ, kDK, kDV, kDelta, kDQSums };
 inline constexpr size_t kGraphOperands = 11;
-using GraphAddresses = std::array<void*, kGraphOperands>;  // by GraphOperand; null where a graph has none
-// Where it begins within the operation's tensor, in elements: q, k and v are parts of qkv.
+using GraphAddresses = std::array<void*, kGraphOperands>;  // by GraphOperand; null if the graph does not have it
+// Offset of the operand within the operation's tensor, in elements: q, k and v are parts of qkv.
 int64_t FirstElement(const LibraryAttention& a, GraphOperand operand);
 
 enum class GraphType { kF32, kNarrow, kI32, kBool };  // kNarrow: LibraryAttention::type
-// [batch, heads, rows, columns]; strides in elements. Neither operand nor value: it exists within the graph alone.
+// [batch, heads, rows, columns]; strides in elements. A tensor without operand and value exists within the graph only.
 struct GraphTensor {
   std::array<int64_t, 4> dims, strides;
   GraphType type = GraphType::kF32;
@@ -65,18 +66,19 @@ struct GraphTensor {
   std::optional<float> value = std::nullopt;  // a constant
 };
 enum class GraphStep {
-  kMatMul,    // in[0] in[1]; a head of in[1] may be shared by several that follow one another in in[0]
-  kMultiply, kSubtract, kAdd, kDivide,  // in[0] (op) in[1], which is repeated along dimensions of size 1
+  kMatMul,    // in[0] in[1]; consecutive heads of in[0] may share a head of in[1]
+  kMultiply, kSubtract, kAdd, kDivide,  // in[0] (op) in[1]; in[1] is broadcast along dimensions of size 1
   kExp, kLog, kIdentity,
   kRow, kColumn,      // the index of each element
   kNotBefore,         // in[0] >= in[1]
   kSelect,            // in[2] ? in[0] : in[1]
-  kMaximum, kSum,     // over those dimensions of in[0] in which the result is smaller; heads: over those that share one
-  kView,              // the same elements under other dimensions
+  // over the dimensions in which the result is smaller than in[0]; for heads: over those that share one
+  kMaximum, kSum,
+  kView,              // the same elements with other dimensions
 };
 struct GraphNode {
   GraphStep step;
-  std::vector<size_t> in;  // of Graph::tensors
+  std::vector<size_t> in;  // indices into Graph::tensors
   size_t out;
 };
 struct AttentionGraph {
@@ -85,8 +87,8 @@ struct AttentionGraph {
 };
 AttentionGraph GraphOf(const LibraryAttention& a);
 
-// What of the workspace the graph's own tensors take: first delta, f32 [batch, heads, rows], then the sums of dq, f32
-// [batch, heads, rows, dim], where it has them. The rest is the plan's.
+// The part of the workspace for the graph's own tensors: first delta, f32 [batch, heads, rows], then, if the graph has
+// them, the sums of dq, f32 [batch, heads, rows, dim]. The rest is the plan's.
 struct AttentionWorkspace {
   size_t delta = 0, dq_sums = 0;  // bytes, multiples of 512
   size_t bytes() const { return delta + dq_sums; }

@@ -1,4 +1,4 @@
-// Cross-entropy of logits: a block of threads a row, which is read once.
+// Cross-entropy of logits: one thread block per row, which is read once.
 #include <limits>
 
 #include "kernels/cuda/kernels.h"
@@ -10,8 +10,8 @@ namespace {
 
 constexpr int kBlock = 512;
 
-// The largest element so far and the sum of exp(x - largest): what is new may move the largest, and then scales the sum (Milakov and
-// Gimelshein 2018, "Online normalizer calculation for softmax", algorithm 3).
+// The largest element so far and the sum of exp(x - largest). A new element may raise the largest, and the sum is then
+// rescaled (Milakov and Gimelshein 2018, "Online normalizer calculation for softmax", algorithm 3).
 template <class A>
 struct OnlineSum {
   A largest = std::numeric_limits<A>::lowest(), sum = 0;
@@ -28,7 +28,7 @@ struct OnlineSum {
   }
 };
 
-// A target that is none of the classes gives NaN.
+// A target that is not one of the classes gives NaN.
 template <class T>
 __global__ void __launch_bounds__(kBlock) Losses(const T* logits, Ids targets, int64_t classes, Wide<T>* losses, Wide<T>* lse) {
   using A = Wide<T>;
@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(kBlock) Losses(const T* logits, Ids targets, i
   losses[row] = target >= 0 && target < classes ? log - (As<A>(x[target]) - largest) : std::numeric_limits<A>::quiet_NaN();
 }
 
-// dlogits may be logits: the target's logit is read before, and its gradient written after all others.
+// dlogits may alias logits: the target's logit is read first, and its gradient is written after all others.
 template <class T>
 __global__ void __launch_bounds__(kBlock) Gradients(const T* logits, Ids targets, const Wide<T>* lse, int64_t classes, Wide<T> scale, T* dlogits,
                                                     bool packs) {
@@ -71,7 +71,8 @@ __global__ void __launch_bounds__(kBlock) Gradients(const T* logits, Ids targets
   if (here) Store(dx + target, scale * (FastExp(of_target - log) - A(1)));
 }
 
-// Right where no class has a larger logit than the target's, none before it an equal one, and it is more than minus infinity.
+// A row is correct if no class has a larger logit than the target, no earlier class an equal one, and the target's
+// logit is more than minus infinity.
 template <class T>
 __global__ void __launch_bounds__(kBlock) AreCorrect(const T* logits, Ids targets, int64_t classes, uint8_t* correct) {
   using A = Wide<T>;
@@ -113,7 +114,7 @@ void Compute(const ops::CrossEntropyForward& o, const Context& c) {
 
 void Compute(const ops::CrossEntropyBackward& o, const Context& c) {
   ForFloat(o.logits.dtype(), [&]<class T>() {
-    // Packs of logits are at multiples of 16 bytes; so are those of dlogits where both tensors begin alike.
+    // Packs of logits are at multiples of 16 bytes; so are those of dlogits if both tensors have the same alignment.
     const bool packs = (o.logits.address() - o.dlogits.address()) % 16 == 0;
     Launch(Gradients<T>, GridOf(o.logits.dim(0)), dim3(kBlock), 0, c.stream, At<T>(o.logits), IdsOf(o.targets), At<Wide<T>>(o.lse),
            Columns(o.logits), static_cast<Wide<T>>(o.scale), At<T>(o.dlogits), packs);

@@ -1,5 +1,6 @@
-// Products of layers and of attention, by the library (product.h says how they are asked for), and what it leaves to us: output types
-// that it does not store, sums over heads that are to be rounded once, biases of another type, and products of nothing.
+// Matrix products of layers and of attention by the library (product.h describes the requests), and the cases that the
+// library does not cover: output types that it cannot store, sums over heads that must be rounded once, biases of
+// another type, and empty products.
 #include "kernels/cuda/algorithm_choice.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/launch.h"
@@ -14,12 +15,12 @@ const std::byte* At(const Tensor& t, int64_t element) {
 }
 std::byte* MutableAt(const Tensor& t, int64_t element) { return const_cast<std::byte*>(At(t, element)); }
 
-// Matrices [rows, columns] of an output: matrix i has batch i / heads and head i % heads.
+// The matrices [rows, columns] of an output: matrix i has batch i / heads and head i % heads.
 struct OutMatrices {
   int64_t first, batch, head, stride, heads, rows, columns;
 };
 
-// out = (out where `add`) + product + bias of the column; product and bias may be null. One block a row.
+// out = (out if `add`) + product + bias of the column; product and bias may be null. One block per row.
 template <class T, class A, class B>
 __global__ void StoreRows(T* out, OutMatrices where, const A* product, const B* bias, bool add) {
   const int64_t row = blockIdx.x, matrix = row / where.rows;
@@ -32,7 +33,7 @@ __global__ void StoreRows(T* out, OutMatrices where, const A* product, const B* 
   }
 }
 
-// `operands`: the type of the bias, and what decides the arithmetic.
+// `operands`: the type of the bias; it determines the compute type.
 void StoreOutput(const Tensor& out, const OutMatrices& where, int64_t matrices, DType operands, const std::byte* product,
                  const std::byte* bias, bool add, const Context& c) {
   const dim3 blocks(static_cast<unsigned>(matrices * where.rows));
@@ -61,10 +62,11 @@ void Multiply(const ProductPlan& plan, Libraries::Operands first, const Context&
   });
 }
 
-// The epilogue with the product; false, and nothing is done, where it must come after it.
+// Computes the product with its epilogue in one kernel. Returns false, having done nothing, if the epilogue must be a
+// second kernel.
 bool ComputeFused(const ops::MatMul& o, const Context& c) {
   const bool aligned = AlignmentOf(At(o.aux, 0)) == 16 && (o.bias.empty() || AlignmentOf(At(o.bias, 0)) == 16);
-  const bool columns = o.out.dim(1) % 8 == 0;  // as the library wants those of aux
+  const bool columns = o.out.dim(1) % 8 == 0;  // the library's requirement for aux
   const bool slope_of_sum = o.epilogue == ops::MatMul::kGeluSlope && !o.bias.empty();
   if (o.out.numel() == 0 || o.a.numel() == 0 || o.a.dtype() == DType::kF64 || !aligned || !columns || slope_of_sum) return false;
   const LibraryProduct product = PlanOf(o, /*copy=*/false, !o.bias.empty(), /*epilogue=*/true).product;
@@ -94,13 +96,13 @@ void Compute(const ops::MatMul& o, const Context& c) {
   const OutMatrices where = {.stride = n, .heads = 1, .rows = m, .columns = n};
   const std::byte* bias = o.bias.empty() ? nullptr : At(o.bias, 0);
   if (o.out.numel() == 0) return;
-  if (o.a.numel() == 0) {  // sums of nothing
+  if (o.a.numel() == 0) {  // sums of no terms
     return StoreOutput(o.out, where, 1, o.a.dtype(), nullptr, bias, o.accumulate, c);
   }
   const auto copy_bytes = static_cast<size_t>(ops::rules::CudaProductCopy(o).value());
   const auto bias_bytes = static_cast<size_t>(ops::rules::CudaBiasCopy(o).value());
   const bool copy = copy_bytes > 0;
-  // The library adds a bias of the output's type. It has no such products of F64.
+  // The library adds a bias only of the output's type, and has no such products in F64.
   const bool theirs = bias != nullptr && !copy && o.out.dtype() == o.bias.dtype() && o.bias.dtype() != DType::kF64;
   const std::byte* aligned = bias;
   if (theirs && AlignmentOf(bias) < 16) {

@@ -10,10 +10,10 @@ namespace {
 
 bool Fits(Bytes reserved, Bytes size, Bytes limit) { return limit.value() == 0 || reserved + size <= limit; }
 
-// Whether there was room. Throws what else went wrong.
+// Whether there was room. Throws on any other error.
 bool Got(cudaError_t status) {
   if (status == cudaErrorMemoryAllocation) {
-    cudaGetLastError();  // told by the caller; not to be told again by the next call
+    cudaGetLastError();  // the caller reports it; the next call must not report it again
     return false;
   }
   Check(status);
@@ -32,7 +32,7 @@ std::optional<Address> GpuSource::Reserve(Bytes size) {
 }
 
 void GpuSource::Release(Address address, Bytes size) {
-  cudaSetDevice(gpu_);  // errors before this point have been reported, or will be by a call that may throw
+  cudaSetDevice(gpu_);  // earlier errors have been reported, or will be by a call that may throw
   cudaFree(reinterpret_cast<void*>(address));
   reserved_ -= size;
 }
@@ -48,7 +48,7 @@ std::optional<Address> PinnedSource::Reserve(Bytes size) {
 
 void PinnedSource::Release(Address address, Bytes size) {
   cudaSetDevice(gpu_);
-  cudaDeviceSynchronize();  // a transfer may be under way; that cudaFreeHost waits for it is nowhere promised
+  cudaDeviceSynchronize();  // a transfer may be in flight, and no documentation promises that cudaFreeHost waits for it
   cudaFreeHost(reinterpret_cast<void*>(address));
   reserved_ -= size;
 }

@@ -1,12 +1,13 @@
-// Where a caching allocator gets a GPU's memory, and pinned memory of its host, from.
+// The sources from which a caching allocator gets GPU memory and pinned host memory.
 #pragma once
 
 #include "core/memory/source.h"
 
 namespace twofold::cuda {
 
-// cudaMalloc on GPU `gpu`. `limit` bounds what is reserved at one time; zero: no bound but the GPU's. Throws CudaError where something
-// else than room is missing. Giving memory back has the host wait for the whole GPU, so nothing still uses it.
+// cudaMalloc on GPU `gpu`. `limit` bounds the memory reserved at one time; zero: only the GPU's size bounds it. Throws
+// CudaError on errors other than lack of memory. Freeing memory makes the host wait for the whole GPU, so nothing uses
+// it any more.
 class GpuSource : public MemorySource {
  public:
   explicit GpuSource(int gpu, Bytes limit = Bytes(0)) : gpu_(gpu), limit_(limit) {}
@@ -20,8 +21,8 @@ class GpuSource : public MemorySource {
   Bytes reserved_;
 };
 
-// Pages of the host that do not move (cudaHostAlloc): transfers to and from them run beside kernels. Of any GPU; `gpu` is the one
-// in whose context they are made.
+// Page-locked host memory (cudaHostAlloc): transfers to and from it run concurrently with kernels. Usable with any GPU;
+// `gpu` is the one in whose context it is allocated.
 class PinnedSource : public MemorySource {
  public:
   explicit PinnedSource(int gpu, Bytes limit = Bytes(0)) : gpu_(gpu), limit_(limit) {}

@@ -1,16 +1,16 @@
-// What tensor cores are used by: the matrix instruction of a warp, loads of its fragments from shared memory, and copies to shared
-// memory that run beside arithmetic. For .cu files only; PTX is here and in numbers.h alone. All of it is there from compute
-// capability 8.0 on (PTX ISA 8.x, "Warp-level matrix instructions", "Asynchronous copy").
+// Access to tensor cores: the matrix instruction of a warp, loads of its fragments from shared memory, and asynchronous
+// copies to shared memory. For .cu files only; only this file and numbers.h contain PTX. Everything here is available
+// from compute capability 8.0 on (PTX ISA 8.x, "Warp-level matrix instructions", "Asynchronous copy").
 //
-// mma.m16n8k16 computes c[16, 8] += a[16, 16] * b[16, 8]. Each lane holds fragments of them, two narrow elements a register. Of lane
-// l, with g = l / 4 and p = 2 * (l % 4):
+// mma.m16n8k16 computes c[16, 8] += a[16, 16] * b[16, 8]. Each lane holds fragments of them, two 16-bit elements per
+// register. In lane l, with g = l / 4 and p = 2 * (l % 4):
 //   a[0]: row g, columns p and p + 1    a[1]: row g + 8    a[2]: row g, columns p + 8 and p + 9    a[3]: row g + 8
 //   b[0]: rows p and p + 1 of column g  b[1]: rows p + 8 and p + 9
 //   c[0], c[1]: row g, columns p and p + 1                 c[2], c[3]: row g + 8
-// So two neighbouring results c, rounded, are a fragment a of a product that follows.
+// So two neighbouring results c, rounded, form a fragment a of the next product.
 //
-// The emulation (cmake/cuda.cmake) has the same fragments; its copies are done as late as they may be, when they are waited for, so
-// that what is read too early is wrong.
+// The emulation (cmake/cuda.cmake) has the same fragments. It does copies as late as allowed, when they are waited for,
+// so that reading too early gives wrong values.
 #pragma once
 
 #include <cstdint>
@@ -50,8 +50,9 @@ __device__ inline uint32_t SharedAddress(const T* base, int offset) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(base)) + static_cast<uint32_t>(offset) * sizeof(T);
 }
 
-// Four 8 x 8 matrices of narrow elements in shared memory: lane l says where row l % 8 of matrix l / 8 is (16 bytes, aligned), and
-// gets in to[i] the elements p and p + 1 of row g of matrix i; transposed: of column g.
+// Loads four 8 x 8 matrices of 16-bit elements from shared memory. Lane l gives the address of row l % 8 of matrix
+// l / 8 (16 bytes, aligned), and receives in to[i] the elements p and p + 1 of row g of matrix i; transposed: of column
+// g.
 template <class T>
 __device__ inline void LoadMatrices(uint32_t (&to)[4], const T* base, int offset) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -67,8 +68,9 @@ __device__ inline void LoadMatricesTransposed(uint32_t (&to)[4], const T* base, 
                : "memory");
 }
 
-// Copies 16 bytes of global to shared memory, both aligned to that, or puts zeros there unless `there`; nothing is read then. A thread's copies since its last commit are a group; it may wait until no more than kGroups of its newest
-// groups are under way. What other threads copied is there after a __syncthreads that follows their wait.
+// Copies 16 bytes from global to shared memory, both 16-byte aligned. Unless `there`, it writes zeros and reads
+// nothing. The copies of a thread since its last commit form a group; a thread can wait until at most its kGroups
+// newest groups are in flight. Copies of other threads are visible after a __syncthreads that follows their wait.
 template <class T>
 __device__ inline void CopyAsync(T* base, int offset, const T* from, bool there) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(SharedAddress(base, offset)), "l"(__cvta_generic_to_global(from)),
@@ -86,13 +88,14 @@ __device__ inline void WaitForCopies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kGroups) : "memory");
 }
 
-// x, of which the compiler does not know that it is the same as before: what follows from it is computed here, not kept.
+// Returns x, but hides from the compiler that it is unchanged: values derived from it are recomputed here instead of
+// kept.
 __device__ inline int MadeAnew(int x) {
   asm volatile("" : "+r"(x));
   return x;
 }
 
-// Two elements in a register, rounded to nearest; the first in the lower half.
+// Packs two elements, rounded to nearest, into a register; the first one is in the lower half.
 template <class T>
 __device__ inline uint32_t PackTwo(float first, float second) {
   uint32_t two;
@@ -104,7 +107,7 @@ __device__ inline uint32_t PackTwo(float first, float second) {
   return two;
 }
 
-// 2^x within 2 units in the last place; results below the smallest normal number are 0.
+// 2^x within 2 ulp; results below the smallest normal number are 0.
 __device__ inline float ApproximateExp2(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -172,8 +175,8 @@ struct CopiesOfThread {
   std::vector<Copy> under_way;
   int groups = 0;
 };
-// The threads of a block take turns on one thread of the host. Null: none are under way. (Nothing that is made on first use: to the
-// thread sanitizer they are threads of their own.)
+// The threads of a block take turns on one host thread. Null: no copies are in flight. (Nothing here may be created on
+// first use: to the thread sanitizer these are separate threads.)
 inline constinit thread_local CopiesOfThread* copies_of_block[1024] = {};
 inline CopiesOfThread*& Copies() { return copies_of_block[emulated::ThreadOfBlock()]; }
 

@@ -1,4 +1,4 @@
-// A build without cuDNN, and the emulation.
+// For builds without cuDNN, and for the emulation.
 #include "kernels/cuda/attentions.h"
 #include "kernels/cuda/convolutions.h"
 #include "kernels/cuda/error.h"

@@ -1,7 +1,8 @@
-// Rows of a matrix as norms see them: read once, held in registers while sums over them are taken, written once. For .cu files only.
+// Matrix rows for norms: read once, held in registers while sums over them are computed, written once. For .cu files
+// only.
 //
-// A row of up to 1024 columns (512 of F64) is a warp's, of up to 8192 (4096) a block's; each thread holds kPacks packs of it as they
-// are stored. Longer rows are a block's too, and are read again for every sum.
+// A warp handles a row of up to 1024 columns (512 for F64), a block one of up to 8192 (4096). Each thread holds kPacks
+// packs of the row in their stored type. Longer rows are also handled by a block and are read again for every sum.
 #pragma once
 
 #include "kernels/cuda/functions.h"
@@ -15,7 +16,7 @@ enum class RowKind { kOfWarp, kOfBlock, kLong };
 
 inline constexpr int kRowsABlock = 4, kThreadsOfRow = 256, kThreadsOfLongRow = 512;
 
-// The part of a row that a thread holds. kPacked: rows are whole packs at addresses that packs may be loaded from.
+// The part of a row that a thread holds. kPacked: rows consist of whole packs at addresses that allow pack loads.
 template <class T, RowKind kKind, bool kPacked>
 class RowPart {
  public:
@@ -45,7 +46,7 @@ class RowPart {
       }
     });
   }
-  // held += row, rounded to T, which `to` gets, too.
+  // held += row, rounded to T; the result is also stored in `to`.
   __device__ void Add(const T* row, T* to, Held& held) const {
     ForPacks([&](int k, int column, int count) {
       A more[kPack], sum[kPack];
@@ -59,10 +60,10 @@ class RowPart {
       StoreSome(to + column, kPacked, count, sum);
     });
   }
-  // Elements [column, column + count) of a row as A: gamma, beta.
+  // Elements [column, column + count) of a row converted to A: gamma, beta.
   __device__ void Some(const T* row, int column, int count, A (&to)[kPack]) const { LoadSome(row + column, kPacked, count, to); }
 
-  // f(k, column, count) for each of the thread's packs that has columns.
+  // Calls f(k, column, count) for each of the thread's packs that has columns.
   template <class F>
   __device__ void ForPacks(F f) const {
 #pragma unroll
@@ -71,7 +72,7 @@ class RowPart {
       if (column < columns_) f(k, column, kPacked || columns_ - column >= kPack ? kPack : columns_ - column);
     }
   }
-  // f(k, i, column) for each of its elements.
+  // Calls f(k, i, column) for each of the thread's elements.
   template <class F>
   __device__ void ForEach(F f) const {
     ForPacks([&](int k, int column, int count) {
@@ -81,7 +82,7 @@ class RowPart {
       }
     });
   }
-  // The sum over the row's threads; all must call.
+  // The sum over the row's threads; all of them must call it.
   __device__ A Sum(A x) const {
     if constexpr (kKind == RowKind::kOfWarp) return WarpSum(x);
     else return BlockSum(x);
@@ -91,14 +92,14 @@ class RowPart {
   int thread_, threads_, columns_;
 };
 
-// Which row a thread's part is of.
+// The row of the calling thread.
 template <RowKind kKind>
 __device__ inline int64_t RowOfThread() {
   if constexpr (kKind == RowKind::kOfWarp) return int64_t{blockIdx.x} * kRowsABlock + threadIdx.x / kWarp;
   else return blockIdx.x;
 }
 
-// What is added to what a norm writes: the element of `past`, where there is any, to a sum that is rounded by itself.
+// Adds the elements of `past`, if any, to the results of a norm, without fusing into a multiply-add.
 template <class T, int kPack>
 __device__ inline void AddPast(const T* past, bool packed, int64_t count, Wide<T> (&to)[kPack]) {
   if (past == nullptr) return;
@@ -108,7 +109,7 @@ __device__ inline void AddPast(const T* past, bool packed, int64_t count, Wide<T
   for (int i = 0; i < kPack; ++i) to[i] = Plus(to[i], more[i]);
 }
 
-// f.operator()<kKind, kPacked>(grid, block): how to launch for rows of this many columns.
+// Calls f.operator()<kKind, kPacked>(grid, block) with the launch configuration for rows of this many columns.
 template <class T, class F>
 void ForRows(int64_t rows, int64_t columns, bool packs, F f) {
   using A = RowPart<T, RowKind::kOfWarp, true>;

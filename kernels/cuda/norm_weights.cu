@@ -1,4 +1,4 @@
-// Gradients of norms' weights, summed over rows.
+// Gradients of norm weights, summed over rows.
 #include "kernels/cuda/column_reduce.h"
 
 namespace twofold::cuda {

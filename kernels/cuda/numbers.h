@@ -1,4 +1,5 @@
-// Element types on a GPU, and how kernels read and write them: stored narrow, computed in float (double for F64).
+// Element types on a GPU, and how kernels read and write them: stored in the tensor's type, computed in float (double
+// for F64).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,11 +11,11 @@
 
 namespace twofold::cuda {
 
-// As stored. (core/tensor/dtype.h has the host's.)
+// Stored types. (core/tensor/dtype.h has the host's.)
 struct Bf16 { uint16_t bits; };
 struct Half { uint16_t bits; };
 
-// What arithmetic is done in: "(f32)" of core/device/ops/op.h.
+// The compute type: "(f32)" of core/device/ops/op.h.
 template <class T> struct Wider { using Type = float; };
 template <> struct Wider<double> { using Type = double; };
 template <class T> using Wide = typename Wider<T>::Type;
@@ -54,7 +55,8 @@ template <class A> __device__ inline void Store(float* to, A x) { *to = static_c
 template <class A> __device__ inline void Store(Bf16* to, A x) { *to = ToBf16(static_cast<float>(x)); }
 template <class A> __device__ inline void Store(Half* to, A x) { *to = ToHalf(static_cast<float>(x)); }
 
-// N elements that one instruction loads or stores where sizeof is 4, 8 or 16; their address must be a multiple of it.
+// N elements that one instruction loads or stores if sizeof is 4, 8 or 16; their address must be a multiple of that
+// size.
 template <class T, int N>
 struct alignas(sizeof(T) * N) Pack {
   T at[N];
@@ -62,7 +64,7 @@ struct alignas(sizeof(T) * N) Pack {
 template <class T>
 constexpr int kPerLoad = 16 / sizeof(T);  // elements of a 16-byte load
 
-// f.operator()<T>() for the element type of a float tensor.
+// Calls f.operator()<T>() for the element type of a float tensor.
 template <class F>
 void ForFloat(DType type, F&& f) {
   switch (type) {

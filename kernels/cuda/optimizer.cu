@@ -1,7 +1,7 @@
 // Parameter updates, and the sums that they and the loss need.
 //
-// An update is one pass over a flat piece: each thread has four neighbouring elements of everything. The value that leads is the master
-// copy, or the parameter itself where there is none.
+// An update is one pass over a flat piece: each thread has four neighbouring elements of every array. The updated value
+// is the master copy, or the parameter itself if there is none.
 #include <array>
 #include <cmath>
 #include <vector>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kThreads = 256, kEach = 4;
 
-// ---- Ranges of elements: few go with the launch, more lie in the workspace ----
+// ---- Ranges of elements: a few are passed as kernel arguments, more are in the workspace ----
 
 template <class Range>
 struct RangesOfALaunch {
@@ -23,7 +23,7 @@ struct RangesOfALaunch {
 };
 template <class Range>
 struct Ranges {
-  const Range* table;  // null: they are in `few`
+  const Range* table;  // null: the ranges are in `few`
   int count;
   RangesOfALaunch<Range> few;
   __device__ Range operator[](int i) const { return table != nullptr ? table[i] : few.at[i]; }
@@ -34,7 +34,8 @@ __global__ void Put(RangesOfALaunch<Range> from, Range* to, int count) {
   if (static_cast<int>(threadIdx.x) < count) to[threadIdx.x] = from.at[threadIdx.x];
 }
 
-// Takes its part of the workspace. Without a copy from the host, which would have to outlive this call.
+// Passes ranges to a kernel and takes its part of the workspace. Avoids a copy from host memory, which would have to
+// outlive this call.
 template <class Range>
 Ranges<Range> Tell(const std::vector<Range>& ranges, std::byte*& workspace, cudaStream_t stream) {
   Ranges<Range> told = {.table = nullptr, .count = static_cast<int>(ranges.size()), .few = {}};
@@ -54,7 +55,7 @@ Ranges<Range> Tell(const std::vector<Range>& ranges, std::byte*& workspace, cuda
   return told;
 }
 
-// The first of n for which `past` is true.
+// The first of n indices for which `past` is true.
 template <class F>
 __device__ int FirstOf(int n, F past) {
   int from = 0;
@@ -66,7 +67,7 @@ __device__ int FirstOf(int n, F past) {
   return from;
 }
 
-// Which of kEach elements from i on decay.
+// Whether each of kEach elements from i on decays.
 __device__ inline void Decays(const Ranges<ops::ElementRange>& undecayed, int64_t i, bool (&decays)[kEach]) {
   int r = FirstOf(undecayed.count, [&](int k) { return undecayed[k].end > i; });
 #pragma unroll
@@ -76,7 +77,7 @@ __device__ inline void Decays(const Ranges<ops::ElementRange>& undecayed, int64_
   }
 }
 
-// Number `place` of a key's sequence, and those after it.
+// Reads number `place` of a key's sequence, and the numbers after it.
 class Sequence {
  public:
   __device__ uint32_t At(PhiloxKey key, uint64_t place) {
@@ -109,14 +110,14 @@ __device__ inline T Rounded(float x, uint32_t draw) {
 
 // ---- Updates ----
 
-// What an update works on. Keys of draws are those of the step.
+// The data of an update. Keys of random draws belong to the step.
 template <class T, class G>
 struct Update {
   using A = Wide<T>;
   T* param;
   const G* grad;
-  A* first;   // momentum, or m; may be null
-  A* second;  // v, or null
+  A* first;   // momentum (SGD) or m (Adam); may be null
+  A* second;  // v; may be null
   A* master;  // may be null
   const float* factor32;
   const double* factor64;
@@ -129,7 +130,7 @@ struct Update {
 template <class A>
 struct Sgd {
   A lr, decay, momentum, of_gradient, of_momentum;
-  // p, and m where there is one.
+  // Updates p, and m if there is one.
   __device__ void operator()(bool decays, bool with_momentum, A g, A& m, A&, A& p) const {
     g += (decays ? decay : A(0)) * p;
     if (with_momentum) {
@@ -212,7 +213,7 @@ Update<T, G> UpdateOf(const Op& o, const Tensor& first, const Tensor& second, co
   return u;
 }
 
-// f.operator()<T, G>(): the types of the parameter and of its gradient.
+// Calls f.operator()<T, G>() with the types of the parameter and its gradient.
 template <class Op, class F>
 void ForTypes(const Op& o, F f) {
   ForFloat(o.param.dtype(), [&]<class T>() { ForFloat(o.grad.dtype(), [&]<class G>() { f.template operator()<T, G>(); }); });
@@ -232,7 +233,8 @@ struct Square {
   template <class A> __device__ A operator()(A x) const { return x * x; }
 };
 
-// Packs are summed in A, and their sums in double. Block b has part b of [0, n), `part` elements, a multiple of 16 bytes.
+// Packs are summed in A, and their sums in double. Block b has part b of [0, n): `part` elements, a multiple of 16
+// bytes.
 template <class T, class Term>
 __global__ void __launch_bounds__(kThreads) SumParts(const T* in, int64_t n, int64_t part, Term term, double* partial) {
   using A = Wide<T>;
@@ -259,10 +261,10 @@ __global__ void __launch_bounds__(1024) AddParts(const double* partial, int part
   if (threadIdx.x == 0) *out = static_cast<A>((accumulate ? static_cast<double>(*out) : 0.0) + factor * sum);
 }
 
-// A warp adds up the parts of each block of a norm, then one thread the blocks, each rounded to A.
+// A warp adds the parts of each block of a norm; then one thread adds the blocks, rounding each sum to A.
 template <class A>
 __global__ void __launch_bounds__(kThreads) AddNormBlocks(const double* partial, int64_t parts, A* out, bool accumulate) {
-  constexpr int64_t kParts = ops::kNormBlock / ops::rules::kNormPart;  // of a block
+  constexpr int64_t kParts = ops::kNormBlock / ops::rules::kNormPart;  // per block
   constexpr int kWarps = kThreads / kWarp;
   __shared__ double of_blocks[kWarps];
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
@@ -277,7 +279,7 @@ __global__ void __launch_bounds__(kThreads) AddNormBlocks(const double* partial,
     if (threadIdx.x == 0) {
       for (int w = 0; w < kWarps && first + w * kParts < parts; ++w) total = static_cast<A>(static_cast<double>(total) + of_blocks[w]);
     }
-    __syncthreads();  // they have been read
+    __syncthreads();  // the values have been read
   }
   if (threadIdx.x == 0) *out = total;
 }
@@ -285,7 +287,7 @@ __global__ void __launch_bounds__(kThreads) AddNormBlocks(const double* partial,
 template <class A>
 __global__ void Factor(const A* squared_norm, A* out, double max_norm, double scale) {
   const double factor = max_norm / (scale * std::sqrt(static_cast<double>(*squared_norm)) + 1e-6);
-  *out = static_cast<A>(scale * (factor > 1 ? 1 : factor));  // a NaN norm gives NaN, so that it is seen
+  *out = static_cast<A>(scale * (factor > 1 ? 1 : factor));  // a NaN norm gives NaN, so that it is noticed
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Neighbouring elements at once, stored as T, computed in A. For .cu files only.
+// Loads and stores of several neighbouring elements at once, stored as T, computed in A. For .cu files only.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace twofold::cuda {
 
-// N elements of which the first lies at a multiple of min(16, N * sizeof(T)) bytes.
+// N elements, the first of which is at a multiple of min(16, N * sizeof(T)) bytes.
 template <class T, int N, class A>
 __device__ inline void LoadPack(const T* from, A (&to)[N]) {
   constexpr int kEach = std::min<int>(N, kPerLoad<T>);
@@ -35,7 +35,8 @@ __device__ inline void StorePack(T* to, const A (&from)[N]) {
   }
 }
 
-// The same of N elements of a row: all of them where it is `whole`, else the first `count`, one by one; what is not there is `fill`.
+// The same for N elements of a row: all of them if `whole`, else the first `count`, one by one; the others become
+// `fill`.
 template <class T, int N, class A>
 __device__ inline void LoadSome(const T* from, bool whole, int64_t count, A (&to)[N], A fill = A(0)) {
   if (whole) return LoadPack(from, to);
@@ -51,8 +52,8 @@ __device__ inline void StoreSome(T* to, bool whole, int64_t count, const A (&fro
   }
 }
 
-// Whether packs of `pack` elements of these tensors may be loaded, where rows (or pieces) begin at multiples of `row` elements.
-// Tensors that are empty do not matter.
+// Whether packs of `pack` elements of these tensors may be loaded, if rows (or pieces) begin at multiples of `row`
+// elements. Empty tensors are ignored.
 inline bool PacksFit(int64_t pack, int64_t row, std::initializer_list<const Tensor*> tensors) {
   if (row % pack != 0) return false;
   return std::all_of(tensors.begin(), tensors.end(), [pack](const Tensor* t) {

@@ -1,15 +1,16 @@
-// Pooling with channels last. A thread has 16 bytes of neighbouring channels; gradients are gathered, so that none is added to by two.
+// Pooling with channels last. A thread has 16 bytes of neighbouring channels. Gradients are gathered, so no two threads
+// add to the same one.
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/packs.h"
 
 namespace twofold::cuda {
 namespace {
 
-// Of images [height, width] and their pooled ones.
+// Images [height, width] and their pooled images.
 struct Windows {
   int height, width, out_height, out_width, size, stride, padding;
   int64_t channels;
-  bool packs;  // 16-byte loads are right
+  bool packs;  // 16-byte loads are allowed
 };
 Windows WindowsOf(const Tensor& x, const Tensor& y, int64_t size, int64_t stride, int64_t padding, bool packs) {
   return {static_cast<int>(x.dim(1)), static_cast<int>(x.dim(2)), static_cast<int>(y.dim(1)), static_cast<int>(y.dim(2)),
@@ -19,7 +20,8 @@ Windows WindowsOf(const Tensor& x, const Tensor& y, int64_t size, int64_t stride
 __device__ inline int Least(int a, int b) { return a < b ? a : b; }
 __device__ inline int Most(int a, int b) { return a > b ? a : b; }
 
-// A row of images, a block: f(column, first channel, how many) for its pixels' channels, in pieces of kPack.
+// One block per row of an image: calls f(column, first channel, count) for the channels of its pixels, in pieces of
+// kPack.
 template <int kPack, class F>
 __device__ inline void ForPieces(int width, int64_t channels, F&& f) {
   const auto pieces = static_cast<int>((channels + kPack - 1) / kPack);
@@ -68,7 +70,7 @@ __global__ void __launch_bounds__(256) TakeLargest(const T* x, T* y, uint8_t* ch
   });
 }
 
-// The windows [first, last] of one dimension that a pixel lies in.
+// The windows [first, last] of one dimension that contain a pixel.
 struct Covering {
   __device__ Covering(int at, int size, int stride, int padding, int windows)
       : first(at + padding < size ? 0 : (at + padding - size) / stride + 1), last(Least((at + padding) / stride, windows - 1)) {}
@@ -107,7 +109,8 @@ __global__ void __launch_bounds__(256) GatherChosen(const T* dy, const uint8_t* 
   });
 }
 
-// One image and 32 pieces of its channels a block; the block's eight rows of threads take every eighth pixel.
+// One block per image and 32 pieces of its channels; each of the block's eight rows of threads takes every eighth
+// pixel.
 constexpr int kSides = 8;
 template <class T>
 __global__ void __launch_bounds__(256) AveragePixels(const T* x, T* y, int64_t pixels, int64_t channels, bool packs) {
@@ -157,7 +160,7 @@ __global__ void __launch_bounds__(256) SpreadMean(const T* dy, T* dx, int64_t pi
   }
 }
 
-// As many threads as a row of `width` pixels has pieces, in whole warps.
+// As many threads as a row of `width` pixels has pieces, rounded up to whole warps.
 template <class T>
 dim3 ThreadsFor(int64_t width, int64_t channels) {
   const int64_t pieces = width * CeilDiv(channels, kPerLoad<T>);

@@ -7,16 +7,16 @@ namespace {
 
 using Loop = ProductPlan::Loop;
 
-// Row-major [rows, columns] with rows `stride` elements apart, as a column-major matrix.
+// A row-major matrix [rows, columns] with rows `stride` elements apart, as a column-major matrix.
 LibraryMatrix Transposed(DType type, int64_t rows, int64_t columns, int64_t stride) {
   return {.type = type, .rows = columns, .columns = rows, .leading = std::max<int64_t>(stride, 1)};
 }
 
-// How far an operand moves when the head does by `heads`, a multiple or a divisor of its group.
+// The distance between an operand's matrices of two heads that differ by `heads`, a multiple or a divisor of its group.
 int64_t Step(const ops::Matrices& m, int64_t heads) { return heads % m.group == 0 ? heads / m.group * m.head : 0; }
 
-// Loops over batches and over heads such that every operand moves evenly in each: heads are counted in digits whose places are the
-// sizes of the groups.
+// Loops over batches and heads such that every operand has a constant stride in each loop. Heads are decomposed into
+// mixed-radix digits whose place values are the group sizes.
 std::vector<Loop> LoopsOver(const ops::BatchedMatMul& o, const ops::Matrices& out) {
   TWOFOLD_CHECK((o.batches == 1 || out.batch > 0) && (o.heads == out.group || out.head > 0), "output matrices lie apart");
   std::vector<Loop> loops = {{o.batches, o.a.batch, o.b.batch, out.batch}};
@@ -29,7 +29,7 @@ std::vector<Loop> LoopsOver(const ops::BatchedMatMul& o, const ops::Matrices& ou
   return loops;
 }
 
-// Neighbours of which the inner one ends where the outer one's next step begins are one.
+// Merges adjacent loops that are equivalent to one loop: the inner one ends where the outer one's next step begins.
 std::vector<Loop> Merged(const std::vector<Loop>& loops) {
   std::vector<Loop> merged;
   for (const Loop& l : loops) {

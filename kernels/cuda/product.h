@@ -1,7 +1,7 @@
-// Matrix products as cuBLASLt takes them: column-major, and many at once where their matrices lie evenly apart.
+// Matrix products in cuBLASLt's form: column-major, and batched if the matrices have a constant stride.
 //
-// Our tensors are row-major. Their memory read in columns holds the transposes, so out = a b is asked for as out^T = b^T a^T:
-// the library's a is our b, its b our a. Nothing here calls CUDA.
+// Our tensors are row-major. The same memory read column-major is the transpose, so out = a b is requested as
+// out^T = b^T a^T: the library's a is our b, and its b is our a. Nothing here calls CUDA.
 #pragma once
 
 #include <compare>
@@ -12,16 +12,16 @@
 
 namespace twofold::cuda {
 
-// rows x columns, in columns `leading` elements apart; matrix i of a batch begins i * batch_stride elements further on.
+// rows x columns, with columns `leading` elements apart; matrix i of a batch begins at i * batch_stride elements.
 struct LibraryMatrix {
   DType type;
   int64_t rows, columns, leading, batch_stride = 0;
   friend auto operator<=>(const LibraryMatrix&, const LibraryMatrix&) = default;
 };
 
-// d = alpha * op(a) * op(b) + beta * d, plus bias[r] in row r of d where there is a bias, of d's type. d is not read when beta is 0.
-// Sums are made in `arithmetic`, F32 or F64, and rounded once.
-// With an epilogue (core/device/ops/product.h) the library does it on the unrounded sums; aux is laid out like d, of d's type.
+// d = alpha * op(a) * op(b) + beta * d, plus bias[r] in row r of d if there is a bias, which has d's type. d is not
+// read if beta is 0. Sums are computed in `arithmetic`, F32 or F64, and rounded once. With an epilogue
+// (core/device/ops/product.h) the library applies it to the unrounded sums; aux has d's layout and type.
 struct LibraryProduct {
   LibraryMatrix a, b, d;
   bool transpose_a = false, transpose_b = false, bias = false;
@@ -33,22 +33,23 @@ struct LibraryProduct {
   int64_t inner() const { return transpose_a ? a.rows : a.columns; }
 };
 
-// Products that differ in their matrices alone: what an operation asks of the library. Loops are nested, the first outermost.
+// Products that differ only in the addresses of their matrices: what an operation requests from the library. Loops are
+// nested, the first one outermost.
 struct ProductPlan {
   struct Loop { int64_t count, a, b, d; };  // steps in elements; d == 0: a sum over the loop
-  LibraryProduct product;                   // beta: of the first of each sum; of the others it is 1
+  LibraryProduct product;                   // beta: of the first product of each sum; it is 1 for the others
   std::vector<Loop> loops;
   int64_t a_first = 0, b_first = 0, d_first = 0;
 };
 
-// How out = op(a) op(b) is asked for. `copy`: d is a row-major copy of the output in the type of the arithmetic, and does not add to
-// what was there; `bias`: the library adds it; `epilogue`: it does the operation's.
+// How to request out = op(a) op(b). `copy`: d is a row-major copy of the output in the compute type, and does not add
+// to existing values; `bias`: the library adds it; `epilogue`: the library applies the operation's.
 ProductPlan PlanOf(const ops::MatMul& o, bool copy, bool bias, bool epilogue = false);
-// The same of a batch; in a copy the output's matrices [m, n] lie one after the other. Of the loops over batches and heads that
-// the library could do at once it does the longest.
+// The same for a batch. In a copy, the output matrices [m, n] are contiguous. The longest of the loops over batches and
+// heads that the library could run as a batch becomes its batch.
 ProductPlan PlanOf(const ops::BatchedMatMul& o, bool copy);
 
-// f(first element of a, of b, of d, beta) for every product of the plan, in order.
+// Calls f(first element of a, of b, of d, beta) for every product of the plan, in order.
 template <class F>
 void ForEachProduct(const ProductPlan& p, F&& f) {
   int64_t products = 1;

@@ -1,4 +1,5 @@
-// Initial values: what a CPU draws, but for the last bits of a normal number, which are those of its logarithm, sine and cosine.
+// Initial values: equal to the CPU's, except for the last bits of normal numbers, which depend on logarithm, sine and
+// cosine.
 #include "kernels/cuda/draws.h"
 #include "kernels/cuda/functions.h"
 #include "kernels/cuda/sweep.h"
@@ -6,7 +7,7 @@
 namespace twofold::cuda {
 namespace {
 
-// NormalAt.
+// Same as NormalAt.
 __device__ inline float NormalOf(PhiloxKey key, uint64_t place) {
   const std::array<uint32_t, 4> four = Philox(key, place / 4);
   const uint64_t pair = place & 2;

@@ -8,7 +8,7 @@ namespace {
 
 template <class T>
 struct ForwardOf {
-  const T *x, *gamma, *branch;  // branch, sum: null without a branch
+  const T *x, *gamma, *branch;  // branch, sum: null if there is no branch
   T *y, *sum;
   Wide<T>* rstd;
   int64_t rows;
@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(kThreadsOfRow) Forward(ForwardOf<T> o) {
   using A = Wide<T>;
   using Part = RowPart<T, kKind, kPacked>;
   const int64_t row = RowOfThread<kKind>();
-  if (row >= o.rows) return;  // a whole warp
+  if (row >= o.rows) return;  // the whole warp returns
   const Part part(o.columns);
   typename Part::Held x;
   part.Load(o.x + row * o.columns, x);
@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(kThreadsOfLongRow) ForwardLong(ForwardOf<T> o)
   if (o.branch != nullptr) {
     T* const sum = o.sum + row * o.columns;
     for (int i = first; i < o.columns; i += step) Store(sum + i, As<A>(x[i]) + As<A>(o.branch[row * o.columns + i]));
-    x = sum;  // of which a thread reads what it wrote
+    x = sum;  // each thread reads only what it wrote
   }
   A squares = 0;
 #pragma unroll 8

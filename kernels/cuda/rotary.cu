@@ -1,4 +1,4 @@
-// Rotary position embedding (Su et al. 2021), in halves.
+// Rotary position embedding (Su et al. 2021) that rotates pairs of elements from the two halves.
 #include <cmath>
 
 #include "kernels/cuda/kernels.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// Frequencies travel with the launch, so many at a time.
+// Frequencies are passed as kernel arguments, this many at a time.
 constexpr int kFrequencies = 128;
 struct Frequencies {
   double at[kFrequencies];
@@ -28,7 +28,7 @@ __global__ void Table(A* table, int64_t rows, int half, int first, int count, Fr
   to[half] = static_cast<A>(std::sin(angle));
 }
 
-// An ops::IndexMap of rows, without an array to be indexed: that would lie in memory.
+// An ops::IndexMap of rows without a dynamically indexed array, which would be in memory.
 struct Positions {
   int64_t first, block, even, odd;  // offsets of even blocks and of odd ones
   template <class Index>
@@ -44,14 +44,14 @@ struct RotaryOf {
   const T* x;
   const Wide<T>* table;
   T* y;
-  int64_t rows, items;  // items a row: those that turn, then those that copy
+  int64_t rows, items;  // items per row: first those that rotate, then those that copy
   int columns, heads, head_dim, turning;
   Wide<T> sign;
   Positions positions;
 };
 
-// An item of a row is a pack of the first half, with its partner of the second, in kHeads neighbouring heads, whose angles are the
-// same; or, behind the heads, 2 * kHeads packs to copy.
+// An item of a row is either a pack of the first half with its partner of the second, in kHeads neighbouring heads,
+// which have the same angles; or, behind the heads, 2 * kHeads packs to copy.
 constexpr int kHeads = 4;
 
 template <class T, int kPack, class Index>

@@ -1,5 +1,5 @@
-// Long rows of any length at any address, element by element through a block of threads: 16-byte loads for all but the ends. For .cu
-// files only.
+// Loops of a thread block over long rows of any length and alignment, with 16-byte loads for all elements except those
+// at the ends. For .cu files only.
 #pragma once
 
 #include <cmath>
@@ -9,12 +9,14 @@
 
 namespace twofold::cuda {
 
-// Calls pack(i, values) for the elements [i, i + kPerLoad<T>) that are loaded at once, and one(i, value) for the others, of the n
-// elements of `row`: those of `thread` of `threads`, each in ascending order but for the ones at the ends.
+// Loops over the n elements of `row` that belong to `thread` of `threads`. Calls pack(i, values) for elements
+// [i, i + kPerLoad<T>) that are loaded at once, and one(i, value) for single elements. The order is ascending, except
+// for the elements at the ends.
 template <class T, class PackF, class OneF>
 __device__ inline void ForRow(const T* row, int64_t n, int thread, int threads, PackF pack, OneF one) {
   using A = Wide<T>;
-  constexpr int kPack = kPerLoad<T>, kInFlight = sizeof(T) == 8 ? 1 : 4;  // doubles are for finding out what is right
+  // doubles serve as a reference: speed does not matter
+  constexpr int kPack = kPerLoad<T>, kInFlight = sizeof(T) == 8 ? 1 : 4;
   const int64_t past = static_cast<int64_t>(reinterpret_cast<uintptr_t>(row) % 16 / sizeof(T));
   const int64_t head = std::min<int64_t>(n, past == 0 ? 0 : kPack - past), packs = (n - head) / kPack, tail = head + packs * kPack;
   if (thread < head) one(int64_t{thread}, As<A>(row[thread]));
@@ -35,11 +37,11 @@ __device__ inline void ForRow(const T* row, int64_t n, int thread, int threads, 
   if (thread < n - tail) one(tail + thread, As<A>(row[tail + thread]));
 }
 
-// exp(x) with an error of about 2^-22 |x| where |x| matters, in a fraction of its time; double: exact.
+// exp(x) with an error of about 2^-22 |x| in the relevant range, in a fraction of the time; double: exact.
 __device__ inline double FastExp(double x) { return std::exp(x); }
 __device__ inline float FastExp(float x) { return __expf(x); }
 
-// Class ids are I32 or U8; null where they are of the other type.
+// Class ids are I32 or U8; the pointer of the other type is null.
 struct Ids {
   const int32_t* i32;
   const uint8_t* u8;

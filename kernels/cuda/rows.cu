@@ -1,4 +1,4 @@
-// Sums over rows, biases, and tables of positions.
+// Sums over rows, biases, and position tables.
 #include "kernels/cuda/column_reduce.h"
 #include "kernels/cuda/sweep.h"
 
@@ -18,7 +18,8 @@ struct RowTerms {
   }
 };
 
-// IndexMap::Of for rows, of which there are fewer than 2^32 with what they begin at: 32-bit divisions are quick.
+// IndexMap::Of for rows. Their number plus the first position is below 2^32, so 32-bit divisions, which are fast,
+// suffice.
 struct RowPositions {
   uint32_t first, block;
   int blocks;
@@ -37,7 +38,7 @@ struct NoPositions {
   __device__ int64_t operator()(int64_t) const { return 0; }
 };
 
-// out = x, and row place(r) of a table more in row r.
+// out = x, plus row place(r) of a table in row r.
 template <class T, class Place>
 struct AddTableRows {
   const T *x, *table;
@@ -117,7 +118,7 @@ void Compute(const ops::PositionBackward& o, const Context& c) {
   const ops::IndexMap positions = ops::PositionsOr(o.positions, o.dy.dim(1));
   const int64_t columns = Columns(o.dy), rows = Rows(o.dy), period = positions.block * positions.blocks;
   const int64_t places = std::min(rows, period);
-  if (!o.accumulate && places < o.dtable.dim(0) && columns > 0) {  // some have no rows
+  if (!o.accumulate && places < o.dtable.dim(0) && columns > 0) {  // some table rows receive nothing
     Check(cudaMemsetAsync(At<void>(o.dtable), 0, static_cast<size_t>(o.dtable.bytes().value()), c.stream));
   }
   ForFloat(o.dy.dtype(), [&]<class T>() {

@@ -1,5 +1,5 @@
-// The softmax of rows, and its gradient: one pass, with a row in the registers of a warp or, where it is longer, of a block. Columns
-// that a causal mask hides are not read. Rows too long for that are read twice, by a loop.
+// The softmax of rows and its gradient in one pass, with a row held in the registers of a warp or, if longer, of a
+// block. Columns hidden by a causal mask are not read. Rows too long for registers are read twice, by a loop.
 #include <initializer_list>
 
 #include "kernels/cuda/packs.h"
@@ -8,19 +8,20 @@
 namespace twofold::cuda {
 namespace {
 
-constexpr int kWarpsOfRows = 4;        // rows of a block where a warp has a row
-constexpr int kMostThreads = 512;      // of a block
-// Elements of a row, or of two, that a thread holds at most.
+constexpr int kWarpsOfRows = 4;        // rows per block if each row has a warp
+constexpr int kMostThreads = 512;      // per block
+// Maximum number of elements of a row, or of each of two rows, that a thread holds.
 template <class T, int kTensors>
 constexpr int kElements = (sizeof(T) == 8 ? 16 : 32) / kTensors;
 
-// A row of `columns`, of which `visible` count, in pieces of N that threads take in turn. N > 1: all rows begin at whole pieces.
+// A row of `columns`, the first `visible` of which count, in pieces of N that threads take in turn. If N > 1, all rows
+// begin at whole pieces.
 struct Row {
   int64_t begin, columns, visible;
   int threads, thread;
 };
 
-// Rows are those of warps (kBlock false) or blocks. False where there is none.
+// Assigns rows to warps (kBlock false) or blocks. Returns false if there is no row.
 template <bool kBlock>
 __device__ inline bool RowOfThread(int64_t rows, int64_t columns, int64_t period, Row* row) {
   const int64_t index = kBlock ? int64_t{blockIdx.x} : int64_t{blockIdx.x} * kWarpsOfRows + threadIdx.x / kWarp;
@@ -34,7 +35,7 @@ __device__ inline A OfRow(A x, F f, A of_none) {
   return kBlock ? BlockReduce(x, f, of_none) : WarpReduce(x, f);
 }
 
-// f(first column, elements [N], how many of them count) for a thread's pieces; the others stay as they are.
+// Calls f(first column, elements [N], how many of them count) for each of a thread's pieces that has any.
 template <int N, int kPieces, class A, class F>
 __device__ inline void ForPieces(const Row& row, A (&x)[kPieces][N], F f) {
 #pragma unroll
@@ -50,7 +51,7 @@ __global__ void __launch_bounds__(kMostThreads) Softmax(const T* x, T* y, int64_
   constexpr A kNothing = -static_cast<A>(INFINITY);
   Row row;
   const bool there = RowOfThread<kBlock>(rows, columns, period, &row);
-  if (!kBlock && !there) return;  // a whole warp
+  if (!kBlock && !there) return;  // the whole warp returns
   A of_row[kElements<T, 1> / N][N], largest = kNothing, sum = 0;
   ForPieces(row, of_row, [&](int64_t column, A (&piece)[N], int64_t count) {
     if (count >= N) {
@@ -102,7 +103,7 @@ __global__ void __launch_bounds__(kMostThreads) Backward(const T* y, const T* dy
   ForPieces(row, of_y, [&](int64_t column, A (&piece)[N], int64_t) { StorePack(dx + row.begin + column, piece); });
 }
 
-// Rows of any length. What a thread writes it alone has read: y may be x.
+// Rows of any length. A thread writes only elements that it alone has read, so y may be x.
 template <class T>
 __global__ void LongSoftmax(const T* x, T* y, int64_t columns, int64_t period) {
   using A = Wide<T>;
@@ -133,7 +134,7 @@ __global__ void LongBackward(const T* y, const T* dy, T* dx, int64_t columns) {
   }
 }
 
-// of_rows.operator()<N, kBlock>(grid, block) for rows that threads hold, long_rows(grid, block) for others.
+// Calls of_rows.operator()<N, kBlock>(grid, block) for rows that fit registers, long_rows(grid, block) for others.
 template <class T, int kTensors, class F, class G>
 void ForRows(int64_t rows, int64_t columns, std::initializer_list<const Tensor*> tensors, F of_rows, G long_rows) {
   const auto blocks = [](int64_t n) {
@@ -141,7 +142,8 @@ void ForRows(int64_t rows, int64_t columns, std::initializer_list<const Tensor*>
     return dim3(static_cast<unsigned>(n));
   };
   const auto choose = [&]<int N>() {
-    constexpr int kMost = kElements<T, kTensors>, kOfThread = kMost / 2;  // more threads, where they are needed at all
+    // for blocks, use more threads with fewer elements each
+    constexpr int kMost = kElements<T, kTensors>, kOfThread = kMost / 2;
     if (columns <= kMost * kWarp) {
       of_rows.template operator()<N, false>(blocks(CeilDiv(rows, kWarpsOfRows)), dim3(kWarpsOfRows * kWarp));
     } else if (columns <= int64_t{kMost} * kMostThreads) {

@@ -1,4 +1,5 @@
-// Cross-entropy of logits of which this is a part: what lies between the sums over ranks. A block of threads a row.
+// Cross-entropy of logits whose classes are split over ranks: the work between the sums over ranks. One thread block
+// per row.
 #include <limits>
 
 #include "kernels/cuda/kernels.h"
@@ -30,7 +31,7 @@ __global__ void __launch_bounds__(kBlock) Largest(const T* logits, int64_t colum
   if (threadIdx.x == 0) largest[row] = mine;
 }
 
-// kTies: the third sum is asked for.
+// kTies: the third sum is requested.
 template <class T, bool kTies>
 __global__ void __launch_bounds__(kBlock) Sums(const T* logits, Ids targets, const Wide<T>* largest, int64_t rows, int64_t columns, int64_t first,
                                                int64_t classes, Wide<T>* sums) {
@@ -68,7 +69,7 @@ __global__ void Losses(const A* largest, const A* sums, int64_t rows, A* losses,
   lse[row] = largest[row] + log;
 }
 
-// dlogits may be logits: the target's logit is read before, and its gradient written after all others.
+// dlogits may alias logits: the target's logit is read first, and its gradient is written after all others.
 template <class T>
 __global__ void __launch_bounds__(kBlock) Gradients(const T* logits, Ids targets, const Wide<T>* lse, int64_t columns, int64_t first,
                                                     int64_t classes, Wide<T> scale, T* dlogits, bool packs) {

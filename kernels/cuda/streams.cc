@@ -6,7 +6,7 @@
 namespace twofold::cuda {
 namespace {
 
-constexpr size_t kMostWaitsKept = 256;  // before they are counted without being asked for
+constexpr size_t kMostWaitsKept = 256;  // more than this many are counted even if nobody asks
 
 std::string Describe(const ops::KernelKey& key) {
   std::string text = StrCat(std::string(key.name), " of ", std::string(DTypeName(key.dtype)), ", ", key.dims[0], " x ", key.dims[1]);
@@ -33,10 +33,10 @@ void LastLaunched::Throw(const std::string& what) const {
 
 bool CudaEvent::Done() {
   try {
-    MakeCurrent(of_->gpu);  // a thread that has none would get a context on the first GPU
+    MakeCurrent(of_->gpu);  // without this, a thread without a current GPU would get a context on the first GPU
     return Happened(event_.get());
   } catch (const CudaError&) {
-    return true;  // Wait says what went wrong
+    return true;  // Wait reports the error
   }
 }
 
@@ -65,7 +65,7 @@ Event CudaStream::Record() {
 }
 
 void CudaStream::WaitFor(const Event& event) {
-  if (event.Done()) return event.Wait();  // throws what went wrong before the point
+  if (event.Done()) return event.Wait();  // throws errors from before that point
   const auto mark = [this] {
     return of_->last.Naming([this] {
       MakeCurrent(of_->gpu);

@@ -1,4 +1,4 @@
-// CUDA streams and events behind Stream and Event, for CudaDevice and for fabrics that work on a GPU's memory.
+// Stream and Event on CUDA streams and events, for CudaDevice and for fabrics that work on GPU memory.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -18,7 +18,8 @@
 
 namespace twofold::cuda {
 
-// What a rank launched last, for errors: CUDA reports what went wrong in a kernel at some later call. Any thread may use it.
+// The last operation launched by a rank, for errors: CUDA reports a kernel's failure at some later call. Any thread may
+// use it.
 class LastLaunched {
  public:
   LastLaunched(int rank, int gpu) : rank_(rank), gpu_(gpu) {}
@@ -26,10 +27,10 @@ class LastLaunched {
     std::lock_guard lock(mutex_);
     key_ = key;
   }
-  // Throws CudaError, "rank 3 on GPU 0: cudaErrorIllegalAddress: ... the operation launched last: matmul_nt of bf16, 4096 x 768 x 768",
-  // unless `status` is success.
+  // Unless `status` is success, throws a CudaError: "rank 3 on GPU 0: cudaErrorIllegalAddress: ... the operation
+  // launched last: matmul_nt of bf16, 4096 x 768 x 768".
   void Check(cudaError_t status) const;
-  // call(), with the same added to what it throws.
+  // Calls call(), and adds the same text to any exception that it throws.
   template <class F>
   auto Naming(F&& call) const {
     try {
@@ -44,10 +45,10 @@ class LastLaunched {
 
   const int rank_, gpu_;
   mutable std::mutex mutex_;
-  ops::KernelKey key_ = {};  // no name: nothing yet
+  ops::KernelKey key_ = {};  // no name: nothing launched yet
 };
 
-// What the streams of a device share, and of anybody else who works on its GPU for `rank`. Any thread may use it.
+// State shared by the streams of a device and by anything else that works on its GPU for `rank`. Any thread may use it.
 struct StreamsOfDevice {
   StreamsOfDevice(int rank, int gpu)
       : gpu(gpu), last(rank, gpu), events(std::make_shared<EventPool>(gpu, false)), timed(std::make_shared<EventPool>(gpu, true)),
@@ -55,12 +56,12 @@ struct StreamsOfDevice {
   const int gpu;
   LastLaunched last;
   const std::shared_ptr<EventPool> events, timed;
-  const std::shared_ptr<EventPool> ends;  // of communications: threads wait for them, of which there may be more than cores
+  const std::shared_ptr<EventPool> ends;  // of communications: more threads may wait for them than there are cores
   GpuClock clock;
 };
 
-// A point in a stream of a GPU, CudaStream's or another: Event(std::make_shared<CudaEvent>(of, of->timed->Record(stream))). Any thread
-// may wait for it.
+// A point in a GPU stream, of a CudaStream or not: Event(std::make_shared<CudaEvent>(of, of->timed->Record(stream))).
+// Any thread may wait for it.
 class CudaEvent : public Event::State {
  public:
   CudaEvent(std::shared_ptr<StreamsOfDevice> of, EventPool::Entry event) : of_(std::move(of)), event_(std::move(event)) {}
@@ -73,18 +74,19 @@ class CudaEvent : public Event::State {
   const EventPool::Entry event_;
 };
 
-// A CUDA stream that waits for no other unless told to. Used by one thread at a time.
+// A CUDA stream that waits for other streams only when told to. Used by one thread at a time.
 //
-// An event of any GPU's is waited for by the stream itself. An event of somebody else (a communication thread's) is waited for
-// by the host: what it launches afterwards starts after the event, which is what WaitFor promises.
+// The stream itself waits for events of any GPU. For any other event (of a communication thread) the host waits: what
+// it launches afterwards starts after the event, which is what WaitFor promises.
 //
-// stalled() is measured on the GPU, by two events that keep the time: one when the stream has come to the wait, one when it goes on.
-// The work before it is thus not counted, though the host may have waited all along. What is counted is over when stalled() is
-// called; waits that the stream is still in count later. Waiting for what has happened already costs a query and counts nothing.
+// stalled() is measured on the GPU by two timed events: one when the stream reaches the wait, one when it continues. So
+// the work before the wait is not counted, although the host may have waited all along. stalled() counts only waits
+// that have ended when it is called; a wait in progress is counted later. Waiting for an event that has already
+// happened costs a query and counts nothing.
 class CudaStream : public Stream {
  public:
   explicit CudaStream(std::shared_ptr<StreamsOfDevice> of);
-  ~CudaStream() override;  // when all that it was given is done
+  ~CudaStream() override;  // waits until all its work is done
   CudaStream(const CudaStream&) = delete;
   CudaStream& operator=(const CudaStream&) = delete;
 
@@ -92,7 +94,8 @@ class CudaStream : public Stream {
   void WaitFor(const Event& event) override;
   void Synchronize() override;
   Seconds stalled() override;
-  // Called with each wait that is to be counted; what it returns, where it is anything, with the wait's two events when it is.
+  // The observer is called at each wait that will be counted. If it returns a function, that function is called with
+  // the wait's two events when it is counted.
   using Counted = std::function<void(cudaEvent_t begin, cudaEvent_t end)>;
   void SetWaitObserver(std::function<Counted()> observer) { wait_observer_ = std::move(observer); }
 

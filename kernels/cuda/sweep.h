@@ -1,11 +1,12 @@
-// Kernels that go over elements, or rows, once: loads first, several of them on the way at a time, then arithmetic and stores. For .cu
+// Kernels that pass once over elements or rows: several loads in flight at a time, then arithmetic and stores. For .cu
 // files only.
 //
-// What is done to N neighbouring elements is a function object with
-//     template <int N> struct Loaded;                                        what it reads, as stored
+// The operation on N neighbouring elements is a function object with
+//     template <int N> struct Loaded;                                        the values it reads, as stored
 //     template <int N> Loaded<N> Load(int64_t first) const;                  (int64_t row, int64_t column) for rows
 //     template <int N> void Finish(int64_t first, const Loaded<N>&) const;
-// N is 1, or the PackOf its types where all of its tensors fit. It may write where it reads: an element is loaded and stored by one thread.
+// N is 1, or the PackOf its types if all of its tensors fit. It may write where it reads: one thread loads and stores
+// an element.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +17,7 @@
 
 namespace twofold::cuda {
 
-// How many elements fit 16 bytes of the widest of the types.
+// The number of elements that fit 16 bytes of the widest type.
 template <class... T>
 constexpr int PackOf = static_cast<int>(16 / std::max({sizeof(T)...}));
 
@@ -27,7 +28,7 @@ struct Raw {
   Pack<T, kEach> packs[N / kEach];
   __device__ const T& operator[](int i) const { return packs[i / kEach].at[i % kEach]; }
 };
-// The first lies at a multiple of min(16, N * sizeof(T)) bytes.
+// The first element is at a multiple of min(16, N * sizeof(T)) bytes.
 template <int N, class T>
 __device__ inline Raw<T, N> LoadRaw(const T* from) {
   Raw<T, N> raw;
@@ -56,7 +57,7 @@ __global__ void __launch_bounds__(kSweepBlock) SweepElements(F f, int64_t n) {
   }
 }
 
-// All of n elements; N at a time if `packs`. kUnroll: packs of one thread, at most.
+// Processes all n elements, N at a time if `packs`. kUnroll: maximum number of packs per thread.
 template <int N, int kUnroll = 2, class F>
 void Sweep(const F& f, int64_t n, bool packs, const Context& c) {
   const auto blocks = [&](int64_t pieces, int unroll) {
@@ -68,7 +69,7 @@ void Sweep(const F& f, int64_t n, bool packs, const Context& c) {
   Launch(SweepElements<1, kSingles, F>, blocks(n, kSingles), kSweepBlock, 0, c.stream, f, n);
 }
 
-// Of rows [first_row, ..): `pieces` pieces, per_row of them in each row.
+// Processes rows from first_row on: `pieces` pieces, per_row of them in each row.
 template <int N, int kUnroll, class F>
 __global__ void __launch_bounds__(kSweepBlock) SweepRowPieces(F f, int64_t first_row, uint32_t pieces, uint32_t per_row) {
   const uint32_t begin = blockIdx.x * (kSweepBlock * kUnroll) + threadIdx.x;
@@ -87,7 +88,7 @@ __global__ void __launch_bounds__(kSweepBlock) SweepRowPieces(F f, int64_t first
   }
 }
 
-// All of rows * columns elements, whose number may be above 2^31; that of columns may not.
+// Processes all rows * columns elements. Their number may exceed 2^31, but the number of columns may not.
 template <int N, int kUnroll = 2, class F>
 void SweepRows(const F& f, int64_t rows, int64_t columns, bool packs, const Context& c) {
   if (rows == 0 || columns == 0) return;
@@ -103,7 +104,7 @@ void SweepRows(const F& f, int64_t rows, int64_t columns, bool packs, const Cont
   }
 }
 
-// ---- out = body(in) and out = body(a, b), element by element, computed in the wider type of out ----
+// ---- out = body(in) and out = body(a, b), elementwise, computed in the compute type of out ----
 
 template <class Out, class In, class Body>
 struct MapOne {

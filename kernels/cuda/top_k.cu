@@ -1,8 +1,8 @@
-// The k largest of many.
+// The k largest of many elements.
 //
-// The size of the k-th largest is found by counting digits from the top, all blocks adding their counts up (of integers: the order does
-// not matter). Then each tile counts what it has above that size, and of it; so it is known where each tile's chosen ones begin, and
-// how many of that size the tiles before leave to it.
+// The magnitude of the k-th largest is found digit by digit from the top (radix select): all blocks add up integer
+// counts, so the order does not matter. Then each tile counts its elements above that magnitude, and those equal to it.
+// This tells where each tile's chosen elements begin, and how many of that magnitude the previous tiles leave to it.
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/sweep.h"
 
@@ -13,15 +13,16 @@ using ops::rules::kTopKBins;
 using ops::rules::kTopKDigit;
 using ops::rules::kTopKTile;
 
-constexpr int kBlock = 256, kEach = static_cast<int>(kTopKTile) / kBlock;  // neighbouring elements of a thread
+constexpr int kBlock = 256, kEach = static_cast<int>(kTopKTile) / kBlock;  // neighbouring elements per thread
 
-// T: as wide as an element. The bits of |x|: they order as the numbers do, and NaN comes last.
+// T has the size of an element. Works on the bits of |x|, which have the order of the numbers; NaN is the largest.
 template <class T>
 constexpr int kSizeBits = 8 * sizeof(T) - 1;
 template <class T>
 __device__ inline T SizeOf(T bits) { return bits & static_cast<T>(~(T(1) << kSizeBits<T>)); }
 
-// What has been found: the upper digits of the k-th largest, and how many are still to be found among those that begin with them.
+// The result so far: the upper digits of the k-th largest, and how many are still to be found among the elements with
+// these digits.
 struct Found {
   unsigned long long upper;
   unsigned left;
@@ -32,7 +33,7 @@ __global__ void __launch_bounds__(kBlock) BeginSearch(Found* found, unsigned k, 
   if (threadIdx.x == 0) *found = {0, k};
 }
 
-// bins[d] += how many elements of which bits [high, ..) are found->upper have d in bits [low, high).
+// bins[d] += the number of elements whose bits [high, ..) equal found->upper and whose bits [low, high) are d.
 template <class T>
 __global__ void __launch_bounds__(kBlock) CountDigits(const T* in, int64_t n, bool packs, int high, int low, const Found* found, unsigned* bins) {
   __shared__ unsigned mine[kTopKBins];
@@ -67,7 +68,7 @@ __global__ void __launch_bounds__(kBlock) CountDigits(const T* in, int64_t n, bo
   }
 }
 
-// The sum of x over the threads before this one; *all: of all. Of a block of 32 warps at most.
+// The sum of x over the threads before this one; *all is the sum over all threads. For blocks of at most 32 warps.
 __device__ inline unsigned SumBefore(unsigned x, unsigned* all) {
   __shared__ unsigned of_warps[kWarp];
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
@@ -89,7 +90,7 @@ __device__ inline unsigned SumBefore(unsigned x, unsigned* all) {
   return before + sum - x;
 }
 
-// The digit that the found->left-th largest has. The bins are cleared for the next.
+// Finds the digit of the found->left-th largest element, and clears the bins for the next digit.
 __global__ void __launch_bounds__(kTopKBins / 2) ChooseDigit(Found* found, int width, unsigned* bins) {
   const int top = (1 << width) - 1;
   const unsigned left = found->left;
@@ -101,7 +102,7 @@ __global__ void __launch_bounds__(kTopKBins / 2) ChooseDigit(Found* found, int w
     digit[i] = top - (2 * static_cast<int>(threadIdx.x) + i);
     if (digit[i] >= 0) counts[i] = bins[digit[i]];
   }
-  unsigned above = SumBefore(counts[0] + counts[1], &all);  // after this all have read what was found before
+  unsigned above = SumBefore(counts[0] + counts[1], &all);  // after this, all threads have read the previous result
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     if (digit[i] >= 0) bins[digit[i]] = 0;
@@ -121,7 +122,8 @@ __device__ inline void LoadTile(const T* in, int64_t begin, int64_t n, bool pack
     for (int i = 0; i < kEach; ++i) x[i] = begin + i < n ? in[begin + i] : T(0);
   }
 }
-// How many are above the size that was found, and 2^16 times how many are of it. What lies past the end is neither.
+// How many elements are above the magnitude found, plus 2^16 times how many are equal to it. Elements past the end do
+// not count.
 template <class T>
 __device__ inline unsigned CountOf(const T (&x)[kEach], int64_t begin, int64_t n, unsigned long long size) {
   unsigned count = 0;
@@ -141,7 +143,7 @@ __global__ void __launch_bounds__(kBlock) CountTiles(const T* in, int64_t n, boo
   if (threadIdx.x == 0) above[blockIdx.x] = count & 0xffff, equal[blockIdx.x] = count >> 16;
 }
 
-// Each tile's counts become the sums of those before it.
+// Replaces each tile's counts by the sums over the previous tiles.
 constexpr int kSumBlock = 1024;
 __global__ void __launch_bounds__(kSumBlock) SumTilesBefore(unsigned* above, unsigned* equal, int64_t tiles) {
   const int64_t each = (tiles + kSumBlock - 1) / kSumBlock, begin = min(int64_t{threadIdx.x} * each, tiles), end = min(begin + each, tiles);
@@ -159,7 +161,7 @@ __global__ void __launch_bounds__(kSumBlock) SumTilesBefore(unsigned* above, uns
   }
 }
 
-// `k` is 0 where nothing is chosen; residual may be null.
+// `k` is 0 if nothing is chosen; residual may be null.
 template <class T>
 __global__ void __launch_bounds__(kBlock) WriteChosen(const T* in, int64_t n, bool packs, const Found* found, const unsigned* above,
                                                       const unsigned* equal, T* values, int32_t* indices, T* residual) {
@@ -226,7 +228,7 @@ void TakeLargest(const ops::TopK& o, const Context& c) {
 }  // namespace
 
 void Compute(const ops::TopK& o, const Context& c) {
-  if (o.values.numel() == 0) {  // all is left
+  if (o.values.numel() == 0) {  // everything goes to the residual
     if (!o.residual.empty()) Compute(ops::Cast{.in = o.in, .out = o.residual}, c);
     return;
   }

@@ -56,7 +56,7 @@ double EstimateSeconds(const Schedule& schedule, double alpha, double bandwidth)
 }
 
 double EstimateSeconds(const Schedule& schedule, const Places& p) {
-  // What each rank moves inside its node, and each NIC between nodes: out, then in.
+  // The bytes that each rank moves inside its node, and each NIC between nodes: [0] out, [1] in.
   std::vector<double> inside[2], outside[2], routes;
   for (int way : {0, 1}) {
     inside[way].resize(p.node.size());
@@ -125,7 +125,7 @@ std::vector<Schedule> AutoSchedules(const CollectiveShape& shape, const Places& 
   std::vector<Schedule> all;
   for (const Algorithm& a : Algorithms()) {
     if (PostsToAll(a.name) || a.name == "shared_memory") continue;
-    if (a.name == "hierarchical" && places.one_link) continue;  // nodes are no different from the network
+    if (a.name == "hierarchical" && places.one_link) continue;  // nodes make no difference to the network
     if (absl::StatusOr<Schedule> schedule = Named(a.name, shape, places); schedule.ok()) all.push_back(*std::move(schedule));
   }
   if (shape.kind == Communication::kAllToAll || all.empty()) all.push_back(*Named("direct", shape, places));

@@ -1,9 +1,10 @@
-// Bruck et al. 1997 ("Efficient algorithms for all-to-all communications in multiport message-passing systems"): in round k
-// every rank i sends to i - 2^k (all_gather) or i + 2^k (all_to_all); any number of ranks. L = ceil(log2 N).
+// Bruck et al. 1997 ("Efficient algorithms for all-to-all communications in multiport message-passing systems"): in
+// round k every rank i sends to i - 2^k (all_gather) or i + 2^k (all_to_all); any number of ranks. L = ceil(log2 N).
 //
-//   all_gather  what it has, at most what is missing:  L a + (N-1)/N n b            (n: the gathered tensor)
-//   all_to_all  the parts whose way has bit k:         L a + sum over k of c_k n/N b, c_k the numbers below N with bit k:
-//               L (a + n/2 b) for N a power of two    (n: what one rank sends, its own part included)
+//   all_gather  each rank sends all it has, at most what is missing:  L a + (N-1)/N n b     (n: the gathered tensor)
+//   all_to_all  each rank sends the parts whose distance has bit k:  L a + sum over k of c_k n/N b, where c_k is how
+//               many numbers below N have bit k:  L (a + n/2 b) for N a power of two
+//               (n: what one rank sends, its own part included)
 #include "sim/collectives/builder.h"
 
 namespace twofold::sim {

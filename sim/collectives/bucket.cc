@@ -1,12 +1,12 @@
-// Bucket over a grid whose lines are closed (Barnett et al. 1995, "Global combine algorithms for 2-D meshes"; all links at once
-// as Jain and Sabharwal 2010, "Optimal bucket algorithms for large MPI collectives on torus interconnects"): the tensor is cut
-// into 2 D parts, one for each dimension and direction. A part goes around its own dimension first, then around the next, ...,
-// each time with what is left of it, so that in every stage each link carries one part.
+// Bucket algorithm over a torus (Barnett et al. 1995, "Global combine algorithms for 2-D meshes"; all links at once as
+// in Jain and Sabharwal 2010, "Optimal bucket algorithms for large MPI collectives on torus interconnects"): the tensor
+// is cut into 2 D parts, one for each dimension and direction. A part goes around its own dimension first, then around
+// the next, ..., each time with the rest of it, so that in every stage each link carries one part.
 //
-// On a torus of D equal dimensions of k > 2, N = k^D, b of one link:
+// On a torus of D equal dimensions of k > 2, with N = k^D and b of one link:
 //   reduce_scatter, all_gather   D (k-1) a + (N-1)/N n b / (2 D)
-//   all_reduce                   both in turn
-// With unequal dimensions a stage ends with its longest: the bytes of dimension k are (k-1)/k of what is left of a part.
+//   all_reduce                   both, one after the other
+// With unequal dimensions, a stage ends with its longest: the bytes of dimension k are (k-1)/k of the rest of a part.
 #include "sim/collectives/builder.h"
 
 namespace twofold::sim {
@@ -23,7 +23,7 @@ class Grid {
     part_ = bytes / static_cast<double>(2 * dims_.size());
   }
 
-  // Stage t of a reduce-scatter: part (d, direction) is in dimension d + t.
+  // In stage t of a reduce-scatter, part (d, direction) is in dimension d + t.
   Phase Stage(size_t t) const {
     Phase phase{.rounds = 0, .flows = {}};
     for (size_t d = 0; d < dims_.size(); ++d) {
@@ -40,7 +40,8 @@ class Grid {
  private:
   struct Dim { int size, stride; };
 
-  // One flow each way from every rank; where both ways lead to the same neighbour, one flow of both parts.
+  // One flow in each direction from every rank; if both directions lead to the same neighbour, one flow with both
+  // parts.
   void Around(const Dim& dim, double bytes, Phase& phase) const {
     for (int k = 0; k < static_cast<int>(at_.size()); ++k) {
       const int x = k / dim.stride % dim.size, line = k - x * dim.stride;

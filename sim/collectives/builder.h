@@ -1,4 +1,4 @@
-// What the algorithms share.
+// Helpers that the algorithms share.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace twofold::sim {
 
 inline int CeilLog2(int n) { return n <= 1 ? 0 : std::bit_width(static_cast<unsigned>(n - 1)); }
 
-// Fills in last_phase from the flows. A phase without flows is everybody's.
+// Computes last_phase from the flows. All ranks take part in a phase without flows.
 inline Schedule Finished(std::vector<Phase> phases, int ranks) {
   Schedule s{std::move(phases), std::vector<int>(static_cast<size_t>(ranks), -1)};
   for (size_t p = 0; p < s.phases.size(); ++p) {
@@ -36,28 +36,28 @@ inline Phase Reversed(Phase phase) {
   return phase;
 }
 
-// Ranks 0 to n - 1 exchange with those whose number differs in one bit.
+// Ranks 0 to n - 1 exchange with the rank whose number differs in one bit.
 inline Phase Exchange(int distance, int n, double bytes) {
   Phase phase;
   for (int i = 0; i < n; ++i) phase.flows.push_back({i, i ^ distance, bytes});
   return phase;
 }
 
-// The ranks past `core` send what they have to a partner below it.
+// The ranks from `core` on send what they have to a partner below it.
 inline Phase FoldIn(int core, int ranks, double bytes) {
   Phase phase;
   for (int i = core; i < ranks; ++i) phase.flows.push_back({i, i - core, bytes});
   return phase;
 }
 
-// ---- Of ranks on nodes ----
+// ---- For ranks on nodes ----
 inline std::vector<std::vector<int>> RanksByNode(const Places& p) {
   std::vector<std::vector<int>> nodes(static_cast<size_t>(p.nodes));
   for (int r = 0; r < p.ranks(); ++r) nodes[static_cast<size_t>(p.node[static_cast<size_t>(r)])].push_back(r);
   return nodes;
 }
 
-// By local number, the ranks that have it, in the order of nodes; nodes have equally many ranks.
+// For each local number, the ranks that have it, in node order; all nodes must have the same number of ranks.
 inline std::vector<std::vector<int>> Transposed(const std::vector<std::vector<int>>& nodes) {
   std::vector<std::vector<int>> peers(nodes[0].size());
   for (const std::vector<int>& node : nodes) {
@@ -66,14 +66,14 @@ inline std::vector<std::vector<int>> Transposed(const std::vector<std::vector<in
   return peers;
 }
 
-// A phase among [0, k), done by each of the groups of k ranks at once.
+// A phase among [0, k), done by each of the groups of k ranks concurrently.
 inline Phase Lifted(const Phase& phase, const std::vector<std::vector<int>>& groups) {
   Phase all{.rounds = phase.rounds, .flows = {}, .seconds = phase.seconds};
   all.flows.reserve(phase.flows.size() * groups.size());
   for (const std::vector<int>& group : groups) {
     for (Flow f : phase.flows) {
       f.from = group[static_cast<size_t>(f.from)], f.to = group[static_cast<size_t>(f.to)];
-      f.crossings /= static_cast<double>(groups.size());  // a byte goes through one group: the mean of all
+      f.crossings /= static_cast<double>(groups.size());  // a byte passes one group: the mean over all
       all.flows.push_back(f);
     }
   }

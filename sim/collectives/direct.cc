@@ -1,12 +1,12 @@
-// Direct: every message goes straight to its reader, all posted at once.
+// Direct: every message goes straight to its receiver, all posted at once.
 //
 //   all_gather, reduce_scatter, all_to_all  a + (N-1)/N n b
-//   all_reduce                              both in turn:  2 a + 2 (N-1)/N n b
+//   all_reduce                              both, one after the other:  2 a + 2 (N-1)/N n b
 //   broadcast, gather, scatter, reduce      through the root's link:  a + (N-1) part b, part = n, n/N, n/N, n
-//   all_to_all_v                            a + the fullest link's bytes b, on a star
+//   all_to_all_v                            a + (bytes of the busiest link) b, on a star
 //
-// The messages of one rank drain in rotation (to i + 1, i + 2, ...), so that N flows are in flight at a time and no
-// receiver is swamped: on a network that only limits the ends this costs the same as all N(N-1) at once.
+// The messages of one rank are sent in rotation (to i + 1, i + 2, ...), so that N flows are in flight at a time and no
+// receiver is overloaded. On a network with limits only at the endpoints, this costs the same as all N(N-1) at once.
 #include "sim/collectives/builder.h"
 
 namespace twofold::sim {

@@ -1,14 +1,14 @@
-// Double binary tree (Sanders, Speck and Traeff 2009, "Two-tree algorithms for full bandwidth broadcast, reduction and scan"):
-// two binary trees, each for half of the bytes; who has children in one has none in the other, so that every link is used both
-// ways. Pipelined: chunks follow one another, up and down at once. H = ceil(log2 N).
+// Double binary tree (Sanders, Speck and Traeff 2009, "Two-tree algorithms for full bandwidth broadcast, reduction and
+// scan"): two binary trees, each for half of the bytes. An inner node of one tree is a leaf of the other, so every link
+// is used in both directions. Pipelined: chunks follow one another, up and down at once. H = ceil(log2 N).
 //
 //   broadcast   H a + n b
-//   reduce      likewise, towards the root
+//   reduce      the same, towards the root
 //   all_reduce  2 H a + 2 n b     (N >= 4; 3 ranks move 3/2 n, two move n)
 //
-// The first tree is in order: rank l, counted from the root, hangs below l with its lowest bit moved up by one, or below l
-// without it where that is past the end; the root has one child. In the second tree labels are mirrored (odd N) or shifted by
-// one (even N), so that odd labels, the leaves, become even ones.
+// The first tree is in order: the parent of rank l, counted from the root, is l with its lowest bit moved up by one, or
+// l without its lowest bit if that is past the end; the root has one child. In the second tree labels are mirrored (odd
+// N) or shifted by one (even N), so that odd labels, which are leaves, become even ones.
 #include "sim/collectives/builder.h"
 
 namespace twofold::sim {
@@ -35,14 +35,14 @@ absl::StatusOr<Schedule> DoubleBinaryTreeSchedule(const CollectiveShape& shape, 
   const bool up = all || shape.kind == Communication::kReduce, down = all || shape.kind == Communication::kBroadcast;
   if (!up && !down) return NoForm("double_binary_tree", shape);
   const int root = all ? 0 : shape.root;
-  // Labels of one tree, by those of the other; who bears label l of the second tree.
+  // second[label in the second tree] = the rank's label in the first.
   std::vector<int> second(static_cast<size_t>(n));
   for (int l = 0; l < n; ++l) second[static_cast<size_t>(SecondLabel(l, n))] = l;
   int deepest = 0;
   for (int l = 1; l < n; ++l) {
     if (Depth(l, n) > Depth(deepest, n)) deepest = l;
   }
-  std::vector<char> on_way(static_cast<size_t>(n));  // whose link upwards a byte takes from the deepest label
+  std::vector<char> on_way(static_cast<size_t>(n));  // whether a byte from the deepest label takes its link upwards
   for (int l = deepest; l != 0; l = Parent(l, n)) on_way[static_cast<size_t>(l)] = 1;
   Phase phase{.rounds = (up + down) * Depth(deepest, n), .flows = {}};
   auto rank = [&](int tree, int label) { return (root + (tree == 0 ? label : second[static_cast<size_t>(label)])) % n; };

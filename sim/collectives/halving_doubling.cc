@@ -1,15 +1,16 @@
-// Recursive halving, then doubling (Rabenseifner 2004; Thakur, Rabenseifner and Gropp 2005, section 4.5): a reduce-scatter with
-// partners at distance N/2, N/4, ..., then an all-gather back. With 2^L the largest power of two in N:
+// Recursive halving, then doubling (Rabenseifner 2004; Thakur, Rabenseifner and Gropp 2005, section 4.5): a
+// reduce-scatter with partners at distance N/2, N/4, ..., then an all-gather in reverse order. With 2^L the largest
+// power of two in N:
 //
-//   all_reduce  2 L a + 2 (2^L - 1)/2^L n b, and 2 (a + n b) more where N > 2^L: the ranks past 2^L fold into a partner first
-//               and hear the result last
-//   reduce      halving, then the parts gathered to the root:  2 L a + 2 (N-1)/N n b, N a power of two
+//   all_reduce  2 L a + 2 (2^L - 1)/2^L n b, plus 2 (a + n b) if N > 2^L: the ranks past 2^L first send their data to a
+//               partner and receive the result at the end
+//   reduce      halving, then a gather of the parts to the root:  2 L a + 2 (N-1)/N n b, N a power of two
 #include "sim/collectives/builder.h"
 
 namespace twofold::sim {
 namespace {
 
-// Who is at distance d from the root, by bits, sends what it has gathered of 2^k parts.
+// The ranks at distance d from the root (in bits) send their gathered parts, 2^k of them.
 Phase GatherByBits(int distance, int n, int root, double bytes) {
   Phase phase;
   for (int i = distance; i < n; i += 2 * distance) phase.flows.push_back({i ^ root, (i - distance) ^ root, bytes});

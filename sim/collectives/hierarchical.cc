@@ -1,16 +1,16 @@
-// Hierarchical: inside nodes first, then between the ranks of equal number in their nodes, which use all NICs at once, then
-// inside nodes again (as in Cho et al. 2019, "BlueConnect", with two dimensions). m nodes of g ranks each; N = m g.
+// Hierarchical: first inside nodes, then between the ranks with the same local number, which use all NICs at once, then
+// inside nodes again (like Cho et al. 2019, "BlueConnect", with two dimensions). m nodes of g ranks each; N = m g.
 //
 //   all_reduce      reduce-scatter of n in the node, all-reduce of n/g between nodes, all-gather of n in the node:
 //                   2 a + 2 (g-1)/g n b + R(n/g),  R: all-reduce among m
 //   all_gather      among m of n/g, then in the node:        A(n/g) + a + (g-1)/g n b,   A: all-gather among m
 //   reduce_scatter  the other way around                     likewise
 //   broadcast       scatter in the root's node, broadcast of n/g among m, all-gather:   2 a + 2 (g-1)/g n b + B(n/g)
-//   reduce          the same backwards
-//   all_to_all      in the node what goes to each local number, then between nodes:   2 a + (g-1)/g n b + (m-1)/m n b
+//   reduce          the same in reverse
+//   all_to_all      in the node the data for each local number, then between nodes:   2 a + (g-1)/g n b + (m-1)/m n b
 //
-// Inside a node everybody sends to everybody at once (direct); between nodes R, A and B are the ones of ring, recursive
-// doubling, halving-doubling and tree that cost the least by alpha and bandwidth.
+// Inside a node all ranks send to all at once (direct). Between nodes R, A and B are the cheapest by alpha and
+// bandwidth among ring, recursive doubling, halving-doubling and tree.
 #include <limits>
 
 #include "sim/collectives/builder.h"

@@ -1,4 +1,4 @@
-// Assumes: messages cost what links cost. Ignores: software, protocols, channels, reductions' arithmetic.
+// Assumes: messages cost what links cost. Ignores: software, protocols, channels, the arithmetic of reductions.
 #include "sim/collectives/ideal.h"
 
 #include "core/base/strings.h"

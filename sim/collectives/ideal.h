@@ -1,4 +1,4 @@
-// A library without software: alpha and beta of the links alone.
+// A library without software costs: only alpha and beta of the links.
 #pragma once
 
 #include <memory>

@@ -22,7 +22,7 @@ constexpr Row kRows[] = {
     {"open_mpi", MakeOpenMpiLibrary},
 };
 
-// `names` of each library, those of earlier rows first.
+// The `names` of all libraries, each once, in the order of the rows.
 std::vector<std::string> OfAll(std::vector<std::string_view> (Library::*names)() const) {
   std::vector<std::string> all;
   for (const Row& row : kRows) {

@@ -1,8 +1,8 @@
-// How a communication library runs collectives and messages: which algorithm, which protocol, on how many channels, and what
-// its software adds. A file each, a row in libraries.cc.
+// How a communication library runs collectives and messages: which algorithm, which protocol, how many channels, and
+// the costs of its software. Each library has its own file and a row in libraries.cc.
 //
-//   ideal     no software: alpha and beta of the links alone; `auto` takes what is soonest done on the links themselves
-//   nccl      channels, protocols (Simple, LL, LL128), NVLS, rings and trees over rails; selection by NCCL's own cost model
+//   ideal     no software costs, only alpha and beta of the links; `auto` takes what finishes first on the links
+//   nccl      channels, protocols (Simple, LL, LL128), NVLS, rings and trees over rails; chosen by NCCL's cost model
 //   open_mpi  point-to-point messages (eager, rendezvous) and the decision tables of Open MPI's "tuned"
 #pragma once
 
@@ -25,29 +25,30 @@ class Library {
  public:
   virtual ~Library() = default;
   virtual std::string_view name() const = 0;
-  // Algorithms and protocols that can be forced. A library without protocols has none.
+  // The algorithms and protocols that can be forced. A library without protocols has none.
   virtual std::vector<std::string_view> algorithms() const = 0;
   virtual std::vector<std::string_view> protocols() const { return {}; }
-  // The schedule, the library's costs in it (Flow::hop_seconds, Flow::rate, bytes on the wire, Phase::seconds). What was
-  // forced and cannot run is refused, never replaced: the error says why.
+  // The schedule, with the library's costs in it (Flow::hop_seconds, Flow::rate, bytes on the wire, Phase::seconds). A
+  // forced choice that cannot run is refused, never replaced; the error says why.
   virtual absl::StatusOr<Schedule> Plan(const CollectiveShape& shape, const Places& places, const Choice& choice) const = 0;
-  // What is to be chosen from by the time it takes alone on the network itself, what seems soonest first. One, Plan's, where the
-  // library chooses by a model or by tables of its own.
+  // Candidates among which the caller chooses by their time alone on the network itself, the best estimate first. Only
+  // Plan's result, if the library chooses by its own model or tables.
   virtual absl::StatusOr<std::vector<Schedule>> Plans(const CollectiveShape& shape, const Places& places, const Choice& choice) const {
     absl::StatusOr<Schedule> plan = Plan(shape, places, choice);
     if (!plan.ok()) return plan.status();
     return std::vector<Schedule>{*std::move(plan)};
   }
-  // One message from rank 0 to rank 1 of `places`; each is done when its last phase has ended. It begins when the sender is
-  // there, if `bytes` are at most eager_bytes() (its data waits for the receiver, who is done no earlier than it comes);
-  // larger ones when both are (rendezvous).
+  // One message from rank 0 to rank 1 of `places`; each rank is done when its last phase has ended. A message of at
+  // most eager_bytes() begins when the sender is ready; its data waits for the receiver, who is not done before it
+  // arrives. A larger one begins when both are ready (rendezvous).
   virtual Schedule Message(double bytes, const Places& places) const = 0;
-  virtual double eager_bytes() const { return -1; }  // less than 0: no message is eager
+  virtual double eager_bytes() const { return -1; }  // negative: no message is eager
 };
 
-// By cluster::Library::name; "" is "ideal". The error names the libraries.
+// By cluster::Library::name; "" means "ideal". The error lists the libraries.
 absl::StatusOr<std::unique_ptr<Library>> MakeLibrary(const cluster::Library& library);
-// What libraries can be forced to, each once: what a spec may name. A cluster's own may not have all of them.
+// All names that libraries accept, each once: what a spec may name. The library of a given cluster may not support all
+// of them.
 std::vector<std::string> AllAlgorithms();
 std::vector<std::string> AllProtocols();
 

@@ -24,8 +24,8 @@ bool Serves(NcclAlgorithm a, NcclProtocol p) {
   }
 }
 
-// The most of the data that a device sends or receives within its node (where pairs are joined unlike: that one joint carries, as if it
-// were as wide as Places::node_bandwidth), and that a NIC sends or receives.
+// The largest share of the data that a device sends or receives within its node, and that a NIC sends or receives. If
+// pairs have different links, `device` is the load of one link, scaled as if it were as wide as Places::node_bandwidth.
 struct Load { double device = 0, nic = 0; };
 
 Load BusiestOf(const std::vector<NcclHop>& hops, const Places& places) {
@@ -64,9 +64,10 @@ class NcclLibrary : public Library {
     NcclProtocol protocol;
   };
   double HopSeconds(const Way& way, bool between) const;
-  // What is seen of it: the transfer of a ring's step hides as much of the next hop between nodes, all but the wire.
+  // The visible part of HopSeconds: between nodes, the transfer of a ring's step hides as much of the next hop as it
+  // takes itself, except for the wire.
   double SeenSeconds(const Way& way, bool between, const NcclRoute& route, double bytes, const Places& places) const;
-  // Of what no flow shows: a call's base, and a message's to every peer.
+  // The costs that no flow shows: a call's base, and a message's cost for every peer.
   double CallSeconds(const Way& way, const NcclRoute& route, double bytes, const Places& places) const;
   double Payload(const Way& way, double bytes, const Places& places) const;
   double Estimate(const Way& way, const NcclRoute& route, const std::vector<Load>& loads, double bytes, const Places& places) const;
@@ -152,7 +153,8 @@ absl::StatusOr<Schedule> NcclLibrary::Plan(const CollectiveShape& asked, const P
     return absl::InvalidArgumentError(StrCat("protocol ", choice.protocol, ": library nccl has no such; use one of ", NamesOf(kNcclProtocols)));
   }
   if (shape.ranks == 1) return Finished({}, 1);
-  if (asked.kind == Communication::kBarrier && (algorithm || protocol)) return Plan(asked, places, {});  // the library's own, whatever is forced
+  // A barrier always uses the library's own choice.
+  if (asked.kind == Communication::kBarrier && (algorithm || protocol)) return Plan(asked, places, {});
   std::optional<std::pair<Way, NcclRoute>> best;
   double least = std::numeric_limits<double>::infinity();
   absl::Status why_not;
@@ -182,7 +184,7 @@ absl::StatusOr<Schedule> NcclLibrary::Plan(const CollectiveShape& asked, const P
   return NoForm(choice.algorithm, shape, StrCat("protocol ", choice.protocol, " does not serve it"));
 }
 
-// As two neighbours of a ring do it, in LL or Simple, whichever is sooner.
+// As between two neighbours of a ring, in LL or Simple, whichever is faster.
 Schedule NcclLibrary::Message(double bytes, const Places& places) const {
   NcclRoute route{.phases = {{{0, 1, places.nodes > 1, 1, 1}}}};
   const std::vector<Load> loads = {BusiestOf(route.phases[0], places)};

@@ -1,11 +1,12 @@
 // NCCL: rings, trees and NVLink SHARP over the rails of nodes, in three protocols.
 //
-// Assumes: a call takes its base latency, that of its hops on the longest way, and the bytes on the busiest link divided by
-// what the protocol's payload gets of it (nccl_costs.h). NCCL's figure for a hop has the wire in it (that of Places::alpha): a
-// route adds only what it is longer than that; between nodes a ring's next hop overlaps the transfer of a step, all but the
-// wire. Of the algorithms and protocols that serve a call, the one with the least such time is taken, as NCCL does
-// (ncclTopoGetAlgoTime); all_to_all, gather and scatter take Simple; a message is a hop of a ring in LL or Simple. Before the
-// pipeline of nvls is full, a chunk of 128 KiB (NCCL_NVLS_CHUNKSIZE) for every channel and device goes through alone.
+// Assumes: a call takes its base latency, plus the latency of its hops on the longest path, plus the bytes on the
+// busiest link divided by the bandwidth that the protocol leaves for payload (nccl_costs.h). NCCL's figure for a hop
+// includes the wire (Places::alpha): a route adds only its latency in excess of that. Between nodes, a ring's next hop
+// overlaps the transfer of a step, except for the wire. Among the algorithms and protocols that support a call, the one
+// with the least such time is chosen, as NCCL does (ncclTopoGetAlgoTime); all_to_all, gather and scatter use Simple; a
+// message is one hop of a ring in LL or Simple. Before the pipeline of nvls is full, one chunk of 128 KiB
+// (NCCL_NVLS_CHUNKSIZE) for every channel and device goes through alone.
 // Ignores: PAT, CollNet, the copy engine, user buffers, the steps in which NCCL's channels and chunks grow with size.
 #pragma once
 

@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kNone = std::numeric_limits<double>::infinity();
 
-// NCCL's latencies in microseconds: base, NVLINK, NET. What it has no such protocol for is never asked for.
+// NCCL's latencies in microseconds: base, NVLINK, NET. Zeros are protocols that NCCL lacks; they are never used.
 constexpr NcclHops kLatencies[5][3] = {
     {{6.6, 0.6, 2.7}, {14.0, 1.9, 4.0}, {8.4, 3.4, 14.0}},   // ring
     {{6.8, 0.6, 5.0}, {14.0, 1.25, 8.5}, {8.4, 4.0, 14.0}},  // tree
@@ -18,7 +18,8 @@ constexpr NcclHops kLatencies[5][3] = {
     {{0, 0, 0}, {0, 0, 0}, {8.4, 3.4, 2.7}},                 // direct: see nccl_costs.h
 };
 
-// GB/s; for those a channel, times the channels. `link`: of one NVLink, as NCCL counts on it and by its data sheet.
+// GB/s; per-channel figures are multiplied by the channels. `link`: of one NVLink, as NCCL assumes and by its data
+// sheet.
 struct Generation {
   std::string_view name;
   int channels;

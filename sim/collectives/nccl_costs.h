@@ -1,12 +1,13 @@
-// What NCCL's steps cost: latency by algorithm and protocol, the share of a link that a protocol's payload gets, and the
-// most that the GPUs' channels move.
+// What NCCL's steps cost: latency by algorithm and protocol, the share of a link that a protocol leaves for payload,
+// and the maximum throughput of the GPUs' channels.
 //
-// Assumes: the constants by which NCCL itself chooses are its costs (github.com/NVIDIA/nccl at 5067397c: src/graph/tuning.cc
-// baseLat, hwLat, llMaxBws, perChMaxRingLL128Bws, perChMaxTreeBws, perChMaxTreeLL128Bws, nvlsEfficiency;
-// src/graph/topo.h LOC_BW ... SM*_NVLINK_BW), unless a cluster file says otherwise. `direct` has none there: messages
-// to several peers overlap, so that a peer in the node costs a hop of ring Simple, one elsewhere only a hop of ring LL. Between nodes a tree reaches half of what a NIC gives a ring: NCCL counts on half a ring's
-// algorithm bandwidth for trees, and a tree over two nodes has half a ring's bytes.
-// Ignores: the table of corrections for trees by size, PCIe as the way between GPUs of a node, user tuner plugins.
+// Assumes: the constants by which NCCL itself chooses are its costs (github.com/NVIDIA/nccl at 5067397c:
+// src/graph/tuning.cc baseLat, hwLat, llMaxBws, perChMaxRingLL128Bws, perChMaxTreeBws, perChMaxTreeLL128Bws,
+// nvlsEfficiency; src/graph/topo.h LOC_BW ... SM*_NVLINK_BW), unless a cluster file says otherwise. NCCL has no
+// constants for `direct`: messages to several peers overlap, so a peer in the node costs a hop of ring Simple, and a
+// peer on another node only a hop of ring LL. Between nodes a tree reaches half of the NIC bandwidth of a ring: NCCL
+// assumes half a ring's algorithm bandwidth for trees, and a tree over two nodes has half a ring's bytes.
+// Ignores: the table of corrections for trees by size, PCIe as the path between GPUs of a node, user tuner plugins.
 #pragma once
 
 #include <array>
@@ -26,15 +27,16 @@ inline constexpr std::array<std::string_view, 3> kNcclProtocols = {"LL", "LL128"
 std::optional<NcclAlgorithm> NcclAlgorithmNamed(std::string_view name);
 std::optional<NcclProtocol> NcclProtocolNamed(std::string_view name);
 
-struct NcclHops { double base, node, network; };  // seconds: of a call, of a hop inside a node, of a hop between nodes
+struct NcclHops { double base, node, network; };  // seconds: per call, per hop inside a node, per hop between nodes
 
 struct NcclCosts {
   std::array<std::array<NcclHops, 3>, 5> latency;  // by algorithm and protocol
   int channels;
   double nvlink_share, nvls_share, network_share, messages_network_share, ll_network_share;
   double call;  // seconds
-  double short_message_bytes, short_message;  // below so many bytes, direct's messages between nodes cost so many seconds more
-  // Bytes a second of payload, all channels together; by how many nodes there are: one, two or three, more.
+  // direct: a message between nodes of fewer bytes costs so many seconds more.
+  double short_message_bytes, short_message;
+  // Bytes per second of payload, over all channels; by the number of nodes: one, two or three, more.
   std::array<double, 3> ll_bandwidth, ring_ll128_bandwidth, tree_bandwidth, tree_ll128_bandwidth;
 
   const NcclHops& Latency(NcclAlgorithm a, NcclProtocol p) const {
@@ -42,7 +44,7 @@ struct NcclCosts {
   }
   // Payload over bytes on the wire, on links inside a node or between nodes.
   double Share(NcclAlgorithm a, NcclProtocol p, int nodes, bool between) const;
-  // The most payload a second that a GPU's channels send, infinite where nothing is known to limit them.
+  // The maximum payload per second that a GPU's channels send; infinite if no limit is known.
   double Most(NcclAlgorithm a, NcclProtocol p, int nodes) const;
 };
 

@@ -12,14 +12,14 @@ namespace {
 
 size_t At(int i) { return static_cast<size_t>(i); }
 
-// Ranks by node and by their number in it.
+// Ranks by node and local number.
 std::vector<std::vector<int>> ByNode(const Places& places) {
   std::vector<std::vector<int>> ranks(At(places.nodes));
   for (int r = 0; r < places.ranks(); ++r) ranks[At(places.node[At(r)])].push_back(r);
   return ranks;
 }
 
-// The device at which each rail enters a node, by its number there; one where nodes are not alike.
+// The device at which each rail enters a node, by its local number; a single one if nodes differ.
 std::vector<int> RailDevices(const Places& places, const std::vector<std::vector<int>>& nodes) {
   std::vector<int> devices, seen;
   for (size_t l = 0; l < nodes[0].size(); ++l) {
@@ -30,7 +30,7 @@ std::vector<int> RailDevices(const Places& places, const std::vector<std::vector
   return places.RanksPerNode() > 0 ? devices : std::vector<int>{0};
 }
 
-// Collects hops; those between the same two ranks are one.
+// Collects hops and merges those between the same two ranks.
 class Hops {
  public:
   explicit Hops(const Places& places) : places_(places) {}
@@ -63,8 +63,8 @@ struct Ring {
   double share;  // of the data
 };
 
-// Goes on with a way over direct cables of at least `width` through all devices of a node that ends where `ends` says; the first there
-// is, by the devices' numbers after the one before.
+// Extends a path over direct cables of at least `width` through all devices of a node; `ends` checks its last device.
+// Takes the first such path, in the order of device numbers after the previous one.
 bool GoOn(const std::vector<std::vector<Places::Joint>>& joints, double width, const std::function<bool(int)>& ends, std::vector<int>& way) {
   const int n = static_cast<int>(joints.size());
   if (static_cast<int>(way.size()) == n) return ends(way.back());
@@ -79,7 +79,7 @@ bool GoOn(const std::vector<std::vector<Places::Joint>>& joints, double width, c
   return false;
 }
 
-// The widest there is; empty: there is none.
+// The widest such path; empty if there is none.
 std::vector<int> WidestWay(const std::vector<std::vector<Places::Joint>>& joints, int first, const std::function<bool(int)>& ends) {
   std::vector<double> widths;
   for (const auto& row : joints) {
@@ -96,7 +96,8 @@ std::vector<int> WidestWay(const std::vector<std::vector<Places::Joint>>& joints
   return {};
 }
 
-// Rings around one node over its cables: the widest, then the widest of what it leaves, both ways each.
+// Rings around one node over its cables: the widest, then the widest of the remaining capacity, each in both
+// directions.
 std::vector<Ring> RingsOverCables(const Places& places) {
   auto left = places.joints;
   std::vector<Ring> rings;
@@ -104,7 +105,7 @@ std::vector<Ring> RingsOverCables(const Places& places) {
   while (true) {
     std::vector<int> ring;
     double width = 0;
-    // A ring is closed by a cable as wide as its others: the widest of those that any closing cable allows.
+    // The cable that closes a ring must be as wide as its others: takes the widest ring over all closing cables.
     for (int last = 1; last < places.ranks(); ++last) {
       const Places::Joint& closing = left[At(last)][0];
       if (!closing.direct || closing.bandwidth <= width) continue;
@@ -127,7 +128,7 @@ std::vector<Ring> RingsOverCables(const Places& places) {
   return rings;
 }
 
-// The devices of a node in the order in which data of the rail that enters at `first` passes them, by their numbers there.
+// The devices of a node, by local number, in the order in which data of the rail that enters at `first` passes them.
 std::vector<int> WayThrough(const Places& places, const std::vector<int>& node, int first) {
   std::vector<int> way;
   if (!places.joints.empty()) {
@@ -181,14 +182,16 @@ absl::StatusOr<NcclRoute> RingRoute(const CollectiveShape& shape, const Places& 
 }
 
 // ---- Trees ----
-// Above node `v` of `nodes` in the first tree (-1: it is the root): 0 above the powers of two, leaves are odd.
+// The parent of node `v` of `nodes` in the first tree (-1: it is the root): 0 is above the powers of two, odd numbers
+// are leaves.
 int ParentInFirst(int v, int nodes) {
   if (v == 0) return -1;
   const int low = v & -v, up = (v ^ low) | (low << 1);
   return up < nodes ? up : v ^ low;
 }
 
-// In the second tree: the first one mirrored or, for odd numbers, shifted by one; its leaves are inside the first.
+// The same for both trees. The second tree is the first one mirrored or, for odd numbers, shifted by one; its leaves
+// are inner nodes of the first.
 int Parent(int tree, int v, int nodes) {
   if (tree == 0) return ParentInFirst(v, nodes);
   const bool mirror = nodes % 2 == 0;
@@ -206,8 +209,8 @@ int Deepest(int tree, int nodes) {
   return deepest;
 }
 
-// Both trees over ranks[0], ranks[1], ... (one of each node), with `share` of the data, up and down. Latency is that of the
-// first tree's longest way, where `longest`.
+// Both trees over ranks[0], ranks[1], ... (one on each node), with `share` of the data, up and down. If `longest`, the
+// latency is that of the first tree's longest path.
 void AddTrees(const std::vector<int>& ranks, double share, bool longest, Hops& hops) {
   const int nodes = static_cast<int>(ranks.size());
   for (int tree = 0; tree < 2; ++tree) {

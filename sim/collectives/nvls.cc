@@ -1,24 +1,26 @@
-// NVLink SHARP (Klenk et al. 2020, "An in-network architecture for accelerating shared-memory multiprocessor collectives"; NCCL's
-// NVLS): the switch inside a node adds up what it reads from all devices, and writes one store to all of them. g devices a
-// node, m nodes; each device has a slice of n/g.
+// NVLink SHARP (Klenk et al. 2020, "An in-network architecture for accelerating shared-memory multiprocessor
+// collectives"; NCCL's NVLS): the switch inside a node adds up what it reads from all devices, and multicasts one store
+// to all of them. g devices per node, m nodes; each device has a slice of n/g.
 //
-//   all_reduce      a device pulls its slice, reduced: every device sends all its n bytes and receives n/g; then it stores the
-//                   result to all: sends n/g, receives n. So n (1 + 1/g) on every link each way:   2 a + n (1 + 1/g) b
+//   all_reduce      a device reads its slice, reduced: every device sends all its n bytes and receives n/g; then it
+//                   stores the result to all: sends n/g, receives n. So n (1 + 1/g) on every link each way:
+//                                                                                   2 a + n (1 + 1/g) b
 //   all_gather      every device stores its part to all: receives n:                               a + n b
-//   reduce_scatter  every device pulls its part: sends n:                                          a + n b
-//   broadcast       the root stores n to all; reduce: the root pulls n from all:                   a + n b
+//   reduce_scatter  every device reads its part: sends n:                                          a + n b
+//   broadcast       the root stores n to all; reduce: the root reads n from all:                   a + n b
 //
-// Each of these loads links as a rotation through the switch does, from each device to the next, which is how it is told.
+// Each of these loads links like a rotation through the switch, from each device to the next, so it is modelled as one.
 //
-// Over several nodes (all_reduce): each slice is reduced in its node, all-reduced among the devices of its number by a ring or
-// a double binary tree (whichever costs less by a and b), and stored to all: one pipeline, so that NVLink and network work at
-// once.   2 a + that of n/g among m, latency and bytes; bytes add up only where they use the same links
+// Over several nodes (all_reduce): each slice is reduced in its node, all-reduced among the devices with the same local
+// number by a ring or a double binary tree (whichever costs less by a and b), and stored to all. This is one pipeline,
+// so NVLink and network work at once.   2 a + latency and bytes of that all-reduce of n/g among m; bytes add up only on
+// shared links
 #include "sim/collectives/builder.h"
 
 namespace twofold::sim {
 namespace {
 
-// From each rank of a node to the next, through its switch; `crossings` of one message for a round, the mean of all.
+// From each rank of a node to the next, through its switch; per round `crossings` of one message: the mean over all.
 void Rotate(const std::vector<std::vector<int>>& nodes, int ranks, double bytes, int rounds, Phase& phase) {
   for (const std::vector<int>& node : nodes) {
     for (size_t i = 0; i < node.size(); ++i) {

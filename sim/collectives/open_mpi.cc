@@ -34,7 +34,8 @@ class OpenMpiLibrary : public Library {
     if (choice.protocol != "auto") {
       return absl::InvalidArgumentError(StrCat("protocol ", choice.protocol, ": library open_mpi has no protocols that can be chosen; use auto"));
     }
-    if (shape.kind == Communication::kBarrier && choice.algorithm != "auto") return Plan(shape, places, {});  // whatever is forced
+    // A forced algorithm does not apply.
+    if (shape.kind == Communication::kBarrier && choice.algorithm != "auto") return Plan(shape, places, {});
     if (shape.kind == Communication::kAllToAllV) return Finish(Pairwise(shape), shape.ranks, "pairwise");
     const int number = OpenMpiDecision(shape);
     bool known = choice.algorithm == "auto";
@@ -56,7 +57,7 @@ class OpenMpiLibrary : public Library {
   Schedule Message(double bytes, const Places&) const override { return Finish({Phase{.flows = {{0, 1, bytes}}}}, 2, ""); }
 
  private:
-  // What the mpi fabric does for all-to-alls of unequal parts.
+  // The exchange that the mpi fabric uses for all-to-alls of unequal parts.
   static Rounds Pairwise(const CollectiveShape& shape) {
     Rounds rounds;
     for (int d = 1; d < shape.ranks; ++d) {
@@ -69,7 +70,8 @@ class OpenMpiLibrary : public Library {
     return rounds;
   }
 
-  // Some ranks leave a barrier sooner than others; here all leave with the last, so that what is timed after one begins together.
+  // Some ranks leave a barrier sooner than others. Here all leave with the last, so that what is timed after it begins
+  // together.
   static void EndTogether(Schedule& schedule) {
     schedule.loose = false;
     std::fill(schedule.last_phase.begin(), schedule.last_phase.end(), static_cast<int>(schedule.phases.size()) - 1);

@@ -1,19 +1,21 @@
 // Open MPI 4.1's collectives (component "tuned", messages over sockets): rounds of point-to-point messages.
 //
-// Each rank goes on by itself when its own messages of a round have left and arrived (Schedule::loose). A message of n bytes
-// costs the route's latency and n bytes on its links, and further:
-//   - messages that a rank sends at once leave one gap after the other; those to in_order_bytes each when the one before has
-//     left (they fit the socket's share of the host's queue, so that congestion beyond the host holds them in switches and not
-//     the host's own link), larger ones side by side;
-//   - the first free_bytes that cross an idle link cost nothing: each link is a token bucket of that many bytes, which messages
-//     drain in the order in which they begin, also those of other rounds, and which the link's rate fills (loose.cc);
-//   - a link that carries messages one way carries the acknowledgements of those that go the other way; where two ranks send
-//     each other messages, theirs ride along;
-//   - above eager_bytes the receiver must be there, and is asked first: a round trip more.
+// Each rank proceeds on its own when its messages of a round have left and arrived (Schedule::loose). A message of n
+// bytes costs the route's latency and n bytes on its links. In addition:
+//   - Messages that a rank sends at once start one gap after another. A message of up to in_order_bytes starts when the
+//     one before has left (these fit the socket's share of the host's queue, so congestion beyond the host holds them
+//     in switches and does not block the host's own link); larger ones are sent concurrently.
+//   - The first free_bytes that cross an idle link cost nothing: each link is a token bucket of that many bytes.
+//     Messages drain it in the order in which they begin, also across rounds, and it refills at the link's rate
+//     (loose.cc).
+//   - A link that carries messages in one direction carries acknowledgements for messages in the other direction; if
+//     two ranks send each other messages, the acknowledgements are piggybacked.
+//   - Above eager_bytes, the receiver must be ready and is asked first: one more round trip.
 //
-// Assumes: the library chooses as Open MPI 4.1.4 does where nothing is forced (open_mpi_decisions.h), and operations that commute.
-// Ignores: the arithmetic of reductions, segments of messages (tuned's own choices use none), the processor's share in
-// sending (nor that ranks which share cores begin one after the other), how unevenly a transport shares a link among connections. Costs of simulation grow with ranks times rounds.
+// Assumes: the library chooses as Open MPI 4.1.4 does by default (open_mpi_decisions.h), and operations commute.
+// Ignores: the arithmetic of reductions, segmentation of messages (tuned's own choices do not use it), CPU time of
+// sending (also that ranks which share cores do not begin at the same time), and unfairness among connections on a
+// link. The cost of simulation grows with ranks times rounds.
 #pragma once
 
 #include <memory>
@@ -22,7 +24,7 @@
 
 namespace twofold::sim {
 
-// Refuses figures that are negative.
+// Refuses negative figures.
 absl::StatusOr<std::unique_ptr<Library>> MakeOpenMpiLibrary(const cluster::Library& library);
 
 }  // namespace twofold::sim

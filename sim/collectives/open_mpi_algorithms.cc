@@ -19,16 +19,16 @@ using Parent = int (*)(int v);
 
 int LinearParent(int) { return 0; }
 int ChainParent(int v) { return v - 1; }
-int BinomialParent(int v) { return v - PowerBelow(v); }       // of broadcasts: 0 -> 1, 2, 4
-int InOrderParent(int v) { return v - LowBit(v); }            // of reductions, gathers and scatters: 4 -> 5, 6
+int BinomialParent(int v) { return v - PowerBelow(v); }       // for broadcasts: 0 -> 1, 2, 4
+int InOrderParent(int v) { return v - LowBit(v); }            // for reductions, gathers and scatters: 4 -> 5, 6
 int KnomialParent(int v) {
   int mask = 1;
   while (v % (4 * mask) == 0) mask *= 4;
   return v / (4 * mask) * (4 * mask);
 }
-// Level L has 2^L ranks; v of level L has the children v + 2^L and v + 2^(L+1).
+// Level L has 2^L ranks; rank v of level L has the children v + 2^L and v + 2^(L+1).
 int BinaryParent(int v) {
-  const int above = PowerBelow(v + 1) / 2;  // ranks of the level above
+  const int above = PowerBelow(v + 1) / 2;  // number of ranks in the level above
   return v - above >= 2 * above - 1 ? v - 2 * above : v - above;
 }
 
@@ -46,7 +46,7 @@ Tree MakeTree(const CollectiveShape& shape, Parent parent) {
   return tree;
 }
 
-// From parents to children (`down`) or back, a round a level; `bytes(v)`: between v and its parent.
+// From parents to children (`down`) or back, one round per level; `bytes(v)`: between v and its parent.
 void Along(const Tree& tree, bool down, const std::function<double(int)>& bytes, Rounds& rounds) {
   const int levels = *std::max_element(tree.depth.begin(), tree.depth.end());
   for (int i = 1; i <= levels; ++i) {
@@ -65,14 +65,14 @@ template <Parent kParent, bool kDown>
 void WholeAlong(const CollectiveShape& s, Rounds& rounds) {
   Along(MakeTree(s, kParent), kDown, [&](int) { return s.bytes; }, rounds);
 }
-// Blocks of everybody below v.
+// The blocks of all ranks in v's subtree.
 template <Parent kParent, bool kDown>
 void BlocksAlong(const CollectiveShape& s, Rounds& rounds) {
   const bool linear = kParent == LinearParent;
   Along(MakeTree(s, kParent), kDown, [&](int v) { return s.bytes / s.ranks * (linear ? 1 : std::min(LowBit(v), s.ranks - v)); }, rounds);
 }
 
-// ---- Rounds in which every rank does alike ----
+// ---- Rounds in which all ranks do the same ----
 void Everybody(const CollectiveShape& s, const std::function<int(int)>& to, double bytes, Rounds& rounds) {
   Phase& round = rounds.emplace_back();
   for (int r = 0; r < s.ranks; ++r) round.flows.push_back({r, to(r), bytes});
@@ -109,7 +109,8 @@ void LinearAllToAll(const CollectiveShape& s, Rounds& rounds) {
   }
 }
 
-// Even ranks first exchange a block with the next rank, then two blocks with the other neighbour, and so on in turn.
+// Even ranks first exchange a block with the next rank, then two blocks with the other neighbour, and so on,
+// alternating.
 void NeighborExchange(const CollectiveShape& s, Rounds& rounds) {
   if (s.ranks % 2 != 0) return AllGatherRing(s, rounds);
   for (int i = 0; i < s.ranks / 2; ++i) {
@@ -120,10 +121,10 @@ void NeighborExchange(const CollectiveShape& s, Rounds& rounds) {
 
 // ---- Pairs at distances 1, 2, 4, ...: of a power of two of the ranks, `core` ----
 struct Core {
-  std::vector<int> ranks;  // that take part
-  int left;                // others
+  std::vector<int> ranks;  // the participants
+  int left;                // number of the others
 };
-// The first 2 x left ranks are pairs of which one takes part: its `second`, or its first.
+// The first 2 x left ranks form pairs, in each of which one participates: the `second` or the first.
 Core MakeCore(int n, bool second) {
   Core core{{}, n - PowerBelow(n)};
   for (int r = 0; r < n; ++r) {
@@ -137,7 +138,7 @@ void Exchange(const Core& core, int distance, double bytes, Rounds& rounds) {
     round.flows.push_back({core.ranks[static_cast<size_t>(i)], core.ranks[static_cast<size_t>(i ^ distance)], bytes});
   }
 }
-// Between the two of each pair; `even`: from its first rank.
+// Messages within each pair; `even`: from its first rank.
 void WithinPairs(const Core& core, bool even, bool odd, double bytes, Rounds& rounds) {
   if (core.left == 0) return;
   Phase& round = rounds.emplace_back();
@@ -178,7 +179,7 @@ void HalvingScatter(const CollectiveShape& s, Rounds& rounds) {
   WithinPairs(core, false, true, s.bytes / s.ranks, rounds);
 }
 
-// Everything but what both will keep, at distances 1, 2, 4, ...
+// At distances d = 1, 2, 4, ..., each sends all blocks but the d that it and its earlier partners will keep.
 void DoublingScatter(const CollectiveShape& s, Rounds& rounds) {
   const Core core = MakeCore(s.ranks, true);
   const int n = static_cast<int>(core.ranks.size());
@@ -194,7 +195,7 @@ void Butterfly(const CollectiveShape& s, Rounds& rounds) {
   WithinPairs(core, false, true, s.bytes / s.ranks, rounds);
 }
 
-// ---- Made of others ----
+// ---- Combinations of others ----
 void Chosen(CollectiveShape s, Kind kind, Rounds& rounds) {
   s.kind = kind, s.root = 0;
   const int number = OpenMpiDecision(s);
@@ -218,7 +219,7 @@ void HalvingThenGather(const CollectiveShape& s, Rounds& rounds) {
   HalvingScatter(s, rounds);
   BlocksAlong<InOrderParent, false>(s, rounds);
 }
-// Each half of the tensor down one of the root's subtrees, then between two ranks of one level.
+// Each half of the tensor goes down one of the root's subtrees, then between two ranks of one level.
 void SplitBinary(const CollectiveShape& s, Rounds& rounds) {
   const Tree tree = MakeTree(s, BinaryParent);
   Along(tree, true, [&](int) { return s.bytes / 2; }, rounds);
@@ -230,7 +231,7 @@ void SplitBinary(const CollectiveShape& s, Rounds& rounds) {
   }
 }
 
-// ---- Barriers: messages of nothing ----
+// ---- Barriers: empty messages ----
 void LinearBarrier(const CollectiveShape& s, Rounds& rounds) {
   WholeAlong<LinearParent, false>(s, rounds);
   WholeAlong<LinearParent, true>(s, rounds);
@@ -261,7 +262,7 @@ const std::vector<OpenMpiAlgorithm>& OpenMpiAlgorithms() {
       {Kind::kAllToAll, 1, "linear", LinearAllToAll},
       {Kind::kAllToAll, 2, "pairwise", PairwiseAllToAll},
       {Kind::kAllToAll, 3, "bruck", BruckAllToAll},
-      {Kind::kAllToAll, 4, "linear_sync", LinearAllToAll},  // without a limit of requests it is the linear one
+      {Kind::kAllToAll, 4, "linear_sync", LinearAllToAll},  // without a limit of requests it equals the linear one
       {Kind::kAllToAll, 5, "two_procs", PairwiseAllToAll},
       {Kind::kBroadcast, 1, "linear", WholeAlong<LinearParent, true>},
       {Kind::kBroadcast, 2, "chain", WholeAlong<ChainParent, true>},

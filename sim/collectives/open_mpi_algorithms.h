@@ -7,8 +7,9 @@
 //   reduce_scatter      linear (reduce, then scatter), recursive_doubling, recursive_halving, butterfly
 //   all_to_all          linear, pairwise, bruck
 //   barrier             linear, recursive_doubling, bruck, tree
-// Sources: Thakur, Rabenseifner and Gropp 2005 (recursive doubling and halving, Bruck, Rabenseifner); Chen and others 2005
-// (neighbor exchange); Open MPI 4.1.4's coll/base for the order of partners and for numbers of ranks that are no powers of two.
+// Sources: Thakur, Rabenseifner and Gropp 2005 (recursive doubling and halving, Bruck, Rabenseifner); Chen and others
+// 2005 (neighbor exchange); Open MPI 4.1.4's coll/base for the order of partners and for numbers of ranks that are not
+// powers of two.
 #pragma once
 
 #include <string_view>
@@ -18,12 +19,12 @@
 
 namespace twofold::sim {
 
-// Flow::bytes are the message's own. Those of one rank and round are in the order in which it sends them.
+// Flow::bytes are the message's own bytes. The messages of one rank and round are in sending order.
 using Rounds = std::vector<Phase>;
 
 struct OpenMpiAlgorithm {
   Communication::Kind kind;
-  int number;  // by which Open MPI's settings name it
+  int number;  // its number in Open MPI's settings
   std::string_view name;
   void (*make)(const CollectiveShape& shape, Rounds& rounds);  // appends to `rounds`
 };

@@ -1,4 +1,4 @@
-// Facts read off Open MPI 4.1.4's coll_tuned_decision_fixed.c: thresholds of ranks and bytes.
+// Values taken from Open MPI 4.1.4's coll_tuned_decision_fixed.c: thresholds of ranks and bytes.
 #include "sim/collectives/open_mpi_decisions.h"
 
 #include <limits>
@@ -10,7 +10,7 @@ namespace {
 constexpr int kAny = std::numeric_limits<int>::max();
 
 struct Choice {
-  int below;  // bytes; kAny: all that are left
+  int below;  // bytes; kAny: all remaining sizes
   int algorithm;
 };
 struct Row {
@@ -128,7 +128,7 @@ Table ScatterTable() {
       {kAny, {{512, 2}, {kAny, 3}}},
   };
 }
-// By the bytes of nothing.
+// Sizes do not matter.
 Table BarrierTable() {
   return {
       {4, {{kAny, 3}}},
@@ -171,7 +171,7 @@ int OpenMpiDecision(const CollectiveShape& shape) {
   for (const auto& [kind, table] : *kTables) {
     if (kind == shape.kind) return LookUp(table, shape.ranks, whole ? shape.bytes : shape.bytes / shape.ranks);
   }
-  return 0;  // all_to_all_v: twofold exchanges pairwise by itself
+  return 0;  // all_to_all_v: twofold exchanges pairwise itself
 }
 
 }  // namespace twofold::sim

@@ -1,9 +1,9 @@
-// Pairwise exchange (Thakur, Rabenseifner and Gropp 2005, sections 4.2 and 4.4): N - 1 rounds, one after another; in round s
-// every rank sends to the one s further on.
+// Pairwise exchange (Thakur, Rabenseifner and Gropp 2005, sections 4.2 and 4.4): N - 1 rounds, one after another; in
+// round s every rank sends to the rank at distance s.
 //
 //   all_to_all      (N-1) (a + n/N b)   (n: what one rank sends, its own part included)
-//   reduce_scatter  likewise            (n: the tensor that is scattered)
-//   all_to_all_v    each round as long as its largest message
+//   reduce_scatter  the same            (n: the tensor that is scattered)
+//   all_to_all_v    each round takes as long as its largest message
 #include "sim/collectives/builder.h"
 
 namespace twofold::sim {

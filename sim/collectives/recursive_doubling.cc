@@ -1,10 +1,10 @@
 // Recursive doubling (Thakur, Rabenseifner and Gropp 2005, sections 4.1 and 4.4): in round k ranks at distance 2^k
 // exchange what they have.
 //
-//   all_reduce      log2 N (a + n b); for other N the N - 2^L ranks past the largest power of two fold into a partner
-//                   first and hear the result last:  (L + 2)(a + n b), L = floor(log2 N)
+//   all_reduce      log2 N (a + n b); for other N, the N - 2^L ranks past the largest power of two first send their
+//                   data to a partner and receive the result at the end:  (L + 2)(a + n b), L = floor(log2 N)
 //   all_gather      L a + (N-1)/N n b, N a power of two  (n: the gathered tensor)
-//   reduce_scatter  the same, halving; N a power of two  (n: the tensor that is scattered)
+//   reduce_scatter  the same, with halving; N a power of two  (n: the tensor that is scattered)
 #include "sim/collectives/builder.h"
 
 namespace twofold::sim {

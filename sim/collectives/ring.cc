@@ -1,15 +1,15 @@
-// Ring (Patarasuk and Yuan 2009, "Bandwidth optimal all-reduce algorithms"): every rank talks to the next one only, a node's
-// ranks one after another. Rounds follow one another without a pause, so a byte that goes around meets the links as they are:
-// latency is the mean of the hops, not the slowest.
+// Ring (Patarasuk and Yuan 2009, "Bandwidth optimal all-reduce algorithms"): every rank sends only to the next one; a
+// node's ranks are consecutive. Rounds follow one another without a pause, so a byte that goes around crosses all links
+// in turn: the latency is the mean of the hops, not the slowest.
 //
 //   all_reduce      2(N-1) rounds of n/N:   2(N-1) a + 2 (N-1)/N n b
 //   all_gather      N-1 rounds of n/N:      (N-1) a + (N-1)/N n b       (n: the gathered tensor)
-//   reduce_scatter  likewise                                            (n: the tensor that is scattered)
+//   reduce_scatter  the same                                            (n: the tensor that is scattered)
 //   broadcast       a pipelined chain:      (N-1) a + n b
-//   reduce          likewise, towards the root
+//   reduce          the same, towards the root
 //
-// Where nodes have several NICs there is a ring for each: it enters a node at a rank whose own NIC that is, leaves by the same
-// NIC, and carries its share of the bytes (NCCL's rings, "multi-rail").
+// If nodes have several NICs, there is a ring for each NIC. It enters a node at a rank that owns the NIC, leaves by the
+// same NIC, and carries its share of the bytes (NCCL's rings, "multi-rail").
 #include <numeric>
 
 #include "sim/collectives/builder.h"
@@ -22,7 +22,7 @@ struct Ring {
   int rail;
 };
 
-// The NICs that ranks of every node have for their own; of one, none is named.
+// The NICs that are owned by ranks of every node; if there is only one, none is listed.
 std::vector<int> SharedRails(const Places& p) {
   std::vector<std::vector<int>> seen(static_cast<size_t>(p.rails), std::vector<int>(static_cast<size_t>(p.nodes)));
   for (int r = 0; r < p.ranks(); ++r) seen[static_cast<size_t>(p.rail[static_cast<size_t>(r)])][static_cast<size_t>(p.node[static_cast<size_t>(r)])] = 1;
@@ -35,7 +35,7 @@ std::vector<int> SharedRails(const Places& p) {
   return rails;
 }
 
-// `first`: the rank that the ring begins at.
+// `first`: the rank at which the ring begins.
 std::vector<Ring> Rings(const Places& p, int first) {
   const int n = p.ranks();
   std::vector<Ring> rings;
@@ -66,7 +66,7 @@ std::vector<Ring> Rings(const Places& p, int first) {
 absl::StatusOr<Schedule> RingSchedule(const CollectiveShape& shape, const Places& places) {
   const int n = shape.ranks;
   int rounds = n - 1;
-  double bytes = shape.bytes;  // over each hop
+  double bytes = shape.bytes;  // per hop
   bool closed = true, backwards = false;
   switch (shape.kind) {
     case Communication::kAllReduce: rounds = 2 * (n - 1), bytes = shape.bytes / n * rounds; break;

@@ -1,10 +1,10 @@
 // A collective algorithm as data: phases of flows.
 //
-// A phase costs its latency, then the time its flows need together; the next phase starts when all flows of this one have
-// arrived (the phases of one collective are bulk-synchronous). Rounds that are alike and back to back (the 2(N-1) steps of a
-// ring) are one phase: rounds x latency + all their bytes. The latency of a phase is
+// A phase costs its latency, then the time its flows need together; the next phase starts when all flows of this one
+// have arrived (the phases of one collective are bulk-synchronous). Identical back-to-back rounds (the 2(N-1) steps of
+// a ring) are one phase: rounds x latency + all their bytes. The latency of a phase is
 //     seconds + rounds x the longest of its flows' latencies                   (in step: no `crossings`)
-//     seconds + sum over flows of crossings x latency                          (pipelined: a byte's way through the flows)
+//     seconds + sum over flows of crossings x latency                          (pipelined: a byte's path through flows)
 // where a flow's latency is that of its route plus its own `hop_seconds`.
 #pragma once
 
@@ -23,60 +23,63 @@ struct Flow {
   int from, to;  // ranks in the group
   double bytes;  // on the wire
   int rail = -1; // as Pair::rail
-  double crossings = 0;    // how often a byte crosses this flow on the longest way through a pipelined phase
-  double hop_seconds = 0;  // software's part of a crossing
-  double rate = std::numeric_limits<double>::infinity();  // bytes a second, the most that its sender or receiver moves
-  // Of loose schedules, where hop_seconds is how long after the phase's beginning the sender gets to it:
-  bool meets = false;      // begins when its receiver is there, too, and a round trip later (rendezvous)
-  bool queued = false;     // begins when the sender's flow before it has left over its first link, however full links beyond are
-  double free = 0;         // of its bytes, those that cost nothing where links were idle before: a link that has carried bytes lets so
-                           // many pass at once again when it could have carried them all since
+  double crossings = 0;    // how often a byte crosses this flow on the longest path through a pipelined phase
+  double hop_seconds = 0;  // the software's cost of a crossing
+  double rate = std::numeric_limits<double>::infinity();  // bytes per second, the sender's or receiver's maximum
+  // In loose schedules, where hop_seconds is the delay from the beginning of the phase until the sender starts this
+  // flow:
+  bool meets = false;      // rendezvous: begins one round trip after its receiver is ready, too
+  // Begins when the sender's previous flow has left over its first link, regardless of congestion on later links.
+  bool queued = false;
+  double free = 0;         // the bytes that cost nothing on idle links. A link regains this allowance at its own rate
 };
 
 struct Phase {
   int rounds = 1;
-  std::vector<Flow> flows;  // without flows: only the latency of a round of messages
-  double seconds = 0;       // of software, at its beginning
+  std::vector<Flow> flows;  // if empty: only the latency of a round of messages
+  double seconds = 0;       // software's cost at the beginning of the phase
 };
 
 struct Schedule {
   std::vector<Phase> phases;
-  // For each rank, the last phase it takes part in, -1 for none: it is done when that has ended.
+  // For each rank, the last phase that it takes part in, -1 for none; the rank is done when that phase has ended.
   std::vector<int> last_phase;
-  double stretch = 1;  // of its latencies and its bytes: where a measurement says that it takes so many times as long
-  std::string algorithm, protocol;  // what was chosen; protocol "" where there are none
-  double estimate = 0;              // seconds, by the model that "auto" compares by: EstimateSeconds, or the library's own; 0: it has none
-  bool loose = false;  // ranks go on by themselves: a phase begins for each when its own flows of earlier ones have ended
+  double stretch = 1;  // factor on its latencies and bytes, to match a measured time
+  std::string algorithm, protocol;  // what was chosen; protocol is "" if there are none
+  double estimate = 0;  // seconds, by the model that "auto" compares by: EstimateSeconds, or the library's own; 0: none
+  // Not bulk-synchronous: a phase begins for each rank when its own flows of earlier phases have ended.
+  bool loose = false;
 };
 
-// A phase's latency, by the formula above. `routes`: that of each flow's route; `alpha`: of a message where it has no flows.
+// A phase's latency, by the formula above. `routes`: each flow's route latency; `alpha`: of a message, for a phase
+// without flows.
 double PhaseLatency(const Phase& phase, std::span<const double> routes, double alpha);
 
-// What is to be done, by sizes alone.
+// The collective to perform, described by sizes only.
 struct CollectiveShape {
   Communication::Kind kind;
   int ranks;
-  double bytes;  // Communication::bytes(): all-reduce and broadcast the tensor, all-gather the output, ...
+  double bytes;  // Communication::bytes(): all-reduce and broadcast: the tensor; all-gather: the output, ...
   int root = 0;
   std::vector<std::vector<double>> matrix;  // kAllToAllV: bytes from rank i to rank j
 };
 
-// Where a group's ranks sit: what algorithms may know of the topology.
+// Where a group's ranks are: what algorithms may know of the topology.
 struct Places {
-  std::vector<int> node;   // of each rank; numbered from 0 in the order in which they appear
-  std::vector<int> local;  // its number among the group's ranks of that node, in the order of ranks
-  std::vector<int> rail;   // its own NIC's number
-  int nodes = 1;           // how many nodes the group touches
-  int rails = 1;           // NICs a node
-  bool one_link = true;    // every endpoint has the same network: no algorithm gains by knowing nodes
+  std::vector<int> node;   // of each rank; numbered from 0 in order of appearance
+  std::vector<int> local;  // its number among the group's ranks on that node, in rank order
+  std::vector<int> rail;   // the number of its own NIC
+  int nodes = 1;           // how many nodes the group uses
+  int rails = 1;           // NICs per node
+  bool one_link = true;    // every endpoint has the same network, so algorithms gain nothing from knowing nodes
   bool shared_memory = false;
-  std::vector<int> grid;   // where the ranks fill a grid with closed lines: its dimensions, the first fastest; else empty
-  std::vector<int> at;     // the rank at each of its positions
+  std::vector<int> grid;   // if the ranks fill a torus: its dimensions, the fastest first; else empty
+  std::vector<int> at;     // the rank at each grid position
   bool multicast_in_node = false, reduction_in_network = false;
-  double alpha = 0, bandwidth = 1;  // as Topology's
-  double node_alpha = 0, node_bandwidth = 1;  // likewise inside a node; those above where a node has one endpoint
-  // Where the pairs of a node are not joined alike, and all nodes hold the same: by their numbers in the node, the narrowest on the way
-  // from one to the other; direct: over a cable of their own.
+  double alpha = 0, bandwidth = 1;  // as in Topology
+  double node_alpha = 0, node_bandwidth = 1;  // the same inside a node; equal to those above if a node has one endpoint
+  // For nodes whose pairs have different links, if all nodes are alike. Indexed by the two local numbers: the narrowest
+  // bandwidth on the path between them, and whether they have a cable of their own (direct).
   struct Joint {
     double bandwidth = 0;
     bool direct = false;
@@ -85,15 +88,15 @@ struct Places {
   std::vector<std::vector<Joint>> joints;
   int ranks() const { return static_cast<int>(node.size()); }
   bool operator==(const Places&) const = default;
-  int RanksPerNode() const;  // 0: nodes have different numbers of them
+  int RanksPerNode() const;  // 0: nodes have different numbers of ranks
 };
-// One rank a node, on a uniform network.
+// One rank per node, on a uniform network.
 Places UniformPlaces(int ranks, double alpha, double bandwidth);
 
-// One algorithm: a file each, a row in algorithms.cc.
+// One algorithm. Each has its own file and a row in algorithms.cc.
 struct Algorithm {
   std::string_view name, summary;
-  // Refuses what it cannot do (an operation it has no form for, a number of ranks or a placement it does not serve).
+  // Refuses operations, numbers of ranks and placements that it does not support.
   absl::StatusOr<Schedule> (*make)(const CollectiveShape& shape, const Places& places);
 };
 
@@ -113,16 +116,17 @@ absl::StatusOr<Schedule> SharedMemorySchedule(const CollectiveShape& shape, cons
 
 const std::vector<Algorithm>& Algorithms();
 
-// Time on an idle uniform network: each phase's latency, and the most bytes that one rank sends or receives in it divided by
-// `bandwidth`.
+// Time on an idle uniform network: for each phase its latency, plus the most bytes that one rank sends or receives in
+// it divided by `bandwidth`.
 double EstimateSeconds(const Schedule& schedule, double alpha, double bandwidth);
-// Time on idle nodes: a phase lasts as long as the busiest rank inside its node or the busiest NIC.
+// Time on idle nodes: a phase lasts as long as the busiest rank inside its node, or the busiest NIC.
 double EstimateSeconds(const Schedule& schedule, const Places& places);
 
-// The schedules that "auto" may take, the one with the least EstimateSeconds first (of equal ones, by the order of Algorithms()):
-// shared_memory on a shared-memory host; elsewhere all that have a form for the operation there, but not direct nor pairwise, because
-// alpha and bandwidth do not know what posting N - 1 messages costs: these are for all_to_all and what no other has a form for. One or
-// more. A barrier is always dissemination (log2 N rounds; one meeting on a shared-memory host).
+// The schedules that "auto" may choose, by ascending EstimateSeconds (among equals, in the order of Algorithms()). On a
+// shared-memory host this is shared_memory. Elsewhere it is all algorithms that support the operation there, except
+// direct and pairwise, because alpha and bandwidth do not include the cost of posting N - 1 messages; these two serve
+// all_to_all and what no other algorithm supports. There is always at least one. A barrier is always dissemination
+// (log2 N rounds; a single synchronisation on a shared-memory host).
 std::vector<Schedule> AutoSchedules(const CollectiveShape& shape, const Places& places);
 
 // The schedule by name, or for "auto" the first of AutoSchedules.

@@ -1,11 +1,12 @@
-// Shared memory, as the in-memory fabric does it: ranks meet, each moves its share of the bytes with its own core, ranks
-// meet again. A byte moved is one byte read and one written; what rank i moves is a flow that ends at rank i.
+// Shared memory, as the in-memory fabric does it: ranks synchronise, each moves its share of the bytes with its own
+// core, and ranks synchronise again. A byte moved is one byte read and one written; what rank i moves is a flow that
+// ends at rank i.
 //
 //   all_reduce               every rank reads n (N slices of n/N) and writes n:  a + n b
 //   all_gather, all_to_all   reads and writes n (all_to_all: its own n):         a + n b
 //   reduce_scatter           reads n, writes n/N:                                a + n (1 + 1/N)/2 b
 //   broadcast                every rank but the root copies n
-//   reduce                   every rank reads n and writes its slice to the root: as reduce_scatter
+//   reduce                   every rank reads n and writes its slice to the root: like reduce_scatter
 //   gather, scatter          the root copies n; every rank copies its part
 #include "sim/collectives/builder.h"
 

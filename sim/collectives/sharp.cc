@@ -1,14 +1,15 @@
-// Reduction in the network (Graham et al. 2016, "Scalable Hierarchical Aggregation Protocol (SHARP)"): the switches between nodes
-// add up what comes from below and send the result down again; a NIC sends n and receives n. g ranks a node, m nodes.
+// Reduction in the network (Graham et al. 2016, "Scalable Hierarchical Aggregation Protocol (SHARP)"): the switches
+// between nodes add up what comes from below and send the result down again; a NIC sends n and receives n. g ranks per
+// node, m nodes.
 //
-//   all_reduce  one rank a node:  a + n b   (a: once up and down)
-//               several: reduce-scatter in the node (nvls where its switch can, else direct), the network's reduction of n/g
-//               for each local number, all-gather in the node:
+//   all_reduce  one rank per node:  a + n b   (a: once up and down)
+//               several: reduce-scatter in the node (nvls if its switch supports it, else direct), the network's
+//               reduction of n/g for each local number, all-gather in the node:
 //                                 3 a + 2 (g-1)/g n b + n/g b,   with nvls   3 a + n (1 + 1/g) b + n/g b
-//   reduce, broadcast   one rank a node:  a + n b
+//   reduce, broadcast   one rank per node:  a + n b
 //
-// A tree of switches carries every byte once over each leaf's link up, and once down; a rotation in the order of places loads
-// the leaves' links alike. Slingshot's NICs reduce small messages in the same form.
+// A tree of switches carries every byte once over each leaf's uplink, and once down; a rotation in the order of places
+// loads the leaves' links equally. Slingshot's NICs reduce small messages in the same form.
 #include "sim/collectives/builder.h"
 
 namespace twofold::sim {

@@ -1,11 +1,11 @@
 // Binomial tree (Thakur, Rabenseifner and Gropp 2005, "Optimization of collective communication operations in MPICH",
-// section 4): in round k the ranks below 2^k each serve one more. L = ceil(log2 N).
+// section 4): in round k each of the ranks below 2^k serves one more rank. L = ceil(log2 N).
 //
 //   broadcast   L (a + n b)
-//   reduce      likewise, backwards
+//   reduce      the same, in reverse
 //   all_reduce  reduce to rank 0, then broadcast:  2 L (a + n b)
-//   gather      round k carries 2^k parts:  L a + (N-1)/N n b for N a power of two (else at most L a + n b, the last
-//   scatter     subtree being smaller)      (n: the tensor at the root)
+//   gather      round k carries 2^k parts:  L a + (N-1)/N n b for N a power of two (else at most L a + n b, because the
+//   scatter     last subtree is smaller)    (n: the tensor at the root)
 #include "sim/collectives/builder.h"
 
 namespace twofold::sim {
@@ -20,7 +20,7 @@ Phase BroadcastRound(int k, int n, int root, double bytes) {
   return phase;
 }
 
-// Round k of a gather: rank j, a multiple of 2^(k+1), takes the 2^k parts (or what is left of them) of j + 2^k.
+// Round k of a gather: rank j, a multiple of 2^(k+1), takes the 2^k parts (or as many as exist) of j + 2^k.
 Phase GatherRound(int k, int n, int root, double part) {
   Phase phase;
   const int step = 1 << k;

@@ -10,7 +10,7 @@ double LogSize(int64_t dim) { return std::log(static_cast<double>(std::max<int64
 
 double Total(const std::array<double, 3>& at) { return at[0] + at[1] + at[2]; }
 
-// Logarithms of equal integers are equal, so this only has to forgive the sum of three.
+// Logarithms of equal integers are equal, so this only has to cover rounding in the sum of three.
 constexpr double kSlack = 1e-9;
 
 }  // namespace
@@ -99,7 +99,7 @@ KernelTable::Result KernelTable::At(const std::array<int64_t, 3>& dims, const op
     }
     if (weight == 0) continue;
     const Point& p = Nearest(place);
-    if (times) weight *= std::exp(Total(place));  // times add up: a corner counts as much as it has work
+    if (times) weight *= std::exp(Total(place));  // times add up: weights a corner by its work
     weights += weight, inverse += weight * std::exp(-p.log_rate);
     log_rate += weight * p.log_rate, log_low += weight * p.log_low, log_high += weight * p.log_high;
   }

@@ -1,14 +1,15 @@
 // What one kernel costs at any size, from the sizes that calibration measured.
 //
-// The table holds a rate at each measured point: flops per second for products, convolutions and attention, bytes per second for
-// all other kernels. Between points the rate is interpolated, linear in logarithms (multilinear over the grid that the
-// points' dimensions span; a corner of the grid that was not measured has the rate of the nearest point that was).
+// The table holds a rate at each measured point: flops per second for products, convolutions and attention, bytes per
+// second for all other kernels. Between points the rate is interpolated linearly in logarithms (multilinear over the
+// grid that the points' dimensions span; a corner of the grid that was not measured has the rate of the nearest
+// measured point).
 //   * At a measured point the answer is the measured time.
 //   * Beyond the measured sizes the rate of the nearest ones holds, so time grows linearly with the work.
-//   * No call is faster than the fastest one measured: that is what a call costs by itself.
-// On a GPU kernels of equal rates have a time of their own that counts: what is interpolated there is time by work, linear in the
-// dimensions, so that a + b * work is met everywhere. And where a law says what sizes do, as tiles do for products, what is interpolated
-// is the measured time over the law's, linear in logarithms.
+//   * No call is faster than the fastest measured one, which is the cost of a call itself.
+// On a GPU, the fixed time of a kernel also matters: there the time is interpolated by work, linearly in the
+// dimensions, so that a + b * work is met exactly. If a law gives the time by sizes, such as the tile formula for
+// products, the ratio of the measured time to the law's is interpolated, linearly in logarithms.
 #pragma once
 
 #include <array>
@@ -22,25 +23,25 @@
 
 namespace twofold {
 
-// Whether the kernel's rate counts flops (products, convolutions, attention); else it counts bytes.
+// Whether the kernel's rate counts flops (products, convolutions, attention). Otherwise it counts bytes.
 bool CountsFlops(std::string_view kernel);
 
 class KernelTable {
  public:
   enum class Between { kRates, kTimes };
   using Law = std::function<double(const std::array<int64_t, 3>& dims)>;  // seconds
-  // `kernel` has one point or more, each as ReadProfile demands.
+  // `kernel` must have at least one point, each as ReadProfile requires.
   explicit KernelTable(const profile::Kernel& kernel, Between between = Between::kRates, Law law = nullptr);
 
   struct Result {
     double seconds, low, high;
-    bool inside;  // each dimension, and their product, lies within what was measured
+    bool inside;  // each dimension, and their product, is within the measured range
   };
-  // `dims` as in ops::KernelKey; `cost` of the operation asked for, which may touch more or fewer bytes than the
-  // measured one of equal dims did (another element type, an output that is added to).
+  // `dims` as in ops::KernelKey. `cost` is that of the requested operation, which may touch more or fewer bytes than
+  // the measured one of equal dims (another element type, an output that is added to).
   Result At(const std::array<int64_t, 3>& dims, const ops::Cost& cost) const;
 
-  // Work per second at the largest point: what the kernel reaches when it streams.
+  // Work per second at the largest point: the kernel's streaming rate.
   double LargestRate() const;
   double least_seconds() const { return least_seconds_; }
 
@@ -48,7 +49,7 @@ class KernelTable {
   using Coordinates = std::array<double, 3>;  // logarithms of dims
   struct Point {
     Coordinates at;
-    double log_rate, log_low, log_high;  // of the rate, or of the law's time over the measured; of low and high over the median
+    double log_rate, log_low, log_high;  // of the rate, or of law time / measured time; of low and high over the median
   };
   struct Axis {
     size_t below, above;  // indices into an axis' grid lines

@@ -1,4 +1,4 @@
-// How a machine's load while it was calibrated widens intervals.
+// How the load on a machine during calibration widens intervals.
 #pragma once
 
 #include <string>
@@ -8,16 +8,17 @@
 
 namespace twofold {
 
-// `known`: between which shares of the predicted time a run lies on a machine like the one that was calibrated. Other work held up `taken`
-// of that calibration, `kept` of what is left of it, and a fixed kernel's time went from fixed_low to fixed_high of its median. Then
-// a run lies, on a machine that is anything from idle to as loaded as it was, within
-//   (1 - kept) * min(low, fixed_low)   where all that can have held up calibration did, and the run has the machine to itself, and
-//   max(high, fixed_high) / (1 - taken)   where nothing held up what was kept, and the run finds the machine as it was on the whole.
-// Nothing in it was fitted. A profile that does not know its load widens nothing.
+// `known`: the interval of a run's time, as shares of the predicted time, on a machine like the calibrated one. During
+// calibration, other work took up the share `taken` of the time, and the share `kept` of the measurements that were
+// kept; the time of a fixed kernel varied from fixed_low to fixed_high of its median. Then, on a machine with any load
+// from idle to that of the calibration, a run lies within
+//   (1 - kept) * min(low, fixed_low)     if all possible load slowed calibration, and the run has an idle machine, and
+//   max(high, fixed_high) / (1 - taken)  if no load affected what was kept, and the run meets the average load.
+// Nothing in this formula was fitted. A profile without load figures widens nothing.
 Range Widened(const Range& known, const profile::Load& load);
 
-// "; while it was calibrated other work held it up for up to 43 % of the time (12 % of what was kept; 31 measurements were made
-// again), for which intervals reach from 0.88 to 1.75 of the time at least"; "" of a load that is not known.
+// "; while it was calibrated other work held it up for up to 43 % of the time (12 % of what was kept; 31 measurements
+// were made again), for which intervals reach from 0.88 to 1.75 of the time at least"; "" if the load is not known.
 std::string DescribeLoad(const profile::Profile& profile);
 
 }  // namespace twofold

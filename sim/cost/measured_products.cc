@@ -10,7 +10,7 @@ namespace {
 
 // "nt" of matmul_nt: whether a and b are transposed.
 std::string_view LayoutOf(std::string_view kernel) {
-  if (kernel == "matmul_gelu") return "nt";       // as layers call them
+  if (kernel == "matmul_gelu") return "nt";       // the layout in which layers call it
   if (kernel == "matmul_gelu_slope") return "nn";
   const std::string_view prefix = "matmul_";
   if (!kernel.starts_with(prefix)) return "";

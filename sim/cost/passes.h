@@ -1,4 +1,4 @@
-// What an operation that does two things in one pass would be as two.
+// Splits an operation that does two things in one pass into two operations.
 #pragma once
 
 #include <optional>
@@ -8,10 +8,10 @@
 namespace twofold {
 
 struct TwoPasses {
-  ops::Op main, joined;  // joined: the one that saves a pass: a sum beside a norm, a GELU beside a product
+  ops::Op main, joined;  // joined: the fused part: a sum beside a norm, a GELU beside a product
 };
 
-// Absent: the operation is one thing.
+// Absent if the operation is not fused.
 std::optional<TwoPasses> Unfused(const ops::Op& op);
 
 }  // namespace twofold

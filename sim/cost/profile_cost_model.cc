@@ -13,7 +13,7 @@ namespace twofold {
 
 namespace {
 
-// The law of a GPU's products of this type; null where rates alone do better.
+// The law of a GPU's products of this type; null if interpolating rates alone is more accurate.
 KernelTable::Law LawOf(const profile::Kernel& kernel, const profile::Products* fitted, int64_t multiprocessors) {
   if (!IsProduct(kernel.name()) || fitted == nullptr || !fitted->used()) return nullptr;
   return [name = kernel.name(), products = MeasuredProducts::From(*fitted, multiprocessors)](const std::array<int64_t, 3>& dims) {
@@ -162,7 +162,7 @@ Estimate ProfileCostModel::FromBytes(const ops::KernelKey& key, const ops::Cost&
 const profile::Training* TrainingFor(const profile::Profile& profile, int64_t ranks) {
   const profile::Training* best = nullptr;
   for (const profile::Training& t : profile.training()) {
-    if (best == nullptr || t.ranks() <= ranks) best = &t;  // they ascend
+    if (best == nullptr || t.ranks() <= ranks) best = &t;  // in ascending order of ranks
   }
   return best;
 }

@@ -1,25 +1,26 @@
-// What operations take on a machine that `twofold calibrate` has measured: seconds(kernel, dims) * factor(kernel).
+// The time of operations on a machine that `twofold calibrate` has measured: seconds(kernel, dims) * factor(kernel).
 //
-// Assumes: a kernel's time alone depends on its dimensions and the bytes it touches; in training it takes a factor of that,
-// the same at all sizes (what the operations before it leave in the caches, and what the other ranks do meanwhile).
-// Ignores: what else runs on the machine while it is predicted (what did while it was calibrated widens the interval: load.h), and
-// that a factor may depend on sizes.
-// Calibrated from: the profile's points, the median of several rounds each; low and high are their 10th and 90th
-// percentile, noise of one kernel and independent of the next one's. Factors are those of the profile's training jobs with
-// the same number of ranks, or the next smaller one; a kernel that no job had takes the factor of whole jobs. common() is the
-// jobs' own error: how far step times lay off when each job was predicted by the others; and the load of that time. It holds the
-// noise of the jobs' kernels, which have no interval of their own then. Without training jobs factors are 1. An estimate outside the
-// measured sizes, or of a kernel that the profile lacks, is marked extrapolated and its interval is widened by kExtrapolationSlack
-// either way.
+// Assumes: a kernel's time alone depends only on its dimensions and the bytes it touches. In training it is multiplied
+// by a factor that is the same at all sizes (the state in which earlier operations leave the caches, and the work of
+// other ranks).
+// Ignores: other load on the machine during the predicted run (load during calibration widens the interval: load.h),
+// and that a factor may depend on sizes.
+// Calibrated from: the profile's points, each the median of several rounds; low and high are their 10th and 90th
+// percentile, which is the noise of one kernel and independent of the next one's. Factors are those of the profile's
+// training jobs with the same number of ranks, or the next smaller number; a kernel that no job had gets the factor of
+// whole jobs. common() is the jobs' own error (how far off step times were when each job was predicted by the others),
+// combined with the load during calibration. It includes the noise of the jobs' kernels, so those have no interval of
+// their own. Without training jobs, factors are 1. An estimate outside the measured sizes, or for a kernel that the
+// profile lacks, is marked extrapolated, and its interval is widened by kExtrapolationSlack in both directions.
 //
-// A GPU's kernels are interpolated as kernel_table.h says of them, products by the tiles that were fitted to them (measured_products.h)
-// where those did better on products that were left out; their interval is then as wide as what they were off there. Each says what the
-// host takes to launch it and to allocate a result.
+// A GPU's kernels are interpolated as described in kernel_table.h. Products use the fitted tiles (measured_products.h)
+// if those did better on held-out products; their interval is then as wide as the error there. Each kernel also has the
+// host's time to launch it and to allocate a result.
 //
-// A kernel that the profile lacks costs, in this order: for a product with a GELU, the two by themselves; another product's rate
-// (for a product); what the kernel costs in another element type, in proportion to the bytes (products and attention: at equal flops
-// per second); what its bytes cost at the median rate of the profile's streaming kernels (and its flops at the profile's peak, where it
-// counts them).
+// A kernel that the profile lacks costs the first of these that is available: for a product with a GELU, the two
+// separately; for a product, another product's rate; the kernel's cost in another element type, in proportion to the
+// bytes (products and attention: at equal flops per second); its bytes at the median rate of the profile's streaming
+// kernels (plus its flops at the profile's peak, if it counts flops).
 #pragma once
 
 #include <map>
@@ -36,13 +37,13 @@
 
 namespace twofold {
 
-// Remembers every answer. To be used from one thread at a time.
+// Caches every answer. Use it from one thread at a time.
 class ProfileCostModel : public CostModel {
  public:
   static constexpr double kExtrapolationSlack = 1.5;
 
-  // `profile` is as ReadProfile gives it: one kernel or more, each with points. `training`: one of its, or null for
-  // kernels alone. `tf32`: products of f32 are those that the profile has as tf32, if it does.
+  // `profile` as ReadProfile returns it: at least one kernel, each with points. `training`: one of the profile's jobs,
+  // or null for kernels alone. `tf32`: products of f32 use the profile's tf32 figures, if it has them.
   explicit ProfileCostModel(const profile::Profile& profile, const profile::Training* training = nullptr, bool tf32 = false);
 
   Estimate Time(const ops::Op& op) override;
@@ -54,7 +55,7 @@ class ProfileCostModel : public CostModel {
   std::string Describe() const { return description_; }
 
  private:
-  // Kernel names are literals, so their addresses tell them apart; two copies of one name cost an entry more.
+  // Kernel names are literals, so their addresses identify them; a second copy of a name only costs another entry.
   struct CacheKey {
     const char* name;
     DType dtype;
@@ -68,12 +69,12 @@ class ProfileCostModel : public CostModel {
   };
   struct Table {
     KernelTable table;
-    double error = 0;                  // of products between measured ones: 90th percentile
+    double error = 0;                  // for interpolated products: 90th percentile
     std::optional<Seconds> launch;
   };
   struct Found {
-    const Table* table;  // null: the profile has nothing like it
-    bool same;                 // the very kernel, in the very element type
+    const Table* table;  // null: the profile has no similar kernel
+    bool same;                 // exactly this kernel and element type
   };
 
   Found Find(std::string_view name, DType dtype) const;
@@ -94,7 +95,8 @@ class ProfileCostModel : public CostModel {
   absl::flat_hash_map<CacheKey, Estimate, CacheHash> cache_;
 };
 
-// The training jobs whose figures hold for `ranks` ranks: as many, or the next smaller number, else the least. Null: none.
+// The training jobs whose figures apply to `ranks` ranks: the same number, or the next smaller one, else the smallest.
+// Null: none.
 const profile::Training* TrainingFor(const profile::Profile& profile, int64_t ranks);
 
 }  // namespace twofold

@@ -30,7 +30,7 @@ absl::Status Positive(const std::string& where, const char* field, double value)
   return absl::InvalidArgumentError(absl::StrFormat("%s.%s: %g; it must be above 0", where, field, value));
 }
 
-// A median and its percentiles, which may be absent.
+// Checks a median and its percentiles, which may be absent.
 template <class Measured>
 absl::Status CheckSpread(const Measured& m, const std::string& where) {
   if (absl::Status s = Positive(where, "seconds", m.seconds()); !s.ok()) return s;
@@ -80,7 +80,7 @@ absl::Status CheckCollectives(const Collectives& collectives, const std::string&
   return absl::OkStatus();
 }
 
-// What a host's links were measured to do may be absent, and is assumed then.
+// Measured figures of a host's links may be absent; defaults are assumed then.
 absl::Status CheckSharedMemory(const profile::SharedMemory& links, const std::string& where) {
   const auto check = [&](bool there, const char* field, double value) { return there ? Positive(where, field, value) : absl::OkStatus(); };
   if (absl::Status s = check(links.has_latency_s(), "latency_s", links.latency_s()); !s.ok()) return s;
@@ -129,7 +129,7 @@ absl::Status CheckLoad(const profile::Load& load, const std::string& where) {
                                                     load.fixed_low(), load.fixed_high()));
 }
 
-// What has a figure has one above 0; what is absent is not known.
+// A figure that is present must be above 0; an absent one is unknown.
 absl::Status CheckTiming(const profile::Timing& t, bool there, const std::string& where) { return there ? CheckSpread(t, where) : absl::OkStatus(); }
 
 absl::Status CheckLink(const profile::Link& link, bool there, const std::string& where) {

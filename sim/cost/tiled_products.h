@@ -1,4 +1,4 @@
-// What a matrix product takes by the tiles that it is cut into: the formula of gpu_cost_model.h, alone.
+// The time of a matrix product from the tiles that it is cut into: only the tile formula of gpu_cost_model.h.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +14,21 @@ struct ProductShape {
 struct TiledProducts {
   struct Tile {
     int64_t rows, columns;
-    double efficiency;  // times the rate that Seconds is given
+    double efficiency;  // factor on the flops_per_second of Seconds
   };
   std::vector<Tile> tiles;
   int64_t multiprocessors = 1;
   double tile_depth = 0;
   int64_t most_splits = 1;
 
-  // In the best tile and the best number of splits; operands are there at once. `flops_per_second`: of all multiprocessors together in a
-  // tile of efficiency 1; `bytes_per_second`: of the parts of split sums; `element_size`: of the result, in bytes.
+  // The time in the best tile with the best number of splits, if reading the operands takes no time.
+  // `flops_per_second`: of all multiprocessors together in a tile of efficiency 1; `bytes_per_second`: for the partial
+  // sums of splits; `element_size`: of the result, in bytes.
   double Seconds(const ProductShape& product, double flops_per_second, double bytes_per_second, int64_t element_size) const;
 };
 
-// By how many bytes rows of a product's operands are aligned, 16 at most: `a_columns` and `b_columns` as they lie in memory.
+// The alignment of the rows of a product's operands in bytes, at most 16; `a_columns` and `b_columns` as they are in
+// memory.
 int64_t RowAlignment(int64_t a_columns, int64_t b_columns, int64_t element_size);
 
 }  // namespace twofold

@@ -19,7 +19,7 @@
 namespace twofold::checkpoint {
 namespace {
 
-// Rank 0's `bytes`, at all ranks. A little at a time, and by way of as much memory whatever their number is.
+// Broadcasts rank 0's `bytes` to all ranks, in parts, so that the device memory used does not depend on their number.
 std::string FromRank0(RankContext& rank, std::string bytes) {
   constexpr int64_t kPart = 1 << 14;
   Device& device = rank.device();
@@ -41,7 +41,7 @@ std::string FromRank0(RankContext& rank, std::string bytes) {
   return bytes;
 }
 
-// Without a slash behind it.
+// The normalized path without a trailing slash.
 std::filesystem::path Plain(const std::string& path) {
   const std::filesystem::path plain = std::filesystem::path(path).lexically_normal();
   return plain.has_filename() ? plain : plain.parent_path();
@@ -57,7 +57,7 @@ Opened OpenHere(const RankContext& rank, const spec::Spec& spec) {
   return *std::move(opened);
 }
 
-// From what rank 0 has told: the checkpoint's name, who goes on from it, its manifest.
+// Parses what rank 0 has sent: the checkpoint's name, its origin (rank 0's description), and its manifest.
 Opened FromTold(const RankContext& rank, const std::string& resume, const std::string& told) {
   const std::vector<std::string> parts = absl::StrSplit(told, absl::MaxSplits('\0', 2));
   TWOFOLD_CHECK_EQ(parts.size(), 3u);
@@ -74,7 +74,8 @@ Opened FromTold(const RankContext& rank, const std::string& resume, const std::s
 Opened Agree(RankContext& rank, const spec::Spec& spec, const Opened* read) {
   std::string told;
   std::optional<Opened> own;
-  if (const bool tells = DataExists(rank.device()); !tells || rank.rank() == 0) {  // asked by all: it takes memory
+  // All ranks call DataExists, since it allocates memory.
+  if (const bool tells = DataExists(rank.device()); !tells || rank.rank() == 0) {
     own = read != nullptr ? *read : OpenHere(rank, spec);
     const std::string origin = StrCat(WhoIs(rank), " goes on from ", own->path, ", whose ", kManifestFile, " has checksum ", SumOf(own->text));
     for (const std::string& part : {Plain(own->path).filename().string(), origin}) told.append(part).push_back('\0');

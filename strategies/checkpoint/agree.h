@@ -1,12 +1,13 @@
-// Which checkpoint a run goes on from: rank 0 decides, and its manifest holds for all.
+// Makes all ranks agree on the checkpoint that a run resumes from: rank 0 decides, and its manifest holds for all.
 //
-// Ranks may see other folders than rank 0 does: hosts with disks of their own, a file system that shows some of them what was there
-// a while ago. So rank 0 alone looks for the latest good checkpoint and reads its manifest, once; the others get its name and its
-// manifest over the world's group. Each block that a rank then reads is held against the checksums in that manifest (block_file.h),
-// so no rank can go on from anything else: it fails, and WhatIsHere says what it has in its place.
+// Ranks may see different folders: hosts may have disks of their own, and a file system may show some hosts an old
+// state. So rank 0 alone looks for the latest good checkpoint and reads its manifest, once. The other ranks receive its
+// name and manifest over the world's group. Each block that a rank then reads is checked against the checksums in this
+// manifest (block_file.h), so no rank can resume from anything else: it fails, and WhatIsHere says what it sees
+// instead.
 //
-// Where no data exists nothing can be told. Such ranks are on one machine: each looks for itself. Messages and memory are those of a
-// run with data.
+// In simulations without data nothing can be sent. The ranks are then on one machine, and each looks for itself.
+// Messages and memory are those of a run with data.
 #pragma once
 
 #include <string>
@@ -18,15 +19,17 @@
 
 namespace twofold::checkpoint {
 
-// What spec.train.resume names for rank 0: the same at all ranks, with the path that it has at each. The rank's own spec has that path,
-// or the folder around it, which may be another at each rank. `read`: as this process has read it before and held it against `spec`;
-// null: it has not, and that is done here. Collective over all ranks. Throws RankFailure.
+// The checkpoint that spec.train.resume names for rank 0. It is the same on all ranks, but its path may differ: each
+// rank's own spec has the path of the checkpoint or of the folder around it. `read`: the checkpoint, if this process
+// has already read it and checked it against `spec`; if null, that is done here. Collective over all ranks. Throws
+// RankFailure.
 Opened Agree(RankContext& rank, const spec::Spec& spec, const Opened* read);
 
-// To be added to an error about its files: how what this rank sees there differs from what rank 0 goes on from; "": it does not.
+// A text to append to an error about the checkpoint's files: how what this rank sees there differs from the checkpoint
+// that rank 0 resumes from. Empty if it does not differ.
 std::string WhatIsHere(const RankContext& rank, const Opened& opened);
 
-// A failure to go on. Names the rank and its host.
+// The error of a rank that cannot resume. Names the rank and its host.
 RankFailure CannotResume(const RankContext& rank, const std::string& why);
 
 }  // namespace twofold::checkpoint

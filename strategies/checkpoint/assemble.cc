@@ -15,7 +15,7 @@
 namespace twofold::checkpoint {
 namespace {
 
-// Writes what it is given behind each other, in full buffers.
+// Appends bytes to a file, in full buffers.
 class Appender {
  public:
   explicit Appender(BlockWriter writer) : writer_(std::move(writer)) {}
@@ -54,7 +54,7 @@ absl::Status AppendTensor(Worker& worker, Appender& out, Reader& reader, const E
   const int64_t element = ElementSize(entry.dtype), numel = entry.shape.numel();
   for (int64_t at = 0; at < numel;) {
     if (worker.given_up()) return absl::CancelledError("given up");
-    // The file's parts begin at multiples of their elements' size, hence buffers end between elements.
+    // Tensors in the file begin at multiples of their element size, so buffers end between elements.
     const int64_t count = std::min(numel - at, static_cast<int64_t>(out.room().size()) / element);
     const auto bytes = static_cast<size_t>(count * element);
     absl::Status status = reader.Read(entry.name, entry.shape, entry.dtype, at, count, out.room().first(bytes));
@@ -65,7 +65,7 @@ absl::Status AppendTensor(Worker& worker, Appender& out, Reader& reader, const E
   return absl::OkStatus();
 }
 
-// One file of whole tensors; adds it to `whole`.
+// Writes one file of whole tensors and adds it to `whole`.
 absl::Status WriteWhole(Worker& worker, const std::string& folder, const std::string& name, Reader& reader,
                         std::vector<const Entry*> entries, Contents& whole) {
   std::stable_sort(entries.begin(), entries.end(), [](const Entry* a, const Entry* b) { return ElementSize(a->dtype) > ElementSize(b->dtype); });
@@ -107,7 +107,7 @@ absl::StatusOr<Contents> Assemble(Worker& worker, const std::string& folder, con
   }
   for (const FileSum& file : shards.files) {
     std::error_code error;
-    std::filesystem::remove(StrCat(folder, "/", file.name), error);  // one that stays is in nobody's way
+    std::filesystem::remove(StrCat(folder, "/", file.name), error);  // a file that could not be removed does no harm
   }
   return whole;
 }

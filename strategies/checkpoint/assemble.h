@@ -1,4 +1,5 @@
-// Whole files of shards: "model.safetensors" and "optimizer.safetensors", tensors under their own names, as other programs read them.
+// Makes whole files from shards: "model.safetensors" and "optimizer.safetensors", with tensors under their own names,
+// as other programs read them.
 #pragma once
 
 #include <string>
@@ -11,8 +12,9 @@ namespace twofold::checkpoint {
 
 inline constexpr char kModelFile[] = "model.safetensors", kOptimizerFile[] = "optimizer.safetensors";
 
-// Of the whole tensors in `shards`, whose files are in `folder`. Reads and writes some MiB at a time, checksums included; then
-// deletes the files of the shards. For a task of `worker`: stops once that is given up.
+// Writes the tensors of `shards`, whose files are in `folder`, to whole files. Reads and writes some MiB at a time,
+// including checksums; then deletes the files of the shards. Runs in a task of `worker` and stops if the worker is
+// given up.
 absl::StatusOr<Contents> Assemble(Worker& worker, const std::string& folder, const Contents& shards);
 
 }  // namespace twofold::checkpoint

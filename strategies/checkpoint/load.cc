@@ -34,7 +34,7 @@ template <class T>
 void Narrowed(double value, std::byte* to) {
   const T narrow = [value] {
     if constexpr (std::is_same_v<T, double>) return value;
-    else return T(static_cast<float>(value));  // f32 is exact where the source was narrower
+    else return T(static_cast<float>(value));  // the conversion to float is exact if the source was narrower than F64
   }();
   std::memcpy(to, &narrow, sizeof(narrow));
 }
@@ -77,7 +77,7 @@ absl::StatusOr<SafetensorsHead> HeadOf(CheckedFile& file) {
   return ParseSafetensors(file.path(), text, file.bytes());
 }
 
-// What is wrong with the state beside the tensors; "": nothing.
+// What is wrong with the state that is not in tensors; "" if nothing is.
 std::string WrongScalar(const std::map<std::string, double>& scalars) {
   constexpr double kMost = int64_t{1} << 53;
   for (const auto& [name, value] : scalars) {
@@ -134,7 +134,7 @@ absl::StatusOr<int64_t> Reader::Locate(const Entry& entry, const Piece& piece, F
   return stored.begin;
 }
 
-// Elements from `first` on of a band whose pieces these are, as they follow each other in it.
+// Reads elements from `first` on of the band that consists of `pieces`, which are in order.
 absl::Status Reader::ReadPieces(const Entry& entry, std::span<const Piece> pieces, int64_t first, std::span<std::byte> out) {
   const int64_t element = ElementSize(entry.dtype);
   const auto after = [](int64_t at, const Piece& p) { return at < p.first + p.count; };
@@ -152,7 +152,8 @@ absl::Status Reader::ReadPieces(const Entry& entry, std::span<const Piece> piece
   return absl::OkStatus();
 }
 
-// Band by band of what is stored, so that files are read from front to end: of each run of what is wanted, the columns that it has.
+// Goes through the stored bands one by one, so that files are read from front to back. For each contiguous run of the
+// requested elements, it reads the columns that the stored band holds.
 absl::Status Reader::ReadStored(const Entry& entry, const Band& band, int64_t first, std::span<std::byte> out) {
   const int64_t element = ElementSize(entry.dtype), row = entry.row_elements(), end = first + static_cast<int64_t>(out.size()) / element;
   const std::span<const Piece> all = entry.pieces;
@@ -162,7 +163,7 @@ absl::Status Reader::ReadStored(const Entry& entry, const Band& band, int64_t fi
     const Band stored = entry.BandOf(pieces[0]);
     for (int64_t at = first; at < end;) {
       const int64_t run = std::min(band.RunFrom(at), end - at), place = band.PlaceOf(at);
-      for (int64_t done = 0; done < run;) {  // row by row of what is stored, unless it has whole ones
+      for (int64_t done = 0; done < run;) {  // row by row, unless the stored band has whole rows
         const int64_t in_row = (place + done) % row, rest = stored.width == row ? run - done : std::min(run - done, row - in_row);
         const int64_t from = std::max(in_row, stored.column), to = std::min(in_row + rest, stored.width == row ? in_row + rest : stored.column + stored.width);
         if (from < to) {
@@ -282,7 +283,9 @@ std::vector<std::string> Differences(const Manifest& manifest, const spec::Spec&
 // ---- Into a run ----
 namespace {
 
-// Where a piece of this run's state is made from. Masters are what wide parameters are, and the other way about.
+// The name of the stored tensor from which a piece of this run's state is loaded. Master copies are loaded from
+// parameters if no masters were saved. Parameters that are wider than the saved ones are loaded from the saved master
+// copies.
 std::string SourceOf(const Reader& reader, const LocalPiece& held) {
   const std::string masters = StrCat(kOptimizer, kMaster, ".");
   const bool master = absl::StartsWith(held.name, masters);
@@ -295,7 +298,7 @@ std::string SourceOf(const Reader& reader, const LocalPiece& held) {
 }
 
 absl::Status Fill(Device& device, Reader& reader, const LocalPiece& held) {
-  constexpr int64_t kPart = int64_t{4} << 20;  // bytes that are uploaded at a time
+  constexpr int64_t kPart = int64_t{4} << 20;  // bytes per upload
   const std::string source = SourceOf(reader, held);
   const int64_t most = kPart / ElementSize(held.data.dtype());
   absl::Status status;

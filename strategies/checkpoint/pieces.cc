@@ -17,14 +17,14 @@ ByName NamesOf(const nn::Module& model) {
   return names;
 }
 
-// Of an element of dimension `dim`, how many there are: those of the dimensions below it.
+// The number of elements per index of dimension `dim`: the product of the dimensions after it.
 int64_t Below(const Shape& shape, int dim) {
   int64_t elements = 1;
   for (int d = dim + 1; d < shape.rank(); ++d) elements *= shape[d];
   return elements;
 }
 
-// What `tensor`, which goes with a slice, holds of parameters; `prefix` stands before their names.
+// Appends the pieces of parameters in `tensor`, which has the layout of `slice`. `prefix` is prepended to their names.
 void AppendLocal(std::vector<LocalPiece>& held, const std::string& prefix, const optim::Slice& slice, const Tensor& tensor, const nn::Module& model,
                 const ByName& names) {
   const Tensor flat = tensor.Flat();
@@ -44,7 +44,7 @@ std::vector<optim::SlicePart> PartsOf(const optim::Slice& slice, const nn::Modul
     if (p->name() != slice.name) continue;
     return {{.parameter = p->name(), .shape = p->shape(), .first = 0, .offset = 0, .count = p->numel(), .decay = p->decay()}};
   }
-  return {};  // a shard of padding alone
+  return {};  // a shard of only padding
 }
 
 std::vector<LocalPiece> PlacesOf(const nn::Parameter& p, int64_t first, const Tensor& flat) {
@@ -54,13 +54,13 @@ std::vector<LocalPiece> PlacesOf(const nn::Parameter& p, int64_t first, const Te
     return LocalPiece{.name = p.name(), .shape = cut.whole, .band = band, .first = at, .data = flat.Slice(local - first, count), .owned = owned,
                 .replicas = p.replicas()};
   };
-  if (cut.dim > 0) {  // one range: this rank's elements are a band's, in order
+  if (cut.dim > 0) {  // there is one range: this rank's elements are those of a band, in order
     const nn::ShardLayout::Range& range = cut.ranges.at(0);
     TWOFOLD_CHECK_GE(range.first, 0);
     return {place({.row = cut.whole[cut.dim] * below, .column = range.first * below, .width = range.count * below}, first, first, flat.numel(), range.owned)};
   }
   struct Stretch { int64_t local, whole, count; bool owned; };
-  std::vector<Stretch> stretches;  // ranges that follow each other in the whole, too, are one
+  std::vector<Stretch> stretches;  // ranges that are also adjacent in the whole are merged
   int64_t begin = 0;
   for (const nn::ShardLayout::Range& range : cut.ranges) {
     const int64_t from = std::max(first, begin), to = std::min(end, begin + range.count * below), whole = range.first * below + from - begin;
@@ -108,7 +108,7 @@ std::vector<LocalPiece> LocalBuffers(const nn::Module& model) {
 std::vector<LocalPiece> ShareOf(const std::vector<LocalPiece>& pieces, int64_t replica, int64_t replicas) {
   int64_t total = 0;
   for (const LocalPiece& piece : pieces) total += piece.data.bytes().value();
-  // Without overflow, and the same for the end of one replica as for the begin of the next.
+  // Avoids overflow. The end of one replica's share equals the beginning of the next one's.
   const auto bound = [&](int64_t r) { return total / replicas * r + total % replicas * r / replicas; };
   std::vector<LocalPiece> share;
   int64_t at = 0;

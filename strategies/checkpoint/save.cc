@@ -18,7 +18,8 @@ std::string RankFile(int rank) { return absl::StrFormat("rank-%05d", rank); }
 
 constexpr char kPartEnding[] = ".part.json";
 
-// The contents of a part, once its rank has left it. It is written aside and renamed: what is there is whole.
+// Waits for the part file of a rank and returns its contents. Part files are written under another name and renamed, so
+// a file that exists is complete.
 absl::StatusOr<Contents> AwaitPart(Worker& worker, const std::string& folder, const std::string& name) {
   const std::string path = StrCat(folder, "/", name);
   std::error_code error;
@@ -31,7 +32,8 @@ absl::StatusOr<Contents> AwaitPart(Worker& worker, const std::string& folder, co
   return ParsePart(path, *text);
 }
 
-// Gathers what the parts say, seals it, and makes the checkpoint one. `assemble`: of shards, whole files.
+// Merges the contents of all parts, writes the manifest and publishes the checkpoint. `assemble`: first make whole
+// files from the shards.
 absl::Status CommitParts(Worker& worker, const SaveOptions& options, const Begun& begun, const std::vector<std::string>& names,
                          bool assemble, Manifest manifest, int64_t* bytes) {
   std::vector<Contents> parts;
@@ -50,7 +52,8 @@ absl::Status CommitParts(Worker& worker, const SaveOptions& options, const Begun
   return Commit(options.folder, begun, manifest, options.keep_last);
 }
 
-// "model.w", "model.w[0:16]", "model.w[0:4 of 8]", "model.w[0:4 of 8][0:2]": which elements of it these are.
+// A name that says which elements of a tensor these are: "model.w", "model.w[0:16]", "model.w[0:4 of 8]",
+// "model.w[0:4 of 8][0:2]".
 std::string StoredName(const LocalPiece& h, std::string_view name) {
   const int64_t numel = h.shape.numel(), count = h.data.numel();
   const bool band = h.band.width < h.band.row, whole = count == numel / h.band.row * h.band.width;
@@ -58,7 +61,7 @@ std::string StoredName(const LocalPiece& h, std::string_view name) {
                 whole ? "" : StrCat("[", h.first, ":", h.first + count, "]"));
 }
 
-// Whether nothing of the model is anywhere but on every rank.
+// Whether every rank holds the whole model.
 bool IsWhole(DeviceMesh& mesh, ParameterLayout& layout) {
   return layout.shard_group() == nullptr && mesh.Group(MeshGroup::kReplicas).size() == mesh.world().size() &&
          mesh.Group(MeshGroup::kExpertReplicas).size() == mesh.world().size();
@@ -70,12 +73,13 @@ struct Saver::Running {
   int64_t step = 0;
   Begun begun;
   Seconds start, stood_still;
-  Seconds waited;  // for the save before it
+  Seconds waited;  // for the previous save
   int64_t bytes = 0;
   bool noted = false;
-  std::vector<std::shared_ptr<const FileSum>> files;  // of this rank, in the order in which `tensors` name them
+  std::vector<std::shared_ptr<const FileSum>> files;  // this rank's, in the order of the file indices in `tensors`
   std::vector<Entry> tensors;
-  // The second, on rank 0, ends the save. Null where nothing is written. Gone before what their tasks use.
+  // `committer`, on rank 0, completes the save. Both are null if nothing is written. Declared last, so that they are
+  // destroyed before the members that their tasks use.
   std::unique_ptr<Worker> writer, committer;
 };
 
@@ -122,7 +126,7 @@ void Saver::Finish() {
   if (running_ != nullptr) Complete();
 }
 
-// The ranks meet: whoever could not write has said so by then, and nobody waits for files that never come.
+// All ranks meet. A rank that could not write has failed by then, so no rank waits for files that never come.
 void Saver::Complete() {
   if (writes_) ThrowIf(running_->writer->Wait());
   rank_.world().Barrier().Wait();
@@ -152,7 +156,7 @@ std::vector<Saved> Saver::Poll() {
   return std::exchange(done_, {});
 }
 
-// Rank 0 makes the folder; the others learn its name.
+// Rank 0 makes the folder and sends its sequence number to the others.
 void Saver::Begin(int64_t step) {
   running_ = std::make_unique<Running>();
   running_->step = step;
@@ -175,7 +179,7 @@ void Saver::Begin(int64_t step) {
 
 // ---- What is written ----
 
-// Of everything that this rank holds, what it writes.
+// The pieces that this rank writes.
 std::vector<LocalPiece> Saver::OwnShare() {
   std::vector<LocalPiece> held = LocalParameters(layout_);
   for (LocalPiece& state : LocalStates(layout_, optimizer_)) held.push_back(std::move(state));
@@ -185,7 +189,7 @@ std::vector<LocalPiece> Saver::OwnShare() {
   held.erase(experts, held.end());
 
   const auto share = [](const std::vector<LocalPiece>& pieces, const ProcessGroup& replicas, const ProcessGroup* holders) {
-    const int64_t shards = holders == nullptr ? 1 : holders->size();  // of consecutive ranks
+    const int64_t shards = holders == nullptr ? 1 : holders->size();  // each shard group is consecutive ranks
     return ShareOf(pieces, replicas.rank() / shards, replicas.size() / shards);
   };
   ProcessGroup& replicas = mesh_.Group(MeshGroup::kReplicas);
@@ -195,9 +199,9 @@ std::vector<LocalPiece> Saver::OwnShare() {
   return held;
 }
 
-// `prefixed`: names in the file say what they are of.
+// `prefixed`: names in the file keep their "model.", "buffer." or "optimizer." prefix.
 void Saver::WriteFile(const std::string& name, std::vector<LocalPiece> held, bool prefixed) {
-  std::stable_sort(held.begin(), held.end(), [](const LocalPiece& a, const LocalPiece& b) {  // so that every element is aligned
+  std::stable_sort(held.begin(), held.end(), [](const LocalPiece& a, const LocalPiece& b) {  // aligns every element
     return ElementSize(a.data.dtype()) > ElementSize(b.data.dtype());
   });
   const auto file = static_cast<int64_t>(running_->files.size());
@@ -239,13 +243,13 @@ void Saver::SaveWhole() {
 
 // ---- The end of a save ----
 
-// This rank's files are on the disk, and this is what they hold.
+// Publishes the contents of this rank's files, once these are on the disk.
 void Saver::PostPart(const std::string& name) {
   running_->writer->Post(0, [files = running_->files, tensors = running_->tensors, folder = running_->begun.partial, name] {
     Contents part;
     for (const auto& file : files) part.files.push_back(*file);
     part.tensors = tensors;
-    if (absl::Status status = SyncFolder(folder); !status.ok()) return status;  // the names of `files`
+    if (absl::Status status = SyncFolder(folder); !status.ok()) return status;  // makes the names of `files` durable
     return PublishSmallFile(folder, name, PartText(part));  // the committer may rename the folder at once
   });
 }

@@ -1,18 +1,19 @@
-// Saves a training run so that it can go on: parameters, buffers, optimizer state, and what manifest.h lists. Where training
-// stands in its data and random numbers follows from seed and step.
+// Saves a training run so that it can be resumed: parameters, buffers, optimizer state, and the metadata in
+// core/io/checkpoint_manifest.h. The position in the data and the state of random numbers follow from seed and step.
 //
-// SHARDED: every rank writes what it holds to "rank-<n>.safetensors": of what several ranks of the mesh hold, each an equal share.
-// FULL: whole tensors under their own names, in "model.safetensors" and "optimizer.safetensors". Where every rank holds the whole
-// model, rank 0 writes them; else every rank writes its share as if it were SHARDED, and rank 0 makes whole files of those, in
-// its own thread and 4 MiB at a time (assemble.h): no rank ever has more in memory than its own, and none waits for messages. All
-// ranks must see the same folder.
+// SHARDED: every rank writes what it holds to "rank-<n>.safetensors". Ranks that hold equal copies write an equal share
+// each.
+// FULL: whole tensors under their own names, in "model.safetensors" and "optimizer.safetensors". If every rank holds
+// the whole model, rank 0 writes them. Otherwise every rank writes its share as in SHARDED, and rank 0 makes whole
+// files from these, in a thread of its own and 4 MiB at a time (assemble.h). So no rank ever holds more than its own
+// part in memory, and none waits for messages. All ranks must see the same folder.
 //
-// A save is: rank 0 makes a folder aside (folder.h); files are written and brought to the disk, each by a thread of its rank's own;
-// rank 0, once all are there, writes the manifest and renames. Asynchronously, ranks go on when they have copied what they
-// write to the host's memory, and ranks meet again in the next save or in Finish. A wait for others'
-// files is a wait for files: it costs training no message.
+// Steps of a save: rank 0 makes a temporary folder (core/io/checkpoint_folder.h). Each rank writes and syncs its files
+// in a thread of its own. When all files are there, rank 0 writes the manifest and renames the folder. In asynchronous
+// saves, ranks continue as soon as they have copied their data to host memory, and meet again in the next save or in
+// Finish. Rank 0 finds the other ranks' files by polling the folder, so waiting for them costs training no message.
 //
-// Where no data exists nothing is written; messages and memory are those of a run that writes.
+// In simulations without data nothing is written. Messages and memory are those of a run that writes.
 #pragma once
 
 #include <map>
@@ -31,40 +32,40 @@
 namespace twofold::checkpoint {
 
 struct SaveOptions {
-  std::string folder;  // of all checkpoints of the run
+  std::string folder;  // contains all checkpoints of the run
   bool full = false;
   bool asynchronous = false;
-  int64_t keep_last = 2;  // 0: all
+  int64_t keep_last = 2;  // number of checkpoints to keep; 0: all
 };
 
 struct Saved {
   int64_t step = 0;
   std::string path;
   Bytes bytes;         // of all its files
-  Seconds stood_still; // training did
-  Seconds seconds;     // until it was whole; of an asynchronous one, until a step ended and found it so
+  Seconds stood_still; // time for which training was stopped
+  Seconds seconds;     // time until it was complete; asynchronous: until the end of the step that found it complete
 };
 
-// One rank's part; used from its thread. Everything handed in outlives it. Calls are collective over all ranks.
+// One object per rank, used from the rank's thread. All arguments must outlive it. Calls are collective over all ranks.
 class Saver {
  public:
-  // `metadata` are the run's; step, updates, sequence and scalars are filled in by Save. `mesh` is of all ranks.
+  // `metadata`: the run's; Save fills in step, updates, sequence and scalars. `mesh` covers all ranks.
   Saver(RankContext& rank, DeviceMesh& mesh, ParameterLayout& layout, const optim::Optimizer& optimizer, SaveOptions options,
         Metadata metadata);
-  ~Saver();  // without Finish: what is not whole yet is given up
+  ~Saver();  // abandons a save that is not complete, unless Finish was called
 
-  // After `step` training steps. First waits for an asynchronous save before it. Throws RankFailure: what could not be
-  // written and why, here or of the save before; OutOfMemory; what communication throws.
+  // Saves after `step` training steps. First waits for an unfinished asynchronous save. Throws RankFailure, which says
+  // what could not be written and why, in this save or the one before; OutOfMemory; and what communication throws.
   void Save(int64_t step, std::map<std::string, double> scalars);
-  // Waits for an asynchronous save. Throws likewise.
+  // Waits for an asynchronous save. Throws as Save does.
   void Finish();
-  // On rank 0, checkpoints that became whole since the last call. Not collective; throws if writing failed.
+  // On rank 0, the checkpoints that became complete since the last call. Not collective. Throws if writing failed.
   std::vector<Saved> Poll();
 
   bool writes() const { return writes_; }
 
  private:
-  struct Running;  // a save, from its begin until all ranks have met again
+  struct Running;  // a save, from its start until all ranks have met again
   void Begin(int64_t step);
   void SaveShards();
   void SaveWhole();
@@ -84,8 +85,8 @@ class Saver {
   const Metadata metadata_;
   const bool writes_;
   const bool whole_;  // every rank holds the whole model
-  std::optional<Claim> claim_;  // rank 0, where it writes
-  // From save to save; asynchronously, they hold all that one copies.
+  std::optional<Claim> claim_;  // set on rank 0 if data is written
+  // Reused from save to save. In asynchronous saves they hold everything that a save copies.
   std::shared_ptr<WriteBuffers> buffers_ = std::make_shared<WriteBuffers>();
   std::unique_ptr<Running> running_;
   std::vector<Saved> done_;

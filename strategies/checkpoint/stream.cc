@@ -17,7 +17,7 @@ FileStream::FileStream(Worker& worker, std::shared_ptr<WriteBuffers> buffers, De
       buffer_(buffers_->Take()),
       writer_(std::make_shared<std::optional<BlockWriter>>()),
       sum_(std::make_shared<FileSum>()) {
-  const std::string header = SafetensorsHeader(tensors, {{"format", "pt"}});  // as readers of PyTorch's tensors ask for
+  const std::string header = SafetensorsHeader(tensors, {{"format", "pt"}});  // PyTorch readers require it
   left_ = static_cast<int64_t>(header.size());
   for (const StoredTensor& t : tensors) left_ += t.bytes();
   worker_.Post(0, [writer = writer_, folder, name, bytes = left_]() -> absl::Status {

@@ -1,4 +1,5 @@
-// A safetensors file in the making: the rank's thread fills buffers with what stands on the device, a worker writes them.
+// Writes a safetensors file: the rank's thread fills buffers with data downloaded from the device, and a worker writes
+// them.
 #pragma once
 
 #include <memory>
@@ -14,13 +15,15 @@
 
 namespace twofold::checkpoint {
 
-// Takes the elements of `tensors` in their order. Everything handed in outlives it; what fails is the worker's status.
+// Append must deliver the elements of `tensors` in order. All arguments must outlive it. Errors are reported as the
+// worker's status.
 class FileStream {
  public:
   FileStream(Worker& worker, std::shared_ptr<WriteBuffers> buffers, Device& device, const std::string& folder, const std::string& name,
              std::vector<StoredTensor> tensors);
-  void Append(const Tensor& flat);  // downloads it: the tensor may change once this returns
-  // All was appended: posts what completes the file. Its sum stands in *sum() when the worker has done that.
+  void Append(const Tensor& flat);  // downloads the tensor, which may change once this returns
+  // Called when everything is appended. Posts the task that completes the file; *sum() is valid once the worker has
+  // done it.
   void Finish();
   std::shared_ptr<const FileSum> sum() const { return sum_; }
 

@@ -18,7 +18,7 @@ ops::AttentionBlock RingStep(const nn::Heads& heads, const ZigZag& place, int st
                             .keys = tokens};
   if (step == 0) {
     block.causal = true;
-  } else if (step <= place.rank) {  // of a rank before this one
+  } else if (step <= place.rank) {  // keys of a rank before this one
     block.keys = half;
   } else {
     block.first_query = half, block.queries = half;
@@ -26,7 +26,7 @@ ops::AttentionBlock RingStep(const nn::Heads& heads, const ZigZag& place, int st
   return block;
 }
 
-// A copy that lies in one piece.
+// A contiguous copy of this rank's keys and values.
 Tensor RingAttention::OwnKeys(nn::Context& ctx, const Tensor& qkv) const {
   Tensor kv = ctx.Activation(WithLast(qkv, key_columns()), qkv.dtype());
   ctx.Launch(ops::CopyColumns{.in = qkv, .out = kv, .in_column = heads_.queries * heads_.width, .columns = key_columns()});
@@ -72,14 +72,14 @@ Tensor RingAttention::Forward(nn::Context& ctx, const Tensor& qkv, nn::Saved& sa
   return out;
 }
 
-// The gradients of a rank's keys and values start at the next rank and follow them round, each rank adding its part; they come
-// home after the last step and are added to what the rank itself has made in step 0.
+// The gradients of a rank's keys and values start at the next rank and follow the keys around the ring; each rank adds
+// its part. After the last step they return to their rank and are added to the part that it computed in step 0.
 Tensor RingAttention::BackwardInput(nn::Context& ctx, Tensor dy, nn::Saved& saved) {
   const Tensor qkv = saved.Take(kQkv), out = saved.Take(kOut), lse = saved.Take(kLse);
   const DType wide = ops::AccumulationType(qkv.dtype());
   const Tensor dqkv = ctx.Activation(qkv.shape(), qkv.dtype());
   Tensor sum = wide == qkv.dtype() ? dqkv : ctx.Activation(qkv.shape(), wide);
-  Tensor kv = OwnKeys(ctx, qkv), dkv;  // dkv: of the keys that were here last, with the parts of all ranks so far
+  Tensor kv = OwnKeys(ctx, qkv), dkv;  // dkv: gradient of the previous step's keys, summed over all ranks so far
   for (int step = 0; step < ring_.size(); ++step) {
     Tensor received, others, part = sum;
     std::vector<P2p> messages;
@@ -91,7 +91,7 @@ Tensor RingAttention::BackwardInput(nn::Context& ctx, Tensor dy, nn::Saved& save
       part = ctx.Activation(kv.shape(), wide);
       ctx.Launch(ops::Fill{.out = part, .value = 0});
     }
-    if (step > 1) {  // the parts of these keys' gradients that the ranks before this one have made
+    if (step > 1) {  // receive the gradient of this step's keys, summed over the ranks before this one
       others = ctx.Activation(kv.shape(), wide);
       messages.push_back({P2p::kSend, dkv, next(), kGradients});
       messages.push_back({P2p::kRecv, others, previous(), kGradients});

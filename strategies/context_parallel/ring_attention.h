@@ -1,28 +1,36 @@
-// Context parallelism: the tokens of a sequence are divided among ranks, and in attention, the one layer whose tokens look at
-// each other, keys and values go round a ring past everybody's queries.
+// Context parallelism: the tokens of a sequence are divided among ranks. In attention, the only layer in which tokens
+// depend on each other, the keys and values of each rank are passed around a ring of the ranks.
 //   Liu, Zaharia and Abbeel 2023, "Ring Attention with Blockwise Transformers for Near-Infinite Context": section 3.1.
-//   What a rank's own tokens are: zig_zag.h (Megatron-LM's chunks; Brandon et al. 2023, "Striped Attention").
+//   For the tokens of each rank see zig_zag.h (Megatron-LM's chunks; Brandon et al. 2023, "Striped Attention").
 //
-// With n ranks, b samples of t tokens, h heads of keys and values, d elements wide, in a type of s bytes, accumulated in w:
-//   memory         every activation of every layer is 1/n of one process's, since each is of a rank's tokens alone. Kept from
-//                  forward to backward: qkv, the output and a log-sum-exp a row, as attention on one rank. In passing, with
-//                  K = 2 b (t/n) h d s bytes of keys and values and G = 2 b (t/n) h d w of their gradients: 2 K forward and
-//                  2 K + 3 G backward (these and the next; what was computed, what comes and what goes), and for narrow types
-//                  the output, and the gradient of qkv, in the type in which they add up. Parameters, gradients and
-//                  optimizer state are not divided: shard them along dp x cp
-//   communication  a layer sends and receives (n - 1) K bytes forward and (n - 1) (K + G) backward, from neighbour to neighbour:
-//                  K, while the block before it is computed; G, while the one after it is; the last G alone is waited for.
-//                  Recomputation sends K again. Gradients of parameters are averaged over dp x cp
-//   compute        1/n of one process's; under the causal mask, half of a (t/n) x (t/n) rectangle a step on every rank:
-//                    step 0       a rank's own keys: its rows are in the order of their positions, so their mask is causal, too
-//                    keys of j<i  all queries against j's first chunk, which lies before both of i's; its second lies behind
-//                    keys of j>i  the queries of the second chunk against all of j's, which lie between i's two chunks
-// Use it where sequences are so long that activations, or attention's t^2, and not parameters are what is too much for a device:
-// it is the only axis that divides both, and its messages grow with t as attention grows with t^2: hidden once a rank has
-// about s * (flops/s of a device) / (bytes/s of a link) tokens of a sequence (over the ratio of queries' heads to h). Below that,
-// tensor parallelism within a node comes first; the two compose: heads are then those of this rank.
-// Limits: tiled attention alone (unfused stores the t x t probabilities that this is there to avoid), hence no dropout on
-// probabilities; 2 n divides t. A rank waits for its neighbours in every layer: stragglers are felt at once.
+// With n ranks, b samples of t tokens, and h key/value heads of d elements, in a type of s bytes that accumulates in w
+// bytes:
+//   memory         every activation of every layer is 1/n of one process's, since each rank has only its own tokens.
+//                  Saved for backward: qkv, the output and one log-sum-exp per row, as in attention on one rank.
+//                  Temporary, with K = 2 b (t/n) h d s bytes of keys and values and G = 2 b (t/n) h d w bytes of their
+//                  gradients: 2 K forward (the current and the next block) and 2 K + 3 G backward (also the gradients
+//                  just computed, those being received and those being sent). For BF16 and F16 also the output, or the
+//                  gradient of qkv, in the accumulation type. Parameters, gradients and optimizer state are not
+//                  divided: shard them along dp x cp
+//   communication  a layer sends and receives (n - 1) K bytes forward and (n - 1) (K + G) backward, between neighbours.
+//                  K is sent while the block before it is computed, G while the block after it is computed; only the
+//                  last G is waited for. Recomputation sends K again. Gradients of parameters are averaged over dp x cp
+//   compute        1/n of one process's. Under the causal mask every rank computes half of a (t/n) x (t/n) rectangle
+//                  per step:
+//                    step 0       a rank's own keys. Its rows are in the order of their positions, so their mask is
+//                                 causal, too
+//                    keys of j<i  all queries against j's first chunk, which is before both of i's; j's second chunk is
+//                                 after both
+//                    keys of j>i  the queries of the second chunk against all of j's keys, which are between i's two
+//                                 chunks
+// Use it if sequences are so long that activations, or attention's t^2, and not parameters are too much for a device:
+// no other axis divides both. Its messages grow with t while attention grows with t^2, so they are hidden once a rank
+// has about s * (flops/s of a device) / (bytes/s of a link) tokens of a sequence (divided by the ratio of query heads
+// to h). With fewer tokens, use tensor parallelism within a node first. The two can be combined: heads are then those
+// of this rank.
+// Limits: tiled attention only (unfused attention stores the t x t probabilities that this avoids), hence no dropout on
+// probabilities. 2 n divides t. A rank waits for its neighbours in every layer, so a straggler delays all ranks at
+// once.
 #pragma once
 
 #include "core/comm/process_group.h"
@@ -31,16 +39,16 @@
 
 namespace twofold {
 
-// What a rank computes at step s of the ring, when it has the keys of the rank s places before it: which of its `tokens` queries
-// of a sample against which of their keys.
+// The block that a rank computes at step `step` of the ring, when it has the keys of the rank `step` places before it:
+// which of its `tokens` queries of a sample against which of these keys.
 ops::AttentionBlock RingStep(const nn::Heads& heads, const ZigZag& place, int step, int64_t tokens);
 
-// In place of nn::AttentionCore. x: qkv [b, t/n, (queries + 2 * keys) * width] of this rank's tokens, in the order of ZigZag;
-// y: [b, t/n, queries * width]. t/n is even. The ranks of `ring` are those of one sequence, in ZigZag's order.
+// Replaces nn::AttentionCore. x: qkv [b, t/n, (queries + 2 * keys) * width] of this rank's tokens, in the order of
+// ZigZag; y: [b, t/n, queries * width]. t/n is even. The ranks of `ring` share one sequence and are in ZigZag's order.
 class RingAttention final : public nn::Module {
  public:
-  // `ring` outlives it; a group of its own stream, which may be shared by the layers of a model. `overlap`: communicate while
-  // computing; false: wait for every message first, for comparison.
+  // `ring` must outlive it and have a stream of its own; the layers of a model may share it. `overlap`: communicate
+  // while computing; false: wait for every message first, for comparison.
   RingAttention(const nn::Heads& heads, ProcessGroup& ring, bool overlap) : heads_(heads), ring_(ring), overlap_(overlap) {}
 
   Tensor Forward(nn::Context& ctx, const Tensor& qkv, nn::Saved& saved) override;

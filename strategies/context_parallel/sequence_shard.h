@@ -1,5 +1,5 @@
-// One rank's tokens of every sample, as a dataset: what the ranks of a context-parallel group read of the same samples. A
-// sample is read whole on the host and its chunks (zig_zag.h) alone are handed on, so that the device never sees the others.
+// One rank's tokens of every sample, as a dataset. The ranks of a context-parallel group read the same samples through
+// it. A sample is read whole on the host, and only the rank's chunks (zig_zag.h) are passed on to the device.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,8 @@
 
 namespace twofold {
 
-// `whole` has inputs and targets [t], with 2 * place.ranks dividing t, and outlives the shard, whose own are [t / place.ranks].
+// `whole` has inputs and targets [t]; 2 * place.ranks must divide t. The shard's are [t / place.ranks]. `whole` must
+// outlive it.
 std::unique_ptr<Dataset> MakeSequenceShard(const Dataset& whole, const ZigZag& place);
 
 }  // namespace twofold

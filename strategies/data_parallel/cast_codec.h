@@ -1,10 +1,15 @@
-// Gradients travel in another type than they are kept in: narrower, for half the bytes, or wider, so that their sums over
-// many ranks are rounded once.
+// Sends gradients in another type than the one they accumulate in: a narrower type for half the bytes, or a wider one
+// so that sums over many ranks are rounded once.
 //
-// A bucket is copied into the wire type when its reduction starts, and the mean copied back when the step ends; the copies
-// (Category::kCommunication) live in between, so at the end of a backward pass all gradients are held a second time, in
-// the wire type. Two passes over the gradients a step. A group that sums in the wire type at every hop (MPI, NCCL) rounds
-// each time, and may overflow F16: loss scaling skips such a step.
+// With Psi the bytes of all gradients in the wire type:
+//   memory         up to Psi. When a bucket's reduction starts, it is copied into the wire type; the mean is copied
+//                  back when the step ends. The copies (Category::kCommunication) live in between, so at the end of a
+//                  backward pass all gradients exist a second time
+//   communication  all-reduces of Psi
+//   compute        two passes over the gradients a step
+// Use it to halve the bytes sent, or to round sums over many ranks less often.
+// Limits: a group that sums in the wire type at every hop (MPI, NCCL) rounds each time and may overflow F16. Loss
+// scaling skips such a step.
 #pragma once
 
 #include <memory>
@@ -19,15 +24,15 @@ class CastCodec final : public GradientCodec {
   explicit CastCodec(DType wire) : wire_(wire) {}
   Work Reduce(nn::Context& ctx, size_t index, Tensor& bucket, ProcessGroup& group) override;
   void Decode(nn::Context& ctx, size_t index, Tensor& bucket) override;
-  // A type that is wider has every value of a narrower one; BF16 and F16 lack values of each other.
+  // A wider type represents every value of a narrower one. BF16 and F16 do not represent all of each other's values.
   bool Rounds(DType gradient) const override { return ElementSize(wire_) <= ElementSize(gradient); }
 
  private:
   const DType wire_;
-  std::vector<Tensor> copies_;  // of buckets on their way
+  std::vector<Tensor> copies_;  // of buckets in flight
 };
 
-// Keeps gradients of type `gradient` as they are where they travel in that type.
+// An IdentityCodec if the two types are equal, else a CastCodec.
 std::unique_ptr<GradientCodec> MakeGradientCodec(DType gradient, DType wire);
 
 }  // namespace twofold

@@ -59,8 +59,8 @@ void DistributedDataParallel::AllocateParameters() {
   }
 }
 
-// Buckets of parameters that are averaged over the same ranks, in the order in which backward is done with them: with the first
-// of their parameters.
+// All parameters of a bucket are averaged over the same ranks. Buckets are sorted in the order in which backward
+// completes them, which is when it reaches the bucket's first parameter in the model's order.
 std::vector<DistributedDataParallel::Bucket> DistributedDataParallel::Assign() const {
   std::vector<Bucket> buckets;
   std::vector<ProcessGroup*> groups = {&replicas_.all};
@@ -83,10 +83,10 @@ std::vector<DistributedDataParallel::Bucket> DistributedDataParallel::Assign() c
   return buckets;
 }
 
-// One flat tensor a bucket; each parameter's gradient is a view into it, so that what backward writes is what
-// is sent.
+// Allocates one flat tensor per bucket. Each parameter's gradient is a view into it, so backward writes directly to the
+// buffer that is sent.
 void DistributedDataParallel::AllocateGradients() {
-  buckets_ = Assign();  // once: the hooks below point into it
+  buckets_ = Assign();  // must not be reassigned: the hooks below point into it
   for (Bucket& bucket : buckets_) {
     int64_t elements = 0;
     for (size_t i : bucket.parameters) elements += parameters_[i]->numel();
@@ -109,15 +109,15 @@ void DistributedDataParallel::BroadcastParameters() {
     Tensor data = p->data();
     (&group == &replicas_.all ? last : last_of_experts) = group.Broadcast(data, 0);
   }
-  last.WaitOn(ctx_.device.compute());  // a group's work runs in order: the last one stands for all
+  last.WaitOn(ctx_.device.compute());  // a group's work runs in order, so waiting for the last one is enough
   last_of_experts.WaitOn(ctx_.device.compute());
   for (const nn::Parameter* p : parameters_) ShareInitialValues(ctx_, replicas_.sharers, *p, 0, p->data());
 }
 
-// A parameter's gradient is complete for this backward pass.
+// Called when the gradient of a parameter in `bucket` is complete for this backward pass.
 void DistributedDataParallel::OnReady(Bucket& bucket) {
   if (!sync_) return;
-  TWOFOLD_CHECK_GT(bucket.pending, size_t{0});  // else: two backward passes after one BeginMicroBatch
+  TWOFOLD_CHECK_GT(bucket.pending, size_t{0});  // fails if two backward passes follow one BeginMicroBatch
   if (--bucket.pending == 0 && options_.overlap) ReduceWhatIsReady();
 }
 
@@ -135,9 +135,10 @@ void DistributedDataParallel::BeginStep() {
   for (nn::Parameter* p : parameters_) p->ZeroGradient();
 }
 
-// Reducing after every micro-batch adds this one's gradients to the mean of those before it, which is the same on every
-// rank, and takes the mean again: sums of means are means of sums. Where gradients are rounded on their way that would round
-// the sum as often as there are micro-batches: then it stays here, and this one's gradients travel alone.
+// With a reduction after every micro-batch, backward adds the gradients of this micro-batch to the mean of the earlier
+// ones, which is the same on every rank, and the bucket is averaged again: sums of means are means of sums. If the
+// codec rounds, this would round the sum once per micro-batch. In that case the sum is kept apart and only this
+// micro-batch's gradients are sent.
 void DistributedDataParallel::BeginMicroBatch(bool last) {
   if (begun_ && sync_ && options_.reduce_every_micro_batch) {
     CompleteReductions();
@@ -197,7 +198,7 @@ void DistributedDataParallel::CheckAllReduced() const {
                   parameters_[i]->name() + " got no gradient in this backward pass");
   }
   TWOFOLD_CHECK_EQ(buckets_[next_].pending,
-                   size_t{0});  // else: no micro-batch of the step was the last
+                   size_t{0});  // fails if no micro-batch of the step was the last
 }
 
 std::vector<optim::Slice> DistributedDataParallel::Slices() const {

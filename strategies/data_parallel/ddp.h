@@ -1,23 +1,25 @@
-// Distributed data parallelism: every rank holds the whole model and works on its own part of the batch;
-// gradients are averaged in buckets while backward is still going on.
+// Distributed data parallelism (DDP): every rank holds the whole model and works on its own part of the batch.
+// Gradients are averaged in buckets while backward is still running.
 //   Li et al. 2020, "PyTorch Distributed: Experiences on Accelerating Data Parallel Training", VLDB 13(12):
 //   section 3.2.2 (bucketing), 3.2.3 (overlap), 3.2.4 (accumulation).
 //
-// With N ranks and a model of P parameters, Psi = P * size(type they travel in):
+// With N ranks and a model of P parameters, Psi = P * size of the type in which gradients are sent:
 //   memory         parameters, gradients and optimizer state in full on every rank (Rajbhandari et al. 2020, ZeRO,
-//                  figure 1, baseline); gradients live in the buckets, so a reduction needs no copy. Reduced after every
-//                  micro-batch, in a type that rounds them on their way: a second set of gradients from the second
-//                  micro-batch to the end of the step, where the means add up
+//                  figure 1, baseline). Gradients are stored in the buckets, so a reduction needs no copy. If gradients
+//                  are reduced after every micro-batch and rounded when they are sent, a second set of gradients holds
+//                  the sum of the means, from the second micro-batch to the end of the step
 //   communication  each rank sends and receives 2 Psi (N - 1) / N bytes a step (a ring; Patarasuk and Yuan 2009,
-//                  section 3), in about Psi / bucket all-reduces, once per optimizer step however many
-//                  micro-batches (or after each, see DdpOptions); and every parameter is broadcast once at the start
+//                  section 3), in about Psi / bucket all-reduces. This happens once per optimizer step for any number
+//                  of micro-batches, or after each micro-batch (see DdpOptions). Every parameter is broadcast once at
+//                  the start
 //   compute        that of one process on 1/N of the batch; nothing is computed twice
-// Use it when the model with its optimizer state fits on one device: it has the least communication for each
-// byte of gradient and hides nearly all of it behind backward. Beyond that, shard. Limits: every parameter
-// must receive a gradient in every backward pass (PyTorch's find_unused_parameters has no counterpart here).
+// Use it when the model and its optimizer state fit on one device: it has the least communication per byte of gradient
+// and hides nearly all of it behind backward. If they do not fit, shard (sharded.h).
+// Limits: every parameter must receive a gradient in every backward pass (there is no equivalent of PyTorch's
+// find_unused_parameters).
 //
-// Where ranks hold different experts, theirs are in buckets of their own, which are averaged over the ranks that hold the same
-// ones: Psi / N of them then counts those ranks.
+// With expert parallelism, the gradients of experts have buckets of their own. They are averaged over the ranks that
+// hold the same experts, and N is then the number of these ranks.
 #pragma once
 
 #include <cstdint>
@@ -36,35 +38,35 @@
 namespace twofold {
 
 struct DdpOptions {
-  // Bytes after which a bucket is closed: it takes parameters until it holds at least this much, so it is
-  // larger by at most one parameter. More: fewer, better-filled messages. Less: communication starts sooner.
+  // A bucket takes parameters until it holds at least this many bytes, so it exceeds them by at most one parameter.
+  // Larger buckets mean fewer and larger messages; smaller ones start communication sooner.
   Bytes bucket = MiB(25);
-  // The same for the first bucket, if less: it is the only one whose wait nothing else can hide (as PyTorch,
-  // 1 MiB).
+  // The same for the first bucket, if smaller than `bucket`. Nothing hides the wait until the first bucket is full
+  // (PyTorch also uses 1 MiB).
   Bytes first_bucket = MiB(1);
-  bool overlap = true;         // false: all buckets are reduced after backward, for comparison
-  DType gradient = DType::kF32;  // of gradients as they add up; how they travel is the codec's affair
-  // With several micro-batches a step: reduce after each, or once (Li et al., section 3.2.4, no_sync). Either way their sum is
-  // kept in `gradient`.
+  bool overlap = true;           // false: all buckets are reduced after backward, for comparison
+  DType gradient = DType::kF32;  // type in which gradients accumulate; the codec chooses the type to send them in
+  // With several micro-batches a step: true reduces after each one, false once per step (Li et al., section 3.2.4,
+  // no_sync). Either way their sum is kept in `gradient`.
   bool reduce_every_micro_batch = false;
 };
 
-// Which parameters share a bucket: indices into `sizes` (bytes of each parameter's gradient, in the model's
-// order). Filled from the last parameter to the first, since that is about the order in which backward
-// finishes them.
+// Assigns parameters to buckets. `sizes`: bytes of each parameter's gradient, in the model's order; the result holds
+// indices into it. Buckets are filled from the last parameter to the first, since backward finishes them in about that
+// order.
 std::vector<std::vector<size_t>> AssignBuckets(std::span<const Bytes> sizes, Bytes first_bucket,
                                                Bytes bucket);
 
 // One rank's replica. Used from the rank's thread; `ctx`, `module` and `replicas` must outlive it.
 class DistributedDataParallel final : public ParameterLayout {
  public:
-  // Allocates every parameter and buffer (Category::kParameters) and gradient bucket (Category::kGradients; parameters
-  // one after the other without padding), draws the initial values from ctx.seed, and gives all ranks those
-  // of rank 0. Collective over `replicas`. Throws OutOfMemory and what the broadcast throws.
+  // Allocates parameters and buffers (Category::kParameters) and gradient buckets (Category::kGradients; the gradients
+  // of a bucket are contiguous, without padding). Draws the initial values from ctx.seed and broadcasts those of rank
+  // 0. Collective over `replicas`. Throws OutOfMemory and what the broadcast throws.
   DistributedDataParallel(nn::Context& ctx, nn::Module& module, const ReplicaGroups& replicas,
                           const DdpOptions& options,
                           std::unique_ptr<GradientCodec> codec = std::make_unique<IdentityCodec>());
-  // The same, of a module that it owns.
+  // The same, but takes ownership of the module.
   DistributedDataParallel(nn::Context& ctx, std::unique_ptr<nn::Module> module, const ReplicaGroups& replicas,
                           const DdpOptions& options,
                           std::unique_ptr<GradientCodec> codec = std::make_unique<IdentityCodec>());
@@ -76,7 +78,7 @@ class DistributedDataParallel final : public ParameterLayout {
   void BeginStep() override;
   void BeginMicroBatch(bool last) override;
   void FinishGradients() override;
-  void PublishUpdate() override {}  // every rank has updated all that it holds
+  void PublishUpdate() override {}  // nothing to do: every rank has updated whole parameters
   std::vector<optim::Slice> Slices() const override;  // every parameter, whole
   ProcessGroup* shard_group(nn::Replicas) override { return nullptr; }
   std::vector<Tensor> Gradients() const override;     // the buckets, in the order of their reduction
@@ -87,10 +89,10 @@ class DistributedDataParallel final : public ParameterLayout {
  private:
   struct Bucket {
     Tensor gradients;                // flat; the parameters' gradients are views into it
-    Tensor sum;                      // of the means of the step's micro-batches so far, where they are kept apart
-    std::vector<size_t> parameters;  // indices into parameters_, in the order of their places
-    ProcessGroup* group;             // they are averaged over
-    size_t pending = 0;              // parameters whose gradient is still to come in this step
+    Tensor sum;                      // sum of the means of the step's earlier micro-batches, if they are kept apart
+    std::vector<size_t> parameters;  // indices into parameters_, in the order of their offsets
+    ProcessGroup* group;             // the ranks over which they are averaged
+    size_t pending = 0;              // parameters whose gradient is not complete yet in this backward pass
     Work work;
   };
 
@@ -99,7 +101,7 @@ class DistributedDataParallel final : public ParameterLayout {
   std::vector<Bucket> Assign() const;
   void BroadcastParameters();
   void OnReady(Bucket& bucket);
-  void ReduceWhatIsReady();  // in the order of the buckets, so that all ranks issue the same sequence
+  void ReduceWhatIsReady();  // in bucket order, so that all ranks issue the same sequence of collectives
   void CompleteReductions();
   bool KeepsMeansApart(const Bucket& bucket) const;
   void PutMeansAside();
@@ -115,9 +117,9 @@ class DistributedDataParallel final : public ParameterLayout {
   std::vector<nn::Parameter*> parameters_;
   std::vector<Bucket> buckets_;
   ReplicaBuffers buffers_;
-  size_t next_ = 0;   // the first bucket not reduced since the last CompleteReductions
-  bool begun_ = false;  // a micro-batch of this step has
-  bool sync_ = true;    // its backward pass reduces
+  size_t next_ = 0;     // the first bucket not reduced since the last CompleteReductions
+  bool begun_ = false;  // a micro-batch of this step has begun
+  bool sync_ = true;    // the current micro-batch's backward pass reduces gradients
   int64_t reductions_ = 0;
 };
 

@@ -1,8 +1,9 @@
-// The parameters of one unit as one flat tensor: one after the other, padded at the end to a multiple of the number of
-// shards, so that every rank holds as much (Zhao et al. 2023, "PyTorch FSDP", VLDB 16(12), section 3.2.1). Shard r is
-// elements [r, r + 1) * shard_numel().
+// The parameters of one unit as one flat tensor. They are concatenated and padded at the end to a multiple of the
+// number of shards, so that all shards have the same size (Zhao et al. 2023, "PyTorch FSDP", VLDB 16(12), section
+// 3.2.1). Shard r is elements [r, r + 1) * shard_numel().
 //
-// Places only, no storage: the same ones serve parameters, gradients and whatever the optimizer keeps.
+// This class computes offsets only and owns no storage. The same offsets serve parameters, gradients and optimizer
+// state.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@ namespace twofold {
 
 class FlatParameter {
  public:
-  // All of one element type; they must outlive this.
+  // All parameters must have the same element type. They must outlive this object.
   FlatParameter(std::vector<nn::Parameter*> parameters, int64_t shards);
 
   const std::vector<nn::Parameter*>& parameters() const { return parameters_; }
@@ -26,17 +27,20 @@ class FlatParameter {
   int64_t padded_numel() const { return shard_numel() * shards_; }
   int64_t padding() const { return padded_numel() - numel_; }
 
-  // Of a flat tensor [padded_numel()]: one shard of it, its padding, and the place of every parameter.
+  // Views into a flat tensor [padded_numel()]: one shard of it, and its padding.
   Tensor Shard(const Tensor& flat, int64_t shard) const { return flat.Slice(shard * shard_numel(), shard_numel()); }
   Tensor Padding(const Tensor& flat) const { return flat.Slice(numel_, padding()); }
-  void SetData(const Tensor& flat) const;      // the parameters' data are views into it; an empty one takes them away
+  // Make the parameters' data or gradients views into `flat`. An empty `flat` resets them to empty tensors.
+  void SetData(const Tensor& flat) const;
   void SetGradients(const Tensor& flat) const;
 
-  // What of which parameters shard r holds: elements [first, first + count) of one, in the shard from `offset` on.
+  // Visits the pieces of parameters that `shard` holds: elements [first, first + count) of a parameter are in the shard
+  // from `offset` on.
   void ForParts(int64_t shard, absl::FunctionRef<void(const nn::Parameter&, int64_t first, int64_t offset, int64_t count)> visit) const;
   std::vector<optim::SlicePart> PartsOf(int64_t shard) const;
 
-  // Writes the parameters' initial values, zeros for padding, to elements [first, first + out.numel()) of the flat tensor.
+  // Writes elements [first, first + out.numel()) of the flat tensor to `out`: initial values of the parameters, zeros
+  // for padding.
   void Initialize(Device& device, Stream& stream, uint64_t seed, const Tensor& out, int64_t first) const;
 
  private:

@@ -1,8 +1,8 @@
-// How a bucket of gradients becomes its mean over the ranks: the one place where compression enters data
-// parallelism.
+// How a bucket of gradients is reduced to its mean over the ranks. Gradient compression for data parallelism is added
+// here and nowhere else.
 //
-// A codec owns what it keeps per bucket (a narrow copy, the error of the last step); buckets are numbered
-// from 0 in the order in which they are reduced. All ranks use the same codec with the same options.
+// A codec owns its state per bucket (a low-precision copy, the error of the last step). Buckets are numbered from 0 in
+// the order in which they are reduced. All ranks must use the same codec with the same options.
 #pragma once
 
 #include <cstddef>
@@ -16,14 +16,14 @@ namespace twofold {
 class GradientCodec {
  public:
   virtual ~GradientCodec() = default;
-  // Starts the reduction of `bucket` (flat, of the type gradients add up in) over `group`, which has more than one rank.
-  // Asynchronous, and a collective over the group: every rank calls it for the same buckets in the same
+  // Starts the reduction of `bucket` (flat, in the type in which gradients accumulate) over `group`, which has more
+  // than one rank. Asynchronous and collective over the group: every rank calls it for the same buckets in the same
   // order.
   virtual Work Reduce(nn::Context& ctx, size_t index, Tensor& bucket, ProcessGroup& group) = 0;
-  // Called once the compute stream is ordered after the Work: leaves the mean in `bucket`.
+  // Writes the mean to `bucket`. Called when the compute stream is ordered after the Work.
   virtual void Decode(nn::Context& ctx, size_t index, Tensor& bucket) = 0;
-  // Whether a bucket of type `gradient` that is equal on all ranks may come back as another: then what adds up over several
-  // reductions must not travel along. Yes is safe.
+  // Whether reducing a bucket of type `gradient` that is equal on all ranks may change its values. If so, sums over
+  // several reductions must be kept out of the bucket. Returning true is always safe.
   virtual bool Rounds([[maybe_unused]] DType gradient) const { return true; }
 };
 
@@ -33,8 +33,8 @@ class IdentityCodec final : public GradientCodec {
   Work Reduce(nn::Context&, size_t, Tensor& bucket, ProcessGroup& group) override {
     return group.AllReduce(bucket, ReduceOp::kAvg);
   }
-  void Decode(nn::Context&, size_t, Tensor&) override {}  // the mean is where it belongs
-  bool Rounds(DType) const override { return false; }     // to its own type alone, as any sum of gradients
+  void Decode(nn::Context&, size_t, Tensor&) override {}  // the mean is already in the bucket
+  bool Rounds(DType) const override { return false; }     // rounds to the gradients' own type only, as any sum does
 };
 
 }  // namespace twofold

@@ -5,7 +5,7 @@ namespace {
 
 using nn::ShardLayout;
 
-// Along tp a rank that has the whole of a parameter is not the only one, whether or not its gradients are to be summed.
+// If a rank holds a whole parameter, so do the other ranks along tp, whether or not its gradients are summed.
 ProcessGroup* HoldersOf(const Sharers& sharers, const nn::Parameter& p, const nn::Parameter::Run& run) {
   switch (run.sum) {
     case ShardLayout::Sum::kNone: return p.numel() == p.shard_layout().whole.numel() ? sharers.tensor : nullptr;

@@ -1,13 +1,15 @@
-// The first values of parameters that several ranks of one copy of the model have, and that each draws by itself: positions, routers,
-// heads of keys and values that ranks share, the table that first and last stage of a pipeline share. Everybody takes those of the
-// first rank that has them, so that hosts whose mathematical libraries round otherwise begin alike. From there on they update alike
-// (strategies/model_parallel/gradient_sums.h). Constants (norms, biases) are the same anywhere and stay at home.
+// Initial values of parameters that several ranks of one copy of the model hold and that each of them draws: positions,
+// routers, key/value heads that ranks share, the table that the first and last pipeline stage share. All of them take
+// the values of the first rank that holds the parameter, so that hosts whose math libraries round differently start
+// equal. From then on they are updated equally (strategies/model_parallel/gradient_sums.h). Constants (norms, biases)
+// are the same everywhere and are not sent.
 //
-// With S the bytes of such parameters that a rank draws (a shard of them, where layouts shard):
-//   memory         none: they are taken where they lie
-//   communication  broadcasts of S, once at the start, one for each stretch of a parameter that is shared alike
-// Limits: the ranks of a group must draw the same elements in the same order. They do along tp, where all ranks have parameters of
-// the same shapes; a table that two stages share must be a unit of its own in a sharded layout.
+// With S the bytes of such parameters that a rank draws (of its shard, in sharded layouts):
+//   memory         none: values are broadcast in place
+//   communication  broadcasts of S, once at the start: one for each stretch of a parameter shared by the same ranks
+//   compute        none
+// Limits: the ranks of a group must draw the same elements in the same order. Along tp they do, since all ranks have
+// parameters of the same shapes. A table that two stages share must be a unit of its own in a sharded layout.
 #pragma once
 
 #include "core/nn/context.h"
@@ -16,8 +18,9 @@
 
 namespace twofold {
 
-// `values` are elements [first, first + values.numel()) of this rank's part of `parameter`, as it drew them; for what is launched next
-// they are those of the first of the ranks that share them. Collective over these.
+// `values` are elements [first, first + values.numel()) of this rank's part of `parameter`, as this rank drew them.
+// Replaces them, for work launched after this call, with those of the first of the ranks that share them. Collective
+// over these ranks.
 void ShareInitialValues(nn::Context& ctx, const Sharers& sharers, const nn::Parameter& parameter, int64_t first, const Tensor& values);
 
 }  // namespace twofold

@@ -1,5 +1,5 @@
-// Where the parameters, gradients and optimizer state of a model lie over the ranks that share the batch: the one axis on
-// which DDP, ZeRO-1, 2 and 3 (FSDP) and hybrid sharding differ. A training step asks no more of it than this:
+// Where a model's parameters, gradients and optimizer state are stored across the ranks that share the batch. DDP,
+// ZeRO-1, ZeRO-2, ZeRO-3 (FSDP) and hybrid sharding differ in this alone. A training step needs only this interface:
 //
 //     layout.BeginStep();
 //     for each micro-batch:  layout.BeginMicroBatch(last);  layout.model() forward and backward
@@ -7,7 +7,8 @@
 //     optimizer update of layout.Slices()
 //     layout.PublishUpdate();
 //
-// One rank's; used from its thread. All calls but BeginStep are collective over the ranks that share the batch.
+// One object per rank, used from the rank's thread. All calls but BeginStep are collective over the ranks that share
+// the batch.
 #pragma once
 
 #include <vector>
@@ -18,17 +19,17 @@
 
 namespace twofold {
 
-// Of the ranks that together hold one copy of the model, those that hold the same of it (nn::ShardLayout): with whom this one shares what. Null:
-// with nobody.
+// Within one copy of the model, the groups of ranks that hold the same parts of it as this rank (nn::ShardLayout). Null
+// if no other rank does.
 struct Sharers {
-  ProcessGroup* tensor = nullptr;     // ShardLayout::Sum::kTensor, and whatever else all along tp have the whole of
+  ProcessGroup* tensor = nullptr;     // ShardLayout::Sum::kTensor, and other parameters that all tp ranks hold whole
   ProcessGroup* key_value = nullptr;  // kKeyValue
   ProcessGroup* embedding = nullptr;  // kEmbedding
 };
 
-// Over which ranks gradients are averaged: all that hold equal copies of this one's parameters, and those of them that hold the
-// same experts, where ranks that share the batch hold different ones (strategies/expert_parallel/). And whom else a parameter's first
-// values are shared with.
+// The ranks over which gradients are averaged. `all`: the ranks with equal copies of this rank's parameters. `experts`:
+// those among them with the same experts, if ranks that share the batch hold different ones
+// (strategies/expert_parallel/). `sharers`: the other ranks with which a parameter's initial values are shared.
 struct ReplicaGroups {
   ReplicaGroups(ProcessGroup& everything) : all(everything), experts(everything) {}
   ReplicaGroups(ProcessGroup& everything, ProcessGroup& same_experts, const Sharers& in_one_copy = {})
@@ -43,27 +44,29 @@ struct ReplicaGroups {
 class ParameterLayout {
  public:
   virtual ~ParameterLayout() = default;
-  virtual nn::Module& model() = 0;  // as it is to be run: with what the layout put around its parts
+  virtual nn::Module& model() = 0;  // the model to run, with the layout's wrappers around its parts
 
-  virtual void BeginStep() = 0;  // gradients start anew
-  // The next forward and backward pass are those of one micro-batch; `last`: the step's last.
+  virtual void BeginStep() = 0;  // resets the gradients
+  // Called before the forward and backward pass of a micro-batch. `last`: it is the last one of the step.
   virtual void BeginMicroBatch(bool last) = 0;
-  // After the last backward pass: for what is launched next, the slices' gradients are means over the ranks.
+  // Called after the last backward pass. For work launched from now on, the slices' gradients are means over the ranks.
   virtual void FinishGradients() = 0;
-  // The slices' data have new values (an update, a checkpoint): whoever uses them next, has them.
+  // Called after the slices' data have changed (an update, a loaded checkpoint). The next use of the model sees the new
+  // values.
   virtual void PublishUpdate() = 0;
 
-  // What this rank's optimizer updates, always the same tensors, each of parameters with the same replicas; and, where those are
-  // parts of the parameters with these replicas, the ranks that together hold them once: sums over all of them are sums over
-  // those ranks. Null: every rank holds all of what it has at all.
+  // What this rank's optimizer updates: the same tensors at every call. All parameters of one slice have the same
+  // replicas.
   virtual std::vector<optim::Slice> Slices() const = 0;
+  // The ranks whose slices together hold each element of the parameters with these replicas once. To sum over all
+  // elements, sum over this group. Null if nothing is sharded: every rank then holds whole tensors.
   virtual ProcessGroup* shard_group(nn::Replicas replicas = nn::Replicas::kAll) = 0;
   // The gradients of all slices, as few flat tensors.
   virtual std::vector<Tensor> Gradients() const = 0;
 
-  // Persistent buffers (batch norm's running statistics) follow each rank's own micro-batches while training, where nothing
-  // reads them, and cost no message. This gives all ranks the mean of what they hold, before something does: evaluation,
-  // a checkpoint. (PyTorch gives rank 0's to all before every forward pass.)
+  // Replaces the persistent buffers (batch norm's running statistics) with their mean over the ranks. Called before
+  // they are read: for evaluation or a checkpoint. During training nothing reads them, so each rank's buffers follow
+  // its own micro-batches without communication. (PyTorch broadcasts rank 0's buffers before every forward pass.)
   virtual void AverageBuffers() = 0;
 };
 

@@ -1,5 +1,5 @@
-// A model's persistent buffers on every rank that shares the batch: one flat tensor, of one type, so that their mean over
-// the ranks is one message. Their initial values are the same everywhere.
+// A model's persistent buffers on every rank that shares the batch. They form one flat tensor of one type, so that
+// averaging them over the ranks takes one message. Their initial values are the same on all ranks.
 #pragma once
 
 #include "core/comm/process_group.h"
@@ -10,15 +10,16 @@ namespace twofold {
 
 class ReplicaBuffers {
  public:
-  // Allocates (Category::kParameters) and fills the buffers of `module`. `ctx` and `replicas` outlive this.
+  // Allocates (Category::kParameters) and initializes the buffers of `module`. `ctx` and `replicas` must outlive this
+  // object.
   ReplicaBuffers(nn::Context& ctx, const nn::Module& module, ProcessGroup& replicas);
-  // For what is launched from now on, every rank's buffers are their mean over the ranks. Collective.
+  // Replaces every rank's buffers, for work launched from now on, with their mean over the ranks. Collective.
   void Average();
 
  private:
   nn::Context& ctx_;
   ProcessGroup& replicas_;
-  Tensor flat_;  // the module's buffers are views into it. Empty where it has none
+  Tensor flat_;  // the module's buffers are views into it; empty if it has none
 };
 
 }  // namespace twofold

@@ -1,8 +1,8 @@
-// Statistics over the micro-batches of all replicas: what synchronised batch normalisation asks for (as PyTorch's
-// SyncBatchNorm: an all-gather forward, an all-reduce backward, of 2 values a channel each).
+// Statistics over the micro-batches of all replicas, for synchronized batch normalization (as PyTorch's SyncBatchNorm:
+// an all-gather forward and an all-reduce backward, of 2 values per channel each).
 //
-// They travel over the replicas' own group, in turn with the gradients' buckets. Every rank runs the same modules in the
-// same order, so that all issue one sequence.
+// The messages use the replicas' own group and are ordered with the all-reduces of the gradient buckets. Every rank
+// runs the same modules in the same order, so all ranks issue the same sequence of collectives.
 #pragma once
 
 #include "core/comm/process_group.h"

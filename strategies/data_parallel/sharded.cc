@@ -11,7 +11,7 @@
 
 namespace twofold {
 
-// In the place of a unit: passes are the unit's own, and the layout is told before and after them.
+// Replaces a unit's module: runs its passes and calls the layout before and after them.
 class ShardedDataParallel::UnitModule final : public nn::Module {
  public:
   UnitModule(ShardedDataParallel& layout, Unit& unit, std::unique_ptr<nn::Module> module) : layout_(layout), unit_(unit) {
@@ -28,7 +28,8 @@ class ShardedDataParallel::UnitModule final : public nn::Module {
     layout_.AfterForward(unit_, ctx.training);
     return y;
   }
-  // The two halves may lie far apart, with others' in between: the first needs the parameters, the second the gradients.
+  // The two halves may be far apart, with passes of other units in between. The first half needs the parameters, the
+  // second the gradients.
   Tensor BackwardInput(nn::Context& ctx, Tensor dy, nn::Saved& saved) override {
     layout_.BeforeBackwardInput(unit_);
     Tensor dx = inner().BackwardInput(ctx, std::move(dy), saved.child(0));
@@ -114,7 +115,7 @@ void ShardedDataParallel::Wrap(std::unique_ptr<nn::Module> model) {
     return (experts_ && module.kind() == "experts") || (options_.wrap && options_.wrap(module, parameters));
   };
   if (experts_ || options_.wrap) WrapUnits(*model, policy, wrap);
-  if (model->kind() == Chunks::kKind) {  // each is run by itself
+  if (model->kind() == Chunks::kKind) {  // each chunk is run separately
     for (size_t c = 0; c < model->children().size(); ++c) {
       model->WrapChild(c, wrap);
       units_.back()->name = StrCat("chunk ", c);
@@ -127,13 +128,13 @@ void ShardedDataParallel::Wrap(std::unique_ptr<nn::Module> model) {
   CollectBackward(*model_);
 }
 
-// Null: none, or one that holds no parameters of its own.
+// Null if `module` is not a unit, or is one without parameters of its own.
 ShardedDataParallel::Unit* ShardedDataParallel::UnitOf(nn::Module& module) {
   auto* wrapper = dynamic_cast<UnitModule*>(&module);
   return wrapper != nullptr && wrapper->unit().flat ? &wrapper->unit() : nullptr;
 }
 
-// Both orders go from the root down; backward takes children from the last to the first.
+// Both orders start at the root. Backward visits children from the last to the first.
 void ShardedDataParallel::CollectForward(nn::Module& module, size_t chunk) {
   Unit* unit = UnitOf(module);
   if (unit != nullptr) unit->forward = forward_.size(), unit->chunk = chunk, forward_.push_back(unit);
@@ -148,7 +149,8 @@ void ShardedDataParallel::CollectBackward(nn::Module& module) {
   if (unit != nullptr) unit->backward_last = backward_.size() - 1;
 }
 
-// Initial values of this rank's shard: what several ranks would draw, the first of them does for all.
+// Draws the initial values of this rank's shard. If several ranks draw the same elements, all take the first one's
+// values.
 void ShardedDataParallel::Draw(Unit& unit) {
   const FlatParameter& flat = *unit.flat;
   const int64_t rank = unit.sharing->gather->rank();
@@ -159,7 +161,7 @@ void ShardedDataParallel::Draw(Unit& unit) {
   });
 }
 
-// What stays on this rank, with its initial values.
+// Allocates what this rank keeps of the unit, and sets the initial values.
 void ShardedDataParallel::Allocate(Unit& unit) {
   const FlatParameter& flat = *unit.flat;
   const int64_t rank = unit.sharing->gather->rank();
@@ -223,7 +225,8 @@ void ShardedDataParallel::Gather(Unit& unit) {
   if (!options_.overlap) Use(unit);
 }
 
-// The next units of `order` after `place` begin to travel, as far as the limits go. Which chunk comes next only its schedule knows.
+// Starts to gather the units of `order` after `place`, within the limits. Stops at the end of the chunk, since only the
+// schedule knows which chunk comes next.
 void ShardedDataParallel::GatherAhead(const std::vector<Unit*>& order, size_t place) {
   if (options_.stage < ShardedOptions::kParameters || !options_.overlap) return;
   const size_t end = std::min(order.size(), place + 1 + static_cast<size_t>(options_.prefetch));
@@ -263,8 +266,8 @@ void ShardedDataParallel::BeforeForward(Unit& unit) {
   Use(unit);
 }
 
-// Within the backward pass of a module around this unit, whose turn comes right after: what follows in the forward order has
-// gone back already.
+// Called in the backward pass of a module around this unit (recomputation). This unit's backward pass follows at once,
+// so nothing is gathered ahead: the units after it in forward order have already run backward.
 void ShardedDataParallel::BeforeForwardAgain(Unit& unit) {
   if (!unit.flat) return;
   Gather(unit);
@@ -272,7 +275,7 @@ void ShardedDataParallel::BeforeForwardAgain(Unit& unit) {
   Use(unit);
 }
 
-// The root's parameters are needed at both ends of the model: between forward and backward they stay.
+// The root's parameters are needed at both ends of the model, so they are kept between forward and backward.
 void ShardedDataParallel::AfterForward(Unit& unit, bool training) {
   if (unit.flat && (!training || (options_.reshard_after_forward && !unit.root))) Reshard(unit);
   if (unit.root && training && options_.backward_prefetch == ShardedOptions::kPre && options_.overlap) BringNext(backward_, 0);
@@ -292,7 +295,7 @@ void ShardedDataParallel::BeforeBackwardWeights(Unit& unit) {
 
 void ShardedDataParallel::AfterBackwardInput(Unit& unit) {
   if (!unit.flat) return;
-  Reshard(unit);  // first: the next one may take its place
+  Reshard(unit);  // first, so that the next unit may reuse its memory
   if (options_.backward_prefetch == ShardedOptions::kPost) GatherAhead(backward_, unit.backward_last);
 }
 
@@ -300,10 +303,10 @@ void ShardedDataParallel::AfterBackwardWeights(Unit& unit) {
   if (unit.flat && sync_) Reduce(unit);
 }
 
-// ---- Gradients: whole while a unit's backward pass writes them, then reduced to this rank's shard ----
+// ---- Gradients: whole while the unit's backward pass writes them, then reduced to this rank's shard ----
 
 void ShardedDataParallel::PrepareGradients(Unit& unit) {
-  if (!unit.gradients.empty()) return;  // they stay, or an earlier micro-batch left its own
+  if (!unit.gradients.empty()) return;  // they are always kept, or an earlier micro-batch left them to be added to
   const FlatParameter& flat = *unit.flat;
   unit.gradients = ctx_.device.NewTensor(Shape{flat.padded_numel()}, options_.gradient, Category::kGradients);
   if (flat.padding() > 0) ctx_.Launch(ops::Fill{.out = flat.Padding(unit.gradients), .value = 0});
@@ -318,7 +321,8 @@ void ShardedDataParallel::Reduce(Unit& unit) {
     TWOFOLD_CHECK(p->has_gradient(), p->name() + " got no gradient in this backward pass");
   }
   AdvanceReductions();
-  if (replicating_ && replicating_->unit == &unit) AdvanceReductions();  // the only unit: its last micro-batch's sum
+  // With a single unit, its reduction of the previous micro-batch may still be in flight.
+  if (replicating_ && replicating_->unit == &unit) AdvanceReductions();
   Tensor whole = unit.gradients;
   if (!KeepsGradients(unit)) {
     flat.SetGradients(Tensor());
@@ -331,7 +335,8 @@ void ShardedDataParallel::Reduce(Unit& unit) {
   }
   const bool direct = !options_.offload && !unit.reduced && options_.reduce == options_.gradient;
   Tensor part = direct ? unit.gradient_shard : flat.Shard(whole, unit.sharing->reduce->rank());
-  if (options_.offload) part = ctx_.device.NewTensor(part.shape(), part.dtype(), Category::kGradients);  // outlasts the whole
+  // With offload, `part` must outlive `whole`.
+  if (options_.offload) part = ctx_.device.NewTensor(part.shape(), part.dtype(), Category::kGradients);
   Work work = unit.sharing->reduce->ReduceScatter(part, whole, ReduceOp::kAvg);
   scattering_ = {&unit, std::move(part), std::move(work)};
   if (options_.offload && unit.reduced) {
@@ -345,8 +350,9 @@ void ShardedDataParallel::Reduce(Unit& unit) {
   std::exchange(storing_, Transfer()).WaitOn(ctx_.device.compute());
 }
 
-// One reduction is in flight at each stage: while a unit computes, the gradients of the one before it are scattered, and
-// those of the one before that are averaged over the replicas; those of the one before that go to the host.
+// One reduction is in flight at each stage. While a unit computes, the gradients of the unit before it are
+// reduce-scattered and those of the unit before that are averaged over the replicas. With offload, those of the unit
+// before that are copied to the host.
 void ShardedDataParallel::AdvanceReductions() {
   std::exchange(storing_, Transfer()).WaitOn(ctx_.device.compute());
   if (replicating_) {
@@ -400,7 +406,8 @@ void ShardedDataParallel::BeginStep() {
   }
 }
 
-// Whole gradients that stay, of which a shard would already be a mean, cannot be added to and reduced again.
+// kOptimizer cannot reduce after every micro-batch: it keeps whole gradients, and after a reduction one shard of them
+// would already be a mean, so they could not be added to and reduced again.
 void ShardedDataParallel::BeginMicroBatch(bool last) {
   sync_ = last || (options_.reduce_every_micro_batch && options_.stage >= ShardedOptions::kGradients);
 }

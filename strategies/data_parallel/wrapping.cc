@@ -14,14 +14,14 @@ class Walk {
   Walk(const nn::Module& root, const WrapPolicy& policy, Wrapper wrap)
       : policy_(policy), wrap_(wrap), shared_(root.SharedParameters()) {}
 
-  // Wraps what is below `module`; returns how many of its parameters no unit below it holds.
+  // Wraps modules below `module`. Returns how many of its parameters no unit below it holds.
   int64_t Below(nn::Module& module) {
     int64_t left = module.ParameterCount();
     for (size_t i = 0; i < module.children().size(); ++i) {
       nn::Module& child = *module.children()[i].module;
       const int64_t all = child.ParameterCount();
       int64_t open = Below(child);
-      const bool wrapped = child.path() == module.path();  // a wrapper's inside: the wrapper stands for it
+      const bool wrapped = child.path() == module.path();  // `module` is a wrapper of `child` and is handled instead
       if (!wrapped && open > 0 && policy_(child, open) && StandsAlone(child)) {
         module.WrapChild(i, wrap_);
         open = 0;
@@ -32,7 +32,7 @@ class Walk {
   }
 
  private:
-  // No parameter of it is used outside, and it uses none from there.
+  // No parameter of `module` is used outside it, and it uses no parameter of others.
   bool StandsAlone(const nn::Module& module) const {
     const std::vector<nn::Parameter*> own = module.Parameters(), uses = module.SharedParameters();
     const std::set<nn::Parameter*> mine(own.begin(), own.end());

@@ -8,8 +8,8 @@
 namespace twofold {
 namespace {
 
-// x, y: [experts, C, hidden], slots of this rank's tokens, all experts'. Inside are this rank's experts, or its part of them, with
-// the slots of all senders: [senders, experts / ep, C, hidden].
+// x, y: [experts, C, hidden], the slots of this rank's tokens for all experts. The child module holds this rank's
+// experts, or its part of them, and gets the slots of all senders: [senders, experts / ep, C, hidden].
 class ExpertParallel final : public nn::Composite {
  public:
   ExpertParallel(const ExpertGroups& groups, std::unique_ptr<nn::Module> experts) : groups_(groups) {
@@ -31,7 +31,7 @@ class ExpertParallel final : public nn::Composite {
   }
 
  private:
-  // Block i of the slots goes to rank i: [experts, C, hidden] to [ep, experts / ep, C, hidden], or back.
+  // Sends block i of the slots to rank i: [experts, C, hidden] becomes [ep, experts / ep, C, hidden], or the reverse.
   Tensor ExchangeSlots(nn::Context& ctx, Tensor slots) const {
     const int64_t ep = groups_.experts.size();
     const Shape shape = slots.shape();
@@ -43,14 +43,15 @@ class ExpertParallel final : public nn::Composite {
   Tensor ReturnSlots(nn::Context& ctx, Tensor slots, const Shape& shape) const { return ExchangeSlots(ctx, std::move(slots)).View(shape); }
 
   bool gathers() const { return groups_.sequence_parallel && groups_.tensor.size() > 1; }
-  // To all ranks along tp, each of which has a part of every expert: they have the same slots, unless each has rows of its own.
+  // Gathers the slots on all ranks along tp, each of which holds a part of every expert. Without sequence parallelism
+  // they already have the same slots.
   Tensor AllGatherSlots(nn::Context& ctx, Tensor slots) const {
     if (!gathers()) return slots;
     Tensor out = ctx.Activation(Senders(slots, groups_.tensor.size()), slots.dtype());
     groups_.tensor.AllGather(out, slots).WaitOn(ctx.stream);
     return out;
   }
-  // The sums over those parts, of all slots or of one's own.
+  // Sums the results over these parts: for all slots, or with sequence parallelism for this rank's own slots.
   Tensor ReduceSlots(nn::Context& ctx, Tensor slots) const {
     if (groups_.tensor.size() == 1) return slots;
     if (!gathers()) {
@@ -69,7 +70,8 @@ class ExpertParallel final : public nn::Composite {
   const ExpertGroups groups_;
 };
 
-// The rows of experts [first, first + count), each of `parts` one after the other of `rows` rows, of which rank r of tp has its share.
+// The rows of experts [first, first + count). Each expert has `parts` consecutive parts of `rows` rows, which are split
+// evenly over the ranks of tp.
 nn::ShardLayout ExpertRows(const Shape& whole, int64_t first, int64_t count, int parts, int64_t rows, const ProcessGroup& tensor) {
   nn::ShardLayout cut{.whole = whole, .dim = 0};
   const int64_t share = rows / tensor.size();
@@ -107,7 +109,7 @@ std::unique_ptr<nn::Mixture> MakeExpertParallel(const nn::MixtureConfig& config,
     if (ep > 1) p->set_replicas(nn::Replicas::kExperts);
 
   nn::MixtureConfig mixture = config;
-  if (own_rows) mixture.aux_loss /= static_cast<double>(tp);  // a mean over the ranks whose gradients are summed
+  if (own_rows) mixture.aux_loss /= static_cast<double>(tp);  // gradients are summed over tp, and the loss is a mean
   return std::make_unique<nn::Mixture>(mixture, std::move(router), std::make_unique<ExpertParallel>(groups, std::move(experts)));
 }
 

@@ -11,10 +11,10 @@ namespace {
 
 Address EndOf(const Tensor& t) { return t.address() + static_cast<Address>(t.bytes().value()); }
 
-// What is owned of the layout's gradients, of parameters with such replicas; one tensor or more, which may have no elements. Padding
-// is zero and may be in it.
+// The stretches of the layout's gradients that this rank owns, of parameters with these replicas (or with any). At
+// least one tensor, which may have no elements. Padding may be included, since it is zero.
 std::vector<Tensor> OwnedGradients(ParameterLayout& layout, bool any_replicas, nn::Replicas replicas) {
-  std::map<Address, Address> others;  // where elements that others own begin and end
+  std::map<Address, Address> others;  // begin to end of the stretches to leave out
   ForSliceRanges(layout, [&](const SliceRange& range) {
     const bool padding = range.run.whole < 0 && range.parameter.shard_layout().dim == 0;
     const bool wanted = any_replicas || range.parameter.replicas() == replicas;
@@ -36,7 +36,7 @@ std::vector<Tensor> OwnedGradients(ParameterLayout& layout, bool any_replicas, n
     }
     keep_until(EndOf(all));
   }
-  if (owned.empty()) owned.push_back(layout.Gradients().at(0).Flat().Slice(0, 0));  // says the type of a sum of nothing
+  if (owned.empty()) owned.push_back(layout.Gradients().at(0).Flat().Slice(0, 0));  // gives an empty sum its type
   return owned;
 }
 

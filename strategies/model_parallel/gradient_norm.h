@@ -1,8 +1,9 @@
-// The squared norm of a whole model's gradients, of which every rank has a part: for clipping, and to find gradients that are not
-// finite. Each element of the model counts once: a rank leaves out what another one owns (nn::ShardLayout::Range::owned), and the sum goes
-// over the ranks that hold shards of what this one has (ParameterLayout::shard_group), of experts over those that have others, and over
-// those that share the model (pp x tp).
-// Replicas hold the same and take no part. Costs a pass over the gradients, and an element sent in each sum.
+// The squared norm of the gradients of a whole model that is spread over ranks, for gradient clipping and to detect
+// non-finite gradients. Each element of the model counts once: a rank leaves out elements that another rank owns
+// (nn::ShardLayout::Range::owned). The local sums are added over the ranks that hold shards of the same parameters
+// (ParameterLayout::shard_group), for experts also over the ranks with different experts, and then over the ranks that
+// share the model (pp x tp). Replicas hold the same gradients and take no part. Costs one pass over the gradients, and
+// one element sent in each sum.
 #pragma once
 
 #include <vector>
@@ -11,14 +12,14 @@
 
 namespace twofold {
 
-// One rank's; all handed in outlives it.
+// One object per rank. All arguments must outlive it.
 class GradientNorm {
  public:
-  // `model`: the ranks that together have the model once (MeshGroup::kModel), but for experts; those that have different ones
-  // (MeshGroup::kEp), or null: each has all.
+  // `model`: the ranks that together hold the model once, apart from experts (MeshGroup::kModel). `experts`: the ranks
+  // with different experts (MeshGroup::kEp); null if every rank holds all experts.
   GradientNorm(nn::Context& ctx, ParameterLayout& layout, ProcessGroup& model, ProcessGroup* experts = nullptr);
-  // One element, as optim::SquaredNorm gives it; the same on all ranks of `model`. Collective over it, the holders and the
-  // ranks that have different experts.
+  // One element, as optim::SquaredNorm returns it; the same on all ranks of `model`. Collective over `model`, the
+  // layout's shard groups and `experts`.
   Tensor Squared();
 
  private:
@@ -26,8 +27,9 @@ class GradientNorm {
   ParameterLayout& layout_;
   ProcessGroup& model_;
   ProcessGroup* const experts_;
-  // Few and long: the layout's flat gradients between what others own. `owned_experts_`: of parameters that are nn::Replicas::kExperts;
-  // empty: this stage has no experts, and so none of those that it would sum with has.
+  // The stretches of the layout's flat gradients that no other rank owns: few and long. `owned_experts_` holds those of
+  // nn::Replicas::kExperts parameters. It is empty if this stage has no experts; the ranks of its groups then have none
+  // either.
   std::vector<Tensor> owned_, owned_experts_;
 };
 

@@ -32,7 +32,7 @@ GradientSums::GradientSums(nn::Context& ctx, ParameterLayout& layout, const Shar
   constexpr std::array kSums = {ShardLayout::Sum::kTensor, ShardLayout::Sum::kKeyValue, ShardLayout::Sum::kEmbedding};
   for (const ShardLayout::Sum sum : kSums) {
     Message message{.group = GroupOf(sharers, sum), .pieces = {}};
-    Address slice = 0;  // where the gradient that the last piece is of begins
+    Address slice = 0;  // address of the slice's gradient that the last piece belongs to
     ForSliceRanges(layout, [&](const SliceRange& range) {
       if (range.run.sum != sum || range.run.count == 0) return;
       TWOFOLD_CHECK(message.group != nullptr, range.parameter.name() + " has a gradient to sum, and no ranks to sum it over");
@@ -79,7 +79,7 @@ void GradientSums::Sum(const Message& message) {
   copy(false);
 }
 
-// Gradients that lie in the host's memory come along and go back.
+// For gradients in host memory: copies them to the device, sums them, and copies them back.
 void GradientSums::SumOnHost(const Message& message, Tensor& whole) {
   const auto copy = [&](std::string_view name, bool in) {
     TransferStream stream(ctx_.device, name);

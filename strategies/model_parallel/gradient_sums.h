@@ -1,18 +1,19 @@
-// Sums of gradients over ranks that share one copy of a model, of parameters that several of them have and of which each saw but a
-// part of what uses them (nn::ShardLayout::Sum): under sequence parallelism norms, positions and biases of row-parallel layers, heads of keys
-// and values that ranks share, the table that first and last stage of a pipeline share. After these sums such ranks have the same
-// gradient, and update alike.
+// Sums gradients over ranks that share one copy of a model, for parameters that several ranks hold but of which each
+// rank saw only part of the uses (nn::ShardLayout::Sum). Under sequence parallelism these are norms, positions and the
+// biases of row-parallel layers; otherwise key/value heads that ranks share, and the table that the first and last
+// pipeline stage share. After these sums the ranks have the same gradient and update equally.
 //
 //     layout.FinishGradients();  sums.Run();  norm, clipping, update
 //
-// With S the bytes of such gradients that a rank's optimizer updates (a shard of them, where layouts shard) and n ranks in a group:
-//   memory         S, while it runs, where they do not lie in one piece
-//   communication  one all-reduce a group: 2 S (n - 1) / n bytes sent by each rank, once a step, whatever the micro-batches, in the type
-//                  that gradients add up in. It comes after the mean over replicas; means of sums are sums of means, so that sums
-//                  of shards are enough
+// With S the bytes of such gradients that a rank's optimizer updates (of its shard, in sharded layouts) and n ranks in
+// a group:
+//   memory         S while it runs, if the gradients are not contiguous
+//   communication  one all-reduce per group: each rank sends 2 S (n - 1) / n bytes, once a step for any number of
+//                  micro-batches, in the type in which gradients accumulate. It runs after the mean over replicas:
+//                  means of sums are sums of means, so that it is enough to sum shards
 //   compute        copies of S into a message and back
-// Limits: the ranks of a group must hold the same elements in the same order. They do along tp, where all ranks have parameters of
-// the same shapes; a table that two stages share must be a unit of its own in a sharded layout.
+// Limits: the ranks of a group must hold the same elements in the same order. Along tp they do, since all ranks have
+// parameters of the same shapes. A table that two stages share must be a unit of its own in a sharded layout.
 #pragma once
 
 #include <vector>
@@ -22,11 +23,12 @@
 
 namespace twofold {
 
-// One rank's; all handed in outlives it.
+// One object per rank. All arguments must outlive it.
 class GradientSums {
  public:
   GradientSums(nn::Context& ctx, ParameterLayout& layout, const Sharers& sharers);
-  // For what is launched next, the gradients of the layout's slices are sums over the groups. Collective over each group.
+  // Replaces the gradients of the layout's slices, for work launched after this call, with their sums over the groups.
+  // Collective over each group.
   void Run();
 
  private:

@@ -17,7 +17,8 @@
 namespace twofold {
 namespace {
 
-// Of tp ranks, as many in a row as share heads of keys and values: tp / kv_heads where heads are fewer than ranks, else one.
+// Groups of consecutive tp ranks that share key/value heads: tp / kv_heads ranks if there are fewer heads than ranks,
+// else one.
 std::vector<std::vector<int>> KeyValueGroups(const MeshShape& shape, int64_t kv_heads) {
   const auto sharers = static_cast<size_t>(kv_heads > 0 && kv_heads < shape.tp ? shape.tp / kv_heads : 1);
   std::vector<std::vector<int>> groups;
@@ -101,7 +102,7 @@ std::unique_ptr<nn::Loss> ParallelLayers::MakeLoss(int64_t classes) {
   return std::make_unique<VocabParallelCrossEntropy>(tensor_, classes);
 }
 
-// ---- On the residual stream: row by row, each rank those that it has ----
+// ---- On the residual stream: row by row; each rank computes its own rows ----
 
 std::unique_ptr<nn::Module> ParallelLayers::MakeNorm(nn::Norm norm, int64_t hidden, DType dtype, double eps) {
   std::unique_ptr<nn::Module> module = Layers::MakeNorm(norm, hidden, dtype, eps);
@@ -126,7 +127,7 @@ std::unique_ptr<nn::Module> ParallelLayers::Row(const nn::LinearConfig& config) 
 }
 
 std::unique_ptr<nn::Module> ParallelLayers::MakeExperts(const nn::MixtureConfig& config) {
-  ProcessGroup& experts = experts_ != nullptr ? *experts_ : mesh_.Group(MeshGroup::kEp);  // else of one
+  ProcessGroup& experts = experts_ != nullptr ? *experts_ : mesh_.Group(MeshGroup::kEp);  // else a group of one rank
   return MakeExpertParallel(config, {.experts = experts, .tensor = tensor_, .sequence_parallel = options_.sequence_parallel});
 }
 
@@ -137,7 +138,7 @@ std::unique_ptr<nn::Module> ParallelLayers::Qkv(const nn::LinearConfig& config, 
 
 std::unique_ptr<nn::Module> ParallelLayers::MakeRotary(std::shared_ptr<nn::RotaryTable> table, const nn::Heads& heads) {
   const nn::Heads local = HeadShare(heads, tensor_.rank(), tensor_.size()).local;
-  nn::Placing positions;  // within a block a rank has all rows along tp
+  nn::Placing positions;  // ignores tp: within a block a rank has all rows along tp
   if (rows_.chunks.ranks > 1) positions = [chunks = rows_.chunks](const Shape& x) { return chunks.Positions(x[1]); };
   return std::make_unique<nn::Rotary>(std::move(table), local.queries + local.keys, std::move(positions));
 }
@@ -148,7 +149,8 @@ std::unique_ptr<nn::Module> ParallelLayers::AttentionCore(const nn::Heads& heads
   return Layers::AttentionCore(local);
 }
 
-// The probabilities' dropout draws the masks of one rank, head by head: heads [first, first + n) of [b, heads, t, t].
+// Dropout on the probabilities draws the masks that one rank alone would draw: those of heads [first, first + n) of
+// [b, heads, t, t].
 std::unique_ptr<nn::Module> ParallelLayers::UnfusedAttentionCore(const nn::Heads& heads, double dropout, nn::DropoutMasks masks) {
   const HeadShare share(heads, tensor_.rank(), tensor_.size());
   nn::Placing places;

@@ -1,10 +1,10 @@
-// The layers of a transformer whose work ranks share: which ones are split, and by which idea. A model (gpt.h, llama.h) says what
-// layers there are and this says how each is done on a mesh, so that a model's text is the same on one rank and on thousands:
+// The layers of a transformer, split over ranks. A model (core/nn/gpt.h, core/nn/llama.h) says which layers there are,
+// and this class says how each is computed on a mesh, so the model's code is the same on one rank and on thousands:
 //     along tp  matrices by columns and rows, heads, vocabulary       strategies/tensor_parallel/
 //     along cp  the tokens of a sequence                              strategies/context_parallel/
 //     along ep  experts                                               strategies/expert_parallel/
-// pp is none of its business: a stage is a part of the model (nn::ModelPart), made with the same layers. Along an axis of one, layers
-// are those of one rank.
+// It does not handle pp: a stage is a part of the model (nn::ModelPart) made with the same layers. Along an axis of
+// size 1 the layers are the single-rank ones.
 #pragma once
 
 #include <memory>
@@ -19,14 +19,14 @@
 namespace twofold {
 
 struct ParallelOptions {
-  bool sequence_parallel = false;  // along tp: split between the split layers, too (Korthikanti et al. 2022)
+  bool sequence_parallel = false;  // also split activations between split layers along tp (Korthikanti et al. 2022)
   bool overlap = true;             // communicate while computing; false: wait for every call, for comparison
-  int64_t kv_heads = 0;            // of the model, where they may be fewer than tp; 0: they are not
+  int64_t kv_heads = 0;            // the model's key/value heads, if there may be fewer than tp ranks; else 0
 };
-// What a resolved spec says of them.
+// The options in a resolved spec.
 ParallelOptions ParallelOptionsOf(const spec::Spec& spec);
 
-// One rank's. Used from its thread; the layers that it makes refer to it and to the mesh, which outlive them.
+// One object per rank, used from the rank's thread. It and the mesh must outlive the layers that it makes.
 class ParallelLayers final : public nn::Layers {
  public:
   // Collective over the mesh's world.
@@ -34,9 +34,9 @@ class ParallelLayers final : public nn::Layers {
 
   DeviceMesh& mesh() { return mesh_; }
   const ParallelOptions& options() const { return options_; }
-  // Those along tp that hold the same heads of keys and values (ShardLayout::Sum::kKeyValue); null: none do.
+  // The ranks along tp with the same key/value heads (ShardLayout::Sum::kKeyValue). Null if no two ranks share heads.
   ProcessGroup* key_value_group() { return key_value_; }
-  // Those of the residual stream that this rank has.
+  // The rows of the residual stream that this rank holds.
   const ResidualRows& rows() const { return rows_; }
 
   nn::TokenEmbedding Embedding(int64_t vocab, int64_t hidden, DType dtype, nn::Init init) override;
@@ -50,7 +50,7 @@ class ParallelLayers final : public nn::Layers {
   std::unique_ptr<nn::Module> Column(const nn::LinearConfig& config, std::vector<int64_t> parts) override;
   std::unique_ptr<nn::Module> Row(const nn::LinearConfig& config) override;
   std::unique_ptr<nn::Module> Qkv(const nn::LinearConfig& config, const nn::Heads& heads) override;
-  // With this rank's heads, of this rank's tokens:
+  // These use this rank's heads and this rank's tokens.
   std::unique_ptr<nn::Module> MakeRotary(std::shared_ptr<nn::RotaryTable> table, const nn::Heads& heads) override;
   std::unique_ptr<nn::Module> AttentionCore(const nn::Heads& heads) override;
   std::unique_ptr<nn::Module> UnfusedAttentionCore(const nn::Heads& heads, double dropout, nn::DropoutMasks masks) override;
@@ -58,7 +58,7 @@ class ParallelLayers final : public nn::Layers {
 
  private:
   bool splits_layers() const { return tensor_.size() > 1; }
-  // Null where this rank has all rows.
+  // Null if this rank holds all rows.
   nn::Placing PlacesOfRows() const;
   nn::Placing PlacesOfElements() const;
 
@@ -67,8 +67,8 @@ class ParallelLayers final : public nn::Layers {
   ProcessGroup& tensor_;  // along tp
   const TensorParallelExchange exchange_;
   const ResidualRows rows_;
-  std::unique_ptr<ProcessGroup> ring_;  // along cp, with a stream of its own; null: there are no others
-  std::unique_ptr<ProcessGroup> experts_;  // along ep; null: one rank has them all
+  std::unique_ptr<ProcessGroup> ring_;  // along cp, with a stream of its own; null if cp is 1
+  std::unique_ptr<ProcessGroup> experts_;  // along ep; null if ep is 1
   std::unique_ptr<ProcessGroup> owned_key_value_;
   ProcessGroup* key_value_ = nullptr;
 };

@@ -18,7 +18,8 @@ void ForSliceRanges(ParameterLayout& layout, absl::FunctionRef<void(const SliceR
       if (count < 0) count = p.numel();
       p.ForRanges(first, count, [&](const nn::Parameter::Run& run) { visit({slice, offset + run.local - first, p, run}); });
     };
-    if (slice.parts.empty() && parameters.contains(slice.name)) part(slice.name, 0, 0, -1);  // else: a shard of padding alone
+    // A slice with neither parts nor a parameter of its name is a shard of only padding.
+    if (slice.parts.empty() && parameters.contains(slice.name)) part(slice.name, 0, 0, -1);
     for (const optim::SlicePart& p : slice.parts) part(p.parameter, p.first, p.offset, p.count);
   }
 }

@@ -1,5 +1,5 @@
-// What a layout's slices hold of which parameters, range by range: slices name parameters and places in this rank's own part of
-// them; a parameter's cut (core/nn/parameter.h) says what that is of the whole.
+// Maps a layout's slices to parameters, range by range. A slice names parameters and offsets in this rank's part of
+// them; the parameter's nn::ShardLayout (core/nn/parameter.h) says where that part lies in the whole.
 #pragma once
 
 #include "absl/functional/function_ref.h"
@@ -8,7 +8,7 @@
 
 namespace twofold {
 
-// A stretch of a slice, all of it of one range of one parameter's cut.
+// A stretch of a slice that lies in one range of one parameter's nn::ShardLayout.
 struct SliceRange {
   const optim::Slice& slice;
   int64_t offset;  // in the slice
@@ -16,7 +16,7 @@ struct SliceRange {
   const nn::Parameter::Run& run;
 };
 
-// In the order of the slices and of their parts.
+// Visits the ranges in the order of the slices and of their parts.
 void ForSliceRanges(ParameterLayout& layout, absl::FunctionRef<void(const SliceRange&)> visit);
 
 }  // namespace twofold

@@ -24,7 +24,7 @@ void Chunks::BackwardWeights(nn::Context&, nn::Saved&) { TWOFOLD_CHECK(false, "c
 
 std::vector<nn::Module*> ChunksOf(nn::Module& model) {
   if (model.kind() != Chunks::kKind) return {&model};
-  const nn::Module* inner = &model;  // below what is wrapped around it
+  const nn::Module* inner = &model;  // the Chunks inside the wrappers
   while (dynamic_cast<const Chunks*>(inner) == nullptr) inner = inner->children()[0].module;
   std::vector<nn::Module*> chunks;
   for (const nn::Module::NamedChild& child : inner->children()) chunks.push_back(child.module);

@@ -1,5 +1,5 @@
-// The parts of a model that one stage of an interleaved pipeline holds, as one module: what owns parameters and what a layout is
-// put over. It has no pass of its own: chunks are run one by one, each with what a layout has put around it.
+// The parts of a model that one stage of an interleaved pipeline holds, as one module that owns the parameters and that
+// a layout can wrap. It has no passes of its own: chunks are run one by one, each with the layout's wrapper around it.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ class Chunks final : public nn::Module {
  public:
   static constexpr std::string_view kKind = "chunks";
 
-  // Parts that have no names yet: those of their parameters will be those of the whole model.
+  // The parts must not be named yet. Their parameters get the names that they have in the whole model.
   explicit Chunks(std::vector<std::unique_ptr<nn::Module>> parts);
   std::string_view kind() const override { return kKind; }
 
@@ -24,7 +24,8 @@ class Chunks final : public nn::Module {
   void BackwardWeights(nn::Context& ctx, nn::Saved& saved) override;
 };
 
-// The chunks of a model, in order, as they are to be run: `model` is what a layout made of a Chunks, or of a single part.
+// The chunks of a model in order, with the layout's wrappers around them. `model` is a layout's model, made from a
+// Chunks or from a single part.
 std::vector<nn::Module*> ChunksOf(nn::Module& model);
 
 }  // namespace twofold

@@ -31,7 +31,7 @@ constinit const ModelKind kCnnModel = {
     .kind = spec::Model::kCnn,
     .input = [](const spec::Model& m) -> ModelInput {
       const spec::Cnn& cnn = m.cnn();
-      // Sizes beyond any sense wrap here; Validate refuses them.
+      // Absurdly large sizes wrap around here; Validate rejects them.
       const auto size = [](int64_t n) { return static_cast<uint64_t>(n); };
       return {.kind = ModelInput::kImages,
               .length = static_cast<int64_t>(size(cnn.height()) * size(cnn.width()) * size(cnn.channels())),
@@ -52,7 +52,7 @@ constinit const ModelKind kCnnModel = {
     },
     .block = "basic_block",
     .unit = "basic_block",
-    .blocks = [](const spec::Model& m) {  // absurd ones wrap, as above
+    .blocks = [](const spec::Model& m) {  // absurd sizes wrap, as above
       return static_cast<int64_t>(std::accumulate(m.cnn().blocks().begin(), m.cnn().blocks().end(), uint64_t{0}));
     }};
 

@@ -1,5 +1,5 @@
-// The kinds of model that a spec can name. A new kind is a file of this folder and a row of kinds.cc (and, for what a
-// spec may say of it, a file and a row in experiments/program/spec/models/).
+// The kinds of model that a spec can name. A new kind needs a file in this folder and a row in kinds.cc (and, for the
+// spec fields that it accepts, a file and a row in experiments/program/spec/models/).
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace twofold {
 
-// What a model learns from: the shape of one sample and the width of its logits.
+// A model's input and output: the shape of one sample and the width of the logits.
 struct ModelInput {
   enum Kind { kTokens, kFeatures, kImages } kind;
   int64_t length;   // tokens of a sequence, features of a row, or elements of an image
@@ -22,26 +22,27 @@ struct ModelInput {
   int64_t height = 0, width = 0, channels = 0;  // of an image
 };
 
-// Element types: of parameters and activations; of buffers (a batch norm's running statistics; F32 or F64).
+// Element types of parameters and activations, and of buffers (a batch norm's running statistics; F32 or F64).
 struct ModelTypes {
   ModelTypes(DType p) : parameter(p), buffer(ops::AccumulationType(p)) {}
   ModelTypes(DType p, DType b) : parameter(p), buffer(b) {}
   DType parameter, buffer;
 };
 
-// The functions take a model of this kind, with its sizes filled in.
+// The functions take a model of this kind with its sizes filled in.
 struct ModelKind {
   std::string_view name;  // its field in spec.Model
   spec::Model::KindCase kind;
   ModelInput (*input)(const spec::Model& model);
-  // Neither named nor with storage. Kinds whose `splits` is false are made whole, on one rank.
+  // Returns a module without names and storage. Kinds whose `splits` is false are made whole, on one rank.
   std::unique_ptr<nn::Module> (*make)(const spec::Model& model, ModelTypes types, const nn::ModelPart& part, nn::Layers& layers);
-  bool splits;  // over the ranks of tensor and pipeline parallelism: `make` minds `part` and `layers`
-  double (*training_flops)(const spec::Model& model, int64_t samples);         // as core/nn/flops.h counts
-  double (*hardware_flops)(const spec::Model& model, const nn::Recomputation& recomputation, int64_t samples);  // likewise
-  std::string_view block;                      // the kind() of its blocks; "": it has none
-  std::string_view unit;                       // of what sharded layouts take for units, unless told otherwise
-  int64_t (*blocks)(const spec::Model& model);  // how many
+  bool splits;  // supports tensor and pipeline parallelism: `make` uses `part` and `layers`
+  // FLOPs, counted as in core/nn/flops.h.
+  double (*training_flops)(const spec::Model& model, int64_t samples);
+  double (*hardware_flops)(const spec::Model& model, const nn::Recomputation& recomputation, int64_t samples);
+  std::string_view block;                      // the kind() of its blocks; "" if it has none
+  std::string_view unit;                       // the kind() of the modules that are units of sharded layouts by default
+  int64_t (*blocks)(const spec::Model& model);  // number of blocks
 };
 
 inline nn::DropoutMasks MasksOf(const spec::Model& model) {
@@ -49,7 +50,7 @@ inline nn::DropoutMasks MasksOf(const spec::Model& model) {
 }
 
 absl::Span<const ModelKind* const> ModelKinds();
-const ModelKind* FindModelKind(spec::Model::KindCase kind);  // null: none is named
+const ModelKind* FindModelKind(spec::Model::KindCase kind);  // null if `kind` names no model
 
 // ---- The rows ----
 extern const ModelKind kCnnModel, kGptModel, kLlamaModel, kMlpModel, kMoeModel;

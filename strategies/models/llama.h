@@ -1,4 +1,4 @@
-// What a spec says of a Llama, as core/nn has it: for the kinds of model that are made of one.
+// Converts a spec's Llama to core/nn's. Used by all kinds of model that are based on one.
 #pragma once
 
 #include "core/nn/llama.h"
@@ -6,7 +6,7 @@
 
 namespace twofold {
 
-// `model`: whose attention it is.
+// `model`: the model that contains `llama`; its `attention` field selects fused or unfused attention.
 nn::LlamaConfig ToLlamaConfig(const spec::Llama& llama, const spec::Model& model, DType dtype);
 
 }  // namespace twofold

@@ -1,4 +1,4 @@
-// From what a spec says to the parts of a training step: model, optimizer, schedule, element types.
+// Makes the parts of a training step from a spec: model, optimizer, schedule, element types.
 #pragma once
 
 #include <cstdint>
@@ -16,20 +16,21 @@ namespace twofold {
 
 DType ToDType(spec::DType dtype);
 
-// A model whose output is logits [.., classes]; named (finalized), without storage.
+// A model whose output is logits [.., classes]. It is named (finalized) and has no storage.
 std::unique_ptr<nn::Module> MakeModel(const spec::Model& model, ModelTypes types, nn::Layers& layers = nn::OneRank());
-// Likewise, of a part of it, with layers that may be split over ranks. The kind splits, or the part is the whole.
+// The same for a part of the model, with layers that may be split over ranks. Unless the kind splits, the part must be
+// the whole.
 std::unique_ptr<nn::Module> MakePart(const spec::Model& model, ModelTypes types, const nn::ModelPart& part, nn::Layers& layers);
-// Likewise, of the parts that one stage of a pipeline holds: the part itself, or Chunks of several.
+// The same for the parts that one pipeline stage holds: the part itself if there is one, else Chunks.
 std::unique_ptr<nn::Module> MakeStage(const spec::Model& model, ModelTypes types, std::span<const nn::ModelPart> parts, nn::Layers& layers);
-int64_t ParameterCount(const spec::Model& model);  // of the whole model, however ranks share it; makes one
+int64_t ParameterCount(const spec::Model& model);  // of the whole model, not of a rank's part; makes a model to count
 ModelInput InputOf(const spec::Model& model);
 int64_t ItemsPerSample(const spec::Model& model);  // what tokens_per_second counts: tokens of a sequence, else 1
 std::string_view ItemName(const spec::Model& model);  // "tokens" or "samples"
 
-// FLOPs of forward and backward over `samples`, as core/nn/flops.h counts them.
+// FLOPs of forward and backward over `samples`, counted as in core/nn/flops.h.
 double TrainingFlops(const spec::Model& model, int64_t samples);
-// Those that the devices are given to do for them, what is computed again included.
+// FLOPs that the devices execute for them, including recomputation.
 double HardwareFlops(const spec::Spec& spec, int64_t samples);
 
 std::unique_ptr<optim::Optimizer> MakeOptimizer(const spec::Train& train, spec::Parallel::Offload offload);

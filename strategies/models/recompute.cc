@@ -10,7 +10,8 @@
 namespace twofold {
 namespace {
 
-// Visits every module of that kind below `root`, in order, as a child of its parent. Does not look into one.
+// Visits every module of this kind below `root`, in order, as a child of its parent. Does not descend into visited
+// modules.
 void ForEach(nn::Module& root, std::string_view kind, absl::FunctionRef<void(nn::Module& parent, size_t child)> visit) {
   for (size_t i = 0; i < root.children().size(); ++i) {
     nn::Module& child = *root.children()[i].module;

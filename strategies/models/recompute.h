@@ -1,4 +1,4 @@
-// Which activations of a model are computed again in backward, as train.activation_checkpointing says.
+// Which activations of a model are recomputed in backward, as train.activation_checkpointing says.
 #pragma once
 
 #include <memory>
@@ -10,12 +10,13 @@
 
 namespace twofold {
 
-// `spec` is whole and validated.
+// `spec` is resolved and validated.
 nn::Recomputation RecomputationOf(const spec::Spec& spec);
 
-// The model of `spec`, finalized, with wrappers around what backward computes again. Call it before a layout puts its own
-// around blocks: a unit's parameters are then there for both forward passes. `parts`: of the whole model, what the model's chunks are
-// (models/chunks.h), where it is not the whole; blocks count from the whole's first.
+// Adds wrappers around the modules of `model` that backward recomputes. `model` is the finalized model of `spec`. Call
+// it before a layout adds its own wrappers around blocks, so that a unit's parameters are available in both forward
+// passes. `parts`: if `model` is not the whole, which part each of its chunks (models/chunks.h) is; blocks are counted
+// in the whole model.
 std::unique_ptr<nn::Module> WithRecompute(std::unique_ptr<nn::Module> model, const spec::Spec& spec, std::span<const nn::ModelPart> parts = {});
 
 }  // namespace twofold

@@ -18,12 +18,14 @@ Executor::Executor(RankContext& ctx, DeviceMesh& mesh, const ExecutorOptions& op
   if (shape_.stages > 1) Connect(mesh);
 }
 
-// A group's calls are one stream. So that no stage has sends and receives in one, neighbours' messages are dealt to groups by
-// turns: stage 0's with stage 1 to the first, stage 1's with stage 2 to the second, ...; the last stage's with stage 0, which
-// several chunks need, to a third where the first is stage 0's already.
+// All calls of a group run on one stream. So that no stage has sends and receives on the same stream, pairs of
+// neighbours use groups alternately: stages 0 and 1 the first, stages 1 and 2 the second, and so on. The last stage and
+// stage 0, which communicate if there are several chunks, use a third group if the first one is already used by stage
+// 0.
 void Executor::Connect(DeviceMesh& mesh) {
   const int p = shape_.stages, pairs = shape_.chunks > 1 ? p : p - 1;
-  const auto color = [p](int s) { return s == p - 1 && p % 2 == 1 ? 2 : s % 2; };  // of stage s with the one after it
+  // The group of stage s and the stage after it.
+  const auto color = [p](int s) { return s == p - 1 && p % 2 == 1 ? 2 : s % 2; };
   const int colors = pairs == p && p % 2 == 1 ? 3 : std::min(pairs, 2);
   for (const bool forward : {false, true}) {
     std::vector<ProcessGroup*> groups;
@@ -49,7 +51,7 @@ Executor::Incoming Executor::Receive(const Action& action, const Shape& boundary
   return incoming;
 }
 
-// The whole of what was received: empty if nothing was.
+// Waits for the message and returns it whole; empty if there is none.
 Tensor Executor::Take(Incoming incoming, const Shape& boundary) {
   if (overlap_) incoming.work.WaitOn(ctx_.device().compute());
   else incoming.work.Wait();

@@ -13,7 +13,7 @@ namespace {
 
 using Actions = std::vector<Action>;
 
-// Huang et al. 2019, figure 2c: backward passes in the opposite order.
+// Huang et al. 2019, figure 2c: backward passes run in reverse order.
 Actions GPipe(const PipelineShape& shape) {
   Actions actions;
   for (int i = 0; i < shape.micro_batches; ++i) actions.push_back({Action::kForward, i});
@@ -21,14 +21,15 @@ Actions GPipe(const PipelineShape& shape) {
   return actions;
 }
 
-// Narayanan et al. 2021, figure 4. The k-th forward pass of a stage with several chunks does p micro-batches with one chunk, the
-// same ones with the next chunk, ..., and goes on with the next p micro-batches; backward passes take the chunks the other way.
+// The k-th forward or backward pass of a stage with several chunks (Narayanan et al. 2021, figure 4). The stage runs p
+// micro-batches through one chunk, then the same ones through the next chunk, and so on; then it continues with the
+// next p micro-batches. Backward passes take the chunks in reverse order.
 Action InTurn(Action::Kind kind, const PipelineShape& shape, int k) {
   const int round = k / shape.parts(), within = k % shape.parts(), chunk = within / shape.stages;
   return {kind, round * shape.stages + within % shape.stages, kind == Action::kForward ? chunk : shape.chunks - 1 - chunk};
 }
 
-// Warm-up, then a forward and a backward pass by turns, then the backward passes that are left.
+// Warm-up, then alternating forward and backward passes, then the remaining backward passes.
 Actions OneFOneB(const PipelineShape& shape, int warmup) {
   const int all = shape.micro_batches * shape.chunks;
   warmup = std::min(warmup, all);
@@ -42,8 +43,9 @@ Actions OneFOneB(const PipelineShape& shape, int warmup) {
   return actions;
 }
 
-// Qi et al. 2024, figure 3 (top). A stage's input gradients leave as soon as those of 1F1B would begin to be computed; with weights'
-// gradients put off by s micro-batches all stages keep as many micro-batches, at most p.
+// Qi et al. 2024, figure 3 (top). Each input gradient is sent before its weights' gradients are computed. Stage s
+// postpones the weights' gradients by s micro-batches, so every stage keeps the same number of micro-batches, at most
+// p.
 Actions ZeroBubbleH1(const PipelineShape& shape, int stage) {
   const int m = shape.micro_batches, warmup = std::min(shape.stages - stage - 1, m);
   Actions actions;
@@ -73,14 +75,14 @@ std::string ToString(const Message& m) {
   return StrCat(m.forward ? "the activation" : "the gradient", " of micro-batch ", m.micro_batch, " from part ", m.part);
 }
 
-// The messages that one stage sends or receives one way to or from another, in order.
+// The messages from one stage to another, of one kind, in order.
 using Channels = std::map<std::tuple<bool /* forward */, int /* from */, int /* to */>, std::vector<Message>>;
 
 void Append(const std::optional<Message>& m, Channels& channels) {
   if (m && m->from != m->to) channels[{m->forward, m->from, m->to}].push_back(*m);
 }
 
-// Each action once and after those that it needs on its own stage.
+// Checks that each action comes once, and after those that it needs on its own stage.
 absl::Status CheckStage(const Actions& actions, const PipelineShape& shape, int stage) {
   const auto wrong = [&](const auto&... what) { return absl::InvalidArgumentError(StrCat("stage ", stage, ": ", what...)); };
   enum { kNothing, kForwards, kInput, kDone };
@@ -124,12 +126,12 @@ absl::Status CheckOrder(const std::vector<Actions>& stages, const PipelineShape&
   return absl::OkStatus();
 }
 
-// A stage on its way through its actions.
+// Plays one stage's actions.
 class Walker {
  public:
   Walker(const Actions& actions, const PipelineShape& shape, int stage) : actions_(actions), shape_(shape), stage_(stage) {}
 
-  // What has been offered so far, by all: a message passes once it is in both.
+  // What all stages have sent and asked for so far. A message is transferred once it is in both.
   struct Offers {
     explicit Offers(const PipelineShape& shape)
         : sent(static_cast<size_t>(2 * shape.micro_batches * shape.parts())), asked(sent.size()) {}
@@ -137,7 +139,7 @@ class Walker {
   };
 
   bool done() const { return next_ == actions_.size() && !(*this)[true] && !(*this)[false]; }
-  // Goes on as far as it can; whether it did.
+  // Advances as far as possible. Returns whether it advanced.
   bool Advance(Offers& offers) {
     bool moved = false;
     while (!done() && Step(offers)) moved = true;
@@ -153,7 +155,7 @@ class Walker {
   size_t IndexOf(const Message& m) const {
     return static_cast<size_t>((m.micro_batch * shape_.parts() + m.part) * 2 + (m.forward ? 1 : 0));
   }
-  // The last message that was sent one way, unless it is known to be taken.
+  // The last message sent in this direction, unless it is known to have been received.
   std::optional<Message>& operator[](bool forward) { return untaken_[forward ? 1 : 0]; }
   const std::optional<Message>& operator[](bool forward) const { return untaken_[forward ? 1 : 0]; }
   bool Taken(std::optional<Message>& message, const Offers& offers) const {
@@ -161,7 +163,8 @@ class Walker {
     return !message;
   }
 
-  // Before an action, what it receives; after it, what it sends; at the end, what is not taken yet.
+  // Before an action, waits for what it receives. After it, sends its result. At the end, waits until all messages are
+  // received.
   bool Step(Offers& offers) {
     if (next_ == actions_.size()) return Taken((*this)[true], offers) && Taken((*this)[false], offers);
     const Action& action = actions_[next_];
@@ -188,7 +191,7 @@ class Walker {
   const PipelineShape& shape_;
   const int stage_;
   size_t next_ = 0;
-  bool ran_ = false;  // the next action: its message is to be sent
+  bool ran_ = false;  // the action at next_ has run; its message is still to be sent
   std::optional<Message> waiting_, untaken_[2];
 };
 
@@ -229,7 +232,7 @@ Actions ActionsOf(Schedule schedule, const PipelineShape& shape, int stage) {
   const absl::Status possible = CheckSchedule(schedule, shape);
   TWOFOLD_CHECK(possible.ok(), std::string(possible.message()));
   TWOFOLD_CHECK(stage >= 0 && stage < shape.stages, "it is a stage");
-  const int after = shape.stages - stage - 1;  // stages
+  const int after = shape.stages - stage - 1;  // number of later stages
   switch (schedule) {
     case Schedule::kGPipe: return GPipe(shape);
     case Schedule::kOneFOneB: return OneFOneB(shape, after);

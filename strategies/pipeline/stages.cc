@@ -11,7 +11,7 @@
 namespace twofold {
 namespace {
 
-// The same model with its first `blocks` blocks alone.
+// The same model with only its first `blocks` blocks.
 spec::Model FirstBlocks(spec::Model model, int64_t blocks) {
   if (model.has_gpt()) model.mutable_gpt()->set_layers(blocks);
   if (model.has_llama()) model.mutable_llama()->set_layers(blocks);
@@ -20,16 +20,16 @@ spec::Model FirstBlocks(spec::Model model, int64_t blocks) {
 }
 
 std::vector<int64_t> SplitModelByCost(const spec::Model& model, int64_t blocks, int parts) {
-  const double rest = TrainingFlops(FirstBlocks(model, 0), 1);  // of the head; looking rows up is no product
+  const double rest = TrainingFlops(FirstBlocks(model, 0), 1);  // of the head; an embedding look-up has no FLOPs
   std::vector<double> costs;
   for (int64_t i = 0; i < blocks; ++i) costs.push_back(TrainingFlops(FirstBlocks(model, i + 1), 1) - TrainingFlops(FirstBlocks(model, i), 1));
   return SplitByCost(costs, 0, rest, parts);
 }
 
-// The best way to cut the first so many blocks into so many parts.
+// The best split of the first n blocks into k parts.
 struct Cut {
-  double most = std::numeric_limits<double>::infinity(), squares = 0;  // of the parts' costs: the largest, and the sum of squares
-  int64_t last = 0;                                                    // blocks of the last of these parts
+  double most = std::numeric_limits<double>::infinity(), squares = 0;  // largest cost of a part; sum of squared costs
+  int64_t last = 0;                                                    // number of blocks in the last of these parts
   bool BetterThan(const Cut& other) const { return std::pair(most, squares) < std::pair(other.most, other.squares); }
 };
 
@@ -45,7 +45,7 @@ std::vector<int64_t> SplitUniformly(int64_t blocks, int parts) {
 std::vector<int64_t> SplitByCost(std::span<const double> costs, double before, double after, int parts) {
   const auto blocks = static_cast<int64_t>(costs.size());
   TWOFOLD_CHECK_GE(blocks, parts);
-  // best[k][n]: the first n blocks in k parts.
+  // best[k][n]: the best split of the first n blocks into k parts.
   std::vector<std::vector<Cut>> best(static_cast<size_t>(parts) + 1, std::vector<Cut>(costs.size() + 1));
   best[0][0] = {.most = 0};
   for (int k = 1; k <= parts; ++k) {

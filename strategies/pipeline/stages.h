@@ -1,7 +1,7 @@
-// How a model is cut into the parts that the stages of a pipeline hold.
+// Splits a model into the parts that the stages of a pipeline hold.
 //
-// pp * virtual_stages parts of consecutive blocks, at least one each, in the order of the model; the first one has the embedding,
-// the last one the head. Chunk c of stage s is part c * pp + s (schedule.h).
+// There are pp * virtual_stages parts of consecutive blocks, in the model's order, with at least one block each. The
+// first part also has the embedding, the last one the head. Chunk c of stage s is part c * pp + s (schedule.h).
 #pragma once
 
 #include <cstdint>
@@ -16,27 +16,32 @@
 
 namespace twofold {
 
-// What spec.parallel says of stage_layers and stage_balance; the spec is resolved and valid. A model that does not split is one part.
+// The parts, as stage_layers and stage_balance of spec.parallel say. The spec is resolved and valid. A model that is
+// not split is one part.
 std::vector<nn::ModelPart> PartsOf(const spec::Spec& spec);
-std::vector<nn::ModelPart> PartsOfStage(const spec::Spec& spec, int stage);  // by chunk
+std::vector<nn::ModelPart> PartsOfStage(const spec::Spec& spec, int stage);  // indexed by chunk
 
-// How many of `blocks` each part has, first to last: as many everywhere, the first ones one more where they do not divide evenly.
+// The number of blocks in each part, first to last. If they do not divide evenly, the first parts have one more.
 std::vector<int64_t> SplitUniformly(int64_t blocks, int parts);
-// So that the most expensive part costs least; of those ways, the one with the least sum of squared costs, and then the one with
-// more in earlier parts. `costs` are the blocks' own, `before` and `after` what comes with the first and the last part.
+// Minimizes the cost of the most expensive part. Ties are broken by the least sum of squared costs, then by more blocks
+// in earlier parts. `costs`: the cost of each block; `before` and `after`: additional costs of the first and the last
+// part.
 std::vector<int64_t> SplitByCost(std::span<const double> costs, double before, double after, int parts);
 
 pipeline::Schedule ScheduleOf(const spec::Parallel& parallel);
-// Stages, micro-batches of a step, and chunks.
+// Stages, micro-batches per step, and chunks.
 pipeline::PipelineShape PipelineShapeOf(const spec::Spec& spec);
 
-// What crosses from one part to the next of a micro-batch of `samples`, and its gradient on the way back: this rank's hidden states,
-// [samples, tokens, hidden]. Of the sequence's tokens a rank has 1 / cp, and 1 / tp of those under sequence parallelism.
+// The shape of the message between two neighbouring parts for a micro-batch of `samples`, in either direction: this
+// rank's hidden states [samples, tokens, hidden]. A rank has 1 / cp of the sequence's tokens, and 1 / tp of these under
+// sequence parallelism.
 Shape BoundaryShape(const spec::Spec& spec, int64_t samples);
 
-// Whether first and last stage both hold the table of a tied head, whose gradients they sum (nn::ShardLayout::Sum::kEmbedding), and between
-// whom: ranks of first and last stage of equal place in the rest of the mesh; ranks of other stages alone.
+// Whether the first and the last stage both hold the table of a tied head. They then sum its gradients
+// (nn::ShardLayout::Sum::kEmbedding).
 bool StagesShareTable(const spec::Spec& spec);
+// The groups for this sum: the ranks of the first and last stage with the same coordinates on the other axes. Each rank
+// of another stage is a group of its own.
 std::vector<std::vector<int>> EndsOf(const MeshShape& mesh);
 
 }  // namespace twofold

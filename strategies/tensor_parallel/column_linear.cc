@@ -55,7 +55,7 @@ Tensor ColumnParallelLinear::ForwardGelu(nn::Context& ctx, const Tensor& x, Tens
   return activated;
 }
 
-// The weight's gradient is computed while the input's is summed over the ranks.
+// Computes the weight's gradient while the input's gradient is summed over the ranks.
 Tensor ColumnParallelLinear::Backward(nn::Context& ctx, Tensor dy, nn::Saved& saved) {
   PendingTensor x = exchange_.Enter(ctx, saved.Take(kX));
   PendingTensor dx = exchange_.Leave(ctx, InputGradient(ctx, dy));

@@ -1,21 +1,23 @@
-// A linear layer whose outputs are split over ranks: rank r of n has the rows W_r of W = [W_0; ...; W_n-1] (the columns of A in
-// the paper, which writes Y = X A), and computes its features Y_r = X W_r^T + b_r of every token. What follows works on features or
-// heads by themselves, until a RowParallelLinear adds the ranks' results up.
+// A linear layer whose outputs are split over ranks. Rank r of n holds the rows W_r of W = [W_0; ...; W_n-1] (the
+// columns of A in the paper, which writes Y = X A) and computes its features Y_r = X W_r^T + b_r for every token. The
+// layers that follow work on features or heads independently, until a RowParallelLinear sums the ranks' results.
 //   Shoeybi et al. 2019, "Megatron-LM", section 3 (figure 3: f is in front of this layer);
 //   Korthikanti et al. 2022, "Reducing Activation Recomputation in Large Transformer Models", section 4.2.2.
 //
 // With n ranks, a micro-batch of b sequences of t tokens, h inputs and elements of e bytes, and M = b t h e:
-//   memory         1/n of the weight, its gradient, its optimizer state and the output. The input is kept for the weight's
-//                  gradient: M; with sequence parallelism M/n, the rank's own rows
-//   communication  forward: none; backward: the input's gradient is summed, 2 M (n - 1) / n bytes sent by each rank (a ring).
-//                  With sequence parallelism: forward gathers the input and backward scatters the sum of its gradient,
-//                  M (n - 1) / n each; and the input, which was not kept, is gathered again for the weight's gradient
-//   compute        1/n of the layer's three products; nothing is computed twice
-// Overlap: the sum of the input's gradient travels while the weight's gradient is computed, and the input is gathered again while
-// its gradient is computed. Where a schedule computes the weights' gradients later (zero bubble), there is nothing to hide them
-// behind.
-// Use it within a node, where links are fast: a layer waits for every message that nothing hides. Limits: n divides the
-// output's parts, so that ranks are equal; small products lose efficiency before they lose time.
+//   memory         1/n of the weight, its gradient, its optimizer state and the output. The input is kept for the
+//                  weight's gradient: M bytes, or M/n with sequence parallelism (only the rank's own rows)
+//   communication  forward: none; backward: an all-reduce of the input's gradient, 2 M (n - 1) / n bytes sent by each
+//                  rank (a ring). With sequence parallelism: an all-gather of the input forward and a reduce-scatter of
+//                  its gradient backward, M (n - 1) / n each. The gathered input is not kept, so it is gathered again
+//                  for the weight's gradient
+//   compute        1/n of the layer's three matrix products; nothing is computed twice
+// Overlap: the input's gradient is summed while the weight's gradient is computed, and the input is gathered again
+// while its gradient is computed. If a schedule computes the weights' gradients later (zero bubble), nothing hides
+// these messages.
+// Use it within a node, where links are fast: a layer waits for every message that nothing hides.
+// Limits: n must divide each of the output's parts, so that ranks are equal. Small matrix products lose efficiency
+// before they save time.
 #pragma once
 
 #include <span>
@@ -25,17 +27,17 @@
 
 namespace twofold {
 
-// Of rows [0, whole) in parts, one after the other, each of which is split evenly by itself: the ranges of this rank.
-// E.g. gates and values of a SwiGLU. The sizes add up to `whole`, and `ranks` divides each.
+// The ranges of rows that belong to `rank`. The rows consist of consecutive parts of sizes `parts` (e.g. the gates and
+// values of a SwiGLU), and each part is split evenly. `ranks` must divide each size.
 std::vector<nn::ShardLayout::Range> SplitParts(std::span<const int64_t> parts, int rank, int ranks);
 
 // x: [b, t, in] (this rank's rows of it, see exchange.h); y: [b, t, local out]. Parameters: "weight" [out, in] and
-// "bias" [out], of both the ranges of rows `ranges`.
+// "bias" [out]; this rank holds the rows `ranges` of both.
 class ColumnParallelLinear final : public nn::Module, public nn::ProductThenGelu {
  public:
-  // The group outlives it. Ranges of padding are columns of zeros.
+  // The group must outlive it. Padding ranges give columns of zeros in y.
   ColumnParallelLinear(const TensorParallelExchange& exchange, const nn::LinearConfig& config, std::vector<nn::ShardLayout::Range> ranges);
-  // With another module's weight, [local out, in], which outlives this one; no bias.
+  // Shares another module's weight [local out, in], which must outlive this module. No bias.
   ColumnParallelLinear(const TensorParallelExchange& exchange, nn::Parameter* shared_weight);
 
   Tensor Forward(nn::Context& ctx, const Tensor& x, nn::Saved& saved) override;

@@ -6,7 +6,7 @@ namespace twofold {
 
 using nn::Rows;
 
-// What the ranks know of each row together: its largest logit, and from it the sums of ops::SplitSums.
+// Reduces over the ranks, for each row: its largest logit, and relative to it the sums of ops::SplitSums.
 VocabParallelCrossEntropy::OfRows VocabParallelCrossEntropy::Reduce(nn::Context& ctx, const Tensor& logits, const Tensor& targets,
                                                                     int64_t sums_a_row) const {
   const Tensor rows = Rows(logits);

@@ -1,13 +1,18 @@
-// How activations pass between layers that every rank of a tensor-parallel group does on its own rows or on all of them, and layers
-// that are split: the operators f and g of Shoeybi et al. 2019 (figure 3), and g and g-bar of Korthikanti et al. 2022 (figure 5).
+// Moves activations between tensor-parallel layers and the layers around them, which every rank computes on all rows or
+// on its own rows. These are the operators f and g of Shoeybi et al. 2019 (figure 3), and g and g-bar of Korthikanti et
+// al. 2022 (figure 5).
 //
-// With n ranks, of a tensor of M bytes:
-//     without sequence parallelism    every rank has all rows       Enter: nothing.     Leave: all-reduce, 2 M (n - 1) / n bytes sent
-//     with it                         rank r has rows [r, r + 1) / n  Enter: all-gather.  Leave: reduce-scatter, M (n - 1) / n each
-// so that the two ways move as many bytes, and the second keeps 1 / n of what lies between. A pass back is the other of the two.
+// With n ranks and a tensor of M bytes:
+//     without sequence parallelism  every rank has all rows
+//                                   Enter: nothing. Leave: all-reduce, 2 M (n - 1) / n bytes sent
+//     with sequence parallelism     rank r has rows [r, r + 1) / n
+//                                   Enter: all-gather. Leave: reduce-scatter, M (n - 1) / n bytes sent each
+// Both send the same number of bytes; with sequence parallelism a rank keeps 1 / n of the activations in between. The
+// backward pass of Enter is Leave, and the other way round.
 //
-// Rows. A rank's part of [b, t, h] has the shape [b, t / n, h] and holds rows [r b t / n, (r + 1) b t / n) of the [b t, h] that
-// it is flattened: gathered along rows it is the whole, whatever b, and its shape says what the whole's is. n divides t.
+// Rows. A rank's part of [b, t, h] has the shape [b, t / n, h] and holds rows [r b t / n, (r + 1) b t / n) of the
+// flattened [b t, h]. So gathering along rows gives the whole for any b, and the shape of a part determines that of the
+// whole. n divides t.
 #pragma once
 
 #include <utility>
@@ -20,10 +25,10 @@ namespace twofold {
 
 struct TensorParallelOptions {
   bool sequence_parallel = false;
-  bool overlap = true;  // communication with the products that do not wait for it; false: wait for every call
+  bool overlap = true;  // overlap communication with independent matrix products; false: wait for every call
 };
 
-// A tensor on its way: use it after Wait.
+// A tensor that is being communicated. It may be used after Wait.
 class PendingTensor {
  public:
   PendingTensor(Tensor tensor, Work work) : tensor_(std::move(tensor)), work_(std::move(work)) {}
@@ -39,7 +44,7 @@ class PendingTensor {
 
 class TensorParallelExchange {
  public:
-  // `group` outlives it.
+  // `group` must outlive it.
   TensorParallelExchange(ProcessGroup& group, const TensorParallelOptions& options) : group_(group), options_(options) {}
   ProcessGroup& group() const { return group_; }
   bool splits_rows() const { return options_.sequence_parallel && group_.size() > 1; }
@@ -51,7 +56,7 @@ class TensorParallelExchange {
     Work work = group_.AllGather(all, x);
     return Started(ctx, std::move(all), std::move(work));
   }
-  // From what is each rank's part of a sum, of all rows, to this rank's rows of the sum. Takes the tensor over.
+  // Sums the ranks' `partial` tensors, which have all rows; returns this rank's rows of the sum. Takes over the tensor.
   PendingTensor Leave(nn::Context& ctx, Tensor partial) const {
     if (!splits_rows()) {
       Work work = group_.AllReduce(partial);
@@ -62,7 +67,7 @@ class TensorParallelExchange {
     Work work = group_.ReduceScatter(own, partial);
     return Started(ctx, std::move(own), std::move(work));
   }
-  // This rank's rows of a tensor that has them all.
+  // This rank's rows of a tensor with all rows.
   Tensor OwnRows(const Tensor& all) const {
     if (!splits_rows()) return all;
     const Shape own = WithRows(all.shape(), all.dim(1) / group_.size());

@@ -1,8 +1,13 @@
-// Attention whose heads are split over ranks (Shoeybi et al. 2019, section 3): rank r of n has heads [r, r + 1) * heads / n of the
-// queries, and attends with them as if there were no others. Where keys and values have fewer heads than there are ranks, n / kv_heads
-// ranks in a row have the same one: each computes it for itself and gets the part of its gradient that its own queries give,
-// so that these ranks' gradients are summed before the update (ShardLayout::Sum::kKeyValue). n divides the heads of queries; it divides
-// those of keys, or is a multiple of them.
+// Attention whose heads are split over ranks (Shoeybi et al. 2019, section 3). Rank r of n holds query heads
+// [r, r + 1) * heads / n and computes attention with them alone. If there are fewer key/value heads than ranks,
+// n / kv_heads consecutive ranks hold the same key/value head. Each computes it and gets the part of its gradient from
+// its own queries, so the gradients of these ranks are summed before the update (ShardLayout::Sum::kKeyValue).
+//
+//   memory         1/n of the query heads; 1/n of the key/value heads, but at least one
+//   communication  none in attention; the sums of gradients of shared key/value heads (model_parallel/gradient_sums.h)
+//   compute        1/n of the attention; key/value heads that ranks share are computed by each of them
+// For use see column_linear.h.
+// Limits: n divides the number of query heads; n divides the number of key/value heads or is a multiple of it.
 #pragma once
 
 #include <vector>
@@ -14,11 +19,11 @@ namespace twofold {
 struct HeadShare {
   HeadShare(const nn::Heads& heads, int rank, int ranks);
   nn::Heads local;
-  int64_t first_query, first_key;  // heads of the whole
-  int sharers;                     // ranks with the same heads of keys
-  bool owns_keys;                  // the first of them
+  int64_t first_query, first_key;  // indices of heads in the whole model
+  int sharers;                     // number of ranks with the same key/value heads
+  bool owns_keys;                  // whether this rank is the first of them
 
-  // Of the rows of a layer from hidden to queries, keys and values of `heads`: this rank's.
+  // This rank's rows of a layer from hidden to the queries, keys and values of `heads`.
   std::vector<nn::ShardLayout::Range> ranges(const nn::Heads& heads) const;
 };
 

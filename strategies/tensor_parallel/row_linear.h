@@ -1,19 +1,20 @@
-// A linear layer whose inputs are split over ranks: rank r of n has the columns W_r of W = [W_0, ..., W_n-1] (the rows of A in the
-// paper, which writes Y = X A) and the features X_r that a ColumnParallelLinear or what follows it gave it. The ranks' X_r W_r^T
-// are added up, then the bias.
+// A linear layer whose inputs are split over ranks. Rank r of n holds the columns W_r of W = [W_0, ..., W_n-1] (the
+// rows of A in the paper, which writes Y = X A) and receives the features X_r from a ColumnParallelLinear or the layers
+// after it. The ranks' X_r W_r^T are summed, then the bias is added.
 //   Shoeybi et al. 2019, "Megatron-LM", section 3 (figure 3: g is behind this layer);
 //   Korthikanti et al. 2022, "Reducing Activation Recomputation in Large Transformer Models", section 4.2.2.
 //
 // With n ranks, a micro-batch of b sequences of t tokens, h outputs and elements of e bytes, and M = b t h e:
-//   memory         1/n of the weight, its gradient, its optimizer state and the input, which is kept for the weight's gradient.
-//                  Every rank has the whole bias
-//   communication  forward: the sum, 2 M (n - 1) / n bytes sent by each rank (a ring); backward: none. With sequence
-//                  parallelism forward scatters the sum and backward gathers its gradient, M (n - 1) / n each. Sums travel
-//                  in the activations' type, as Megatron-LM has it
-//   compute        1/n of the layer's three products
-// Nothing hides the sum of the forward pass: what follows needs it. Under sequence parallelism each rank sees the bias's gradient
-// of its own rows alone: it is summed over the ranks before the update (ShardLayout::Sum::kTensor), without it all have the same.
-// Use and limits: see column_linear.h; n divides the inputs.
+//   memory         1/n of the weight, its gradient, its optimizer state and the input, which is kept for the weight's
+//                  gradient. Every rank has the whole bias
+//   communication  forward: an all-reduce of the output, 2 M (n - 1) / n bytes sent by each rank (a ring); backward:
+//                  none. With sequence parallelism: a reduce-scatter of the output forward and an all-gather of its
+//                  gradient backward, M (n - 1) / n each. Sums are sent in the activations' type, as in Megatron-LM
+//   compute        1/n of the layer's three matrix products
+// Nothing hides the sum of the forward pass, since the next layer needs it. Under sequence parallelism each rank gets
+// the bias's gradient of its own rows only, so it is summed over the ranks before the update
+// (ShardLayout::Sum::kTensor). Without sequence parallelism all ranks have the same gradient.
+// For use and limits see column_linear.h; n must divide the number of inputs.
 #pragma once
 
 #include "core/nn/linear.h"
@@ -21,11 +22,11 @@
 
 namespace twofold {
 
-// x: [b, t, in / n]; y: [b, t, out] (this rank's rows of it, see exchange.h). Parameters: "weight" [out, in], of which this rank has
-// in / n columns, and "bias" [out], which rank 0 owns.
+// x: [b, t, in / n]; y: [b, t, out] (this rank's rows of it, see exchange.h). Parameters: "weight" [out, in], of which
+// this rank holds in / n columns, and "bias" [out], which rank 0 owns.
 class RowParallelLinear final : public nn::Module, public nn::GeluThenProduct {
  public:
-  // The group outlives it.
+  // The group must outlive it.
   RowParallelLinear(const TensorParallelExchange& exchange, const nn::LinearConfig& config);
 
   Tensor Forward(nn::Context& ctx, const Tensor& x, nn::Saved& saved) override;

@@ -1,7 +1,7 @@
-// Groups that forward to another's and get one thing wrong, always and on purpose: what the suite has to find.
+// Process groups that forward to another group and always get one thing wrong on purpose. The suite must detect them.
 //
-// For fabrics whose ranks live in this process. Operands are read and written through the device. Faults do not depend on timing:
-// what is late, say, comes with the next call and not after some milliseconds.
+// For fabrics whose ranks live in this process. Operands are read and written through the device. Faults do not depend
+// on timing: a late result, for example, arrives with the next call and not after some milliseconds.
 #pragma once
 
 #include <memory>
@@ -13,18 +13,18 @@ namespace twofold::conformance {
 
 enum class Fault {
   kNone,
-  kSwappedOrder,    // of two collectives in flight, the second is done first
-  kSwappedBlocks,   // what ranks 0 and 1 brought stands in each other's place in the output
+  kSwappedOrder,    // of two collectives in flight, the second completes first
+  kSwappedBlocks,   // the inputs of ranks 0 and 1 are swapped in the output
   kDroppedTail,     // the last element of a long result is not written
-  kStaleResult,     // a call delivers what the last one of its kind and size delivered
-  kLateCompletion,  // work is reported done, and its result arrives with the next call
-  kMissingRank,     // reductions take zeros for what the last rank brings
-  kWrongSource,     // a receive says that the data is from the next rank
-  kOpenBarrier,     // barriers let everybody pass
+  kStaleResult,     // a call delivers the result of the previous call of its kind and size
+  kLateCompletion,  // work is reported done, but its result arrives with the next call
+  kMissingRank,     // reductions use zeros for the last rank's input
+  kWrongSource,     // a receive reports the next rank as the source
+  kOpenBarrier,     // barriers do not block
 };
 std::string_view FaultName(Fault fault);
 
-// A group before the context's world; sub-groups have the same fault. Valid while the context is.
+// Wraps the context's world; sub-groups have the same fault. Valid while the context is.
 std::unique_ptr<ProcessGroup> BreakWorld(RankContext& context, Fault fault);
 
 }  // namespace twofold::conformance

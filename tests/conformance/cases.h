@@ -1,7 +1,7 @@
-// The conformance suite as a table: what every fabric must do.
+// The conformance suite as a table: requirements that every fabric must meet.
 //
-// A case is a plain function of a rank, so that the same table serves the tests of the registry's rows and those that prove
-// that a broken backend fails it.
+// A case is a plain function of a rank. So the same table serves the tests of the registry's rows and the tests which
+// prove that a broken backend fails the suite.
 #pragma once
 
 #include <functional>
@@ -14,17 +14,17 @@ namespace twofold::conformance {
 
 struct Case {
   std::string name;
-  std::vector<int> worlds;  // sizes that it runs in, kMostRanks at most
+  std::vector<int> worlds;  // world sizes that it runs in, at most kMostRanks
   std::function<void(Rig&)> body;
 };
 
 inline constexpr int kMostRanks = 7;
 
 std::vector<Case> OperationCases();  // each operation by itself: in the world, in sub-groups, repeated
-std::vector<Case> OverlapCases();    // many at once
+std::vector<Case> OverlapCases();    // many operations at once
 std::vector<Case> MessageCases();    // order, tags, any source
-std::vector<Case> GroupCases();      // who is in a group, and what it counts
-std::vector<Case> TransferCases();   // between a device's memory and its host's
+std::vector<Case> GroupCases();      // members of a group, and its counters
+std::vector<Case> TransferCases();   // between device and host memory
 
 std::vector<Case> AllCases();
 

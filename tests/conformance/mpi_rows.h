@@ -1,4 +1,5 @@
-// The MPI fabric on a GPU, each way of treating its buffers a row. with_mpi_rows.cc or no_mpi_rows.cc defines it: CMake chooses.
+// The MPI fabric on a GPU, one row per treatment of its buffers. Defined in with_mpi_rows.cc or no_mpi_rows.cc: CMake
+// chooses.
 #pragma once
 
 #include <string_view>
@@ -10,6 +11,6 @@ namespace twofold::conformance {
 
 std::vector<Row> MpiRowsOnGpus();
 
-spec::Spec SpecFor(std::string_view fabric);  // with what a spec has to have
+spec::Spec SpecFor(std::string_view fabric);  // with all fields that a spec must have
 
 }  // namespace twofold::conformance

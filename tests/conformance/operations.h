@@ -1,5 +1,5 @@
-// Every operation of a process group as a value: one call of it is started with fresh operands, waited for by whoever
-// started it, and then checked. Cases combine them: alone, in sub-groups, many at once.
+// Every operation of a process group as a value. A call of it is started with fresh operands, waited for by the caller,
+// and then checked. Cases combine operations: alone, in sub-groups, many at once.
 #pragma once
 
 #include <functional>
@@ -12,11 +12,11 @@
 
 namespace twofold::conformance {
 
-// One call. All ranks of the group start it with the same.
+// One call. All ranks of the group must start it with equal fields.
 struct Call {
   DType dtype = DType::kF32;
-  int64_t count = 0;  // elements that a rank brings, or brings for each rank
-  uint32_t salt = 0;  // its data; differs from call to call, so that a result of another call is no right one
+  int64_t count = 0;  // elements of a rank's input, or of its input for each rank
+  uint32_t salt = 0;  // seed of its data; differs between calls, so that the result of another call is wrong
   ReduceOp op = ReduceOp::kSum;
   int root = 0;
   bool in_place = false;
@@ -24,25 +24,25 @@ struct Call {
 
 struct Started {
   Work work;
-  std::function<void()> check;  // to be called once the work is done; rig and group are alive
+  std::function<void()> check;  // called once the work is done, while rig and group are alive
 };
 
 struct Operation {
   std::string_view name;
-  bool reduces = false, rooted = false, in_place = false;  // which of a call's fields mean something to it
+  bool reduces = false, rooted = false, in_place = false;  // the fields of Call that it uses
   Started (*start)(Rig& rig, ProcessGroup& group, const Call& call) = nullptr;
 };
 
-// all_reduce ... all_to_all_v, and the batch of messages in which everybody sends to everybody.
+// all_reduce ... all_to_all_v, and the batch of messages in which every rank sends to every rank.
 std::span<const Operation> Operations();
 
-// Every call of `operation` that tests have to make in a group of `size` ranks: types x counts x reduce operations x in
-// place or not; roots take turns. Of kLarge elements, so that the suite stays affordable, reduce and reduce_scatter only
-// sum: the other reduce operations are all_reduce's there. Sanitizers make every access ten times as dear: builds with them
-// have sums of f32 alone in that size, of each operation.
+// Every call of `operation` that tests must make in a group of `size` ranks: types x counts x reduce operations x in
+// place or not; roots take turns. To keep the suite affordable, reduce and reduce_scatter of kLarge elements only sum;
+// all_reduce covers the other reduce operations at that size. Sanitizers make every access ten times slower, so their
+// builds test kLarge with f32 sums alone, for each operation.
 std::vector<Call> Calls(const Operation& operation, int size, std::span<const int64_t> counts);
 
-inline constexpr int64_t kLarge = 1'000'003;  // a prime: no algorithm's blocks divide it
+inline constexpr int64_t kLarge = 1'000'003;  // a prime, so that no algorithm's blocks divide it
 inline constexpr int64_t kCounts[] = {0, 1, 10, kLarge};
 
 }  // namespace twofold::conformance

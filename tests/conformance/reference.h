@@ -1,7 +1,7 @@
-// The plain reference: what every rank brings, and what comes of it by a loop over ranks.
+// The plain reference: the input of every rank, and the expected output, computed by a loop over ranks.
 //
-// Data is a function of (rank, salt, index) alone, so each rank computes what the others bring, and compares results block
-// by block without a second copy of them. Any thread; nothing here allocates but for the answer.
+// Data is a function of (rank, salt, index) alone. So each rank can compute the others' inputs, and compares results
+// block by block without a second copy. Thread-safe; allocates nothing except the result.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +14,11 @@
 
 namespace twofold::conformance {
 
-// The widest first: an allocator that keeps what is freed has room for the others then.
+// The widest type first: an allocator that caches freed memory then has room for the others.
 inline constexpr DType kTypes[] = {DType::kF64, DType::kF32, DType::kI32, DType::kBF16, DType::kF16, DType::kU8};
 
-// Endless data of one rank. Floats lie in [-8.8, 8.8), or near one: their magnitudes in [0.5, 2], so that no product of a
-// few of them leaves the range of f16. Integers lie in [-100, 100), bytes anywhere.
+// Endless data of one rank. Floats are in [-8.8, 8.8), or near one: then their magnitudes are in [0.5, 2], so that
+// products of a few of them stay in the range of f16. Integers are in [-100, 100), bytes have any value.
 struct Series {
   int rank = 0;
   uint32_t salt = 0;
@@ -30,18 +30,18 @@ struct Difference {
   double value, expected, tolerance;
 };
 
-// Bytes are aligned as their type wants it.
+// Bytes must be aligned for their type.
 
-// Element `first` of the series and those that follow it.
+// Writes element `first` of the series and those after it.
 void Write(DType dtype, const Series& series, int64_t first, std::span<std::byte> out);
-// Bit for bit.
+// Compares bit for bit.
 std::optional<Difference> Compare(DType dtype, std::span<const std::byte> values, const Series& series, int64_t first);
 
-// All of `inputs` reduced in their order, narrow types accumulated in f32 and rounded once. Exact: bit for bit. Else floats
-// may be combined in any order and rounded at every step. With n inputs a sum has n - 1 roundings, a mean one more, and
-// the reference its own; each is at most eps/2 of a partial result, none of which exceeds the sum of magnitudes. So the
-// tolerance is n * eps of that sum, of a mean its n-th part, of a product n * eps of its magnitude. Integers, minima
-// and maxima are exact in any order.
+// Compares with `inputs` reduced in their order; BF16 and F16 are accumulated in f32 and rounded once. Exact: bit for
+// bit. Otherwise floats may be combined in any order and rounded at every step. With n inputs a sum has n - 1
+// roundings, a mean one more, and the reference its own. Each is at most eps/2 of a partial result, and no partial
+// result exceeds the sum of magnitudes. So the tolerance of a sum is n * eps times the sum of magnitudes, of a mean 1/n
+// of that, of a product n * eps times its magnitude. Integers, minima and maxima are exact in any order.
 std::optional<Difference> CompareReduced(DType dtype, std::span<const std::byte> values, std::span<const Series> inputs,
                                          ReduceOp op, int64_t first, bool exact);
 

@@ -1,6 +1,6 @@
-// What a conformance case sees of the rank that it runs on, and where it collects what is wrong.
+// A conformance case's view of the rank that it runs on; it collects the errors found.
 //
-// A fabric may run its ranks in other processes, so cases return what they found as text, and tests assert. Tensors are
+// A fabric may run its ranks in other processes, so cases return their findings as text, and tests assert. Tensors are
 // written and read through the device, which may be asynchronous.
 #pragma once
 
@@ -17,7 +17,7 @@ namespace twofold::conformance {
 
 class Rig {
  public:
-  // `world` is the context's, or what a test has put before it. Exact reductions: Backend::canonical_reductions.
+  // `world` is the context's, or a test's wrapper around it. Exact reductions: Backend::canonical_reductions.
   Rig(RankContext& context, ProcessGroup& world, bool exact_reductions)
       : context_(context), world_(world), exact_reductions_(exact_reductions) {}
 
@@ -30,7 +30,7 @@ class Rig {
   // Elements 0, 1, ... of a series.
   Tensor Put(DType dtype, int64_t count, const Series& series);
   void Fill(Tensor t, const Series& series, int64_t first = 0);
-  // All bits set, which is in no series but that of bytes: what is not written shows.
+  // All bits set. Only a series of bytes contains that value, so unwritten elements are detected.
   Tensor Blank(DType dtype, int64_t count);
   Tensor Put(const std::vector<int32_t>& values);
 
@@ -41,11 +41,11 @@ class Rig {
   void ExpectReduced(const Tensor& t, std::span<const Series> inputs, ReduceOp op, int64_t first, const std::string& what);
   void ExpectEqual(const Tensor& t, const std::vector<int32_t>& expected, const std::string& what);
 
-  const std::string& wrong() const { return wrong_; }  // empty: nothing was
+  const std::string& wrong() const { return wrong_; }  // empty: no error
 
  private:
   void Wrong(const std::string& what);
-  // Reads `t` piece by piece; compare(bytes, index of their first element) says what is wrong with a piece.
+  // Reads `t` piece by piece; compare(bytes, index of their first element) returns what is wrong with a piece.
   template <class F>
   void ReadAndCompare(const Tensor& t, const std::string& what, F compare);
 

@@ -1,4 +1,4 @@
-// The fabrics that the suite runs over, and how a case runs on one.
+// The fabrics that the suite runs on, and how a case runs on one.
 #pragma once
 
 #include <functional>
@@ -16,24 +16,24 @@ struct Row {
   std::string name;
   std::string why_not;  // empty: available
   std::function<absl::StatusOr<std::unique_ptr<Fabric>>(const spec::Spec&)> make;
-  spec::Spec spec;      // with real data where that is a choice
-  std::vector<std::string> launcher;  // of most_ranks processes; empty: ranks live within the test's process
+  spec::Spec spec;      // with real data where that is an option
+  std::vector<std::string> launcher;  // starts most_ranks processes; empty: ranks live in the test's process
   bool exact_reductions = true;
-  std::string label = {};  // of its test, besides "conformance"
-  int most_ranks = kMostRanks;  // that this machine has room for
+  std::string label = {};  // of its test, in addition to "conformance"
+  int most_ranks = kMostRanks;  // the most that this machine has room for
 };
-// Every row of the registry, and the in-memory fabric with collectives built from its messages, with slow links, and on a GPU; MPI on a GPU
-// with buffers that are staged, and passed on.
+// Every row of the registry; the in-memory fabric with collectives built from its messages, with slow links, and on a
+// GPU; and MPI on a GPU with staged buffers and with buffers passed directly.
 const std::vector<Row>& Rows();
 
 struct Outcome {
   absl::Status status;
-  bool speaks = true;              // false: `reports` are elsewhere
-  std::vector<std::string> reports;  // by rank: what it found wrong, or kFine
+  bool speaks = true;              // false: another process has the `reports`
+  std::vector<std::string> reports;  // by rank: the errors found, or kFine
 };
 inline constexpr char kFine[] = "fine";
 
-// Puts another group before a rank's world; what it returns ends before the world.
+// Wraps the world of a rank; the returned group is destroyed before the world.
 using WorldWrapper = std::function<std::unique_ptr<ProcessGroup>(RankContext&)>;
 
 Outcome RunCase(Fabric& fabric, const Case& c, int ranks, bool exact_reductions, const WorldWrapper& wrap = nullptr);

@@ -1,4 +1,4 @@
-// Holds up a stream of a GPU, so that a test sees what goes on meanwhile.
+// Blocks a stream of a GPU, so that a test can observe the state meanwhile.
 #pragma once
 
 #include <chrono>
@@ -11,13 +11,14 @@
 
 namespace twofold {
 
-// While a stream is held up, nothing else may wait for it by the way: neither a kernel's first launch, which may wait for the whole GPU
-// where kernels are loaded one by one, nor a stream that shares a queue of the hardware with it. Set before CUDA is called first.
+// While a stream is blocked, nothing else may wait for it by accident: neither a kernel's first launch, which may wait
+// for the whole GPU if kernels are loaded lazily, nor a stream that shares a hardware queue with it. Must be set before
+// the first CUDA call.
 inline const bool kNothingElseWaits = setenv("CUDA_MODULE_LOADING", "EAGER", 1) == 0 && setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1) == 0;
 
-// Behind it nothing of the stream happens until it is opened; or, where a test waits for what it holds up, for kPatience. CUDA may do what
-// streams have the host do on one thread, in order: of two gates the one made first is to be opened first. Nor is memory taken or
-// given back behind one, which may wait for the GPU.
+// Later work of the stream waits until the gate is opened, or for kPatience in case the test itself waits for that
+// work. CUDA may run all host functions of streams on one thread, in order, so of two gates the one made first must be
+// opened first. Do not allocate or free memory while a gate is closed: that may wait for the GPU.
 class Gate {
  public:
   static constexpr std::chrono::seconds kPatience{20};
@@ -27,7 +28,7 @@ class Gate {
   }
   ~Gate() {
     Open();
-    stream_.Synchronize();  // it has left
+    stream_.Synchronize();  // the host function has returned
   }
   void Open() {
     if (!std::exchange(open_, true)) open_it_.set_value();

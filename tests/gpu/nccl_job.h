@@ -1,4 +1,4 @@
-// A job on the nccl fabric: this program again, a process a rank, launched by environment variables.
+// A job on the nccl fabric: this program again, one process per rank, launched by environment variables.
 #pragma once
 
 #include <signal.h>
@@ -26,7 +26,8 @@ namespace twofold::test {
 
 using Variables = std::map<std::string, std::string>;
 
-// "" where `ranks` processes may use NCCL on this machine's GPUs, else why not. The emulation has a GPU for each.
+// "" if `ranks` processes can use NCCL on this machine's GPUs, else the reason why not. The emulation has one GPU per
+// rank.
 inline std::string WhyNotNccl(int ranks) {
   const auto nccl = nccl::FindNccl();
   if (!nccl.ok()) return std::string(nccl.status().message());
@@ -45,7 +46,7 @@ inline std::string WhyNotNccl(int ranks) {
 class NcclJob {
  public:
   struct Ended {
-    int status = -1;  // exit status; 128 + n: by signal n
+    int status = -1;  // exit status; 128 + n: ended by signal n
     double seconds = 0;
     std::string output;  // stdout and stderr
   };
@@ -54,13 +55,14 @@ class NcclJob {
     std::string name = (std::filesystem::temp_directory_path() / "twofold-nccl-XXXXXX").string();
     folder_ = mkdtemp(name.data());
   }
-  ~NcclJob() {  // a process may still be ending there
+  ~NcclJob() {  // a process may still be exiting there
     std::error_code none;
     std::filesystem::remove_all(folder_, none);
   }
   std::string At(const std::string& name) const { return (folder_ / name).string(); }
 
-  // By rank. `arguments` follow --as-rank; `change` may edit a rank's variables. Processes that take longer than `limit` are killed.
+  // Results by rank. `arguments` follow --as-rank; `change` may edit a rank's variables. Processes that take longer
+  // than `limit` are killed.
   std::vector<Ended> Run(int ranks, const std::vector<std::string>& arguments, double limit = 120,
                          const std::function<void(int rank, Variables&)>& change = nullptr) {
     const auto start = std::chrono::steady_clock::now();
@@ -117,7 +119,7 @@ class NcclJob {
   std::filesystem::path folder_;
 };
 
-// Of a program's main(): what follows --as-rank, where this process is a rank.
+// For a program's main(): the arguments after --as-rank if this process is a rank.
 inline std::optional<std::vector<std::string>> AsRank(int argc, char** argv) {
   if (argc < 2 || std::string(argv[1]) != "--as-rank") return std::nullopt;
   return std::vector<std::string>(argv + 2, argv + argc);

@@ -1,11 +1,11 @@
-// How far a kernel that rounds once may be off.
+// Tolerances for kernels that round once.
 #pragma once
 
 #include "tests/gpu/against_cpu.h"
 
 namespace twofold {
 
-// F64 1e-13; F32 1e-6; narrow types half a unit in the last place, which is what storing costs.
+// F64 1e-13; F32 1e-6; BF16 and F16 half a unit in the last place, the cost of storing.
 inline double OwnRounding(DType t) {
   switch (t) {
     case DType::kF64: return 1e-13;

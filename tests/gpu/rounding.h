@@ -1,4 +1,4 @@
-// Tolerances of results that are sums in f32 (f64) and rounded once.
+// Tolerances for results that are summed in f32 (f64) and rounded once.
 #pragma once
 
 #include <algorithm>
@@ -7,8 +7,9 @@
 
 namespace twofold {
 
-// For ExpectLikeCpu: of outputs of type `out` of an operation whose operands are of type `operands`. Half a unit in the last place of
-// `out`, at its largest beside a number, and 2e-6 (f64: 1e-13) for sums of some thousand terms.
+// For ExpectLikeCpu: the tolerance for outputs of type `out` of an operation with operands of type `operands`. The
+// larger of half a unit in the last place of `out`, relative to the value, and 2e-6 (f64: 1e-13) for sums of some
+// thousand terms.
 inline double Rounding(DType operands, DType out) {
   const double sums = operands == DType::kF64 ? 1e-13 : 2e-6;
   const double stored = out == DType::kBF16 ? 4e-3 : out == DType::kF16 ? 5e-4 : out == DType::kF32 ? 1e-7 : 0;

@@ -1,4 +1,4 @@
-// The models that the promises are tested with, as pieces of specs. A new kind of model is a row here.
+// Tiny models, as pieces of specs, for the tests of Twofold's guarantees. A new kind of model is a row here.
 #pragma once
 
 #include <ostream>
@@ -16,10 +16,10 @@ inline constexpr char kTinyMlp[] = "model { mlp { inputs: 8 hidden: [24, 16] cla
 inline constexpr char kTinyLlama[] =
     "model { llama { layers: 2 hidden: 16 heads: 4 kv_heads: 2 ffn: 24 vocab: 256 sequence: 8 } }\n";
 
-// One of each kind that trains alike however its batch is cut.
+// One of each kind whose training does not depend on how the batch is split.
 inline constexpr TinyModel kTinyModels[] = {{"Gpt", kTinyGpt}, {"Mlp", kTinyMlp}, {"Llama", kTinyLlama}};
 
-// A network whose micro-batches show: statistics are those of one micro-batch, or of all ranks'.
+// Networks whose results depend on micro-batches: batch norm statistics are those of one micro-batch, or of all ranks.
 inline constexpr TinyModel kTinyCnns[] = {
     {"Cnn", "model { cnn { height: 8 width: 8 widths: [4, 6] blocks: [1, 1] classes: 5 } }\ndata { synthetic { samples: 96 } }\n"},
     {"CnnSync",
@@ -27,7 +27,7 @@ inline constexpr TinyModel kTinyCnns[] = {
      "data { synthetic { samples: 96 } }\n"},
 };
 
-// What a spec may store more of, or draw: every part of these is somewhere in a row.
+// Options that store more tensors or draw random numbers: each occurs in some row.
 inline constexpr TinyModel kTinyVariants[] = {
     {"GptUnfused", "model { gpt { layers: 2 hidden: 16 heads: 2 sequence: 8 dropout: 0.1 attention_dropout: 0.2 } attention: UNFUSED }\n"},
     {"GptStored",

@@ -1,5 +1,5 @@
-// A few rows of choices in place of all: any two choices that fit together stand together in at least one of them. What fails
-// because of one option, or because two of them meet, is found as in the full product.
+// Pairwise testing: a few rows of choices instead of all combinations. Any two compatible choices occur together in at
+// least one row. So failures caused by one option, or by a pair of options, are found as with the full product.
 #pragma once
 
 #include <algorithm>
@@ -10,16 +10,16 @@
 
 namespace twofold::test {
 
-using Row = std::vector<int>;  // by factor: the number of its choice
+using Row = std::vector<int>;  // by factor: the index of its choice
 inline constexpr int kOpen = -1;  // not chosen yet
 
 struct Factors {
-  std::vector<int> choices;  // of each factor; its choice 0 is the usual one
-  // Of a row with open factors: false where what is chosen already contradicts itself.
+  std::vector<int> choices;  // number of choices of each factor; choice 0 is the default
+  // For a row with open factors: false if the choices so far contradict each other.
   std::function<bool(const Row&)> fits;
 };
 
-// Chooses for all open factors, the usual choice where it fits. False: nothing does.
+// Chooses for all open factors, preferring choice 0. False: there is no valid completion.
 inline bool Complete(const Factors& f, Row& row, size_t from = 0) {
   if (from == 0 && !f.fits(row)) return false;
   while (from < row.size() && row[from] != kOpen) ++from;
@@ -31,7 +31,7 @@ inline bool Complete(const Factors& f, Row& row, size_t from = 0) {
   return false;
 }
 
-// Two factors and a choice of each.
+// A choice for each of two factors.
 struct ChoicePair {
   size_t first, second;
   int a, b;
@@ -39,7 +39,7 @@ struct ChoicePair {
   bool In(const Row& row) const { return row[first] == a && row[second] == b; }
 };
 
-// All that stand in some row that fits.
+// All pairs that occur in some valid row.
 inline std::vector<ChoicePair> PairsThatFit(const Factors& f) {
   std::vector<ChoicePair> pairs;
   for (size_t first = 0; first < f.choices.size(); ++first) {
@@ -56,13 +56,14 @@ inline std::vector<ChoicePair> PairsThatFit(const Factors& f) {
   return pairs;
 }
 
-// Greedily, after Cohen et al. 1997 (AETG): each row begins with a pair that none has yet, and takes for one factor after the other
-// what brings most further ones. Of a few orders of factors, the best row is kept. The same factors give the same rows.
+// Greedy, after Cohen et al. 1997 (AETG): each row begins with a pair that is not yet covered, then takes for one
+// factor after the other the choice that covers most further pairs. Of a few orders of factors, the best row is kept.
+// The same factors give the same rows.
 inline std::vector<Row> PairwiseRows(const Factors& f) {
   constexpr size_t kOrders = 6;
   const size_t n = f.choices.size();
   std::vector<ChoicePair> missing = PairsThatFit(f);
-  const auto gained = [&](const Row& row, size_t factor) {  // by what `factor` has in it
+  const auto gained = [&](const Row& row, size_t factor) {  // new pairs covered by the row's choice for `factor`
     int count = 0;
     for (const ChoicePair& p : missing) count += (p.first == factor || p.second == factor) && p.In(row);
     return count;
@@ -72,7 +73,8 @@ inline std::vector<Row> PairwiseRows(const Factors& f) {
     Row row(n, kOpen);
     row[start.first] = start.a, row[start.second] = start.b;
     for (size_t i = 0; i < n; ++i) {
-      const size_t factor = (i * (order % 2 == 0 ? 1 : n - 1) + order * n / kOrders) % n;  // forwards or backwards from some place
+      // forwards or backwards from some start
+      const size_t factor = (i * (order % 2 == 0 ? 1 : n - 1) + order * n / kOrders) % n;
       if (row[factor] != kOpen) continue;
       int best = kOpen, most = -1;
       for (row[factor] = 0; row[factor] < f.choices[factor]; ++row[factor]) {
@@ -98,7 +100,7 @@ inline std::vector<Row> PairwiseRows(const Factors& f) {
   return rows;
 }
 
-// Every combination of the choices of `varied` factors that fits, where the others have what `base` says.
+// Every valid combination of the choices of `varied` factors, with the other factors as in `base`.
 inline std::vector<Row> ProductRows(const Factors& f, const Row& base, const std::vector<size_t>& varied) {
   std::vector<Row> rows = {base};
   for (const size_t factor : varied) {

@@ -1,4 +1,4 @@
-// The built program as a user meets it, in a folder of its own.
+// Runs the built program as a user would, in a temporary folder.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ class Program : public ::testing::Test {
     std::string name = (fs::temp_directory_path() / "twofold-program-XXXXXX").string();
     folder_ = mkdtemp(name.data());
   }
-  ~Program() override {  // a process may still be ending there
+  ~Program() override {  // a process may still be exiting there
     std::error_code none;
     fs::remove_all(folder_, none);
   }

@@ -1,4 +1,4 @@
-// What `twofold memory` says of a spec, held against what a run of it had.
+// Compares predictions of `twofold memory` with real runs.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,8 @@ inline void ExpectEqual(const report::Rank& predicted, const report::Rank& measu
   }
 }
 
-// What it held after each change, of the steps that are traced; when that was is the fabric's matter.
+// Compares the memory after each change in the traced steps. The times of changes depend on the fabric and are not
+// compared.
 inline void ExpectEqualChanges(const report::RankRecord& predicted, const report::RankRecord& measured, std::string_view what) {
   ASSERT_GT(measured.samples_size(), 0);
   ASSERT_EQ(predicted.samples_size(), measured.samples_size()) << what;
@@ -41,7 +42,7 @@ inline void ExpectEqualChanges(const report::RankRecord& predicted, const report
   }
 }
 
-// Every rank is of one kind, and is as that one's replay has it.
+// Checks that every rank is in one kind, and that its memory equals that of the kind's replay.
 inline void ExpectReplayed(const std::string& text, const std::vector<report::RankRecord>& records) {
   const MemoryPrediction replayed = Replayed(text);
   EXPECT_TRUE(replayed.status().ok()) << replayed.status().message();
@@ -53,8 +54,8 @@ inline void ExpectReplayed(const std::string& text, const std::vector<report::Ra
   EXPECT_EQ(ranks, records.size());
 }
 
-// `measured` are the records of a run of `text` in memory. Simulated with data: the same bits on every rank. Without, and replayed:
-// the same bytes.
+// `measured`: the records of a run of `text` in memory. A simulation with data must give the same bits on every rank; a
+// simulation without data, and a replay, must give the same bytes of memory.
 inline void ExpectPromised(const std::string& text, const std::vector<report::RankRecord>& measured) {
   const std::vector<report::RankRecord> real = RunText(text + Simulated("REAL")), symbolic = RunText(text + Simulated("SYMBOLIC"));
   ASSERT_EQ(real.size(), measured.size());
@@ -64,7 +65,8 @@ inline void ExpectPromised(const std::string& text, const std::vector<report::Ra
     EXPECT_EQ(Losses(real[r]), Losses(measured[0])) << "rank " << r;
     ExpectEqual(symbolic[r].memory(), measured[r].memory(), "SYMBOLIC");
     ExpectEqual(real[r].memory(), measured[r].memory(), "REAL");
-    if (measured[r].memory().host_peak_bytes() > 0) continue;  // what is offloaded leaves the device when its copy is done
+    // offloaded tensors leave the device when their copy is done
+    if (measured[r].memory().host_peak_bytes() > 0) continue;
     ExpectEqualChanges(symbolic[r], measured[r], "SYMBOLIC");
     ExpectEqualChanges(real[r], measured[r], "REAL");
   }

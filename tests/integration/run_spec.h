@@ -1,4 +1,4 @@
-// Runs a spec that a test writes down, on any fabric.
+// Runs a spec given as text, on any fabric.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,14 +19,14 @@
 
 namespace twofold::test {
 
-// A whole spec; the text is one that a user could have written.
+// Resolves a spec from text, as a user would write it.
 inline spec::Spec Resolve(const std::string& text) {
   absl::StatusOr<spec::Spec> spec = ResolveSpec(text, "test.textproto");
   EXPECT_TRUE(spec.ok()) << spec.status().message() << "\n" << text;
   return spec.ok() ? *spec : spec::Spec();
 }
 
-// `spec` gets what follows from the size of its data.
+// `spec` is completed with what follows from the size of its data.
 inline RunResult RunResolved(spec::Spec& spec) {
   auto data = LoadTrainingData(spec, "test.textproto");
   if (!data.ok()) return {.status = data.status()};
@@ -36,7 +36,7 @@ inline RunResult RunResolved(spec::Spec& spec) {
                         [&](RankContext& ctx) { return TrainRank(ctx, spec, data->samples()); });
 }
 
-// A copy of its record for every rank that left one, with the time line where that is traced.
+// A copy of the record of every rank that left one; with its time line if the rank is traced.
 inline std::vector<report::RankRecord> RecordsOf(const spec::Spec& spec, const RunResult& result) {
   const absl::StatusOr<RankRecords> records = ReadRecords(spec, result);
   EXPECT_TRUE(records.ok()) << records.status();
@@ -69,7 +69,7 @@ inline std::vector<double> Losses(const report::RankRecord& record) {
 
 // ---- Pieces of specs ----
 inline constexpr char kInMemory[] = "fabric { in_memory {} timeout_s: 30 }\n";
-// A CPU cluster timed by a profile that is part of the tests.
+// A CPU cluster, timed by a profile that belongs to the tests.
 inline std::string Simulated(std::string_view data) {
   return StrCat(
       "fabric { simulated { cluster: \"this-machine\" profile: \"tests/integration/tiny.profile.textproto\" "

@@ -1,4 +1,4 @@
-// The parameters that a run leaves behind, whole tensors by name.
+// The parameters that a run saves: whole tensors by name.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,10 +20,10 @@ namespace twofold::test {
 
 using Parameters = std::map<std::string, std::vector<float>>;
 
-// A field of `train`: save all of it once, when training ends.
+// A field of `train`: save a full checkpoint once, when training ends.
 inline std::string SaveAtTheEnd(const std::string& folder) { return StrCat("checkpoint { path: \"", folder, "\" kind: FULL } "); }
 
-// Those of the latest full checkpoint in a folder, of f32 parameters; the test fails where there is none.
+// The f32 parameters of the latest full checkpoint in a folder; the test fails if there is none.
 inline Parameters SavedParameters(const std::string& folder) {
   Parameters parameters;
   const std::vector<checkpoint::Found> found = checkpoint::List(folder);
@@ -45,7 +45,7 @@ inline Parameters SavedParameters(const std::string& folder) {
   return parameters;
 }
 
-// Every tensor's largest difference is within `tolerance` of the largest element of the one expected.
+// Checks that every tensor's largest difference is within `tolerance` times the largest expected element.
 inline void ExpectNear(const Parameters& actual, const Parameters& expected, double tolerance, const std::string& what) {
   ASSERT_EQ(actual.size(), expected.size()) << what;
   for (const auto& [name, wanted] : expected) {

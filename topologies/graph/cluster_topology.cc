@@ -11,7 +11,8 @@
 namespace twofold {
 namespace {
 
-// The routes of one node: between its devices, from devices to NICs and back; links are numbered as in the node's graph.
+// The routes within one node: between its devices, and between devices and NICs both ways. Links are numbered as in the
+// node's graph.
 struct NodeRoutes {
   RouteTable devices, out, in;
 };
@@ -23,7 +24,8 @@ BytesPerSecond Narrowest(const std::vector<int>& route, const Graph& graph) {
   return least;
 }
 
-// The wider of the direct way and the one through `over`: `first` to it and `then` from it; any of them may be missing.
+// The wider of the direct path and the path `first` followed by `then`, over an intermediate vertex. Any of the three
+// may be missing.
 std::vector<std::vector<int>> Wider(std::vector<std::vector<int>> direct, const std::vector<std::vector<int>>& first,
                                     const std::vector<std::vector<int>>& then, const Graph& graph) {
   if (first.empty() || then.empty()) return direct;
@@ -41,7 +43,7 @@ NodeRoutes RoutesOf(const NodeType& node) {
   for (int v : node.nics) from_nic.emplace_back(node.graph, v);
   auto device = [&](int d) { return node.devices[static_cast<size_t>(d)]; };
   auto nic = [&](int k) { return node.nics[static_cast<size_t>(k)]; };
-  auto owner = [&](int k) {  // the device next to NIC k; of several the first that it is nearest to
+  auto owner = [&](int k) {  // the device next to NIC k: the first one whose nearest NIC it is
     auto far = [&](int d) {
       const int hops = from_device[static_cast<size_t>(d)].Hops(nic(k));
       return std::pair(hops < 0 ? std::numeric_limits<int>::max() : hops, node.nic_of[static_cast<size_t>(d)] != k);
@@ -147,7 +149,7 @@ class ClusterTopology : public Topology {
   bool reduction_in_network() const override { return reduction_; }
   bool endpoints_forward() const override { return nics_ == 0 && network_ != nullptr && network_->endpoints_forward(); }
   bool symmetric() const override { return symmetric_; }
-  // The far pair: the same device of the first and the last node.
+  // The distant pair: the same device of the first and the last node.
   Seconds alpha() const override { return nodes_ == 1 ? Topology::alpha() : Latency(Far()); }
   BytesPerSecond bandwidth() const override {
     if (nodes_ == 1) return Topology::bandwidth();
@@ -180,7 +182,7 @@ class ClusterTopology : public Topology {
     return sum;
   }
 
-  // Endpoints, the nodes' other vertices, the network's other vertices.
+  // The endpoints, then the other vertices of nodes, then those of the network.
   void PlaceVertices() {
     const size_t per_node = node_.graph.vertices.size();
     offset_in_node_.assign(per_node, -1);
@@ -205,12 +207,12 @@ class ClusterTopology : public Topology {
     std::copy(theirs.begin() + network_->endpoints(), theirs.end(), vertices_.end() - static_cast<int64_t>(extra));
   }
 
-  // Of vertex `v` of node `n`'s graph, in vertices_.
+  // The index in vertices_ of vertex `v` of node `n`'s graph.
   int PlaceOf(int n, int v) const {
     const int offset = offset_in_node_[static_cast<size_t>(v)];
     return offset < devices_ ? n * devices_ + offset : nodes_ * devices_ + n * others_ + offset - devices_;
   }
-  // Likewise of a vertex of the network; its endpoints are the nodes' ports.
+  // The same for a vertex of the network; its endpoints are the nodes' ports.
   int PlaceOfNetwork(int v) const {
     if (v < 0) return v;
     const int ports = network_->endpoints();
@@ -243,7 +245,7 @@ class ClusterTopology : public Topology {
   const std::unique_ptr<Topology> network_;
   const bool reduction_;
   const NodeRoutes routes_;
-  std::vector<int> offset_in_node_;  // by vertex of the node: devices first, in their order
+  std::vector<int> offset_in_node_;  // by vertex of a node: devices first, in their order
   int others_ = 0;                   // vertices of a node that are not endpoints
   std::vector<Vertex> vertices_;
   std::vector<Link> links_;

@@ -32,7 +32,7 @@ std::vector<int> Graph::Of(Vertex::Kind kind) const {
   return of;
 }
 
-// Breadth first: a vertex's width is known before any farther one is reached.
+// Breadth-first search: a vertex's width is known before any farther vertex is reached.
 ShortestRoutes::ShortestRoutes(const Graph& graph, int from)
     : graph_(graph),
       from_(from),
@@ -65,14 +65,14 @@ ShortestRoutes::ShortestRoutes(const Graph& graph, int from)
   for (std::vector<int>& links : arrivals_) std::sort(links.begin(), links.end());
 }
 
-// Best first, from the end: what is left of a route can be no wider than the widest way to where it stands, so that routes
-// are completed in the order of their widths.
+// Best-first search backwards from the end. An unfinished route can be no wider than the widest path to its current
+// vertex, so routes are completed in the order of their widths.
 std::vector<std::vector<int>> ShortestRoutes::To(int to, size_t most) const {
   struct Part {
-    double width;     // of the best route it can become
-    uint64_t number;  // of the equally wide the longest goes first, then the first found
+    double width;     // upper bound for the routes that it can become
+    uint64_t number;  // for ties in width: the longest part goes first, then the one found first
     int vertex;
-    std::vector<int> links;  // from `vertex` to `to`, backwards
+    std::vector<int> links;  // from `to` back to `vertex`
     bool operator<(const Part& o) const {
       return std::tuple(width, links.size(), o.number) < std::tuple(o.width, o.links.size(), number);
     }
@@ -103,7 +103,7 @@ std::vector<std::vector<int>> ShortestRoutes::To(int to, size_t most) const {
 
 namespace {
 
-// `first`, then the other vertices in order.
+// `first`, followed by the other vertices in order.
 Graph WithFirst(Graph graph, const std::vector<int>& first) {
   std::vector<int> place(graph.vertices.size(), -1);
   std::vector<Vertex> vertices;
@@ -112,7 +112,7 @@ Graph WithFirst(Graph graph, const std::vector<int>& first) {
     vertices.push_back(std::move(graph.vertices[v]));
   };
   for (int v : first) {
-    TWOFOLD_CHECK_EQ(place[static_cast<size_t>(v)], -1);  // a terminal stands once
+    TWOFOLD_CHECK_EQ(place[static_cast<size_t>(v)], -1);  // a terminal must be listed once
     put(static_cast<size_t>(v));
   }
   for (size_t v = 0; v < place.size(); ++v) {

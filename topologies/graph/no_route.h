@@ -1,4 +1,4 @@
-// Thrown by Topology::Route where links have failed (degraded.h) and none of a pair's routes is left.
+// Thrown by Topology::Route if links have failed (degraded.h) and a pair has no route left.
 #pragma once
 
 #include <stdexcept>

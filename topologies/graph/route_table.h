@@ -1,4 +1,4 @@
-// Routes between numbered places, kept in three flat arrays.
+// Routes between numbered places, stored in three flat arrays.
 #pragma once
 
 #include <vector>
@@ -12,7 +12,7 @@ class RouteTable {
  public:
   explicit RouteTable(int to_count = 0) : to_count_(to_count) {}
 
-  // The routes of the next pair: (0, 0), (0, 1), ... (0, to_count - 1), (1, 0), ...; may be empty.
+  // Adds the routes of the next pair, in the order (0, 0), (0, 1), ... (0, to_count - 1), (1, 0), ...; may be empty.
   void Add(const std::vector<std::vector<int>>& routes);
 
   int Count(int from, int to) const { return first_route_[Row(from, to) + 1] - first_route_[Row(from, to)]; }
@@ -32,7 +32,8 @@ class RouteTable {
   std::vector<int> links_;
 };
 
-// Whether all first routes of a square table look alike: as long, their links as wide, as late and in as many of the routes.
+// Whether the first routes of all pairs of a square table are equivalent: equal length, and links of equal bandwidth,
+// equal latency and used by equally many of these routes.
 bool AllAlike(const RouteTable& table, int count, const std::vector<Link>& links);
 
 }  // namespace twofold

@@ -1,8 +1,8 @@
-// A topology: vertices joined by directed links, and the routes between endpoints. No simulator in it.
+// A topology: vertices joined by directed links, and the routes between endpoints. It contains no simulator.
 //
-// A cable is two links, one each way. Endpoints are the devices that ranks sit on; they are the first vertices. Between two
-// endpoints there are minimal routes and, in some topologies, detours (non-minimal routes); routes are numbered, never
-// listed, as a fat tree has thousands. Which of them a flow takes is for a Router (routing.h) to say.
+// A cable is two links, one each way. Endpoints are the devices on which ranks are placed; they are the first vertices.
+// Between two endpoints there are minimal routes and, in some topologies, detours (non-minimal routes). Routes are
+// numbered rather than listed, because a fat tree has thousands. A Router (routing.h) chooses the routes of a flow.
 #pragma once
 
 #include <cstdint>
@@ -18,25 +18,26 @@ struct Vertex {
   enum Kind { kDevice, kNic, kHost, kSwitch };
   Kind kind = kSwitch;
   std::string name;
-  int node = -1;   // the node (server) it stands in; -1: the network between nodes
-  int group = -1;  // that of a dragonfly, the pod of a fat tree, the board of a HammingMesh; -1: none
-  int level = 0;   // of switches: 0 next to the endpoints, then upwards; for pictures
+  int node = -1;   // the node (server) that contains it; -1: the network between nodes
+  int group = -1;  // the group of a dragonfly, the pod of a fat tree, the board of a HammingMesh; -1: none
+  int level = 0;   // of switches: 0 next to the endpoints, then upwards; for drawings
 };
 
-enum class Medium { kMemory, kNvlink, kPcie, kNetwork };  // kNvlink: all that joins devices directly (xGMI, ICI, C2C)
+enum class Medium { kMemory, kNvlink, kPcie, kNetwork };  // kNvlink: every direct link between devices (xGMI, ICI, C2C)
 std::string_view MediumName(Medium medium);
 
 struct Link {
   std::string name;
   BytesPerSecond bandwidth;
-  Seconds latency{0};  // of the wire and of the vertex it leaves
-  int from = -1, to = -1;  // vertices; -1 where a topology has no picture of them
+  Seconds latency{0};  // of the wire and of the vertex that the link leaves
+  int from = -1, to = -1;  // vertices; -1 if the topology does not draw them
   Medium medium = Medium::kNetwork;
 };
 
-// Who talks to whom. `rail`: through NIC number `rail` of both nodes; -1: each through its own (the nearest).
+// Source and destination of traffic. `rail`: use NIC number `rail` of both nodes; -1: each endpoint uses its own
+// (nearest) NIC.
 struct Pair {
-  int from, to;  // endpoints; not the same
+  int from, to;  // endpoints; must differ
   int rail = -1;
 };
 
@@ -54,32 +55,33 @@ class Topology {
   virtual int64_t Detours(Pair) const { return 0; }
   // Replaces `route` by the indices of the links of route `number`, in order.
   virtual void Route(Pair pair, int64_t number, std::vector<int>& route) const = 0;
-  // The number that deterministic routing takes, always minimal: d-mod-k in fat trees, dimension order on tori, ...
+  // The route number used by deterministic routing, always minimal: d-mod-k in fat trees, dimension order on tori, ...
   virtual int64_t DefaultRoute(Pair) const { return 0; }
-  // End to end for a message of no bytes on the default route; default: the sum over its links.
+  // End-to-end latency of an empty message on the default route; default: the sum over its links.
   virtual Seconds Latency(Pair pair) const;
-  // As it should be: without faults and jitter.
+  // The latency without faults and jitter.
   virtual Seconds UsualLatency(Pair pair) const { return Latency(pair); }
 
   // ---- Where endpoints sit ----
   virtual int nodes() const { return endpoints(); }
   virtual int NodeOf(int endpoint) const { return endpoint; }
-  virtual int rails() const { return 1; }                 // NICs a node
-  virtual int RailOf(int) const { return 0; }             // the endpoint's own NIC, of its node's
+  virtual int rails() const { return 1; }                 // NICs per node
+  virtual int RailOf(int) const { return 0; }             // the endpoint's own NIC: its number in the node
   virtual int GroupOf(int) const { return 0; }            // as Vertex::group, for placement
-  // Endpoints that stand in a grid whose lines are closed (tori, HammingMeshes): its dimensions, the first fastest, and who
-  // stands at a position. Empty: they do not.
+  // Endpoints may be arranged in a grid whose lines are closed (tori, HammingMeshes). `grid` has its dimensions, the
+  // first one fastest, and the next function gives the endpoint at a position. Empty if there is no grid.
   virtual std::vector<int> grid() const { return {}; }
   virtual int AtGrid(int position) const { return position; }
-  virtual bool multicast_in_node() const { return false; }       // its switch reduces and multicasts (NVLink SHARP)
-  virtual bool reduction_in_network() const { return false; }    // so do the switches between nodes (SHARP)
+  virtual bool multicast_in_node() const { return false; }  // the node's switch reduces and multicasts (NVLink SHARP)
+  virtual bool reduction_in_network() const { return false; }    // the switches between nodes do too (SHARP)
 
-  // Traffic may pass through endpoints on its way (a torus's ports are its routers).
+  // Traffic may pass through endpoints (a torus's ports are its routers).
   virtual bool endpoints_forward() const { return false; }
   // Every endpoint sees the same network (any two can be exchanged).
   virtual bool symmetric() const { return false; }
-  // What one endpoint's traffic meets when nothing else is in flight: the alpha and beta by which collective algorithms
-  // are chosen where no library's model says better. Default: of the default route between the first and the last endpoint.
+  // Latency and bandwidth of one endpoint's traffic on an idle network. Collective algorithms are chosen by this alpha
+  // and beta unless a model of the communication library gives a better choice. Default: the default route from the
+  // first to the last endpoint.
   virtual Seconds alpha() const;
   virtual BytesPerSecond bandwidth() const;
 };

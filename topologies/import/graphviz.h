@@ -1,4 +1,4 @@
-// A topology as Graphviz draws it (`dot -Tsvg`, or neato and sfdp for large ones).
+// A topology in Graphviz format (for `dot -Tsvg`, or neato and sfdp for large ones).
 #pragma once
 
 #include <string>
@@ -8,8 +8,9 @@
 
 namespace twofold {
 
-// One undirected edge a cable (two links between the same vertices, one each way) and one arrow for every link without a way
-// back, labelled with its rate; vertices of a node stand in a box. Links without vertices are left out, and so are nodes beyond the first `nodes`.
+// Each cable (two links between the same vertices, one each way) is one undirected edge, and each link without a
+// reverse link is one arrow. Both are labelled with their rate. The vertices of a node are in one box. Links without
+// vertices are left out, and so are nodes beyond the first `nodes`.
 std::string DotOf(const Topology& topology, std::string_view name, int nodes);
 
 }  // namespace twofold

@@ -1,4 +1,4 @@
-// What importers of node descriptions give.
+// The result of importing a node description.
 #pragma once
 
 #include <string>
@@ -10,21 +10,21 @@
 
 namespace twofold {
 
-// What no such file states. Rates are in bytes a second each way.
+// Figures that these files do not contain. Rates are in bytes per second each way.
 struct ImportAssumptions {
   Seconds nvlink_latency = Microseconds(0.5);  // of one cable
-  Seconds pcie_latency = Microseconds(0.3);    // of one step in a PCIe tree: a switch takes 0.1 to 0.2
-  Seconds socket_latency = Microseconds(0.2);  // between sockets and between parts of one
-  // For `nvidia-smi topo -m`, which tells kinds of paths alone:
-  BytesPerSecond nvlink{25e9};  // of each bonded link: V100, A100 and H100
+  Seconds pcie_latency = Microseconds(0.3);    // of one hop in a PCIe tree; a switch takes 0.1 to 0.2
+  Seconds socket_latency = Microseconds(0.2);  // between sockets, and between parts of one socket
+  // For `nvidia-smi topo -m`, which shows only the kinds of paths:
+  BytesPerSecond nvlink{25e9};  // of each bonded link on V100, A100 and H100
   BytesPerSecond pcie{16e9 * 16 * 128 / 130 / 8};  // 4.0 x16
   BytesPerSecond within_socket{64e9};   // between host bridges of one NUMA domain (NODE)
-  BytesPerSecond sockets{22e9};         // between NUMA domains (SYS): as NCCL takes it of Sapphire Rapids
+  BytesPerSecond sockets{22e9};         // between NUMA domains (SYS): NCCL's value for Sapphire Rapids
 };
 
 struct ImportedNode {
   NodeType node;
-  std::vector<BytesPerSecond> nic_speeds;  // by NIC: of its port; 0: the file does not say
+  std::vector<BytesPerSecond> nic_speeds;  // by NIC: the rate of its port; 0 if the file does not say
   std::vector<std::string> notes;          // what was assumed or left out
 };
 

@@ -1,4 +1,4 @@
-// NCCL's XML as a node: see nccl_xml.h.
+// Converts NCCL's XML to a node: see nccl_xml.h.
 #include <algorithm>
 #include <cctype>
 #include <map>
@@ -34,7 +34,8 @@ BytesPerSecond NvlinkRate(int64_t sm) {
   return BytesPerSecond(sm >= 70 ? 25e9 : 20e9);
 }
 
-// Between two devices, over one cable or through a switch: of data sheets' machines as the catalogue has them.
+// Latency between two devices, over one cable or through a switch: the catalogue's values for the data sheets'
+// machines.
 Seconds CableLatency(int64_t sm) { return Microseconds(sm < 80 ? 1.5 : 0.7); }
 Seconds SwitchLatency(int64_t sm) { return Microseconds(sm < 80 ? 1.5 : sm < 90 ? 1.2 : 1); }
 
@@ -98,7 +99,7 @@ class Converter {
     cpus_.push_back({vertex, &cpu});
     for (const XmlNode& child : cpu.children) {
       if (child.kind != XmlNode::kElement) continue;
-      if (child.name == "nic") {  // not on PCIe: nothing limits it before its port
+      if (child.name == "nic") {  // not on PCIe: only its port limits it
         AddNets(child, vertex, kNoLimit, Medium::kMemory);
       } else if (absl::Status s = AddPci(child, vertex, vertex); !s.ok()) {
         return s;
@@ -124,7 +125,7 @@ class Converter {
       if (child.kind != XmlNode::kElement) continue;
       (child.name == "gpu" ? gpus : child.name == "nic" ? nics : child.name == "pci" ? inner : ignored_).push_back(&child);
     }
-    if (inner.empty() && gpus.empty() && nics.empty()) return absl::OkStatus();  // a disk, a bridge to nothing
+    if (inner.empty() && gpus.empty() && nics.empty()) return absl::OkStatus();  // a disk, or a bridge without devices
     const std::string bus = Lower(Text(pci, "busid"));
     const BytesPerSecond rate = PcieRate(pci);
     if (gpus.size() > 1 || (!gpus.empty() && (!inner.empty() || !nics.empty()))) {
@@ -173,7 +174,7 @@ class Converter {
     return nvswitch_;
   }
 
-  // Links from one GPU to one other end, which may be written as several elements, count together.
+  // All links from one GPU to one other end are added up; the file may write them as several elements.
   absl::Status AddLinks(const Gpu& gpu) {
     double to_switch = 0, to_cpu = 0, coherent = 0;
     std::map<const Gpu*, int64_t> to_gpus;
@@ -202,7 +203,7 @@ class Converter {
   }
 
   absl::Status AddPairs(const Gpu& gpu, const std::map<const Gpu*, int64_t>& others) {
-    for (const Gpu& other : gpus_) {  // in order of device, not of address
+    for (const Gpu& other : gpus_) {  // in the order of devices, for repeatable results
       const auto found = others.find(&other);
       if (found == others.end()) continue;
       const int64_t back = Count(other, gpu.bus);
@@ -247,15 +248,16 @@ class Converter {
   void AddCable(int a, int b, BytesPerSecond rate, Seconds latency, Medium medium) { graph().AddCable(a, b, rate, latency, medium); }
 
   static constexpr BytesPerSecond kNoLimit{5e12};
-  static constexpr double kReached = 12.5 / 16;  // of PCIe's bits from 8 GT/s on: what encoding (128/130) and packets leave
+  // share of PCIe's bit rate from 8 GT/s on, after encoding (128/130) and packet overhead
+  static constexpr double kReached = 12.5 / 16;
   const XmlDocument& document_;
   const ImportAssumptions& assumptions_;
   ImportedNode imported_;
   std::vector<std::pair<int, const XmlNode*>> cpus_;  // vertex and element
   std::vector<Gpu> gpus_;
-  std::vector<const XmlNode*> ignored_;     // pcilink: between PCIe switches, which NCCL uses to flatten them
+  std::vector<const XmlNode*> ignored_;     // pcilink: between PCIe switches; NCCL uses it to flatten them
   std::set<std::string> names_;
-  std::map<std::string, int64_t> absent_;   // links to GPUs that are not there
+  std::map<std::string, int64_t> absent_;   // links to GPUs that are not in the file
   int nvswitch_ = -1, guessed_pcie_ = 0;
   bool linked_ = false;
 };

@@ -18,7 +18,7 @@ struct Element {
   std::vector<std::string> children;
 };
 
-// What stands in what, as NCCL reads it; "xgmi" is RCCL's.
+// The nesting of elements as NCCL reads it; "xgmi" is RCCL's.
 const std::vector<Element>& Elements() {
   static const std::vector<Element> elements = {
       {"system", {"cpu"}}, {"cpu", {"pci", "nic"}}, {"pci", {"pci", "gpu", "nic", "pcilink"}}, {"gpu", {"nvlink", "xgmi", "c2c"}},
@@ -61,7 +61,7 @@ class Checker {
     return Error(at, name, StrCat("must be a whole number from ", low, " to ", high));
   }
 
-  // No two elements of one name have the same value.
+  // Checks that no two elements with the same name have the same value of this attribute.
   absl::Status Unique(const XmlNode& at, std::string_view name) {
     const auto [first, added] = seen_.try_emplace({StrCat(at.name, " ", name), *at.Find(name)}, at.line);
     return added ? absl::OkStatus() : Error(at, name, StrCat("line ", first->second, " has the same; give each ", at.name, " its own"));

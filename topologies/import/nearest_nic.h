@@ -1,4 +1,4 @@
-// Which NIC each device of a node uses.
+// Chooses the NIC of each device of a node.
 #pragma once
 
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace twofold {
 
-// By device: the NIC with the fewest cables between, NVLink left aside; of several the one that fewer devices before it use,
-// then the first. Empty where there are no NICs.
+// By device: the NIC with the fewest cables between, not counting NVLink paths. Ties go to the NIC that fewer earlier
+// devices use, then to the first. Empty if there are no NICs.
 std::vector<int> NearestNics(const NodeType& node);
 
 }  // namespace twofold

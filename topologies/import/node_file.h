@@ -1,4 +1,4 @@
-// A file that describes a node, whatever wrote it: for cluster.proto's Node.file.
+// A file that describes a node, in any supported format: for Node.file of cluster.proto.
 #pragma once
 
 #include <string>
@@ -10,17 +10,19 @@
 namespace twofold {
 
 enum class NodeFormat { kNccl, kSmi, kSimgrid };
-std::string_view NodeFormatName(NodeFormat format);  // "nccl", "smi", "simgrid": as `twofold topology import --from`
+// "nccl", "smi", "simgrid": the values of `twofold topology import --from`
+std::string_view NodeFormatName(NodeFormat format);
 
-// By content: XML is NCCL's (<system>) or SimGrid's (<platform>), anything else the text of `nvidia-smi topo -m`.
+// Detected from the content: XML is NCCL's (<system>) or SimGrid's (<platform>); anything else is the output of
+// `nvidia-smi topo -m`.
 absl::StatusOr<NodeFormat> FormatOf(std::string_view text, std::string_view file);
 
 absl::StatusOr<ImportedNode> ReadImportedNode(std::string_view text, std::string_view file, const ImportAssumptions& assumptions = {});
 
-// The same of a file; errors begin with its path.
+// Reads the node from a file; errors begin with its path.
 absl::StatusOr<NodeType> ReadNodeFile(const std::string& path, const ImportAssumptions& assumptions = {});
 
-// The whole of a file; NotFound where it cannot be read, InvalidArgument where it is larger than any importer reads.
+// The content of a file. NotFound if it cannot be read, InvalidArgument if it is larger than any importer accepts.
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path);
 
 }  // namespace twofold

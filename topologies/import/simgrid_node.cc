@@ -1,4 +1,4 @@
-// A SimGrid platform as one node: see simgrid_xml.h.
+// Converts a SimGrid platform to one node: see simgrid_xml.h.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -24,7 +24,7 @@ struct LinkFacts {
   Seconds latency;
 };
 
-// Points that turn out to be one vertex.
+// Union-find of points: joined points are one vertex.
 class Points {
  public:
   int New() {
@@ -63,7 +63,7 @@ class Converter {
     return XmlError(document_.file, at, attribute, what);
   }
 
-  // The one zone or cluster that holds hosts.
+  // Finds the single zone or cluster that contains hosts.
   absl::Status FindZone(const XmlNode& at, const XmlNode*& found) const {
     const XmlNode* inner = nullptr;
     for (const XmlNode& child : at.children) {
@@ -135,9 +135,9 @@ class Converter {
     return absl::OkStatus();
   }
 
-  // ---- zones of hosts, routers, links and routes ----
+  // ---- Zones of hosts, routers, links and routes ----
 
-  // A link of the file, or one direction of a SPLITDUPLEX one, as routes use it: from point `a` to point `b`, or back.
+  // A link of the file, or one direction of a SPLITDUPLEX link, as routes use it: from point `a` to point `b`, or back.
   struct Wire {
     const XmlNode* xml;
     std::string name;
@@ -185,7 +185,7 @@ class Converter {
     return absl::OkStatus();
   }
 
-  // The directions of a SPLITDUPLEX link are two wires between the same ends.
+  // The two directions of a SPLITDUPLEX link are two wires between the same ends.
   size_t WireOf(const XmlNode& link, const std::string& direction) {
     const std::string id = Text(link, "id"), name = direction.empty() ? id : StrCat(id, "_", direction);
     const auto [at, added] = wire_of_.try_emplace(name, wires_.size());
@@ -223,7 +223,8 @@ class Converter {
     return absl::OkStatus();
   }
 
-  // Lays wires end to end along every route; a route that does not say yet which way round a wire lies waits for others.
+  // Lays the wires of every route end to end. If a route does not determine the direction of a wire yet, it waits for
+  // other routes.
   absl::Status Follow() {
     for (bool moved = true; moved;) {
       moved = false;
@@ -249,7 +250,8 @@ class Converter {
       Wire& wire = wires_[route.wires[i]];
       const bool last = i + 1 == route.wires.size();
       bool forward = false;
-      if ((!wire.there && !wire.back) || wire.name != Text(*wire.xml, "id")) {  // SPLITDUPLEX links say which way
+      // SPLITDUPLEX links give their direction
+      if ((!wire.there && !wire.back) || wire.name != Text(*wire.xml, "id")) {
         forward = true;
       } else if (points_.Same(at, wire.a) != points_.Same(at, wire.b)) {
         forward = points_.Same(at, wire.a);
@@ -267,7 +269,7 @@ class Converter {
     }
     return true;
   }
-  // Where every route is written for its own direction, a link lies as it was first met.
+  // If routes are written for one direction only, a link keeps the direction of its first use.
   bool OneWay(const Route& route) const {
     const std::string both = Text(*route.xml, "symmetrical", "YES");
     return both == "NO" || both == "no";
@@ -280,13 +282,13 @@ class Converter {
 
   int VertexOf(int point) {
     const int root = points_.Of(point);
-    if (root < static_cast<int>(places_.size())) return root;  // places are the first points and vertices
+    if (root < static_cast<int>(places_.size())) return root;  // places are the first points and the first vertices
     const auto [at, added] = switches_.try_emplace(root, -1);
     if (added) at->second = graph().AddVertex({.kind = Vertex::kSwitch, .name = StrCat("switch ", switches_.size() - 1), .node = 0});
     return at->second;
   }
 
-  // Wires that are used both ways, and pairs of wires that are one another's way back, are cables.
+  // A wire that is used both ways is a cable, and so is a pair of wires that are each other's reverse.
   absl::Status AddCables() {
     std::map<std::pair<int, int>, std::vector<size_t>> one_way;
     for (size_t w = 0; w < wires_.size(); ++w) {
@@ -331,7 +333,7 @@ class Converter {
     hops[static_cast<size_t>(vertex)] = 0;
     for (size_t i = 0; i < queue.size(); ++i) {
       const auto at = static_cast<size_t>(queue[i]);
-      if (i > 0 && imported_.node.graph.vertices[at].kind == Vertex::kDevice) continue;  // hosts pass nothing on
+      if (i > 0 && imported_.node.graph.vertices[at].kind == Vertex::kDevice) continue;  // hosts do not forward
       for (const int v : next[at]) {
         if (hops[static_cast<size_t>(v)] >= 0) continue;
         hops[static_cast<size_t>(v)] = hops[at] + 1;

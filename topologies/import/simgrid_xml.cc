@@ -21,7 +21,7 @@ struct Element {
   std::vector<std::string> children;
 };
 
-// SimGrid's elements (its simgrid.dtd, version 4.1), what they must say and may hold.
+// SimGrid's elements (its simgrid.dtd, version 4.1), with their required attributes and allowed children.
 const std::vector<Element>& Elements() {
   static const std::vector<std::string> zone = {"zone", "AS", "cluster", "cabinet", "peer", "host", "router", "link", "backbone", "host_link",
                                                 "route", "ASroute", "zoneRoute", "bypassRoute", "bypassASroute", "bypassZoneRoute", "trace",
@@ -121,7 +121,8 @@ class Checker {
     for (const FigureRule& rule : kFigures) {
       const std::string* text = at.name == rule.element ? at.Find(rule.attribute) : nullptr;
       if (text == nullptr) continue;
-      for (const absl::string_view part : absl::StrSplit(*text, rule.unit == SimgridUnit::kSpeed ? ',' : '\n')) {  // speeds: one a state
+      // speeds: one for each state
+      for (const absl::string_view part : absl::StrSplit(*text, rule.unit == SimgridUnit::kSpeed ? ',' : '\n')) {
         const double value = SimgridFigure(std::string_view(part.data(), part.size()), rule.unit);
         if (value > 0 || (value == 0 && rule.unit == SimgridUnit::kTime)) continue;
         return Error(at, rule.attribute, StrCat("must be a figure with its unit, such as \"", Example(rule.unit), "\""));
@@ -136,7 +137,7 @@ class Checker {
     return absl::OkStatus();
   }
 
-  // Links and places each have a name space.
+  // Links and places have separate name spaces.
   absl::Status Ids(const XmlNode& at) {
     const bool link = at.name == "link" || at.name == "backbone";
     if (!link && at.name != "host" && at.name != "router" && at.name != "zone" && at.name != "AS" && at.name != "peer") return absl::OkStatus();
@@ -185,12 +186,12 @@ XmlNode MakeElement(std::string name, std::vector<XmlAttribute> attributes) {
   return node;
 }
 
-// There and back between the same vertices, and alike.
+// Whether two links join the same vertices in opposite directions with equal figures.
 bool IsCable(const Link& there, const Link& back) {
   return there.from >= 0 && there.to >= 0 && there.from == back.to && there.to == back.from && there.bandwidth == back.bandwidth && there.latency == back.latency;
 }
 
-// Names as they are where each is given once, else numbered.
+// Keeps names that occur once; numbers the others.
 std::vector<std::string> UniqueNames(std::vector<std::string> names, std::string_view prefix) {
   std::map<std::string, int> count;
   for (const std::string& name : names) ++count[name];
@@ -213,7 +214,7 @@ std::string WriteSimgridXml(const SimgridXml& xml) { return WriteXml(xml.documen
 
 namespace {
 
-// The default routes of all ordered pairs, one after the other; from == to has none.
+// The default routes of all ordered pairs in order; empty for from == to.
 absl::StatusOr<std::vector<std::vector<int>>> RoutesOf(const Topology& topology, int n) {
   std::vector<std::vector<int>> routes;
   int64_t total = 0;
@@ -251,7 +252,7 @@ absl::StatusOr<SimgridXml> SimgridOf(const Topology& topology, double flops_per_
 
   XmlNode zone = MakeElement("zone", {{"id", "world"}, {"routing", "Full"}});
   for (const std::string& host : hosts) zone.children.push_back(MakeElement("host", {{"id", host}, {"speed", absl::StrFormat("%.17gf", flops_per_second)}}));
-  std::vector<XmlNode> parts(links.size());  // how a route says that it takes this link
+  std::vector<XmlNode> parts(links.size());  // how a route refers to this link
   for (size_t i = 0; i < links.size(); ++i) {
     const Link& link = topology.links()[i];
     const bool cable = i + 1 < links.size() && IsCable(link, topology.links()[i + 1]);
@@ -280,7 +281,7 @@ absl::StatusOr<SimgridXml> SimgridOf(const Topology& topology, double flops_per_
 
 namespace {
 
-// `value` with what follows it as its unit; negative where that is none.
+// `value` in the unit given by `suffix`; negative if that is not a unit.
 double WithUnit(double value, std::string_view suffix, SimgridUnit unit) {
   while (suffix.starts_with(' ')) suffix.remove_prefix(1);
   if (suffix.empty()) return value;  // SimGrid's base unit
@@ -316,7 +317,8 @@ double SimgridFigure(std::string_view text, SimgridUnit unit) {
   const size_t first = text.find_first_not_of(" ");
   const size_t end = text.find_first_not_of("0123456789.+-eE", first == std::string_view::npos ? 0 : first);
   double value = 0;
-  // "1e3Bps" is a number and a unit; "1E" followed by "Bps" is a unit alone (exa), so the number is read from the front.
+  // "1e3Bps" is a number with a unit. In "1E" followed by "Bps" the E is part of the unit (exa), so the number is
+  // parsed from the front.
   const std::string number(text.substr(0, end));
   std::string_view suffix = end == std::string_view::npos ? "" : text.substr(end);
   if (!absl::SimpleAtod(number, &value)) {

@@ -22,7 +22,7 @@ std::vector<std::string> Words(std::string_view line) {
   return words;
 }
 
-// Without the escape codes that colour and underline on a terminal (ESC [ ... letter).
+// Removes the escape codes that colour and underline on a terminal (ESC [ ... letter).
 std::string Plain(std::string_view text) {
   std::string plain;
   for (size_t i = 0; i < text.size(); ++i) {

@@ -1,4 +1,4 @@
-// A node as `nvidia-smi topo -m` prints it: a matrix of what lies between every two GPUs and NICs.
+// A node as `nvidia-smi topo -m` prints it: a matrix of the kinds of paths between GPUs and NICs.
 //
 //             GPU0    GPU1    NIC0    CPU Affinity    NUMA Affinity   GPU NUMA ID
 //     GPU0     X      NV18    PIX     0-55,112-167    0               N/A
@@ -7,8 +7,8 @@
 //
 //     Legend: ...                         NIC Legend:   NIC0: mlx5_0
 //
-// Kept whole: names, relations, affinities, both legends and any other line. Not kept: which blank space parted the columns
-// (it is written as nvidia-smi does, with tabs) and the escape codes that underline the head on a terminal.
+// Kept: names, relations, affinities, both legends and any other line. Not kept: the original blanks between columns
+// (they are written as tabs, as nvidia-smi does) and the escape codes that underline the header on a terminal.
 #pragma once
 
 #include <string>
@@ -28,28 +28,29 @@ struct SmiMatrix {
   struct Row {
     std::string name;
     std::vector<std::string> relations;   // by column: "X", "NV12", "PIX", "PXB", "PHB", "NODE" or "SYS"
-    std::vector<std::string> affinities;  // by column of `affinity_columns`, as far as the row goes
+    std::vector<std::string> affinities;  // by column of `affinity_columns`; shorter if the row is
     bool operator==(const Row&) const = default;
   };
   std::string file;                           // for messages; not compared
   std::vector<std::string> before;            // lines above the matrix
-  std::vector<std::string> affinity_columns;  // of "CPU Affinity", "NUMA Affinity", "GPU NUMA ID"
-  std::vector<Row> rows;                      // columns have the rows' names
+  std::vector<std::string> affinity_columns;  // a subset of "CPU Affinity", "NUMA Affinity", "GPU NUMA ID"
+  std::vector<Row> rows;                      // the columns have the same names as the rows
   std::vector<std::string> after;             // lines below the matrix: the legends, with blank lines
   bool operator==(const SmiMatrix& other) const;
-  // "mlx5_0" of NIC0, by the legend; the name itself where there is none.
+  // "mlx5_0" for NIC0, according to the legend; the name itself if the legend does not list it.
   std::string InterfaceOf(std::string_view nic) const;
 };
 
 absl::StatusOr<SmiMatrix> ReadSmiMatrix(std::string_view text, std::string_view file);
 std::string WriteSmiMatrix(const SmiMatrix& matrix);
 
-// The text tells kinds of paths, not rates; `assumptions` has those, and what was assumed is in the notes.
-//   NV#   # NVLinks. Where some GPU would have more than 18 of them (no GPU has), every GPU has # to one NVSwitch;
-//         else they are direct. PIX, PXB: one, or several PCIe switches; PHB: one host bridge; NODE: one NUMA domain;
-//         SYS: between NUMA domains. Kinds nest: whatever two things are PIX to a third are PIX to one another, and so on.
-//         GPUs whose relation NV# hides stand where NICs and affinities put them.
-// Refuses matrices that contradict themselves (A PIX B, B PIX C, A SYS C).
+// The text contains kinds of paths but no rates; the rates come from `assumptions`, and the notes list what was
+// assumed.
+//   NV#   # NVLinks. If some GPU would then have more than 18 NVLinks (no GPU has), every GPU has # to one NVSwitch;
+//         otherwise they are direct. PIX: one PCIe switch; PXB: several PCIe switches; PHB: one host bridge; NODE: one
+//         NUMA domain; SYS: between NUMA domains. Kinds nest: two devices that are both PIX to a third are PIX to each
+//         other, and so on. GPUs whose relation is hidden by NV# are placed according to NICs and affinities.
+// Refuses contradictory matrices (A PIX B, B PIX C, A SYS C).
 absl::StatusOr<ImportedNode> NodeOf(const SmiMatrix& matrix, const ImportAssumptions& assumptions = {});
 
 }  // namespace twofold

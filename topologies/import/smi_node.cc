@@ -1,4 +1,4 @@
-// The matrix of nvidia-smi as a node: see smi_matrix.h.
+// Converts the matrix of nvidia-smi to a node: see smi_matrix.h.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -13,7 +13,7 @@
 namespace twofold {
 namespace {
 
-constexpr int kMostLinksOfAGpu = 18;  // of H100 and B200
+constexpr int kMostLinksOfAGpu = 18;  // on H100 and B200
 
 enum Kind { kPix, kPxb, kPhb, kNode, kSys, kHidden };  // kHidden: NV# or X
 constexpr const char* kNames[] = {"PIX", "PXB", "PHB", "NODE", "SYS"};
@@ -30,7 +30,7 @@ int Links(const std::string& relation) {
   return relation.starts_with("NV") && absl::SimpleAtoi(relation.substr(2), &links) ? links : 0;
 }
 
-// Sets that grow together.
+// Union-find of devices.
 class Classes {
  public:
   explicit Classes(size_t n) : parent_(n) { std::iota(parent_.begin(), parent_.end(), size_t{0}); }
@@ -67,7 +67,7 @@ class Converter {
   const std::string& Between(size_t a, size_t b) const { return matrix_.rows[a].relations[b]; }
   bool Gpu(size_t i) const { return matrix_.rows[i].name.starts_with("GPU"); }
 
-  // What is together at `kind` or nearer. Affinities tell domains where NV# hides them.
+  // The classes of things that are at `kind` or nearer to each other. Affinities give the domains if NV# hides them.
   Classes ClassesOf(Kind kind) const {
     Classes classes(size_);
     for (size_t a = 0; a < size_; ++a) {
@@ -105,16 +105,16 @@ class Converter {
     for (size_t i = 0; i < size_; ++i) {
       const SmiMatrix::Row& row = matrix_.rows[i];
       std::string name = Gpu(i) ? StrCat("gpu", row.name.substr(3)) : StrCat("nic ", matrix_.InterfaceOf(row.name));
-      if (names[name]++ > 0) name = StrCat("nic ", row.name);  // two of one name in the legend
+      if (names[name]++ > 0) name = StrCat("nic ", row.name);  // two NICs with one name in the legend
       const int vertex = graph().AddVertex({.kind = Gpu(i) ? Vertex::kDevice : Vertex::kNic, .name = name, .node = 0});
       (Gpu(i) ? node().devices : node().nics).push_back(vertex);
       things_.push_back(vertex);
     }
   }
 
-  // A vertex for each class of two or more at each level, below that of the next level.
+  // Adds a vertex for each class of two or more at each level, below the vertex of the next level.
   void AddTree() {
-    std::vector<int> top = things_;  // by thing: the vertex that stands for it so far
+    std::vector<int> top = things_;  // by thing: the vertex that represents it so far
     for (size_t level = 0; level < kSys; ++level) {
       std::map<size_t, std::vector<int>> members;
       for (size_t i = 0; i < size_; ++i) {
@@ -123,7 +123,7 @@ class Converter {
       }
       std::map<size_t, int> made;
       for (const auto& [root, list] : members) {
-        // Every domain has a vertex; a switch stands where there are two or more below it.
+        // Every domain has a vertex; a switch needs at least two things below it.
         if (list.size() < 2 && level != kNode) continue;
         made[root] = AddAbove(static_cast<Kind>(level), list, static_cast<int>(counts_[level]++));
       }

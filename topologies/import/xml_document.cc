@@ -17,14 +17,14 @@ std::string_view View(const xmlChar* text) { return text == nullptr ? "" : reint
 
 bool Blank(std::string_view text) { return text.find_first_not_of(" \t\r\n") == std::string_view::npos; }
 
-// libxml2's messages end in a new line.
+// Removes the newline at the end of libxml2's messages.
 std::string Message(const xmlError* error) {
   std::string text(error == nullptr || error->message == nullptr ? "no XML" : error->message);
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
   return text;
 }
 
-// Copies libxml2's tree; counts and depths are bounded.
+// Copies libxml2's tree; the number and the depth of nodes are limited.
 class Copier {
  public:
   Copier(std::string_view file, XmlDocument& to) : file_(file), to_(to) {}
@@ -84,7 +84,7 @@ class Copier {
   }
 
   absl::Status CopyText(std::string_view text, int line, std::vector<XmlNode>& to) {
-    if (!to.empty() && to.back().kind == XmlNode::kText) {  // what CDATA marks cut apart
+    if (!to.empty() && to.back().kind == XmlNode::kText) {  // adjacent texts, which CDATA marks separated
       to.back().text += text;
     } else {
       to.push_back({.kind = XmlNode::kText, .text = std::string(text), .line = line});
@@ -118,7 +118,7 @@ class Copier {
   int64_t count_ = 0;
 };
 
-// Characters that a reader would take for markup, or normalise away.
+// Escapes characters that a reader would take for markup or normalise.
 void Escape(std::string_view text, bool attribute, std::string& out) {
   for (const char c : text) {
     switch (c) {
@@ -134,7 +134,7 @@ void Escape(std::string_view text, bool attribute, std::string& out) {
   }
 }
 
-// `inline_`: within text, where added blank space would count.
+// `inline_`: inside text, where added blanks would change the content.
 void Write(const XmlNode& node, int indent, bool inline_, std::string& out) {
   if (!inline_) out.append(static_cast<size_t>(2 * indent), ' ');
   switch (node.kind) {

@@ -11,10 +11,10 @@
 namespace twofold {
 namespace {
 
-// The number of {low, high} among the pairs of `count`, in order of low, then high.
+// The number of pair {low, high} among the pairs of `count`, ordered by low, then high.
 int PairNumber(int low, int high, int count) { return low * (2 * count - low - 1) / 2 + high - low - 1; }
 
-// What the options stand for, the header's symbols.
+// The parameters derived from the options, with the header's symbols.
 struct DragonflyShape {
   explicit DragonflyShape(const DragonflyOptions& o)
       : p(o.p), a(o.a), g(o.groups > 0 ? o.groups : static_cast<int>(std::min<int64_t>(int64_t{o.a} * o.h + 1, kMostPorts))) {
@@ -86,7 +86,7 @@ class Dragonfly : public PortNetwork {
   }
 
  private:
-  // Switches by their number in the whole network.
+  // Switches are numbered across the whole network.
   int SwitchOf(int port) const { return port / shape_.p; }
   int GroupOfSwitch(int s) const { return s / shape_.a; }
 
@@ -96,7 +96,7 @@ class Dragonfly : public PortNetwork {
     return group * shape_.a + static_cast<int>(q * shape_.a / (int64_t{shape_.n} * (shape_.g - 1)));
   }
 
-  // The local hop between two switches of a group, if they are two.
+  // Appends the local hop between two switches of a group, if they differ.
   void ToSwitch(int from, int to, std::vector<int>& route) const {
     if (from == to) return;
     const int a = shape_.a, s = from % a, t = to % a;
@@ -104,7 +104,7 @@ class Dragonfly : public PortNetwork {
     route.push_back(first_local_ + 2 * cable + (from < to ? 0 : 1));
   }
 
-  // To the switch with cable m to `group` and over it; returns the switch where that ends.
+  // Appends the route to the switch with cable m to `group` and that cable; returns the switch at its end.
   int ToGroup(int from, int group, int m, std::vector<int>& route) const {
     const int here = GroupOfSwitch(from);
     ToSwitch(from, Gateway(here, group, m), route);

@@ -11,7 +11,7 @@ namespace {
 
 int CeilDiv(int a, int b) { return (a + b - 1) / b; }
 
-// The shape of a tree, by the rules of the header. With 2 levels there is one pod and no core.
+// The shape of a tree, by the rules in the header. With 2 levels there is one pod and no core.
 struct FatTreeShape {
   explicit FatTreeShape(const FatTreeOptions& o)
       : leaf(SplitRadix(o.radix, o.oversubscription)),
@@ -23,7 +23,7 @@ struct FatTreeShape {
     return int64_t{leaf.down} * leaves_a_pod * (levels == 3 ? radix : 1);
   }
 
-  // Rail groups of `down` nodes each: a last one that is not full still has a leaf for each rail.
+  // Rail groups have `down` nodes each; a partly filled last group still has one leaf for each rail.
   int leaves(int ports) const { return CeilDiv(CeilDiv(ports, rails), leaf.down) * rails; }
   int pods(int ports) const { return CeilDiv(leaves(ports), leaves_a_pod); }
   int64_t cables(int ports) const {
@@ -87,11 +87,12 @@ class FatTree : public PortNetwork {
     const int node = port / shape_.rails;
     return node / shape_.leaf.down * shape_.rails + port % shape_.rails;
   }
-  int PlaceOf(int port) const { return port / shape_.rails % shape_.leaf.down; }  // on its leaf
+  int PlaceOf(int port) const { return port / shape_.rails % shape_.leaf.down; }  // index on its leaf
   int PodOf(int leaf) const { return leaf / shape_.leaves_a_pod; }
   int GroupOfLeaf(int leaf) const { return levels_ == 3 ? PodOf(leaf) : leaf / shape_.rails; }
 
-  // The links upwards; downwards is the next number. Leaf cables follow those of the ports, then the middle switches'.
+  // Upward links; the downward link has the next number. Cables of leaves follow those of the ports; those of middle
+  // switches come last.
   int LeafCable(int leaf, int j) const { return 2 * (ports_ + leaf * up_ + j); }
   int MiddleCable(int pod, int j, int core) const {
     return 2 * (ports_ + leaves_ * up_ + (pod * up_ + j) * core_up_ + core);
@@ -139,9 +140,9 @@ class FatTree : public PortNetwork {
   const FatTreeShape shape_;
   const int levels_, radix_;
   int leaves_ = 0, pods_ = 0;
-  int up_ = 0;       // cables up of a leaf: spines, or middle switches a pod
-  int core_up_ = 0;  // cables up of a middle switch
-  int bundle_ = 1;   // cables that a spine has of one leaf, or a core of one middle switch
+  int up_ = 0;       // uplinks of a leaf: to spines, or to the middle switches of its pod
+  int core_up_ = 0;  // uplinks of a middle switch
+  int bundle_ = 1;   // cables between a spine and a leaf, or between a core and a middle switch
   int first_leaf_ = 0;
 };
 
@@ -156,7 +157,7 @@ absl::Status CheckSplit(std::string_view field, int radix, double oversubscripti
 }  // namespace
 
 FatTreeSplit SplitRadix(int radix, double oversubscription) {
-  // A little more than the quotient: 40 / (1 + 4) must be 8, and 8 * 4 be 32, whatever way they are rounded.
+  // Slightly above the quotient: 40 / (1 + 4) must be 8, and 8 * 4 must be 32, however they are rounded.
   const double up = std::floor(radix / (1 + oversubscription) + 1e-9);
   const double down = std::floor(up * oversubscription + 1e-9);
   if (!(up >= 1) || !(down >= 1)) return {};

@@ -4,8 +4,8 @@
 //      | \ / |
 //     p2 --- p3
 //
-// Cost: no switches, n (n-1) / 2 cables, diameter 1, bisection (n/2)^2 * bandwidth. One minimal route; detours: through each
-// other port, n - 2.
+// Cost: no switches, n (n-1) / 2 cables, diameter 1, bisection (n/2)^2 * bandwidth. One minimal route; n - 2 detours,
+// one through each other port.
 #pragma once
 
 #include <memory>

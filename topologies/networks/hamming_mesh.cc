@@ -12,14 +12,14 @@
 namespace twofold {
 namespace {
 
-// Where an accelerator is along a line: on which board, and where on it.
+// The position of an accelerator on a line: its board, and its place on that board.
 struct Place {
   int board, index;
   friend bool operator==(const Place&, const Place&) = default;
 };
 
-// The lines of one direction: rows or columns. A line is `boards` boards of `length` accelerators; edge 2 * X is the west
-// (north) edge of board X, 2 * X + 1 its east (south) edge.
+// All lines of one direction (rows or columns). A line is `boards` boards of `length` accelerators; edge 2 * X is the
+// west (north) edge of board X, 2 * X + 1 its east (south) edge.
 struct Lines {
   Lines(int length, int boards, int count, int radix) : length(length), boards(boards), count(count) {
     if (length * boards == 1) return;  // nothing to join
@@ -42,19 +42,19 @@ struct Lines {
 
   int length, boards, count;
   int edges = 0, down = 1, leaves = 0;
-  int up = 0, spines = 0;  // of a tree: cables up of a leaf
-  // Cables and vertices, set by the owner.
+  int up = 0, spines = 0;  // in a tree: uplinks of a leaf
+  // The first numbers of cables and vertices, set by the owner.
   int first_mesh = 0, first_cable = 0, first_switch = 0;
 };
 
-// One kind of way from place to place of a line: over the mesh, or out by an edge and in by another.
+// One kind of path between two places of a line: over the mesh, or out by one edge and in by another.
 struct Way {
   int out = -1, in = -1;  // edges; -1: over the mesh
   int hops = 0;
-  int routes = 1;  // choices of spine
+  int routes = 1;  // number of choices of spine
 };
 
-// All ways from one place to another that leave no board twice; none where there is nothing to do.
+// All paths between two places that leave each board at most once; none if the places are equal.
 struct Ways {
   Ways(const Lines& lines, Place from, Place to) {
     if (from == to) return;
@@ -82,7 +82,7 @@ struct Ways {
     }
   }
   bool nothing() const { return count == 0; }
-  // Of the minimal (or the longer) routes, number `number`: its way; what is left of `number` is the spine.
+  // The path of route `number` among the minimal (or the longer) routes; `number` becomes the choice of spine.
   const Way& Find(bool of_minimal, int64_t& number) const {
     size_t i = 0;
     for (;; ++i) {
@@ -137,7 +137,7 @@ class HammingMesh : public PortNetwork {
   int64_t MinimalRoutes(Pair pair) const override { return Count(pair).minimal(); }
   int64_t Detours(Pair pair) const override { return Count(pair).detours(); }
 
-  // Row first; of the ways along a line, by the place of the destination in it, so that they are even over destinations.
+  // Row first. The path along a line is chosen by the destination's place in it, which spreads destinations evenly.
   int64_t DefaultRoute(Pair pair) const override {
     const Counts n = Count(pair);
     const Place row = PlaceIn(pair.to, true), column = PlaceIn(pair.to, false);
@@ -148,7 +148,7 @@ class HammingMesh : public PortNetwork {
     const Ways row(rows_, PlaceIn(pair.from, true), PlaceIn(pair.to, true));
     const Ways column(columns_, PlaceIn(pair.from, false), PlaceIn(pair.to, false));
     const Counts n(row, column);
-    // Which of row and column is the longer one, if any, and the number among those.
+    // Whether the row or the column takes a longer path, and the route's number among those.
     bool row_minimal = true, column_minimal = true;
     if (number >= n.minimal()) {
       number -= n.minimal();
@@ -167,7 +167,8 @@ class HammingMesh : public PortNetwork {
   }
 
  private:
-  // How many ways there are along the row and along the column; 1 minimal and none longer where there is nothing to do.
+  // The number of paths along the row and along the column; 1 minimal and no longer path if there is no distance to
+  // cover.
   struct Counts {
     Counts(const Ways& r, const Ways& c)
         : row(r.nothing() ? 1 : r.minimal), column(c.nothing() ? 1 : c.minimal), row_longer(r.longer), column_longer(c.longer),
@@ -197,7 +198,8 @@ class HammingMesh : public PortNetwork {
     return (in_row.board + o_.x * in_column.board) * o_.a * o_.b + in_row.index + o_.a * in_column.index;
   }
 
-  // Links: east (south) out of a place of a board; from an edge to its leaf; from a leaf to a spine. Back: the next number.
+  // Links: from a place of a board to the east (south); from an edge to its leaf; from a leaf to a spine. The reverse
+  // link has the next number.
   static int MeshLink(const Lines& l, int line, Place p) {
     return 2 * (l.first_mesh + (line * l.boards + p.board) * (l.length - 1) + p.index);
   }
@@ -249,7 +251,7 @@ class HammingMesh : public PortNetwork {
     }
   }
 
-  // Goes along the line through port `at`, from the place in lines of pair.from to that of pair.to.
+  // Appends the links along the line through port `at`, from pair.from's place in that line to pair.to's.
   void Walk(const Lines& l, bool row, const Ways& ways, int at, Pair pair, bool minimal, int64_t number,
             std::vector<int>& route) const {
     if (ways.nothing()) return;

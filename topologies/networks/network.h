@@ -1,5 +1,5 @@
-// What the networks of ports share. A port is where a NIC plugs in (or a device, where there are no NICs); ports are the
-// endpoints, and the first vertices.
+// The common part of all networks of ports. A port is where a NIC plugs in (or a device, if there are no NICs). Ports
+// are the endpoints and the first vertices.
 #pragma once
 
 #include <cstdint>
@@ -14,25 +14,26 @@ namespace twofold {
 
 struct Wiring {
   BytesPerSecond bandwidth{25e9};  // of a cable, each way
-  Seconds cable{0};                // of one cable
-  Seconds switching{0};            // of passing one switch (or router)
-  Seconds nic{0};                  // of each NIC, the sender's and the receiver's: on the links that leave and reach a port
+  Seconds cable{0};                // latency of one cable
+  Seconds switching{0};            // latency of one switch (or router)
+  Seconds nic{0};  // latency of a NIC: added to links that leave a port (sender) or reach one (receiver)
 };
 
-// The checks of all builders: the message starts with the field as cluster.proto calls it ("radix = 1: ...").
+// Checks that all builders share. The message starts with the field's name in cluster.proto ("radix = 1: ...").
 absl::Status Check(const Wiring& wiring);
 absl::Status CheckNoNic(const Wiring& wiring);  // for networks whose ports are their routers
 absl::Status CheckAtLeast(std::string_view field, int64_t value, int64_t least);
 
-// The most ports and cables of one network: links are numbered by int.
+// Limits of one network: links are numbered by int.
 inline constexpr int64_t kMostPorts = 1 << 20, kMostCables = 1 << 26;
 absl::Status CheckCables(std::string_view field, int64_t value, int64_t cables);
 
-// The largest divisor of `cables` so that `each` of so many cables find room on a switch of `radix`; 1 where none does: how
-// many cables of one lower switch an upper switch takes, so that there are as few upper ones as can be.
+// The number of cables that join one lower switch to an upper switch, chosen so that there are as few upper switches as
+// possible: the largest divisor of `cables` such that `each` bundles of that size fit on a switch of `radix`; 1 if none
+// does.
 int Bundle(int cables, int each, int radix);
 
-// A network under construction and its lists: derived classes add vertices and cables and number their routes.
+// A network under construction. Derived classes add vertices and cables and number their routes.
 class PortNetwork : public Topology {
  public:
   int endpoints() const override { return ports_; }
@@ -45,12 +46,13 @@ class PortNetwork : public Topology {
 
   void Reserve(int64_t vertices, int64_t cables);
   void AddPort(int port, int group) { vertices_.push_back({Vertex::kDevice, NameOf("p", port), port, group}); }
-  // Returns its vertex.
+  // Returns the switch's vertex.
   int AddSwitch(std::string name, int group, int level);
-  // Links a->b and b->a; returns the first's number, the second's is one more. Latency: of the cable, and of the switch
-  // that a link leaves or the NIC of the port that it leaves or reaches.
+  // Adds the links a->b and b->a. Returns the number of the first; the second has the next number. The latency is that
+  // of the cable plus that of the switch that a link leaves or of the NIC of the port that it leaves or reaches.
   int AddPortCable(int port, int to_switch, BytesPerSecond bandwidth);
-  // `number`: of the cable among several between the two, so that all links have names of their own; -1: it is the only one.
+  // `number` distinguishes several cables between the same two switches, so that link names are unique; -1: the only
+  // cable.
   int AddSwitchCable(int a, int b, BytesPerSecond bandwidth, Seconds cable, int number = -1);
   static std::string NameOf(std::string_view what, int number);
 

@@ -21,7 +21,7 @@ class SharedMemoryHost : public Topology {
   int endpoints() const override { return options_.ranks; }
   const std::vector<Vertex>& vertices() const override { return vertices_; }
   const std::vector<Link>& links() const override { return links_; }
-  // The receiver copies: its core and the memory system.
+  // The receiver copies, so the route is its core and the memory system.
   void Route(Pair pair, int64_t, std::vector<int>& route) const override { route = {pair.to, options_.ranks}; }
   Seconds Latency(Pair) const override { return options_.latency; }
   int nodes() const override { return 1; }

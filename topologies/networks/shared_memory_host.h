@@ -1,10 +1,11 @@
-// One host whose ranks share memory: every rank moves bytes through its own core, all of them through one memory system.
+// One host whose ranks share memory. Every rank moves bytes through its own core, and all cores use one memory system.
 //
 //     core0   core1   core2      `core_bandwidth` each
 //         \     |     /
 //        [memory system]         `total_bandwidth`, shared
 //
-// A byte moved is one byte read and written: what a copy does. `latency` is one meeting of ranks.
+// One byte moved is one byte read and one byte written, as in a copy. `latency` is the time of one synchronisation of
+// the ranks.
 #pragma once
 
 #include <memory>

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kMostDims = 6;
 
-// The number-th order of `dims` (of which there are count!), in place: number 0 leaves them as they are.
+// Permutes `dims` (the first `count`) in place to order `number` of count!; number 0 leaves them unchanged.
 void Permute(std::array<int, kMostDims>& dims, int count, int64_t number) {
   for (int i = 0; i < count; ++i) {
     int64_t rest = 1;
@@ -61,7 +61,7 @@ class Torus : public PortNetwork {
     const Way way = WayOf(pair);
     return Factorial(way.count) * way.rings;
   }
-  // The first order; bit i of the low ties bits: the i-th tie goes down.
+  // The first order of dimensions. In the low `ties` bits, bit i says that the i-th tie goes down.
   int64_t DefaultRoute(Pair pair) const override {
     int64_t number = 0;
     int bit = 0;
@@ -81,7 +81,7 @@ class Torus : public PortNetwork {
     const int long_ring = number < minimal ? -1 : static_cast<int>((number - minimal) / orders);
     for (int i = 0; i < way.count; ++i) {
       const Dimension& d = dims_[static_cast<size_t>(order[static_cast<size_t>(i)])];
-      int offset = Offset(d, pair);  // of a ring: (-size/2, size/2]
+      int offset = Offset(d, pair);  // in a ring: (-size/2, size/2]
       if (IsTie(d, offset)) {
         if (long_ring < 0 && ((number >> tie++) & 1) != 0) offset -= d.size;
       } else if (d.ring && ring++ == long_ring) {
@@ -102,17 +102,18 @@ class Torus : public PortNetwork {
   struct Dimension {
     int size, stride;
     bool ring;
-    int cables;       // of one line
+    int cables;       // per line
     int first_cable;  // of this dimension
   };
-  // In which dimensions two ports differ, how many of those are rings with a shorter way, and how many are ties.
+  // The number of dimensions in which two ports differ, how many of them are rings with a shorter direction, and how
+  // many are ties.
   struct Way {
     std::array<int, kMostDims> differ{};
     int count = 0, rings = 0, ties = 0;
   };
 
   static int Coordinate(const Dimension& d, int port) { return port / d.stride % d.size; }
-  // Steps up (down: negative) by the shorter way; of a tie, up.
+  // Steps up (negative: down) in the shorter direction; ties go up.
   static int Offset(const Dimension& d, Pair pair) {
     int offset = Coordinate(d, pair.to) - Coordinate(d, pair.from);
     if (!d.ring) return offset;
@@ -134,7 +135,7 @@ class Torus : public PortNetwork {
     return way;
   }
 
-  // The link upwards out of a port; of the cable's two, downwards into it is the next number.
+  // The upward link out of a port; the downward link of the same cable, into the port, has the next number.
   static int LinkUp(const Dimension& d, int port) {
     const int line = port / (d.stride * d.size) * d.stride + port % d.stride;
     return 2 * (d.first_cable + line * d.cables + Coordinate(d, port));
@@ -144,7 +145,7 @@ class Torus : public PortNetwork {
     return port + ((x + step + d.size) % d.size - x) * d.stride;
   }
 
-  // Goes `steps` (of either sign) along a dimension; returns where that ends.
+  // Appends `steps` links (of either sign) along a dimension; returns the port at the end.
   static int Walk(const Dimension& d, int at, int steps, std::vector<int>& route) {
     const int step = steps > 0 ? 1 : -1;
     for (int i = 0; i < std::abs(steps); ++i) {

@@ -1,4 +1,4 @@
-// NICs of a node, and where they hang.
+// The NICs of a node, and where they are attached.
 #pragma once
 
 #include <vector>
@@ -9,14 +9,14 @@ namespace twofold {
 
 struct NodeNics {
   int count = 0;
-  BytesPerSecond bandwidth{25e9};  // of the cable between a NIC and where it hangs, each way
+  BytesPerSecond bandwidth{25e9};  // of the cable between a NIC and its attachment point, each way
   Seconds latency{0};              // of that cable
   Medium medium = Medium::kPcie;
 };
 
-// Device d's nearest NIC is number d * count / devices: as many devices to each NIC as can be; where there are more NICs than
-// devices, the first of those that hang at the device. `hang`: for each device the vertex that its NICs are cabled to (itself,
-// or its PCIe switch or socket); a NIC of several devices is cabled to each of their vertices, once.
+// The nearest NIC of device d is number d * count / devices, so devices are spread evenly over NICs. With more NICs
+// than devices it is the first NIC attached to the device. `hang` gives for each device the vertex to which its NICs
+// are cabled (itself, or its PCIe switch or socket). A NIC of several devices is cabled once to each of their vertices.
 void AttachNics(const NodeNics& nics, const std::vector<int>& hang, NodeType& node);
 
 }  // namespace twofold

@@ -1,4 +1,4 @@
-// Pairs of devices over NVLink bridges, pairs joined by PCIe: servers of PCIe cards.
+// Pairs of devices joined by NVLink bridges; the pairs are joined by PCIe. These are servers of PCIe cards.
 //
 //     gpu0 == gpu1   gpu2 == gpu3      ==: bridge, `bandwidth` each way, `latency`
 //       \      \       /      /        PCIe, `pcie_bandwidth` each way, `pcie_latency` a cable
@@ -6,7 +6,8 @@
 //          |              |            PCIe
 //        [nic0]         [nic1]
 //
-// Cost: n/2 bridges and n PCIe cables; diameter 2; bisection of n/2 pairs against n/2: n/2 * pcie_bandwidth.
+// Cost: n/2 bridges and n PCIe cables; diameter 2; bisection of one half of the pairs against the other:
+// n/2 * pcie_bandwidth.
 #pragma once
 
 #include "topologies/nodes/nics.h"

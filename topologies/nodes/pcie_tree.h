@@ -6,10 +6,10 @@
 //    /  |  \                               `devices_per_switch` devices, and NICs
 // gpu0 gpu1 [nic0]
 //
-// Devices fill switches in order, switches sockets; the last of each may have fewer. NVLink, where there is any, is added by
-// the builders that use this one (cube mesh).
-// Cost: s = ceil(n / devices_per_switch) switches and n + s PCIe cables; diameter 5 over two sockets, 4 over one, 2 below a
-// switch; bisection of two sockets: socket_bandwidth.
+// Devices fill switches in order, and switches fill sockets; the last switch and the last socket may have fewer.
+// Builders on top of this one add NVLink (cube mesh).
+// Cost: s = ceil(n / devices_per_switch) switches and n + s PCIe cables; diameter 5 across two sockets, 4 within one, 2
+// below one switch; bisection between two sockets: socket_bandwidth.
 #pragma once
 
 #include "topologies/nodes/nics.h"

@@ -3,7 +3,7 @@
 //     [device]--[nic0]
 //          \----[nic1]      `nics.count` of them; none: the device is the network's port
 //
-// Cost: no switch, a cable a NIC.
+// Cost: no switch, one cable per NIC.
 #pragma once
 
 #include "topologies/nodes/nics.h"

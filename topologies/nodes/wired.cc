@@ -6,8 +6,8 @@
 namespace twofold {
 namespace {
 
-// NIC k on device nic_at[k]. A device's nearest NIC is its own; that of the device it has the widest cable to among those
-// with one; else its share, counted evenly.
+// NIC k is on device nic_at[k]. The nearest NIC of a device is its own; otherwise that of the device with a NIC to
+// which it has the widest cable; otherwise devices are spread evenly over NICs.
 void HangNics(const WiredNodeOptions& options, NodeType& node) {
   TWOFOLD_CHECK_EQ(options.nic_at.size(), static_cast<size_t>(options.nics.count));
   std::vector<int> own(node.devices.size(), -1);

@@ -1,11 +1,12 @@
-// Devices joined as a list says, each below the host of its socket: what no regular builder fits.
+// Devices joined according to a list, each attached to the host of its socket. For nodes that no regular builder
+// describes.
 //
 //     [socket0]------[socket1]        `socket_bandwidth` each way between any two
 //      /  |  \        /  |  \         `host_bandwidth` each way, `host_latency` (NVLink to POWER9, Infinity Fabric, PCIe)
 //     0 = 1 = 2      3 = 4 = 5        ==: `cables`, `latency` each
 //
-// Summit: two triples of V100, all pairs of each joined. Frontier: eight GCDs of four MI250X. Pairs without a cable talk
-// through their sockets. NICs hang on the sockets, evenly, or on the devices named.
+// Summit: two groups of three V100, fully connected within each. Frontier: eight GCDs of four MI250X. Pairs without a
+// cable communicate through their sockets. NICs are attached evenly to the sockets, or to the named devices.
 // Cost: no switch; cables as listed and n to the sockets; diameter at most 3.
 #pragma once
 
@@ -28,7 +29,7 @@ struct WiredNodeOptions {
   Seconds host_latency{0.5e-6};
   BytesPerSecond socket_bandwidth{32e9};
   NodeNics nics;
-  std::vector<int> nic_at;  // the device of each NIC; empty: on the sockets
+  std::vector<int> nic_at;  // the device of each NIC; empty: NICs are attached to the sockets
 };
 NodeType MakeWiredNode(const WiredNodeOptions& options);
 

@@ -12,7 +12,7 @@ Heads Sizes(const A& o) {
   return {o.qkv.dim(0), o.qkv.dim(1), o.qkv.dim(2) / (o.heads + 2 * o.kv_heads)};
 }
 
-// `products` t x t x head_dim products a head; the causal half is skipped.
+// `products`: number of t x t x head_dim products per head. The masked causal half is not counted.
 template <class A>
 Cost Products(const A& o, int products, Bytes read, Bytes written) {
   const Heads s = Sizes(o);
@@ -29,7 +29,7 @@ void CheckHeads(const A& o, std::string_view name) {
              Wide(o.lse, o.qkv, s.batch * o.heads * s.t), name, {&o.qkv, &o.out, &o.lse});
 }
 
-// `copies`: of the head, for narrow types.
+// `copies`: f32 copies of the head, for BF16 and F16.
 template <class A>
 Bytes Tiles(const A& o, int64_t threads, int tiles, int copies) {
   const Heads s = Sizes(o);
@@ -38,13 +38,13 @@ Bytes Tiles(const A& o, int64_t threads, int tiles, int copies) {
                         narrow ? copies * RoundUp(s.t * s.head_dim, 16) : 0);
 }
 
-// What cuDNN has attention for: 16-bit types, heads of multiples of 8 up to 256.
+// The shapes that cuDNN's attention supports: 16-bit types, head_dim a multiple of 8, up to 256.
 template <class A>
 bool ForCudnn(const A& o) {
   const int64_t dim = Sizes(o).head_dim;
   return ElementSize(o.qkv.dtype()) == 2 && dim % 8 == 0 && dim <= 256;
 }
-// Its engines' own: 256 bytes for H100, none for A100 (cuDNN 9.19).
+// The workspace of cuDNN's own engines: 256 bytes for H100, none for A100 (cuDNN 9.19).
 constexpr Bytes kCudnnAttention = Bytes(kCudaAlignment);
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Attention, tiled: the score matrix is never stored (Dao et al. 2022).
+// Tiled attention: the score matrix is never stored (Dao et al. 2022).
 #pragma once
 
 #include "core/device/ops/op.h"
@@ -15,13 +15,14 @@ KernelKey Key(const AttentionForward&);
 Cost CostOf(const AttentionForward&);
 void CheckShapes(const AttentionForward&);
 Bytes CpuWorkspace(const AttentionForward&, int threads);
-Bytes CudaWorkspace(const AttentionForward&);  // a little, where cuDNN may do it
+Bytes CudaWorkspace(const AttentionForward&);  // small; used if cuDNN may run it
 KernelKey Key(const AttentionBackward&);
 Cost CostOf(const AttentionBackward&);
 void CheckShapes(const AttentionBackward&);
 Bytes CpuWorkspace(const AttentionBackward&, int threads);
-// (f32)[b, heads, t]: sums of dout * out. Where cuDNN may do it also f32 sums of the gradients of queries and, where heads share keys
-// and values, the gradients of these for each head. The same whoever does it.
+// (f32)[b, heads, t]: sums of dout * out. If cuDNN may run it, also f32 sums of the gradients of the queries and, if
+// heads share keys and values, the gradients of keys and values for each head. The size is the same whichever kernel
+// runs.
 Bytes CudaWorkspace(const AttentionBackward&);
 }  // namespace rules
 

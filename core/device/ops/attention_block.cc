@@ -6,7 +6,7 @@
 namespace twofold::ops::rules {
 namespace {
 
-// Elements of the rectangle's queries, and of its keys and values.
+// Number of elements of the rectangle's queries, and of its keys and values.
 template <class A>
 int64_t QueryElements(const A& o) { return o.q.dim(0) * o.block.queries * o.block.heads * o.block.head_dim; }
 template <class A>
@@ -14,7 +14,7 @@ int64_t KeyElements(const A& o) { return o.q.dim(0) * o.block.keys * 2 * o.block
 template <class A>
 int64_t Rows(const A& o) { return o.q.dim(0) * o.block.heads * o.block.queries; }
 
-// Products of queries x keys x head_dim; a causal rectangle skips half.
+// Cost of products of queries x keys x head_dim. A causal rectangle skips half.
 template <class A>
 Flops Products(const A& o, int products) {
   const double elements = static_cast<double>(Rows(o)) * static_cast<double>(o.block.keys) * static_cast<double>(o.block.head_dim);

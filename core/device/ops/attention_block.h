@@ -1,26 +1,28 @@
-// Attention of a rectangle of the scores: some queries against some keys. What rectangles of the same queries give is put
-// together by the log-sum-exps of their rows, in any order (Liu et al. 2023, "Ring Attention with Blockwise Transformers";
-// Milakov and Gimelshein 2018, "Online normalizer calculation for softmax", for the arithmetic).
+// Attention over a rectangle of the score matrix: some queries against some keys. The results of several rectangles of
+// the same queries are merged by the log-sum-exps of their rows, in any order (Liu et al. 2023, "Ring Attention with
+// Blockwise Transformers"; Milakov and Gimelshein 2018, "Online normalizer calculation for softmax", for the
+// arithmetic).
 #pragma once
 
 #include "core/device/ops/op.h"
 
 namespace twofold::ops {
 
-// The rectangle, of tensors [b, t, ..] that hold more rows than it.
+// The rectangle. The tensors [b, t, ..] may have more rows than it.
 struct AttentionBlock {
   int64_t heads = 1, kv_heads = 1, head_dim = 0;
-  int64_t first_query = 0, queries = 0;  // rows of q, and of what has a row for each of its
+  int64_t first_query = 0, queries = 0;  // rows of q, and of all tensors with a row per query
   int64_t first_key = 0, keys = 0;       // rows of kv
-  bool causal = false;                   // query i of it sees its keys [0, i] alone; as many keys as queries
+  bool causal = false;                   // query i of the rectangle sees only its keys [0, i]; requires queries == keys
 };
 
-// Queries are the first heads * head_dim columns of q [b, tq, ..]; keys and then values the last 2 * kv_heads * head_dim of
-// kv [b, tk, ..]: both may be one qkv as in attention.h. out (f32)[b, tq, heads * head_dim]; lse (f32)[b, heads, tq].
-// `merge`: out and lse hold the result of other keys, and become that of both.
+// Queries are the first heads * head_dim columns of q [b, tq, ..]. Keys, then values, are the last 2 * kv_heads *
+// head_dim columns of kv [b, tk, ..]. Both may be the same qkv, as in attention.h. out (f32)[b, tq, heads * head_dim];
+// lse (f32)[b, heads, tq].
+// `merge`: out and lse hold the result for other keys and are updated to the result for both.
 struct AttentionBlockForward { Tensor q, kv, out, lse; AttentionBlock block; bool merge = false; };
-// out and lse are those of all keys that the queries see. Gradients lie in dq and dkv (f32) as q and kv in theirs.
-// `accumulate` is for both; what is outside the rectangle stays.
+// out and lse are the result for all keys that the queries see. Gradients are laid out in dq and dkv (f32) as queries,
+// keys and values are in q and kv. `accumulate` applies to both. Elements outside the rectangle are unchanged.
 struct AttentionBlockBackward { Tensor q, kv, out, lse, dout, dq, dkv; AttentionBlock block; bool accumulate = false; };
 
 namespace rules {

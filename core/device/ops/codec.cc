@@ -25,7 +25,7 @@ void CheckShapes(const TopK& o) {
              Places(o.indices, o.values.numel()) && Residual(o.residual, o.in),
          "top_k", {&o.in, &o.values, &o.indices, &o.residual});
 }
-// How many elements have each digit; what has been found; and two counts for each tile.
+// A histogram of digits, the search state, and two counts per tile.
 Bytes CudaWorkspace(const TopK& o) {
   const int64_t tiles = Blocks(o.in.numel(), kTopKTile);
   return Bytes(512 + RoundUp(kTopKBins, 128) * 4 + 2 * RoundUp(tiles, 128) * 4);

@@ -1,16 +1,19 @@
-// What gradient codecs are made of: a tensor is taken as a flat sequence, encoded into less, and decoded again.
+// The building blocks of gradient codecs. A tensor is treated as a flat sequence, encoded into fewer bytes, and decoded
+// again.
 //
-//   * Sparse: the k elements of largest size (Aji and Heafield 2017; Lin et al. 2018, "Deep Gradient Compression"), or k drawn at
-//     random, the same on every rank (Stich et al. 2018, "Sparsified SGD with Memory"): values and I32 places.
-//   * 8 bits an element and a scale for each block (Dettmers et al. 2022, "8-bit Optimizers via Block-wise Quantization", section
-//     2.1, with evenly spaced levels), rounded to the nearest or without bias (Alistarh et al. 2017, "QSGD").
-//   * 1 bit an element and a scale for each block (Seide et al. 2014, "1-Bit Stochastic Gradient Descent"; the scale is the mean size,
-//     as in Karimireddy et al. 2019, "Error Feedback Fixes SignSGD", algorithm 1).
+//   * Sparse: the k elements of largest magnitude (Aji and Heafield 2017; Lin et al. 2018, "Deep Gradient
+//     Compression"), or k elements drawn at random, the same on every rank (Stich et al. 2018, "Sparsified SGD with
+//     Memory"). Encoded as values and I32 indices.
+//   * 8 bits per element and a scale per block (Dettmers et al. 2022, "8-bit Optimizers via Block-wise Quantization",
+//     section 2.1, with evenly spaced levels), rounded to nearest, or stochastically without bias (Alistarh et al.
+//     2017, "QSGD").
+//   * 1 bit per element and a scale per block (Seide et al. 2014, "1-Bit Stochastic Gradient Descent"; the scale is the
+//     mean magnitude, as in Karimireddy et al. 2019, "Error Feedback Fixes SignSGD", algorithm 1).
 //
-// Error feedback keeps what an encoding leaves out for the next step; an encoder writes it in the same pass: `residual` = in - decoded,
-// of in's type, rounded once. It may be empty, and it may be `in`.
+// Error feedback keeps the encoding error for the next step. The encoder writes it in the same pass: `residual` = in -
+// decoded, in in's type, rounded once. It may be empty, and it may be `in`.
 //
-// Bits written are functions of `in` alone, not of how many threads or blocks wrote them.
+// Encoded bits depend only on `in`, not on the number of threads or blocks.
 #pragma once
 
 #include "core/base/philox.h"
@@ -18,35 +21,37 @@
 
 namespace twofold::ops {
 
-// The k = values.numel() elements of largest size, in order of their places; of equal sizes those at lower places. NaN is larger than
-// anything. Fewer than 2^31 elements. residual: `in` with 0 in those places.
+// The k = values.numel() elements of largest magnitude, in order of their indices. Ties go to the lower index. NaN is
+// larger than any number. `in` must have fewer than 2^31 elements. residual: `in` with 0 at the chosen indices.
 struct TopK { Tensor in, values /*[k]*/, indices /*I32 [k]*/, residual; };
 
-// k = out.numel() different places in [0, n): element i is the place of i in a permutation that the key draws. Every rank that has
-// the key has the same ones.
+// k = out.numel() different indices in [0, n). Element i is the image of i under a permutation that is determined by
+// the key. Every rank with the same key gets the same indices.
 struct RandomPlaces { Tensor out /*I32 [k]*/; int64_t n = 0; PhiloxKey key; };
 
-// values[i] = in[indices[i]], of one float type.
+// values[i] = in[indices[i]]. Both have the same float type.
 struct GatherElements { Tensor in, indices /*I32 [k]*/, values /*[k]*/; };
-// out[indices[i]] = values[i], or += values[i]; other elements stay. `values` may be empty: zeros. The indices differ from each other.
+// out[indices[i]] = values[i], or += values[i]. Other elements are unchanged. If `values` is empty, zeros are written.
+// The indices must be distinct.
 struct ScatterElements { Tensor values /*[k]*/, indices /*I32 [k]*/, out /*(acc)*/; bool accumulate = false; };
 
-// For each block of kQuantBlock elements (the last may be shorter) scale = max |in| / 127, and a code for each element: 128 + in / scale
-// rounded to nearest even, 1 to 255; or, `stochastic`, rounded down after adding UniformAt(key, where.Of(i)). A block without a finite
-// maximum has it as its scale and decodes to no finite number; one whose maximum is below 4e-37 (F64: 1e-306) decodes to zeros.
+// For each block of kQuantBlock elements (the last may be shorter): scale = max |in| / 127, and for each element a
+// code: 128 + in / scale rounded to nearest even, from 1 to 255. With `stochastic`, rounded down after adding
+// UniformAt(key, where.Of(i)). If the maximum of a block is not finite, it is stored as the scale, and the block
+// decodes to non-finite numbers. If it is below 4e-37 (F64: 1e-306), the block decodes to zeros.
 struct Quantise {
   Tensor in, codes /*U8*/, scales /*(f32)[blocks]*/, residual;
   bool stochastic = false;
   PhiloxKey key;
   IndexMap where = {};
 };
-// out[i] = (codes[i] - 128) * scale of its block, or += that.
+// out[i] = (codes[i] - 128) * scale of its block, or += that value.
 struct Dequantise { Tensor codes, scales, out /*(acc)*/; bool accumulate = false; };
 
-// For each block of kSignBlock elements (the last may be shorter) scale = mean |in|; bit i % 8 of signs[i / 8] is 1 where in[i] < 0.
-// Bits past the end are 0.
+// For each block of kSignBlock elements (the last may be shorter): scale = mean |in|, and bit i % 8 of signs[i / 8] is
+// 1 if in[i] < 0. Bits past the end are 0.
 struct SignPack { Tensor in, signs /*U8 [(numel + 7) / 8]*/, scales /*(f32)[blocks]*/, residual; };
-// out[i] = the scale of its block, negative where the bit is 1; or += that.
+// out[i] = the scale of its block, negated if the bit is 1. Or += that value.
 struct SignUnpack { Tensor signs, scales, out /*(acc)*/; bool accumulate = false; };
 
 inline constexpr int64_t kQuantBlock = 256, kSignBlock = 1024;
@@ -78,14 +83,15 @@ KernelKey Key(const SignUnpack&);
 Cost CostOf(const SignUnpack&);
 void CheckShapes(const SignUnpack&);
 
-// How TopK goes about it, on any device. Sizes are compared as the bits of |x|, which order as the numbers do: digit by digit from the
-// top, at most kTopKDigit bits at a time, the k-th largest is found by counting. On a GPU tiles of kTopKTile elements are written by
-// blocks of their own.
+// The algorithm of TopK, on any device. Magnitudes are compared as the bits of |x|, which have the same order as the
+// numbers. The k-th largest is found by counting, digit by digit from the top, with at most kTopKDigit bits per digit.
+// On a GPU each tile of kTopKTile elements is written by a block of its own.
 inline constexpr int kTopKDigit = 11;
 inline constexpr int64_t kTopKBins = int64_t{1} << kTopKDigit, kTopKTile = 4096;
 
-// RandomPlaces: the place of i, i < n, in the key's permutation of [0, n): six rounds of a Feistel network (Luby and Rackoff 1988)
-// over the least even number of bits that hold n, walked until it falls below n (Black and Rogaway 2002, "cycle walking").
+// RandomPlaces: the image of i, i < n, under the key's permutation of [0, n): six rounds of a Feistel network (Luby and
+// Rackoff 1988) over the smallest even number of bits that holds n, repeated until the result is below n (Black and
+// Rogaway 2002, "cycle walking").
 constexpr int64_t PlaceOf(int64_t i, int64_t n, PhiloxKey key) {
   int half = 1;
   while (half < 31 && (int64_t{1} << (2 * half)) < n) ++half;

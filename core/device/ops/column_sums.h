@@ -1,4 +1,5 @@
-// How a GPU sums over the rows of a matrix, in an order that the shape alone says: blocks of rows apart, then their sums.
+// How a GPU sums over the rows of a matrix, in an order that depends only on the shape: first within blocks of rows,
+// then over the blocks' sums.
 #pragma once
 
 #include <algorithm>
@@ -8,16 +9,17 @@
 
 namespace twofold::ops {
 
-// The columns that one block of threads sums at a time: 16 bytes of each row for each of 32 threads.
+// The columns that one block of threads sums at a time: 16 bytes of each row per thread, for 32 threads.
 constexpr int64_t ColumnTile(DType type) { return 32 * (16 / ElementSize(type)); }
 
-// Blocks of rows, so that there are about 512 of columns and rows together, of at least 32 rows each. Of no rows there are none.
+// The number of blocks of rows. Together with the column tiles there are about 512 blocks, each of at least 32 rows. 0
+// if there are no rows.
 inline int64_t RowBlocks(int64_t rows, int64_t columns, DType type) {
   const int64_t tile = ColumnTile(type), tiles = std::max<int64_t>((columns + tile - 1) / tile, 1);
   return std::min((512 + tiles - 1) / tiles, (rows + 31) / 32);
 }
 
-// What `sums` sums a column over rows of x need: one of each for a block of rows, (f32).
+// Workspace for `sums` sums per column over the rows of x: one value (f32) of each sum per block of rows.
 inline Bytes ColumnSumsWorkspace(int sums, const Tensor& x) {
   const int64_t columns = x.dim(-1), rows = columns == 0 ? 0 : x.numel() / columns;
   return Bytes(sums * RowBlocks(rows, columns, x.dtype()) * columns * ElementSize(AccumulationType(x.dtype())));

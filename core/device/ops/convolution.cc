@@ -5,7 +5,7 @@
 namespace twofold::ops::rules {
 namespace {
 
-// Kernel sizes that models use have a name of their own: their rates differ, as the runs of memory do.
+// Common kernel sizes have names of their own: their rates differ, because the lengths of contiguous memory differ.
 enum Pass { kForward, kBackward, kWeights };
 std::string_view Name(Pass pass, const Tensor& w) {
   constexpr std::string_view kNames[][3] = {
@@ -23,7 +23,7 @@ KernelKey Key(Pass pass, const Tensor& y, const Tensor& w) {
   return {Name(pass, w), y.dtype(), {Rows(y), w.dim(3), w.dim(0) * w.dim(1) * w.dim(2)}};
 }
 
-// Every output pixel counts its whole kernel, zeros of the padding too.
+// Every output pixel counts its whole kernel, including padding zeros.
 Flops Products(const Tensor& y, const Tensor& w) {
   return Flops(2.0 * static_cast<double>(Rows(y)) * static_cast<double>(w.numel()));
 }
@@ -42,7 +42,8 @@ void Check(Pass pass, const Tensor& x, const Tensor& w, const Tensor& y, int64_t
 
 int64_t Taps(const Tensor& w) { return w.dim(0) * w.dim(1); }
 
-// Of a copy of images with margins, where one is needed: around narrow types, margins, or channels that fill no vector.
+// Elements of a copy of images with margins. A copy is needed for BF16 or F16, for margins, or if the channels do not
+// fill whole vectors.
 int64_t CopyElements(const Tensor& t, Margin rows, Margin columns, int64_t channels) {
   const DType wide = AccumulationType(t.dtype());
   if (t.dtype() == wide && rows.none() && columns.none() && channels == t.dim(3)) return 0;
@@ -86,7 +87,7 @@ void CheckShapes(const ConvolutionForward& o) {
   Expect(o.w.dtype() == o.x.dtype() && (o.bias.empty() || (o.bias.numel() == o.w.dim(3) && o.bias.dtype() == o.x.dtype())),
          "conv_forward", {&o.x, &o.w, &o.bias});
 }
-// The weights in panels, the bias, and images with their margins.
+// The weights in panels, the bias, and images with margins.
 Bytes CpuWorkspace(const ConvolutionForward& o) {
   const DType wide = AccumulationType(o.x.dtype());
   const int64_t channels = Panels(o.w.dim(3), wide) * Lanes(wide);
@@ -101,7 +102,7 @@ void CheckShapes(const ConvolutionBackward& o) {
   Check(kBackward, o.dx, o.w, o.dy, o.stride, o.padding);
   Expect(o.w.dtype() == o.dy.dtype(), "conv_backward", {&o.dy, &o.w, &o.dx});
 }
-// The weights in panels of input channels, phase by phase, and images of dy with their margins.
+// The weights in panels of input channels, phase by phase, and images of dy with margins.
 Bytes CpuWorkspace(const ConvolutionBackward& o) {
   const DType wide = AccumulationType(o.dy.dtype());
   const int64_t channels = Panels(o.w.dim(2), wide) * Lanes(wide);
@@ -119,7 +120,7 @@ void CheckShapes(const ConvolutionWeights& o) {
   Check(kWeights, o.x, o.dw, o.dy, o.stride, o.padding);
   Expect(IsFloat(o.dw.dtype()), "conv_weights", {&o.dy, &o.x, &o.dw});
 }
-// The sums in panels, images of x with their margins, and images of dy with whole panels of channels.
+// The sums in panels, images of x with margins, and images of dy padded to whole panels of channels.
 Bytes CpuWorkspace(const ConvolutionWeights& o) {
   const DType wide = AccumulationType(o.x.dtype());
   const int64_t channels = Panels(o.dw.dim(3), wide) * Lanes(wide);
@@ -132,7 +133,8 @@ Bytes CudaWeightsCopy(const Tensor& w, DType type) { return Bytes(RoundUp(w.nume
 Bytes CudaWorkspace(const ConvolutionForward& o) { return CudaWeightsCopy(o.w, o.w.dtype()) + kLibraryWorkspace; }
 Bytes CudaWorkspace(const ConvolutionBackward& o) { return CudaWeightsCopy(o.w, o.w.dtype()) + kLibraryWorkspace; }
 
-// Parts of 512 pixels or more: enough for 512 tiles of 64 x 64 in all, and for no more memory than the library gets.
+// Parts have at least 512 pixels. There are enough of them for 512 tiles of 64 x 64 in total, within the memory that
+// the library gets.
 int64_t CudaPixelParts(const ConvolutionWeights& o) {
   const int64_t rows = Taps(o.dw) * o.dw.dim(2), columns = o.dw.dim(3);
   const int64_t tiles = std::max<int64_t>((rows + 63) / 64 * ((columns + 63) / 64), 1);

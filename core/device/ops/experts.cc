@@ -10,20 +10,20 @@ bool AreChoices(const Choices& c) {
          c.experts.shape() == c.places.shape();
 }
 
-// A router's tensors: probabilities [T, E] beside what its choices say.
+// Checks a router's tensors: probabilities [T, E], and the weights and choices.
 bool IsRouting(const Choices& c, const Tensor& probabilities, const Tensor& weights, const Tensor& logits) {
   const int64_t tokens = Rows(logits), experts = logits.dim(-1);
   return AreChoices(c) && c.experts.dim(0) == tokens && c.experts.dim(1) >= 1 && c.experts.dim(1) <= experts &&
          experts <= kMostExperts && Wide(probabilities, logits, logits.numel()) && Wide(weights, logits, c.experts.numel());
 }
 
-// Rows of tokens and slots of experts, of one type.
+// Checks rows of tokens and slots of experts, which have the same type.
 bool IsExchange(const Choices& c, const Tensor& rows, const Tensor& slots) {
   return AreChoices(c) && slots.shape().rank() == 3 && slots.dim(-1) == rows.dim(-1) && Rows(rows) == c.experts.dim(0) &&
          rows.dtype() == slots.dtype();
 }
 
-// A choice is a row of so many bytes.
+// Bytes of the rows that the choices move.
 Bytes ChosenRows(const Choices& c, const Tensor& slots) {
   return Bytes(std::min(c.experts.numel(), Rows(slots)) * slots.dim(-1) * ElementSize(slots.dtype()));
 }
@@ -31,7 +31,7 @@ Bytes BytesOf(const Choices& c) { return c.experts.bytes() + c.places.bytes(); }
 KernelKey ByChoices(std::string_view name, const Choices& c, const Tensor& slots) {
   return {name, slots.dtype(), {c.experts.numel(), slots.dim(-1), 0}};
 }
-// How many choices of each block of them are of each expert.
+// The number of choices of each expert, for each block of choices.
 Bytes BlocksOfEach(const Choices& c, int64_t experts) {
   return Bytes((c.experts.numel() + kChoicesCounted - 1) / kChoicesCounted * experts * ElementSize(DType::kI32));
 }
@@ -48,7 +48,7 @@ void CheckShapes(const RouteForward& o) {
   Expect(IsRouting(o.choices, o.probabilities, o.weights, o.logits), "route_forward",
          {&o.logits, &o.probabilities, &o.weights, &o.choices.experts, &o.choices.places});
 }
-Bytes CpuWorkspace(const RouteForward& o) { return OneOfEach(o.logits.dim(-1)); }  // how many have chosen each
+Bytes CpuWorkspace(const RouteForward& o) { return OneOfEach(o.logits.dim(-1)); }  // number of choices per expert
 Bytes CudaWorkspace(const RouteForward& o) { return BlocksOfEach(o.choices, o.logits.dim(-1)); }
 
 KernelKey Key(const RouteBackward& o) { return ByRows("route_backward", o.dlogits); }
@@ -73,7 +73,8 @@ void CheckShapes(const Dispatch& o) {
          {&o.x, &o.choices.experts, &o.choices.places, &o.weights, &o.slots});
 }
 
-Bytes CudaWorkspace(const Dispatch& o) { return Bytes(Rows(o.slots) * ElementSize(DType::kI32)); }  // whose choice each slot is of
+// The choice that each slot holds
+Bytes CudaWorkspace(const Dispatch& o) { return Bytes(Rows(o.slots) * ElementSize(DType::kI32)); }
 
 KernelKey Key(const Combine& o) { return ByChoices("combine", o.choices, o.slots); }
 Cost CostOf(const Combine& o) {

@@ -1,35 +1,37 @@
-// Mixture of experts (Shazeer et al. 2017): what a router says becomes choices, rows of tokens go to the slots of the experts that
-// they chose, and what the experts make of them comes back.
+// Mixture of experts (Shazeer et al. 2017). The router's output becomes choices, rows of tokens are copied to slots of
+// the chosen experts, and the experts' outputs are copied back.
 //
-// T tokens choose k of E experts each; an expert has room for C of those who chose it, its capacity (Lepikhin et al. 2021,
-// section 2.2). Which they are is data; all shapes are fixed.
+// T tokens choose k of E experts each. An expert has a capacity of C choices (Lepikhin et al. 2021, section 2.2). The
+// choices are data; all shapes are fixed.
 #pragma once
 
 #include "core/device/ops/op.h"
 
 namespace twofold::ops {
 
-// Choice (t, j) is of expert experts[t, j], whose choices count in the order of t, then j: this is number places[t, j] from 0.
-// Its row is in the expert's slot of that number; where there are not so many, it is dropped.
+// Choice (t, j) selects expert experts[t, j]. places[t, j] is its index, from 0, among the choices of that expert in
+// order of t, then j. Its row goes to the slot of that index. If the expert has fewer slots, the choice is dropped.
 struct Choices { Tensor experts /*I32 [T, k]*/, places /*I32 [T, k]*/; };
 
-// probabilities (f32)[T, E] = softmax(logits). Chosen are the k largest logits, of equal ones the first. weights (f32)[T, k]: the
-// probabilities of the chosen, divided by their sum (Jiang et al. 2024, section 2.1); of one alone (k = 1), its probability (Fedus
-// et al. 2022, equation 2), since otherwise nothing would teach the router.
+// probabilities (f32)[T, E] = softmax(logits). The k largest logits are chosen; ties go to the lower index. weights
+// (f32)[T, k]: the probabilities of the chosen experts, divided by their sum (Jiang et al. 2024, section 2.1). For k =
+// 1 the weight is the probability itself (Fedus et al. 2022, equation 2), since otherwise the router would get no
+// gradient.
 struct RouteForward { Tensor logits /*[T, E]*/, probabilities, weights; Choices choices; };
-// dlogits: the gradient through the weights and, beside it, that of balance * E * sum over experts of f_i P_i, with f_i the share
-// of the choices that are of expert i (a constant), P_i its mean probability (Fedus et al. 2022, equations 4 to 6).
+// dlogits: the gradient through the weights, plus that of balance * E * sum over experts of f_i P_i. f_i is the share
+// of choices that select expert i (a constant), P_i its mean probability (Fedus et al. 2022, equations 4 to 6).
 struct RouteBackward { Tensor probabilities, dweights /*(f32)[T, k]*/; Choices choices; Tensor dlogits; double balance = 0; };
 
-// Of x [.., c], T rows: slots [E, C, c] = the rows of their choices, times weights (f32)[T, k] where there are some; empty ones 0.
+// Copies the T rows of x [.., c] to slots [E, C, c], multiplied by weights (f32)[T, k] if given. Empty slots become 0.
 struct Dispatch { Tensor x; Choices choices; Tensor weights /* may be empty */, slots; };
-// y [.., c], T rows = the sum over a token's choices of its slots, times weights where there are some; dropped ones add nothing.
-// Each is the gradient of the other.
+// y [.., c] has T rows. Each is the sum over its token's choices of their slots, multiplied by weights if given.
+// Dropped choices add nothing. Dispatch and Combine are each other's gradients.
 struct Combine { Tensor slots; Choices choices; Tensor weights /* may be empty */, y; };
-struct CombineWeights { Tensor slots; Choices choices; Tensor dy, dweights /*(f32)[T, k]*/; };  // of a dropped choice 0
+// 0 for a dropped choice
+struct CombineWeights { Tensor slots; Choices choices; Tensor dy, dweights /*(f32)[T, k]*/; };
 
 inline constexpr int64_t kMostExperts = 1024;
-inline constexpr int64_t kChoicesCounted = 512;  // at a time, on a GPU
+inline constexpr int64_t kChoicesCounted = 512;  // choices counted at a time on a GPU
 
 namespace rules {
 KernelKey Key(const RouteForward&);

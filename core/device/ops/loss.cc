@@ -34,6 +34,6 @@ void CheckShapes(const CountCorrect& o) {
   Expect(o.logits.shape().rank() == 2 && o.targets.numel() == o.logits.dim(0) && OneOf(o.targets, DType::kI32, DType::kU8) &&
              Wide(o.out, o.logits, 1), "count_correct", {&o.logits, &o.targets, &o.out});
 }
-Bytes CudaWorkspace(const CountCorrect& o) { return Bytes(o.logits.dim(0)); }  // whether each is
+Bytes CudaWorkspace(const CountCorrect& o) { return Bytes(o.logits.dim(0)); }  // per row: whether it is correct
 
 }  // namespace twofold::ops::rules

@@ -6,7 +6,7 @@
 namespace twofold::ops::rules {
 namespace {
 
-// What a branch that is added in front of a norm moves, and what a gradient that comes past it does.
+// Adds the cost of a branch that is added before the norm, or of a gradient that bypasses it.
 template <class Forward>
 Cost WithBranch(Cost cost, const Forward& o) {
   cost.flops += Flops(static_cast<double>(o.branch.numel()));

@@ -1,9 +1,11 @@
 // Normalisation of rows.
 //
-// On a residual stream a branch is added to x in front of a norm, and in backward the gradient that came past the norm to its own.
-// Each would be a pass over memory by itself; a norm can do it on its way over the rows:
-//     forward     `branch` there: x + branch, rounded to its type, goes to `sum` and is what is normalised; sum may be x or branch
-//     backward    `past` there: dx is the gradient plus past, rounded once; dx may be past
+// In a residual stream, a branch is added to x before a norm. In backward, the gradient that bypasses the norm is added
+// to the norm's own gradient. Each addition would be a separate pass over memory. Instead the norm can do it in the
+// same pass:
+//     forward     with `branch`: x + branch, rounded to its type, is stored in `sum` and normalised;
+//                 sum may be x or branch
+//     backward    with `past`: dx is the gradient plus past, rounded once; dx may be past
 #pragma once
 
 #include "core/device/ops/op.h"

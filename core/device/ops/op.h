@@ -1,12 +1,12 @@
-// What every operation is made of: its cost, and the key that a cost model looks it up by.
+// Definitions common to all operations: their cost, and the key by which a cost model looks them up.
 //
-// Adding an operation: a struct and its rules (a key, a cost, a check, and a workspace if it needs one) in a file of this
-// folder, a row in `AnyOp` (core/device/ops.h), and a kernel in each kernels/ folder; std::visit makes the compiler ask for
-// what is missing. Conventions:
-//   * tensors are contiguous and row-major; "rows" are all dimensions but the last;
-//   * `accumulate` adds to the output instead of writing it;
-//   * float tensors of one operation share a dtype, but for those marked (acc), which may have any float dtype
-//     (gradients may be wider than parameters), and those marked (f32), which are F64 when the others are F64, else F32;
+// To add an operation: add a struct and its rules (a key, a cost, a check, and a workspace if it needs one) in a file
+// of this folder, a row in `AnyOp` (core/device/ops.h), and a kernel in each kernels/ folder. std::visit makes the
+// compiler report what is missing. Conventions:
+//   * tensors are contiguous and row-major; "rows" are all dimensions except the last;
+//   * `accumulate` adds to the output instead of overwriting it;
+//   * float tensors of one operation share a dtype. Exceptions: those marked (acc) may have any float dtype (gradients
+//     may be wider than parameters), and those marked (f32) are F64 if the others are F64, else F32;
 //   * every operation is deterministic for a given number of threads.
 #pragma once
 
@@ -25,8 +25,8 @@ struct Cost {
   Bytes bytes() const { return read + written; }
 };
 
-// What a cost model looks a kernel up by. dims: products m, n, k; attention b*heads, t, head_dim; else rows, columns
-// (element-wise: 1, numel).
+// The key by which a cost model looks up a kernel. dims: products m, n, k; attention b*heads, t, head_dim; others rows,
+// columns (element-wise: 1, numel).
 struct KernelKey {
   std::string_view name;
   DType dtype;
@@ -34,12 +34,13 @@ struct KernelKey {
   friend bool operator==(const KernelKey&, const KernelKey&) = default;
 };
 
-// Where the elements of a local tensor lie in the whole that it is a part of, where random draws go by the place in the whole:
-// blocks of `block` elements, `blocks` of them in turn with offsets of their own, then the same `stride` elements further on.
-// A range of a flattened whole: {.first = ...}. Columns [c, c + n) of rows of w: {.block = n, .stride = w, .offset = {c}}.
+// Maps the elements of a local tensor to their indices in the whole tensor that it is a part of. Random draws use the
+// index in the whole. Consecutive blocks of `block` local elements go to the `blocks` offsets in turn. Then the pattern
+// repeats `stride` elements further on. A range of a flattened whole: {.first = ...}. Columns [c, c + n) of rows of w:
+// {.block = n, .stride = w, .offset = {c}}.
 struct IndexMap {
-  int64_t first = 0;   // local elements begin here, not at 0
-  int64_t block = 0;   // 0: one block of any length
+  int64_t first = 0;   // the local elements begin at this index, not at 0
+  int64_t block = 0;   // 0: a single block of unlimited length
   int64_t stride = 0;
   int blocks = 1;      // 1 or 2
   std::array<int64_t, 2> offset = {0, 0};
@@ -50,7 +51,7 @@ struct IndexMap {
     const int64_t b = i / block;
     return b / blocks * stride + offset[static_cast<size_t>(b % blocks)] + i % block;
   }
-  // How many elements from i on lie one after the other in the whole; at most `most`.
+  // The number of elements from i on that are contiguous in the whole, at most `most`.
   constexpr int64_t RunFrom(int64_t i, int64_t most) const {
     if (block == 0) return most;
     const int64_t left = block - (i + first) % block;
@@ -58,21 +59,22 @@ struct IndexMap {
   }
 };
 
-// The same of rows, whose places are positions in a sequence: samples are alike, so stride is 0. The default is a whole
-// sequence: row r of a flattened [b, t, c] is position r mod t.
+// The same map for rows, whose indices are positions in a sequence. All samples are alike, so stride is 0. The default
+// is a whole sequence: row r of a flattened [b, t, c] is position r mod t.
 inline IndexMap PositionsOr(const IndexMap& positions, int64_t t) { return positions.block > 0 ? positions : IndexMap{.block = t}; }
-// One past the last of them.
+// One past the last position.
 constexpr int64_t EndOf(const IndexMap& positions) {
   const int64_t last = positions.blocks > 1 && positions.offset[1] > positions.offset[0] ? positions.offset[1] : positions.offset[0];
   return last + positions.block;
 }
 
-constexpr DType AccumulationType(DType t) { return t == DType::kF64 ? DType::kF64 : DType::kF32; }  // "(f32)"
+// The type of "(f32)" tensors
+constexpr DType AccumulationType(DType t) { return t == DType::kF64 ? DType::kF64 : DType::kF32; }
 
 namespace rules {
-template <class Other>  // most operations need no scratch memory on a CPU; some that do need it for each thread
+template <class Other>  // most operations need no scratch memory on a CPU; some need it per thread
 Bytes CpuWorkspace(const Other&) { return Bytes(0); }
-template <class Other>  // likewise on a GPU, of any kind: a rule knows shapes alone
+template <class Other>  // likewise on a GPU of any type: rules depend only on shapes
 Bytes CudaWorkspace(const Other&) { return Bytes(0); }
 }  // namespace rules
 

@@ -5,7 +5,7 @@
 namespace twofold::ops::rules {
 namespace {
 
-// A narrow parameter has a master, or may have draws.
+// A BF16 or F16 parameter may have a master or, without one, rounding keys.
 bool Rounding(const Tensor& param, const Tensor& master, const RoundingKeys& rounding_keys) {
   const bool narrow = param.dtype() == DType::kBF16 || param.dtype() == DType::kF16;
   if (master.empty()) return narrow || rounding_keys == nullptr;
@@ -34,14 +34,14 @@ void CheckRoundingKeys(const RoundingKeys& rounding_keys, int64_t numel) {
   TWOFOLD_CHECK(last >= 0 && last < std::max<int64_t>(numel, 1), StrCat("draws from ", last, " on, of ", numel, " elements"));
 }
 
-// What tells of ranges goes with the launch where there are few.
+// The table of ranges in the workspace. A small table is passed with the launch instead.
 template <class Ranges>
 Bytes Table(const Ranges& ranges) {
   if (ranges == nullptr || ranges->size() <= kRangesOfALaunch) return Bytes(0);
   return Bytes(RoundUp(static_cast<int64_t>(ranges->size() * sizeof(ranges->front())), 256));
 }
 
-// A draw costs as much as RandomFill's.
+// A draw costs as much as in RandomFill.
 double RoundingFlops(const RoundingKeys& rounding_keys) { return rounding_keys == nullptr ? 0 : 20; }
 
 }  // namespace

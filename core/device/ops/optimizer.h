@@ -1,15 +1,16 @@
-// Optimizer steps and the clipping of gradients. grad (acc).
+// Optimizer steps and gradient clipping. grad (acc).
 //
-// `master` (f32) is empty when the parameter is itself F32 or F64. Of a narrow one it leads, and the parameter is its rounded copy;
-// or it is empty, and the new value is rounded to the parameter's type: to the nearest, which loses updates that are finer than
-// half its spacing, or, with `draws`, stochastically (Gupta et al. 2015, section 3): to one of its two neighbours, the likelier the
-// nearer, so that on average nothing is lost.
+// `master` (f32) is empty if the parameter is F32 or F64. For a BF16 or F16 parameter there are two cases. With a
+// master, the master is updated and the parameter is its rounded copy. Without one, the new value is rounded to the
+// parameter's type. Rounding is to nearest, which loses updates below half the spacing. With `rounding_keys` it is
+// stochastic (Gupta et al. 2015, section 3): to one of the two neighbours, the nearer one being more likely, so that
+// nothing is lost on average.
 //
-// `factor` is one element, F32 or F64: each element of the gradient is multiplied by it as it is read (what clipping and loss
-// scaling ask for, without a pass over the gradients). A factor of 1 changes no bit. Empty: 1.
+// `factor` is one element, F32 or F64. Each element of the gradient is multiplied by it as it is read, so clipping and
+// loss scaling need no separate pass over the gradients. A factor of 1 changes no bit. Empty: 1.
 //
-// `undecayed` are the elements that weight decay leaves alone, so that a flat piece of several parameters is one operation of
-// the whole piece's cost. Null: there are none.
+// `undecayed` are the elements without weight decay, so that a flat piece of several parameters is one operation with
+// the whole piece's cost. Null: weight decay applies to all elements.
 #pragma once
 
 #include <memory>
@@ -20,13 +21,15 @@
 
 namespace twofold::ops {
 
-inline constexpr size_t kRangesOfALaunch = 64;  // of more, a GPU is told in its workspace
+// Maximum number of ranges passed with a GPU launch; more are passed in its workspace
+inline constexpr size_t kRangesOfALaunch = 64;
 
 struct ElementRange { int64_t begin = 0, end = 0; };  // elements [begin, end); end > begin
-using ElementRanges = std::shared_ptr<const std::vector<ElementRange>>;  // in ascending order, without overlap
+using ElementRanges = std::shared_ptr<const std::vector<ElementRange>>;  // ascending, without overlap
 
-// From element `begin` on, up to the next one's: the draw of element i is number i + shift of `key`, in a sequence of each step.
-// So it goes by the element's place in its parameter, however that is sharded. The first begins at 0.
+// Applies from element `begin` up to the next range's begin. The draw of element i is number i + shift of `key`, in a
+// separate sequence for each step. So it depends on the element's index in its parameter, for any sharding. The first
+// range begins at 0.
 struct RoundingKeyRange { int64_t begin = 0; PhiloxKey key; int64_t shift = 0; };
 using RoundingKeys = std::shared_ptr<const std::vector<RoundingKeyRange>>;
 
@@ -37,9 +40,9 @@ struct SgdStep {
   Tensor factor = {};
   ElementRanges undecayed = nullptr;
   RoundingKeys rounding_keys = nullptr;
-  int64_t step = 1;  // for draws alone
+  int64_t step = 1;  // only for stochastic rounding
 };
-struct AdamStep {  // Kingma and Ba 2015, algorithm 1, bias-corrected; decoupled decay as AdamW
+struct AdamStep {  // Kingma and Ba 2015, algorithm 1, bias-corrected; decoupled decay as in AdamW
   Tensor param, grad, m /*(f32)*/, v /*(f32)*/, master;
   double lr = 0, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   bool decoupled = true;
@@ -48,19 +51,20 @@ struct AdamStep {  // Kingma and Ba 2015, algorithm 1, bias-corrected; decoupled
   ElementRanges undecayed = nullptr;
   RoundingKeys rounding_keys = nullptr;
 };
-// The sum of squares. That of each block of kNormBlock elements is added to `out` in order, so that it is the same to the bit in
-// however many operations a tensor comes that is cut between blocks.
+// The sum of squares. The sums of blocks of kNormBlock elements are added to `out` in order. So the result is
+// bit-identical if a tensor is split between blocks into several operations.
 struct SquaredNorm { Tensor in, out /*(f32)[1]*/; bool accumulate = false; };
 inline constexpr int64_t kNormBlock = 1 << 20;
-// out = scale * min(1, max_norm / (scale * sqrt(squared_norm) + 1e-6)), (f32)[1] both. `scale` makes true gradients of those
-// that were summed up; an infinite max_norm clips nothing.
+// out = scale * min(1, max_norm / (scale * sqrt(squared_norm) + 1e-6)), both (f32)[1]. `scale` converts the accumulated
+// sums to true gradients. An infinite max_norm means no clipping.
 struct ClipFactor { Tensor squared_norm, out; double max_norm = 1, scale = 1; };
 
-// The key of a range's draws in a step.
+// The key of a range's draws in one step.
 constexpr PhiloxKey KeyOf(const RoundingKeyRange& range, int64_t step) { return MakeKey(range.key.value, static_cast<uint64_t>(step)); }
 
-// x, a float's bits, with `draw` (32 bits, uniform) rounded to BF16 or F16: to the neighbour away from zero with the probability of
-// x's distance from the other one. Beyond F16's range: infinity. NaN stays NaN.
+// Rounds x, the bits of a float, stochastically to BF16 or F16, with `draw` (32 uniform random bits). The probability
+// of rounding away from zero is x's distance from the other neighbour, relative to the spacing. Beyond F16's range the
+// result is infinity. NaN stays NaN.
 constexpr uint16_t RoundedBF16(uint32_t x, uint32_t draw) {
   if ((x & 0x7f800000u) == 0x7f800000u) return static_cast<uint16_t>((x >> 16) | ((x & 0x7fffffu) != 0 ? 0x40u : 0u));
   return static_cast<uint16_t>((x + (draw >> 16)) >> 16);
@@ -68,7 +72,7 @@ constexpr uint16_t RoundedBF16(uint32_t x, uint32_t draw) {
 constexpr uint16_t RoundedF16(uint32_t x, uint32_t draw) {
   const uint32_t sign = (x >> 16) & 0x8000u, size = x & 0x7fffffffu, exponent = size >> 23;
   if (exponent == 255) return static_cast<uint16_t>(sign | ((size & 0x7fffffu) != 0 ? 0x7e00u : 0x7c00u));
-  if (exponent >= 113) {  // at least 2^-14: 13 bits too many
+  if (exponent >= 113) {  // at least 2^-14: 13 excess bits
     const uint32_t rounded = ((size + (draw >> 19)) >> 13) - (112u << 10);
     return static_cast<uint16_t>(sign | (rounded < 0x7c00u ? rounded : 0x7c00u));
   }
@@ -92,7 +96,8 @@ KernelKey Key(const SquaredNorm&);
 Cost CostOf(const SquaredNorm&);
 void CheckShapes(const SquaredNorm&);
 Bytes CudaWorkspace(const SquaredNorm&);
-inline constexpr int64_t kNormPart = 1 << 14;  // elements that a GPU's block of threads sums, in double; of one block's these are added
+// Elements that one GPU thread block sums, in double; these partial sums of a kNormBlock are then added
+inline constexpr int64_t kNormPart = 1 << 14;
 KernelKey Key(const ClipFactor&);
 Cost CostOf(const ClipFactor&);
 void CheckShapes(const ClipFactor&);

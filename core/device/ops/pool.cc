@@ -5,7 +5,7 @@
 namespace twofold::ops::rules {
 namespace {
 
-// Windows of up to 16 x 16, so that a byte says which element was chosen; each touches the image.
+// Windows are at most 16 x 16, so that one byte can hold the chosen index. Each window overlaps the image.
 bool WindowsFit(int64_t size, int64_t output, int64_t window, int64_t stride, int64_t padding) {
   return size + 2 * padding >= window && output == (size + 2 * padding - window) / stride + 1;
 }
@@ -38,7 +38,7 @@ Cost CostOf(const MaxPoolBackward& o) { return Streaming(1, o.dy.numel(), o.dy.b
 void CheckShapes(const MaxPoolBackward& o) {
   CheckMaxPool(o.dx, o.dy, o.chosen, o.size, o.stride, o.padding, "max_pool_backward");
 }
-// Windows that overlap add up: narrow types do so on a wide copy.
+// Overlapping windows add up. For BF16 and F16 this is done in an F32 copy.
 Bytes CpuWorkspace(const MaxPoolBackward& o) {
   const DType wide = AccumulationType(o.dx.dtype());
   return o.dx.dtype() == wide ? Bytes(0) : Bytes(RoundUp(o.dx.numel(), 16) * ElementSize(wide));

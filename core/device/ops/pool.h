@@ -5,8 +5,9 @@
 
 namespace twofold::ops {
 
-// y[i, r, c, ch] is the largest of the size x size window whose first row is r * stride - padding; what lies outside the
-// image does not count. `chosen` says which: a * size + b, the first of equals. A NaN counts as the largest.
+// y[i, r, c, ch] is the maximum of the size x size window whose first row is r * stride - padding. Elements outside the
+// image are ignored. `chosen` is the index of the maximum, a * size + b, the first if equal. A NaN counts as the
+// maximum.
 struct MaxPoolForward { Tensor x, y, chosen /* U8, as y */; int64_t size = 2, stride = 2, padding = 0; };
 struct MaxPoolBackward { Tensor dy, chosen, dx; int64_t size = 2, stride = 2, padding = 0; };
 

@@ -40,8 +40,8 @@ void CheckShapes(const MatMul& o) {
          Key(o).name, {&o.a, &o.b, &o.out, &o.aux});
 }
 
-// Products of narrow types are computed on f32 copies, the bias with them. Each thread packs blocks of both operands, as
-// PanelScratch in kernels/cpu/panel_product.h says.
+// Products of BF16 and F16 are computed on f32 copies, and so is the bias. Each thread packs blocks of both operands,
+// as PanelScratch in kernels/cpu/panel_product.h describes.
 Bytes CpuWorkspace(const MatMul& o, int threads) {
   constexpr int64_t kDepth = 256, kRows = 168, kColumns = 1024, kSpare = 128;
   const Product p = Sizes(o);
@@ -62,7 +62,7 @@ Bytes CudaProductCopy(const MatMul& o) {
 }
 Bytes CudaBiasCopy(const MatMul& o) { return Bytes(RoundUp(OrZero(o.bias).value(), kCudaAlignment)); }
 Bytes CudaWorkspace(const MatMul& o) {
-  if (o.out.numel() == 0 || o.a.numel() == 0) return Bytes(0);  // without the library
+  if (o.out.numel() == 0 || o.a.numel() == 0) return Bytes(0);  // does not use the library
   return CudaProductCopy(o) + CudaBiasCopy(o) + kLibraryWorkspace;
 }
 

@@ -7,10 +7,10 @@ namespace twofold::ops {
 
 // out[m, n] = op(a) * op(b) (+ bias[n]); op transposes the last two dimensions as stored. a and b are 2-D.
 //
-// What comes after it element by element may be part of it, so that the product s is not written and read again (GELU as in
-// ActivationForward; out and aux are of the operands' type, and nothing is accumulated):
-//     kGelu       out = gelu(s), and aux = s. GELU is taken of s before or after it is rounded
-//     kGeluSlope  out = s * gelu'(aux): from the gradient of gelu(aux) to that of aux
+// An element-wise epilogue may be fused, so that the product s is not written and read again (GELU as in
+// ActivationForward; out and aux have the operands' type, and nothing is accumulated):
+//     kGelu       out = gelu(s), and aux = s. GELU is applied to s either before or after it is rounded
+//     kGeluSlope  out = s * gelu'(aux): turns the gradient of gelu(aux) into that of aux
 struct MatMul {
   enum Epilogue { kNone, kGelu, kGeluSlope };
   Tensor a, b, out /*(acc)*/, bias /* may be empty */;
@@ -26,11 +26,13 @@ void CheckShapes(const MatMul&);
 Bytes CpuWorkspace(const MatMul&, int threads);
 Bytes CudaWorkspace(const MatMul&);
 
-// ---- What the CUDA kernel and its workspace rule share ----
+// ---- Shared by the CUDA kernel and its workspace rule ----
 
-// cuBLASLt writes the output itself: in the type of the operands, or narrow ones' sums unrounded. Else it writes to a copy (f32).
+// True if cuBLASLt can write the output directly: in the operands' type, or in F32 for BF16 and F16 operands. Otherwise
+// it writes to a copy (f32).
 bool LibraryStores(DType operands, DType out);
-// Of the copy, and of a copy of the bias, which cuBLASLt wants aligned. In the workspace they come first, in this order.
+// Sizes of this copy, and of a copy of the bias, which cuBLASLt needs aligned. They come first in the workspace, in
+// this order.
 Bytes CudaProductCopy(const MatMul&);
 Bytes CudaBiasCopy(const MatMul&);
 }  // namespace rules

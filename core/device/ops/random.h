@@ -1,4 +1,4 @@
-// Initial values.
+// Random initial values.
 #pragma once
 
 #include "core/base/philox.h"
@@ -8,7 +8,8 @@ namespace twofold::ops {
 
 // Element i of out is element where.Of(i) of the key's sequence: a shard draws its own part.
 struct RandomFill {
-  enum Distribution { kNormal, kUniform } distribution = kNormal;  // kNormal: mean a, deviation b; kUniform: [a, b)
+  // kNormal: mean a, standard deviation b; kUniform: [a, b)
+  enum Distribution { kNormal, kUniform } distribution = kNormal;
   Tensor out;
   double a = 0, b = 1;
   PhiloxKey key;

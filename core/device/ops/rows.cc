@@ -35,19 +35,20 @@ void CheckShapes(const EmbeddingForward& o) {
 }
 
 KernelKey Key(const EmbeddingBackward& o) { return ByRows("embedding_backward", o.dy); }
-Cost CostOf(const EmbeddingBackward& o) {  // a table that is not accumulated into is written whole
+Cost CostOf(const EmbeddingBackward& o) {  // if not accumulating, the whole table is written
   return Streaming(1, o.dy.numel(), o.ids.bytes() + o.dy.bytes() * 2, o.dy.bytes() + (o.accumulate ? Bytes(0) : o.dtable.bytes()));
 }
 void CheckShapes(const EmbeddingBackward& o) {
   Expect(OneOf(o.ids, DType::kI32, DType::kU8) && o.dtable.dim(-1) == o.dy.dim(-1) && Rows(o.dy) == o.ids.numel(),
          "embedding_backward", {&o.ids, &o.dy, &o.dtable});
 }
-// A narrow table's gradient needs its rows in order of their ids, to round each element once.
+// For a BF16 or F16 gradient, the rows are sorted by id so that each element is rounded only once.
 Bytes CpuWorkspace(const EmbeddingBackward& o) {
   const bool narrow = o.dtable.dtype() != AccumulationType(o.dtable.dtype());
   return Bytes(narrow ? RoundUp(o.ids.numel(), 16) * ElementSize(DType::kI32) : 0);
 }
-// Twice the ids with their places, to be sorted; and for each piece two sums, of the ids that it shares with its neighbours.
+// Two arrays of ids with their indices, for sorting. And for each piece two sums, for the ids that it shares with its
+// neighbours.
 Bytes CudaWorkspace(const EmbeddingBackward& o) {
   const int64_t rows = o.ids.numel(), pieces = (rows + kEmbeddingPiece - 1) / kEmbeddingPiece;
   return Bytes(2 * RoundUp(rows, 64) * 8 + 2 * pieces * o.dy.dim(-1) * ElementSize(AccumulationType(o.dy.dtype())));

@@ -1,4 +1,4 @@
-// What the rules of several operations share. For this folder's .cc files only.
+// Shared by the rules of several operations. Only for this folder's .cc files.
 #pragma once
 
 #include <algorithm>
@@ -13,15 +13,16 @@ inline int64_t Rows(const Tensor& t) { return t.numel() / std::max<int64_t>(t.di
 inline int64_t RoundUp(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 inline Bytes OrZero(const Tensor& t) { return t.empty() ? Bytes(0) : t.bytes(); }
 
-// What cuBLASLt and cuDNN are given on a GPU: 32 MiB, as NVIDIA recommends for its newest ones.
+// Workspace of cuBLASLt and cuDNN on a GPU: 32 MiB, as NVIDIA recommends for its newest GPUs.
 inline constexpr Bytes kLibraryWorkspace = Bytes(32 << 20);
-// What parts of a GPU kernel's workspace are aligned to.
+// Alignment of the parts of a GPU kernel's workspace.
 inline constexpr int64_t kCudaAlignment = 512;
 
-// A GPU sums a whole tensor in blocks of elements apart, each in double, and then these: at most 1024.
+// A GPU sums a whole tensor in blocks of elements, each in double, and then adds the block sums. There are at most 1024
+// blocks.
 inline Bytes PartialSums(const Tensor& t) { return Bytes(8 * std::min<int64_t>(1024, (t.numel() + 4095) / 4096)); }
 
-// Aborts with the shapes unless `ok`.
+// Aborts and prints the shapes unless `ok`.
 inline void Expect(bool ok, std::string_view op, std::initializer_list<const Tensor*> tensors) {
   if (ok) [[likely]] return;
   std::string text = StrCat(std::string(op), " does not accept shapes");

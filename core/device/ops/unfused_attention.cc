@@ -6,14 +6,14 @@
 namespace twofold::ops::rules {
 namespace {
 
-// Whether every matrix [rows, columns] lies inside its tensor.
+// True if every matrix [rows, columns] is inside its tensor.
 bool Fits(const Matrices& m, int64_t rows, int64_t columns, const BatchedMatMul& o) {
   const int64_t last = m.first + (o.batches - 1) * m.batch + (o.heads - 1) / m.group * m.head + (rows - 1) * m.stride + columns;
   return rows >= 1 && columns >= 1 && m.first >= 0 && m.batch >= 0 && m.head >= 0 && m.stride >= columns && m.group >= 1 &&
          o.heads % m.group == 0 && last <= m.tensor.numel();
 }
 
-// The elements of all matrices of one operand, those that heads share once.
+// The bytes of all matrices of one operand. Shared matrices count once.
 Bytes BytesOf(const Matrices& m, int64_t rows, int64_t columns, const BatchedMatMul& o) {
   return Bytes(o.batches * (o.heads / m.group) * rows * columns * ElementSize(m.tensor.dtype()));
 }
@@ -37,7 +37,7 @@ void CheckShapes(const BatchedMatMul& o) {
              o.a.tensor.dtype() == o.b.tensor.dtype() && IsFloat(o.out.tensor.dtype()),
          Key(o).name, {&o.a.tensor, &o.b.tensor, &o.out.tensor});
 }
-// Where a type is not that of the arithmetic, matrices are copied, one of each operand.
+// If a type differs from the arithmetic type, one matrix of each operand is copied.
 Bytes CpuWorkspace(const BatchedMatMul& o) {
   const DType wide = AccumulationType(o.a.tensor.dtype());
   int64_t elements = 0;

@@ -39,7 +39,7 @@ constexpr char kFooter[] =
     "                                                            this machine's GPUs\n"
     "  twofold bench reduce_scatter -d bfloat16 -o avg --json    for programs";
 
-// On a terminal: which size is being run.
+// On a terminal: shows the current size.
 std::function<void(size_t)> ProgressOf(const Request& request, int ranks) {
   if (isatty(STDERR_FILENO) == 0) return nullptr;
   return [blocks = request.blocks, op = request.operation, element = ElementSize(request.dtype), ranks](size_t i) {
@@ -49,7 +49,7 @@ std::function<void(size_t)> ProgressOf(const Request& request, int ranks) {
   };
 }
 
-// Before the first of them is there, which may take long.
+// Printed before the ranks exist, which may take long.
 void AnnounceRanks(const Bench& bench) {
   const auto cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   if (bench.fabric == "in_memory" && bench.device == "cpu" && bench.ranks / cores >= 32) {
@@ -98,7 +98,7 @@ int RunBench(const Options& options) {
   return WrongValues(bench).value_or(0) == 0 ? 0 : 1;
 }
 
-// Refused by name, with what stands for them here.
+// Options of nccl-tests that are refused by name, with a hint at what replaces them.
 void AddOptionsOfNcclTests(const Command& command) {
   constexpr std::string_view kRanks = "is nccl-tests'; use --ranks, which counts GPUs too", kNothing = "is nccl-tests' and has no counterpart here; leave it out";
   constexpr std::pair<const char*, std::string_view> kOptions[] = {

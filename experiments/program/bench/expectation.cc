@@ -8,12 +8,12 @@
 namespace twofold::bench {
 namespace {
 
-// A prime, so that blocks of usual sizes begin at different places of the sequence.
+// A prime, so that blocks of usual sizes begin at different points of the period.
 constexpr int64_t kPeriod = 8191;
-constexpr int64_t kMovedValues = 250;   // what only moves, and what only is compared, may be any byte
-constexpr int kFactors = 7;             // ranks that may bring a 2 to a product: 2^7 fits every type
+constexpr int64_t kMovedValues = 250;   // values that are only moved or compared may be any byte
+constexpr int kFactors = 7;             // ranks that may contribute a 2 to a product: 2^7 fits every type
 
-// Whole numbers up to here are exact; integers wrap beyond their own largest.
+// Whole numbers up to this are exact; integers wrap beyond their own largest value.
 double LargestExact(DType dtype) {
   switch (dtype) {
     case DType::kF64: return 0x1p53;
@@ -26,7 +26,7 @@ double LargestExact(DType dtype) {
   return 0;
 }
 
-// Of a type that rounds: how far, relatively.
+// Relative rounding error; 0 for exact types.
 double Rounding(DType dtype) { return IsFloat(dtype) ? 1 / LargestExact(dtype) : 0; }
 
 template <class F>
@@ -71,7 +71,7 @@ int64_t CountWrong(DType dtype, std::span<const std::byte> data, int64_t first,
     int64_t wrong = 0;
     for (int64_t i = 0; i < count; ++i) {
       const double right = expected(first + i);
-      wrong += !(std::abs(ToDouble(from[i]) - right) <= tolerance * right);  // so that NaN is wrong
+      wrong += !(std::abs(ToDouble(from[i]) - right) <= tolerance * right);  // written so that NaN is wrong
     }
     return wrong;
   });
@@ -83,7 +83,8 @@ Expectation::Expectation(const Operation& operation, DType dtype, ReduceOp reduc
   const double exact = LargestExact(dtype);
   most_ = adds ? static_cast<int64_t>(std::clamp(exact / ranks, 1.0, 3.0)) : kMovedValues;
   if (adds && static_cast<double>(most_) * ranks > exact) tolerance_ = (ranks - 1) * Rounding(dtype);
-  if (adds && reduce == ReduceOp::kAvg) tolerance_ = (ranks + 1) * Rounding(dtype);  // 1/n and products with it round too
+  // 1/n and the products with it round too
+  if (adds && reduce == ReduceOp::kAvg) tolerance_ = (ranks + 1) * Rounding(dtype);
   if (!operation.reduces) return;
   for (int64_t i = 0; i < kPeriod; ++i) reduced_.push_back(ReduceAll(i));
 }
@@ -108,7 +109,7 @@ double Expectation::ReduceAll(int64_t i) const {
       case ReduceOp::kMax: value = std::max(value, x); break;
     }
   }
-  if (dtype_ == DType::kU8) value &= 0xff;  // sums of many ranks wrap
+  if (dtype_ == DType::kU8) value &= 0xff;  // sums over many ranks wrap
   if (reduce_ != ReduceOp::kAvg) return static_cast<double>(value);
   if (!IsFloat(dtype_)) return static_cast<double>(value / ranks_);
   return static_cast<double>(value) / ranks_;
@@ -118,7 +119,8 @@ double Expectation::Output(int64_t i, int64_t block) const {
   const auto input = [this](int64_t rank, int64_t at) { return static_cast<double>(Input(static_cast<int>(rank), at)); };
   switch (operation_.kind) {
     case Communication::kAllReduce: return Reduced(i);
-    case Communication::kReduce: return rank_ == root_ ? Reduced(i) : input(rank_, i);  // elsewhere nothing changes
+    // on other ranks nothing changes
+    case Communication::kReduce: return rank_ == root_ ? Reduced(i) : input(rank_, i);
     case Communication::kBroadcast: return input(root_, i);
     case Communication::kAllGather: case Communication::kGather: return input(i / block, i % block);
     case Communication::kReduceScatter: return Reduced(rank_ * block + i);

@@ -9,7 +9,7 @@
 namespace twofold::bench {
 namespace {
 
-// One rank's figures of one size, as they travel. Negative: there is none.
+// One rank's figures for one size, as sent to rank 0. Negative: absent.
 struct Packed {
   struct Variant {
     double seconds = -1;
@@ -66,7 +66,7 @@ class Rank {
     return o;
   }
 
-  // The same operands with the block in its place in the whole.
+  // The same operands with the block in its place in the whole tensor.
   Operands InPlace(Operands o, int64_t block) const {
     if (OneTensor()) return o;
     if (op_.in == Operation::kBlock) o.in = o.out.Slice(ctx_.rank() * block, block);
@@ -132,10 +132,10 @@ class Rank {
   RankContext& ctx_;
   const Request& request_;
   const Operation& op_;
-  std::optional<Expectation> expectation_;  // where results are checked: to make it takes longer than many a prediction
+  std::optional<Expectation> expectation_;  // only if results are checked: making it takes longer than many predictions
 };
 
-// `kept`: what the results' bytes say.
+// `kept`: the unpacked results.
 std::optional<Timing> Combine(const RankResults& results, const std::vector<std::vector<Packed>>& kept, size_t size,
                               Packed::Variant Packed::*variant, bool last_rank) {
   Timing timing;

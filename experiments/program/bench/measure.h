@@ -1,12 +1,13 @@
-// What every rank does: each size in turn, out of place and in place, timed and checked.
+// The rank function of a bench: runs each size in turn, out of place and in place, times it and checks it.
 //
-// As nccl-tests does it (src/common.cu): warm-up calls, a barrier, then a loop that is timed as a whole; the mean over ranks
-// is reported. Where one call is timed (predictions) it is the last rank's time instead: in a loop, ranks that are done
-// early with a gather wait in the next one, so that the mean over ranks tends to that; over one call it would not.
+// It measures as nccl-tests does (src/common.cu): warm-up calls, a barrier, then a loop that is timed as a whole; the
+// mean over ranks is reported. If only one call is timed (predictions), the last rank's time is reported instead. In a
+// loop, ranks that finish a gather early wait in the next one, so the mean over ranks tends to the last rank's time;
+// over one call it would not.
 //
-// Then the data is set anew, the operation runs once more, and every rank compares what it holds. Each call is waited for
-// before the next begins (nccl-tests' --blocking 1): what a program sees that needs the result, and no workspaces of calls
-// in flight pile up. Timed calls move zeros, which stay zeros however often they are reduced.
+// Then the data is set again, the operation runs once more, and every rank compares its output. Each call is waited for
+// before the next begins (nccl-tests' --blocking 1). That is the time that a program sees if it needs the result, and
+// no workspaces of calls in flight pile up. Timed calls work on zeros, which stay zeros however often they are reduced.
 #pragma once
 
 #include <cstdint>
@@ -29,26 +30,26 @@ struct Request {
   int iterations = 20, warmup = 5;
   bool check = true;
   bool last_rank = false;  // report the time until the last rank is done, not the mean over ranks
-  std::vector<int64_t> blocks;  // elements of a block, a size each
-  // Called by rank 0 before size number `index`, on the thread (or in the process) where it lives; may be empty.
+  std::vector<int64_t> blocks;  // elements of a block, one entry per size
+  // Called by rank 0 before size number `index`, on rank 0's thread (or in its process); may be empty.
   std::function<void(size_t index)> progress;
 };
 
-// The rank function. Returns packed results of all sizes; its partial result holds those of the sizes done. Throws what
-// communication and allocation throw.
+// The rank function. Returns packed results of all sizes; its partial result holds the sizes finished so far. Throws
+// what communication and allocation throw.
 std::string MeasureRank(RankContext& ctx, const Request& request);
 
 struct Timing {
   double seconds = 0;            // of one call: mean over iterations, and over ranks unless Request::last_rank
-  std::optional<int64_t> wrong;  // elements, over all ranks; absent: not checked
+  std::optional<int64_t> wrong;  // wrong elements over all ranks; absent: not checked
 };
 struct Row {
   int64_t bytes = 0, block = 0;
   std::optional<Timing> out_of_place, in_place;  // absent: the operation has no such form
-  std::string algorithm, protocol;               // predicted: what ran; "": not known, or the library has none
+  std::string algorithm, protocol;               // predicted: the ones that ran; "": unknown, or the library has none
 };
 
-// Rows of the sizes that all ranks have finished; `results` by rank, as MeasureRank returned them.
+// Rows of the sizes that all ranks have finished. `results` by rank, as returned by MeasureRank.
 std::vector<Row> CombineRanks(const Request& request, const RankResults& results);
 
 }  // namespace twofold::bench

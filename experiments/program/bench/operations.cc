@@ -5,8 +5,9 @@
 namespace twofold::bench {
 namespace {
 
-// Bus bandwidth is what the busiest link of a rank must carry at least, whatever the algorithm: nccl-tests,
-// doc/PERFORMANCE.md, "Bandwidth"; gather, scatter and send/receive as in its src/gather.cu, scatter.cu and sendrecv.cu.
+// Bus bandwidth counts what the busiest link of a rank must carry at least, whatever the algorithm: nccl-tests,
+// doc/PERFORMANCE.md, "Bandwidth"; gather, scatter and send/receive as in its src/gather.cu, scatter.cu and
+// sendrecv.cu.
 double TwiceTheOthers(int n) { return 2.0 * (n - 1) / n; }
 double TheOthers(int n) { return static_cast<double>(n - 1) / n; }
 double One(int) { return 1; }

@@ -1,4 +1,4 @@
-// The operations that `twofold bench` measures, and what nccl-tests calls their size and their bandwidth.
+// The operations that `twofold bench` measures, with size and bandwidth as nccl-tests defines them.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,17 @@
 
 namespace twofold::bench {
 
-// One row. `in` and `out` say what a rank brings and gets: a block of `count` elements, or the whole tensor; the whole is
-// a block of every rank where `split`, else it is the block.
+// One row. `in` and `out` are a rank's input and output: a block of `count` elements, or the whole tensor. If `split`,
+// the whole tensor consists of one block per rank; otherwise it is the block.
 struct Operation {
   enum Side { kBlock, kWhole, kWholeAtRoot };
   std::string_view name;
-  Communication::Kind kind;  // kBatch: send_recv, which every rank does with its neighbours
+  Communication::Kind kind;  // kBatch: send_recv, in which every rank exchanges with its neighbours
   Side in, out;
   bool split;
   bool reduces, rooted;
-  // What our process groups offer. Operations of one tensor are in place by nature. In place elsewhere: the block is its
-  // place in the whole.
+  // The forms that our process groups offer. Operations on one tensor are always in place. For the others, in place
+  // means that the block is the rank's part of the whole tensor.
   bool out_of_place, in_place;
   double (*bus_factor)(int ranks);  // busbw = bus_factor * algbw
 };
@@ -27,10 +27,10 @@ struct Operation {
 std::span<const Operation> Operations();
 const Operation* FindOperation(std::string_view name);  // null: no such row
 
-// Elements of a block for a row of at most `bytes` (nccl-tests' "size": the larger of what a rank brings and gets), rounded
-// down to whole elements on every rank; 0: it holds not even one.
+// Elements of a block for a row of at most `bytes` (nccl-tests' "size": the larger of a rank's input and output),
+// rounded down to whole elements on every rank; 0 if not one element fits.
 int64_t BlockCount(const Operation& op, int64_t bytes, DType dtype, int ranks);
-// Elements of the whole; times the element's size it is the row's size.
+// Elements of the whole tensor; times the element size this is the row's size.
 int64_t WholeCount(const Operation& op, int64_t block, int ranks);
 
 }  // namespace twofold::bench

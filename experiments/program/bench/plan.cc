@@ -18,7 +18,7 @@
 namespace twofold::bench {
 namespace {
 
-constexpr int kSimulatedRanks = 8, kRanks = 2;  // where --ranks is absent and ranks are not processes
+constexpr int kSimulatedRanks = 8, kRanks = 2;  // default without --ranks if ranks are not processes
 constexpr int kMostRanks = 1 << 20, kMostIterations = 1 << 20;
 
 absl::Status Wrong(std::string_view option, const auto& value, std::string_view why) {
@@ -30,7 +30,7 @@ absl::Status CheckRange(std::string_view option, const std::optional<int>& value
   return Wrong(option, *value, StrCat("use ", least, " to ", most));
 }
 
-// ---- What is asked for ----
+// ---- The request ----
 absl::StatusOr<const Operation*> ReadOperation(const std::string& name) {
   if (const Operation* op = FindOperation(name)) return op;
   std::vector<std::string> names;
@@ -101,7 +101,7 @@ absl::StatusOr<Request> ReadRequest(const Options& o) {
   return r;
 }
 
-// ---- Where ----
+// ---- The fabric ----
 absl::Status CheckFabric(const Options& o) {
   const Backend* row = FindBackend(o.fabric);
   const std::string why_not = row == nullptr ? "there is no such fabric" : Prepare(*row);
@@ -122,7 +122,7 @@ absl::Status CheckFabric(const Options& o) {
   return absl::OkStatus();
 }
 
-// nccl moves GPUs' memory alone; a cluster says itself what its devices are.
+// nccl works on GPU memory alone; a cluster defines its own devices.
 absl::StatusOr<spec::Device> ReadDevice(const Options& o) {
   const bool nccl = o.fabric == "nccl";
   if (!o.device) return nccl ? spec::CUDA : spec::CPU;
@@ -133,7 +133,7 @@ absl::StatusOr<spec::Device> ReadDevice(const Options& o) {
   return spec::CPU;
 }
 
-// The most ranks that the chosen nodes hold.
+// The number of ranks that the chosen nodes hold.
 absl::StatusOr<int> Capacity(const Options& o, const cluster::Cluster& c) {
   if (c.has_shared_memory_host()) {
     if (o.nodes && *o.nodes != 1) return Wrong("nodes", *o.nodes, StrCat("cluster ", c.name(), " is one host; leave it out"));
@@ -146,7 +146,7 @@ absl::StatusOr<int> Capacity(const Options& o, const cluster::Cluster& c) {
   return static_cast<int>(std::min<int64_t>(kMostRanks, nodes * *devices));
 }
 
-// Where the first ranks of a cluster sit.
+// The places of the first ranks of a cluster.
 absl::StatusOr<sim::Places> FirstPlaces(const cluster::Cluster& c, std::optional<int> nodes, int ranks) {
   const absl::StatusOr<int> devices = DevicesPerNode(c);
   if (!devices.ok()) return devices.status();
@@ -157,7 +157,7 @@ absl::StatusOr<sim::Places> FirstPlaces(const cluster::Cluster& c, std::optional
   return sim::PlacesOf(**topology, endpoints);
 }
 
-// An algorithm that the cluster's library knows and can run there. `auto` always can.
+// Checks that the cluster's library knows the algorithm and can run it there. `auto` always works.
 absl::Status CheckAlgorithm(const Options& o, const Operation& op, const cluster::Cluster& c, int ranks) {
   if (!o.algorithm || *o.algorithm == "auto") return absl::OkStatus();
   const auto library = sim::MakeLibrary(c.library());
@@ -181,7 +181,8 @@ absl::Status CheckAlgorithm(const Options& o, const Operation& op, const cluster
                                                  status.message(), "); use one of ", absl::StrJoin(fitting, ", ")));
 }
 
-// A protocol that the cluster's library knows and that serves the operation, by the algorithm that is forced if one is.
+// Checks that the cluster's library knows the protocol and that it serves the operation, with the forced algorithm if
+// there is one.
 absl::Status CheckProtocol(const Options& o, const Operation& op, const cluster::Cluster& c, int ranks) {
   if (!o.protocol || *o.protocol == "auto") return absl::OkStatus();
   const auto library = sim::MakeLibrary(c.library());
@@ -222,7 +223,7 @@ absl::Status PlanSimulation(const Options& o, spec::Spec& spec, Bench& bench) {
   if (o.nodes) simulated.set_nodes(*o.nodes);
   if (o.algorithm) simulated.set_algorithm(*o.algorithm);
   if (o.protocol) simulated.set_protocol(*o.protocol);
-  // One rank stands for all only where all do the same.
+  // One rank can represent all only if all do the same.
   const bool alike = !op.rooted && op.kind != Communication::kBatch;
   if (!alike) simulated.set_folding(spec::Simulated::OFF);
   bench.cluster = c->name();
@@ -259,7 +260,7 @@ absl::StatusOr<std::unique_ptr<Fabric>> PlanFabric(const Options& o, Bench& benc
   return fabric;
 }
 
-// ---- What depends on both ----
+// ---- Checks that need both ----
 absl::Status FinishRequest(const Options& o, Bench& bench, const Fabric& fabric) {
   Request& r = bench.request;
   const Operation& op = *r.operation;
@@ -296,7 +297,8 @@ absl::StatusOr<Plan> MakePlan(const Options& options) {
   absl::StatusOr<Request> request = ReadRequest(options);
   if (!request.ok()) return request.status();
   plan.bench.request = *std::move(request);
-  if (absl::Status s = options.out.empty() ? absl::OkStatus() : CheckOutFile("--out", options.out); !s.ok()) return s;  // said before the run, which may be long
+  // checked before the run, which may be long
+  if (absl::Status s = options.out.empty() ? absl::OkStatus() : CheckOutFile("--out", options.out); !s.ok()) return s;
   const absl::StatusOr<Sweep> sweep = ReadSweep(options);
   if (!sweep.ok()) return sweep.status();
   plan.bench.sweep = *sweep;

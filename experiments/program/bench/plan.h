@@ -1,4 +1,4 @@
-// From the command line to a fabric and a request: what is wrong in here is the user's input.
+// From the command line to a fabric and a request. Every error here is an error in the user's input.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace twofold::bench {
 
-// The options as they were written; absent ones have defaults that depend on the others.
+// The options as written; the default of an absent option depends on the others.
 struct Options {
   std::string operation;
   std::optional<std::string> least, most, step;  // sizes
@@ -31,7 +31,7 @@ struct Plan {
   Bench bench;  // without results
 };
 
-// Errors name the option, the value and what would be right.
+// Errors name the option, the value and the accepted values.
 absl::StatusOr<Plan> MakePlan(const Options& options);
 
 }  // namespace twofold::bench

@@ -9,8 +9,8 @@
 
 namespace twofold::bench {
 
-// "8", "64K", "1M", "1G": whole bytes, K, M and G (or k, m, g) are powers of 1024. From 1 byte to 1024 G. Errors say what
-// would be right, but not where it was written.
+// Parses "8", "64K", "1M", "1G": whole bytes; K, M and G (or k, m, g) are powers of 1024. From 1 byte to 1024 G. Errors
+// state what is accepted, but not the option.
 absl::StatusOr<int64_t> ParseSize(std::string_view text);
 
 struct Sweep {
@@ -19,8 +19,8 @@ struct Sweep {
   int64_t factor = 2;                           // 2 or more
 };
 
-// The sizes in order, from `least` to at most `most`. Refuses sweeps without a size and of more than 10,000, by the name of
-// the option.
+// The sizes in ascending order, from `least` to at most `most`. Refuses sweeps without a size and sweeps of more than
+// 10,000; errors name the option.
 absl::StatusOr<std::vector<int64_t>> Sizes(const Sweep& sweep);
 
 }  // namespace twofold::bench

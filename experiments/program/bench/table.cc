@@ -11,7 +11,8 @@ namespace {
 
 int Root(const Request& r) { return r.operation->rooted ? r.root : -1; }
 
-// With as many decimals, two at most, as `width` has room for; in powers of ten where it has not.
+// With at most two decimals, fewer if `width` has no room for them, and as a power of ten if even the integer does not
+// fit.
 std::string Fitted(double value, int width) {
   for (int decimals : {2, 1, 0}) {
     std::string text = absl::StrFormat("%.*f", decimals, value);
@@ -39,7 +40,7 @@ std::string RowText(const Bench& bench, const Row& row) {
          VariantText(bench, row, row.out_of_place) + VariantText(bench, row, row.in_place) + "\n";
 }
 
-// What of the table is not as in nccl-tests, and why.
+// How the table differs from nccl-tests, and why.
 std::string FormText(const Operation& op) {
   if (!op.out_of_place) return StrCat("# out-of-place: N/A, ", op.name, " works on one tensor here\n");
   if (!op.in_place) return StrCat("# in-place: N/A, ", op.name, " keeps its input apart here\n");
@@ -48,7 +49,8 @@ std::string FormText(const Operation& op) {
 
 std::string WayOf(const Row& row) { return StrCat(row.algorithm, row.protocol.empty() ? "" : " ", row.protocol); }
 
-// "# ran: tree LL to 32768 B, ring Simple from 65536 B": rows that follow one another and ran alike together.
+// "# ran: tree LL to 32768 B, ring Simple from 65536 B": consecutive rows with the same algorithm and protocol are
+// merged.
 std::string WaysText(const Bench& bench) {
   std::string text;
   for (size_t i = 0, next = 0; i < bench.rows.size(); i = next) {

@@ -70,7 +70,7 @@ Tensor Arena::Take(Use use, Shape shape, DType dtype) {
   TWOFOLD_CHECK_LE(count, pool.all.numel());
   if (pool.next + count > pool.all.numel()) pool.next = 0;
   Tensor taken = pool.all.Slice(pool.next, std::move(shape));
-  constexpr int64_t kAlign = 128;  // elements: every slice begins on a line of its own
+  constexpr int64_t kAlign = 128;  // elements: every slice begins on its own cache line
   pool.next = (pool.next + count + kAlign - 1) / kAlign * kAlign;
   return taken;
 }

@@ -1,7 +1,7 @@
-// Operands for measurements: slices of pools that are larger than a core's own caches, taken in turn.
+// Operands for measurements: slices of pools that are larger than a core's private caches, taken in turn.
 //
-// Each request gets the part of its pool that was used longest ago, so that an operand comes from the outer caches or
-// from memory, as most operands of a training step do, and not from the cache of the call before.
+// Each request gets the part of its pool that was used longest ago. So an operand comes from the outer caches or from
+// memory, as most operands of a training step do, and not from the private cache filled by the previous call.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace twofold::calibrate {
 
-// Where a case gets its operands from.
+// Provides the operands of a case.
 class Operands {
  public:
   static constexpr int kIds = 64;
@@ -21,22 +21,23 @@ class Operands {
   virtual ~Operands() = default;
   virtual Tensor Input(Shape shape, DType dtype) = 0;   // standard normal
   virtual Tensor Output(Shape shape, DType dtype) = 0;  // to be written; of any type
-  virtual Tensor State(Shape shape, DType dtype) = 0;   // in [0.5, 1): what optimizers keep, none of it near zero
+  virtual Tensor State(Shape shape, DType dtype) = 0;   // optimizer state, in [0.5, 1): not near zero
   virtual Tensor Ids(Shape shape) = 0;                  // U8, each below kIds
-  // Rows of a table of vocabulary() rows, or classes: each below `below`, which is kIds or more.
+  // Row numbers of a table of vocabulary() rows, or class numbers: each below `below`, which is at least kIds.
   virtual Tensor Tokens(Shape shape, int64_t /*below*/) { return Ids(std::move(shape)); }
   virtual int64_t vocabulary() const { return kIds; }
-  // Of tokens that chose evenly among experts: number t * k + j is token t's choice j, dealt out in turn. May be written, to such.
+  // The routing of tokens that choose evenly among experts: number t * k + j is choice j of token t, dealt out in turn.
+  // Writable, but only with values of the same kind.
   virtual ops::Choices Choices(int64_t tokens, int64_t k, int64_t experts) = 0;
-  // I32: k places in [0, n), as far apart as may be, in order. Not to be written.
+  // I32: k positions in [0, n), ascending, as far apart as possible. Read-only.
   virtual Tensor Places(int64_t k, int64_t n) = 0;
-  virtual Tensor Centres(Shape shape) = 0;              // U8, each the middle of a window of 3 x 3; not to be written
+  virtual Tensor Centres(Shape shape) = 0;              // U8, each the middle of a 3 x 3 window; read-only
 };
 
-// Shapes alone, on memory that does not exist: for what an operation is called and costs.
+// Provides shapes without memory, to get an operation's name and cost.
 class ShapesOnly : public Operands {
  public:
-  // `vocabulary`: as that of the operands that the operations ran on.
+  // `vocabulary`: that of the operands that the operations ran on.
   explicit ShapesOnly(int64_t vocabulary = kIds) : vocabulary_(vocabulary) {}
   Tensor Input(Shape shape, DType dtype) override { return Allocate(allocator_, std::move(shape), dtype, Category::kOther); }
   Tensor Output(Shape shape, DType dtype) override { return Input(std::move(shape), dtype); }
@@ -59,7 +60,7 @@ class ShapesOnly : public Operands {
 class Arena : public Operands {
  public:
   struct Sizes {
-    Bytes wide = MiB(24), narrow = MiB(8);  // inputs and outputs, each: of f32, and of each narrower type
+    Bytes wide = MiB(24), narrow = MiB(8);  // pools of inputs and of outputs: of f32, and of each narrower type
     Bytes state = MiB(64), narrow_state = Bytes(64 * 1048576 / 3);
   };
   explicit Arena(Device& device) : Arena(device, Sizes()) {}

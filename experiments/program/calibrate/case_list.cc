@@ -129,7 +129,7 @@ void CaseList::ByRow(DType t, int64_t r, int64_t c) {
   Add([=](Operands& a) {
     return ops::CopyColumns{.in = a.Input({r, c}, t), .out = a.Output({r, c / 2}, t), .in_column = c - c / 2, .columns = c / 2};
   });
-  Add([=](Operands& a) {  // of qkv, two thirds are turned
+  Add([=](Operands& a) {  // rotates two thirds of qkv
     return ops::Rotary{.x = a.Input({r / length, length, c}, t), .table = a.Input({length, 32}, wide),
                        .y = a.Output({r / length, length, c}, t), .heads = c * 2 / 3 / 32};
   });
@@ -228,7 +228,7 @@ void CaseList::Element(DType t, int64_t n) {
   Add([=](Operands& a) {
     return ops::MaskedDropoutBackward{.dy = a.Input({n}, t), .mask = a.Ids({n}), .dx = a.Output({n}, t), .p = 0.1};
   });
-  if (n <= 262144) {  // slow, and needed once a run
+  if (n <= 262144) {  // slow, and needed only once per run
     if (t == DType::kF32 && n >= 64) {
       Add([=](Operands& a) {
         return ops::RotaryTable{.table = a.Output({n / 64, 64}, t), .frequencies = std::vector<double>(32, 0.1)};

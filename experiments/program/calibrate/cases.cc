@@ -30,7 +30,7 @@ class CpuCases : public CaseList {
   }
 
  private:
-  // Layers: nn and nt have rows of samples as m; tn (weight gradients) sums over them, so they are k.
+  // Layers: nn and nt have the sample rows as m; tn (weight gradients) sums over the rows, so they are k.
   void Products(DType t) {
     const bool fine = t == DType::kF32 && !quick_;
     const Sizes rows = fine ? Sizes{16, 64, 256, 512, 1024, 2048, 4096} : Sizes{64, 512, 2048};
@@ -48,7 +48,7 @@ class CpuCases : public CaseList {
     }
   }
 
-  // A GELU in the pass of the product before it, of n = 4 k, and its gradient in that of the one after.
+  // A GELU fused into the product before it, with n = 4 k, and its gradient fused into the product after it.
   void ProductsWithGelu(DType t) {
     for (const int64_t r : quick_ ? Sizes{64, 512} : Sizes{64, 512, 2048}) {
       for (const int64_t f : {64, 256, 768}) {
@@ -89,7 +89,7 @@ class CpuCases : public CaseList {
     }
   }
 
-  // Tokens that each go to two of eight experts, with as much room as they need, and the experts' products.
+  // Tokens that go to two of eight experts each, with no token dropped, and the experts' products.
   void Experts(DType t) {
     const bool fine = t == DType::kF32 && !quick_;
     for (const int64_t tokens : fine ? Sizes{64, 512, 4096} : Sizes{64, 2048}) {
@@ -112,7 +112,8 @@ class CpuCases : public CaseList {
     }
   }
 
-  // Residual networks: from the first stage of a small one, many pixels of few channels, to the last of a large one.
+  // Residual networks: from the first stage of a small one (many pixels, few channels) to the last stage of a large
+  // one.
   void Images(DType t) {
     const bool fine = t == DType::kF32 && !quick_;
     for (const int64_t side : fine ? Sizes{4, 8, 16, 32} : Sizes{8, 32}) {

@@ -53,7 +53,7 @@ struct Options {
   bool quick = false, time_algorithms = false;
 };
 
-// The name that the processor gives itself, else its architecture.
+// The processor's own name, else its architecture.
 std::string ProcessorName() {
   std::ifstream info("/proc/cpuinfo");
   for (std::string line; std::getline(info, line);) {
@@ -119,14 +119,14 @@ absl::Status CheckOptions(const Options& o) {
   return absl::OkStatus();
 }
 
-// What all ranks measured, row by row, and what they had of processors meanwhile.
+// The measurements of all ranks, row by row, and the load meanwhile.
 struct Measured {
   Samples samples;
   double wall = 0;
   report::Load load;
 };
 
-// Runs `fn` on a new fabric of `ranks` ranks, threads of this process.
+// Runs `fn` on a new fabric of `ranks` ranks, which are threads of this process.
 absl::StatusOr<Measured> RunOn(int ranks, int threads, const RankFunction& fn, spec::Spec spec = {}) {
   spec.mutable_fabric()->mutable_in_memory();
   spec.mutable_parallel()->set_dp(ranks);
@@ -163,8 +163,8 @@ absl::Status Write(const profile::Profile& profile, const std::string& path) {
   return absl::OkStatus();
 }
 
-// What is written at the end is better refused before all that is measured. A profile has a fifth of a megabyte, or two thirds of one;
-// while it is made a second one is beside it, and a third may be there from before.
+// An output that cannot be written is refused before the measurements. A profile takes up to two thirds of a megabyte.
+// While it is written a second one is beside it, and a third may be there from before.
 constexpr int64_t kRoom = 4 << 20;
 
 absl::Status CheckOutput(std::string_view flag, const std::string& path) {
@@ -172,7 +172,7 @@ absl::Status CheckOutput(std::string_view flag, const std::string& path) {
   std::error_code none;
   if (!folder.empty()) std::filesystem::create_directories(folder, none);
   absl::Status status = CheckOutFile(flag, path);
-  status.Update(CheckOutFile(flag, path + ".fit"));  // the scratch file of a calibration
+  status.Update(CheckOutFile(flag, path + ".fit"));  // scratch file of a calibration
   if (status.ok()) status = CheckRoomFor(flag, path, kRoom);
   return status;
 }
@@ -200,12 +200,13 @@ absl::Status CalibrateCuda(const Options& o) {
   return absl::OkStatus();
 }
 
-// What repetitions may take: about half of what calibration takes of an idle machine with two cores, for kernels and for the rest each.
+// Budget for repetitions, for kernels and for the rest each: about half of the calibration time of an idle machine with
+// two cores.
 constexpr Seconds kQuickRepeats = Seconds(2), kRepeatsOfAll = Seconds(12);
 
 void TellProgress(const std::string& line) { std::cerr << line << "\n"; }
 
-// A machine's speed drifts, so all that is measured comes in parts, one of each after the other: kernels, links, jobs.
+// A machine's speed drifts, so all measurements are split into parts that take turns: kernels, links, jobs.
 class Calibration {
  public:
   Calibration(const Options& o, int ranks, int cores)
@@ -222,7 +223,8 @@ class Calibration {
       std::error_code none;
       std::filesystem::remove(scratch_, none);
     };
-    const host::InterruptScope interrupt;  // between runs, too: what is raised ends the next one, and the scratch file goes
+    // between runs too: an interrupt ends the next run, and the scratch file is removed
+    const host::InterruptScope interrupt;
     if (absl::Status s = PlanKernels(); !s.ok()) return s;
     for (int part = 0; part < parts_; ++part) {
       std::cerr << absl::StrFormat("part %d of %d: kernels, links, training jobs\n", part + 1, parts_);
@@ -233,7 +235,7 @@ class Calibration {
     AddLinks(links_, linked_, profile_);
     profile_.set_source(absl::StrFormat("measured by `twofold calibrate%s`: %d ranks of %d thread%s at once, in %d parts", options_.quick ? " --quick" : "",
                                         ranks_, options_.threads, options_.threads == 1 ? "" : "s", parts_));
-    if (const auto before = ReadProfile(options_.out); before.ok()) {  // what was measured of other fabrics stays
+    if (const auto before = ReadProfile(options_.out); before.ok()) {  // keeps what was measured of other fabrics
       *profile_.mutable_message_passing() = before->message_passing();
     }
     return Train();
@@ -253,7 +255,7 @@ class Calibration {
     for (const std::vector<double>& row : tried->samples) plan_.seconds.push_back(row[0]);
     plan_.repeats = (options_.quick ? kQuickRepeats : kRepeatsOfAll) * (1.0 / parts_);
     plan_.rounds = RoundsWithin(plan_.seconds, Seconds(options_.quick ? 4 : 12), options_.quick ? 5 : 9);
-    // The cases again, as shapes alone, for what they are called and cost.
+    // The cases again, as shapes alone, to get their names and costs.
     ShapesOnly shapes;
     for (const Case& c : plan_.cases) {
       const ops::Op op = c.make(shapes);
@@ -262,7 +264,7 @@ class Calibration {
     return absl::OkStatus();
   }
 
-  // Before anything is measured, from the warming up.
+  // Warns before the measurements, using the load during the warm-up.
   static void TellLoad(const report::Load& before) {
     if (before.taken() <= kLoaded && before.others() <= kLoaded) return;
     TellProgress(absl::StrCat("this machine is loaded: ", LoadText(before), ". What is disturbed is measured again, and intervals will be wider; ",
@@ -307,7 +309,7 @@ class Calibration {
     return absl::OkStatus();
   }
 
-  // Numbers of ranks at once, and whether communication overlaps.
+  // Numbers of ranks that run at once, and whether communication overlaps.
   std::vector<std::pair<int, bool>> Ways() const {
     if (ranks_ == 1) return {{1, false}};
     return {{1, false}, {ranks_, false}, {ranks_, true}};
@@ -347,11 +349,11 @@ class Calibration {
   Samples kernels_, links_;
   std::vector<double> fixed_;
   LoadLog log_;
-  std::map<int, std::vector<JobRun>> runs_;  // by ranks at once
+  std::map<int, std::vector<JobRun>> runs_;  // by number of ranks
   std::vector<profile::Training> trainings_;
 };
 
-// The profile that is there, to which messages are added; else a new one.
+// The existing profile, to which messages are added, or a new one.
 absl::StatusOr<profile::Profile> ProfileSoFar(const std::string& path) {
   if (std::filesystem::exists(path)) return ReadProfile(path);
   profile::Profile profile;
@@ -372,7 +374,7 @@ absl::Status WriteCluster(const cluster::Cluster& cluster, const std::string& pa
   return absl::InvalidArgumentError(absl::StrCat("--cluster-out=", path, ": cannot be written; a file in a folder that can is right"));
 }
 
-// Runs `measure` on every process that was launched; rank 0's bytes, none for those who do not speak.
+// Runs `measure` on every launched process. Returns rank 0's bytes; empty on the processes that do not print.
 absl::StatusOr<std::string> OnProcesses(const Options& o, std::string (*measure)(RankContext&, int)) {
   const Launch launch = LaunchedAs();
   if (launch.size < 2) {
@@ -392,7 +394,8 @@ absl::StatusOr<std::string> OnProcesses(const Options& o, std::string (*measure)
   return (*fabric)->speaks() ? result.results[0] : std::string();
 }
 
-// The cluster whose hosts the processes are on, from messages between them: its structure is given, its figures are found.
+// Measures the cluster of the processes' hosts by messages between them. Its structure is given; its figures are
+// fitted.
 absl::Status CalibrateCluster(const Options& o) {
   const absl::StatusOr<cluster::Cluster> shape = FindCluster(o.cluster, "--cluster");
   if (!shape.ok()) return shape.status();
@@ -407,7 +410,7 @@ absl::Status CalibrateCluster(const Options& o) {
   return absl::OkStatus();
 }
 
-// Messages between processes: added to the profile that is there, whose kernels and other links stay as they are.
+// Measures messages between processes and adds them to the existing profile. Its kernels and other links are kept.
 absl::Status CalibrateMessages(const Options& o) {
   absl::StatusOr<profile::Profile> profile = ProfileSoFar(o.out);
   if (!profile.ok()) return profile.status();

@@ -1,8 +1,9 @@
-// What other work takes of the machine while it is calibrated: what was disturbed is measured again, and the rest goes into the profile.
+// How much other work disturbs a calibration. Disturbed measurements are repeated; the remaining disturbance goes into
+// the profile.
 //
-// A measurement is disturbed when other work held it up for more than kDisturbed of its time (experiments/program/report/load.h). It is made
-// again at once, kRepeats times at most, and as long as all repetitions together do not exceed their budget; what was disturbed least is
-// kept.
+// A measurement is disturbed if other work held it up for more than kDisturbed of its time
+// (experiments/program/report/load.h). It is then repeated at once, at most kRepeats times, while the budget of all
+// repetitions together lasts. The least disturbed result is kept.
 #pragma once
 
 #include <array>
@@ -22,14 +23,14 @@ namespace twofold::calibrate {
 inline constexpr double kDisturbed = 0.05;
 inline constexpr int kRepeats = 2;
 
-// Of measurements together: their time, and how much of it other work held them up.
+// Sums over measurements: their time, and how long other work held them up.
 struct Held {
   double wall = 0, held = 0;
   void Add(double seconds, double share) { wall += seconds, held += seconds * share; }
   double share() const { return wall > 0 ? held / wall : 0; }
 };
 
-// What one kind of measurements went through: all that were made, and those that are kept.
+// The disturbance of one kind of measurement: over all that were made, and over those that are kept.
 struct Disturbance {
   Held seen, kept;
   int64_t repeated = 0;
@@ -38,13 +39,14 @@ struct Disturbance {
 class LoadLog {
  public:
   enum Kind { kKernels, kLinks, kJobs, kKinds };
-  using Tell = std::function<void(const std::string&)>;  // progress, a line
+  using Tell = std::function<void(const std::string&)>;  // prints one line of progress
 
   LoadLog(Seconds budget, Tell tell) : budget_(budget.value()), tell_(std::move(tell)) {}
 
-  // What other work did meanwhile; a load without fields is not known.
+  // Records the other work during `seconds`; a load without fields is unknown.
   void Watched(double seconds, const report::Load& load);
-  // Of measurements that saw to their own repetition, as ranks count them: without what was stolen meanwhile.
+  // Adds measurements that did their own repetition, with the disturbance that the ranks counted. That count excludes
+  // stolen time.
   void Add(Kind kind, const Disturbance& d, const report::Load& load);
 
   template <class T>
@@ -53,7 +55,7 @@ class LoadLog {
     double seconds;
     report::Load load;
   };
-  // `measure`, and again where it was disturbed; `what` is told people.
+  // Runs `measure`, and repeats it if it was disturbed; `what` names it in progress messages.
   template <class T>
   absl::StatusOr<T> LeastDisturbed(Kind kind, std::string_view what, const std::function<absl::StatusOr<Outcome<T>>()>& measure) {
     absl::StatusOr<Outcome<T>> kept = measure();
@@ -71,8 +73,8 @@ class LoadLog {
     return std::move(kept->result);
   }
 
-  // Without fields where the system does not count. The kinds' largest shares count: a prediction rests on all of them.
-  // `fixed`: times of the fixed kernel, all along; one or more.
+  // Has no fields if the system does not count. The largest share of any kind counts, because a prediction rests on all
+  // kinds. `fixed`: times of the fixed kernel during the whole calibration, at least one.
   profile::Load Sum(const std::vector<double>& fixed) const;
 
  private:
@@ -80,10 +82,10 @@ class LoadLog {
   bool Again(double taken, double seconds, int repeats, std::string_view what);
 
   double budget_;
-  bool told_ = false;  // that it is spent
+  bool told_ = false;  // the user has been told that the budget is spent
   const Tell tell_;
   std::array<Disturbance, kKinds> of_;
-  double seconds_ = 0, others_ = 0, stolen_ = 0;  // of all that was watched: others_ and stolen_ are shares times seconds
+  double seconds_ = 0, others_ = 0, stolen_ = 0;  // of all watched time; others_ and stolen_ are shares times seconds
 };
 
 }  // namespace twofold::calibrate

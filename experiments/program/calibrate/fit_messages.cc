@@ -10,8 +10,8 @@
 namespace twofold::calibrate {
 namespace {
 
-constexpr double kSmall = 8192;  // messages to this size may be no more than what links let pass at once
-constexpr double kExchanged = 256 << 10;  // smaller exchanges cost time of processors, too
+constexpr double kSmall = 8192;  // bytes; links may pass messages up to this size at once
+constexpr double kExchanged = 256 << 10;  // smaller exchanges also cost processor time
 constexpr int64_t kNoSwitch = int64_t{1} << 40;
 
 }  // namespace
@@ -29,7 +29,7 @@ MessageFit FitMessages(double latency, const std::vector<MessageTime>& times) {
   const double determinant = nn * ones - n1 * n1;
   MessageFit fit{.latency = latency};
   double x = (nt * ones - n1 * t1) / determinant, y = (n1 * nt - nn * t1) / determinant;
-  if (y < 0) y = 0, x = nt / nn;  // a message's own cost is in the latency
+  if (y < 0) y = 0, x = nt / nn;  // a message's own cost is part of the latency
   fit.bytes_per_second = 1 / x;
   fit.free_bytes = y / x;
   return fit;
@@ -58,8 +58,8 @@ absl::StatusOr<cluster::Cluster> ClusterFrom(cluster::Cluster shape, const profi
     cluster::Network& network = *shape.mutable_machines()->mutable_network();
     const double near = m.near_latency_s() * 1e6, further = std::max(0.0, m.far_latency_s() * 1e6 - near);
     network.set_link_gbytes_per_second(rate);
-    network.set_cable_us(0);  // a hop's latency is the switch's, the rest the two NICs'
-    if (network.has_torus() || network.has_hamming_mesh()) {  // ports are routers: a hop is all theirs
+    network.set_cable_us(0);  // a hop's latency is the switch's; the rest is the two NICs'
+    if (network.has_torus() || network.has_hamming_mesh()) {  // ports are routers: a hop's latency is all theirs
       network.set_switch_us(near);
       network.clear_nic_us();
     } else {

@@ -14,7 +14,7 @@ namespace {
 constexpr std::array<std::pair<int64_t, int64_t>, 14> kTiles = {{{256, 128}, {128, 256}, {192, 128}, {128, 192}, {256, 192}, {192, 256}, {256, 64},
                                                                  {64, 256}, {128, 128}, {128, 64}, {64, 128}, {64, 64}, {128, 32}, {32, 128}}};
 constexpr int64_t kMostSplits = 12;
-constexpr size_t kMostPoints = 500;  // of the grid: more teach the fit nothing and take time
+constexpr size_t kMostPoints = 500;  // of the grid: more add nothing to the fit and take time
 constexpr int kMostRounds = 80;
 
 double FlopsOf(const ProductTime& p) { return 2 * static_cast<double>(p.dims[0] * p.dims[1]) * static_cast<double>(p.dims[2]); }
@@ -27,7 +27,7 @@ double Loss(const MeasuredProducts& model, const std::vector<ProductTime>& point
   return sum / static_cast<double>(points.size());
 }
 
-// Where the search begins: the fastest product's rate for large tiles, less for small ones.
+// Start of the search: the fastest product's rate for large tiles, lower rates for small ones.
 MeasuredProducts Beginning(const std::vector<ProductTime>& points, int64_t multiprocessors, int64_t element_size) {
   double fastest = 0, least = points[0].seconds, bytes_per_second = 0;
   for (const ProductTime& p : points) {
@@ -70,7 +70,7 @@ void Search(MeasuredProducts& model, const std::vector<ProductTime>& points) {
   }
 }
 
-// What is left of the tiles' rate where rows are aligned by so many bytes alone.
+// The share of the tiles' rate that remains if rows are aligned to only so many bytes.
 void FitAlignments(MeasuredProducts& model, const std::vector<ProductTime>& points) {
   std::map<int64_t, std::vector<double>> shares;
   for (const ProductTime& p : points) {
@@ -89,7 +89,7 @@ std::vector<ProductTime> Thinned(const std::vector<ProductTime>& points) {
   return some;
 }
 
-// How far predictions of `left_out` are off, from the grid's points with the law, or with rates alone. Sorted.
+// Relative errors of predictions of `left_out` from the grid's points, with the law or with rates alone. Sorted.
 std::vector<double> Errors(const std::vector<ProductTime>& grid, const std::vector<ProductTime>& left_out, const MeasuredProducts* law) {
   std::map<std::string, profile::Kernel> kernels;
   for (const ProductTime& p : grid) {

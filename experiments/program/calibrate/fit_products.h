@@ -1,8 +1,9 @@
-// From times of a GPU's products to the tiles that explain them.
+// Fits a tile model to measured times of a GPU's matrix products.
 //
-// The fit changes one figure at a time (tiles' rates, what beginning a tile costs, memory's rate, a kernel's own time, the rate that no
-// product exceeds) by a factor for as long as the mean of relative errors falls, none counted beyond kMostError: a few products that
-// the library does unlike all others do not bend the rest. Tiles are candidates that libraries have; one that none uses ends up slow.
+// The fit changes one figure at a time by a factor (tiles' rates, the cost of starting a tile, memory's rate, a
+// kernel's own time, the rate that no product exceeds) for as long as the mean of relative errors falls. Errors count
+// up to kMostError only, so a few products that the library handles unlike all others do not bend the rest. Tiles are
+// candidates that libraries have; a tile that no product uses ends up slow.
 #pragma once
 
 #include <array>
@@ -14,16 +15,17 @@
 namespace twofold::calibrate {
 
 struct ProductTime {
-  std::string kernel;            // as ops::KernelKey
+  std::string kernel;            // as in ops::KernelKey
   std::array<int64_t, 3> dims;   // m, n, k
   double seconds;
 };
 
 inline constexpr double kMostError = 0.3;
 
-// `grid`: those that the profile has as points. `between`: others, anywhere between; every third of them is left out of the fit, and tells
-// whether predictions (the fit, times what neighbours of the grid take of it) beat those by rates alone, and how far they are off. Those
-// whose rows are not aligned tell what that costs, and nothing else. One or more of the grid.
+// `grid`: products that become points of the profile; at least one. `between`: products of any size between them. Every
+// third of `between` is left out of the fit. It tells whether predictions (the fit, scaled by its error at neighbours
+// in the grid) beat predictions by rates alone, and how far off they are. Products in `between` with unaligned rows
+// give the cost of misalignment and nothing else.
 profile::Products FitProducts(const std::string& dtype, const std::vector<ProductTime>& grid, const std::vector<ProductTime>& between, int64_t multiprocessors);
 
 }  // namespace twofold::calibrate

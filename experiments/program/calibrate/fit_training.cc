@@ -21,7 +21,7 @@ class Fit {
  public:
   Fit(int ranks, const std::vector<JobRun>& runs, const PredictJob& predict) : ranks_(ranks), runs_(runs), predict_(predict) {}
 
-  // `left_out`: a job whose runs do not count, but for kernels that no other job has; or -1.
+  // `left_out`: a job whose runs are ignored, except for kernels that no other job has; -1: none.
   absl::StatusOr<profile::Training> Figures(int left_out) {
     profile::Training t;
     t.set_ranks(ranks_);
@@ -31,7 +31,7 @@ class Fit {
     return t;
   }
 
-  // Measured over predicted step times, where each job is predicted by the others (alone: by itself).
+  // Measured over predicted step times. Each job is predicted from the others (a single job: from itself).
   absl::StatusOr<std::vector<double>> Residuals(const profile::Training& all) {
     std::vector<double> ratios;
     for (const size_t job : JobsOf()) {
@@ -59,7 +59,7 @@ class Fit {
     return jobs;
   }
 
-  // The job by kernels and links alone; the same for every fit.
+  // The job's prediction from kernels and links alone; the same for every fit.
   absl::StatusOr<JobTimes> Alone(size_t job) {
     const auto found = alone_.find(job);
     if (found != alone_.end()) return found->second;
@@ -98,8 +98,8 @@ class Fit {
     return absl::OkStatus();
   }
 
-  // Overlapping a job takes measured(overlap) / measured(no overlap) of its time; between what it would take if
-  // communication cost no core time and if it cost all of its own.
+  // Overlap reduces a job's time to measured(overlap) / measured(no overlap). That lies between the ratio if
+  // communication cost no core time and the ratio if it cost its full time.
   absl::Status CoreShare(int left_out, profile::Training& t) {
     std::vector<double> shares;
     std::map<std::pair<size_t, int>, double> plain;  // by job and round

@@ -1,10 +1,11 @@
-// From training jobs, measured and predicted, to what a prediction must know beside kernels and links.
+// From training jobs, measured and predicted, fits what a prediction needs besides kernels and links.
 //
-// In this order, each a median over jobs and rounds: a kernel's factor, its time in the jobs over what it takes alone; host
-// time between kernels, the rest of a step's time over its operations; waiting, what ranks stand still beyond the links'
-// time, over their computing time (from jobs that do not overlap); core_share, from how much jobs gain by overlapping. The
-// interval is how far measured steps lie (10th to 90th percentile, as of all that is measured here) from predictions of jobs
-// whose own measurements were left out of the fit (but for kernels that no other job has).
+// Each figure is a median over jobs and rounds, fitted in this order: a kernel's factor (its time in the jobs over its
+// time alone); host time between kernels (the rest of a step's time, per operation); waiting (idle time of ranks beyond
+// the links' time, over their computing time, from jobs that do not overlap); core_share (from how much jobs gain by
+// overlapping). The interval is the range, from the 10th to the 90th percentile as everywhere in calibration, of
+// measured steps relative to predictions. Each job is predicted with a fit that leaves out its own measurements, except
+// for kernels that no other job has.
 #pragma once
 
 #include <functional>
@@ -18,15 +19,15 @@ namespace twofold::calibrate {
 
 struct JobRun {
   size_t job;    // number in the list of jobs
-  bool overlap;  // gradients are reduced beside the backward pass
-  int round;     // runs of one round were made one after the other
+  bool overlap;  // gradients are reduced during the backward pass
+  int round;     // runs of one round ran one after the other
   JobTimes measured;
 };
 
-// What the simulator says of a job when the profile has this training; null: kernels and links alone.
+// The simulator's prediction of a job if the profile has this training; null: from kernels and links alone.
 using PredictJob = std::function<absl::StatusOr<JobTimes>(size_t job, bool overlap, const profile::Training* training)>;
 
-// `runs` of `ranks` ranks each: one or more without overlap of some job. Sets all but `jobs`.
+// `runs` have `ranks` ranks each; at least one run of some job is without overlap. Sets all fields except `jobs`.
 absl::StatusOr<profile::Training> FitTraining(int ranks, const std::vector<JobRun>& runs, const PredictJob& predict);
 
 }  // namespace twofold::calibrate

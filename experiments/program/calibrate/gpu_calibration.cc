@@ -17,7 +17,8 @@
 namespace twofold::calibrate {
 namespace {
 
-constexpr Seconds kBudget = Seconds(75), kTf32Budget = Seconds(10), kTinyBudget = Seconds(0.01);  // of samples; first uses and operands come on top
+// for samples; first uses and operands come on top
+constexpr Seconds kBudget = Seconds(75), kTf32Budget = Seconds(10), kTinyBudget = Seconds(0.01);
 constexpr int kRounds = 7, kTinyRounds = 2;
 
 class Progress {
@@ -39,7 +40,7 @@ class Progress {
   double last_ = 0;
 };
 
-// What was measured of all cases with the same tf32.
+// Measurements of all cases with the same tf32.
 struct Measured {
   std::vector<const GpuCase*> cases;
   std::vector<ops::KernelKey> keys;
@@ -78,7 +79,8 @@ void AddTo(profile::Profile& profile, const Measured& m) {
 }
 
 void AddProducts(profile::Profile& profile, const Measured& m) {
-  std::map<std::string, std::pair<std::vector<ProductTime>, std::vector<ProductTime>>> types;  // of the grid, and between
+  // of the grid, and between its points
+  std::map<std::string, std::pair<std::vector<ProductTime>, std::vector<ProductTime>>> types;
   for (size_t i = 0; i < m.cases.size(); ++i) {
     if (!IsProduct(m.keys[i].name)) continue;
     auto& [grid, between] = types[m.Type(i)];
@@ -131,10 +133,11 @@ absl::StatusOr<profile::Profile> CalibrateGpu(const spec::Cuda& cuda, bool tiny,
   one.clear_gpus(), one.add_gpus(number);
   try {
     if (absl::Status s = Run(one, tiny, tell, profile); !s.ok()) return s;
-  } catch (const std::exception& e) {  // CUDA's errors, or memory that is not there
+  } catch (const std::exception& e) {  // CUDA errors or out of memory
     return absl::InternalError(e.what());
   }
-  for (const std::string& library : host::DescribeGpuLibraries()) gpu.set_software(absl::StrCat(gpu.software(), "; ", library));  // now they are loaded
+  // the libraries are loaded by now
+  for (const std::string& library : host::DescribeGpuLibraries()) gpu.set_software(absl::StrCat(gpu.software(), "; ", library));
   return profile;
 }
 

@@ -1,4 +1,4 @@
-// `twofold calibrate --device=cuda`: a GPU, measured kernel by kernel, into a profile. No training job is run.
+// `twofold calibrate --device=cuda`: measures a GPU kernel by kernel and makes a profile. No training job is run.
 #pragma once
 
 #include <functional>
@@ -10,8 +10,9 @@
 
 namespace twofold::calibrate {
 
-// All but `created` and collectives. `cuda`: which GPU (the first), and spec.cuda.time_algorithms. `tell`: progress, a line now and then.
-// Ends with an error where there is no GPU or it fails. Takes as many samples as its time allows (gpu_cases.h); `tiny`: few sizes, for tests.
+// Fills all but `created` and collectives. `cuda`: which GPU (the first), and spec.cuda.time_algorithms. `tell`:
+// receives lines of progress. Returns an error if there is no GPU or the GPU fails. Takes as many samples as the time
+// budget allows (gpu_cases.h); `tiny`: few sizes, for tests.
 absl::StatusOr<profile::Profile> CalibrateGpu(const spec::Cuda& cuda, bool tiny, const std::function<void(const std::string&)>& tell);
 
 }  // namespace twofold::calibrate

@@ -10,7 +10,7 @@
 namespace twofold::calibrate {
 namespace {
 
-constexpr double kMostFlops = 9e12;        // of narrow types: ten milliseconds
+constexpr double kMostFlops = 9e12;        // BF16 and F16: ten milliseconds
 constexpr double kMostWideFlops = 2.2e12;  // of f32
 
 Sizes RowsOf(Fineness f) {
@@ -29,10 +29,10 @@ bool Within(const GpuProduct& p, double most_flops, int64_t most_elements) {
   return flops <= most_flops && std::max({p.m * p.k, p.k * p.n, p.m * p.n}) <= most_elements;
 }
 
-// Number i of a sequence in [0, 1): the same everywhere.
+// Number i of a fixed sequence in [0, 1).
 double Uniform(uint64_t i) { return static_cast<double>(MakeKey(41, i).value >> 11) * 0x1p-53; }
 
-// Between low and high, evenly in logarithms, a multiple of `of`.
+// A multiple of `of` between low and high, uniform on a logarithmic scale.
 int64_t Between(uint64_t draw, double low, double high, int64_t of) {
   const double x = std::exp(std::log(low) + Uniform(draw) * std::log(high / low));
   return std::max<int64_t>(of, static_cast<int64_t>(x) / of * of);
@@ -74,7 +74,7 @@ class List : public CaseList {
     Images(t);
     Keep(false);
   }
-  // What was added since is measured like this.
+  // Keeps what was added since the last call, with these settings.
   void Keep(bool between) {
     for (Case& c : Take()) all_.push_back({std::move(c), tf32_, between});
   }
@@ -180,7 +180,7 @@ std::vector<GpuProduct> ProductGrid(Fineness fineness, double most_flops, int64_
   return products;
 }
 
-// Every fifth has a feature that leaves rows unaligned.
+// Every fifth product has a feature count that leaves rows unaligned.
 std::vector<GpuProduct> ProductsBetween(Fineness fineness, double most_flops, int64_t most_elements) {
   const uint64_t count = fineness == Fineness::kTiny ? 9 : fineness == Fineness::kCoarse ? 150 : 450;
   std::vector<GpuProduct> products;

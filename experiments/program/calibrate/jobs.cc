@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kWarmUp = 2, kPlain = 4, kTraced = 3;  // steps
 
-// Widths, lengths and batches of their own: none is a size of a preset.
+// Widths, lengths and batches that no preset has.
 constexpr struct { const char *name, *text; } kJobs[] = {
     {"GPT of 2 layers of 192, 4 x 96 tokens a rank",
      "model { gpt { layers: 2 hidden: 192 heads: 6 vocab: 256 sequence: 96 } } train { micro_batch: 4 }"},
@@ -29,12 +29,13 @@ constexpr struct { const char *name, *text; } kJobs[] = {
      "model { gpt { layers: 2 hidden: 320 heads: 5 vocab: 256 sequence: 80 } } train { micro_batch: 3 }"},
     {"Llama of 2 layers of 224, 4 x 72 tokens a rank",
      "model { llama { layers: 2 hidden: 224 heads: 7 kv_heads: 1 vocab: 256 sequence: 72 } } train { micro_batch: 4 }"},
-    // Channels fill whole vectors, as those of published networks do: what a part of one would cost is no factor of the others.
+    // Channels fill whole vectors, as in published networks. The cost of a partial vector would distort the other
+    // factors.
     {"residual CNN of 48 and 96 channels, 6 images of 24 x 24 a rank",
      "model { cnn { height: 24 width: 24 widths: [48, 96] blocks: [1, 1] } } train { micro_batch: 6 }"},
 };
 
-// Bytes of no meaning, as tokens.
+// Random bytes as tokens.
 class Noise : public Dataset {
  public:
   explicit Noise(int64_t length) : length_(length) {}
@@ -64,7 +65,7 @@ std::shared_ptr<const Dataset> DataFor(const spec::Model& model) {
 
 double Median(std::vector<double> values) { return values.empty() ? 0 : Quantile(std::move(values), 0.5); }
 
-// Of the traced steps: each kernel's seconds a step. Every step does the same operations in the same order.
+// Seconds per step of each kernel in the traced steps. Every step does the same operations in the same order.
 void AddKernels(const report::RankRecord& record, int64_t steps, JobTimes& times) {
   std::vector<const report::Span*> spans;
   for (const report::Span& s : record.spans()) {
@@ -126,7 +127,7 @@ spec::Spec SpecOf(const Job& job, int ranks, int threads, bool overlap) {
   spec.mutable_parallel()->set_overlap(overlap);
   spec.mutable_train()->set_global_batch(ranks * spec.train().micro_batch());
   spec.mutable_train()->set_threads_per_rank(threads);
-  spec.mutable_trace()->set_ranks(ranks);  // kernels' times are means over all of them
+  spec.mutable_trace()->set_ranks(ranks);  // kernel times are means over all ranks
   return spec;
 }
 

@@ -1,6 +1,6 @@
-// Small training jobs: what kernels take in a step, beside one another, that they do not take alone.
+// Small training jobs. They show how long kernels take beside one another in a step, compared with running alone.
 //
-// They calibrate; no experiment may be held against their shapes.
+// They are for calibration: no experiment may test predictions on their shapes.
 #pragma once
 
 #include <map>
@@ -17,30 +17,30 @@ namespace twofold::calibrate {
 
 struct Job {
   std::string name;  // says what is trained
-  spec::Spec spec;   // one rank's, with every default
+  spec::Spec spec;   // for one rank, with every default filled in
   std::shared_ptr<const Dataset> data;
 };
 std::vector<Job> Jobs();
 
-// The job on `ranks` ranks of `threads` threads; each has the batch that the one rank of job.spec has. Without `overlap`
-// gradients are reduced after the backward pass.
+// The job on `ranks` ranks of `threads` threads; each rank has the batch of the single rank of job.spec. Without
+// `overlap`, gradients are reduced after the backward pass.
 spec::Spec SpecOf(const Job& job, int ranks, int threads, bool overlap);
 
-// Where a job's steps spend their time: seconds a step; medians over steps, means over ranks.
+// Where a job's steps spend their time, in seconds per step; medians over steps, means over ranks.
 struct JobTimes {
   double step = 0;                        // of steps that were not traced
-  double exposed = 0;                     // of those: the compute stream stood still
-  std::map<std::string, double> kernels;  // of the traced ones
-  double launches = 0;                    // operations a step
+  double exposed = 0;                     // part of that: the compute stream was stalled
+  std::map<std::string, double> kernels;  // of the traced steps
+  double launches = 0;                    // operations per step
   double communication = 0;               // all collectives of a step together
-  double wall = 0;                        // of the whole job, from when the ranks began; 0 where it is simulated
-  report::Load load;                      // of the machine meanwhile
+  double wall = 0;                        // of the whole job, from when the ranks began; 0 if simulated
+  report::Load load;                      // of the machine during the job
   double KernelSeconds() const;
 };
 
-// Runs the job on its spec's fabric, which is in_memory or simulated.
+// Runs the job on its spec's fabric, which must be in_memory or simulated.
 absl::StatusOr<JobTimes> RunJob(const Job& job, const spec::Spec& spec);
-// From the records of all ranks, of which the last spec.trace.last_steps steps were traced.
+// From the records of all ranks; the last spec.trace.last_steps steps were traced.
 JobTimes TimesFrom(const spec::Spec& spec, const std::vector<report::RankRecord>& records);
 
 }  // namespace twofold::calibrate

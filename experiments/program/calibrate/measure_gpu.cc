@@ -9,12 +9,12 @@
 namespace twofold::calibrate {
 namespace {
 
-constexpr double kSampleSeconds = 400e-6;  // that a sample lasts at least, where calls are many enough
+constexpr double kSampleSeconds = 400e-6;  // shortest sample, if enough calls are allowed
 constexpr int kFewestCalls = 4, kMostCalls = 40, kTinyCalls = 2;
-constexpr double kFewerCallsFrom = 4e-3;   // seconds of a call that is sampled alone
-constexpr double kBlockSeconds = 1e-3;     // of a first blocker
-constexpr int kBlockers = 4;               // each four times as long as the one before
-constexpr int kPools = 12;                 // that the memory must hold: inputs, outputs and state of three types, and room
+constexpr double kFewerCallsFrom = 4e-3;   // seconds: a call this long is sampled alone
+constexpr double kBlockSeconds = 1e-3;     // of the first blocker
+constexpr int kBlockers = 4;               // each four times as long as the previous one
+constexpr int kPools = 12;  // pools that memory must hold: inputs, outputs and state of three types, and spare room
 constexpr Bytes kMostPool = MiB(4096), kTinyPool = MiB(4);
 
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -27,13 +27,13 @@ int CallsFor(double seconds, bool tiny) {
 
 profile::Timing TimingOf(const std::vector<double>& samples) {
   const Spread spread = SpreadOf(samples);
-  constexpr double kLeast = 1e-9;  // what differences of times may come to, where there is nothing to see
+  constexpr double kLeast = 1e-9;  // lower bound for differences of times, which may vanish
   profile::Timing t;
   t.set_seconds(std::max(spread.median, kLeast)), t.set_low(std::clamp(spread.low, kLeast, t.seconds())), t.set_high(std::max(spread.high, t.seconds()));
   return t;
 }
 
-// Of `bytes` in each of these times, but for what a transfer of next to nothing takes.
+// The rate for `bytes` transferred in each of these times, after subtracting the time of a tiny transfer.
 profile::Link LinkOf(double bytes, const std::vector<double>& times, const std::vector<double>& small) {
   profile::Link link;
   *link.mutable_latency() = TimingOf(small);
@@ -139,7 +139,7 @@ void GpuBench::MeasureHost(profile::Gpu& gpu, int rounds) {
   for (int round = 0; round < rounds; ++round) {
     const Sample sample = Time(least, calls);
     kernel.push_back(sample.seconds), launch.push_back(sample.launch);
-    gap.push_back(2 * Added(n) - Added(2 * n));  // of a + b n, a
+    gap.push_back(2 * Added(n) - Added(2 * n));  // for a time of a + b n this is a
     device().compute().Synchronize();
     double start = Now();
     for (int i = 0; i < calls; ++i) device().NewTensor(Shape{n}, DType::kF32, Category::kOther);
@@ -170,7 +170,7 @@ void GpuBench::MeasureCopies(profile::Gpu& gpu, int rounds) {
     std::vector<double> times, least;
     for (int round = 0; round <= rounds; ++round) {
       const double s = transfer(large), l = transfer(small);
-      if (round > 0) times.push_back(s), least.push_back(l);  // not the first touches
+      if (round > 0) times.push_back(s), least.push_back(l);  // skips the first touches
     }
     return LinkOf(static_cast<double>(large), times, least);
   };

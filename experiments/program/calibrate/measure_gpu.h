@@ -1,10 +1,11 @@
 // Times kernels on a GPU.
 //
-// A sample of a kernel is a number of launches, one behind the other, between two events of the stream. Before them the stream is kept
-// busy (a blocker) until the host has launched them all, so that what the host takes does not count; where the host was too slow the
-// sample is taken again behind a longer blocker. The blocker is work, large products and additions, so that clocks and temperature
-// are those of a GPU that trains. Each launch has operands of its own, from pools many times the size of the L2 cache: what the call before
-// wrote is not found there. (In training some of it would be: times of operations whose operands fit into L2 are rather too long.)
+// A sample of a kernel is a number of launches, back to back, between two events of the stream. Before them a blocker
+// keeps the stream busy until the host has launched them all, so that the host's time does not count. If the host was
+// too slow, the sample is repeated behind a longer blocker. The blocker is real work, large products and additions, so
+// that clocks and temperature are those of a GPU in training. Each launch has operands of its own, from pools many
+// times the size of the L2 cache, so that nothing written by the previous call is found there. (In training some of it
+// would be, so times of operations whose operands fit into L2 are somewhat too long.)
 #pragma once
 
 #include <functional>
@@ -22,22 +23,22 @@
 
 namespace twofold::calibrate {
 
-// One GPU's device and operands. Used by one thread. Throws what the device throws.
+// One GPU's device and operands. Used by one thread. Throws the device's exceptions.
 class GpuBench {
  public:
-  // On the first of `cuda`'s GPUs. `tiny`: for tests on an emulated one, with little memory and no care for time.
+  // Uses the first of `cuda`'s GPUs. `tiny`: for tests on an emulated GPU, with little memory and inexact times.
   static absl::StatusOr<std::unique_ptr<GpuBench>> Make(const spec::Cuda& cuda, bool tiny);
 
   struct Sample {
-    double seconds;  // of the GPU, a launch
-    double launch;   // of the host, a launch
+    double seconds;  // GPU time per launch
+    double launch;   // host time per launch
   };
-  // Of `calls` launches of the case.
+  // Times `calls` launches of the case.
   Sample Time(const Case& of, int calls);
-  // Once without timing: whatever is done on first use is done then.
+  // Runs the case once, untimed, so that work on first use is done.
   void Try(const Case& of);
 
-  // The rest of a profile's figures; `rounds` samples each.
+  // Measure the rest of a profile's figures, with `rounds` samples each.
   void MeasureHost(profile::Gpu& gpu, int rounds);
   void MeasureCopies(profile::Gpu& gpu, int rounds);
 
@@ -46,12 +47,12 @@ class GpuBench {
   bool tiny() const { return tiny_; }
   int64_t most_elements() const { return most_elements_; }
   int64_t vocabulary() const { return arena_->vocabulary(); }
-  int late() const { return late_; }  // samples that no blocker was long enough for
+  int late() const { return late_; }  // samples for which no blocker was long enough
 
  private:
   GpuBench(const host::CudaChoice& choice, bool tiny);
   void Block(double seconds);
-  double Transfers(const Tensor& from, const Tensor& to);  // seconds of one on the GPU
+  double Transfers(const Tensor& from, const Tensor& to);  // GPU seconds of one transfer
   double Added(int64_t n);                                 // seconds of an addition of n elements
 
   const bool tiny_;
@@ -65,12 +66,12 @@ class GpuBench {
   int64_t most_elements_ = 0;
   std::unique_ptr<GpuArena> arena_;
   std::vector<ops::Op> blocker_;
-  double blocker_seconds_ = 0;  // of all of it
+  double blocker_seconds_ = 0;  // of one run of the whole blocker
   int late_ = 0;
 };
 
-// Rounds of samples of all cases, packed by case: seconds of the GPU, and of the host. `progress` is called now and then with the share
-// that is done.
+// Samples of all cases, packed by case: GPU seconds and host seconds. `progress` is called now and then with the
+// fraction that is done.
 struct GpuSamples {
   Samples seconds, launches;
 };

@@ -13,14 +13,14 @@ namespace twofold::calibrate {
 namespace {
 
 struct Sample {
-  double seconds;  // a call
-  double share;    // of its time: this rank waited for a processor
+  double seconds;  // per call
+  double share;    // of its time, waited for a processor by this rank
 };
 
 // Seconds for which the calling thread has waited for a processor.
 using Waited = std::function<double()>;
 
-// Over `calls` calls on operands of their own.
+// Times `calls` calls on separate operands.
 Sample Time(RankContext& ctx, const Case& c, Arena& arena, int calls, const Waited& waited) {
   std::vector<ops::Op> ops;
   ops.reserve(static_cast<size_t>(calls));
@@ -36,7 +36,7 @@ Sample Time(RankContext& ctx, const Case& c, Arena& arena, int calls, const Wait
   return {seconds / calls, std::min(1.0, (waited() - before) / seconds)};
 }
 
-// Element by element, the largest of all ranks' values: so that all do the same.
+// The element-wise maximum over all ranks, so that all ranks decide alike.
 std::vector<double> Agree(RankContext& ctx, const std::vector<double>& values) {
   Tensor t = ctx.device().NewTensor(Shape{static_cast<int64_t>(values.size())}, DType::kF64, Category::kOther);
   ctx.device().Upload(t, [&](std::span<std::byte> bytes) { std::memcpy(bytes.data(), values.data(), bytes.size()); });
@@ -46,11 +46,11 @@ std::vector<double> Agree(RankContext& ctx, const std::vector<double>& values) {
   return agreed;
 }
 
-constexpr double kSettled = 2e-3;  // seconds: a call that lasts longer shows little of its first touches
+constexpr double kSettled = 2e-3;  // seconds: first touches hardly matter in a longer call
 
 int CallsFor(double seconds) { return std::clamp(static_cast<int>(kSample.value() / std::max(seconds, 1e-9)), 1, 100); }
 
-// A product that does not fit a core's own caches, as most of a step's do not.
+// A product that does not fit a core's private caches, as most products of a step do not.
 constexpr int64_t kFixedRows = 256;
 constexpr int kFixedSamples = 15;
 
@@ -61,7 +61,7 @@ Case FixedKernel() {
   }};
 }
 
-// One rank's measurements of a part.
+// One rank's measurements in one part.
 class KernelPart {
  public:
   KernelPart(RankContext& ctx, const KernelPlan& plan)
@@ -76,7 +76,7 @@ class KernelPart {
     TimeFixedKernel();
     samples_.resize(plan_.cases.size() + KernelRows::kMore);
     const Disturbance& d = disturbance_;
-    // Ranks repeat together: one counts.
+    // Ranks repeat together, so only one counts.
     samples_[plan_.cases.size() + KernelRows::kDisturbance] = {d.seen.wall, d.seen.held, d.kept.wall, d.kept.held,
                                                                ctx_.rank() == 0 ? static_cast<double>(d.repeated) : 0};
     if (ctx_.rank() == 0) samples_[plan_.cases.size() + KernelRows::kFixed] = fixed_;
@@ -84,7 +84,7 @@ class KernelPart {
   }
 
  private:
-  // Cases that have rounds of this part left.
+  // Cases with rounds left in this part.
   std::vector<size_t> Due() const {
     std::vector<size_t> due;
     for (size_t i = 0; i < plan_.cases.size(); ++i) {
@@ -93,7 +93,7 @@ class KernelPart {
     return due;
   }
 
-  // A sample of each, with the share of the rank that waited longest.
+  // One sample of each case, with the share of the rank that waited longest.
   std::vector<Sample> Pass(const std::vector<size_t>& cases) {
     std::vector<Sample> taken;
     std::vector<double> shares;
@@ -107,7 +107,8 @@ class KernelPart {
     return taken;
   }
 
-  // A sample of each that is kept: all ranks decide alike what is disturbed, and what there is time for.
+  // Takes one sample of each case that is kept. All ranks agree on which samples are disturbed and what there is time
+  // for.
   void Round(std::vector<size_t> due) {
     std::map<size_t, Sample> kept;
     for (int pass = 0; pass <= kRepeats && !due.empty(); ++pass) {
@@ -136,7 +137,7 @@ class KernelPart {
     return true;
   }
 
-  // The median of the third that was disturbed least.
+  // The median of the least disturbed third.
   void TimeFixedKernel() {
     const Case fixed = FixedKernel();
     std::vector<double> seconds, shares;
@@ -173,7 +174,7 @@ std::string TryKernels(RankContext& ctx, const std::vector<Case>& cases) {
   for (const Case& c : cases) {
     ctx.CheckInterrupt();
     const Waited not_asked = [] { return 0.0; };
-    double s = Time(ctx, c, arena, 1, not_asked).seconds;  // also touches every page and starts whatever starts on first use
+    double s = Time(ctx, c, arena, 1, not_asked).seconds;  // also touches every page and does all work on first use
     if (Agree(ctx, {s})[0] < kSettled) s = Time(ctx, c, arena, 1, not_asked).seconds;
     seconds.push_back(s);
   }
@@ -216,7 +217,7 @@ KernelExtras TakeExtras(Samples& samples) {
   const std::vector<double>& rows = samples[samples.size() - KernelRows::kMore + KernelRows::kDisturbance];
   KernelExtras extras{.disturbance = {}, .fixed = samples[samples.size() - KernelRows::kMore + KernelRows::kFixed]};
   Disturbance& d = extras.disturbance;
-  for (size_t i = 0; i + 5 <= rows.size(); i += 5) {  // a rank each
+  for (size_t i = 0; i + 5 <= rows.size(); i += 5) {  // one rank each
     d.seen.wall += rows[i], d.seen.held += rows[i + 1], d.kept.wall += rows[i + 2], d.kept.held += rows[i + 3];
     d.repeated += static_cast<int64_t>(rows[i + 4]);
   }

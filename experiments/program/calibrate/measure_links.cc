@@ -6,7 +6,7 @@
 namespace twofold::calibrate {
 namespace {
 
-// Buffers in turn, so that what is sent does not stand in a core's own cache.
+// Buffers in turn, so that the data to send is not in a core's private cache.
 class Buffers {
  public:
   explicit Buffers(Device& device) {
@@ -31,7 +31,7 @@ class Buffers {
   int64_t next_ = 0;
 };
 
-// What a collective of about `size` bytes is given: as many elements as ranks can share evenly.
+// Elements for a collective of about `size` bytes: a number that the ranks can share evenly.
 int64_t ElementsOf(Bytes size, int ranks) { return std::max<int64_t>(1, size.value() / 4 / ranks) * ranks; }
 
 class LinkTimer {
@@ -118,7 +118,8 @@ std::vector<profile::MeasuredCollective> CollectivesFrom(const Samples& samples,
     for (const Bytes size : kCollectiveSizes) {
       const Spread spread = SpreadOf(samples[row++]);
       const int64_t bytes = ElementsOf(size, ranks) * 4;
-      if (c.points_size() > 0 && bytes <= c.points(c.points_size() - 1).bytes()) continue;  // too many ranks for so few bytes
+      // too many ranks for so few bytes
+      if (c.points_size() > 0 && bytes <= c.points(c.points_size() - 1).bytes()) continue;
       profile::CollectivePoint& p = *c.add_points();
       p.set_bytes(bytes);
       p.set_seconds(spread.median), p.set_low(spread.low), p.set_high(spread.high);

@@ -27,11 +27,11 @@ namespace {
 constexpr Bytes kTiny = Bytes(8), kLarge = MiB(4);
 constexpr Bytes kSizes[] = {Bytes(8), Bytes(64), Bytes(512), KiB(1), KiB(2), KiB(4), KiB(8), KiB(16), KiB(64), KiB(256), MiB(1), MiB(4)};
 constexpr Bytes kMostEager = MiB(16);
-// Between hosts: what a slow network carries in seconds.
+// Between hosts: sizes that a slow network transfers in seconds.
 constexpr Bytes kBetweenHosts[] = {KiB(1), KiB(4), KiB(8), KiB(16), KiB(32), KiB(64), KiB(256), MiB(1)};
 constexpr Bytes kMostBetweenHosts = MiB(1);
 constexpr Seconds kRepeatsOfMessages = Seconds(10);
-constexpr auto kLate = std::chrono::milliseconds(4);  // how long a receiver makes a sender wait
+constexpr auto kLate = std::chrono::milliseconds(4);  // the receiver's delay
 
 class MessageTimer {
  public:
@@ -106,7 +106,7 @@ class MessageTimer {
     f();
     return (ctx_.clock().Now() - start).value();
   }
-  // One sample a round; every round begins together.
+  // One sample per round; all ranks start every round together.
   std::vector<double> Rounds(const std::function<double()>& round) {
     std::vector<double> samples;
     round();  // first touch
@@ -132,7 +132,7 @@ class MessageTimer {
     });
   }
 
-  // Small messages one after the other, of which only the last is waited for: what each adds.
+  // The cost of each small message: they are sent back to back, and only the last one is waited for.
   std::vector<double> Burst() {
     constexpr int kMessages = 100;
     return Rounds([&] {
@@ -142,7 +142,7 @@ class MessageTimer {
                  Work last;
                  for (int i = 0; i < kMessages; ++i) last = world_.Send(Out(kTiny), 1);
                  last.Wait();
-                 Recv(kTiny);  // all have arrived
+                 Recv(kTiny);  // confirms that all have arrived
                } else {
                  for (int i = 0; i < kMessages; ++i) Recv(kTiny);
                  Send(kTiny);
@@ -151,8 +151,8 @@ class MessageTimer {
     });
   }
 
-  // Everybody sends to the next and receives from the one before, at once. A barrier lets some ranks go sooner than others;
-  // after some exchanges all are in step.
+  // All ranks send to the next rank and receive from the previous one, at once. A barrier releases some ranks earlier
+  // than others; after some exchanges all are in step.
   std::vector<double> Exchange(Bytes size = kLarge) {
     const int n = world_.size(), next = (world_.rank() + 1) % n, previous = (world_.rank() + n - 1) % n;
     const int times = size <= KiB(16) ? 20 : size < MiB(1) ? 8 : 2;
@@ -168,7 +168,7 @@ class MessageTimer {
     });
   }
 
-  // Two messages of a size at once, to ranks 1 and 2: seconds until rank 1 has said that its own is there.
+  // Two messages of one size sent at once, to ranks 1 and 2: seconds until rank 1 confirms the arrival of its own.
   std::vector<double> FirstOfTwo(Bytes size) {
     return Rounds([&] {
       const int rank = world_.rank();
@@ -188,7 +188,8 @@ class MessageTimer {
     });
   }
 
-  // In order, the first is there after its own bytes; side by side, after both's. Sizes double; all ranks see rank 0's verdict.
+  // If messages are sent in order, the first arrives after its own bytes; if side by side, after the bytes of both.
+  // Sizes double; all ranks use rank 0's verdict.
   Bytes LargestInOrder(const MessageFit& fit) {
     Bytes largest(0);
     for (Bytes size = KiB(8); size <= most_; size = Bytes(2 * size.value())) {
@@ -199,10 +200,10 @@ class MessageTimer {
     return largest;
   }
 
-  // Whether a send of this size is done before the receiver asks for it. Meanwhile the receiver waits for a message of
-  // another group, as some libraries take in what arrives only while they are called.
+  // Whether a send of this size completes before the receiver posts its receive. Meanwhile the receiver waits for a
+  // message of another group, because some libraries accept arriving data only inside calls.
   bool IsEager(Bytes size) {
-    bool eager = false;  // one early end is proof: the receiver's lateness begins after the sender's clock
+    bool eager = false;  // one early completion is proof: the receiver's delay begins after the sender's clock
     for (int i = 0; i < 7; ++i) {
       Tensor go = in_.Slice(size.value(), 1), over = in_.Slice(size.value(), 1);
       world_.Barrier().Wait();
@@ -224,7 +225,7 @@ class MessageTimer {
     return Agreed(eager);
   }
 
-  // What rank 0 says.
+  // Broadcasts rank 0's value.
   bool Agreed(bool own) {
     Tensor verdict = Out(Bytes(1));
     *verdict.data<uint8_t>() = own;
@@ -232,7 +233,7 @@ class MessageTimer {
     return *verdict.data<uint8_t>() != 0;
   }
 
-  // To 16 bytes; zero when even the smallest message waits.
+  // To a precision of 16 bytes; zero if even the smallest message waits for the receiver.
   Bytes LargestEager() {
     int64_t yes = 0, no = 64;
     while (no <= most_.value() && IsEager(Bytes(no))) yes = no, no *= 2;
@@ -245,15 +246,15 @@ class MessageTimer {
   }
 
   RankContext& ctx_;
-  const Bytes most_;  // largest message
+  const Bytes most_;  // size of the largest message
   ProcessGroup& world_;
   const std::unique_ptr<ProcessGroup> beside_;
   const int rounds_;
-  int peer_ = 1;  // whom rank 0's messages go to
+  int peer_ = 1;  // the destination of rank 0's messages
   Tensor out_, in_;
 };
 
-// What each rank had of processors, gathered by all: hosts are told apart by a number made from their names.
+// Processor use of all ranks, gathered on each. Hosts are identified by a hash of their names.
 std::vector<report::ProcessorUse> Gathered(RankContext& ctx, const report::ProcessorUse& own) {
   const auto host = static_cast<double>(StableHash(own.host()) >> 12);  // 52 bits
   const std::array<double, 8> mine = {host, static_cast<double>(own.process()), own.wall(), own.ran(), own.waited(), own.process_ran(), own.busy(), own.stolen()};
@@ -269,7 +270,7 @@ std::vector<report::ProcessorUse> Gathered(RankContext& ctx, const report::Proce
   for (size_t r = 0; r < ranks; ++r) {
     const double* v = &values[r * mine.size()];
     report::ProcessorUse& use = uses[r];
-    if (v[2] <= 0) continue;  // not known there
+    if (v[2] <= 0) continue;  // unknown on that rank
     use.set_host(absl::StrFormat("%.0f", v[0])), use.set_process(static_cast<int64_t>(v[1])), use.set_wall(v[2]), use.set_ran(v[3]), use.set_waited(v[4]);
     use.set_process_ran(v[5]), use.set_busy(v[6]), use.set_stolen(v[7]);
   }
@@ -283,7 +284,7 @@ std::string MeasureMessages(RankContext& ctx, int rounds) {
     if (ctx.rank() == 0) std::cerr << line << "\n";
   });
   using Outcome = LoadLog::Outcome<profile::MessagePassing>;
-  // All ranks see the same load and time, and so decide alike whether to measure again.
+  // All ranks see the same load and time, so they agree on whether to measure again.
   absl::StatusOr<profile::MessagePassing> links = log.LeastDisturbed<profile::MessagePassing>(LoadLog::kLinks, "messages", [&]() -> absl::StatusOr<Outcome> {
     const host::ProcessorWatch watch;
     profile::MessagePassing measured = MessageTimer(ctx, rounds).Measure();

@@ -1,7 +1,7 @@
 // Times messages between ranks that are processes.
 //
-// The figures of LogGP (Alexandrov et al. 1995) as a process sees them: latency, gap between small messages, bandwidth; and
-// the size from which a library asks the receiver first (rendezvous) rather than sending at once (eager).
+// The parameters of LogGP (Alexandrov et al. 1995) as a process sees them: latency, gap between small messages,
+// bandwidth; and the size from which a library asks the receiver first (rendezvous) instead of sending at once (eager).
 #pragma once
 
 #include <string>
@@ -12,12 +12,13 @@
 
 namespace twofold::calibrate {
 
-// Run by every rank, two or more; ranks 0 and 1 are measured, then all at once. Returns a profile::MessagePassing of rank 0,
-// serialized; nothing at the others.
+// Run by every rank, at least two. Measures ranks 0 and 1, then all at once. Returns a serialized
+// profile::MessagePassing on rank 0, nothing on the others.
 std::string MeasureMessages(RankContext& ctx, int rounds);
 
-// Likewise point-to-point alone, for a cluster file (ClusterFrom): ranks 0 and 1, 0 and the last, 0 to 1 and 2, then all at
-// once. Returns a profile::PointToPoint of rank 0, serialized. A second or so on links of 100 MB/s, ten on those of 20.
+// Likewise for point-to-point alone, for a cluster file (ClusterFrom): ranks 0 and 1, 0 and the last, 0 to 1 and 2,
+// then all at once. Returns a serialized profile::PointToPoint on rank 0. Takes about a second on links of 100 MB/s,
+// ten seconds at 20 MB/s.
 std::string MeasureBetweenHosts(RankContext& ctx, int rounds);
 
 std::string MessageTableText(const profile::MessagePassing& links);

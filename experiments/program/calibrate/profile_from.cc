@@ -17,7 +17,7 @@ profile::Kernel& KernelOf(std::string_view name, std::string_view dtype, profile
   return kernel;
 }
 
-// Bytes a second: of `moved` bytes in each of the samples, less the latency.
+// Bytes per second: `moved` bytes in each of the samples, minus the latency.
 Spread Rate(const std::vector<double>& samples, Bytes moved, double latency) {
   std::vector<double> rates;
   for (const double s : samples) rates.push_back(static_cast<double>(moved.value()) / std::max(s - latency, 1e-9));

@@ -1,4 +1,4 @@
-// What a rank measured, and as the bytes in which it travels back.
+// Samples that a rank measured, and their serialized form.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace twofold::calibrate {
 
-// Rows of samples in seconds: one row a case, in the order of the cases.
+// Rows of samples in seconds: one row per case, in the order of the cases.
 using Samples = std::vector<std::vector<double>>;
 
 std::string Pack(const Samples& samples);
@@ -16,7 +16,7 @@ void Append(Samples& to, const Samples& from);  // row by row
 struct Spread {
   double median, low, high;  // 10th and 90th percentile
 };
-Spread SpreadOf(const std::vector<double>& samples);  // of one or more
+Spread SpreadOf(const std::vector<double>& samples);  // at least one sample
 double Quantile(std::vector<double> samples, double share);
 
 }  // namespace twofold::calibrate

@@ -1,4 +1,4 @@
-// What calibration found, for people.
+// Results of a calibration as text.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace twofold::calibrate {
 
-// A line a kernel: least time, rate at the largest size, spread over rounds.
+// One line per kernel: shortest time, rate at the largest size, spread over rounds.
 std::string KernelTableText(const profile::Profile& profile);
 
 // The links, and collectives by size.
@@ -17,10 +17,10 @@ std::string CollectiveTableText(const profile::MeasuredCollective& collective);
 // Launches, copies, products and collectives of a GPU.
 std::string GpuTableText(const profile::Gpu& gpu);
 
-// What other work had of the machine meanwhile, and what that does to intervals; "" where it is not known.
+// How much of the machine other work used during the calibration, and its effect on intervals; "" if unknown.
 std::string LoadTableText(const profile::Load& load);
 
-// How training jobs went beside kernels alone: a line a number of ranks, with the kernels whose factors are farthest from it.
+// Training jobs compared with kernels alone: one line per number of ranks, with the kernels whose factors differ most.
 std::string TrainingTableText(const profile::Training& training);
 
 }  // namespace twofold::calibrate

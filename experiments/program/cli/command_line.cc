@@ -67,14 +67,15 @@ void Command::OnParsed(std::function<void()> callback) const { app_->callback(st
 
 namespace {
 
-// The words of which one must follow a command. Empty: it takes none.
+// The sub-commands of which one must follow the command. Empty: none is needed.
 std::vector<std::string> Choices(const CLI::App& command) {
   std::vector<std::string> names;
   for (const CLI::App* choice : command.get_subcommands(std::function<bool(const CLI::App*)>())) names.push_back(choice->get_name());
   return names;
 }
 
-// The parser's "Could not convert: --ranks = abc" and "--ranks: 1 required INT missing", with what would be right.
+// Rewrites the parser's "Could not convert: --ranks = abc" and "--ranks: 1 required INT missing", and adds what would
+// be right.
 std::string AboutOption(const CLI::App& command, const std::string& text) {
   for (const CLI::Option* option : command.get_options()) {
     const std::string name = option->get_name(), type = option->get_type_name(), wrong = StrCat("Could not convert: ", name, " = ");
@@ -85,7 +86,7 @@ std::string AboutOption(const CLI::App& command, const std::string& text) {
   return text;
 }
 
-// What the parser found wrong, and where more is said.
+// The parser's error, and which --help to read.
 std::string ErrorText(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App* command = &app;
   std::string path;
@@ -119,7 +120,7 @@ std::string CommandLine::UnknownWordText(const CLI::App& where, const std::strin
                 "--help says more");
 }
 
-// About the first word where a command's name is expected and that names none. Empty when there is none, or no word.
+// An error text for the first word that should name a command and does not. Empty if there is no such word.
 std::string CommandLine::UnknownWord(const std::vector<std::string>& words) const {
   const CLI::App* where = app_.get();
   for (size_t i = 0; i < words.size() && !words[i].starts_with('-') && !Choices(*where).empty(); ++i) {
@@ -133,7 +134,7 @@ std::string CommandLine::UnknownWord(const std::vector<std::string>& words) cons
 absl::StatusOr<bool> CommandLine::Read(const std::vector<std::string>& words, bool print) {
   if (const std::string unknown = UnknownWord(words); !unknown.empty()) return absl::InvalidArgumentError(unknown);
   try {
-    app_->parse(std::vector<std::string>(words.rbegin(), words.rend()));  // it takes them from the end
+    app_->parse(std::vector<std::string>(words.rbegin(), words.rend()));  // the parser takes them from the end
   } catch (const CLI::Success& help) {
     if (print) app_->exit(help);
     return true;

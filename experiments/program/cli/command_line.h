@@ -1,5 +1,5 @@
-// Command lines: what a program's commands take, what --help says, and what is called. All of the parser (CLI11) that Twofold
-// uses stands behind this header.
+// Command lines: a program's commands and options, the text of --help, and the callback to run. This header hides the
+// parser (CLI11).
 //
 //   CommandLine line("Twofold runs ...", "twofold", [] { return std::string("twofold 0.1"); });
 //   Command run = line.root().AddCommand("run", "predicts or measures a spec");
@@ -7,8 +7,8 @@
 //   run.OnParsed([options] { ... });
 //   absl::Status status = line.Parse(argc, argv);
 //
-// Commands and options are handles of what the CommandLine owns: copies are the same command. The variables that options fill must
-// outlive the parse. Not for several threads.
+// Commands and options are handles to objects that the CommandLine owns: copies refer to the same command. The
+// variables that options fill must outlive the parse. Not thread-safe.
 #pragma once
 
 #include <functional>
@@ -31,10 +31,10 @@ class CommandOption {
  public:
   explicit CommandOption(CLI::Option* option) : option_(option) {}
   CommandOption Required() const;
-  CommandOption ShowDefault() const;                               // the variable's value now stands in --help
+  CommandOption ShowDefault() const;                               // --help shows the variable's current value
   CommandOption OneOf(const std::vector<std::string>& words) const;  // any other value is refused
   CommandOption Repeatable() const;                                // of a list: each --name=VALUE adds one value
-  CommandOption LastCounts() const;                                // given twice, the last one is taken
+  CommandOption LastCounts() const;                                // if given twice, the last one counts
 
  private:
   CLI::Option* option_;
@@ -44,18 +44,20 @@ class Command {
  public:
   explicit Command(CLI::App* app) : app_(app) {}
   Command AddCommand(const std::string& name, const std::string& summary) const;
-  void RequireCommand() const;  // of those within this one
+  void RequireCommand() const;  // one of its sub-commands must be given
 
-  // `names`: "--ranks", "-b,--minbytes", or "SPEC" for a word by its place. T: std::string, int, int64_t, double, an optional of one
-  // of these, or a vector of strings.
+  // `names`: "--ranks", "-b,--minbytes", or "SPEC" for a positional argument. T: std::string, int, int64_t, double, an
+  // optional of one of these, or a vector of strings.
   template <class T>
   CommandOption AddOption(const std::string& names, T& value, const std::string& help) const;
   void AddFlag(const std::string& names, bool& value, const std::string& help) const;
-  // An option of other programs, not in --help: whoever gives it reads why it is none here.
+  // An option of other programs that does not exist here. It is not in --help; using it is an error with the text
+  // `why`.
   void Refuse(const std::string& names, const std::string& why) const;
 
   void Footer(const std::string& text) const;            // the end of --help
-  void OnParsed(std::function<void()> callback) const;   // when this command was chosen and all options are filled
+  // called if this command was chosen, once all options are filled
+  void OnParsed(std::function<void()> callback) const;
 
  private:
   CLI::App* app_;
@@ -63,20 +65,20 @@ class Command {
 
 class CommandLine {
  public:
-  // `version`: the text of --version, asked for when that is given; null: there is no such option.
+  // `version`: returns the text of --version, called when that is given; null: there is no such option.
   CommandLine(const std::string& summary, const std::string& name, std::function<std::string()> version = nullptr);
   ~CommandLine();
   CommandLine(const CommandLine&) = delete;
   CommandLine& operator=(const CommandLine&) = delete;
 
   Command root() const;
-  // What is answered to a word that names no command, but that people may expect.
+  // The answer to a word that is not a command but that people may expect.
   void Answer(const std::string& word, const std::string& text) { answers_.emplace_back(word, text); }
 
-  // Fills variables and calls the chosen command. --help and --version print to stdout and are fine. InvalidArgument: what is wrong,
-  // and which --help says more. What a command throws passes through.
+  // Fills variables and calls the chosen command. --help and --version print to stdout and return OK. InvalidArgument
+  // says what is wrong and which --help to read. Exceptions of a command pass through.
   absl::Status Parse(int argc, char** argv);
-  // The same of the words after argv[0], printing nothing: whether they ask for --help or --version.
+  // Parses the words after argv[0] in the same way, without printing. Returns whether they ask for --help or --version.
   absl::StatusOr<bool> Check(const std::vector<std::string>& words);
 
  private:

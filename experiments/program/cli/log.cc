@@ -11,7 +11,7 @@
 namespace twofold {
 namespace {
 
-// Messages quote files, arguments and names of files; none of those is to speak to the terminal.
+// Messages quote files, arguments and file names. None of these may send control characters to the terminal.
 class PrintableMessage : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& out) override {

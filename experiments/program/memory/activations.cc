@@ -19,7 +19,7 @@
 namespace twofold {
 namespace {
 
-// Takes from `saved`, layer by layer, what a forward pass of `module` left in it, and counts what becomes free.
+// Takes from `saved`, layer by layer, what a forward pass of `module` saved, and counts the bytes that this frees.
 class Meter {
  public:
   explicit Meter(const MemoryLedger& ledger) : ledger_(ledger) {}
@@ -43,7 +43,7 @@ class Meter {
   std::vector<LayerActivations> rows_;
 };
 
-// What a part of the model is given of a micro-batch.
+// A part's input for one micro-batch.
 Tensor NewInput(RankContext& ctx, const spec::Spec& spec, const nn::ModelPart& part, DType dtype) {
   const ModelInput input = InputOf(spec.model());
   const int64_t n = spec.train().micro_batch();
@@ -98,7 +98,7 @@ std::optional<ActivationFormula> KorthikantiFormula(const spec::Spec& spec, int 
   ActivationFormula formula;
   const bool full = recompute.every() == 1 && recompute.recompute() == spec::ActivationCheckpointing::FULL;
   const bool selective = recompute.every() == 1 && !full;
-  // Elements times bytes of a layer, without the scores, and what stands for them.
+  // Bytes of a layer per s b h, without the scores; then those of the scores.
   const double layer = full ? (along ? 2 / t : 2) : along ? 34 / t : split ? 10 + 24 / t : 34;
   const double scores_of_layer = full || selective ? 0 : 5 * a * s / (h * t);
   formula.bytes = l * s * b * h * (layer + scores_of_layer);
@@ -110,7 +110,7 @@ std::optional<ActivationFormula> KorthikantiFormula(const spec::Spec& spec, int 
   std::vector<std::string>& differs = formula.differs;
   const spec::DType type = spec.train().precision().parameter();
   if (type != spec::BF16 && type != spec::F16) differs.push_back(StrCat("activations are ", spec::DType_Name(type), ", not 16 bits wide"));
-  const bool scores = !full && !selective;  // are in the formula
+  const bool scores = !full && !selective;  // the formula includes the scores
   const bool drawn_again = spec.model().dropout_masks() == spec::Model::RECOMPUTED;
   if (scores && spec.model().attention() == spec::Model::TILED) {
     differs.push_back("tiled attention keeps no scores: without 5 a s / h");

@@ -10,7 +10,7 @@ namespace {
 
 spec::DType GradientType(const spec::Precision& p) { return p.has_gradient() ? p.gradient() : p.reduce(); }
 
-// What the optimizer keeps for one element, as "exp_avg F32", and its bytes.
+// The optimizer state per element, as "exp_avg F32", and its bytes.
 StateFormula OptimizerState(const spec::Spec& spec) {
   const spec::Precision& precision = spec.train().precision();
   StateFormula state{.category = Category::kOptimizerState, .what = ""};

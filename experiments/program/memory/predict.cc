@@ -37,13 +37,14 @@ RankKind ReplayRank(const spec::Spec& spec, const Samples& samples, const Replay
   return kind;
 }
 
-// Ranks that are expected to allocate alike, and which of them are replayed to see.
+// Ranks that are expected to allocate alike, and those of them that are replayed to verify it.
 struct Expected {
   std::vector<int> ranks, replayed;
 };
 
-// How many gradients of a rank are summed over others that share the model with it, and whether they lie in one piece
-// (gradient_sums.h): where shards cut parameters anywhere, that differs from shard to shard, and so does what messages take.
+// How many gradients of a rank are summed over other ranks that share the model with it, and whether they are
+// contiguous (gradient_sums.h). If shards cut parameters at any point, both differ from shard to shard, and so does the
+// size of messages.
 std::string SumsOf(const spec::Spec& spec, ReplayedRank rank) {
   rank.memory = rank.host_memory = Bytes(0);
   return Replay(rank, [&](RankContext& ctx) {
@@ -69,9 +70,9 @@ std::string SumsOf(const spec::Spec& spec, ReplayedRank rank) {
       .result;
 }
 
-// Stages of a pipeline hold other layers and other numbers of micro-batches; ranks along cp have other parts of sequences; shards of
-// what is summed differ. Otherwise ranks have equally much: heads, vocabularies and shards are padded. Should the last of such ranks
-// differ from the first all the same, it stands for all but the first.
+// Stages of a pipeline differ in layers and in numbers of micro-batches; ranks along cp have different parts of
+// sequences; shards differ in the sums above. Otherwise ranks hold equally much, because heads, vocabularies and shards
+// are padded. If the last of such ranks differs from the first nevertheless, it represents all but the first.
 std::vector<Expected> ExpectedKinds(const spec::Spec& spec, const ReplayedRank& rank) {
   const MeshShape mesh = MeshOf(spec.parallel());
   const bool cut = spec.parallel().sharding() != spec::Parallel::NO_SHARD && (mesh.tp > 1 || mesh.pp > 1);
@@ -122,8 +123,9 @@ absl::StatusOr<MemoryPrediction> PredictMemory(const spec::Spec& whole, const Sa
   if (!rules.ok()) return rules.status();
   spec::Spec spec = whole;
   spec.mutable_trace()->set_enabled(false);
-  spec.mutable_train()->set_shuffle(false);  // the order of samples takes time to draw, and none of the ranks' memory
-  if (spec.train().has_checkpoint()) spec.mutable_train()->mutable_checkpoint()->set_path("checkpoints");  // nothing is written
+  spec.mutable_train()->set_shuffle(false);  // drawing the order of samples takes time, but no memory of the ranks
+  // nothing is written
+  if (spec.train().has_checkpoint()) spec.mutable_train()->mutable_checkpoint()->set_path("checkpoints");
   const int ranks = static_cast<int>(WorldSize(spec));
   ReplayedRank rank{.rank = 0,
                     .world_size = ranks,

@@ -1,4 +1,4 @@
-// How much memory the ranks of a run take, from a replay of one rank of each kind.
+// Predicts the memory of a run's ranks by replaying one rank of each kind.
 #pragma once
 
 #include <vector>
@@ -12,27 +12,29 @@
 
 namespace twofold {
 
-// Ranks that allocate alike, and what one of them does.
+// Ranks that allocate alike, and the replay of one of them.
 struct RankKind {
   std::vector<int> ranks;     // ascending
-  absl::Status status;        // how it ended: OK, or RESOURCE_EXHAUSTED with the message that the run would end with
-  report::RankRecord record;  // as the run's; its times are 0
-  MemoryStats between, host_between;  // when the last step began: of the device, and of the host's for what is offloaded
-  int64_t steps = 0;          // that were replayed: all others repeat them
-  bool settled = true;        // false: steps went on to change the memory, and not all were replayed
+  absl::Status status;  // how the replay ended: OK, or RESOURCE_EXHAUSTED with the message that the run would end with
+  report::RankRecord record;  // as in the run; its times are 0
+  // at the start of the last step: device memory, and host memory for offloaded data
+  MemoryStats between, host_between;
+  int64_t steps = 0;          // number of replayed steps; all others repeat them
+  bool settled = true;        // false: memory kept changing from step to step, and not all steps were replayed
 };
 
 struct MemoryPrediction {
   host::MemoryRules rules;
-  std::vector<RankKind> kinds;  // by their first rank; together every rank once
-  // Of the first rank to fail; OK: the run fits.
+  std::vector<RankKind> kinds;  // sorted by their first rank; each rank is in exactly one
+  // The status of the first rank that fails; OK if the run fits.
   absl::Status status() const;
   // The kind with the highest peak.
   const RankKind& largest() const;
 };
 
-// `spec` is whole and validated. `bounded`: by what the device has and by memory.budget_mib; else to see what a run would
-// need. Equal to a simulated run of the same spec, to the byte. Refuses what host::FindMemoryRules does.
+// `spec` is resolved and validated. `bounded`: memory is limited by the device and by memory.budget_mib; otherwise it
+// is unlimited, which shows what a run would need. Equal to a simulated run of the same spec, to the byte. Refuses the
+// specs that host::FindMemoryRules refuses.
 absl::StatusOr<MemoryPrediction> PredictMemory(const spec::Spec& spec, const Samples& samples, bool bounded = true);
 
 }  // namespace twofold

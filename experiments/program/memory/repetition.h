@@ -1,10 +1,11 @@
-// Which steps of a run its replay does: those that find the memory as no step before them did.
+// Chooses the steps of a run that its replay executes: those that start in a state of memory that no earlier step
+// started in.
 //
-// A step makes the same requests whenever it runs, and where blocks are put depends on requests alone: a step that finds
-// every block where an earlier one found it leaves every block where that one left it. So once steps find what one before
-// them found (the third, as a rule, what the second found), all up to the next that is followed by something else (a
-// validation, a checkpoint) go round in that circle, and whole rounds are left out; and so are rounds of whole cycles of
-// these. What is left out changes no peak.
+// Every step makes the same requests, and the placement of blocks depends on requests alone. So if a step starts with
+// every block where an earlier step found it, it leaves every block where that step left it. Once a step starts in the
+// state of an earlier one (as a rule the third step, in the state of the second), steps repeat in a cycle until the
+// next step that is followed by something else (a validation, a checkpoint), and whole rounds of the cycle are skipped.
+// Whole rounds of these larger cycles are skipped likewise. Skipped steps change no peak.
 #pragma once
 
 #include <cstdint>
@@ -19,26 +20,26 @@ class Repetition {
  public:
   explicit Repetition(const spec::Train& train);
 
-  // To be asked before every step: the one to be done next. Steps are numbered from 0; `found` is a fingerprint of all
-  // memory (CachingAllocator::Fingerprint).
+  // Called before every step; returns the step to execute next. Steps are numbered from 0; `found` is a fingerprint of
+  // all memory (CachingAllocator::Fingerprint).
   int64_t Next(int64_t step, uint64_t found);
-  int64_t done() const { return done_; }  // steps so far, the one that Next named last included
+  int64_t done() const { return done_; }  // steps executed so far, including the last one that Next returned
 
-  // False: so many steps were done without going round, and those up to the last were left out nevertheless.
+  // False if kMost steps were executed without a repetition and the rest was skipped nevertheless.
   bool settled() const { return settled_; }
 
  private:
-  static constexpr int64_t kMost = 2000;    // steps done at most
-  using Seen = std::map<uint64_t, int64_t>;  // what was found, and by which step
+  static constexpr int64_t kMost = 2000;    // steps executed at most
+  using Seen = std::map<uint64_t, int64_t>;  // fingerprint, and the step that found it
 
-  int64_t EndOfStretch(int64_t step) const;  // the first step from `step` on that something else follows
-  // Leaves out rounds from `step` on, but not `end`.
+  int64_t EndOfStretch(int64_t step) const;  // the first step from `step` on that is followed by something else
+  // Skips rounds from `step` on, but never `end`.
   static int64_t LeaveOut(int64_t step, int64_t end, uint64_t found, Seen& seen);
 
   const int64_t steps_;
-  std::vector<int64_t> every_;  // what else follows every so many steps
-  int64_t cycle_ = 1;           // steps after which all of these begin anew; more than steps_: never
-  Seen stretch_, cycles_;       // at the steps of this stretch, and where cycles began
+  std::vector<int64_t> every_;  // intervals, in steps, of what else follows a step
+  int64_t cycle_ = 1;           // steps after which all of these start again; more than steps_: never
+  Seen stretch_, cycles_;       // seen at the steps of this stretch, and at the starts of cycles
   int64_t done_ = 0;
   bool settled_ = true;
 };

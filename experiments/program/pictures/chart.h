@@ -9,13 +9,13 @@ namespace twofold::pictures {
 
 struct Series {
   std::string name;
-  std::vector<double> values;  // by step; those that are not finite are left out
+  std::vector<double> values;  // by step; values that are not finite are left out
   int color = 0;               // 0 or 1
   double median = 0, low = 0, high = 0;  // drawn as a line and a band where median is above 0
 };
 
-// An SVG element. `format` writes the values on the axis; `from_zero` starts the axis there. Empty when no series has
-// a value.
+// An SVG element. `format` formats the values on the axis; `from_zero` starts the axis at 0. Empty if no series has a
+// value.
 std::string Chart(const std::vector<Series>& series, const std::string& title,
                   const std::function<std::string(double)>& format, bool from_zero);
 

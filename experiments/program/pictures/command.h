@@ -5,8 +5,8 @@
 
 namespace twofold {
 
-// Adds the command to `app`. When it runs it writes report.html (given two folders: into the second one, comparing both),
-// with timeline.svg and memory.svg beside it, prints their paths to stdout, and sets `exit_status`: 0 fine, 1 a file
+// Adds the command to `app`. It writes report.html (given two folders: into the second one, comparing both), with
+// timeline.svg and memory.svg beside it, and prints their paths to stdout. It sets `exit_status`: 0 success, 1 a file
 // could not be written, 2 a folder that is not a run's.
 void AddReportCommand(const Command& program, int& exit_status);
 

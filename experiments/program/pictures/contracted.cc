@@ -46,7 +46,7 @@ Contracted Contract(const Topology& topology) {
   for (const Link& link : topology.links()) {
     if (link.from < 0 || link.to < 0) continue;
     const int a = thing_of[static_cast<size_t>(link.from)], b = thing_of[static_cast<size_t>(link.to)];
-    if (a >= b) continue;  // within a node, or the way back
+    if (a >= b) continue;  // inside a node, or the opposite direction
     const auto [at, added] = index.try_emplace({a, b}, c.bundles.size());
     if (added) c.bundles.push_back({.a = a, .b = b, .medium = link.medium});
     Bundle& bundle = c.bundles[at->second];

@@ -1,4 +1,4 @@
-// Numbers as people read them, and text as HTML and SVG take it.
+// Numbers formatted for people, and text escaped for HTML and SVG.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ std::string Number(double value);           // "12.3 million", "1,234"
 std::string Share(double share);            // "12.3 %"
 std::string Change(double from, double to); // "+12.3 %", "-" where from is 0
 
-// A coordinate, to a hundredth of a pixel, as short as it can be.
+// A coordinate, to a hundredth of a pixel, as short as possible.
 std::string Px(double x);
 
 // Round numbers from 0 (or `low`) to `high`, about `count` of them.

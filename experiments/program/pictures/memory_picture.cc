@@ -17,7 +17,7 @@ double Live(const MemoryLine& m, size_t sample) {
   return sum;
 }
 
-// The rank whose samples go highest.
+// The rank with the highest sample.
 const std::pair<const int, MemoryLine>& Highest(const RunData& run) {
   const std::pair<const int, MemoryLine>* best = nullptr;
   double highest = -1;
@@ -29,7 +29,7 @@ const std::pair<const int, MemoryLine>& Highest(const RunData& run) {
   return *best;
 }
 
-// Of the samples in each half pixel the highest one: enough for the eye, and never less than the peak.
+// Keeps the highest sample of each half pixel: no visible loss, and the peak is kept.
 std::vector<size_t> Thin(const MemoryLine& m, double seconds) {
   const double cell = seconds / (2 * (kWidth - kLeft - kRight));
   std::vector<size_t> kept;
@@ -79,7 +79,7 @@ class Picture {
   double X(double t) const { return kLeft + t / seconds_ * (kWidth - kLeft - kRight); }
   double Y(double bytes) const { return top_ + kHeight * (1 - bytes / bytes_); }
 
-  // Categories that hold something.
+  // Adds a category to the legend if it holds something.
   void AddToLegend(const std::string& category, const std::vector<double>& bytes) {
     const bool known = std::find(categories_.begin(), categories_.end(), category) != categories_.end();
     if (!known && std::any_of(bytes.begin(), bytes.end(), [](double b) { return b > 0; })) categories_.push_back(category);
@@ -97,7 +97,7 @@ class Picture {
                       Size(t * unit), "</text>");
     }
   }
-  // Values hold until the next sample, so lines are steps.
+  // A value holds until the next sample, so lines are step functions.
   template <class Value>
   std::string Steps(const RunData& run, const MemoryLine& m, const std::vector<size_t>& kept, Value value) const {
     std::string d = absl::StrCat("M", Px(X(m.time[kept[0]])), " ", Px(Y(value(kept[0]))));
@@ -110,7 +110,7 @@ class Picture {
     absl::StrAppend(&d, "H", Px(X(run.trace_end)));
     return d;
   }
-  // From the top of the stack down: each area reaches to the ground, and the next one covers its lower part.
+  // Drawn from the top of the stack down: each area reaches to the axis, and the next one covers its lower part.
   void Areas(const RunData& run, const MemoryLine& m, const std::vector<size_t>& kept) {
     for (size_t c = run.categories.size(); c-- > 0;) {
       const auto stacked = [&](size_t i) {

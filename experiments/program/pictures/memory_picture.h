@@ -1,4 +1,4 @@
-// What a rank's allocator held in the traced steps.
+// The memory of a rank's allocator in the traced steps.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace twofold::pictures {
 
-// An SVG element: a panel a run on common scales; categories stacked, reserved bytes as a line, the highest moment
-// marked. Drawn is the rank that reaches the highest peak; its title says whether a change stands where the device reached it or where
-// the host made it. Empty when no run has memory samples.
+// An SVG element: one panel per run, on common scales. Categories are stacked, reserved bytes are a line, the peak is
+// marked. It shows the rank with the highest peak. Its title says whether changes are placed at the device's or at the
+// host's time. Empty if no run has memory samples.
 std::string MemoryPicture(const std::vector<const RunData*>& runs);
 
 }  // namespace twofold::pictures

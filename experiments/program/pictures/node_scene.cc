@@ -1,5 +1,5 @@
-// One node: its hosts below, PCIe switches above them, devices and NICs above those; NVSwitches on top, and direct links between
-// devices as arcs.
+// Draws one node: hosts at the bottom, PCIe switches above them, devices and NICs above those, NVSwitches on top.
+// Direct links between devices are arcs.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -26,7 +26,7 @@ class Drawing {
     for (size_t v = 0; v < graph_.vertices.size(); ++v) {
       if (Kind(static_cast<int>(v)) == Vertex::kHost) Descend(static_cast<int>(v), 0);
     }
-    for (size_t v = 0; v < graph_.vertices.size(); ++v) {  // what hangs on no host
+    for (size_t v = 0; v < graph_.vertices.size(); ++v) {  // vertices connected to no host
       if (!seen_[v] && !Hub(static_cast<int>(v))) Descend(static_cast<int>(v), 0);
     }
     Scene scene;
@@ -50,7 +50,7 @@ class Drawing {
  private:
   const Vertex& At(int v) const { return graph_.vertices[static_cast<size_t>(v)]; }
   Vertex::Kind Kind(int v) const { return At(v).kind; }
-  // A switch of NVLinks alone.
+  // A switch with NVLinks only.
   bool Hub(int v) const {
     const auto& links = next_[static_cast<size_t>(v)];
     return Kind(v) == Vertex::kSwitch && !links.empty() &&
@@ -63,7 +63,7 @@ class Drawing {
     return false;
   }
 
-  // Gives what hangs below `v` its columns, in the order of its cables; hosts and hubs are not entered.
+  // Assigns columns to the subtree of `v`, in the order of its cables; hosts and hubs are not entered.
   double Descend(int v, int depth) {
     seen_[static_cast<size_t>(v)] = true;
     depth_[static_cast<size_t>(v)] = depth;
@@ -72,7 +72,8 @@ class Drawing {
     for (const int l : next_[static_cast<size_t>(v)]) {
       const int to = graph_.links[static_cast<size_t>(l)].to;
       if (seen_[static_cast<size_t>(to)] || Kind(to) == Vertex::kHost || Hub(to)) continue;
-      if (Kind(v) == Vertex::kDevice && Kind(to) != Vertex::kNic) continue;  // devices hold their NICs alone
+      // a device's subtree contains its NICs only
+      if (Kind(v) == Vertex::kDevice && Kind(to) != Vertex::kNic) continue;
       if (Kind(v) == Vertex::kNic) continue;
       const double c = Descend(to, depth + 1);
       sum += c;
@@ -83,7 +84,8 @@ class Drawing {
     return column_[static_cast<size_t>(v)] = column;
   }
 
-  // Rows from the top: devices and NICs, then switches by how deep they hang, then hosts; NICs that hang on devices below them.
+  // Rows from the top: devices and NICs, then switches by their depth, then hosts. NICs attached to devices are below
+  // them.
   void Settle() {
     int deepest = 0, shallowest = 1 << 20;
     for (size_t v = 0; v < next_.size(); ++v) {
@@ -111,7 +113,7 @@ class Drawing {
   double Height(const Link& link) const {
     return 14 + 13 * std::abs(column_.at(static_cast<size_t>(link.from)) - column_.at(static_cast<size_t>(link.to)));
   }
-  double Arcs() const {  // how high they rise
+  double Arcs() const {  // their height
     double highest = 0;
     for (const Link& link : graph_.links) {
       if (Arc(link)) highest = std::max(highest, Height(link));
@@ -125,7 +127,7 @@ class Drawing {
       const Point a = place_.at(static_cast<size_t>(link.from)), b = place_.at(static_cast<size_t>(link.to));
       Wire wire{.medium = link.medium, .bandwidth = link.bandwidth,
                 .title = StrCat(At(link.from).name, " - ", At(link.to).name, ": ", absl::StrFormat("%.4g", link.bandwidth.value() / 1e9), " GB/s each way")};
-      if (Arc(link)) {  // a flat curve reaches three quarters of the way to its control points
+      if (Arc(link)) {  // a flat curve reaches three quarters of the height of its control points
         const double up = Height(link) / 0.75;
         wire.path = StrCat("M", a.x, " ", a.y - 12, "C", a.x, " ", a.y - 12 - up, " ", b.x, " ", b.y - 12 - up, " ", b.x, " ", b.y - 12);
       } else if (hubs == 1 && (Hub(link.from) || Hub(link.to))) {  // straight up into the wide switch

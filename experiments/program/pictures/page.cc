@@ -36,7 +36,7 @@ std::string Row(const std::string& name, const std::vector<std::string>& cells) 
   return row + "</tr>\n";
 }
 
-// A row of the summary: a number of every run and, of two, how far the first is from the second.
+// A row of the summary: a number for every run and, with two runs, the difference of the first from the second.
 template <class Value, class Format>
 std::string Compared(const std::string& name, const Runs& runs, Value value, Format format) {
   std::vector<std::string> cells;
@@ -81,13 +81,13 @@ std::string Summary(const Runs& runs) {
   t += Compared("of that fragmentation: reserved, not live at the peak", runs, [](const RunData& r) {
     return HighestRank(r, &report::Rank::reserved_bytes) - HighestRank(r, &report::Rank::peak_bytes);
   }, size);
-  const auto used = [](double v) { return v > 0 ? Size(v) : "-"; };  // 0: nothing is offloaded
+  const auto used = [](double v) { return v > 0 ? Size(v) : "-"; };  // 0: nothing offloaded
   t += Compared("peak of the host's memory, highest rank", runs,
                 [](const RunData& r) { return HighestRank(r, &report::Rank::host_peak_bytes); }, used);
   t += Compared("outside the ledger, highest rank", runs,
                 [](const RunData& r) { return HighestRank(r, &report::Rank::outside_ledger_bytes); }, size);
   t += Compared("bubble", runs, [](const RunData& r) { return r.report.bubble_fraction(); }, share);
-  const auto known = [](double v) { return v > 0 ? Share(v) : "-"; };  // 0: the devices' peak is not known
+  const auto known = [](double v) { return v > 0 ? Share(v) : "-"; };  // 0: the devices' peak is unknown
   t += Compared("MFU", runs, [](const RunData& r) { return r.report.mfu(); }, known);
   t += Compared("HFU", runs, [](const RunData& r) { return r.report.hfu(); }, known);
   return t + "</table></div>\n";
@@ -115,7 +115,7 @@ std::string Charts(const Runs& runs) {
     Series loss{runs[i]->Title(), {}, static_cast<int>(i)}, time{runs[i]->Title(), {}, static_cast<int>(i)};
     for (const report::Step& s : r.steps()) loss.values.push_back(s.loss()), time.values.push_back(s.seconds());
     time.median = r.median_step_seconds(), time.low = r.low(), time.high = r.high();
-    // Where no data exists every loss is one stand-in: not a curve.
+    // Without data every loss is the same stand-in, which is not a curve.
     const auto differs = [&](double v) { return v != loss.values.front(); };
     if (std::any_of(loss.values.begin(), loss.values.end(), differs)) losses.push_back(loss);
     times.push_back(time);

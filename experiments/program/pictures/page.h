@@ -1,4 +1,4 @@
-// The page: one file that needs nothing else.
+// The HTML page of a report: one self-contained file.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace twofold::pictures {
 
-// One run, or two to be compared (drawn in the order given). Self-contained HTML: summary, pipeline schedule, time line,
+// One run, or two to compare (drawn in the order given). Self-contained HTML: summary, pipeline schedule, time line,
 // memory, loss and step times, collectives, notes.
 std::string Page(const std::vector<const RunData*>& runs);
 

@@ -20,7 +20,7 @@ absl::Status Bad(const std::string& path, const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat(path, ": ", what));
 }
 
-// Names of threads are events of their own, so they are gathered first.
+// Thread names are separate events, so they are collected first.
 std::map<std::pair<int, int>, std::string> StreamNames(const Json& events) {
   std::map<std::pair<int, int>, std::string> names;
   for (const Json& e : events) {
@@ -106,7 +106,7 @@ absl::Status ReadLayout(const std::string& path, RunData& run) {
   return absl::OkStatus();
 }
 
-// Times count from the first thing seen.
+// Shifts times so that they start at the first event.
 void Rebase(RunData& run) {
   double origin = 1e300, end = 0;
   for (const Lane& lane : run.lanes) {

@@ -1,4 +1,4 @@
-// A run's folder as `twofold run` writes it, read for drawing.
+// Reads a run's folder, as `twofold run` writes it, for drawing.
 #pragma once
 
 #include <map>
@@ -15,8 +15,8 @@ struct DrawnSpan {
   std::string name;
   double start, end;  // seconds since the trace began
   int64_t bytes;
-  double waiting = 0;  // of it, at its start: for others, where that is known
-  std::string label;   // which pass of a pipeline's schedule it belongs to: "F3"; "" none
+  double waiting = 0;  // part of the span, at its start, spent waiting for others, if known
+  std::string label;   // the pass of a pipeline's schedule that it belongs to: "F3"; "": none
 };
 struct Lane {  // a stream of a rank, spans by start
   int rank;
@@ -25,14 +25,14 @@ struct Lane {  // a stream of a rank, spans by start
 };
 struct MemoryLine {  // of one rank
   std::vector<double> time;                      // seconds, since the trace began
-  std::vector<std::vector<double>> by_category;  // bytes, as RunData::categories
+  std::vector<std::vector<double>> by_category;  // bytes, in the order of RunData::categories
   std::vector<double> reserved;
 };
 
 struct RunData {
   std::string folder;
   report::Report report;
-  spec::Parallel parallel;  // the layout it ran with
+  spec::Parallel parallel;  // the layout of the run
   std::vector<Lane> lanes;  // by rank, compute first
   std::vector<std::string> categories;
   std::map<int, MemoryLine> memory;  // by rank
@@ -42,8 +42,8 @@ struct RunData {
   std::string Title() const;
 };
 
-// trace.json, memory.csv and spec.textproto may be missing (then there is nothing to draw of them); report.json must be there. Errors
-// name the file and what is wrong in it.
+// trace.json, memory.csv and spec.textproto may be missing (then nothing of them is drawn); report.json must be there.
+// Errors name the file and what is wrong in it.
 absl::StatusOr<RunData> ReadRun(const std::string& folder);
 
 }  // namespace twofold::pictures

@@ -13,9 +13,9 @@ namespace twofold::pictures {
 namespace {
 
 constexpr double kWidth = 1120, kLeft = 120, kRight = 20, kRow = 24, kRowGap = 3, kHead = 24, kAxis = 36;
-constexpr double kDigit = 6.2;  // of the small type
+constexpr double kDigit = 6.2;  // width in the small font
 
-// What a box is coloured by, and what the legend calls it.
+// CSS classes of boxes, and their names in the legend.
 constexpr const char* kCss[] = {"s-forward", "s-backward", "s-input", "s-weights", "s-recompute", "s-other"};
 constexpr const char* kNames[] = {"forward", "backward", "gradient of the input", "gradients of the weights", "recomputed forward", "update and other"};
 constexpr int kCommunication = kPasses, kIdle = kPasses + 1, kEntries = kPasses + 2;
@@ -35,7 +35,7 @@ class Picture {
     y_ += kHead - 4;
     const double top = y_;
     for (size_t s = 0; s < std::min(story.rows.size(), kMostStages); ++s) Row(story.rows[s], story.end);
-    if (story.end < 0.995 * end_) {  // where this one ends and another goes on
+    if (story.end < 0.995 * end_) {  // this story ends before another
       absl::StrAppend(&body_, "<path class=\"rule\" d=\"M", Px(X(story.end)), " ", Px(top), "V", Px(y_ + 2), "\"/>");
     }
     Axis();
@@ -62,7 +62,8 @@ class Picture {
     y_ += kRow + kRowGap;
   }
 
-  // One box for phases[from], or for those from there on that are all too short to be seen. Returns what comes next.
+  // Draws one box for phases[from], or for a series of phases from there on that are all too short to be seen. Returns
+  // the next index.
   size_t PhaseBox(const std::vector<Phase>& phases, size_t from) {
     const Phase& first = phases[from];
     size_t next = from + 1;
@@ -75,7 +76,7 @@ class Picture {
     return next;
   }
 
-  // Those that can be seen.
+  // Draws the stretches that are wide enough to be seen.
   void Stretches(int entry, const std::vector<Stretch>& stretches) {
     for (const Stretch& s : stretches) {
       if (s.end - s.start >= least_) Box(entry, s.start, s.end, 1, absl::StrCat(NameOf(entry), "; ", Time(s.end - s.start)));
@@ -85,7 +86,7 @@ class Picture {
   void Box(int entry, double start, double end, double opacity, const std::string& title) {
     used_[static_cast<size_t>(entry)] = true;
     ++boxes_;
-    // A hair of the background between boxes tells them apart, where there is room for it.
+    // A thin gap of background separates boxes, if there is room for it.
     const double width = X(end) - X(start), hair = width > 4 && entry != kIdle ? 0.8 : 0;
     absl::StrAppend(&body_, "<rect class=\"", CssOf(entry), "\" x=\"", Px(X(start)), "\" y=\"", Px(y_), "\" width=\"",
                     Px(std::max(0.3, width - hair)), "\" height=\"", Px(kRow), "\"");

@@ -1,4 +1,4 @@
-// Stage against time: who computes which pass of which micro-batch when, and what lies between.
+// A pipeline's schedule, stage against time: which pass of which micro-batch runs when, and the gaps between them.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace twofold::pictures {
 
-// An SVG element: a panel a story, one above the other on one time scale (those in seconds, and those in forward passes, need
-// scales of their own: they may not be mixed); in it a row a stage, forward and backward passes as boxes with their
-// micro-batch's number where it fits; chunks above the first are paler. At most kMostStages rows a story, the first ones (it
-// says so); passes too short to be seen are drawn together with their neighbours, so that the picture stays within about
-// kMostPhases elements. Empty when no story has a row.
+// An SVG element: one panel per story, one above the other on one time scale (stories in seconds and stories in forward
+// passes need different scales and may not be mixed). A panel has one row per stage. Forward and backward passes are
+// boxes, with the micro-batch's number if it fits; chunks above the first are paler. A story shows its first
+// kMostStages rows at most, and says so. Passes too short to be seen are merged with their neighbours, so that the
+// picture stays within about kMostPhases elements. Empty if no story has a row.
 inline constexpr size_t kMostPhases = 12000;
 inline constexpr size_t kMostStages = 64;
 std::string SchedulePicture(const std::vector<ScheduleStory>& stories);

@@ -17,7 +17,7 @@ namespace {
 using pipeline::Action;
 
 constexpr std::string_view kLetters = "FBIWR";  // by Pass
-constexpr double kHair = 1e-9;                  // what numbers in a file may be off by
+constexpr double kHair = 1e-9;                  // tolerance for rounded numbers in files
 
 // ---- Runs ----
 
@@ -37,7 +37,7 @@ Shortest ShortestCalls(const std::vector<Lane>& lanes) {
   return shortest;
 }
 
-// When a rank's calls were on their way, in order and without overlap.
+// When a rank's calls were transferring, in order and without overlap.
 std::vector<Stretch> OnTheirWay(const std::vector<Lane>& lanes, int rank, const Shortest& shortest) {
   std::vector<Stretch> all;
   for (const Lane& lane : lanes) {
@@ -59,7 +59,7 @@ std::vector<Stretch> OnTheirWay(const std::vector<Lane>& lanes, int rank, const 
   return joined;
 }
 
-// Adds the gap to a row: what calls took of it, and where it lies within a phase, the rest.
+// Adds a gap to a row: the part taken by calls and, if it lies within a phase, the rest as idle.
 void AddGap(double start, double end, const std::vector<Stretch>& calls, bool within, ScheduleRow& row) {
   double at = start;
   auto call = std::lower_bound(calls.begin(), calls.end(), start, [](const Stretch& s, double t) { return s.end <= t; });
@@ -106,12 +106,12 @@ Pass PassOf(Action::Kind kind) {
   return Pass::kOther;
 }
 
-// When the passes of all parts of the model are done.
+// Completion times of the passes of all parts of the model.
 class Done {
  public:
   Done(const pipeline::PipelineShape& shape) : parts_(shape.stages * shape.chunks), stages_(shape.stages) {}
 
-  // When what the action waits for is there; none: not yet known.
+  // When the inputs of the action are ready; nullopt: not yet known.
   std::optional<double> Ready(int stage, const Action& a) const {
     const int part = a.chunk * stages_ + stage;
     if (a.kind == Action::kForward) return part == 0 ? 0 : At(true, part - 1, a.micro_batch);
@@ -128,7 +128,7 @@ class Done {
     return it == done_.end() ? std::nullopt : std::optional(it->second);
   }
   const int parts_, stages_;
-  std::map<std::tuple<bool, int, int>, double> done_;  // forward (else backward), part, micro-batch
+  std::map<std::tuple<bool, int, int>, double> done_;  // keyed by forward (else backward), part, micro-batch
 };
 
 }  // namespace

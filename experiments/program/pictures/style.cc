@@ -40,7 +40,8 @@ svg .median0{stroke:var(--blue);stroke-dasharray:4 3;fill:none}svg .median1{stro
 
 namespace {
 
-// Programs that draw SVG without knowing CSS variables pass over what uses them: they find the light colour before it.
+// Adds plain colours for programs that draw SVG without CSS variables. They skip what uses variables and find the light
+// colour before it.
 std::string WithPlainColours(const std::string& style) {
   std::map<std::string, std::string> colours;
   static const std::regex kColour("--(\\w+):(#\\w+)"), kUse("([\\w-]+):var\\(--(\\w+)\\)");
@@ -62,7 +63,7 @@ std::string StandAlone(const std::string& svg) {
   return svg.substr(0, end + 1) + "<style>" + WithPlainColours(Style()) + "</style>" + svg.substr(end + 1) + "\n";
 }
 
-// The class of an operation belongs to its row (core/device/kernel_names.cc).
+// An operation's class is in its row (core/device/kernel_names.cc).
 SpanClass ClassOf(std::string_view stream, std::string_view name) {
   if (name == "transfer") return SpanClass::kTransfer;
   if (!stream.starts_with("compute")) return SpanClass::kCommunication;

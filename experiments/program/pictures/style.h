@@ -6,20 +6,20 @@
 
 namespace twofold::pictures {
 
-// CSS for pages and for pictures that stand alone.
+// CSS for pages and for stand-alone pictures.
 std::string Style();
 
-// A picture as a file of its own: `svg` with the style inside.
+// A picture as a file of its own: `svg` with the style sheet inside.
 std::string StandAlone(const std::string& svg);
 
-// What a span is drawn as: a CSS class, and its name in the legend.
+// How a span is drawn: a CSS class, and its name in the legend.
 enum class SpanClass { kProduct, kAttention, kNorm, kElement, kLoss, kOptimizer, kCommunication, kTransfer, kOther };
 inline constexpr int kSpanClasses = 9;
 SpanClass ClassOf(std::string_view stream, std::string_view name);
 std::string CssClass(SpanClass c);
 std::string LegendName(SpanClass c);
 
-// Likewise of a memory category; unknown ones are drawn as "other".
+// The CSS class of a memory category; unknown ones are drawn as "other".
 std::string MemoryCss(std::string_view category);
 
 }  // namespace twofold::pictures

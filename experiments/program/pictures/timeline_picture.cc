@@ -82,7 +82,7 @@ class Picture {
       absl::StrAppend(&body_, "<path class=\"rule\" d=\"M", Px(X(t)), " ", Px(y_ + 2), "v5\"/><text class=\"soft mid\" x=\"",
                       Px(X(t)), "\" y=\"", Px(y_ + 20), "\">", Duration(t), "</text>");
     }
-    if (run.trace_end < 0.98 * seconds_) {  // where this run ends and the other goes on
+    if (run.trace_end < 0.98 * seconds_) {  // this run ends before the other
       absl::StrAppend(&body_, "<path class=\"rule\" d=\"M", Px(X(run.trace_end)), " ", Px(y_ - kLane), "V", Px(y_ + 2), "\"/>");
     }
     y_ += kAxis - 10;

@@ -15,13 +15,13 @@ namespace {
 
 constexpr double kRowGap = 118;
 
-Point OnCircle(Point centre, double radius, double turns) {  // from the top, clockwise
+Point OnCircle(Point centre, double radius, double turns) {  // turns count from the top, clockwise
   const double angle = 2 * std::numbers::pi * (turns - 0.25);
   return {centre.x + radius * std::cos(angle), centre.y + radius * std::sin(angle)};
 }
 Point Between(Point a, Point b, double share) { return {a.x + (b.x - a.x) * share, a.y + (b.y - a.y) * share}; }
 
-// `most` of `from`, evenly spread, the first among them.
+// `most` elements of `from`, evenly spaced, including the first.
 std::vector<int> Spread(const std::vector<int>& from, size_t most) {
   if (from.size() <= most) return from;
   std::vector<int> some;
@@ -41,7 +41,7 @@ Box BoxOf(const Thing& thing, Point at, double w, double h, std::string label) {
 
 // ---- levels ----
 
-// What a picture of levels shows: nodes of some groups, the switches that they reach, and so on upwards.
+// The content of a picture of levels: nodes of some groups, the switches that they reach, and so on upwards.
 class Levels {
  public:
   explicit Levels(const Contracted& net) : net_(net) {
@@ -71,7 +71,7 @@ class Levels {
   static constexpr size_t kMostNodes = 24, kMostInARow = 16, kMostCables = 140;
   const Thing& At(int t) const { return net_.things[static_cast<size_t>(t)]; }
 
-  // As many nodes of a few groups as leave rows that can be read.
+  // Chooses as many nodes of a few groups as fit into readable rows.
   void Choose() {
     std::map<int, std::vector<int>> groups;  // nodes, by group
     for (int n = 0; n < net_.nodes; ++n) groups[At(n).group].push_back(n);
@@ -91,7 +91,7 @@ class Levels {
     }
   }
 
-  // Switches that the row below reaches; above the first level no more than leave the cables apart.
+  // Adds the switches that the row below reaches; above the first level, no more than keep the cables apart.
   void Climb() {
     for (size_t row = 1; row < rows_.size(); ++row) {
       std::set<int> above;
@@ -162,7 +162,7 @@ class Levels {
     if (level < 0 && cut_) scene.notes.push_back("a part is drawn: cables to what is not drawn are left out");
   }
 
-  // Names where they all have room, else what follows their first letters.
+  // The name if all names have room, else the part after its leading letters.
   std::string LabelOf(int t, bool names) const {
     const std::string& name = At(t).name;
     if (names) return name;
@@ -199,7 +199,7 @@ std::map<int, Group> GroupsOf(const Contracted& net) {
   return groups;
 }
 
-// Switches of one group round `centre`, cables between them, and a tick for each node below.
+// Draws the switches of one group around `centre`, the cables between them, and a tick for each of their nodes.
 void DrawGroup(const Contracted& net, const Group& group, Point centre, double radius, double turn, std::map<int, Point>& place, Scene& scene) {
   const size_t n = group.switches.size();
   const double size = std::clamp(2.4 * radius / static_cast<double>(n), 5.0, 15.0);
@@ -231,7 +231,7 @@ void DrawGroup(const Contracted& net, const Group& group, Point centre, double r
   }
 }
 
-// Every switch of every group.
+// Draws every switch of every group.
 Scene WholeGroups(const Contracted& net, const std::map<int, Group>& groups) {
   const auto n = static_cast<double>(groups.size());
   const double middle = 352, ring = 240;
@@ -261,7 +261,7 @@ Scene WholeGroups(const Contracted& net, const std::map<int, Group>& groups) {
   return scene;
 }
 
-// Groups as discs, one of them drawn whole beside them.
+// Draws groups as discs, and one whole group beside them.
 Scene DiscsOfGroups(const Contracted& net, const std::map<int, Group>& groups) {
   constexpr size_t kMostDiscs = 28;
   std::vector<int> keys;
@@ -377,7 +377,7 @@ Scene GridScene(const Contracted& net, const std::vector<int>& dims, bool wrap) 
         if (y == 0 && z + 1 < nz) join(number(x, y, z), number(x, y, z + 1), Curve(at, {(at.x + place(x, y, z + 1).x) / 2, at.y - 62}, place(x, y, z + 1)));
       }
     }
-    for (int y = 0; y < ny && wrap && dim(0) > 2; ++y) {  // the way back, round the edge; a stub where the row goes on
+    for (int y = 0; y < ny && wrap && dim(0) > 2; ++y) {  // the wrap-around link; a stub if the row is cut off
       const Point a = place(0, y, z), b = place(nx - 1, y, z);
       if (nx == dim(0)) {
         join(number(0, y, z), number(nx - 1, y, z), StrCat("M", a.x, " ", a.y, "C", a.x - 30, " ", a.y - 24, " ", b.x + 30, " ", b.y - 24, " ", b.x, " ", b.y));
@@ -422,7 +422,7 @@ Scene BoardsScene(const Contracted& net, int a, int b, int x, int y) {
   const auto place = [&](int bx, int by, int i, int j) {
     return Point{left + board_w * bx + 11 + step * (i + 0.5), top + board_h * by + 11 + step * (j + 0.5)};
   };
-  const auto first_switch = [&](int port, int mate) {  // the switch that both ports' cables lead to
+  const auto first_switch = [&](int port, int mate) {  // the switch connected to both ports
     for (const int m : net.of[static_cast<size_t>(port)]) {
       const int s = net.Other(m, port);
       if (net.things[static_cast<size_t>(s)].is_switch && (port == mate || net.Between(mate, s) != nullptr)) return s;
@@ -445,7 +445,7 @@ Scene BoardsScene(const Contracted& net, int a, int b, int x, int y) {
       }
     }
   }
-  // Rows and columns: a lane beside the accelerators, into which the edges of every board lead.
+  // Rows and columns: a lane beside the accelerators, which the edges of every board lead into.
   const auto lane = [&](int from, int s, Point at, Point corner, Point end) {
     const Bundle* bundle = s < 0 ? nullptr : net.Between(std::min(from, s), std::max(from, s));
     if (bundle == nullptr) return;

@@ -35,7 +35,7 @@ Scene NetworkScene(const TopologyStory& story) {
     case cluster::Network::kSlingshot: return GroupsScene(net);
     case cluster::Network::kFullMesh: return CircleScene(net);
     case cluster::Network::kTorus:
-      if (Product(network.torus().dims()) != net.nodes) return LevelsScene(net);  // a node has several places
+      if (Product(network.torus().dims()) != net.nodes) return LevelsScene(net);  // a node takes several positions
       return GridScene(net, {network.torus().dims().begin(), network.torus().dims().end()}, network.torus().wrap());
     case cluster::Network::kHammingMesh: {
       const cluster::HammingMesh& mesh = network.hamming_mesh();
@@ -74,7 +74,7 @@ class Picture {
     absl::StrAppend(&body_, "<text class=\"", style, "\" x=\"", Px(at.x), "\" y=\"", Px(at.y), "\">", Escape(text), "</text>");
   }
 
-  // What lines and boxes mean; returns the height that it takes.
+  // Explains lines and boxes; returns the legend's height.
   double Legend(const Scene& scene, double left, double top, double width) {
     double x = left, y = top;
     const auto place = [&](double w) {
@@ -85,7 +85,7 @@ class Picture {
     for (const Wire& wire : scene.wires) kinds.try_emplace({static_cast<int>(wire.medium), -std::round(wire.bandwidth.value() / 1e7)}, &wire);
     std::map<int, int> of_medium;
     for (const auto& [key, wire] : kinds) {
-      if (++of_medium[std::get<0>(key)] > 4) continue;  // the widest of each
+      if (++of_medium[std::get<0>(key)] > 4) continue;  // the widest ones per medium
       const std::string text = absl::StrFormat("%s, %.4g GB/s", kMediumNames[std::get<0>(key)], wire->bandwidth.value() / 1e9);
       const double at = place(48 + 6.6 * static_cast<double>(text.size()));
       absl::StrAppend(&body_, "<path class=\"wire ", kMediumCss[std::get<0>(key)], "\" stroke-width=\"", Px(wire->width), "\" d=\"M", Px(at), " ", Px(y), "h26\"/>");

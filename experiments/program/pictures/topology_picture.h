@@ -1,4 +1,4 @@
-// `twofold topology show`: a cluster as a picture: its network, one of its nodes, link widths and media.
+// `twofold topology show`: a picture of a cluster: its network, one of its nodes, link widths and media.
 #pragma once
 
 #include <optional>
@@ -12,12 +12,12 @@ namespace twofold::pictures {
 
 struct TopologyStory {
   std::string title, subtitle;
-  const cluster::Cluster* cluster = nullptr;  // whose network says how it is laid out; null: by levels
+  const cluster::Cluster* cluster = nullptr;  // its network decides the layout; null: by levels
   const Topology* topology = nullptr;         // whole, with all nodes
-  std::optional<NodeType> node;               // one of them, where it is more than a device
+  std::optional<NodeType> node;               // one of the nodes, if it is more than a single device
 };
 
-// An SVG element without style; StandAlone gives it one.
+// An SVG element without a style sheet; StandAlone adds one.
 std::string TopologyPicture(const TopologyStory& story);
 
 }  // namespace twofold::pictures

@@ -1,4 +1,4 @@
-// What the parts of a topology's picture are made of: layouts place boxes, wires and words; the picture draws them.
+// The parts of a topology's picture: layouts place boxes, wires and words; the picture draws them.
 #pragma once
 
 #include <string>
@@ -14,9 +14,9 @@ struct Point { double x = 0, y = 0; };
 struct Box {
   enum Kind { kDevice, kNic, kHost, kSwitch, kNode, kPanel };  // kPanel: a background, without an outline
   Kind kind = kSwitch;
-  Point at;                // its centre
+  Point at;                // centre
   double w = 0, h = 0;
-  std::string label, title;  // within it, and when pointed at
+  std::string label, title;  // text inside it, and tooltip
   bool round = false;
 };
 
@@ -32,7 +32,7 @@ struct Wire {
 struct Words {
   Point at;
   std::string text;
-  const char* style = "soft";  // classes of style.h's sheet
+  const char* style = "soft";  // classes of the style sheet in style.h
 };
 
 struct Scene {
@@ -42,10 +42,11 @@ struct Scene {
   std::vector<Words> words;
   std::vector<std::string> notes;  // what is left out
 
-  // Wires are as wide as their share of the scene's widest, which has 5 pixels; less where there are more than `comfortable`.
+  // A wire's width is its share of the widest wire of the scene, which has 5 pixels; narrower with more than
+  // `comfortable` wires.
   void SetWidths(size_t comfortable);
   void Move(double dx, double dy);   // everything in it
-  void Add(Scene other);             // beside what is there; sizes and notes are joined
+  void Add(Scene other);             // places it beside the present content; sizes and notes are joined
 };
 
 // Path data: a straight line, and a curve drawn towards `control`.

@@ -37,7 +37,7 @@ absl::Status WriteFiles(const std::string& folder, const std::vector<NamedText>&
   std::filesystem::create_directories(folder, error);
   if (error) return Failed(folder, "made", error.message());
   std::vector<std::string> paths;
-  const absl::Cleanup remove_parts = [&paths] {  // whatever was not renamed
+  const absl::Cleanup remove_parts = [&paths] {  // files that were not renamed
     for (const std::string& path : paths) std::remove(Aside(path).c_str());
   };
   for (const NamedText& file : files) {
@@ -66,7 +66,8 @@ absl::Status CheckOutFile(std::string_view flag, const std::string& path) {
   if (path.ends_with('/') || fs::is_directory(path, none)) return refuse("it is a folder");
   if (!fs::is_directory(folder, none)) return refuse(StrCat(folder, " is no folder"));
   if (fs::exists(path, none)) return access(path.c_str(), W_OK) == 0 ? absl::OkStatus() : refuse(std::strerror(errno));
-  std::FILE* const probe = std::fopen(Aside(path).c_str(), "wbe");  // rights alone do not tell: some file systems make no files
+  // access rights alone do not tell: some file systems refuse to create files
+  std::FILE* const probe = std::fopen(Aside(path).c_str(), "wbe");
   if (probe == nullptr) return refuse(std::strerror(errno));
   std::fclose(probe), std::remove(Aside(path).c_str());
   return absl::OkStatus();
@@ -76,7 +77,8 @@ absl::Status CheckRoomFor(std::string_view flag, const std::string& path, int64_
   const std::string aside = Aside(path);
   const absl::Cleanup remove = [&aside] { std::remove(aside.c_str()); };
   absl::Status written = WriteOne(aside, std::string(static_cast<size_t>(bytes), '\n'));
-  if (const int file = open(aside.c_str(), O_RDONLY | O_CLOEXEC); written.ok() && file >= 0) {  // what is written late fails only here
+  // delayed writes fail only here
+  if (const int file = open(aside.c_str(), O_RDONLY | O_CLOEXEC); written.ok() && file >= 0) {
     if (fsync(file) != 0) written = Failed(aside, "written", std::strerror(errno));
     close(file);
   }

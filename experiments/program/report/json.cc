@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 
 Json Number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
-// The field's value, element `i` of it when it is repeated.
+// The field's value; element `i` if it is repeated.
 Json ValueOf(const Message& m, const FieldDescriptor* f, int i) {
   const Reflection* r = m.GetReflection();
   const bool many = f->is_repeated();

@@ -18,7 +18,7 @@ struct Host { double busy = 0, stolen = 0; };
 double Taken(double held_share, double stolen) { return std::clamp(held_share + stolen - held_share * stolen, 0.0, kMostTaken); }
 
 report::Load LoadOf(std::span<const report::ProcessorUse> ranks) {
-  std::map<std::pair<std::string, int64_t>, Process> processes;  // each of whose ranks counts all of its threads
+  std::map<std::pair<std::string, int64_t>, Process> processes;  // each rank counts all threads of its process
   std::map<std::string, Host> hosts;
   double wall = 0, longest = 0;
   for (const report::ProcessorUse& rank : ranks) {

@@ -1,10 +1,11 @@
-// How loaded the machine was while ranks were at work: from what they had of its processors.
+// The machine's load while ranks were at work, from the ranks' use of its processors.
 //
-// A rank that is ready and gets no processor holds up itself, and where ranks meet in every step all others, too. Without other work a job
-// of `wall` seconds would thus have taken no less than wall - held, where
-//   held = min(what all ranks' threads waited, wall - what the busiest rank computed, what other work ran),
-// since ranks wait for each other's threads, too, and other work holds nobody up for longer than it runs itself. A hypervisor takes its
-// share on top. So 1 / (1 - taken) is the most by which other work can have made the job slower.
+// A rank that is ready and gets no processor is held up; since ranks meet in every step, it holds up all others too.
+// Without other work, a job of `wall` seconds would thus have taken at least wall - held, where
+//   held = min(what all ranks' threads waited, wall - what the busiest rank computed, what other work ran).
+// The second and third terms are there because ranks wait for each other's threads too, and because other work holds
+// nobody up for longer than it runs itself. A hypervisor takes its share in addition. So 1 / (1 - taken) is the most by
+// which other work can have slowed the job.
 #pragma once
 
 #include <span>
@@ -14,15 +15,15 @@
 
 namespace twofold {
 
-inline constexpr double kLoaded = 0.05;       // taken: from here on readers are told
+inline constexpr double kLoaded = 0.05;       // above this share taken, readers are told
 inline constexpr double kMostTaken = 0.99;    // counters are not exact
 
-// `ranks` that worked at the same time, of one machine or several. Without fields where none of them knows.
+// Of `ranks` that worked at the same time, on one machine or several. Has no fields if no rank has counters.
 report::Load LoadOf(std::span<const report::ProcessorUse> ranks);
 
-double Taken(double held_share, double stolen);  // both together, kMostTaken at most
+double Taken(double held_share, double stolen);  // both combined, at most kMostTaken
 
-// "other work kept 1.9 processors busy and held it up for up to 43 % of the time"; with what was stolen, where that can be seen.
+// "other work kept 1.9 processors busy and held it up for up to 43 % of the time"; with stolen time, if it is visible.
 std::string LoadText(const report::Load& load);
 
 }  // namespace twofold

@@ -1,4 +1,4 @@
-// The records that the ranks of a run left, each kept once: ranks that one rank stood for share its record.
+// The records of a run's ranks, each stored once: ranks represented by one rank share its record.
 #pragma once
 
 #include <cstddef>
@@ -9,39 +9,41 @@
 
 namespace twofold {
 
-// Up to so many ranks, each has a row in report.json and, where it is to be traced, a time line in the trace's files. Above, ranks
-// that share a record share these, too.
+// Up to this many ranks, each has a row in report.json and, if traced, a time line in the trace's files. With more
+// ranks, ranks that share a record share these too.
 inline constexpr size_t kListedRanks = 1024;
 
 class RankRecords {
  public:
   RankRecords() = default;
-  // Each rank's own, by rank; those with a time line are traced.
+  // Every rank has a record of its own, in rank order; ranks with a time line are traced.
   RankRecords(std::vector<report::RankRecord> of_each);
 
-  // To be filled: a record, and then its ranks; all ranks ascend. `traced`: its time line is wanted.
+  // For filling: add a record, then its ranks. Ranks must be added in ascending order overall. `traced`: its time line
+  // is wanted.
   size_t Keep(report::RankRecord record);
   void Add(int64_t rank, size_t kept, bool traced);
 
   bool empty() const { return places_.empty(); }
-  size_t size() const { return places_.size(); }  // ranks
+  size_t size() const { return places_.size(); }  // number of ranks
   struct Of {
     int64_t rank;
-    const report::RankRecord& record;  // whose own `rank` is that of the one which left it
+    const report::RankRecord& record;  // its field `rank` is the rank that left it
   };
   Of operator[](size_t i) const { return At(places_[i]); }
-  size_t which(size_t i) const { return static_cast<size_t>(places_[i].kept); }  // of `kept`
+  size_t which(size_t i) const { return static_cast<size_t>(places_[i].kept); }  // index into `kept`
   const std::vector<report::RankRecord>& kept() const { return kept_; }
   const report::RankRecord& first() const { return (*this)[0].record; }  // the lowest rank's
   std::vector<Of> traced() const;                                        // by rank
-  size_t SharedBy(const report::RankRecord& kept) const { return ranks_of_[static_cast<size_t>(&kept - kept_.data())]; }  // so many ranks
+  // number of ranks
+  size_t SharedBy(const report::RankRecord& kept) const { return ranks_of_[static_cast<size_t>(&kept - kept_.data())]; }
 
  private:
   struct Place { int32_t rank, kept; };
   Of At(Place place) const { return {place.rank, kept_[static_cast<size_t>(place.kept)]}; }
 
   std::vector<report::RankRecord> kept_;
-  std::vector<size_t> ranks_of_;  // by record: how many
+  std::vector<size_t> ranks_of_;  // number of ranks, by record
   std::vector<Place> places_, traced_;
 };
 

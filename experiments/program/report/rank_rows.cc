@@ -18,14 +18,14 @@ report::RankRange Range(int64_t first, int64_t stride, size_t count) {
   return range;
 }
 
-// How many ranks from the first one on are as far apart as the first two.
+// The length of the arithmetic progression that `ranks` starts with.
 size_t RunLength(Ranks ranks) {
   size_t n = std::min<size_t>(ranks.size(), 2);
   while (n < ranks.size() && ranks[n] - ranks[n - 1] == ranks[1] - ranks[0]) ++n;
   return n;
 }
 
-// Whether rows of `width` ranks lie alike, `ranks[width] - ranks[0]` apart.
+// Whether rows of `width` ranks are shifted copies of each other, by `ranks[width] - ranks[0]`.
 bool IsGrid(Ranks ranks, size_t width) {
   if (ranks.size() % width != 0 || ranks.size() == width) return false;
   const int64_t apart = ranks[width] - ranks[0];
@@ -42,10 +42,10 @@ report::RankSet SetOf(Ranks ranks) {
   return set;
 }
 
-// What ranks have, and all that have it, by the first of them.
+// Distinct rows, and all ranks that have each, sorted by the first of them.
 std::vector<std::pair<report::Rank, std::vector<int64_t>>> SharedRows(const RankRecords& records) {
   std::vector<std::pair<report::Rank, std::vector<int64_t>>> rows;
-  std::map<std::string, size_t> known;  // by what they say, apart from the rank
+  std::map<std::string, size_t> known;  // keyed by content without the rank
   std::vector<size_t> row_of;           // by record
   for (const report::RankRecord& record : records.kept()) {
     report::Rank memory = record.memory();
@@ -72,7 +72,7 @@ absl::Status Wrong(const std::string& field, int64_t value, std::string_view rig
   return absl::InvalidArgumentError(StrCat(field, ": ", value, " is out of range; ", right, " would be right"));
 }
 
-// Before its ranks are walked through.
+// Checked before any range is expanded.
 absl::Status CheckRanges(const report::RankSet& set, const std::string& path, int64_t world_size) {
   for (int i = 0; i < set.ranges_size(); ++i) {
     const report::RankRange& range = set.ranges(i);

@@ -1,5 +1,5 @@
-// The report's tables as CSV (RFC 4180 quoting, "\n" line ends): a header line, then a line per row. Numbers
-// are as short as they can be without changing; what is not finite is empty.
+// The report's tables as CSV (RFC 4180 quoting, "\n" line ends): a header line, then one line per row. Numbers are in
+// their shortest exact form; values that are not finite are empty.
 #pragma once
 
 #include <string>
@@ -11,16 +11,17 @@ namespace twofold {
 
 std::string StepsCsv(
     const report::Report& report);  // step (from 0),seconds,loss,exposed_communication_seconds
-// step (done before it),loss,accuracy,perplexity,seconds; what a model has not is empty
+// step (done before it),loss,accuracy,perplexity,seconds; values that a model does not have are empty
 std::string ValidationCsv(const report::Report& report);
 std::string CollectivesCsv(
     const report::Report& report);  // operation,group,count,bytes,seconds; as rank 0 saw them
 
-// rank,time,<a column per category>,live,reserved of traced ranks: bytes, and seconds since the earliest rank's trace began.
+// rank,time,<a column per category>,live,reserved of traced ranks: bytes, and seconds since the earliest trace of any
+// rank began.
 std::string MemoryCsv(const RankRecords& records);
 
-// When the earliest of the ranks' traces began, on the ranks' clock. Spans and samples count from their own
-// rank's.
+// When the earliest of the ranks' traces began, on the ranks' clock. Times of spans and samples are relative to their
+// own rank's trace.
 double TraceOrigin(const RankRecords& records);
 
 }  // namespace twofold

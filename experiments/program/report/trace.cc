@@ -18,15 +18,15 @@ using Json = nlohmann::ordered_json;
 
 int64_t Nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 
-// In the format's unit. Perfetto counts whole nanoseconds and truncates: the number must not lie a hair below, else spans
-// that follow one another would overlap and be dropped.
+// Converts to the format's unit. Perfetto truncates to whole nanoseconds. The number must not be slightly too low, or
+// consecutive spans would overlap and be dropped.
 double Microseconds(int64_t nanoseconds) {
   const double us = static_cast<double>(nanoseconds) / 1e3;
   const bool below = static_cast<int64_t>(us * 1e3) < nanoseconds;
   return below ? std::nextafter(us, std::numeric_limits<double>::infinity()) : us;
 }
 
-// Appends events, one a line.
+// Appends events, one per line.
 class EventList {
  public:
   void Add(const Json& event) {
@@ -41,7 +41,7 @@ class EventList {
   bool first_ = true;
 };
 
-// Stream name to thread id: compute is 0, the others follow by name.
+// Stream name to thread id: compute is 0, the others follow in alphabetical order.
 std::map<std::string, int> StreamIds(const report::RankRecord& record) {
   std::map<std::string, int> ids;
   for (const report::Span& span : record.spans()) ids.emplace(span.stream(), 0);

@@ -45,16 +45,16 @@ absl::StatusOr<Json> Parse(const std::string& text) {
   }
 }
 
-// Before fields that this program may not know.
+// Checked before the fields, some of which this program may not know.
 absl::Status CheckVersion(const Json& json) {
-  if (!json.is_object()) return absl::OkStatus();  // refused as that
+  if (!json.is_object()) return absl::OkStatus();  // refused later, as not an object
   const auto version = json.find("schema_version");
   if (version == json.end()) return absl::InvalidArgumentError(StrCat("schema_version: is missing; ", kOwnFolder));
   if (!version->is_number_integer() || *version == kReportSchemaVersion) return absl::OkStatus();
   return absl::InvalidArgumentError(StrCat("schema_version ", version->dump(), " is of another program; this one reads ", kReportSchemaVersion));
 }
 
-// What every run writes, and all that reads reports counts on.
+// Checks the fields that every run writes and every reader of reports needs.
 absl::Status CheckFields(const Json& json, const report::Report& r) {
   for (const char* field : {"name", "fabric", "predicted", "outcome", "world_size", "median_step_seconds", "low", "high", "steps", "ranks"}) {
     if (!json.contains(field)) return absl::InvalidArgumentError(StrCat(field, ": is missing; ", kOwnFolder));
@@ -68,7 +68,7 @@ absl::Status CheckFields(const Json& json, const report::Report& r) {
     status.Update(check(value >= 0, field, value, kNotNegative));
   }
   for (int i = 0; i < r.steps_size(); ++i) status.Update(check(r.steps(i).seconds() >= 0, StrCat("steps[", i, "].seconds"), r.steps(i).seconds(), kNotNegative));
-  constexpr int64_t kMostRanks = 1 << 20;  // of a spec
+  constexpr int64_t kMostRanks = 1 << 20;  // the bound of a spec
   status.Update(check(r.world_size() <= kMostRanks, "world_size", r.world_size(), StrCat("1 to ", kMostRanks)));
   if (status.ok()) status = CheckRankRows(r);
   for (int i = 0; i < r.ranks_size(); ++i) {

@@ -1,10 +1,11 @@
-// A run's folder: what came out of it, in files that people and tools read.
+// A run's folder: its results, in files for people and tools.
 //
 //   report.json       the report, every field present
-//   steps.csv         a line per step                       memory.csv   the memory time line of every traced rank (memory_at_device:
-//                                                                        whose time)
-//   collectives.csv   a line per collective of rank 0       trace.json   the time line, for Perfetto
-//   validation.csv    a line per validation                              (with trace.enabled alone)
+//   steps.csv         one line per step
+//   collectives.csv   one line per collective of rank 0
+//   validation.csv    one line per validation
+//   memory.csv        the memory time line of every traced rank (memory_at_device: whose time)
+//   trace.json        the time line, for Perfetto (with trace.enabled alone)
 //   spec.textproto    the whole spec: `twofold run DIR/spec.textproto` repeats the run
 //
 // The same arguments give the same bytes.
@@ -22,15 +23,15 @@ namespace twofold {
 
 inline constexpr int64_t kReportSchemaVersion = 1;
 
-// Writes the folder, making it where it is missing; files that are there are replaced, each at once,
-// report.json last; a trace.json of another run goes where this one has none. A report without a schema version gets this one's. Errors name the path that could not be
-// written and why.
+// Writes the folder, creating it if missing. Existing files are replaced atomically, report.json last. A trace.json of
+// another run is removed if this run has none. A report without a schema version gets the current one. Errors name the
+// path that could not be written and the reason.
 absl::Status WriteReport(const std::string& folder, const report::Report& report, const spec::Spec& spec,
                          const RankRecords& records);
 
 // Reads report.json of a folder. Errors name the file, and the field where one is wrong, missing or out of range.
 absl::StatusOr<report::Report> ReadReport(const std::string& folder);
-// Likewise spec.textproto, as it stands there.
+// Likewise reads spec.textproto, unchanged.
 absl::StatusOr<spec::Spec> ReadSpecOf(const std::string& folder);
 
 }  // namespace twofold

@@ -1,5 +1,5 @@
-// Defaults: the constant ones stand in spec.proto and are copied by reflection; those that depend on other
-// fields or on a choice stand here.
+// Defaults. Constant ones are in spec.proto and are copied by reflection; those that depend on other fields or on a
+// choice are here.
 #include <google/protobuf/message.h>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ void SetToDefault(Message& m, const FieldDescriptor* f) {
   }
 }
 
-// Writes out every `[default = ...]` of spec.proto, in `m` and the blocks within it.
+// Writes out every `[default = ...]` of spec.proto, in `m` and its blocks.
 void FillConstants(Message& m) {
   const Reflection* r = m.GetReflection();
   for (int i = 0; i < m.GetDescriptor()->field_count(); ++i) {
@@ -53,7 +53,7 @@ void FillConstants(Message& m) {
   }
 }
 
-// Makes every block that is always there, and chooses the default member of each oneof.
+// Creates every mandatory block, and chooses the default member of each oneof.
 void MakeBlocks(spec::Spec& spec) {
   const ModelKind* model = FindModelKind(spec.model().kind_case());
   const bool words = model == nullptr || model->input(spec.model()).kind == ModelInput::kTokens;
@@ -79,7 +79,7 @@ void MakeBlocks(spec::Spec& spec) {
   spec.mutable_memory();
 }
 
-// Gradients are of the type they travel in, and travel in the type they are of; what is in F16 anywhere needs a scale.
+// The gradient's type and the type of its reduction default to each other; F16 anywhere needs a loss scale.
 void FillPrecision(spec::Precision& p) {
   if (!p.has_gradient()) p.set_gradient(p.has_reduce() ? p.reduce() : p.parameter());
   if (!p.has_reduce()) p.set_reduce(p.gradient());
@@ -120,7 +120,7 @@ void FillDependent(spec::Spec& spec) {
   }
 }
 
-// What follows from the number of steps.
+// Fills what follows from the number of steps.
 void FillFromSteps(spec::Train& train) {
   if (!train.has_warmup_steps())
     train.set_warmup_steps(std::clamp<int64_t>(train.steps(), 1, train.warmup_steps() + 1) - 1);
@@ -133,7 +133,7 @@ void FillFromSteps(spec::Train& train) {
   }
 }
 
-// How many samples validation takes. Those that are held out leave some to train on.
+// The number of validation samples. Held-out samples must leave some for training.
 absl::Status ResolveValidation(spec::Validation& v, const std::string& file, const DataSizes& sizes) {
   const int64_t available = v.has_data() ? sizes.validation : sizes.data, most = v.has_data() ? available : available - 1;
   if (!v.has_samples()) {
@@ -155,7 +155,7 @@ absl::Status ResolveValidation(spec::Validation& v, const std::string& file, con
 }  // namespace
 
 absl::Status ResolveLength(spec::Spec& spec, const std::string& file, const DataSizes& sizes) {
-  constexpr int64_t kMostSteps = int64_t{1} << 31;  // as Validate has it
+  constexpr int64_t kMostSteps = int64_t{1} << 31;  // the same bound as in Validate
   spec::Train& train = *spec.mutable_train();
   if (!train.has_epochs() && !train.has_validation()) return absl::OkStatus();
   int64_t samples = sizes.data;

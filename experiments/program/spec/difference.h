@@ -1,4 +1,4 @@
-// In what two specs differ.
+// The differences between two specs.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace twofold {
 
-// The names of the fields of Spec ("model", "train", "fabric", ...) that are not the same in both, in their order. Where
-// checkpoints are kept is no difference: in the run's folder, unless it was said.
+// The names of the fields of Spec ("model", "train", "fabric", ...) that differ, in their order. The checkpoints' path
+// is ignored: its default is the run's folder.
 std::vector<std::string> DifferingBlocks(const spec::Spec& a, const spec::Spec& b);
 
 }  // namespace twofold

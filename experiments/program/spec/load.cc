@@ -21,7 +21,7 @@ namespace {
 
 constexpr size_t kLongestSpec = 1 << 20;
 
-// What stands in a file, and of one that no spec is as long as, a byte more than a spec has.
+// The file's content, read to at most one byte more than the longest spec.
 std::string Read(std::istream& in) {
   std::string text(kLongestSpec + 1, '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
@@ -29,10 +29,10 @@ std::string Read(std::istream& in) {
   return text;
 }
 
-// Of an assignment "path = value".
+// The path of an assignment "path = value".
 absl::string_view PathOf(absl::string_view set) { return absl::StripAsciiWhitespace(set.substr(0, set.find('='))); }
 
-// Whether reading the preset again, once this spec is written out, would change nothing.
+// Whether expanding the preset again, once this spec is written out, would change nothing.
 bool PresetStillFits(const spec::Spec& spec, const std::string& file) {
   spec::Spec again = spec;
   return ExpandPreset(again, file).ok() && google::protobuf::util::MessageDifferencer::Equals(spec, again);
@@ -51,12 +51,12 @@ absl::StatusOr<spec::Spec> ParseSpec(const std::string& text, const std::string&
 }
 
 absl::Status BlameSets(const absl::Status& status, const std::string& file, absl::Span<const std::string> sets) {
-  // Whether `path` is `block`, or something in it.
+  // Whether `path` is `block` or inside it.
   const auto within = [](absl::string_view path, absl::string_view block) {
     return absl::ConsumePrefix(&path, block) && (path.empty() || path.front() == '.' || path.front() == '[');
   };
   const auto source = [&](absl::string_view path) {
-    std::map<absl::string_view, absl::string_view> blamed;  // by path: the last assignment counts
+    std::map<absl::string_view, absl::string_view> blamed;  // keyed by path: the last assignment counts
     for (const absl::string_view set : sets) {
       const absl::string_view changed = PathOf(set);
       if (within(path, changed) || within(changed, path)) blamed[changed] = set;
@@ -81,8 +81,8 @@ absl::StatusOr<spec::Spec> Resolve(const std::string& text, const std::string& f
   if (!fabric.empty()) {
     if (absl::Status status = ApplyFabric(*spec, fabric); !status.ok()) return status;
   }
-  // A model on the command line replaces the file's, and is there before other settings change its sizes; what a
-  // config.json becomes depends on model.attention.
+  // A model on the command line replaces the file's, and is applied before other settings change its sizes. The result
+  // of a config.json depends on model.attention.
   const auto apply = [&](auto chosen) {
     for (const std::string& set : sets) {
       if (!chosen(PathOf(set))) continue;

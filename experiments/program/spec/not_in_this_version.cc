@@ -1,4 +1,4 @@
-// What a spec can name and this version cannot do. Who builds one of these deletes its row.
+// Features that a spec can name but this version does not have. When you build one, delete its row.
 #include "core/base/strings.h"
 #include "experiments/program/spec/validate.h"
 
@@ -9,7 +9,7 @@ using spec::Spec;
 
 struct Row {
   std::string_view path;
-  std::string (*value)(const Spec&);  // as the user wrote it; "" when the spec does not ask for it
+  std::string (*value)(const Spec&);  // as the user wrote it; "" if the spec does not use it
   std::string_view available;
 };
 

@@ -15,8 +15,9 @@
 namespace twofold {
 namespace {
 
-// GPT-2's sizes are those of Radford et al. 2019, table 2, as released: vocabulary 50,257, context 1,024. Those of Llama 2
-// (Touvron et al. 2023), Llama 3 (Dubey et al. 2024, table 3) and Mistral (Jiang et al. 2023, table 1) are as released.
+// GPT-2's sizes are those of Radford et al. 2019, table 2, as released: vocabulary 50,257, context 1,024. Those of
+// Llama 2 (Touvron et al. 2023), Llama 3 (Dubey et al. 2024, table 3) and Mistral (Jiang et al. 2023, table 1) are as
+// released.
 constexpr ModelPreset kPresets[] = {
     {"gpt-3m", "the quickstart model: byte-level text, 3.2 million parameters",
      "gpt { layers: 4 hidden: 256 heads: 4 vocab: 256 sequence: 128 }"},
@@ -67,7 +68,7 @@ std::string_view KindName(const spec::Model& model) {
   return kind == nullptr ? "hf_config" : kind->name;
 }
 
-// A list given replaces the preset's: clears in `model` the lists that `written`, of the same kind, has.
+// A given list replaces the preset's: clears in `model` the lists that `written`, of the same kind, has.
 void ClearListsOf(const spec::Model& written, spec::Model& model) {
   const auto* kind = written.GetReflection()->GetOneofFieldDescriptor(
       written, spec::Model::descriptor()->FindOneofByName("kind"));

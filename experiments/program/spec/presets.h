@@ -1,4 +1,4 @@
-// The models that have a name.
+// The named models.
 #pragma once
 
 #include <string_view>

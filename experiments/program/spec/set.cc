@@ -1,4 +1,4 @@
-// --set and --fabric: changes to a spec by the names of its fields.
+// --set and --fabric: change a spec by field names.
 #include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/text_format.h>
 
@@ -37,7 +37,7 @@ absl::Status WrongValue(const FieldDescriptor& field, absl::string_view value) {
       StrCat("\"", value, "\" does not fit; use ", text ? "text" : ExpectedValue(field)));
 }
 
-// Text as a spec file writes it, without its quotes, or as it is where it has none.
+// Removes the quotes of a string as written in a spec file; text without quotes is returned unchanged.
 absl::string_view Unquoted(absl::string_view value) {
   const bool quoted = value.size() > 1 && value.front() == value.back() && (value.front() == '"' || value.front() == '\'');
   return quoted ? value.substr(1, value.size() - 2) : value;
@@ -60,7 +60,7 @@ absl::Status StoreEnum(Message& m, const FieldDescriptor& field, absl::string_vi
   return Store(m, field, found, &Reflection::SetEnum, &Reflection::AddEnum);
 }
 
-// `list`: blocks with commas between them, for a repeated field; else one block.
+// `list`: comma-separated blocks for a repeated field; else one block.
 absl::Status StoreBlocks(Message& m, const FieldDescriptor& field, absl::string_view value, bool list) {
   if (!absl::StartsWith(value, "{") || !absl::EndsWith(value, "}")) return WrongValue(field, value);
   google::protobuf::TextFormat::Parser parser;
@@ -133,7 +133,7 @@ absl::Status StoreValue(Message& m, const FieldDescriptor& field, absl::string_v
   return absl::OkStatus();
 }
 
-// Walks `path` from the root, choosing members of oneofs and making blocks as it goes.
+// Walks `path` from the root, choosing members of oneofs and creating blocks on the way.
 absl::Status SetByPath(Message& root, const std::vector<std::string>& path, absl::string_view value) {
   Message* message = &root;
   for (size_t i = 0; i < path.size(); ++i) {
@@ -166,7 +166,7 @@ absl::Status ApplySet(spec::Spec& spec, std::string_view text) {
   }
   const absl::string_view name = absl::StripAsciiWhitespace(assignment.substr(0, equals));
   const absl::string_view value = absl::StripAsciiWhitespace(assignment.substr(equals + 1));
-  spec::Spec changed = spec;  // so that a refused assignment leaves no trace
+  spec::Spec changed = spec;  // so that a refused assignment changes nothing
   if (name == "model.preset" || name == "model.hf_config") changed.clear_model();
   const std::vector<std::string> path = absl::StrSplit(name, '.');
   if (absl::Status status = SetByPath(changed, path, value); !status.ok()) {

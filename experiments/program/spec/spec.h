@@ -1,10 +1,9 @@
-// From what the user wrote to a whole, checked spec.
+// From the user's input to a complete, validated spec.
 //
-// A spec is resolved in this order: file, --fabric, model preset or hf_config, --set, defaults; then it is validated as a
-// whole; what depends on the size of the data follows when that is known. The result has every field that matters filled
-// in, so that written out (SpecToText) it repeats the
-// run, whatever later versions choose as defaults. Every error names the file (or the flag), the field's
-// path, the value and what would be right; several problems make several lines.
+// A spec is resolved in this order: file, --fabric, model preset or hf_config, --set, defaults. Then it is validated as
+// a whole. Values that depend on the size of the data follow once that is known. The result has every relevant field
+// filled in, so that its text (SpecToText) repeats the run even if later versions change their defaults. Every error
+// names the file (or the flag), the field's path, the value and what would be right, one line per problem.
 #pragma once
 
 #include <string>
@@ -17,52 +16,51 @@
 
 namespace twofold {
 
-// The whole way. `fabric`: as --fabric, "" for what the file says. `sets`: each "path=value" as --set takes
-// it.
+// Does all steps. `fabric`: as --fabric, "" for the file's choice. `sets`: each "path=value", as --set takes it.
 absl::StatusOr<spec::Spec> LoadSpec(const std::string& path, std::string_view fabric = "",
                                     absl::Span<const std::string> sets = {});
-// Likewise from text; `file` is the name that errors and the default of `name` are made from.
+// Likewise from text; errors begin with `file`, and the default of `name` is made from it.
 absl::StatusOr<spec::Spec> ResolveSpec(const std::string& text, const std::string& file,
                                        std::string_view fabric = "", absl::Span<const std::string> sets = {});
 
-// What is wrong with a spec, "file: path: ...", with the --set that wrote `path`, something in it or the block around it in the
-// file's place. For what is found after the spec is resolved; LoadSpec and ResolveSpec do it themselves.
+// For problems found after the spec is resolved: "file: path: ...". If a --set wrote `path`, a part of it or a block
+// around it, that --set replaces the file's name. LoadSpec and ResolveSpec do this themselves.
 absl::Status BlameSets(const absl::Status& status, const std::string& file, absl::Span<const std::string> sets);
 
-// ---- The steps of it ----
-// Text to message; errors as ParseText's (core/proto/parse_text.h).
+// ---- The single steps ----
+// Text to message; errors as in ParseText (core/proto/parse_text.h).
 absl::StatusOr<spec::Spec> ParseSpec(const std::string& text, const std::string& file);
 
-// Another fabric with its defaults; timeout_s stays, and so does everything when it is the fabric already.
+// Switches to another fabric with its defaults; timeout_s stays. Does nothing if the spec already has that fabric.
 absl::Status ApplyFabric(spec::Spec& spec, std::string_view name);
 
-// One "path=value": a dotted path of field names, members of a oneof included (train.optimizer.adamw.lr=1e-3
-// also chooses adamw). Repeated fields take a list with commas (model.mlp.hidden=64,64) and replace what was
-// there; blocks take "{ ... }" as a spec file writes them. model.preset, model.hf_config and
-// model replace the whole model, before anything that is set in it.
+// One "path=value": a dotted path of field names, members of a oneof included (train.optimizer.adamw.lr=1e-3 also
+// chooses adamw). Repeated fields take a list with commas (model.mlp.hidden=64,64) and replace the old list; blocks
+// take "{ ... }" as in a spec file. model.preset, model.hf_config and model replace the whole model, and are applied
+// before any field inside it.
 absl::Status ApplySet(spec::Spec& spec, std::string_view assignment);
 
-// Replaces model.preset's absent sizes by the preset's; explicit ones win.
+// Fills model.preset's absent sizes from the preset; explicit ones win.
 absl::Status ExpandPreset(spec::Spec& spec, const std::string& file);
 
-// Replaces model.hf_config, a path, by the model that the file describes; see hf/hf_config.h.
+// Replaces model.hf_config, a path, by the model in that file; see hf/hf_config.h.
 absl::Status ExpandHfConfig(spec::Spec& spec, const std::string& file);
 
 void FillDefaults(spec::Spec& spec, const std::string& file);
 
-// What depends on how many samples there are, which is known once they have been read: the steps that train.epochs make
-// (the resolved spec has these in their place), what is held out for validation and how often it is done. Validates again.
+// Resolves what depends on the number of samples, which is known once they have been read: the number of steps of
+// train.epochs (the resolved spec has steps instead), the samples held out for validation and how often it runs.
+// Validates again.
 struct DataSizes {
   int64_t data = 0, validation = 0;  // samples of `data` and of train.validation.data
 };
 absl::Status ResolveLength(spec::Spec& spec, const std::string& file, const DataSizes& sizes);
 
-// Checks a spec that has its defaults. Data files must exist; that the cluster does is checked where it is
-// looked up.
+// Checks a spec that has its defaults. Data files must exist. The cluster's existence is checked where it is looked up.
 absl::Status Validate(const spec::Spec& spec, const std::string& file);
 
-// ---- What a spec says ----
-bool WritesCheckpoints(const spec::Spec& spec);     // it asks for some, and there are data to write
+// ---- Queries ----
+bool WritesCheckpoints(const spec::Spec& spec);     // checkpoints are requested, and there are data to write
 std::string FabricName(const spec::Spec& spec);     // "in_memory", "simulated", ...
 int64_t WorldSize(const spec::Spec& spec);          // ranks: pp * dp * cp * tp
 int64_t AccumulationSteps(const spec::Spec& spec);  // micro-batches per rank and step

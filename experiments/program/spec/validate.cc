@@ -1,4 +1,5 @@
-// The upper bounds are far beyond what exists; they are there so that no product of sizes overflows 64 bits.
+// Validates a spec. The upper bounds are far beyond real sizes; they prevent any product of sizes from overflowing 64
+// bits.
 #include <google/protobuf/message.h>
 
 #include <algorithm>
@@ -21,13 +22,13 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-// Infinities and NaN are numbers to the parser and nonsense in every field.
+// The parser accepts infinities and NaN, but no field allows them.
 void CheckFinite(const Message& m, const std::string& path, Problems& problems) {
   const google::protobuf::Reflection* r = m.GetReflection();
   std::vector<const FieldDescriptor*> fields;
   r->ListFields(m, &fields);
   for (const FieldDescriptor* f : fields) {
-    if (f->is_repeated()) continue;  // no repeated numbers but whole ones
+    if (f->is_repeated()) continue;  // repeated numbers are always integers
     const std::string here = path.empty() ? f->name() : StrCat(path, ".", f->name());
     if (f->message_type() != nullptr) CheckFinite(r->GetMessage(m, f), here, problems);
     if (f->cpp_type() != FieldDescriptor::CPPTYPE_DOUBLE) continue;
@@ -37,7 +38,7 @@ void CheckFinite(const Message& m, const std::string& path, Problems& problems) 
   }
 }
 
-// The name becomes a folder's, with "-<fabric>" behind it.
+// The name becomes part of a folder's name, followed by "-<fabric>".
 void CheckName(const spec::Spec& spec, Problems& problems) {
   const std::string& name = spec.name();
   const bool odd =
@@ -48,7 +49,7 @@ void CheckName(const spec::Spec& spec, Problems& problems) {
 }
 
 void CheckAttention(const spec::Model& model, Problems& problems) {
-  constexpr int64_t kLongest = 1 << 15;  // scores are sequence^2 a head
+  constexpr int64_t kLongest = 1 << 15;  // scores are sequence^2 per head
   if (model.attention() != spec::Model::UNFUSED) return;
   const ModelKind& kind = *FindModelKind(model.kind_case());
   const ModelInput input = kind.input(model);
@@ -73,7 +74,7 @@ void CheckModel(const spec::Model& model, Problems& problems) {
 
 // ---- Training ----
 
-// The whole numbers next to `value`, below and above and from 1 to `most`, that divide `of`: "3 or 6"; "" where there are none.
+// The integers next to `value`, below and above and from 1 to `most`, that divide `of`: "3 or 6"; "" if there are none.
 std::string DivisorsNextTo(int64_t value, int64_t of, int64_t most) {
   int64_t below = 0, above = 0;
   const auto consider = [&](int64_t divisor) {
@@ -86,8 +87,8 @@ std::string DivisorsNextTo(int64_t value, int64_t of, int64_t most) {
   return StrCat(below > 0 ? StrCat(below) : "", below > 0 && above > 0 ? " or " : "", above > 0 ? StrCat(above) : "");
 }
 
-// The batch that a model is trained with says how it learns; the user rather cuts it another way. So what does not fit is the
-// micro-batch, or dp where no micro-batch does.
+// The global batch determines how the model learns, so users rather change how it is split. Errors therefore blame the
+// micro-batch, or dp if no micro-batch fits.
 void CheckBatch(const spec::Spec& spec, Problems& problems) {
   const spec::Train& train = spec.train();
   constexpr int64_t kMostMicroBatch = 1 << 16, kMostRanks = 1 << 20;
@@ -150,7 +151,7 @@ void CheckSchedule(const spec::Schedule& schedule, Problems& problems) {
   if (schedule.has_linear()) CheckDecay("train.schedule.linear", schedule.linear(), warmup, problems);
 }
 
-// Whether the number of steps is known and fine. That of epochs will be when the data has been read.
+// Whether the number of steps is known and valid. With epochs, it is checked once the data has been read.
 bool CheckLength(const spec::Train& train, Problems& problems) {
   if (!train.has_epochs()) return problems.Whole("train.steps", train.steps(), 1, int64_t{1} << 31);
   if (train.has_steps()) {
@@ -188,7 +189,7 @@ void CheckBuckets(const spec::Parallel& parallel, Problems& problems) {
   }
 }
 
-// Links that are slowed down. `path`: the fabric's.
+// Slowed-down links. `path`: the fabric's.
 template <class Links>
 void CheckLinks(std::string_view path, const Links& links, Problems& problems) {
   const std::string rate = StrCat(path, ".link_gbps"), latency = StrCat(path, ".latency_us");
@@ -243,7 +244,7 @@ void CheckSimulated(const spec::Simulated& simulated, Problems& problems) {
   if (simulated.has_nodes()) problems.Whole("fabric.simulated.nodes", simulated.nodes(), 1, 1 << 20);
 }
 
-constexpr double kLongestTimeout = 1e9;  // seconds of a time-out
+constexpr double kLongestTimeout = 1e9;  // seconds
 
 void CheckRendezvous(const spec::Rendezvous& rendezvous, Problems& problems) {
   constexpr int kLastPort = 65535;
@@ -285,7 +286,7 @@ void CheckFabric(const spec::Spec& spec, Problems& problems) {
   }
 }
 
-// What a rank may reserve.
+// Limits on the memory that a rank may reserve.
 void CheckMemory(const spec::Memory& memory, Problems& problems) {
   constexpr double kMost = 1 << 30;  // a pebibyte
   const auto check = [&problems](std::string_view path, double mib, std::string_view otherwise) {

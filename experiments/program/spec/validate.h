@@ -1,4 +1,4 @@
-// Parts of Validate (spec.h), each of which adds the problems it finds.
+// The parts of Validate (spec.h). Each adds the problems it finds.
 #pragma once
 
 #include "core/proto/spec.pb.h"
@@ -6,14 +6,15 @@
 
 namespace twofold {
 
-void CheckData(const spec::Spec& spec, Problems& problems);  // paths, and whether data fits the model
+void CheckData(const spec::Spec& spec, Problems& problems);  // paths, and whether the data fits the model
 void CheckActivationCheckpointing(const spec::Spec& spec, Problems& problems);  // train.activation_checkpointing
 void CheckValidation(const spec::Spec& spec, Problems& problems);  // train.validation
 void CheckPrecision(const spec::Precision& precision, Problems& problems);  // train.precision
 void CheckParallel(const spec::Spec& spec, Problems& problems);    // parallel's axes, the pipeline, and their options
 void CheckSharding(const spec::Spec& spec, Problems& problems);    // parallel.sharding and its options
-void CheckUnits(const spec::Spec& spec, Problems& problems);       // parallel.wrap; the rest of the spec is valid
-void CheckSimulatedNetwork(const spec::Spec& spec, Problems& problems);  // fabric.simulated: collectives, routing, faults, stragglers
+void CheckUnits(const spec::Spec& spec, Problems& problems);       // parallel.wrap; the rest of the spec must be valid
+// fabric.simulated: collectives, routing, faults, stragglers
+void CheckSimulatedNetwork(const spec::Spec& spec, Problems& problems);
 void CheckCheckpoint(const spec::Spec& spec, Problems& problems);  // train.checkpoint and train.resume
 void CheckNotInThisVersion(const spec::Spec& spec, Problems& problems);  // named in the proto, not yet built
 

@@ -14,8 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Why nothing can be written below `path`, which is a folder or not there yet: as far as that shows without making it. "": nothing is
-// against it.
+// Why nothing can be written below `path`, which is a folder or does not exist yet, as far as can be told without
+// creating it. "": no reason found.
 std::string WhyNotWritten(const std::string& path) {
   std::error_code error;
   fs::path at = fs::absolute(path, error).lexically_normal();

@@ -37,7 +37,7 @@ void CheckReadable(std::string_view field, const std::string& path, bool folder_
   if (!std::ifstream(path, std::ios::binary)) refuse(StrCat("cannot be read: ", std::strerror(errno)));
 }
 
-// The root of the file system, and what the kernel makes look like files: reading all of it never ends, or never begins.
+// The root of the file system, and kernel file systems: reading all their files never ends, or blocks.
 bool IsOfTheSystem(const std::string& path) {
   std::error_code error;
   const fs::path real = fs::canonical(path, error);
@@ -69,7 +69,7 @@ void CheckTokens(const spec::Spec& spec, Problems& problems) {
   CheckReadable("data.tokens.path", tokens.path(), /*folder_too=*/false, kRemedy, problems);
 }
 
-// What a kind of input is learned from: in words, and the data that has it.
+// What a kind of model input is learned from, in words, and the data blocks that provide it.
 struct Learns {
   std::string_view what, data;
 };
@@ -77,10 +77,10 @@ constexpr Learns kLearns[] = {{"sequences of ids", "text or tokens"},
                               {"features", "synthetic, idx or cifar10"},
                               {"images", "synthetic, idx or cifar10"}};  // by ModelInput::Kind
 
-// Pixels are features, too.
+// Pixels count as features too.
 void CheckKindFitsModel(const spec::Spec& spec, Problems& problems) {
   const ModelKind* model = FindModelKind(spec.model().kind_case());
-  if (model == nullptr) return;  // said already
+  if (model == nullptr) return;  // already reported
   const spec::Data& data = spec.data();
   const bool words = data.has_text() || data.has_tokens();
   const ModelInput::Kind wanted = model->input(spec.model()).kind;
@@ -107,7 +107,7 @@ void CheckCifar10(const spec::Cifar10& cifar10, Problems& problems) {
   CheckReadable("data.cifar10.path", cifar10.path(), /*folder_too=*/true, kRemedy, problems);
 }
 
-// Made-up samples come from a table of f32, as large as the model's inputs and classes are many.
+// Synthetic samples come from a table of f32, whose size grows with the model's inputs and classes.
 void CheckSynthetic(const spec::Spec& spec, Problems& problems) {
   problems.Whole("data.synthetic.samples", spec.data().synthetic().samples(), 1, int64_t{1} << 31);
   const ModelKind* model = FindModelKind(spec.model().kind_case());

@@ -1,4 +1,5 @@
-// What a spec says of the simulated network without its cluster: what the cluster does not have is found when it is planned.
+// Checks the simulated network's fields without the cluster. What the cluster lacks is found when the network is
+// planned.
 #include <algorithm>
 #include <set>
 #include <string>

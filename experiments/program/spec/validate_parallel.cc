@@ -1,5 +1,5 @@
-// parallel's axes: whether the model and its batch can be cut as they say, and every option has an axis that it changes.
-// What sharding over dp needs stands in validate_sharding.cc.
+// Checks the axes of `parallel`: whether the model and its batch can be split this way, and whether every option has an
+// axis that it affects. Sharding over dp is checked in validate_sharding.cc.
 #include <algorithm>
 #include <string>
 
@@ -22,14 +22,14 @@ constexpr int64_t kMostRanks = 1 << 20;
 
 // ---- The mesh ----
 
-// Whether all degrees are numbers to count with.
+// Whether all degrees are in range, so that they can be multiplied.
 bool CheckDegrees(const Parallel& p, Problems& problems) {
   constexpr int64_t kMost = 1 << 10;
   bool fine = true;
   const auto check = [&](std::string_view field, int64_t degree, int64_t most) {
     fine = problems.Whole(StrCat("parallel.", field), degree, 1, most) && fine;
   };
-  if (p.dp() < 1 || p.dp() > kMostRanks) fine = false;  // CheckBatch has said so
+  if (p.dp() < 1 || p.dp() > kMostRanks) fine = false;  // reported by CheckBatch
   check("tp", p.tp(), kMost);
   check("pp", p.pp(), kMost);
   check("cp", p.cp(), kMost);
@@ -43,7 +43,7 @@ std::string WorldText(const Parallel& p) {
   return StrCat("pp * dp * cp * tp = ", p.pp(), " * ", p.dp(), " * ", p.cp(), " * ", p.tp(), " = ", p.pp() * p.dp() * p.cp() * p.tp());
 }
 
-// Whether there can be so many ranks at all. How many a fabric can start, it says itself (Fabric::Accepts).
+// Whether that many ranks are allowed. Each fabric checks how many it can start (Fabric::Accepts).
 bool CheckWorld(const spec::Spec& spec, Problems& problems) {
   const Parallel& p = spec.parallel();
   const int64_t world = WorldSize(spec);  // at most 2^50
@@ -58,7 +58,7 @@ void CheckOrder(const Parallel& p, Problems& problems) {
   const auto order = ParseMeshOrder(p.order());
   if (!order.ok()) return problems.Add("parallel.order", std::string(order.status().message()));
   const auto usual = ParseMeshOrder(Parallel::default_instance().order());
-  const auto long_axes = [&p](const auto& axes) {  // those whose place matters
+  const auto long_axes = [&p](const auto& axes) {  // axes whose position matters
     std::vector<Axis> found;
     for (const Axis axis : axes) {
       if ((axis == Axis::kPp ? p.pp() : axis == Axis::kDp ? p.dp() : axis == Axis::kCp ? p.cp() : p.tp()) > 1) found.push_back(axis);
@@ -73,13 +73,13 @@ void CheckOrder(const Parallel& p, Problems& problems) {
   problems.Add("parallel.order", StrCat("\"", p.order(), "\" changes nothing: ", WorldText(p), " ", why, "; leave it out"));
 }
 
-// ---- What is cut ----
+// ---- Splitting the model ----
 
-// Sizes of a model that splits, and where in the spec they stand.
+// Sizes of a model that can be split, and their path in the spec.
 struct Sizes {
   std::string path;  // "model.gpt."
   int64_t heads, kv_heads, ffn, sequence, blocks;
-  int64_t experts = 0;  // 0: it has none
+  int64_t experts = 0;  // 0: no experts
 };
 
 Sizes SizesOf(const spec::Model& model, const ModelKind& kind) {
@@ -108,7 +108,7 @@ void CheckTensor(const Parallel& p, const Sizes& sizes, Problems& problems) {
   if (tp == 1) return;
   CheckCuts("tp", tp, sizes.path + "heads", sizes.heads, problems);
   CheckCuts("tp", tp, sizes.path + "ffn", sizes.ffn, problems);
-  if (sizes.kv_heads == sizes.heads) return;  // as the first of these says
+  if (sizes.kv_heads == sizes.heads) return;  // the same as the check of heads
   if (sizes.kv_heads % tp == 0 || tp % sizes.kv_heads == 0) return;
   problems.Add("parallel.tp", StrCat(tp, " and ", sizes.path, "kv_heads = ", sizes.kv_heads, ": neither divides the other, so that heads of "
                                      "keys and values can neither be dealt out nor be shared evenly; use a tp such as ", sizes.kv_heads));
@@ -120,7 +120,7 @@ void CheckSequence(const Parallel& p, const Sizes& sizes, Problems& problems) {
     return problems.Add("parallel.sequence_parallel", "true changes nothing: it shares activations among the ranks of tp, and parallel.tp = 1; "
                                                       "leave it out, or use a tp of 2 or more");
   }
-  // Along cp a rank has two chunks of a sequence, each of which tp divides.
+  // With cp a rank has two chunks of a sequence; tp must divide each.
   const int64_t parts = p.cp() == 1 ? p.tp() : 2 * p.cp() * p.tp();
   if (sizes.sequence % parts == 0) return;
   const int64_t below = sizes.sequence / parts * parts;
@@ -160,7 +160,7 @@ void CheckExperts(const Parallel& p, const Sizes& sizes, const ModelKind& kind, 
 
 std::string_view ScheduleName(const Parallel& p) { return Parallel::PipelineSchedule_Name(p.schedule()); }
 
-// Options of stages, where there is one.
+// Refuses options of pipeline stages if there is only one stage.
 void CheckNoPipeline(const Parallel& p, Problems& problems) {
   const Parallel& usual = Parallel::default_instance();
   const auto refuse = [&](std::string_view field, const std::string& value) {
@@ -241,7 +241,7 @@ void CheckPipeline(const spec::Spec& spec, const Sizes& sizes, Problems& problem
   CheckPipelineSchedule(spec, problems);
 }
 
-// A model that is made whole, on one rank.
+// For a model that cannot be split: one rank holds all of it.
 void CheckWhole(const Parallel& p, const ModelKind& kind, Problems& problems) {
   const auto refuse = [&](std::string_view axis, int64_t degree) {
     if (degree == 1) return;
@@ -266,7 +266,8 @@ void CheckParallel(const spec::Spec& spec, Problems& problems) {
   if (kind == nullptr) return;
   if (!kind->splits) return CheckWhole(p, *kind, problems);
   const Sizes sizes = SizesOf(spec.model(), *kind);
-  if (std::min({sizes.heads, sizes.kv_heads, sizes.ffn, sizes.sequence, sizes.blocks}) < 1) return;  // CheckModel has said so
+  // reported by CheckModel
+  if (std::min({sizes.heads, sizes.kv_heads, sizes.ffn, sizes.sequence, sizes.blocks}) < 1) return;
   CheckTensor(p, sizes, problems);
   CheckSequence(p, sizes, problems);
   CheckContext(spec, sizes, problems);

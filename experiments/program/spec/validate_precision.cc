@@ -1,4 +1,4 @@
-// Whether element types and the scale of the loss fit together.
+// Checks whether element types and the loss scale fit together.
 #include "core/base/strings.h"
 #include "core/proto/fields.h"
 #include "experiments/program/spec/validate.h"
@@ -10,7 +10,7 @@ using spec::Precision;
 
 constexpr char kPath[] = "train.precision.";
 
-// A field that tells a type, and the fields whose value it has by default: what is wrong is said once.
+// A field with a type, and the fields that default to it: an error is reported once.
 struct Field {
   std::string_view name;
   spec::DType type;
@@ -38,8 +38,8 @@ bool CheckFloats(const Precision& p, Problems& problems) {
 }
 
 bool Narrow(spec::DType t) { return t == spec::BF16 || t == spec::F16; }
-// F64 is for finding out what is right, and then all is of it. BF16 and F16 have other ranges: what fits one does not fit
-// the other.
+// F64 is for finding exact results, so everything must be F64 then. BF16 and F16 have different ranges: a value that
+// fits one may not fit the other.
 bool Together(spec::DType a, spec::DType b) { return (a == spec::F64) == (b == spec::F64) && !(Narrow(a) && Narrow(b) && a != b); }
 
 void CheckTypesTogether(const Precision& p, Problems& problems) {

@@ -9,7 +9,7 @@ using spec::ActivationCheckpointing;
 
 constexpr std::string_view kEvery = "train.activation_checkpointing.every", kPart = "train.activation_checkpointing.recompute";
 
-// Recomputing attention's scores: there must be some that were kept.
+// Selective recomputation of attention's scores: the model must store some.
 void CheckSelective(const ModelKind& kind, const spec::Model& model, Problems& problems) {
   if (kind.input(model).kind != ModelInput::kTokens) {
     problems.Add(kPart, StrCat("SELECTIVE does not fit model.", kind.name, ", which has no attention; use FULL"));

@@ -1,5 +1,5 @@
-// parallel.sharding and what belongs to it: whether the ranks divide, the units exist, and every option has a layout that it
-// changes.
+// Checks parallel.sharding and its options: whether the ranks divide evenly, the units exist, and every option has a
+// layout that it affects.
 #include <algorithm>
 #include <set>
 #include <vector>
@@ -38,7 +38,7 @@ void CheckShardGroup(const Parallel& p, Problems& problems) {
                                                     p.dp(), "; use 2 or more"));
   }
   if (!problems.Whole("parallel.shard_group", p.shard_group(), 2, p.dp(), p.has_shard_group())) return;
-  constexpr int64_t kMost = 1 << 20;  // more ranks are refused elsewhere, and their divisors take long to find
+  constexpr int64_t kMost = 1 << 20;  // more ranks are refused elsewhere, and finding their divisors takes long
   if (p.dp() > kMost || p.dp() % p.shard_group() == 0) return;
   std::string right;
   for (int64_t n = 2; n <= p.dp(); ++n) {
@@ -47,7 +47,7 @@ void CheckShardGroup(const Parallel& p, Problems& problems) {
   problems.Add("parallel.shard_group", StrCat(p.shard_group(), " does not divide parallel.dp = ", p.dp(), "; use one of ", right));
 }
 
-// Options that change nothing under this layout.
+// Refuses options that have no effect under this layout.
 void CheckApplicable(const Parallel& p, Problems& problems) {
   const auto refuse = [&](std::string_view field, const std::string& value, std::string_view of) {
     problems.Add(StrCat("parallel.", field), StrCat(value, " is of ", of, ", and parallel.sharding is ", Names(p), "; leave it out"));
@@ -96,9 +96,9 @@ void CheckOffload(const spec::Spec& spec, Problems& problems) {
   }
 }
 
-// ---- Units: asked of a model with at most two blocks of a kind, as large ones are only longer ----
+// ---- Units: checked on a model with at most two blocks of each kind, because large models only repeat them ----
 
-// Blocks repeat after so many: in a mixture of experts, those with experts.
+// The number of blocks after which kinds repeat: in a mixture of experts, the distance of blocks with experts.
 int64_t Period(const spec::Model& model) { return model.has_moe() ? model.moe().every() : 1; }
 
 spec::Model Shortened(spec::Model model) {
@@ -111,7 +111,7 @@ spec::Model Shortened(spec::Model model) {
   return model;
 }
 
-// The path of the block of the shortened model that is like the one at `path`: "blocks.5.mlp" is like "blocks.1.mlp".
+// The path in the shortened model of a block like the one at `path`: "blocks.5.mlp" is like "blocks.1.mlp".
 std::string InShortened(const spec::Model& model, const std::string& path) {
   std::vector<std::string> names = absl::StrSplit(path, '.');
   int64_t blocks = 0, stage = 0, block = 0;
@@ -130,7 +130,7 @@ std::string InShortened(const spec::Model& model, const std::string& path) {
   return absl::StrJoin(names, ".");
 }
 
-// What the policy would make units of, as paths.
+// The paths of the modules that the policy would make units.
 std::set<std::string> UnitsOf(nn::Module& model, const WrapPolicy& policy) {
   std::set<std::string> units;
   WrapUnits(model, policy, [&](std::unique_ptr<nn::Module> module) {

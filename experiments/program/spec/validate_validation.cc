@@ -6,7 +6,7 @@ namespace {
 
 constexpr int64_t kMany = int64_t{1} << 31;
 
-// Data of its own: as the training data is checked, in its place.
+// Separate validation data is checked like training data, in its place.
 void CheckOwnData(const spec::Spec& spec, Problems& problems) {
   const spec::Validation& v = spec.train().validation();
   if (v.data().kind_case() == spec::Data::KIND_NOT_SET) {
@@ -19,7 +19,7 @@ void CheckOwnData(const spec::Spec& spec, Problems& problems) {
   }
   spec::Spec other = spec;
   *other.mutable_data() = v.data();
-  other.clear_fabric();  // whose profile is not looked at twice
+  other.clear_fabric();  // its profile is not checked twice
   other.clear_emulated();
   Problems found = problems.None();
   CheckData(other, found);

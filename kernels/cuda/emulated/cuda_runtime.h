@@ -1,20 +1,27 @@
-// The part of CUDA's runtime that Twofold uses, on this machine's cores. Names, signatures and errors are CUDA's (13).
+// The part of the CUDA runtime that Twofold uses, emulated on the host's cores. Names, signatures and errors are CUDA's
+// (13).
 //
-//   Devices    TWOFOLD_EMULATED_GPUS (1) of TWOFOLD_EMULATED_GPU_MIB (8192) each, of which a context takes 256 MiB.
-//   Memory     the host's, filled with 0xff bytes when allocated and when freed. Where the processor can tell threads' rights apart
-//              (protection keys), what cudaMalloc gave is out of reach of all threads but streams', as on a GPU: the host that touches
-//              it gets a SIGSEGV, but for TWOFOLD_EMULATED_GPUS_WITHIN_REACH=1, for libraries that would reach a real one. Under the address sanitizer it is the heap's instead, so that kernels' errors are seen.
-//   Streams    a thread of the host each, which does what is enqueued in order. Nothing but what CUDA promises orders what
-//              two threads do, so that the thread sanitizer sees an event that is not waited for.
-//   Copies     between pageable memory and a GPU return when the pageable memory is no longer used; other *Async calls at once.
-//              An address of the wrong kind is an error.
-//   Kernels    threads.h. Blocks run one after another. A kernel is loaded when it is launched first, and the host then waits for all
-//              that its GPU has been given, which CUDA may do too (CUDA C++ Programming Guide, "Lazy Loading"); not where CUDA_MODULE_LOADING
-//              is EAGER, nor under the thread sanitizer, which would see an order that is not promised. More than 48 KiB of dynamic shared
-//              memory must have been asked for, of that kernel on that GPU.
-//   Errors     of launches that no GPU would take at once; of kernels later, and they stay, as CUDA's do. All calls give them.
+//   Devices    TWOFOLD_EMULATED_GPUS (1) GPUs of TWOFOLD_EMULATED_GPU_MIB (8192) MiB each, of which a context takes 256
+//              MiB.
+//   Memory     is host memory, filled with 0xff bytes when allocated and when freed. If the processor has protection
+//              keys, only the threads of streams can access what cudaMalloc returned, as on a GPU: the host gets a
+//              SIGSEGV if it touches it. TWOFOLD_EMULATED_GPUS_WITHIN_REACH=1 turns this off, for libraries that would
+//              access a real GPU's memory. Under the address sanitizer the memory comes from the heap, so that errors
+//              of kernels are detected.
+//   Streams    A host thread per stream executes the stream's work in order. Two threads are ordered only as far as
+//              CUDA promises, so that the thread sanitizer detects a missing wait for an event.
+//   Copies     between pageable memory and a GPU return when the pageable memory is no longer used; other *Async calls
+//              return at once. An address of the wrong kind is an error.
+//   Kernels    are in threads.h. Blocks run one after another. A kernel is loaded at its first launch, and the host
+//              then waits for all work given to its GPU, as CUDA may do too (CUDA C++ Programming Guide, "Lazy
+//              Loading"). There is no such wait if CUDA_MODULE_LOADING is EAGER, nor under the thread sanitizer, which
+//              would see an order that is not promised. More than 48 KiB of dynamic shared memory must be requested for
+//              that kernel on that GPU.
+//   Errors     of launches that no GPU would accept are immediate. Errors of kernels come later and are sticky, as in
+//              CUDA: all later calls return them.
 //
-// Not here: graphs, textures, cooperative groups and clusters, atomics on float that kernels could rely on, anything of time.
+// Not emulated: graphs, textures, cooperative groups and clusters, atomics on float that kernels could rely on, any
+// timing.
 #pragma once
 
 #include <functional>
@@ -50,7 +57,7 @@ enum cudaError {
 };
 using cudaError_t = cudaError;
 
-cudaError_t cudaGetLastError();  // and forgets it, unless it stays
+cudaError_t cudaGetLastError();  // and resets it, unless it is sticky
 cudaError_t cudaPeekAtLastError();
 const char* cudaGetErrorName(cudaError_t error);
 const char* cudaGetErrorString(cudaError_t error);
@@ -112,7 +119,7 @@ inline constexpr unsigned cudaHostRegisterDefault = 0, cudaHostRegisterPortable 
 typedef struct CUstream_st* cudaStream_t;
 
 cudaError_t cudaMalloc(void** address, size_t bytes);  // a multiple of 512
-cudaError_t cudaFree(void* address);                   // when all that was enqueued on its device is done
+cudaError_t cudaFree(void* address);                   // waits until all work enqueued on its device is done
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total);
 cudaError_t cudaHostAlloc(void** address, size_t bytes, unsigned flags);
 cudaError_t cudaMallocHost(void** address, size_t bytes);
@@ -130,7 +137,8 @@ cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stre
 template <class T> cudaError_t cudaMalloc(T** address, size_t bytes) { return cudaMalloc(reinterpret_cast<void**>(address), bytes); }
 template <class T> cudaError_t cudaMallocHost(T** address, size_t bytes) { return cudaMallocHost(reinterpret_cast<void**>(address), bytes); }
 
-// ---- Streams and events. The null stream is CUDA's "legacy" one: it waits for all blocking streams of its device, and they for it ----
+// ---- Streams and events. The null stream is CUDA's "legacy" one: it and all blocking streams of its device wait for
+// each other ----
 
 typedef struct CUevent_st* cudaEvent_t;
 typedef void (*cudaHostFn_t)(void* data);
@@ -141,11 +149,12 @@ inline constexpr unsigned cudaEventRecordDefault = 0, cudaEventWaitDefault = 0;
 cudaError_t cudaStreamCreate(cudaStream_t* stream);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority);
-cudaError_t cudaStreamDestroy(cudaStream_t stream);  // at once; what was enqueued is done all the same
+cudaError_t cudaStreamDestroy(cudaStream_t stream);  // returns at once; enqueued work is still done
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
 cudaError_t cudaStreamQuery(cudaStream_t stream);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags = 0);
-cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data);  // which must not call CUDA
+// `function` must not call CUDA
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data);
 cudaError_t cudaEventCreate(cudaEvent_t* event);
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
@@ -170,21 +179,23 @@ cudaError_t cudaFuncSetAttribute(F* kernel, cudaFuncAttribute attribute, int val
 
 namespace twofold::emulated {
 
-// What <<<grid, block, shared, stream>>> and cudaGetLastError do. `kernel` runs as every thread; `name` is the address of the function that
-// it calls, for reports.
+// Does what <<<grid, block, shared, stream>>> and cudaGetLastError do. `kernel` runs as every thread; `name` is the
+// address of the function that it calls, for reports.
 cudaError_t Enqueue(cudaStream_t stream, dim3 grid, dim3 block, size_t shared, const void* name, std::function<void()> kernel);
-// `work` is done by the stream's thread as one step: for what stands in for NVIDIA's libraries. It may touch the GPU's memory.
+// The stream's thread calls `work` as one step. Used by the replacements of NVIDIA's libraries. `work` may access the
+// GPU's memory.
 cudaError_t EnqueueOnHost(cudaStream_t stream, std::function<void()> work);
 
-// Whether [address, address + bytes) lies within what one cudaMalloc on this GPU gave. Any address does where there are no bytes.
+// Whether [address, address + bytes) is within one allocation of cudaMalloc on this GPU. True for any address if
+// `bytes` is 0.
 bool OnGpu(int device, const void* address, size_t bytes);
 
-// For tests: when the stream gets there, the process's CUDA fails with this error, which stays until Recover.
+// For tests: when the stream reaches this point, the process's CUDA fails with this error, which stays until Recover.
 void FailLater(cudaStream_t stream, cudaError_t error);
 void Recover();
-// What the orders of threads and blocks come from.
+// Seed of the random orders of threads and blocks.
 uint64_t OrderSeed();
-// How many faults of kernels (divergence) have been reported.
+// The number of kernel faults (divergence) reported so far.
 int Reports();
 
 }  // namespace twofold::emulated

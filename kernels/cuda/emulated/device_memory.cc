@@ -11,17 +11,18 @@
 namespace twofold::emulated {
 namespace {
 
-constexpr size_t kPage = 2 << 20;  // in which a GPU's memory is handed out
+constexpr size_t kPage = 2 << 20;  // granularity of a GPU's memory
 constexpr size_t kHostPage = 4096;
 
 size_t Rounded(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 
-// -1: none.
+// Returns -1 if there is no key.
 int ProtectionKey() {
 #ifdef __SANITIZE_ADDRESS__
   return -1;
 #else
-  static const int key = std::getenv("TWOFOLD_EMULATED_GPUS_WITHIN_REACH") != nullptr ? -1 : pkey_alloc(0, PKEY_DISABLE_ACCESS);  // other threads have no access to a new key's pages anyway
+  // other threads have no access to a new key's pages anyway
+  static const int key = std::getenv("TWOFOLD_EMULATED_GPUS_WITHIN_REACH") != nullptr ? -1 : pkey_alloc(0, PKEY_DISABLE_ACCESS);
   return key;
 #endif
 }

@@ -1,4 +1,4 @@
-// What cudaMalloc and cudaHostAlloc gave out, and who can reach it. Safe from all threads.
+// The allocations of cudaMalloc and cudaHostAlloc, and the access of threads to them. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace twofold::emulated {
 
-// Whether the calling thread may touch GPUs' memory, from now on. Nothing changes where the processor has no protection keys, and
-// under the address sanitizer.
+// Sets whether the calling thread may access GPU memory from now on. Has no effect if the processor has no protection
+// keys, or under the address sanitizer.
 void ReachDeviceMemory(bool may);
 
 class MemoryTable {
@@ -23,20 +23,20 @@ class MemoryTable {
     size_t bytes;
   };
 
-  // Null where a GPU of `capacity` bytes has no room. The memory holds 0xff bytes.
+  // Returns null if a GPU of `capacity` bytes has no room. The memory is filled with 0xff bytes.
   void* Malloc(int device, size_t bytes, size_t capacity);
   void* HostAlloc(int device, size_t bytes);
-  bool Register(int device, void* address, size_t bytes);  // false: some of it is known already
-  // False: nothing of this kind begins there.
+  bool Register(int device, void* address, size_t bytes);  // false: part of it is registered already
+  // False if no allocation of this kind begins there.
   bool Free(void* address, Kind kind);
   size_t used(int device);
 
-  // The allocation that [address, address + bytes) touches, where there is one.
+  // The allocation that overlaps [address, address + bytes), if any.
   std::optional<Allocation> Find(const void* address, size_t bytes);
 
  private:
   std::mutex mutex_;
-  std::map<uintptr_t, Allocation> allocations_;  // by begin
+  std::map<uintptr_t, Allocation> allocations_;  // by start address
   std::map<int, size_t> used_;
 };
 

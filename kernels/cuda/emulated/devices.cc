@@ -1,11 +1,11 @@
-// CUDA's functions of devices.
+// CUDA's device management functions.
 #include <cstdio>
 
 #include "kernels/cuda/emulated/state.h"
 
 using namespace twofold::emulated;
 
-static constexpr int kMultiprocessors = 4;  // few, so that kernels' threads go on through their grids
+static constexpr int kMultiprocessors = 4;  // few, so that grid-stride loops iterate
 
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = static_cast<int>(Cuda().gpus.size());

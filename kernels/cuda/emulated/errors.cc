@@ -1,4 +1,4 @@
-// CUDA's errors: the last one, and their texts.
+// CUDA's error functions: the last error, and error texts.
 #include "kernels/cuda/emulated/state.h"
 
 using namespace twofold::emulated;

@@ -26,9 +26,10 @@ constexpr size_t kStack = 64 << 10;
 #endif
 
 #ifdef __SANITIZE_THREAD__
-constexpr int kKnownToTsan = 5000;  // fibers ever made; it dies of more than about 8000 threads
+// maximum number of fibers made known; tsan crashes with more than about 8000 threads
+constexpr int kKnownToTsan = 5000;
 
-// A call as if this fiber made it.
+// Makes a call as if from this fiber.
 template <class F>
 void As(void* fiber, F call) {
   void* const self = __tsan_get_current_fiber();
@@ -38,7 +39,7 @@ void As(void* fiber, F call) {
 }
 #endif
 
-thread_local Fiber* starting = nullptr;  // for Start, which has no argument of its own
+thread_local Fiber* starting = nullptr;  // for Start, which takes no argument
 
 }  // namespace
 
@@ -63,7 +64,8 @@ Fiber::Fiber(void (*enter)()) : enter_(enter), size_(kStack) {
 #ifdef __SANITIZE_THREAD__
   static std::atomic<int> made{0};
   owns_tsan_ = made.fetch_add(1, std::memory_order_relaxed) < kKnownToTsan;
-  tsan_ = owns_tsan_ ? __tsan_create_fiber(0) : __tsan_get_current_fiber();  // else it is one with the thread that makes it
+  // otherwise tsan takes it for the thread that makes it
+  tsan_ = owns_tsan_ ? __tsan_create_fiber(0) : __tsan_get_current_fiber();
   if (owns_tsan_) As(tsan_, BeginUnseen);
 #endif
   Restart();
@@ -78,7 +80,7 @@ Fiber::~Fiber() {
   }
 #endif
 #ifdef __SANITIZE_ADDRESS__
-  ASAN_UNPOISON_MEMORY_REGION(stack_, size_);  // what is mapped here next starts afresh
+  ASAN_UNPOISON_MEMORY_REGION(stack_, size_);  // the next mapping of this memory must start clean
 #endif
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   munmap(stack_ - page, page + size_);
@@ -89,7 +91,7 @@ void Fiber::Restart() {
   ASAN_UNPOISON_MEMORY_REGION(stack_, size_);
 #endif
 #ifdef __SANITIZE_THREAD__
-  As(tsan_, [this] { ComesBefore(this); });  // what it did
+  As(tsan_, [this] { ComesBefore(this); });  // what the fiber did so far
   ComesAfter(this);
 #endif
   fake_stack_ = nullptr;

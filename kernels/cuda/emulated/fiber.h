@@ -1,5 +1,5 @@
-// A stack of its own on which a function runs, and switching between such stacks within a thread of the host. Known to the sanitizers;
-// to the thread sanitizer, nothing that one fiber did comes before what another does because of a switch.
+// A separate stack on which a function runs, and switching between such stacks within a host thread. The sanitizers
+// know about fibers. For the thread sanitizer, a switch does not order the accesses of two fibers.
 #pragma once
 
 #include <boost/context/detail/fcontext.hpp>
@@ -9,25 +9,25 @@ namespace twofold::emulated {
 
 class Fiber {
  public:
-  // The thread itself, as it runs.
+  // The host thread itself, which is already running.
   Fiber();
-  // Runs enter(), which never returns, from the first switch to it on. When it runs, and whenever it switches, the thread sanitizer does
-  // not see it (thread_sanitizer.h).
+  // From the first switch to it on, the fiber runs enter(), which never returns. When it starts to run, and whenever it
+  // switches, its accesses are hidden from the thread sanitizer (thread_sanitizer.h).
   explicit Fiber(void (*enter)());
   ~Fiber();
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  // From this fiber, which is running, to another. Returns when something switches back.
+  // Switches from this fiber, which must be running, to another. Returns when something switches back.
   void SwitchTo(Fiber& other);
-  // Forgets what a fiber that does not run was doing: the next switch to it calls enter(). No destructors run.
+  // Discards the state of a fiber that is not running: the next switch to it calls enter(). No destructors run.
   void Restart();
 
  private:
   static void Start(boost::context::detail::transfer_t from);
   void Arrived(boost::context::detail::transfer_t from);
 
-  boost::context::detail::fcontext_t context_ = nullptr;  // of a fiber that does not run
+  boost::context::detail::fcontext_t context_ = nullptr;  // of a fiber that is not running
   void (*const enter_)() = nullptr;
   std::byte* stack_ = nullptr;  // lowest address
   size_t size_ = 0;

@@ -1,4 +1,4 @@
-// Kernels, and what else streams are given by us.
+// Kernel launches, and our other ways to enqueue work on streams.
 #include <algorithm>
 #include <cstdlib>
 #include <string_view>
@@ -20,7 +20,7 @@ bool LoadsLazily() {
 #endif
 }
 
-// TWOFOLD_EMULATED_DISCARD=1: what is launched is not done, so that what launching costs the host can be measured.
+// TWOFOLD_EMULATED_DISCARD=1: launches are dropped, so that the host's cost of launching can be measured.
 bool Discards() {
   static const bool discards = FromEnvironment("TWOFOLD_EMULATED_DISCARD", 0) != 0;
   return discards;

@@ -1,4 +1,4 @@
-// Matrix products without a library: plain loops, on the stream's own thread.
+// Matrix products without a library: plain loops on the stream's thread.
 #include "kernels/cuda/libraries.h"
 
 #include <cmath>
@@ -9,14 +9,15 @@
 namespace twofold::cuda {
 namespace {
 
-// Ten bits of mantissa, to nearest even.
+// Rounds to ten bits of mantissa, to nearest even.
 float RoundedToTf32(float x) {
   if (!std::isfinite(x)) return x;
   const uint32_t bits = std::bit_cast<uint32_t>(x);
   return std::bit_cast<float>((bits + 0xfffu + ((bits >> 13) & 1)) & ~0x1fffu);
 }
 
-// op(m) of matrix `index`, so that the inner dimension lies side by side: [outer, inner]. `by_rows`: the outer one is that of rows.
+// Copies op(m) of matrix `index` so that the inner dimension is contiguous: [outer, inner]. `by_rows`: the outer
+// dimension is that of rows.
 template <class A>
 std::vector<A> Packed(const LibraryMatrix& m, bool transpose, bool by_rows, int64_t index, const void* data, bool tf32) {
   const int64_t rows = transpose ? m.columns : m.rows, columns = transpose ? m.rows : m.columns;
@@ -39,7 +40,7 @@ std::vector<A> Packed(const LibraryMatrix& m, bool transpose, bool by_rows, int6
 
 template <class A>
 A Dot(const A* a, const A* b, int64_t n) {
-  constexpr int kLanes = 8;  // sums side by side: the compiler's vectors
+  constexpr int kLanes = 8;  // parallel sums, for the compiler's vector instructions
   A sums[kLanes] = {}, sum = 0;
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {

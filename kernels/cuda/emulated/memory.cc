@@ -1,4 +1,4 @@
-// CUDA's functions of memory, and copies.
+// CUDA's memory functions, and copies.
 #include <cstring>
 #include <memory>
 
@@ -37,11 +37,11 @@ cudaError_t Copy(const Rows& r, cudaMemcpyKind kind, cudaStream_t handle) {
     TWOFOLD_RETURN_IF(OfGpu(to) != to_gpu || OfGpu(from) != from_gpu, cudaErrorInvalidValue);
   }
   TWOFOLD_RETURN_IF((to && !Within(to, r.to, to_bytes)) || (from && !Within(from, r.from, from_bytes)), cudaErrorInvalidValue);
-  // What overlaps, CUDA leaves undefined.
+  // CUDA leaves overlapping copies undefined.
   const auto to_at = reinterpret_cast<uintptr_t>(r.to), from_at = reinterpret_cast<uintptr_t>(r.from);
   TWOFOLD_RETURN_IF(r.height == 1 && to_at < from_at + from_bytes && from_at < to_at + to_bytes, cudaErrorInvalidValue);
 
-  if (!from && OfGpu(to)) {  // pageable: the caller may change it when this returns
+  if (!from && OfGpu(to)) {  // pageable source: the caller may change it after this returns
     auto staged = std::make_shared<std::vector<std::byte>>(r.width * r.height);
     Rows in = r, out = r;
     in.to = staged->data(), in.to_pitch = r.width;
@@ -51,7 +51,7 @@ cudaError_t Copy(const Rows& r, cudaMemcpyKind kind, cudaStream_t handle) {
     return cudaSuccess;
   }
   InOrder(handle, stream, [&](CUstream_st* s) { s->Enqueue([r] { CopyRows(r); }); });
-  if (!to) stream->Record()->Wait();  // pageable: it is there when this returns
+  if (!to) stream->Record()->Wait();  // pageable destination: the data must be there when this returns
   return Say(Failed());
 }
 
@@ -107,7 +107,7 @@ cudaError_t cudaMallocHost(void** address, size_t bytes) { return cudaHostAlloc(
 cudaError_t cudaFreeHost(void* address) {
   TWOFOLD_RETURN_UNLESS_READY();
   if (address == nullptr) return cudaSuccess;
-  // CUDA promises nobody that it waits for what still uses the memory.
+  // CUDA does not promise to wait for work that still uses the memory.
   TWOFOLD_RETURN_IF(!Cuda().memory.Free(address, MemoryTable::Kind::kHost), cudaErrorInvalidValue);
   return Say(Failed());
 }

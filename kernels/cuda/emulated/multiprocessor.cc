@@ -23,7 +23,7 @@ namespace {
 
 constinit thread_local Multiprocessor* here = nullptr;
 constexpr size_t kAlignment = 128;
-// Else a fiber goes on with another thread when one has come to its end, which is faster.
+// Otherwise a fiber continues with another thread when one has ended, which is faster.
 #ifdef __SANITIZE_THREAD__
 constexpr bool kThreadsAreFibers = true;
 #else
@@ -94,7 +94,7 @@ void Multiprocessor::Prepare(const Grid& grid) {
     std::iota(order_.begin(), order_.end(), 0);
   }
   Permute(order_);
-  if (grid.shared != shared_bytes_) {  // of just this size, so that the address sanitizer sees what lies beyond
+  if (grid.shared != shared_bytes_) {  // exactly this size, so that the address sanitizer detects accesses beyond it
     std::free(shared_);
     shared_ = nullptr;
     if (grid.shared != 0) TWOFOLD_CHECK(posix_memalign(&shared_, kAlignment, grid.shared) == 0, "dynamic shared memory");
@@ -106,7 +106,7 @@ bool Multiprocessor::Run(const Grid& grid) {
   const Unseen unseen;
   Prepare(grid);
   const uint64_t blocks = uint64_t{grid.grid.x} * grid.grid.y * grid.grid.z;
-  // Block number (first + i * step) mod blocks is i-th: all of them, where step and blocks have no common divisor.
+  // The i-th block is number (first + i * step) mod blocks. This covers all blocks if step and blocks are coprime.
   const uint64_t first = Random() % blocks;
   uint64_t step = Random() % blocks | 1;
   while (std::gcd(step, blocks) != 1) ++step;
@@ -131,7 +131,7 @@ bool Multiprocessor::RunBlock() {
   fault_.clear();
   if (shared_bytes_ != 0) std::memset(shared_, 0xff, shared_bytes_);
 
-  if (kThreadsAreFibers) {  // made here, not by a thread that would seem to come before
+  if (kThreadsAreFibers) {  // made here: a thread of the block that made it would be ordered before it
     while (fibers_.size() < threads_.size()) fibers_.push_back(std::make_unique<Fiber>(&Multiprocessor::Loop));
     FreeAll();
   }
@@ -157,7 +157,8 @@ void Multiprocessor::Become(int thread) {
   threadIdx = threads_[static_cast<size_t>(thread)].index;
 }
 
-// A fiber's life: threads from start to end, until there is none to start; then another goes on, and it is free for the next.
+// The loop of a fiber: it runs threads from start to end until there is none to start. Then another fiber continues,
+// and this one is free for the next.
 void Multiprocessor::Loop() {
   Multiprocessor& m = *here;
   while (true) {
@@ -212,7 +213,8 @@ void Multiprocessor::Wait(State state) {
   if (running_ != self) self->SwitchTo(*running_);
 }
 
-// The running thread, which has just come, goes on itself; the others when it waits or ends, beginning anywhere.
+// The running thread has just arrived and continues. The others become ready, in an order that begins anywhere, and run
+// when it waits or ends.
 void Multiprocessor::Release(int first, int count, Together what) {
   void* given[1024];
   for (int i = 0; i < count; ++i) {
@@ -248,7 +250,8 @@ void Multiprocessor::BlockTogether(Together what, void* mine) {
 }
 
 void Multiprocessor::Meet(Meeting& meeting, State state, int first, int count, Together what, void* mine) {
-  char* const turn = &meeting.turns[meeting.turn % 2];  // another thread may be at the next before this one goes on
+  // another thread may already be at the next barrier before this one continues
+  char* const turn = &meeting.turns[meeting.turn % 2];
   ComesBefore(turn);
   Thread& t = threads_[static_cast<size_t>(thread_)];
   t.what = what, t.given = mine;
@@ -264,7 +267,7 @@ void Multiprocessor::Meet(Meeting& meeting, State state, int first, int count, T
 
 // ---- What goes wrong ----
 
-// The running thread never goes on.
+// The running thread never continues.
 void Multiprocessor::Fail(std::string why) {
   fault_ = std::move(why);
   running_->SwitchTo(host_);

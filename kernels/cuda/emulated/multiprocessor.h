@@ -1,4 +1,4 @@
-// Runs the blocks of a launch, one after another, on the thread of the host that calls it: a stream's.
+// Runs the blocks of a launch, one after another, on the calling host thread, which is a stream's thread.
 #pragma once
 
 #include <cstdint>
@@ -24,27 +24,28 @@ class Multiprocessor {
   explicit Multiprocessor(uint64_t seed);
   ~Multiprocessor();
 
-  // False, after a report on stderr, where a block's threads waited for ones that never came. The other blocks are left out.
+  // Returns false, after a report on stderr, if threads of a block waited for threads that never arrived. The remaining
+  // blocks are skipped.
   bool Run(const Grid& grid);
 
-  // What threads of a block call.
+  // Called by the threads of a block.
   void WarpTogether(unsigned mask, Together what, void* mine);
   void BlockTogether(Together what, void* mine);
   void* shared() const { return shared_; }
   int thread() const { return thread_; }
 
-  static Multiprocessor* Here();  // of this thread of the host, null where it is not a stream's
+  static Multiprocessor* Here();  // of the calling host thread; null if it is not a stream's thread
 
  private:
   enum class State : uint8_t { kUnstarted, kRunning, kReady, kAtWarp, kAtBlock, kDone };
   struct Thread {
     uint3 index;
     State state;
-    Fiber* fiber;    // once it has waited
-    void* given;     // to the others
+    Fiber* fiber;    // set once it has waited
+    void* given;     // address passed to the others
     Together what;
   };
-  // Threads that wait no longer and are to go on, in order: a ring.
+  // A ring of threads that no longer wait and can continue, in order.
   class Line {
    public:
     void Reset(size_t room) { threads_.resize(room), first_ = count_ = 0; }
@@ -60,11 +61,11 @@ class Multiprocessor {
     std::vector<int> threads_;
     size_t first_ = 0, count_ = 0;
   };
-  // Of a warp or the block.
+  // The barrier of a warp or of the block.
   struct Meeting {
     int arrived = 0;
-    unsigned turn = 0;  // how many there were
-    char turns[2];      // whose addresses stand for this one and the one before, or after, to the thread sanitizer
+    unsigned turn = 0;  // number of completed barriers
+    char turns[2];      // their addresses represent this barrier and the previous or next one to the thread sanitizer
   };
 
   static void Loop();
@@ -74,13 +75,13 @@ class Multiprocessor {
   void Meet(Meeting& meeting, State state, int first, int count, Together what, void* mine);
   void Wait(State state);
   void Release(int first, int count, Together what);
-  bool StartNext();           // in a free fiber: the next thread runs to its end; false when there is nothing left to do here
-  Fiber* Next();              // what runs when the running thread waits: its fiber; the host's when nothing can
+  bool StartNext();  // on a free fiber: runs the next thread to its end; false if there is nothing left to do here
+  Fiber* Next();              // the fiber to run when the running thread waits; the host's if no thread can run
   Fiber* FreeFiber();
   void Fail(std::string why);
   void Abandon();
   void FreeAll();
-  std::string Where() const;  // threads are, when they wait for ever
+  std::string Where() const;  // where threads are, when they wait forever
   uint64_t Random();
   void Permute(std::vector<int>& order);
 
@@ -94,13 +95,13 @@ class Multiprocessor {
   std::vector<Thread> threads_;   // of the block
   std::vector<Meeting> at_warp_;  // of each warp
   Meeting at_block_;
-  std::vector<int> order_;        // in which threads start
-  size_t started_ = 0;            // of order_
-  bool start_first_ = false;      // before those that wait no longer go on
-  // In every other block, one warp goes on only when no other can, as far behind as barriers let it be.
+  std::vector<int> order_;        // the order in which threads start
+  size_t started_ = 0;            // index into order_
+  bool start_first_ = false;      // start new threads before continuing those that no longer wait
+  // In every other block, one warp continues only if no other can: it stays as far behind as barriers allow.
   Line ready_, behind_;
   int warp_behind_ = -1;
-  int thread_ = 0;                // that runs
+  int thread_ = 0;                // the running thread
   int done_ = 0;
   std::string fault_;
   void* shared_ = nullptr;

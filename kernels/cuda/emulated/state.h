@@ -1,4 +1,4 @@
-// What CUDA's functions share: the GPUs, their streams and memory, and what each thread of the host means by "the current GPU".
+// State shared by the CUDA functions: the GPUs, their streams and memory, and the current GPU of each host thread.
 #pragma once
 
 #include <array>
@@ -17,20 +17,21 @@
 namespace twofold::emulated {
 
 inline constexpr size_t kContext = 256 << 20;    // bytes of each GPU
-inline constexpr size_t kMaxShared = 227 << 10;  // bytes of a block, of an H100 (CUDA C++ Programming Guide, table of compute capabilities)
+// per block, of an H100 (CUDA C++ Programming Guide, table of compute capabilities)
+inline constexpr size_t kMaxShared = 227 << 10;
 inline constexpr size_t kSharedWithoutAsking = 48 << 10;
 inline constexpr unsigned kMaxThreads = 1024;
 
 struct Gpu {
   std::mutex mutex;
-  std::vector<std::unique_ptr<CUstream_st>> streams;  // all that ever were
+  std::vector<std::unique_ptr<CUstream_st>> streams;  // all ever created
   std::atomic<CUstream_st*> null_stream{nullptr};
-  std::atomic<const Mark*> null_mark{nullptr};        // the end of what the null stream was given
+  std::atomic<const Mark*> null_mark{nullptr};        // the end of the null stream's work so far
   std::atomic<bool> null_used{false};
 };
 
-// Kernels that have been launched, or asked for more shared memory than any may have, on one GPU. Without locks, which would order threads
-// (stream.h).
+// The kernels of one GPU that have been launched or have requested more shared memory than the default maximum. It uses
+// no locks, because they would order threads (stream.h).
 class Kernels {
  public:
   struct Kernel {
@@ -51,23 +52,23 @@ class Kernels {
   std::array<Kernel, 8192> kernels_;
 };
 
-// Numbers of variables; a text that is none ends the process.
+// Reads a number from an environment variable; text that is not a number ends the process.
 uint64_t FromEnvironment(const char* name, uint64_t otherwise);
 
 struct Runtime {
   const uint64_t seed = FromEnvironment("TWOFOLD_EMULATED_ORDER", static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()));
   const size_t bytes = FromEnvironment("TWOFOLD_EMULATED_GPU_MIB", 8192) << 20;
   std::deque<Gpu> gpus{FromEnvironment("TWOFOLD_EMULATED_GPUS", 1)};
-  std::deque<Kernels> kernels{gpus.size()};  // of each
+  std::deque<Kernels> kernels{gpus.size()};  // one for each GPU
   MemoryTable memory;
 };
-Runtime& Cuda();  // lives until the end, as streams' threads do
+Runtime& Cuda();  // exists until the process ends, as the streams' threads do
 
 extern constinit thread_local int current_device;
 extern constinit thread_local cudaError_t last_error;
 
 cudaError_t Say(cudaError_t error);
-// What any call gives before it looks at its arguments.
+// The error that every call returns before it checks its arguments.
 cudaError_t Ready();
 #define TWOFOLD_RETURN_UNLESS_READY()                                      \
   if (const cudaError_t ready = twofold::emulated::Ready(); ready != cudaSuccess) return twofold::emulated::Say(ready)
@@ -79,11 +80,11 @@ bool IsGpu(int device);
 CUstream_st* NewStream(Gpu& gpu, bool blocking);
 // All streams of a GPU but those destroyed.
 std::vector<CUstream_st*> Streams(Gpu& gpu);
-// Null where `stream` cannot be used here.
+// Null if `stream` cannot be used here.
 CUstream_st* Find(cudaStream_t stream);
 void SynchronizeGpu(Gpu& gpu);
 
-// Calls enqueue(stream), between the waits that the null stream brings with it.
+// Calls enqueue(stream) between the waits that the null stream requires.
 template <class F>
 void InOrder(cudaStream_t handle, CUstream_st* stream, F enqueue) {
   Gpu& gpu = Current();

@@ -19,7 +19,7 @@ constexpr size_t kMarksAtOnce = 256;
 constinit thread_local bool on_stream = false;
 std::atomic<cudaError_t> failed{cudaSuccess};
 
-// (std::atomic::wait orders more than it says: it tells the one who wakes of the one who sleeps.)
+// (std::atomic::wait orders more than it promises: it orders the notifying thread after the waiting one.)
 void SleepWhile(const std::atomic<uint32_t>& word, uint32_t value) {
   syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
 }
@@ -53,7 +53,8 @@ CUstream_st::CUstream_st(int device, bool blocking, uint64_t seed) : device(devi
   std::thread([this, seed] { Loop(seed); }).detach();
 }
 
-// A queue of several writers and one reader (Vyukov, "Intrusive MPSC node-based queue"): the reader tells the writers nothing.
+// A queue with several writers and one reader (Vyukov, "Intrusive MPSC node-based queue"). It does not order writers
+// after the reader.
 void CUstream_st::Push(Work work, Mark* then) {
   Node* node = new Node;
   node->work = std::move(work);
@@ -67,7 +68,8 @@ CUstream_st::Node* CUstream_st::Pop() {
   const uint32_t done = done_.load(std::memory_order_relaxed);
   while (pushed_.load(std::memory_order_acquire) == done) twofold::emulated::SleepWhile(pushed_, done);
   Node* next;
-  while ((next = first_->next.load(std::memory_order_acquire)) == nullptr) std::this_thread::yield();  // another writer is about to
+  // another writer is about to set it
+  while ((next = first_->next.load(std::memory_order_acquire)) == nullptr) std::this_thread::yield();
   delete first_;
   return first_ = next;
 }
@@ -81,7 +83,7 @@ void CUstream_st::Loop(uint64_t seed) {
     if (node->work) node->work();
     node->work = nullptr;
     done_.fetch_add(1, std::memory_order_release);
-    if (node->then != nullptr) node->then->Reach();  // who has waited for it finds the stream idle
+    if (node->then != nullptr) node->then->Reach();  // a thread that waited for it finds the stream idle
   }
 }
 
@@ -91,7 +93,7 @@ void CUstream_st::Enqueue(Work work) {
   });
 }
 
-// With marks_mutex_.
+// marks_mutex_ must be held.
 const Mark* CUstream_st::PushMark(Work work) {
   if (marks_.empty() || marks_used_ == twofold::emulated::kMarksAtOnce) {
     marks_.push_back(std::make_unique<Mark[]>(twofold::emulated::kMarksAtOnce));

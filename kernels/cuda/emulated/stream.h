@@ -1,8 +1,8 @@
-// A thread of the host that does, in order, what other threads give it.
+// A host thread that executes, in order, the work that other threads enqueue.
 //
-// What orders memory accesses of the two is what CUDA promises, and no more: what a thread did before it enqueued something comes
-// before it, and what a stream did before a mark comes before what follows a wait for that mark. Locks would order more, and
-// hide from the thread sanitizer that a wait is missing; so there are none between a stream and others.
+// Memory accesses are ordered only as far as CUDA promises: what a thread did before it enqueued work comes before that
+// work, and what a stream did before a mark comes before what follows a wait for that mark. Locks would order more, and
+// would hide a missing wait from the thread sanitizer, so there are none between a stream and other threads.
 #pragma once
 
 #include <atomic>
@@ -17,13 +17,13 @@
 
 namespace twofold::emulated {
 
-// A point of a stream. Kept for as long as the process runs.
+// A point in a stream. Kept for as long as the process runs.
 class Mark {
  public:
   void Reach();
   void Wait() const;
   bool reached() const { return reached_.load(std::memory_order_acquire) != 0; }
-  double time() const { return time_; }  // once it was reached, in seconds
+  double time() const { return time_; }  // when it was reached, in seconds
 
  private:
   std::atomic<uint32_t> reached_{0};
@@ -32,29 +32,29 @@ class Mark {
 
 }  // namespace twofold::emulated
 
-// Never freed: a handle that was destroyed is told from one that is good.
+// Never freed, so that a destroyed handle can be told from a valid one.
 struct CUstream_st {
  public:
   using Work = std::function<void()>;
 
   CUstream_st(int device, bool blocking, uint64_t seed);
 
-  // Work that is left out once CUDA has failed.
+  // The work is skipped once CUDA has failed.
   void Enqueue(Work work);
-  const twofold::emulated::Mark* Record();  // of a closed one its end: another thread may have closed it just now
+  const twofold::emulated::Mark* Record();  // the end if the stream is closed: another thread may just have closed it
   void WaitFor(const twofold::emulated::Mark* mark);
   bool idle() const;
-  void Close();  // what was enqueued is done
+  void Close();  // enqueued work is still done
 
   const int device;
-  const bool blocking;  // the null stream waits for it
+  const bool blocking;  // it and the null stream wait for each other
   bool alive() const { return alive_.load(std::memory_order_relaxed); }
 
  private:
   struct Node {
     std::atomic<Node*> next{nullptr};
     Work work;
-    twofold::emulated::Mark* then = nullptr;  // reached once it is done
+    twofold::emulated::Mark* then = nullptr;  // reached once the work is done
   };
   void Push(Work work, twofold::emulated::Mark* then = nullptr);
   const twofold::emulated::Mark* PushMark(Work work);
@@ -62,24 +62,24 @@ struct CUstream_st {
   void Loop(uint64_t seed);
 
   std::atomic<bool> alive_{true};
-  std::atomic<uint32_t> pushed_{0};   // by other threads
-  std::atomic<uint32_t> done_{0};     // by its own
+  std::atomic<uint32_t> pushed_{0};   // incremented by other threads
+  std::atomic<uint32_t> done_{0};     // incremented by its own
   std::atomic<Node*> last_;
-  Node* first_;                       // its own thread's; done already
-  bool closing_ = false;              // likewise
-  std::mutex marks_mutex_;            // among those who enqueue
-  const twofold::emulated::Mark* end_ = nullptr;  // once it is closed
+  Node* first_;                       // used by its own thread only; already done
+  bool closing_ = false;              // the same
+  std::mutex marks_mutex_;            // between the threads that enqueue
+  const twofold::emulated::Mark* end_ = nullptr;  // set when it is closed
   std::vector<std::unique_ptr<twofold::emulated::Mark[]>> marks_;
-  size_t marks_used_ = 0;             // of the last
+  size_t marks_used_ = 0;             // in the last of marks_
 };
 
 namespace twofold::emulated {
 
-// Whether this thread is a stream's: what it does may not call CUDA, and GPUs' memory is in its reach.
+// Whether this thread is a stream's thread: its work must not call CUDA, and it can access GPU memory.
 bool OnStream();
 
-// The error that stays; cudaSuccess where nothing has failed.
+// The sticky error; cudaSuccess if nothing has failed.
 cudaError_t Failed();
-void SetFailed(cudaError_t error);  // unless there is one already
+void SetFailed(cudaError_t error);  // has no effect if there is an error already
 
 }  // namespace twofold::emulated

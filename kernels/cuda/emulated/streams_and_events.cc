@@ -1,4 +1,4 @@
-// CUDA's functions of streams and events.
+// CUDA's stream and event functions.
 #include "kernels/cuda/emulated/device_memory.h"
 #include "kernels/cuda/emulated/state.h"
 
@@ -7,7 +7,7 @@ using namespace twofold::emulated;
 struct CUevent_st {
   const int device;
   const bool timed;
-  std::atomic<const Mark*> mark{nullptr};  // where it was recorded last
+  std::atomic<const Mark*> mark{nullptr};  // where it was last recorded
 };
 
 // ---- Streams ----
@@ -41,7 +41,7 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
 cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned) {
   TWOFOLD_RETURN_UNLESS_READY();
   TWOFOLD_RETURN_IF(event == nullptr, cudaErrorInvalidResourceHandle);
-  CUstream_st* stream = handle != nullptr && handle->alive() ? handle : Find(handle);  // of any GPU
+  CUstream_st* stream = handle != nullptr && handle->alive() ? handle : Find(handle);  // a stream of any GPU
   TWOFOLD_RETURN_IF(stream == nullptr, cudaErrorInvalidResourceHandle);
   if (const Mark* mark = event->mark.load(std::memory_order_acquire)) InOrder(handle, stream, [=](CUstream_st* s) { s->WaitFor(mark); });
   return cudaSuccess;

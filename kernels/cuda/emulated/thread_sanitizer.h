@@ -1,5 +1,6 @@
-// What the thread sanitizer is told: that a thread of a block comes before another from one wait for each other to the next, and
-// nothing else, so that it sees races between them. What the emulation itself does, whichever thread runs it, it does not look at.
+// Annotations for the thread sanitizer. They order the threads of a block at their barriers and exchanges and nowhere
+// else, so that it detects races between these threads. Accesses of the emulation itself are hidden from it, whichever
+// thread makes them.
 #pragma once
 
 #ifdef __SANITIZE_THREAD__

@@ -1,12 +1,13 @@
-// What a thread of a kernel can ask and do. Included by cuda_runtime.h.
+// The functions that threads of a kernel can call. Included by cuda_runtime.h.
 //
-// The threads of a block are fibers of one thread of the host: one runs until it must wait for others. Their order is random
-// (TWOFOLD_EMULATED_ORDER=seed repeats one), and so is that of blocks, and in every other block one warp goes on only when no other
-// can: so a barrier that is missing changes results.
-// Under the thread sanitizer every thread of a block is a thread, which only barriers and exchanges order: it reports races in shared
-// and global memory within a block, as compute-sanitizer's racecheck does of shared memory. (Blocks are taken to follow each other.)
-// What must be reached by all threads of a warp or a block and is not is reported on stderr, with the kernel, its block and who is
-// where, and the launch fails with cudaErrorLaunchFailure.
+// The threads of a block are fibers of one host thread: each runs until it must wait for others. Their order is random
+// (TWOFOLD_EMULATED_ORDER=seed repeats one), and so is the order of blocks. In every other block, one warp continues
+// only if no other can. So a missing barrier changes results.
+// Under the thread sanitizer, every thread of a block is a thread of its own, ordered only by barriers and exchanges.
+// It then reports races in shared and global memory within a block, as compute-sanitizer's racecheck does for shared
+// memory. (Blocks are assumed to follow each other.)
+// If not all threads of a warp or a block reach a barrier, a report on stderr names the kernel, its block and the
+// position of its threads, and the launch fails with cudaErrorLaunchFailure.
 #pragma once
 
 #include <algorithm>
@@ -27,24 +28,25 @@ namespace twofold::emulated {
 
 // ---- Waiting for each other ----
 
-// Every thread of the warp (or block) gives the address of something of its own, on its stack. The last that comes does `what` for
-// all of them, then all go on. `what` gets the addresses by lane (by number of thread), and how many there are; it is the same of
-// all, else they are not at the same place. `mask` names the lanes that come: all 32 must.
+// Every thread of the warp (or block) passes the address of an object on its stack. The last one to arrive calls `what`
+// for all of them, then all continue. `what` receives the addresses by lane (by thread number) and their count. All
+// threads must pass the same `what`; otherwise they are not at the same place. `mask` names the lanes that take part:
+// it must be all 32.
 using Together = void (*)(void* const* of_threads, int threads);
 void WarpTogether(unsigned mask, Together what, void* mine);
 void BlockTogether(Together what, void* mine);
 
-// The block's dynamic shared memory, aligned to 128 bytes, 0xff at first; null where the launch asked for none.
+// The block's dynamic shared memory, aligned to 128 bytes, initialised to 0xff; null if the launch requested none.
 void* DynamicShared();
 
-// 0 ... threads of the block - 1; of the warp.
+// The number of the thread within the block, from 0; and within the warp.
 int ThreadOfBlock();
 inline int Lane() { return ThreadOfBlock() % warpSize; }
 
 template <class T>
 struct Exchange {
   T value;
-  int lane;  // whose value is wanted
+  int lane;  // the lane whose value is wanted
 };
 
 template <class T>
@@ -71,7 +73,7 @@ inline void __syncwarp(unsigned mask = 0xffffffffu) {
   twofold::emulated::WarpTogether(mask, [](void* const*, int) {}, nullptr);
 }
 
-// ---- Of a block ----
+// ---- Block functions ----
 
 inline int __syncthreads_count(int predicate) {
   twofold::emulated::BlockTogether([](void* const* of_threads, int threads) {
@@ -84,7 +86,7 @@ inline int __syncthreads_count(int predicate) {
 inline int __syncthreads_or(int predicate) { return __syncthreads_count(predicate) != 0; }
 inline int __syncthreads_and(int predicate) { return __syncthreads_count(predicate == 0) == 0; }
 
-// ---- Of a warp. width: a power of two at most 32, the size of the groups of lanes that exchange among themselves ----
+// ---- Warp functions. width: a power of two up to 32, the size of the groups of lanes that exchange values ----
 
 template <class T>
 T __shfl_sync(unsigned mask, T value, int source, int width = warpSize) {
@@ -148,8 +150,8 @@ inline unsigned __reduce_and_sync(unsigned mask, unsigned value) {
   return twofold::emulated::OfLanes(mask, value, [](unsigned a, unsigned b) { return a & b; });
 }
 
-// ---- Memory. Other streams' threads may do the same at the same address. (Atomics order what is around them, as they do in CUDA with the fences that
-// belong there: the thread sanitizer does not know fences.) ----
+// ---- Memory. Threads of other streams may access the same address concurrently. (Atomics also order the accesses
+// around them. In CUDA that takes fences, which the thread sanitizer does not know.) ----
 
 template <class T> T __ldg(const T* from) { return *from; }
 template <class T> T __ldcs(const T* from) { return *from; }
@@ -160,7 +162,7 @@ inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence_block() { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
 
 namespace twofold::emulated {
-// *at = f(*at); the value before.
+// *at = f(*at); returns the previous value.
 template <class T, class F>
 T Atomically(T* at, F f) {
   using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
@@ -176,7 +178,7 @@ template <class T> concept Atomic = std::is_same_v<T, int> || std::is_same_v<T, 
 template <class T> concept AtomicSum = Atomic<T> || std::is_same_v<T, float> || std::is_same_v<T, double>;
 }  // namespace twofold::emulated
 
-// (Of float and double too, as CUDA has it; but results would depend on the order, and kernels here do not use them.)
+// (Also for float and double, as in CUDA. The result depends on the order, so the kernels here do not use them.)
 template <twofold::emulated::AtomicSum T>
 T atomicAdd(T* at, std::type_identity_t<T> x) { return twofold::emulated::Atomically(at, [x](T a) { return static_cast<T>(a + x); }); }
 template <twofold::emulated::Atomic T>
@@ -232,7 +234,7 @@ inline int __float2int_rz(float x) { return static_cast<int>(x); }
 inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
 inline double rsqrt(double x) { return 1.0 / std::sqrt(x); }
 inline float rsqrt(float x) { return 1.0f / std::sqrt(x); }
-inline float __expf(float x) { return std::exp2(x * 1.4426950408889634f); }  // with the error that rounding the product makes
+inline float __expf(float x) { return std::exp2(x * 1.4426950408889634f); }  // with the rounding error of the product
 inline float __logf(float x) { return std::log(x); }
 inline float __log2f(float x) { return std::log2(x); }
 inline float __sinf(float x) { return std::sin(x); }
@@ -240,8 +242,8 @@ inline float __cosf(float x) { return std::cos(x); }
 inline float __powf(float x, float y) { return std::pow(x, y); }
 inline float __tanhf(float x) { return std::tanh(x); }
 inline float __fdividef(float a, float b) { return std::abs(b) > 0x1p126f && std::isfinite(a) ? std::copysign(0.0f, a) * std::copysign(1.0f, b) : a / b; }
-// .cu files are compiled as nvcc does it: a multiplication and an addition become one operation of one rounding, wherever they
-// stand. What these give is rounded for itself.
+// .cu files are compiled with contraction as in nvcc: a multiplication and an addition become one operation with one
+// rounding, wherever they are in the code. The results of these functions are rounded separately.
 template <class T>
 inline T RoundedForItself(T x) {
   volatile T rounded = x;
@@ -261,7 +263,7 @@ inline float sinpif(float x) { return static_cast<float>(std::sin(static_cast<do
 inline float cospif(float x) { return static_cast<float>(std::cos(static_cast<double>(x) * 3.14159265358979323846)); }
 inline void sincospif(float x, float* sine, float* cosine) { *sine = sinpif(x), *cosine = cospif(x); }
 
-// As CUDA has them: both arguments of one type, or their usual common one.
+// As in CUDA: both arguments have the same type, or are converted to their common type.
 template <class A, class B>
   requires(std::is_arithmetic_v<A> && std::is_arithmetic_v<B>)
 auto min(A a, B b) {

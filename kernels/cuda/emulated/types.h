@@ -1,4 +1,4 @@
-// CUDA's vector types, qualifiers and the numbers of threads and blocks. Included by cuda_runtime.h.
+// CUDA's vector types and qualifiers, and the types of thread and block indices. Included by cuda_runtime.h.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +10,9 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
-// One block at a time runs on a thread of the host (a stream's), so that a variable of that thread is one of the block. It costs every
-// thread of the process its size: what is large belongs into dynamic shared memory. It keeps what the block before left there (it
-// cannot be poisoned: nothing says where the linker put it).
+// A host thread (of a stream) runs one block at a time, so a thread-local variable belongs to one block. Every thread
+// of the process pays for its size, so large arrays belong in dynamic shared memory. It keeps the values of the
+// previous block (it cannot be poisoned: nothing tells where the linker placed it).
 #define __shared__ static thread_local
 
 // ---- Vectors ----

@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-// Token ids, names, element types of stored weights, caches and what is not the language model.
+// Token ids, names, element types of stored weights, caches, and parts outside the language model.
 constexpr std::string_view kHarmless[] = {
     "_attn_implementation_autoset", "_name_or_path", "dtype", "gradient_checkpointing", "n_special", "output_attentions",
     "output_hidden_states", "output_past", "predict_special_tokens", "pretraining_tp", "return_dict",

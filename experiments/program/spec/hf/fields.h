@@ -1,4 +1,4 @@
-// The fields of one JSON object, each asked for once: what nobody asked for is a problem.
+// The fields of one JSON object, each read once. A field that nobody reads is a problem.
 #pragma once
 
 #include <set>
@@ -10,8 +10,8 @@
 
 namespace twofold::hf {
 
-// Problems are added under `prefix` + the field's name. A field that is absent or null has its fallback; those without
-// one are required. After a problem the value returned is in range all the same.
+// Problems are added under `prefix` + the field's name. A field that is absent or null has its fallback value; fields
+// without a fallback are required. After a problem the returned value is still in range.
 class Fields {
  public:
   Fields(const nlohmann::json& object, std::string prefix, Problems& problems)
@@ -23,15 +23,15 @@ class Fields {
   double Above(std::string_view name, double bound, double fallback);
   double Fraction(std::string_view name, double fallback);  // in [0, 1)
   bool Flag(std::string_view name, bool fallback);
-  std::string Text(std::string_view name, std::string fallback);  // "" where it is no text
+  std::string Text(std::string_view name, std::string fallback);  // "" if it is not a string
 
-  // The field may be absent, null or one of these; another value would change the model.
+  // The field may be absent, null or one of `values`; any other value would change the model.
   void Only(std::string_view name, std::initializer_list<nlohmann::json> values);
 
   bool Has(std::string_view name) const;  // null or not
   const nlohmann::json* Find(std::string_view name);  // null: absent or null
-  void Ignore();   // what is known to change nothing
-  void Finish();   // adds a problem for each field that was not asked for
+  void Ignore();   // ignores the fields that are known to change nothing
+  void Finish();   // adds a problem for each field that was not read
   void Refuse(std::string_view name, std::string_view text);
 
  private:
@@ -41,8 +41,8 @@ class Fields {
   std::set<std::string, std::less<>> seen_;
 };
 
-// A value as a message shows it: short, whatever it is.
+// A value as shown in a message: always short.
 std::string ValueText(const nlohmann::json& value);
-std::string NameText(const std::string& name);  // likewise, of a field
+std::string NameText(const std::string& name);  // likewise for a field's name
 
 }  // namespace twofold::hf

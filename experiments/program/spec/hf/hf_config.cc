@@ -50,7 +50,7 @@ void ReadGpt2(Fields& f, spec::Model& model) {
   if (model.attention() == spec::Model::UNFUSED) gpt.set_attention_dropout(attention);
 }
 
-// The object `name`: rope_scaling or, as Transformers 5 writes it, rope_parameters, which has rope_theta too.
+// The object `name`: rope_scaling or, in Transformers 5, rope_parameters, which includes rope_theta.
 void ReadRopeObject(const std::string& name, const json& object, Fields& parent, Problems& problems, spec::Llama& llama) {
   if (!object.is_object()) return parent.Refuse(name, StrCat(ValueText(object), " does not fit; use null or an object"));
   Fields f(object, name + ".", problems);
@@ -86,8 +86,8 @@ void ReadRope(Fields& f, Problems& problems, spec::Llama& llama) {
   ReadRopeObject("rope_parameters", *parameters, f, problems, llama);
 }
 
-// Likewise, models/llama/configuration_llama.py and models/mistral/configuration_mistral.py. Where a field is absent, Mistral
-// has grouped queries and a window; null stands for as many heads as queries and for no window, in both.
+// Likewise, models/llama/configuration_llama.py and models/mistral/configuration_mistral.py. If the fields are absent,
+// Mistral has grouped queries and a window. Null means as many KV heads as query heads and no window, in both.
 void ReadLlama(Fields& f, Problems& problems, bool mistral, spec::Model& model) {
   constexpr int64_t kMistralKvHeads = 8, kMistralWindow = 4096;
   spec::Llama& llama = *model.mutable_llama();
@@ -137,14 +137,14 @@ void CheckArchitectures(Fields& f, const Family& family) {
     f.Refuse("architectures", StrCat(ValueText((*list)[0]), " is not an architecture of this build; ", right));
 }
 
-// Of the names in the outer object and in those right inside it, one that its object has twice: JSON's readers differ in
-// which of the two they take. Empty: there is none.
+// Finds a name that occurs twice in one object, among the names of the outer object and of the objects directly inside
+// it. JSON readers differ in which of the two they take. Empty: there is none.
 class Twice {
  public:
   bool operator()(int depth, json::parse_event_t event, const json& parsed) {
     const auto level = static_cast<size_t>(depth);
     if (event == json::parse_event_t::object_start && level < 2) names_[level].clear();
-    if (event != json::parse_event_t::key || level > 2) return true;  // of the names in an object that began one above
+    if (event != json::parse_event_t::key || level > 2) return true;  // a name in an object that began one level above
     const std::string& name = parsed.get_ref<const std::string&>();
     if (!names_[level - 1].insert(name).second && found.empty()) found = level == 1 ? name : StrCat(outer_, ".", name);
     if (level == 1) outer_ = name;
@@ -210,12 +210,13 @@ absl::Status ExpandHfConfig(spec::Spec& spec, const std::string& file) {
                                              "; give the path of a model's config.json"));
   }
   const auto bytes = std::filesystem::file_size(path, error);
-  std::string text(std::min<size_t>(error ? 0 : bytes, kLongestFile + 1), '\0');  // at most one more than is accepted
+  // at most one byte more than is accepted
+  std::string text(std::min<size_t>(error ? 0 : bytes, kLongestFile + 1), '\0');
   text.resize(static_cast<size_t>(in.read(text.data(), static_cast<std::streamsize>(text.size())).gcount()));
   absl::StatusOr<spec::Model> model = ReadHfConfig(text, StrCat(where, path), spec.model().attention());
   if (!model.ok()) return model.status();
   if (!spec.model().has_attention()) model->clear_attention();
-  spec.mutable_model()->MergeFrom(*model);  // the file's kind takes the place of hf_config
+  spec.mutable_model()->MergeFrom(*model);  // the model replaces hf_config
   return absl::OkStatus();
 }
 

@@ -5,7 +5,7 @@
 namespace twofold {
 namespace {
 
-void Fill(spec::Model&) {}  // every default is a constant
+void Fill(spec::Model&) {}  // every default is constant
 
 void CheckStages(const spec::Cnn& cnn, Problems& problems) {
   constexpr int kMostStages = 16;

@@ -5,7 +5,7 @@
 
 namespace twofold {
 
-// a * b where the field has none. Sizes beyond any sense are left for Validate to refuse.
+// Sets a * b if the field is unset. Products that overflow are left for Validate to refuse.
 template <class Block>
 void DefaultTo(Block& block, bool has, void (Block::*set)(int64_t), int64_t a, int64_t b) {
   int64_t product = 0;

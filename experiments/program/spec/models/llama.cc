@@ -7,7 +7,7 @@
 namespace twofold {
 namespace {
 
-// 8/3 hidden, rounded up to a multiple of 256, as Llama's published code has it.
+// 8/3 hidden, rounded up to a multiple of 256, as in Llama's published code.
 int64_t DefaultFfn(int64_t hidden) { return (hidden * 8 / 3 + 255) / 256 * 256; }
 
 }  // namespace
@@ -24,7 +24,7 @@ void FillLlama(spec::Llama& llama) {
 namespace {
 
 void CheckHeads(const spec::Llama& llama, const std::string& path, Problems& problems) {
-  constexpr int64_t kWidest = 1 << 18;  // of all heads side by side
+  constexpr int64_t kWidest = 1 << 18;  // of all heads together
   if (!llama.has_head_dim()) {
     return CheckDivides(path + ".heads", llama.heads(), path + ".hidden", llama.hidden(), problems);
   }

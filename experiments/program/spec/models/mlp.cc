@@ -4,7 +4,7 @@
 namespace twofold {
 namespace {
 
-void Fill(spec::Model&) {}  // every size is the user's
+void Fill(spec::Model&) {}  // the user gives every size
 
 void Check(const spec::Model& model, Problems& problems) {
   const spec::Mlp& mlp = model.mlp();

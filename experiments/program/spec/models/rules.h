@@ -1,4 +1,4 @@
-// What a spec may say of each kind of model. A new kind is a file of this folder and a row of rules.cc.
+// The rules for each kind of model in a spec. A new kind is a new file of this folder and a row of rules.cc.
 #pragma once
 
 #include <string>
@@ -10,23 +10,23 @@ namespace twofold {
 
 struct ModelRules {
   spec::Model::KindCase kind;
-  void (*fill)(spec::Model& model);  // the defaults that depend on other fields; constant ones stand in spec.proto
-  void (*check)(const spec::Model& model, Problems& problems);  // of a model with its defaults
+  void (*fill)(spec::Model& model);  // defaults that depend on other fields; constant ones are in spec.proto
+  void (*check)(const spec::Model& model, Problems& problems);  // called with the defaults filled in
 };
 
-const ModelRules* FindModelRules(spec::Model::KindCase kind);  // null: no kind is named
+const ModelRules* FindModelRules(spec::Model::KindCase kind);  // null if no kind is named
 
 // ---- The rows ----
 extern const ModelRules kCnnRules, kGptRules, kLlamaRules, kMlpRules, kMoeRules;
 
-// Where the sizes of a model of this kind stand: "model.gpt", "model.moe.llama".
+// The path of the sizes of a model of this kind: "model.gpt", "model.moe.llama".
 std::string SizesPath(spec::Model::KindCase kind);
 
-// ---- What several of them need ----
+// ---- Helpers that several rows share ----
 // A Llama whose fields are below `path` ("model.llama").
 void FillLlama(spec::Llama& llama);
 void CheckLlama(const spec::Llama& llama, const std::string& path, Problems& problems);
-// Adds a problem to `path` unless `value` divides `whole`, which stands in `whole_path`.
+// Adds a problem to `path` unless `value` divides `whole`, the value of `whole_path`.
 void CheckDivides(std::string_view path, int64_t value, std::string_view whole_path, int64_t whole, Problems& problems);
 
 }  // namespace twofold

@@ -1,4 +1,4 @@
-// What is wrong with a spec: a line for each problem, "file: field.path: value ...; what would be right".
+// The problems of a spec: one line each, "file: field.path: value ...; what would be right".
 #pragma once
 
 #include <string>
@@ -15,15 +15,15 @@ class Problems {
   explicit Problems(std::string file) : file_(std::move(file)) {}
 
   void Add(std::string_view path, std::string_view text);
-  Problems None() const { return Problems(file_); }  // of the same file
+  Problems None() const { return Problems(file_); }  // an empty list for the same file
 
-  // Each returns whether the value is fine. `has`: the field is required and may be absent.
+  // Each returns whether the value is valid. `has`: false if the field, which is required, is absent.
   bool Whole(std::string_view path, int64_t value, int64_t least, int64_t most, bool has = true);
   bool AtLeast(std::string_view path, double value, double least);  // finite, >= least
   bool Above(std::string_view path, double value, double bound);    // finite, > bound
   bool Fraction(std::string_view path, double value);               // in [0, 1)
 
-  // What was found in a copy of the spec whose block `from` stands at `to` in this one.
+  // Adds problems found in a copy of the spec whose block `from` is at `to` in this one.
   void AddMoved(const Problems& found, std::string_view from, std::string_view to);
 
   absl::Status status() const;

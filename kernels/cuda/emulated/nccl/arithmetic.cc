@@ -38,7 +38,7 @@ void ForType(ncclDataType_t type, F f) {
 template <class T>
 constexpr bool kNarrow = std::is_same_v<T, BF16> || std::is_same_v<T, F16>;
 
-// What T computes in: itself, unsigned where it may overflow, float where it is narrow.
+// The compute type of T: T itself, unsigned if it may overflow, float for low-precision types.
 template <class T>
 auto Wide(T x) {
   if constexpr (kNarrow<T>) return static_cast<float>(x);

@@ -31,7 +31,7 @@ Meeting* Map(int fd) {
 }
 void Unmap(Meeting* meeting) { munmap(meeting, sizeof(Meeting)); }
 
-// All ranks of a process see a clique at the same addresses.
+// All ranks of a process map a clique at the same addresses.
 std::shared_ptr<Meeting> Mapped(uint64_t nonce, int fd) {
   static std::mutex& mutex = *new std::mutex;
   static auto& known = *new std::map<uint64_t, std::weak_ptr<Meeting>>;
@@ -124,7 +124,7 @@ int Clique::Lost() {
     if (r == rank_ || presence == Presence::kAbsent || presence == Presence::kGone) continue;
     struct flock lock = LockOf(r, F_WRLCK);
     if (fcntl(fd_, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK) continue;
-    // One that has left meanwhile said so before it let go of its lock.
+    // A rank that has left in the meantime set kGone before it released its lock.
     if (place(r).presence.load(std::memory_order_acquire) != Presence::kGone) return r;
   }
   return -1;

@@ -1,7 +1,8 @@
-// The shared memory in which the ranks of a communicator meet, and how one wakes another.
+// The shared memory through which the ranks of a communicator communicate, and the way one rank wakes another.
 //
-// A file without a name (memfd), made by the process that makes the unique id and opened by the others through /proc: it is gone when
-// the last of them is. It holds zeros at first. Every rank holds a lock on a byte of it, by which others see that its process lives.
+// It is an unnamed file (memfd), made by the process that makes the unique id and opened by the others through /proc.
+// It disappears when its last user does. It is initialised to zeros. Every rank holds a lock on one byte of it, so that
+// others can see that its process is alive.
 #pragma once
 
 #include <atomic>
@@ -17,44 +18,45 @@ inline constexpr int kMaxRanks = 32;
 inline constexpr size_t kStageBytes = 256 << 10;    // of a rank, for collectives
 inline constexpr size_t kChannelBytes = 64 << 10;   // of a pair and direction, for messages
 
-// Where a clique is found: what a unique id holds.
+// How to find a clique: the content of a unique id.
 struct CliqueName {
   uint64_t magic = 0, nonce = 0;
   int32_t pid = 0, fd = 0;
 };
 
-// What a rank is about to do, to be held against what the others are.
+// The operation that a rank is about to do, to be compared with those of the other ranks.
 struct Described {
   uint32_t function = 0, type = 0, op = 0, root = 0;
   uint64_t count = 0;
-  uint32_t index = 0, of = 0;  // among the collectives of its group
+  uint32_t index = 0, of = 0;  // its index among the collectives of its group, and their number
   bool operator==(const Described&) const = default;
 };
 
 enum class Presence : uint32_t { kAbsent = 0, kHere, kFinalized, kGone };
 
-// What a rank shows the others. Plain fields belong to the counters that follow them: written before they are raised.
+// The data that a rank shows to the others. Plain fields are guarded by the counters that follow them: they are written
+// before the counter is raised.
 struct alignas(64) Place {
-  std::atomic<uint32_t> bell;  // rung when something has changed that this rank may wait for
+  std::atomic<uint32_t> bell;  // rung when something changes that this rank may be waiting for
   int32_t device;
   std::atomic<Presence> presence;
-  std::atomic<uint32_t> connected;  // for collectives: a bit for each kind
+  std::atomic<uint32_t> connected;  // for collectives: one bit for each kind
 
   int32_t color, key;
   CliqueName child;  // of the communicator that this rank makes
-  std::atomic<uint32_t> splits;  // steps of splits that it has got to
+  std::atomic<uint32_t> splits;  // steps of splits that it has reached
 
   Described call;
   alignas(64) std::byte stage[kStageBytes];
-  alignas(64) std::atomic<uint64_t> written;  // rounds of collectives: what the stage holds
+  alignas(64) std::atomic<uint64_t> written;  // rounds of collectives whose data are in the stage
   std::atomic<uint64_t> read;                 // rounds of which it has read all stages
 };
 
-// Messages from one rank to another: a piece at a time.
+// Messages from one rank to another, one piece at a time.
 struct alignas(64) Channel {
-  std::atomic<uint32_t> sender, receiver;  // who has connected
+  std::atomic<uint32_t> sender, receiver;  // whether each has connected
   Described call;                          // the sender's
-  uint64_t bytes;                          // of the piece
+  uint64_t bytes;                          // of the current piece
   std::atomic<uint64_t> written, read;     // pieces
   alignas(64) std::byte piece[kChannelBytes];
 };
@@ -68,11 +70,11 @@ struct Meeting {
 
 class Clique {
  public:
-  // Shared memory for ranks to join; it is held until this process's rank has seen all of them, or for as long as it runs.
-  // False: the system has none.
+  // Makes shared memory for ranks to join. It is held until this process's rank has seen all of them, or for as long as
+  // the process runs. False if the system cannot provide it.
   static bool Make(CliqueName* name);
 
-  // Null, and why, where it is gone or has another size, or the rank is taken.
+  // Returns null and sets `refused` if the clique no longer exists or has another size, or if the rank is taken.
   struct Refused {
     ncclResult_t result = ncclSuccess;
     const char* why = "";
@@ -88,7 +90,8 @@ class Clique {
 
   void Ring(int rank);
   void RingAll();
-  // Until done(), which looks at what the others ring for, or `stop`, which who sets it rings for: false then.
+  // Waits until done() is true, which checks state whose changes ring the bell, or until `stop` is set by someone who
+  // rings it: then returns false.
   template <class F>
   bool Until(const std::atomic<bool>& stop, F done) {
     for (;;) {
@@ -98,7 +101,7 @@ class Clique {
       Sleep(bell);
     }
   }
-  // Until all ranks' `reached` hold.
+  // Waits until `reached` is true for all ranks.
   template <class F>
   bool UntilAll(const std::atomic<bool>& stop, F reached) {
     return Until(stop, [&] {
@@ -108,12 +111,12 @@ class Clique {
       return true;
     });
   }
-  // Unless the bell has rung since it was seen so.
+  // Sleeps unless the bell has rung since `bell` was read.
   void Sleep(uint32_t bell);
 
-  // Closes what only those who have yet to join need.
+  // Closes what is needed only by ranks that have yet to join.
   void AllHaveJoined();
-  // A rank whose process has ended without a word; -1: none.
+  // A rank whose process ended without notice; -1: none.
   int Lost();
 
  private:

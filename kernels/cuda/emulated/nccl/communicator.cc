@@ -15,7 +15,7 @@ namespace twofold::emulated {
 namespace {
 
 std::atomic<int> reports{0};
-constexpr size_t kLarge = 64 << 10;  // bytes from which a collective's algorithm is another one
+constexpr size_t kLarge = 64 << 10;  // bytes from which on a collective uses another algorithm
 
 bool EnvironmentIs(const char* name, std::string_view value) {
   const char* text = std::getenv(name);
@@ -87,7 +87,7 @@ void ncclComm::End(const Outcome& outcome) {
   state_.store(outcome.result, std::memory_order_release);
 }
 
-// ---- Coming to be ----
+// ---- Creation ----
 
 Outcome ncclComm::Initialize(const CliqueName& name) {
   Clique::Refused refused;
@@ -134,7 +134,7 @@ Outcome ncclComm::ConnectAll(Clique& clique, uint32_t kinds) {
 
 Outcome ncclComm::Connect(const std::vector<Operation>& operations) {
   const std::shared_ptr<Clique> clique = this->clique();
-  if (clique == nullptr) return Aborted();  // since the call found it
+  if (clique == nullptr) return Aborted();  // aborted after the call found it
   uint32_t kinds = 0;
   for (const Operation& o : operations) {
     if (!o.IsMessage()) kinds |= 1u << (static_cast<uint32_t>(o.function) * 2 + (o.count * SizeOf(o.type) >= kLarge));
@@ -169,7 +169,7 @@ Outcome ncclComm::Check(const Operation& o) const {
   if (!OnGpu(device, o.from, from)) return refuse(ncclInvalidArgument, "what it reads is not ", from, " bytes of GPU ", device);
   if (!OnGpu(device, o.to, to)) return refuse(ncclInvalidArgument, "what it writes is not ", to, " bytes of GPU ", device);
   if (from == 0 || to == 0) return {};
-  // In place as the operation's declaration has it, or apart.
+  // Buffers are either in place as the operation's declaration defines it, or disjoint.
   const auto from_at = reinterpret_cast<uintptr_t>(o.from), to_at = reinterpret_cast<uintptr_t>(o.to);
   const size_t one = o.count * SizeOf(o.type);
   size_t from_offset = 0, to_offset = 0;
@@ -218,7 +218,7 @@ Outcome ncclComm::Enqueue(std::vector<Operation> operations) {
   return {};
 }
 
-// On the stream's thread.
+// Runs on the stream's thread.
 void ncclComm::Run(Clique& clique, const std::vector<Operation>& operations, uint64_t number) {
   const auto my_turn = [&] { return finished_.load(std::memory_order_acquire) == number; };
   if (!my_turn()) {
@@ -243,7 +243,7 @@ Outcome ncclComm::Split(int color, int key, ncclComm* child) {
   Place& mine = clique->mine();
   mine.color = color, mine.key = key;
   if (!StepOfSplit(*clique)) return Aborted();
-  std::vector<std::pair<int, int>> members;  // by key, then rank
+  std::vector<std::pair<int, int>> members;  // sorted by key, then rank
   for (int r = 0; r < size; ++r) {
     if (clique->place(r).color == color) members.emplace_back(clique->place(r).key, r);
   }

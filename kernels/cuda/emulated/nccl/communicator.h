@@ -1,7 +1,7 @@
-// One rank's end of a communicator: how it comes to be, connects, hands operations to streams, and ends.
+// One rank's end of a communicator: creation, connection, enqueueing of operations, and end.
 //
-// Handles are kept for as long as the process runs, so that one that is gone is told from one that is good; the shared memory is let
-// go once nothing uses it. Who waits for other ranks may be stopped by Abort, from any thread.
+// Handles are kept for as long as the process runs, so that a destroyed handle can be told from a valid one. The shared
+// memory is released when nothing uses it. Abort, from any thread, stops a wait for other ranks.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@
 
 namespace twofold::emulated {
 
-// What a call gives, and why where it failed.
+// The result of a call, and the reason if it failed.
 struct Outcome {
   ncclResult_t result = ncclSuccess;
   std::string why;
@@ -29,7 +29,7 @@ struct ncclComm : std::enable_shared_from_this<ncclComm> {
   using Outcome = twofold::emulated::Outcome;
   using Clique = twofold::emulated::Clique;
 
-  // One that a split makes learns its rank and size there.
+  // For the result of a split, Split sets rank and size.
   ncclComm(int rank, int size, int device, bool blocking, std::string name) : rank(rank), size(size), device(device), blocking(blocking), name(std::move(name)) {}
 
   int rank, size;
@@ -37,34 +37,35 @@ struct ncclComm : std::enable_shared_from_this<ncclComm> {
   const bool blocking;
   const std::string name;
 
-  // ---- Waiting for other ranks; results are ncclInternalError where it was aborted ----
+  // ---- Calls that wait for other ranks; they return ncclInternalError if aborted ----
 
   Outcome Initialize(const twofold::emulated::CliqueName& clique);
-  // `child` becomes this rank's end of the new communicator; null where the color is none.
+  // `child` becomes this rank's end of the new communicator. It is null if the color is NCCL_SPLIT_NOCOLOR.
   Outcome Split(int color, int key, ncclComm* child);
-  // Connects whom the operations need.
+  // Connects the ranks that the operations need.
   Outcome Connect(const std::vector<twofold::emulated::Operation>& operations);
   Outcome Finalize();
 
-  // ---- Not waiting ----
+  // ---- Calls that do not wait ----
 
-  // What is wrong with an operation, before it is enqueued.
+  // Checks an operation before it is enqueued.
   Outcome Check(const twofold::emulated::Operation& operation) const;
-  // On the first one's stream; those of others wait for it, and it for them.
+  // Enqueues the operations on the stream of the first one. That stream and the streams of the others wait for each
+  // other.
   Outcome Enqueue(std::vector<twofold::emulated::Operation> operations);
   bool Outstanding() const { return finished_.load(std::memory_order_acquire) != launched_.load(std::memory_order_relaxed); }
-  void Abort();  // returns when no stream is at it any more
+  void Abort();  // returns when no stream uses it any more
   void Leave();  // after Finalize
   ncclResult_t AsyncError();
 
   std::string Describe() const;  // "rank 1 of 4 (name)"
   void Report(const std::string& what) const;
 
-  // ---- Whoever calls ----
+  // ---- For the calling functions ----
 
   std::atomic<bool> gone{false};  // destroyed or aborted
   std::atomic<bool> finalized{false};
-  std::atomic<int> callers{0};    // calls at this moment
+  std::atomic<int> callers{0};    // calls in progress
 
   void Begin() { state_.store(ncclInProgress, std::memory_order_relaxed); }
   void End(const Outcome& outcome);  // of what Begin began
@@ -80,25 +81,26 @@ struct ncclComm : std::enable_shared_from_this<ncclComm> {
   void Run(Clique& clique, const std::vector<twofold::emulated::Operation>& operations, uint64_t number);
 
   std::atomic<ncclResult_t> state_{ncclSuccess};
-  mutable std::mutex mutex_;  // of the two below
+  mutable std::mutex mutex_;  // guards the two below
   std::string error_;
   std::shared_ptr<Clique> clique_;
   std::atomic<bool> aborted_{false};
-  std::mutex enqueuing_;  // two threads may, against the rules: numbers are in the order of the stream all the same
-  std::atomic<uint64_t> launched_{0};  // what streams were given
-  std::atomic<uint64_t> finished_{0};  // what they have done
-  std::atomic<int> running_{0};        // what they are doing
+  // two threads may enqueue at once, against the rules: numbers follow the stream's order all the same
+  std::mutex enqueuing_;
+  std::atomic<uint64_t> launched_{0};  // launches given to streams
+  std::atomic<uint64_t> finished_{0};  // launches finished
+  std::atomic<int> running_{0};        // launches running
 };
 
 namespace twofold::emulated {
 
-// Null unless `handle` is one that was made.
+// Null unless `handle` is one that was made here.
 std::shared_ptr<ncclComm> Known(ncclComm_t handle);
 ncclComm_t MakeKnown(std::shared_ptr<ncclComm> comm);
 
 void Report(const std::string& what);
 
-// The GPU that CUDA's calls of this thread mean, for as long as this lives.
+// Sets the current GPU of this thread for its lifetime.
 class OnDevice {
  public:
   explicit OnDevice(int device);

@@ -16,7 +16,7 @@ constexpr const char* kFunctions[] = {"ncclAllReduce", "ncclReduce", "ncclBroadc
 
 bool Reduces(Function f) { return f == Function::kAllReduce || f == Function::kReduce || f == Function::kReduceScatter; }
 bool HasRoot(Function f) { return f == Function::kReduce || f == Function::kBroadcast || f == Function::kGather || f == Function::kScatter; }
-// What a rank gives is a part for each rank.
+// Whether a rank's input has one part for each rank.
 bool InParts(Function f) { return f == Function::kReduceScatter || f == Function::kAllToAll || f == Function::kScatter; }
 
 }  // namespace
@@ -211,7 +211,7 @@ bool Message::AdvanceRecv(const std::function<void(const std::string&)>& report)
   return done_ == bytes_;
 }
 
-// ---- All of them ----
+// ---- Launches ----
 
 Launch::Launch(Clique* clique, const std::vector<Operation>& operations) : clique_(clique) {
   uint32_t index = 0;

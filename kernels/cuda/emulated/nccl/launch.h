@@ -1,4 +1,4 @@
-// What a stream does of a communicator's operations: those of a group, or one.
+// A stream's work for a communicator: the operations of a group, or a single operation.
 #pragma once
 
 #include <cstdint>
@@ -17,26 +17,27 @@ struct Operation {
   Function function;
   const void* from = nullptr;
   void* to = nullptr;
-  size_t count = 0;  // elements: of a message, or of what the function's declaration counts
+  size_t count = 0;  // elements of a message, or as the declaration of the function counts them
   ncclDataType_t type = ncclInt8;
   ncclRedOp_t op = ncclSum;
-  int root = 0;      // of a message: the peer
+  int root = 0;      // for messages: the peer
   cudaStream_t stream = nullptr;
 
   bool IsMessage() const { return function >= Function::kSend; }
   std::string Describe() const;  // "ncclReduce of 3 ncclFloat32 (ncclSum, root 1)"
-  // Bytes that rank `rank` of `size` reads and writes: 0 where its buffer is not used.
+  // Bytes that rank `rank` of `size` reads and writes; 0 if its buffer is not used.
   size_t FromBytes(int rank, int size) const;
   size_t ToBytes(int rank, int size) const;
   Described Description() const;
 };
 std::string Describe(const Described& call);
 
-// One after another, in rounds of what fits the stages: all write their stages, then all read all stages.
+// A collective, in rounds of the size of the stages: all ranks write their stages, then all read all stages.
 class Collective {
  public:
   Collective(Clique* clique, const Operation& operation, uint32_t index, uint32_t of);
-  // Goes on as far as others let it. `report` is called with what is wrong, once; it then never ends.
+  // Advances as far as the other ranks allow. `report` is called once with the fault, if any; the collective then never
+  // ends.
   bool Advance(const std::function<void(const std::string&)>& report);
 
  private:
@@ -49,7 +50,7 @@ class Collective {
   const Operation operation_;
   Described described_;
   const size_t element_;  // bytes
-  const size_t parts_;    // that a stage holds: one, or one for each rank
+  const size_t parts_;    // parts of a stage: one, or one for each rank
   const size_t chunk_;    // elements of each part in a round
   size_t done_ = 0;       // elements
   uint64_t round_ = 0;    // counted over the communicator's life
@@ -77,13 +78,13 @@ class Message {
 class Launch {
  public:
   Launch(Clique* clique, const std::vector<Operation>& operations);
-  // All of it; false where it was stopped.
+  // Runs all operations; false if it was stopped.
   bool Run(const std::atomic<bool>& stop, const std::function<void(const std::string&)>& report);
 
  private:
   Clique* const clique_;
   std::deque<Collective> collectives_;
-  std::vector<std::deque<Message>> messages_;  // those of a peer and direction, in order
+  std::vector<std::deque<Message>> messages_;  // one queue for each peer and direction, in order
 };
 
 }  // namespace twofold::emulated

@@ -1,4 +1,4 @@
-// NCCL's functions: arguments, groups, and what is left to other threads.
+// NCCL's functions: arguments, groups, and the work that is left to other threads.
 #include "kernels/cuda/emulated/nccl/nccl.h"
 
 #include <chrono>
@@ -19,23 +19,23 @@ namespace {
 
 using Comm = std::shared_ptr<ncclComm>;
 
-constexpr auto kALittleLater = std::chrono::milliseconds(1);  // of what non-blocking communicators do
+constexpr auto kALittleLater = std::chrono::milliseconds(1);  // delay of the work of non-blocking communicators
 
-// What waits for other ranks. Where it fails, `handle`, if any, becomes null again.
+// Work that waits for other ranks. If it fails, `handle`, if any, is set to null again.
 struct Job {
   Comm comm;
   bool blocking;
   ncclComm_t* handle = nullptr;
   std::function<Outcome()> run;
 };
-// Of one communicator, in the order of the calls.
+// The operations of one communicator, in the order of the calls.
 struct Operations {
   Comm comm;
   std::vector<Operation> operations;
 };
 struct Group {
   int depth = 0;
-  Outcome failed;  // of the calls in it, the first
+  Outcome failed;  // the first failed call in it
   std::vector<Job> jobs;
   std::vector<Operations> launches;
 };
@@ -54,7 +54,7 @@ ncclResult_t Say(const Outcome& outcome) {
   return outcome.result;
 }
 
-// Counts a communicator's callers.
+// Counts the calls in progress on a communicator.
 class Calling {
  public:
   explicit Calling(Comm comm) : comm_(std::move(comm)) {
@@ -70,7 +70,7 @@ class Calling {
   Comm comm_;
 };
 
-// A communicator that is there, in whatever state.
+// Finds an existing communicator, in any state.
 Outcome Find(ncclComm_t handle, const char* call, Comm* comm) {
   if (handle == nullptr) return {ncclInvalidArgument, absl::StrCat(call, ": the communicator is null")};
   *comm = Known(handle);
@@ -79,7 +79,7 @@ Outcome Find(ncclComm_t handle, const char* call, Comm* comm) {
   (*comm)->Report(absl::StrCat(call, " after it was destroyed or aborted"));
   return {ncclInvalidArgument, absl::StrCat(call, ": the communicator was destroyed or aborted")};
 }
-// One that can be used.
+// Finds a communicator that can be used.
 Outcome FindReady(ncclComm_t handle, const char* call, Comm* comm) {
   if (Outcome outcome = Find(handle, call, comm); !outcome.ok()) return outcome;
   const ncclResult_t state = (*comm)->state();
@@ -91,7 +91,7 @@ Outcome FindReady(ncclComm_t handle, const char* call, Comm* comm) {
 
 // ---- Groups ----
 
-// Messages of a rank to itself come in pairs.
+// A rank's sends to itself must be paired with receives.
 Outcome CheckMessagesToItself(const Operations& of) {
   std::vector<const Operation*> sends, receives;
   for (const Operation& o : of.operations) {
@@ -103,7 +103,7 @@ Outcome CheckMessagesToItself(const Operations& of) {
   return {ncclInvalidUsage, absl::StrCat(of.comm->Describe(), ": a message to itself needs its send and its receive, of one size, in one group")};
 }
 
-// All that waits, side by side; the outcomes in order.
+// Runs all waiting jobs in parallel; returns their outcomes in order.
 std::vector<Outcome> RunAll(const std::vector<std::function<Outcome()>>& waits) {
   std::vector<Outcome> outcomes(waits.size());
   if (waits.size() == 1) {
@@ -116,7 +116,7 @@ std::vector<Outcome> RunAll(const std::vector<std::function<Outcome()>>& waits) 
   return outcomes;
 }
 
-// Of each communicator, in the order of jobs and launches.
+// Returns the outcome for each communicator, in the order of jobs and launches.
 std::vector<std::pair<Comm, Outcome>> Perform(const Group& group) {
   std::vector<std::function<Outcome()>> waits;
   std::vector<std::pair<Comm, Outcome>> outcomes;
@@ -173,7 +173,7 @@ ncclResult_t Start(Group group) {
   return ncclInProgress;
 }
 
-// A call's failure fails the group that it is in.
+// A failed call makes the group that contains it fail.
 ncclResult_t Refuse(const Outcome& outcome) {
   Group& group = ThisGroup();
   if (group.depth > 0 && group.failed.ok()) group.failed = outcome;
@@ -208,7 +208,7 @@ ncclResult_t Add(ncclComm_t handle, const char* call, const Operation& operation
   return ncclSuccess;
 }
 
-// One that could not be made is gone where its handle becomes null.
+// If a blocking communicator could not be made, its handle becomes null, so it is marked as gone.
 Outcome Made(const Comm& comm, Outcome outcome) {
   if (comm != nullptr && comm->blocking && !outcome.ok()) {
     comm->gone.store(true);

@@ -1,31 +1,38 @@
-// The part of NCCL that Twofold uses, between processes of one host and between threads of one process, whose GPUs are emulated
-// (kernels/cuda/emulated/cuda_runtime.h). Names, numbers and signatures are NCCL's (2.28).
+// The part of NCCL that Twofold uses, between processes of one host and between threads of one process, whose GPUs are
+// emulated (kernels/cuda/emulated/cuda_runtime.h). Names, numbers and signatures are NCCL's (2.28).
 //
-//   Communicators  of up to 32 ranks, which meet in shared memory that the maker of the unique id holds: with it gone, later
-//                  ranks get ncclSystemError. GPU i of one process is GPU i of another; two ranks on one are refused ("Duplicate
-//                  GPU detected", ncclInvalidUsage) as before 2.30, whose NCCL_MULTI_RANK_GPU_ENABLE=1 allows it.
-//   Operations     are work of the streams that they are given, in order, on GPUs' memory, whose bounds are checked. A rank's part
-//                  ends when it is done: a send when it was received, a collective no sooner than all ranks have come to it. Nothing
-//                  is buffered: two ranks that each send before they receive wait for ever. The first message of a pair (each way) and the
-//                  first collective of each function, below 64 KiB and from there on, hold up the host until the peers have called
-//                  theirs, as NCCL does to connect them (NCCL_RUNTIME_CONNECT=0: collectives connect at the start).
-//   Groups         start at ncclGroupEnd: all of a communicator's operations as one, one communicator after another. Its collectives
-//                  go one after another, its messages all at once, those of a pair in order.
-//   Reductions     round to the type at every rank, in the order of a ring: element block b of n from rank b + 1 to rank b (blocks
-//                  of ceil(count / n)); of ncclReduce from root + 1 to root. ncclAvg of floats multiplies first.
-//   Mismatches     (operation, type, count, root, reduction, how many collectives in the group) wait for ever, where NCCL may
-//                  also give garbage, and are reported.
+//   Communicators  have up to 32 ranks, which meet in shared memory held by the maker of the unique id: once it has
+//                  ended, further ranks get ncclSystemError. GPU i of one process is GPU i of another. Two ranks on one
+//                  GPU are refused ("Duplicate GPU detected", ncclInvalidUsage), as before NCCL 2.30, whose
+//                  NCCL_MULTI_RANK_GPU_ENABLE=1 allows it.
+//   Operations     are enqueued on their streams, in order, and work on GPU memory, whose bounds are checked. A rank's
+//                  part ends when it is done: a send when it was received, a collective no sooner than all ranks have
+//                  reached it. Nothing is buffered: two ranks that each send before they receive wait forever. The
+//                  first message of a pair (each way), and the first collective of each function below 64 KiB and from
+//                  64 KiB on, block the host until the peers have called theirs, as NCCL does to connect them (with
+//                  NCCL_RUNTIME_CONNECT=0 collectives connect at the start).
+//   Groups         start at ncclGroupEnd: all of a communicator's operations as one, one communicator after another.
+//                  The collectives of a group run one after another. Its messages run concurrently, but those of one
+//                  pair in order.
+//   Reductions     round to the type at every rank, in the order of a ring: element block b of n from rank b + 1 to
+//                  rank b (blocks of ceil(count / n)); for ncclReduce from root + 1 to root. ncclAvg of floats
+//                  multiplies first.
+//   Mismatches     (operation, type, count, root, reduction, number of collectives in the group) wait forever and are
+//                  reported; NCCL may instead produce garbage.
 //   Lost peers     are waited for, as over NCCL's shared memory.
-//   Non-blocking   communicators (config.blocking = 0) return ncclInProgress from all that takes part in communication, and do it
-//                  a little later; until ncclCommGetAsyncError has given ncclSuccess other calls are refused.
+//   Non-blocking   communicators (config.blocking = 0) return ncclInProgress from every call that takes part in
+//                  communication, and do the work a little later. Other calls are refused until ncclCommGetAsyncError
+//                  has returned ncclSuccess.
 //
-// Misuse is reported on stderr ("emulated NCCL: rank 1 of ...") and counted (twofold::emulated::NcclReports): mismatches; calls of two
-// threads at once; operations of two streams at once; memory that was freed; a communicator split or destroyed with work outstanding.
+// Misuse is reported on stderr ("emulated NCCL: rank 1 of ...") and counted (twofold::emulated::NcclReports):
+// mismatches; concurrent calls of two threads; concurrent operations on two streams; use of freed memory; split or
+// destruction of a communicator with outstanding work.
 // Environment:
-//   TWOFOLD_EMULATED_NCCL_VERSION=22809       what ncclGetVersion gives
-//   TWOFOLD_EMULATED_NCCL_LOST_PEERS=ERROR    ncclCommGetAsyncError gives ncclRemoteError once a peer's process is gone (WAIT: it does not)
+//   TWOFOLD_EMULATED_NCCL_VERSION=22809       the result of ncclGetVersion
+//   TWOFOLD_EMULATED_NCCL_LOST_PEERS=ERROR    ncclCommGetAsyncError returns ncclRemoteError once a peer's process has
+//                                             ended (WAIT: it does not)
 //
-// Not here: the network, windows, registration, fp8, custom reductions, shrink, anything of time.
+// Not emulated: the network, windows, registration, fp8, custom reductions, shrink, any timing.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -82,7 +89,7 @@ typedef enum {
   ncclNumTypes = 12,
 } ncclDataType_t;
 
-// Of these, `blocking` has an effect, and `commName` on reports.
+// Only `blocking` has an effect; `commName` appears in reports.
 typedef struct {
   size_t size;
   unsigned int magic, version;
@@ -104,7 +111,7 @@ typedef struct {
 
 ncclResult_t ncclGetVersion(int* version);
 const char* ncclGetErrorString(ncclResult_t result);
-const char* ncclGetLastError(ncclComm_t comm);  // of the calling thread's last call that failed; good until its next one
+const char* ncclGetLastError(ncclComm_t comm);  // of the calling thread's last failed call; valid until its next one
 
 // ---- Communicators ----
 
@@ -113,9 +120,9 @@ ncclResult_t ncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId id, int
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId id, int rank, ncclConfig_t* config);
 ncclResult_t ncclCommInitAll(ncclComm_t* comms, int ndev, const int* devlist);
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newcomm, ncclConfig_t* config);
-ncclResult_t ncclCommFinalize(ncclComm_t comm);  // returns, or is done, when all ranks have called it
-ncclResult_t ncclCommDestroy(ncclComm_t comm);   // finalizes what is not
-ncclResult_t ncclCommAbort(ncclComm_t comm);     // from any thread; what waits in streams and in calls ends
+ncclResult_t ncclCommFinalize(ncclComm_t comm);  // completes when all ranks have called it
+ncclResult_t ncclCommDestroy(ncclComm_t comm);   // finalizes first if necessary
+ncclResult_t ncclCommAbort(ncclComm_t comm);     // from any thread; waits in streams and in calls end
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error);  // from any thread
 ncclResult_t ncclCommCount(ncclComm_t comm, int* count);
 ncclResult_t ncclCommCuDevice(ncclComm_t comm, int* device);
@@ -143,7 +150,7 @@ ncclResult_t ncclGroupEnd();
 
 namespace twofold::emulated {
 
-// How often misuse was reported in this process.
+// The number of reports of misuse in this process.
 int NcclReports();
 
 }  // namespace twofold::emulated
