@@ -10,20 +10,10 @@
 #include "backends/nccl/fabric.h"
 #include "backends/simulated/fabric.h"
 #include "core/base/strings.h"
+#include "core/proto/fabric_name.h"
 
 namespace twofold {
 namespace {
-
-std::string_view FabricName(const spec::Fabric& fabric) {
-  switch (fabric.kind_case()) {
-    case spec::Fabric::kInMemory: case spec::Fabric::KIND_NOT_SET: return "in_memory";
-    case spec::Fabric::kSimulated: return "simulated";
-    case spec::Fabric::kMpi: return "mpi";
-    case spec::Fabric::kGloo: return "gloo";
-    case spec::Fabric::kNccl: return "nccl";
-  }
-  return "";
-}
 
 std::string AvailableNames() {
   std::vector<std::string> names;
@@ -37,6 +27,11 @@ std::string AvailableNames() {
 
 bool RanksAreProcesses(const Backend& backend) { return backend.by_variables || backend.launcher != nullptr; }
 
+bool RanksAreProcesses(const spec::Spec& spec) {
+  const Backend* const row = FindBackend(FabricName(spec));
+  return row != nullptr && RanksAreProcesses(*row);
+}
+
 absl::Status CheckStartedFor(std::string_view fabric) {
   const Launch launch = LaunchedAs();
   const Backend* const row = FindBackend(fabric);
@@ -45,28 +40,33 @@ absl::Status CheckStartedFor(std::string_view fabric) {
   for (const Backend& b : Backends()) {
     if (b.why_not().empty() && (b.by_variables || (launch.by_mpi && RanksAreProcesses(b)))) fitting.emplace_back(b.name);
   }
-  return absl::InvalidArgumentError(StrCat(launch.size, " processes were started (", launch.launcher, "), and fabric ", fabric, " runs all ranks in one; ",
-                                           fitting.empty() ? "" : StrCat("use --fabric=", absl::StrJoin(fitting, " or "), ", or "), "start it once"));
+  return absl::InvalidArgumentError(StrCat(launch.size, " processes were started (", launch.launcher, "), but fabric ", fabric,
+                                           " runs all ranks in one process; ",
+                                           fitting.empty() ? "" : StrCat("use --fabric=", absl::StrJoin(fitting, " or "), ", or "),
+                                           "start one process"));
 }
 
 std::span<const Backend> Backends() {
   static constexpr std::array<Backend, 4> kBackends = {{
       {.name = "in_memory",
-       .summary = "ranks are threads of this process, collectives go through shared memory, or on GPUs between theirs",
+       .summary = "ranks are threads of this process; they communicate through shared memory, or directly between GPUs",
        .why_not = [] { return std::string(); },
-       .make = [](const spec::Spec& spec) { return MakeInMemoryFabric(spec); }},
+       .make = [](const spec::Spec& spec) { return MakeInMemoryFabric(spec); },
+       .calibration = Backend::Calibration::kMachine},
       {.name = "mpi",
-       .summary = "ranks are processes that mpirun, srun or `twofold launch` starts; they communicate by Open MPI",
+       .summary = "ranks are processes that mpirun, srun or `twofold launch` starts; they communicate through Open MPI",
        .why_not = WhyNoMpi,
        .make = [](const spec::Spec& spec) { return MakeMpiFabric(spec); },
        .launcher = MpiLauncher,
+       .calibration = Backend::Calibration::kMessages,
        .canonical_reductions = false,
        .staging = MpiStaging},
       {.name = "nccl",
-       .summary = "ranks are processes with a GPU each; they communicate by NCCL",
+       .summary = "ranks are processes with a GPU each; they communicate through NCCL",
        .why_not = WhyNoNccl,
        .make = MakeNcclFabric,
        .prepare = PrepareNccl,
+       .gpu_memory_only = true,
        .by_variables = true,
        .canonical_reductions = false},
       {.name = "simulated",
@@ -90,17 +90,21 @@ std::string Prepare(const Backend& backend) {
 }
 
 absl::StatusOr<std::unique_ptr<Fabric>> MakeFabric(const spec::Spec& spec) {
-  const std::string_view name = FabricName(spec.fabric());
+  const std::string name = FabricName(spec);
   const Backend* row = FindBackend(name);
   const std::string reason = row == nullptr ? "this build does not have it" : Prepare(*row);
   if (reason.empty()) return row->make(spec);
   return absl::UnimplementedError(
-      StrCat("fabric.", name, " is not available: ", reason, "; available: ", AvailableNames()));
+      StrCat("fabric.", name, " is not available: ", reason, "; available fabrics: ", AvailableNames()));
 }
 
 Bytes StagingOf(const spec::Spec& spec) {
-  const Backend* row = FindBackend(FabricName(spec.fabric()));
+  const Backend* row = FindBackend(FabricName(spec));
   return row == nullptr || row->staging == nullptr ? Bytes(0) : row->staging(spec);
+}
+
+absl::StatusOr<host::MemoryRules> FindMemoryRules(const spec::Spec& spec) {
+  return host::FindMemoryRules(spec, RanksAreProcesses(spec) ? host::RanksAre::kProcesses : host::RanksAre::kThreads);
 }
 
 }  // namespace twofold

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "backends/host/memory_rules.h"
 #include "core/base/units.h"
 #include "core/proto/spec.pb.h"
 #include "core/run/fabric.h"
@@ -27,6 +28,10 @@ struct Backend {
   // The launcher command to put before a command line to start it as `ranks` processes, one per rank. Null if ranks
   // live within the process that calls Run, are its children, or are started `by_variables`.
   std::vector<std::string> (*launcher)(int ranks) = nullptr;
+  bool gpu_memory_only = false;  // tensors in the host's memory cannot be communicated
+  // What `twofold calibrate` measures on it: nothing, this machine's kernels and shared memory, or messages between
+  // processes.
+  enum class Calibration { kNone, kMachine, kMessages } calibration = Calibration::kNone;
   // Ranks are processes that `twofold launch` starts itself; each learns its rank from environment variables
   // (launch.h).
   bool by_variables = false;
@@ -40,6 +45,7 @@ struct Backend {
 
 // Whether its ranks are separately started processes, one per rank; otherwise one process runs them all.
 bool RanksAreProcesses(const Backend& backend);
+bool RanksAreProcesses(const spec::Spec& spec);  // on the spec's fabric
 // Refuses to run in several processes a fabric that uses only one, since each process would do the whole job. The error
 // says who started the processes and how to start the program correctly.
 absl::Status CheckStartedFor(std::string_view fabric);
@@ -52,5 +58,7 @@ std::string Prepare(const Backend& backend);  // called by MakeFabric once it ha
 absl::StatusOr<std::unique_ptr<Fabric>> MakeFabric(const spec::Spec& spec);
 // Backend::staging of the spec's fabric; zero if this build does not have the fabric.
 Bytes StagingOf(const spec::Spec& spec);
+// How much memory each rank of the spec has. Refuses an unknown cluster, or nodes that it does not have.
+absl::StatusOr<host::MemoryRules> FindMemoryRules(const spec::Spec& spec);
 
 }  // namespace twofold

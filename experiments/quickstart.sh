@@ -17,7 +17,7 @@ case "${1-}" in
   "") ;;
   --keep-profile) keep=yes ;;
   *)
-    echo "quickstart.sh: \"$1\": --keep-profile or nothing is right" >&2
+    echo "quickstart.sh: unknown argument \"$1\"; the only one is --keep-profile" >&2
     exit 2
     ;;
 esac
@@ -34,13 +34,13 @@ layout=(--set "parallel.dp=$dp" --set "train.micro_batch=$((dp > 2 ? 16 / dp : 8
 
 step() { printf '\n== %s\n' "$*"; }
 
-step "what the build needs"
+step "install what the build needs"
 bash scripts/setup.sh
 step "build"
 cuda=${TWOFOLD_CUDA-}
 if [[ -z $cuda && ! -e build/release/CMakeCache.txt && ! -e /dev/nvidia0 ]] && ! nvidia-smi -L > /dev/null 2>&1; then
   cuda=OFF
-  echo "There is no GPU here: without CUDA. To add it (needs nvcc, takes some minutes more, runs on a machine with a GPU):"
+  echo "There is no GPU here, so the program is built without CUDA. To add CUDA (needs nvcc, takes some more minutes, runs only on a machine with a GPU):"
   echo "  cmake --preset release -DTWOFOLD_CUDA=AUTO && cmake --build --preset release --target twofold"
 fi
 mkdir -p build
@@ -49,9 +49,9 @@ cmake --build --preset release -j "${JOBS:-$cores}" --target twofold
 twofold=build/release/experiments/program/twofold
 
 if [[ $keep == yes && -f $profile ]]; then
-  step "calibration: $profile is kept"
+  step "calibrate: skipped, the profile $profile is kept"
 else
-  step "calibrate: what do kernels and links of this machine cost? (about a minute)"
+  step "calibrate: measure this machine's kernels and links (about a minute)"
   "$twofold" calibrate --out="$profile"
 fi
 step "predict: $dp ranks, simulated"

@@ -16,7 +16,7 @@ archive=${2:-$build/gpu_bundle.tar.xz}
 limit_mib=64
 
 if grep -q '^TWOFOLD_NATIVE:BOOL=ON' "$build/CMakeCache.txt"; then
-  echo "scripts/gpu_bundle.sh: $build is compiled for this machine's processor: -DTWOFOLD_NATIVE=OFF is right (cmake --preset carried)" >&2
+  echo "scripts/gpu_bundle.sh: $build is compiled for this machine's processor only; configure it with -DTWOFOLD_NATIVE=OFF (cmake --preset carried)" >&2
   exit 1
 fi
 
@@ -24,7 +24,7 @@ programs=("$build"/tests/gpu/*_test "$build/tests/conformance/conformance_test" 
           "$build/experiments/program/twofold")
 [[ -d $build/backends/nccl ]] && programs+=("$build/tests/benchmarks/nccl_overhead_benchmark")
 for program in "${programs[@]}"; do
-  [[ -x $program ]] || { echo "scripts/gpu_bundle.sh: $program is not built: cmake --build $build --target gpu_programs is right" >&2; exit 1; }
+  [[ -x $program ]] || { echo "scripts/gpu_bundle.sh: $program is not built; run cmake --build $build --target gpu_programs" >&2; exit 1; }
 done
 
 out=$(mktemp -d)
@@ -34,7 +34,7 @@ for program in "${programs[@]}"; do
   strip -s -o "$out/bin/${program##*/}" "$program"
 done
 missing=$(ldd "$out"/bin/* | grep 'not found' | sort -u || true)
-[[ -z $missing ]] || { echo "scripts/gpu_bundle.sh: libraries that are not here: $missing" >&2; exit 1; }
+[[ -z $missing ]] || { echo "scripts/gpu_bundle.sh: these libraries were not found: $missing" >&2; exit 1; }
 ldd "$out"/bin/* | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
   grep -Ev '/(ld-linux[-_a-z0-9]*|libc|libm|libmvec|libpthread|libdl|librt|libutil|libresolv|libcuda|libcudart|libcublas|libcublasLt|libcudnn[_a-z]*|libnvrtc[-a-z]*)\.so' |
   while read -r library; do
@@ -43,9 +43,9 @@ ldd "$out"/bin/* | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
 # All that is still found elsewhere is the C library's.
 foreign=$(ldd "$out"/bin/* | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u | grep -v "^$out/" |
   grep -Ev '/(libc|libm|libmvec|libpthread|libdl|librt|libutil|libresolv)\.so|/lib(cuda|cudart|cublas|cublasLt|cudnn|nvrtc)' || true)
-[[ -z $foreign ]] || { echo "scripts/gpu_bundle.sh: not carried: $foreign" >&2; exit 1; }
+[[ -z $foreign ]] || { echo "scripts/gpu_bundle.sh: the bundle lacks these libraries: $foreign" >&2; exit 1; }
 # Each program holds all kernels: a dictionary larger than one finds them again in the next.
 tar -C "$out" -cf - bin lib | xz --lzma2=preset=3,dict=96MiB -T1 > "$archive"
 size_mib=$((($(stat -c %s "$archive") + 1048575) / 1048576))
 echo "$archive: ${#programs[@]} programs, $(find "$out/lib" -type f | wc -l) libraries, $size_mib MiB"
-((size_mib <= limit_mib)) || { echo "scripts/gpu_bundle.sh: at most $limit_mib MiB is right" >&2; exit 1; }
+((size_mib <= limit_mib)) || { echo "scripts/gpu_bundle.sh: $archive must be at most $limit_mib MiB (got $size_mib)" >&2; exit 1; }

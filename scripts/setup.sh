@@ -3,14 +3,14 @@
 set -euo pipefail
 
 packages=(
-  cmake ninja-build ccache mold g++ pkg-config git python3
+  cmake ninja-build ccache mold g++ pkg-config git python3 clang-format-14
   libsimgrid-dev libopenmpi-dev openmpi-bin libasio-dev libgloo-dev libopenblas-pthread-dev libabsl-dev libprotobuf-dev protobuf-compiler libgrpc++-dev protobuf-compiler-grpc
   libgtest-dev libgmock-dev libbenchmark-dev nlohmann-json3-dev libspdlog-dev libcli11-dev
   libxxhash-dev libxml2-dev libboost-context-dev
 )
 
 if ! command -v dpkg-query > /dev/null; then
-  echo "setup: this is not a Debian system; please install by hand what these packages hold: ${packages[*]}" >&2
+  echo "setup: this is not a Debian system; install the equivalents of these packages by hand: ${packages[*]}" >&2
   exit 1
 fi
 
@@ -20,15 +20,15 @@ for package in "${packages[@]}"; do
   [[ $state == "install ok installed" ]] || missing+=("$package")
 done
 if ((${#missing[@]} == 0)); then
-  echo "setup: every package is there" >&2
+  echo "setup: all packages are already installed" >&2
   exit 0
 fi
 
 as_root=()
 if ((EUID != 0)); then
   if ! command -v sudo > /dev/null; then
-    echo "setup: missing: ${missing[*]}" >&2
-    echo "setup: neither root nor sudo; please have an administrator run: apt-get install ${missing[*]}" >&2
+    echo "setup: missing packages: ${missing[*]}" >&2
+    echo "setup: installing packages needs root or sudo; ask an administrator to run: apt-get install ${missing[*]}" >&2
     exit 1
   fi
   as_root=(sudo)

@@ -216,7 +216,7 @@ void Engine::Transfer(std::shared_ptr<const Schedule> schedule, std::vector<int>
                       std::function<void(const std::vector<double>&)> done, Ended ended) {
   TWOFOLD_CHECK_GE(start, now());
   if (flows_) {
-    TWOFOLD_CHECK(!schedule->loose && ended == nullptr, "flows are solved for all that goes step by step, or for nothing");
+    TWOFOLD_CHECK(!schedule->loose && ended == nullptr, "the flow solver takes only schedules that go step by step");
     const Copy copy{std::move(schedule), endpoints};
     return Run(Chart({&copy, 1}), start, [done = std::move(done)](const std::vector<double>& finish, double) { done(finish); });
   }

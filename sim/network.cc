@@ -83,7 +83,7 @@ Network::Known Network::Choose(int number, const CollectiveShape& shape, const G
     const double seconds = known ? SecondsAlone(number, shape, *known, groups) : std::numeric_limits<double>::infinity();
     if (seconds < least * (1 - kTogether)) least = seconds, soonest = std::move(known);
   }
-  if (!soonest) refuse(absl::UnimplementedError(StrCat("none has a form of ", KindName(shape.kind), " for all groups of ", shape.ranks, " ranks")));
+  if (!soonest) refuse(absl::UnimplementedError(StrCat("no algorithm supports ", KindName(shape.kind), " for all groups of ", shape.ranks, " ranks")));
   return *std::move(soonest);
 }
 

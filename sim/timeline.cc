@@ -68,7 +68,7 @@ void Timeline::Push(Command command) { queue_.push_back(std::move(command)); }
 
 // The point at the head of the queue has become known: proceeds to the next unknown point.
 void Timeline::Resume() {
-  TWOFOLD_CHECK(!resuming_, "a stream goes on once at a time");
+  TWOFOLD_CHECK(!resuming_, "a stream is not resumed while it resumes");
   resuming_ = true;
   const auto self = shared_from_this();
   while (!queue_.empty()) {

@@ -40,7 +40,7 @@ class Platform::Zone : public NetZoneImpl {
   void Expect(const std::vector<int>& links, double rate) { chosen_.push_back({&links, rate}); }
 
   void get_local_route(const NetPoint*, const NetPoint*, simgrid::kernel::routing::Route* into, double*) override {
-    TWOFOLD_CHECK(!chosen_.empty(), "flows start by Platform::Start alone");
+    TWOFOLD_CHECK(!chosen_.empty(), "flows are started only by Platform::Start");
     const auto [links, rate] = chosen_.front();
     chosen_.pop_front();
     for (int link : *links) into->link_list_.push_back(Made(static_cast<size_t>(link)));

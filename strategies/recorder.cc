@@ -160,8 +160,8 @@ report::RankRecord Recorder::RecordSoFar() {
   AddCollectives(record);
   for (const std::string& note : ctx_.notes()) record.add_notes(note);
   if (skipped_ > 0) {
-    record.add_notes(StrCat(skipped_, " of ", record_.steps_size(), " steps were skipped, as their gradients were not finite; the loss scale is ",
-                            loss_scale_, " after the last"));
+    record.add_notes(StrCat(skipped_, " of ", record_.steps_size(), " steps were skipped because their gradients were not finite; the loss scale is ",
+                            loss_scale_, " after the last step"));
   }
   const auto [compute, communication, machine] = ctx_.uncertainty();
   record.set_compute_low_ratio(compute.low), record.set_compute_high_ratio(compute.high);
@@ -187,7 +187,7 @@ std::string Recorder::PartialRecord() {
   const absl::StatusOr<std::string> bytes = ToBytes(record, StrCat("rank ", ctx_.rank(), ": its record"));
   if (bytes.ok()) return *bytes;
   record.clear_spans(), record.clear_samples();
-  record.add_notes(StrCat(bytes.status().message(), ": its time line is left out"));
+  record.add_notes(StrCat(bytes.status().message(), "; its timeline was left out"));
   return record.SerializeAsString();
 }
 

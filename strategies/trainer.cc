@@ -169,7 +169,7 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
                              .scatter_gather = spec.parallel().scatter_gather_messages()}),
       scaler_(spec.train().precision()) {
   if (spec.parallel().offload() != spec::Parallel::NO_OFFLOAD) {
-    ctx.AddNote("exposed communication counts waits for transfers to and from the host's memory, too");
+    ctx.AddNote("exposed communication includes waits for transfers to and from the host's memory");
   }
   const std::vector<optim::Slice> slices = layout_->Slices();
   optimizer_->Attach(nn_, slices);
@@ -307,8 +307,8 @@ std::optional<checkpoint::Opened> OpenResumed(RankContext& ctx, const spec::Spec
   if (!spec.train().has_resume()) return std::nullopt;
   checkpoint::Opened opened = checkpoint::Agree(ctx, spec, read);
   if (ctx.rank() != 0) return opened;
-  ctx.AddNote(StrCat("went on from ", opened.path, ", after step ", opened.manifest.metadata.step));
-  for (const std::string& bad : opened.passed_over) ctx.AddNote(StrCat("passed over: ", bad));
+  ctx.AddNote(StrCat("resumed from ", opened.path, ", after step ", opened.manifest.metadata.step));
+  for (const std::string& bad : opened.passed_over) ctx.AddNote(StrCat("skipped an unusable checkpoint: ", bad));
   for (std::string& note : checkpoint::Differences(opened.manifest, spec)) ctx.AddNote(std::move(note));
   return opened;
 }

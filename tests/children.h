@@ -84,7 +84,7 @@ class Child {
   void Signal(int signal) const { kill(pid_, signal); }
   // Its exit status, or 128 plus the signal that ended it; -1 if it has not ended within `seconds`, where tests give
   // up.
-  int Wait(double seconds = 60) {
+  int Wait(double seconds = 400) {
     const auto limit = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
     while (!ended_ && std::chrono::steady_clock::now() < limit) {
       int status = 0;
@@ -104,7 +104,7 @@ class Child {
     return text.str();
   }
   // Waits until it has written `text`.
-  bool AwaitOutput(const std::string& text, double seconds = 60) const {
+  bool AwaitOutput(const std::string& text, double seconds = 400) const {
     const auto limit = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
     while (Output().find(text) == std::string::npos) {
       if (std::chrono::steady_clock::now() > limit) return false;

@@ -94,13 +94,15 @@ trap '[[ -z ${beside-} ]] || kill "$beside" 2> /dev/null' EXIT
 skipped_gpu_tests() {
   local folder=build/release/tests/gpu why
   if [[ ! -x $folder/cuda_device_test ]]; then
-    echo "not built: the GPU tests, as this build has no CUDA (cmake/cuda.cmake)"
+    echo "The GPU tests were not built, because this build has no CUDA (cmake/cuda.cmake)"
     return
   fi
   why=$("$folder/cuda_device_test" | sed -n 's/^skipped without a GPU: //p' | sed -n 1p)
   [[ -z $why ]] && return
-  echo "skipped: $(ctest --preset release -N -L '^gpu$' | sed -n 's/^ *Test *#[0-9]*: //p' | paste -sd ' '), as there is no GPU: $why"
+  echo "skipped: $(ctest --preset release -N -L '^gpu$' | sed -n 's/^ *Test *#[0-9]*: //p' | paste -sd ' '), because there is no GPU: $why"
 }
+
+phase format scripts/format.sh --check || true
 
 release=(-L '^release$') leave='^full$' targets="all tests_release" architectures=90a
 [[ $full == yes ]] && release=() leave='^none$' targets="all tests_all" architectures="80;90"

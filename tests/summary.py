@@ -80,11 +80,11 @@ def main():
     for p in presets:
         compiled = sum(s for s, output in built[p] if output.endswith((".o", ".gch")))
         linked = sum(s for s, output in built[p] if not output.endswith((".o", ".gch")))
-        print(f"  {p + ': steps':58} {compiled / 60:6.1f} to compile, {linked / 60:.1f} to link and the rest, added up over {len(built[p])} steps")
+        print(f"  {p + ': steps':58} {compiled / 60:6.1f} to compile, {linked / 60:.1f} for linking and the rest, summed over {len(built[p])} steps")
 
     again = retried(options.gate)
     if again:
-        print(f"\npassed on a second try: {', '.join(again)}" + (f"; at most {MOST_RETRIES} may" if len(again) > MOST_RETRIES else ""))
+        print(f"\npassed on a second try: {', '.join(again)}" + (f"; at most {MOST_RETRIES} tests may need one" if len(again) > MOST_RETRIES else ""))
     phase_texts = [f"{name} ({seconds} s)" for name, seconds in phases(options.gate)]
     print(f"\ntests: {', '.join(phase_texts)}; {time.time() - options.since:.0f} s in all")
     return 1 if len(again) > MOST_RETRIES else 0

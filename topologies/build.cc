@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "core/base/format.h"
 #include "core/base/strings.h"
 #include "topologies/check_fields.h"
 #include "topologies/import/node_file.h"
@@ -44,7 +45,7 @@ absl::Status CheckNode(const cluster::Node& node) {
   if (node.kind_case() == cluster::Node::kFile) {
     if (node.has_devices() || node.has_nics() || node.has_link_us() || node.has_pcie_gbytes_per_second() || node.has_pcie_us()) {
       return absl::InvalidArgumentError(
-          "file: devices, nics and links are the file's; leave out devices, nics, link_us, pcie_gbytes_per_second and pcie_us");
+          "file: the file determines devices, NICs and links; leave out devices, nics, link_us, pcie_gbytes_per_second and pcie_us");
     }
     return absl::OkStatus();  // the file is checked when it is read during building
   }
@@ -83,12 +84,12 @@ absl::Status CheckNetwork(const cluster::Machines& m, int64_t nodes, const NodeT
   if (nodes * rails > kMostNodes) {
     checks << Refuse(
         "machines.nodes", nodes,
-        StrCat("with ", rails, " NICs a node there are ", nodes * rails, " ports, more than the ", kMostNodes, " there may be"));
+        StrCat("with ", rails, " NICs per node there are ", nodes * rails, " ports; at most ", kMostNodes, " are supported"));
   }
   if (!checks.ok()) return checks;
   const absl::Status fits = kind->check(n, static_cast<int>(nodes * rails), static_cast<int>(rails));
   if (fits.message().substr(0, 8) == "ports = ") {  // not a field of the file
-    return Within(StrCat("machines.nodes = ", nodes, ": ", rails, rails == 1 ? " port" : " ports", " a node, ", kind->name, ": "),
+    return Within(StrCat("machines.nodes = ", nodes, ": ", Counted(rails, "port"), " per node, ", kind->name, ": "),
                   fits);
   }
   return Within(StrCat("machines.network.", kind->name, "."), fits);
@@ -99,7 +100,7 @@ absl::Status CheckMachines(const cluster::Machines& m) {
   Checks checks;
   checks << CheckRange("machines.nodes", nodes, 1, kMostNodes) << Within("machines.node.", CheckNode(m.node()));
   if (nodes > 1 && !m.has_network()) {
-    checks << absl::InvalidArgumentError(StrCat("machines.network: missing: ", nodes, " nodes need one"));
+    checks << absl::InvalidArgumentError(StrCat("machines.network: missing; ", nodes, " nodes need a network"));
   }
   if (!checks.ok()) return checks;
   const absl::StatusOr<NodeType> node = BuildNode(m);
@@ -107,7 +108,7 @@ absl::Status CheckMachines(const cluster::Machines& m) {
   const int64_t links = nodes * static_cast<int64_t>(node->graph.links.size());
   if (links > kMostLinks) {
     checks << Refuse("machines.nodes", nodes,
-                     StrCat("the nodes would hold ", links, " links, more than the ", kMostLinks, " there may be"));
+                     StrCat("the nodes would have ", links, " links; at most ", kMostLinks, " are supported"));
   }
   if (checks.ok() && m.has_network()) checks << CheckNetwork(m, nodes, *node);
   return checks;
@@ -136,7 +137,7 @@ absl::StatusOr<NodeType> ReadNode(const cluster::Node& n) {
   if (!node.ok()) return Within("machines.node.file: ", node.status());
   if (node->devices.size() > kMostInNode) {
     return Refuse("machines.node.file", n.file(),
-                  StrCat("it has ", node->devices.size(), " devices, at most ", kMostInNode, " are built"));
+                  StrCat("the file has ", node->devices.size(), " devices; at most ", kMostInNode, " are supported"));
   }
   if (absl::Status s = CheckNodeType(*node); !s.ok()) return Within(StrCat("machines.node.file = ", n.file(), ": "), s);
   return node;
@@ -161,7 +162,7 @@ int64_t MostNodes(const cluster::Cluster& c) {
 absl::Status CheckNodes(const cluster::Cluster& c, int64_t nodes, std::string_view field) {
   const int64_t most = MostNodes(c);
   if (nodes >= 1 && nodes <= most) return absl::OkStatus();
-  return absl::InvalidArgumentError(StrCat(field, nodes, ": cluster ", c.name(), " has ", most, c.has_star() ? " host" : " node", most == 1 ? "" : "s", "; use ",
+  return absl::InvalidArgumentError(StrCat(field, nodes, ": cluster ", c.name(), " has ", Counted(most, c.has_star() ? "host" : "node"), "; use ",
                                            most == 1 ? "" : "1 to ", most));
 }
 
@@ -185,7 +186,7 @@ absl::Status CheckCluster(const cluster::Cluster& c) {
              << CheckPositive("star.latency_us", c.star().latency_us());
       if (c.star().devices_per_host() != 1) {
         checks << Refuse("star.devices_per_host", c.star().devices_per_host(),
-                         "a star has one device a host; use 1, or machines {}");
+                         "a star has one device per host; use 1, or machines {} for more");
       }
       break;
     case cluster::Cluster::kMachines:

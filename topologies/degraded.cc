@@ -133,8 +133,8 @@ class DegradedTopology : public Topology {
   }
   std::string NoneLeft(Pair pair) const {
     const auto name = [&](int e) { return vertices()[static_cast<size_t>(e)].name; };
-    return StrCat("no route is left from ", name(pair.from), " to ", name(pair.to), " (endpoints ", pair.from, " and ", pair.to,
-                  "): each crosses a failed link");
+    return StrCat("every route from ", name(pair.from), " to ", name(pair.to), " (endpoints ", pair.from, " and ", pair.to,
+                  ") crosses a failed link");
   }
 
   const std::unique_ptr<Topology> whole_;
@@ -211,10 +211,10 @@ class Names {
 
 std::string Describe(const LinkFault& fault, const std::vector<Link>& links, const std::vector<size_t>& found) {
   std::vector<std::string> what;
-  if (fault.failed) what.push_back("failed: routes go around");
-  if (fault.bandwidth != 1) what.push_back(StrCat("with ", fault.bandwidth, " of the bandwidth"));
-  if (fault.latency.value() > 0) what.push_back(StrCat("with ", fault.latency.value() * 1e6, " us more"));
-  std::string text = found.size() <= 2 ? StrCat("link ", links[found[0]].name, found.size() == 2 ? StrCat(" (and back, ", links[found[1]].name, ")") : "")
+  if (fault.failed) what.push_back("failed (routes go around)");
+  if (fault.bandwidth != 1) what.push_back(StrCat("at ", fault.bandwidth, " of the bandwidth"));
+  if (fault.latency.value() > 0) what.push_back(StrCat("with ", fault.latency.value() * 1e6, " µs more latency"));
+  std::string text = found.size() <= 2 ? StrCat("link ", links[found[0]].name, found.size() == 2 ? StrCat(" (and its reverse, ", links[found[1]].name, ")") : "")
                                        : StrCat(found.size(), " links ", fault.link);
   for (size_t i = 0; i < what.size(); ++i) StrAppend(&text, i == 0 ? " " : ", ", what[i]);
   return text;
@@ -231,9 +231,8 @@ absl::StatusOr<Degraded> MakeDegraded(std::unique_ptr<Topology> topology, const 
     const LinkFault& fault = degradation.faults[f];
     const std::vector<size_t> found = names.Find(fault.link);
     if (found.empty()) {
-      return absl::InvalidArgumentError(StrCat(field, ".faults[", f, "].link: \"", fault.link, "\": no link of this ", topology->kind(),
-                                               " is called that; near are ", names.Near(fault.link), "; a * at the end stands for all "
-                                               "that begin so"));
+      return absl::InvalidArgumentError(StrCat(field, ".faults[", f, "].link: \"", fault.link, "\": this ", topology->kind(), " has no such link; did you mean ",
+                                               names.Near(fault.link), "? (a trailing * matches all links with that prefix)"));
     }
     for (size_t i : found) {
       failed[i] = failed[i] || fault.failed;
@@ -254,10 +253,10 @@ absl::StatusOr<Degraded> MakeDegraded(std::unique_ptr<Topology> topology, const 
     links[i].bandwidth = links[i].bandwidth * (1 - degradation.background);
     links[i].latency = links[i].latency * (1 + std::abs(static_cast<double>(NormalAt(key, i))) * degradation.jitter);
   }
-  if (degradation.background > 0) degraded.notes.push_back(StrCat("others take ", degradation.background, " of every network link's bandwidth"));
+  if (degradation.background > 0) degraded.notes.push_back(StrCat("background traffic takes ", degradation.background, " of the bandwidth of every network link"));
   if (degradation.jitter > 0) {
-    degraded.notes.push_back(StrCat("each network link's latency is multiplied by 1 + |normal| times ", degradation.jitter,
-                                    ", drawn once with seed ", degradation.seed));
+    degraded.notes.push_back(StrCat("the latency of each network link is multiplied by 1 + ", degradation.jitter,
+                                    " * |x|, with a standard normal x drawn once per link with seed ", degradation.seed));
   }
   const bool alike = degradation.faults.empty() && degradation.jitter == 0;
   degraded.topology = std::make_unique<DegradedTopology>(std::move(topology), std::move(links), std::move(failed),
@@ -276,7 +275,7 @@ absl::Status CheckRoutes(const Topology& topology, std::span<const int> endpoint
       try {
         topology.Route(pair, topology.DefaultRoute(pair), route);
       } catch (const NoRoute& none) {
-        return absl::InvalidArgumentError(StrCat(field, ": ", none.what(), "; fail fewer links, or place ranks elsewhere"));
+        return absl::InvalidArgumentError(StrCat(field, ": ", none.what(), "; fail fewer links, or place the ranks elsewhere"));
       }
     }
   }

@@ -213,7 +213,7 @@ std::string FiguresText(const Topology& t, const Figures& f) {
   };
   line("kind", std::string(t.kind()));
   line("devices", f.nodes == f.endpoints ? StrCat(f.endpoints) : StrCat(f.endpoints, " on ", f.nodes, " nodes"));
-  if (f.nics > 0) line("NICs", StrCat(f.nics, ", ", t.rails(), " a node"));
+  if (f.nics > 0) line("NICs", StrCat(f.nics, ", ", t.rails(), " per node"));
   int switches = 0;
   for (int of_level : f.switches) switches += of_level;
   line("switches", f.switches.size() < 2
@@ -227,9 +227,9 @@ std::string FiguresText(const Topology& t, const Figures& f) {
   if (f.diameter == 0) return text;
   line("diameter", StrCat(f.diameter, " links"));
   const double bisection = f.bisection.value();
-  line("bisection", StrCat(Rate(bisection), " each way, ", Rate(bisection / (f.endpoints / 2)), " a device of a half"));
-  line("latency", absl::StrFormat("%.4g us between the first and the last device", t.alpha().value() * 1e6));
-  line("bandwidth", StrCat(Rate(t.bandwidth().value()), " of their route"));
+  line("bisection", StrCat(Rate(bisection), " each way, ", Rate(bisection / (f.endpoints / 2)), " per device in each half"));
+  line("latency", absl::StrFormat("%.4g µs between the first and the last device", t.alpha().value() * 1e6));
+  line("bandwidth", StrCat(Rate(t.bandwidth().value()), " between the first and the last device"));
   return text;
 }
 

@@ -101,7 +101,7 @@ std::unique_ptr<Topology> Slingshot(const cluster::Network& n, int ports, int) {
 // For networks whose shape fixes the number of ports.
 absl::Status CheckFull(int64_t have, int ports) {
   if (ports == have) return absl::OkStatus();
-  return Refuse("ports", ports, StrCat("its shape has ", have, ", there must be as many"));
+  return Refuse("ports", ports, StrCat("its shape has ", have, " ports; both numbers must be equal"));
 }
 
 // ---- torus ----

@@ -59,7 +59,7 @@ absl::Status CheckNvlinkPairs(const cluster::Node& n, int devices) {
   checks << CheckPositive("nvlink_pairs.gbytes_per_second", n.nvlink_pairs().gbytes_per_second())
          << CheckPositive("nvlink_pairs.host_gbytes_per_second", n.nvlink_pairs().host_gbytes_per_second())
          << CheckLink(n, devices);
-  if (devices % 2 != 0) checks << Refuse("devices", devices, "devices in pairs are an even number");
+  if (devices % 2 != 0) checks << Refuse("devices", devices, "must be even: the devices form pairs");
   return checks;
 }
 NodeType NvlinkPairs(const cluster::Node& n, int devices, const NodeNics& nics) {
@@ -96,7 +96,7 @@ absl::Status CheckPcieTree(const cluster::Node& n, int devices) {
   if (sockets > kMostSockets) {
     checks << Refuse(
         "devices", devices,
-        StrCat("with ", below, " devices a socket that is ", sockets, " sockets; at most ", kMostSockets, " are built"));
+        StrCat("with ", below, " devices per socket there are ", sockets, " sockets; at most ", kMostSockets, " are supported"));
   }
   return checks;
 }
@@ -122,10 +122,10 @@ absl::Status CheckCables(const cluster::Node& n, int devices) {
     Checks checks;
     checks << CheckRange(field + ".a", cable.a(), 0, devices - 1) << CheckRange(field + ".b", cable.b(), 0, devices - 1)
            << CheckPositive(field + ".gbytes_per_second", cable.gbytes_per_second());
-    if (cable.a() == cable.b()) checks << Refuse(field + ".b", cable.b(), "joins a device to itself");
+    if (cable.a() == cable.b()) checks << Refuse(field + ".b", cable.b(), "connects a device to itself");
     if (!joined.insert(std::minmax(cable.a(), cable.b())).second) {
       checks << absl::InvalidArgumentError(
-          StrCat(field, ": ", cable.a(), " and ", cable.b(), " are joined already; give one cable their whole rate"));
+          StrCat(field, ": ", cable.a(), " and ", cable.b(), " are already connected; give one cable the total rate"));
     }
     if (!checks.ok()) return checks;
   }
@@ -142,7 +142,7 @@ absl::Status CheckWired(const cluster::Node& n, int devices) {
   if (sockets > 1) checks << CheckPositive("wired.socket_gbytes_per_second", wired.socket_gbytes_per_second());
   if (sockets > kMostSockets) {
     checks << Refuse("wired.devices_per_socket", per,
-                     StrCat("makes ", sockets, " sockets of ", devices, " devices; at most ", kMostSockets, " are built"));
+                     StrCat("gives ", sockets, " sockets for ", devices, " devices; at most ", kMostSockets, " are supported"));
   }
   for (int k = 0; k < wired.nic_at_size(); ++k) {
     checks << CheckRange(StrCat("wired.nic_at[", k, "]"), wired.nic_at(k), 0, devices - 1);
@@ -150,7 +150,7 @@ absl::Status CheckWired(const cluster::Node& n, int devices) {
   const int64_t nics = n.has_nics() ? n.nics() : devices;
   if (wired.nic_at_size() > 0 && wired.nic_at_size() != nics) {
     checks << absl::InvalidArgumentError(
-        StrCat("wired.nic_at: names ", wired.nic_at_size(), " devices for nics = ", nics, "; name one a NIC"));
+        StrCat("wired.nic_at: lists ", wired.nic_at_size(), " devices for nics = ", nics, "; list one device per NIC"));
   }
   return checks;
 }

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "core/base/format.h"
 #include "core/base/philox.h"
 #include "core/base/strings.h"
 
@@ -68,7 +69,7 @@ absl::StatusOr<std::vector<int>> PlaceRanks(const Topology& topology, int ranks,
     }
   }
   if (static_cast<int>(endpoints.size()) == ranks) return endpoints;
-  return absl::InvalidArgumentError(StrCat(field, ": ", ranks, " ranks do not fit ", order.size(), order.size() == 1 ? " node" : " nodes",
+  return absl::InvalidArgumentError(StrCat(field, ": ", ranks, " ranks do not fit on ", Counted(std::ssize(order), "node"),
                                            " with ", endpoints.size(), " devices; name more nodes, or use fewer ranks"));
 }
 

@@ -45,7 +45,7 @@ absl::StatusOr<RoutingPolicy> RoutingNamed(std::string_view name) {
     if (known == name) return policy;
     StrAppend(&names, names.empty() ? "" : ", ", known);
   }
-  return absl::InvalidArgumentError(StrCat("no routing policy is called \"", name, "\"; there are ", names));
+  return absl::InvalidArgumentError(StrCat("unknown routing policy \"", name, "\"; use one of ", names));
 }
 
 Router::Router(const Topology& topology, const RoutingOptions& options) : topology_(topology), options_(options) {

@@ -13,7 +13,7 @@ class Alone final : public Bootstrap {
   int size() const override { return 1; }
   int local_rank() const override { return 0; }
   int local_size() const override { return 1; }
-  std::string Describe() const override { return "one process alone"; }
+  std::string Describe() const override { return "none (a single process)"; }
   absl::StatusOr<std::vector<std::string>> AllGather(std::string bytes) override { return std::vector<std::string>{std::move(bytes)}; }
   absl::StatusOr<std::string> Broadcast(std::string bytes) override { return bytes; }
 };

@@ -56,7 +56,8 @@ absl::StatusOr<std::unique_ptr<Bootstrap>> MakeMpiBootstrap(const spec::Spec& sp
   const processes::Place& place = (*library)->place();
   if (place.processes != launch.size || place.rank != launch.rank) {
     return absl::FailedPreconditionError(
-        StrCat(launch.launcher, " says that this is process ", launch.rank, " of ", launch.size, ", MPI that it is process ", place.rank,
+        StrCat(launch.launcher, " says that this is process ", launch.rank, " of ", launch.size, ", but MPI says that it is process ",
+               place.rank,
                " of ", place.processes, "; start the processes with the launcher of the MPI library that this program is linked to"));
   }
   return std::make_unique<MpiBootstrap>(**library, launch.master_address, spec.fabric().rendezvous().bind());

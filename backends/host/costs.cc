@@ -65,19 +65,19 @@ Seconds HostLink::Time(const Tensor& from, const Tensor& to, CostModel& costs) c
 
 std::string Costs::DescribeHostLink() const {
   if (profile.has_gpu() && profile.gpu().has_to_device()) {
-    return StrCat("transfers between device and host: ", device.host_link_gbytes_per_second(), " GB/s each way and ", device.host_link_us(),
-                  " us, as calibration measured the slower way");
+    return StrCat("transfers between device and host: ", device.host_link_gbytes_per_second(), " GB/s in each direction and ",
+                  device.host_link_us(), " µs per transfer, as calibration measured them in the slower direction");
   }
   if (IsAssumed(device)) {
-    return StrCat("transfers between device and host: ", kAssumedGBytesPerSecond, " GB/s each way and ", kAssumedMicroseconds,
-                  " us are assumed; the cluster's device.host_link_gbytes_per_second is not given");
+    return StrCat("transfers between device and host: ", kAssumedGBytesPerSecond, " GB/s in each direction and ", kAssumedMicroseconds,
+                  " µs per transfer are assumed, because the cluster does not set device.host_link_gbytes_per_second");
   }
   if (device.host_link_gbytes_per_second() > 0) {
-    return StrCat("transfers between device and host: ", device.host_link_gbytes_per_second(), " GB/s each way and ",
-                  device.host_link_us(), " us, from the cluster's file, not measured");
+    return StrCat("transfers between device and host: ", device.host_link_gbytes_per_second(), " GB/s in each direction and ",
+                  device.host_link_us(), " µs per transfer, from the cluster's file, not measured");
   }
-  return "transfers between device and host take what the device takes to copy as much; what they take of the cores' time and "
-         "of the memory's rate from computing is not modelled";
+  return "transfers between device and host take as long as a copy of the same size on the device; how they slow down compute, by "
+         "using the cores and the memory bandwidth, is not modelled";
 }
 
 namespace {
@@ -116,15 +116,17 @@ cluster::Device Measured(cluster::Device device, const profile::Profile& profile
 }
 
 std::string DescribeGpu(const profile::Gpu& gpu) {
-  return absl::StrFormat("of the host, a launch takes %.1f us or what was measured of the kernel, a tensor %.1f us, reading one element back %.1f us; the GPU copies %.0f GB/s, "
-                         "and %.1f GB/s to and from the host; %s", gpu.launch().seconds() * 1e6, gpu.allocation().seconds() * 1e6, gpu.read_back().seconds() * 1e6,
+  return absl::StrFormat("on the host, a launch takes %.1f µs (or as long as was measured for the kernel), an allocation %.1f µs, and "
+                         "reading one element back %.1f µs; the GPU copies %.0f GB/s within its memory, and %.1f GB/s to and from the "
+                         "host; %s", gpu.launch().seconds() * 1e6, gpu.allocation().seconds() * 1e6, gpu.read_back().seconds() * 1e6,
                          gpu.within().bytes_per_second() * 1e-9, gpu.to_device().bytes_per_second() * 1e-9, gpu.software());
 }
 
 absl::Status CheckKind(const cluster::Cluster& c, const CostsAsked& asked, const Costs& costs, const std::string& path) {
   const bool measured_gpu = costs.profile.has_gpu(), gpu = c.device().kind() == cluster::Device::GPU_DEVICE || (asked.cuda && c.name() == kThisMachine);
   if (measured_gpu == gpu || (asked.emulated && c.name() == kThisMachine)) return absl::OkStatus();
-  return absl::InvalidArgumentError(StrCat(path, ": is a profile of a ", measured_gpu ? "GPU" : "CPU", " (", costs.profile.processor(), "), and cluster ", c.name(),
+  return absl::InvalidArgumentError(StrCat(path, ": this is a profile of a ", measured_gpu ? "GPU" : "CPU", " (", costs.profile.processor(),
+                                           "), but cluster ", c.name(),
                                            " computes on ", gpu ? "GPUs" : "CPUs", "; use a profile that `twofold calibrate", gpu ? " --device=cuda" : "",
                                            "` wrote", c.name() == kThisMachine && !gpu ? ", or device: CUDA" : ""));
 }
@@ -138,23 +140,26 @@ absl::StatusOr<Costs> FindCosts(const cluster::Cluster& c, const CostsAsked& ask
     return absl::InvalidArgumentError(StrCat("cluster ", c.name(), ": device.kernels.", s.message()));
   }
   if (path.empty() && asked.cuda && c.name() == kThisMachine) {
-    return absl::InvalidArgumentError(StrCat("fabric.simulated.cluster: \"", c.name(), "\" computes on CPUs, and device is CUDA; of its GPU only ",
-                                             kThisMachineCudaProfile, " would tell, which `twofold calibrate --device=cuda` writes; or use a cluster of GPUs (",
-                                             "`twofold list clusters`), or device: CPU"));
+    return absl::InvalidArgumentError(StrCat("fabric.simulated.cluster: \"", c.name(),
+                                             "\" computes on CPUs, but device is CUDA; its GPU is known only from ",
+                                             kThisMachineCudaProfile,
+                                             ", which `twofold calibrate --device=cuda` writes; write that file, or use a cluster of "
+                                             "GPUs (`twofold list clusters`) or device: CPU"));
   }
   if (path.empty() && c.device().has_kernels()) {
     costs.notes.push_back(StrCat(GpuCostModel(c.device()).Describe(), ": ", c.name(), ", ", c.source()));
     return costs;
   }
   if (path.empty()) {
-    costs.notes.push_back(StrCat("times of kernels are from a data sheet or assumed, not calibrated: ", c.name(), ", ", c.source()));
+    costs.notes.push_back(StrCat("kernel times come from a data sheet or are assumed, not calibrated: ", c.name(), ", ", c.source()));
     return costs;
   }
   absl::StatusOr<profile::Profile> read = ReadAnyProfile(c, path);
   if (!read.ok()) return read.status();
   costs.profile = *std::move(read);
   if (costs.profile.kernels_size() == 0) {
-    costs.notes.push_back(StrCat(path, " has no kernels: their times are from a data sheet or assumed: ", c.name(), ", ", c.source()));
+    costs.notes.push_back(StrCat(path, " has no kernels, so kernel times come from a data sheet or are assumed: ", c.name(), ", ",
+                                 c.source()));
     return costs;
   }
   if (absl::Status s = CheckKind(c, asked, costs, path); !s.ok()) return s;
@@ -172,9 +177,9 @@ absl::StatusOr<Costs> FindCosts(const spec::Emulated& emulated) {
   absl::StatusOr<Costs> costs = FindCosts(*c, {.profile = emulated.profile(), .emulated = true});
   if (!costs.ok()) return costs;
   costs->speed = emulated.speed();
-  costs->notes.push_back(StrCat("device EMULATED: operations take the time that is modelled for ", c->device().name(),
+  costs->notes.push_back(StrCat("device EMULATED: operations take the time modelled for ", c->device().name(),
                                 emulated.speed() == 1 ? "" : StrCat(", at ", emulated.speed(), " of its speed"),
-                                "; every rank has a device of its own, and the host's own work and launches take none"));
+                                "; every rank has its own device; host work and kernel launches take no time"));
   return costs;
 }
 

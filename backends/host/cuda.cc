@@ -12,7 +12,7 @@ int CudaChoice::RanksOn(int gpu, int local_ranks) const {
 }
 
 absl::Status CudaCannotBeHad() {
-  return absl::InvalidArgumentError(StrCat("device: CUDA cannot be had: ", WhyNoCuda(),
+  return absl::InvalidArgumentError(StrCat("device: CUDA is not available: ", WhyNoCuda(),
                                            "; use CPU, or predict on a cluster of GPUs with --fabric=simulated"));
 }
 

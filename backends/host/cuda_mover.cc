@@ -56,7 +56,7 @@ class CudaMover : public Mover {
   void WaitFor(const Event& event) override {
     if (event.state() == nullptr) return;
     const auto* point = dynamic_cast<CudaEvent*>(event.state());
-    TWOFOLD_CHECK(point != nullptr, "an event of a GPU");
+    TWOFOLD_CHECK(point != nullptr, "the point is an event of a GPU");
     Do([&] { cuda::Check(cudaStreamWaitEvent(stream_.raw(), point->get(), 0)); });
   }
   Event Record() override {
@@ -90,8 +90,8 @@ absl::Status Connect(int from, int to) {
   int can = 0;
   cuda::Check(cudaDeviceCanAccessPeer(&can, from, to));
   if (can == 0) {
-    return absl::FailedPreconditionError(StrCat("cuda.gpus: GPU ", from, " cannot reach the memory of GPU ", to,
-                                                ", which ranks of fabric in_memory share; name GPUs that can, or one"));
+    return absl::FailedPreconditionError(StrCat("cuda.gpus: GPU ", from, " cannot access the memory of GPU ", to,
+                                                ", which fabric in_memory needs; list GPUs that can access each other, or only one"));
   }
   cuda::MakeCurrent(from);
   const cudaError_t status = cudaDeviceEnablePeerAccess(to, 0);
@@ -104,7 +104,8 @@ absl::Status Connect(int from, int to) {
 
 absl::Status ConnectGpus(std::span<const int> gpus, int ranks) {
   if (ranks > cuda::kMostArrays) {
-    return absl::InvalidArgumentError(StrCat(ranks, " ranks: on device CUDA fabric in_memory has at most ", cuda::kMostArrays));
+    return absl::InvalidArgumentError(StrCat("fabric.in_memory: device CUDA allows at most ", cuda::kMostArrays, " ranks (got ", ranks,
+                                             ")"));
   }
   try {
     for (const int from : gpus) {

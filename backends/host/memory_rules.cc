@@ -33,14 +33,14 @@ MemoryRules MemoryRulesOf(const spec::Spec& spec, const cluster::Device& device)
   return rules;
 }
 
-MemoryRules MemoryRulesHere(const spec::Spec& spec) {
+MemoryRules MemoryRulesHere(const spec::Spec& spec, RanksAre ranks_are) {
   MemoryRules rules = MemoryRulesOf(spec, cluster::Device());
   if (spec.device() != spec::CUDA || rules.device.value() > 0) return rules;
   const absl::StatusOr<CudaChoice> choice = ChooseCuda(spec);
   if (!choice.ok()) return rules;
   // A rank that is a process queries only its own GPU: a query creates a context there, which takes memory.
   const Launch launch = LaunchedAs();
-  if ((spec.fabric().has_mpi() || spec.fabric().has_nccl()) && launch.launched && launch.local_rank >= 0) {
+  if (ranks_are == RanksAre::kProcesses && launch.launched && launch.local_rank >= 0) {
     const int gpu = choice->Of(launch.local_rank);
     rules.device = FreeMemoryOf(gpu) / std::max(1, choice->RanksOn(gpu, launch.local_size));
     return rules;
@@ -52,8 +52,8 @@ MemoryRules MemoryRulesHere(const spec::Spec& spec) {
   return rules;
 }
 
-absl::StatusOr<MemoryRules> FindMemoryRules(const spec::Spec& spec) {
-  if (spec.device() != spec::EMULATED && !spec.fabric().has_simulated()) return MemoryRulesHere(spec);
+absl::StatusOr<MemoryRules> FindMemoryRules(const spec::Spec& spec, RanksAre ranks) {
+  if (spec.device() != spec::EMULATED && !spec.fabric().has_simulated()) return MemoryRulesHere(spec, ranks);
   const bool emulated = spec.device() == spec::EMULATED;
   absl::StatusOr<cluster::Cluster> c = emulated ? FindCluster(spec.emulated().cluster(), "emulated.cluster")
                                                 : FindCluster(spec.fabric().simulated().cluster());

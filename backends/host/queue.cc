@@ -133,7 +133,7 @@ void Queue::Hand(const std::shared_ptr<Item>& item) {
 std::shared_ptr<Item> Queue::PushQuietly(std::shared_ptr<const Call> call, CommunicationStats::Entry& entry) {
   auto item = std::make_shared<Item>(owner_, this, std::move(call), Tensor(), entry, true);
   std::lock_guard lock(owner_->mutex);
-  TWOFOLD_CHECK(Idle(), "a quiet call is alone in its queue");
+  TWOFOLD_CHECK(Idle(), "a quiet call needs an empty queue");
   Append(item);
   return item;
 }

@@ -31,7 +31,7 @@ class RunClock : public Clock {
 
 }  // namespace
 
-absl::StatusOr<DeviceChoice> ChooseDevice(const spec::Spec& spec) {
+absl::StatusOr<DeviceChoice> ChooseDevice(const spec::Spec& spec, RanksAre ranks) {
   DeviceChoice choice{.threads = static_cast<int>(spec.train().threads_per_rank())};
   if (spec.device() == spec::CUDA) {
     absl::StatusOr<CudaChoice> cuda = ChooseCuda(spec);
@@ -39,10 +39,11 @@ absl::StatusOr<DeviceChoice> ChooseDevice(const spec::Spec& spec) {
     choice.cuda = *std::move(cuda);
     for (const int gpu : std::set<int>(choice.cuda->gpus.begin(), choice.cuda->gpus.end())) choice.notes.push_back(DescribeGpu(gpu));
     for (std::string& library : DescribeGpuLibraries()) choice.notes.push_back(std::move(library));
-    choice.notes.push_back("outside_ledger_bytes: what the GPU has in use beyond its ranks' allocators (context, kernels, libraries, other processes), in even parts");
+    choice.notes.push_back("outside_ledger_bytes: GPU memory in use outside the ranks' allocators (context, kernels, libraries, other "
+                           "processes), divided evenly among the ranks");
   }
   if (spec.device() != spec::EMULATED) {
-    const MemoryRules rules = MemoryRulesHere(spec);
+    const MemoryRules rules = MemoryRulesHere(spec, ranks);
     choice.memory = rules.device, choice.host_memory = rules.host;
     return choice;
   }
@@ -200,7 +201,7 @@ std::string Rank::Run(const RankFunction& fn, ProcessGroup& world, const std::fu
   } catch (const std::exception& e) {
     run.Explain(rank_, RankFailure::Kind::kOther, StrCat("rank ", rank_, ": ", TypeName(e), ": ", e.what()));
   } catch (...) {
-    run.Explain(rank_, RankFailure::Kind::kOther, StrCat("rank ", rank_, ": an exception that is no std::exception"));
+    run.Explain(rank_, RankFailure::Kind::kOther, StrCat("rank ", rank_, ": an exception that does not derive from std::exception"));
   }
   return context.partial_result();
 }

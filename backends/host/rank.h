@@ -13,6 +13,7 @@
 #include "backends/host/costs.h"
 #include "backends/host/cuda.h"
 #include "backends/host/emulated_device.h"
+#include "backends/host/memory_rules.h"
 #include "backends/host/queue.h"
 #include "backends/host/now_and_then.h"
 #include "backends/host/resident_memory.h"
@@ -44,7 +45,7 @@ struct DeviceChoice {
   std::vector<std::string> notes = {};          // for the report
 };
 // Reads device, emulated, cuda, memory and train.threads_per_rank.
-absl::StatusOr<DeviceChoice> ChooseDevice(const spec::Spec& spec);
+absl::StatusOr<DeviceChoice> ChooseDevice(const spec::Spec& spec, RanksAre ranks);
 
 class Rank {
  public:

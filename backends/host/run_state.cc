@@ -85,7 +85,7 @@ std::string RunState::Doing(int rank) const {
   std::string text = StrCat("rank ", rank);
   if (HasLeft(rank)) return text + ", whose function has returned";
   if (a.now.empty() && a.last == nullptr) return text + ", which has not communicated yet";
-  if (a.now.empty()) return StrCat(text, ", which computes; its last call was ", a.last->ToString());
+  if (a.now.empty()) return StrCat(text, ", which is computing; its last call was ", a.last->ToString());
   for (size_t i = 0; i < a.now.size(); ++i) StrAppend(&text, i == 0 ? ", which is in " : " and in ", a.now[i]->ToString());
   return text;
 }

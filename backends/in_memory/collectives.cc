@@ -124,7 +124,7 @@ void DoShare(const Round& round, const Communication& c, int share, Mover& mover
     case Communication::kBarrier: return;
     case Communication::kSend: case Communication::kRecv: case Communication::kBatch: break;
   }
-  TWOFOLD_CHECK(false, c.ToString() + " is no collective");
+  TWOFOLD_CHECK(false, c.ToString() + " is not a collective");
 }
 
 bool IsSmall(const Communication& c) {

@@ -40,7 +40,8 @@ absl::Status InMemoryFabric::Accepts(int world_size) const {
   constexpr int kThreads = 2;  // per rank: its own, and the world's communication thread
   const ThreadLimit limit = MostThreads();
   if (world_size >= 1 && world_size <= limit.threads / kThreads) return absl::OkStatus();
-  return absl::InvalidArgumentError(StrCat("fabric.in_memory: ", world_size, " ranks have ", kThreads, " threads each, and this process may have ",
+  return absl::InvalidArgumentError(StrCat("fabric.in_memory: ", world_size, " ranks need ", kThreads,
+                                           " threads each, but this process may have only ",
                                            limit.threads, " (", limit.what, "); use 1 to ", limit.threads / kThreads, " ranks, or fabric.simulated"));
 }
 
@@ -121,7 +122,8 @@ RunResult InMemoryFabric::Run(int world_size, const RankFunction& fn) {
   }
   RunResult result{.status = everyone->process.run.status(), .results = std::move(results), .notes = device_.notes};
   if (const spec::InMemory& links = fabric_.in_memory(); links.link_gbps() > 0) {
-    result.notes.push_back(StrCat("links are slowed down to ", links.link_gbps(), " Gb/s each way and ", links.latency_us(), " us a message"));
+    result.notes.push_back(StrCat("links are throttled to ", links.link_gbps(), " Gb/s in each direction and ", links.latency_us(),
+                                  " µs per message"));
   }
   if (!all_joined) {
     (void)everyone.release();
@@ -134,13 +136,13 @@ RunResult InMemoryFabric::Run(int world_size, const RankFunction& fn) {
 }  // namespace in_memory
 
 std::unique_ptr<Fabric> MakeInMemoryFabric(const spec::Spec& spec, in_memory::GroupOptions options) {
-  absl::StatusOr<host::DeviceChoice> device = host::ChooseDevice(spec);
+  absl::StatusOr<host::DeviceChoice> device = host::ChooseDevice(spec, host::RanksAre::kThreads);
   TWOFOLD_CHECK(device.ok(), device.status().message());
   return std::make_unique<in_memory::InMemoryFabric>(*std::move(device), spec.fabric(), options);
 }
 
 absl::StatusOr<std::unique_ptr<Fabric>> MakeInMemoryFabric(const spec::Spec& spec) {
-  if (const absl::StatusOr<host::DeviceChoice> device = host::ChooseDevice(spec); !device.ok()) return device.status();
+  if (const absl::StatusOr<host::DeviceChoice> device = host::ChooseDevice(spec, host::RanksAre::kThreads); !device.ok()) return device.status();
   return MakeInMemoryFabric(spec, in_memory::GroupOptions{});
 }
 

@@ -1,6 +1,5 @@
 #include "backends/in_memory/group.h"
 
-#include <exception>
 #include <utility>
 
 #include "backends/in_memory/collectives.h"
@@ -59,33 +58,20 @@ class Transport : public PointToPoint {
 
 InMemoryGroup::InMemoryGroup(std::shared_ptr<GroupState> state, int rank, std::shared_ptr<RankState> owner,
                              CommunicationStats& stats, GroupOptions options)
-    : ProcessGroup(state->name(), rank, state->ranks(), owner->device, stats),
+    : QueuedGroup(state->name(), rank, state->ranks(), *state->label(), nullptr, std::move(owner), stats, BlockedCalls::kThrow),
       state_(std::move(state)),
-      owner_(std::move(owner)),
       options_(options),
-      label_(std::make_shared<const std::string>(*state_->label())),
-      exceptions_(std::uncaught_exceptions()),
-      mover_(host::MakeMover(owner_->device)),
-      queue_(owner_, StrCat("communication ", state_->name()),
-             [this](const std::shared_ptr<const Call>& call, std::span<std::byte> w) { return Execute(call, w); },
-             mover_->on_host() ? Queue::kTold : Queue::kAlone, [this](const Call& call) { return state_->CanComplete(call); }) {
+      mover_(host::MakeMover(owner_->device)) {
+  queue_ = std::make_unique<Queue>(
+      owner_, StrCat("communication ", state_->name()),
+      [this](const std::shared_ptr<const Call>& call, std::span<std::byte> w) { return Execute(call, w); },
+      mover_->on_host() ? Queue::kTold : Queue::kAlone, [this](const Call& call) { return state_->CanComplete(call); });
   TWOFOLD_CHECK(mover_->on_host() || !options_.point_to_point_only, "default_collectives.h works on the host's memory");
 }
 
-InMemoryGroup::~InMemoryGroup() {
-  if (std::uncaught_exceptions() > exceptions_ && !queue_.Idle()) {
-    owner_->run.Claim(owner_->rank, StrCat("rank ", owner_->rank, ": an exception left unfinished work in group ",
-                                                 *label_));
-  }
-  queue_.Close();
-}
-
 std::unique_ptr<ProcessGroup> InMemoryGroup::Split(int color, int key, std::string name) {
-  const auto call = std::make_shared<Call>();
-  call->group = label_;
-  call->sequence = ++splits_;
-  call->split = true;
-  owner_->run.ThrowIfEnding(owner_->rank, "split");
+  const auto call = NewSplit<Call>();
+  ThrowIfEnding(*call);
   owner_->run.Begin(owner_->rank, call);
   GroupState::Membership m = state_->Split(rank(), *call, color, key, std::move(name));
   owner_->run.End(owner_->rank, call);
@@ -94,17 +80,14 @@ std::unique_ptr<ProcessGroup> InMemoryGroup::Split(int color, int key, std::stri
 }
 
 ProcessGroup::Issued InMemoryGroup::Issue(const Communication& c, CommunicationStats::Entry& entry) {
-  if (c.is_collective()) state_->PrepareToArrive(rank(), collectives_ + 1);
-  const auto call = std::make_shared<Call>();
-  call->group = label_;
-  call->communication = c.Borrowed();
-  call->sequence = c.is_collective() ? ++collectives_ : ++messages_;
+  const auto call = NewCall<Call>(c);
+  if (c.is_collective()) state_->PrepareToArrive(rank(), call->sequence);
   if (!mover_->on_host()) {
     call->after = device().compute().Record();
   } else if (state_->slowed() || owner_->emulated != nullptr) {
     call->issued = owner_->CatchUp();
   }
-  if (owner_->run.ending()) owner_->run.ThrowIfEnding(owner_->rank, call->ToString());
+  ThrowIfEnding(*call);
   Issued issued;
   if (options_.point_to_point_only && c.is_collective()) {
     const Bytes bytes = CollectiveWorkspace(c, size());
@@ -114,10 +97,10 @@ ProcessGroup::Issued InMemoryGroup::Issue(const Communication& c, CommunicationS
   }
   // A small collective is left to the host's wait, unless the queue has earlier calls: waking a thread takes longer.
   // Not on slowed links, where it is transferred meanwhile, and not on a GPU, where the host continues.
-  const bool quiet = mover_->on_host() && !options_.point_to_point_only && !state_->slowed() && IsSmall(c) && queue_.Settle();
+  const bool quiet = mover_->on_host() && !options_.point_to_point_only && !state_->slowed() && IsSmall(c) && queue_->Settle();
   if (quiet) state_->Arrive(rank(), *call);
   const Tensor workspace = issued.workspace.empty() ? Tensor() : issued.workspace[0].Borrowed();
-  issued.state = quiet ? queue_.PushQuietly(call, entry) : queue_.Push(call, workspace, entry);
+  issued.state = quiet ? queue_->PushQuietly(call, entry) : queue_->Push(call, workspace, entry);
   return issued;
 }
 
@@ -133,7 +116,7 @@ int InMemoryGroup::ExecuteOnDevice(const Call& call) {
   }
   mover_->Begin(call.after);
   const int source = Do(call, {});
-  queue_.Post(mover_->Record());
+  queue_->Post(mover_->Record());
   const host::Mover::Times times = mover_->Finish();  // GPU timestamps: this thread may have woken much later
   call.began = owner_->run.Since(times.start);
   if (!state_->slowed()) call.finished = owner_->run.Since(times.end);

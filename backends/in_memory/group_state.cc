@@ -119,7 +119,7 @@ void GroupState::ThrowIfBroken(int rank) const {
   const int self = world_rank(rank);
   if (broken_kind_ == RankFailure::Kind::kCollectiveMismatch) throw CollectiveMismatch(self, broken_message_);
   run_.ThrowIfEnding(self, StrCat("group ", *label_));
-  throw PeerLost(self, StrCat("rank ", self, ": group ", *label_, " has broken: ", broken_message_));
+  throw PeerLost(self, StrCat("rank ", self, ": group ", *label_, " is broken: ", broken_message_));
 }
 
 // ---- Collectives ----

@@ -134,7 +134,7 @@ void AllToAllV(const Communication& c, const Operands& at, const Channel& channe
     const int64_t parts = all_in.dtype == DType::kBF16 || all_in.dtype == DType::kF16 ? 2 : 1;
     if (received == count(c.out_counts, previous) * parts) continue;
     throw SizeMismatch(StrCat("all_to_all_v: ", received / parts, " elements came from rank ", previous,
-                               " of the group, ", count(c.out_counts, previous), " were expected"));
+                               " of the group, but ", count(c.out_counts, previous), " were expected"));
   }
 }
 
@@ -145,7 +145,7 @@ void CheckReceived(const MPI_Status& status, const Counted& expected, const Tens
   MPI_Get_elements_x(&status, expected.type(), &bytes);
   if (bytes == t.bytes().value()) return;
   throw SizeMismatch(StrCat("a message of ", bytes, " bytes came from rank ", status.MPI_SOURCE,
-                                  " of the group with tag ", status.MPI_TAG, ", ", t.bytes().value(), " were expected"));
+                                  " of the group with tag ", status.MPI_TAG, ", but ", t.bytes().value(), " were expected"));
 }
 
 int Receive(const Tensor& t, std::byte* data, int from, Tag tag, const Channel& channel) {
@@ -216,7 +216,7 @@ void Communicate(const Collective& c, const Channel& channel, host::Mover& mover
     case Communication::kGather: return Gather(c, channel);
     case Communication::kScatter: return Scatter(c, channel);
     case Communication::kAllToAll: return AllToAll(c, channel);
-    default: TWOFOLD_CHECK(false, StrCat(KindName(c.kind), " is no collective of equal blocks"));
+    default: TWOFOLD_CHECK(false, StrCat(KindName(c.kind), " is not a collective of equal blocks"));
   }
 }
 

@@ -40,7 +40,7 @@ absl::StatusOr<processes::MakeGroup> MakeWorld(processes::Session& session, int 
 }  // namespace mpi
 
 absl::StatusOr<std::unique_ptr<Fabric>> MakeMpiFabric(const spec::Spec& spec, const mpi::Limits& limits) {
-  absl::StatusOr<host::DeviceChoice> device = host::ChooseDevice(spec);
+  absl::StatusOr<host::DeviceChoice> device = host::ChooseDevice(spec, host::RanksAre::kProcesses);
   if (!device.ok()) return device.status();
   return processes::MakeFabric(
       {.fabric = "mpi",

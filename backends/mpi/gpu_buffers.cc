@@ -43,7 +43,8 @@ absl::StatusOr<Bytes> GpuBuffers::Staging() const {
 std::string GpuBuffers::Describe(Bytes staging) const {
   if (!on_gpus_) return "";
   if (staging.value() == 0) return StrCat("buffers on GPUs are passed on to ", LibraryName(), ", which is CUDA-aware");
-  return StrCat("buffers on GPUs are staged: each group copies through ", staging.value() >> 10, " KiB of pinned memory of the host, which is in the ledger",
+  return StrCat("buffers on GPUs are staged: each group copies through ", staging.value() >> 10,
+                " KiB of pinned host memory, which the ledger counts",
                 asked_ == spec::Mpi::STAGED ? "" : StrCat("; ", LibraryName(), " is not CUDA-aware"));
 }
 

@@ -18,7 +18,7 @@ struct IssuedCall : host::Call {
   Operands at;
   std::span<std::byte> staging;
 };
-struct SplitCall : host::Call {
+struct CommSplitCall : host::Call {
   int color = 0, key = 0;
   mutable MPI_Comm made = MPI_COMM_NULL;
 };
@@ -35,7 +35,7 @@ class Worker {
   // Executes one call on the calling thread. Errors name this rank and the call.
   int Execute(const host::Call& call) {
     try {
-      if (call.split) return Split(static_cast<const SplitCall&>(call));
+      if (call.split) return Split(static_cast<const CommSplitCall&>(call));
       if (mover_ == nullptr) mover_ = host::MakeMover(owner_->device);
       const auto& issued = static_cast<const IssuedCall&>(call);
       return OnGpu(owner_->device) ? ExecuteOnGpu(issued) : Communicate(call.communication, issued.at, channel_, *mover_);
@@ -47,7 +47,7 @@ class Worker {
   }
 
  private:
-  int Split(const SplitCall& call) {
+  int Split(const CommSplitCall& call) {
     Check(MPI_Comm_split(endpoint_->comm, call.color < 0 ? MPI_UNDEFINED : call.color, call.key, &call.made), "MPI_Comm_split");
     return -1;
   }
@@ -97,13 +97,9 @@ std::shared_ptr<const host::GroupIdentity> IdentityOf(MPI_Comm comm, const Endpo
 
 MpiGroup::MpiGroup(std::shared_ptr<Endpoint> endpoint, std::shared_ptr<host::RankState> owner, watch::Watch& watch,
                    CommunicationStats& stats)
-    : processes::Group(endpoint->name, endpoint->rank, endpoint->identity->ranks, owner->device, stats),
+    : processes::Group(endpoint->name, endpoint->rank, endpoint->identity, std::move(owner), watch, stats),
       endpoint_(std::move(endpoint)),
-      owner_(std::move(owner)),
       watch_(watch),
-      log_(std::make_shared<watch::CallLog>(endpoint_->identity, endpoint_->rank)),
-      label_(std::make_shared<const std::string>(endpoint_->identity->label)),
-      exceptions_(std::uncaught_exceptions()),
       staging_(endpoint_->staging) {
   const auto worker = std::make_shared<Worker>(endpoint_, owner_);
   queue_ = std::make_unique<host::Queue>(
@@ -111,39 +107,18 @@ MpiGroup::MpiGroup(std::shared_ptr<Endpoint> endpoint, std::shared_ptr<host::Ran
       [worker](const std::shared_ptr<const host::Call>& call, std::span<std::byte>) { return worker->Execute(*call); },
       OnGpu(owner_->device) ? host::Queue::kAlone : host::Queue::kLooks);
   worker->Of(*queue_);
-  watch_.AddLog(log_);
 }
 
 MpiGroup::~MpiGroup() {
-  if (std::uncaught_exceptions() > exceptions_ && !queue_->Idle()) {
-    owner_->run.Claim(owner_->rank, StrCat("rank ", owner_->rank, ": an exception left unfinished work in group ", *label_));
-    host::Abandon(*owner_);
-  }
-  if (!queue_->Close()) {
-    (void)queue_.release();  // its thread is stuck in MPI
-  } else if (!owner_->run.ending()) {
-    MPI_Comm_free(&endpoint_->comm);
-  }
-}
-
-void MpiGroup::Drain() {
-  if (!queue_->Close()) owner_->run.ThrowIfEnding(owner_->rank, StrCat("what group ", *label_, " was given"));
-}
-
-void MpiGroup::Number(host::Call& call, uint64_t sequence) const {
-  call.group = label_;
-  call.identity = endpoint_->identity;
-  call.sequence = sequence;
+  if (Close() && !owner_->run.ending()) MPI_Comm_free(&endpoint_->comm);
 }
 
 ProcessGroup::Issued MpiGroup::Issue(const Communication& c, CommunicationStats::Entry& entry) {
-  const auto call = std::make_shared<IssuedCall>();
-  Number(*call, c.is_collective() ? ++collectives_ : ++messages_);
-  call->communication = c.Borrowed();
+  const auto call = NewCall<IssuedCall>(c);
   call->at = Operands(c);
   if (OnGpu(device())) call->after = device().compute().Record();
   if (owner_->emulated != nullptr) call->issued = owner_->CatchUp();
-  if (owner_->run.ending()) owner_->run.ThrowIfEnding(owner_->rank, call->ToString());
+  ThrowIfEnding(*call);
   if (c.is_collective()) log_->Add(c);
   Issued issued;
   if (const Tensor t = staging_.For(c, device(), issued.workspace); !t.empty()) {
@@ -155,17 +130,15 @@ ProcessGroup::Issued MpiGroup::Issue(const Communication& c, CommunicationStats:
 
 // Queued like any other call: MPI allows one collective at a time on a communicator.
 std::unique_ptr<ProcessGroup> MpiGroup::Split(int color, int key, std::string name) {
-  auto call = std::make_shared<SplitCall>();
-  Number(*call, ++splits_);
-  call->split = true;
+  auto call = NewSplit<CommSplitCall>();
   call->color = color;
   call->key = key;
-  if (owner_->run.ending()) owner_->run.ThrowIfEnding(owner_->rank, call->ToString());
+  ThrowIfEnding(*call);
   queue_->Push(call, Tensor(), splitting_)->Wait();
   if (call->made == MPI_COMM_NULL) return nullptr;
   auto endpoint = std::make_shared<Endpoint>(*endpoint_);
   endpoint->comm = call->made;
-  endpoint->identity = IdentityOf(call->made, *endpoint_, splits_, color, name);
+  endpoint->identity = IdentityOf(call->made, *endpoint_, call->sequence, color, name);
   endpoint->name = std::move(name);
   MPI_Comm_rank(endpoint->comm, &endpoint->rank);
   return std::make_unique<MpiGroup>(std::move(endpoint), owner_, watch_, stats());

@@ -9,10 +9,8 @@
 #include <memory>
 #include <string>
 
-#include "backends/host/queue.h"
 #include "backends/mpi/types.h"
-#include "backends/processes/fabric.h"
-#include "backends/watch/watch.h"
+#include "backends/processes/group.h"
 #include "core/comm/staging.h"
 
 namespace twofold::mpi {
@@ -35,22 +33,14 @@ class MpiGroup : public processes::Group {
   ~MpiGroup() override;
 
   std::unique_ptr<ProcessGroup> Split(int color, int key, std::string name) override;
-  void Drain() override;
 
  private:
   Issued Issue(const Communication& c, CommunicationStats::Entry& entry) override;
-  void Number(host::Call& call, uint64_t sequence) const;
 
   const std::shared_ptr<Endpoint> endpoint_;
-  const std::shared_ptr<host::RankState> owner_;
   watch::Watch& watch_;
-  const std::shared_ptr<watch::CallLog> log_;
-  const std::shared_ptr<const std::string> label_;
-  const int exceptions_;  // uncaught exceptions at construction
-  uint64_t collectives_ = 0, messages_ = 0, splits_ = 0;
   HostStaging staging_;
   CommunicationStats::Entry splitting_;  // not reported
-  std::unique_ptr<host::Queue> queue_;
 };
 
 }  // namespace twofold::mpi

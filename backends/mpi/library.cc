@@ -43,7 +43,7 @@ absl::Status Library::Start() try {
   }
   std::atexit([] { Finish(); });
   if (provided < MPI_THREAD_MULTIPLE) {
-    return absl::FailedPreconditionError(StrCat("this MPI library gives thread level ", provided, " where MPI_THREAD_MULTIPLE (",
+    return absl::FailedPreconditionError(StrCat("this MPI library provides thread level ", provided, ", but MPI_THREAD_MULTIPLE (",
                                                 MPI_THREAD_MULTIPLE, ") is needed; use one that was built with thread support"));
   }
   Check(MPI_Comm_dup(MPI_COMM_WORLD, &world_), "MPI_Comm_dup");

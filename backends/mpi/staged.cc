@@ -103,7 +103,7 @@ class Pieces {
         in = side(in_, size_), out = side(out_, size_);
         for (int b = 0; b < size_; ++b) down(in, b, in_, b), up(out_, b, out, b);
         break;
-      default: TWOFOLD_CHECK(false, StrCat(KindName(kind_), " is no collective of equal blocks"));
+      default: TWOFOLD_CHECK(false, StrCat(KindName(kind_), " is not a collective of equal blocks"));
     }
     piece.collective = {kind_, in, out, op_, root_};
     return piece;
@@ -259,7 +259,7 @@ class Exchange {
     const int code = MPI_Waitsome(static_cast<int>(requests_.size()), requests_.data(), &count, finished_.data(), statuses_.data());
     for (int i = 0; code == MPI_ERR_IN_STATUS && i < count; ++i) Check(statuses_[static_cast<size_t>(i)].MPI_ERROR, "MPI_Waitsome");
     Check(code, "MPI_Waitsome");
-    TWOFOLD_CHECK(count != MPI_UNDEFINED, "some piece is on its way");
+    TWOFOLD_CHECK(count != MPI_UNDEFINED, "at least one piece is in flight");
     for (int i = 0; i < count; ++i) {
       const auto p = static_cast<size_t>(finished_[static_cast<size_t>(i)]);
       if (lines_[p / window_].message->kind == P2p::kRecv) Received(p, statuses_[static_cast<size_t>(i)]);
@@ -278,7 +278,7 @@ class Exchange {
     const int64_t bytes = BytesOf(line, place.piece);
     if (whole != line.message->bytes || came != kLine + bytes) {
       throw SizeMismatch(StrCat(what_, "a message of ", whole, " bytes came from rank ", status.MPI_SOURCE, " of the group with tag ",
-                                status.MPI_TAG, ", ", line.message->bytes, " were expected"));
+                                status.MPI_TAG, ", but ", line.message->bytes, " were expected"));
     }
     line.message->peer = status.MPI_SOURCE;
     mover_.Copy(line.message->data + place.piece * payload_, place.memory + kLine, bytes);

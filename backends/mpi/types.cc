@@ -79,7 +79,7 @@ void Check(int code, const char* call) {
   if (code == MPI_SUCCESS) return;
   int kind = code;
   MPI_Error_class(code, &kind);
-  if (kind == MPI_ERR_TRUNCATE) throw SizeMismatch(StrCat(call, ": more came than was expected (", ErrorText(code), ")"));
+  if (kind == MPI_ERR_TRUNCATE) throw SizeMismatch(StrCat(call, ": more data arrived than expected (", ErrorText(code), ")"));
   throw std::runtime_error(StrCat(call, ": ", ErrorText(code)));
 }
 

@@ -14,7 +14,7 @@ absl::StatusOr<Api> Load() {
   api->Check(api->GetVersion(&api->version), "ncclGetVersion");
   if (api->version >= kOldest) return api;
   return absl::FailedPreconditionError(StrCat("NCCL ", VersionText(api->version), " (", api->from, ") is too old: ", VersionText(kOldest),
-                                              " or later is needed, whose communicators can be split; set NCCL_HOME to its folder"));
+                                              " or later is needed, which can split communicators; set NCCL_HOME to its folder"));
 }
 
 }  // namespace
@@ -25,7 +25,7 @@ void Api::Check(ncclResult_t result, const char* call, ncclComm_t comm) const {
   if (result == ncclSuccess) [[likely]] return;
   std::string text = StrCat(call, ": ", std::string(GetErrorString(result)), " (NCCL ", VersionText(version));
   const char* const last = GetLastError(comm);
-  if (last != nullptr && *last != '\0') StrAppend(&text, "; its last words: ", std::string(last));
+  if (last != nullptr && *last != '\0') StrAppend(&text, "; last error: ", std::string(last));
   throw NcclError(text + ")");
 }
 

@@ -12,7 +12,7 @@
 
 namespace twofold::nccl {
 
-// An error reported by NCCL: "ncclAllReduce: unhandled system error (NCCL 2.28.9; its last words: ...)".
+// An error reported by NCCL: "ncclAllReduce: unhandled system error (NCCL 2.28.9; last error: ...)".
 class NcclError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

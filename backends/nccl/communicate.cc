@@ -15,7 +15,7 @@ ncclDataType_t TypeOf(DType dtype) {
     case DType::kI32: return ncclInt32;
     case DType::kU8: return ncclUint8;
   }
-  TWOFOLD_CHECK(false, "a type that NCCL has");
+  TWOFOLD_CHECK(false, "NCCL has this type");
   return {};
 }
 
@@ -27,7 +27,7 @@ ncclRedOp_t OpOf(ReduceOp op) {
     case ReduceOp::kMin: return ncclMin;
     case ReduceOp::kMax: return ncclMax;
   }
-  TWOFOLD_CHECK(false, "a reduction that NCCL has");
+  TWOFOLD_CHECK(false, "NCCL has this reduction");
   return {};
 }
 
@@ -154,7 +154,7 @@ void EnqueueCollective(const Communication& c, const Place& p) {
       return nccl.Check(nccl.AllReduce(p.scratch, p.scratch, 1, ncclInt32, ncclMax, p.comm, p.stream), "ncclAllReduce", p.comm);
     case Communication::kSend: case Communication::kRecv: case Communication::kBatch: break;
   }
-  TWOFOLD_CHECK(false, c.ToString() + " is no collective");
+  TWOFOLD_CHECK(false, c.ToString() + " is not a collective");
 }
 
 }  // namespace twofold::nccl

@@ -63,8 +63,8 @@ std::string Communicator::AsyncError() {
   ncclResult_t found = ncclSuccess;
   if (Nccl().CommGetAsyncError(raw_, &found) != ncclSuccess || found == ncclSuccess || found == ncclInProgress) return "";
   const char* const last = Nccl().GetLastError(raw_);
-  const std::string words = last == nullptr || *last == '\0' ? "" : StrCat(" (NCCL's last words: ", std::string(last), ")");
-  return StrCat("NCCL found in group ", label_, ": ", std::string(Nccl().GetErrorString(found)), words);
+  const std::string words = last == nullptr || *last == '\0' ? "" : StrCat(" (last error: ", std::string(last), ")");
+  return StrCat("NCCL reported an error in group ", label_, ": ", std::string(Nccl().GetErrorString(found)), words);
 }
 
 // ---- Communicators ----

@@ -86,7 +86,7 @@ bool Engine::Connected(const GroupCall& call) const {
 
 void Engine::Launch(const GroupCall& call) {
   if (owner_->run.ending()) owner_->run.ThrowIfEnding(owner_->rank, call.ToString());
-  TWOFOLD_CHECK(communicator_ != nullptr, "a group that has started");
+  TWOFOLD_CHECK(communicator_ != nullptr, "the group has started");
   cuda::MakeCurrent(gpu_->gpu);
   WaitForCompute(call);
   if (!call.communication.is_collective()) {
@@ -155,7 +155,7 @@ int Engine::Execute(const host::Call& call, host::Queue& queue) {
     if (owner_->run.ending()) owner_->run.ThrowIfEnding(owner_->rank, call.ToString());
     if (!call.split) return Do(static_cast<const GroupCall&>(call), queue);
     if (call.sequence == 0) Start(static_cast<const StartCall&>(call));
-    else Split(static_cast<const SplitCall&>(call));
+    else Split(static_cast<const CommSplitCall&>(call));
     return -1;
   } catch (const std::exception&) {
     Explain(call);
@@ -187,7 +187,7 @@ void Engine::LaunchWaiting(const GroupCall& own, host::Queue& queue) {
       std::lock_guard lock(launch_mutex_);
       if (waiting_.empty()) return;
       next = waiting_.front();
-      TWOFOLD_CHECK(!first || next.call.get() == &own, "calls are given to the stream in their order");
+      TWOFOLD_CHECK(!first || next.call.get() == &own, "calls enter the stream in order");
       if (!first && (next.call->any_source || !Connected(*next.call))) return;
     }
     if (next.call->any_source) MatchSources(*next.call);
@@ -236,7 +236,7 @@ void Engine::GatherPairs(int32_t a, int32_t b) {
 }
 
 // NCCL does not tell which ranks are in a new communicator.
-void Engine::Split(const SplitCall& call) {
+void Engine::Split(const CommSplitCall& call) {
   GatherPairs(call.color, call.key);
   if (communicator_->aborted()) owner_->run.ThrowIfEnding(owner_->rank, call.ToString());
   auto color = [&](int r) { return pairs_[2 * static_cast<size_t>(r)]; };

@@ -34,7 +34,7 @@ struct GroupCall : host::Call {
 struct StartCall : host::Call {  // creates the world's communicator
   ncclUniqueId id = {};
 };
-struct SplitCall : host::Call {
+struct CommSplitCall : host::Call {
   int color = 0, key = 0;
   std::string name = {};
   mutable std::shared_ptr<Engine> made = nullptr;  // null: this rank is in no new group, or is alone
@@ -84,7 +84,7 @@ class Engine {
   void LaunchWaiting(const GroupCall& until, host::Queue& queue);
   void MatchSources(const GroupCall& call);
   void Start(const StartCall& call);
-  void Split(const SplitCall& call);
+  void Split(const CommSplitCall& call);
   void GatherPairs(int32_t a, int32_t b);
 
   ncclConfig_t Config() const;

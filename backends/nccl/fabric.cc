@@ -55,10 +55,11 @@ void PrepareNccl() {
 absl::StatusOr<std::unique_ptr<Fabric>> MakeNcclFabric(const spec::Spec& spec) {
   if (spec.device() != spec::CUDA) {
     return absl::InvalidArgumentError(StrCat("device: ", spec::Device_Name(spec.device()),
-                                             " cannot be had on fabric.nccl, which moves GPUs' memory; set device: CUDA, or use fabric in_memory or mpi"));
+                                             " does not work with fabric.nccl, which communicates between GPUs only; set device: CUDA, or "
+                                             "use fabric in_memory or mpi"));
   }
   PrepareNccl();
-  absl::StatusOr<host::DeviceChoice> device = host::ChooseDevice(spec);
+  absl::StatusOr<host::DeviceChoice> device = host::ChooseDevice(spec, host::RanksAre::kProcesses);
   if (!device.ok()) return device.status();
   const int max_ctas = spec.fabric().nccl().max_ctas();
   const host::CudaChoice gpus = *device->cuda;

@@ -12,15 +12,6 @@
 namespace twofold::nccl {
 namespace {
 
-template <class T>
-std::shared_ptr<T> NewCall(const Engine& engine, uint64_t sequence) {
-  auto call = std::make_shared<T>();
-  call->group = engine.label();
-  call->identity = engine.shared_identity();
-  call->sequence = sequence;
-  return call;
-}
-
 Contact ContactOf(const Communication& c) {
   const Tensor& t = c.out.empty() ? c.in : c.out;
   const int type = t.empty() ? 0 : static_cast<int>(t.dtype());
@@ -43,62 +34,42 @@ void PrepareMessages(const Communication& c, GroupCall& call, std::vector<uint64
 }  // namespace
 
 NcclGroup::NcclGroup(std::string name, std::shared_ptr<Engine> engine, CommunicationStats& stats)
-    : processes::Group(std::move(name), engine->rank(), engine->identity().ranks, engine->owner()->device, stats),
+    : processes::Group(std::move(name), engine->rank(), engine->shared_identity(), engine->owner(), engine->parts().watch, stats),
       engine_(std::move(engine)),
-      log_(std::make_shared<watch::CallLog>(engine_->shared_identity(), engine_->rank())),
-      exceptions_(std::uncaught_exceptions()),
-      sends_(engine_->identity().ranks.size()) {
+      sends_(identity_->ranks.size()) {
   auto queue = std::make_shared<host::Queue*>();  // the thread may need it after the group is gone
   queue_ = std::make_unique<host::Queue>(
-      engine_->owner(), StrCat("communication ", this->name()),
+      owner_, StrCat("communication ", this->name()),
       [e = engine_, queue](const std::shared_ptr<const host::Call>& call, std::span<std::byte>) { return e->Execute(*call, **queue); },
       host::Queue::kAlone);
   *queue = queue_.get();
-  engine_->parts().watch.AddLog(log_);
 }
 
 NcclGroup::NcclGroup(std::shared_ptr<const host::GroupIdentity> identity, int rank, const ncclUniqueId& id, std::shared_ptr<RunParts> parts,
                      std::shared_ptr<host::RankState> owner, CommunicationStats& stats)
     : NcclGroup("world", std::make_shared<Engine>(std::move(identity), rank, nullptr, std::move(parts), std::move(owner)), stats) {
   if (size() == 1) return;  // nothing is ever issued
-  auto call = NewCall<StartCall>(*engine_, 0);
-  call->split = true;
+  auto call = NumberedSplit<StartCall>(0);
   call->id = id;
   queue_->Push(call, Tensor(), engine_->unreported());
 }
 
 NcclGroup::~NcclGroup() {
-  host::RankState& owner = *engine_->owner();
-  if (std::uncaught_exceptions() > exceptions_ && !queue_->Idle()) {
-    owner.run.Claim(owner.rank, StrCat("rank ", owner.rank, ": an exception left unfinished work in group ", *engine_->label()));
-    host::Abandon(owner);
-  }
-  if (!queue_->Close()) {  // its thread is in NCCL, perhaps forever
-    (void)queue_.release();
-    return;
-  }
-  if (!engine_->is_world()) return;
+  if (!Close() || !engine_->is_world()) return;
   // The run is over, and whoever still holds a call may keep the communicators alive.
   engine_->parts().communicators.StopLooking();
-  if (owner.run.ending()) return;
+  if (owner_->run.ending()) return;
   try {
     engine_->parts().communicators.DestroyAll();
   } catch (const std::exception& e) {
-    owner.run.Fail(owner.rank, RankFailure::Kind::kOther, StrCat("rank ", owner.rank, ": ending NCCL's communicators: ", e.what()));
+    owner_->run.Fail(owner_->rank, RankFailure::Kind::kOther, StrCat("rank ", owner_->rank, ": ending NCCL's communicators: ", e.what()));
   }
 }
 
-void NcclGroup::Drain() {
-  host::RankState& owner = *engine_->owner();
-  if (!queue_->Close()) owner.run.ThrowIfEnding(owner.rank, StrCat("what group ", *engine_->label(), " was given"));
-}
-
 ProcessGroup::Issued NcclGroup::Issue(const Communication& c, CommunicationStats::Entry& entry) {
-  host::RankState& owner = *engine_->owner();
-  const auto call = NewCall<GroupCall>(*engine_, c.is_collective() ? ++collectives_ : ++messages_);
-  call->communication = c.Borrowed();
+  const auto call = NewCall<GroupCall>(c);
   call->after = device().compute().Record();
-  if (owner.run.ending()) owner.run.ThrowIfEnding(owner.rank, call->ToString());
+  ThrowIfEnding(*call);
   if (c.is_collective()) {
     log_->Add(c);
     call->contacts.push_back(ContactOf(c));
@@ -113,13 +84,11 @@ ProcessGroup::Issued NcclGroup::Issue(const Communication& c, CommunicationStats
 // Queued like any other call: when a communicator is split, it must have nothing in progress.
 std::unique_ptr<ProcessGroup> NcclGroup::Split(int color, int key, std::string name) {
   if (size() == 1) return color < 0 ? nullptr : Alone(std::move(name));
-  host::RankState& owner = *engine_->owner();
-  auto call = NewCall<SplitCall>(*engine_, ++splits_);
-  call->split = true;
+  auto call = NewSplit<CommSplitCall>();
   call->color = color;
   call->key = key;
   call->name = name;
-  if (owner.run.ending()) owner.run.ThrowIfEnding(owner.rank, call->ToString());
+  ThrowIfEnding(*call);
   queue_->Push(call, Tensor(), engine_->unreported())->Wait();
   if (call->alone) return Alone(std::move(name));
   if (call->made == nullptr) return nullptr;

@@ -17,11 +17,9 @@
 #include <string>
 #include <vector>
 
-#include "backends/host/queue.h"
 #include "backends/nccl/communicator.h"
 #include "backends/nccl/offers.h"
-#include "backends/processes/fabric.h"
-#include "backends/watch/watch.h"
+#include "backends/processes/group.h"
 
 namespace twofold::nccl {
 
@@ -50,17 +48,12 @@ class NcclGroup : public processes::Group {
   ~NcclGroup() override;
 
   std::unique_ptr<ProcessGroup> Split(int color, int key, std::string name) override;
-  void Drain() override;
 
  private:
   Issued Issue(const Communication& c, CommunicationStats::Entry& entry) override;
 
   const std::shared_ptr<Engine> engine_;
-  const std::shared_ptr<watch::CallLog> log_;
-  const int exceptions_;  // uncaught exceptions at construction
-  uint64_t collectives_ = 0, messages_ = 0, splits_ = 0;
   std::vector<uint64_t> sends_;  // number of sends issued to each peer
-  std::unique_ptr<host::Queue> queue_;
 };
 
 }  // namespace twofold::nccl

@@ -41,7 +41,7 @@ absl::StatusOr<Api> LoadFunctions() {
   }
 #define TWOFOLD_FIND(name)                                                                                                         \
   api.name = reinterpret_cast<decltype(api.name)>(dlsym(library, "nccl" #name));                                                   \
-  if (api.name == nullptr) return absl::FailedPreconditionError(StrCat(api.from, " has no function nccl" #name ": 2.18 or later is needed"));
+  if (api.name == nullptr) return absl::FailedPreconditionError(StrCat(api.from, " has no function nccl" #name "; NCCL 2.18 or later is needed"));
   TWOFOLD_NCCL_FUNCTIONS(TWOFOLD_FIND)
 #undef TWOFOLD_FIND
   return api;

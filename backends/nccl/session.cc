@@ -77,9 +77,10 @@ absl::Status CheckOwnGpus(const std::vector<Member>& members, int nccl_version, 
     const auto [first, is_new] = users.try_emplace({members[r].host, members[r].bus_id}, r);
     if (is_new) continue;
     const std::string way = nccl_version >= kSharesGpus
-                                ? "set NCCL_MULTI_RANK_GPU_ENABLE=1, start fewer processes a host, or name more GPUs in cuda.gpus"
-                                : StrCat("NCCL ", VersionText(nccl_version), " wants a GPU for each (2.30 and later can share one, with "
-                                         "NCCL_MULTI_RANK_GPU_ENABLE=1); start fewer processes a host, or name more GPUs in cuda.gpus");
+                                ? "set NCCL_MULTI_RANK_GPU_ENABLE=1, start fewer processes per host, or list more GPUs in cuda.gpus"
+                                : StrCat("NCCL ", VersionText(nccl_version),
+                                         " needs a GPU for each rank (from 2.30 on, ranks can share one with "
+                                         "NCCL_MULTI_RANK_GPU_ENABLE=1); start fewer processes per host, or list more GPUs in cuda.gpus");
     return absl::InvalidArgumentError(StrCat("fabric.nccl: ranks ", first->second, " and ", r, " are both on GPU ", members[r].bus_id, " (",
                                              members[r].gpu_name, ") of ", NameOfHost(members[r].host), "; ", way));
   }
@@ -142,9 +143,9 @@ absl::Status Session::Introduce(const std::string& trouble, int gpu) {
   if (const absl::Status own = CheckOwnGpus(members, Nccl().version, several != nullptr && std::strcmp(several, "1") == 0); !own.ok()) {
     return own;
   }
-  notes_ = {StrCat("NCCL ", VersionText(Nccl().version), " (", Nccl().from, "); processes found each other by ", bootstrap_->Describe()),
+  notes_ = {StrCat("NCCL ", VersionText(Nccl().version), " (", Nccl().from, "); rendezvous: ", bootstrap_->Describe()),
             StrCat("GPUs: ", WhereRanksAre(members))};
-  if (const std::string settings = Settings(); !settings.empty()) notes_.push_back(StrCat("NCCL was told: ", settings));
+  if (const std::string settings = Settings(); !settings.empty()) notes_.push_back(StrCat("NCCL environment variables: ", settings));
   return absl::OkStatus();
 }
 

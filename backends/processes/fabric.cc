@@ -10,6 +10,7 @@
 #include "backends/host/interrupt.h"
 #include "backends/launch/launch.h"
 #include "backends/watch/hub.h"
+#include "core/base/format.h"
 #include "core/base/strings.h"
 
 namespace twofold::processes {
@@ -126,15 +127,16 @@ absl::Status ProcessesFabric::Accepts(int world_size) const {
   const Launch launch = Started();
   if (!launch.error.empty()) return absl::InvalidArgumentError(StrCat(fabric, ": ", launch.error));
   if (launch.size == world_size) return absl::OkStatus();
-  const std::string ask = StrCat(fabric, ": ", world_size, world_size == 1 ? " rank is" : " ranks are", " asked for, and ");
+  const std::string ask = StrCat(fabric, ": ", world_size, world_size == 1 ? " rank is" : " ranks are", " needed, but ");
   if (!launch.launched) {
     return absl::InvalidArgumentError(
-        StrCat(ask, "this process was started without a launcher", library_.by_mpi_only ? " of MPI" : "", "; start it with `mpirun -n ", world_size,
+        StrCat(ask, "this process was started without ", library_.by_mpi_only ? "an MPI launcher" : "a launcher",
+               "; start it with `mpirun -n ", world_size,
                " twofold ...`, `srun -n ", world_size, " twofold ...` or `twofold launch --ranks=", world_size,
                " --fabric=", library_.fabric, " -- ...`"));
   }
   return absl::InvalidArgumentError(StrCat(ask, launch.size, " processes were started; start ", world_size,
-                                           ", or ask for ", launch.size, launch.size == 1 ? " rank" : " ranks", " (of a spec: pp * dp * cp * tp)"));
+                                           ", or use ", Counted(launch.size, "rank"), " (a spec uses pp * dp * cp * tp ranks)"));
 }
 
 RunResult ProcessesFabric::Run(int world_size, const RankFunction& fn) {

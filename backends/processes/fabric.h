@@ -11,19 +11,11 @@
 
 #include "absl/status/statusor.h"
 #include "backends/host/rank.h"
+#include "backends/processes/group.h"
 #include "backends/processes/session.h"
-#include "core/comm/process_group.h"
 #include "core/run/fabric.h"
 
 namespace twofold::processes {
-
-class Group : public ProcessGroup {
- public:
-  virtual void Drain() = 0;  // finishes what was issued; nothing may be issued afterwards
-
- protected:
-  using ProcessGroup::ProcessGroup;
-};
 
 // Creates the world's group at this rank. Called once, on the rank's thread, which also destroys the group. Must not
 // throw: errors are reported by the group's first call.

@@ -43,15 +43,15 @@ absl::Status MayListen(Endpoint& endpoint) {
   if (!error && endpoint.port == 0) endpoint.port = acceptor.local_endpoint().port();
   if (!error) return absl::OkStatus();
   if (error == asio::error::address_in_use) return absl::UnavailableError("another process listens there already");
-  if (error == asio::error::access_denied) return absl::PermissionDeniedError("ports below 1024 are for root alone");
-  return absl::InvalidArgumentError(StrCat("that is no address of this host (", error.message(), ")"));
+  if (error == asio::error::access_denied) return absl::PermissionDeniedError("only root may use ports below 1024");
+  return absl::InvalidArgumentError(StrCat("that is not an address of this host (", error.message(), ")"));
 }
 
 bool TokenSuffices(const std::string& token, const Endpoint& endpoint) { return !token.empty() || endpoint.loopback; }
 
 std::string WhyNoToken() {
-  return ", where other hosts can reach it, and this job has no token: whoever comes there would be let in; set TWOFOLD_JOB_TOKEN to the same "
-         "text, which others cannot guess, for all ranks (Slurm, torchrun and `twofold launch` on one host do so themselves)";
+  return ", which other hosts can reach, but this job has no token, so any process could join; set TWOFOLD_JOB_TOKEN to the same "
+         "text, which others cannot guess, for all ranks (Slurm, torchrun and `twofold launch` on one host set it themselves)";
 }
 
 std::string WhyNoAnswer(const Endpoint& endpoint) {
@@ -60,7 +60,7 @@ std::string WhyNoAnswer(const Endpoint& endpoint) {
   asio::error_code error = asio::error::timed_out;
   socket.async_connect(AsioEndpoint(endpoint), [&error](asio::error_code result) { error = result; });
   io.run_for(std::chrono::seconds(2));
-  return error ? error.message() : "something listens there that is not the store of a run";
+  return error ? error.message() : "a program that is not a rendezvous store listens there";
 }
 
 }  // namespace twofold::rendezvous

@@ -33,12 +33,13 @@ Meeting::Meeting(Options options, Send send, Time now)
 absl::Status Meeting::Hear(Connection from, const FromMember& message, Time now) {
   if (message.has_hello()) return Greet(from, message.hello(), now);
   const auto known = ranks_.find(from);
-  if (known == ranks_.end()) return absl::InvalidArgumentError("fabric.rendezvous: a process has to say first who it is");
+  if (known == ranks_.end()) return absl::InvalidArgumentError("fabric.rendezvous: a process must introduce itself first");
   if (message.has_give() && state_ == kMet) Take(known->second, message.give(), now);
   if (message.has_leave()) {
     members_[static_cast<size_t>(known->second)].state = Member::kLeft;
     if (state_ == kGathering) {
-      Fail(absl::StatusCode::kUnavailable, StrCat(members_[static_cast<size_t>(known->second)].Text(), " has left before all had come"));
+      Fail(absl::StatusCode::kUnavailable, StrCat(members_[static_cast<size_t>(known->second)].Text(),
+                                                  " left before all ranks had joined"));
     }
     CheckExchanges(now);
   }
@@ -72,27 +73,29 @@ absl::Status Meeting::Greet(Connection from, const Hello& hello, Time now) {
 std::string Meeting::Contradiction(Connection from, const Hello& hello) const {
   const std::string who = Member{.hello = hello}.Text();
   if (const auto known = ranks_.find(from); known != ranks_.end()) {
-    return StrCat(members_[static_cast<size_t>(known->second)].Text(), " has said on one connection who it is, and then that it is ", who,
+    return StrCat(members_[static_cast<size_t>(known->second)].Text(), " introduced itself a second time on one connection, now as ", who,
                   "; start the same build of the program everywhere");
   }
   if (std::isnan(hello.patience_s())) {
-    return StrCat(who, " would wait ", hello.patience_s(), " s for the others; seconds are right (fabric.rendezvous.timeout_s)");
+    return StrCat(who, " would wait ", hello.patience_s(), " s for the others; fabric.rendezvous.timeout_s must be a number of seconds");
   }
   if (hello.version() != kVersion) {
-    return StrCat(who, " speaks version ", hello.version(), " of the rendezvous, the store (", options_.process, ") version ", kVersion,
+    return StrCat(who, " uses version ", hello.version(), " of the rendezvous protocol, but the store (", options_.process,
+                  ") uses version ", kVersion,
                   "; start the same build of the program everywhere");
   }
   if (hello.size() != options_.size) {
-    return StrCat(who, " was told that there are ", hello.size(), " ranks, rank 0 (", options_.process, ") that there are ",
-                  options_.size, "; WORLD_SIZE, or what the launcher sets instead, must be the same everywhere");
+    return StrCat(who, " was told that there are ", hello.size(), " ranks, but rank 0 (", options_.process, ") was told that there are ",
+                  options_.size, "; WORLD_SIZE, or the variable that the launcher sets instead, must be the same for all ranks");
   }
   if (hello.rank() < 0 || hello.rank() >= options_.size) {
-    return StrCat(who, ": there are ", options_.size, " ranks, 0 to ", options_.size - 1, "; correct RANK, or what the launcher sets instead");
+    return StrCat(who, ": there are ", options_.size, " ranks, 0 to ", options_.size - 1,
+                  "; correct RANK, or the variable that the launcher sets instead");
   }
   const Member& before = members_[static_cast<size_t>(hello.rank())];
   if (before.state == Member::kAwaited) return "";
-  return StrCat("rank ", hello.rank(), " came twice: ", ProcessText(before.hello), ", then ", ProcessText(hello),
-                "; give each process a RANK of its own, and end what is left of earlier runs");
+  return StrCat("rank ", hello.rank(), " joined twice: ", ProcessText(before.hello), ", then ", ProcessText(hello),
+                "; give each process its own RANK, and end processes left over from earlier runs");
 }
 
 // All have come: tells each process its place among those of its host.
@@ -117,7 +120,8 @@ void Meeting::Lose(Connection from) {
   if (member.state != Member::kHere) return;
   member.state = Member::kLost;
   if (state_ == kGathering) {
-    Fail(absl::StatusCode::kUnavailable, StrCat("lost ", member.Text(), " before all had come: it has ended or is stopped, or its host is cut off; ",
+    Fail(absl::StatusCode::kUnavailable, StrCat("lost ", member.Text(),
+                                                " before all ranks had joined: it has ended or is stopped, or its host is unreachable; ",
                                                 "its own output may say why. ", WhoHasCome()));
   }
   CheckExchanges({});
@@ -133,18 +137,18 @@ void Meeting::Tick(Time now) {
     for (size_t r = 0; r < members_.size(); ++r) {
       if (members_[r].state == Member::kAwaited) missing.push_back(static_cast<int>(r));
     }
-    std::string message = StrCat(RankList(missing), " of ", options_.size, " did not come to the store at ", options_.place, " (rank 0, ",
+    std::string message = StrCat(RankList(missing), " of ", options_.size, " did not reach the store at ", options_.place, " (rank 0, ",
                                  options_.process, ") within ", options_.timeout_s, " s (timeout_s). ", WhoHasCome(), ". ");
     if (!strangers_.empty()) {
-      StrAppend(&message, "Refused, since their job token is another one: processes at ", absl::StrJoin(strangers_, ", "), ". ");
+      StrAppend(&message, "These processes were refused because their job token differs: ", absl::StrJoin(strangers_, ", "), ". ");
     }
     Fail(absl::StatusCode::kDeadlineExceeded,
-         StrCat(message, "Were they all started, and with this address? Can their hosts reach ", options_.place, " by TCP?"));
+         StrCat(message, "Were they all started with this address? Can their hosts reach ", options_.place, " over TCP?"));
   }
   if (state_ == kMet) CheckExchanges(now);
 }
 
-// "Have come: ranks 0, 1 on node1, rank 3 on node2"
+// "Joined: ranks 0, 1 on node1, rank 3 on node2"
 std::string Meeting::WhoHasCome() const {
   std::map<std::string, std::vector<int>> hosts;
   for (const Member& member : members_) {
@@ -152,7 +156,7 @@ std::string Meeting::WhoHasCome() const {
   }
   std::vector<std::string> parts;
   for (const auto& [host, ranks] : hosts) parts.push_back(StrCat(RankList(ranks), " on ", host));
-  return parts.empty() ? "No rank has come" : StrCat("Have come: ", absl::StrJoin(parts, ", "));
+  return parts.empty() ? "No rank has joined" : StrCat("Joined: ", absl::StrJoin(parts, ", "));
 }
 
 // ---- Exchanging ----
@@ -168,8 +172,9 @@ void Meeting::Take(int rank, const Give& give, Time now) {
   if (exchange.broadcast != give.broadcast()) {
     auto kind = [](bool broadcast) { return broadcast ? "a broadcast" : "an all-gather"; };
     return Fail(absl::StatusCode::kInternal,
-                StrCat("exchange ", give.number(), " is ", kind(exchange.broadcast), " of ", members_[static_cast<size_t>(exchange.first)].Text(),
-                       " and ", kind(give.broadcast()), " of ", members_[static_cast<size_t>(rank)].Text()));
+                StrCat("exchange ", give.number(), " is ", kind(exchange.broadcast), " for ",
+                       members_[static_cast<size_t>(exchange.first)].Text(),
+                       " but ", kind(give.broadcast()), " for ", members_[static_cast<size_t>(rank)].Text()));
   }
   exchange.given[rank] = give.bytes();
   if (exchange.given.size() < members_.size()) return CheckExchanges(now);
@@ -194,15 +199,16 @@ void Meeting::CheckExchanges(Time now) {
       const Member& member = members_[r];
       if (member.state == Member::kHere) continue;
       const std::string what = member.state == Member::kLost
-                                   ? StrCat("lost ", member.Text(), ": it has ended or is stopped, or its host is cut off; this was")
-                                   : StrCat(member.Text(), " has left");
+                                   ? StrCat("lost ", member.Text(),
+                                            ": it has ended or is stopped, or its host is unreachable; this happened")
+                                   : StrCat(member.Text(), " left");
       return Fail(absl::StatusCode::kUnavailable, StrCat(what, " while others waited for it in exchange ", number, " of the bootstrap"));
     }
     if (now < exchange.deadline) continue;
     std::vector<std::string> who;
     for (size_t i = 0; i < std::min<size_t>(missing.size(), 4); ++i) who.push_back(members_[static_cast<size_t>(missing[i])].Text());
     return Fail(absl::StatusCode::kDeadlineExceeded,
-                StrCat(RankList(missing), " did not come to exchange ", number, " of the bootstrap within ", options_.timeout_s,
+                StrCat(RankList(missing), " did not take part in exchange ", number, " of the bootstrap within ", options_.timeout_s,
                        " s (timeout_s): ", absl::StrJoin(who, ", "), missing.size() > who.size() ? ", ..." : ""));
   }
 }

@@ -233,11 +233,12 @@ absl::Status GrpcMember::Try(const Endpoint& endpoint, std::chrono::seconds atte
     return absl::PermissionDeniedError(StrCat("fabric.rendezvous: ", Me(), " is refused: ", why));
   }
   if (status.error_code() == grpc::StatusCode::FAILED_PRECONDITION) return absl::FailedPreconditionError(why);
-  return absl::UnavailableError(status.error_code() == grpc::StatusCode::UNIMPLEMENTED ? "something listens there that is not the store of a run" : why);
+  return absl::UnavailableError(status.error_code() == grpc::StatusCode::UNIMPLEMENTED
+                                    ? "a program that is not a rendezvous store listens there" : why);
 }
 
 absl::Status GrpcMember::Seek() {
-  std::string why = "nothing was tried";
+  std::string why = "no attempt was made";
   while (Clock::now() < deadline_) {
     const auto endpoints = Resolve(options_.host, options_.port);
     if (!endpoints.ok()) why = std::string(endpoints.status().message());
@@ -250,13 +251,14 @@ absl::Status GrpcMember::Seek() {
   }
   return absl::DeadlineExceededError(
       StrCat("fabric.rendezvous: ", Me(), " did not find rank 0's store at ", Place(), " within ", options_.timeout_s, " s (timeout_s): ", why,
-             ". Was rank 0 started, on that host and with that address? Can this host reach it by TCP?"));
+             ". Was rank 0 started on that host with that address? Can this host reach it over TCP?"));
 }
 
 absl::Status GrpcMember::WaitForAll() {
   if (!call_->AwaitSeat(deadline_ + kStoresWord)) {
     return absl::DeadlineExceededError(
-        StrCat("fabric.rendezvous: ", Me(), " heard nothing more of the store at ", Place(), " (rank 0, ", store_, ") within ", options_.timeout_s, " s (timeout_s)"));
+        StrCat("fabric.rendezvous: ", Me(), " heard nothing more from the store at ", Place(), " (rank 0, ", store_, ") within ",
+               options_.timeout_s, " s (timeout_s)"));
   }
   if (!call_->seat()) return Ended();
   seat_ = *call_->seat();
@@ -274,7 +276,7 @@ absl::StatusOr<Taken> GrpcMember::Exchange(std::string bytes, bool broadcast) {
   const bool in_time = call_->AwaitTaken(exchanges_, After(options_.timeout_s) + kStoresWord);
   if (std::optional<Taken> taken = call_->taken(exchanges_)) return *std::move(taken);
   if (in_time) return Ended();
-  return absl::DeadlineExceededError(StrCat("fabric.rendezvous: ", Me(), " heard nothing of the store at ", Place(), " (rank 0, ", store_,
+  return absl::DeadlineExceededError(StrCat("fabric.rendezvous: ", Me(), " heard nothing from the store at ", Place(), " (rank 0, ", store_,
                                             ") in exchange ", exchanges_, " of the bootstrap within ", options_.timeout_s, " s (timeout_s)"));
 }
 
@@ -285,7 +287,7 @@ absl::Status GrpcMember::Ended() {
     return absl::UnavailableError(StrCat("fabric.rendezvous: rank 0 (", store_, ") has closed the store while ", Me(), " still needed it"));
   }
   return absl::UnavailableError(StrCat("fabric.rendezvous: lost rank 0 (", store_, "), which served the store at ", Place(),
-                                       ": it has ended or is stopped, or its host is cut off; its own output may say why"));
+                                       ": it has ended or is stopped, or its host is unreachable; its own output may say why"));
 }
 
 }  // namespace

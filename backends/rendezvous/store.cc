@@ -158,8 +158,9 @@ Reactor* GrpcStore::Join(grpc::CallbackServerContext* context) {
   if (!Knows(*context)) {
     meeting_.RefusedStranger(context->peer());
     return new Stranger(StrCat("the store at ", options_.place, " (", options_.process,
-                               ") is that of another run: its job token differs. Choose another port (MASTER_PORT or fabric.rendezvous.port), or, if "
-                               "both are of one run, start all ranks with the same TWOFOLD_JOB_TOKEN"));
+                               ") belongs to another run: its job token differs. Choose another port (MASTER_PORT or "
+                               "fabric.rendezvous.port), or, if both belong to the same run, start all ranks with the same "
+                               "TWOFOLD_JOB_TOKEN"));
   }
   ServerCall* const call = new ServerCall(*this, ++last_);
   calls_[last_] = call;
@@ -215,8 +216,8 @@ absl::Status Explain(const absl::Status& status, const Store::Options& options, 
   const std::string at = StrCat("fabric.rendezvous: rank 0 (", options.process, ") cannot listen at ", PlaceText(options.bind, options.port));
   const std::string numbers = options.bind == endpoint.address ? "" : StrCat(", which is ", endpoint.address);
   const char* what = absl::IsInvalidArgument(status)
-                         ? "; start rank 0 on the host that MASTER_ADDR (fabric.rendezvous.address) names, or say in fabric.rendezvous.bind which "
-                           "address of this host to listen at (0.0.0.0: all)"
+                         ? "; start rank 0 on the host that MASTER_ADDR (fabric.rendezvous.address) names, or set fabric.rendezvous.bind "
+                           "to the address of this host to listen at (0.0.0.0 for all)"
                          : "; choose another port (MASTER_PORT or fabric.rendezvous.port)";
   return absl::Status(status.code(), StrCat(at, numbers, ": ", std::string(status.message()), what));
 }
@@ -229,7 +230,7 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Listen(const Options& options) {
   if (!endpoints.ok()) {
     return absl::InvalidArgumentError(StrCat("fabric.rendezvous: rank 0 (", options.process, ") cannot listen at ", options.bind, ": ",
                                              std::string(endpoints.status().message()),
-                                             "; MASTER_ADDR (fabric.rendezvous.address) has to name its host"));
+                                             "; MASTER_ADDR (fabric.rendezvous.address) must name its host"));
   }
   absl::Status why;
   for (Endpoint& endpoint : *endpoints) {

@@ -59,7 +59,7 @@ std::unique_ptr<ProcessGroup> ReplayProcessGroup::Split(int color, int, std::str
   const int me = ranks()[static_cast<size_t>(rank())];
   throw RankFailure(RankFailure::Kind::kOther, me,
                     StrCat("rank ", me, ": split of group ", this->name(), " into \"", name,
-                           "\": a replay of one rank does not know which others ask for color ", color));
+                           "\": a replay of one rank does not know which other ranks have color ", color));
 }
 
 }  // namespace twofold

@@ -99,7 +99,7 @@ absl::StatusOr<outcome::Outcome> Unframe(std::string_view bytes) {
   const bool begun = bytes.size() >= sizeof size;
   if (begun) std::memcpy(&size, bytes.data(), sizeof size);
   if (!begun || bytes.size() - sizeof size != size) {
-    return absl::InternalError(StrCat("the simulation's outcome came cut short: ", bytes.size(), " bytes",
+    return absl::InternalError(StrCat("the simulation's outcome is truncated: ", bytes.size(), " bytes",
                                       begun ? StrCat(" of ", size + sizeof size) : std::string()));
   }
   outcome::Outcome outcome;
@@ -225,13 +225,14 @@ absl::Status EndedEarly(int status, const sim::FlightRecord* record) {
   const sim::FlightRecord::Turn turn = record != nullptr ? record->turn() : sim::FlightRecord::Turn{sim::FlightRecord::kNobody, true};
   if (turn.rank == sim::FlightRecord::kNobody) return absl::InternalError(how);
   const std::string last = record->LastCall(turn.rank);
-  if (!turn.in_simulator) return absl::InternalError(StrCat("rank ", turn.rank, ": ", how, " in its turn; ", last));
-  return absl::InternalError(StrCat(how, " within the simulator, which rank ", turn.rank, " had called; ", last));
+  if (!turn.in_simulator) return absl::InternalError(StrCat("rank ", turn.rank, ": ", how, " while this rank was running; ", last));
+  return absl::InternalError(StrCat(how, " inside the simulator, which rank ", turn.rank, " had called; ", last));
 }
 
 absl::Status WasInterrupted() {
-  return absl::CancelledError(StrCat("interrupted: the simulation did not come to the end of a step within ",
-                                     std::chrono::duration<double>(kTimeToEnd).count(), " s and was ended; what ranks had done before is kept"));
+  return absl::CancelledError(StrCat("interrupted: the simulation did not reach the end of a step within ",
+                                     std::chrono::duration<double>(kTimeToEnd).count(),
+                                     " s and was ended; what its ranks had done before is kept"));
 }
 
 absl::Status Hangs(const Watch& watch) {

@@ -15,6 +15,7 @@
 #include "backends/simulated/plan.h"
 #include "backends/simulated/process_group.h"
 #include "backends/simulated/shared_memory.h"
+#include "core/base/format.h"
 #include "core/base/rank_list.h"
 #include "core/base/strings.h"
 #include "core/comm/staging.h"
@@ -120,7 +121,8 @@ void AddExtrapolationNotes(const SimulatedDevice::Extrapolated& extrapolated, ou
       if (++shown <= kShown) StrAppend(&text, shown > 1 ? ", " : "", dims[0], " x ", dims[1], dims[2] > 0 ? StrCat(" x ", dims[2]) : "");
     }
     if (shapes.size() > kShown) StrAppend(&text, " and ", shapes.size() - kShown, " more shapes");
-    outcome.add_notes(StrCat("time of ", kernel, " is extrapolated beyond what was calibrated: ", text, " (", calls, calls == 1 ? " call" : " calls", " of a rank)"));
+    outcome.add_notes(StrCat("time of ", kernel, " is extrapolated beyond what was calibrated: ", text, " (", Counted(calls, "call"),
+                             " per rank)"));
   }
 }
 
@@ -225,8 +227,8 @@ outcome::Outcome Simulate(SimulationPlan& plan, Folding folding, bool slowest_co
   if (fold) {
     outcome.set_folding_refused(world.folding_refused);
     if (world.apart > 0) {
-      outcome.add_notes(StrCat("folded ranks that do the same ended a communication up to ", std::ceil(1000 * world.apart) / 10,
-                               " % of its time apart: the slowest counts for all"));
+      outcome.add_notes(StrCat("folded ranks ended the same communication up to ", std::ceil(1000 * world.apart) / 10,
+                               " % of its time apart; the slowest rank's time is used for all"));
     }
   }
   outcome.set_code(static_cast<int>(status.code()));

@@ -22,7 +22,7 @@
 namespace twofold {
 
 // Why the flows of one rank cannot represent those of all; simulating all ranks' flows can.
-inline constexpr char kUnlikeFlows[] = "collectives that ranks do not all take alike overlap with others";
+inline constexpr char kUnlikeFlows[] = "a collective whose ranks have different parts overlaps with others";
 
 // What the ranks of a run have in common.
 struct SimulatedWorld {

@@ -10,6 +10,7 @@
 #include "backends/host/costs.h"
 #include "backends/host/memory_rules.h"
 #include "backends/simulated/plan_network.h"
+#include "core/base/format.h"
 #include "core/base/strings.h"
 #include "core/comm/device_mesh.h"
 #include "core/comm/staging.h"
@@ -33,10 +34,10 @@ void SetTraining(const cluster::Cluster& c, const profile::Profile& profile, hos
   plan.machine.host_seconds = training->host_s();
   plan.machine.waiting = plan.world_size > 1 ? training->waiting() : 0;
   plan.machine.core_share = training->core_share();
-  plan.notes.push_back(StrCat("in training, kernels take ", std::round(100 * training->factor()) / 100, " of their time alone, as in ",
-                              training->jobs_size(), " small jobs of calibration on ", training->ranks(),
-                              training->ranks() == 1 ? " rank" : " ranks",
-                              training->ranks() == plan.world_size ? "" : "; it has none on as many ranks"));
+  plan.notes.push_back(StrCat("in training, kernels take ", std::round(100 * training->factor()) / 100,
+                              " times as long as alone; calibration measured this in ",
+                              training->jobs_size(), " small jobs on ", Counted(training->ranks(), "rank"),
+                              training->ranks() == plan.world_size ? "" : ", since it ran none on as many ranks as this job has"));
 }
 
 double FirstPositive(std::initializer_list<double> values) {
@@ -72,7 +73,8 @@ void SetCollectives(const Collectives& measured, SimulationPlan& plan) {
   }
   if (points == 0) return;
   plan.link_spread = {std::min(low / points, 1.0), std::max(high / points, 1.0)};
-  plan.notes.push_back(StrCat("alone on the links, ", names, " of ", plan.world_size, " ranks take what calibration measured of them"));
+  plan.notes.push_back(StrCat("when nothing else uses the links, ", names, " of ", plan.world_size,
+                              " ranks take the time that calibration measured"));
 }
 
 // Applies a GPU profile's measurements other than kernels.
@@ -80,18 +82,21 @@ void SetGpu(const spec::Spec& spec, const cluster::Cluster& c, const profile::Gp
   plan.machine.read_back_seconds = gpu.read_back().seconds();
   plan.machine.uploads = gpu.has_to_device();
   if (spec.device() == spec::CUDA && spec.cuda().time_algorithms() != gpu.time_algorithms()) {
-    plan.notes.push_back(StrCat("cuda.time_algorithms is ", spec.cuda().time_algorithms() ? "true" : "false", ", and products were measured with ",
+    plan.notes.push_back(StrCat("cuda.time_algorithms is ", spec.cuda().time_algorithms() ? "true" : "false",
+                                ", but products were measured with ",
                                 gpu.time_algorithms() ? "true" : "false"));
   }
   if (spec.device() == spec::CUDA && spec.cuda().attention() != spec::Cuda::AUTO) {
-    plan.notes.push_back(StrCat("cuda.attention is ", spec::Cuda::Attention_Name(spec.cuda().attention()), ", and attention was measured with AUTO"));
+    plan.notes.push_back(StrCat("cuda.attention is ", spec::Cuda::Attention_Name(spec.cuda().attention()),
+                                ", but attention was measured with AUTO"));
   }
   if (plan.world_size == 1 || gpu.collectives().empty()) return;
   if (c.has_library()) {
-    plan.notes.push_back(StrCat("the profile's collectives, of fabric ", gpu.collectives_of(), ", are left aside: the cluster says how its library communicates"));
+    plan.notes.push_back(StrCat("the profile's collectives, measured on fabric ", gpu.collectives_of(),
+                                ", are ignored: the cluster says how its library communicates"));
     return;
   }
-  plan.notes.push_back(StrCat("the profile's collectives are of fabric ", gpu.collectives_of()));
+  plan.notes.push_back(StrCat("the profile's collectives were measured on fabric ", gpu.collectives_of()));
   SetCollectives(gpu.collectives(), plan);
 }
 
@@ -105,22 +110,25 @@ absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, Simulat
   if (emulated) costs = host::FindCosts(spec.emulated());
   if (!costs.ok()) return costs.status();
   if (spec.device() == spec::CUDA && costs->device.kind() != cluster::Device::GPU_DEVICE) {
-    return absl::InvalidArgumentError(StrCat("fabric.simulated.cluster: \"", c.name(), "\" computes on CPUs, and device is CUDA; use a cluster of GPUs (",
+    return absl::InvalidArgumentError(StrCat("fabric.simulated.cluster: \"", c.name(),
+                                             "\" computes on CPUs, but device is CUDA; use a cluster of GPUs (",
                                              "`twofold list clusters`), or device: CPU"));
   }
   const host::MemoryRules memory = host::MemoryRulesOf(spec, costs->device);
   plan.device_memory = memory.device;
   plan.host_memory = memory.host;
-  const absl::StatusOr<host::MemoryRules> found = host::FindMemoryRules(spec);
+  const absl::StatusOr<host::MemoryRules> found = host::FindMemoryRules(spec, host::RanksAre::kThreads);
   if (!found.ok()) return found.status();
   plan.shared_memory = found->shared;
   if (spec.fabric().simulated().links() == kStagedLinks) {
     if (memory.kind != DeviceKind::kCuda) {
-      return absl::InvalidArgumentError(StrCat("fabric.simulated.links: \"", kStagedLinks, "\" are of GPUs, and cluster ", c.name(), " computes on CPUs; leave it out"));
+      return absl::InvalidArgumentError(StrCat("fabric.simulated.links: \"", kStagedLinks, "\" is for GPUs, but cluster ", c.name(),
+                                               " computes on CPUs; leave this field out"));
     }
     plan.machine.staging = HostStaging::kBytes;
-    plan.notes.push_back(StrCat("communication is staged: each group holds ", HostStaging::kBytes.value() >> 20, " MiB of the host's memory, as on fabric.mpi with a library "
-                                "that reaches no GPU; the time of its copies is not modelled"));
+    plan.notes.push_back(StrCat("communication is staged: each group holds ", HostStaging::kBytes.value() >> 20,
+                                " MiB of host memory, as on fabric.mpi with a library that is not CUDA-aware; the time of the copies is "
+                                "not modelled"));
   }
   plan.machine.gpu = memory.kind == DeviceKind::kCuda;  // false for an emulated device: its stream is the host
   plan.machine.launch_seconds = costs->device.launch_us() * 1e-6;
@@ -128,8 +136,9 @@ absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, Simulat
   if (!emulated) {
     SetTraining(c, profile, *costs, plan);
     if (profile.threads() > 0 && profile.threads() != plan.threads) {
-      plan.notes.push_back(StrCat("the profile's kernels ran on ", profile.threads(), " threads a rank, this job's have ", plan.threads,
-                                  ": `twofold calibrate --threads=", plan.threads, "` measures those"));
+      plan.notes.push_back(StrCat("the profile's kernels ran on ", profile.threads(), " threads per rank, but this job's run on ",
+                                  plan.threads,
+                                  "; `twofold calibrate --threads=", plan.threads, "` measures those"));
     }
   }
   plan.notes.insert(plan.notes.end(), costs->notes.begin(), costs->notes.end());
@@ -148,13 +157,16 @@ absl::Status SetMessagePassingHost(const spec::Simulated& simulated, const profi
                               .bandwidth = BytesPerSecond(links.bytes_per_second_exchange()),
                               .latency = Seconds(links.latency_s())});
     plan.link_spread = TimesOf(links.bytes_per_second(), links.bandwidth_low(), links.bandwidth_high());
-    plan.notes.push_back(StrCat("links are the profile's of ", links.fabric(), ": ", links.latency_s() * 1e6, " us and ",
-                                links.bytes_per_second_exchange() / 1e9, " GB/s a rank; where a collective was not measured, eager and "
-                                "rendezvous protocols and the time of reductions are not modelled"));
+    plan.notes.push_back(StrCat("links are those that the profile measured on fabric ", links.fabric(), ": ", links.latency_s() * 1e6,
+                                " µs and ",
+                                links.bytes_per_second_exchange() / 1e9,
+                                " GB/s per rank; for collectives that were not measured, eager and rendezvous protocols and the time of "
+                                "reductions are not modelled"));
     SetCollectives(links.collectives(), plan);
     plan.link_spread = Widened(plan.link_spread, links.load());
     if (links.load().taken() > 0) {
-      plan.notes.push_back(absl::StrFormat("while messages of %s were measured other work held them up for up to %.0f %% of the time: their interval is as much wider",
+      plan.notes.push_back(absl::StrFormat("while messages of %s were measured, other work delayed them for up to %.0f %% of the time; "
+                                           "their interval is wider by as much",
                                            links.fabric(), 100 * links.load().taken()));
     }
     return absl::OkStatus();
@@ -168,7 +180,7 @@ void SetSharedMemoryHost(const cluster::Cluster& c, const profile::Profile& prof
   const profile::SharedMemory& measured = profile.shared_memory();
   constexpr double kLatency = 5e-6, kCore = 8e9, kTotal = 16e9;  // defaults if nothing was measured or stated
   if (!profile.has_shared_memory() && host.core_gbytes_per_second() == 0 && !plan.machine.gpu) {
-    plan.notes.push_back("links between ranks are assumed (5 us, 8 GB/s a core, 16 GB/s in all), not calibrated");
+    plan.notes.push_back("links between ranks are assumed (5 µs, 8 GB/s per core, 16 GB/s in total), not calibrated");
   }
   SharedMemoryHostOptions options;
   options.ranks = plan.world_size;
@@ -192,11 +204,11 @@ void ShareCores(const cluster::Cluster& c, const profile::Profile& profile, Simu
   plan.machine.slowdown = std::max(1.0, busy / cores);
   plan.machine.shared_cores = plan.world_size > 1 && busy + plan.world_size > cores;
   if (plan.machine.slowdown > 1) {
-    plan.notes.push_back(StrCat(busy, " threads compute on ", cores, " cores: their operations take ", plan.machine.slowdown,
+    plan.notes.push_back(StrCat(busy, " threads compute on ", cores, " cores, so their operations take ", plan.machine.slowdown,
                                 " times as long"));
   }
   if (plan.machine.shared_cores) {
-    plan.notes.push_back("communication threads share cores with computing ones: communication that overlaps costs compute time");
+    plan.notes.push_back("communication threads share cores with compute threads, so overlapped communication slows down compute");
   }
 }
 
@@ -208,8 +220,8 @@ void SetSlowLinks(const spec::Simulated& simulated, SimulationPlan& plan) {
   plan.machine.shared_cores = false;
   plan.collectives = {};  // those were measured on the links at full speed
   plan.link_spread = {};
-  plan.notes.push_back(StrCat("links are slowed down to ", simulated.link_gbps(), " Gb/s each way and ", simulated.latency_us(),
-                              " us a message; that cores move their bytes, too, is not modelled"));
+  plan.notes.push_back(StrCat("links are throttled to ", simulated.link_gbps(), " Gb/s in each direction and ", simulated.latency_us(),
+                              " µs per message; the core time that moving the bytes takes is not modelled"));
 }
 
 // Folding is used only where it provably changes nothing: for ranks of one pipeline stage (and of one place along cp,
@@ -229,9 +241,9 @@ void DecideFolding(const spec::Spec& spec, SimulationPlan& plan) {
   const bool sums = p.tp() > 1 && p.sharding() != spec::Parallel::NO_SHARD && (p.sequence_parallel() || key_heads < p.tp());
   const bool asked = spec.fabric().simulated().folding() == spec::Simulated::ON;
   const bool tp = p.tp() > 1 && (!norm || asked), dp = p.dp() > 1 && (asked || (!sums && (!norm || p.sharding() == spec::Parallel::NO_SHARD)));
-  if (plan.world_size == 1) plan.why_not_fold = "there is one rank";
+  if (plan.world_size == 1) plan.why_not_fold = "there is only one rank";
   else if (p.dp() * p.tp() == 1) plan.why_not_fold = "ranks do different things (only pp and cp are used)";
-  else if (!tp && !dp) plan.why_not_fold = "ranks along tp have different parts of the gradients' norm to compute";
+  else if (!tp && !dp) plan.why_not_fold = "ranks along tp compute different parts of the gradient norm";
   if (plan.machine.real) plan.why_not_fold = "ranks hold different data (data: REAL)";
   if (!plan.compute_factors.empty()) plan.why_not_fold = "some ranks are slower (stragglers)";
   const auto order = ParseMeshOrder(p.order());
@@ -244,12 +256,12 @@ void DecideFolding(const spec::Spec& spec, SimulationPlan& plan) {
     plan.stand_ins.push_back(RankAt(mesh, {.pp = at.pp, .dp = dp ? 0 : at.dp, .cp = at.cp, .tp = tp ? 0 : at.tp}));
   }
   if (sums && asked) {
-    plan.notes.push_back("ranks along tp sum different parts of their shards' gradients: what those that are folded send and hold for it is "
-                         "their stand-in's");
+    plan.notes.push_back("ranks along tp sum different parts of their shards' gradients; folded ranks are predicted to send and hold as "
+                         "much as their stand-in");
   }
   if (norm && asked) {
-    plan.notes.push_back("ranks along tp have different parts of the gradients' norm to compute: a few launches a step of those that are "
-                         "folded differ from their stand-in's");
+    plan.notes.push_back("ranks along tp compute different parts of the gradient norm; folded ranks may differ from their stand-in by a "
+                         "few launches per step");
   }
 }
 
@@ -260,8 +272,10 @@ absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec) {
   absl::StatusOr<cluster::Cluster> c = FindCluster(simulated.cluster());
   if (!c.ok()) return c.status();
   if (!(c->device().memory_bytes_per_second() > 0) || !(c->device().f32_flops_per_second() > 0)) {
-    return absl::InvalidArgumentError(StrCat("cluster ", c->name(), ": device: memory_bytes_per_second = ", c->device().memory_bytes_per_second(),
-                                             ", f32_flops_per_second = ", c->device().f32_flops_per_second(), ": both must be greater than 0"));
+    return absl::InvalidArgumentError(StrCat("cluster ", c->name(),
+                                             ": device.memory_bytes_per_second and device.f32_flops_per_second must be greater than 0 "
+                                             "(got ",
+                                             c->device().memory_bytes_per_second(), " and ", c->device().f32_flops_per_second(), ")"));
   }
 
   SimulationPlan plan;
@@ -275,18 +289,22 @@ absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec) {
   if (absl::Status s = SetCosts(spec, *c, plan, profile); !s.ok()) return s;
   const bool own_links = !c->has_shared_memory_host();
   if (!own_links && plan.machine.gpu && plan.world_size > 1) {
-    return absl::InvalidArgumentError(StrCat("parallel: ", plan.world_size, " ranks on GPUs of ", c->name(), ": links between its GPUs are not known, only one rank is ",
-                                             "predicted; use a cluster of GPUs (`twofold list clusters`), with this machine's profile as fabric.simulated.profile"));
+    return absl::InvalidArgumentError(StrCat("parallel: ", plan.world_size, " ranks on GPUs of ", c->name(),
+                                             " cannot be predicted, because the links between its GPUs are not known; use one ",
+                                             "rank, or a cluster of GPUs (`twofold list clusters`) with this machine's profile as "
+                                             "fabric.simulated.profile"));
   }
   if (simulated.link_gbps() > 0 && (own_links || simulated.links() != "in_memory")) {
-    return absl::InvalidArgumentError(StrCat("fabric.simulated.link_gbps: ", simulated.link_gbps(), " slows links of this-machine's "
-                                             "threads down; ", own_links ? StrCat("cluster ", c->name(), " has links of its own")
-                                             : StrCat("fabric.simulated.links are ", simulated.links(), "'s"), "; use 0"));
+    return absl::InvalidArgumentError(StrCat("fabric.simulated.link_gbps: ", simulated.link_gbps(),
+                                             " would throttle the links between this-machine's threads, but ",
+                                             own_links ? StrCat("cluster ", c->name(), " has its own links")
+                                             : StrCat("fabric.simulated.links is \"", simulated.links(), "\""), "; use 0"));
   }
   if (own_links) {
     if (simulated.links() != "in_memory" && simulated.links() != kStagedLinks) {
       return absl::InvalidArgumentError(StrCat("fabric.simulated.links: \"", simulated.links(), "\": cluster ", c->name(),
-                                               " has links of its own; leave it out, or use \"", kStagedLinks, "\" for GPUs that MPI does not reach"));
+                                               " has its own links; leave this field out, or use \"", kStagedLinks,
+                                               "\" for GPUs with an MPI that is not CUDA-aware"));
     }
     if (absl::Status s = SetClusterTopology(simulated, *c, plan); !s.ok()) return s;
   } else {

@@ -58,12 +58,13 @@ absl::Status SetLibrary(const spec::Simulated& simulated, const cluster::Cluster
                                              ": ", policy.status().message()));
   }
   if (c.routing_paths() < 1 || c.routing_paths() > 4096) {
-    return absl::InvalidArgumentError(StrCat("cluster ", c.name(), ": routing_paths: ", c.routing_paths(), ": use 1 to 4096"));
+    return absl::InvalidArgumentError(StrCat("cluster ", c.name(), ": routing_paths must be 1 to 4096 (got ", c.routing_paths(), ")"));
   }
   plan.routing = {.policy = *policy, .seed = static_cast<uint64_t>(simulated.network().seed()),
                   .most_paths = static_cast<int>(c.routing_paths())};
   if (*policy != RoutingPolicy::kDeterministic) {
-    plan.notes.push_back(StrCat("routing is ", name, *policy == RoutingPolicy::kEcmp ? "" : StrCat(", over at most ", c.routing_paths(), " paths a flow"),
+    plan.notes.push_back(StrCat("routing is ", name,
+                                *policy == RoutingPolicy::kEcmp ? "" : StrCat(", over at most ", c.routing_paths(), " paths per flow"),
                                 *policy == RoutingPolicy::kSpray ? "" : StrCat(", seed ", plan.routing.seed)));
   }
   return absl::OkStatus();
@@ -81,7 +82,7 @@ absl::Status Degrade(const spec::Network& network, SimulationPlan& plan) {
   for (const std::string& note : degraded->notes) plan.notes.push_back(StrCat("the network is degraded: ", note));
   if (!plan.collectives.empty()) {
     plan.collectives = {};
-    plan.notes.push_back("collectives that were measured are not used: the network was not degraded then");
+    plan.notes.push_back("measured collectives are not used, because the network was not degraded when they were measured");
   }
   return absl::OkStatus();
 }
@@ -100,7 +101,7 @@ absl::Status Place(const spec::Simulated& simulated, SimulationPlan& plan) {
   plan.endpoints = *std::move(endpoints);
   switch (placement.policy()) {
     case spec::Placement::LINEAR: break;
-    case spec::Placement::BY_GROUP: plan.notes.push_back("ranks are placed node by node, over groups in turn"); break;
+    case spec::Placement::BY_GROUP: plan.notes.push_back("ranks are placed node by node, taking the groups in turn"); break;
     case spec::Placement::RANDOM: plan.notes.push_back(StrCat("ranks are placed on shuffled nodes, seed ", placement.seed())); break;
     case spec::Placement::HOSTS: plan.notes.push_back(StrCat("ranks are placed on nodes ", absl::StrJoin(placement.hosts(), ", "))); break;
   }
@@ -112,8 +113,9 @@ absl::Status SetStragglers(const spec::Simulated& simulated, SimulationPlan& pla
   for (int i = 0; i < simulated.stragglers_size(); ++i) {
     const spec::Straggler& s = simulated.stragglers(i);
     if (s.rank() >= plan.world_size) {
-      return absl::InvalidArgumentError(StrCat("fabric.simulated.stragglers[", i, "].rank: ", s.rank(), ": there are ", plan.world_size,
-                                               " ranks; use 0 to ", plan.world_size - 1));
+      return absl::InvalidArgumentError(StrCat("fabric.simulated.stragglers[", i, "].rank must be 0 to ", plan.world_size - 1, " (got ",
+                                               s.rank(), "); there are ",
+                                               plan.world_size, " ranks"));
     }
     plan.compute_factors.resize(static_cast<size_t>(plan.world_size), 1);
     plan.compute_factors[static_cast<size_t>(s.rank())] = s.factor();

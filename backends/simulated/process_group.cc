@@ -40,7 +40,7 @@ void SimulatedProcessGroup::RefuseFolding(const std::string& why) {
 
 // Refuses communication that folded ranks cannot do without one another.
 void SimulatedProcessGroup::CheckFoldable(const Communication& c) {
-  if (!c.is_collective() && !shared_->all_different()) RefuseFolding("ranks that do the same send messages to one another");
+  if (!c.is_collective() && !shared_->all_different()) RefuseFolding("identical ranks send messages to each other");
   for (const auto* counts : {&c.in_counts, &c.out_counts}) {
     const bool equal = std::all_of(counts->begin(), counts->end(), [&](int64_t n) { return n == c.in_counts[0]; });
     if (!equal) RefuseFolding("all_to_all_v moves different numbers of elements");
@@ -85,7 +85,7 @@ std::unique_ptr<ProcessGroup> SimulatedProcessGroup::Partition(std::span<const s
   } catch (const SimulatedGroup::UnlikeGroups&) {
     alike = false;
   }
-  if (!alike) RefuseFolding("ranks that do the same form different groups");
+  if (!alike) RefuseFolding("identical ranks form different groups");
   rank_.engine().ThrowIfFailed(rank_.rank(), [&call] { return call.ToString(); });
   if (group == nullptr) return Alone(std::move(name));
   return std::make_unique<SimulatedProcessGroup>(std::move(group), rank_, device(), stats());

@@ -53,7 +53,7 @@ tcp::acceptor ListenAt(const std::string& host, asio::io_context& io) {
     if (!error) return acceptor;
   }
   throw std::runtime_error(StrCat("cannot listen at ", host, ": ", error.message(),
-                                  "; an address of this host is right (fabric.rendezvous.bind; 0.0.0.0: all)"));
+                                  "; set fabric.rendezvous.bind to an address of this host (0.0.0.0 for all)"));
 }
 
 tcp::socket ConnectToAny(const std::vector<std::string>& addresses, const std::string& port, asio::io_context& io) {

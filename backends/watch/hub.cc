@@ -122,7 +122,7 @@ void Hub::Lose(int rank, Time now, std::string how) {
     control::Trouble trouble;
     trouble.set_kind(static_cast<int>(RankFailure::Kind::kPeerLost));
     trouble.set_message(StrCat("lost ", processes_[static_cast<size_t>(rank)].name, ", process ", rank, " of ",
-                               processes_.size(), ", which stood by"));
+                               processes_.size(), ", which was on standby"));
     return Accuse({rank, trouble}, now);
   }
   if (state_ == kRunning) return Accuse({.rank = rank, .trouble = {}}, now);
@@ -159,8 +159,9 @@ void Hub::MissTheSilent(Time now) {
     if (p.finished || now - processes_[r].heard < DurationOf(most_s)) continue;
     control::Trouble trouble;
     trouble.set_kind(static_cast<int>(RankFailure::Kind::kPeerLost));
-    trouble.set_message(StrCat("lost rank ", r, ": its process (", processes_[r].name, ") has given no sign of life for ", most_s,
-                               " s; it is stopped, or its host hangs or is cut off", p.doing.empty() ? "" : StrCat("; last heard of: ", p.doing)));
+    trouble.set_message(StrCat("lost rank ", r, ": its process (", processes_[r].name, ") has sent no heartbeat for ", most_s,
+                               " s; it is stopped, or its host hangs or is unreachable",
+                               p.doing.empty() ? "" : StrCat("; last known state: ", p.doing)));
     return Accuse({.rank = static_cast<int>(r), .trouble = trouble}, now);
   }
 }

@@ -81,7 +81,7 @@ void HubServer::Hear(const std::shared_ptr<Link>& link, int& rank, const std::st
 void HubServer::HearMember(const std::shared_ptr<Link>& link, int rank, const control::ToHub& message) {
   if (!message.has_hello()) return hub_.Hear(rank, message, clock_.now());
   link->Close();
-  hub_.Lose(rank, clock_.now(), "has said twice who it is, and is heard no more");
+  hub_.Lose(rank, clock_.now(), "introduced itself twice, so its connection was closed");
 }
 
 bool HubServer::Belongs(const control::ToHub& message) const {

@@ -129,7 +129,7 @@ std::string Doing(const Witnesses& witnesses, int rank) {
   const Witness& w = witnesses[static_cast<size_t>(rank)];
   if (w.lost) return StrCat("rank ", rank, ", whose process ", w.how);
   if (w.answer) return w.answer->doing();
-  return StrCat("rank ", rank, ", which does not answer", w.last_doing.empty() ? "" : StrCat(" (last heard of: ", w.last_doing, ")"));
+  return StrCat("rank ", rank, ", which does not answer", w.last_doing.empty() ? "" : StrCat(" (last known state: ", w.last_doing, ")"));
 }
 
 template <class Include>
@@ -148,7 +148,7 @@ std::string List(const Witnesses& witnesses, Include include) {
 std::string Lost(const Witnesses& witnesses, int rank) {
   const Witness& w = witnesses[static_cast<size_t>(rank)];
   std::string text = StrCat("lost rank ", rank, ": its process (", w.process, ") ", w.how);
-  if (!w.last_doing.empty()) StrAppend(&text, "; last heard of: ", w.last_doing);
+  if (!w.last_doing.empty()) StrAppend(&text, "; last known state: ", w.last_doing);
   const std::string others = List(witnesses, [&](int r) { return r != rank; });
   return others.empty() ? text : StrCat(text, ". The others: ", others);
 }
@@ -182,7 +182,7 @@ control::Verdict Decide(const Witnesses& witnesses, const Accusation& accusation
   if (!accusation.trouble) {
     if (auto extra = FindExtra(witnesses)) return Failed(Kind::kCollectiveMismatch, extra->first, std::move(extra->second));
     return Failed(Kind::kCollectiveMismatch, accusation.rank,
-                  StrCat("collective mismatch: ranks have called different collectives, which are too long ago to be named; "
+                  StrCat("collective mismatch: ranks have called different collectives, too long ago for the call log to name them; "
                          "found by rank ", accusation.rank));
   }
   const control::Trouble& trouble = *accusation.trouble;

@@ -89,7 +89,7 @@ void Link::Close() {
 
 std::string HowLost(asio::error_code why) {
   const bool cut_off = why == asio::error::timed_out || why == asio::error::host_unreachable || why == asio::error::network_unreachable;
-  return cut_off ? StrCat("is cut off: its host does not answer (", why.message(), ")") : "has ended";
+  return cut_off ? StrCat("is unreachable: its host does not answer (", why.message(), ")") : "has ended";
 }
 
 }  // namespace twofold::watch

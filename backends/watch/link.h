@@ -46,7 +46,7 @@ class Link : public std::enable_shared_from_this<Link> {
   bool mute_ = false;  // writing has failed
 };
 
-// What happened to a process whose link closed with this error: "has ended", or "is cut off: ..." if its host leaves
+// What happened to a process whose link closed with this error: "has ended", or "is unreachable: ..." if its host leaves
 // everything unanswered.
 std::string HowLost(asio::error_code why);
 

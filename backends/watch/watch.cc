@@ -132,7 +132,9 @@ Watch::Impl::Impl(const Options& options)
   server_->Close();
   throw std::runtime_error(StrCat("only ", server_->have_come(), " of ", processes_ - 1, " processes reached rank 0 (", process_, ") in ",
                                   options.connect_timeout_s, " s; ",
-                                  server_->why_deaf().empty() ? "is TCP between the hosts blocked?" : StrCat("it could take no more: ", server_->why_deaf())));
+                                  server_->why_deaf().empty()
+                                      ? "is TCP between the hosts blocked?"
+                                      : StrCat("rank 0 could accept no more connections: ", server_->why_deaf())));
 }
 
 void Watch::Impl::Listen(const Options& options) {
@@ -302,7 +304,8 @@ void Watch::Impl::MissTheHub() {
   const double most_s = std::max(least_silence_s_, timeout_s_);
   if (clock_.now() - heard_hub_ < DurationOf(most_s)) return;
   to_hub_->Close();  // if it comes back, it finds that the others have left
-  LoseHub(StrCat("its process (", hub_process_, ") has given no sign of life for ", most_s, " s; it is stopped, or its host hangs or is cut off"));
+  LoseHub(StrCat("its process (", hub_process_, ") has sent no heartbeat for ", most_s,
+                 " s; it is stopped, or its host hangs or is unreachable"));
 }
 
 void Watch::Impl::CloseIfDone() {

@@ -69,7 +69,7 @@ RankFailure CurrentFailure(int rank) {
   } catch (const std::exception& e) {
     return RankFailure(Kind::kOther, rank, StrCat("rank ", rank, ": ", TypeName(e), ": ", e.what()));
   } catch (...) {
-    return RankFailure(Kind::kOther, rank, StrCat("rank ", rank, ": an exception that is no std::exception"));
+    return RankFailure(Kind::kOther, rank, StrCat("rank ", rank, ": an exception that does not derive from std::exception"));
   }
 }
 

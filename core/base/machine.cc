@@ -78,10 +78,10 @@ std::optional<Bytes> LeastMemoryLimit(const fs::path& groups, const fs::path& ro
 }
 
 ThreadLimit MostThreads(const fs::path& proc, const fs::path& root) {
-  ThreadLimit most{std::numeric_limits<int64_t>::max(), "no limit of the system's"};
+  ThreadLimit most{std::numeric_limits<int64_t>::max(), "no limit of the system"};
   const auto at_most = [&most](std::optional<int64_t> limit, int64_t a_thread, const std::string& name) {
     if (!limit || *limit / a_thread >= most.threads) return;
-    most = {*limit / a_thread, StrCat(name, " = ", *limit, a_thread > 1 ? StrCat(", of which a thread takes ", a_thread) : "")};
+    most = {*limit / a_thread, StrCat(name, " = ", *limit, a_thread > 1 ? StrCat(", and each thread takes ", a_thread) : "")};
   };
   at_most(NumberIn(proc / "sys/vm/max_map_count"), 2, "vm.max_map_count");  // its stack and the guard page below it
   at_most(NumberIn(proc / "sys/kernel/threads-max"), 1, "kernel.threads-max");

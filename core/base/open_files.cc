@@ -34,7 +34,8 @@ absl::Status AllowOpenFiles(int64_t more, std::string_view who, std::string_view
   }
   if (limit.rlim_cur >= needed) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      StrCat(who, " may have ", limit.rlim_cur, " files open, and ", what, " needs ", needed, "; raise the hard limit (ulimit -Hn) on its host"));
+      StrCat(who, " may have only ", limit.rlim_cur, " files open, but ", what, " needs ", needed,
+             "; raise the hard limit (ulimit -Hn) on its host"));
 }
 
 }  // namespace twofold

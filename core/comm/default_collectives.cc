@@ -199,7 +199,7 @@ void RunCollective(const Communication& c, PointToPoint& p, std::span<std::byte>
     case Communication::kBarrier: return Barrier(p);
     case Communication::kSend: case Communication::kRecv: case Communication::kBatch: break;
   }
-  TWOFOLD_CHECK(false, c.ToString() + " is no collective");
+  TWOFOLD_CHECK(false, c.ToString() + " is not a collective");
 }
 
 }  // namespace twofold

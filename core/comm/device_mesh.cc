@@ -80,7 +80,7 @@ int MeshPlace::at(Axis axis) const {
     case Axis::kTp: return tp;
     case Axis::kEp: break;
   }
-  TWOFOLD_CHECK(false, "ep is no axis of the grid");
+  TWOFOLD_CHECK(false, "ep is not an axis of the grid");
   return 0;
 }
 
@@ -99,17 +99,18 @@ absl::StatusOr<std::array<Axis, kGridAxes>> ParseMeshOrder(std::string_view text
     order[found++] = static_cast<Axis>(a);
   }
   if (found == kGridAxes) return order;
-  return absl::InvalidArgumentError(StrCat("\"", text, "\"; it must have pp, dp, cp and tp, each once, outermost first, e.g. \"pp dp cp tp\""));
+  return absl::InvalidArgumentError(StrCat("must list pp, dp, cp and tp once each, outermost first, such as \"pp dp cp tp\" (got \"", text,
+                                           "\")"));
 }
 
 absl::Status CheckMesh(const MeshShape& shape, int world_size) {
   for (const Axis axis : {Axis::kPp, Axis::kDp, Axis::kCp, Axis::kTp, Axis::kEp}) {
     if (shape.extent(axis) < 1) {
-      return absl::InvalidArgumentError(StrCat("parallel.", AxisName(axis), " is ", shape.extent(axis), "; it must be 1 or more"));
+      return absl::InvalidArgumentError(StrCat("parallel.", AxisName(axis), " must be at least 1 (got ", shape.extent(axis), ")"));
     }
   }
   if (shape.dp % shape.ep != 0) {
-    return absl::InvalidArgumentError(StrCat("parallel.ep is ", shape.ep, "; it must divide parallel.dp, which is ", shape.dp));
+    return absl::InvalidArgumentError(StrCat("parallel.ep must divide parallel.dp (ep is ", shape.ep, ", dp is ", shape.dp, ")"));
   }
   const int64_t size = int64_t{shape.pp} * shape.dp * shape.cp * shape.tp;
   if (size == world_size) return absl::OkStatus();

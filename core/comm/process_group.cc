@@ -118,7 +118,7 @@ Work ProcessGroup::Scatter(Tensor& shard, const Tensor& in, int root) {
 }
 
 Work ProcessGroup::AllToAll(Tensor& out, const Tensor& in) {
-  TWOFOLD_CHECK(out.dtype() == in.dtype(), "both sides have one type");
+  TWOFOLD_CHECK(out.dtype() == in.dtype(), "input and output have the same type");
   TWOFOLD_CHECK_EQ(out.numel(), in.numel());
   TWOFOLD_CHECK_EQ(in.numel() % size(), 0);
   TWOFOLD_CHECK(size() == 1 || in.numel() == 0 || out.address() != in.address(), "all_to_all is not in place");
@@ -127,7 +127,7 @@ Work ProcessGroup::AllToAll(Tensor& out, const Tensor& in) {
 
 Work ProcessGroup::AllToAllV(Tensor& out, std::span<const int64_t> out_counts, const Tensor& in,
                              std::span<const int64_t> in_counts) {
-  TWOFOLD_CHECK(out.dtype() == in.dtype(), "both sides have one type");
+  TWOFOLD_CHECK(out.dtype() == in.dtype(), "input and output have the same type");
   TWOFOLD_CHECK_EQ(static_cast<int>(out_counts.size()), size());
   TWOFOLD_CHECK_EQ(static_cast<int>(in_counts.size()), size());
   TWOFOLD_CHECK_LE(Total(out_counts), out.numel());

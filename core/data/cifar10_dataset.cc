@@ -59,8 +59,8 @@ absl::StatusOr<Records> OpenRecords(const std::string& path, int64_t first, int6
   if (!file.ok()) return file.status();
   const int64_t count = file->size() / kRecord, rest = file->size() % kRecord;
   if (rest != 0) {
-    return RefuseFile(path, count * kRecord, StrCat("record ", count, " has ", rest, " bytes where ", kRecord,
-                                                    " would be right; give a whole file"));
+    return RefuseFile(path, count * kRecord, StrCat("record ", count, " has ", rest, " bytes, but a record has ", kRecord,
+                                                    "; give a complete file"));
   }
   const int64_t most = std::min(classes, kClasses);
   for (int64_t i = 0; i < count; ++i) {
@@ -68,9 +68,9 @@ absl::StatusOr<Records> OpenRecords(const std::string& path, int64_t first, int6
     if (label < most) continue;
     return RefuseFile(path, i * kRecord,
                       label >= kClasses
-                          ? StrCat("the label of record ", i, " is ", label, " where 0 to 9 would be right; ", kCifar10Remedy)
+                          ? StrCat("the label of record ", i, " must be 0 to 9 (got ", label, "); ", kCifar10Remedy)
                           : StrCat("the label of record ", i, " is ", label, ", but the model has ", classes,
-                                   " classes; give the model 10"));
+                                   " classes; give the model 10 classes"));
   }
   return Records{*std::move(file), first, count};
 }
@@ -87,7 +87,7 @@ absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& path, bool t
     if (name.starts_with("data_batch_") && name.ends_with(".bin")) files.push_back(entries->path().string());
   }
   if (error) return absl::InvalidArgumentError(StrCat(path, ": cannot be read: ", error.message(), "; ", kCifar10Remedy));
-  if (files.empty()) return absl::InvalidArgumentError(StrCat(path, ": holds no data_batch_*.bin; ", kCifar10Remedy));
+  if (files.empty()) return absl::InvalidArgumentError(StrCat(path, ": contains no data_batch_*.bin; ", kCifar10Remedy));
   std::sort(files.begin(), files.end());
   return files;
 }
@@ -97,8 +97,8 @@ absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& path, bool t
 absl::StatusOr<std::unique_ptr<Dataset>> MakeCifar10Dataset(const std::string& path, bool test, const ImageType& type) {
   const Shape& input = type.input;
   if (input.rank() == 3 ? input != Shape{kSide, kSide, kChannels} : input.numel() != kChannels * kPlane) {
-    return absl::InvalidArgumentError(StrCat(path, ": images of 32 x 32 x 3 (height, width, channels), but the model takes ",
-                                             input.ToString(), "; give the model the size of the images"));
+    return absl::InvalidArgumentError(StrCat(path, ": the images are 32 x 32 x 3 (height, width, channels), but the model takes ",
+                                             input.ToString(), "; set the model's input to the size of the images"));
   }
   const absl::StatusOr<std::vector<std::string>> files = FilesOf(path, test);
   if (!files.ok()) return files.status();

@@ -14,14 +14,14 @@ absl::StatusOr<DistributedSampler> DistributedSampler::Make(const SamplerOptions
     return absl::InvalidArgumentError(StrCat("sampler: ", parts...));
   };
   if (o.dataset_size < 1 || o.dataset_size > int64_t{UINT32_MAX})
-    return refuse("a dataset of ", o.dataset_size, " samples; use 1 to ", UINT32_MAX);
-  if (o.replicas < 1) return refuse(o.replicas, " replicas; use 1 or more");
-  if (o.rank < 0 || o.rank >= o.replicas) return refuse("rank ", o.rank, "; use 0 to ", o.replicas - 1);
+    return refuse("the dataset must have 1 to ", UINT32_MAX, " samples (got ", o.dataset_size, ")");
+  if (o.replicas < 1) return refuse("the number of replicas must be at least 1 (got ", o.replicas, ")");
+  if (o.rank < 0 || o.rank >= o.replicas) return refuse("the rank must be 0 to ", o.replicas - 1, " (got ", o.rank, ")");
   if (o.block < 1 || o.block % o.replicas != 0)
-    return refuse("a global batch of ", o.block, "; use a multiple of the ", o.replicas, " replicas");
+    return refuse("the global batch must be a multiple of the ", o.replicas, " replicas (got ", o.block, ")");
   if (o.drop_last && o.dataset_size < o.block)
-    return refuse("dropping the last batch leaves none: the dataset has ", o.dataset_size,
-                  " samples and a global batch takes ", o.block, "; use a smaller batch, more data, or pad");
+    return refuse("no batch is left when the last, incomplete one is dropped: the dataset has ", o.dataset_size,
+                  " samples, but a global batch takes ", o.block, "; use a smaller batch, more data, or pad");
   return DistributedSampler(o);
 }
 

@@ -32,7 +32,7 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path, int64_t lea
   if (info.st_size < least) {
     close(file);
     return RefuseFile(path, info.st_size,
-                      StrCat("the file ends within ", what, ", which takes ", least, " bytes; give a whole file"));
+                      StrCat("the file ends within ", what, ", which takes ", least, " bytes; give a complete file"));
   }
   void* data = mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, file, 0);
   const int error = errno;

@@ -79,7 +79,7 @@ class SyntheticDataset : public Dataset {
 absl::StatusOr<std::unique_ptr<Dataset>> MakeSyntheticDataset(const SyntheticOptions& options) {
   const auto refuse = [](std::string_view what, int64_t value, int64_t least) {
     return absl::InvalidArgumentError(
-        StrCat("synthetic data: ", what, " = ", value, "; use ", least, " or more"));
+        StrCat("synthetic data: ", what, " must be at least ", least, " (got ", value, ")"));
   };
   if (options.samples < 1) return refuse("samples", options.samples, 1);
   if (options.inputs < 1) return refuse("inputs", options.inputs, 1);

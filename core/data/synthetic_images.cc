@@ -107,7 +107,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> MakeSyntheticImages(const SyntheticImag
                          Least{"classes", options.classes, 2}}) {
     if (l.value < l.least) {
       return absl::InvalidArgumentError(
-          StrCat("synthetic images: ", l.what, " = ", l.value, "; use ", l.least, " or more"));
+          StrCat("synthetic images: ", l.what, " must be at least ", l.least, " (got ", l.value, ")"));
     }
   }
   return std::make_unique<SyntheticImages>(options);

@@ -95,8 +95,8 @@ absl::StatusOr<std::unique_ptr<Dataset>> MakeTextDataset(const std::string& path
     if (absl::Status status = AppendFile(file, text); !status.ok()) return status;
   }
   if (static_cast<int64_t>(text.size()) < sequence + 1) {
-    return absl::InvalidArgumentError(StrCat(where, ": holds ", text.size(), " bytes of text in ",
-                                             files->size(), " files, and one sample of sequence ", sequence,
+    return absl::InvalidArgumentError(StrCat(where, ": contains ", text.size(), " bytes of text in ",
+                                             files->size(), " files, but one sample of sequence length ", sequence,
                                              " needs ", sequence + 1,
                                              "; give more text or a shorter sequence"));
   }

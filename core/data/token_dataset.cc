@@ -23,12 +23,12 @@ absl::StatusOr<int64_t> CheckHeader(const std::string& path, const MappedFile& f
   std::memcpy(header, file.data(), sizeof(header));
   if (header[0] != kMagic) {
     return RefuseFile(path, 0,
-                  StrCat("magic number ", header[0], " where ", kMagic,
-                         " would be right (GPT-2 tokens as llm.c writes them)"));
+                  StrCat("the magic number must be ", kMagic, " (got ", header[0],
+                         ") for GPT-2 tokens as llm.c writes them"));
   }
   if (header[1] != kVersion) {
     return RefuseFile(path, 4,
-                  StrCat("version ", header[1], " where ", kVersion, " (uint16 tokens) would be right"));
+                  StrCat("the version must be ", kVersion, " (uint16 tokens; got ", header[1], ")"));
   }
   const int64_t stated = header[2], held = (file.size() - kHeaderBytes) / 2;
   if (stated < 0 || file.size() != kHeaderBytes + 2 * stated) {
@@ -93,7 +93,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> MakeTokenDataset(const std::string& pat
   if (!tokens.ok()) return tokens.status();
   if (*tokens < sequence + 1) {
     return RefuseFile(path, 8,
-                  StrCat(*tokens, " tokens, and one sample of sequence ", sequence, " needs ", sequence + 1,
+                  StrCat("the file has ", *tokens, " tokens, but one sample of sequence length ", sequence, " needs ", sequence + 1,
                          "; give more tokens or a shorter sequence"));
   }
   auto dataset = std::make_unique<TokenDataset>(*std::move(file), path, *tokens, sequence);

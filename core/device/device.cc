@@ -14,7 +14,7 @@ void Device::Launch(Stream& stream, const ops::Op& op) {
 void Device::Transfer(Stream& stream, const Tensor& from, const Tensor& to) {
   TWOFOLD_CHECK(from.dtype() == to.dtype(), from.ToString() + " and " + to.ToString() + " differ in type");
   TWOFOLD_CHECK_EQ(from.numel(), to.numel());
-  TWOFOLD_CHECK(&stream != &compute(), "transfers have a stream of their own");
+  TWOFOLD_CHECK(&stream != &compute(), "transfers need a stream of their own");
   if (from.numel() > 0) Copy(stream, from.Borrowed(), to.Borrowed());
 }
 

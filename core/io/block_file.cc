@@ -90,7 +90,7 @@ absl::StatusOr<CheckedFile> CheckedFile::Open(const std::string& folder, const F
   absl::StatusOr<PlainFile> file = PlainFile::Open(Join(folder, sum.name));
   if (!file.ok()) return file.status();
   if (file->bytes() != sum.bytes) {
-    return absl::InvalidArgumentError(StrCat(file->path(), ": is of ", file->bytes(), " bytes; when it was saved it had ", sum.bytes));
+    return absl::InvalidArgumentError(StrCat(file->path(), ": has ", file->bytes(), " bytes, but had ", sum.bytes, " when it was saved"));
   }
   TWOFOLD_CHECK_EQ(sum.blocks.size(), BlocksOf(sum.bytes));
   return CheckedFile(*std::move(file), &sum.blocks);
@@ -100,7 +100,9 @@ absl::Status CheckedFile::ReadBlock(int64_t block, std::span<std::byte> out) {
   if (absl::Status status = file_.Read(block * kChecksumBlock, out); !status.ok()) return status;
   const uint64_t is = Checksum(out), was = (*blocks_)[static_cast<size_t>(block)];
   if (is == was) return absl::OkStatus();
-  return absl::DataLossError(absl::StrFormat("%s: bytes %d to %d are not those that were saved: their checksum is %016x, it was %016x", path(),
+  return absl::DataLossError(absl::StrFormat("%s: bytes %d to %d have changed since they were saved: their checksum is %016x, but was "
+                                             "%016x",
+                                             path(),
                                              block * kChecksumBlock, block * kChecksumBlock + static_cast<int64_t>(out.size()), is, was));
 }
 
@@ -162,7 +164,7 @@ absl::StatusOr<BlockWriter> BlockWriter::Create(const std::string& folder, const
   writer.sum_.blocks.reserve(BlocksOf(bytes));
   // Reports a full disk now, not after an hour. Some network file systems lack this call and report it later.
   const int error = bytes > 0 ? posix_fallocate(file, 0, bytes) : 0;
-  if (error != 0 && error != EOPNOTSUPP && error != EINVAL) return Failed(path, StrCat("given ", bytes, " bytes of the disk"), error);
+  if (error != 0 && error != EOPNOTSUPP && error != EINVAL) return Failed(path, StrCat("given ", bytes, " bytes of disk space"), error);
   return writer;
 }
 
@@ -185,7 +187,7 @@ absl::Status BlockWriter::Write(const WriteBuffer& buffer) {
 
 absl::StatusOr<FileSum> BlockWriter::Finish() {
   TWOFOLD_CHECK_EQ(written_, sum_.bytes);
-  if (fsync(file_) != 0) return Failed(path_, "brought to the disk", errno);
+  if (fsync(file_) != 0) return Failed(path_, "flushed to disk", errno);
   if (close(std::exchange(file_, -1)) != 0) return Failed(path_, "closed", errno);
   return std::move(sum_);
 }
@@ -196,7 +198,7 @@ absl::Status PublishSmallFile(const std::string& folder, const std::string& name
   if (file < 0) return Failed(path, "written", errno);
   absl::Cleanup closing = [file] { close(file); };
   if (absl::Status status = WriteAll(path, file, std::as_bytes(std::span(text)), 0); !status.ok()) return status;
-  if (fsync(file) != 0) return Failed(path, "brought to the disk", errno);
+  if (fsync(file) != 0) return Failed(path, "flushed to disk", errno);
   if (std::rename(aside.c_str(), path.c_str()) != 0) return Failed(path, "written", errno);
   return absl::OkStatus();
 }
@@ -209,7 +211,7 @@ absl::Status WriteSmallFile(const std::string& folder, const std::string& name, 
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path, int64_t most) {
   const absl::StatusOr<PlainFile> file = PlainFile::Open(path);
   if (!file.ok()) return file.status();
-  if (file->bytes() > most) return absl::InvalidArgumentError(StrCat(path, ": is of ", file->bytes(), " bytes; at most ", most, " are read"));
+  if (file->bytes() > most) return absl::InvalidArgumentError(StrCat(path, ": has ", file->bytes(), " bytes, but may have at most ", most));
   std::string text(static_cast<size_t>(file->bytes()), '\0');
   if (absl::Status status = file->Read(0, std::as_writable_bytes(std::span(text))); !status.ok()) return status;
   return text;
@@ -222,7 +224,7 @@ absl::Status SyncFolder(const std::string& path) {
   const int error = errno;
   close(folder);
   // EINVAL: no fsync on folders here
-  return synced || error == EINVAL ? absl::OkStatus() : Failed(path, "brought to the disk", error);
+  return synced || error == EINVAL ? absl::OkStatus() : Failed(path, "flushed to disk", error);
 }
 
 }  // namespace twofold::checkpoint

@@ -109,7 +109,7 @@ absl::StatusOr<Claim> Claim::Make(const std::string& folder) {
     above.push_back(at.parent_path().string());
   }
   fs::create_directories(folder, error);
-  if (error) return Failed(folder, "made", error);
+  if (error) return Failed(folder, "created", error);
   for (const std::string& path : above) {  // else a power failure could remove the folder with all its contents
     if (absl::Status status = SyncFolder(path); !status.ok()) return status;
   }
@@ -117,7 +117,8 @@ absl::StatusOr<Claim> Claim::Make(const std::string& folder) {
   if (claim.folder_ < 0) return Failed(folder, "opened", std::error_code(errno, std::generic_category()));
   // Other errors mean that the file system has no locks; they are ignored.
   if (flock(claim.folder_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    return absl::UnavailableError(StrCat(folder, ": another run that is still going on saves there; give train.checkpoint.path another folder"));
+    return absl::UnavailableError(StrCat(folder, ": another run that is still running saves to this folder; set train.checkpoint.path to "
+                                                 "another folder"));
   }
   return claim;
 }
@@ -129,13 +130,13 @@ Claim::~Claim() {
 absl::StatusOr<Begun> Begin(const std::string& folder, int64_t step) {
   std::error_code error;
   fs::create_directories(folder, error);
-  if (error) return Failed(folder, "made", error);
+  if (error) return Failed(folder, "created", error);
   if (absl::Status status = RemoveLeftovers(folder); !status.ok()) return status;
   const absl::StatusOr<std::vector<Found>> there = Listed(folder);
   if (!there.ok()) return there.status();
   Begun begun = Named(folder, there->empty() ? 1 : there->front().sequence + 1, step);
   fs::create_directory(begun.partial, error);
-  if (error) return Failed(begun.partial, "made", error);
+  if (error) return Failed(begun.partial, "created", error);
   return begun;
 }
 
@@ -170,7 +171,7 @@ absl::StatusOr<Opened> OpenThis(const std::string& path) {
 absl::StatusOr<Opened> Open(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) {
-    return absl::InvalidArgumentError(StrCat(path, ": is no folder; give a checkpoint, or a folder that has some"));
+    return absl::InvalidArgumentError(StrCat(path, ": is not a folder; give a checkpoint or a folder of checkpoints"));
   }
   if (fs::exists(StrCat(path, "/", kManifestFile), error)) return OpenThis(path);
   std::vector<std::string> passed_over;
@@ -186,7 +187,7 @@ absl::StatusOr<Opened> Open(const std::string& path) {
   }
   const std::string bad = absl::StrJoin(passed_over, "; ");
   return absl::InvalidArgumentError(StrCat(path, ": has no ", bad.empty() ? "checkpoint" : StrCat("good checkpoint (", bad, ")"),
-                                           "; give a checkpoint, or a folder that has some"));
+                                           "; give a checkpoint or a folder of checkpoints"));
 }
 
 }  // namespace twofold::checkpoint

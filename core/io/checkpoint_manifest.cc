@@ -79,7 +79,7 @@ std::string Sealed(std::string_view format, json content) {
 
 // ---- Reading ----
 const json& Field(const json& object, const char* name, const std::string& of) {
-  if (!object.is_object()) throw Wrong{StrCat(of, ": is no object")};
+  if (!object.is_object()) throw Wrong{StrCat(of, ": must be an object")};
   const auto found = object.find(name);
   if (found == object.end()) throw Wrong{StrCat(of, ": has no ", name)};
   return *found;
@@ -87,16 +87,16 @@ const json& Field(const json& object, const char* name, const std::string& of) {
 int64_t Whole(const json& value, const std::string& what, int64_t most = kMost) {
   if (!value.is_number_integer() || (value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(most)) ||
       value.get<int64_t>() < 0 || value.get<int64_t>() > most) {
-    throw Wrong{StrCat(what, ": is not a whole number from 0 to ", most)};
+    throw Wrong{StrCat(what, ": must be a whole number from 0 to ", most)};
   }
   return value.get<int64_t>();
 }
 const std::string& Text(const json& value, const std::string& what) {
-  if (!value.is_string()) throw Wrong{StrCat(what, ": is no string")};
+  if (!value.is_string()) throw Wrong{StrCat(what, ": must be a string")};
   return value.get_ref<const std::string&>();
 }
 const json& List(const json& value, const std::string& what) {
-  if (!value.is_array()) throw Wrong{StrCat(what, ": is no list")};
+  if (!value.is_array()) throw Wrong{StrCat(what, ": must be a list")};
   return value;
 }
 
@@ -104,7 +104,7 @@ uint64_t FromDigits(std::string_view digits, const std::string& what) {
   uint64_t value = 0;
   const char* end = digits.data() + digits.size();
   if (digits.size() != 16 || std::from_chars(digits.data(), end, value, 16).ptr != end) {
-    throw Wrong{StrCat(what, ": ", Shown(digits), " is no checksum of 16 hexadecimal digits")};
+    throw Wrong{StrCat(what, ": must be a checksum of 16 hexadecimal digits (got ", Shown(digits), ")")};
   }
   return value;
 }
@@ -113,11 +113,12 @@ FileSum FileFrom(const json& value, size_t index) {
   const std::string of = StrCat("files[", index, "]");
   FileSum file{Text(Field(value, "name", of), of + ".name"), Whole(Field(value, "bytes", of), of + ".bytes"), {}};
   const bool plain = !file.name.empty() && file.name.size() < 256 && file.name[0] != '.' && file.name.find_first_of(std::string_view("/\0", 2)) == std::string::npos;
-  if (!plain) throw Wrong{StrCat(of, ".name: ", Shown(file.name), " is no name of a file")};
+  if (!plain) throw Wrong{StrCat(of, ".name: ", Shown(file.name), " is not a valid file name")};
   const std::string& sums = Text(Field(value, "checksums", of), of + ".checksums");
   const int64_t blocks = file.bytes / kChecksumBlock + (file.bytes % kChecksumBlock != 0 ? 1 : 0);
   if (static_cast<int64_t>(sums.size() / 16) != blocks || sums.size() % 16 != 0) {
-    throw Wrong{StrCat(of, ": ", file.bytes, " bytes have ", blocks, " checksums; here are ", sums.size(), " digits, not 16 for each")};
+    throw Wrong{StrCat(of, ": ", file.bytes, " bytes need ", blocks, " checksums of 16 digits each, but the field has ", sums.size(),
+                       " digits")};
   }
   for (size_t at = 0; at < sums.size(); at += 16) file.blocks.push_back(FromDigits(std::string_view(sums).substr(at, 16), of));
   return file;
@@ -125,13 +126,15 @@ FileSum FileFrom(const json& value, size_t index) {
 
 Piece PieceFrom(const json& value, const std::string& of, size_t files) {
   const size_t size = List(value, of).size();
-  if (size != 4 && size != 6) throw Wrong{StrCat(of, ": a piece is [file, tensor, first, count], or these with column and width")};
+  if (size != 4 && size != 6) throw Wrong{StrCat(of, ": a piece must be [file, tensor, first, count] or [file, tensor, first, count, "
+                                                     "column, width]")};
   Piece piece{Whole(value[0], of), Text(value[1], of), Whole(value[2], of), Whole(value[3], of)};
   if (size == 6) {
     piece.column = Whole(value[4], of), piece.width = Whole(value[5], of);
-    if (piece.width == 0) throw Wrong{StrCat(of, ": a band has a width of 1 or more")};
+    if (piece.width == 0) throw Wrong{StrCat(of, ": the width of a band must be at least 1")};
   }
-  if (piece.file >= static_cast<int64_t>(files)) throw Wrong{StrCat(of, ": lies in file ", piece.file, " of ", files)};
+  if (piece.file >= static_cast<int64_t>(files)) throw Wrong{StrCat(of, ": a piece is in file ", piece.file, ", but there are only ", files,
+                                                                    " files")};
   return piece;
 }
 
@@ -149,24 +152,25 @@ Entry EntryFrom(const json& value, size_t index, size_t files) {
   for (const json& dim : List(Field(value, "shape", of), of + ".shape")) {
     shape.push_back(Whole(dim, of + ".shape"));
     if (shape.size() > 32 || shape.back() == 0 || __builtin_mul_overflow(numel, shape.back(), &numel) || numel > kMost / 8) {
-      throw Wrong{StrCat(of, ": a shape has at most 32 dimensions, none of them 0, and less than 2^59 elements")};
+      throw Wrong{StrCat(of, ": a shape must have at most 32 dimensions, none of them 0, and less than 2^59 elements")};
     }
   }
   entry.shape = Shape(std::span<const int64_t>(shape));
   if (value.contains("row")) {
     entry.row = Whole(value["row"], of + ".row");
-    if (entry.row == 0 || numel % entry.row != 0) throw Wrong{StrCat(of, ": ", numel, " elements are no rows of ", entry.row)};
+    if (entry.row == 0 || numel % entry.row != 0) throw Wrong{StrCat(of, ": ", numel, " elements cannot be divided into rows of ",
+                                                                     entry.row)};
   }
   for (const json& piece : List(Field(value, "pieces", of), of + ".pieces")) {
     entry.pieces.push_back(PieceFrom(piece, of, files));
     const Piece& p = entry.pieces.back();
     const Band band = entry.BandOf(p);
     if (band.column > band.row || band.width > band.row - band.column) {
-      throw Wrong{StrCat(of, ": a band of ", band.width, " columns from ", band.column, " on does not lie within its rows of ", band.row)};
+      throw Wrong{StrCat(of, ": a band of ", band.width, " columns from ", band.column, " on does not fit within rows of ", band.row)};
     }
     const int64_t most = numel / band.row * band.width;
     if (p.count == 0 || p.first > most || p.count > most - p.first) {
-      throw Wrong{StrCat(of, ": a piece of ", p.count, " elements from ", p.first, " on does not lie within its ", most)};
+      throw Wrong{StrCat(of, ": a piece of ", p.count, " elements from ", p.first, " on does not fit within ", most, " elements")};
     }
   }
   return entry;
@@ -177,11 +181,13 @@ Contents ContentsFrom(const json& value) {
   std::set<std::string> files, names;
   for (const json& file : List(Field(value, "files", "content"), "files")) {
     contents.files.push_back(FileFrom(file, contents.files.size()));
-    if (!files.insert(contents.files.back().name).second) throw Wrong{StrCat("file ", Shown(contents.files.back().name), ": is given twice")};
+    if (!files.insert(contents.files.back().name).second) throw Wrong{StrCat("file ", Shown(contents.files.back().name),
+                                                                             " is listed twice")};
   }
   for (const json& entry : List(Field(value, "tensors", "content"), "tensors")) {
     contents.tensors.push_back(EntryFrom(entry, contents.tensors.size(), contents.files.size()));
-    if (!names.insert(contents.tensors.back().name).second) throw Wrong{StrCat("tensor ", Shown(contents.tensors.back().name), ": is given twice")};
+    if (!names.insert(contents.tensors.back().name).second) throw Wrong{StrCat("tensor ", Shown(contents.tensors.back().name),
+                                                                               " is listed twice")};
   }
   return contents;
 }
@@ -194,12 +200,14 @@ void CheckBand(const Entry& entry, std::span<const Piece> pieces) {
   const std::string where = all ? "" : StrCat(" of columns ", band.column, " to ", band.column + band.width);
   int64_t at = 0;
   for (const Piece& p : pieces) {
-    if (entry.BandOf(p) != band) throw Wrong{StrCat("tensor ", Shown(entry.name), ": bands of two widths begin at column ", band.column)};
-    if (p.first != at) throw Wrong{StrCat(of, std::min(at, p.first), " to ", std::max(at, p.first), where, p.first > at ? " are nowhere" : " are there twice")};
+    if (entry.BandOf(p) != band) throw Wrong{StrCat("tensor ", Shown(entry.name), ": bands of different widths begin at column ",
+                                                    band.column)};
+    if (p.first != at) throw Wrong{StrCat(of, std::min(at, p.first), " to ", std::max(at, p.first), where,
+                                          p.first > at ? " are missing" : " are stored twice")};
     at += p.count;
   }
   const int64_t elements = entry.shape.numel() / band.row * band.width;
-  if (at != elements) throw Wrong{StrCat(of, at, " to ", elements, where, " are nowhere")};
+  if (at != elements) throw Wrong{StrCat(of, at, " to ", elements, where, " are missing")};
 }
 
 // Sorts the pieces and checks that they cover every element exactly once: bands are adjacent, and each is complete.
@@ -214,12 +222,12 @@ void CheckWhole(Entry& entry) {
   for (size_t begin = 0, end; begin < pieces.size(); begin = end) {
     for (end = begin + 1; end < pieces.size() && pieces[end].column == pieces[begin].column;) ++end;
     const Band band = entry.BandOf(pieces[begin]);
-    if (band.column > column) refuse(column, band.column, " are nowhere");
-    if (band.column < column) refuse(band.column, column, " are there twice");
+    if (band.column > column) refuse(column, band.column, " are missing");
+    if (band.column < column) refuse(band.column, column, " are stored twice");
     CheckBand(entry, pieces.subspan(begin, end - begin));
     column += band.width;
   }
-  if (column < entry.row_elements()) refuse(column, entry.row_elements(), " are nowhere");
+  if (column < entry.row_elements()) refuse(column, entry.row_elements(), " are missing");
 }
 
 double DoubleFrom(const json& value, const std::string& what) {
@@ -227,7 +235,7 @@ double DoubleFrom(const json& value, const std::string& what) {
   const std::string& text = Text(value, what);
   if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
   if (text == "inf" || text == "-inf") return (text[0] == '-' ? -1 : 1) * std::numeric_limits<double>::infinity();
-  throw Wrong{StrCat(what, ": ", Shown(text), " is no number")};
+  throw Wrong{StrCat(what, ": must be a number (got ", Shown(text), ")")};
 }
 
 Metadata MetadataFrom(const json& value) {
@@ -237,10 +245,10 @@ Metadata MetadataFrom(const json& value) {
               .global_batch = whole("global_batch"), .layout = text("layout"), .mesh = value.contains("mesh") ? text("mesh") : "", .kind = text("kind"), .optimizer = text("optimizer"),
               .model = text("model"), .scalars = {}};
   const json& seed = Field(value, "seed", "content");
-  if (!seed.is_number_unsigned()) throw Wrong{"seed: is not a whole number from 0 on"};
+  if (!seed.is_number_unsigned()) throw Wrong{"seed: must be a whole number of at least 0"};
   metadata.seed = seed.get<uint64_t>();
   const json& scalars = Field(value, "scalars", "content");
-  if (!scalars.is_object()) throw Wrong{"scalars: is no object"};
+  if (!scalars.is_object()) throw Wrong{"scalars: must be an object"};
   for (const auto& [name, number] : scalars.items()) metadata.scalars[name] = DoubleFrom(number, StrCat("scalars.", Shown(name)));
   return metadata;
 }
@@ -248,19 +256,19 @@ Metadata MetadataFrom(const json& value) {
 // The content of a sealed text, after its format and checksum have been checked.
 json Unsealed(std::span<const std::string_view> formats, const std::string& text) {
   const auto shallow = [](int depth, json::parse_event_t, json&) {
-    if (depth > 8) throw Wrong{"is nested deeper than a manifest is"};
+    if (depth > 8) throw Wrong{"is nested deeper than any manifest"};
     return true;
   };
   json sealed = json::parse(text, shallow);
   const std::string& is = Text(Field(sealed, "format", "the file"), "format");
   if (std::find(formats.begin(), formats.end(), is) == formats.end()) {
-    throw Wrong{StrCat("format: ", Shown(is), " is not what this program reads; it reads ", Shown(formats[0]))};
+    throw Wrong{StrCat("format: ", Shown(is), " is not a format that this program reads; it reads ", Shown(formats[0]))};
   }
   const uint64_t was = FromDigits(Text(Field(sealed, "checksum", "the file"), "checksum"), "checksum");
   Field(sealed, "content", "the file");
   json content = std::move(sealed["content"]);
   if (const uint64_t now = ChecksumOf(content); now != was) {
-    throw Wrong{StrCat("content: is not what was saved: its checksum is ", Digits(now), ", it was ", Digits(was))};
+    throw Wrong{StrCat("content: has changed since it was saved: its checksum is ", Digits(now), ", but was ", Digits(was))};
   }
   return content;
 }
@@ -272,9 +280,9 @@ auto Guarded(const std::string& path, Read read) -> absl::StatusOr<decltype(read
   } catch (const Wrong& wrong) {
     return absl::InvalidArgumentError(StrCat(path, ": ", wrong.text));
   } catch (const json::parse_error& error) {
-    return absl::InvalidArgumentError(StrCat(path, ": stops being JSON at byte ", error.byte));
+    return absl::InvalidArgumentError(StrCat(path, ": is not valid JSON at byte ", error.byte));
   } catch (const json::exception&) {
-    return absl::InvalidArgumentError(StrCat(path, ": holds a number or a text that nobody writes"));
+    return absl::InvalidArgumentError(StrCat(path, ": contains a number or text that no manifest contains"));
   }
 }
 

@@ -92,7 +92,7 @@ class Handler : public nlohmann::json_sax<json> {
     return true;
   }
   bool parse_error(size_t position, const std::string&, const json::exception&) override {
-    if (why.empty()) why = StrCat("the header stops being JSON at byte ", static_cast<int64_t>(position) + kSafetensorsPrefix);
+    if (why.empty()) why = StrCat("the header is not valid JSON at byte ", static_cast<int64_t>(position) + kSafetensorsPrefix);
     return false;
   }
 
@@ -144,14 +144,15 @@ std::string CheckDraft(const Draft& draft, int64_t room) {
   }
   const std::optional<DType> dtype = FromSafetensorsType(*draft.dtype);
   if (!dtype) return StrCat("dtype ", Quoted(*draft.dtype), " is not one of F64, F32, BF16, F16, I32, U8");
-  if (draft.offsets->size() != 2) return StrCat("data_offsets has ", draft.offsets->size(), " numbers, not a begin and an end");
+  if (draft.offsets->size() != 2) return StrCat("data_offsets has ", draft.offsets->size(), " numbers; it must have 2, a begin and an end");
   const int64_t begin = (*draft.offsets)[0], end = (*draft.offsets)[1];
-  if (begin > end) return StrCat("data_offsets begin at ", begin, " and end before it, at ", end);
-  if (end > room) return StrCat("ends at byte ", end, " of the elements, of which the file has ", room);
+  if (begin > end) return StrCat("data_offsets begin at ", begin, " but end before that, at ", end);
+  if (end > room) return StrCat("ends at byte ", end, " of the elements, but the file has only ", room);
   const std::optional<int64_t> bytes = BytesOf(*draft.shape, ElementSize(*dtype), room);
   if (bytes == end - begin) return "";
   const std::string shape = Shape(std::span<const int64_t>(*draft.shape)).ToString();
-  return StrCat(*draft.dtype, shape, " takes ", bytes ? StrCat(*bytes, " bytes") : "more bytes than the file has", ", its data_offsets hold ",
+  return StrCat(*draft.dtype, shape, " takes ", bytes ? StrCat(*bytes, " bytes") : "more bytes than the file has",
+                ", but its data_offsets hold ",
                 end - begin);
 }
 
@@ -166,12 +167,14 @@ absl::Status CheckOrder(const std::string& path, const std::map<std::string, Sto
   for (const StoredTensor* t : order) {
     if (t->begin != at) {
       return absl::InvalidArgumentError(StrCat(path, ": tensor ", Quoted(t->name), ": begins at byte ", t->begin - first, " of the elements; ",
-                                               t->begin > at ? "nothing holds those from byte " : "another tensor holds those up to byte ", at - first));
+                                               t->begin > at ? "no tensor covers the bytes from byte "
+                                                             : "another tensor already covers the bytes up to byte ",
+                                               at - first));
     }
     at += t->bytes();
   }
   if (at == file_bytes) return absl::OkStatus();
-  return absl::InvalidArgumentError(StrCat(path, ": is of ", file_bytes, " bytes; its tensors end at byte ", at));
+  return absl::InvalidArgumentError(StrCat(path, ": has ", file_bytes, " bytes, but its tensors end at byte ", at));
 }
 
 }  // namespace
@@ -195,7 +198,7 @@ std::string SafetensorsHeader(std::span<StoredTensor> tensors, const std::map<st
   for (StoredTensor& t : tensors) {
     t.begin = at;
     at += t.bytes();
-    TWOFOLD_CHECK(!header.contains(t.name), t.name + " is one tensor of a file");
+    TWOFOLD_CHECK(!header.contains(t.name), t.name + " is listed once");
     header[t.name] = {{"dtype", SafetensorsType(t.dtype)}, {"shape", std::vector<int64_t>(t.shape.begin(), t.shape.end())}, {"data_offsets", {t.begin, at}}};
   }
   std::string text = header.dump();
@@ -212,8 +215,8 @@ absl::StatusOr<int64_t> SafetensorsHeaderLength(const std::string& path, std::sp
   for (size_t i = prefix.size(); i-- > 0;) length = length << 8 | std::to_integer<uint64_t>(prefix[i]);
   const int64_t most = std::min(file_bytes - kSafetensorsPrefix, kLongestHeader);
   if (length <= static_cast<uint64_t>(most)) return static_cast<int64_t>(length);
-  return absl::InvalidArgumentError(StrCat(path, ": the header says that it is of ", length, " bytes; a file of ", file_bytes,
-                                           " bytes has one of at most ", most));
+  return absl::InvalidArgumentError(StrCat(path, ": the header claims a length of ", length, " bytes, but in a file of ", file_bytes,
+                                           " bytes it can have at most ", most));
 }
 
 absl::StatusOr<SafetensorsHead> ParseSafetensors(const std::string& path, std::string_view text, int64_t file_bytes) {
@@ -228,7 +231,7 @@ absl::StatusOr<SafetensorsHead> ParseSafetensors(const std::string& path, std::s
     if (!wrong.empty()) return absl::InvalidArgumentError(StrCat(path, ": tensor ", Quoted(name), ": ", wrong));
     StoredTensor tensor{name, *FromSafetensorsType(*draft.dtype), Shape(std::span<const int64_t>(*draft.shape)), first + (*draft.offsets)[0]};
     if (!head.tensors.emplace(name, std::move(tensor)).second) {
-      return absl::InvalidArgumentError(StrCat(path, ": tensor ", Quoted(name), ": is given twice"));
+      return absl::InvalidArgumentError(StrCat(path, ": tensor ", Quoted(name), " is given twice"));
     }
   }
   if (absl::Status status = CheckOrder(path, head.tensors, first, file_bytes); !status.ok()) return status;

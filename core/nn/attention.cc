@@ -99,9 +99,9 @@ Tensor UnfusedAttentionCore::BackwardInput(Context& ctx, Tensor dy, Saved& saved
 
 CausalSelfAttention::CausalSelfAttention(const AttentionConfig& c, Layers& layers) {
   const int64_t kv_heads = c.kv_heads > 0 ? c.kv_heads : c.heads;
-  TWOFOLD_CHECK(c.heads % kv_heads == 0, "heads of keys and values divide heads");
-  TWOFOLD_CHECK(c.head_dim > 0 || c.hidden % c.heads == 0, "heads divide hidden");
-  TWOFOLD_CHECK(c.unfused || c.dropout == 0, "tiled attention stores no probabilities to drop some of");
+  TWOFOLD_CHECK(c.heads % kv_heads == 0, "kv_heads must divide heads");
+  TWOFOLD_CHECK(c.head_dim > 0 || c.hidden % c.heads == 0, "heads must divide hidden");
+  TWOFOLD_CHECK(c.unfused || c.dropout == 0, "dropout needs unfused attention: tiled attention stores no probabilities");
   const Heads heads{.queries = c.heads, .keys = kv_heads, .width = c.head_dim > 0 ? c.head_dim : c.hidden / c.heads};
   Add("qkv", layers.Qkv({.in = c.hidden, .out = heads.all() * heads.width, .bias = c.qkv_bias, .dtype = c.dtype,
                          .weight_init = c.qkv_init}, heads));

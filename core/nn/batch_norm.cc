@@ -51,7 +51,7 @@ Tensor BatchNorm::Forward(Context& ctx, const Tensor& x, Saved& saved) {
 // The gradients of gamma and beta are this rank's own sums; they are averaged over ranks with all other gradients. The
 // input's gradient needs the sums over all rows that shared the statistics.
 Tensor BatchNorm::BackwardInput(Context& ctx, Tensor dy, Saved& saved) {
-  TWOFOLD_CHECK(ctx.training, "batch normalisation goes back through the statistics of a micro-batch");
+  TWOFOLD_CHECK(ctx.training, "the backward pass of batch normalisation needs the statistics of a training forward pass");
   const Tensor x = saved.Take(kX), y = saved.Take(kY), mean = saved.Take(kMean), rstd = saved.Take(kRstd);
   Tensor sums = ctx.Activation(Shape{2, config_.channels}, mean.dtype());
   ctx.Launch(ops::BatchNormSums{.dy = dy, .x = x, .y = y, .mean = mean, .rstd = rstd, .sums = sums});

@@ -96,7 +96,7 @@ Tensor BasicBlock::Propagate(const Backprop& back, Tensor dy) {
 }
 
 CnnModel::CnnModel(const CnnConfig& c) {
-  TWOFOLD_CHECK(!c.widths.empty(), "a network has a stage");
+  TWOFOLD_CHECK(!c.widths.empty(), "a network has at least one stage");
   TWOFOLD_CHECK_EQ(c.widths.size(), c.blocks.size());
   const bool imagenet = c.stem == CnnConfig::kImageNet;
   int64_t width = c.widths[0];

@@ -15,7 +15,8 @@ int64_t ExpertCapacity(const MixtureConfig& c, int64_t tokens) {
 }
 
 Mixture::Mixture(const MixtureConfig& config, std::unique_ptr<Module> router, std::unique_ptr<Module> experts) : config_(config) {
-  TWOFOLD_CHECK(config.top_k >= 1 && config.top_k <= config.experts && config.capacity_factor > 0, "a token has experts to go to");
+  TWOFOLD_CHECK(config.top_k >= 1 && config.top_k <= config.experts && config.capacity_factor > 0,
+                "top_k must be 1 to experts, and capacity_factor must be above 0");
   AddChild("router", std::move(router));
   AddChild("experts", std::move(experts));
 }

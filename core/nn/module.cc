@@ -55,7 +55,7 @@ void Module::Finalize(std::string_view prefix) {
 
 void Module::WrapChild(size_t i, absl::FunctionRef<std::unique_ptr<Module>(std::unique_ptr<Module>)> wrap) {
   TWOFOLD_CHECK_LT(i, children_.size());
-  TWOFOLD_CHECK(finalized_, "names are given before wrappers are put on");
+  TWOFOLD_CHECK(finalized_, "Finalize must be called before a module is wrapped");
   const std::string path = children_[i].module->path();
   owned_[i] = wrap(std::move(owned_[i]));
   owned_[i]->path_ = path;

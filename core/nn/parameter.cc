@@ -16,11 +16,13 @@ int64_t Inner(const ShardLayout& layout) {
 
 void Parameter::set_shard_layout(ShardLayout layout) {
   TWOFOLD_CHECK_LT(layout.dim, layout.whole.rank());
-  TWOFOLD_CHECK(!layout.ranges.empty() && (layout.ranges.size() == 1 || layout.dim == 0), "several ranges are ranges of rows");
+  TWOFOLD_CHECK(!layout.ranges.empty() && (layout.ranges.size() == 1 || layout.dim == 0),
+                "a layout of several ranges must split dimension 0");
   std::vector<int64_t> dims(layout.whole.begin(), layout.whole.end());
   dims[static_cast<size_t>(layout.dim)] = 0;
   for (const ShardLayout::Range& range : layout.ranges) {
-    TWOFOLD_CHECK(range.first < 0 || range.first + range.count <= layout.whole[layout.dim], name_ + ": its shard lies outside of it");
+    TWOFOLD_CHECK(range.first < 0 || range.first + range.count <= layout.whole[layout.dim],
+                  name_ + ": its shard lies outside the parameter");
     dims[static_cast<size_t>(layout.dim)] += range.count;
   }
   const Shape local(dims);

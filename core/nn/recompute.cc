@@ -15,7 +15,7 @@ Tensor Recompute::Forward(Context& ctx, const Tensor& x, Saved& saved) {
 }
 
 void Recompute::ForwardAgain(Context& ctx, Saved& saved) {
-  TWOFOLD_CHECK(saved.place.has_value(), path() + " goes back without having gone forward");
+  TWOFOLD_CHECK(saved.place.has_value(), path() + " runs backward without a forward pass");
   Context again = ctx;
   again.step = saved.place->step, again.micro_batch = saved.place->micro_batch, again.training = saved.place->training;
   again.for_backward = true, again.recomputing = true;

@@ -22,7 +22,7 @@ double Scaled(const RopeScaling& s, double frequency) {
 }  // namespace
 
 std::vector<double> RopeFrequencies(const RopeConfig& config) {
-  TWOFOLD_CHECK(config.head_dim > 0 && config.head_dim % 2 == 0, "rotary embedding turns halves of a head");
+  TWOFOLD_CHECK(config.head_dim > 0 && config.head_dim % 2 == 0, "rotary embeddings need an even head_dim");
   std::vector<double> frequencies;
   for (int64_t i = 0; i < config.head_dim / 2; ++i) {
     const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(config.head_dim);

@@ -14,7 +14,7 @@ namespace {
 std::vector<Chunk> StagingChunks(Device& device, std::span<const Tensor> gradients, DType wide) {
   std::vector<Chunk> chunks;
   for (const Tensor& gradient : gradients) {
-    TWOFOLD_CHECK(ops::AccumulationType(gradient.dtype()) == wide, "gradients are all F64, or none");
+    TWOFOLD_CHECK(ops::AccumulationType(gradient.dtype()) == wide, "either all gradients are F64 or none is");
     const int64_t most = device.IsOnHost(gradient) ? ops::kNormBlock : std::max<int64_t>(gradient.numel(), 1);
     for (int64_t first = 0; first < gradient.numel(); first += most) {
       chunks.push_back({{.home = gradient.Slice(first, std::min(most, gradient.numel() - first))}});

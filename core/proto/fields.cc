@@ -86,7 +86,7 @@ std::string ExpectedValue(const FieldDescriptor& field) {
       return StrCat("one of ", absl::StrJoin(ValueNames(field), ", "));
     case FieldDescriptor::CPPTYPE_MESSAGE: {
       const std::vector<std::string> names = FieldNames(*field.message_type());
-      return names.empty() ? "an empty block { }" : StrCat("a block { ... } of ", absl::StrJoin(names, ", "));
+      return names.empty() ? "an empty block { }" : StrCat("a block { ... } with the fields ", absl::StrJoin(names, ", "));
     }
   }
   return "another value";

@@ -72,7 +72,7 @@ class Tensor {
   // For kernels, transports and tests. T must match dtype; the storage must hold data.
   template <class T>
   T* data() const {
-    TWOFOLD_CHECK(DTypeOf<T>::value == dtype_, "element type of the tensor");
+    TWOFOLD_CHECK(DTypeOf<T>::value == dtype_, "the element type must be that of the tensor");
     return static_cast<T*>(raw());
   }
   void* raw() const {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/base/errors.h"
+#include "core/base/format.h"
 #include "core/base/strings.h"
 #include "core/proto/bytes.h"
 #include "experiments/program/bubble.h"
@@ -38,8 +39,10 @@ void AddValidations(const spec::Spec& spec, const report::RankRecord& record, re
   }
   if (record.stopped_early()) {
     out.add_notes(StrCat("stopped early, after ", record.first_step() + record.steps_size(), " of ", spec.train().steps(), " steps: ",
-                         spec.train().validation().patience(), " validations in a row without a better loss",
-                         record.spans_size() == 0 && spec.trace().enabled() ? "; the last steps were not foreseen and not traced" : ""));
+                         spec.train().validation().patience(), " validations in a row did not improve the loss",
+                         record.spans_size() == 0 && spec.trace().enabled()
+                             ? "; there is no trace, because the run could not know which steps would be its last"
+                             : ""));
   }
 }
 
@@ -102,7 +105,8 @@ void AddLoad(const RunFacts& facts, const RankRecords& records, report::Report& 
   }
   if (load.has_taken()) *out.mutable_load() = load;
   if (load.taken() <= kLoaded) return;
-  out.add_notes(facts.predicted ? StrCat("the machine was loaded while it was calibrated: ", LoadText(load), "; the interval is wider for it")
+  out.add_notes(facts.predicted ? StrCat("the machine was loaded during calibration: ", LoadText(load),
+                                         "; the interval is wider for that reason")
                                 : StrCat("the machine was loaded during this run: ", LoadText(load)));
 }
 
@@ -112,7 +116,8 @@ std::vector<std::string> IdleOptions(const spec::Parallel& p) {
   std::vector<std::string> notes;
   if (p.dp() * p.cp() > 1) return notes;
   const auto add = [&notes](auto... option) {
-    notes.push_back(StrCat("parallel.", option..., " changes nothing: parallel.dp * cp = 1, and gradients are this replica's alone"));
+    notes.push_back(StrCat("parallel.", option..., " has no effect: parallel.dp * cp = 1, so there is no other replica to exchange "
+                                                   "gradients with"));
   };
   if (p.bucket_mib() != usual.bucket_mib()) add("bucket_mib = ", p.bucket_mib());
   if (p.prefetch() != usual.prefetch()) add("prefetch = ", p.prefetch());
@@ -149,20 +154,20 @@ void AddNotes(const spec::Spec& spec, const RunResult& result, const RankRecords
     add(StrCat(symbolic ? "data SYMBOLIC" : "device EMULATED",
                ": no arithmetic was done; each loss is a stand-in, the logarithm of the number of classes"));
     if (spec.train().precision().loss_scale().has_dynamic()) {
-      add("without gradients none overflows: no step was skipped, and the loss scale was not lowered");
+      add("no gradients were computed, so none overflowed: no step was skipped, and the loss scale was not lowered");
     }
     if (spec.train().validation().patience() > 0) {
-      add("without losses nothing stops early: all steps were done, a run with data may do fewer");
+      add("no losses were computed, so the run did not stop early: it did all steps, and a run with data may do fewer");
     }
   }
   const int steps = out.steps_size();
   if (steps > 0 && steps <= spec.train().warmup_steps()) {
     add(StrCat("the run ended within its ", spec.train().warmup_steps(),
-               " warm-up steps: the median and its interval are over all ", steps));
+               " warm-up steps: the median and its interval include them, all ", steps));
   }
   if (out.outcome() == report::OK && !out.predicted()) {
     const int64_t counted = steps > spec.train().warmup_steps() ? steps - spec.train().warmup_steps() : steps;
-    if (counted < 10) add(StrCat("low and high are percentiles of only ", counted, counted == 1 ? " step" : " steps"));
+    if (counted < 10) add(StrCat("low and high are percentiles of only ", Counted(counted, "step")));
   }
   for (const std::string& note : IdleOptions(spec.parallel())) add(note);
   for (const std::string& note : result.notes) add(note);
@@ -202,7 +207,9 @@ absl::StatusOr<RankRecords> ReadRecords(const spec::Spec& spec, const RunResult&
   std::vector<std::optional<size_t>> kept(results.kept().size());  // indices into `records`
   for (size_t r = 0; r < results.size(); ++r) {
     const size_t which = results.which(r);
-    if (results[r].empty() && result.status.ok()) return absl::InternalError(StrCat("rank ", r, " left no record, and the run says that it ended well"));
+    if (results[r].empty() && result.status.ok()) {
+      return absl::InternalError(StrCat("rank ", r, " left no record, although the run reports success"));
+    }
     if (results[r].empty()) continue;
     const bool fresh = !kept[which];
     if (fresh) {

@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "core/base/format.h"
 #include "core/base/strings.h"
-#include "experiments/program/text.h"
 #include "experiments/program/report/json.h"
 #include "experiments/program/report/load.h"
 #include "experiments/program/report/rank_rows.h"
@@ -21,7 +21,7 @@ namespace {
 using report::Report;
 using Unit = ComparedValue::Unit;
 
-constexpr char kKernels[] = "kernels", kExposed[] = "exposed communication", kBeyond[] = "the median step beyond the traced";
+constexpr char kKernels[] = "kernels", kExposed[] = "exposed communication", kBeyond[] = "the median step minus the traced step";
 
 int64_t Highest(const Report& r, int64_t (report::Rank::*get)() const) {
   int64_t highest = 0;
@@ -120,7 +120,7 @@ void AddExposed(const Report& p, const Report& m, Comparison& out) {
   for (const report::Collective& c : p.collectives()) seconds[StrCat(c.operation(), " on ", c.group())].first = c.exposed_seconds();
   for (const report::Collective& c : m.collectives()) seconds[StrCat(c.operation(), " on ", c.group())].second = c.exposed_seconds();
   seconds["waiting for other ranks"] = {p.waiting_seconds(), m.waiting_seconds()};
-  seconds["transfers, and what was not traced"] = {p.exposed_other_seconds(), m.exposed_other_seconds()};
+  seconds["transfers, and operations that were not traced"] = {p.exposed_other_seconds(), m.exposed_other_seconds()};
   seconds[kBeyond] = {ExposedBeyondTraced(p), ExposedBeyondTraced(m)};
   const auto some = [](double value) { return std::abs(value) > 1e-12; };  // more than rounding errors of a sum
   for (const auto& [name, both] : seconds) {
@@ -153,7 +153,7 @@ void RemarkOnMemory(const Report& p, const Report& m, Comparison& out) {
   const size_t more = differ.size() - std::min(kShown, differ.size());
   differ.resize(differ.size() - more);
   out.remarks.push_back(StrCat("peak or reserved bytes differ on rank", differ.size() > 1 ? "s " : " ", absl::StrJoin(differ, ", "),
-                               more > 0 ? StrCat(" and ", more, " more") : "", ": on one kind of device they should be equal"));
+                               more > 0 ? StrCat(" and ", more, " more") : "", ": on the same kind of device they should be equal"));
 }
 
 // The blocks that decide what work is done; other blocks decide where and how.
@@ -248,7 +248,8 @@ Comparison Compare(const Report& predicted, const spec::Spec& predicted_spec, co
   AddExposed(predicted, measured, out);
   AddCollectives(predicted, measured, out);
   AddKernels(predicted, measured, out);
-  if (!differ.empty()) out.remarks.push_back(StrCat("the two runs did not do the same: their specs differ in ", absl::StrJoin(differ, ", ")));
+  if (!differ.empty()) out.remarks.push_back(StrCat("the two runs did different work: their specs differ in ",
+                                                    absl::StrJoin(differ, ", ")));
   const bool both_ended_well = predicted.outcome() == report::OK && measured.outcome() == report::OK;
   if (same_work && both_ended_well && SameBudget(predicted_spec, measured_spec)) RemarkOnMemory(predicted, measured, out);
   for (const auto& [side, r] : {std::pair(out.judged() ? "predicted" : "first", &predicted), std::pair(out.judged() ? "measured" : "second", &measured)}) {
@@ -274,21 +275,23 @@ bool Loaded(const report::Load& load) { return load.taken() > kLoaded; }
 // caution.
 std::string LoadRemark(const Comparison& c) {
   const auto state = [](std::string_view when, const report::Load& load) {
-    return StrCat("  ", when, load.has_taken() ? LoadText(load) : "how loaded the machine was is not known", ".\n");
+    return StrCat("  ", when, load.has_taken() ? LoadText(load) : "the load of the machine is not known", ".\n");
   };
   const std::string both = StrCat(state("While the prediction's kernels were calibrated: ", c.at_calibration), state("During the measured run: ", c.at_run));
   if (*c.inside_interval) return Loaded(c.at_calibration) || Loaded(c.at_run) ? both : "";
   const double measured = c.values[0].measured, alone = measured * (1 - c.at_run.taken());
   std::string why;
   if (!c.at_run.has_taken() || !c.at_calibration.has_taken()) {
-    why = "Load may be the reason or not: calibrate and measure again on a machine that does nothing else.";
+    why = "Load may or may not be the reason: calibrate and measure again on a machine that does nothing else.";
   } else if (Loaded(c.at_run) && alone <= c.interval_high && measured > c.interval_high) {
     why = StrCat("Load can be the reason: without it the step would have taken between ", SecondsText(alone), " and ", SecondsText(measured),
-                 ". Measure again while the machine does nothing else, or calibrate while it is as loaded.");
+                 ". Measure again while the machine does nothing else, or calibrate under the same load.");
   } else if (Loaded(c.at_calibration) && measured < c.interval_low) {
-    why = "Load can be the reason: calibration was held up more than its interval allows for. Calibrate again while the machine does nothing else.";
+    why = "Load can be the reason: calibration was delayed more than its interval accounts for. "
+          "Calibrate again while the machine does nothing else.";
   } else {
-    why = StrCat("Load ", Loaded(c.at_run) || Loaded(c.at_calibration) ? "alone " : "", "is not the reason: the parts above show what the error is made of.");
+    why = StrCat("Load ", Loaded(c.at_run) || Loaded(c.at_calibration) ? "alone " : "",
+                 "is not the reason: the table above shows the parts of the error.");
   }
   return StrCat(both, "  ", why, "\n");
 }
@@ -318,7 +321,7 @@ std::string ErrorText(const Comparison& c) {
       else others.predicted += details[i].predicted, others.measured += details[i].measured;
     }
     const size_t more = details.size() - std::min(details.size(), kShownDetails);
-    if (more > 0) add(StrCat("    ", more, more == 1 ? " other" : " others"), others.predicted, others.measured);
+    if (more > 0) add(StrCat("    ", Counted(more, "other")), others.predicted, others.measured);
   };
   add("step", c.values[0].predicted, c.values[0].measured);
   for (const ComparedValue& v : c.step_parts) {
@@ -326,7 +329,8 @@ std::string ErrorText(const Comparison& c) {
     if (v.name == kKernels) add_details(c.kernels);
     if (v.name == kExposed) add_details(c.exposed);
   }
-  std::string text = StrCat("\nWhat the ", ErrorHead(c), " in step time ", c.judged() ? "against " : "to ", c.measured_fabric, " is made of\n", TableText(rows));
+  std::string text = StrCat("\nParts of the ", ErrorHead(c), " in step time ", c.judged() ? "against " : "from ", c.measured_fabric, "\n",
+                            TableText(rows));
   return c.inside_interval ? StrCat(text, "\n", VerdictText(c)) : text;
 }
 
@@ -342,7 +346,7 @@ std::string ComparisonText(std::span<const Comparison> comparisons) {
   AppendRows(comparisons, &Comparison::values, rows);
   if (std::any_of(comparisons.begin(), comparisons.end(), [](const Comparison& c) { return !c.collectives.empty(); })) {
     rows.push_back({});
-    rows.push_back({"Seconds a call"});
+    rows.push_back({"Seconds per call"});
     AppendRows(comparisons, &Comparison::collectives, rows);
   }
   std::string text;

@@ -65,15 +65,15 @@ int RunCompare(const CompareOptions& options) {
 }  // namespace
 
 void AddCompareCommand(const Command& program, int& exit_status) {
-  const Command command = program.AddCommand("compare", "lays a prediction beside a measurement");
+  const Command command = program.AddCommand("compare", "compares a prediction with measurements");
   auto options = std::make_shared<CompareOptions>();
   command.AddOption("DIR_PREDICTED", options->predicted, "folder of a simulated run").Required();
-  command.AddOption("DIR_MEASURED", options->measured, "folders of the same spec's runs on real fabrics, a column each").Required();
+  command.AddOption("DIR_MEASURED", options->measured, "folders of runs of the same spec on real fabrics; each gets a column").Required();
   command.AddFlag("--json", options->json, "print JSON instead of a table");
   command.Footer(
-      "Errors are (predicted - measured) / measured. Memory is the highest rank's.\n"
-      "Two predictions, two measurements, or runs of other work are laid side by side and not judged.\n"
-      "Exit status: 0 fine, whatever the errors are; 2 a folder holds no report of a run, or they are given the other way round.\n"
+      "Errors are (predicted - measured) / measured. Memory is that of the rank that uses most.\n"
+      "Two predictions, two measurements, or runs that do different work are shown side by side and not judged.\n"
+      "Exit status: 0 fine, whatever the errors are; 2 a folder has no report of a run, or the measurement is given first.\n"
       "\nExamples:\n"
       "  twofold run my.textproto --fabric=simulated\n"
       "  twofold run my.textproto --fabric=in_memory\n"

@@ -62,14 +62,14 @@ absl::Status CheckFabric(const LaunchOptions& o) {
   const Backend* backend = FindBackend(o.fabric);
   if (backend == nullptr) {
     return absl::InvalidArgumentError(
-        StrCat("--fabric=", o.fabric, ": no such fabric; those whose ranks are processes: ", LaunchedFabrics()));
+        StrCat("--fabric=", o.fabric, ": unknown fabric; fabrics whose ranks are processes: ", LaunchedFabrics()));
   }
   if (const std::string reason = backend->why_not(); !reason.empty()) {
     return absl::InvalidArgumentError(StrCat("--fabric=", o.fabric, ": ", reason));
   }
   if (!RanksAreProcesses(*backend)) {
-    return absl::InvalidArgumentError(StrCat("--fabric=", o.fabric, ": its ranks are not processes: call `twofold ",
-                                             absl::StrJoin(o.command, " "), "` without launch; fabrics to launch: ",
+    return absl::InvalidArgumentError(StrCat("--fabric=", o.fabric, ": its ranks are not processes; call `twofold ",
+                                             absl::StrJoin(o.command, " "), "` without launch, or use a fabric whose ranks are: ",
                                              LaunchedFabrics()));
   }
   return absl::OkStatus();
@@ -83,17 +83,21 @@ absl::Status CheckNodes(LaunchOptions& o, const Launch& launch) {
     o.master = StrCat(launch.master_address, ":", launch.master_port);
   }
   if (o.ranks % o.nodes != 0) {
-    return absl::InvalidArgumentError(StrCat("--ranks=", o.ranks, " with --nodes=", o.nodes, ": as many ranks on each node are right, ",
-                                             o.ranks / o.nodes * o.nodes, " or ", (o.ranks / o.nodes + 1) * o.nodes, " in all"));
+    const int below = o.ranks / o.nodes * o.nodes;
+    return absl::InvalidArgumentError(StrCat("--ranks must be a multiple of --nodes, such as ",
+                                             below > 0 ? StrCat(below, " or ") : "", below + o.nodes,
+                                             " (got --ranks=", o.ranks, " and --nodes=", o.nodes, ")"));
   }
   if (o.node_rank < 0 || o.node_rank >= o.nodes) {
-    const std::string given = o.node_rank < 0 ? "--node-rank is missing" : StrCat("--node-rank=", o.node_rank);
-    return absl::InvalidArgumentError(StrCat(given, " with --nodes=", o.nodes, ": this node's number, 0 to ", o.nodes - 1, ", is right"));
+    const std::string given = o.node_rank < 0 ? "none is given" : StrCat("got ", o.node_rank);
+    return absl::InvalidArgumentError(StrCat("--node-rank must be this node's number, from 0 to ",
+                                             o.nodes - 1, " with --nodes=", o.nodes, " (", given, ")"));
   }
   const size_t colon = o.master.rfind(':');
   int port = 0;
   if (colon == std::string::npos || colon == 0 || !absl::SimpleAtoi(o.master.substr(colon + 1), &port) || port < 1 || port > 65535) {
-    return absl::InvalidArgumentError(StrCat(o.master.empty() ? "--master is missing" : StrCat("--master=", o.master), ": HOST:PORT of node 0 is right, such as node1:29500, the same on all nodes"));
+    return absl::InvalidArgumentError(StrCat("--master must be HOST:PORT of node 0, the same on all nodes, such as node1:29500 (",
+                                             o.master.empty() ? "none is given" : StrCat("got \"", o.master, "\""), ")"));
   }
   return absl::OkStatus();
 }
@@ -121,22 +125,25 @@ absl::Status CheckCommand(const LaunchOptions& o) {
     return absl::InvalidArgumentError(StrCat("--fabric=", o.fabric, ", but the command has --fabric=", says, "; leave one of them out"));
   }
   if (o.command[0] != "run" && o.command[0] != "bench" && o.command[0] != "calibrate") {
-    return absl::InvalidArgumentError(StrCat("launch: \"", o.command[0], "\" is no command for several ranks; use run, bench or calibrate"));
+    return absl::InvalidArgumentError(StrCat("launch cannot start the command \"", o.command[0], "\"; use run, bench or calibrate"));
   }
   return o.command[0] == "run" && !o.print && RanksAreHere(o) ? CheckRunCommand(o.command, o.fabric) : absl::OkStatus();
 }
 
 absl::Status Check(LaunchOptions& o) {
-  if (o.ranks < 1) return absl::InvalidArgumentError(StrCat("--ranks=", o.ranks, ": 1 or more is right"));
-  if (o.nodes < 1) return absl::InvalidArgumentError(StrCat("--nodes=", o.nodes, ": 1 or more is right"));
+  if (o.ranks < 1) return absl::InvalidArgumentError(StrCat("--ranks must be at least 1 (got ", o.ranks, ")"));
+  if (o.nodes < 1) return absl::InvalidArgumentError(StrCat("--nodes must be at least 1 (got ", o.nodes, ")"));
   if (o.ranks / o.nodes > kMostHere) {
-    return absl::InvalidArgumentError(StrCat("--ranks=", o.ranks, ": at most ", kMostHere, " processes on a host are right; ", o.nodes > 1 ? "more --nodes" : "--nodes is for several"));
+    return absl::InvalidArgumentError(StrCat("--ranks must be at most ", kMostHere, " per host (got ", o.ranks, " with --nodes=",
+                                             o.nodes, ")"));
   }
-  if (!(o.grace_s >= 0 && o.grace_s <= kMostGrace)) return absl::InvalidArgumentError(StrCat("--grace=", o.grace_s, ": seconds, 0 to ", kMostGrace, ", are right"));
+  if (!(o.grace_s >= 0 && o.grace_s <= kMostGrace)) {
+    return absl::InvalidArgumentError(StrCat("--grace must be from 0 to ", kMostGrace, " seconds (got ", o.grace_s, ")"));
+  }
   const Launch launch = LaunchedAs();
   if (launch.size > 1 && o.nodes == 1) {
     return absl::InvalidArgumentError(StrCat("launch: this process was itself started by a launcher (", launch.launcher,
-                                             "); start ranks from a plain shell, or one launch a node, with --nodes=", launch.size));
+                                             "); call launch from a plain shell, or once per node with --nodes=", launch.size));
   }
   if (const absl::Status s = CheckFabric(o); !s.ok()) return s;
   if (o.command.empty() && o.program.empty()) {
@@ -145,12 +152,13 @@ absl::Status Check(LaunchOptions& o) {
   if (const absl::Status s = CheckCommand(o); !s.ok()) return s;
   if (!ByVariables(o)) {
     if (o.nodes == 1 && o.node_rank < 0 && o.master.empty() && !o.label && o.grace_s == kGrace) return absl::OkStatus();
-    return absl::InvalidArgumentError(StrCat("--fabric=", o.fabric, " is started by ", FindBackend(o.fabric)->launcher(1).front(),
-                                             ", which takes no --nodes, --node-rank, --master, --label or --grace: call it yourself, with its own options"));
+    const std::string launcher = FindBackend(o.fabric)->launcher(1).front();
+    return absl::InvalidArgumentError(StrCat("--fabric=", o.fabric, " is started by ", launcher, ", which does not accept --nodes, "
+                                             "--node-rank, --master, --label or --grace; call ", launcher, " yourself, with its own options"));
   }
   if (o.nodes > 1) return CheckNodes(o, launch);
   if (o.node_rank > 0 || !o.master.empty()) {
-    return absl::InvalidArgumentError("--node-rank and --master are for several nodes: --nodes=2 or more is right");
+    return absl::InvalidArgumentError("--node-rank and --master are only for several nodes; add --nodes=N, or leave them out");
   }
   return absl::OkStatus();
 }
@@ -174,7 +182,7 @@ int Become(std::vector<std::string> words) {
   argv.push_back(nullptr);
   std::fflush(nullptr);
   execvp(argv[0], argv.data());
-  LogError(words[0], ": cannot be started: ", std::strerror(errno), "; is it installed and on the PATH?");
+  LogError("cannot start ", words[0], ": ", std::strerror(errno), "; is it installed and on the PATH?");
   return kExitFailed;
 }
 
@@ -253,34 +261,40 @@ int RunLaunch(LaunchOptions o) {
 }  // namespace
 
 void AddLaunchCommand(const Command& program, int& exit_status) {
-  const Command command = program.AddCommand("launch", "starts ranks that are processes");
+  const Command command = program.AddCommand("launch", "starts ranks as processes");
   auto options = std::make_shared<LaunchOptions>();
-  command.AddOption("--ranks", options->ranks, "how many processes in all, one a rank").Required();
-  command.AddOption("--fabric", options->fabric, StrCat("the fabric that they communicate by (default: the command's, else ", kDefaultFabric, "; with --program none)"));
-  command.AddOption("--program", options->program, "start this program of your own instead of twofold; the command after -- are its arguments");
-  command.AddOption("--nodes", options->nodes, "of several hosts: how many; call launch once on each").ShowDefault();
-  command.AddOption("--node-rank", options->node_rank, "of several hosts: this one's number, from 0 (default: the task's, under srun with one task a node)");
-  command.AddOption("--master", options->master, "of several hosts: HOST:PORT where rank 0 of host 0 is met (default: Slurm's first node, likewise)");
-  command.AddFlag("--label", options->label, "lines of stderr begin with the rank that wrote them");
-  command.AddOption("--grace", options->grace_s, "seconds for the others to end in order, once one has failed").ShowDefault();
+  command.AddOption("--ranks", options->ranks, "number of processes in all, one per rank").Required();
+  command.AddOption("--fabric", options->fabric, StrCat("the fabric that ranks communicate over (default: that of COMMAND, else ",
+                                                        kDefaultFabric, "; with --program: none)"));
+  command.AddOption("--program", options->program, "a program of your own to start instead of twofold; the words after -- are its "
+                                                   "arguments");
+  command.AddOption("--nodes", options->nodes, "number of hosts; if several, call launch once on each").ShowDefault();
+  command.AddOption("--node-rank", options->node_rank, "with several hosts: the number of this host, from 0 (default under srun with one "
+                                                       "task per node: the task's number)");
+  command.AddOption("--master", options->master, "with several hosts: HOST:PORT at which rank 0, on host 0, listens (default under srun, "
+                                                 "as above: the first node of the step)");
+  command.AddFlag("--label", options->label, "begin each line of stderr with the rank that wrote it");
+  command.AddOption("--grace", options->grace_s, "seconds that the other ranks have to end by themselves after one has "
+                                                 "failed").ShowDefault();
   command.AddFlag("--print", options->print, "only print the command lines that would be run");
-  command.AddOption("COMMAND", options->command, "after --: a command of this program with its arguments");
+  command.AddOption("COMMAND", options->command, "after --: a twofold command with its arguments");
   command.Footer(
       "COMMAND is run, bench or calibrate.\n"
       "\n"
-      "Fabric mpi: a wrapper of mpirun. On a cluster call that one yourself, with its host list:\n"
+      "Fabric mpi: launch calls mpirun. On a cluster, call mpirun or srun yourself, with the list of hosts:\n"
       "  mpirun -n 16 --hostfile hosts twofold run SPEC --fabric=mpi\n"
       "  srun -n 16 --mpi=pmix twofold run SPEC --fabric=mpi\n"
       "\n"
-      "Fabric nccl, which needs `device: CUDA` in the spec, and programs of your own: launch starts the ranks, a process group\n"
-      "each, and tells them by RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, NNODES, MASTER_ADDR, MASTER_PORT and\n"
-      "TWOFOLD_JOB_TOKEN who they are (as torchrun does; what sets these itself needs no launch). When one fails it is named, the\n"
-      "others are ended after --grace, and its exit status is that of launch. Signals are handed on; a second one, half a second\n"
-      "later or more, kills. What ranks have started in their groups ends with them. Several hosts: set the same TWOFOLD_JOB_TOKEN\n"
-      "on all, a text that others cannot guess; without one (or Slurm's job) ranks of this program refuse to meet beyond one host.\n"
+      "Fabric nccl (the spec needs `device: CUDA`) and programs of your own: launch starts each rank in a process group of its own\n"
+      "and sets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, NNODES, MASTER_ADDR, MASTER_PORT and TWOFOLD_JOB_TOKEN\n"
+      "for it, as torchrun does. A launcher that sets these variables itself needs no launch. When a rank fails, launch names it,\n"
+      "ends the others after --grace seconds, and exits with its exit status. Signals are passed on to the ranks; a second signal,\n"
+      "half a second later or more, kills them. Processes that a rank has started in its group end with it. With several hosts, set\n"
+      "the same TWOFOLD_JOB_TOKEN on all of them: a text that others cannot guess. Without it, and outside a Slurm job, ranks of\n"
+      "this program refuse to connect to other hosts.\n"
       "\n"
-      "Exit status: 0 fine; that of the first rank that failed, 128 + N where signal N ended it, 127 where its program cannot be\n"
-      "started; 2 wrong input; with fabric mpi, mpirun's.\n"
+      "Exit status: 0 fine; 2 wrong input; otherwise that of the first rank that failed, 128 + N if signal N ended it, 127 if its\n"
+      "program cannot be started. With fabric mpi: that of mpirun.\n"
       "\nExamples:\n"
       "  twofold launch --ranks=4 --fabric=mpi -- run my.textproto --set=parallel.dp=4\n"
       "  twofold launch --ranks=2 -- calibrate\n"

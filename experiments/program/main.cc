@@ -23,17 +23,17 @@ namespace {
 constexpr const char* kTour =
     "A small tour:\n"
     "  twofold list models                                what can be trained\n"
-    "  twofold run SPEC --check                           is this spec right?\n"
+    "  twofold run SPEC --check                           is this spec valid?\n"
     "  twofold calibrate                                  what do kernels and links of this machine cost?\n"
-    "  twofold memory SPEC                                what memory will it take, and for what?\n"
+    "  twofold memory SPEC                                how much memory will it take, and for what?\n"
     "  twofold run SPEC --fabric=simulated                predict memory, communication and step time\n"
     "  twofold run SPEC --fabric=in_memory                measure them\n"
-    "  twofold launch --ranks=2 -- run SPEC               the same with a process a rank, by MPI\n"
+    "  twofold launch --ranks=2 -- run SPEC               the same with one process per rank, by MPI\n"
     "  twofold compare DIR_PREDICTED DIR_MEASURED         how good was the prediction?\n"
     "  twofold bench all_reduce                           how fast is communication? (nccl-tests' table)\n"
-    "  twofold topology show dgx-h100                     a cluster as a picture, and its figures\n"
-    "  twofold schedule --out=schedules.svg               what the stages of a pipeline do, by schedule\n"
-    "  twofold report DIR                                 see it: time line, memory, errors\n"
+    "  twofold topology show dgx-h100                     draw a cluster, and print its figures\n"
+    "  twofold schedule --out=schedules.svg               draw what each stage of a pipeline does, by schedule\n"
+    "  twofold report DIR                                 draw a run: time line, memory, errors\n"
     "\n`twofold COMMAND --help` has examples of each command.\n"
     "Results go to stdout; messages and progress go to stderr.\n"
     "Exit status: 0 fine; 1 a failure at run time; 2 wrong input; 3 a simulation predicts that memory runs out or ranks\n"
@@ -64,7 +64,8 @@ int main(int argc, char** argv) {
   // a write beyond the user's file size limit then fails with an error that names the file
   std::signal(SIGXFSZ, SIG_IGN);
   twofold::CommandLine line("Twofold runs distributed training twice, simulated and real, with the same strategy code.", "twofold", twofold::VersionText);
-  line.Answer("plan", "plan: not in this version; predict layouts one by one: twofold run SPEC --fabric=simulated --set=parallel.tp=8 --out=DIR");
+  line.Answer("plan", "plan: not in this version; predict each layout by itself: twofold run SPEC --fabric=simulated --set=parallel.tp=8 "
+                      "--out=DIR");
   const twofold::Command program = line.root();
   program.RequireCommand();
   int exit_status = twofold::kExitFine;

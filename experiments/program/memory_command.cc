@@ -80,25 +80,25 @@ int MemoryCommand(const MemoryOptions& options) {
 }  // namespace
 
 void AddMemoryCommand(const Command& program, int& exit_status) {
-  const Command command = program.AddCommand("memory", "predicts a spec's memory alone, at once, and says what it is made of");
+  const Command command = program.AddCommand("memory", "predicts only the memory of a spec, within moments, and shows what it is used for");
   auto options = std::make_shared<MemoryOptions>();
   command.AddOption("SPEC", options->spec, "a spec, .textproto").Required();
-  command.AddOption("--fabric", options->fabric, "as if run on this fabric instead of the spec's");
+  command.AddOption("--fabric", options->fabric, "predict for this fabric instead of the spec's");
   command.AddOption("--set", options->sets, "path=value: replace a field of the spec; may be repeated").Repeatable();
   command.AddOption("--out", options->out, "folder for memory.json and report.json (default: nothing is written)");
   command.Footer(
-      "One rank of each kind is replayed without the others and without time: the same code makes the same\n"
-      "requests of the same allocator, so the bytes are those that a run of the spec measures. Steps that\n"
-      "repeat what came before are left out, so that any size and length takes a moment.\n"
+      "Only one rank of each kind runs, on a fabric without a clock. The same code makes the same requests to the\n"
+      "same allocator, so the bytes are those that a run of the spec measures. Steps that repeat earlier ones are\n"
+      "left out, so that specs of any size and length take only a moment.\n"
       "\n"
-      "  at the peak          what each category holds when the sum is highest\n"
-      "  highest of its own   the most that each category ever holds\n"
-      "  between steps        what stays: the model states of the ZeRO paper, whose formula stands below\n"
-      "  reserved             what the allocator takes from the device, free blocks included\n"
+      "  at the peak    bytes of each category when their sum is highest\n"
+      "  own peak       the most bytes that each category ever has\n"
+      "  between steps  bytes that remain: the model states of the ZeRO paper; its formula is shown below\n"
+      "  reserved       what the allocator takes from the device, free blocks included\n"
       "\n"
-      "Exit status: 0 it fits, or that is not known (a GPU that is not here, hosts that a launcher will name); 1 a replay\n"
-      "fails, or its report cannot be written; 2 wrong input; 3 it does not fit the device, memory.budget_mib or, where\n"
-      "ranks share this machine's CPU, its memory.\n"
+      "Exit status: 0 it fits, or that is not known (no such GPU here, or only the launcher knows the hosts); 1 a replay\n"
+      "fails, or its report cannot be written; 2 wrong input; 3 it exceeds the memory of the device, memory.budget_mib or,\n"
+      "if ranks share this machine's CPU, the memory of this machine.\n"
       "\nExamples:\n"
       "  twofold memory my.textproto\n"
       "  twofold memory my.textproto --set=parallel.dp=64 --set=parallel.sharding=ZERO_3\n"

@@ -7,10 +7,10 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "core/base/format.h"
 #include "core/base/strings.h"
 #include "experiments/program/assemble.h"
 #include "experiments/program/device_facts.h"
-#include "experiments/program/text.h"
 #include "experiments/program/report/rank_records.h"
 #include "experiments/program/spec/spec.h"
 #include "strategies/mesh_of.h"
@@ -55,7 +55,7 @@ std::string MeshText(const spec::Parallel& p) {
 
 std::string KindText(const spec::Spec& spec, const RankKind& kind) {
   const report::Rank& memory = kind.record.memory();
-  Rows rows = {{StrCat("Bytes of ", RanksText(kind), StagesText(spec, kind)), "at the peak", "highest of its own", "between steps"}};
+  Rows rows = {{StrCat("Bytes of ", RanksText(kind), StagesText(spec, kind)), "at the peak", "own peak", "between steps"}};
   for (int c = 0; c < memory.categories_size(); ++c) {
     const report::Category& category = memory.categories(c);
     if (category.peak_bytes() == 0) continue;
@@ -90,25 +90,26 @@ std::string DifferenceText(const MemoryStory& story, const RankKind& kind) {
     live += BetweenSteps(kind, s.category);
     requested += (kind.between.requested_by_category[c] + kind.host_between.requested_by_category[c]).value();
   }
-  return StrCat("The difference: ", CountText(live - requested), " bytes of blocks beyond what was asked for, and ",
+  return StrCat("The difference: ", CountText(live - requested), " bytes by which blocks are larger than requested, and ",
                 Whole(static_cast<double>(requested) - formula),
-                " asked for beyond the formula, which knows no padding of shards, no buffers and no units that stay gathered",
-                parallel.ep() > 1 && parallel.sharding() != spec::Parallel::NO_SHARD ? ", and takes experts for shared by all N_d ranks, where dp cp / ep hold the same"
-                                                                                     : "",
+                " bytes requested beyond the formula, which leaves out padding of shards, buffers, and units that stay gathered",
+                parallel.ep() > 1 && parallel.sharding() != spec::Parallel::NO_SHARD
+                    ? ", and assumes that experts are sharded over all N_d ranks, although only dp cp / ep ranks have the same ones"
+                    : "",
                 ".\n");
 }
 
 std::string StatesText(const MemoryStory& story) {
   const RankKind& kind = story.needed.largest();
   const int64_t psi = kind.record.parameters();
-  Rows rows = {{"Model states between steps", "formula", "its bytes", "here", "difference"}};
+  Rows rows = {{"Model states between steps", "formula", "its bytes", "predicted", "difference"}};
   double formula = 0, here = 0;
   for (const StateFormula& s : story.states) {
     const auto live = static_cast<double>(BetweenSteps(kind, s.category));
     rows.push_back({s.what, s.ToString(), Whole(s.bytes(psi)), Whole(live), Whole(live - s.bytes(psi))});
     formula += s.bytes(psi), here += live;
   }
-  rows.push_back({"in all", "", Whole(formula), Whole(here), Whole(here - formula)});
+  rows.push_back({"total", "", Whole(formula), Whole(here), Whole(here - formula)});
   return StrCat("\n", TableText(rows), "psi = ", CountText(psi), psi == ParameterCount(story.spec.model()) ? " parameters" : StrCat(" parameters, those of ", RanksText(kind)), ", K = ", story.states.back().bytes_per_parameter, ", N_d = ",
                 story.states.back().ranks, " ranks share one copy of the state (Rajbhandari et al. 2020, ZeRO, section 3.1 and figure 1).\n", DifferenceText(story, kind));
 }
@@ -121,8 +122,8 @@ std::string InFlightText(const MemoryStory& story) {
   if (story.spec.parallel().pp() == 1) return "";
   const pipeline::PipelineShape shape = PipelineShapeOf(story.spec);
   const int most = pipeline::MostUnfinished(pipeline::ActionsOf(ScheduleOf(story.spec.parallel()), shape, StageOf(story)));
-  return StrCat("Stage ", StageOf(story), " under ", spec::Parallel::PipelineSchedule_Name(story.spec.parallel().schedule()), " keeps those of up to ", most,
-                shape.chunks > 1 ? " passes of a chunk" : most == 1 ? " micro-batch" : " micro-batches", " at once.\n");
+  return StrCat("Stage ", StageOf(story), " under ", spec::Parallel::PipelineSchedule_Name(story.spec.parallel().schedule()),
+                " keeps the activations of up to ", most, shape.chunks > 1 ? " passes of a chunk" : most == 1 ? " micro-batch" : " micro-batches", " at once.\n");
 }
 
 std::string ActivationsText(const MemoryStory& story) {
@@ -132,11 +133,11 @@ std::string ActivationsText(const MemoryStory& story) {
     rows.push_back({row.kind, CountText(row.count), CountText(row.bytes)});
     total += row.bytes;
   }
-  rows.push_back({"in all", "", CountText(total)});
+  rows.push_back({"total", "", CountText(total)});
   std::string text = StrCat("\n", TableText(rows), InFlightText(story));
   const std::optional<ActivationFormula> formula = KorthikantiFormula(story.spec, StageOf(story));
   if (!formula) return text;
-  StrAppend(&text, "Korthikanti et al. 2022, table 2: ", formula->text, ": ", Whole(formula->bytes), " bytes. Here:\n");
+  StrAppend(&text, "Korthikanti et al. 2022, table 2: ", formula->text, ": ", Whole(formula->bytes), " bytes. This spec differs:\n");
   for (const std::string& line : formula->differs) StrAppend(&text, "  ", line, "\n");
   return text;
 }
@@ -176,7 +177,8 @@ std::string MemoryText(const MemoryStory& story) {
                             ", ", CountText(ParameterCount(spec.model())), " parameters, predicted\n", story.verdict.text);
   for (const RankKind& kind : story.needed.kinds) {
     StrAppend(&text, "\n", KindText(spec, kind));
-    if (!kind.settled) StrAppend(&text, "After ", kind.steps, " steps blocks still moved: the run may reserve more than this.\n");
+    if (!kind.settled) StrAppend(&text, "After ", kind.steps, " steps the allocator's blocks were still changing: the run may reserve "
+                                                              "more than this.\n");
   }
   return text + StatesText(story) + ActivationsText(story);
 }
@@ -213,7 +215,7 @@ nlohmann::ordered_json MemoryJson(const MemoryStory& story) {
 }
 
 report::Report MemoryReport(const MemoryStory& story) {
-  RunResult result{.status = story.verdict.status, .results = {}, .notes = {"memory alone was predicted, by a replay: there are no times"}};
+  RunResult result{.status = story.verdict.status, .results = {}, .notes = {"only memory was predicted, by a replay: there are no times"}};
   RankRecords records;
   std::vector<std::pair<int, size_t>> ranks;  // rank, and index of its record
   for (const RankKind& kind : story.prediction.kinds) {

@@ -3,10 +3,12 @@
 #include <algorithm>
 
 #include "backends/host/cuda.h"
+#include "backends/registry.h"
+#include "core/base/format.h"
 #include "core/base/machine.h"
 #include "core/base/strings.h"
+#include "core/proto/fabric_name.h"
 #include "experiments/program/device_facts.h"
-#include "experiments/program/text.h"
 #include "experiments/program/spec/spec.h"
 #include "topologies/catalogue.h"
 
@@ -18,7 +20,7 @@ std::string LimitText(const spec::Spec& spec, const host::MemoryRules& rules) {
   if (spec.memory().budget_mib() > 0) {
     spec::Spec without = spec;
     without.mutable_memory()->clear_budget_mib();
-    if (const auto found = host::FindMemoryRules(without); found.ok()) of_device = *found;
+    if (const auto found = FindMemoryRules(without); found.ok()) of_device = *found;
   }
   const bool budgeted = rules.device != of_device.device;
   std::string text = StrCat(budgeted ? "memory.budget_mib" : FactsOfDevice(spec).name, ": ", CountText(rules.device.value()), " bytes");
@@ -47,7 +49,7 @@ MemoryVerdict JudgeOnMachine(const spec::Spec& spec, const MemoryPrediction& nee
   const std::string reserve = StrCat(ranks == 1 ? "its rank reserves " : StrCat("its ", CountText(ranks), " ranks reserve "), CountText(all), " bytes");
   const std::string has = StrCat("this machine has ", CountText(machine.value()));
   const bool fits = all <= machine.value();
-  if (ClusterOf(spec).empty() && !spec.fabric().has_in_memory()) {
+  if (ClusterOf(spec).empty() && RanksAreProcesses(spec)) {
     if (!fits) return NotKnown(StrCat(reserve, ", and ", has, "; ranks of fabric ", FabricName(spec), " may be on several hosts"));
     return {.text = StrCat("It fits if all ranks are on this machine: ", reserve, ", and ", has, ".\n")};
   }
@@ -64,7 +66,8 @@ MemoryVerdict JudgeMemory(const spec::Spec& spec, const MemoryPrediction& predic
   const host::MemoryRules& rules = prediction.rules;
   if (const absl::Status status = prediction.status(); !status.ok()) {
     return {.fits = false,
-            .text = StrCat("It does not fit (", LimitText(spec, rules), "):\n  ", std::string(status.message()), "\nThe figures are those of a device without bounds.\n"),
+            .text = StrCat("It does not fit (", LimitText(spec, rules), "):\n  ", std::string(status.message()),
+                "\nThe figures below are those of a device with unlimited memory.\n"),
             .status = status};
   }
   if (rules.device.value() > 0) return {.fits = true, .text = StrCat("It fits (", LimitText(spec, rules), ").\n")};

@@ -1,13 +1,13 @@
 #include "experiments/program/progress.h"
 
-#include <unistd.h>
-
 #include <cstdio>
 #include <string>
 
 #include "absl/strings/str_format.h"
+#include "core/base/format.h"
 #include "core/base/strings.h"
-#include "experiments/program/text.h"
+#include "experiments/program/cli/status_line.h"
+#include "experiments/program/validation_text.h"
 #include "strategies/checkpoint/save.h"
 
 namespace twofold {
@@ -25,7 +25,7 @@ std::string TimeLeft(double seconds) {
 
 }  // namespace
 
-Progress::Progress() : terminal_(isatty(STDERR_FILENO) != 0), last_(std::chrono::steady_clock::now()), first_(last_) {}
+Progress::Progress() : terminal_(HasStatusLine()), last_(std::chrono::steady_clock::now()), first_(last_) {}
 
 void Progress::operator()(const StepProgress& p) {
   const Time now = std::chrono::steady_clock::now();
@@ -37,7 +37,8 @@ void Progress::operator()(const StepProgress& p) {
   if (!first && now - last_ < (terminal_ ? std::chrono::milliseconds(kBarEvery) : kLineEvery) && !(done && terminal_))
     return;
   last_ = now;
-  std::string text = StrCat("step ", p.step, " of ", p.steps, ", ", SecondsText(p.seconds), " a step, loss ", absl::StrFormat("%.4f", p.loss));
+  std::string text = StrCat("step ", p.step, " of ", p.steps, ", ", SecondsText(p.seconds), " per step, loss ",
+                            absl::StrFormat("%.4f", p.loss));
   if (!first) {
     const double passed = std::chrono::duration<double>(now - first_).count();
     const double left = passed / static_cast<double>(p.step - p.first_step - 1) * static_cast<double>(p.steps - p.step);
@@ -48,27 +49,21 @@ void Progress::operator()(const StepProgress& p) {
     return;
   }
   const int filled = static_cast<int>(kBarWidth * p.step / p.steps);
-  std::fprintf(stderr, "\r\033[K[%s%s] %s", std::string(static_cast<size_t>(filled), '#').c_str(),
-               std::string(static_cast<size_t>(kBarWidth - filled), '.').c_str(), text.c_str());
-  if (done) ClearLine();
-  std::fflush(stderr);
+  ShowStatusLine(StrCat("[", std::string(static_cast<size_t>(filled), '#'), std::string(static_cast<size_t>(kBarWidth - filled), '.'), "] ", text));
+  if (done) ClearStatusLine();
 }
 
 // Printed on a line of its own, which stays.
 void Progress::Validated(const StepProgress& p) {
-  if (terminal_) ClearLine();
+  ClearStatusLine();
   std::fprintf(stderr, "after step %ld of %ld: validation %s\n", static_cast<long>(p.step), static_cast<long>(p.steps),
                ValidationText(*p.validation).c_str());
 }
 
 void Progress::Saved(const StepProgress& p) {
-  if (terminal_) ClearLine();
+  ClearStatusLine();
   std::fprintf(stderr, "after step %ld of %ld: saved %s, %s in %s\n", static_cast<long>(p.saved->step), static_cast<long>(p.steps),
                p.saved->path.c_str(), BytesText(p.saved->bytes.value()).c_str(), SecondsText(p.saved->seconds.value()).c_str());
-}
-
-void Progress::ClearLine() {
-  if (isatty(STDERR_FILENO) != 0) std::fprintf(stderr, "\r\033[K");
 }
 
 }  // namespace twofold

@@ -13,7 +13,6 @@ class Progress {
  public:
   Progress();
   void operator()(const StepProgress& p);
-  static void ClearLine();  // removes a bar from the screen
 
  private:
   void Validated(const StepProgress& p);

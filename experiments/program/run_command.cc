@@ -14,20 +14,23 @@
 #include "backends/host/processor_use.h"
 #include "backends/launch/launch.h"
 #include "backends/registry.h"
+#include "core/base/format.h"
 #include "core/base/machine.h"
 #include "core/base/strings.h"
 #include "experiments/program/cli/log.h"
+#include "experiments/program/cli/status_line.h"
 #include "experiments/program/assemble.h"
 #include "experiments/program/commands.h"
 #include "experiments/program/device_facts.h"
 #include "experiments/program/progress.h"
-#include "experiments/program/text.h"
+#include "experiments/program/validation_text.h"
 #include "experiments/program/training_data.h"
 #include "experiments/program/report/files.h"
 #include "experiments/program/report/write_report.h"
 #include "experiments/program/spec/difference.h"
 #include "experiments/program/spec/spec.h"
 #include "core/io/checkpoint_folder.h"
+#include "core/proto/fabric_name.h"
 #include "strategies/models/model_factory.h"
 #include "strategies/trainer.h"
 
@@ -87,11 +90,9 @@ absl::StatusOr<Job> Prepare(const RunOptions& options) {
 }
 
 std::string Headline(const Job& job) {
-  return absl::StrFormat("%s on %s: %d rank%s, %d steps of %d samples (%d micro-batch%s of %d a rank)",
-                         job.spec.name(), job.fabric->name(), WorldSize(job.spec),
-                         WorldSize(job.spec) == 1 ? "" : "s", job.spec.train().steps(),
-                         job.spec.train().global_batch(), AccumulationSteps(job.spec),
-                         AccumulationSteps(job.spec) == 1 ? "" : "es", job.spec.train().micro_batch());
+  const spec::Train& train = job.spec.train();
+  return StrCat(job.spec.name(), " on ", job.fabric->name(), ": ", Counted(WorldSize(job.spec), "rank"), ", ", Counted(train.steps(), "step"), " of ",
+                Counted(train.global_batch(), "sample"), " (", Counted(AccumulationSteps(job.spec), "micro-batch"), " of ", train.micro_batch(), " per rank)");
 }
 
 void PrintSummary(const Job& job, const report::Report& r) {
@@ -193,7 +194,7 @@ int RunJob(const Job& job, bool quiet) {
   const RankFunction watched = [&](RankContext& ctx) { return host::WithProcessorUse([&] { return train(ctx); }); };
   RunResult result = job.fabric->Run(world_size, job.fabric->predicted() ? train : watched);
   if (!job.fabric->speaks()) return result.status.ok() ? kExitFine : kExitFailed;
-  if (!quiet) Progress::ClearLine();
+  if (!quiet) ClearStatusLine();
 
   absl::StatusOr<RankRecords> records = ReadRecords(job.spec, result);
   if (!records.ok()) {
@@ -248,12 +249,12 @@ int RunCommand(const RunOptions& options) {
 }
 
 Command AddRun(const Command& program, RunOptions* options) {
-  const Command command = program.AddCommand("run", "predicts (fabric simulated) or measures (any other) a spec");
+  const Command command = program.AddCommand("run", "predicts a spec (fabric simulated) or measures it (any other fabric)");
   command.AddOption("SPEC", options->spec, "a spec, .textproto").Required();
   command.AddOption("--fabric", options->fabric,
                       "run on this fabric instead of the spec's; see `twofold list fabrics`");
   command.AddOption("--set", options->sets, "path=value: replace a field of the spec, see below; may be repeated").Repeatable();
-  command.AddOption("--out", options->out, "folder of the report (default: runs/<name>-<fabric>); what is there is replaced");
+  command.AddOption("--out", options->out, "folder of the report (default: runs/<name>-<fabric>); a report that is there is replaced");
   command.AddFlag("--check", options->check, "only check the spec, its data and its fabric");
   command.AddFlag("--quiet", options->quiet, "no progress on stderr");
   command.Footer(
@@ -261,17 +262,17 @@ Command AddRun(const Command& program, RunOptions* options) {
       "  model { preset: \"gpt2-124m\" }\n"
       "  train { steps: 20 micro_batch: 4 }\n"
       "  parallel { dp: 2 }\n"
-      "core/proto/spec.proto states every field and its default, `twofold list` what can be named, and the spec.textproto that a\n"
-      "run leaves in its folder what all fields were.\n"
+      "core/proto/spec.proto states every field and its default; `twofold list` lists the names that a spec can use; and the\n"
+      "spec.textproto that a run writes to its folder has the values of all fields.\n"
       "\n"
-      "--set takes a path of field names: train.steps=20, lists with commas (model.mlp.hidden=64,64), blocks as a spec has them\n"
-      "('--set=parallel={dp: 2 tp: 2}'), and lists of them in brackets, [{ ... }, { ... }]. model.preset, model.hf_config and\n"
-      "model={ ... } put a whole model in the place of the file's, sizes included; sizes that are set beside them count.\n"
+      "--set takes a path of field names and a value: train.steps=20, lists with commas (model.mlp.hidden=64,64), blocks as in a spec\n"
+      "('--set=parallel={dp: 2 tp: 2}'), and lists of blocks in brackets, [{ ... }, { ... }]. model.preset, model.hf_config and\n"
+      "model={ ... } replace the whole model of the file, including its sizes; sizes that other --set options give still apply.\n"
       "\n"
-      "The summary is printed first; then the folder is written, over what another run left there. Ctrl-C (SIGINT), SIGTERM and a\n"
-      "closed terminal (SIGHUP, but for nohup) end the run in order, within 2 s: the report of what was done is written, exit status\n"
-      "1. A second one, half a second later or more, kills it. Steps that ranks had not finished are not in the report. A run goes on\n"
-      "where nobody reads what it prints. Whatever ends this process, SIGKILL too, ends what it has started.\n"
+      "The summary is printed first; then the folder is written, and replaces what another run left there. Ctrl-C (SIGINT), SIGTERM\n"
+      "and a closed terminal (SIGHUP, except under nohup) end the run in order, within 2 s: it writes a report of the steps that all\n"
+      "ranks have finished, and exits with status 1. A second signal, half a second later or more, kills it. The run goes on if nobody\n"
+      "reads its output any more. Whatever ends this process, even SIGKILL, also ends the processes that it has started.\n"
       "\n"
       "Exit status: 0 fine; 1 a failure at run time; 2 wrong input; 3 the simulation predicts that\n"
       "memory runs out or ranks wait for each other forever. The report is written in all but case 2.\n"
@@ -279,7 +280,7 @@ Command AddRun(const Command& program, RunOptions* options) {
       "  twofold run my.textproto --fabric=simulated          predict\n"
       "  twofold run my.textproto --fabric=in_memory          measure\n"
       "  twofold run my.textproto --set=parallel.dp=8 --set=train.global_batch=32\n"
-      "  twofold run my.textproto --check                     is it right?\n"
+      "  twofold run my.textproto --check                     is it valid?\n"
       "  twofold run runs/my-simulated/spec.textproto         repeat a run");
   return command;
 }

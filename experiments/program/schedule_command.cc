@@ -54,7 +54,7 @@ absl::Status CheckNumbers(const ScheduleOptions& o) {
   constexpr int kMost = 4096;
   for (const auto& [flag, value] : {std::pair{"--stages", o.stages}, {"--micro-batches", o.micro_batches}, {"--virtual-stages", o.virtual_stages.value_or(1)}}) {
     if (value >= 1 && value <= kMost) continue;
-    return absl::InvalidArgumentError(StrCat(flag, "=", value, ": use a whole number from 1 to ", kMost));
+    return absl::InvalidArgumentError(StrCat(flag, " must be from 1 to ", kMost, " (got ", value, ")"));
   }
   return absl::OkStatus();
 }
@@ -72,7 +72,7 @@ absl::StatusOr<std::vector<Named>> ThoseNamed(const ScheduleOptions& o) {
     if (found == All().end()) {
       std::vector<std::string> names;
       for (const Named& schedule : All()) names.push_back(schedule.first);
-      return absl::InvalidArgumentError(StrCat("\"", name, "\" is no schedule", Suggestion(name, names)));
+      return absl::InvalidArgumentError(StrCat("unknown schedule \"", name, "\"", Suggestion(name, names)));
     }
     if (const absl::Status s = CheckShape(*found, o); !s.ok()) return s;
     chosen.push_back(*found);
@@ -97,7 +97,8 @@ absl::StatusOr<std::vector<Named>> Choose(const ScheduleOptions& o) {
   absl::StatusOr<std::vector<Named>> chosen = ThoseNamed(o);
   const auto interleaved = [](const Named& schedule) { return schedule.second == Schedule::kInterleaved; };
   if (chosen.ok() && o.virtual_stages && std::none_of(chosen->begin(), chosen->end(), interleaved)) {
-    return absl::InvalidArgumentError(StrCat("--virtual-stages=", *o.virtual_stages, ": is of INTERLEAVED_ONE_F_ONE_B alone; leave it out, or name that too"));
+    return absl::InvalidArgumentError(StrCat("--virtual-stages=", *o.virtual_stages,
+        ": is only for INTERLEAVED_ONE_F_ONE_B; leave it out, or name that schedule too"));
   }
   return chosen;
 }
@@ -108,7 +109,7 @@ pictures::ScheduleStory Print(const Named& schedule, const ScheduleOptions& o) {
   const PipelineShape shape = ShapeOf(kind, o);
   std::vector<std::vector<Action>> stages;
   for (int s = 0; s < shape.stages; ++s) stages.push_back(pipeline::ActionsOf(kind, shape, s));
-  std::string title = StrCat(name, shape.chunks > 1 ? StrCat(", ", shape.chunks, " chunks a stage") : "");
+  std::string title = StrCat(name, shape.chunks > 1 ? StrCat(", ", shape.chunks, " chunks per stage") : "");
   pictures::ScheduleStory story = pictures::StoryOf(stages, shape, std::move(title));
   const std::string bubble = absl::StrFormat("bubble %.1f %%", 100 * pictures::BubbleOf(story));
   std::printf("%s: %g forward passes long, %s\n", story.title.c_str(), story.end, bubble.c_str());
@@ -140,12 +141,12 @@ absl::Status Run(const ScheduleOptions& o) {
 void AddScheduleCommand(const Command& program, int& exit_status) {
   auto options = std::make_shared<ScheduleOptions>();
   const Command command = program.AddCommand("schedule", "prints and draws what each stage of a pipeline does, by schedule");
-  command.AddOption("NAME", options->names, "as parallel.schedule has them; default: all four that fit");
-  command.AddOption("--stages", options->stages, "of the pipeline (parallel.pp); default 4");
-  command.AddOption("--micro-batches", options->micro_batches, "of a step; default 8");
-  command.AddOption("--virtual-stages", options->virtual_stages, "chunks on each stage, where interleaved; default 2");
-  command.AddOption("--out", options->out, "a picture to write (SVG), one schedule above the other; default: none");
-  command.Footer("Messages take no time here, a forward pass of a stage takes 1, its backward pass 2 (each half of it 1).\n"
+  command.AddOption("NAME", options->names, "schedules, as in parallel.schedule; default: all that are possible with these numbers");
+  command.AddOption("--stages", options->stages, "stages of the pipeline (parallel.pp); default 4");
+  command.AddOption("--micro-batches", options->micro_batches, "micro-batches of a step; default 8");
+  command.AddOption("--virtual-stages", options->virtual_stages, "chunks on each stage, for INTERLEAVED_ONE_F_ONE_B; default 2");
+  command.AddOption("--out", options->out, "the picture (SVG) to write, one schedule above the other; default: none");
+  command.Footer("Times are in forward passes of a stage: a backward pass takes 2 (each half of it 1), a message takes none.\n"
                   "F3: forward pass of micro-batch 3; B3: backward; I3, W3: the gradients of the input and of the weights; F3.1: chunk 1.\n"
                   "Exit status: 0 fine; 1 the picture cannot be written; 2 wrong input.\n"
                   "\nExamples:\n  twofold schedule --out=schedules.svg\n  twofold schedule ZERO_BUBBLE_H1 --stages=8 --micro-batches=16");

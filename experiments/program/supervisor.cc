@@ -63,7 +63,8 @@ std::vector<std::string> EnvironmentWith(const std::vector<std::pair<std::string
 std::string HowItEnded(int status) {
   if (WIFSIGNALED(status)) return StrCat("was killed by signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)), ")");
   const int code = WEXITSTATUS(status);
-  return StrCat("ended with exit status ", code, code == kCannotStart ? " (its program cannot be started; is it there, and executable?)" : "");
+  return StrCat("ended with exit status ", code, code == kCannotStart ? " (its program cannot be started; does it exist, and is it "
+                                                                        "executable?)" : "");
 }
 
 int ExitStatusOf(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
@@ -142,7 +143,7 @@ void Supervisor::Start(const RankProcess& rank) {
   Child& child = *children_.back();
   child.rank = rank.rank;
   int pipe[2] = {-1, -1};
-  if (options_.label && pipe2(pipe, O_CLOEXEC) != 0) throw std::runtime_error(StrCat("launch: no pipe: ", strerror(errno)));
+  if (options_.label && pipe2(pipe, O_CLOEXEC) != 0) throw std::runtime_error(StrCat("launch: cannot create a pipe: ", strerror(errno)));
   std::vector<std::string> words = rank.words, environment = EnvironmentWith(rank.variables);
   const std::vector<char*> argv = Pointers(words), envp = Pointers(environment);
   const pid_t parent = getpid();
@@ -154,7 +155,7 @@ void Supervisor::Start(const RankProcess& rank) {
   child.pid = fork();  // not posix_spawn: only a forked child can ask to end with its parent
   if (child.pid == 0) Become(argv.data(), envp.data(), pipe[1], parent);
   sigprocmask(SIG_SETMASK, &before, nullptr);
-  if (child.pid < 0) throw std::runtime_error(StrCat("launch: no process for rank ", rank.rank, ": ", strerror(errno)));
+  if (child.pid < 0) throw std::runtime_error(StrCat("launch: cannot create a process for rank ", rank.rank, ": ", strerror(errno)));
   setpgid(child.pid, child.pid);  // in parent and child, because either may come first
   warden_.Guard(child.pid);
   if (!options_.label) return;
@@ -209,7 +210,7 @@ void Supervisor::Listen() {
 
 void Supervisor::HandOn(int signal) {
   const bool again = interrupts_.Again();
-  if (again) LogError("launch: killed, since asked a second time");
+  if (again) LogError("launch: second signal: killing the ranks");
   Signal(again ? SIGKILL : signal);
 }
 
@@ -243,12 +244,14 @@ void Supervisor::StopWhenDone() {
 
 void Supervisor::EndWhatIsLeft(const std::vector<int>& left) {
   if (std::exchange(ends_rest_, true)) return;
-  LogWarning("launch: what ", RankList(left), " had started outlived ", left.size() == 1 ? "it" : "them", ": ended");
+  LogWarning("launch: ending processes that ", RankList(left), " started and left running");
   Signal(SIGTERM);
   After(kTermTime, [this] {
     Signal(SIGKILL);
     After(kLastWords, [this] {
-      if (const std::vector<int> still = WithGroups(); !still.empty()) LogError("launch: what ", RankList(still), " had started cannot be ended");
+      if (const std::vector<int> still = WithGroups(); !still.empty()) {
+        LogError("launch: cannot end processes that ", RankList(still), " started");
+      }
       io_.stop();
     });
   });
@@ -259,13 +262,14 @@ void Supervisor::Ended(const Child& child, int status) {
   exit_status_ = ExitStatusOf(status);
   if (interrupts_.any()) return;  // the end was requested
   const std::vector<int> others = Living();
-  const std::string rest = others.empty() ? "" : StrCat("; ", RankList(others), " may end in order within ", options_.grace_s, " s");
+  const std::string rest = others.empty() ? "" : StrCat("; ", RankList(others), others.size() == 1 ? " has " : " have ", options_.grace_s,
+                                                            " s to end by ", others.size() == 1 ? "itself" : "themselves");
   LogError("launch: rank ", child.rank, " (process ", child.pid, ") ", HowItEnded(status), rest);
   After(options_.grace_s, [this] { EndTheOthers(); });
 }
 
 void Supervisor::EndTheOthers() {
-  LogError("launch: ", RankList(Living()), " still there: ended");
+  LogError("launch: ending ", RankList(Living()), ", still running");
   Signal(SIGTERM);
   After(kTermTime, [this] { Signal(SIGKILL); });
 }

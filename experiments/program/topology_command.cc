@@ -12,12 +12,12 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
+#include "core/base/format.h"
 #include "core/base/strings.h"
 #include "experiments/program/cli/log.h"
 #include "experiments/program/pictures/style.h"
 #include "experiments/program/pictures/topology_picture.h"
 #include "experiments/program/commands.h"
-#include "experiments/program/text.h"
 #include "experiments/program/report/files.h"
 #include "google/protobuf/text_format.h"
 #include "topologies/build.h"
@@ -123,8 +123,8 @@ absl::Status Show(const TopologyOptions& o) {
   if (!subject->cluster.source().empty()) std::printf("sources: %s\n", subject->cluster.source().c_str());
   pictures::TopologyStory story;
   story.title = StrCat(subject->cluster.name(), " (", std::string(subject->topology->kind()), subject->topology->nodes() > 1 ? ")" : ", one node)");
-  story.subtitle = StrCat(CountText(figures.endpoints), figures.endpoints == 1 ? " endpoint" : " endpoints", figures.nodes > 1 && figures.nodes < figures.endpoints ? StrCat(" in ", CountText(figures.nodes), " nodes") : "",
-                          Switches(figures) > 0 ? StrCat(", ", CountText(Switches(figures)), Switches(figures) == 1 ? " switch" : " switches", " and ", CountText(figures.cables), " cables between nodes") : "",
+  story.subtitle = StrCat(Counted(figures.endpoints, "endpoint"), figures.nodes > 1 && figures.nodes < figures.endpoints ? StrCat(" in ", CountText(figures.nodes), " nodes") : "",
+                          Switches(figures) > 0 ? StrCat(", ", Counted(Switches(figures), "switch"), " and ", CountText(figures.cables), " cables between nodes") : "",
                           figures.diameter > 0 ? StrCat("; diameter ", figures.diameter, " links, bisection ", RateShort(figures.bisection), " each way") : "");
   story.cluster = &subject->cluster;
   story.topology = subject->topology.get();
@@ -144,7 +144,8 @@ absl::Status List(const TopologyOptions&) {
                     f.bisection.value() > 0 ? RateShort(f.bisection) : "-"});
   }
   std::printf("%s", TableText(rows).c_str());
-  std::printf("\nSwitches and cables are those between nodes; the bisection is each way, between the first half of the endpoints and the last.\n");
+  std::printf("\nSwitches and cables are those between nodes; the bisection is the bandwidth each way between the first and the last half "
+              "of the endpoints.\n");
   return absl::OkStatus();
 }
 
@@ -178,7 +179,8 @@ std::string GenerationOf(int sm) { return sm >= 100 ? "blackwell" : sm >= 90 ? "
 // cluster.
 absl::Status AddLibrary(const TopologyOptions& o, const Gpus& gpus, cluster::Cluster& c) {
   if (!gpus.nvidia) {
-    LogInfo(o.cluster, " does not say whose library communicates: ideal, without software; write library in the cluster's file otherwise");
+    LogInfo(o.cluster, " does not name a communication library: library ideal, without software costs, is assumed; set library in the "
+                       "cluster's file to change that");
     return absl::OkStatus();
   }
   const std::string from = o.device.empty() ? gpus.fit : o.device;
@@ -191,9 +193,10 @@ absl::Status AddLibrary(const TopologyOptions& o, const Gpus& gpus, cluster::Clu
   if (!c.has_library()) {
     c.mutable_library()->set_name("nccl");
     if (gpus.sm > 0) c.mutable_library()->mutable_nccl()->set_generation(GenerationOf(gpus.sm));
-    else LogWarning(o.cluster, " does not say which GPUs it has: NCCL's constants are those for Ampere; --device=CLUSTER names them");
+    else LogWarning(o.cluster, " does not name its GPUs: NCCL's constants for Ampere are assumed; --device=CLUSTER takes those of another "
+                               "cluster");
   }
-  LogInfo("its library is nccl, of generation ", c.library().nccl().generation());
+  LogInfo("its library is nccl, with the constants of generation ", c.library().nccl().generation());
   return absl::OkStatus();
 }
 
@@ -203,7 +206,8 @@ absl::Status AddDevice(const TopologyOptions& o, const std::string& fitting, clu
     c.mutable_device()->set_name("assumed");
     c.mutable_device()->set_memory_bytes_per_second(1e12);
     c.mutable_device()->set_f32_flops_per_second(1e13);
-    LogWarning(o.cluster, " does not say what its devices can do: 1 TB/s and 10 TFLOP/s are assumed, which `twofold topology` and `twofold bench` hardly use; --device=CLUSTER takes those of another cluster");
+    LogWarning(o.cluster, " does not describe its devices: 1 TB/s and 10 TFLOP/s are assumed, which hardly matter to `twofold topology` "
+                          "and `twofold bench`; --device=CLUSTER takes the figures of another cluster");
     return absl::OkStatus();
   }
   const absl::StatusOr<cluster::Cluster> known = FindCluster(from, "--device");
@@ -223,7 +227,8 @@ absl::Status AddNetwork(const TopologyOptions& o, const ImportedNode& imported, 
     if (speed.value() > 0) least = std::min(least, speed);
   }
   if (!std::isfinite(least.value())) {
-    return absl::InvalidArgumentError(StrCat("--nodes=", nodes, ": ", o.cluster, " tells no NIC's speed; import one node and write machines.network by hand"));
+    return absl::InvalidArgumentError(StrCat("--nodes=", nodes, ": ", o.cluster,
+        " does not state the speed of its NICs; import one node, and write machines.network by hand"));
   }
   cluster::Network& network = *c.mutable_machines()->mutable_network();
   network.mutable_star();
@@ -231,26 +236,27 @@ absl::Status AddNetwork(const TopologyOptions& o, const ImportedNode& imported, 
   network.set_cable_us(0.025);
   network.set_switch_us(0.13);
   network.set_nic_us(0.6);
-  LogInfo("between nodes: one switch that never limits, NICs of ", RateShort(least), "; replace machines.network by what is there");
+  LogInfo("between nodes: one switch that is never a bottleneck and NICs of ", RateShort(least),
+      " are assumed; replace machines.network by the real network");
   return absl::OkStatus();
 }
 
 absl::Status Import(const TopologyOptions& o) {
-  if (o.nodes && *o.nodes < 1) return absl::InvalidArgumentError(StrCat("--nodes=", *o.nodes, ": use 1 or more"));
+  if (o.nodes && *o.nodes < 1) return absl::InvalidArgumentError(StrCat("--nodes must be at least 1 (got ", *o.nodes, ")"));
   if (absl::Status s = CheckOut(o.out); !s.ok()) return s;
   const absl::StatusOr<std::string> text = ReadWholeFile(o.cluster);
   if (!text.ok()) return text.status();
   const absl::StatusOr<NodeFormat> format = FormatOf(*text, o.cluster);
   if (!format.ok()) return format.status();
   if (!o.from.empty() && o.from != NodeFormatName(*format)) {
-    return absl::InvalidArgumentError(StrCat("--from=", o.from, ": by its content ", o.cluster, " is ", NodeFormatName(*format)));
+    return absl::InvalidArgumentError(StrCat("--from=", o.from, ": the content of ", o.cluster, " is of format ", NodeFormatName(*format)));
   }
   const absl::StatusOr<ImportedNode> imported = ReadImportedNode(*text, o.cluster);
   if (!imported.ok()) return imported.status();
   for (const std::string& note : imported->notes) LogInfo(note);
   cluster::Cluster c;
   c.set_name(o.name.empty() ? std::filesystem::path(o.cluster).filename().stem().stem().string() : o.name);
-  c.set_summary(StrCat(imported->node.devices.size(), " devices and ", imported->node.nics.size(), " NICs a node, from ", o.cluster));
+  c.set_summary(StrCat(imported->node.devices.size(), " devices and ", imported->node.nics.size(), " NICs per node, from ", o.cluster));
   c.set_source(StrCat(o.cluster, ", read as ", NodeFormatName(*format)));
   const Gpus gpus = GpusOf(*format, *imported, o.cluster, *text);
   if (absl::Status s = AddDevice(o, gpus.fit, c); !s.ok()) return s;
@@ -270,7 +276,8 @@ absl::Status ExportImported(const TopologyOptions& o, const cluster::Cluster& c)
   const absl::StatusOr<std::string> text = file.empty() ? absl::NotFoundError("") : ReadWholeFile(file);
   const absl::StatusOr<NodeFormat> format = text.ok() ? FormatOf(*text, file) : text.status();
   if (!format.ok() || NodeFormatName(*format) != o.to) {
-    return absl::InvalidArgumentError(StrCat("--to=", o.to, ": ", o.cluster, " was not imported from such a file; use simgrid or dot"));
+    return absl::InvalidArgumentError(StrCat("--to=", o.to, ": ", o.cluster,
+        " was not imported from a file of that format; use simgrid or dot"));
   }
   if (*format == NodeFormat::kNccl) {
     const absl::StatusOr<NcclXml> xml = ReadNcclXml(*text, file);
@@ -315,41 +322,51 @@ constexpr const char* kSubjectHelp = "a name of `twofold topology list`, a clust
 }  // namespace
 
 void AddTopologyCommand(const Command& program, int& exit_status) {
-  const Command topology = program.AddCommand("topology", "draws clusters, gives their figures, and reads and writes what other programs say of them");
+  const Command topology = program.AddCommand("topology", "draws clusters, prints their figures, and reads and writes the formats of "
+                                                          "other programs");
   topology.RequireCommand();
   const auto options = std::make_shared<TopologyOptions>();
 
   const Command show = Add(topology, "show", "draws a cluster as SVG (nodes, switches, link widths) and prints its figures", Show, options, exit_status);
   show.AddOption("CLUSTER", options->cluster, kSubjectHelp).Required();
-  show.AddOption("--nodes", options->nodes, "how many nodes are used; default: all. Networks other than stars are drawn whole");
-  show.AddOption("--out", options->out, "the picture; default: NAME.svg here");
-  show.Footer(std::string("Large clusters are drawn in part; the picture says what is left out, the figures are of the whole.\n"
+  show.AddOption("--nodes", options->nodes, "number of nodes used; default: all. Networks other than stars are always drawn whole");
+  show.AddOption("--out", options->out, "the picture to write; default: NAME.svg in the current folder");
+  show.Footer(std::string("Of a large cluster only a part is drawn; the picture says what is left out. The figures are those of the "
+      "whole cluster.\n"
                "Examples:\n  twofold topology show dgx-h100\n  twofold topology show mine.textproto --out=mine.svg\n  twofold topology show system.xml   # what NCCL_TOPO_DUMP_FILE wrote") + kExitText);
 
   Add(topology, "list", "the catalogue with its figures: endpoints, switches, cables, diameter, bisection", List, options, exit_status)
-      .Footer(std::string("`twofold list clusters` says what each of them is.\nExamples:\n  twofold topology list\n  twofold topology show dgx-h100     # one of them, drawn") + kExitText);
+      .Footer(std::string("`twofold list clusters` describes each of them.\n"
+                          "Examples:\n  twofold topology list\n  twofold topology show dgx-h100     # one of them, drawn") + kExitText);
 
-  const Command import = Add(topology, "import", "makes a cluster file of a node's or platform's description", Import, options, exit_status);
+  const Command import = Add(topology, "import", "makes a cluster file from the description of a node or platform",
+                             Import, options, exit_status);
   import.AddOption("FILE", options->cluster, "NCCL's XML (NCCL_TOPO_DUMP_FILE), the text of `nvidia-smi topo -m`, or a SimGrid platform").Required();
-  import.AddOption("--from", options->from, "nccl, smi or simgrid; default: by content").OneOf({"nccl", "smi", "simgrid"});
-  import.AddOption("--nodes", options->nodes, "as many such nodes on one switch that never limits; default: 1, without a network");
-  import.AddOption("--device", options->device, "a cluster whose device it has (memory, rates); default: by the architecture that NCCL's file names");
-  import.AddOption("--name", options->name, "the cluster's name; default: the file's");
+  import.AddOption("--from", options->from, "nccl, smi or simgrid; default: recognised by the content").OneOf({"nccl", "smi", "simgrid"});
+  import.AddOption("--nodes", options->nodes, "number of such nodes, joined by one switch that is never a bottleneck; default: 1, without "
+                                              "a network");
+  import.AddOption("--device", options->device, "a cluster that has the same device (memory, rates); default: chosen by the architecture "
+                                                "that NCCL's file names");
+  import.AddOption("--name", options->name, "the name of the cluster; default: that of the file");
   import.AddOption("--out", options->out, "the .textproto to write; default: stdout");
-  import.Footer(std::string("The cluster file names the imported file, which must stay where it is. NVIDIA's GPUs communicate by NCCL (library), with the\n"
-                 "constants of their generation; a SimGrid platform by library ideal, without software.\n"
+  import.Footer(std::string("The cluster file refers to the imported file, which must stay where it is. NVIDIA GPUs communicate with "
+      "library nccl and the\n"
+                 "constants of their generation, a SimGrid platform with library ideal, which has no software costs.\n"
                  "Examples:\n  NCCL_TOPO_DUMP_FILE=node.xml mpirun -n 8 all_reduce_perf      # once, on the machine\n"
                  "  twofold topology import node.xml --nodes=16 --out=mine.textproto\n  twofold bench all_reduce --fabric=simulated --cluster=mine.textproto\n"
                  "  nvidia-smi topo -m > node.txt; twofold topology import node.txt --device=dgx-a100 --out=mine.textproto") + kExitText);
 
-  const Command out = Add(topology, "export", "writes a cluster for SimGrid or Graphviz, or an imported file again", Export, options, exit_status);
+  const Command out = Add(topology, "export", "writes a cluster for SimGrid or Graphviz, or writes an imported file back",
+                                              Export, options, exit_status);
   out.AddOption("CLUSTER", options->cluster, kSubjectHelp).Required();
-  out.AddOption("--to", options->to, "simgrid, dot; nccl or smi: of what was imported from such a file").Required().OneOf({"simgrid", "dot", "nccl", "smi"});
-  out.AddOption("--nodes", options->nodes, "how many nodes; default: all");
+  out.AddOption("--to", options->to, "simgrid or dot; nccl or smi only for a cluster that was imported from such a "
+                                     "file").Required().OneOf({"simgrid", "dot", "nccl", "smi"});
+  out.AddOption("--nodes", options->nodes, "number of nodes; default: all");
   out.AddOption("--out", options->out, "the file to write; default: stdout");
   out.Footer(std::string("Examples:\n  twofold topology export dgx-h100 --to=simgrid --nodes=16 --out=platform.xml\n  twofold topology export dgx-1v --to=dot | dot -Tsvg > dgx-1v.svg") + kExitText);
   topology.Footer(std::string("Examples:\n  twofold topology list\n  twofold topology show dgx-h100\n  twofold topology import node.xml --out=mine.textproto\n"
-                   "  twofold topology export dgx-h100 --to=simgrid --nodes=4\n`twofold topology show --help` and so on say more.") + kExitText);
+                   "  twofold topology export dgx-h100 --to=simgrid --nodes=4\n`twofold topology show --help` and so on have "
+                   "details.") + kExitText);
 }
 
 }  // namespace twofold

@@ -42,7 +42,7 @@ absl::StatusOr<std::optional<checkpoint::Opened>> ResolveResume(spec::Spec& spec
   absl::StatusOr<checkpoint::Opened> opened = checkpoint::Open(spec.train().resume());
   const absl::Status fits = opened.ok() ? checkpoint::CheckFits(opened->path, opened->manifest, spec) : opened.status();
   if (!fits.ok()) return absl::InvalidArgumentError(StrCat(file, ": train.resume: ", std::string(fits.message())));
-  for (const std::string& bad : opened->passed_over) LogWarning("train.resume: passed over ", bad);
+  for (const std::string& bad : opened->passed_over) LogWarning("train.resume: skipped ", bad);
   spec.mutable_train()->set_resume(opened->path);
   return *std::move(opened);
 }

@@ -64,14 +64,16 @@ void EndGroups(std::set<pid_t> groups, double kill_after_s) {
 
 Warden::Warden(double kill_after_s) {
   int ends[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) throw std::runtime_error(StrCat("launch: no connection: ", strerror(errno)));
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    throw std::runtime_error(StrCat("launch: cannot create a socket pair: ", strerror(errno)));
+  }
   pid_ = fork();
   if (pid_ == 0) Listen(ends[0], kill_after_s);
   close(ends[0]);
   to_warden_ = ends[1];
   if (pid_ > 0) return;
   close(to_warden_);
-  throw std::runtime_error(StrCat("launch: no process to look after the ranks' groups: ", strerror(errno)));
+  throw std::runtime_error(StrCat("launch: cannot create the process that ends the ranks' process groups: ", strerror(errno)));
 }
 
 Warden::~Warden() { close(to_warden_); }

@@ -133,7 +133,7 @@ void MultiplyEdge(int64_t k, const A* a, const A* b, A* c, int64_t ldc, bool add
 
 template <class A>
 void MultiplyAny(const Product<A>& p, const A* bias, A* scratch) {
-  TWOFOLD_CHECK(p.alpha == A(1) && (p.beta == A(0) || p.beta == A(1)), "a product as it is, or added");
+  TWOFOLD_CHECK(p.alpha == A(1) && (p.beta == A(0) || p.beta == A(1)), "alpha is 1, and beta is 0 or 1");
   A* const packed_a = scratch;
   A* const packed_b = scratch + RoundUp(std::min(p.m, kBlockRows), kRows) * std::min(p.k, kDepth) + kSpare / 2;
   for (int64_t j0 = 0; j0 < p.n; j0 += kBlockColumns) {

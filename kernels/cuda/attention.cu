@@ -20,7 +20,7 @@ ops::AttentionBlock WholeSequence(const Tensor& qkv, int64_t heads, int64_t kv_h
 template <class T>
 AttentionSizes<T> Sizes(int64_t batch, const ops::AttentionBlock& block) {
   TWOFOLD_CHECK(batch <= 65535 && block.heads <= 65535 && block.queries <= std::numeric_limits<int>::max() &&
-                    block.keys <= std::numeric_limits<int>::max(), "a grid's limits");
+                    block.keys <= std::numeric_limits<int>::max(), "the sizes fit the limits of a grid");
   return {.batch = static_cast<int>(batch),
           .heads = static_cast<int>(block.heads),
           .group = static_cast<int>(block.heads / block.kv_heads),

@@ -19,7 +19,7 @@ cudnnDataType_t TypeOf(GraphType type, DType narrow) {
     case GraphType::kBool: return CUDNN_DATA_BOOLEAN;
     case GraphType::kNarrow: return narrow == DType::kBF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF;
   }
-  TWOFOLD_CHECK(false, "a type");
+  TWOFOLD_CHECK(false, "every type of a graph has a cuDNN type");
 }
 
 cudnnPointwiseMode_t PointwiseOf(GraphStep step) {
@@ -34,7 +34,7 @@ cudnnPointwiseMode_t PointwiseOf(GraphStep step) {
     case GraphStep::kRow: case GraphStep::kColumn: return CUDNN_POINTWISE_GEN_INDEX;
     case GraphStep::kNotBefore: return CUDNN_POINTWISE_CMP_GE;
     case GraphStep::kSelect: return CUDNN_POINTWISE_BINARY_SELECT;
-    default: TWOFOLD_CHECK(false, "element by element");
+    default: TWOFOLD_CHECK(false, "only pointwise steps have a pointwise mode");
   }
 }
 
@@ -130,7 +130,7 @@ bool SaidNotRepeatable(const BackendDescriptor& engine) {
 
 BackendDescriptor::BackendDescriptor(const Cudnn& cudnn, cudnnBackendDescriptorType_t type) : cudnn_(&cudnn), raw_(nullptr, Destroy{&cudnn}) {
   cudnnBackendDescriptor_t raw = nullptr;
-  cudnn.Check(cudnn.BackendCreateDescriptor(type, &raw), StrCat("making a descriptor of type ", static_cast<int>(type)));
+  cudnn.Check(cudnn.BackendCreateDescriptor(type, &raw), StrCat("creating a descriptor of type ", static_cast<int>(type)));
   raw_.reset(raw);
 }
 
@@ -194,13 +194,13 @@ void AttentionPlan::AskForEngines() {
 }
 
 std::string AttentionPlan::Make(size_t most_bytes) {
-  if (engines_.empty()) return "cuDNN has no engine for it on this GPU";
+  if (engines_.empty()) return "cuDNN has no engine for this attention on this GPU";
   std::string why;
   for (const Engine& engine : engines_) {
     if (attention_.repeatable && !engine.repeatable) {
-      why = "cuDNN's engine does not repeat its last bits";
+      why = "cuDNN's engine is not deterministic";
     } else if (engine.workspace_bytes > most_bytes) {
-      why = StrCat("cuDNN wants a workspace of ", engine.workspace_bytes, " bytes and is given ", most_bytes);
+      why = StrCat("cuDNN needs a workspace of ", engine.workspace_bytes, " bytes and has only ", most_bytes);
     } else {
       try {
         auto plan = std::make_unique<BackendDescriptor>(cudnn_, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
@@ -214,7 +214,7 @@ std::string AttentionPlan::Make(size_t most_bytes) {
           plan_ = std::move(plan);
           return "";
         }
-        why = StrCat("cuDNN wants a workspace of ", bytes, " bytes and is given ", most_bytes);
+        why = StrCat("cuDNN needs a workspace of ", bytes, " bytes and has only ", most_bytes);
       } catch (const CudaError& e) {  // an engine that is unavailable after all
         why = e.what();
       }

@@ -11,7 +11,7 @@
 namespace twofold::cuda {
 
 struct AttentionPlans::Implementation {
-  Implementation() { cudnn.Check(cudnn.Create(&handle), "making its handle"); }
+  Implementation() { cudnn.Check(cudnn.Create(&handle), "creating its handle"); }
   ~Implementation() {
     entries.clear();
     cudnn.Destroy(handle);
@@ -31,7 +31,7 @@ struct AttentionPlans::Implementation {
     if (!fresh) return entry;
     entry.why_not = WhyNotCudnn(a, major, static_cast<int64_t>(cudnn.GetVersion()));
     const size_t own = WorkspaceOf(a).bytes();
-    if (entry.why_not.empty() && own > workspace_bytes) entry.why_not = StrCat("it takes a workspace of ", own, " bytes and more, and is given ", workspace_bytes);
+    if (entry.why_not.empty() && own > workspace_bytes) entry.why_not = StrCat("it needs a workspace of more than ", own, " bytes and has only ", workspace_bytes);
     if (!entry.why_not.empty()) return entry;
     try {
       entry.plan.emplace(cudnn, a, PlannedFor{.handle = handle});

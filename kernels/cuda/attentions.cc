@@ -50,7 +50,7 @@ bool Attentions::Run(const ops::AttentionBackward& o, std::byte* workspace, size
 bool Attentions::Run(const LibraryAttention& a, const GraphAddresses& tensors, std::byte* workspace, size_t workspace_bytes,
                      cudaStream_t stream) {
   if (!Aligned(tensors)) {
-    LeaveToOwn(a, "cuDNN's attention is for tensors that are aligned to 16 bytes");
+    LeaveToOwn(a, "cuDNN's attention needs tensors that are aligned to 16 bytes");
     return false;
   }
   auto found = decided_.find(a);
@@ -71,7 +71,7 @@ std::optional<LibraryAttention> Attentions::Decide(const LibraryAttention& a, si
   for (const LibraryAttention& asked : AskedFor(a, kernels_, any_bits_)) {
     const std::string why_not = plans_.WhyNot(asked, workspace_bytes);
     if (why_not.empty()) {
-      const char* const how = asked.repeatable ? "" : ", sums of queries' gradients in no fixed order: last bits may differ from run to run";
+      const char* const how = asked.repeatable ? "" : ", which sums the queries' gradients in no fixed order: last bits may differ between runs";
       Tell(a, StrCat(CudnnVersion(&why), how));
       return asked;
     }
@@ -82,14 +82,14 @@ std::optional<LibraryAttention> Attentions::Decide(const LibraryAttention& a, si
 }
 
 void Attentions::LeaveToOwn(const LibraryAttention& a, const std::string& why) {
-  if (kernels_ == AttentionKernels::kCudnn) throw CudaError(StrCat("cuda.attention is CUDNN, which cannot do ", NameOf(a), ": ", why));
+  if (kernels_ == AttentionKernels::kCudnn) throw CudaError(StrCat("cuda.attention is CUDNN, but cuDNN cannot run ", NameOf(a), ": ", why));
   Tell(a, StrCat("own kernels (", why, ")"));
 }
 
 void Attentions::ExpectOwn(std::string_view operation) const {
   if (kernels_ != AttentionKernels::kCudnn) return;
-  throw CudaError(StrCat("cuda.attention is CUDNN, which cannot do ", operation,
-                         ": attention to a part of the keys, as context parallelism needs it, is for own kernels; use AUTO"));
+  throw CudaError(StrCat("cuda.attention is CUDNN, but cuDNN cannot run ", operation,
+                         ": context parallelism needs attention to a part of the keys, which only our own kernels support; use AUTO"));
 }
 
 void Attentions::Tell(const LibraryAttention& a, const std::string& whose) {

@@ -22,7 +22,7 @@ cudnnDataType_t CudnnTypeOf(DType type) {
     case DType::kF32: return CUDNN_DATA_FLOAT;
     case DType::kBF16: return CUDNN_DATA_BFLOAT16;
     case DType::kF16: return CUDNN_DATA_HALF;
-    default: TWOFOLD_CHECK(false, "F32, BF16 or F16");
+    default: TWOFOLD_CHECK(false, "the type is F32, BF16 or F16");
   }
 }
 

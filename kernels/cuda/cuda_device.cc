@@ -52,7 +52,8 @@ Found FindGpus() {
   for (int gpu = 0; gpu < count; ++gpu) {
     const auto [major, minor] = cuda::CapabilityOf(gpu);
     if (major >= kOldestMajor) continue;
-    return {0, StrCat("GPU ", gpu, " is of compute capability ", major, ".", minor, "; kernels are compiled for ", kOldestMajor, ".0 and newer (CUDA_VISIBLE_DEVICES can leave it out)")};
+    return {0, StrCat("GPU ", gpu, " has compute capability ", major, ".", minor, "; the kernels need ", kOldestMajor,
+                      ".0 or newer (CUDA_VISIBLE_DEVICES can leave this GPU out)")};
   }
   return {count, ""};
 }
@@ -76,7 +77,7 @@ double Value(const std::byte* at, DType type) {
     case DType::kF32: return as.template operator()<float, float>();
     case DType::kBF16: return as.template operator()<BF16, float>();
     case DType::kF16: return as.template operator()<F16, float>();
-    default: TWOFOLD_CHECK(false, "the element of a float tensor");
+    default: TWOFOLD_CHECK(false, "the tensor has a float type");
   }
 }
 

@@ -22,7 +22,7 @@ cudaDataType_t TypeOf(DType type) {
     case DType::kF32: return CUDA_R_32F;
     case DType::kBF16: return CUDA_R_16BF;
     case DType::kF16: return CUDA_R_16F;
-    default: TWOFOLD_CHECK(false, "a float type");
+    default: TWOFOLD_CHECK(false, "the type is a float type");
   }
 }
 
@@ -197,7 +197,7 @@ struct Libraries::Handles {
 
 Libraries::Libraries(const Options& options)
     : handles_(new Handles{.options = options}), convolutions_(options.tf32), attentions_(options.attention, options.time_algorithms) {
-  handles_->lt.Check(handles_->lt.Create(&handles_->handle), "making its handle");
+  handles_->lt.Check(handles_->lt.Create(&handles_->handle), "creating its handle");
 }
 
 std::vector<std::string> LibraryVersions() {

@@ -143,16 +143,16 @@ std::string NameOf(const LibraryAttention& a) {
 
 std::string WhyNotVersion(int64_t version) {
   if (version >= kOldestCudnnVersion && version < 100000) return "";
-  return StrCat("cuDNN is of version ", version / 10000, ".", version / 100 % 100, ".", version % 100, "; its attention is used from ",
-                kOldestCudnnVersion / 10000, ".", kOldestCudnnVersion / 100 % 100, " on, before 10");
+  return StrCat("cuDNN has version ", version / 10000, ".", version / 100 % 100, ".", version % 100, "; its attention needs version ",
+                kOldestCudnnVersion / 10000, ".", kOldestCudnnVersion / 100 % 100, " or newer, below 10");
 }
 
 std::string WhyNotCudnn(const LibraryAttention& a, int major, int64_t version) {
   if (std::string why = WhyNotVersion(version); !why.empty()) return why;
-  if (a.type != DType::kBF16 && a.type != DType::kF16) return "cuDNN's attention is for bf16 and f16";
+  if (a.type != DType::kBF16 && a.type != DType::kF16) return "cuDNN's attention supports only bf16 and f16";
   const int64_t most = a.pass == AttentionPass::kForward || major == 9 ? 256 : 128;
-  if (a.dim % 8 != 0 || a.dim > most) return StrCat("cuDNN's attention is for head sizes that are multiples of 8 up to ", most, " here");
-  if (a.rows < 2 || a.batch == 0) return "cuDNN's attention is for two tokens or more";
+  if (a.dim % 8 != 0 || a.dim > most) return StrCat("cuDNN's attention needs head sizes that are multiples of 8 up to ", most, " here");
+  if (a.rows < 2 || a.batch == 0) return "cuDNN's attention needs at least two tokens";
   return "";
 }
 

@@ -72,14 +72,14 @@ void ForFloat(DType type, F&& f) {
     case DType::kF32: return f.template operator()<float>();
     case DType::kBF16: return f.template operator()<Bf16>();
     case DType::kF16: return f.template operator()<Half>();
-    default: TWOFOLD_CHECK(false, "a float type");
+    default: TWOFOLD_CHECK(false, "the type is a float type");
   }
 }
 // The same for I32 and U8.
 template <class F>
 void ForIndex(DType type, F&& f) {
   if (type == DType::kI32) return f.template operator()<int32_t>();
-  TWOFOLD_CHECK(type == DType::kU8, "I32 or U8");
+  TWOFOLD_CHECK(type == DType::kU8, "the type is I32 or U8");
   f.template operator()<uint8_t>();
 }
 

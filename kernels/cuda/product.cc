@@ -23,7 +23,7 @@ std::vector<Loop> LoopsOver(const ops::BatchedMatMul& o, const ops::Matrices& ou
   std::vector<int64_t> places = {1, o.a.group, o.b.group, out.group, o.heads};
   std::sort(places.begin(), places.end());
   for (size_t i = places.size() - 1; i > 0; --i) {
-    TWOFOLD_CHECK(places[i] % places[i - 1] == 0, "heads are shared by groups of which each holds whole smaller ones");
+    TWOFOLD_CHECK(places[i] % places[i - 1] == 0, "every group size is a multiple of the next smaller one");
     loops.push_back({places[i] / places[i - 1], Step(o.a, places[i - 1]), Step(o.b, places[i - 1]), Step(out, places[i - 1])});
   }
   return loops;

@@ -138,7 +138,7 @@ __global__ void LongBackward(const T* y, const T* dy, T* dx, int64_t columns) {
 template <class T, int kTensors, class F, class G>
 void ForRows(int64_t rows, int64_t columns, std::initializer_list<const Tensor*> tensors, F of_rows, G long_rows) {
   const auto blocks = [](int64_t n) {
-    TWOFOLD_CHECK(n <= 0x7fffffff, "a grid's limits");
+    TWOFOLD_CHECK(n <= 0x7fffffff, "the size fits the limits of a grid");
     return dim3(static_cast<unsigned>(n));
   };
   const auto choose = [&]<int N>() {

@@ -24,8 +24,8 @@ void LastLaunched::Check(cudaError_t status) const {
 void LastLaunched::Throw(const std::string& what) const {
   std::lock_guard lock(mutex_);
   const std::string last = key_.name.empty() ? "no operation had been launched"
-                                             : StrCat("the operation launched last: ", Describe(key_),
-                                                      " (CUDA_LAUNCH_BLOCKING=1 in the environment has errors come from their own operation)");
+                                             : StrCat("the last operation launched was ", Describe(key_),
+                                                      " (set CUDA_LAUNCH_BLOCKING=1 to get errors from the operation that causes them)");
   throw CudaError(StrCat("rank ", rank_, " on GPU ", gpu_, ": ", what, "; ", last));
 }
 

@@ -27,8 +27,8 @@ class LastLaunched {
     std::lock_guard lock(mutex_);
     key_ = key;
   }
-  // Unless `status` is success, throws a CudaError: "rank 3 on GPU 0: cudaErrorIllegalAddress: ... the operation
-  // launched last: matmul_nt of bf16, 4096 x 768 x 768".
+  // Unless `status` is success, throws a CudaError: "rank 3 on GPU 0: cudaErrorIllegalAddress: ... the last operation
+  // launched was matmul_nt of bf16, 4096 x 768 x 768".
   void Check(cudaError_t status) const;
   // Calls call(), and adds the same text to any exception that it throws.
   template <class F>

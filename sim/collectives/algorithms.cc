@@ -8,16 +8,16 @@ namespace twofold::sim {
 
 const std::vector<Algorithm>& Algorithms() {
   static const auto* const kTable = new std::vector<Algorithm>{
-      {"ring", "neighbours only; least bytes, most latency", RingSchedule},
-      {"recursive_doubling", "partners at distance 1, 2, 4, ...; least latency", RecursiveDoublingSchedule},
+      {"ring", "messages between neighbours only; fewest bytes, highest latency", RingSchedule},
+      {"recursive_doubling", "partners at distance 1, 2, 4, ...; lowest latency", RecursiveDoublingSchedule},
       {"tree", "binomial tree", TreeSchedule},
-      {"recursive_halving_doubling", "halves, then doubles: little latency, least bytes", HalvingDoublingSchedule},
-      {"double_binary_tree", "two pipelined trees, each for half of the bytes", DoubleBinaryTreeSchedule},
+      {"recursive_halving_doubling", "recursive halving, then recursive doubling; low latency, fewest bytes", HalvingDoublingSchedule},
+      {"double_binary_tree", "two pipelined trees; each carries half of the bytes", DoubleBinaryTreeSchedule},
       {"bruck", "log2 N rounds for any N", BruckSchedule},
-      {"direct", "everyone to everyone at once", DirectSchedule},
-      {"pairwise", "everyone to everyone, one after another", PairwiseSchedule},
-      {"hierarchical", "inside nodes, between nodes, inside nodes", HierarchicalSchedule},
-      {"bucket", "around every dimension of a torus or HammingMesh, all links at once", BucketSchedule},
+      {"direct", "every rank sends to every other rank at once", DirectSchedule},
+      {"pairwise", "every rank sends to every other rank, one after another", PairwiseSchedule},
+      {"hierarchical", "within nodes, then between nodes, then within nodes", HierarchicalSchedule},
+      {"bucket", "rings along every dimension of a torus or HammingMesh; uses all links at once", BucketSchedule},
       {"nvls", "the switch inside a node reduces and multicasts (NVLink SHARP)", NvlsSchedule},
       {"sharp", "the switches between nodes reduce (SHARP)", SharpSchedule},
       {"shared_memory", "ranks read each other's memory; shared-memory hosts only", SharedMemorySchedule},
@@ -106,7 +106,7 @@ absl::StatusOr<Schedule> Named(std::string_view name, const CollectiveShape& sha
     if (schedule.ok()) schedule->algorithm = std::string(name);
     return schedule;
   }
-  return absl::InvalidArgumentError(StrCat("no collective algorithm is called ", name));
+  return absl::InvalidArgumentError(StrCat("unknown collective algorithm \"", name, "\""));
 }
 
 Schedule Dissemination(const CollectiveShape& shape, const Places& places) {  // Hensgen, Finkel and Manber 1988
@@ -136,7 +136,7 @@ std::vector<Schedule> AutoSchedules(const CollectiveShape& shape, const Places& 
 
 absl::StatusOr<Schedule> ChooseSchedule(const CollectiveShape& shape, std::string_view algorithm, const Places& places) {
   if (shape.kind == Communication::kBarrier) return Dissemination(shape, places);
-  if (algorithm == "shared_memory" && !places.shared_memory) return NoForm(algorithm, shape, "its ranks do not share memory");
+  if (algorithm == "shared_memory" && !places.shared_memory) return NoForm(algorithm, shape, "the ranks do not share memory");
   if (algorithm != "auto") return Named(algorithm, shape, places);
   std::vector<Schedule> all = AutoSchedules(shape, places);
   return std::move(all.front());

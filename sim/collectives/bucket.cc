@@ -63,7 +63,7 @@ class Grid {
 }  // namespace
 
 absl::StatusOr<Schedule> BucketSchedule(const CollectiveShape& shape, const Places& places) {
-  if (places.grid.empty()) return NoForm("bucket", shape, "its ranks do not fill a torus or a HammingMesh");
+  if (places.grid.empty()) return NoForm("bucket", shape, "the ranks do not fill a torus or a HammingMesh");
   const bool reduce = shape.kind == Communication::kAllReduce || shape.kind == Communication::kReduceScatter;
   const bool gather = shape.kind == Communication::kAllReduce || shape.kind == Communication::kAllGather;
   if (!reduce && !gather) return NoForm("bucket", shape);

@@ -27,7 +27,7 @@ inline Schedule Finished(std::vector<Phase> phases, int ranks) {
 }
 
 inline absl::Status NoForm(std::string_view algorithm, const CollectiveShape& shape, std::string_view why = "") {
-  return absl::UnimplementedError(StrCat("algorithm ", algorithm, " has no ", KindName(shape.kind), " over ",
+  return absl::UnimplementedError(StrCat("algorithm ", algorithm, " does not support ", KindName(shape.kind), " over ",
                                                shape.ranks, " ranks", why.empty() ? "" : ": ", why));
 }
 

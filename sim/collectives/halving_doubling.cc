@@ -34,7 +34,7 @@ absl::StatusOr<Schedule> HalvingDoublingSchedule(const CollectiveShape& shape, c
       break;
     }
     case Communication::kReduce:
-      if (core < n) return NoForm("recursive_halving_doubling", shape, "it needs a power of two");
+      if (core < n) return NoForm("recursive_halving_doubling", shape, "the number of ranks must be a power of two");
       for (int d = n / 2; d >= 1; d /= 2) phases.push_back(Exchange(d, n, part * d));
       for (int d = 1; d < n; d *= 2) phases.push_back(GatherByBits(d, n, shape.root, part * d));
       break;

@@ -64,7 +64,7 @@ class Composer {
 
 absl::StatusOr<Schedule> HierarchicalSchedule(const CollectiveShape& shape, const Places& p) {
   if (p.RanksPerNode() < 2 || p.nodes < 2) {
-    return NoForm("hierarchical", shape, "it needs two or more nodes, and two or more ranks of each, as many of all");
+    return NoForm("hierarchical", shape, "it needs at least two nodes with the same number of ranks each, at least two");
   }
   Composer c(shape, p);
   const double n = shape.bytes, slice = n / c.each();

@@ -147,10 +147,10 @@ absl::StatusOr<Schedule> NcclLibrary::Plan(const CollectiveShape& asked, const P
   const auto algorithm = NcclAlgorithmNamed(choice.algorithm);
   const auto protocol = NcclProtocolNamed(choice.protocol);
   if (!algorithm && choice.algorithm != "auto") {
-    return absl::InvalidArgumentError(StrCat("algorithm ", choice.algorithm, ": library nccl has no such; use one of ", NamesOf(kNcclAlgorithms)));
+    return absl::InvalidArgumentError(StrCat("algorithm ", choice.algorithm, ": unknown to library nccl; use one of ", NamesOf(kNcclAlgorithms)));
   }
   if (!protocol && choice.protocol != "auto") {
-    return absl::InvalidArgumentError(StrCat("protocol ", choice.protocol, ": library nccl has no such; use one of ", NamesOf(kNcclProtocols)));
+    return absl::InvalidArgumentError(StrCat("protocol ", choice.protocol, ": unknown to library nccl; use one of ", NamesOf(kNcclProtocols)));
   }
   if (shape.ranks == 1) return Finished({}, 1);
   // A barrier always uses the library's own choice.
@@ -181,7 +181,7 @@ absl::StatusOr<Schedule> NcclLibrary::Plan(const CollectiveShape& asked, const P
     return schedule;
   }
   if (!why_not.ok() && algorithm) return why_not;
-  return NoForm(choice.algorithm, shape, StrCat("protocol ", choice.protocol, " does not serve it"));
+  return NoForm(choice.algorithm, shape, StrCat("protocol ", choice.protocol, " does not support it"));
 }
 
 // As between two neighbours of a ring, in LL or Simple, whichever is faster.

@@ -47,7 +47,7 @@ absl::Status Wrong(std::string_view field, const auto& value, std::string_view r
 
 absl::Status CheckShare(std::string_view field, double value) {
   if (value > 0 && value <= 1) return absl::OkStatus();
-  return Wrong(field, value, "use a share of the data sheet's bandwidth, above 0 and at most 1");
+  return Wrong(field, value, "must be a fraction of the data sheet's bandwidth, above 0 and at most 1");
 }
 
 absl::Status ReadLatency(const cluster::NcclLatency& from, int index, NcclCosts& costs) {
@@ -64,7 +64,7 @@ absl::Status ReadLatency(const cluster::NcclLatency& from, int index, NcclCosts&
   };
   for (const auto& f : fields) {
     if (!f.has) continue;
-    if (!(f.us >= 0 && f.us < 1e6)) return Wrong(StrCat(at, f.name), f.us, "use microseconds, 0 or more");
+    if (!(f.us >= 0 && f.us < 1e6)) return Wrong(StrCat(at, f.name), f.us, "must be at least 0");
     f.to = f.us * 1e-6;
   }
   return absl::OkStatus();
@@ -121,13 +121,13 @@ absl::StatusOr<NcclCosts> ReadNcclCosts(const cluster::Nccl& nccl) {
     return Wrong("generation", StrCat("\"", nccl.generation(), "\""), "use one of volta, ampere, hopper, blackwell");
   }
   if (nccl.has_channels() && (nccl.channels() < 1 || nccl.channels() > 64)) {
-    return Wrong("channels", nccl.channels(), "use 1 to 64");
+    return Wrong("channels", nccl.channels(), "must be from 1 to 64");
   }
   for (const auto& [field, us] : {std::pair<std::string_view, double>{"call_us", nccl.call_us()},
                                   {"short_message_us", nccl.short_message_us()}}) {
-    if (!(us >= 0 && us < 1e6)) return Wrong(field, us, "use microseconds, 0 or more");
+    if (!(us >= 0 && us < 1e6)) return Wrong(field, us, "must be at least 0");
   }
-  if (nccl.short_message_bytes() < 0) return Wrong("short_message_bytes", nccl.short_message_bytes(), "use bytes, 0 or more");
+  if (nccl.short_message_bytes() < 0) return Wrong("short_message_bytes", nccl.short_message_bytes(), "must be at least 0");
   NcclCosts c;
   c.channels = nccl.has_channels() ? static_cast<int>(nccl.channels()) : g->channels;
   c.nvlink_share = nccl.has_nvlink_efficiency() ? nccl.nvlink_efficiency() : g->link / g->link_data_sheet;

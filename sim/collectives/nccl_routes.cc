@@ -228,7 +228,7 @@ void AddTrees(const std::vector<int>& ranks, double share, bool longest, Hops& h
 }
 
 absl::StatusOr<NcclRoute> TreeRoute(const CollectiveShape& shape, const Places& places) {
-  if (shape.kind != Communication::kAllReduce) return NoForm("tree", shape, "NCCL has it for all_reduce alone");
+  if (shape.kind != Communication::kAllReduce) return NoForm("tree", shape, "NCCL uses it only for all_reduce");
   const auto nodes = ByNode(places);
   const auto rails = RailDevices(places, nodes);
   Hops hops(places);
@@ -261,12 +261,12 @@ void AddSwitch(const std::vector<int>& node, bool on_way, Hops& hops) {
 
 absl::StatusOr<NcclRoute> NvlsRoute(bool tree, const CollectiveShape& shape, const Places& places) {
   const std::string_view name = tree ? "nvls_tree" : "nvls";
-  if (shape.kind != Communication::kAllReduce) return NoForm(name, shape, "it is for all_reduce alone");
-  if (!places.multicast_in_node) return NoForm(name, shape, "no switch in the nodes reduces and multicasts");
+  if (shape.kind != Communication::kAllReduce) return NoForm(name, shape, "it supports only all_reduce");
+  if (!places.multicast_in_node) return NoForm(name, shape, "the nodes have no switch that reduces and multicasts (NVLink SHARP)");
   const int per_node = places.RanksPerNode();
   if (!tree && places.nodes > 1) return NoForm(name, shape, "it works within one node; use nvls_tree between nodes");
-  if (tree && places.nodes == 1) return NoForm(name, shape, "it is for several nodes; use nvls within one");
-  if (per_node < 2) return NoForm(name, shape, "every node must have two ranks or more, all the same number");
+  if (tree && places.nodes == 1) return NoForm(name, shape, "it needs several nodes; use nvls within one");
+  if (per_node < 2) return NoForm(name, shape, "every node must have the same number of ranks, at least two");
   const auto nodes = ByNode(places);
   Hops hops(places);
   for (size_t v = 0; v < nodes.size(); ++v) AddSwitch(nodes[v], v == 0, hops);
@@ -294,7 +294,7 @@ absl::StatusOr<NcclRoute> DirectRoute(const CollectiveShape& shape, const Places
     case Communication::kAllToAllV:
     case Communication::kGather:
     case Communication::kScatter: break;
-    default: return NoForm("direct", shape, "NCCL sends messages for all_to_all, gather and scatter alone");
+    default: return NoForm("direct", shape, "NCCL uses point-to-point messages only for all_to_all, gather and scatter");
   }
   const auto nodes = ByNode(places);
   const size_t count = nodes.size();
@@ -335,7 +335,7 @@ absl::StatusOr<NcclRoute> MakeNcclRoute(NcclAlgorithm algorithm, const Collectiv
     case Communication::kReduceScatter:
     case Communication::kBroadcast:
     case Communication::kReduce: return RingRoute(shape, places);
-    default: return NoForm("ring", shape, "NCCL sends messages for it; use direct");
+    default: return NoForm("ring", shape, "NCCL uses point-to-point messages for it; use direct");
   }
 }
 

@@ -34,9 +34,9 @@ void Rotate(const std::vector<std::vector<int>>& nodes, int ranks, double bytes,
 }  // namespace
 
 absl::StatusOr<Schedule> NvlsSchedule(const CollectiveShape& shape, const Places& p) {
-  if (!p.multicast_in_node) return NoForm("nvls", shape, "its nodes have no switch that reduces and multicasts (NVLink SHARP)");
+  if (!p.multicast_in_node) return NoForm("nvls", shape, "the nodes have no switch that reduces and multicasts (NVLink SHARP)");
   const int n = shape.ranks, each = p.RanksPerNode();
-  if (each < 2) return NoForm("nvls", shape, "it needs two or more ranks of every node, of each as many");
+  if (each < 2) return NoForm("nvls", shape, "it needs the same number of ranks on every node, at least two");
   const std::vector<std::vector<int>> nodes = RanksByNode(p);
   Phase phase{.rounds = 0, .flows = {}};
   switch (shape.kind) {
@@ -45,7 +45,7 @@ absl::StatusOr<Schedule> NvlsSchedule(const CollectiveShape& shape, const Places
     case Communication::kReduceScatter:
     case Communication::kBroadcast:
     case Communication::kReduce:
-      if (p.nodes > 1) return NoForm("nvls", shape, "over several nodes it has all_reduce alone");
+      if (p.nodes > 1) return NoForm("nvls", shape, "across several nodes it supports only all_reduce");
       Rotate(nodes, n, shape.bytes, 1, phase);
       break;
     default: return NoForm("nvls", shape);

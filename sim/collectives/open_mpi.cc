@@ -32,7 +32,7 @@ class OpenMpiLibrary : public Library {
 
   absl::StatusOr<Schedule> Plan(const CollectiveShape& shape, const Places& places, const Choice& choice) const override {
     if (choice.protocol != "auto") {
-      return absl::InvalidArgumentError(StrCat("protocol ", choice.protocol, ": library open_mpi has no protocols that can be chosen; use auto"));
+      return absl::InvalidArgumentError(StrCat("protocol ", choice.protocol, ": library open_mpi has no selectable protocols; use auto"));
     }
     // A forced algorithm does not apply.
     if (shape.kind == Communication::kBarrier && choice.algorithm != "auto") return Plan(shape, places, {});
@@ -42,7 +42,7 @@ class OpenMpiLibrary : public Library {
     for (const OpenMpiAlgorithm& a : OpenMpiAlgorithms()) {
       known = known || a.name == choice.algorithm;
       if (a.kind != shape.kind || (choice.algorithm == "auto" ? a.number != number : a.name != choice.algorithm)) continue;
-      if (a.name == "two_procs" && shape.ranks != 2) return NoForm(a.name, shape, "it is for two ranks");
+      if (a.name == "two_procs" && shape.ranks != 2) return NoForm(a.name, shape, "it needs exactly two ranks");
       Rounds rounds;
       a.make(shape, rounds);
       Schedule schedule = Finish(std::move(rounds), shape.ranks, std::string(a.name));
@@ -50,7 +50,7 @@ class OpenMpiLibrary : public Library {
       return schedule;
     }
     if (known) return NoForm(choice.algorithm, shape);
-    return absl::InvalidArgumentError(StrCat("library open_mpi has no algorithm that is called ", choice.algorithm));
+    return absl::InvalidArgumentError(StrCat("library open_mpi has no algorithm \"", choice.algorithm, "\""));
   }
 
   double eager_bytes() const override { return eager_; }

@@ -23,7 +23,7 @@ absl::StatusOr<Schedule> RecursiveDoublingSchedule(const CollectiveShape& shape,
     }
     case Communication::kAllGather:
     case Communication::kReduceScatter:
-      if (core < n) return NoForm("recursive_doubling", shape, "it needs a power of two");
+      if (core < n) return NoForm("recursive_doubling", shape, "the number of ranks must be a power of two");
       for (int d = 1; d < n; d *= 2) phases.push_back(Exchange(d, n, shape.bytes / n * d));
       if (shape.kind == Communication::kReduceScatter) std::reverse(phases.begin(), phases.end());
       break;

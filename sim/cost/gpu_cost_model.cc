@@ -90,8 +90,8 @@ Estimate GpuCostModel::Time(const ops::Op& op) {
 
 std::string GpuCostModel::Describe() const {
   return absl::StrFormat(
-      "kernel times: %s by how kernels fill its %d multiprocessors (products: %.0f %% of peak in the best of %d tiles, %.0f %% sustained; %.0f %% of "
-      "memory bandwidth; %g us a kernel, %g us of the host a launch); interval +-%.0f %% as the cluster's file says",
+      "kernel times: %s, from a model of how kernels fill its %d multiprocessors (matrix products: %.0f %% of peak with the best of %d tiles, "
+      "%.0f %% sustained; %.0f %% of memory bandwidth; %g µs per kernel, %g µs of host time per launch); interval +-%.0f %% from the cluster's file",
       device_.name(), device_.kernels().multiprocessors(), 100 * device_.matmul_efficiency(), device_.kernels().tiles_size(),
       100 * std::min(device_.matmul_efficiency(), device_.kernels().sustained_efficiency()), 100 * device_.memory_efficiency(), device_.kernel_us(), device_.launch_us(), 100 * device_.kernels().error());
 }
@@ -101,7 +101,7 @@ absl::Status CheckKernels(const cluster::Device& device) {
   const cluster::Kernels& k = device.kernels();
   const auto wrong = [](auto... parts) { return absl::InvalidArgumentError(StrCat(parts...)); };
   if (k.multiprocessors() < 1) return wrong("multiprocessors: ", k.multiprocessors(), ": must be 1 or more");
-  if (k.tiles().empty()) return wrong("tiles: none: products need one or more");
+  if (k.tiles().empty()) return wrong("tiles: missing; matrix products need at least one");
   for (const cluster::Kernels::Tile& t : k.tiles()) {
     if (t.rows() < 1 || t.columns() < 1 || !(t.efficiency() > 0)) {
       return wrong("tiles: ", t.rows(), " x ", t.columns(), " with efficiency ", t.efficiency(),
@@ -114,17 +114,17 @@ absl::Status CheckKernels(const cluster::Device& device) {
   std::set<int64_t> alignments;
   for (const cluster::Kernels::Alignment& a : k.alignments()) {
     if (a.bytes() < 1 || a.bytes() >= kAlignedRows || kAlignedRows % a.bytes() != 0) {
-      return wrong("alignments.bytes: ", a.bytes(), ": must be 1, 2, 4 or 8; rows of more are aligned");
+      return wrong("alignments.bytes: ", a.bytes(), ": must be 1, 2, 4 or 8; rows aligned to ", kAlignedRows, " bytes count as fully aligned");
     }
-    if (!alignments.insert(a.bytes()).second) return wrong("alignments.bytes: ", a.bytes(), ": must be there once");
-    if (!(a.efficiency() > 0)) return wrong("alignments.efficiency: ", a.efficiency(), " of ", a.bytes(), " bytes: must be greater than 0");
+    if (!alignments.insert(a.bytes()).second) return wrong("alignments.bytes: ", a.bytes(), ": appears twice");
+    if (!(a.efficiency() > 0)) return wrong("alignments.efficiency: ", a.efficiency(), " for ", a.bytes(), " bytes: must be greater than 0");
   }
   std::set<std::string_view> named;
   for (const cluster::Kernels::Kernel& one : k.kernels()) {
-    if (!ops::IsKernel(one.name())) return wrong("kernels.name: \"", one.name(), "\": is no kernel's; use one as reports have them, such as matmul_nt");
-    if (!named.insert(one.name()).second) return wrong("kernels.name: \"", one.name(), "\": must be there once");
-    if (!(one.factor() > 0)) return wrong("kernels.factor: ", one.factor(), " of ", one.name(), ": must be greater than 0");
-    if (!(one.launch_us() >= 0)) return wrong("kernels.launch_us: ", one.launch_us(), " of ", one.name(), ": must not be negative");
+    if (!ops::IsKernel(one.name())) return wrong("kernels.name: \"", one.name(), "\": unknown kernel; use a name from a report, such as matmul_nt");
+    if (!named.insert(one.name()).second) return wrong("kernels.name: \"", one.name(), "\": appears twice");
+    if (!(one.factor() > 0)) return wrong("kernels.factor: ", one.factor(), " for ", one.name(), ": must be greater than 0");
+    if (!(one.launch_us() >= 0)) return wrong("kernels.launch_us: ", one.launch_us(), " for ", one.name(), ": must not be negative");
   }
   if (!(k.error() >= 0 && k.error() < 1)) return wrong("error: ", k.error(), ": must be in [0, 1)");
   return absl::OkStatus();

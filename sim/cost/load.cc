@@ -14,8 +14,8 @@ std::string DescribeLoad(const profile::Profile& profile) {
   if (!profile.has_load()) return "";
   const profile::Load& load = profile.load();
   const Range wider = Widened({}, load);
-  return absl::StrFormat("; while it was calibrated other work held it up for up to %.0f %% of the time (%.0f %% of what was kept; %d measurement%s made "
-                         "again), for which intervals reach from %.2f to %.2f of the time at least", 100 * load.taken(), 100 * load.kept(), load.repeated(),
+  return absl::StrFormat("; other work delayed the calibration by up to %.0f %% of the time (%.0f %% in the measurements that were kept; %d measurement%s "
+                         "repeated), so intervals reach at least from %.2f to %.2f times the estimate", 100 * load.taken(), 100 * load.kept(), load.repeated(),
                          load.repeated() == 1 ? " was" : "s were", wider.low, wider.high);
 }
 

@@ -17,8 +17,9 @@ namespace twofold {
 // Nothing in this formula was fitted. A profile without load figures widens nothing.
 Range Widened(const Range& known, const profile::Load& load);
 
-// "; while it was calibrated other work held it up for up to 43 % of the time (12 % of what was kept; 31 measurements
-// were made again), for which intervals reach from 0.88 to 1.75 of the time at least"; "" if the load is not known.
+// "; other work delayed the calibration by up to 43 % of the time (12 % in the measurements that were kept; 31
+// measurements were repeated), so intervals reach at least from 0.88 to 1.75 times the estimate"; "" if the load is
+// not known.
 std::string DescribeLoad(const profile::Profile& profile);
 
 }  // namespace twofold

@@ -63,8 +63,8 @@ std::string ProfileCostModel::Describe(const profile::Profile& profile) const {
   std::string text = absl::StrCat("kernel times: profile \"", profile.name(), "\" (", profile.source(), "; ", profile.processor(), ", ", machine, "; ",
                                   profile.kernels_size(), " kernels)");
   for (const profile::Products& p : gpu.products()) {
-    absl::StrAppendFormat(&text, "; products of %s between measured ones by %s (%d that were left out: median %.1f %% off, worst %.1f %%)", p.dtype(),
-                          p.used() ? "fitted tiles" : "their rates", p.left_out(), 100 * p.median_error(), 100 * p.worst_error());
+    absl::StrAppendFormat(&text, "; %s matrix products of sizes that were not measured: %s (error on %d held-out products: median %.1f %%, worst %.1f %%)", p.dtype(),
+                          p.used() ? "fitted tiles" : "interpolated rates", p.left_out(), 100 * p.median_error(), 100 * p.worst_error());
   }
   return text + DescribeLoad(profile);
 }

@@ -77,7 +77,7 @@ Opened Agree(RankContext& rank, const spec::Spec& spec, const Opened* read) {
   // All ranks call DataExists, since it allocates memory.
   if (const bool tells = DataExists(rank.device()); !tells || rank.rank() == 0) {
     own = read != nullptr ? *read : OpenHere(rank, spec);
-    const std::string origin = StrCat(WhoIs(rank), " goes on from ", own->path, ", whose ", kManifestFile, " has checksum ", SumOf(own->text));
+    const std::string origin = StrCat(WhoIs(rank), " resumes from ", own->path, ", whose ", kManifestFile, " has checksum ", SumOf(own->text));
     for (const std::string& part : {Plain(own->path).filename().string(), origin}) told.append(part).push_back('\0');
     told += own->text;
   }
@@ -89,11 +89,11 @@ std::string WhatIsHere(const RankContext& rank, const Opened& opened) {
   if (opened.origin.empty()) return "";
   const std::string start = StrCat("; ", opened.origin, "; ");
   if (const absl::StatusOr<std::string> text = ReadManifestText(opened.path); text.ok()) {
-    return *text == opened.text ? "" : StrCat(start, "that of rank ", rank.rank(), " has ", SumOf(*text));
+    return *text == opened.text ? "" : StrCat(start, "the ", kManifestFile, " of rank ", rank.rank(), " has checksum ", SumOf(*text));
   }
   const std::vector<Found> others = List(std::filesystem::path(opened.path).parent_path().string());
   const bool other = !others.empty() && others[0].path != opened.path;
-  return StrCat(start, "rank ", rank.rank(), " sees none there", other ? StrCat(", and as the latest ", others[0].path) : "");
+  return StrCat(start, "rank ", rank.rank(), " finds no checkpoint there", other ? StrCat("; its latest checkpoint is ", others[0].path) : "");
 }
 
 RankFailure CannotResume(const RankContext& rank, const std::string& why) {

@@ -68,7 +68,7 @@ std::vector<std::string> StateNames(const spec::Optimizer& optimizer) {
 
 absl::StatusOr<SafetensorsHead> HeadOf(CheckedFile& file) {
   std::array<std::byte, kSafetensorsPrefix> prefix;
-  if (file.bytes() < kSafetensorsPrefix) return absl::InvalidArgumentError(StrCat(file.path(), ": is too short for a header"));
+  if (file.bytes() < kSafetensorsPrefix) return absl::InvalidArgumentError(StrCat(file.path(), ": too short for a header"));
   if (absl::Status status = file.Read(0, prefix); !status.ok()) return status;
   const absl::StatusOr<int64_t> length = SafetensorsHeaderLength(file.path(), prefix, file.bytes());
   if (!length.ok()) return length.status();
@@ -81,13 +81,13 @@ absl::StatusOr<SafetensorsHead> HeadOf(CheckedFile& file) {
 std::string WrongScalar(const std::map<std::string, double>& scalars) {
   constexpr double kMost = int64_t{1} << 53;
   for (const auto& [name, value] : scalars) {
-    if (name == "loss_scale.scale" && !(value > 0 && std::isfinite(value))) return StrCat("scalars.", name, " is ", value, ", not a number above 0");
-    if (name == "validation.best" && std::isnan(value)) return StrCat("scalars.", name, " is ", value, ", no number");
+    if (name == "loss_scale.scale" && !(value > 0 && std::isfinite(value))) return StrCat("scalars.", name, " must be greater than 0 (got ", value, ")");
+    if (name == "validation.best" && std::isnan(value)) return StrCat("scalars.", name, " must be a number (got ", value, ")");
     if (name != "loss_scale.good_steps" && name != "loss_scale.skipped" && name != "validation.in_vain") continue;
-    if (!(value >= 0 && value <= kMost && value == std::floor(value))) return StrCat("scalars.", name, " is ", value, ", not a whole number of steps");
+    if (!(value >= 0 && value <= kMost && value == std::floor(value))) return StrCat("scalars.", name, " must be a whole number of steps (got ", value, ")");
   }
   for (const char* beside : {"loss_scale.good_steps", "loss_scale.skipped"}) {
-    if (scalars.contains("loss_scale.scale") && !scalars.contains(beside)) return StrCat("scalars has loss_scale.scale, but no ", beside);
+    if (scalars.contains("loss_scale.scale") && !scalars.contains(beside)) return StrCat("scalars has loss_scale.scale but no ", beside);
   }
   return "";
 }
@@ -124,12 +124,12 @@ absl::StatusOr<Reader::File*> Reader::Open(int64_t index) {
 absl::StatusOr<int64_t> Reader::Locate(const Entry& entry, const Piece& piece, File& file) const {
   const auto found = file.head.tensors.find(piece.tensor);
   if (found == file.head.tensors.end()) {
-    return Refuse(file.bytes->path(), piece.tensor, StrCat("is not there; the manifest has elements of \"", entry.name, "\" in it"));
+    return Refuse(file.bytes->path(), piece.tensor, StrCat("is missing; the manifest says it holds elements of \"", entry.name, "\""));
   }
   const StoredTensor& stored = found->second;
   if (stored.dtype != entry.dtype || stored.shape.numel() != piece.count) {
-    return Refuse(file.bytes->path(), piece.tensor, StrCat("is ", TypeText(stored.dtype, stored.shape), "; the manifest has ", piece.count,
-                                                          " elements ", DTypeName(entry.dtype), " of \"", entry.name, "\" in it"));
+    return Refuse(file.bytes->path(), piece.tensor, StrCat("is ", TypeText(stored.dtype, stored.shape), "; the manifest says it holds ", piece.count, " ",
+                                                          DTypeName(entry.dtype), " elements of \"", entry.name, "\""));
   }
   return stored.begin;
 }
@@ -189,7 +189,7 @@ absl::Status Reader::Read(std::string_view name, const Shape& shape, DType dtype
   TWOFOLD_CHECK_EQ(static_cast<int64_t>(out.size()), count * ElementSize(dtype));
   if (entry->dtype == dtype) return ReadStored(*entry, band, first, out);
   if (!IsFloat(entry->dtype) || !IsFloat(dtype)) {
-    return Refuse(folder_, name, StrCat("is ", TypeText(entry->dtype, shape), "; this run has ", TypeText(dtype, shape), ", into which it does not go"));
+    return Refuse(folder_, name, StrCat("is ", TypeText(entry->dtype, shape), "; this run has ", TypeText(dtype, shape), ", to which it cannot be converted"));
   }
   constexpr int64_t kPart = 1 << 14;  // elements
   const int64_t from = ElementSize(entry->dtype), to = ElementSize(dtype);
@@ -220,8 +220,8 @@ Metadata MetadataOf(const spec::Spec& spec) {
 absl::Status CheckFits(const std::string& path, const Manifest& manifest, const spec::Spec& spec) {
   const spec::Train& train = spec.train();
   if (manifest.metadata.step >= train.steps()) {
-    return absl::InvalidArgumentError(StrCat(path, ": was saved after step ", manifest.metadata.step, "; train.steps = ", train.steps(),
-                                             " leave nothing to do; use more steps, or an earlier checkpoint"));
+    return absl::InvalidArgumentError(StrCat(path, ": was saved after step ", manifest.metadata.step, ", so train.steps = ", train.steps(),
+                                             " leaves nothing to do; use more steps or an earlier checkpoint"));
   }
   if (const std::string wrong = WrongScalar(manifest.metadata.scalars); !wrong.empty()) {
     return absl::InvalidArgumentError(StrCat(path, "/", kManifestFile, ": ", wrong));
@@ -265,16 +265,16 @@ std::vector<std::string> Differences(const Manifest& manifest, const spec::Spec&
   const Metadata& was = manifest.metadata;
   if (was.seed != spec.train().seed()) {
     notes.push_back(StrCat("train.seed was ", was.seed, " when the checkpoint was saved and is ", spec.train().seed(),
-                           ": samples come in another order, dropout draws other masks"));
+                           ": the order of the samples and the dropout masks differ"));
   }
   if (was.global_batch != spec.train().global_batch()) {
     notes.push_back(StrCat("train.global_batch was ", was.global_batch, " when the checkpoint was saved and is ", spec.train().global_batch(),
-                           ": training goes on in the data where so many steps of this size end"));
+                           ": training continues in the data where the same number of steps of the new size would end"));
   }
   const DType dtype = ToDType(spec.train().precision().parameter());
   for (const Entry& entry : manifest.contents.tensors) {
     if (!absl::StartsWith(entry.name, kModel) || entry.dtype == dtype) continue;
-    notes.push_back(StrCat("the checkpoint has parameters in ", DTypeName(entry.dtype), ", this run in ", DTypeName(dtype)));
+    notes.push_back(StrCat("the checkpoint has parameters in ", DTypeName(entry.dtype), ", this run has them in ", DTypeName(dtype)));
     break;
   }
   return notes;

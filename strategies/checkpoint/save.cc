@@ -93,7 +93,7 @@ Saver::Saver(RankContext& rank, DeviceMesh& mesh, ParameterLayout& layout, const
       metadata_(std::move(metadata)),
       writes_(DataExists(rank.device())),
       whole_(IsWhole(mesh, layout)) {
-  if (!writes_) rank_.AddNote("data SYMBOLIC: no checkpoint was written; its messages and memory are those of one that is, its time on the disk is not in it");
+  if (!writes_) rank_.AddNote("data SYMBOLIC: no checkpoint was written; its messages and memory are counted, its time on the disk is not");
   if (!writes_ || rank_.rank() != 0) return;
   absl::StatusOr<Claim> claim = Claim::Make(options_.folder);
   ThrowIf(claim.status());

@@ -74,11 +74,11 @@ ShardedDataParallel::ShardedDataParallel(nn::Context& ctx, std::unique_ptr<nn::M
       sharers_(replicas.sharers),
       all_(replicas.all, options_.shard_group > 0 ? options_.shard_group : replicas.all.size(), "") {
   if (replicas.differ()) {
-    TWOFOLD_CHECK(options_.shard_group == 0, "experts are sharded over all that hold the same ones");
+    TWOFOLD_CHECK(options_.shard_group == 0, "experts are sharded over all ranks that hold the same experts");
     experts_.emplace(replicas.experts, replicas.experts.size(), "experts' ");
   }
   if (options_.offload) {
-    TWOFOLD_CHECK(options_.stage == ShardedOptions::kParameters, "shards of parameters are offloaded where parameters are sharded");
+    TWOFOLD_CHECK(options_.stage == ShardedOptions::kParameters, "only sharded parameters are offloaded");
     in_.emplace(ctx.device, "host to device");
     out_.emplace(ctx.device, "device to host");
   }

@@ -13,7 +13,7 @@ void ForSliceRanges(ParameterLayout& layout, absl::FunctionRef<void(const SliceR
   for (const optim::Slice& slice : layout.Slices()) {
     const auto part = [&](const std::string& name, int64_t first, int64_t offset, int64_t count) {
       const auto found = parameters.find(name);
-      TWOFOLD_CHECK(found != parameters.end(), name + " is no parameter of the layout's model");
+      TWOFOLD_CHECK(found != parameters.end(), name + " is not a parameter of the layout's model");
       const nn::Parameter& p = *found->second;
       if (count < 0) count = p.numel();
       p.ForRanges(first, count, [&](const nn::Parameter::Run& run) { visit({slice, offset + run.local - first, p, run}); });

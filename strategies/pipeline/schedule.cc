@@ -89,12 +89,12 @@ absl::Status CheckStage(const Actions& actions, const PipelineShape& shape, int 
   std::vector<int> state(static_cast<size_t>(shape.micro_batches * shape.chunks), kNothing);
   for (const Action& a : actions) {
     if (a.micro_batch < 0 || a.micro_batch >= shape.micro_batches || a.chunk < 0 || a.chunk >= shape.chunks) {
-      return wrong(a.ToString(), ", but there are ", shape.micro_batches, " micro-batches and ", shape.chunks, " chunks");
+      return wrong(a.ToString(), " does not exist: there are ", shape.micro_batches, " micro-batches and ", shape.chunks, " chunks");
     }
     int& at = state[static_cast<size_t>(a.micro_batch * shape.chunks + a.chunk)];
     const int before = a.kind == Action::kForward ? kNothing : a.kind == Action::kBackwardWeights ? kInput : kForwards;
-    if (at > before) return wrong(a.ToString(), " comes again, or too late");
-    if (at < before) return wrong(a.ToString(), " comes before what it needs");
+    if (at > before) return wrong(a.ToString(), " is repeated or comes too late");
+    if (at < before) return wrong(a.ToString(), " comes before an action that it needs");
     at = a.kind == Action::kForward ? kForwards : a.kind == Action::kBackwardInput ? kInput : kDone;
   }
   for (size_t i = 0; i < state.size(); ++i) {
@@ -218,20 +218,20 @@ std::string Action::ToString() const {
 }
 
 absl::Status CheckSchedule(Schedule schedule, const PipelineShape& shape) {
-  TWOFOLD_CHECK(shape.stages >= 1 && shape.micro_batches >= 1 && shape.chunks >= 1, "there is something to do");
+  TWOFOLD_CHECK(shape.stages >= 1 && shape.micro_batches >= 1 && shape.chunks >= 1, "a pipeline has stages, micro-batches and chunks");
   if (shape.chunks == 1) return absl::OkStatus();
   if (schedule != Schedule::kInterleaved) {
-    return absl::InvalidArgumentError(StrCat(shape.chunks, " chunks of the model on a stage are for the interleaved schedule alone"));
+    return absl::InvalidArgumentError(StrCat("only the interleaved schedule supports several chunks of the model per stage (got ", shape.chunks, ")"));
   }
   if (shape.micro_batches % shape.stages == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(StrCat("an interleaved schedule needs a multiple of its ", shape.stages,
-                                           " stages as the number of micro-batches, not ", shape.micro_batches));
+  return absl::InvalidArgumentError(StrCat("an interleaved schedule with ", shape.stages, " stages needs a number of micro-batches that is a multiple of ",
+                                           shape.stages, " (got ", shape.micro_batches, ")"));
 }
 
 Actions ActionsOf(Schedule schedule, const PipelineShape& shape, int stage) {
   const absl::Status possible = CheckSchedule(schedule, shape);
   TWOFOLD_CHECK(possible.ok(), std::string(possible.message()));
-  TWOFOLD_CHECK(stage >= 0 && stage < shape.stages, "it is a stage");
+  TWOFOLD_CHECK(stage >= 0 && stage < shape.stages, "the stage exists");
   const int after = shape.stages - stage - 1;  // number of later stages
   switch (schedule) {
     case Schedule::kGPipe: return GPipe(shape);
@@ -262,7 +262,7 @@ std::optional<Message> SentBy(const Action& action, const PipelineShape& shape, 
 
 absl::Status Validate(const std::vector<Actions>& stages, const PipelineShape& shape) {
   if (static_cast<int>(stages.size()) != shape.stages) {
-    return absl::InvalidArgumentError(StrCat("actions of ", stages.size(), " stages, where there are ", shape.stages));
+    return absl::InvalidArgumentError(StrCat("there are actions for ", stages.size(), " stages, but the pipeline has ", shape.stages));
   }
   for (size_t s = 0; s < stages.size(); ++s) {
     if (absl::Status status = CheckStage(stages[s], shape, static_cast<int>(s)); !status.ok()) return status;

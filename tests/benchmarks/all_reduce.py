@@ -33,7 +33,7 @@ def measure(program, path, repetitions, min_time):
                "--benchmark_enable_random_interleaving=true", f"--benchmark_min_time={min_time}",
                "--benchmark_color=false", f"--benchmark_out={path}", "--benchmark_out_format=json"]
     if subprocess.run(command, env=environment, stdout=subprocess.DEVNULL).returncode != 0:
-        fail("failed: " + " ".join(command))
+        fail("this command failed: " + " ".join(command))
 
 
 def fail(message):
@@ -58,7 +58,7 @@ def medians(document):
 
 
 def text_of(seconds):
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= scale:
             return f"{seconds / scale:.3g} {unit}"
     return f"{seconds * 1e9:.0f} ns"
@@ -90,7 +90,7 @@ def judge(table):
         lines.append("| " + " | ".join([size_of(size), *(text_of(table[r][size]) for r in rows),
                                         *(f"{ratio:.2f}" for ratio in ratios.values())]) + " |")
     share = table["copy"][COPY_BYTES] / table[OURS][COPY_BYTES]
-    lines += ["", f"* {size_of(COPY_BYTES)} moves at {share:.0%} of a copy's rate ({COPY_SHARE:.0%} is asked for): "
+    lines += ["", f"* {size_of(COPY_BYTES)} moves at {share:.0%} of a copy's rate (at least {COPY_SHARE:.0%} is required): "
                   f"{'holds' if share >= COPY_SHARE else 'does not hold'}"]
     for name in ("Open MPI", "Gloo"):
         if name not in others:

@@ -40,7 +40,7 @@ int64_t Tokens() {
     const char* text = std::getenv("TWOFOLD_BENCHMARK_TOKENS");
     const int64_t asked = text == nullptr ? 32768 : std::atoll(text);
     if (asked < 16 || asked % 16 != 0) {
-      std::cerr << "TWOFOLD_BENCHMARK_TOKENS is \"" << text << "\": a multiple of 16 is right\n";
+      std::cerr << "TWOFOLD_BENCHMARK_TOKENS must be a multiple of 16 (got \"" << text << "\")\n";
       std::exit(2);
     }
     return asked;

@@ -64,9 +64,9 @@ def main():
         large = size >= 1 << 20
         met = ours <= 1.05 * bare if large else ours - bare <= 10
         good &= met
-        added = f"{100 * (ours / bare - 1):+.1f} %" if large else f"{ours - bare:+.2f} us"
-        lines.append(f"| {operation} | {size_text(size)} | {bare:.2f} us | {ours:.2f} us | {added}{'' if met else ' (!)'} "
-                     f"| {'5 %' if large else '10 us'} |")
+        added = f"{100 * (ours / bare - 1):+.1f} %" if large else f"{ours - bare:+.2f} µs"
+        lines.append(f"| {operation} | {size_text(size)} | {bare:.2f} µs | {ours:.2f} µs | {added}{'' if met else ' (!)'} "
+                     f"| {'5 %' if large else '10 µs'} |")
     text = "\n".join(lines) + f"\n\nThe bounds {'hold' if good else 'do not hold'} (2 ranks, {os.cpu_count()} cores, medians of " \
                               f"{options.repetitions}).\n"
     print(text)

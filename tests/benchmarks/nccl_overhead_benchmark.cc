@@ -191,6 +191,6 @@ int main(int argc, char** argv) {
   if (const auto arguments = twofold::test::AsRank(argc, argv)) return twofold::RunRank(std::atoi(arguments->at(0).c_str()));
   const int ranks = argc > 1 ? std::atoi(argv[1]) : 2;
   if (ranks >= 2) return twofold::RunAll(ranks);
-  std::fprintf(stderr, "nccl_overhead_benchmark: \"%s\": a number of ranks from 2 on is right\n", argv[1]);
+  std::fprintf(stderr, "nccl_overhead_benchmark: the number of ranks must be at least 2 (got \"%s\")\n", argv[1]);
   return 2;
 }

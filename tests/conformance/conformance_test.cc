@@ -100,7 +100,7 @@ int RunRows(const Flags& flags, const std::vector<std::string>& arguments) {
   for (const std::vector<std::string>& command : commands) {
     std::cout << absl::StrJoin(command, " ") << std::endl;
     const int ended = RunToItsEnd(command);
-    if (ended != 0) std::cout << "ended with status " << ended << std::endl;
+    if (ended != 0) std::cout << "exited with status " << ended << std::endl;
     status = status == 0 ? ended : status;
   }
   return status;
@@ -117,10 +117,10 @@ int main(int argc, char** argv) {
   std::vector<std::string> names;
   for (const Row& row : Rows()) names.push_back(row.name);
   Flags flags;
-  twofold::CommandLine line("One suite over every fabric of the registry.", "conformance_test");
-  line.root().AddOption("--fabric", flags.fabric, "this row alone").OneOf(names).LastCounts();
-  line.root().AddFlag("--list-fabrics", flags.list, "print the rows and end");
-  line.root().AddFlag("--launched", flags.launched, "this process is one of those that a row's launcher has started");
+  twofold::CommandLine line("Runs one test suite on every fabric of the registry.", "conformance_test");
+  line.root().AddOption("--fabric", flags.fabric, "run only this row").OneOf(names).LastCounts();
+  line.root().AddFlag("--list-fabrics", flags.list, "print the rows and exit");
+  line.root().AddFlag("--launched", flags.launched, "this process was started by a row's launcher");
   if (const absl::Status parsed = line.Parse(argc, argv); !parsed.ok()) {
     std::cerr << parsed.message() << std::endl;
     return 2;

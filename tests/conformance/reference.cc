@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/cpu/convert.h"
+
 namespace twofold::conformance {
 namespace {
 
@@ -38,25 +40,6 @@ void Generate(const Series& s, int64_t first, int64_t count, T* out) {
   }
 }
 
-template <class F>
-auto WithType(DType dtype, F&& f) {
-  switch (dtype) {
-    case DType::kF64: return f.template operator()<double>();
-    case DType::kF32: return f.template operator()<float>();
-    case DType::kBF16: return f.template operator()<BF16>();
-    case DType::kF16: return f.template operator()<F16>();
-    case DType::kI32: return f.template operator()<int32_t>();
-    case DType::kU8: break;
-  }
-  return f.template operator()<uint8_t>();
-}
-
-template <class T>
-double ToDouble(T value) {
-  if constexpr (sizeof(T) == 2) return static_cast<double>(static_cast<float>(value));
-  else return static_cast<double>(value);
-}
-
 template <class T>
 constexpr double Epsilon() {
   switch (DTypeOf<T>::value) {
@@ -74,7 +57,7 @@ std::optional<Difference> FirstDifferent(const T* values, const T* expected, int
   if (std::memcmp(values, expected, static_cast<size_t>(count) * sizeof(T)) == 0) return std::nullopt;
   int64_t i = 0;
   while (std::memcmp(values + i, expected + i, sizeof(T)) == 0) ++i;
-  return Difference{base + i, ToDouble(values[i]), ToDouble(expected[i]), 0};
+  return Difference{base + i, cpu::ConvertTo<double>(values[i]), cpu::ConvertTo<double>(expected[i]), 0};
 }
 
 // Calls compare(values of a block, its length, index of its first element) until one gives a difference.
@@ -114,7 +97,7 @@ void Reduce(std::span<const Series> inputs, ReduceOp op, int64_t first, int64_t 
     Generate(inputs[r], first, count, input);
     if (r == 0) std::transform(input, input + count, result, [](T x) { return static_cast<A>(x); });
     else Combine(op, result, input, count);
-    for (int64_t i = 0; i < count; ++i) magnitudes[i] += std::fabs(ToDouble(input[i]));
+    for (int64_t i = 0; i < count; ++i) magnitudes[i] += std::fabs(cpu::ConvertTo<double>(input[i]));
   }
   if (op == ReduceOp::kAvg) {
     const A ranks = static_cast<A>(inputs.size());
@@ -138,13 +121,13 @@ double Tolerance(ReduceOp op, size_t ranks, double expected, double magnitude) {
 }  // namespace
 
 void Write(DType dtype, const Series& series, int64_t first, std::span<std::byte> out) {
-  WithType(dtype, [&]<class T>() {
+  cpu::VisitType(dtype, [&]<class T>() {
     Generate(series, first, static_cast<int64_t>(out.size() / sizeof(T)), reinterpret_cast<T*>(out.data()));
   });
 }
 
 std::optional<Difference> Compare(DType dtype, std::span<const std::byte> values, const Series& series, int64_t first) {
-  return WithType(dtype, [&]<class T>() {
+  return cpu::VisitType(dtype, [&]<class T>() {
     alignas(64) T expected[kBlock];
     return Blockwise<T>(values, [&](const T* block, int64_t n, int64_t begin) {
       Generate(series, first + begin, n, expected);
@@ -155,14 +138,14 @@ std::optional<Difference> Compare(DType dtype, std::span<const std::byte> values
 
 std::optional<Difference> CompareReduced(DType dtype, std::span<const std::byte> values, std::span<const Series> inputs,
                                          ReduceOp op, int64_t first, bool exact) {
-  return WithType(dtype, [&]<class T>() {
+  return cpu::VisitType(dtype, [&]<class T>() {
     alignas(64) T expected[kBlock];
     alignas(64) double magnitudes[kBlock];
     return Blockwise<T>(values, [&](const T* block, int64_t n, int64_t begin) -> std::optional<Difference> {
       Reduce(inputs, op, first + begin, n, expected, magnitudes);
       if (exact || !IsFloat(dtype)) return FirstDifferent(block, expected, n, begin);
       for (int64_t i = 0; i < n; ++i) {
-        const double value = ToDouble(block[i]), right = ToDouble(expected[i]);
+        const double value = cpu::ConvertTo<double>(block[i]), right = cpu::ConvertTo<double>(expected[i]);
         const double tolerance = Tolerance<T>(op, inputs.size(), right, magnitudes[i]);
         if (!(std::fabs(value - right) <= tolerance)) return Difference{begin + i, value, right, tolerance};
       }

@@ -23,9 +23,9 @@ TEST(CudaErrors, NameRankGpuAndTheOperationLaunchedLast) {
   };
   EXPECT_THAT(text(), AllOf(HasSubstr("rank 3 on GPU 1: cudaErrorIllegalAddress: "), HasSubstr("no operation had been launched")));
   last.Set({"matmul_nt", DType::kBF16, {4096, 768, 3072}});
-  EXPECT_THAT(text(), HasSubstr("launched last: matmul_nt of bf16, 4096 x 768 x 3072"));
+  EXPECT_THAT(text(), HasSubstr("the last operation launched was matmul_nt of bf16, 4096 x 768 x 3072"));
   last.Set({"fill", DType::kF32, {1, 33, 0}});
-  EXPECT_THAT(text(), HasSubstr("launched last: fill of f32, 1 x 33 ("));
+  EXPECT_THAT(text(), HasSubstr("the last operation launched was fill of f32, 1 x 33 ("));
   EXPECT_THROW(last.Naming([] { cuda::Check(cudaErrorInvalidValue); }), cuda::CudaError);
 }
 

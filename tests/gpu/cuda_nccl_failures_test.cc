@@ -160,7 +160,7 @@ TEST_F(NcclFailures, AKilledRankEndsTheOthersWhoNameIt) {
 TEST_F(NcclFailures, AnExceptionIsTheCause) { Expect("throw", HasSubstr("rank 1: std::runtime_error: injected")); }
 
 TEST_F(NcclFailures, AHangTimesOutAndNamesWhoIsMissing) {
-  Expect("hang", AllOf(HasSubstr("collective 2 of group world has waited 5 s (fabric.timeout_s) for rank 1, which computes")));
+  Expect("hang", AllOf(HasSubstr("collective 2 of group world has waited 5 s (fabric.timeout_s) for rank 1, which is computing")));
 }
 
 TEST_F(NcclFailures, AMismatchIsNamed) {
@@ -185,7 +185,7 @@ TEST_F(NcclFailures, WrongEnvironmentsAreNamed) {
   says(1, nullptr, HasSubstr("2 ranks"));
 #ifdef TWOFOLD_EMULATED_CUDA
   says(2, [](int, test::Variables& v) { v["TWOFOLD_EMULATED_GPUS"] = "1"; },
-       AllOf(HasSubstr("ranks 0 and 1 are both on GPU"), HasSubstr("NCCL 2.28.9 wants a GPU for each"), HasSubstr("cuda.gpus")));
+       AllOf(HasSubstr("ranks 0 and 1 are both on GPU"), HasSubstr("NCCL 2.28.9 needs a GPU for each rank"), HasSubstr("cuda.gpus")));
   says(2, [](int, test::Variables& v) { v["TWOFOLD_EMULATED_NCCL_VERSION"] = "21602"; }, AllOf(HasSubstr("2.16.2"), HasSubstr("2.18")));
 #endif
 }

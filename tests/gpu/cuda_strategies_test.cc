@@ -144,7 +144,7 @@ TEST_F(CudaStrategies, AttentionIsWhoseItWasAskedToBeAndTheNotesSayWhose) {
     spec::Spec spec = test::Resolve(StrCat(OnGpu(Text({"", kGpt, "", "precision { parameter: BF16 }"})), "cuda { attention: ", attention, " }\n"));
     const RunResult result = test::RunResolved(spec);
     if (attention == "CUDNN" && !why_not.empty()) {
-      EXPECT_THAT(std::string(result.status.message()), HasSubstr(StrCat("cuda.attention: CUDNN cannot be had: ", why_not)));
+      EXPECT_THAT(std::string(result.status.message()), HasSubstr(StrCat("cuda.attention: CUDNN is not available: ", why_not)));
       continue;
     }
     ASSERT_TRUE(result.status.ok()) << result.status.message();

@@ -37,7 +37,7 @@ inline std::string WhyNotNccl(int ranks) {
   int gpus = 0;
   if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus == 0) return "skipped without a GPU";
   if (gpus < ranks && (*nccl)->version < 23000) {
-    return StrCat(ranks, " ranks on ", gpus, gpus == 1 ? " GPU" : " GPUs", ": NCCL ", nccl::VersionText((*nccl)->version), " has one rank a GPU; 2.30 is right");
+    return StrCat(ranks, " ranks on ", gpus, gpus == 1 ? " GPU" : " GPUs", ": NCCL ", nccl::VersionText((*nccl)->version), " allows one rank per GPU; 2.30 allows more");
   }
 #endif
   return "";

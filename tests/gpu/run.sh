@@ -36,7 +36,7 @@ for argument in "$@"; do
       exit 0
       ;;
     *)
-      echo "tests/gpu/run.sh: \"$argument\": --build=FOLDER, --parts=PART,..., --python=PYTHON, --json=FILE, --logs=FOLDER or --seconds=N is right" >&2
+      echo "tests/gpu/run.sh: unknown argument \"$argument\"; known: --build=FOLDER, --parts=PART,..., --python=PYTHON, --json=FILE, --logs=FOLDER, --seconds=N" >&2
       exit 2
       ;;
   esac
@@ -89,7 +89,7 @@ bounded() {
 # why STATUS LOG LIMIT: what went wrong, in a line.
 why() {
   case $1 in
-    124 | 137) echo "not done after $3 s" ;;
+    124 | 137) echo "did not finish within $3 s" ;;
     *) echo "exit status $1: $(grep -m1 -E 'FAILED|rror|ERROR' "$2" | cut -c1-90)" ;;
   esac
 }
@@ -116,7 +116,7 @@ gtest() {
   elif ((status == 0)); then
     row "$label" skipped "$(grep -m1 -E 'skipped without a GPU' "$log" | cut -c1-90)" ""
   elif [[ -n ${partly-} ]] && ((status == 124 || status == 137)) && ! grep -q '^\[  FAILED' "$log"; then
-    row "$label" passed "$(grep -c '^\[       OK' "$log") tests, not done after $limit s" "all"
+    row "$label" passed "$(grep -c '^\[       OK' "$log") tests, did not finish within $limit s" "all"
   else
     tail -40 "$log" >&2
     row "$label" FAILED "$(why $status "$log" "$limit")" "all"
@@ -151,7 +151,7 @@ sanitizer() {  # TOOL LIMIT
       if grep -qE '=========.*(Invalid|Error:|hazard)' "$log"; then
         row "compute-sanitizer $tool" FAILED "$(grep -m1 -E 'Invalid|Error:|hazard' "$log")" "no errors"
       else
-        row "compute-sanitizer $tool" skipped "clean so far, but not done after $limit s: $(grep -c '\[       OK' "$log") tests" "no errors"
+        row "compute-sanitizer $tool" skipped "no errors so far, but did not finish within $limit s: $(grep -c '\[       OK' "$log") tests" "no errors"
       fi ;;
     *) grep '=========' "$log" | head -40 >&2
        row "compute-sanitizer $tool" FAILED "$(grep -m1 -oE 'Invalid.*|Error:.*|Device not supported.*|hazard.*' "$log" | cut -c1-90) ($(why $status "$log" "$limit" | cut -c1-60))" "no errors" ;;
@@ -165,7 +165,7 @@ rows_of() {
     row "$check" "$result" "$figure" "$bound"
     some=yes
   done < <([[ -s $2 ]] && "$python" "tests/gpu/$1_rows.py" "$2")
-  [[ $some == yes ]] || row "$1" FAILED "it left no figures" ""
+  [[ $some == yes ]] || row "$1" FAILED "it wrote no results" ""
 }
 
 benchmark() {
@@ -193,7 +193,7 @@ pytorch() {
       IFS='|' read -r figure result < <("$python" tests/gpu/speed_row.py "$logs/$model.json")
       row "step beside PyTorch, $model" "$result" "$figure" ">= 1.00"
     elif ((status == 125 || status == 124 || status == 137)); then
-      row "step beside PyTorch, $model" skipped "not done in time: $(grep -oE '^[A-Z].*: Twofold alone.*' "$log" | tail -1 | cut -c1-110)" ""
+      row "step beside PyTorch, $model" skipped "did not finish in time: $(grep -oE '^[A-Z].*: Twofold alone.*' "$log" | tail -1 | cut -c1-110)" ""
     else
       tail -5 "$log" >&2
       row "step beside PyTorch, $model" FAILED "$(why $status "$log" 150)" ">= 1.00"
@@ -213,7 +213,7 @@ prediction() {
   elif ((status == 125)); then
     row "prediction" skipped "no time is left" ""
   elif ((status == 124 || status == 137)); then
-    row "prediction" skipped "not done in its time: --parts=prediction --seconds=600 gives it more" ""
+    row "prediction" skipped "did not finish in time; --parts=prediction --seconds=600 gives it more" ""
   else
     tail -5 "$log" >&2
     row "prediction" FAILED "$(why $status "$log" 300)" ""
@@ -251,7 +251,7 @@ nccl_overhead() {  # RANKS
   local program log=$logs/nccl_overhead.log status worst
   program=$(find_program nccl_overhead_benchmark)
   [[ -n $program ]] || { row "nccl fabric over bare NCCL" skipped "nccl_overhead_benchmark is not in $build" ""; return; }
-  (($1 >= 2)) || { row "nccl fabric over bare NCCL" skipped "a rank alone calls nothing: two GPUs, or NCCL 2.30" ""; return; }
+  (($1 >= 2)) || { row "nccl fabric over bare NCCL" skipped "needs two ranks: two GPUs, or NCCL 2.30" ""; return; }
   bounded 90 "$log" "${with_libraries[@]}" "$program" "$1"
   status=$?
   case $status in
@@ -316,7 +316,7 @@ PYTHON
 # For our programs alone: a PyTorch that found one library here and another in its own folders would not start.
 with_libraries=()
 [[ -n $libraries ]] && with_libraries=(env "LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$libraries")
-if [[ -n $gpu ]]; then row "GPU" "here" "$gpu" ""; else row "GPU" skipped "nvidia-smi names none" ""; fi
+if [[ -n $gpu ]]; then row "GPU" "here" "$gpu" ""; else row "GPU" skipped "nvidia-smi finds none" ""; fi
 
 # Most valuable first. Models of full size are part `memory`.
 tests() {
@@ -345,7 +345,7 @@ for part in ${parts//,/ }; do
     tests) tests ;;
     nccl | benchmark | pytorch | memory | prediction | sanitizers)
       if [[ -n $gpu ]]; then "$part"; else row "$part" skipped "no GPU" ""; fi ;;
-    *) row "$part" FAILED "no such part" "" ;;
+    *) row "$part" FAILED "unknown part; known: tests, nccl, benchmark, pytorch, memory, prediction, sanitizers" "" ;;
   esac
 done
 

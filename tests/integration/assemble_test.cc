@@ -11,7 +11,6 @@
 
 #include "core/base/errors.h"
 #include "experiments/program/compare.h"
-#include "experiments/program/text.h"
 #include "tests/integration/run_spec.h"
 
 namespace twofold {
@@ -93,9 +92,9 @@ TEST(Assemble, SaysWhichOptionsAreOfReplicasThatAreNotThere) {
                                                     "parallel { dp: ", dp, " bucket_mib: 0.5 reduce_every_micro_batch: true }\n"));
     return Of(spec, Records(), /*predicted=*/false).notes();
   };
-  EXPECT_THAT(notes("1"), Contains(HasSubstr("parallel.bucket_mib = 0.5 changes nothing: parallel.dp * cp = 1")));
-  EXPECT_THAT(notes("1"), Contains(HasSubstr("parallel.reduce_every_micro_batch = true changes nothing")));
-  EXPECT_THAT(notes("2"), Not(Contains(HasSubstr("changes nothing"))));
+  EXPECT_THAT(notes("1"), Contains(HasSubstr("parallel.bucket_mib = 0.5 has no effect: parallel.dp * cp = 1")));
+  EXPECT_THAT(notes("1"), Contains(HasSubstr("parallel.reduce_every_micro_batch = true has no effect")));
+  EXPECT_THAT(notes("2"), Not(Contains(HasSubstr("has no effect"))));
 }
 
 TEST(Assemble, GivesAPredictionTheWidestUncertaintyOfAnyRank) {
@@ -279,11 +278,11 @@ TEST(ReadRecords, RefusesWhatIsMissingOrCannotBeRead) {
   RunResult result = Records();
   EXPECT_EQ(message(result), "");
   result.results = {result.results[0], ""};
-  EXPECT_EQ(message(result), "rank 1 left no record, and the run says that it ended well");
+  EXPECT_EQ(message(result), "rank 1 left no record, although the run reports success");
   result.status = ToStatus(PeerLost(1, "rank 1 is gone"));
   EXPECT_EQ(message(result), "") << "a lost rank leaves none";
   result.results = {result.results[0], "\377\377"};
-  EXPECT_EQ(message(result), "the record of rank 1: 2 bytes that are no whole twofold.report.RankRecord");
+  EXPECT_EQ(message(result), "the record of rank 1: 2 bytes that are not a complete twofold.report.RankRecord");
 }
 
 // 2,048 ranks that rank 0 stands for.
@@ -354,7 +353,7 @@ RunResult RecordsOfALoadedMachine(double waited) {
 TEST(Assemble, SaysHowLoadedTheMachineWas) {
   const report::Report loaded = Of(Spec(), RecordsOfALoadedMachine(4), false), quiet = Of(Spec(), RecordsOfALoadedMachine(0.1), false);
   EXPECT_DOUBLE_EQ(loaded.load().taken(), 0.4);
-  EXPECT_THAT(loaded.notes(), Contains("the machine was loaded during this run: other work kept 0.9 processors busy and held it up for up to 40 % of the time"));
+  EXPECT_THAT(loaded.notes(), Contains("the machine was loaded during this run: other work kept 0.9 processors busy and delayed it by up to 40 % of the time"));
   EXPECT_DOUBLE_EQ(quiet.load().taken(), 0.01);
   EXPECT_THAT(quiet.notes(), Not(Contains(HasSubstr("loaded"))));
   EXPECT_FALSE(Of(Spec(), Records(), false).has_load()) << "not known";
@@ -364,8 +363,8 @@ TEST(Assemble, SaysHowLoadedTheMachineWas) {
   const RunResult result = Records();
   const report::Report predicted = Assemble(Spec(), {.fabric = "f", .predicted = true, .world_size = 2, .calibration = calibration}, result, *ReadRecords(Spec(), result));
   EXPECT_EQ(predicted.load().taken(), 0.25);
-  EXPECT_THAT(predicted.notes(), Contains("the machine was loaded while it was calibrated: other work kept 1.5 processors busy and held it up for up to 25 % of the time; "
-                                          "the interval is wider for it"));
+  EXPECT_THAT(predicted.notes(), Contains("the machine was loaded during calibration: other work kept 1.5 processors busy and delayed it by up to 25 % of the time; "
+                                          "the interval is wider for that reason"));
 }
 
 // The measured median is 3 s.
@@ -380,18 +379,18 @@ TEST(Compare, SaysWhyAMeasurementLiesOutsideTheInterval) {
   };
   EXPECT_THAT(text(2, 4, 0, 0), HasSubstr("The measured median lies inside the predicted interval, 2.00 s to 4.00 s.\n"));
   EXPECT_THAT(text(2, 4, 0, 0), Not(HasSubstr("other work")));
-  EXPECT_THAT(text(2, 4, 0, 4), HasSubstr("During the measured run: other work kept 0.9 processors busy and held it up for up to 40 % of the time"));
+  EXPECT_THAT(text(2, 4, 0, 4), HasSubstr("During the measured run: other work kept 0.9 processors busy and delayed it by up to 40 % of the time"));
 
   const std::string loaded = text(1, 2, 0.01, 4);
   EXPECT_THAT(loaded, HasSubstr("*** OUTSIDE: the measured median, 3.00 s, lies outside the predicted interval, 1.00 s to 2.00 s: 50 % above it. ***\n"));
-  EXPECT_THAT(loaded, HasSubstr("While the prediction's kernels were calibrated: other work kept 0.0 processors busy and held it up for up to 1 % of the time."));
+  EXPECT_THAT(loaded, HasSubstr("While the prediction's kernels were calibrated: other work kept 0.0 processors busy and delayed it by up to 1 % of the time."));
   EXPECT_THAT(loaded, HasSubstr("Load can be the reason: without it the step would have taken between 1.80 s and 3.00 s."));
-  EXPECT_THAT(text(1, 1.5, 0.01, 4), HasSubstr("Load alone is not the reason: the parts above show"));
+  EXPECT_THAT(text(1, 1.5, 0.01, 4), HasSubstr("Load alone is not the reason: the table above shows"));
   EXPECT_THAT(text(4, 5, 0.3, 0), HasSubstr("25 % below it. ***"));
-  EXPECT_THAT(text(4, 5, 0.3, 0), HasSubstr("calibration was held up more than its interval allows for"));
-  EXPECT_THAT(text(1, 2, 0, 0), HasSubstr("Load is not the reason: the parts above show"));
-  EXPECT_THAT(text(1, 2, -1, 4), HasSubstr("how loaded the machine was is not known"));
-  EXPECT_THAT(text(1, 2, -1, -1), HasSubstr("Load may be the reason or not"));
+  EXPECT_THAT(text(4, 5, 0.3, 0), HasSubstr("calibration was delayed more than its interval accounts for"));
+  EXPECT_THAT(text(1, 2, 0, 0), HasSubstr("Load is not the reason: the table above shows"));
+  EXPECT_THAT(text(1, 2, -1, 4), HasSubstr("the load of the machine is not known"));
+  EXPECT_THAT(text(1, 2, -1, -1), HasSubstr("Load may or may not be the reason"));
 }
 
 double Sum(const std::vector<ComparedValue>& values, double ComparedValue::* side) {
@@ -471,21 +470,6 @@ TEST(Compare, HoldsARanksBytesAgainstItsOwnWhereOthersWereLost) {
   EXPECT_TRUE(Compare(Of(spec, Records(), true), spec, measured, spec).remarks.empty());
   measured.mutable_ranks(0)->set_peak_bytes(7);
   EXPECT_THAT(Compare(Of(spec, Records(), true), spec, measured, spec).remarks, Contains(HasSubstr("differ on rank 1")));
-}
-
-TEST(Text, IsReadable) {
-  EXPECT_EQ(SecondsText(0.0123456), "12.3 ms");
-  EXPECT_EQ(SecondsText(-4.2e-7), "-420 ns");
-  EXPECT_EQ(SecondsText(-4e-12), "0 s");
-  EXPECT_EQ(SecondsText(-0.0), "0 s");
-  EXPECT_EQ(SecondsText(6e-12), "0.01 ns");
-  EXPECT_EQ(PercentText(-1e-5), "+0.0 %");
-  EXPECT_EQ(CountText(-1234567), "-1,234,567");
-  EXPECT_EQ(CountText(-123), "-123");
-  EXPECT_EQ(BytesText(1536), "1.50 KiB");
-  EXPECT_EQ(PercentText(-0.031), "-3.1 %");
-  EXPECT_EQ(PercentText(1.0 / 0.0), "-");
-  EXPECT_EQ(TableText({{"a", "bb"}, {"ccc", "d"}}), "a    bb\nccc   d\n");
 }
 
 }  // namespace assemble_test

@@ -237,7 +237,7 @@ TEST(Checkpoints, GoOnInOtherElementTypes) {
   const auto f32 = Losses(RunText(Text(kPlainGpt, 2, kLayouts[3], Saving(folder)))[0]);
   const auto narrow = RunText(Text(kPlainGpt, 2, kLayouts[0], StrCat(bf16, Resuming(folder))));
   for (int i = 0; i < kSteps - kStop; ++i) EXPECT_NEAR(Losses(narrow[0])[static_cast<size_t>(i)], f32[static_cast<size_t>(kStop + i)], 0.02);
-  EXPECT_THAT(narrow[0].notes(), ::testing::Contains(HasSubstr("parameters in f32, this run in bf16")));
+  EXPECT_THAT(narrow[0].notes(), ::testing::Contains(HasSubstr("parameters in f32, this run has them in bf16")));
   // And back: the masters, not their rounded images, are what an f32 run goes on with.
   RunText(Text(kPlainGpt, 2, kLayouts[0], StrCat(bf16, Saving(other))));
   EXPECT_EQ(Losses(RunText(Text(kPlainGpt, 2, kLayouts[0], Resuming(other)))[0]).size(), static_cast<size_t>(kSteps - kStop));
@@ -353,16 +353,16 @@ TEST_F(Refused, OtherModelsOptimizersAndLengths) {
   EXPECT_THAT(ErrorOf(Resume("optimizer { sgd {} }")),
               ::testing::AllOf(HasSubstr("tensor \"optimizer.exp_avg"), HasSubstr("which was saved with adamw; train.optimizer sgd of this run")));
   EXPECT_THAT(ErrorOf(StrCat(kPlainGpt, "train { steps: 3 resume: \"", folder_, "/000001-step-3\" }", kInMemory)),
-              HasSubstr("was saved after step 3; train.steps = 3 leave nothing to do"));
+              HasSubstr("was saved after step 3, so train.steps = 3 leaves nothing to do"));
 }
 
 TEST_F(Refused, DamagedFiles) {
   const std::string file = checkpoint_ + "/rank-00001.safetensors";
   const auto size = static_cast<std::streamoff>(fs::file_size(file));
   std::fstream(file, std::ios::in | std::ios::out | std::ios::binary).seekp(size - 3).put('\x55');
-  EXPECT_THAT(ErrorOf(Resume()), ::testing::AllOf(HasSubstr(file), HasSubstr("are not those that were saved")));
+  EXPECT_THAT(ErrorOf(Resume()), ::testing::AllOf(HasSubstr(file), HasSubstr("have changed since they were saved")));
   fs::resize_file(file, static_cast<uintmax_t>(size) - 1);
-  EXPECT_THAT(ErrorOf(Resume()), HasSubstr(StrCat(file, ": is of ", size - 1, " bytes; when it was saved it had ", size)));
+  EXPECT_THAT(ErrorOf(Resume()), HasSubstr(StrCat(file, ": has ", size - 1, " bytes, but had ", size, " when it was saved")));
   fs::remove(file);
   EXPECT_THAT(ErrorOf(Resume()), HasSubstr(StrCat(file, ": cannot be read")));
   // The latest good one is found past it.
@@ -428,16 +428,16 @@ TEST_F(Apart, RanksThatDoNotSeeItSaySo) {
   Copy(both_ + kOlder, older_ + kOlder);
   EXPECT_THAT(ErrorOf({both_, older_}),
               ::testing::AllOf(HasSubstr(StrCat("rank 1 on ", HostName(), ": train.resume: ", older_, kNewer)), HasSubstr("cannot be read"),
-                               HasSubstr(StrCat("rank 0 on ", HostName(), " goes on from ", both_, kNewer, ", whose manifest.json has checksum ", ManifestSum(both_ + kNewer))),
-                               HasSubstr(StrCat("rank 1 sees none there, and as the latest ", older_, kOlder))));
+                               HasSubstr(StrCat("rank 0 on ", HostName(), " resumes from ", both_, kNewer, ", whose manifest.json has checksum ", ManifestSum(both_ + kNewer))),
+                               HasSubstr(StrCat("rank 1 finds no checkpoint there; its latest checkpoint is ", older_, kOlder))));
 }
 
 TEST_F(Apart, RanksThatSeeAnotherOfThatNameSaySo) {
   RunText(Text(kGpt, 2, kLayouts[3], Saving(other_)));  // with dropout
   EXPECT_THAT(ErrorOf({both_, other_}),
-              ::testing::AllOf(HasSubstr(StrCat("rank 1 on ", HostName(), ": train.resume: ", other_, kNewer, "/rank-0000")), HasSubstr("are not those that were saved"),
-                               HasSubstr(StrCat("rank 0 on ", HostName(), " goes on from ", both_, kNewer, ", whose manifest.json has checksum ", ManifestSum(both_ + kNewer))),
-                               HasSubstr(StrCat("that of rank 1 has ", ManifestSum(other_ + kNewer)))));
+              ::testing::AllOf(HasSubstr(StrCat("rank 1 on ", HostName(), ": train.resume: ", other_, kNewer, "/rank-0000")), HasSubstr("have changed since they were saved"),
+                               HasSubstr(StrCat("rank 0 on ", HostName(), " resumes from ", both_, kNewer, ", whose manifest.json has checksum ", ManifestSum(both_ + kNewer))),
+                               HasSubstr(StrCat("the manifest.json of rank 1 has checksum ", ManifestSum(other_ + kNewer)))));
 }
 
 // Its content comes from rank 0, whatever it has.
@@ -454,7 +454,7 @@ TEST(Checkpoints, SayWhatCouldNotBeWritten) {
   for (const char* kind : {kSharded, kFull, kAsync}) {
     spec::Spec spec = test::Resolve(Text(kPlainGpt, 2, kLayouts[3], Saving("/proc/no/such/place", kind)));
     const RunResult result = test::RunResolved(spec);
-    EXPECT_THAT(std::string(result.status.message()), HasSubstr("rank 0: checkpoint: /proc/no/such/place: cannot be made"));
+    EXPECT_THAT(std::string(result.status.message()), HasSubstr("rank 0: checkpoint: /proc/no/such/place: cannot be created"));
   }
 }
 

@@ -172,11 +172,11 @@ absl::Status Made(const std::string& text) { return MakeFabric(test::Resolve(tex
 TEST(EmulatedDevice, IsRefusedWhereItIsNotKnown) {
   const std::string model = StrCat(test::kTinyMlp, "device: EMULATED\n");
   EXPECT_THAT(std::string(Made(model + "emulated { cluster: \"moon\" }").message()),
-              HasSubstr("emulated.cluster: no cluster or .textproto file is called \"moon\""));
+              HasSubstr("emulated.cluster: \"moon\" is neither a known cluster nor a .textproto file"));
   EXPECT_THAT(std::string(Made(model + "fabric { simulated { cluster: \"star-a100\" link_gbps: 1 } }").message()),
-              HasSubstr("cluster star-a100 has links of its own"));
+              HasSubstr("cluster star-a100 has its own links"));
   EXPECT_THAT(std::string(Made(model + "fabric { simulated { links: \"mpi\" link_gbps: 1 } }").message()),
-              HasSubstr("fabric.simulated.links are mpi's"));
+              HasSubstr("fabric.simulated.links is \"mpi\""));
 }
 
 TEST(EmulatedDevice, HasTheMemoryOfItsCluster) {

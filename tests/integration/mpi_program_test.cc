@@ -157,7 +157,7 @@ class ProgramOnMpi : public Program {};
 TEST_F(ProgramOnMpi, RefusesTheWrongNumberOfProcesses) {
   const std::string spec = Write("small.textproto", StrCat(kMlp, "parallel { dp: 2 }\n"));
   EXPECT_EQ(Run(StrCat("run ", spec, " --fabric=mpi")), 2);
-  EXPECT_THAT(err_, HasSubstr("2 ranks are asked for, and this process was started without a launcher"));
+  EXPECT_THAT(err_, HasSubstr("2 ranks are needed, but this process was started without an MPI launcher"));
   EXPECT_THAT(err_, HasSubstr("twofold launch --ranks=2 --fabric=mpi -- ...`"));
   EXPECT_EQ(Run(StrCat("launch --ranks=3 -- run ", spec)), 2);
   EXPECT_THAT(err_, HasSubstr("3 processes were started; start 2"));
@@ -246,11 +246,11 @@ TEST_F(ProgramOnMpi, CalibratesMessagesForPredictions) {
   const std::string simulate = StrCat("run ", spec, " --quiet --fabric=simulated --out=", At("s"),
                                       " --set=fabric.simulated.profile=", profile, " --set=fabric.simulated.links=");
   ASSERT_EQ(Run(simulate + "mpi"), 0) << err_;
-  EXPECT_THAT(out_, HasSubstr("links are the profile's of mpi"));
+  EXPECT_THAT(out_, HasSubstr("links are those that the profile measured on fabric mpi"));
   EXPECT_EQ(Run(simulate + "gloo"), 2);
   EXPECT_THAT(err_, HasSubstr("fabric.simulated.links: \"gloo\": the profile has no such links"));
   EXPECT_EQ(Run(StrCat("calibrate --fabric=mpi --out=", profile)), 2);
-  EXPECT_THAT(err_, HasSubstr("two processes or more are needed"));
+  EXPECT_THAT(err_, HasSubstr("needs at least two processes"));
 }
 
 }  // namespace mpi_program_test

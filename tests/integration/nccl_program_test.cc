@@ -58,7 +58,7 @@ TEST_F(ProgramOnNccl, RefusesOtherDevices) {
   EXPECT_THAT(err_, HasSubstr("device: CPU"));
   EXPECT_THAT(err_, HasSubstr("CUDA"));
   EXPECT_EQ(Run("bench all_reduce --fabric=nccl --device=cpu"), 2);
-  EXPECT_THAT(err_, HasSubstr("--device=cpu: nccl moves GPUs' memory"));
+  EXPECT_THAT(err_, HasSubstr("--device=cpu: nccl moves the memory of GPUs only"));
 }
 
 }  // namespace nccl_program_test

@@ -155,7 +155,7 @@ TEST(OffloadTime, IsPredictedAndTraced) {
   EXPECT_NEAR(Transferring(measured) / Transferring(predicted), 1, 1e-6);
   EXPECT_EQ(predicted.memory().host_peak_bytes(), measured.memory().host_peak_bytes());
   EXPECT_THAT(std::vector<std::string>(predicted.notes().begin(), predicted.notes().end()),
-              ::testing::Contains(HasSubstr("exposed communication counts waits for transfers")));
+              ::testing::Contains(HasSubstr("exposed communication includes waits for transfers")));
 }
 
 TEST(OffloadTime, PrefetchingHidesTransfers) {

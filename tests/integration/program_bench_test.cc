@@ -91,8 +91,10 @@ TEST_F(Program, RefusesABenchByTheOption) {
       {"all_reduce -n x", "--iters"},              {"all_reduce --op=xor", "--op"},
       {"all_reduce --protocol=LL128", "--protocol"}, {"all_reduce --fabric=telepathy", "in_memory"},
       {"all_reduce --cluster=star-a100", "--cluster"}, {"gather --fabric=simulated --algorithm=ring", "--algorithm"},
-      {"all_reduce --fabrik=simulated", "--fabrik"}, {"all_reduce -g 2", "-g 2: is nccl-tests'; use --ranks"},
-      {"all_reduce -t 2", "-t 2: is nccl-tests'; use --ranks"}, {"all_reduce --ranks=100000000", "--ranks=100000000: use 1 to 1048576"}};
+      {"all_reduce --fabrik=simulated", "unknown option --fabrik; did you mean --fabric?"},
+      {"all_reduce -g 2", "-g 2: an option of nccl-tests that does not exist here; use --ranks"},
+      {"all_reduce -t 2", "-t 2: an option of nccl-tests"}, {"all_reduce -z 1", "-z 1: an option of nccl-tests that has no counterpart here; leave it out"},
+      {"all_reduce --ranks=100000000", "--ranks must be from 1 to 1048576 (got 100000000)"}};
   for (const auto& [arguments, name] : kWrong) {
     EXPECT_EQ(Run(StrCat("bench ", arguments)), 2) << arguments;
     EXPECT_THAT(err_, HasSubstr(name)) << arguments;

@@ -22,7 +22,7 @@ TEST_F(Program, ComparesAPredictionWithAMeasurement) {
   ASSERT_EQ(Run(StrCat("compare ", At("p"), " ", At("m"))), 0) << err_;
   for (const char* row :
        {"step time", "samples a second", "exposed communication", "peak memory", "reserved memory",
-        "final loss", "stand-in", "all_reduce", "is made of", "predicted interval"}) {
+        "final loss", "stand-in", "all_reduce", "Parts of the error in step time against in_memory", "predicted interval"}) {
     EXPECT_THAT(out_, HasSubstr(row));
   }
   EXPECT_THAT(out_, Not(HasSubstr("differ")));
@@ -56,7 +56,7 @@ TEST_F(Program, SaysWhenTheTwoRunsDiffer) {
                        " --fabric=in_memory --set=model.mlp.hidden=32 --set=train.steps=3 --out=", At("m"))),
             0);
   ASSERT_EQ(Run(StrCat("compare ", At("p"), " ", At("m"))), 0) << err_;
-  EXPECT_THAT(out_, ::testing::StartsWith("Note: the two runs did not do the same: their specs differ in model, train\n"));
+  EXPECT_THAT(out_, ::testing::StartsWith("Note: the two runs did different work: their specs differ in model, train\n"));
   EXPECT_THAT(out_, Not(HasSubstr("bytes differ"))) << "they are of different models";
   EXPECT_THAT(out_, Not(HasSubstr("interval")));
   ASSERT_EQ(Run(StrCat("compare --json ", At("p"), " ", At("m"))), 0) << err_;
@@ -75,7 +75,7 @@ TEST_F(Program, SaysWhenOneJobsMemoryDiffers) {
   };
   with_peak(At("m"), 512, "OK");
   ASSERT_EQ(Run(StrCat("compare ", At("p"), " ", At("m"))), 0) << err_;
-  EXPECT_THAT(out_, ::testing::StartsWith("Note: peak or reserved bytes differ on rank 1: on one kind of device they should be equal\n"));
+  EXPECT_THAT(out_, ::testing::StartsWith("Note: peak or reserved bytes differ on rank 1: on the same kind of device they should be equal\n"));
   with_peak(At("m"), 512, "INTERRUPTED");
   ASSERT_EQ(Run(StrCat("compare ", At("p"), " ", At("m"))), 0) << err_;
   EXPECT_THAT(out_, Not(HasSubstr("should be equal")));

@@ -72,18 +72,21 @@ TEST_F(Program, StatesItsVersion) {
 
 TEST_F(Program, RefusesWhatItDoesNotKnow) {
   const std::pair<const char*, const char*> kWrong[] = {
-      {"jog", "\"jog\" is no command; known: run, memory, compare"},
-      {"shedule", "\"shedule\" is no command; did you mean schedule?"},
-      {"", "say what to do: run, memory, compare"},
-      {"run", "SPEC is required (twofold run --help)"},
-      {"run a.textproto --frabic=simulated", "--frabic=simulated (twofold run --help)"},
-      {"list", "list: say what: models, clusters, strategies, fabrics, devices"},
-      {"list flowers", "\"flowers\" is nothing to list; known: models, clusters"},
-      {"topology draw", "\"draw\" is nothing to topology; known: show, list, import, export"},
-      {"launch --ranks=abc -- run x", "--ranks=abc: a whole number is right (twofold launch --help)"},
-      {"launch --ranks=2 --grace=soon -- run x", "--grace=soon: a number is right"},
-      {"launch --ranks", "--ranks has no value: a whole number is right"},
-      {"bench all_reduce -n x", "--iters=x: a whole number is right"},
+      {"jog", "unknown command \"jog\"; known: run, memory, compare"},
+      {"shedule", "unknown command \"shedule\"; did you mean schedule?"},
+      {"", "no command is given; use one of run, memory, compare"},
+      {"run", "SPEC is required; see twofold run --help"},
+      {"run a.textproto --frabic=simulated", "unknown option --frabic; did you mean --fabric? (known: --help, --fabric, --set, "},
+      {"run --frabic=simulated", "unknown option --frabic; did you mean --fabric?"},
+      {"run a.textproto b.textproto", "unexpected argument \"b.textproto\"; see twofold run --help"},
+      {"--quiet run a.textproto", "unknown option --quiet; known: --help, --version; see twofold --help"},
+      {"list", "list: no subcommand is given; use one of models, clusters, strategies, fabrics, devices"},
+      {"list flowers", "list: unknown subcommand \"flowers\"; known: models, clusters"},
+      {"topology draw", "topology: unknown subcommand \"draw\"; known: show, list, import, export; see twofold topology --help"},
+      {"launch --ranks=abc -- run x", "--ranks must be a whole number (got \"abc\"); see twofold launch --help"},
+      {"launch --ranks=2 --grace=soon -- run x", "--grace must be a number (got \"soon\")"},
+      {"launch --ranks", "--ranks needs a whole number, as in --ranks=INT"},
+      {"bench all_reduce -n x", "--iters must be a whole number (got \"x\")"},
       {"plan --model=gpt2-124m", "plan: not in this version"}};
   for (const auto& [arguments, says] : kWrong) {
     EXPECT_EQ(Run(arguments), 2) << arguments;

@@ -256,7 +256,7 @@ class ClusterTopology : public Topology {
 
 absl::Status CheckNodeType(const NodeType& node) {
   const auto name = [&](int v) { return node.graph.vertices[static_cast<size_t>(v)].name; };
-  if (node.devices.empty()) return absl::InvalidArgumentError("it has no device");
+  if (node.devices.empty()) return absl::InvalidArgumentError("the node has no device");
   std::vector<ShortestRoutes> from_nic;
   for (int nic : node.nics) from_nic.emplace_back(node.graph, nic);
   std::vector<bool> served(node.nics.size());
@@ -265,7 +265,7 @@ absl::Status CheckNodeType(const NodeType& node) {
     for (int other : node.devices) {
       if (!from.Reaches(other)) {
         return absl::InvalidArgumentError(
-            StrCat("there is no way from ", name(device), " to ", name(other), " that leads through no other device"));
+            StrCat("no route from ", name(device), " to ", name(other), " avoids other devices (devices do not forward messages)"));
       }
     }
     for (size_t k = 0; k < served.size(); ++k) {
@@ -274,7 +274,7 @@ absl::Status CheckNodeType(const NodeType& node) {
   }
   for (size_t k = 0; k < served.size(); ++k) {
     if (served[k]) continue;
-    return absl::InvalidArgumentError(StrCat("there is no way from any device to ", name(node.nics[k]), " and back"));
+    return absl::InvalidArgumentError(StrCat("no device has a route to ", name(node.nics[k]), " and back"));
   }
   return absl::OkStatus();
 }

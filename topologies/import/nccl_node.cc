@@ -59,7 +59,7 @@ class Converter {
       if (cpu.kind != XmlNode::kElement) continue;
       if (absl::Status s = AddCpu(cpu); !s.ok()) return s;
     }
-    if (gpus_.empty()) return XmlError(document_.file, document_.root(), "", "holds no <gpu>; dump it from a job that uses the GPUs");
+    if (gpus_.empty()) return XmlError(document_.file, document_.root(), "", "contains no <gpu>; dump it from a job that uses the GPUs");
     std::sort(gpus_.begin(), gpus_.end(), [](const Gpu& a, const Gpu& b) { return a.dev < b.dev; });
     for (const Gpu& gpu : gpus_) node().devices.push_back(gpu.vertex);
     for (const Gpu& gpu : gpus_) {
@@ -70,10 +70,10 @@ class Converter {
     node().kind = nvswitch_ >= 0 ? "nvswitch" : linked_ ? "nvlink" : "pcie_tree";
     node().multicast = nvswitch_ >= 0 && std::all_of(gpus_.begin(), gpus_.end(), [](const Gpu& g) { return Number(*g.xml, "sm", 0) >= 90; });
     if (guessed_pcie_ > 0) {
-      imported_.notes.push_back(StrCat(guessed_pcie_, " PCIe links without link_speed or link_width: taken for x16 of 8 GT/s"));
+      imported_.notes.push_back(StrCat(guessed_pcie_, " PCIe links have no link_speed or link_width; they are assumed to be x16 at 8 GT/s"));
     }
     for (const auto& [bus, count] : absent_) {
-      imported_.notes.push_back(StrCat(count, " NVLinks to a GPU at ", bus, " that the file does not hold: left out"));
+      imported_.notes.push_back(StrCat(count, " NVLinks to a GPU at ", bus, " were left out: the file does not contain this GPU"));
     }
     return std::move(imported_);
   }
@@ -92,9 +92,9 @@ class Converter {
   absl::Status AddCpu(const XmlNode& cpu) {
     const std::string host = Text(cpu, "host_hash"), name = StrCat("numa", Number(cpu, "numaid", 0));
     if (!cpus_.empty() && host != Text(*cpus_.front().second, "host_hash")) {
-      return XmlError(document_.file, cpu, "host_hash", "is another host's; dump the topology of a job within one node");
+      return XmlError(document_.file, cpu, "host_hash", "belongs to another host; dump the topology of a job within one node");
     }
-    if (!names_.insert(name).second) return XmlError(document_.file, cpu, "numaid", "two CPUs have it; give each its own");
+    if (!names_.insert(name).second) return XmlError(document_.file, cpu, "numaid", "used by two CPUs; give each CPU its own");
     const int vertex = graph().AddVertex({.kind = Vertex::kHost, .name = name, .node = 0});
     cpus_.push_back({vertex, &cpu});
     for (const XmlNode& child : cpu.children) {
@@ -129,7 +129,7 @@ class Converter {
     const std::string bus = Lower(Text(pci, "busid"));
     const BytesPerSecond rate = PcieRate(pci);
     if (gpus.size() > 1 || (!gpus.empty() && (!inner.empty() || !nics.empty()))) {
-      return XmlError(document_.file, pci, "busid", "holds a <gpu> and more; a GPU has a <pci> of its own");
+      return XmlError(document_.file, pci, "busid", "contains a <gpu> and other elements; a GPU needs a <pci> of its own");
     }
     if (!gpus.empty()) {
       const int64_t dev = Number(*gpus[0], "dev", 0);
@@ -190,7 +190,7 @@ class Converter {
         to_cpu += static_cast<double>(count) * rate;
       } else {
         const Gpu* other = Find(Lower(Text(link, "target")));
-        if (other == &gpu) return XmlError(document_.file, link, "target", "is the GPU itself");
+        if (other == &gpu) return XmlError(document_.file, link, "target", "must not be the GPU itself");
         if (other == nullptr) absent_[Lower(Text(link, "target"))] += count;
         if (other != nullptr) to_gpus[other] += count;
       }
@@ -210,7 +210,7 @@ class Converter {
       if (back != found->second) {
         return XmlError(document_.file, *gpu.xml, "dev",
                         StrCat("has ", found->second, " links to dev ", other.dev, " (line ", other.xml->line, "), which has ", back,
-                               " back; both ends of a cable have it"));
+                               " back; list every link at both of its ends"));
       }
       if (other.dev < gpu.dev) continue;  // a cable is added once, from its first end
       const double rate = Xgmi(gpu, other.bus) ? 50e9 : NvlinkRate(Number(*gpu.xml, "sm", 0)).value();

@@ -43,7 +43,7 @@ class Checker {
 
   absl::Status Check() {
     const XmlNode& root = document_.root();
-    if (root.name != "system") return Error(root, "", "the outermost element of NCCL's topology is <system>");
+    if (root.name != "system") return Error(root, "", "the root element of an NCCL topology must be <system>");
     if (absl::Status s = Number(root, "version", 1, 2, true); !s.ok()) return s;
     return Walk(root);
   }
@@ -64,7 +64,7 @@ class Checker {
   // Checks that no two elements with the same name have the same value of this attribute.
   absl::Status Unique(const XmlNode& at, std::string_view name) {
     const auto [first, added] = seen_.try_emplace({StrCat(at.name, " ", name), *at.Find(name)}, at.line);
-    return added ? absl::OkStatus() : Error(at, name, StrCat("line ", first->second, " has the same; give each ", at.name, " its own"));
+    return added ? absl::OkStatus() : Error(at, name, StrCat("also used on line ", first->second, "; give each ", at.name, " its own"));
   }
 
   absl::Status Attributes(const XmlNode& at) {
@@ -104,7 +104,7 @@ class Checker {
     if (unit != std::string::npos && absl::SimpleAtod(text->substr(0, unit), &gigatransfers) && gigatransfers > 0 && gigatransfers <= 1024) {
       return absl::OkStatus();
     }
-    return Error(at, "link_speed", "must be such as \"16.0 GT/s PCIe\"");
+    return Error(at, "link_speed", "must have the form \"16.0 GT/s PCIe\"");
   }
 
   absl::Status Target(const XmlNode& at) const {
@@ -123,11 +123,11 @@ class Checker {
     if (absl::Status s = Attributes(at); !s.ok()) return s;
     const auto rule = std::find_if(Elements().begin(), Elements().end(), [&](const Element& e) { return e.name == at.name; });
     for (const XmlNode& child : at.children) {
-      if (child.kind == XmlNode::kText) return Error(at, "", StrCat("holds text (\"", child.text.substr(0, 40), "\"); use attributes"));
+      if (child.kind == XmlNode::kText) return Error(at, "", StrCat("contains text (\"", child.text.substr(0, 40), "\"); use attributes instead"));
       if (child.kind != XmlNode::kElement) continue;
       if (std::find(rule->children.begin(), rule->children.end(), child.name) == rule->children.end()) {
-        return Error(child, "", rule->children.empty() ? StrCat("<", at.name, "> holds no elements")
-                                                       : StrCat("is not read in <", at.name, ">; it holds ", absl::StrJoin(rule->children, ", ")));
+        return Error(child, "", rule->children.empty() ? StrCat("<", at.name, "> cannot contain elements")
+                                                       : StrCat("is not allowed in <", at.name, ">, which can contain ", absl::StrJoin(rule->children, ", ")));
       }
       if (absl::Status s = Walk(child); !s.ok()) return s;
     }

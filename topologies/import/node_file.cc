@@ -30,7 +30,7 @@ absl::StatusOr<NodeFormat> FormatOf(std::string_view text, std::string_view file
   if (!document.ok()) return document.status();
   if (document->root().name == "system") return NodeFormat::kNccl;
   if (document->root().name == "platform") return NodeFormat::kSimgrid;
-  return XmlError(file, document->root(), "", "is neither NCCL's topology (<system>) nor a SimGrid platform (<platform>)");
+  return XmlError(file, document->root(), "", "is neither an NCCL topology (<system>) nor a SimGrid platform (<platform>)");
 }
 
 absl::StatusOr<ImportedNode> ReadImportedNode(std::string_view text, std::string_view file, const ImportAssumptions& assumptions) {
@@ -59,7 +59,7 @@ absl::StatusOr<std::string> ReadWholeFile(const std::string& path) {
   std::ifstream in(path, std::ios::binary | std::ios::ate);
   const std::streamoff size = in ? static_cast<std::streamoff>(in.tellg()) : -1;
   if (size < 0) return unreadable(std::strerror(errno));
-  if (size > kMostXmlBytes) return absl::InvalidArgumentError(StrCat(path, ": ", size, " bytes; at most ", kMostXmlBytes, " are read"));
+  if (size > kMostXmlBytes) return absl::InvalidArgumentError(StrCat(path, ": the file has ", size, " bytes; at most ", kMostXmlBytes, " are supported"));
   std::string text(static_cast<size_t>(size), '\0');
   in.seekg(0);
   if (!in.read(text.data(), size)) return unreadable(std::strerror(errno));

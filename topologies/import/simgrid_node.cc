@@ -53,7 +53,7 @@ class Converter {
     if (absl::Status s = FindZone(document_.root(), zone); !s.ok()) return s;
     imported_.node.kind = "simgrid";
     if (absl::Status s = zone->name == "cluster" ? AddCluster(*zone) : AddZone(*zone); !s.ok()) return s;
-    imported_.notes.push_back("a SimGrid platform: its hosts are devices of one node without NICs");
+    imported_.notes.push_back("SimGrid platform: its hosts are imported as the devices of one node without NICs");
     return std::move(imported_);
   }
 
@@ -68,16 +68,16 @@ class Converter {
     const XmlNode* inner = nullptr;
     for (const XmlNode& child : at.children) {
       if (child.kind != XmlNode::kElement || (child.name != "zone" && child.name != "AS" && child.name != "cluster")) continue;
-      if (inner != nullptr) return Error(child, "id", StrCat("a second zone (the first is on line ", inner->line, "); one zone of hosts is read"));
+      if (inner != nullptr) return Error(child, "id", StrCat("a second zone (the first is on line ", inner->line, "); only one zone of hosts is supported"));
       inner = &child;
     }
-    if (inner == nullptr && at.name == "platform") return Error(at, "", "holds no zone of hosts");
+    if (inner == nullptr && at.name == "platform") return Error(at, "", "contains no zone of hosts");
     if (inner == nullptr) {
       found = &at;
       return absl::OkStatus();
     }
     if (std::any_of(at.children.begin(), at.children.end(), [](const XmlNode& n) { return n.name == "host"; })) {
-      return Error(*inner, "id", "stands beside hosts; one zone of hosts is read");
+      return Error(*inner, "id", "a zone next to hosts; only one zone of hosts is supported");
     }
     if (inner->name == "cluster") {
       found = inner;
@@ -90,7 +90,7 @@ class Converter {
 
   absl::Status AddCluster(const XmlNode& cluster) {
     if (const std::string kind = Text(cluster, "topology", "FLAT"); kind != "FLAT") {
-      return Error(cluster, "topology", "only FLAT clusters become nodes; describe others by twofold's own torus, fat_tree or dragonfly");
+      return Error(cluster, "topology", "only a FLAT cluster can be imported as a node; describe others by Twofold's own torus, fat_tree or dragonfly");
     }
     std::vector<int64_t> numbers;
     if (absl::Status s = Radical(cluster, numbers); !s.ok()) return s;
@@ -99,15 +99,16 @@ class Converter {
     if (cluster.Find("bb_bw") != nullptr) {
       const bool fat = Text(cluster, "bb_sharing_policy") == "FATPIPE";
       if (SimgridFigure(Text(cluster, "bb_bw"), SimgridUnit::kBandwidth) < rate * (fat ? 1 : static_cast<double>(numbers.size()))) {
-        return Error(cluster, "bb_bw", StrCat("a backbone that limits its hosts is not read; give it at least ", fat ? "a host's bw" : "the sum of the hosts' bw"));
+        return Error(cluster, "bb_bw",
+                     StrCat("a backbone that limits its hosts is not supported; give it at least ", fat ? "a host's bw" : "the sum of the hosts' bw"));
       }
       latency += SimgridFigure(Text(cluster, "bb_lat", "0s"), SimgridUnit::kTime) / 2;
-      imported_.notes.push_back("the cluster's backbone never limits: its latency is in the hosts' links");
+      imported_.notes.push_back("the cluster's backbone is never the bottleneck; its latency is added to the hosts' links");
     }
     if (const std::string policy = Text(cluster, "sharing_policy", "SPLITDUPLEX"); policy == "SHARED") {
       NoteShared();
     } else if (policy != "SPLITDUPLEX") {
-      return Error(cluster, "sharing_policy", "must be SPLITDUPLEX or SHARED to become a node");
+      return Error(cluster, "sharing_policy", "must be SPLITDUPLEX or SHARED");
     }
     for (const int64_t i : numbers) {
       imported_.node.devices.push_back(graph().AddVertex({.kind = Vertex::kDevice, .name = StrCat(Text(cluster, "prefix"), i, Text(cluster, "suffix")), .node = 0}));
@@ -127,11 +128,11 @@ class Converter {
         return Error(cluster, "radical", "must be numbers and ranges, such as 0-15,20");
       }
       if (last - first >= kMostSimgridHosts - static_cast<int64_t>(numbers.size())) {
-        return Error(cluster, "radical", StrCat("more than ", kMostSimgridHosts, " hosts"));
+        return Error(cluster, "radical", StrCat("must name at most ", kMostSimgridHosts, " hosts"));
       }
       for (int64_t i = first; i <= last; ++i) numbers.push_back(i);
     }
-    if (std::set<int64_t>(numbers.begin(), numbers.end()).size() != numbers.size()) return Error(cluster, "radical", "names a host twice");
+    if (std::set<int64_t>(numbers.begin(), numbers.end()).size() != numbers.size()) return Error(cluster, "radical", "must name each host once");
     return absl::OkStatus();
   }
 
@@ -154,7 +155,7 @@ class Converter {
   absl::Status AddZone(const XmlNode& zone) {
     const std::string routing = Text(zone, "routing");
     const bool full = routing == "Full", graph_of_cables = routing == "Floyd" || routing.starts_with("Dijkstra");
-    if (!full && !graph_of_cables) return Error(zone, "routing", "must be Full, Floyd or Dijkstra to become a node");
+    if (!full && !graph_of_cables) return Error(zone, "routing", "must be Full, Floyd or Dijkstra");
     if (absl::Status s = AddPlaces(zone); !s.ok()) return s;
     if (absl::Status s = ReadRoutes(zone, full); !s.ok()) return s;
     if (absl::Status s = Follow(); !s.ok()) return s;
@@ -171,16 +172,16 @@ class Converter {
         if (host) imported_.node.devices.push_back(vertex);
       } else if (at.name == "link") {
         if (const std::string policy = Text(at, "sharing_policy", "SHARED"); policy != "SHARED" && policy != "SPLITDUPLEX") {
-          return Error(at, "sharing_policy", "only SHARED and SPLITDUPLEX links become cables");
+          return Error(at, "sharing_policy", "must be SHARED or SPLITDUPLEX");
         }
         links_[Text(at, "id")] = &at;
       } else if (at.kind == XmlNode::kElement && at.name != "route" && at.name != "prop") {
-        return Error(at, "", "does not become part of a node; hosts, routers, links and routes do");
+        return Error(at, "", "cannot be imported; a node consists of hosts, routers, links and routes");
       }
     }
-    if (imported_.node.devices.empty()) return Error(zone, "id", "holds no hosts");
+    if (imported_.node.devices.empty()) return Error(zone, "id", "contains no hosts");
     if (imported_.node.devices.size() > kMostSimgridHosts) {
-      return Error(zone, "id", StrCat("holds ", imported_.node.devices.size(), " hosts; at most ", kMostSimgridHosts, " become a node"));
+      return Error(zone, "id", StrCat("contains ", imported_.node.devices.size(), " hosts; a node can have at most ", kMostSimgridHosts));
     }
     return absl::OkStatus();
   }
@@ -203,7 +204,7 @@ class Converter {
     for (const XmlNode& at : zone.children) {
       if (at.name != "route") continue;
       const auto from = places_.find(Text(at, "src")), to = places_.find(Text(at, "dst"));
-      if (from == places_.end() || to == places_.end()) return Error(at, from == places_.end() ? "src" : "dst", "is no host or router of this zone");
+      if (from == places_.end() || to == places_.end()) return Error(at, from == places_.end() ? "src" : "dst", "is not a host or router of this zone");
       if (from == to) continue;  // a loopback
       Route there{&at, from->second, to->second, {}}, back{&at, to->second, from->second, {}};
       for (const XmlNode& part : at.children) {
@@ -214,8 +215,10 @@ class Converter {
         there.wires.push_back(WireOf(*link->second, direction));
         back.wires.push_back(direction.empty() ? there.wires.back() : WireOf(*link->second, direction == "UP" ? "DOWN" : "UP"));
       }
-      if (there.wires.empty()) return Error(at, "", "holds no links; give the links between its ends");
-      if (!full && there.wires.size() != 1) return Error(at, "", StrCat("has ", there.wires.size(), " links; the routes of such a zone are its cables, of one link each"));
+      if (there.wires.empty()) return Error(at, "", "contains no links; list the links between its ends");
+      if (!full && there.wires.size() != 1) {
+        return Error(at, "", StrCat("has ", there.wires.size(), " links; with Floyd or Dijkstra routing a route is one cable and has exactly one link"));
+      }
       std::reverse(back.wires.begin(), back.wires.end());
       routes_.push_back(std::move(there));
       if (const std::string both = Text(at, "symmetrical", "YES"); both != "NO" && both != "no") routes_.push_back(std::move(back));
@@ -234,12 +237,15 @@ class Converter {
       }
     }
     for (const Route& route : routes_) {
-      if (!route.done) return Error(*route.xml, "src", "cannot tell which way round its links lie; use SPLITDUPLEX links with directions");
+      if (!route.done) return Error(*route.xml, "src", "the direction of its links is ambiguous; use SPLITDUPLEX links with directions");
     }
     std::map<int, std::string> vertex;  // root -> place
     for (const auto& [name, point] : places_) {
       const auto [first, added] = vertex.try_emplace(points_.Of(point), name);
-      if (!added) return absl::InvalidArgumentError(StrCat(document_.file, ": by the routes' links, ", first->second, " and ", name, " are one place; give each link two ends"));
+      if (!added) {
+        return absl::InvalidArgumentError(StrCat(document_.file, ": the links of the routes put ", first->second, " and ", name,
+                                                 " in the same place; give each link two different ends"));
+      }
     }
     return absl::OkStatus();
   }
@@ -295,7 +301,7 @@ class Converter {
       Wire& wire = wires_[w];
       if (!wire.there && !wire.back) continue;
       const int a = VertexOf(wire.a), b = VertexOf(wire.b);
-      if (a == b) return Error(*wire.xml, "id", "by the routes both its ends are one place");
+      if (a == b) return Error(*wire.xml, "id", "the routes put both of its ends in the same place");
       if (wire.there && wire.back) {
         NoteShared();
         Push(Facts(wire), a, b);
@@ -308,7 +314,7 @@ class Converter {
       auto& back = one_way[{ends.second, ends.first}];
       if (there.size() != back.size()) {
         const Wire& wire = wires_[there.size() > back.size() ? there.back() : back.back()];
-        return Error(*wire.xml, "id", "is used one way only, and no other link goes back; a cable has both");
+        return Error(*wire.xml, "id", "is used in one direction only, and no other link goes back; a cable needs both directions");
       }
       if (ends.first > ends.second) continue;
       for (size_t i = 0; i < there.size(); ++i) {
@@ -325,7 +331,7 @@ class Converter {
 
   void NoteShared() {
     if (std::exchange(noted_shared_, true)) return;
-    imported_.notes.push_back("SHARED links that are used both ways have their bandwidth each way here; SimGrid shares it between both directions");
+    imported_.notes.push_back("SHARED links that are used in both directions have their full bandwidth in each; SimGrid shares it between the two directions");
   }
 
   std::vector<int> HopsFrom(int vertex, const std::vector<std::vector<int>>& next) const {
@@ -354,12 +360,13 @@ class Converter {
       const std::vector<int> hops = HopsFrom(host, next);
       for (const int other : imported_.node.devices) {
         if (hops[static_cast<size_t>(other)] >= 0) continue;
-        return Error(zone, "id", StrCat("nothing joins ", graph().vertices[static_cast<size_t>(host)].name, " to ", graph().vertices[static_cast<size_t>(other)].name));
+        return Error(zone, "id", StrCat("no route connects ", graph().vertices[static_cast<size_t>(host)].name, " to ", graph().vertices[static_cast<size_t>(other)].name));
       }
       for (const Route* route : routes[host]) {
         const int least = hops[static_cast<size_t>(VertexOf(route->to))];
         if (least == static_cast<int>(route->wires.size())) continue;
-        return Error(*route->xml, "src", StrCat("has ", route->wires.size(), " links where ", least, " would do; a node's routes are its shortest"));
+        return Error(*route->xml, "src",
+                     StrCat("has ", route->wires.size(), " links, but the shortest route has ", least, "; the routes of a node must be shortest routes"));
       }
     }
     return absl::OkStatus();

@@ -81,10 +81,10 @@ class Checker {
 
   absl::Status Check() {
     const XmlNode& root = document_.root();
-    if (root.name != "platform") return Error(root, "", "the outermost element of a SimGrid platform is <platform>");
+    if (root.name != "platform") return Error(root, "", "the root element of a SimGrid platform must be <platform>");
     const std::string* version = root.Find("version");
     if (version == nullptr || (*version != "4" && *version != "4.0" && *version != "4.1")) {
-      return Error(root, "version", "must be 4 or 4.1; simgrid_update_xml brings older files up to date");
+      return Error(root, "version", "must be 4 or 4.1; convert older files with simgrid_update_xml");
     }
     if (absl::Status s = Walk(root); !s.ok()) return s;
     return CheckRoutes(root);
@@ -98,19 +98,19 @@ class Checker {
   absl::Status Walk(const XmlNode& at) {
     const auto rule = std::find_if(Elements().begin(), Elements().end(), [&](const Element& e) { return e.name == at.name; });
     for (const std::string& name : rule->required) {
-      if (at.Find(name) == nullptr) return Error(at, name, StrCat("missing; <", at.name, "> has ", absl::StrJoin(rule->required, ", ")));
+      if (at.Find(name) == nullptr) return Error(at, name, StrCat("missing; <", at.name, "> needs ", absl::StrJoin(rule->required, ", ")));
     }
     if (absl::Status s = Figures(at); !s.ok()) return s;
     if (absl::Status s = Ids(at); !s.ok()) return s;
     for (const XmlNode& child : at.children) {
       if (child.kind == XmlNode::kText) {
         if (at.name == "trace" || at.name == "storage_type") continue;
-        return Error(at, "", StrCat("holds text (\"", child.text.substr(0, 40), "\"); use attributes"));
+        return Error(at, "", StrCat("contains text (\"", child.text.substr(0, 40), "\"); use attributes instead"));
       }
       if (child.kind != XmlNode::kElement) continue;
       if (std::find(rule->children.begin(), rule->children.end(), child.name) == rule->children.end()) {
-        return Error(child, "", rule->children.empty() ? StrCat("<", at.name, "> holds no elements")
-                                                       : StrCat("does not stand in <", at.name, ">; it holds ", absl::StrJoin(rule->children, ", ")));
+        return Error(child, "", rule->children.empty() ? StrCat("<", at.name, "> cannot contain elements")
+                                                       : StrCat("is not allowed in <", at.name, ">, which can contain ", absl::StrJoin(rule->children, ", ")));
       }
       if (absl::Status s = Walk(child); !s.ok()) return s;
     }
@@ -125,7 +125,7 @@ class Checker {
       for (const absl::string_view part : absl::StrSplit(*text, rule.unit == SimgridUnit::kSpeed ? ',' : '\n')) {
         const double value = SimgridFigure(std::string_view(part.data(), part.size()), rule.unit);
         if (value > 0 || (value == 0 && rule.unit == SimgridUnit::kTime)) continue;
-        return Error(at, rule.attribute, StrCat("must be a figure with its unit, such as \"", Example(rule.unit), "\""));
+        return Error(at, rule.attribute, StrCat("must be a number with its unit, such as \"", Example(rule.unit), "\""));
       }
     }
     if (const std::string* policy = at.name == "link" ? at.Find("sharing_policy") : nullptr; policy != nullptr) {
@@ -143,7 +143,7 @@ class Checker {
     if (!link && at.name != "host" && at.name != "router" && at.name != "zone" && at.name != "AS" && at.name != "peer") return absl::OkStatus();
     auto& names = link ? links_ : places_;
     const auto [first, added] = names.try_emplace(*at.Find("id"), &at);
-    return added ? absl::OkStatus() : Error(at, "id", StrCat("line ", first->second->line, " has the same; ids are unique"));
+    return added ? absl::OkStatus() : Error(at, "id", StrCat("also used on line ", first->second->line, "; ids must be unique"));
   }
 
   absl::Status CheckRoutes(const XmlNode& at) const {
@@ -169,7 +169,7 @@ class Checker {
       const std::string *policy = link->second->Find("sharing_policy"), *direction = part.Find("direction");
       const bool split = policy != nullptr && *policy == "SPLITDUPLEX";
       if (split != (direction != nullptr) || (direction != nullptr && *direction != "UP" && *direction != "DOWN")) {
-        return Error(part, "direction", split ? "must be UP or DOWN: the link is SPLITDUPLEX" : "only links that are SPLITDUPLEX have a direction");
+        return Error(part, "direction", split ? "must be UP or DOWN: the link is SPLITDUPLEX" : "only SPLITDUPLEX links have a direction");
       }
     }
     return absl::OkStatus();
@@ -225,8 +225,8 @@ absl::StatusOr<std::vector<std::vector<int>>> RoutesOf(const Topology& topology,
       topology.Route(pair, topology.DefaultRoute(pair), route);
       total += static_cast<int64_t>(route.size());
       if (total <= kMostSimgridRouteLinks) continue;
-      return absl::InvalidArgumentError(StrCat("a Full zone of ", n, " endpoints has ", int64_t{n} * (n - 1), " routes of more than ", kMostSimgridRouteLinks,
-                                               " links together; export fewer nodes"));
+      return absl::InvalidArgumentError(StrCat("a Full zone of ", n, " endpoints would have ", int64_t{n} * (n - 1), " routes with more than ",
+                                               kMostSimgridRouteLinks, " links in total; export fewer nodes"));
     }
   }
   return routes;

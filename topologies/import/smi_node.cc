@@ -92,7 +92,7 @@ class Converter {
         for (int level = kPix; level < said; ++level) {
           if (classes_[static_cast<size_t>(level)].Of(a) != classes_[static_cast<size_t>(level)].Of(b)) continue;
           return absl::InvalidArgumentError(StrCat(matrix_.file, ": ", matrix_.rows[b].name, " and ", matrix_.rows[a].name, " are ",
-                                                   kNames[said], ", but by what others say they must be ", kNames[level],
+                                                   kNames[said], ", but the other relations imply ", kNames[level],
                                                    " or nearer; check that the matrix is of one machine"));
         }
       }
@@ -181,10 +181,10 @@ class Converter {
 
   void Note() {
     const auto gigabytes = [](BytesPerSecond rate) { return absl::StrFormat("%.3g", rate.value() / 1e9); };
-    imported_.notes.push_back(StrCat("nvidia-smi tells no rates; taken in GB/s each way: ", gigabytes(assumptions_.nvlink), " an NVLink, ",
-                                     gigabytes(assumptions_.pcie), " a PCIe link, ", gigabytes(assumptions_.within_socket),
+    imported_.notes.push_back(StrCat("nvidia-smi reports no bandwidths; assumed, in GB/s each way: ", gigabytes(assumptions_.nvlink), " per NVLink, ",
+                                     gigabytes(assumptions_.pcie), " per PCIe link, ", gigabytes(assumptions_.within_socket),
                                      " between host bridges, ", gigabytes(assumptions_.sockets), " between NUMA domains"));
-    if (node().kind == "nvswitch") imported_.notes.push_back("more NVLinks than a GPU has: they go to an NVSwitch");
+    if (node().kind == "nvswitch") imported_.notes.push_back("the matrix shows more NVLinks per GPU than a GPU has; they are assumed to go to an NVSwitch");
   }
 
   const SmiMatrix& matrix_;

@@ -19,7 +19,7 @@ bool Blank(std::string_view text) { return text.find_first_not_of(" \t\r\n") == 
 
 // Removes the newline at the end of libxml2's messages.
 std::string Message(const xmlError* error) {
-  std::string text(error == nullptr || error->message == nullptr ? "no XML" : error->message);
+  std::string text(error == nullptr || error->message == nullptr ? "not XML" : error->message);
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
   return text;
 }
@@ -47,7 +47,7 @@ class Copier {
 
   absl::Status CopyType(const xmlDtd& type) {
     if (type.children != nullptr) {
-      return Refuse(1, "the document type holds definitions; name it by SYSTEM alone, or leave it out");
+      return Refuse(1, "the document type contains definitions; refer to it with SYSTEM only, or leave it out");
     }
     to_.type_name = View(type.name);
     to_.type_public = View(type.ExternalID);
@@ -76,9 +76,9 @@ class Copier {
         if (absl::Status s = CopyElement(from, node, depth); !s.ok()) return s;
         break;
       default:
-        return Refuse(line, StrCat("\"", View(from.name), "\" is neither element, text nor comment; entities are not read"));
+        return Refuse(line, StrCat("\"", View(from.name), "\" is not an element, text or comment; entities are not supported"));
     }
-    if (++count_ > kMostXmlNodes) return Refuse(line, StrCat("more than ", kMostXmlNodes, " elements, texts and comments"));
+    if (++count_ > kMostXmlNodes) return Refuse(line, StrCat("the document has more than ", kMostXmlNodes, " elements, texts and comments"));
     to.push_back(std::move(node));
     return absl::OkStatus();
   }
@@ -95,13 +95,13 @@ class Copier {
 
   absl::Status CopyElement(const xmlNode& from, XmlNode& node, int depth) {
     if (depth > kMostXmlDepth) return Refuse(node.line, StrCat("elements are nested more than ", kMostXmlDepth, " deep"));
-    if (from.ns != nullptr || from.nsDef != nullptr) return Refuse(node.line, "name spaces (xmlns) are not read; leave them out");
+    if (from.ns != nullptr || from.nsDef != nullptr) return Refuse(node.line, "namespaces (xmlns) are not supported; leave them out");
     node.name = View(from.name);
     for (const xmlAttr* a = from.properties; a != nullptr; a = a->next) {
-      if (a->ns != nullptr) return Refuse(node.line, StrCat("attribute ", View(a->name), " has a name space; leave it out"));
+      if (a->ns != nullptr) return Refuse(node.line, StrCat("attribute ", View(a->name), " has a namespace; leave it out"));
       std::string value;
       for (const xmlNode* part = a->children; part != nullptr; part = part->next) {
-        if (part->type != XML_TEXT_NODE) return Refuse(node.line, StrCat("attribute ", View(a->name), " refers to an entity"));
+        if (part->type != XML_TEXT_NODE) return Refuse(node.line, StrCat("attribute ", View(a->name), " refers to an entity; entities are not supported"));
         value += View(part->content);
       }
       node.attributes.push_back({std::string(View(a->name)), std::move(value)});
@@ -190,7 +190,7 @@ bool XmlDocument::operator==(const XmlDocument& other) const {
 
 absl::StatusOr<XmlDocument> ReadXml(std::string_view text, std::string_view file) {
   if (static_cast<int64_t>(text.size()) > kMostXmlBytes) {
-    return absl::InvalidArgumentError(StrCat(file, ": ", text.size(), " bytes; at most ", kMostXmlBytes, " are read"));
+    return absl::InvalidArgumentError(StrCat(file, ": the file has ", text.size(), " bytes; at most ", kMostXmlBytes, " are supported"));
   }
   static const bool ready = [] { xmlInitParser(); return true; }();
   (void)ready;

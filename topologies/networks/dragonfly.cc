@@ -174,13 +174,13 @@ absl::Status Check(const DragonflyOptions& o) {
                                              " global cables, enough for ", has + 1, " groups"));
   }
   if (shape.n * least > has) {
-    return absl::InvalidArgumentError(StrCat("cables_between_groups = ", shape.n, ": ", shape.n * least,
-                                             " global cables a group, it has a * h = ", has, ", enough for ", has / least,
+    return absl::InvalidArgumentError(StrCat("cables_between_groups = ", shape.n, ": a group would need ", shape.n * least,
+                                             " global cables, but it has a * h = ", has, ", enough for ", has / least,
                                              " between every two groups"));
   }
   if (int64_t{o.p} * o.a > kMostPorts || shape.most_ports() > kMostPorts) {
     return absl::InvalidArgumentError(StrCat("p = ", o.p, ": p * a * groups = ", o.p, " * ", o.a, " * ", shape.g,
-                                             " ports; there may be ", kMostPorts));
+                                             " ports; at most ", kMostPorts, " are supported"));
   }
   if (o.ports > shape.most_ports()) {
     return absl::InvalidArgumentError(StrCat("ports = ", o.ports, ": p * a * groups = ", o.p, " * ", o.a, " * ", shape.g,

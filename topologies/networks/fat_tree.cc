@@ -185,8 +185,8 @@ absl::Status Check(const FatTreeOptions& o) {
   if (absl::Status s = CheckAtLeast("rails", o.rails, 1); !s.ok()) return s;
   const int leaves_a_pod = o.levels == 3 ? SplitRadix(o.radix, o.top_oversubscription).down : o.radix;
   if (o.rails > leaves_a_pod) {
-    return absl::InvalidArgumentError(StrCat("rail_optimised: ", o.rails, " rails need as many leaves a pod, ",
-                                             "switches of radix = ", o.radix, " join ", leaves_a_pod));
+    return absl::InvalidArgumentError(StrCat("rail_optimised: ", o.rails, " rails need as many leaves per pod, but ",
+                                             "switches of radix = ", o.radix, " connect at most ", leaves_a_pod));
   }
   const int64_t most = std::min<int64_t>(MostPorts(o), kMostPorts);
   if (o.ports > most) {

@@ -285,7 +285,7 @@ absl::Status Check(const HammingMeshOptions& o) {
     if (absl::Status s = CheckAtLeast(field, value, 1); !s.ok()) return s;
     ports *= value;
     if (ports > kMostPorts) {
-      return absl::InvalidArgumentError(StrCat(field, " = ", value, ": a * b * x * y may be ", kMostPorts));
+      return absl::InvalidArgumentError(StrCat(field, " = ", value, ": a * b * x * y must be at most ", kMostPorts));
     }
   }
   if (o.radix < 2 || o.radix > 65536) {

@@ -23,7 +23,7 @@ absl::Status Check(const Wiring& wiring) {
 absl::Status CheckNoNic(const Wiring& wiring) {
   if (wiring.nic == Seconds(0)) return absl::OkStatus();
   return absl::InvalidArgumentError(StrCat("nic_us = ", wiring.nic.value() * 1e6,
-                                           ": ports are routers here and have no NIC; use 0, and switch_us for the router"));
+                                           ": the ports of this network are routers without NICs; use 0, and switch_us for the routers"));
 }
 
 absl::Status CheckAtLeast(std::string_view field, int64_t value, int64_t least) {
@@ -33,8 +33,8 @@ absl::Status CheckAtLeast(std::string_view field, int64_t value, int64_t least) 
 
 absl::Status CheckCables(std::string_view field, int64_t value, int64_t cables) {
   if (cables <= kMostCables) return absl::OkStatus();
-  return absl::InvalidArgumentError(StrCat(field, " = ", value, ": the network would have ", cables, " cables, more than the ",
-                                           kMostCables, " there may be"));
+  return absl::InvalidArgumentError(StrCat(field, " = ", value, ": the network would have ", cables, " cables; at most ",
+                                           kMostCables, " are supported"));
 }
 
 int Bundle(int cables, int each, int radix) {

@@ -44,8 +44,8 @@ absl::Status Check(const SlingshotOptions& o) {
   if (links * others > has) {
     return absl::InvalidArgumentError(StrCat(
         o.links_between_groups > 0 ? "links_between_groups" : "groups", " = ",
-        o.links_between_groups > 0 ? o.links_between_groups : o.groups, ": ", links * others, " optical cables a group, its ",
-        o.switches_per_group, " switches have ", GlobalPorts(o), " ports each left for them, ", has, " in all"));
+        o.links_between_groups > 0 ? o.links_between_groups : o.groups, ": a group would need ", links * others, " optical cables, but its ",
+        o.switches_per_group, " switches have ", GlobalPorts(o), " ports each left for them, ", has, " in total"));
   }
   return Check(AsDragonfly(o));
 }

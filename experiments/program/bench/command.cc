@@ -1,7 +1,5 @@
 #include "experiments/program/bench/command.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
@@ -13,9 +11,12 @@
 
 #include "absl/strings/str_join.h"
 #include "backends/launch/launch.h"
+#include "backends/registry.h"
+#include "core/base/format.h"
 #include "core/base/strings.h"
 #include "experiments/program/bench/plan.h"
 #include "experiments/program/cli/log.h"
+#include "experiments/program/cli/status_line.h"
 
 namespace twofold {
 namespace {
@@ -23,11 +24,12 @@ namespace {
 using namespace bench;
 
 constexpr char kFooter[] =
-    "Sizes take K, M and G (powers of 1024) and mean what they mean to nccl-tests:\n"
-    "the whole tensor of a rank, for all_gather its output, for reduce_scatter its input.\n"
-    "Of a prediction, lines above the table say which library, algorithm and protocol each size ran (--json and --out: each row).\n"
-    "algbw is size / time; busbw is what the busiest link must carry, to be held against its bandwidth.\n"
-    "Exit status: 0 fine; 1 a failure at run time, or wrong values; 2 wrong input; 3 a prediction runs out of memory.\n"
+    "Sizes accept the suffixes K, M and G (powers of 1024). As in nccl-tests, a size is that of the whole tensor of a rank:\n"
+    "of the output for all_gather, of the input for reduce_scatter.\n"
+    "For a prediction, lines above the table name the library, algorithm and protocol of each size; --json and --out have them\n"
+    "in each row.\n"
+    "algbw is size / time; busbw is the rate of the busiest link, to be compared with its bandwidth.\n"
+    "Exit status: 0 fine; 1 a failure at run time, or wrong values; 2 wrong input; 3 a simulation predicts that memory runs out.\n"
     "\nExamples:\n"
     "  twofold bench all_reduce                                  threads of this machine, measured\n"
     "  twofold bench all_reduce --ranks=4 -b 1K -e 256M -f 4     four of them, fewer and larger sizes\n"
@@ -41,25 +43,19 @@ constexpr char kFooter[] =
 
 // On a terminal: shows the current size.
 std::function<void(size_t)> ProgressOf(const Request& request, int ranks) {
-  if (isatty(STDERR_FILENO) == 0) return nullptr;
+  if (!HasStatusLine()) return nullptr;
   return [blocks = request.blocks, op = request.operation, element = ElementSize(request.dtype), ranks](size_t i) {
-    std::fprintf(stderr, "\rsize %zu of %zu: %lld B \033[K", i + 1, blocks.size(),
-                 static_cast<long long>(WholeCount(*op, blocks[i], ranks) * element));
-    std::fflush(stderr);
+    ShowStatusLine(StrCat("size ", i + 1, " of ", blocks.size(), ": ", BytesText(static_cast<double>(WholeCount(*op, blocks[i], ranks) * element))));
   };
 }
 
 // Printed before the ranks exist, which may take long.
 void AnnounceRanks(const Bench& bench) {
   const auto cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  if (bench.fabric == "in_memory" && bench.device == "cpu" && bench.ranks / cores >= 32) {
-    LogWarning(bench.ranks, " ranks are threads that take turns on ", cores, " cores: each call takes long");
+  if (bench.device == "cpu" && !RanksAreProcesses(*FindBackend(bench.fabric)) && bench.ranks / cores >= 32) {
+    LogWarning(bench.ranks, " ranks run as threads that share ", cores, cores == 1 ? " core" : " cores", ": each call will be slow");
   }
-  if (isatty(STDERR_FILENO) != 0) std::fprintf(stderr, "starting ranks: %d", bench.ranks);
-}
-
-void ClearProgress() {
-  if (isatty(STDERR_FILENO) != 0) std::fprintf(stderr, "\r\033[K");
+  ShowStatusLine(StrCat("starting ", Counted(bench.ranks, "rank")));
 }
 
 absl::Status WriteCsv(const std::string& path, const Bench& bench) {
@@ -67,7 +63,7 @@ absl::Status WriteCsv(const std::string& path, const Bench& bench) {
   file << CsvText(bench);
   file.close();
   if (file) return absl::OkStatus();
-  return absl::UnknownError(StrCat("--out=", path, ": could not be written"));
+  return absl::UnknownError(StrCat("--out=", path, ": cannot be written"));
 }
 
 int Fail(const absl::Status& status, int exit_status) {
@@ -84,7 +80,7 @@ int RunBench(const Options& options) {
   const RunResult result =
       plan->fabric->Run(bench.ranks, [&](RankContext& ctx) { return MeasureRank(ctx, bench.request); });
   if (!plan->fabric->speaks()) return result.status.ok() ? 0 : 1;
-  ClearProgress();
+  ClearStatusLine();
   bench.notes = result.notes;
   bench.rows = CombineRanks(bench.request, result.results);
   NameWhatRan(result.ran, bench);
@@ -100,7 +96,8 @@ int RunBench(const Options& options) {
 
 // Options of nccl-tests that are refused by name, with a hint at what replaces them.
 void AddOptionsOfNcclTests(const Command& command) {
-  constexpr std::string_view kRanks = "is nccl-tests'; use --ranks, which counts GPUs too", kNothing = "is nccl-tests' and has no counterpart here; leave it out";
+  constexpr std::string_view kRanks = "an option of nccl-tests that does not exist here; use --ranks, which also counts GPUs",
+                             kNothing = "an option of nccl-tests that has no counterpart here; leave it out";
   constexpr std::pair<const char*, std::string_view> kOptions[] = {
       {"-g,--ngpus", kRanks}, {"-t,--nthreads", kRanks}, {"-m,--agg_iters", kNothing}, {"-p,--parallel_init", kNothing}, {"-z,--blocking", kNothing},
       {"-T,--timeout", kNothing}, {"-G,--cudagraph", kNothing}, {"-C,--report_cputime", kNothing}, {"-a,--average", kNothing}, {"-R,--local_register", kNothing}};
@@ -111,7 +108,8 @@ void AddOptionsOfNcclTests(const Command& command) {
 
 void AddBenchCommand(const Command& program, int& exit_status) {
   auto options = std::make_shared<Options>();
-  const Command command = program.AddCommand("bench", "times a collective over sizes: nccl-tests' table, on any fabric");
+  const Command command = program.AddCommand("bench", "times a collective over a range of sizes, on any fabric, and prints the table of "
+                                                      "nccl-tests");
   Options& o = *options;
   std::vector<std::string> operations;
   for (const Operation& operation : Operations()) operations.emplace_back(operation.name);
@@ -119,28 +117,29 @@ void AddBenchCommand(const Command& program, int& exit_status) {
   command.AddOption("-b,--minbytes", o.least, "smallest size (default 8)");
   command.AddOption("-e,--maxbytes", o.most, "largest size (default 64M; the ranks' memory must hold it)");
   command.AddOption("-f,--stepfactor", o.factor, "each size is this times the one before (default 2)");
-  command.AddOption("-i,--stepbytes", o.step, "or: this many bytes more");
-  command.AddOption("-n,--iters", o.iterations, "timed calls a size (default 20; predicted: 1)");
-  command.AddOption("-w,--warmup_iters", o.warmup, "calls before (default 5; predicted: 0)");
-  command.AddOption("-o,--op", o.reduce, "of reductions: sum, prod, min, max or avg (default sum)");
+  command.AddOption("-i,--stepbytes", o.step, "instead of --stepfactor: each size is this many bytes more than the one before");
+  command.AddOption("-n,--iters", o.iterations, "timed calls per size (default 20; predicted: 1)");
+  command.AddOption("-w,--warmup_iters", o.warmup, "calls per size before the timed ones (default 5; predicted: 0)");
+  command.AddOption("-o,--op", o.reduce, "for reductions: sum, prod, min, max or avg (default sum)");
   command.AddOption("-d,--datatype", o.dtype, "float, double, bfloat16, half, int32 or uint8 (default float)");
-  command.AddOption("-r,--root", o.root, "of broadcast, reduce, gather and scatter (default 0)");
+  command.AddOption("-r,--root", o.root, "root rank of broadcast, reduce, gather and scatter (default 0)");
   command.AddOption("-c,--check", o.check,
-                      "1: compare results and count wrong values; 0: not (default 1; predicted: 0)");
+                      "1: check results and count wrong values; 0: do not (default 1; predicted: 0)");
   command.AddOption("--fabric", o.fabric, "where to run; see `twofold list fabrics`").ShowDefault();
-  command.AddOption("--device", o.device, "whose memory is moved: cpu or cuda (default: cuda on nccl, else cpu)");
+  command.AddOption("--device", o.device, "device whose memory is used: cpu or cuda (default: cuda on nccl, else cpu)");
   command.AddOption("--ranks", o.ranks,
-                      "default: the processes that were started, where ranks are processes; simulated: all devices of "
-                      "--nodes, without that 8 or what the cluster holds; else 2");
+                      "number of ranks; default where ranks are processes: all that were started; simulated: one per device of --nodes, "
+                      "or 8 without --nodes (fewer on a smaller cluster); elsewhere: 2");
   command.AddOption("--cluster", o.cluster,
                       "simulated: a name of `twofold topology list`, or a file (default this-machine)");
   command.AddOption("--nodes", o.nodes,
-                      "simulated: how many nodes of the cluster, of those that `twofold topology list` shows (default: as many as the ranks need)");
+                      "simulated: how many nodes of the cluster to use; `twofold topology list` shows how many it has (default: as many "
+                      "as the ranks need)");
   command.AddOption("--algorithm", o.algorithm,
-                      "simulated: auto (default), or one that the cluster's library has: ring, tree, direct, nvls, ...");
+                      "simulated: auto (default), or an algorithm of the cluster's library: ring, tree, direct, nvls, ...");
   command.AddOption("--protocol", o.protocol, "simulated, clusters that run NCCL: auto (default), Simple, LL or LL128");
   command.AddFlag("--json", o.json, "print JSON instead of the table");
-  command.AddOption("--out", o.out, "write the rows to this file too, as CSV");
+  command.AddOption("--out", o.out, "also write the rows to this file, as CSV");
   AddOptionsOfNcclTests(command);
   command.Footer(kFooter);
   command.OnParsed([options, &exit_status] { exit_status = RunBench(*options); });

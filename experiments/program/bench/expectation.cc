@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/base/philox.h"
+#include "kernels/cpu/convert.h"
 
 namespace twofold::bench {
 namespace {
@@ -29,49 +30,25 @@ double LargestExact(DType dtype) {
 // Relative rounding error; 0 for exact types.
 double Rounding(DType dtype) { return IsFloat(dtype) ? 1 / LargestExact(dtype) : 0; }
 
-template <class F>
-auto WithType(DType dtype, F&& f) {
-  switch (dtype) {
-    case DType::kF64: return f.template operator()<double>();
-    case DType::kF32: return f.template operator()<float>();
-    case DType::kBF16: return f.template operator()<BF16>();
-    case DType::kF16: return f.template operator()<F16>();
-    case DType::kI32: return f.template operator()<int32_t>();
-    case DType::kU8: break;
-  }
-  return f.template operator()<uint8_t>();
-}
-
-template <class T>
-T From(int64_t value) {
-  if constexpr (sizeof(T) == 2) return T(static_cast<float>(value));
-  else return static_cast<T>(value);
-}
-template <class T>
-double ToDouble(T value) {
-  if constexpr (sizeof(T) == 2) return static_cast<float>(value);
-  else return static_cast<double>(value);
-}
-
 }  // namespace
 
 void Write(DType dtype, std::span<std::byte> data, int64_t first, absl::FunctionRef<int64_t(int64_t)> value) {
-  WithType(dtype, [&]<class T>() {
+  cpu::VisitType(dtype, [&]<class T>() {
     T* const to = reinterpret_cast<T*>(data.data());
     const auto count = static_cast<int64_t>(data.size() / sizeof(T));
-    for (int64_t i = 0; i < count; ++i) to[i] = From<T>(value(first + i));
+    for (int64_t i = 0; i < count; ++i) to[i] = cpu::ConvertTo<T>(value(first + i));
   });
 }
 
 int64_t CountWrong(DType dtype, std::span<const std::byte> data, int64_t first,
                    absl::FunctionRef<double(int64_t)> expected, double tolerance) {
-  return WithType(dtype, [&]<class T>() {
+  return cpu::VisitType(dtype, [&]<class T>() {
     const T* const from = reinterpret_cast<const T*>(data.data());
     const auto count = static_cast<int64_t>(data.size() / sizeof(T));
     int64_t wrong = 0;
     for (int64_t i = 0; i < count; ++i) {
       const double right = expected(first + i);
-      wrong += !(std::abs(ToDouble(from[i]) - right) <= tolerance * right);  // written so that NaN is wrong
+      wrong += !(std::abs(cpu::ConvertTo<double>(from[i]) - right) <= tolerance * right);  // written so that NaN is wrong
     }
     return wrong;
   });

@@ -27,7 +27,7 @@ absl::Status Wrong(std::string_view option, const auto& value, std::string_view 
 
 absl::Status CheckRange(std::string_view option, const std::optional<int>& value, int least, int most) {
   if (!value || (*value >= least && *value <= most)) return absl::OkStatus();
-  return Wrong(option, *value, StrCat("use ", least, " to ", most));
+  return absl::InvalidArgumentError(StrCat("--", option, " must be from ", least, " to ", most, " (got ", *value, ")"));
 }
 
 // ---- The request ----
@@ -35,7 +35,7 @@ absl::StatusOr<const Operation*> ReadOperation(const std::string& name) {
   if (const Operation* op = FindOperation(name)) return op;
   std::vector<std::string> names;
   for (const Operation& op : Operations()) names.emplace_back(op.name);
-  return absl::InvalidArgumentError(StrCat("OPERATION \"", name, "\" is not known", Suggestion(name, names)));
+  return absl::InvalidArgumentError(StrCat("unknown operation \"", name, "\"", Suggestion(name, names)));
 }
 
 absl::StatusOr<DType> ReadType(const std::string& name) {
@@ -45,7 +45,7 @@ absl::StatusOr<DType> ReadType(const std::string& name) {
     if (name == NcclTypeName(t) || name == DTypeName(t)) return t;
     names.push_back(StrCat(NcclTypeName(t), " (", DTypeName(t), ")"));
   }
-  return Wrong("datatype", name, StrCat("use one of ", absl::StrJoin(names, ", ")));
+  return absl::InvalidArgumentError(StrCat("--datatype must be one of ", absl::StrJoin(names, ", "), " (got \"", name, "\")"));
 }
 
 absl::StatusOr<ReduceOp> ReadReduce(const std::string& name) {
@@ -55,7 +55,7 @@ absl::StatusOr<ReduceOp> ReadReduce(const std::string& name) {
   for (const auto& [known, op] : kNames) {
     if (name == known) return op;
   }
-  return Wrong("op", name, "use one of sum, prod, min, max, avg");
+  return absl::InvalidArgumentError(StrCat("--op must be sum, prod, min, max or avg (got \"", name, "\")"));
 }
 
 absl::Status ReadSize(std::string_view option, const std::optional<std::string>& text, int64_t& size) {
@@ -72,7 +72,7 @@ absl::StatusOr<Sweep> ReadSweep(const Options& o) {
   if (!o.most) sweep.most = std::max(sweep.most, sweep.least);
   if (absl::Status s = ReadSize("maxbytes", o.most, sweep.most); !s.ok()) return s;
   if (absl::Status s = ReadSize("stepbytes", o.step, sweep.step); !s.ok()) return s;
-  if (o.step && o.factor) return Wrong("stepfactor", *o.factor, "--stepbytes is given too; use one of them");
+  if (o.step && o.factor) return absl::InvalidArgumentError("--stepfactor and --stepbytes are both given; leave one of them out");
   sweep.factor = o.factor.value_or(sweep.factor);
   return sweep;
 }
@@ -88,7 +88,7 @@ absl::StatusOr<Request> ReadRequest(const Options& o) {
     r.dtype = *dtype;
   }
   if (o.reduce) {
-    if (!r.operation->reduces) return Wrong("op", *o.reduce, StrCat(o.operation, " reduces nothing; leave it out"));
+    if (!r.operation->reduces) return Wrong("op", *o.reduce, StrCat(o.operation, " does not reduce; leave it out"));
     const auto reduce = ReadReduce(*o.reduce);
     if (!reduce.ok()) return reduce.status();
     r.reduce = *reduce;
@@ -104,7 +104,7 @@ absl::StatusOr<Request> ReadRequest(const Options& o) {
 // ---- The fabric ----
 absl::Status CheckFabric(const Options& o) {
   const Backend* row = FindBackend(o.fabric);
-  const std::string why_not = row == nullptr ? "there is no such fabric" : Prepare(*row);
+  const std::string why_not = row == nullptr ? "unknown fabric" : Prepare(*row);
   if (!why_not.empty()) {
     std::vector<std::string> names;
     for (const Backend& b : Backends()) {
@@ -114,7 +114,7 @@ absl::Status CheckFabric(const Options& o) {
   }
   if (absl::Status s = CheckStartedFor(o.fabric); !s.ok()) return s;
   if (o.fabric == "simulated") return absl::OkStatus();
-  constexpr std::string_view kAlone = "only a simulated cluster has that; use it with --fabric=simulated";
+  constexpr std::string_view kAlone = "is only for simulated clusters; leave it out, or use --fabric=simulated";
   if (o.cluster) return Wrong("cluster", *o.cluster, kAlone);
   if (o.nodes) return Wrong("nodes", *o.nodes, kAlone);
   if (o.algorithm) return Wrong("algorithm", *o.algorithm, kAlone);
@@ -122,14 +122,14 @@ absl::Status CheckFabric(const Options& o) {
   return absl::OkStatus();
 }
 
-// nccl works on GPU memory alone; a cluster defines its own devices.
+// A cluster defines its own devices.
 absl::StatusOr<spec::Device> ReadDevice(const Options& o) {
-  const bool nccl = o.fabric == "nccl";
-  if (!o.device) return nccl ? spec::CUDA : spec::CPU;
-  if (o.fabric == "simulated") return Wrong("device", *o.device, "the cluster says what is simulated; leave it out");
+  const bool gpu_memory_only = FindBackend(o.fabric)->gpu_memory_only;
+  if (!o.device) return gpu_memory_only ? spec::CUDA : spec::CPU;
+  if (o.fabric == "simulated") return Wrong("device", *o.device, "the cluster determines the simulated device; leave it out");
   if (*o.device == "cuda") return spec::CUDA;
-  if (*o.device != "cpu") return Wrong("device", *o.device, "use cpu or cuda");
-  if (nccl) return Wrong("device", *o.device, "nccl moves GPUs' memory; leave it out, or use --fabric=in_memory or mpi");
+  if (*o.device != "cpu") return absl::InvalidArgumentError(StrCat("--device must be cpu or cuda (got \"", *o.device, "\")"));
+  if (gpu_memory_only) return Wrong("device", *o.device, StrCat(o.fabric, " moves the memory of GPUs only; leave --device out, or choose another --fabric"));
   return spec::CPU;
 }
 
@@ -165,9 +165,9 @@ absl::Status CheckAlgorithm(const Options& o, const Operation& op, const cluster
   std::vector<std::string> names = {"auto"}, fitting = {"auto"};
   for (std::string_view name : (*library)->algorithms()) names.emplace_back(name);
   if (std::find(names.begin(), names.end(), *o.algorithm) == names.end()) {
-    return Wrong("algorithm", *o.algorithm, StrCat("not known", Suggestion(*o.algorithm, names)));
+    return Wrong("algorithm", *o.algorithm, StrCat("unknown algorithm", Suggestion(*o.algorithm, names)));
   }
-  if (op.kind == Communication::kBatch) return Wrong("algorithm", *o.algorithm, "send_recv has none; leave it out");
+  if (op.kind == Communication::kBatch) return Wrong("algorithm", *o.algorithm, "send_recv uses no collective algorithm; leave it out");
   const absl::StatusOr<sim::Places> places = FirstPlaces(c, o.nodes, ranks);
   if (!places.ok()) return places.status();
   const sim::CollectiveShape shape{.kind = op.kind, .ranks = places->ranks(), .bytes = 1, .root = 0, .matrix = {}};
@@ -177,7 +177,7 @@ absl::Status CheckAlgorithm(const Options& o, const Operation& op, const cluster
   for (size_t i = 1; i < names.size(); ++i) {
     if (plan(names[i]).ok()) fitting.push_back(names[i]);
   }
-  return Wrong("algorithm", *o.algorithm, StrCat("it has no ", op.name, " over ", ranks, " ranks of cluster ", c.name(), " (",
+  return Wrong("algorithm", *o.algorithm, StrCat("cannot run ", op.name, " over ", ranks, " ranks of cluster ", c.name(), " (",
                                                  status.message(), "); use one of ", absl::StrJoin(fitting, ", ")));
 }
 
@@ -194,9 +194,9 @@ absl::Status CheckProtocol(const Options& o, const Operation& op, const cluster:
   std::vector<std::string> names = {"auto"};
   for (std::string_view name : known) names.emplace_back(name);
   if (std::find(names.begin(), names.end(), *o.protocol) == names.end()) {
-    return Wrong("protocol", *o.protocol, StrCat("not known", Suggestion(*o.protocol, names)));
+    return Wrong("protocol", *o.protocol, StrCat("unknown protocol", Suggestion(*o.protocol, names)));
   }
-  if (op.kind == Communication::kBatch) return Wrong("protocol", *o.protocol, "send_recv has none to choose; leave it out");
+  if (op.kind == Communication::kBatch) return Wrong("protocol", *o.protocol, "send_recv has no choice of protocols; leave it out");
   const absl::StatusOr<sim::Places> places = FirstPlaces(c, o.nodes, ranks);
   if (!places.ok()) return places.status();
   const sim::CollectiveShape shape{.kind = op.kind, .ranks = places->ranks(), .bytes = 1, .root = 0, .matrix = {}};
@@ -214,7 +214,7 @@ absl::Status PlanSimulation(const Options& o, spec::Spec& spec, Bench& bench) {
   if (!capacity.ok()) return capacity.status();
   bench.ranks = o.ranks.value_or(o.nodes && !c->has_shared_memory_host() ? *capacity : std::min(kSimulatedRanks, *capacity));
   if (bench.ranks > *capacity) {
-    return Wrong("ranks", bench.ranks, StrCat("cluster ", c->name(), o.nodes ? " with that many nodes" : "", " holds ",
+    return Wrong("ranks", bench.ranks, StrCat("cluster ", c->name(), o.nodes ? StrCat(" with --nodes=", *o.nodes) : "", " has room for ",
                                               *capacity, "; use fewer ranks", o.nodes ? " or more nodes" : ""));
   }
   const Operation& op = *bench.request.operation;
@@ -265,13 +265,13 @@ absl::Status FinishRequest(const Options& o, Bench& bench, const Fabric& fabric)
   Request& r = bench.request;
   const Operation& op = *r.operation;
   if (op.kind == Communication::kBatch && bench.ranks < 2) {
-    return Wrong("ranks", bench.ranks, "a rank sends no messages to itself; use 2 or more");
+    return Wrong("ranks", bench.ranks, StrCat(op.name, " needs at least 2 ranks"));
   }
   if (r.root < 0 || r.root >= bench.ranks) {
-    return Wrong("root", r.root, StrCat("use a rank, 0 to ", bench.ranks - 1));
+    return absl::InvalidArgumentError(StrCat("--root must be a rank, from 0 to ", bench.ranks - 1, " (got ", r.root, ")"));
   }
   if (fabric.predicted() && o.check.value_or(0) == 1) {
-    return Wrong("check", 1, StrCat("fabric ", fabric.name(), " moves no data here that could be checked; leave it out"));
+    return Wrong("check", 1, StrCat("fabric ", fabric.name(), " moves no data, so nothing can be checked; leave it out"));
   }
   r.check = o.check.value_or(fabric.predicted() ? 0 : 1) == 1;
   r.iterations = o.iterations.value_or(fabric.predicted() ? 1 : 20);
@@ -286,7 +286,7 @@ absl::Status FinishRequest(const Options& o, Bench& bench, const Fabric& fabric)
   }
   if (!r.blocks.empty()) return absl::OkStatus();
   return Wrong("maxbytes", bench.sweep.most,
-               StrCat("no size holds one ", NcclTypeName(r.dtype), op.split ? " of every rank" : "", "; use ",
+               StrCat("no size holds one ", NcclTypeName(r.dtype), op.split ? " per rank" : "", "; use ",
                       WholeCount(op, 1, bench.ranks) * ElementSize(r.dtype), " or more"));
 }
 

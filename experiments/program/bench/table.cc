@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "core/base/format.h"
 #include "core/base/strings.h"
 
 namespace twofold::bench {
@@ -42,8 +43,8 @@ std::string RowText(const Bench& bench, const Row& row) {
 
 // How the table differs from nccl-tests, and why.
 std::string FormText(const Operation& op) {
-  if (!op.out_of_place) return StrCat("# out-of-place: N/A, ", op.name, " works on one tensor here\n");
-  if (!op.in_place) return StrCat("# in-place: N/A, ", op.name, " keeps its input apart here\n");
+  if (!op.out_of_place) return StrCat("# out-of-place: N/A, ", op.name, " only works in place here\n");
+  if (!op.in_place) return StrCat("# in-place: N/A, ", op.name, " never works in place here\n");
   return "";
 }
 
@@ -162,8 +163,7 @@ std::string_view NcclReduceName(const Request& r) {
 std::string HeaderText(const Bench& bench) {
   const Request& r = bench.request;
   const Operation& op = *r.operation;
-  std::string text = StrCat("# twofold bench ", op.name, " on ", bench.fabric, ": ", bench.ranks,
-                            bench.ranks == 1 ? " rank" : " ranks");
+  std::string text = StrCat("# twofold bench ", op.name, " on ", bench.fabric, ": ", Counted(bench.ranks, "rank"));
   if (bench.device == "cuda") StrAppend(&text, " on GPUs");
   if (!bench.cluster.empty()) StrAppend(&text, " of cluster ", bench.cluster);
   if (!bench.library.empty()) StrAppend(&text, ", library ", bench.library);
@@ -177,9 +177,9 @@ std::string HeaderText(const Bench& bench) {
             " validation: ", r.check ? 1 : 0, "\n");
   StrAppend(&text, "# time: ", bench.predicted ? "virtual, " : "",
             r.last_rank ? "mean over iterations, until the last rank is done; " : "mean over iterations and ranks; ",
-            "each call is waited for before the next (nccl-tests: --blocking 1)\n");
+            "each call ends before the next one starts (nccl-tests: --blocking 1)\n");
   if (bench.rounded) {
-    StrAppend(&text, "# size: rounded down to whole elements on every rank; sizes that hold none are left out\n");
+    StrAppend(&text, "# size: rounded down to whole elements on every rank; sizes below one element are left out\n");
   }
   StrAppend(&text, FormText(op));
   if (bench.predicted) StrAppend(&text, "# #wrong: N/A, a prediction moves no data\n");

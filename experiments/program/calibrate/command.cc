@@ -17,11 +17,13 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "backends/host/cuda.h"
 #include "backends/host/interrupt.h"
 #include "backends/host/processor_use.h"
 #include "backends/launch/launch.h"
 #include "backends/registry.h"
+#include "core/base/format.h"
 #include "experiments/program/calibrate/disturbance.h"
 #include "experiments/program/calibrate/fit_messages.h"
 #include "experiments/program/calibrate/fit_training.h"
@@ -73,48 +75,60 @@ std::string Now() {
   return text;
 }
 
+Backend::Calibration CalibrationOf(std::string_view fabric) {
+  const Backend* const row = FindBackend(fabric);
+  return row == nullptr ? Backend::Calibration::kNone : row->calibration;
+}
+
+absl::Status CheckFabric(std::string_view fabric) {
+  const Backend* const row = FindBackend(fabric);
+  std::vector<std::string> usable;
+  for (const Backend& b : Backends()) {
+    if (b.calibration == Backend::Calibration::kMachine) usable.push_back(absl::StrCat(b.name, " (kernels and links of this machine)"));
+    if (b.calibration == Backend::Calibration::kMessages) usable.push_back(absl::StrCat(b.name, " (messages between processes)"));
+  }
+  if (CalibrationOf(fabric) == Backend::Calibration::kNone) {
+    return absl::InvalidArgumentError(absl::StrCat("--fabric must be ", absl::StrJoin(usable, " or "), ", got \"", fabric, "\"",
+        row == nullptr || !row->gpu_memory_only ? "" : absl::StrCat("; --device=cuda calibrates collectives among this machine's GPUs, and `twofold bench --fabric=", fabric, "` measures those of ", fabric)));
+  }
+  if (const std::string reason = row->why_not(); !reason.empty()) return absl::InvalidArgumentError(absl::StrCat("--fabric=", fabric, ": ", reason));
+  return CheckStartedFor(fabric);
+}
+
 absl::Status CheckOptions(const Options& o) {
   if (o.device != "cpu" && o.device != "cuda") {
-    return absl::InvalidArgumentError(absl::StrCat("--device=", o.device, ": cpu or cuda is right"));
+    return absl::InvalidArgumentError(absl::StrCat("--device must be cpu or cuda (got \"", o.device, "\")"));
   }
   if (o.device == "cuda" && o.fabric != "in_memory") {
-    return absl::InvalidArgumentError(absl::StrCat("--device=cuda --fabric=", o.fabric, ": a GPU's kernels, and collectives among this machine's GPUs, are measured ",
-                                                   "in one process; leave --fabric out"));
+    return absl::InvalidArgumentError(absl::StrCat("--fabric=", o.fabric, ": --device=cuda measures the kernels of a GPU, and collectives "
+                                                   "among this machine's GPUs, in one process; leave --fabric out"));
   }
   if (o.device != "cuda" && (o.gpu != 0 || o.time_algorithms)) {
     return absl::InvalidArgumentError(absl::StrCat(o.gpu != 0 ? absl::StrCat("--gpu=", o.gpu) : "--time-algorithms",
-                                                   ": is for --device=cuda, and --device is ", o.device, "; add that, or leave it out"));
+                                                   ": is only for --device=cuda (--device is ", o.device, "); use that, or leave it out"));
   }
   if (o.device == "cuda" && (o.threads != 1 || !o.cluster.empty() || !o.cluster_out.empty())) {
-    return absl::InvalidArgumentError("--device=cuda: takes no --threads, --cluster or --cluster-out, which are of CPUs and of messages between processes; leave them out");
+    return absl::InvalidArgumentError("--device=cuda does not accept --threads, --cluster or --cluster-out, which are for CPUs and for "
+                                      "messages between processes; leave them out");
   }
-  if (o.gpu < 0) return absl::InvalidArgumentError(absl::StrCat("--gpu=", o.gpu, ": 0 or more is right"));
+  if (o.gpu < 0) return absl::InvalidArgumentError(absl::StrCat("--gpu must be at least 0 (got ", o.gpu, ")"));
   if (o.device == "cuda" && host::WhyNoCuda().empty() && o.gpu >= host::GpusHere()) {
-    return absl::InvalidArgumentError(absl::StrCat("--gpu=", o.gpu, ": this machine's GPUs are 0 to ", host::GpusHere() - 1));
+    return absl::InvalidArgumentError(absl::StrCat("--gpu must be a GPU of this machine, from 0 to ",
+                                                   host::GpusHere() - 1, " (got ", o.gpu, ")"));
   }
-  const Backend* fabric = FindBackend(o.fabric);
-  if (o.fabric == "nccl") {
-    return absl::InvalidArgumentError("--fabric=nccl: is not calibrated: --device=cuda measures collectives among this machine's GPUs on in_memory, "
-                                      "and `twofold bench --fabric=nccl` NCCL's own");
-  }
-  if (fabric == nullptr || (o.fabric != "in_memory" && fabric->launcher == nullptr)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--fabric=", o.fabric, ": in_memory is right (kernels and links of this machine), or mpi (messages between processes)"));
-  }
-  if (const std::string reason = fabric->why_not(); !reason.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("--fabric=", o.fabric, ": ", reason));
-  }
-  if (absl::Status s = CheckStartedFor(o.fabric); !s.ok()) return s;
+  if (absl::Status s = CheckFabric(o.fabric); !s.ok()) return s;
   if (o.cluster.empty() != o.cluster_out.empty()) {
-    return absl::InvalidArgumentError("--cluster and --cluster-out go together: the cluster's structure, and the file that gets its figures, too");
+    return absl::InvalidArgumentError("--cluster and --cluster-out are only valid together: give the cluster's structure, and the file to "
+                                      "write with its measured figures");
   }
-  if (!o.cluster_out.empty() && o.fabric == "in_memory") {
-    return absl::InvalidArgumentError(absl::StrCat("--cluster-out=", o.cluster_out, ": messages between hosts are measured; use --fabric=mpi under mpirun"));
+  if (!o.cluster_out.empty() && CalibrationOf(o.fabric) != Backend::Calibration::kMessages) {
+    return absl::InvalidArgumentError(absl::StrCat("--cluster-out=", o.cluster_out,
+        ": needs messages between hosts; use --fabric=mpi under mpirun"));
   }
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   if (o.threads < 1 || o.threads > cores) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--threads=", o.threads, ": 1 to ", cores, " is right, the cores of this machine"));
+        absl::StrCat("--threads must be from 1 to ", cores, ", the number of cores of this machine (got ", o.threads, ")"));
   }
   return absl::OkStatus();
 }
@@ -233,8 +247,8 @@ class Calibration {
     if (const profile::Load load = log_.Sum(fixed_); load.has_taken()) *profile_.mutable_load() = load;
     AddKernels(keys_, costs_, kernels_, profile_);
     AddLinks(links_, linked_, profile_);
-    profile_.set_source(absl::StrFormat("measured by `twofold calibrate%s`: %d ranks of %d thread%s at once, in %d parts", options_.quick ? " --quick" : "",
-                                        ranks_, options_.threads, options_.threads == 1 ? "" : "s", parts_));
+    profile_.set_source(absl::StrCat("measured by `twofold calibrate", options_.quick ? " --quick" : "", "`: ", Counted(ranks_, "rank"), " of ",
+                                     Counted(options_.threads, "thread"), " at once, in ", Counted(parts_, "part")));
     if (const auto before = ReadProfile(options_.out); before.ok()) {  // keeps what was measured of other fabrics
       *profile_.mutable_message_passing() = before->message_passing();
     }
@@ -247,8 +261,8 @@ class Calibration {
   absl::Status PlanKernels() {
     plan_.cases = Cases(options_.quick);
     plan_.parts = parts_;
-    std::cerr << absl::StrFormat("%d kernels and sizes on %d rank%s of %d thread%s at once: warming up\n", plan_.cases.size(), ranks_,
-                                 ranks_ == 1 ? "" : "s", options_.threads, options_.threads == 1 ? "" : "s");
+    std::cerr << absl::StrCat(plan_.cases.size(), " kernels and sizes on ", Counted(ranks_, "rank"), " of ", Counted(options_.threads, "thread"),
+                              " at once: warming up\n");
     const auto tried = RunOn(ranks_, options_.threads, [this](RankContext& ctx) { return TryKernels(ctx, plan_.cases); });
     if (!tried.ok()) return tried.status();
     TellLoad(tried->load);
@@ -267,8 +281,9 @@ class Calibration {
   // Warns before the measurements, using the load during the warm-up.
   static void TellLoad(const report::Load& before) {
     if (before.taken() <= kLoaded && before.others() <= kLoaded) return;
-    TellProgress(absl::StrCat("this machine is loaded: ", LoadText(before), ". What is disturbed is measured again, and intervals will be wider; ",
-                              "calibrate while it does nothing else for narrow ones"));
+    TellProgress(absl::StrCat("this machine is loaded: ", LoadText(before),
+                              ". Disturbed measurements are repeated, and intervals will be wider; "
+                              "for narrow intervals, calibrate while it does nothing else"));
   }
 
   absl::Status Measure(int part) {
@@ -305,7 +320,8 @@ class Calibration {
     fixed_.insert(fixed_.end(), extras.fixed.begin(), extras.fixed.end());
     log_.Watched(measured->wall, measured->load);
     log_.Add(LoadLog::kKernels, extras.disturbance, measured->load);
-    if (extras.disturbance.repeated > 0) TellProgress(absl::StrCat("  kernels: ", extras.disturbance.repeated, " samples that other work disturbed were taken again"));
+    if (extras.disturbance.repeated > 0) TellProgress(absl::StrCat("  kernels: ", extras.disturbance.repeated,
+        " samples were disturbed by other work and taken again"));
     return absl::OkStatus();
   }
 
@@ -371,15 +387,16 @@ absl::Status WriteCluster(const cluster::Cluster& cluster, const std::string& pa
   file << "# proto-message: twofold.cluster.Cluster\n" << text;
   file.close();
   if (file) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("--cluster-out=", path, ": cannot be written; a file in a folder that can is right"));
+  return absl::InvalidArgumentError(absl::StrCat("--cluster-out=", path,
+      ": cannot be written; use a file in a folder that this user may write to"));
 }
 
 // Runs `measure` on every launched process. Returns rank 0's bytes; empty on the processes that do not print.
 absl::StatusOr<std::string> OnProcesses(const Options& o, std::string (*measure)(RankContext&, int)) {
   const Launch launch = LaunchedAs();
   if (launch.size < 2) {
-    return absl::InvalidArgumentError(absl::StrCat("--fabric=", o.fabric, ": two processes or more are needed; start it with `twofold launch --ranks=2 --fabric=",
-                                                   o.fabric, " -- calibrate` or under mpirun"));
+    return absl::InvalidArgumentError(absl::StrCat("--fabric=", o.fabric, ": needs at least two processes; start it with `twofold launch "
+                                                   "--ranks=2 --fabric=", o.fabric, " -- calibrate` or under mpirun"));
   }
   spec::Spec spec;
   spec::Fabric* fabric_spec = spec.mutable_fabric();
@@ -434,7 +451,7 @@ absl::Status Calibrate(Options o) {
   if (absl::Status s = o.cluster_out.empty() ? CheckOutput("--out", o.out) : CheckOutput("--cluster-out", o.cluster_out); !s.ok()) return s;
   if (o.device == "cuda") return CalibrateCuda(o);
   if (!o.cluster_out.empty()) return CalibrateCluster(o);
-  if (o.fabric != "in_memory") return CalibrateMessages(o);
+  if (CalibrationOf(o.fabric) == Backend::Calibration::kMessages) return CalibrateMessages(o);
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   const int ranks = std::max(1, cores / o.threads);
   Calibration calibration(o, ranks, cores);
@@ -445,8 +462,8 @@ absl::Status Calibrate(Options o) {
   for (const profile::Training& t : profile.training()) std::cout << TrainingTableText(t);
   std::cout << "\n" << LoadTableText(profile.load()) << o.out << "\n";
   if (profile.load().taken() > kLoaded) {
-    LogWarning(o.out, ": the machine was loaded while it was calibrated, by up to ", absl::StrFormat("%.0f", 100 * profile.load().taken()),
-               " %: intervals of predictions are wider for it; calibrate again while it does nothing else for narrow ones");
+    LogWarning(o.out, ": the machine was loaded during calibration, by up to ", absl::StrFormat("%.0f", 100 * profile.load().taken()),
+               " %, so intervals of predictions are wider; for narrow ones, calibrate again while it does nothing else");
   }
   return absl::OkStatus();
 }
@@ -455,35 +472,41 @@ absl::Status Calibrate(Options o) {
 
 void AddCalibrateCommand(const Command& program, int& exit_status) {
   auto options = std::make_shared<Options>();
-  const Command command = program.AddCommand("calibrate", "measures this machine's kernels, links and small training jobs into a profile: "
-                                                         "about half a minute on two cores; or its GPU's kernels: some minutes");
+  const Command command = program.AddCommand("calibrate", "measures this machine's kernels, links and small training jobs, and writes a "
+                                                          "profile: about half a minute on two cores; with --device=cuda, the kernels of "
+                                                          "a GPU: some minutes");
   command.AddOption("--device", options->device, "the device whose kernels are measured: cpu or cuda").ShowDefault();
-  command.AddOption("--fabric", options->fabric, "the fabric whose links are measured: in_memory, with the kernels; mpi (start it under mpirun or "
-                      "`twofold launch --ranks=2 --fabric=mpi -- calibrate`): added to the profile").ShowDefault();
-  command.AddOption("--threads", options->threads, "threads a rank; as many ranks as fit the cores run at once").ShowDefault();
-  command.AddOption("--out", options->out, absl::StrCat("the profile to write; default: ", kThisMachineProfile, ", of a GPU ", kThisMachineCudaProfile));
-  command.AddOption("--gpu", options->gpu, "with --device=cuda: which one is measured").ShowDefault();
-  command.AddFlag("--time-algorithms", options->time_algorithms, "with --device=cuda: products as with cuda.time_algorithms in a spec");
-  command.AddOption("--cluster", options->cluster, "with --fabric=mpi: the structure of the cluster that the processes are on (a catalogue name or a file: a "
-                      "star, or machines of one device on a network)");
-  command.AddOption("--cluster-out", options->cluster_out, "writes that cluster with links and library open_mpi as messages between ranks show them, for "
-                      "`--fabric=simulated --cluster=FILE`");
-  command.AddFlag("--quick", options->quick, "fewer sizes and rounds: less than half that time, wider intervals; with --device=cuda: a few tiny sizes, for tests alone");
+  command.AddOption("--fabric", options->fabric, "the fabric whose links are measured: in_memory, together with the kernels; or mpi "
+                                                 "(under mpirun or `twofold launch --ranks=2 --fabric=mpi -- calibrate`), whose figures "
+                                                 "are added to the profile").ShowDefault();
+  command.AddOption("--threads", options->threads, "threads per rank; as many ranks as fit on the cores run at once").ShowDefault();
+  command.AddOption("--out", options->out, absl::StrCat("the profile to write; default: ",
+                                                        kThisMachineProfile, ", with --device=cuda ", kThisMachineCudaProfile));
+  command.AddOption("--gpu", options->gpu, "with --device=cuda: the number of the GPU to measure").ShowDefault();
+  command.AddFlag("--time-algorithms", options->time_algorithms, "with --device=cuda: measure matrix products as a spec with "
+                                                                 "cuda.time_algorithms runs them");
+  command.AddOption("--cluster", options->cluster, "with --fabric=mpi: the structure of the cluster that the processes run on (a name of "
+                                                   "the catalogue or a file: a star, or machines with one device each on a network)");
+  command.AddOption("--cluster-out", options->cluster_out, "with --cluster: the file to write, that cluster with measured links and a "
+                                                           "measured library open_mpi, for `--fabric=simulated --cluster=FILE`");
+  command.AddFlag("--quick", options->quick, "fewer sizes and rounds: less than half the time, but wider intervals; with --device=cuda: a "
+                                             "few tiny sizes, only for tests");
   command.Footer(
-      "The profile (core/proto/profile.proto as text) says what kernels cost by size, what links between ranks cost, and how far small\n"
-      "training jobs lay from what that predicts, from which predictions have their intervals. Predictions read it where they\n"
-      "are made, in the same folder, for cluster this-machine (the default); elsewhere: --set=fabric.simulated.profile=FILE.\n"
-      "Without one, predictions of this machine are assumed and say so.\n"
+      "The profile (core/proto/profile.proto as text) holds the cost of kernels by size, the cost of links between ranks, and how far\n"
+      "the measured times of small training jobs are from their predictions; this difference gives predictions their intervals.\n"
+      "Predictions for cluster this-machine (the default) read the profile of the current folder; for another one, use\n"
+      "--set=fabric.simulated.profile=FILE. Without a profile, predictions for this machine use assumed figures and say so.\n"
       "\n"
-      "Leave the machine alone meanwhile. What other work disturbed (more than 5 % of its time) is measured again, twice at most, which\n"
-      "takes up to twice as long; the profile says how loaded the machine was, and intervals of predictions are wider for it.\n"
+      "Do not use the machine meanwhile. Measurements that other work disturbed (for more than 5 % of their time) are repeated, at\n"
+      "most twice, so calibration may take up to twice as long. The profile states how loaded the machine was, and intervals of\n"
+      "predictions are wider if it was.\n"
       "\n"
-      "Processes: `calibrate` first, then with --fabric=mpi, which adds what messages between processes cost to the profile;\n"
-      "`--set=fabric.simulated.links=mpi` then predicts runs on mpi. A cluster of several hosts: one process or more on each, with\n"
-      "--cluster and --cluster-out; the file is a cluster that predictions can name.\n"
+      "For runs on MPI, call `calibrate` first, then again with --fabric=mpi, which adds the cost of messages between processes to\n"
+      "the profile; `--set=fabric.simulated.links=mpi` then predicts runs on mpi. For a cluster of several hosts, start at least one\n"
+      "process on each, with --cluster and --cluster-out; predictions can use the file that this writes as their cluster.\n"
       "\n"
-      "--device=cuda measures a GPU: kernels, launches, copies, and collectives among several. Predictions for `device: CUDA` read\n"
-      "that profile; for many such GPUs: --set=fabric.simulated.cluster=dgx-h100 --set=fabric.simulated.profile=FILE.\n"
+      "--device=cuda measures a GPU: kernels, launches, copies and, if there are several GPUs, collectives. Predictions for\n"
+      "`device: CUDA` read that profile; for many such GPUs: --set=fabric.simulated.cluster=dgx-h100 --set=fabric.simulated.profile=FILE.\n"
       "\n"
       "Exit status: 0 fine; 1 a failure while measuring; 2 wrong input, or a file that cannot be written.\n"
       "\nExamples:\n"

@@ -47,8 +47,8 @@ double FitAcknowledgements(const MessageFit& fit, const std::vector<MessageTime>
 
 absl::StatusOr<cluster::Cluster> ClusterFrom(cluster::Cluster shape, const profile::PointToPoint& m) {
   if (!(m.bytes_per_second() > 0) || !std::isfinite(m.bytes_per_second()) || !(m.free_bytes() >= 0)) {
-    return absl::InternalError("larger messages took no longer than small ones: the machine is too busy or the network too quick for so few rounds; "
-                               "try again, without --quick");
+    return absl::InternalError("larger messages took no longer than small ones: the machine is too busy, or the network too fast for so "
+                               "few rounds; try again, without --quick");
   }
   const double rate = m.bytes_per_second() / 1e9;
   if (shape.has_star()) {
@@ -68,7 +68,7 @@ absl::StatusOr<cluster::Cluster> ClusterFrom(cluster::Cluster shape, const profi
     }
   } else {
     return absl::InvalidArgumentError(absl::StrCat("--cluster: ", shape.name(), " is neither a star nor machines of one device on a network; "
-                                                   "messages between ranks tell the figures of those alone"));
+                                                   "messages between ranks can measure only such a cluster"));
   }
   shape.mutable_library()->set_name("open_mpi");
   cluster::OpenMpi& library = *shape.mutable_library()->mutable_open_mpi();

@@ -109,7 +109,7 @@ absl::Status Run(const spec::Cuda& cuda, bool tiny, const std::function<void(con
     AddProducts(profile, measured);
     late += (*bench)->late();
   }
-  if (late > 0) tell(absl::StrCat(late, " samples hold time of the host: it launched more slowly than the GPU worked"));
+  if (late > 0) tell(absl::StrCat(late, " samples include time of the host, which launched kernels more slowly than the GPU ran them"));
   return absl::OkStatus();
 }
 

@@ -305,8 +305,8 @@ std::string MeasureBetweenHosts(RankContext& ctx, int rounds) {
 
 std::string PointToPointText(const profile::PointToPoint& links) {
   std::string text = absl::StrFormat(
-      "%d ranks: latency %.1f us (rank 0 to 1) and %.1f us (0 to %d), %.3f MB/s after %.0f bytes, %.2f %% less when all send and receive, "
-      "%.1f us between messages of a burst, eager to %s%d bytes, in order to %d bytes\n",
+      "%d ranks: latency %.1f µs (rank 0 to 1) and %.1f µs (0 to %d), %.3f MB/s after %.0f bytes, %.2f %% less when all send and receive, "
+      "%.1f µs between messages of a burst, eager to %s%d bytes, in order to %d bytes\n",
       links.ranks(), links.near_latency_s() * 1e6, links.far_latency_s() * 1e6, links.ranks() - 1, links.bytes_per_second() / 1e6,
       links.free_bytes(), links.acknowledgements() * 100, links.gap_s() * 1e6, links.switch_seen() ? "" : "at least ",
       links.eager_bytes(), links.in_order_bytes());
@@ -314,7 +314,7 @@ std::string PointToPointText(const profile::PointToPoint& links) {
   text += absl::StrFormat("%12s %14s %10s %18s\n", "bytes", "half trip", "by fit", "all at once");
   for (int i = 0; i < links.points_size(); ++i) {
     const profile::MessagePoint& p = links.points(i);
-    text += absl::StrFormat("%12d %11.2f us %+8.1f %% %15.2f us\n", p.bytes(), p.seconds() * 1e6,
+    text += absl::StrFormat("%12d %11.2f µs %+8.1f %% %15.2f µs\n", p.bytes(), p.seconds() * 1e6,
                             100 * (fit.Seconds(static_cast<double>(p.bytes())) / p.seconds() - 1), links.exchanges(i).seconds() * 1e6);
   }
   return text;
@@ -322,14 +322,14 @@ std::string PointToPointText(const profile::PointToPoint& links) {
 
 std::string MessageTableText(const profile::MessagePassing& links) {
   std::string text = absl::StrFormat(
-      "%s between %d ranks: latency %.2f us (%.2f to %.2f), %.2f us a small message, %.2f GB/s alone (%.2f to %.2f), "
+      "%s between %d ranks: latency %.2f µs (%.2f to %.2f), %.2f µs per small message, %.2f GB/s alone (%.2f to %.2f), "
       "%.2f GB/s each when all send at once, eager to %d bytes\n",
       links.fabric(), links.ranks(), links.latency_s() * 1e6, links.latency_low_s() * 1e6, links.latency_high_s() * 1e6,
       links.overhead_s() * 1e6, links.bytes_per_second() / 1e9, links.bandwidth_low() / 1e9, links.bandwidth_high() / 1e9,
       links.bytes_per_second_exchange() / 1e9, links.eager_bytes());
   text += absl::StrFormat("%12s %14s %12s\n", "bytes", "half trip", "GB/s");
   for (const profile::MessagePoint& p : links.points()) {
-    text += absl::StrFormat("%12d %11.2f us %12.3f\n", p.bytes(), p.seconds() * 1e6, static_cast<double>(p.bytes()) / p.seconds() / 1e9);
+    text += absl::StrFormat("%12d %11.2f µs %12.3f\n", p.bytes(), p.seconds() * 1e6, static_cast<double>(p.bytes()) / p.seconds() / 1e9);
   }
   for (const profile::MeasuredCollective& c : links.collectives()) text += CollectiveTableText(c);
   return text + LoadTableText(links.load());

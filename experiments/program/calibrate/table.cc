@@ -6,16 +6,13 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "core/base/format.h"
+#include "core/base/strings.h"
 #include "sim/cost/kernel_table.h"
 #include "sim/cost/load.h"
 
 namespace twofold::calibrate {
 namespace {
-
-std::string Time(double s) {
-  if (s < 1e-3) return absl::StrFormat("%.2f us", s * 1e6);
-  return absl::StrFormat("%.2f ms", s * 1e3);
-}
 
 std::string KernelLine(const profile::Kernel& kernel) {
   const bool flops = CountsFlops(kernel.name());
@@ -27,8 +24,8 @@ std::string KernelLine(const profile::Kernel& kernel) {
     least = std::min(least, p.seconds());
     spread += (p.high() - p.low()) / p.seconds() / kernel.points_size();
   }
-  return absl::StrFormat("%-22s %-5s %6d %11s %10.2f %s  %-18s %5.0f %%\n", kernel.name(), kernel.dtype(),
-                         kernel.points_size(), Time(least), best / 1e9, flops ? "GFLOP/s" : "GB/s   ",
+  return absl::StrFormat("%-22s %-5s %6d %s %10.2f %s  %-18s %5.0f %%\n", kernel.name(), kernel.dtype(),
+                         kernel.points_size(), RightAligned(SecondsText(least), 11), best / 1e9, flops ? "GFLOP/s" : "GB/s   ",
                          absl::StrJoin(fastest->dims(), " x "), 100 * spread);
 }
 
@@ -44,7 +41,7 @@ std::string KernelTableText(const profile::Profile& profile) {
 std::string LinkTableText(const profile::SharedMemory& links, int ranks) {
   std::string text = absl::StrFormat(
       "shared memory: latency %s (%s to %s), %.2f GB/s moved by one rank (%.2f to %.2f), %.2f GB/s by %d together\n",
-      Time(links.latency_s()), Time(links.latency_low_s()), Time(links.latency_high_s()),
+      SecondsText(links.latency_s()), SecondsText(links.latency_low_s()), SecondsText(links.latency_high_s()),
       links.bytes_per_second_core() / 1e9, links.bandwidth_low() / 1e9, links.bandwidth_high() / 1e9,
       links.bytes_per_second_total() / 1e9, ranks);
   for (const profile::MeasuredCollective& c : links.collectives()) text += CollectiveTableText(c);
@@ -54,10 +51,7 @@ std::string LinkTableText(const profile::SharedMemory& links, int ranks) {
 std::string CollectiveTableText(const profile::MeasuredCollective& collective) {
   std::string text = absl::StrFormat("%-14s", collective.operation());
   for (const profile::CollectivePoint& p : collective.points()) {
-    const bool mib = p.bytes() >= 1 << 20;
-    const bool kib = p.bytes() >= 1 << 10;
-    text += absl::StrFormat("  %g %s %s", static_cast<double>(p.bytes()) / (mib ? 1 << 20 : kib ? 1 << 10 : 1), mib ? "MiB" : kib ? "KiB" : "B",
-                            Time(p.seconds()));
+    text += StrCat("  ", BytesText(static_cast<double>(p.bytes())), " ", SecondsText(p.seconds()));
   }
   return text + "\n";
 }
@@ -68,15 +62,16 @@ std::string GpuTableText(const profile::Gpu& gpu) {
   for (const auto& [what, timing] : {std::pair("host, a launch", &gpu.launch()), std::pair("host, a tensor", &gpu.allocation()),
                                      std::pair("host, an element back", &gpu.read_back()), std::pair("least of a kernel", &gpu.kernel()),
                                      std::pair("gap between kernels", &gpu.gap())}) {
-    text += absl::StrFormat("%-22s %s (%s to %s)\n", what, Time(timing->seconds()), Time(timing->low()), Time(timing->high()));
+    text += absl::StrFormat("%-22s %s (%s to %s)\n", what, SecondsText(timing->seconds()), SecondsText(timing->low()), SecondsText(timing->high()));
   }
   for (const auto& [what, link] : {std::pair("copies within", &gpu.within()), std::pair("from the host", &gpu.to_device()), std::pair("to the host", &gpu.to_host())}) {
     text += absl::StrFormat("%-22s %.1f GB/s (%.1f to %.1f), %s\n", what, link->bytes_per_second() * 1e-9, link->low() * 1e-9, link->high() * 1e-9,
-                            Time(link->latency().seconds()));
+                            SecondsText(link->latency().seconds()));
   }
   for (const profile::Products& p : gpu.products()) {
-    text += absl::StrFormat("products of %-9s at most %.1f TFLOP/s; %d that were left out are %.1f %% off in the median, %.1f %% at most, by %s\n", p.dtype(),
-                            p.flops_per_second() * 1e-12, p.left_out(), 100 * p.median_error(), 100 * p.worst_error(), p.used() ? "fitted tiles" : "rates alone");
+    text += absl::StrFormat("products of %-9s at most %.1f TFLOP/s; %d products held out of the fit are predicted with errors of "
+                            "%.1f %% (median) and %.1f %% (largest) by %s\n",
+                            p.dtype(), p.flops_per_second() * 1e-12, p.left_out(), 100 * p.median_error(), 100 * p.worst_error(), p.used() ? "fitted tiles" : "rates alone");
   }
   for (const profile::MeasuredCollective& c : gpu.collectives()) text += CollectiveTableText(c);
   return text;
@@ -86,8 +81,9 @@ std::string LoadTableText(const profile::Load& load) {
   if (!load.has_taken()) return "";
   const Range wider = Widened({}, load);
   return absl::StrFormat(
-      "load: other work kept %.1f processors busy and held measurements up for up to %.1f %% of their time; %d measurement%s made again, and of what was kept "
-      "it was %.1f %%\n  a fixed kernel took %.2f to %.2f of its median all along; intervals reach from %.2f to %.2f of a predicted time at least\n\n",
+      "load: other work kept %.1f processors busy and delayed measurements by up to %.1f %% of their time; %d measurement%s repeated, and "
+      "those that were kept were delayed by up to %.1f %%\n  a fixed kernel took %.2f to %.2f of its median time throughout; intervals "
+      "reach at least from %.2f to %.2f of a predicted time\n\n",
       load.others(), 100 * load.taken(), load.repeated(), load.repeated() == 1 ? " was" : "s were", 100 * load.kept(), load.fixed_low(), load.fixed_high(),
       wider.low, wider.high);
 }
@@ -98,13 +94,14 @@ std::string TrainingTableText(const profile::Training& training) {
   const auto off = [&](const profile::KernelFactor* k) { return std::abs(std::log(k->factor() / training.factor())); };
   std::stable_sort(kernels.begin(), kernels.end(), [&](const auto* a, const auto* b) { return off(a) > off(b); });
   std::string text = absl::StrFormat(
-      "in training, %d rank%s: kernels take %.2f of their time alone, the host %s before each; ", training.ranks(),
-      training.ranks() == 1 ? "" : "s", training.factor(), Time(training.host_s()));
+      "in training, %s: kernels take %.2f times as long as alone, the host %s before each; ", Counted(training.ranks(), "rank"),
+      training.factor(), SecondsText(training.host_s()));
   if (training.ranks() > 1) {
-    text += absl::StrFormat("ranks wait %.1f %% of their time for the last, communication costs %.0f %% of its time; ",
+    text += absl::StrFormat("ranks wait %.1f %% of their time for the slowest, communication occupies a core for %.0f %% of its time; ",
                             100 * training.waiting(), 100 * training.core_share());
   }
-  text += absl::StrFormat("steps lie %+.1f %% to %+.1f %% off\n", 100 * (training.low() - 1), 100 * (training.high() - 1));
+  text += absl::StrFormat("measured steps lie %+.1f %% to %+.1f %% from the predicted ones\n",
+                          100 * (training.low() - 1), 100 * (training.high() - 1));
   constexpr size_t kShown = 6;
   for (size_t i = 0; i < std::min(kShown, kernels.size()); ++i) {
     text += absl::StrFormat("%s%s %.2f", i == 0 ? "  " : ", ", kernels[i]->kernel(), kernels[i]->factor());

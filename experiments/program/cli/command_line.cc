@@ -79,24 +79,43 @@ std::vector<std::string> Choices(const CLI::App& command) {
 std::string AboutOption(const CLI::App& command, const std::string& text) {
   for (const CLI::Option* option : command.get_options()) {
     const std::string name = option->get_name(), type = option->get_type_name(), wrong = StrCat("Could not convert: ", name, " = ");
-    const std::string right = type == "INT" ? "a whole number is right" : type == "FLOAT" ? "a number is right" : "a value is right";
-    if (text.starts_with(wrong)) return StrCat(name, "=", text.substr(wrong.size()), ": ", right);
-    if (text == StrCat(name, ": 1 required ", type, " missing")) return StrCat(name, " has no value: ", right);
+    const std::string right = type == "INT" ? "a whole number" : type == "FLOAT" ? "a number" : "a value";
+    if (text.starts_with(wrong)) return StrCat(name, " must be ", right, " (got \"", text.substr(wrong.size()), "\")");
+    if (text == StrCat(name, ": 1 required ", type, " missing")) return StrCat(name, " needs ", right, ", as in ", name, "=", type);
   }
   return text;
+}
+
+// An error text for the first argument that the command does not take. Empty if there is none.
+std::string UnknownArgument(const CLI::App& command) {
+  for (const std::string& word : command.remaining()) {
+    if (word == "--") continue;
+    if (!word.starts_with('-')) return StrCat("unexpected argument \"", word, "\"");
+    const std::string name = word.substr(0, word.find('='));
+    std::vector<std::string> known;
+    for (const CLI::Option* option : command.get_options()) {
+      if (option->get_group().empty()) continue;  // not in --help
+      for (const std::string& long_name : option->get_lnames()) known.push_back(StrCat("--", long_name));
+    }
+    return StrCat("unknown option ", name, Suggestion(name, known));
+  }
+  return "";
 }
 
 // The parser's error, and which --help to read.
 std::string ErrorText(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App* command = &app;
-  std::string path;
-  while (!command->get_subcommands().empty()) {
+  std::string path = app.get_name(), unknown = UnknownArgument(app);
+  while (unknown.empty() && !command->get_subcommands().empty()) {
     command = command->get_subcommands().back();
-    StrAppend(&path, command->get_name(), " ");
+    StrAppend(&path, " ", command->get_name());
+    unknown = UnknownArgument(*command);
   }
-  const std::string help = StrCat(" (", app.get_name(), " ", path, "--help)");
+  const std::string help = StrCat("; see ", path, " --help");
+  if (!unknown.empty()) return StrCat(unknown, help);
   if (const std::vector<std::string> choices = Choices(*command); !choices.empty() && error.get_name() == "RequiredError") {
-    return StrCat(command == &app ? "say what to do: " : StrCat(command->get_name(), ": say what: "), absl::StrJoin(choices, ", "), help);
+    const std::string missing = command == &app ? "no command is given" : StrCat(command->get_name(), ": no subcommand is given");
+    return StrCat(missing, "; use one of ", absl::StrJoin(choices, ", "), help);
   }
   return StrCat(AboutOption(*command, error.what()), help);
 }
@@ -115,9 +134,10 @@ std::string CommandLine::UnknownWordText(const CLI::App& where, const std::strin
   for (const auto& [expected, text] : answers_) {
     if (word == expected) return text;
   }
-  const std::string of = where.get_parent() == nullptr ? "" : where.get_name() + " ";
-  return StrCat("\"", word, "\" is ", of.empty() ? "no command" : StrCat("nothing to ", where.get_name()), Suggestion(word, Choices(where)), "; ", app_->get_name(), " ", of,
-                "--help says more");
+  const bool top = where.get_parent() == nullptr;
+  const std::string what = top ? "unknown command" : StrCat(where.get_name(), ": unknown subcommand");
+  const std::string path = top ? app_->get_name() : StrCat(app_->get_name(), " ", where.get_name());
+  return StrCat(what, " \"", word, "\"", Suggestion(word, Choices(where)), "; see ", path, " --help");
 }
 
 // An error text for the first word that should name a command and does not. Empty if there is no such word.

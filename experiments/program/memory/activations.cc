@@ -113,21 +113,21 @@ std::optional<ActivationFormula> KorthikantiFormula(const spec::Spec& spec, int 
   const bool scores = !full && !selective;  // the formula includes the scores
   const bool drawn_again = spec.model().dropout_masks() == spec::Model::RECOMPUTED;
   if (scores && spec.model().attention() == spec::Model::TILED) {
-    differs.push_back("tiled attention keeps no scores: without 5 a s / h");
+    differs.push_back("tiled attention keeps no scores: leave out 5 a s / h");
   } else if (scores && gpt.attention_dropout() == 0) {
-    differs.push_back("attention's probabilities have no dropout: without 3 a s s b a layer");
+    differs.push_back("attention probabilities have no dropout: leave out 3 a s s b per layer");
   } else if (scores && drawn_again) {
-    differs.push_back("masks of attention's probabilities are drawn again, not kept: without a s s b a layer");
+    differs.push_back("dropout masks of attention probabilities are drawn again, not kept: leave out a s s b per layer");
   }
-  if (!full && gpt.dropout() == 0) differs.push_back("there is no dropout, hence no masks of 2 s b h a layer");
-  else if (!full && drawn_again) differs.push_back("dropout masks are drawn again, not kept: without 2 s b h a layer");
+  if (!full && gpt.dropout() == 0) differs.push_back("there is no dropout, and so no masks: leave out 2 s b h per layer");
+  else if (!full && drawn_again) differs.push_back("dropout masks are drawn again, not kept: leave out 2 s b h per layer");
   if (!full && gpt.ffn() != 4 * gpt.hidden()) differs.push_back(StrCat("the MLP is ", gpt.ffn(), " wide, not 4 h"));
   if (recompute.every() > 1) {
     const bool whole = recompute.recompute() == spec::ActivationCheckpointing::FULL;
-    differs.push_back(StrCat("one block of ", recompute.every(), whole ? " is recomputed, and keeps its input alone"
-                                                                       : " recomputes its attention's scores: there without 5 a s / h"));
+    differs.push_back(StrCat("one block of ", recompute.every(), whole ? " is recomputed, and keeps only its input"
+                                                                       : " recomputes its attention scores: leave out 5 a s / h for it"));
   }
-  differs.push_back("the formula has no embeddings, logits or loss, and nothing that lives within one layer's pass");
+  differs.push_back("the formula leaves out embeddings, logits, the loss, and tensors that live only during the pass of one layer");
   return formula;
 }
 

@@ -119,7 +119,7 @@ const RankKind& MemoryPrediction::largest() const {
 }
 
 absl::StatusOr<MemoryPrediction> PredictMemory(const spec::Spec& whole, const Samples& samples, bool bounded) {
-  const absl::StatusOr<host::MemoryRules> rules = host::FindMemoryRules(whole);
+  const absl::StatusOr<host::MemoryRules> rules = FindMemoryRules(whole);
   if (!rules.ok()) return rules.status();
   spec::Spec spec = whole;
   spec.mutable_trace()->set_enabled(false);

@@ -34,7 +34,7 @@ struct MemoryPrediction {
 
 // `spec` is resolved and validated. `bounded`: memory is limited by the device and by memory.budget_mib; otherwise it
 // is unlimited, which shows what a run would need. Equal to a simulated run of the same spec, to the byte. Refuses the
-// specs that host::FindMemoryRules refuses.
+// specs that FindMemoryRules refuses.
 absl::StatusOr<MemoryPrediction> PredictMemory(const spec::Spec& spec, const Samples& samples, bool bounded = true);
 
 }  // namespace twofold

@@ -62,14 +62,14 @@ absl::Status Write(const Options& o) {
 
 void AddReportCommand(const Command& program, int& exit_status) {
   auto options = std::make_shared<Options>();
-  const Command command = program.AddCommand("report", "draws a run as one HTML page, or a prediction above its measurement");
+  const Command command = program.AddCommand("report", "draws a run, or a prediction above its measurement, as one HTML page");
   command.AddOption("DIR", options->folder, "the folder of a run").Required();
-  command.AddOption("DIR_MEASURED", options->measured, "that of its measurement, to compare with");
+  command.AddOption("DIR_MEASURED", options->measured, "the folder of its measurement, to compare with");
   command.AddOption("--out", options->out, "the page to write; default: report.html in the last folder");
   command.Footer(
-      "The page needs no other file: time line, memory, losses, collectives, errors. schedule.svg (of pipelines), timeline.svg and\n"
-      "memory.svg are written beside it, and what was written is listed.\n"
-      "Exit status: 0 fine; 1 a file cannot be written; 2 a folder holds no report of a run.\n"
+      "The page shows the time line, memory, losses, collectives and errors, and needs no other file. timeline.svg, memory.svg and,\n"
+      "for a pipeline, schedule.svg are written beside it. The names of all files written are printed.\n"
+      "Exit status: 0 fine; 1 a file cannot be written; 2 a folder has no report of a run.\n"
       "\nExamples:\n"
       "  twofold report runs/my-in_memory\n"
       "  twofold report runs/my-simulated runs/my-in_memory --out=my.html");

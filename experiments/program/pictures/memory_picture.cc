@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/format.h"
 #include "experiments/program/pictures/format.h"
 #include "experiments/program/pictures/style.h"
 
@@ -94,7 +95,7 @@ class Picture {
     for (const double t : Ticks(0, bytes_ / unit, 5)) {
       absl::StrAppend(&body_, "<path class=\"rule\" d=\"M", Px(kLeft), " ", Px(Y(t * unit)), "H", Px(kWidth - kRight),
                       "\"/><text class=\"soft end\" x=\"", Px(kLeft - 8), "\" y=\"", Px(Y(t * unit) + 4), "\">",
-                      Size(t * unit), "</text>");
+                      BytesText(t * unit), "</text>");
     }
   }
   // A value holds until the next sample, so lines are step functions.
@@ -134,13 +135,13 @@ class Picture {
     const double x = X(m.time[at]), y = Y(Live(m, at));
     const bool left = x > kWidth - 220;
     absl::StrAppend(&body_, "<circle class=\"mark\" cx=\"", Px(x), "\" cy=\"", Px(y), "\" r=\"4.5\"/><text class=\"", left ? "end" : "",
-                    "\" x=\"", Px(left ? x - 9 : x + 9), "\" y=\"", Px(y - 6), "\">peak ", Size(Live(m, at)), "</text>");
+                    "\" x=\"", Px(left ? x - 9 : x + 9), "\" y=\"", Px(y - 6), "\">peak ", BytesText(Live(m, at)), "</text>");
   }
   void TimeAxis() {
     y_ = top_ + kHeight;
     for (const double t : Ticks(0, seconds_, 8)) {
       absl::StrAppend(&body_, "<path class=\"rule\" d=\"M", Px(X(t)), " ", Px(y_), "v5\"/><text class=\"soft mid\" x=\"", Px(X(t)),
-                      "\" y=\"", Px(y_ + 18), "\">", Duration(t), "</text>");
+                      "\" y=\"", Px(y_ + 18), "\">", SecondsText(t), "</text>");
     }
     y_ += kAxis - 8;
   }

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "core/base/format.h"
 #include "experiments/program/pictures/chart.h"
 #include "experiments/program/pictures/format.h"
 #include "experiments/program/pictures/memory_picture.h"
@@ -41,7 +42,7 @@ template <class Value, class Format>
 std::string Compared(const std::string& name, const Runs& runs, Value value, Format format) {
   std::vector<std::string> cells;
   for (const RunData* run : runs) cells.push_back(format(value(*run)));
-  if (runs.size() == 2) cells.push_back(Change(value(*runs[1]), value(*runs[0])));
+  if (runs.size() == 2) cells.push_back(PercentText(value(*runs[0]) / value(*runs[1]) - 1));
   return Row(name, cells);
 }
 
@@ -55,22 +56,22 @@ double HighestRank(const RunData& run, Field field) {
 std::string SummaryHead(const Runs& runs) {
   std::string head = "<tr><th></th>";
   for (const RunData* run : runs) absl::StrAppend(&head, "<th>", Escape(run->Title()), "</th>");
-  if (runs.size() == 2) absl::StrAppend(&head, "<th>first against second</th>");
+  if (runs.size() == 2) absl::StrAppend(&head, "<th>difference of the first from the second</th>");
   return head + "</tr>\n";
 }
 
 std::string Summary(const Runs& runs) {
   std::string t = "<div class=wrap><table>" + SummaryHead(runs);
-  const auto seconds = [](double v) { return Duration(v); };
-  const auto size = [](double v) { return Size(v); };
-  const auto share = [](double v) { return Share(v); };
+  const auto seconds = [](double v) { return SecondsText(v); };
+  const auto size = [](double v) { return BytesText(v); };
+  const auto share = [](double v) { return ShareText(v); };
   t += Compared("time of a step, median", runs, [](const RunData& r) { return r.report.median_step_seconds(); }, seconds);
   std::vector<std::string> intervals;
   for (const RunData* r : runs) {
-    intervals.push_back(absl::StrCat(Duration(r->report.low()), " to ", Duration(r->report.high())));
+    intervals.push_back(absl::StrCat(SecondsText(r->report.low()), " to ", SecondsText(r->report.high())));
   }
   if (runs.size() == 2) intervals.push_back("");
-  t += Row("interval of that", intervals);
+  t += Row("its interval", intervals);
   t += Compared("tokens (or samples) per second", runs, [](const RunData& r) { return r.report.tokens_per_second(); }, Number);
   t += Compared("exposed communication per step", runs,
                 [](const RunData& r) { return r.report.exposed_communication_seconds(); }, seconds);
@@ -78,16 +79,16 @@ std::string Summary(const Runs& runs) {
                 [](const RunData& r) { return HighestRank(r, &report::Rank::peak_bytes); }, size);
   t += Compared("reserved memory, highest rank", runs,
                 [](const RunData& r) { return HighestRank(r, &report::Rank::reserved_bytes); }, size);
-  t += Compared("of that fragmentation: reserved, not live at the peak", runs, [](const RunData& r) {
+  t += Compared("fragmentation (reserved, but not live at the peak), highest rank", runs, [](const RunData& r) {
     return HighestRank(r, &report::Rank::reserved_bytes) - HighestRank(r, &report::Rank::peak_bytes);
   }, size);
-  const auto used = [](double v) { return v > 0 ? Size(v) : "-"; };  // 0: nothing offloaded
+  const auto used = [](double v) { return v > 0 ? BytesText(v) : "-"; };  // 0: nothing offloaded
   t += Compared("peak of the host's memory, highest rank", runs,
                 [](const RunData& r) { return HighestRank(r, &report::Rank::host_peak_bytes); }, used);
   t += Compared("outside the ledger, highest rank", runs,
                 [](const RunData& r) { return HighestRank(r, &report::Rank::outside_ledger_bytes); }, size);
   t += Compared("bubble", runs, [](const RunData& r) { return r.report.bubble_fraction(); }, share);
-  const auto known = [](double v) { return v > 0 ? Share(v) : "-"; };  // 0: the devices' peak is unknown
+  const auto known = [](double v) { return v > 0 ? ShareText(v) : "-"; };  // 0: the devices' peak is unknown
   t += Compared("MFU", runs, [](const RunData& r) { return r.report.mfu(); }, known);
   t += Compared("HFU", runs, [](const RunData& r) { return r.report.hfu(); }, known);
   return t + "</table></div>\n";
@@ -96,8 +97,8 @@ std::string Summary(const Runs& runs) {
 std::string Heading(const Runs& runs) {
   const report::Report& r = runs[0]->report;
   std::string text = absl::StrCat("<h1>", Escape(r.name()), "</h1><p class=sub>", Number(static_cast<double>(r.parameters())),
-                                  " parameters, ", r.world_size(), r.world_size() == 1 ? " rank" : " ranks", ", ",
-                                  r.steps_size(), r.steps_size() == 1 ? " step" : " steps");
+                                  " parameters, ", Counted(r.world_size(), "rank"), ", ",
+                                  Counted(r.steps_size(), "step"));
   if (!r.device().empty()) absl::StrAppend(&text, ", ", Escape(r.device()));
   text += "</p>";
   for (const RunData* run : runs) {
@@ -124,7 +125,7 @@ std::string Charts(const Runs& runs) {
     if (validation.values.size() > 1 && !losses.empty()) validations.push_back(validation);
   }
   const std::string loss = Chart(losses, "loss", [](double v) { return absl::StrFormat("%.3g", v); }, false);
-  const std::string time = Chart(times, "time of a step (band: the interval, dashes: the median)", Duration, true);
+  const std::string time = Chart(times, "time of a step (band: interval, dashes: median)", SecondsText, true);
   const std::string validation =
       Chart(validations, "validation loss, by validation", [](double v) { return absl::StrFormat("%.3g", v); }, false);
   if (loss.empty() && time.empty()) return "";
@@ -144,7 +145,7 @@ std::string Collectives(const Runs& runs) {
   std::string t = "<h2>Communication of rank 0, whole run</h2><div class=wrap><table><tr><th>operation</th><th class=left>group</th>";
   for (const RunData* run : runs) {
     const std::string title = runs.size() == 1 ? "" : absl::StrCat(", ", run->report.predicted() ? "predicted" : "measured");
-    absl::StrAppend(&t, "<th>calls", title, "</th><th>bytes", title, "</th><th>time a call", title, "</th><th>algbw", title, "</th>");
+    absl::StrAppend(&t, "<th>calls", title, "</th><th>bytes", title, "</th><th>time per call", title, "</th><th>algbw", title, "</th>");
   }
   t += "</tr>\n";
   for (const auto& [key, cells] : rows) {
@@ -155,8 +156,8 @@ std::string Collectives(const Runs& runs) {
         continue;
       }
       const double bytes = static_cast<double>(c->bytes()), calls = static_cast<double>(c->count());
-      absl::StrAppend(&t, "<td>", c->count(), "</td><td>", Size(bytes), "</td><td>",
-                      calls > 0 ? Duration(c->seconds() / calls) : "-", "</td><td>",
+      absl::StrAppend(&t, "<td>", c->count(), "</td><td>", BytesText(bytes), "</td><td>",
+                      calls > 0 ? SecondsText(c->seconds() / calls) : "-", "</td><td>",
                       c->seconds() > 0 && bytes > 0 ? absl::StrFormat("%.2f GB/s", bytes / c->seconds() / 1e9) : "-", "</td>");
     }
     t += "</tr>\n";

@@ -62,12 +62,12 @@ absl::Status ReadTrace(const std::string& path, RunData& run) {
   if (!file) return absl::OkStatus();
   const Json json = Json::parse(file, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded() || !json.is_object() || !json.contains("traceEvents") || !json["traceEvents"].is_array()) {
-    return Bad(path, "not a trace: JSON with a list of traceEvents is right");
+    return Bad(path, "is not a trace; expected JSON with a list of traceEvents");
   }
   try {
     AddSpans(json["traceEvents"], run);
   } catch (const Json::exception& e) {
-    return Bad(path, absl::StrCat("an event has a field of another kind than expected (", e.what(), ")"));
+    return Bad(path, absl::StrCat("a field of an event has the wrong type (", e.what(), ")"));
   }
   return absl::OkStatus();
 }
@@ -78,7 +78,7 @@ absl::Status ReadMemory(const std::string& path, RunData& run) {
   if (!file || !std::getline(file, line)) return absl::OkStatus();
   const std::vector<std::string> header = absl::StrSplit(line, ',');
   if (header.size() < 4 || header[0] != "rank" || header[1] != "time" || header.back() != "reserved") {
-    return Bad(path, "line 1: rank,time,<categories>,live,reserved is right");
+    return Bad(path, "line 1: expected rank,time,<categories>,live,reserved");
   }
   run.categories.assign(header.begin() + 2, header.end() - 2);
   for (int number = 2; std::getline(file, line); ++number) {
@@ -86,7 +86,7 @@ absl::Status ReadMemory(const std::string& path, RunData& run) {
     std::vector<double> values(cells.size());
     bool ok = cells.size() == header.size();
     for (size_t i = 0; ok && i < cells.size(); ++i) ok = absl::SimpleAtod(cells[i], &values[i]);
-    if (!ok) return Bad(path, absl::StrCat("line ", number, ": ", header.size(), " numbers are right"));
+    if (!ok) return Bad(path, absl::StrCat("line ", number, ": expected ", header.size(), " numbers"));
     MemoryLine& m = run.memory[static_cast<int>(values[0])];
     m.by_category.resize(run.categories.size());
     m.time.push_back(values[1]);

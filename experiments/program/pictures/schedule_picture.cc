@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/check.h"
+#include "core/base/format.h"
 #include "experiments/program/pictures/format.h"
 #include "experiments/program/pictures/style.h"
 
@@ -49,7 +50,7 @@ class Picture {
   size_t boxes() const { return boxes_; }
 
  private:
-  std::string Time(double t) const { return seconds_ ? Duration(t) : absl::StrFormat("%g", t); }
+  std::string Time(double t) const { return seconds_ ? SecondsText(t) : absl::StrFormat("%g", t); }
   double X(double t) const { return kLeft + t / end_ * (kWidth - kLeft - kRight); }
 
   void Row(const ScheduleRow& row, double end) {

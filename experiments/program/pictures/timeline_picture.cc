@@ -4,6 +4,7 @@
 #include <array>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/format.h"
 #include "experiments/program/pictures/format.h"
 #include "experiments/program/pictures/style.h"
 
@@ -26,7 +27,7 @@ class Picture {
 
   void Panel(const RunData& run) {
     y_ += 8;
-    std::string title = absl::StrCat(run.Title(), ": ", Duration(run.trace_end));
+    std::string title = absl::StrCat(run.Title(), ": ", SecondsText(run.trace_end));
     if (run.report.world_size() > kMostRanks) absl::StrAppend(&title, "; ranks 0 to ", kMostRanks - 1, " of ", run.report.world_size());
     absl::StrAppend(&body_, "<text class=\"head\" x=\"0\" y=\"", Px(y_ + 12), "\">", Escape(title), "</text>");
     y_ += kHead - 4;
@@ -66,11 +67,11 @@ class Picture {
     const SpanClass c = ClassOf(lane.stream, box.longest->name);
     used_[static_cast<size_t>(c)] = true;
     ++boxes_;
-    std::string title = absl::StrCat(Escape(box.longest->name), ", ", Duration(box.longest->end - box.longest->start));
+    std::string title = absl::StrCat(Escape(box.longest->name), ", ", SecondsText(box.longest->end - box.longest->start));
     if (box.longest->bytes > 0 && (c == SpanClass::kCommunication || c == SpanClass::kTransfer)) {
-      absl::StrAppend(&title, ", ", Size(static_cast<double>(box.longest->bytes)));
+      absl::StrAppend(&title, ", ", BytesText(static_cast<double>(box.longest->bytes)));
     }
-    if (box.spans > 1) title = absl::StrCat(box.spans, " spans in ", Duration(box.end - box.start), "; longest: ", title);
+    if (box.spans > 1) title = absl::StrCat(box.spans, " spans in ", SecondsText(box.end - box.start), "; longest: ", title);
     absl::StrAppend(&body_, "<rect class=\"", CssClass(c), "\" x=\"", Px(X(box.start)), "\" y=\"", Px(y_), "\" width=\"",
                     Px(std::max(0.4, X(box.end) - X(box.start) - 0.15)), "\" height=\"", Px(kLane), "\"><title>", title,
                     "</title></rect>");
@@ -80,7 +81,7 @@ class Picture {
     absl::StrAppend(&body_, "<path class=\"rule\" d=\"M", Px(kLeft), " ", Px(y_ + 2), "H", Px(kWidth - kRight), "\"/>");
     for (const double t : Ticks(0, seconds_, 8)) {
       absl::StrAppend(&body_, "<path class=\"rule\" d=\"M", Px(X(t)), " ", Px(y_ + 2), "v5\"/><text class=\"soft mid\" x=\"",
-                      Px(X(t)), "\" y=\"", Px(y_ + 20), "\">", Duration(t), "</text>");
+                      Px(X(t)), "\" y=\"", Px(y_ + 20), "\">", SecondsText(t), "</text>");
     }
     if (run.trace_end < 0.98 * seconds_) {  // this run ends before the other
       absl::StrAppend(&body_, "<path class=\"rule\" d=\"M", Px(X(run.trace_end)), " ", Px(y_ - kLane), "V", Px(y_ + 2), "\"/>");

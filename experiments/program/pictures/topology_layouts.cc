@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "core/base/format.h"
 #include "core/base/strings.h"
 
 namespace twofold::pictures {
@@ -310,14 +311,6 @@ Scene DiscsOfGroups(const Contracted& net, const std::map<int, Group>& groups) {
 }
 
 }  // namespace
-
-std::string Counted(int64_t n, const std::string& what) {
-  std::string many = what;
-  if (n != 1) many += what.ends_with("switch") ? "es" : "s";
-  std::string digits = StrCat(n);
-  for (int64_t i = static_cast<int64_t>(digits.size()) - 3; i > 0; i -= 3) digits.insert(static_cast<size_t>(i), ",");
-  return StrCat(digits, " ", many);
-}
 
 Wire WireOf(const Contracted& net, const Bundle& bundle, std::string path) {
   const auto name = [&](int t) { return net.things[static_cast<size_t>(t)].name; };

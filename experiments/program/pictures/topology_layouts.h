@@ -21,7 +21,5 @@ Scene NodeScene(const NodeType& node);       // devices, switches, hosts and NIC
 
 // A wire for a bundle, with its tooltip.
 Wire WireOf(const Contracted& net, const Bundle& bundle, std::string path);
-// "8 GPUs", "1 NIC"
-std::string Counted(int64_t n, const std::string& what);
 
 }  // namespace twofold::pictures

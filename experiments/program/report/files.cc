@@ -35,7 +35,7 @@ std::string Aside(const std::string& path) { return StrCat(path, ".part"); }
 absl::Status WriteFiles(const std::string& folder, const std::vector<NamedText>& files) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (error) return Failed(folder, "made", error.message());
+  if (error) return Failed(folder, "created", error.message());
   std::vector<std::string> paths;
   const absl::Cleanup remove_parts = [&paths] {  // files that were not renamed
     for (const std::string& path : paths) std::remove(Aside(path).c_str());
@@ -64,7 +64,7 @@ absl::Status CheckOutFile(std::string_view flag, const std::string& path) {
   std::error_code none;
   const std::string above = fs::path(path).parent_path().string(), folder = above.empty() ? "." : above;
   if (path.ends_with('/') || fs::is_directory(path, none)) return refuse("it is a folder");
-  if (!fs::is_directory(folder, none)) return refuse(StrCat(folder, " is no folder"));
+  if (!fs::is_directory(folder, none)) return refuse(StrCat(folder, " is not a folder"));
   if (fs::exists(path, none)) return access(path.c_str(), W_OK) == 0 ? absl::OkStatus() : refuse(std::strerror(errno));
   // access rights alone do not tell: some file systems refuse to create files
   std::FILE* const probe = std::fopen(Aside(path).c_str(), "wbe");
@@ -91,7 +91,7 @@ absl::Status MakeOutFolder(std::string_view flag, const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (!error && access(path.c_str(), W_OK) == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(StrCat(flag, ": ", path, error ? ": cannot be made: " : ": cannot be written to: ",
+  return absl::InvalidArgumentError(StrCat(flag, ": ", path, error ? ": cannot be created: " : ": cannot be written to: ",
                                            error ? error.message() : std::strerror(errno), "; give a folder that this user may write to"));
 }
 

@@ -51,7 +51,7 @@ absl::Status ReadMessage(const Json& json, const std::string& path, Message& m);
 absl::Status Refuse(const std::string& path, const Json& value, std::string_view right) {
   std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
   if (text.size() > 60) text = StrCat(text.substr(0, 60), "...");
-  return absl::InvalidArgumentError(StrCat(path, ": ", text, " does not fit; ", right, " would be right"));
+  return absl::InvalidArgumentError(StrCat(path, ": expected ", right, " (got ", text, ")"));
 }
 
 // Appends to a repeated field, sets any other.
@@ -88,7 +88,7 @@ absl::Status StoreNumber(const Json& json, const std::string& path, Message& m, 
 
 absl::Status StoreEnum(const Json& json, const std::string& path, Message& m, const FieldDescriptor* f) {
   const auto* value = json.is_string() ? f->enum_type()->FindValueByName(json.get<std::string>()) : nullptr;
-  if (value == nullptr) return Refuse(path, json, StrCat("a value name of ", f->enum_type()->name()));
+  if (value == nullptr) return Refuse(path, json, StrCat("a value of ", f->enum_type()->name()));
   return Store(m, f, value, &Reflection::SetEnum, &Reflection::AddEnum);
 }
 
@@ -132,7 +132,7 @@ absl::Status ReadField(const Json& json, const std::string& path, Message& m, co
 }
 
 absl::Status ReadMessage(const Json& json, const std::string& path, Message& m) {
-  if (!json.is_object()) return Refuse(path.empty() ? "the whole" : path, json, "an object");
+  if (!json.is_object()) return Refuse(path.empty() ? "the whole file" : path, json, "an object");
   for (const auto& [key, value] : json.items()) {
     const std::string here = path.empty() ? key : StrCat(path, ".", key);
     const FieldDescriptor* field = m.GetDescriptor()->FindFieldByName(key);

@@ -48,8 +48,9 @@ report::Load LoadOf(std::span<const report::ProcessorUse> ranks) {
 }
 
 std::string LoadText(const report::Load& load) {
-  std::string text = absl::StrFormat("other work kept %.1f processors busy and held it up for up to %.0f %% of the time", load.others(), 100 * load.taken());
-  if (load.stolen() >= 0.01) absl::StrAppendFormat(&text, " (%.0f %% of the processors was taken by a hypervisor)", 100 * load.stolen());
+  std::string text = absl::StrFormat("other work kept %.1f processors busy and delayed it by up to %.0f %% of the time",
+                                     load.others(), 100 * load.taken());
+  if (load.stolen() >= 0.01) absl::StrAppendFormat(&text, " (a hypervisor took %.0f %% of the processors' time)", 100 * load.stolen());
   return text;
 }
 

@@ -23,7 +23,7 @@ report::Load LoadOf(std::span<const report::ProcessorUse> ranks);
 
 double Taken(double held_share, double stolen);  // both combined, at most kMostTaken
 
-// "other work kept 1.9 processors busy and held it up for up to 43 % of the time"; with stolen time, if it is visible.
+// "other work kept 1.9 processors busy and delayed it by up to 43 % of the time"; with stolen time, if it is visible.
 std::string LoadText(const report::Load& load);
 
 }  // namespace twofold

@@ -69,7 +69,7 @@ void ForRanksOf(const report::Rank& row, const Tell& tell) {
 }
 
 absl::Status Wrong(const std::string& field, int64_t value, std::string_view right) {
-  return absl::InvalidArgumentError(StrCat(field, ": ", value, " is out of range; ", right, " would be right"));
+  return absl::InvalidArgumentError(StrCat(field, ": ", value, " is out of range; expected ", right));
 }
 
 // Checked before any range is expanded.
@@ -129,9 +129,10 @@ absl::Status CheckRankRows(const report::Report& report) {
       seen[static_cast<size_t>(rank)] = true;
       ++count;
     });
-    if (twice >= 0) return absl::InvalidArgumentError(StrCat(path, "stands_for: rank ", twice, " has a row already; one row for each rank would be right"));
+    if (twice >= 0) return absl::InvalidArgumentError(StrCat(path, "stands_for: rank ", twice,
+        " already has a row; expected one row per rank"));
     if (row.has_stands_for() && count != row.stands_for().count()) return Wrong(path + "stands_for.count", row.stands_for().count(), StrCat(count));
-    if (!seen[static_cast<size_t>(row.rank())]) return Wrong(path + "rank", row.rank(), "the first that it stands for");
+    if (!seen[static_cast<size_t>(row.rank())]) return Wrong(path + "rank", row.rank(), "the first rank that it stands for");
   }
   return absl::OkStatus();
 }

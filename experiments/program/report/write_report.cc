@@ -40,7 +40,8 @@ absl::StatusOr<Json> Parse(const std::string& text) {
   try {
     return Json::parse(text);
   } catch (const Json::parse_error& error) {
-    if (error.byte > text.size()) return absl::InvalidArgumentError(StrCat("ends at byte ", text.size(), ": cut short? ", kOwnFolder));
+    if (error.byte > text.size()) return absl::InvalidArgumentError(StrCat("ends at byte ", text.size(),
+        " and seems to be cut short; ", kOwnFolder));
     return absl::InvalidArgumentError(StrCat("byte ", error.byte, ": is not JSON; ", kOwnFolder));
   }
 }
@@ -51,7 +52,8 @@ absl::Status CheckVersion(const Json& json) {
   const auto version = json.find("schema_version");
   if (version == json.end()) return absl::InvalidArgumentError(StrCat("schema_version: is missing; ", kOwnFolder));
   if (!version->is_number_integer() || *version == kReportSchemaVersion) return absl::OkStatus();
-  return absl::InvalidArgumentError(StrCat("schema_version ", version->dump(), " is of another program; this one reads ", kReportSchemaVersion));
+  return absl::InvalidArgumentError(StrCat("schema_version ", version->dump(),
+      " is not supported; this program reads ", kReportSchemaVersion));
 }
 
 // Checks the fields that every run writes and every reader of reports needs.
@@ -60,7 +62,7 @@ absl::Status CheckFields(const Json& json, const report::Report& r) {
     if (!json.contains(field)) return absl::InvalidArgumentError(StrCat(field, ": is missing; ", kOwnFolder));
   }
   const auto check = [](bool fine, const auto& field, auto value, std::string_view right) {
-    return fine ? absl::OkStatus() : absl::InvalidArgumentError(StrCat(field, ": ", value, " is out of range; ", right, " would be right"));
+    return fine ? absl::OkStatus() : absl::InvalidArgumentError(StrCat(field, ": ", value, " is out of range; expected ", right));
   };
   constexpr std::string_view kNotNegative = "0 or more", kOne = "1 or more";
   absl::Status status = check(r.world_size() >= 1, "world_size", r.world_size(), kOne);
@@ -78,7 +80,8 @@ absl::Status CheckFields(const Json& json, const report::Report& r) {
     status.Update(check(rank.reserved_bytes() >= 0, path + "reserved_bytes", rank.reserved_bytes(), kNotNegative));
   }
   if (r.outcome() == report::OK && r.ranks().empty()) {
-    status.Update(absl::InvalidArgumentError(StrCat("ranks: [] does not fit outcome OK; a row for each of ", r.world_size(), " would be right")));
+    status.Update(absl::InvalidArgumentError(StrCat("ranks: is empty, although outcome is OK; expected a row for each of ",
+                                                    r.world_size(), " ranks")));
   }
   return status;
 }

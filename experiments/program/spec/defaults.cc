@@ -149,7 +149,7 @@ absl::Status ResolveValidation(spec::Validation& v, const std::string& file, con
   }
   return absl::InvalidArgumentError(
       StrCat(file, ": train.validation.samples: ", v.samples(), v.has_data() ? " are more than train.validation.data has, "
-             : " leave nothing to train on of ", available, " samples; use at most ", most));
+             : " leave no training data of ", available, " samples; use at most ", most));
 }
 
 }  // namespace
@@ -168,7 +168,7 @@ absl::Status ResolveLength(spec::Spec& spec, const std::string& file, const Data
   if (train.has_epochs()) {
     if (const int64_t most = kMostSteps / steps_of_epoch; train.epochs() > most) {
       return absl::InvalidArgumentError(StrCat(file, ": train.epochs: ", train.epochs(), " of ", steps_of_epoch,
-                                               " steps each are more than ", kMostSteps, " steps; use fewer"));
+                                               " steps each are more than ", kMostSteps, " steps; use fewer epochs"));
     }
     train.set_steps(train.epochs() * steps_of_epoch);
     train.clear_epochs();

@@ -13,6 +13,7 @@
 #include "core/base/printable.h"
 #include "core/base/strings.h"
 #include "core/proto/cluster.pb.h"
+#include "core/proto/fabric_name.h"
 #include "core/proto/parse_text.h"
 #include "experiments/program/spec/spec.h"
 
@@ -41,7 +42,8 @@ bool PresetStillFits(const spec::Spec& spec, const std::string& file) {
 }  // namespace
 
 absl::StatusOr<spec::Spec> ParseSpec(const std::string& text, const std::string& file) {
-  if (text.size() > kLongestSpec) return absl::InvalidArgumentError(StrCat(file, ": has more than ", kLongestSpec, " bytes; a spec has at most as many"));
+  if (text.size() > kLongestSpec) return absl::InvalidArgumentError(StrCat(file,
+      ": is too long; a spec has at most ", kLongestSpec, " bytes"));
   spec::Spec spec;
   if (const absl::Status parsed = ParseText(text, file, spec); !parsed.ok()) {
     if (cluster::Cluster cluster; !ParseText(text, file, cluster).ok()) return parsed;

@@ -31,10 +31,10 @@ bool IsWhole(absl::string_view value) {
 }
 
 absl::Status WrongValue(const FieldDescriptor& field, absl::string_view value) {
-  if (IsWhole(value)) return absl::InvalidArgumentError(StrCat("\"", value, "\" does not fit; use ", ExpectedRange(field)));
+  if (IsWhole(value)) return absl::InvalidArgumentError(StrCat("\"", value, "\" is not valid; use ", ExpectedRange(field)));
   const bool text = field.cpp_type() == FieldDescriptor::CPPTYPE_STRING;
   return absl::InvalidArgumentError(
-      StrCat("\"", value, "\" does not fit; use ", text ? "text" : ExpectedValue(field)));
+      StrCat("\"", value, "\" is not valid; use ", text ? "text" : ExpectedValue(field)));
 }
 
 // Removes the quotes of a string as written in a spec file; text without quotes is returned unchanged.
@@ -83,7 +83,7 @@ absl::Status StoreBlocks(Message& m, const FieldDescriptor& field, absl::string_
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      StrCat("\"", value, "\" does not fit: ", error.message, " Use ", ExpectedValue(field)));
+      StrCat("\"", value, "\" is not valid: ", error.message, " Use ", ExpectedValue(field)));
 }
 
 absl::Status StoreOne(Message& m, const FieldDescriptor& field, absl::string_view value) {
@@ -190,7 +190,7 @@ absl::Status ApplyFabric(spec::Spec& spec, std::string_view name) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      StrCat("--fabric=", Printable(name), ": fabric: \"", Printable(name), "\" is not a fabric", Suggestion(name, known)));
+      StrCat("--fabric=", Printable(name), ": unknown fabric", Suggestion(name, known)));
 }
 
 }  // namespace twofold

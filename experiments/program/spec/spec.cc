@@ -6,14 +6,6 @@
 
 namespace twofold {
 
-std::string FabricName(const spec::Spec& spec) {
-  const spec::Fabric& fabric = spec.fabric();
-  const google::protobuf::OneofDescriptor* kind = fabric.GetDescriptor()->FindOneofByName("kind");
-  const google::protobuf::FieldDescriptor* chosen =
-      fabric.GetReflection()->GetOneofFieldDescriptor(fabric, kind);
-  return chosen == nullptr ? "in_memory" : chosen->name();
-}
-
 bool WritesCheckpoints(const spec::Spec& spec) {
   const bool symbolic = spec.fabric().has_simulated() && spec.fabric().simulated().data() != spec::Simulated::REAL;
   return spec.train().has_checkpoint() && !symbolic;

@@ -54,7 +54,7 @@ void CheckAttention(const spec::Model& model, Problems& problems) {
   const ModelKind& kind = *FindModelKind(model.kind_case());
   const ModelInput input = kind.input(model);
   if (input.kind != ModelInput::kTokens) {
-    problems.Add("model.attention", StrCat("UNFUSED does not fit model.", kind.name, ", which has no attention; use TILED"));
+    problems.Add("model.attention", StrCat("UNFUSED does not apply to model.", kind.name, ", which has no attention; use TILED"));
   } else if (input.length > kLongest) {
     problems.Add("model.attention", StrCat("UNFUSED stores scores of ", SizesPath(kind.kind), ".sequence = ", input.length,
                                            " squared; use TILED, or a sequence of at most ", kLongest));
@@ -103,8 +103,9 @@ void CheckBatch(const spec::Spec& spec, Problems& problems) {
   const std::string others = by_micro ? DivisorsNextTo(micro_batch, batch / ranks, kMostMicroBatch)
                                       : DivisorsNextTo(ranks, by_ranks ? batch / micro_batch : batch, kMostRanks);
   problems.Add(by_micro ? "train.micro_batch" : "parallel.dp",
-               StrCat(by_micro ? micro_batch : ranks, " does not fit: train.global_batch / (parallel.dp * train.micro_batch) = ", batch, " / (", ranks, " * ",
-                      micro_batch, ") is not whole", by_micro ? "" : " with any micro_batch", "; use ", by_micro ? "train.micro_batch = " : "parallel.dp = ", others,
+               StrCat(by_micro ? micro_batch : ranks, " is not valid: train.global_batch / (parallel.dp * train.micro_batch) = ",
+                      batch, " / (", ranks, " * ", micro_batch, ") is not a whole number", by_micro ? "" : " with any micro_batch",
+                      "; use ", by_micro ? "train.micro_batch = " : "parallel.dp = ", others,
                       ", or train.global_batch = ", below > 0 ? StrCat(below, " or ") : "", above));
 }
 
@@ -155,7 +156,8 @@ void CheckSchedule(const spec::Schedule& schedule, Problems& problems) {
 bool CheckLength(const spec::Train& train, Problems& problems) {
   if (!train.has_epochs()) return problems.Whole("train.steps", train.steps(), 1, int64_t{1} << 31);
   if (train.has_steps()) {
-    problems.Add("train.epochs", StrCat(train.epochs(), " and train.steps = ", train.steps(), " are two lengths; keep one of them"));
+    problems.Add("train.epochs", StrCat(train.epochs(), " and train.steps = ", train.steps(),
+        " both set the length of training; keep one of them"));
   } else {
     problems.Whole("train.epochs", train.epochs(), 1, 1 << 30);
   }
@@ -195,20 +197,20 @@ void CheckLinks(std::string_view path, const Links& links, Problems& problems) {
   const std::string rate = StrCat(path, ".link_gbps"), latency = StrCat(path, ".latency_us");
   if (problems.AtLeast(rate, links.link_gbps(), 0) && links.link_gbps() > 0 &&
       !(links.link_gbps() >= 1e-9 && links.link_gbps() <= 1e9)) {
-    problems.Add(rate, StrCat(NumberText(links.link_gbps()), " is out of range; use 1e-9 to 1e9, or 0 for links as they are"));
+    problems.Add(rate, StrCat(NumberText(links.link_gbps()), " is out of range; use 1e-9 to 1e9, or 0 for links at full speed"));
   }
   if (links.latency_us() > 1e9) {
     problems.Add(latency, StrCat(NumberText(links.latency_us()), " is out of range; use at most 1e9"));
   } else if (problems.AtLeast(latency, links.latency_us(), 0) && links.latency_us() > 0 && links.link_gbps() == 0) {
-    problems.Add(latency, StrCat(NumberText(links.latency_us()), " is of links that are slowed down, and ", rate,
-                                 " = 0 leaves them as they are; use a rate above 0, such as 10"));
+    problems.Add(latency, StrCat(NumberText(links.latency_us()), " only applies to links that are slowed down, but ", rate,
+                                 " = 0 leaves them at full speed; use a rate above 0, such as 10"));
   }
 }
 
 void CheckEmulated(const spec::Spec& spec, Problems& problems) {
   if (spec.device() != spec::EMULATED) {
     if (!spec.has_emulated()) return;
-    return problems.Add("emulated", StrCat("is for device: EMULATED, and device is ", spec::Device_Name(spec.device()),
+    return problems.Add("emulated", StrCat("is only for device: EMULATED, but device is ", spec::Device_Name(spec.device()),
                                            "; set that, or leave the block out"));
   }
   const spec::Emulated& emulated = spec.emulated();
@@ -219,20 +221,23 @@ void CheckEmulated(const spec::Spec& spec, Problems& problems) {
     problems.Add("emulated.speed", StrCat(NumberText(emulated.speed()), " is out of range; use 1e-9 to 1e9"));
   }
   if (spec.fabric().simulated().data() == spec::Simulated::REAL) {
-    problems.Add("fabric.simulated.data", "REAL does not fit device: EMULATED, which computes nothing; use SYMBOLIC, or device: CPU");
+    problems.Add("fabric.simulated.data", "REAL is not possible with device: EMULATED, which computes nothing; use SYMBOLIC, or device: "
+                                          "CPU");
   }
 }
 
 void CheckCuda(const spec::Spec& spec, Problems& problems) {
   if (spec.device() != spec::CUDA) {
     if (!spec.has_cuda()) return;
-    return problems.Add("cuda", StrCat("is for device: CUDA, and device is ", spec::Device_Name(spec.device()), "; set that, or leave the block out"));
+    return problems.Add("cuda", StrCat("is only for device: CUDA, but device is ", spec::Device_Name(spec.device()),
+                                       "; set that, or leave the block out"));
   }
   std::set<int> seen;
   for (int i = 0; i < spec.cuda().gpus_size(); ++i) {
     const int gpu = spec.cuda().gpus(i);
     const std::string path = StrCat("cuda.gpus[", i, "]");
-    if (problems.Whole(path, gpu, 0, 1023) && !seen.insert(gpu).second) problems.Add(path, StrCat(gpu, " stands here twice; ranks take GPUs in turn, so name each once"));
+    if (problems.Whole(path, gpu, 0, 1023) && !seen.insert(gpu).second) problems.Add(path, StrCat(gpu,
+        " is listed twice; ranks take GPUs in turn, so list each once"));
   }
 }
 
@@ -253,10 +258,11 @@ void CheckRendezvous(const spec::Rendezvous& rendezvous, Problems& problems) {
     problems.Add("fabric.rendezvous.timeout_s", StrCat(NumberText(rendezvous.timeout_s()), " is out of range; use at most 1e9"));
   }
   if (rendezvous.has_address() && rendezvous.address().empty()) {
-    problems.Add("fabric.rendezvous.address", "\"\" names no host; use that of rank 0, or leave it out for what the launcher says");
+    problems.Add("fabric.rendezvous.address", "\"\" names no host; use that of rank 0, or leave it out to use what the launcher says");
   }
   if (rendezvous.has_bind() && rendezvous.bind().empty()) {
-    problems.Add("fabric.rendezvous.bind", "\"\" names no address; use one of rank 0's host (0.0.0.0: all), or leave it out for fabric.rendezvous.address");
+    problems.Add("fabric.rendezvous.bind", "\"\" names no address; use one of rank 0's host (0.0.0.0: all), or leave it out to use "
+                                           "fabric.rendezvous.address");
   }
 }
 
@@ -277,12 +283,13 @@ void CheckFabric(const spec::Spec& spec, Problems& problems) {
     constexpr int kMostCtas = 64;  // NCCL's own bound
     problems.Whole("fabric.nccl.max_ctas", fabric.nccl().max_ctas(), 0, kMostCtas);
     if (spec.device() != spec::CUDA) {
-      problems.Add("device", StrCat(spec::Device_Name(spec.device()), " does not fit fabric.nccl, which moves the memory of GPUs; use CUDA, or fabric in_memory or mpi"));
+      problems.Add("device", StrCat(spec::Device_Name(spec.device()), " is not possible with fabric.nccl, which moves the memory of GPUs; "
+                                                                      "use CUDA, or fabric in_memory or mpi"));
     }
   }
   if (fabric.mpi().gpu_buffers() != spec::Mpi::AUTO && spec.device() != spec::CUDA) {
-    problems.Add("fabric.mpi.gpu_buffers", StrCat(spec::Mpi::GpuBuffers_Name(fabric.mpi().gpu_buffers()), " is for device: CUDA, and device is ",
-                                                  spec::Device_Name(spec.device()), "; set that, or leave it out"));
+    problems.Add("fabric.mpi.gpu_buffers", StrCat(spec::Mpi::GpuBuffers_Name(fabric.mpi().gpu_buffers()),
+                                                  " is only for device: CUDA, but device is ", spec::Device_Name(spec.device()), "; set that, or leave it out"));
   }
 }
 

@@ -20,9 +20,9 @@ std::string WhyNotWritten(const std::string& path) {
   std::error_code error;
   fs::path at = fs::absolute(path, error).lexically_normal();
   const auto there = [&] { return fs::exists(fs::symlink_status(at, error)); };
-  const std::string_view what = there() ? "cannot be written to: " : "cannot be made: ";
+  const std::string_view what = there() ? "cannot be written to: " : "cannot be created: ";
   while (!there() && at != at.parent_path()) at = at.parent_path();
-  if (!fs::is_directory(at, error)) return StrCat(what, at.string(), " is no folder");
+  if (!fs::is_directory(at, error)) return StrCat(what, at.string(), " is not a folder");
   return access(at.c_str(), W_OK | X_OK) == 0 ? "" : StrCat(what, at.string(), ": ", std::strerror(errno));
 }
 
@@ -36,22 +36,23 @@ void CheckCheckpoint(const spec::Spec& spec, Problems& problems) {
     if (saves ? !train.has_checkpoint() : !train.has_resume()) continue;
     if (spec.device() != spec::EMULATED) continue;
     problems.Add(saves ? "train.checkpoint" : "train.resume",
-                 "goes with parameters, which device: EMULATED does not compute; leave it out, or use device: CPU");
+                 "needs parameters, which device: EMULATED does not compute; leave it out, or use device: CPU");
   }
   if (train.has_checkpoint()) {
     const spec::Checkpoint& c = train.checkpoint();
     if (c.has_every_steps()) problems.Whole("train.checkpoint.every_steps", c.every_steps(), 1, kMany);
     problems.Whole("train.checkpoint.keep_last", c.keep_last(), 0, kMany);
     if (c.has_path() && c.path().empty()) {
-      problems.Add("train.checkpoint.path", "is empty; give a folder, or leave it out for \"checkpoints\" in the run's own");
+      problems.Add("train.checkpoint.path", "is empty; give a folder, or leave it out to use \"checkpoints\" in the run's folder");
     } else if (std::filesystem::exists(c.path(), error) && !std::filesystem::is_directory(c.path(), error)) {
-      problems.Add("train.checkpoint.path", StrCat("\"", c.path(), "\" is no folder; give one that is, or that can be made"));
+      problems.Add("train.checkpoint.path", StrCat("\"", c.path(), "\" is not a folder; give a folder, or a path at which one can be "
+                                                                   "created"));
     } else if (const std::string why = c.has_path() && WritesCheckpoints(spec) ? WhyNotWritten(c.path()) : ""; !why.empty()) {
       problems.Add("train.checkpoint.path", StrCat("\"", c.path(), "\" ", why, "; give a folder that this user may write to"));
     }
   }
   if (train.has_resume() && !std::filesystem::is_directory(train.resume(), error)) {
-    problems.Add("train.resume", StrCat("\"", train.resume(), "\" is no folder; give a checkpoint, or a folder that has some"));
+    problems.Add("train.resume", StrCat("\"", train.resume(), "\" is not a folder; give a checkpoint, or a folder of checkpoints"));
   }
 }
 

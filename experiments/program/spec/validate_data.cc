@@ -49,7 +49,7 @@ bool IsOfTheSystem(const std::string& path) {
 void CheckText(const spec::Spec& spec, Problems& problems) {
   const std::string& path = spec.data().text().path();
   if (!path.empty() && IsOfTheSystem(path)) {
-    return problems.Add("data.text.path", StrCat("\"", path, "\" holds files of the system itself; give a file or folder of text"));
+    return problems.Add("data.text.path", StrCat("\"", path, "\" belongs to the operating system; give a file or folder of text"));
   }
   CheckReadable("data.text.path", path.empty() ? std::string(kDefaultTextPath) : path, /*folder_too=*/true,
                 "give a file or folder of text", problems);
@@ -87,7 +87,7 @@ void CheckKindFitsModel(const spec::Spec& spec, Problems& problems) {
   if (words == (wanted == ModelInput::kTokens)) return;
   const auto* written =
       data.GetReflection()->GetOneofFieldDescriptor(data, spec::Data::descriptor()->FindOneofByName("kind"));
-  problems.Add("data", StrCat(written->name(), " does not fit model.", model->name, ", which learns ",
+  problems.Add("data", StrCat(written->name(), " cannot train model.", model->name, ", which learns ",
                               kLearns[wanted].what, "; use ", kLearns[wanted].data));
 }
 
@@ -117,7 +117,7 @@ void CheckSynthetic(const spec::Spec& spec, Problems& problems) {
     const double bytes = elements * 4;
     if (bytes <= kMost) return;
     problems.Add("data.synthetic", StrCat(what, " of model.", model->name, "'s ", fields, " would take ", static_cast<int64_t>(std::min(bytes, 9e18)),
-                                          " bytes; use smaller ones (up to ", static_cast<int64_t>(kMost), " bytes) or data of files"));
+                                          " bytes; use smaller ones (up to ", static_cast<int64_t>(kMost), " bytes) or data from files"));
   };
   const ModelInput input = model->input(spec.model());
   const auto classes = static_cast<double>(input.classes), length = static_cast<double>(input.length);

@@ -37,25 +37,28 @@ void CheckPlacement(const spec::Placement& placement, Problems& problems) {
   constexpr std::string_view kHosts = "fabric.simulated.placement.hosts", kSeed = "fabric.simulated.placement.seed";
   const bool listed = placement.policy() == spec::Placement::HOSTS;
   if (listed && placement.hosts().empty()) problems.Add(kHosts, "is missing; name the nodes that ranks fill, such as hosts: [0, 4], or use another policy");
-  if (!listed && !placement.hosts().empty()) problems.Add(kHosts, "is for policy: HOSTS; set that, or leave it out");
+  if (!listed && !placement.hosts().empty()) problems.Add(kHosts, "is only for policy: HOSTS; set that, or leave it out");
   for (int i = 0; i < placement.hosts_size(); ++i) {
     if (placement.hosts(i) < 0) problems.Add(StrCat(kHosts, "[", i, "]"), StrCat(placement.hosts(i), " is out of range; use a node of the cluster, from 0"));
   }
   if (placement.policy() != spec::Placement::RANDOM && placement.seed() != spec::Placement::default_instance().seed()) {
-    return problems.Add(kSeed, "is for policy: RANDOM; set that, or leave it out");
+    return problems.Add(kSeed, "is only for policy: RANDOM; set that, or leave it out");
   }
   problems.Whole(kSeed, placement.seed(), 0, int64_t{1} << 62);
 }
 
 void CheckFault(const std::string& path, const spec::LinkFault& fault, Problems& problems) {
-  if (fault.link().empty()) problems.Add(StrCat(path, ".link"), "is missing; use a link's name, or the beginning of several with a * behind it");
+  if (fault.link().empty()) problems.Add(StrCat(path, ".link"), "is missing; use the name of a link, or the beginning of several names "
+                                                                "followed by *");
   const std::string bandwidth = StrCat(path, ".bandwidth");
   if (!(fault.bandwidth() > 0 && fault.bandwidth() <= 1)) {
-    problems.Add(bandwidth, StrCat(NumberText(fault.bandwidth()), " is out of range; use the share that is left, above 0 and at most 1, or failed: true"));
+    problems.Add(bandwidth, StrCat(NumberText(fault.bandwidth()), " is out of range; use the share of the bandwidth that is left, above 0 "
+                                                                  "and at most 1, or failed: true"));
   } else if (fault.failed() && (fault.bandwidth() != 1 || fault.latency_us() != 0)) {
-    problems.Add(fault.bandwidth() != 1 ? bandwidth : StrCat(path, ".latency_us"), "of a link that has failed; leave it out, or failed");
+    problems.Add(fault.bandwidth() != 1 ? bandwidth : StrCat(path, ".latency_us"),
+        "has no meaning for a failed link; leave out this field, or failed");
   } else if (!fault.failed() && fault.bandwidth() == 1 && fault.latency_us() == 0) {
-    problems.Add(path, "says nothing that is wrong with the link; use failed: true, bandwidth or latency_us");
+    problems.Add(path, "states no fault of the link; use failed: true, bandwidth or latency_us");
   }
   if (problems.AtLeast(StrCat(path, ".latency_us"), fault.latency_us(), 0) && fault.latency_us() > 1e9) {
     problems.Add(StrCat(path, ".latency_us"), StrCat(NumberText(fault.latency_us()), " is out of range; use at most 1e9"));

@@ -31,8 +31,8 @@ bool CheckFloats(const Precision& p, Problems& problems) {
   }
   if (p.buffer() != spec::F32 && p.buffer() != spec::F64) {
     fine = false;
-    problems.Add("train.precision.buffer", StrCat(spec::DType_Name(p.buffer()), " is too coarse for running statistics, to which little is "
-                                                  "added at a time; use F32 or F64"));
+    problems.Add("train.precision.buffer", StrCat(spec::DType_Name(p.buffer()),
+                                                  " is too coarse for running statistics, which change in small steps; use F32 or F64"));
   }
   return fine;
 }
@@ -46,7 +46,7 @@ void CheckTypesTogether(const Precision& p, Problems& problems) {
   const auto refuse = [&](std::string_view field, spec::DType type, std::string_view other_field, spec::DType other) {
     const bool wide = type == spec::F64 || other == spec::F64;
     problems.Add(StrCat(kPath, field),
-                 StrCat(spec::DType_Name(type), p.gradient() == p.reduce() ? " (as gradient)" : "", " does not go with ", kPath,
+                 StrCat(spec::DType_Name(type), p.gradient() == p.reduce() ? " (as gradient)" : "", " cannot be combined with ", kPath,
                         other_field, ": ", spec::DType_Name(other), "; use ",
                         wide ? "F64 for all or for none" : StrCat(spec::DType_Name(other), " or F32")));
   };
@@ -58,7 +58,7 @@ void CheckTypesTogether(const Precision& p, Problems& problems) {
     refuse("reduce", p.reduce(), "gradient", p.gradient());
   }
   if (p.parameter() == spec::F64 && p.buffer() != spec::F64) {
-    problems.Add("train.precision.buffer", "F32 does not go with train.precision.parameter: F64; use F64");
+    problems.Add("train.precision.buffer", "F32 cannot be combined with train.precision.parameter: F64; use F64");
   }
 }
 
@@ -83,7 +83,7 @@ void CheckLossScale(const Precision& p, Problems& problems) {
   const bool half = p.parameter() == spec::F16 || p.gradient() == spec::F16 || p.reduce() == spec::F16;
   const bool scales = !scale.has_fixed() || scale.fixed() != 1;
   if (!half && scales) {
-    problems.Add("train.precision.loss_scale", "scales gradients into the range of F16, and none of parameter, gradient and reduce is "
+    problems.Add("train.precision.loss_scale", "scales gradients into the range of F16, but none of parameter, gradient and reduce is "
                                                "F16; leave it out, or use fixed: 1");
     return;
   }
@@ -95,8 +95,9 @@ void CheckLossScale(const Precision& p, Problems& problems) {
 
 void CheckStochasticRounding(const Precision& p, Problems& problems) {
   if (!p.stochastic_rounding() || Narrow(p.parameter())) return;
-  problems.Add("train.precision.stochastic_rounding", StrCat("is for parameters that are narrower than their updates, and train.precision.parameter is ",
-                                                             spec::DType_Name(p.parameter()), "; leave it out, or use parameter: BF16"));
+  problems.Add("train.precision.stochastic_rounding", StrCat("is only for parameters with fewer bits than their updates, but "
+                                                             "train.precision.parameter is ", spec::DType_Name(p.parameter()),
+                                                             "; leave it out, or use parameter: BF16"));
 }
 
 }  // namespace

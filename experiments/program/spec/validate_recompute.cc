@@ -1,3 +1,4 @@
+#include "core/base/format.h"
 #include "core/base/strings.h"
 #include "experiments/program/spec/validate.h"
 #include "strategies/models/kinds.h"
@@ -12,9 +13,9 @@ constexpr std::string_view kEvery = "train.activation_checkpointing.every", kPar
 // Selective recomputation of attention's scores: the model must store some.
 void CheckSelective(const ModelKind& kind, const spec::Model& model, Problems& problems) {
   if (kind.input(model).kind != ModelInput::kTokens) {
-    problems.Add(kPart, StrCat("SELECTIVE does not fit model.", kind.name, ", which has no attention; use FULL"));
+    problems.Add(kPart, StrCat("SELECTIVE does not apply to model.", kind.name, ", which has no attention; use FULL"));
   } else if (model.attention() != spec::Model::UNFUSED) {
-    problems.Add(kPart, "SELECTIVE recomputes attention's scores, and model.attention: TILED stores none; use FULL, or "
+    problems.Add(kPart, "SELECTIVE recomputes attention scores, but model.attention: TILED stores none; use FULL, or "
                         "model.attention: UNFUSED");
   }
 }
@@ -26,17 +27,17 @@ void CheckActivationCheckpointing(const spec::Spec& spec, Problems& problems) {
   if (!problems.Whole(kEvery, checkpointing.every(), 0, 1 << 12)) return;
   if (checkpointing.every() == 0) {
     if (checkpointing.recompute() != ActivationCheckpointing::SELECTIVE) return;
-    return problems.Add(kPart, StrCat("SELECTIVE recomputes nothing, as ", kEvery, " = 0; use 1 or more, or leave it out"));
+    return problems.Add(kPart, StrCat("SELECTIVE has no effect, because ", kEvery, " = 0; use 1 or more, or leave it out"));
   }
   const ModelKind* kind = FindModelKind(spec.model().kind_case());
   if (kind == nullptr) return;
   if (kind->block.empty()) {
-    return problems.Add(kEvery, StrCat(checkpointing.every(), " does not fit model.", kind->name,
+    return problems.Add(kEvery, StrCat(checkpointing.every(), " does not apply to model.", kind->name,
                                        ", which has no blocks to recompute; use 0 (off)"));
   }
   const int64_t blocks = kind->blocks(spec.model());
   if (blocks > 0 && checkpointing.every() > blocks) {
-    problems.Add(kEvery, StrCat(checkpointing.every(), " recomputes none of the model's ", blocks, blocks == 1 ? " block" : " blocks",
+    problems.Add(kEvery, StrCat(checkpointing.every(), " recomputes none of the model's ", Counted(blocks, "block"),
                                 "; use at most ", blocks, ", or 0 (off)"));
   }
   if (checkpointing.recompute() == ActivationCheckpointing::SELECTIVE) CheckSelective(*kind, spec.model(), problems);

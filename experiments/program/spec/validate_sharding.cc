@@ -28,13 +28,13 @@ std::string Names(const Parallel& p) { return Parallel::Sharding_Name(p.sharding
 void CheckShardGroup(const Parallel& p, Problems& problems) {
   if (p.sharding() != Parallel::HYBRID_SHARD) {
     if (p.has_shard_group()) {
-      problems.Add("parallel.shard_group", StrCat(p.shard_group(), " is of HYBRID_SHARD, and parallel.sharding is ", Names(p),
+      problems.Add("parallel.shard_group", StrCat(p.shard_group(), " is only for HYBRID_SHARD, but parallel.sharding is ", Names(p),
                                                   "; leave it out, or use HYBRID_SHARD"));
     }
     return;
   }
   if (p.dp() < 2) {
-    return problems.Add("parallel.sharding", StrCat("HYBRID_SHARD needs ranks to shard and to replicate over, and parallel.dp = ",
+    return problems.Add("parallel.sharding", StrCat("HYBRID_SHARD needs ranks to shard and to replicate over, but parallel.dp = ",
                                                     p.dp(), "; use 2 or more"));
   }
   if (!problems.Whole("parallel.shard_group", p.shard_group(), 2, p.dp(), p.has_shard_group())) return;
@@ -50,7 +50,7 @@ void CheckShardGroup(const Parallel& p, Problems& problems) {
 // Refuses options that have no effect under this layout.
 void CheckApplicable(const Parallel& p, Problems& problems) {
   const auto refuse = [&](std::string_view field, const std::string& value, std::string_view of) {
-    problems.Add(StrCat("parallel.", field), StrCat(value, " is of ", of, ", and parallel.sharding is ", Names(p), "; leave it out"));
+    problems.Add(StrCat("parallel.", field), StrCat(value, " is only for ", of, ", but parallel.sharding is ", Names(p), "; leave it out"));
   };
   const Parallel& usual = Parallel::default_instance();
   if (!ShardsParameters(p)) {
@@ -65,7 +65,7 @@ void CheckApplicable(const Parallel& p, Problems& problems) {
   if (ShardsParameters(p)) {
     const bool ahead = p.overlap() && p.prefetch() > 0;
     const auto idle = [&](std::string_view field, const std::string& value) {
-      problems.Add(StrCat("parallel.", field), StrCat(value, " is of gathering ahead, which parallel.",
+      problems.Add(StrCat("parallel.", field), StrCat(value, " only matters if parameters are gathered ahead, which parallel.",
                                                       p.overlap() ? "prefetch = 0" : "overlap = false", " switches off; leave it out"));
     };
     if (!p.overlap() && p.prefetch() != usual.prefetch()) idle("prefetch", StrCat(p.prefetch()));
@@ -75,7 +75,7 @@ void CheckApplicable(const Parallel& p, Problems& problems) {
   if (p.sharding() == Parallel::NO_SHARD) {
     if (p.has_wrap()) refuse("wrap", "a policy", "sharded layouts, which have units");
   } else if (p.bucket_mib() != usual.bucket_mib()) {
-    problems.Add("parallel.bucket_mib", StrCat(NumberText(p.bucket_mib()), " is of NO_SHARD, and parallel.sharding is ", Names(p),
+    problems.Add("parallel.bucket_mib", StrCat(NumberText(p.bucket_mib()), " is only for NO_SHARD, but parallel.sharding is ", Names(p),
                                                ", which reduces unit by unit; leave it out, and choose units by parallel.wrap"));
   }
   if (p.sharding() == Parallel::SHARD_OPTIMIZER && p.reduce_every_micro_batch()) {
@@ -87,11 +87,11 @@ void CheckApplicable(const Parallel& p, Problems& problems) {
 void CheckOffload(const spec::Spec& spec, Problems& problems) {
   const Parallel& p = spec.parallel();
   if (p.offload() == Parallel::OFFLOAD_ALL && !ShardsParameters(p)) {
-    problems.Add("parallel.offload", StrCat("OFFLOAD_ALL is of shards of parameters, and parallel.sharding is ", Names(p),
-                                            ", which keeps whole ones; use OFFLOAD_OPTIMIZER, or FULL_SHARD or HYBRID_SHARD"));
+    problems.Add("parallel.offload", StrCat("OFFLOAD_ALL offloads shards of parameters, but parallel.sharding is ", Names(p),
+                                            ", which keeps parameters whole; use OFFLOAD_OPTIMIZER, or FULL_SHARD or HYBRID_SHARD"));
   }
   if (p.offload() == Parallel::NO_OFFLOAD && spec.memory().host_budget_mib() > 0) {
-    problems.Add("memory.host_budget_mib", StrCat(NumberText(spec.memory().host_budget_mib()), " is of what is offloaded, and "
+    problems.Add("memory.host_budget_mib", StrCat(NumberText(spec.memory().host_budget_mib()), " limits what is offloaded, but "
                                                   "parallel.offload is NO_OFFLOAD; leave it out"));
   }
 }
@@ -157,8 +157,9 @@ void CheckKind(nn::Module& model, const std::string& kind, Problems& problems) {
   });
   const std::vector<std::string> known(kinds.begin(), kinds.end());
   problems.Add("parallel.wrap.module",
-               exists ? StrCat("\"", kind, "\": no module of this kind holds parameters of its own alone, so none can be a unit")
-                      : StrCat("\"", kind, "\" is no kind of module that this model has", Suggestion(kind, known)));
+               exists ? StrCat("\"", kind, "\": no module of this kind can be a unit: each has no parameters, or shares some with a "
+                                           "module outside it")
+                      : StrCat("\"", kind, "\" is not a kind of module of this model", Suggestion(kind, known)));
 }
 
 void CheckPaths(const spec::Model& whole, nn::Module& model, const spec::Wrap::Paths& paths, Problems& problems) {
@@ -175,7 +176,7 @@ void CheckPaths(const spec::Model& whole, nn::Module& model, const spec::Wrap::P
       problems.Add("parallel.wrap.paths", StrCat("\"", path, "\" cannot be a unit: it holds no parameters, or shares some with a "
                                                  "module outside it; leave it to the root unit"));
     } else {
-      problems.Add("parallel.wrap.paths", StrCat("\"", path, "\" is no module of this model",
+      problems.Add("parallel.wrap.paths", StrCat("\"", path, "\" is not a module of this model",
                                                  Suggestion(path, {all.begin(), all.end()})));
     }
   }

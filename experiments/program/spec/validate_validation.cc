@@ -14,8 +14,8 @@ void CheckOwnData(const spec::Spec& spec, Problems& problems) {
                                                  "some of the training data out");
   }
   if (v.data().has_synthetic()) {
-    return problems.Add("train.validation.data.synthetic", "would be the samples that are trained on; leave train.validation.data "
-                                                           "out, and some of data.synthetic are held out");
+    return problems.Add("train.validation.data.synthetic", "would be the same samples as the training data; leave train.validation.data "
+                                                           "out to hold out some of data.synthetic");
   }
   spec::Spec other = spec;
   *other.mutable_data() = v.data();
@@ -45,7 +45,8 @@ void CheckValidation(const spec::Spec& spec, Problems& problems) {
   problems.Whole("train.validation.patience", v.patience(), 0, kMany);
   problems.AtLeast("train.validation.min_delta", v.min_delta(), 0);
   if (v.min_delta() > 0 && v.patience() == 0) {
-    problems.Add("train.validation.min_delta", "is for stopping early, which train.validation.patience = 0 switches off; use 1 or more");
+    problems.Add("train.validation.min_delta", "is only for early stopping, which train.validation.patience = 0 switches off; use a "
+                                               "patience of 1 or more");
   }
   if (v.has_data()) CheckOwnData(spec, problems);
 }

@@ -1,28 +1,20 @@
 #!/usr/bin/env python3
-"""How far predicted step times lie from measured ones on this machine, and how often the predicted interval holds the measurement.
-
-    experiments/studies/accuracy/run.py [--write] [--pairs=5] [--quick] [--keep=FOLDER] [PATH_OF_TWOFOLD]
-
-Each pair: `twofold calibrate`, then every spec predicted and at once measured, so that both see the same machine. A spec's
-figures are medians over the pairs. Held against each other: predicted and measured step times of the same spec. What calibrated the predictions:
-kernels and links alone and the jobs of experiments/program/calibrate/jobs.cc, which share no sizes with the specs here; of these, no
-row calibrated anything. Fails when a bound is not met: quickstart within 10 % or inside the measured p10-p90; the others'
-median error at most 8 %, the worst at most 20 %; 70 to 95 % of all pairs inside the predicted interval.
---write renews table.md beside this file; --keep leaves all reports in FOLDER; --quick calibrates with `--quick`.
-"""
-import json
+"""How far are predicted step times from measured ones on this machine, and how often does the predicted interval hold the measurement?"""
 import os
 import pathlib
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent.parent.parent
-GPT = HERE / "gpt.textproto"
-LLAMA, CNN = HERE / "llama.textproto", HERE / "cnn.textproto"
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from common import ROOT, Study, Table, milliseconds, percent, progress, row, signed  # noqa: E402
+
+study = Study(__file__, __doc__, needs="`twofold` and this machine to itself: it calibrates and measures. No GPU.", takes="about a minute per pair on 2 cores.",
+              quick="calibrate with `--quick`")
+study.option("--pairs", type=int, default=5, metavar="N", help="calibrations, each followed by all runs (default: 5)")
+study.option("--keep", type=pathlib.Path, metavar="FOLDER", help="leave all profiles and reports there")
+GPT, LLAMA, CNN = (study.folder / f"{name}.textproto" for name in ("gpt", "llama", "cnn"))
 QUICKSTART = ROOT / "experiments/quickstart/gpt.textproto"
 # name: (spec, ranks, settings). The first is what README shows, the others vary one thing each.
 SPECS = {
@@ -37,106 +29,73 @@ SPECS = {
 QUICKSTART_AT_MOST, MEDIAN_AT_MOST, WORST_AT_MOST, INSIDE = 0.10, 0.08, 0.20, (0.70, 0.95)
 
 
-def quantile(values, share):
-    values = sorted(values)
-    place = share * (len(values) - 1)
-    below = int(place)
-    above = min(below + 1, len(values) - 1)
-    return values[below] + (place - below) * (values[above] - values[below])
+def compare(twofold, name, profile, folder):
+    """Reports of one spec: predicted and, right after, measured."""
+    spec, ranks, settings = SPECS[name]
+    settings = {"parallel.dp": ranks, **settings}
+    predicted = twofold.report(spec, {**settings, "fabric.simulated.profile": profile}, "--fabric=simulated", out=f"{folder}-predicted")
+    measured = twofold.report(spec, settings, "--fabric=in_memory", out=f"{folder}-measured")
+    p, m = predicted["median_step_seconds"], measured["median_step_seconds"]
+    progress(f"{name}: predicted {milliseconds(p)} ({milliseconds(predicted['low'])} to {milliseconds(predicted['high'])}), "
+             f"measured {milliseconds(m)}, {signed(p / m - 1)}, {'inside' if predicted['low'] <= m <= predicted['high'] else 'outside'}")
+    return predicted, measured
 
 
-def run(program, *arguments):
-    done = subprocess.run([program, *map(str, arguments)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{program} {' '.join(map(str, arguments))}: exit status {done.returncode}\n{done.stderr}")
+def measure(twofold, options, folder):
+    """Of every spec, what each pair of calibration and runs found."""
+    found, started = {name: [] for name in SPECS}, time.monotonic()
+    for pair in range(options.pairs):
+        profile = folder / f"pair{pair + 1}/profile.textproto"
+        twofold("calibrate", f"--out={profile}", *(["--quick"] if options.quick else []))
+        for number, (name, results) in enumerate(found.items()):
+            results.append(compare(twofold, name, profile, profile.parent / str(number)))
+        left = (time.monotonic() - started) / (pair + 1) * (options.pairs - pair - 1)
+        progress(f"pair {pair + 1} of {options.pairs} done, about {left:.0f} s left")
+    return found
 
 
-def report_of(program, spec, ranks, settings, out, *more):
-    command = ["run", spec, "--quiet", f"--out={out}", f"--set=parallel.dp={ranks}", *more]
-    for path, value in settings.items():
-        command.append(f"--set={path}={value}")
-    run(program, *command)
-    return json.loads((out / "report.json").read_text())
-
-
-def median_row(name, ranks, pairs):
-    """One row of the table: medians over the pairs."""
-    predicted = statistics.median(p["median_step_seconds"] for p, _ in pairs)
-    measured = statistics.median(m["median_step_seconds"] for _, m in pairs)
-    low = statistics.median(m["low"] for _, m in pairs)
-    high = statistics.median(m["high"] for _, m in pairs)
-    inside = [p["low"] <= m["median_step_seconds"] <= p["high"] for p, m in pairs]
+def row_of(name, pairs):
+    """Medians over the pairs. The error of pairs is the median of their errors: each pair saw one machine."""
+    p, m = ({key: statistics.median(pair[side][key] for pair in pairs) for key in ("median_step_seconds", "low", "high")} for side in (0, 1))
     width = statistics.median((p["high"] - p["low"]) / 2 / p["median_step_seconds"] for p, _ in pairs)
-    # The error of a spec is the median of its pairs' errors: each pair saw one machine.
     error = statistics.median(p["median_step_seconds"] / m["median_step_seconds"] - 1 for p, m in pairs)
-    return {"name": name, "ranks": ranks, "predicted": predicted, "measured": measured, "low": low, "high": high, "error": error,
-            "inside": inside, "width": width, "within_percentiles": low <= predicted <= high}
+    return row(name, p["median_step_seconds"], m["median_step_seconds"], "s", ranks=SPECS[name][1], measured_p10=m["low"], measured_p90=m["high"],
+               error_of_pairs=error, interval=width, inside=sum(p["low"] <= m["median_step_seconds"] <= p["high"] for p, m in pairs), pairs=len(pairs))
 
 
-def table(rows):
-    lines = ["| spec | ranks | predicted | measured p50 | p10 | p90 | error | predicted interval | measured inside it |",
-             "|---|---|---|---|---|---|---|---|---|"]
-    for r in rows:
-        ms = [f"{r[key] * 1e3:.2f} ms" for key in ("predicted", "measured", "low", "high")]
-        lines.append(f"| {r['name']} | {r['ranks']} | {' | '.join(ms)} | {r['error']:+.1%} | ± {r['width']:.1%} | "
-                     f"{sum(r['inside'])} of {len(r['inside'])} |")
-    return lines
-
-
-def verdict(rows):
+def bounds(rows):
     """The bounds, as text and whether each is met."""
     first, others = rows[0], rows[1:]
-    errors = [abs(r["error"]) for r in others]
-    inside = [i for r in rows for i in r["inside"]]
-    share = sum(inside) / len(inside)
+    errors = [abs(r["error_of_pairs"]) for r in others]
+    median, pairs = statistics.median(errors), sum(r["pairs"] for r in rows)
+    share = sum(r["inside"] for r in rows) / pairs
+    within = first["measured_p10"] <= first["predicted"] <= first["measured_p90"]
     return [
-        (f"{first['name']}: {first['error']:+.1%} (within {QUICKSTART_AT_MOST:.0%}, or inside the measured p10-p90: "
-         f"{'yes' if first['within_percentiles'] else 'no'})", abs(first["error"]) <= QUICKSTART_AT_MOST or first["within_percentiles"]),
-        (f"the {len(others)} others: median error {statistics.median(errors):.1%} (at most {MEDIAN_AT_MOST:.0%})",
-         statistics.median(errors) <= MEDIAN_AT_MOST),
-        (f"their worst: {max(errors):.1%} (at most {WORST_AT_MOST:.0%})", max(errors) <= WORST_AT_MOST),
-        (f"measured median inside the predicted interval: {share:.0%} of {len(inside)} pairs ({INSIDE[0]:.0%} to {INSIDE[1]:.0%})",
+        (f"{first['name']}: {signed(first['error_of_pairs'])} (within {percent(QUICKSTART_AT_MOST, 0)}, or inside the measured p10-p90: "
+         f"{'yes' if within else 'no'})", abs(first["error_of_pairs"]) <= QUICKSTART_AT_MOST or within),
+        (f"the {len(others)} others: median error {percent(median)} (at most {percent(MEDIAN_AT_MOST, 0)})", median <= MEDIAN_AT_MOST),
+        (f"their worst: {percent(max(errors))} (at most {percent(WORST_AT_MOST, 0)})", max(errors) <= WORST_AT_MOST),
+        (f"measured median inside the predicted interval: {percent(share, 0)} of {pairs} pairs ({percent(INSIDE[0], 0)} to {percent(INSIDE[1], 0)})",
          INSIDE[0] <= share <= INSIDE[1]),
     ]
 
 
 def main():
-    options = {a.split("=")[0]: a.split("=")[-1] for a in sys.argv[1:] if a.startswith("--")}
-    arguments = [a for a in sys.argv[1:] if not a.startswith("--")]
-    program = arguments[0] if arguments else str(ROOT / "build/release/experiments/program/twofold")
-    pairs, started = int(options.get("--pairs", 5)), time.monotonic()
-    found = {name: [] for name in SPECS}
+    options, twofold = study.start()
+    started = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
-        folder = pathlib.Path(options.get("--keep", scratch)).resolve()
-        folder.mkdir(parents=True, exist_ok=True)
-        for pair in range(pairs):
-            here = folder / f"pair{pair + 1}"
-            profile = here / "profile.textproto"
-            begun = time.monotonic()
-            run(program, "calibrate", f"--out={profile}", *(["--quick"] if "--quick" in options else []))
-            print(f"pair {pair + 1} of {pairs}: calibrated in {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
-            for number, (name, (spec, ranks, settings)) in enumerate(SPECS.items()):
-                predicted = report_of(program, spec, ranks, settings, here / f"{number}-predicted", "--fabric=simulated",
-                                      f"--set=fabric.simulated.profile={profile}")
-                measured = report_of(program, spec, ranks, settings, here / f"{number}-measured", "--fabric=in_memory")
-                found[name].append((predicted, measured))
-                p, m = predicted["median_step_seconds"], measured["median_step_seconds"]
-                inside = predicted["low"] <= m <= predicted["high"]
-                print(f"pair {pair + 1} of {pairs}: {name}: predicted {p * 1e3:.2f} ms ({predicted['low'] * 1e3:.2f} to "
-                      f"{predicted['high'] * 1e3:.2f}), measured {m * 1e3:.2f} ms, {p / m - 1:+.1%}, "
-                      f"{'inside' if inside else 'outside'}", file=sys.stderr, flush=True)
-            left = (time.monotonic() - started) / (pair + 1) * (pairs - pair - 1)
-            print(f"pair {pair + 1} of {pairs} done, about {left:.0f} s left", file=sys.stderr, flush=True)
-    rows = [median_row(name, SPECS[name][1], found[name]) for name in SPECS]
-    bounds = verdict(rows)
-    lines = table(rows) + [""] + [f"* {text}: {'met' if met else 'NOT MET'}" for text, met in bounds]
-    lines += ["", f"{pairs} pairs of calibration and runs in {(time.monotonic() - started) / 60:.0f} minutes, {os.cpu_count()} cores, f32, one "
-              "thread a rank, `in_memory`; medians over pairs (an error: of the pairs' errors). What calibrated the predictions: kernels",
-              "and links alone, and the training jobs of `experiments/program/calibrate/jobs.cc`; no row of this table."]
-    if "--write" in options:
-        (HERE / "table.md").write_text("# Predicted against measured step times on this machine\n\n" + "\n".join(lines) + "\n")
-    print("\n".join(lines))
-    sys.exit(0 if all(met for _, met in bounds) else "a bound is not met")
+        found = measure(twofold, options, (options.keep or pathlib.Path(scratch)).resolve())
+    rows = [row_of(name, pairs) for name, pairs in found.items()]
+    table = Table("spec", "ranks", "predicted", "measured p50", "p10", "p90", "error", "predicted interval", "measured inside it")
+    for r in rows:
+        times = (milliseconds(r[key]) for key in ("predicted", "measured", "measured_p10", "measured_p90"))
+        table.add(r["name"], r["ranks"], *times, signed(r["error_of_pairs"]), f"± {percent(r['interval'])}", f"{r['inside']} of {r['pairs']}")
+    lines = [*table.lines, "", *(f"* {text}: {'met' if met else 'NOT MET'}" for text, met in bounds(rows)), "",
+             f"{options.pairs} pairs of calibration and runs in {(time.monotonic() - started) / 60:.0f} minutes, {os.cpu_count()} cores, f32, one "
+             "thread a rank, `in_memory`; medians over pairs (an error: of the pairs' errors). What calibrated the predictions: kernels",
+             "and links alone, and the training jobs of `experiments/program/calibrate/jobs.cc`; no row of this table."]
+    study.publish("Predicted against measured step times on this machine", lines, rows)
+    study.end([f"not met: {text}" for text, met in bounds(rows) if not met])
 
 
 if __name__ == "__main__":

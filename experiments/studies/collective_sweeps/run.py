@@ -1,69 +1,56 @@
 #!/usr/bin/env python3
-"""`twofold bench` on simulated clusters against published sweeps of NCCL, by size, within one node and between nodes.
-
-    experiments/studies/collective_sweeps/run.py [--write | --golden] [PATH_OF_TWOFOLD]
-
-Held against: measured.csv (its first lines name the sources). split.csv says which of its rows calibrated the clusters' NCCL
-(library in the files of clusters.csv) and which validate: other systems, other numbers of nodes or of GPUs, never other sizes of
-a system that calibrated. The split was written before any fit and no row has moved since. What did change after the first
-comparison: the cluster of sophia took LL's latencies from calibration rows (its base from dgx_h100, between nodes from Polaris),
-where it first had NCCL's constants (with those, sophia alone has 18.8 % and 34.1 %; the medians over all validation rows are the
-same to 0.1 %); short messages of all_to_all cost more, and transfers hide hops between nodes (both fitted to two nodes of Polaris);
-direct sends in Simple alone, and LL's hop counts for each peer on another node; between nodes trees have half a NIC, and LL a share
-of its own; a hop is never shorter than its wire (that alone took small validation rows from 17.9 to 12.4 %, calibration rows from
-5.9 to 7.1 %). Errors of all rows were printed after every fit, so the validation was not blind.
-
-What the medians hide: 4 MiB and below on A100, where that NCCL took other protocols than ours; 1 to 32 MiB on Polaris, where a
-message passes through libfabric's rendezvous and two versions of NCCL differ threefold; send_recv below 256 MiB on H100, where
-NCCL uses fewer channels; the two smallest sizes of p6_b200 on four nodes, published with two digits after the point.
-
-Errors are of bus bandwidth for sizes of 1 MiB and more, of time for smaller ones; medians over rows. Fails where the median over
-all validation rows is above 10 % and 25 %, or where an error is no longer what golden.json has. --write renews table.md, predicted.csv,
-sweeps.svg and golden.json beside this file; --golden holds GATE's rows against golden.json and does nothing else (experiments/studies/common/golden.py).
-"""
+"""How far is `twofold bench` on simulated clusters from published sweeps of NCCL, within one node and between nodes?"""
 import collections
-import csv
-import json
 import math
 import pathlib
 import statistics
-import subprocess
 import sys
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent.parent.parent
-sys.path.insert(0, str(HERE.parent / "common"))
-import golden  # noqa: E402
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from common import Study, fail, figures, markdown, percent, read_csv, row  # noqa: E402
 
+study = Study(__file__, __doc__, needs="`twofold` alone: it only simulates.", takes="TAKES",
+              writes="table.md, results.json, predicted.csv, sweeps.svg and golden.json", golden="a few sizes of a series of every kind")
 LARGE = 1 << 20
 MOST_LARGE, MOST_SMALL = 0.10, 0.25
 GATE_SIZES = 3  # of each series of the gate: the least, the middle and the largest
 
 
-def rows(name):
-    with open(HERE / name) as file:
-        return list(csv.DictReader(line for line in file if not line.startswith("#")))
+SERIES = ("system", "ranks", "nodes", "collective", "algorithm")
 
 
 def role_of(row, split):
     for line in split:
         if all(line[key] in ("*", row[key]) for key in ("system", "ranks", "nodes", "collective")):
             return line["role"]
-    raise SystemExit(f"split.csv has no line for {row}")
+    fail(f"split.csv has no line for {row}")
 
 
-def predict(program, cluster, series, sizes):
+def read_series():
+    """Rows of measured.csv with their roles, by series."""
+    split, series = read_csv(study.folder / "split.csv"), collections.defaultdict(list)
+    for line in read_csv(study.folder / "measured.csv"):
+        entry = {**line, "role": role_of(line, split), "measured": float(line["microseconds"]), **{key: int(line[key]) for key in ("ranks", "nodes", "bytes")}}
+        series[tuple(entry[key] for key in SERIES)].append(entry)
+    return series
+
+
+def predict(twofold, cluster, series, sizes):
     """Microseconds by size, of one series."""
     _, ranks, nodes, collective, algorithm = series
-    cluster = str(HERE / cluster) if cluster.endswith(".textproto") else cluster
-    command = [program, "bench", collective, "--fabric=simulated", f"--cluster={cluster}", f"--ranks={ranks}", f"--nodes={nodes}",
-               "-b", str(min(sizes)), "-e", str(max(sizes)), "-f", "2", "--json"]
-    if algorithm != "auto":
-        command.append(f"--algorithm={algorithm}")
-    result = subprocess.run(command, capture_output=True, text=True, cwd=HERE)
-    if result.returncode != 0:
-        raise SystemExit(f"{' '.join(command)}: {result.stderr}")
-    return {row["size"]: (row["out_of_place"] or row["in_place"])["time"] for row in json.loads(result.stdout)["results"]}
+    words = [f"--cluster={study.folder / cluster if cluster.endswith('.textproto') else cluster}", f"--ranks={ranks}", f"--nodes={nodes}"]
+    return twofold.bench(collective, min(sizes), max(sizes), *words, *([] if algorithm == "auto" else [f"--algorithm={algorithm}"]))
+
+
+def rows_of(twofold, series):
+    """Rows of results.json, by series."""
+    clusters = {line["system"]: line["cluster"] for line in read_csv(study.folder / "clusters.csv")}
+    found = {}
+    for key, members in series.items():
+        times, (system, ranks, nodes, collective, algorithm) = predict(twofold, clusters[key[0]], key, [m["bytes"] for m in members]), key
+        found[key] = [row(f"{system}, {ranks} GPUs, {nodes} nodes, {collective}, {algorithm}, {m['bytes']} B", times[m["bytes"]], m["measured"], "µs", m["role"],
+                          **dict(zip(SERIES, key)), bytes=m["bytes"]) for m in members]
+    return found
 
 
 def bus_bandwidth(collective, ranks, size, microseconds):
@@ -77,40 +64,36 @@ def error(row):
     return abs(measured / predicted - 1) if row["bytes"] >= LARGE else abs(predicted / measured - 1)
 
 
-def median(values):
-    return f"{100 * statistics.median(values):.1f} %" if values else ""
+def median(rows):
+    return percent(statistics.median(map(error, rows))) if rows else ""
 
 
-def table(all_rows):
-    lines = ["| role | system | GPUs | nodes | collective | rows ≥ 1 MiB | error of bus bandwidth | rows < 1 MiB | error of time |",
-             "|---|---|---|---|---|---|---|---|---|"]
-    groups = collections.defaultdict(list)
-    for row in all_rows:
-        groups[(row["role"], row["system"], row["ranks"], row["nodes"], row["collective"])].append(row)
-    systems = collections.defaultdict(list)
-    for row in all_rows:
-        systems[(row["role"], row["system"], row["ranks"] if row["nodes"] > 1 else "", row["nodes"], "all")].append(row)
-    for key, members in sorted(groups.items(), key=lambda item: tuple(map(str, item[0]))):
-        lines.append(line_of(key, members))
-    lines += ["", "By system:", "", *lines[:2]]
-    lines += [line_of(key, members) for key, members in sorted(systems.items(), key=lambda item: tuple(map(str, item[0])))]
-    lines += ["", "Over all rows:", "", *lines[:2]]
-    validation = [r for r in all_rows if r["role"] == "validation"]
-    # What validates by another number of GPUs alone; a node of p6_b200 is such as b200's.
-    fewer = {("h100_cluster", 4), ("h100_cluster", 8), *(("vtrain_a100", n) for n in range(2, 8)), *(("b200", n) for n in range(4, 8))}
-    for name, members in (("**calibration**", [r for r in all_rows if r["role"] == "calibration"]),
-                          ("**validation**", validation),
-                          ("of that: one node", [r for r in validation if r["nodes"] == 1]),
-                          ("several nodes", [r for r in validation if r["nodes"] > 1]),
-                          ("other systems or other numbers of nodes alone", [r for r in validation if (r["system"], r["ranks"]) not in fewer])):
-        lines.append(line_of((name, "all", "", "", "all"), members))
-    return "\n".join(lines) + "\n"
+HEAD = ["role", "system", "GPUs", "nodes", "collective", "rows ≥ 1 MiB", "error of bus bandwidth", "rows < 1 MiB", "error of time"]
 
 
 def line_of(key, members):
-    large = [error(r) for r in members if r["bytes"] >= LARGE]
-    small = [error(r) for r in members if r["bytes"] < LARGE]
-    return "| " + " | ".join(map(str, [*key, len(large), median(large), len(small), median(small)])) + " |"
+    large, small = [r for r in members if r["bytes"] >= LARGE], [r for r in members if r["bytes"] < LARGE]
+    return [*key, len(large), median(large), len(small), median(small)]
+
+
+def grouped(all_rows, key_of):
+    groups = collections.defaultdict(list)
+    for r in all_rows:
+        groups[key_of(r)].append(r)
+    return markdown(HEAD, [line_of(*group) for group in sorted(groups.items(), key=lambda group: tuple(map(str, group[0])))])
+
+
+def page(all_rows):
+    validation = [r for r in all_rows if r["role"] == "validation"]
+    # What validates by another number of GPUs alone; a node of p6_b200 is such as b200's.
+    fewer = {("h100_cluster", 4), ("h100_cluster", 8), *(("vtrain_a100", n) for n in range(2, 8)), *(("b200", n) for n in range(4, 8))}
+    overall = (("**calibration**", [r for r in all_rows if r["role"] == "calibration"]), ("**validation**", validation),
+               ("of that: one node", [r for r in validation if r["nodes"] == 1]), ("several nodes", [r for r in validation if r["nodes"] > 1]),
+               ("other systems or other numbers of nodes alone", [r for r in validation if (r["system"], r["ranks"]) not in fewer]))
+    return ["[README.md](README.md) says what is compared. Medians of absolute errors.", "",
+            *grouped(all_rows, lambda r: (r["role"], r["system"], r["ranks"], r["nodes"], r["collective"])), "", "By system:", "",
+            *grouped(all_rows, lambda r: (r["role"], r["system"], r["ranks"] if r["nodes"] > 1 else "", r["nodes"], "all")), "", "Over all rows:", "",
+            *markdown(HEAD, [line_of((name, "all", "", "", "all"), members) for name, members in overall])]
 
 
 # ---- The picture: a panel a series, measured points and the predicted line, bus bandwidth over size ----
@@ -166,49 +149,28 @@ def of_gate(all_series):
         yield key, [members[round(i * (len(members) - 1) / (GATE_SIZES - 1))] for i in range(GATE_SIZES)] if len(members) > GATE_SIZES else members
 
 
-def figures(all_rows):
-    for m in all_rows:
-        name = f"{m['system']}, {m['ranks']} GPUs, {m['nodes']} nodes, {m['collective']}, {m['algorithm']}, {m['bytes']} B"
-        yield name, m["measured"], m["predicted"]
+def write_files(series):
+    (study.folder / "sweeps.svg").write_text(picture(series))
+    keys = (*SERIES, "role", "bytes", "measured")
+    lines = [",".join(str(r[key]) for key in keys) + f",{r['predicted']:.6g}\n" for members in series.values() for r in members]
+    (study.folder / "predicted.csv").write_text("".join(["system,ranks,nodes,collective,algorithm,role,bytes,measured_us,predicted_us\n", *lines]))
 
 
 def main():
-    write = "--write" in sys.argv[1:]
-    arguments = [a for a in sys.argv[1:] if not a.startswith("--")]
-    program = str(pathlib.Path(arguments[0] if arguments else ROOT / "build/release/experiments/program/twofold").resolve())
-    split, clusters = rows("split.csv"), {row["system"]: row["cluster"] for row in rows("clusters.csv")}
-    series = collections.defaultdict(list)
-    for row in rows("measured.csv"):
-        entry = {**row, "role": role_of(row, split), "measured": float(row["microseconds"])}
-        entry.update({key: int(row[key]) for key in ("ranks", "nodes", "bytes")})
-        series[tuple(entry[key] for key in ("system", "ranks", "nodes", "collective", "algorithm"))].append(entry)
-    gate = "--golden" in sys.argv[1:]
-    if gate:
-        series = dict(of_gate(series))
-    for key, members in series.items():
-        times = predict(program, clusters[key[0]], key, [m["bytes"] for m in members])
-        for m in members:
-            m["predicted"] = times[m["bytes"]]
-    all_rows = [m for members in series.values() for m in members]
-    moved = golden.hold(HERE, figures(all_rows), everything=not gate, write=write)
-    if gate:
-        sys.exit(1 if moved else 0)
-    text = table(all_rows)
-    print(text)
-    if write:
-        (HERE / "table.md").write_text("# Published sweeps\n\n`run.py` says what is compared. Medians of absolute errors.\n\n" + text)
-        (HERE / "sweeps.svg").write_text(picture(series))
-        with open(HERE / "predicted.csv", "w") as file:
-            file.write("system,ranks,nodes,collective,algorithm,role,bytes,measured_us,predicted_us\n")
-            for m in all_rows:
-                file.write(",".join(str(m[k]) for k in ("system", "ranks", "nodes", "collective", "algorithm", "role", "bytes", "measured"))
-                           + f",{m['predicted']:.6g}\n")
-    validation = [r for r in all_rows if r["role"] == "validation"]
-    large = statistics.median(error(r) for r in validation if r["bytes"] >= LARGE)
-    small = statistics.median(error(r) for r in validation if r["bytes"] < LARGE)
-    if large > MOST_LARGE or small > MOST_SMALL:
-        raise SystemExit(f"validation: {100 * large:.1f} % (most {100 * MOST_LARGE:.0f}), {100 * small:.1f} % (most {100 * MOST_SMALL:.0f})")
-    sys.exit(1 if moved else 0)
+    options, twofold = study.start()
+    series = read_series()
+    series = rows_of(twofold, dict(of_gate(series)) if options.golden else series)
+    all_rows = [r for members in series.values() for r in members]
+    problems = study.hold(figures(all_rows))
+    if options.golden:
+        study.end(problems)
+    if options.write:
+        write_files(series)
+    study.publish("Published sweeps", page(all_rows), all_rows)
+    for text, most, large in (("of 1 MiB and more", MOST_LARGE, True), ("smaller", MOST_SMALL, False)):
+        seen = statistics.median(error(r) for r in all_rows if r["role"] == "validation" and (r["bytes"] >= LARGE) == large)
+        problems += [f"validation, sizes {text}: {percent(seen)}, at most {percent(most, 0)}"] if seen > most else []
+    study.end(problems)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Golden errors: how far predictions were from published figures when somebody last looked.
+"""Golden errors: a study fails if the error of a prediction is no longer what it was when somebody last looked.
 
-golden.json beside a run.py holds a row a figure: what was published, what was predicted, and the error, predicted / published - 1.
-`run.py --write` renews it with the table. `run.py --golden` predicts a few rows that are sooner done, of every family, and holds them
-against it (the tests' gate does so); the whole experiment holds all of them. An error may move by a tenth of itself, or by FLOOR of what
-was published where it is near zero; what nobody published (null) may move by UNPUBLISHED of itself.
+golden.json in a study's folder has a row per figure: what was published, what was predicted, and the error, predicted / published - 1.
+`run.py --write` renews it with the table. `run.py --golden`, which the tests' gate runs, predicts a few rows of every kind that are
+quickly predicted and compares them; the whole study compares all. An error may change by a tenth of itself, or by FLOOR of what was
+published if it is near zero. A figure that nobody published (null) may change by UNPUBLISHED of itself.
 """
 import json
 

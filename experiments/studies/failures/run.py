@@ -1,15 +1,6 @@
 #!/usr/bin/env python3
-"""How runs end when ranks fail: kills on MPI, faults in memory, counted.
-
-    experiments/studies/failures/run.py [--write] [--runs=100] [--only=mpi|in_memory] [--seed=1] [BUILD_FOLDER]
-
-MPI: a training job, of which a random rank is killed (SIGKILL) at a random moment of training. In memory: a random fault (an exception,
-exit(), a hang, a mismatched collective) at a random rank and sample. Every run must end within fabric.timeout_s (10 s; and 5 s
-for what ends a process), with a status that is not zero and a message that names the rank, and leave no process and no file of
-shared memory behind. Calibrated by nothing, held against nothing but these rules. --write renews table.md beside this file.
-"""
+"""Does every run end soon, and name the lost rank, when ranks are killed or fail?"""
 import collections
-import json
 import os
 import pathlib
 import random
@@ -20,9 +11,15 @@ import sys
 import tempfile
 import time
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent.parent.parent
-SPEC = HERE / "gpt.textproto"
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from common import ROOT, Study, Table, progress, read_json, row  # noqa: E402
+
+study = Study(__file__, __doc__, needs="the build folder, with `twofold`, MPI and `inject_fault`; Linux. It measures this machine, which may be busy. No GPU.",
+              takes="about a quarter of an hour for 100 runs of each kind (an estimate).")
+study.option("--runs", type=int, default=100, metavar="N", help="kills, and as many faults (default: 100)")
+study.option("--only", choices=("mpi", "in_memory"), help="kills alone, or faults alone")
+study.option("--seed", type=int, default=1, metavar="N", help="of the ranks, moments and faults that are drawn (default: 1)")
+SPEC = study.folder / "gpt.textproto"
 RANKS, TIMEOUT, END = 3, 10, 5
 FAULTS = ["exception", "exit", "hang", "count", "op", "dtype", "order"]
 # What the message must say beside the rank. A rank's part in a mismatch is one of two calls.
@@ -94,9 +91,8 @@ class Job:
         shutil.rmtree(self.folder)
 
 
-def kill_a_rank(build, dice):
-    program = build / "experiments/program/twofold"
-    job = Job([program, "launch", f"--ranks={RANKS}", "--", "run", SPEC, "--out=OUT"])
+def kill_a_rank(twofold, dice):
+    job = Job([twofold.path, "launch", f"--ranks={RANKS}", "--", "run", SPEC, "--out=OUT"])
     rank = dice.randrange(RANKS)
     started = time.monotonic()
     victim = None
@@ -114,7 +110,7 @@ def kill_a_rank(build, dice):
         wrong.append(f"took {seconds:.1f} s")
     steps = 0
     try:
-        report = json.loads((job.folder / "out/report.json").read_text())
+        report = read_json(job.folder / "out/report.json")
         steps = len(report["steps"])
         if f"lost rank {rank}: its process (process {victim} on " not in report["message"]:
             wrong.append("the report does not name the rank: " + report["message"])
@@ -128,19 +124,20 @@ def kill_a_rank(build, dice):
     return f"SIGKILL of rank {rank}", seconds, wrong, steps > 0
 
 
-def inject_a_fault(build, dice):
+def inject_a_fault(twofold, dice):
     kind, rank, sample = dice.choice(FAULTS), dice.randrange(RANKS), dice.randrange(400)
-    job = Job([build / "experiments/studies/failures/inject_fault", SPEC, "in_memory", kind, rank, sample])
+    job = Job([twofold.of_studies("failures/inject_fault"), SPEC, "in_memory", kind, rank, sample])
     begun = time.monotonic()
     seconds, wrong = job.end(begun)
-    fault = next((float(line.split()[1]) for line in job.text().splitlines() if line.startswith("fault ")), None)
+    lines = job.text().splitlines()
+    fault = next((float(line.split()[1]) for line in lines if line.startswith("fault ")), None)
     if fault is None:
         wrong.append("the fault never came")
     else:  # the program's clock is ours
         seconds -= fault - begun
         if seconds > TIMEOUT + END:
             wrong.append(f"took {seconds:.1f} s")
-    message = next((line for line in job.text().splitlines() if line.startswith("message ")), "message (none)")
+    message = next((line for line in lines if line.startswith("message ")), "message (none)")
     if f"rank {rank}" not in message or WORDS[kind] not in message:
         wrong.append(f"rank {rank}, {kind}: {message}")
     if kind != "exception" and "group world" not in message:
@@ -151,45 +148,37 @@ def inject_a_fault(build, dice):
     return kind, seconds, wrong, True
 
 
-def series(title, one, build, runs, dice):
-    counts, times, failures, training = collections.Counter(), collections.defaultdict(list), [], 0
+def series(fabric, one, twofold, runs, dice):
+    """Rows of results.json, the broken rules, and how many ranks had trained a step."""
+    times, broken, training = collections.defaultdict(list), [], 0
     for i in range(runs):
-        what, seconds, wrong, trained = one(build, dice)
-        counts[what] += 1
+        what, seconds, wrong, trained = one(twofold, dice)
         times[what].append(seconds)
         training += trained
-        failures += [(i, what, w) for w in wrong]
-        print(f"{title} {i + 1} of {runs}: {what}, ended after {seconds:.2f} s{' WRONG: ' + '; '.join(wrong) if wrong else ''}",
-              file=sys.stderr, flush=True)
-    lines = [f"| {title}: {what} | {counts[what]} | {sorted(times[what])[len(times[what]) // 2]:.2f} s | {max(times[what]):.2f} s |"
-             for what in sorted(counts)]
-    return lines, failures, training
+        broken += [(fabric, i, f"WRONG: {fabric}, run {i + 1}, {what}: {w}") for w in wrong]
+        progress(f"{fabric} {i + 1} of {runs}: {what}, ended after {seconds:.2f} s{' WRONG: ' + '; '.join(wrong) if wrong else ''}")
+    rows = [row(f"{fabric}: {what}", None, sorted(of)[len(of) // 2], "s", "none", runs=len(of), at_most=max(of)) for what, of in sorted(times.items())]
+    return rows, broken, training
 
 
 def main():
-    options = {a.split("=")[0]: a.split("=")[-1] for a in sys.argv[1:] if a.startswith("--")}
-    arguments = [a for a in sys.argv[1:] if not a.startswith("--")]
-    build = pathlib.Path(arguments[0] if arguments else ROOT / "build/release").resolve()
-    runs, dice = int(options.get("--runs", 100)), random.Random(int(options.get("--seed", 1)))
-    lines = ["| what was done | runs | ended after, median | at most |", "|---|---|---|---|"]
-    only = options.get("--only")
-    mpi, wrong_mpi, training = series("mpi", kill_a_rank, build, 0 if only == "in_memory" else runs, dice)
-    memory, wrong_memory, _ = series("in_memory", inject_a_fault, build, 0 if only == "mpi" else runs, dice)
-    lines += mpi + memory
-    wrong = wrong_mpi + wrong_memory
-    text = "# How runs end when ranks fail\n\n" + "\n".join(lines) + (
-        f"\n\nOf {0 if only == 'in_memory' else runs} kills and {0 if only == 'mpi' else runs} faults, {len({(w[0], w[1]) for w in wrong})} runs broke a rule (ended within {TIMEOUT} + {END} s, "
-        f"not well, naming the rank, its operation and group, leaving no process and no file of shared memory). {training} of the "
-        f"kills came when at least one training step had been done. Times count from the kill or fault "
-        f"(a hang: {TIMEOUT} s until the others time out, 2 s until its thread is given up). {RANKS} ranks, "
-        f"{os.cpu_count()} cores.\n")
-    print(text)
-    for w in wrong:
-        print("WRONG:", *w)
-    if "--write" in options:
-        (HERE / "table.md").write_text(text)
-    return 1 if wrong else 0
+    options, twofold = study.start()
+    dice = random.Random(options.seed)
+    kills, faults = (0 if options.only not in (None, fabric) else options.runs for fabric in ("mpi", "in_memory"))
+    rows, broken, training = series("mpi", kill_a_rank, twofold, kills, dice)
+    more, broken_too, _ = series("in_memory", inject_a_fault, twofold, faults, dice)
+    rows, broken = rows + more, broken + broken_too
+    table = Table("what was done", "runs", "ended after, median", "at most")
+    for r in rows:
+        table.add(r["name"], r["runs"], f"{r['measured']:.2f} s", f"{r['at_most']:.2f} s")
+    text = (f"Of {kills} kills and {faults} faults, {len({of[:2] for of in broken})} runs broke a rule (ended within {TIMEOUT} + {END} s, "
+            f"not well, naming the rank, its operation and group, leaving no process and no file of shared memory). {training} of the "
+            f"kills came when at least one training step had been done. Times count from the kill or fault "
+            f"(a hang: {TIMEOUT} s until the others time out, 2 s until its thread is given up). {RANKS} ranks, "
+            f"{os.cpu_count()} cores.")
+    study.publish("How runs end when ranks fail", [*table.lines, "", text], rows)
+    study.end([message for *_, message in broken])
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,33 +1,22 @@
 #!/usr/bin/env python3
-"""Step times on one GPU: predicted from a calibration of single kernels, and measured.
-
-    experiments/studies/gpu_prediction/run.py [--write] [--quick] [--profile=FILE] [--only=NAME] [--json=FILE] [PATH_OF_TWOFOLD]
-
-`twofold calibrate --device=cuda` measures kernels, launches and copies, and never a training step; --profile takes what it wrote
-before. Then each case is run on the GPU and predicted by the simulated fabric from that profile alone. Calibration's rows of tokens are powers of
-two, and those of no case are (experiments/program/calibrate/gpu_cases.h): no product, norm, loss or attention call of a case is a measured one.
-Validation: every row. Of training steps (GPT-2 124M, 350M, 774M, 1.5B and Llama 1B, bf16 and f32, with and without activation
-checkpointing) the median error is to be at most 3 % and the worst 5 %; of a step that the host's launches bound, and of the optimizer
-alone (its kernels' time in the traced step of GPT-2 1.5B), which memory bounds, 10 %. Fails where one is not.
-
-Needs a GPU of 80 GB or more; about four minutes on an H200 is a guess, nobody has run it on one yet. Without a GPU it says so, changes nothing and ends with exit status 3.
---write renews table.md and errors.svg beside this file, the profile in topologies/catalogue/profiles and the catalogue's entry that
-names it; only from a GPU: not where `twofold` was built with an emulated one. --quick: tiny cases, for the test on an emulated GPU, whose times mean nothing; no
-bounds are checked.
-"""
-import array
+"""How far are training steps on one GPU from what a calibration of single kernels predicts?"""
 import json
 import pathlib
-import random
 import re
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent.parent.parent
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from common import ROOT, Failed, Study, fail, markdown, milliseconds, percent, progress, read_json, row, signed, write_tokens  # noqa: E402
+
+study = Study(__file__, __doc__, needs="`twofold` with CUDA, and a GPU of 80 GB or more to itself; without one it ends with exit status 3.",
+              takes="not known: it has not run on a GPU yet.", writes="table.md, results.json, errors.svg, and the GPU's profile and entry in topologies/catalogue",
+              quick="tiny cases and no bounds, for the test on an emulated GPU, whose times mean nothing")
+study.option("--profile", type=pathlib.Path, metavar="FILE", help="what `twofold calibrate --device=cuda` wrote before; it is not run then")
+study.option("--only", default="", metavar="TEXT", help="run the cases with TEXT in their names")
+study.option("--json", type=pathlib.Path, metavar="FILE", help="write the rows there, too")
 CATALOGUE = ROOT / "topologies/catalogue"
 MEDIAN, WORST, OTHERS = 0.03, 0.05, 0.10
 VOCABULARY = 50257  # of the tokens in the file
@@ -71,87 +60,52 @@ QUICK = [
 OPTIMIZER_OF = "GPT-2 1.5B, bf16, 5 samples"
 
 
-def fail(text, status=1):
-    print(f"experiments/studies/gpu_prediction/run.py: {text}", file=sys.stderr)
-    sys.exit(status)
-
-
-def run(command, **options):
-    command = [str(c) for c in command]
+def calibrate(twofold, profile, quick):
     try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=TIMEOUT, cwd=ROOT, **options)
-    except subprocess.TimeoutExpired:
-        fail(f"{' '.join(command)}: not done after {TIMEOUT} s")
-    return done
+        done = twofold("calibrate", "--device=cuda", "--time-algorithms", f"--out={profile}", *(["--quick"] if quick else []), timeout=TIMEOUT, cwd=ROOT)
+        progress(done.output)
+    except Failed as error:
+        if "cannot be had" not in str(error):
+            raise
+        fail(f"{study.title}: no GPU, so nothing was measured and nothing is changed: {str(error).splitlines()[-1]}", NO_GPU)
 
 
-def write_tokens(path, vocabulary, count=4 << 20):
-    """As llm.c writes them: 256 int32 (magic, version, count), then uint16 tokens."""
-    dice = random.Random(1)
-    header = array.array("i", [20240520, 1, count] + [0] * 253)
-    tokens = array.array("H", (dice.randrange(vocabulary) for _ in range(count)))
-    path.write_bytes(header.tobytes() + tokens.tobytes())
+def run(twofold, case, fabric, settings, folder):
+    """The report of a case on one fabric; its files are in `folder`."""
+    _, spec, own = case
+    tokens = {"data.tokens.path": folder / f"tokens-{own.get('model.gpt.vocab', VOCABULARY)}.bin"}
+    return twofold.report(study.folder / f"{spec}.textproto", {**tokens, **own, **settings}, f"--fabric={fabric}", out=folder / fabric, timeout=TIMEOUT)
 
 
-def calibrate(program, profile, quick):
-    done = run([program, "calibrate", "--device=cuda", "--time-algorithms", f"--out={profile}", *(["--quick"] if quick else [])], stderr=subprocess.PIPE)
-    if done.returncode == 2 and "cannot be had" in done.stderr:
-        fail(f"no GPU, so that nothing was measured and nothing is changed: {done.stderr.strip().splitlines()[-1]}", NO_GPU)
-    if done.returncode != 0:
-        fail(f"calibrate: exit status {done.returncode}\n{done.stderr[-4000:]}")
-    print(done.stdout, file=sys.stderr)
-
-
-class Case:
-    """One case on both fabrics."""
-
-    def __init__(self, program, case, profile, folder):
-        self.name, self.spec, self.settings = case
-        self.folder, self.program = folder, program
-        self.measured = self.of("in_memory", {})
-        self.predicted = self.of("simulated", {"fabric.simulated.cluster": "this-machine", "fabric.simulated.profile": profile})
-
-    def of(self, fabric, settings):
-        out = self.folder / fabric
-        shutil.rmtree(out, ignore_errors=True)
-        everything = {"data.tokens.path": self.folder / f"tokens-{self.settings.get('model.gpt.vocab', VOCABULARY)}.bin", **self.settings, **settings}
-        sets = [part for path, value in everything.items() for part in ("--set", f"{path}={value}")]
-        done = run([self.program, "run", HERE / f"{self.spec}.textproto", "--quiet", f"--fabric={fabric}", f"--out={out}", *sets], stderr=subprocess.PIPE)
-        if done.returncode != 0:
-            fail(f"{self.name} on {fabric}: exit status {done.returncode}\n{done.stderr[-4000:]}")
-        return json.loads((out / "report.json").read_text())
-
-    def row(self):
-        predicted, measured = (r["median_step_seconds"] for r in (self.predicted, self.measured))
-        return {"name": self.name, "predicted": predicted, "measured": measured, "low": self.predicted["low"], "high": self.predicted["high"],
-                "extrapolated": sum("is extrapolated" in n for n in self.predicted["notes"])}
-
-    def optimizer_row(self):
-        predicted, measured = (optimizer_seconds(self.folder / f) for f in ("simulated", "in_memory"))
-        return {"name": f"optimizer alone, of {self.name}", "predicted": predicted, "measured": measured, "low": None, "high": None, "extrapolated": 0}
+def rows_of(twofold, case, profile, folder, quick):
+    """Rows of results.json of one case, and the GPU's name."""
+    measured = run(twofold, case, "in_memory", {}, folder)
+    predicted = run(twofold, case, "simulated", {"fabric.simulated.cluster": "this-machine", "fabric.simulated.profile": profile}, folder)
+    rows = [row(case[0], predicted["median_step_seconds"], measured["median_step_seconds"], "s", low=predicted["low"], high=predicted["high"],
+                extrapolated=sum("is extrapolated" in n for n in predicted["notes"]))]
+    if case[0] == OPTIMIZER_OF or quick:
+        seconds = [optimizer_seconds(folder / fabric) for fabric in ("simulated", "in_memory")]
+        rows.append(row(f"optimizer alone, of {case[0]}", *seconds, "s", low=None, high=None, extrapolated=0))
+    return rows, measured["device"]
 
 
 def optimizer_seconds(folder):
     """Of the traced steps: time of the optimizer's kernels."""
-    trace = json.loads((folder / "trace.json").read_text())
+    trace = read_json(folder / "trace.json")
     events = trace["traceEvents"] if isinstance(trace, dict) else trace
     return sum(e["dur"] for e in events if e.get("ph") == "X" and e["name"] in OPTIMIZER) * 1e-6
 
 
-def error(row):
-    return row["predicted"] / row["measured"] - 1
-
-
-def milliseconds(seconds):
-    return f"{seconds * 1e3:.2f} ms"
+def error(r):
+    return r["predicted"] / r["measured"] - 1
 
 
 def table(rows):
-    lines = ["| what | predicted | measured | error | kernels extrapolated |", "|---|---|---|---|---|"]
+    lines = []
     for r in rows:
         interval = "" if r["low"] is None else f" ({milliseconds(r['low'])} to {milliseconds(r['high'])})"
-        lines.append(f"| {r['name']} | {milliseconds(r['predicted'])}{interval} | {milliseconds(r['measured'])} | {100 * error(r):+.1f} % | {r['extrapolated']} |")
-    return "\n".join(lines)
+        lines.append([r["name"], f"{milliseconds(r['predicted'])}{interval}", milliseconds(r["measured"]), signed(error(r)), r["extrapolated"]])
+    return markdown(["what", "predicted", "measured", "error", "kernels extrapolated"], lines)
 
 
 def is_training(row):
@@ -160,17 +114,18 @@ def is_training(row):
 
 def summary(rows):
     errors = [abs(error(r)) for r in rows if is_training(r)]
-    return f"Training steps: median error {100 * statistics.median(errors):.1f} % (at most {100 * MEDIAN:.0f} %), worst {100 * max(errors):.1f} % (at most {100 * WORST:.0f} %)."
+    return (f"Training steps: median error {percent(statistics.median(errors))} (at most {percent(MEDIAN, 0)}), worst {percent(max(errors))} "
+            f"(at most {percent(WORST, 0)}).")
 
 
 def breaches(rows):
-    steps = [r for r in rows if is_training(r)]
-    if steps and statistics.median(abs(error(r)) for r in steps) > MEDIAN:
-        yield f"median error {100 * statistics.median(abs(error(r)) for r in steps):.1f} % > {100 * MEDIAN:.0f} %"
+    steps = [abs(error(r)) for r in rows if is_training(r)]
+    if steps and statistics.median(steps) > MEDIAN:
+        yield f"median error {percent(statistics.median(steps))} > {percent(MEDIAN, 0)}"
     for r in rows:
         most = WORST if is_training(r) else OTHERS
         if abs(error(r)) > most:
-            yield f"{r['name']}: {100 * error(r):+.1f} %, at most {100 * most:.0f} %"
+            yield f"{r['name']}: {signed(error(r))}, at most {percent(most, 0)}"
 
 
 def picture(rows):
@@ -219,50 +174,45 @@ machines {{ nodes: 1 node {{ single {{}} }} }}
     return slug
 
 
+def wrong(options):
+    if options.write and (options.quick or options.only):
+        return "--write: the table has all rows; leave --quick and --only out"
+    return None if cases(options) else f"--only={options.only}: no case's name has it"
+
+
+def cases(options):
+    return [case for case in (QUICK if options.quick else CASES) if options.only in case[0]]
+
+
+def measure(twofold, options, profile, folder):
+    """Rows of results.json, and the GPU's name."""
+    rows, device = [], ""
+    for vocabulary in {case[2].get("model.gpt.vocab", VOCABULARY) for case in cases(options)}:
+        write_tokens(folder / f"tokens-{vocabulary}.bin", vocabulary, 1 << 16 if options.quick else 4 << 20)
+    for case in cases(options):
+        of_case, device = rows_of(twofold, case, profile, folder, options.quick)
+        rows += of_case
+        progress(table(rows[-1:])[-1])
+    return rows, device
+
+
 def main():
-    known = ("--write", "--quick", "--profile", "--only", "--json")
-    options = {a.split("=")[0]: a.split("=", 1)[-1] for a in sys.argv[1:] if a.startswith("--")}
-    arguments = [a for a in sys.argv[1:] if not a.startswith("--")]
-    for option in options:
-        if option not in known:
-            fail(f"{option}: one of {', '.join(known)} is right", 2)
-    quick, write = "--quick" in options, "--write" in options
-    if write and (quick or "--only" in options):
-        fail("--write: the table has all rows; leave --quick and --only out", 2)
-    program = pathlib.Path(arguments[0] if arguments else ROOT / "build/release/experiments/program/twofold").resolve()
-    cases = [c for c in (QUICK if quick else CASES) if options.get("--only", "") in c[0]]
-    if not cases:
-        fail(f"--only={options['--only']}: no case's name has it", 2)
+    options, twofold = study.start(wrong)
     with tempfile.TemporaryDirectory() as folder:
-        folder = pathlib.Path(folder)
-        profile = pathlib.Path(options.get("--profile", folder / "gpu.profile.textproto")).resolve()
-        if "--profile" not in options:
-            calibrate(program, profile, quick)
-        rows, device = [], ""
-        for vocabulary in {c[2].get("model.gpt.vocab", VOCABULARY) for c in cases}:
-            write_tokens(folder / f"tokens-{vocabulary}.bin", vocabulary, 1 << 16 if quick else 4 << 20)
-        for given in cases:
-            case = Case(program, given, profile, folder)
-            device = case.measured["device"]
-            rows.append(case.row())
-            if case.name == OPTIMIZER_OF or quick:
-                rows.append(case.optimizer_row())
-            print(table(rows[-1:]).splitlines()[-1], file=sys.stderr, flush=True)
-        print(table(rows))
-        if any(map(is_training, rows)):
-            print(f"\n{summary(rows)}")
-        if "--json" in options:
-            pathlib.Path(options["--json"]).write_text(json.dumps(rows))
-        if write:
-            if "emulated" in device.lower():
-                fail("--write: figures of an emulated GPU are none")
-            slug = add_to_catalogue(profile)
-            (HERE / "errors.svg").write_text(picture(rows))
-            (HERE / "table.md").write_text(f"One GPU, {device}. Written by experiments/studies/gpu_prediction/run.py, whose first lines say what was held against what. The profile "
-                                           f"is the catalogue's {slug}.\n\n{summary(rows)}\n\n{table(rows)}\n\n![errors](errors.svg)\n")
-    wrong = [] if quick else list(breaches(rows))
-    if wrong:
-        fail("; ".join(wrong))
+        profile = (options.profile or pathlib.Path(folder) / "gpu.profile.textproto").resolve()
+        if not options.profile:
+            calibrate(twofold, profile, options.quick)
+        rows, device = measure(twofold, options, profile, pathlib.Path(folder))
+        if options.json:
+            options.json.write_text(json.dumps(rows))
+        about = f"One GPU, {device}."
+        if options.write:
+            study.only_from_a_gpu(device)
+            (study.folder / "errors.svg").write_text(picture(rows))
+            about += f" The profile is the catalogue's {add_to_catalogue(profile)}."
+    summaries = [summary(rows), ""] if any(map(is_training, rows)) else []
+    study.publish("Training steps on one GPU: predicted and measured", [about, "", *summaries, *table(rows), "", "![errors](errors.svg)"], rows)
+    study.end([] if options.quick else list(breaches(rows)))
 
 
 if __name__ == "__main__":

@@ -1,36 +1,27 @@
 #!/usr/bin/env python3
-"""Hybrids of model and data parallelism: predicted against measured step times and schedules, with real communication.
-
-    experiments/studies/hybrids/run.py [--write] [--reuse] [--in-memory] [--only=NAME] [PATH_OF_TWOFOLD]
-
-Eight hybrids of 4 and 8 ranks, on two real fabrics. In memory: ranks are threads, links of 2 Gb/s and 50 us, messages sleep for
-what they take on them. On the miniature cluster of experiments/studies/testbed: ranks are MPI processes on hosts of their own (network
-namespaces), one star of shaped cables, devices ten times slower. Ranks compute nothing and sleep for what operations are
-modelled to take (device: EMULATED), so that schedules can be seen on fewer cores than ranks.
-Predicted by the simulated fabric. In memory nothing is calibrated; on the testbed `twofold calibrate` measures messages between
-pairs of hosts and never a collective or a step, and the cluster file that it writes is all that the predictions know.
-Validation: every row. Fails when the median error is above 4 % or the worst above 10 %, or when the memory of a rank differs.
-
---write renews table.md beside this file, what was measured in measured/, and the schedules of pipelines, each prediction above its
-measurement; --reuse predicts from what lies there; --in-memory leaves the testbed out. The testbed needs root (see
-experiments/studies/testbed/README.md), about ten minutes, and nothing else that wants the cores.
-"""
+"""How far are predicted step times and schedules of hybrids of model and data parallelism from those with real communication?"""
+import collections
 import json
 import os
 import pathlib
 import shutil
-import statistics
-import subprocess
 import sys
 import tempfile
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent.parent.parent
-TESTBED = ROOT / "experiments/studies/testbed/testbed.py"
-MEASURED = HERE / "measured"
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from common import (STEP_COLUMNS, Study, Table, check_memory, error_summary, exposed_cells, percent, predict_and_measure, progress, read_json,  # noqa: E402
+                    step_cells, step_row, testbed)
+
+study = Study(__file__, __doc__, needs="`twofold` with MPI, and this machine to itself: it measures emulated ranks. The testbed needs root "
+              "(experiments/studies/testbed/README.md). --reuse only simulates. No GPU.", takes="about ten minutes; --reuse less than one.",
+              writes="table.md, results.json, measured/ and the pictures of schedules")
+study.option("--reuse", action="store_true", help="measure nothing: predict, and compare with what is in measured/")
+study.option("--in-memory", action="store_true", help="leave out the testbed")
+study.option("--only", action="append", default=[], metavar="NAME", help="the case of this file name; may be repeated")
+MEASURED = study.folder / "measured"
 MEDIAN, WORST = 0.04, 0.10
-EAGER = 32 << 20  # bytes: larger than any message, as in experiments/studies/testbed
 INTERLEAVED = {"parallel.schedule": "INTERLEAVED_ONE_F_ONE_B", "parallel.virtual_stages": 2}
+Case = collections.namedtuple("Case", "file name ranks spec settings")
 
 
 def axes(**degrees):
@@ -38,7 +29,7 @@ def axes(**degrees):
 
 
 # (file name, name, ranks, spec, settings)
-CASES = [
+CASES = [Case(*case) for case in [
     ("tp2-sp-dp2-zero2", "tp 2 with sequence parallelism, dp 2 with ZeRO-2", 4, "gpt",
      {**axes(tp=2, dp=2), "parallel.sequence_parallel": "true", "parallel.sharding": "ZERO_2"}),
     ("pp2-1f1b-dp2-zero1", "pp 2 (1F1B), dp 2 with ZeRO-1", 4, "gpt", {**axes(pp=2, dp=2), "parallel.sharding": "ZERO_1"}),
@@ -48,140 +39,97 @@ CASES = [
     ("pp4-zero-bubble-dp2", "pp 4 (ZB-H1), dp 2", 8, "gpt", {**axes(pp=4, dp=2), "parallel.schedule": "ZERO_BUBBLE_H1"}),
     ("tp2-dp4-zero3", "tp 2, dp 4 with ZeRO-3", 8, "gpt", {**axes(tp=2, dp=4), "parallel.sharding": "ZERO_3"}),
     ("ep4-dp4-pp2", "mixture of experts: ep 4 within dp 4, pp 2 (GPipe)", 8, "moe", {**axes(pp=2, dp=4, ep=4), "parallel.schedule": "GPIPE"}),
-]
+]]
 IN_MEMORY = {"link_gbps": 2, "latency_us": 50}
 SLOWER = {"emulated.speed": 0.1}  # on the testbed, whose cables are as much slower
 
 
-def sets(settings):
-    return [part for path, value in settings.items() for part in ("--set", f"{path}={value}")]
+def job(twofold, fabric, case, settings, folder, start=()):
+    out = folder / ("predicted" if fabric == "simulated" else "measured")
+    return twofold.report(study.folder / f"{case.spec}.textproto", {**case.settings, **settings}, f"--fabric={fabric}", out=out, start=start)
 
 
-def report(folder):
-    return json.loads((folder / "report.json").read_text())
-
-
-def run(program, fabric, case, settings, out, launcher=()):
-    spec, own = case[3], case[4]
-    command = [*launcher, program, "run", str(HERE / f"{spec}.textproto"), "--quiet", f"--fabric={fabric}", f"--out={out}", *sets({**own, **settings})]
-    subprocess.run([str(c) for c in command], check=True, stdout=subprocess.DEVNULL, cwd=out.parent)
-    return report(out)
-
-
-def testbed(*arguments):
-    return subprocess.run([str(TESTBED), *map(str, arguments)], check=True, stdout=subprocess.PIPE, text=True).stdout
-
-
-# ---- One fabric each: yields (case, measured, predicted) and leaves both runs' folders for the picture ----
-def in_memory(program, cases, folder, reuse):
-    links = {f"fabric.in_memory.{k}": v for k, v in IN_MEMORY.items()}
+# ---- One fabric each: yields (case, predicted, measured) and leaves both runs' folders for the picture ----
+def in_memory(twofold, cases, folder):
     for case in cases:
-        predicted = run(program, "simulated", case, {f"fabric.simulated.{k}": v for k, v in IN_MEMORY.items()}, folder / "predicted")
-        kept = MEASURED / f"in_memory-{case[0]}.json"
-        measured = json.loads(kept.read_text()) if reuse else run(program, "in_memory", case, links, folder / "measured")
-        yield case, measured, predicted
+        yield case, *predict_and_measure(twofold, study.folder / f"{case.spec}.textproto", case.settings, IN_MEMORY, folder)
 
 
-def on_testbed(program, cases, folder, reuse):
-    for hosts in sorted({case[2] for case in cases}):
-        kept = MEASURED / f"star-{hosts}.textproto"
-        cluster = kept if reuse else folder / kept.name
-        if not reuse:
-            testbed("down")
-            testbed("up", f"--hosts={hosts}", "--topology=star")
-        try:
-            if not reuse:
-                structure = folder / "structure.textproto"
-                structure.write_text(testbed("cluster"))
-                launcher = [TESTBED, "run", "--realtime", f"--eager-bytes={EAGER}", "--"]
-                print(f"testbed of {hosts} hosts: calibrating", file=sys.stderr, flush=True)
-                subprocess.run([*map(str, launcher), program, "calibrate", "--fabric=mpi", "--quick", f"--cluster={structure}", f"--cluster-out={cluster}"],
-                               check=True, stdout=subprocess.DEVNULL)
-            for case in cases:
-                if case[2] != hosts:
-                    continue
-                predicted = run(program, "simulated", case, {**SLOWER, "fabric.simulated.cluster": cluster}, folder / "predicted")
-                kept = MEASURED / f"testbed-{case[0]}.json"
-                measured = json.loads(kept.read_text()) if reuse else run(program, "mpi", case, SLOWER, folder / "measured", launcher)
-                yield case, measured, predicted
-        finally:
-            if not reuse:
-                testbed("down")
+def on_testbed(twofold, cases, folder):
+    for ranks in sorted({case.ranks for case in cases}):
+        with testbed(ranks, "--topology=star") as (structure, start):
+            (folder / "structure.textproto").write_text(structure)
+            cluster = folder / f"star-{ranks}.textproto"
+            progress(f"testbed of {ranks} hosts: calibrating")
+            twofold("calibrate", "--fabric=mpi", "--quick", f"--cluster={folder}/structure.textproto", f"--cluster-out={cluster}", start=start)
+            for case in (case for case in cases if case.ranks == ranks):
+                predicted = job(twofold, "simulated", case, {**SLOWER, "fabric.simulated.cluster": cluster}, folder)
+                yield case, predicted, job(twofold, "mpi", case, SLOWER, folder, start)
+
+
+def reused(fabric):
+    """The same, with what was measured before."""
+    def pairs(twofold, cases, folder):
+        for case in sorted(cases, key=lambda case: case.ranks):
+            settings = ({**SLOWER, "fabric.simulated.cluster": MEASURED / f"star-{case.ranks}.textproto"} if fabric == "testbed" else
+                        {f"fabric.simulated.{key}": value for key, value in IN_MEMORY.items()})
+            yield case, job(twofold, "simulated", case, settings, folder), read_json(MEASURED / f"{fabric}-{case.file}.json")
+    return pairs
 
 
 KEPT = ("median_step_seconds", "low", "high", "exposed_communication_seconds", "bubble_fraction")
 
 
-def keep(fabric, case, measured):
-    ranks = [{k: rank[k] for k in ("peak_bytes", "reserved_bytes")} for rank in measured["ranks"]]
-    (MEASURED / f"{fabric}-{case[0]}.json").write_text(json.dumps({**{k: measured[k] for k in KEPT}, "ranks": ranks}, indent=1) + "\n")
+def keep(twofold, fabric, case, measured, folder):
+    """Renews measured/ and the schedule's picture."""
+    ranks = [{key: rank[key] for key in ("peak_bytes", "reserved_bytes")} for rank in measured["ranks"]]
+    MEASURED.mkdir(exist_ok=True)
+    (MEASURED / f"{fabric}-{case.file}.json").write_text(json.dumps({**{key: measured[key] for key in KEPT}, "ranks": ranks}, indent=1) + "\n")
+    if fabric == "testbed":
+        shutil.copy(folder / f"star-{case.ranks}.textproto", MEASURED)
+    if case.settings.get("parallel.pp", 1) > 1:
+        twofold("report", folder / "predicted", folder / "measured")
+        shutil.copy(folder / "measured/schedule.svg", study.folder / f"{case.file}-{fabric}.svg")
 
 
-def same_memory(case, measured, predicted):
-    return [f"{case[1]}: rank {rank}: {key} is {p[key]} predicted, {m[key]} measured"
-            for rank, (p, m) in enumerate(zip(predicted["ranks"], measured["ranks"], strict=True))
-            for key in ("peak_bytes", "reserved_bytes") if p[key] != m[key]]
+def compare(twofold, options, table, folder):
+    """Rows of results.json, and the page's pictures."""
+    cases = [case for case in CASES if not options.only or case.file in options.only]
+    fabrics = [("in_memory", "in memory", in_memory)] + ([] if options.in_memory else [("testbed", "testbed", on_testbed)])
+    for fabric, where, pairs in fabrics:
+        for case, predicted, measured in (reused(fabric) if options.reuse else pairs)(twofold, cases, folder):
+            check_memory(case.name, predicted, measured)
+            bubbles = [r["bubble_fraction"] if case.settings.get("parallel.pp", 1) > 1 else None for r in (predicted, measured)]
+            table.add(where, case.name, case.ranks, *step_cells(predicted, measured), *exposed_cells(predicted, measured),
+                      *("-" if b is None else percent(b) for b in bubbles))
+            if options.write and not options.reuse:
+                keep(twofold, fabric, case, measured, folder)
+            picture = study.folder / f"{case.file}-{fabric}.svg"
+            yield (step_row(f"{where}: {case.name}", predicted, measured, fabric=fabric, ranks=case.ranks, predicted_bubble=bubbles[0], measured_bubble=bubbles[1]),
+                   [f"![{case.name}, {where}]({picture.name})"] if picture.exists() else [])
 
 
-def milliseconds(seconds):
-    return f"{seconds * 1e3:.2f} ms"
-
-
-def line(where, case, measured, predicted):
-    error = predicted["median_step_seconds"] / measured["median_step_seconds"] - 1
-    cells = [where, case[1], str(case[2]), milliseconds(predicted["median_step_seconds"]),
-             f"{milliseconds(measured['median_step_seconds'])} ({milliseconds(measured['low'])} to {milliseconds(measured['high'])})", f"{100 * error:+.2f} %",
-             milliseconds(predicted["exposed_communication_seconds"]), milliseconds(measured["exposed_communication_seconds"])]
-    pipeline = case[4].get("parallel.pp", 1) > 1
-    cells += [f"{100 * r['bubble_fraction']:.1f} %" if pipeline else "-" for r in (predicted, measured)]
-    return error, "| " + " | ".join(cells) + " |"
+def wrong(options):
+    if options.write and (options.only or options.in_memory):
+        return "--write: the table has all rows; leave --only and --in-memory out"
+    unknown = [name for name in options.only if name not in [case.file for case in CASES]]
+    return f"--only={unknown[0]}: one of {', '.join(case.file for case in CASES)} is right" if unknown else None
 
 
 def main():
-    flags = {a for a in sys.argv[1:] if a.startswith("--")}
-    arguments = [a for a in sys.argv[1:] if not a.startswith("--")]
-    program = str(pathlib.Path(arguments[0] if arguments else ROOT / "build/release/experiments/program/twofold").resolve())
-    reuse, write = "--reuse" in flags, "--write" in flags
-    only = [flag.partition("=")[2] for flag in flags if flag.startswith("--only=")]
-    if write and (only or "--in-memory" in flags):
-        sys.exit("--write: the table has all rows; leave --only and --in-memory out")
-    cases = [case for case in CASES if not only or case[0] in only]
-    fabrics = [("in_memory", "in memory", in_memory)] + ([] if "--in-memory" in flags else [("testbed", "testbed", on_testbed)])
-    if write:
-        MEASURED.mkdir(exist_ok=True)
-    lines = ["| fabric | hybrid | ranks | predicted step | measured step (p10 to p90) | error | exposed communication, predicted | measured | bubble, predicted | measured |",
-             "|---|---|---|---|---|---|---|---|---|---|"]
-    errors, of_memory, pictures = [], [], []
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = pathlib.Path(scratch)
-        for fabric, where, both in fabrics:
-            for case, measured, predicted in both(program, cases, folder, reuse):
-                error, text = line(where, case, measured, predicted)
-                errors.append(abs(error)), lines.append(text), print(text, flush=True)
-                of_memory += same_memory(case, measured, predicted)
-                picture = HERE / f"{case[0]}-{fabric}.svg"
-                if write and not reuse:
-                    keep(fabric, case, measured)
-                    if fabric == "testbed":
-                        shutil.copy(folder / f"star-{case[2]}.textproto", MEASURED)
-                    if case[4].get("parallel.pp", 1) > 1:
-                        subprocess.run([program, "report", str(folder / "predicted"), str(folder / "measured")], check=True, stdout=subprocess.DEVNULL)
-                        shutil.copy(folder / "measured/schedule.svg", picture)
-                if picture.exists():
-                    pictures.append(f"![{case[1]}, {where}]({picture.name})")
-    median, worst = statistics.median(errors), max(errors)
-    failures = list(of_memory)
-    if median > MEDIAN or worst > WORST:
-        failures.append(f"median error {100 * median:.2f} %, worst {100 * worst:.2f} %")
-    lines += ["", f"Errors of step times: median {100 * median:.2f} % (at most {100 * MEDIAN:.0f} %), worst {100 * worst:.2f} % (at most {100 * WORST:.0f} %), on {os.cpu_count()} cores.",
-              "In memory: threads, links of 2 Gb/s and 50 us, nothing calibrated. Testbed: MPI processes on hosts of a star, calibrated by messages between pairs",
-              f"of hosts alone, devices at {SLOWER['emulated.speed']:g} of the speed. Memory was {'NOT equal: ' + '; '.join(of_memory) if of_memory else 'equal to the byte on every rank.'}",
-              "Bubbles: the share of the step that stages idle for, waiting for messages included.", "",
-              "Schedules, each prediction above its measurement, on one scale:", "", *pictures]
-    if write:
-        (HERE / "table.md").write_text("# Hybrids: predicted against measured\n\n" + "\n".join(lines) + "\n")
-    print("\n".join(["", lines[len(lines) - 7 - len(pictures)]]))
-    sys.exit("; ".join(failures) if failures else 0)
+    options, twofold = study.start(wrong)
+    table = Table("fabric", "hybrid", "ranks", *STEP_COLUMNS, "exposed communication, predicted", "measured", "bubble, predicted", "measured")
+    with tempfile.TemporaryDirectory() as folder:
+        rows, pictures = zip(*compare(twofold, options, table, pathlib.Path(folder)))
+    median, worst = error_summary(rows)
+    text = [f"Errors of step times: median {percent(median, 2)} (at most {percent(MEDIAN, 0)}), worst {percent(worst, 2)} (at most {percent(WORST, 0)}), "
+            f"on {os.cpu_count()} cores.",
+            "In memory: threads, links of 2 Gb/s and 50 µs, nothing calibrated. Testbed: MPI processes on hosts of a star, calibrated by messages between pairs",
+            f"of hosts alone, devices at {SLOWER['emulated.speed']:g} of the speed. Memory was equal to the byte on every rank.",
+            "Bubbles: the share of the step that stages idle for, waiting for messages included.", "",
+            "Schedules, each prediction above its measurement, on one scale:", "", *sum(pictures, [])]
+    study.publish("Hybrids: predicted against measured", [*table.lines, "", *text], rows)
+    study.end([f"median error {percent(median, 2)}, worst {percent(worst, 2)}"] if median > MEDIAN or worst > WORST else [])
 
 
 if __name__ == "__main__":

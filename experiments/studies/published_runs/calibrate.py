@@ -1,26 +1,16 @@
 #!/usr/bin/env python3
-"""Finds the constants of A100s under Megatron-LM on the calibration rows; writes constants.csv and the clusters beside this file.
-
-    experiments/studies/published_runs/calibrate.py [--rounds=N] [PATH_OF_TWOFOLD]
-
-Calibration rows alone are run. First all_reduce.csv, for what vTrain's links reach and a call costs; then the 25 configurations of
-single_node.csv whose role says so, at 16 sequences a replica, and the five of table4.csv, a layer of which is half of what a
-micro-batch takes longer in four layers than in two. Minimised, from the priors on, by steps of one constant at a time, in turn, and of
-all as they moved: the sum over rows of |log(predicted / measured)|, and over constants 0.3 (log(value / prior) / sigma)^2, since 30
-rows do not tell all of them apart. The priors (constants.csv, with their reasons) are what such kernels are known to reach. With
---rounds=0 the clusters are written from constants.csv as it is. A round takes a minute or two on 2 cores.
-"""
+"""Which constants of A100s under Megatron-LM fit the calibration rows best? Writes constants.csv and the clusters beside this file."""
 import concurrent.futures
 import csv
 import math
 import os
-import pathlib
-import subprocess
-import sys
 
 import run
+from common import Study, progress, read_csv, signed
 
-HERE = run.HERE
+study = Study(__file__, __doc__, needs="`twofold` alone: it only simulates, on all cores.", takes="a minute or two per round on 2 cores.", writes=None)
+study.option("--rounds", type=int, default=4, metavar="N", help="of the search, from the priors on; 0: write the clusters from constants.csv as it is (default: 4)")
+HERE = study.folder
 FORWARD = ("matmul_nt", "batched_matmul_nt", "batched_matmul_nn", "layer_norm_forward", "softmax_forward", "masked_dropout_forward",
            "gelu_forward", "add", "embedding_forward", "position_forward", "cross_entropy_forward", "split_max", "split_sums", "split_losses")
 LINKS = ("nvlink_efficiency", "call_us")  # of vtrain.textproto alone: first fitted to all_reduce.csv; in training a call takes longer
@@ -30,8 +20,7 @@ CLUSTERS = {"vtrain": (4, False, "Nodes of 8 A100 with 800 Gb/s of HDR InfiniBan
 
 
 def constants():
-    with open(HERE / "constants.csv", newline="") as file:
-        return list(csv.DictReader(line for line in file if not line.startswith("#")))
+    return read_csv(HERE / "constants.csv")
 
 
 def kernels(c):
@@ -107,20 +96,20 @@ def write_clusters(c):
 
 def layer_cases():
     """Of each row of table 4 four runs, of two and of four layers with two and with three micro-batches."""
-    for row in run.rows("table4"):
+    for row in run.table_rows("table4"):
         base = {"table": "table5", "vocab": 51200, "heads": 64, "hidden": 6144, "sequence": 2048, "tp": 8, "pp": 1, "dp": 1, "micro_batch": 4,
                 "virtual_stages": 1, "recompute": row["recompute"], "sequence_parallel": int(row["sequence_parallel"])}
         yield row, [{**base, "row_id": f"{row['experiment']}_{layers}", "layers": layers, "global_batch": 4 * count}
                     for layers in (2, 4) for count in (2, 3)]
 
 
-def errors(program):
+def errors(twofold):
     """log(predicted / measured) of every calibration row."""
     single = [c for c in run.cases() if c["role"] == "calibration"]
     layers = list(layer_cases())
     runs = single + [case for _, four in layers for case in four]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(lambda case: run.predict(program, case), runs))
+        list(pool.map(lambda case: run.predict(twofold, case), runs))
     found = {run.name_of(case): math.log(case["predicted"] / case["measured"]) for case in single}
     for row, four in layers:
         less, more, less4, more4 = (case["predicted"] for case in four)
@@ -129,38 +118,34 @@ def errors(program):
     return found
 
 
-def all_reduce_errors(program):
+def all_reduce_errors(twofold):
     """log(predicted / measured) of every all-reduce."""
-    measured = {(int(row["gpus"]), int(row["bytes"])): float(row["us"]) for row in run.rows("all_reduce")}
+    measured = {(int(row["gpus"]), int(row["bytes"])): float(row["us"]) for row in run.table_rows("all_reduce")}
     found = {}
     for gpus in sorted({gpus for gpus, _ in measured}):
         sizes = [size for g, size in measured if g == gpus]
-        text = subprocess.run([program, "bench", "all_reduce", f"-b{min(sizes)}", f"-e{max(sizes)}", "-f2", "--fabric=simulated",
-                               f"--cluster={HERE / 'vtrain.textproto'}", f"--ranks={gpus}"], check=True, capture_output=True, text=True).stdout
-        for line in text.splitlines():
-            if line.strip() and not line.startswith("#"):
-                size, us = int(line.split()[0]), float(line.split()[9])
-                found[f"all-reduce of {size} bytes by {gpus}"] = math.log(us / measured[gpus, size])
+        times = twofold.bench("all_reduce", min(sizes), max(sizes), f"--cluster={HERE / 'vtrain.textproto'}", f"--ranks={gpus}", side="in_place")
+        found.update({f"all-reduce of {size} bytes by {gpus}": math.log(us / measured[gpus, size]) for size, us in times.items()})
     return found
 
 
-def objective(program, table, c, errors):
+def objective(twofold, table, c, errors):
     """With the priors of the constants in `table` alone."""
     write_clusters(c)
     prior = sum(0.3 * (math.log(c[row["name"]] / float(row["prior"])) / float(row["sigma"])) ** 2 for row in table)
-    return prior + sum(map(abs, errors(program).values()))
+    return prior + sum(map(abs, errors(twofold).values()))
 
 
-def search(program, table, best, rounds, errors):
+def search(twofold, table, best, rounds, errors):
     """Moves the constants in `table` to where the objective is least."""
-    least = objective(program, table, best, errors)
+    least = objective(twofold, table, best, errors)
     step = {row["name"]: float(row["sigma"]) / 2 for row in table}
     for turn in range(rounds):
         before = best
         for name in step:
             for sign in (1, -1):
                 tried = {**best, name: best[name] * math.exp(sign * step[name])}
-                value = objective(program, table, tried, errors)
+                value = objective(twofold, table, tried, errors)
                 if value < least:
                     best, least = tried, value
                     step[name] *= 1.5
@@ -168,25 +153,27 @@ def search(program, table, best, rounds, errors):
             else:
                 step[name] /= 2
         tried = {name: value ** 2 / before[name] for name, value in best.items()}  # all of it once more
-        value = objective(program, table, tried, errors)
+        value = objective(twofold, table, tried, errors)
         if value < least:
             best, least = tried, value
-        print(f"round {turn + 1}: {least:.4f} {({name: round(best[name], 3) for name in step})}", flush=True)
+        progress(f"round {turn + 1}: {least:.4f} {({name: round(best[name], 3) for name in step})}")
     return best
 
 
+def show(errors):
+    for name, value in errors.items():
+        print(f"{name}: {signed(math.expm1(value))}")
+
+
 def main():
-    rounds = int(next((a.removeprefix("--rounds=") for a in sys.argv[1:] if a.startswith("--rounds=")), 4))
-    arguments = [a for a in sys.argv[1:] if not a.startswith("--")]
-    program = str(pathlib.Path(arguments[0] if arguments else run.ROOT / "build/release/experiments/program/twofold").resolve())
+    options, twofold = study.start()
     table = constants()
-    best = {row["name"]: float(row["prior" if rounds > 0 else "value"]) for row in table}
-    if rounds > 0:
-        best = search(program, [row for row in table if row["name"] in LINKS], best, rounds, all_reduce_errors)
+    best = {row["name"]: float(row["prior" if options.rounds > 0 else "value"]) for row in table}
+    if options.rounds > 0:
+        best = search(twofold, [row for row in table if row["name"] in LINKS], best, options.rounds, all_reduce_errors)
         write_clusters(best)
-        for name, value in all_reduce_errors(program).items():
-            print(f"{name}: {100 * math.expm1(value):+.1f} %")
-        best = search(program, [row for row in table if row["name"] != "nvlink_efficiency"], best, rounds, errors)
+        show(all_reduce_errors(twofold))
+        best = search(twofold, [row for row in table if row["name"] != "nvlink_efficiency"], best, options.rounds, errors)
         best = {name: float(f"{value:.4g}") for name, value in best.items()}  # as they are written, and read by --rounds=0
         with open(HERE / "constants.csv") as file:
             comments = [line for line in file if line.startswith("#")]
@@ -197,9 +184,8 @@ def main():
             for row in table:
                 writer.writerow({**row, "value": f"{best[row['name']]:g}"})
     write_clusters(best)
-    if rounds > 0:
-        for name, value in errors(program).items():
-            print(f"{name}: {100 * math.expm1(value):+.1f} %")
+    if options.rounds > 0:
+        show(errors(twofold))
 
 
 if __name__ == "__main__":

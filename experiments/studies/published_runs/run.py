@@ -1,56 +1,20 @@
 #!/usr/bin/env python3
-"""Published training runs of GPTs under Megatron-LM on A100, predicted by `twofold run` from model, mesh and cluster alone.
-
-    experiments/studies/published_runs/run.py [--write | --golden | --only=TEXT] [PATH_OF_TWOFOLD]
-
-Held against: the four tables beside this file, whose first lines name the sources. A row's role says whether it calibrated the
-device of *.textproto (its launches, kernel_us, efficiencies and kernels) or validates: of the 576 configurations of one node 25
-calibrate, chosen by the rule in single_node.csv before any error was looked at, and so does all of table4.csv; the other 609
-validate. all_reduce.csv calibrates the links of vtrain.textproto. Each configuration of single_node.csv counts once, at 16 sequences a replica: its times are exactly linear in the number
-of micro-batches.
-
-What was seen while the model was built: the rows' roles have not moved since they were committed, and no constant was fitted to
-a validation row. But validation errors were printed between changes of the model's structure: those were not blind. They are
-
-* launches of the forward pass take the host longer than those of the backward pass;
-* a weight's gradient is added up by a kernel of its own in what ran before Megatron-LM fused the two in 2022 (tables 4 and 5 ran
-  after; all others before);
-* the host waits for the device before and after every pass and for every message: Megatron-LM's timers call
-  torch.cuda.synchronize(), which stood around every pass until 2022 (microsoft/Megatron-DeepSpeed @55ba1f7b, megatron/global_vars.py
-  and schedules.py), and so do its messages (p2p_communication.py);
-* the ranks of tp send a part each of what passes between stages (SC21 paper, section 4.1; its default) where there is no sequence
-  parallelism;
-* products do not exceed what the limit of power sustains, whatever tiles they are cut into;
-* rows of single_node.csv did not recompute activations, though their configurations say so, and had a vocabulary that was not padded,
-  each rank 50257 / tp rows of it rounded down (odd where tp is 1: loads of 2 bytes). With recomputation the products of their larger
-  layers would exceed an A100's peak (explained.md), and the source's own predictor computes nothing again on the last stage, which with
-  pp 1 is the only one (src/predictor.py), and does not pad (src/model/gpt_modeling.py). The runs on several nodes recompute, since
-  they would not fit otherwise, and are padded as Megatron-LM does by default;
-* the priors of efficiencies, where calibration leaves them open (constants.csv).
-
-Fails where on validation multi-node rows have a median above 6 % or a mean above 10 %, or where SC21's rows, table 5's or the
-single-node configurations have a mean above 8 %; or where a row takes more than 60 s of a core or 8 GB, or its error is no longer what
-golden.json has. --write renews table.md, predicted.csv, errors.svg and golden.json beside this file; --golden holds GATE's rows against
-golden.json and does nothing else (experiments/studies/common/golden.py); --only=TEXT runs the rows with TEXT in their names and checks nothing.
-"""
+"""How far are predicted step times from those that papers published for GPTs under Megatron-LM on A100 clusters?"""
 import collections
 import concurrent.futures
-import csv
-import json
 import math
 import os
 import pathlib
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent.parent.parent
-sys.path.insert(0, str(HERE.parent / "common"))
-import golden  # noqa: E402
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from common import Failed, Study, count, figures, markdown, percent, progress, read_csv, row, signed  # noqa: E402
 
+study = Study(__file__, __doc__, needs="`twofold` alone: it only simulates, on all cores.", takes="TAKES",
+              writes="table.md, results.json, predicted.csv, errors.svg and golden.json", golden="GATE's rows")
+study.option("--only", default="", metavar="TEXT", help="run the rows with TEXT in their names, and check nothing")
 MOST_SECONDS, MOST_BYTES = 60, 8e9
 # table: (cluster, what it is, most median, most mean)
 TABLES = {"multi_node": ("vtrain", "vTrain, several nodes", 0.06, 0.10), "sc21": ("selene", "SC21, table 1", None, 0.08),
@@ -64,15 +28,14 @@ CONTRADICTING = {"multi_0013": "1.3 x the row of micro-batch 4 (multi_0010); fro
                  "multi_0020": "1.6 x the row of micro-batch 4 (multi_0019); 4 to 32 are within 13 %"}
 
 
-def rows(name):
-    with open(HERE / f"{name}.csv", newline="") as file:
-        return list(csv.DictReader(line for line in file if not line.startswith("#")))
+def table_rows(name):
+    return read_csv(study.folder / f"{name}.csv")
 
 
 def cases():
     """Every row that is run: validation, and calibration as far as it is a run."""
     for table in TABLES:
-        for row in rows(table):
+        for row in table_rows(table):
             case = {k: int(v) if v.isdigit() and k != "seconds" else v for k, v in row.items()}
             case.update(table=table, measured=float(row["seconds"]))
             if table != "single_node" or case["global_batch"] == 16 * case["dp"]:
@@ -85,7 +48,7 @@ def settings(case):
     cluster = TABLES[case["table"]][0]
     padded = 128 * case["tp"]
     vocab = case["vocab"] // case["tp"] * case["tp"] if case["table"] == "single_node" else -(-case["vocab"] // padded) * padded
-    found = {"fabric.simulated.cluster": HERE / f"{cluster}.textproto", "train.micro_batch": case["micro_batch"],
+    found = {"fabric.simulated.cluster": study.folder / f"{cluster}.textproto", "train.micro_batch": case["micro_batch"],
              "train.global_batch": case["global_batch"], "model.gpt.vocab": vocab,
              **{f"model.gpt.{name}": case[name] for name in ("layers", "hidden", "heads", "sequence")},
              **{f"parallel.{axis}": case[axis] for axis in ("dp", "tp", "pp")}}
@@ -105,48 +68,38 @@ def settings(case):
     return found
 
 
-def predict(program, case):
-    """The step's seconds; and the seconds of a core and the bytes that it took to predict them."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = [program, "run", str(HERE / "megatron.textproto"), "--quiet", f"--out={folder}"]
-        command += [f"--set={path}={value}" for path, value in settings(case).items()]
-        with open(f"{folder}/messages", "w+") as messages:
-            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=messages, cwd=HERE)
-            _, status, usage = os.wait4(process.pid, 0)
-            process.returncode = os.waitstatus_to_exitcode(status)
-            messages.seek(0)
-            if process.returncode not in (0, 3):
-                raise SystemExit(f"{case['row_id']}: {' '.join(command)}: {messages.read()}")
-        report = json.loads((pathlib.Path(folder) / "report.json").read_text())
+def predict(twofold, case):
+    """Adds the step's seconds, and the seconds of a core and the bytes that it took to predict them."""
+    try:
+        report, ran = twofold.job(study.folder / "megatron.textproto", settings(case), statuses=(0, 3))
+    except Failed as error:
+        raise Failed(f"{case['row_id']}: {error}") from None
     if report["outcome"] != "OK":
-        raise SystemExit(f"{case['row_id']}: {report['outcome']}: {' '.join(map(str, report.get('notes', [])))}")
-    case.update(predicted=report["median_step_seconds"], low=report.get("low", 0), high=report.get("high", 0),
-                took=usage.ru_utime + usage.ru_stime, memory=usage.ru_maxrss * 1024)
+        raise Failed(f"{case['row_id']}: {report['outcome']}: {' '.join(map(str, report.get('notes', [])))}")
+    case.update(predicted=report["median_step_seconds"], took=ran.core_seconds, memory=ran.peak_bytes)
     return case
+
+
+def predict_all(twofold, chosen):
+    """The longest first, as many at a time as there are cores; in the order of the tables."""
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        done = pool.map(lambda case: predict(twofold, case), sorted(chosen, key=lambda c: -c["gpus"]))
+        return sorted(done, key=lambda c: (list(TABLES).index(c["table"]), c["row_id"]))
 
 
 def error(case):
     return case["predicted"] / case["measured"] - 1
 
 
-def percent(value):
-    return f"{100 * value:.1f} %"
-
-
 def summary(name, members):
     errors = [error(c) for c in members]
     sizes = [abs(e) for e in errors]
-    return [name, len(members), percent(statistics.median(sizes)), percent(statistics.mean(sizes)), f"{100 * statistics.mean(errors):+.1f} %",
-            percent(max(sizes))]
-
-
-def markdown(head, lines):
-    return "\n".join(["| " + " | ".join(map(str, line)) + " |" for line in (head, ["---"] * len(head), *lines)]) + "\n"
+    return [name, len(members), percent(statistics.median(sizes)), percent(statistics.mean(sizes)), signed(statistics.mean(errors)), percent(max(sizes))]
 
 
 def name_of(case):
-    return (f"{case['row_id']}: {case['layers']} x {case['hidden']}, tp {case['tp']} pp {case['pp']} dp {case['dp']}, "
-            f"micro-batch {case['micro_batch']} of {case['global_batch']}")
+    return (f"{case['row_id']}: {case['layers']} x {count(case['hidden'])}, tp {case['tp']} pp {case['pp']} dp {case['dp']}, "
+            f"micro-batch {case['micro_batch']} of {count(case['global_batch'])}")
 
 
 def bounds(all_cases):
@@ -158,34 +111,6 @@ def bounds(all_cases):
         yield name, "mean", most_mean, statistics.mean(errors)
 
 
-def table(all_cases):
-    head = ["rows", "number", "median", "mean", "mean, signed", "worst"]
-    validation = [c for c in all_cases if c["role"] == "validation"]
-    lines = [summary(f"**{TABLES[t][1]}**", [c for c in validation if c["table"] == t]) for t in TABLES]
-    multi = [c for c in validation if c["table"] == "multi_node"]
-    lines.append(summary("of several nodes, without the three that contradict their neighbours", [c for c in multi if c["row_id"] not in CONTRADICTING]))
-    lines.append(summary("calibration: configurations of one node", [c for c in all_cases if c["role"] == "calibration"]))
-    text = ["Validation, by table:", "", markdown(head, lines), "Against the bounds that `run.py` checks:", "",
-            markdown(["rows", "of errors", "at most", "seen", ""], [[name, what, percent(most), percent(seen), "met" if seen <= most else "**missed**"]
-                                                                  for name, what, most, seen in bounds(all_cases)]),
-            "One node, by mesh and by micro-batch:", ""]
-    groups = collections.defaultdict(list)
-    for c in validation:
-        if c["table"] == "single_node":
-            for key in ("tp", "pp", "dp", "hidden", "micro_batch"):
-                groups[(key, c[key])].append(c)
-    text.append(markdown(head, [summary(f"{key} {value}", members) for (key, value), members in sorted(groups.items())]))
-    text += ["Three rows of several nodes contradict their neighbours:", ""]
-    text += [f"* {row}: {why}; predicted {100 * error(c):+.0f} %" for row, why in CONTRADICTING.items() for c in multi if c["row_id"] == row]
-    text += ["", "The worst ten, each configuration of one node but once (its rows of other layers and dp are alike):", ""]
-    head = ["row", "measured, s", "predicted, s", "error"]
-    text.append(markdown(head, [[name_of(c), f"{c['measured']:.3f}", f"{c['predicted']:.3f}", f"{100 * error(c):+.1f} %"] for c in worst(validation)]))
-    text += ["Several nodes, SC21 and table 5:", ""]
-    text.append(markdown(head, [[name_of(c), f"{c['measured']:.3f}", f"{c['predicted']:.3f}", f"{100 * error(c):+.1f} %"]
-                                for c in validation if c["table"] != "single_node"]))
-    return "\n".join(text)
-
-
 def worst(validation):
     seen, found = set(), []
     for c in sorted(validation, key=lambda c: -abs(math.log(1 + error(c)))):
@@ -194,6 +119,42 @@ def worst(validation):
             seen.add(kind)
             found.append(c)
     return found[:10]
+
+
+def line_of(case):
+    return [name_of(case), f"{case['measured']:.3f}", f"{case['predicted']:.3f}", signed(error(case))]
+
+
+SUMMARY = ["rows", "number", "median", "mean", "mean, signed", "worst"]
+
+
+def summaries(all_cases):
+    """By table, and of one node by mesh and by micro-batch."""
+    validation = [c for c in all_cases if c["role"] == "validation"]
+    lines = [summary(f"**{name}**", [c for c in validation if c["table"] == t]) for t, (_, name, *_) in TABLES.items()]
+    several = [c for c in validation if c["table"] == "multi_node" and c["row_id"] not in CONTRADICTING]
+    lines.append(summary("of several nodes, without the three that contradict their neighbours", several))
+    lines.append(summary("calibration: configurations of one node", [c for c in all_cases if c["role"] == "calibration"]))
+    groups = collections.defaultdict(list)
+    for c in validation:
+        for key in ("tp", "pp", "dp", "hidden", "micro_batch") if c["table"] == "single_node" else ():
+            groups[(key, c[key])].append(c)
+    return lines, [summary(f"{key} {count(value)}", members) for (key, value), members in sorted(groups.items())]
+
+
+def page(all_cases):
+    validation = [c for c in all_cases if c["role"] == "validation"]
+    by_table, by_mesh = summaries(all_cases)
+    of_bounds = [[name, what, percent(most), percent(seen), "met" if seen <= most else "**missed**"] for name, what, most, seen in bounds(all_cases)]
+    head = ["row", "measured, s", "predicted, s", "error"]
+    return ["[README.md](README.md) says what is compared. Errors are of a step's time, absolute but where signed.", "",
+            "Validation, by table:", "", *markdown(SUMMARY, by_table), "", "Against the bounds that `run.py` checks:", "",
+            *markdown(["rows", "of errors", "at most", "seen", ""], of_bounds), "",
+            "One node, by mesh and by micro-batch:", "", *markdown(SUMMARY, by_mesh), "", "Three rows of several nodes contradict their neighbours:", "",
+            *(f"* {c['row_id']}: {CONTRADICTING[c['row_id']]}; predicted {signed(error(c), 0)}" for c in validation if c["row_id"] in CONTRADICTING), "",
+            "The worst ten, each configuration of one node but once (its rows of other layers and dp are alike):", "",
+            *markdown(head, map(line_of, worst(validation))), "", "Several nodes, SC21 and table 5:", "",
+            *markdown(head, [line_of(c) for c in validation if c["table"] != "single_node"]), "", (study.folder / "explained.md").read_text()]
 
 
 # ---- The picture: predicted over measured, a mark a row ----
@@ -218,55 +179,45 @@ def picture(all_cases):
         for c in all_cases:
             if c["table"] == t and c["role"] == "validation":
                 out.append(f'<circle cx="{x(c["measured"]):.1f}" cy="{y(1 + error(c)):.1f}" r="{1.8 if t == "single_node" else 3}" fill="{COLOURS[t]}">'
-                           f'<title>{name_of(c)}: {100 * error(c):+.1f} %</title></circle>')
+                           f'<title>{name_of(c)}: {signed(error(c))}</title></circle>')
     for (t, colour), at in zip(COLOURS.items(), (8, 135, 235, 400)):
         out.append(f'<circle cx="{left + at}" cy="{high - 8}" r="3" fill="{colour}"/><text x="{left + at + 7}" y="{high - 5}">{TABLES[t][1]}</text>')
     return "\n".join([*out, "</svg>", ""])
 
 
-def figures(all_cases):
-    return [(c["row_id"], c["measured"], c["predicted"]) for c in all_cases]
+def row_of(case):
+    """Of results.json."""
+    more = {key: case[key] for key in ("table", "gpus", "layers", "hidden", "tp", "pp", "dp", "virtual_stages", "micro_batch", "global_batch", "recompute")}
+    return row(case["row_id"], case["predicted"], case["measured"], "s", case["role"], **more)
 
 
-def check(all_cases, moved):
-    for c in all_cases:
-        if c["took"] > MOST_SECONDS or c["memory"] > MOST_BYTES:
-            raise SystemExit(f"{c['row_id']}: took {c['took']:.0f} s and {c['memory'] / 1e9:.1f} GB")
-    missed = [f"{name}: {what} {percent(seen)}, at most {percent(most)}" for name, what, most, seen in bounds(all_cases) if seen > most] + moved
-    if missed:
-        raise SystemExit("; ".join(missed))
+def write_files(done):
+    (study.folder / "errors.svg").write_text(picture(done))
+    lines = [f"{c['row_id']},{c['role']},{c['measured']:.6g},{c['predicted']:.6g}\n" for c in done]
+    (study.folder / "predicted.csv").write_text("".join(["row_id,role,measured_s,predicted_s\n", *lines]))
 
 
 def main():
-    write = "--write" in sys.argv[1:]
-    only = next((a.removeprefix("--only=") for a in sys.argv[1:] if a.startswith("--only=")), "")
-    arguments = [a for a in sys.argv[1:] if not a.startswith("--")]
-    program = str(pathlib.Path(arguments[0] if arguments else ROOT / "build/release/experiments/program/twofold").resolve())
+    options, twofold = study.start()
     begin = time.monotonic()
-    gate = "--golden" in sys.argv[1:]
-    chosen = sorted((c for c in cases() if (c["row_id"] in GATE if gate else only in c["row_id"])), key=lambda c: -c["gpus"])  # long ones first
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        done = sorted(pool.map(lambda c: predict(program, c), chosen), key=lambda c: (list(TABLES).index(c["table"]), c["row_id"]))
-    if gate:
-        sys.exit(1 if golden.hold(HERE, figures(done)) else 0)
-    slowest, largest = max(done, key=lambda c: c["took"]), max(done, key=lambda c: c["memory"])
-    cost = (f"{len(done)} runs in {time.monotonic() - begin:.0f} s on {os.cpu_count()} cores; the longest {slowest['took']:.1f} s "
-            f"({slowest['row_id']}), the largest {largest['memory'] / 1e9:.2f} GB ({largest['row_id']})\n")
-    if only:
+    done = predict_all(twofold, [c for c in cases() if (c["row_id"] in GATE if options.golden else options.only in c["row_id"])])
+    if options.only:
         for c in done:
-            print(f"{name_of(c)}: {c['measured']:.3f} {c['predicted']:.3f} {100 * error(c):+.1f} %  ({c['took']:.1f} s)")
+            print(f"{name_of(c)}: {c['measured']:.3f} {c['predicted']:.3f} {signed(error(c))}  ({c['took']:.1f} s)")
         return
-    text = table(done)
-    print(text, cost, sep="\n")
-    if write:
-        (HERE / "table.md").write_text("# Published training runs\n\n`run.py` says what is compared. Errors are of a step's time, absolute but "
-                                       "where signed.\n\n" + text + "\n" + (HERE / "explained.md").read_text())
-        (HERE / "errors.svg").write_text(picture(done))
-        with open(HERE / "predicted.csv", "w") as file:
-            file.write("row_id,role,measured_s,predicted_s\n")
-            for c in done:
-                file.write(f"{c['row_id']},{c['role']},{c['measured']:.6g},{c['predicted']:.6g}\n")
-    check(done, golden.hold(HERE, figures(done), everything=True, write=write))
+    rows = [row_of(c) for c in done]
+    problems = study.hold(figures(rows))
+    if options.golden:
+        study.end(problems)
+    slowest, largest = max(done, key=lambda c: c["took"]), max(done, key=lambda c: c["memory"])
+    progress(f"{len(done)} runs in {time.monotonic() - begin:.0f} s on {os.cpu_count()} cores; the longest {slowest['took']:.1f} s "
+             f"({slowest['row_id']}), the largest {largest['memory'] / 1e9:.2f} GB ({largest['row_id']})")
+    if options.write:
+        write_files(done)
+    study.publish("Published training runs", page(done), rows)
+    problems += [f"{c['row_id']}: took {c['took']:.0f} s and {c['memory'] / 1e9:.1f} GB" for c in done
+                 if c["took"] > MOST_SECONDS or c["memory"] > MOST_BYTES]
+    study.end(problems + [f"{name}: {what} {percent(seen)}, at most {percent(most)}" for name, what, most, seen in bounds(done) if seen > most])
 
 
 if __name__ == "__main__":

@@ -1,41 +1,22 @@
 #!/usr/bin/env python3
-"""Predicted and measured step times of sharded layouts, on 2 ranks of this machine, on threads and on MPI processes.
-
-    experiments/studies/sharded_accuracy/run.py [--write] [--pairs=3] [PATH_OF_TWOFOLD]
-
-Each pair: `twofold calibrate` on threads and on MPI, then every layout predicted and at once measured, on each fabric, so that
-all see the same machine; a row's figures are medians over the pairs. There are two predictions. One knows kernels and links
-alone, each measured by itself: the profile without the training jobs that calibration runs. The bounds hold for it: the median
-error of the layouts at most 10 %, or every prediction inside the measured p10 to p90. The other knows those jobs, too, which are
-DDP ones of other sizes (experiments/program/calibrate/jobs.cc). No row of the table calibrated anything. --write renews table.md.
-"""
-import json
+"""How far are predicted step times of sharded layouts from measured ones on this machine, with threads and with MPI processes?"""
 import os
 import pathlib
 import re
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent.parent.parent
-SPEC = HERE / "gpt.textproto"
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from common import Study, Table, check_memory, milliseconds, percent, progress, row, signed  # noqa: E402
+
+study = Study(__file__, __doc__, needs="`twofold` with MPI, 2 cores, and this machine to itself: it calibrates and measures. No GPU.",
+              takes="about 3 minutes per pair on 2 cores.")
+study.option("--pairs", type=int, default=3, metavar="N", help="calibrations, each followed by all runs (default: 3)")
 LAYOUTS = ["NO_SHARD", "SHARD_OPTIMIZER", "SHARD_GRAD_OP", "FULL_SHARD"]
 FABRICS = ["in_memory", "mpi"]
 MOST = 0.10
-
-
-def run(command):
-    done = subprocess.run([str(c) for c in command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, command))}: exit status {done.returncode}\n{done.stderr}")
-
-
-def report_of(command, out):
-    run([*command, "--quiet", f"--out={out}"])
-    return json.loads((out / "report.json").read_text())
 
 
 def without_jobs(profile):
@@ -50,55 +31,60 @@ def without_jobs(profile):
     return "".join(kept) + text[place:]
 
 
-def main():
-    options = {a.split("=")[0]: a.split("=")[-1] for a in sys.argv[1:] if a.startswith("--")}
-    arguments = [a for a in sys.argv[1:] if not a.startswith("--")]
-    program = arguments[0] if arguments else str(ROOT / "build/release/experiments/program/twofold")
-    pairs, started = int(options.get("--pairs", 3)), time.monotonic()
+def compare(twofold, fabric, layout, profiles):
+    """Step times of one layout: predicted from each profile, and measured."""
+    settings = {"parallel.sharding": layout, **({"parallel.bucket_mib": 2} if layout == "NO_SHARD" else {})}
+    spec, launch = study.folder / "gpt.textproto", ["launch", "--ranks=2", "--fabric=mpi", "--"] if fabric == "mpi" else []
+    reports = [twofold.report(spec, {**settings, "fabric.simulated.profile": profile, "fabric.simulated.links": fabric}, "--fabric=simulated") for profile in profiles]
+    measured = twofold.report(spec, settings, f"--fabric={fabric}", launch=launch)
+    check_memory(layout, reports[0], measured)
+    alone, full = (r["median_step_seconds"] for r in reports)
+    return {"alone": alone, "full": full, "measured": measured["median_step_seconds"], "low": measured["low"], "high": measured["high"]}
+
+
+def measure(twofold, pairs, folder):
+    """Of every fabric and layout, what each pair found."""
     found = {(fabric, layout): [] for fabric in FABRICS for layout in LAYOUTS}
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = pathlib.Path(scratch)
-        full, alone = folder / "profile.textproto", folder / "alone.textproto"
-        for pair in range(pairs):
-            full.unlink(missing_ok=True)
-            run([program, "calibrate", f"--out={full}"])
-            run([program, "launch", "--ranks=2", "--", "calibrate", f"--out={full}"])
-            alone.write_text(without_jobs(full))
-            for fabric, layout in found:
-                spec = ["run", SPEC, f"--set=parallel.sharding={layout}"]
-                if layout == "NO_SHARD":
-                    spec.append("--set=parallel.bucket_mib=2")
-                predicted = [report_of([program, *spec, "--fabric=simulated", f"--set=fabric.simulated.profile={profile}",
-                                        f"--set=fabric.simulated.links={fabric}"], folder / "predicted") for profile in (alone, full)]
-                launch = ["launch", "--ranks=2", "--fabric=mpi", "--"] if fabric == "mpi" else []
-                measured = report_of([program, *launch, *spec, f"--fabric={fabric}"], folder / "measured")
-                for p, m in zip(predicted[0]["ranks"], measured["ranks"], strict=True):
-                    assert p["peak_bytes"] == m["peak_bytes"] and p["reserved_bytes"] == m["reserved_bytes"], f"{layout}: memory differs"
-                found[fabric, layout].append((*predicted, measured))
-                errors = [p["median_step_seconds"] / measured["median_step_seconds"] - 1 for p in predicted]
-                print(f"pair {pair + 1} of {pairs}: {layout} on {fabric}: measured {measured['median_step_seconds'] * 1e3:.1f} ms, "
-                      f"{errors[0]:+.1%}, with jobs {errors[1]:+.1%}", file=sys.stderr, flush=True)
-    lines = ["| layout | fabric | predicted, kernels and links alone | measured p50 | p10 | p90 | error | error, training jobs known |",
-             "|---|---|---|---|---|---|---|---|"]
-    errors, inside = [], []
-    for (fabric, layout), rows in found.items():
-        low, high, measured, predicted = (statistics.median(values) for values in zip(
-            *((m["low"], m["high"], m["median_step_seconds"], a["median_step_seconds"]) for a, _, m in rows)))
-        error, with_jobs = (statistics.median(r[i]["median_step_seconds"] / r[2]["median_step_seconds"] - 1 for r in rows) for i in (0, 1))
-        if layout != "NO_SHARD":
-            errors.append(abs(error))
-            inside.append(low <= predicted <= high)
-        lines.append(f"| {layout} | {fabric} | {predicted * 1e3:.1f} ms | {measured * 1e3:.1f} ms | {low * 1e3:.1f} ms | "
-                     f"{high * 1e3:.1f} ms | {error:+.1%} | {with_jobs:+.1%} |")
+    full, alone = folder / "profile.textproto", folder / "alone.textproto"
+    for pair in range(pairs):
+        full.unlink(missing_ok=True)
+        twofold("calibrate", f"--out={full}")
+        twofold("launch", "--ranks=2", "--", "calibrate", f"--out={full}")
+        alone.write_text(without_jobs(full))
+        for (fabric, layout), results in found.items():
+            results.append(compare(twofold, fabric, layout, (alone, full)))
+            errors = [signed(results[-1][of] / results[-1]["measured"] - 1) for of in ("alone", "full")]
+            progress(f"pair {pair + 1} of {pairs}: {layout} on {fabric}: measured {milliseconds(results[-1]['measured'], 1)}, {errors[0]}, with jobs {errors[1]}")
+    return found
+
+
+def row_of(fabric, layout, results):
+    """Medians over the pairs; an error of pairs is the median of their errors."""
+    middle = {key: statistics.median(r[key] for r in results) for key in results[0]}
+    errors = {of: statistics.median(r[of] / r["measured"] - 1 for r in results) for of in ("alone", "full")}
+    return row(f"{layout}, {fabric}", middle["alone"], middle["measured"], "s", layout=layout, fabric=fabric, measured_p10=middle["low"],
+               measured_p90=middle["high"], error_of_pairs=errors["alone"], error_of_pairs_with_jobs=errors["full"])
+
+
+def main():
+    options, twofold = study.start()
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        rows = [row_of(*case, results) for case, results in measure(twofold, options.pairs, pathlib.Path(folder)).items()]
+    table = Table("layout", "fabric", "predicted, kernels and links alone", "measured p50", "p10", "p90", "error", "error, training jobs known")
+    for r in rows:
+        times = (milliseconds(r[key], 1) for key in ("predicted", "measured", "measured_p10", "measured_p90"))
+        table.add(r["layout"], r["fabric"], *times, signed(r["error_of_pairs"]), signed(r["error_of_pairs_with_jobs"]))
+    sharded = [r for r in rows if r["layout"] != "NO_SHARD"]
+    errors = [abs(r["error_of_pairs"]) for r in sharded]
+    inside = [r["measured_p10"] <= r["predicted"] <= r["measured_p90"] for r in sharded]
     median = statistics.median(errors)
     met = median <= MOST or all(inside)
-    lines += ["", f"Sharded layouts, kernels and links alone: median error {median:.1%} (at most {MOST:.0%}), worst {max(errors):.1%}; "
-              f"{sum(inside)} of {len(inside)} inside the measured p10 to p90: {'met' if met else 'NOT MET'}.",
-              f"{pairs} pairs in {(time.monotonic() - started) / 60:.0f} minutes, 2 ranks, {os.cpu_count()} cores; memory was equal to the byte."]
-    if "--write" in options:
-        (HERE / "table.md").write_text("# Step times of sharded layouts: predicted against measured\n\n" + "\n".join(lines) + "\n")
-    print("\n".join(lines))
-    sys.exit(0 if met else "the bound is not met")
+    text = [f"Sharded layouts, kernels and links alone: median error {percent(median)} (at most {percent(MOST, 0)}), worst {percent(max(errors))}; "
+            f"{sum(inside)} of {len(inside)} inside the measured p10 to p90: {'met' if met else 'NOT MET'}.",
+            f"{options.pairs} pairs in {(time.monotonic() - started) / 60:.0f} minutes, 2 ranks, {os.cpu_count()} cores; memory was equal to the byte."]
+    study.publish("Step times of sharded layouts: predicted against measured", [*table.lines, "", *text], rows)
+    study.end([] if met else [f"the median error is {percent(median)}"])
 
 
 if __name__ == "__main__":

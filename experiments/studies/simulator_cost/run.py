@@ -1,28 +1,15 @@
 #!/usr/bin/env python3
-"""What the simulator costs: wall time, memory and trace files of four simulated jobs, and folded against unfolded figures.
-
-    experiments/studies/simulator_cost/run.py [--write | --golden] [PATH_OF_TWOFOLD]
-
-Calibrated by nothing and validated against nothing: the predicted step times here are from data sheets; what is measured
-is the program itself. Fails when a bound stated in the table is not met, or a predicted step is no longer what golden.json has; --write
-renews table.md and golden.json beside this file; --golden holds a few ranks and steps, folded against unfolded and against golden.json,
-and does nothing else (experiments/studies/common/golden.py).
-"""
-import json
-import multiprocessing
+"""How much time, memory and disk does the simulator need, and do folded and unfolded ranks give the same figures?"""
 import os
 import pathlib
-import resource
-import subprocess
 import sys
 import tempfile
-import time
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent.parent.parent
-sys.path.insert(0, str(HERE.parent / "common"))
-import golden  # noqa: E402
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from common import Study, Table, milliseconds, row  # noqa: E402
 
+study = Study(__file__, __doc__, needs="`twofold` and this machine to itself: it measures the program. No GPU.", takes="less than a minute.",
+              writes="table.md, results.json and golden.json", golden="40 steps of 8 ranks, folded and unfolded")
 GPT2, LLAMA = "gpt2-124m.textproto", "llama3-405b.textproto"
 # (name, spec, settings, wall seconds at most, GiB at most, MB of trace.json and memory.csv at most)
 CASES = [
@@ -36,17 +23,6 @@ CASES = [
 SMALL = [(f"8 ranks, 40 steps, {how}", GPT2, {"fabric.simulated.folding": folding, "parallel.dp": 8, "train.steps": 40}, None, None, None)
          for how, folding in (("folded", "ON"), ("unfolded", "OFF"))]
 MOST_DIFFERENCE = 1e-9
-
-
-def measure(program, spec, settings, out, answer):
-    """Runs the program in a process of its own, so that its children's memory is its alone."""
-    command = [program, "run", str(HERE / spec), "--quiet", f"--out={out}"]
-    for path, value in settings.items():
-        command += ["--set", f"{path}={value}"]
-    start = time.monotonic()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    wall = time.monotonic() - start
-    answer.put((wall, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20))
 
 
 def largest_difference(a, b, path=""):
@@ -63,49 +39,42 @@ def largest_difference(a, b, path=""):
     return 0, ""
 
 
+def measure(twofold, cases):
+    """Reports by name, rows of results.json, and whether every bound is met."""
+    table = Table("job", "wall time", "at most", "peak memory of one process", "at most", "trace files", "at most", "predicted step")
+    reports, rows, problems = {}, [], []
+    for name, spec, settings, seconds, gib, megabytes in cases:
+        with tempfile.TemporaryDirectory() as out:
+            report, ran = twofold.job(study.folder / spec, settings, out=out)
+            traces = sum((pathlib.Path(out) / file).stat().st_size for file in ("trace.json", "memory.csv")) / 1e6
+        reports[name], memory = report, ran.peak_bytes / 2**30
+        if seconds is None:
+            continue
+        if report["outcome"] != "OK" or ran.seconds > seconds or memory > gib or traces > megabytes:
+            problems.append(f"{name}: {report['outcome']}, {ran.seconds:.1f} s, {memory:.2f} GiB, {traces:.1f} MB")
+        table.add(name, f"{ran.seconds:.1f} s", f"{seconds} s", f"{memory:.2f} GiB", f"{gib} GiB", f"{traces:.1f} MB", f"{megabytes} MB",
+                  milliseconds(report["median_step_seconds"], 3))
+        rows.append(row(name, report["median_step_seconds"], None, "s", "none", wall_seconds=ran.seconds, wall_seconds_at_most=seconds,
+                        peak_bytes=ran.peak_bytes, peak_gib_at_most=gib, trace_megabytes=traces, trace_megabytes_at_most=megabytes))
+    return reports, table, rows, problems
+
+
 def main():
-    arguments, write, gate = [a for a in sys.argv[1:] if not a.startswith("--")], "--write" in sys.argv[1:], "--golden" in sys.argv[1:]
-    cases = SMALL + ([] if gate else CASES)
-    program = arguments[0] if arguments else str(ROOT / "build/release/experiments/program/twofold")
-    lines = ["| job | wall time | at most | peak memory of one process | at most | trace files | at most | predicted step |",
-             "|---|---|---|---|---|---|---|---|"]
-    reports, met = {}, True
-    with tempfile.TemporaryDirectory() as folder:
-        for i, (name, spec, settings, seconds, gib, megabytes) in enumerate(cases):
-            out = pathlib.Path(folder) / str(i)
-            answer = multiprocessing.Queue()
-            process = multiprocessing.Process(target=measure, args=(program, spec, settings, out, answer))
-            process.start()
-            process.join()
-            if process.exitcode != 0:
-                sys.exit(f"{name}: the program failed")
-            wall, memory = answer.get()
-            report = json.loads((out / "report.json").read_text())
-            reports[name] = report
-            if seconds is None:
-                continue
-            traces = sum((out / file).stat().st_size for file in ("trace.json", "memory.csv")) / 1e6
-            met = met and report["outcome"] == "OK" and wall <= seconds and memory <= gib and traces <= megabytes
-            lines.append(f"| {name} | {wall:.1f} s | {seconds} s | {memory:.2f} GiB | {gib} GiB | {traces:.1f} MB | {megabytes} MB | "
-                         f"{report['median_step_seconds'] * 1e3:.3f} ms |")
-            print(lines[-1], flush=True)
+    options, twofold = study.start()
+    reports, table, rows, problems = measure(twofold, SMALL + ([] if options.golden else CASES))
     difference = 0
-    for pair in (SMALL, CASES[:2]) if not gate else (SMALL,):
+    for pair in (SMALL,) if options.golden else (SMALL, CASES[:2]):
         found, where = largest_difference(*(reports[case[0]] for case in pair))
         difference = max(difference, found)
         if found > MOST_DIFFERENCE:
-            print(f"folded against unfolded: {where}")
-            met = False
-    moved = golden.hold(HERE, [(name, None, report["median_step_seconds"]) for name, report in reports.items()], everything=not gate, write=write)
-    met = met and not moved
-    if gate:
-        sys.exit(0 if met else 1)
-    lines += ["", f"Largest relative difference of any figure, folded against unfolded: {difference:.1e} (at most {MOST_DIFFERENCE:.0e}).",
-              "", f"GPT-2 124M where nothing else is said, 4 samples a rank, f32; {os.cpu_count()} cores; report, traces and tables written."]
-    if write:
-        (HERE / "table.md").write_text("# What the simulator costs\n\n" + "\n".join(lines) + "\n")
-    print("\n".join(["", *lines]))
-    sys.exit(0 if met else "a bound is not met")
+            problems.append(f"folded against unfolded: {where}")
+    problems += study.hold([(name, None, report["median_step_seconds"]) for name, report in reports.items()])
+    if options.golden:
+        study.end(problems)
+    text = [f"Largest relative difference of any figure, folded against unfolded: {difference:.1e} (at most {MOST_DIFFERENCE:.0e}).", "",
+            f"GPT-2 124M where nothing else is said, 4 samples a rank, f32; {os.cpu_count()} cores; report, traces and tables written."]
+    study.publish("What the simulator costs", [*table.lines, "", *text], rows)
+    study.end(problems)
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ void* Map(size_t bytes) {
   const size_t mapped = Rounded(bytes, kHostPage);
   void* address = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (address == MAP_FAILED) return nullptr;
-  if (ProtectionKey() >= 0) TWOFOLD_CHECK(pkey_mprotect(address, mapped, PROT_READ | PROT_WRITE, ProtectionKey()) == 0, "rights of pages");
+  if (ProtectionKey() >= 0) TWOFOLD_CHECK(pkey_mprotect(address, mapped, PROT_READ | PROT_WRITE, ProtectionKey()) == 0, "pkey_mprotect succeeds");
   return address;
 }
 void Unmap(void* address, size_t bytes) { munmap(address, Rounded(bytes, kHostPage)); }
@@ -50,7 +50,7 @@ void Unmap(void* address, size_t bytes) { munmap(address, Rounded(bytes, kHostPa
 }  // namespace
 
 void ReachDeviceMemory(bool may) {
-  if (ProtectionKey() >= 0) TWOFOLD_CHECK(pkey_set(ProtectionKey(), may ? 0 : PKEY_DISABLE_ACCESS) == 0, "a thread's rights");
+  if (ProtectionKey() >= 0) TWOFOLD_CHECK(pkey_set(ProtectionKey(), may ? 0 : PKEY_DISABLE_ACCESS) == 0, "pkey_set succeeds");
 }
 
 void* MemoryTable::Malloc(int device, size_t bytes, size_t capacity) {

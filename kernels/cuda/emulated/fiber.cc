@@ -102,7 +102,7 @@ void Fiber::Start(boost_context::transfer_t from) {
   Fiber& self = *starting;
   self.Arrived(from);
   self.enter_();
-  TWOFOLD_CHECK(false, "a fiber goes on");
+  TWOFOLD_CHECK(false, "the function of a fiber does not return");
 }
 
 void Fiber::Arrived(boost_context::transfer_t from) {

@@ -90,7 +90,7 @@ struct Libraries::Handles {
 Libraries::Libraries(const Options& options)
     : handles_(new Handles{.options = options}), convolutions_(options.tf32), attentions_(options.attention, options.time_algorithms) {}
 Libraries::~Libraries() = default;
-std::vector<std::string> LibraryVersions() { return {"products are loops of the emulation"}; }
+std::vector<std::string> LibraryVersions() { return {"matrix products are loops of the emulation"}; }
 
 void Libraries::Multiply(const LibraryProduct& p, const Operands& on, cudaStream_t stream) {
   emulated::EnqueueOnHost(stream, [p, on, tf32 = handles_->options.tf32] {

@@ -219,7 +219,7 @@ void Multiprocessor::Release(int first, int count, Together what) {
   void* given[1024];
   for (int i = 0; i < count; ++i) {
     Thread& t = threads_[static_cast<size_t>(first + i)];
-    if (t.what != what) return Fail("its threads wait at different kinds of exchange at one time");
+    if (t.what != what) return Fail("its threads wait at different kinds of exchange at the same time");
     given[i] = t.given;
   }
   what(given, count);
@@ -236,9 +236,9 @@ void Multiprocessor::Release(int first, int count, Together what) {
 void Multiprocessor::WarpTogether(unsigned mask, Together what, void* mine) {
   const Unseen unseen;
   const int first = thread_ / warpSize * warpSize;
-  if (mask != ~0u) return Fail(absl::StrFormat("thread %d names lanes %#x: all 32 (0xffffffff) are right here", thread_, mask));
+  if (mask != ~0u) return Fail(absl::StrFormat("thread %d names lanes %#x; an exchange must name all 32 (0xffffffff)", thread_, mask));
   if (first + warpSize > static_cast<int>(threads_.size())) {
-    return Fail(absl::StrFormat("thread %d is of a warp of %d threads: an exchange needs 32", thread_, static_cast<int>(threads_.size()) - first));
+    return Fail(absl::StrFormat("thread %d is in a warp of %d threads; an exchange needs 32", thread_, static_cast<int>(threads_.size()) - first));
   }
   Meeting& meeting = at_warp_[static_cast<size_t>(thread_ / warpSize)];
   Meet(meeting, State::kAtWarp, first, warpSize, what, mine);
@@ -285,7 +285,7 @@ std::string Multiprocessor::Where() const {
   add(State::kAtBlock, "wait at __syncthreads");
   add(State::kAtWarp, "wait at an exchange of their warp");
   add(State::kDone, "have returned");
-  return where + ": all threads must reach each __syncthreads, all 32 lanes each exchange";
+  return where + ": all threads must reach each __syncthreads, and all 32 lanes each exchange";
 }
 
 void Multiprocessor::Abandon() {

@@ -12,7 +12,7 @@ uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
   char* end = nullptr;
   const uint64_t value = std::strtoull(text, &end, 10);
   if (*end != '\0') {
-    std::fprintf(stderr, "%s is \"%s\": a number is right\n", name, text);
+    std::fprintf(stderr, "%s must be a number (got \"%s\")\n", name, text);
     std::exit(2);
   }
   return value;

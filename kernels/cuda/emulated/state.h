@@ -45,7 +45,7 @@ class Kernels {
       const void* there = nullptr;
       if (kernels_[at].address.compare_exchange_strong(there, address, std::memory_order_relaxed) || there == address) return kernels_[at];
     }
-    TWOFOLD_CHECK(false, "fewer kernels");
+    TWOFOLD_CHECK(false, "the table has room for all kernels");
   }
 
  private:

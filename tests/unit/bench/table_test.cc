@@ -56,12 +56,12 @@ TEST(Table, SaysWhatRanOnWhat) {
   EXPECT_EQ(HeaderText(Gathered()),
             "# twofold bench all_gather on in_memory: 4 ranks, measured\n"
             "# minBytes 4000 maxBytes 64000 step: 16(factor) warmup iters: 5 iters: 20 validation: 1\n"
-            "# time: mean over iterations and ranks; each call is waited for before the next (nccl-tests: --blocking 1)\n"
+            "# time: mean over iterations and ranks; each call ends before the next one starts (nccl-tests: --blocking 1)\n"
             "#\n");
   const std::string predicted = HeaderText(Predicted());
   EXPECT_THAT(predicted, HasSubstr("reduce on simulated: 4 ranks of cluster star-a100, algorithm ring, predicted\n"));
   EXPECT_THAT(predicted, HasSubstr("# time: virtual, mean over iterations, until the last rank is done; "));
-  EXPECT_THAT(predicted, HasSubstr("# out-of-place: N/A, reduce works on one tensor"));
+  EXPECT_THAT(predicted, HasSubstr("# out-of-place: N/A, reduce only works in place"));
   EXPECT_THAT(predicted, HasSubstr("# #wrong: N/A"));
   EXPECT_THAT(predicted, HasSubstr("# note: links are assumed\n"));
 }

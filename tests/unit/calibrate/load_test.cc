@@ -152,7 +152,7 @@ TEST_F(LoadLogTest, MeasuresAgainWhatWasDisturbedUntilItIsNot) {
   EXPECT_EQ(load.repeated(), 1);
   EXPECT_DOUBLE_EQ(load.others(), 0.51);
   ASSERT_EQ(told.size(), 1u);
-  EXPECT_EQ(told[0], "  a job: held up by other work for up to 50 % of its time; again (1 of 2)");
+  EXPECT_EQ(told[0], "  a job: delayed by other work by up to 50 % of its time; repeating it (1 of 2)");
 }
 
 TEST_F(LoadLogTest, KeepsTheLeastDisturbedOfABoundedNumber) {

@@ -28,13 +28,13 @@ TEST(CheckMesh, ShowsBothSides) {
 }
 
 TEST(CheckMesh, RefusesExtentsBelowOne) {
-  EXPECT_EQ(CheckMesh({.tp = 0}, 1).message(), "parallel.tp is 0; it must be 1 or more");
-  EXPECT_EQ(CheckMesh({.ep = -2}, 1).message(), "parallel.ep is -2; it must be 1 or more");
+  EXPECT_EQ(CheckMesh({.tp = 0}, 1).message(), "parallel.tp must be at least 1 (got 0)");
+  EXPECT_EQ(CheckMesh({.ep = -2}, 1).message(), "parallel.ep must be at least 1 (got -2)");
   EXPECT_FALSE(CheckMesh({.dp = -1, .tp = -1}, 1).ok());
 }
 
 TEST(CheckMesh, RefusesExpertsThatDoNotDivideReplicas) {
-  EXPECT_EQ(CheckMesh({.dp = 4, .ep = 3}, 4).message(), "parallel.ep is 3; it must divide parallel.dp, which is 4");
+  EXPECT_EQ(CheckMesh({.dp = 4, .ep = 3}, 4).message(), "parallel.ep must divide parallel.dp (ep is 3, dp is 4)");
 }
 
 TEST(ParseMeshOrder, TakesEachAxisOnce) {
@@ -49,7 +49,7 @@ TEST(ParseMeshOrder, SaysWhatIsWrong) {
     ASSERT_FALSE(order.ok()) << text;
     EXPECT_EQ(order.status().code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(order.status().message()), HasSubstr(std::string("\"") + text + "\"")) << text;
-    EXPECT_THAT(std::string(order.status().message()), HasSubstr("e.g. \"pp dp cp tp\"")) << text;
+    EXPECT_THAT(std::string(order.status().message()), HasSubstr("such as \"pp dp cp tp\"")) << text;
   }
 }
 

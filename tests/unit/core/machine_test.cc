@@ -57,7 +57,7 @@ TEST_F(MemoryLimits, ThreadsAreLimitedByTheLeastOfAllThatLimitsThem) {
   Write("proc/sys/vm/max_map_count", "2001\n");
   Write("proc/sys/kernel/threads-max", "1500\n");
   EXPECT_EQ(most().threads, 1000);
-  EXPECT_EQ(most().what, "vm.max_map_count = 2001, of which a thread takes 2");
+  EXPECT_EQ(most().what, "vm.max_map_count = 2001, and each thread takes 2");
   Write("proc/sys/kernel/threads-max", "900\n");
   EXPECT_EQ(most().what, "kernel.threads-max = 900");
   Write("proc/self/cgroup", "0::/job\n");

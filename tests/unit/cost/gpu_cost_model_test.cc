@@ -208,23 +208,23 @@ TEST_F(GpuCostModelTest, RefusesWhatItCannotUse) {
     return std::string(CheckKernels(d).message());
   };
   EXPECT_EQ(message([](auto& k) { k.clear_multiprocessors(); }), "multiprocessors: 0: must be 1 or more");
-  EXPECT_EQ(message([](auto& k) { k.clear_tiles(); }), "tiles: none: products need one or more");
+  EXPECT_EQ(message([](auto& k) { k.clear_tiles(); }), "tiles: missing; matrix products need at least one");
   EXPECT_NE(message([](auto& k) { k.mutable_tiles(0)->set_rows(0); }).find("tiles: 0 x 100"), std::string::npos);
   EXPECT_EQ(message([](auto& k) { k.set_tile_depth(-1); }), "tile_depth: -1: must not be negative");
   EXPECT_EQ(message([](auto& k) { k.set_most_splits(0); }), "most_splits: 0: must be 1 or more");
   EXPECT_EQ(message([](auto& k) { k.add_kernels()->set_factor(0), k.mutable_kernels(0)->set_name("add"); }),
-            "kernels.factor: 0 of add: must be greater than 0");
+            "kernels.factor: 0 for add: must be greater than 0");
   EXPECT_EQ(message([](auto& k) { k.add_kernels()->set_launch_us(-1), k.mutable_kernels(0)->set_name("add"); }),
-            "kernels.launch_us: -1 of add: must not be negative");
+            "kernels.launch_us: -1 for add: must not be negative");
   EXPECT_EQ(message([](auto& k) { k.add_kernels()->set_name("matmul_n"); }),
-            "kernels.name: \"matmul_n\": is no kernel's; use one as reports have them, such as matmul_nt");
-  EXPECT_EQ(message([](auto& k) { k.add_kernels()->set_name("add"), k.add_kernels()->set_name("add"); }), "kernels.name: \"add\": must be there once");
+            "kernels.name: \"matmul_n\": unknown kernel; use a name from a report, such as matmul_nt");
+  EXPECT_EQ(message([](auto& k) { k.add_kernels()->set_name("add"), k.add_kernels()->set_name("add"); }), "kernels.name: \"add\": appears twice");
   EXPECT_EQ(message([](auto& k) { k.set_error(1); }), "error: 1: must be in [0, 1)");
   EXPECT_EQ(message([](auto& k) { k.set_sustained_efficiency(0); }), "sustained_efficiency: 0: must be greater than 0");
-  EXPECT_EQ(message([](auto& k) { k.add_alignments()->set_bytes(16); }), "alignments.bytes: 16: must be 1, 2, 4 or 8; rows of more are aligned");
-  EXPECT_EQ(message([](auto& k) { k.add_alignments()->set_bytes(2), k.add_alignments()->set_bytes(2); }), "alignments.bytes: 2: must be there once");
+  EXPECT_EQ(message([](auto& k) { k.add_alignments()->set_bytes(16); }), "alignments.bytes: 16: must be 1, 2, 4 or 8; rows aligned to 16 bytes count as fully aligned");
+  EXPECT_EQ(message([](auto& k) { k.add_alignments()->set_bytes(2), k.add_alignments()->set_bytes(2); }), "alignments.bytes: 2: appears twice");
   EXPECT_EQ(message([](auto& k) { k.add_alignments()->set_bytes(4), k.mutable_alignments(0)->set_efficiency(0); }),
-            "alignments.efficiency: 0 of 4 bytes: must be greater than 0");
+            "alignments.efficiency: 0 for 4 bytes: must be greater than 0");
 }
 
 }  // namespace gpu_cost_model_test

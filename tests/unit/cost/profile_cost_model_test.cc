@@ -168,7 +168,7 @@ TEST(LoadAtCalibration, WidensTheIntervalByItsLaw) {
   profile::Training training;
   training.set_ranks(2), training.set_factor(1), training.set_low(0.9), training.set_high(1.1);
   EXPECT_EQ(ProfileCostModel(profile, &training).common().high, 1.1);
-  EXPECT_EQ(ProfileCostModel(profile).Describe().find("while it was calibrated"), std::string::npos);
+  EXPECT_EQ(ProfileCostModel(profile).Describe().find("delayed the calibration"), std::string::npos);
   profile::Load& load = *profile.mutable_load();
   load.set_taken(0.5), load.set_kept(0.2), load.set_repeated(31);
   const Range range = ProfileCostModel(profile, &training).common();
@@ -178,8 +178,8 @@ TEST(LoadAtCalibration, WidensTheIntervalByItsLaw) {
   EXPECT_DOUBLE_EQ(ProfileCostModel(profile, &training).common().low, 0.85 * 0.8) << "the wider of the jobs' and the fixed kernel's";
   EXPECT_DOUBLE_EQ(ProfileCostModel(profile, &training).common().high, 1.1 / 0.5);
   EXPECT_DOUBLE_EQ(ProfileCostModel(profile).common().high, 1.05 / 0.5) << "without training jobs, too";
-  EXPECT_NE(ProfileCostModel(profile).Describe().find("other work held it up for up to 50 % of the time (20 % of what was kept; 31 measurements were made again), "
-                                                      "for which intervals reach from 0.68 to 2.10"), std::string::npos) << ProfileCostModel(profile).Describe();
+  EXPECT_NE(ProfileCostModel(profile).Describe().find("other work delayed the calibration by up to 50 % of the time (20 % in the measurements that were kept; "
+                                                      "31 measurements were repeated), so intervals reach at least from 0.68 to 2.10"), std::string::npos) << ProfileCostModel(profile).Describe();
 }
 
 }  // namespace profile_cost_model_test

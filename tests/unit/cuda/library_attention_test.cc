@@ -187,8 +187,8 @@ TEST(LibraryAttention, IsRefusedWithTheReason) {
   const LibraryAttention f = Some(AttentionPass::kForward), b = Some(AttentionPass::kBackward);
   EXPECT_EQ(WhyNotCudnn(f, 8, 91900), "");
   EXPECT_EQ(WhyNotCudnn(b, 9, kOldestCudnnVersion), "");
-  EXPECT_THAT(WhyNotCudnn(f, 9, 91501), HasSubstr("9.15.1; its attention is used from 9.16 on"));
-  EXPECT_THAT(WhyNotCudnn(f, 9, 100000), HasSubstr("before 10"));
+  EXPECT_THAT(WhyNotCudnn(f, 9, 91501), HasSubstr("9.15.1; its attention needs version 9.16 or newer"));
+  EXPECT_THAT(WhyNotCudnn(f, 9, 100000), HasSubstr("below 10"));
   const auto with = [](LibraryAttention a, auto change) {
     change(a);
     return a;

@@ -150,13 +150,13 @@ TEST(DistributedSampler, RefusesWhatCannotBe) {
   const auto message = [](SamplerOptions options) {
     return std::string(DistributedSampler::Make(options).status().message());
   };
-  EXPECT_THAT(message({.dataset_size = 0}), HasSubstr("0 samples; use 1"));
-  EXPECT_THAT(message({.dataset_size = 9, .replicas = 0}), HasSubstr("0 replicas"));
+  EXPECT_THAT(message({.dataset_size = 0}), HasSubstr("samples (got 0)"));
+  EXPECT_THAT(message({.dataset_size = 9, .replicas = 0}), HasSubstr("the number of replicas must be at least 1 (got 0)"));
   EXPECT_THAT(message({.dataset_size = 9, .replicas = 2, .rank = 2, .block = 2}),
-              HasSubstr("rank 2; use 0 to 1"));
+              HasSubstr("the rank must be 0 to 1 (got 2)"));
   EXPECT_THAT(message({.dataset_size = 9, .replicas = 2, .block = 3}),
               HasSubstr("multiple of the 2 replicas"));
-  EXPECT_THAT(message({.dataset_size = 3, .block = 4, .drop_last = true}), HasSubstr("leaves none"));
+  EXPECT_THAT(message({.dataset_size = 3, .block = 4, .drop_last = true}), HasSubstr("no batch is left"));
 }
 
 }  // namespace distributed_sampler_test

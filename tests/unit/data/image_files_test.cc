@@ -70,9 +70,10 @@ TEST_F(IdxTest, RefusesWithOffsetAndRemedy) {
   EXPECT_THAT(Refused("images", "", GoodLabels()), AllOf(HasSubstr("at byte 0"), HasSubstr("16 bytes")));
   EXPECT_THAT(Refused("images", Good().substr(0, 15), GoodLabels()), HasSubstr("at byte 15"));
   EXPECT_THAT(Refused("images", Idx(2049, {2, 2, 3}, Ramp(12)), GoodLabels()),
-              AllOf(HasSubstr("at byte 0"), HasSubstr("2049 where 2051")));
+              AllOf(HasSubstr("at byte 0"), HasSubstr("must be 2051 (got 2049)")));
   EXPECT_THAT(Refused("images", Idx(0x00000d03, {2, 2, 3}, Ramp(12)), GoodLabels()), HasSubstr("unsigned bytes"));
-  EXPECT_THAT(Refused("images", Idx(2051, {0, 2, 3}, ""), GoodLabels()), AllOf(HasSubstr("at byte 4"), HasSubstr("is 0")));
+  EXPECT_THAT(Refused("images", Idx(2051, {0, 2, 3}, ""), GoodLabels()),
+              AllOf(HasSubstr("at byte 4"), HasSubstr("dimension 0 must be at least 1 (got 0)")));
   EXPECT_THAT(Refused("images", Idx(2051, {2, 2, 4}, Ramp(12)), GoodLabels()),
               AllOf(HasSubstr("at byte 12"), HasSubstr("dimension 2 is 4"), HasSubstr("at most 3")));
   EXPECT_THAT(Refused("images", Idx(2051, {0xffffffff, 0xffffffff, 0xffffffff}, Ramp(12)), GoodLabels()),
@@ -149,12 +150,12 @@ TEST_F(Cifar10Test, AFolderIsItsBatchesInOrder) {
 TEST_F(Cifar10Test, RefusesWithOffsetAndRemedy) {
   EXPECT_THAT(Refused(""), AllOf(HasSubstr("at byte 0"), HasSubstr("3073")));
   EXPECT_THAT(Refused(File({1, 2}).substr(0, kRecord + 5)),
-              AllOf(HasSubstr("at byte 3073"), HasSubstr("record 1 has 5 bytes"), HasSubstr("whole file")));
-  EXPECT_THAT(Refused(File({1, 10})), AllOf(HasSubstr("at byte 3073"), HasSubstr("record 1 is 10"), HasSubstr("0 to 9")));
+              AllOf(HasSubstr("at byte 3073"), HasSubstr("record 1 has 5 bytes"), HasSubstr("complete file")));
+  EXPECT_THAT(Refused(File({1, 10})), AllOf(HasSubstr("at byte 3073"), HasSubstr("record 1 must be 0 to 9 (got 10)")));
   EXPECT_THAT(Refused(File({5}), 4), AllOf(HasSubstr("at byte 0"), HasSubstr("4 classes")));
   std::filesystem::create_directories(Path("empty"));
   EXPECT_THAT(std::string(MakeCifar10Dataset(Path("empty"), false, Type()).status().message()),
-              HasSubstr("holds no data_batch_*.bin"));
+              HasSubstr("contains no data_batch_*.bin"));
   EXPECT_THAT(std::string(MakeCifar10Dataset(Path("empty"), true, Type()).status().message()),
               AllOf(HasSubstr("test_batch.bin"), HasSubstr("cannot be read")));
   EXPECT_THAT(std::string(MakeCifar10Dataset(Path("none"), false, {Shape{28, 28, 1}, 10}).status().message()),

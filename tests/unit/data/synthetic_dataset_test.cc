@@ -82,7 +82,7 @@ TEST(SyntheticDataset, IsLearnable) {
 
 TEST(SyntheticDataset, RefusesSizesThatMakeNoSense) {
   EXPECT_THAT(std::string(MakeSyntheticDataset({.samples = 0}).status().message()),
-              ::testing::HasSubstr("samples = 0; use 1 or more"));
+              ::testing::HasSubstr("samples must be at least 1 (got 0)"));
   EXPECT_FALSE(MakeSyntheticDataset({.inputs = 0}).ok());
   EXPECT_FALSE(MakeSyntheticDataset({.classes = 1}).ok());
 }

@@ -96,7 +96,7 @@ TEST(SyntheticImages, AreLearnableByConvolutions) {
 
 TEST(SyntheticImages, RefuseSizesThatMakeNoSense) {
   EXPECT_THAT(std::string(MakeSyntheticImages({.height = 0}).status().message()),
-              ::testing::HasSubstr("height = 0; use 1 or more"));
+              ::testing::HasSubstr("height must be at least 1 (got 0)"));
   EXPECT_FALSE(MakeSyntheticImages({.samples = 0}).ok());
   EXPECT_FALSE(MakeSyntheticImages({.classes = 1}).ok());
 }

@@ -52,7 +52,7 @@ TEST_F(TokenDatasetTest, RefusesWithOffsetAndRemedy) {
   EXPECT_THAT(Refused("magic", File({1, 2, 3}, 20240801)),
               AllOf(HasSubstr("at byte 0"), HasSubstr("20240801"), HasSubstr("20240520")));
   EXPECT_THAT(Refused("version", File({1, 2, 3}, 20240520, 2)),
-              AllOf(HasSubstr("at byte 4"), HasSubstr("version 2 where 1")));
+              AllOf(HasSubstr("at byte 4"), HasSubstr("the version must be 1 (uint16 tokens; got 2)")));
   EXPECT_THAT(Refused("empty", ""), AllOf(HasSubstr("at byte 0"), HasSubstr("1024")));
   EXPECT_THAT(Refused("header", File({}).substr(0, 1000)),
               AllOf(HasSubstr("at byte 1000"), HasSubstr("1024")));

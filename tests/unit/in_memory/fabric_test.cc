@@ -139,7 +139,7 @@ TEST(InMemoryFabric, AcceptsAsManyRanksAsTheSystemLetsHaveThreads) {
   ASSERT_LT(most, std::numeric_limits<int>::max()) << limit.what;
   EXPECT_TRUE((*fabric)->Accepts(static_cast<int>(most)).ok());
   EXPECT_EQ((*fabric)->Accepts(static_cast<int>(most + 1)).message(),
-            StrCat("fabric.in_memory: ", most + 1, " ranks have 2 threads each, and this process may have ", limit.threads, " (", limit.what, "); use 1 to ",
+            StrCat("fabric.in_memory: ", most + 1, " ranks need 2 threads each, but this process may have only ", limit.threads, " (", limit.what, "); use 1 to ",
                    most, " ranks, or fabric.simulated"));
   EXPECT_FALSE((*fabric)->Accepts(0).ok());
 }
@@ -176,22 +176,22 @@ TEST(Registry, RefusesGpusThatAreNotThereWithTheReason) {
   const auto fabric = MakeFabric(spec);
   EXPECT_EQ(fabric.ok(), why.empty());
   if (!fabric.ok()) {
-    EXPECT_THAT(std::string(fabric.status().message()), testing::AllOf(HasSubstr("device: CUDA cannot be had: " + why), HasSubstr("use CPU")));
+    EXPECT_THAT(std::string(fabric.status().message()), testing::AllOf(HasSubstr("device: CUDA is not available: " + why), HasSubstr("use CPU")));
     return;
   }
   spec.mutable_cuda()->add_gpus(0);
   spec.mutable_cuda()->add_gpus(1000);
-  EXPECT_THAT(std::string(MakeFabric(spec).status().message()), HasSubstr("cuda.gpus[1]: 1000 is no GPU of this machine"));
+  EXPECT_THAT(std::string(MakeFabric(spec).status().message()), HasSubstr("cuda.gpus[1]: this machine has no GPU 1000"));
 }
 
 TEST(MemoryRules, OfGpusAreCudasWhetherThereAreAnyOrNot) {
   spec::Spec spec;
-  EXPECT_EQ(host::FindMemoryRules(spec)->kind, DeviceKind::kCpu);
+  EXPECT_EQ(host::FindMemoryRules(spec, host::RanksAre::kThreads)->kind, DeviceKind::kCpu);
   spec.set_device(spec::CUDA);
-  EXPECT_EQ(host::FindMemoryRules(spec)->kind, DeviceKind::kCuda);
-  EXPECT_EQ(host::FindMemoryRules(spec)->device.value() > 0, host::WhyNoCuda().empty());  // what is free there
+  EXPECT_EQ(host::FindMemoryRules(spec, host::RanksAre::kThreads)->kind, DeviceKind::kCuda);
+  EXPECT_EQ(host::FindMemoryRules(spec, host::RanksAre::kThreads)->device.value() > 0, host::WhyNoCuda().empty());  // what is free there
   spec.mutable_memory()->set_budget_mib(64);
-  EXPECT_EQ(host::FindMemoryRules(spec)->device, MiB(64));
+  EXPECT_EQ(host::FindMemoryRules(spec, host::RanksAre::kThreads)->device, MiB(64));
 }
 
 TEST(CudaChoice, HasRanksTakeGpusInTurn) {

@@ -259,7 +259,7 @@ TEST(Failures, TimeOutNamesWhoIsMissingAndWhatItDoes) {
       2, clock.Reader());
   EXPECT_EQ(result.status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(Message(result), AllOf(HasSubstr("all_gather of f32[60] (240 bytes), collective 2 of group world"),
-                                     HasSubstr("has waited 2 s (fabric.timeout_s) for rank 2, which computes; its last "
+                                     HasSubstr("has waited 2 s (fabric.timeout_s) for rank 2, which is computing; its last "
                                                "call was all_reduce(sum) of f32[10] (40 bytes), collective 1 of group world")));
 }
 
@@ -422,7 +422,7 @@ TEST(Failures, ARankThatHangsIsNamedAndLeftBehind) {
       2, clock.Reader());
   EXPECT_EQ(result.status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(Message(result), AllOf(HasSubstr("rank 0: all_reduce(sum) of f32[10] (40 bytes), collective 2 of group world"),
-                                     HasSubstr("for rank 1, which computes")));
+                                     HasSubstr("for rank 1, which is computing")));
   EXPECT_EQ(result.results[0], "so far");
   over = true;
   for (int i = 0; i < 20000 && !left; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));

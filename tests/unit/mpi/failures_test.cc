@@ -67,7 +67,7 @@ TEST_F(MpiFailures, AnExceptionBesideUnfinishedWork) {
 }
 TEST_F(MpiFailures, WhatIsNoStdExceptionIsACauseToo) {
   if (!Full()) GTEST_SKIP() << kWithFull;
-  ExpectFailure("throw_seven", Code::kInternal, HasSubstr("rank 1: an exception that is no std::exception"));
+  ExpectFailure("throw_seven", Code::kInternal, HasSubstr("rank 1: an exception that does not derive from std::exception"));
 }
 TEST_F(MpiFailures, ExitIsACause) {
   ExpectFailure("exit", Code::kInternal, AllOf(HasSubstr("rank 1: called exit(3)"), HasSubstr(kCall), HasSubstr("1 of group world")));
@@ -94,7 +94,7 @@ TEST_F(MpiFailures, WhenRankZeroIsLostRankOneSpeaks) {
 
 TEST_F(MpiFailures, AHangTimesOutAndNamesWhoIsMissing) {
   ExpectFailure("hang", Code::kDeadlineExceeded,
-                AllOf(HasSubstr(StrCat(kCall, "2 of group world has waited 3 s (fabric.timeout_s) for rank 1, which computes; its last call was ",
+                AllOf(HasSubstr(StrCat(kCall, "2 of group world has waited 3 s (fabric.timeout_s) for rank 1, which is computing; its last call was ",
                                        kCall, "1 of group world"))));
 }
 TEST_F(MpiFailures, AStoppedProcessDoesNotAnswer) {
@@ -155,7 +155,7 @@ TEST_F(MpiFailures, MessagesOfOtherSizes) {
   ExpectFailure("message_too_short", Code::kInvalidArgument,
                 AllOf(HasSubstr("rank 1: recv of f32[10] from rank 0"), HasSubstr("a message of 36 bytes"), HasSubstr("40 were expected")));
   if (Full()) ExpectFailure("message_too_long", Code::kInvalidArgument,
-                AllOf(HasSubstr("rank 1: recv of f32[10] from rank 0"), HasSubstr("more came than was expected")));
+                AllOf(HasSubstr("rank 1: recv of f32[10] from rank 0"), HasSubstr("more data arrived than expected")));
 }
 TEST_F(MpiFailures, SubGroupsAreNamedWithTheirRanks) {
   ExpectFailure("sub_group", Code::kInvalidArgument,

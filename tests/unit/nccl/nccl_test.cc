@@ -32,7 +32,7 @@ TEST(CheckOwnGpus, NamesBothRanksAndTheGpu) {
   const absl::Status old = CheckOwnGpus(members, 22809, true);
   EXPECT_EQ(old.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(old.message()), AllOf(HasSubstr("ranks 0 and 2 are both on GPU 0000:01:00.0 (NVIDIA H200) of a"),
-                                                HasSubstr("NCCL 2.28.9 wants a GPU for each"), HasSubstr("cuda.gpus")));
+                                                HasSubstr("NCCL 2.28.9 needs a GPU for each rank"), HasSubstr("cuda.gpus")));
   EXPECT_THAT(std::string(CheckOwnGpus(members, 23000, false).message()), HasSubstr("set NCCL_MULTI_RANK_GPU_ENABLE=1"));
   EXPECT_TRUE(CheckOwnGpus(members, 23000, true).ok());
 }

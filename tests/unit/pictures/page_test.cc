@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/base/format.h"
 #include "core/base/strings.h"
 #include "experiments/program/pictures/chart.h"
 #include "experiments/program/pictures/format.h"
@@ -90,7 +91,7 @@ TEST_F(PageTest, HasEverySectionAndNeedsNothingElse) {
 // HTML forgives; a picture that stands alone is XML.
 TEST_F(PageTest, PicturesQuoteTheirAttributes) {
   const RunData run = Written();
-  for (const std::string& svg : {TimelinePicture({&run}), MemoryPicture({&run}), Chart({{"a", {1, 2}, 0, 1, 1, 2}}, "t", Duration, true)}) {
+  for (const std::string& svg : {TimelinePicture({&run}), MemoryPicture({&run}), Chart({{"a", {1, 2}, 0, 1, 1, 2}}, "t", SecondsText, true)}) {
     bool in_tag = false, in_quotes = false;
     for (size_t i = 0; i + 1 < svg.size(); ++i) {
       if (svg[i] == '"') in_quotes = in_tag && !in_quotes;

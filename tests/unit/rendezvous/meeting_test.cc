@@ -113,8 +113,8 @@ TEST_F(MeetingTest, NamesWhoNeverCame) {
   EXPECT_EQ(EndOf(Of(0)), "");
   Pass(0.1);
   for (int r : {0, 1, 4}) {
-    EXPECT_THAT(EndOf(Of(r)), AllOf(HasSubstr("4 fabric.rendezvous: ranks 2, 3, 5 of 6 did not come to the store at node0:29500 (rank 0, process 100 on node0) within 30 s"),
-                                    HasSubstr("ranks 0, 1 on node0, rank 4 on node2"), HasSubstr("Refused"), HasSubstr("10.0.0.9")));
+    EXPECT_THAT(EndOf(Of(r)), AllOf(HasSubstr("4 fabric.rendezvous: ranks 2, 3, 5 of 6 did not reach the store at node0:29500 (rank 0, process 100 on node0) within 30 s"),
+                                    HasSubstr("ranks 0, 1 on node0, rank 4 on node2"), HasSubstr("were refused"), HasSubstr("10.0.0.9")));
   }
   EXPECT_TRUE(Come(HelloOf(5, 6), 55).ok());
   EXPECT_EQ(EndOf(55), EndOf(Of(0))) << "whoever comes too late is told, too";
@@ -128,7 +128,7 @@ TEST_F(MeetingTest, WaitsNoLongerThanTheLeastPatient) {
   Pass(4.9);
   EXPECT_EQ(EndOf(Of(1)), "");
   Pass(0.2);
-  EXPECT_THAT(EndOf(Of(1)), HasSubstr("rank 0 of 2 did not come"));
+  EXPECT_THAT(EndOf(Of(1)), HasSubstr("rank 0 of 2 did not reach the store"));
 }
 
 TEST_F(MeetingTest, NamesWhoIsLostBeforeAllHaveCome) {
@@ -136,7 +136,7 @@ TEST_F(MeetingTest, NamesWhoIsLostBeforeAllHaveCome) {
   Come(0, 3);
   Come(2, 3);
   meeting_->Lose(Of(2));
-  EXPECT_THAT(EndOf(Of(0)), AllOf(HasSubstr("14 fabric.rendezvous: lost rank 2 (process 102 on node1) before all had come"), HasSubstr("Have come: rank 0 on node0")));
+  EXPECT_THAT(EndOf(Of(0)), AllOf(HasSubstr("14 fabric.rendezvous: lost rank 2 (process 102 on node1) before all ranks had joined"), HasSubstr("Joined: rank 0 on node0")));
   EXPECT_TRUE(Come(HelloOf(1, 3), Of(1)).ok());
   EXPECT_EQ(EndOf(Of(1)), EndOf(Of(0)));
 }
@@ -148,7 +148,7 @@ TEST_F(MeetingTest, NamesWhoLeavesBeforeAllHaveCome) {
   message.mutable_leave();
   EXPECT_TRUE(meeting_->Hear(Of(0), message, now_).ok());
   Come(1, 2);
-  EXPECT_THAT(EndOf(Of(1)), HasSubstr("rank 0 (process 100 on node0) has left before all had come"));
+  EXPECT_THAT(EndOf(Of(1)), HasSubstr("rank 0 (process 100 on node0) left before all ranks had joined"));
 }
 
 TEST_F(MeetingTest, NamesBothWhoComeAsOneRank) {
@@ -159,7 +159,7 @@ TEST_F(MeetingTest, NamesBothWhoComeAsOneRank) {
   second.set_process(999);
   second.set_host("node7");
   EXPECT_TRUE(Come(second, 77).ok());
-  const std::string why = "rank 1 came twice: process 101 on node0, then process 999 on node7";
+  const std::string why = "rank 1 joined twice: process 101 on node0, then process 999 on node7";
   for (Meeting::Connection c : {Of(0), Of(1), Meeting::Connection{77}}) EXPECT_THAT(EndOf(c), HasSubstr(why));
 }
 
@@ -167,7 +167,7 @@ TEST_F(MeetingTest, RefusesWhoComesTwiceOnceAllHaveMetAndGoesOn) {
   Meet(2);
   const absl::Status refused = Come(HelloOf(1, 2), 77);
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("rank 1 came twice"));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("rank 1 joined twice"));
   meeting_->Lose(77);
   Give(0, 1, "a");
   Give(1, 1, "b");
@@ -179,7 +179,7 @@ TEST_F(MeetingTest, NamesWhoWasToldAnotherSize) {
   Come(0, 4);
   Come(1, 3);
   for (int r : {0, 1}) {
-    EXPECT_THAT(EndOf(Of(r)), HasSubstr("rank 1 (process 101 on node0) was told that there are 3 ranks, rank 0 (process 100 on node0) that there are 4; WORLD_SIZE"));
+    EXPECT_THAT(EndOf(Of(r)), HasSubstr("rank 1 (process 101 on node0) was told that there are 3 ranks, but rank 0 (process 100 on node0) was told that there are 4; WORLD_SIZE"));
   }
 }
 
@@ -232,7 +232,7 @@ TEST_F(MeetingTest, NamesWhoExchangesSomethingElse) {
   Meet(2);
   Give(0, 1, "a");
   Give(1, 1, "b", true);
-  EXPECT_THAT(EndOf(Of(0)), HasSubstr("exchange 1 is an all-gather of rank 0 (process 100 on node0) and a broadcast of rank 1 (process 101 on node0)"));
+  EXPECT_THAT(EndOf(Of(0)), HasSubstr("exchange 1 is an all-gather for rank 0 (process 100 on node0) but a broadcast for rank 1 (process 101 on node0)"));
 }
 
 TEST_F(MeetingTest, NamesWhoDoesNotComeToAnExchange) {
@@ -243,7 +243,7 @@ TEST_F(MeetingTest, NamesWhoDoesNotComeToAnExchange) {
   Pass(9.9);
   EXPECT_EQ(EndOf(Of(0)), "");
   Pass(0.2);
-  EXPECT_THAT(EndOf(Of(2)), HasSubstr("rank 1 did not come to exchange 1 of the bootstrap within 30 s (timeout_s): rank 1 (process 101 on node0)"));
+  EXPECT_THAT(EndOf(Of(2)), HasSubstr("rank 1 did not take part in exchange 1 of the bootstrap within 30 s (timeout_s): rank 1 (process 101 on node0)"));
 }
 
 TEST_F(MeetingTest, NamesWhoIsLostWhileOthersWaitForIt) {
@@ -267,7 +267,7 @@ TEST_F(MeetingTest, NamesWhoHasLeftWhenItIsNeeded) {
   Meet(2);
   Leave(1);
   Give(0, 1, "a");
-  EXPECT_THAT(EndOf(Of(0)), AllOf(HasSubstr("rank 1 (process 101 on node0) has left while others waited for it"), Not(HasSubstr("lost"))));
+  EXPECT_THAT(EndOf(Of(0)), AllOf(HasSubstr("rank 1 (process 101 on node0) left while others waited for it"), Not(HasSubstr("lost"))));
 }
 
 TEST_F(MeetingTest, WhoGaveAndLeftIsNotMissed) {
@@ -285,7 +285,7 @@ TEST_F(MeetingTest, WhoSaysTwiceWhoItIsEndsAll) {
   Come(1, 3);
   EXPECT_TRUE(Come(HelloOf(2, 3), Of(1)).ok());
   for (const int rank : {0, 1}) {
-    EXPECT_THAT(EndOf(Of(rank)), AllOf(HasSubstr("rank 1 (process 101 on node0) has said on one connection who it is, and then that it is rank 2 (process 102 on node1)"), HasSubstr("the same build")));
+    EXPECT_THAT(EndOf(Of(rank)), AllOf(HasSubstr("rank 1 (process 101 on node0) introduced itself a second time on one connection, now as rank 2 (process 102 on node1)"), HasSubstr("the same build")));
   }
 }
 

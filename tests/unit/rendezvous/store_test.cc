@@ -113,7 +113,7 @@ TEST_F(StoreTest, StrangersAreRefusedAndDisturbNoOne) {
   for (const char* token : {"theirs", "", "ours and more", "our"}) {
     const auto refused = Join(1, 2, token);
     EXPECT_EQ(refused.status().code(), Code::kPermissionDenied) << token;
-    EXPECT_THAT(Text(refused.status()), AllOf(HasSubstr("rank 1 (process "), HasSubstr("is refused: the store at node0:29500 (process 100 on node0) is that of another run"), HasSubstr("TWOFOLD_JOB_TOKEN")));
+    EXPECT_THAT(Text(refused.status()), AllOf(HasSubstr("rank 1 (process "), HasSubstr("is refused: the store at node0:29500 (process 100 on node0) belongs to another run"), HasSubstr("TWOFOLD_JOB_TOKEN")));
   }
   auto zero = Joining(0, 2), one = Joining(1, 2);
   EXPECT_TRUE(zero.get().ok());
@@ -141,7 +141,7 @@ TEST_F(StoreTest, WhoeverComesAsAnotherOnceAllHaveMetIsRefusedAlone) {
   const auto zero = *Join(0, 1);
   const auto again = Join(0, 1);
   EXPECT_EQ(again.status().code(), Code::kFailedPrecondition);
-  EXPECT_THAT(Text(again.status()), HasSubstr("rank 0 came twice"));
+  EXPECT_THAT(Text(again.status()), HasSubstr("rank 0 joined twice"));
   EXPECT_EQ(*zero->Broadcast("fine"), "fine");
 }
 
@@ -164,7 +164,7 @@ TEST_F(StoreTest, ListensWhereItIsTold) {
   auto store = *Listen(1, 0, "127.0.0.2");
   EXPECT_EQ(store->address(), "127.0.0.2");
   EXPECT_THAT(WhyNoAnswer({.address = "127.0.0.1", .port = store->port()}), HasSubstr("refused"));
-  EXPECT_THAT(WhyNoAnswer({.address = "127.0.0.2", .port = store->port()}), HasSubstr("something listens"));
+  EXPECT_THAT(WhyNoAnswer({.address = "127.0.0.2", .port = store->port()}), HasSubstr("not a rendezvous store"));
   auto everywhere = *Listen(1, 0, "0.0.0.0");
   EXPECT_EQ(everywhere->address(), "127.0.0.1");
   EXPECT_TRUE(Join(0, 1).ok());
@@ -217,7 +217,7 @@ TEST_F(StoreTest, WithoutATokenIsLookedForAtTheLoopbackAddressAlone) {
 TEST_F(StoreTest, ListensOnlyAtThisHost) {
   const auto elsewhere = Listen(1, 29500, "203.0.113.1");  // an address for documentation, nobody's
   EXPECT_EQ(elsewhere.status().code(), Code::kInvalidArgument);
-  EXPECT_THAT(Text(elsewhere.status()), AllOf(HasSubstr("cannot listen at 203.0.113.1:29500: that is no address of this host"), HasSubstr("fabric.rendezvous.bind")));
+  EXPECT_THAT(Text(elsewhere.status()), AllOf(HasSubstr("cannot listen at 203.0.113.1:29500: that is not an address of this host"), HasSubstr("fabric.rendezvous.bind")));
   const auto unknown = Listen(1, 29500, "no-such-host.invalid");
   EXPECT_EQ(unknown.status().code(), Code::kInvalidArgument);
   EXPECT_THAT(Text(unknown.status()), AllOf(HasSubstr("no-such-host.invalid cannot be resolved"), HasSubstr("MASTER_ADDR")));
@@ -232,7 +232,7 @@ TEST_F(StoreTest, TheTimeOutSaysWhatKeptAMemberFromTheStore) {
   asio::io_context io;
   asio::ip::tcp::acceptor other(io, {asio::ip::make_address("127.0.0.1"), 0});
   port_ = other.local_endpoint().port();
-  EXPECT_THAT(Text(Join(1, 2).status()), HasSubstr("something listens there that is not the store of a run"));
+  EXPECT_THAT(Text(Join(1, 2).status()), HasSubstr("a program that is not a rendezvous store listens there"));
 }
 
 // ---- Between processes ----
@@ -285,7 +285,7 @@ TEST_F(ProcessesTest, ARankThatComesTwiceEndsAll) {
   for (int rank : {0, 1, 1}) Start(rank, 3);
   for (auto& child : children_) {
     EXPECT_EQ(child->Wait(), 1);
-    EXPECT_THAT(child->Output(), AllOf(HasSubstr("rank 1 came twice: process "), HasSubstr(StrCat("process ", children_[1]->pid(), " on ")), HasSubstr(StrCat("process ", children_[2]->pid(), " on "))));
+    EXPECT_THAT(child->Output(), AllOf(HasSubstr("rank 1 joined twice: process "), HasSubstr(StrCat("process ", children_[1]->pid(), " on ")), HasSubstr(StrCat("process ", children_[2]->pid(), " on "))));
   }
 }
 
@@ -294,7 +294,7 @@ TEST_F(ProcessesTest, ARankThatDiesWhileOthersWaitEndsAll) {
   const Child& dying = Start(2, 3, "come");
   EXPECT_EQ(children_[0]->Wait(), 1);
   EXPECT_EQ(children_[1]->Wait(), 128 + SIGKILL);
-  EXPECT_THAT(children_[0]->Output(), HasSubstr(StrCat("error 14 fabric.rendezvous: lost rank 2 ", Process(dying), " before all had come")));
+  EXPECT_THAT(children_[0]->Output(), HasSubstr(StrCat("error 14 fabric.rendezvous: lost rank 2 ", Process(dying), " before all ranks had joined")));
 }
 
 TEST_F(ProcessesTest, ARankThatDiesInAnExchangeEndsAll) {
@@ -331,9 +331,9 @@ TEST_F(ProcessesTest, AStoppedRankAStoppedStoreAndARankThatNeverComesAreMissed) 
   const auto without_one = meet(1, port_ + 1), without_store = meet(0, port_ + 2);
   for (auto& child : children_) {
     EXPECT_EQ(child->Wait(), 1);
-    EXPECT_THAT(child->Output(), AllOf(HasSubstr("error 4 fabric.rendezvous: rank 2 of 4 did not come to the store at localhost:"),
+    EXPECT_THAT(child->Output(), AllOf(HasSubstr("error 4 fabric.rendezvous: rank 2 of 4 did not reach the store at localhost:"),
                                        HasSubstr(StrCat("(rank 0, process ", children_[0]->pid(), " on ")), HasSubstr("within 12 s"),
-                                       HasSubstr("Have come: ranks 0, 1, 3 on ")));
+                                       HasSubstr("Joined: ranks 0, 1, 3 on ")));
   }
   EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::duration<double>(kPatience));
   for (const size_t rank : {0, 2}) {
@@ -351,7 +351,7 @@ TEST_F(ProcessesTest, ARankThatLeavesEarlyIsNamed) {
   EXPECT_EQ(children_[2]->Wait(), 0);
   for (size_t rank : {0, 1}) {
     EXPECT_EQ(children_[rank]->Wait(), 1);
-    EXPECT_THAT(children_[rank]->Output(), HasSubstr(StrCat("rank 2 ", Process(*children_[2]), " has left while others waited for it")));
+    EXPECT_THAT(children_[rank]->Output(), HasSubstr(StrCat("rank 2 ", Process(*children_[2]), " left while others waited for it")));
   }
 }
 
@@ -429,7 +429,7 @@ TEST_F(ProcessesTest, WrongVariablesAreNamed) {
 TEST_F(ProcessesTest, OneProcessNeedsNoStore) {
   Child child({TWOFOLD_SCENARIO, "meet"});
   EXPECT_EQ(child.Wait(), 0) << child.Output();
-  EXPECT_EQ(child.Output(), "met 0 of 1, here 0 of 1, by one process alone\ngathered of 0\nbroadcast by 0\n");
+  EXPECT_EQ(child.Output(), "met 0 of 1, here 0 of 1, by none (a single process)\ngathered of 0\nbroadcast by 0\n");
 }
 
 // ---- As launchers start them ----

@@ -307,7 +307,7 @@ std::string Refusal(const Library& library, Communication::Kind kind, const Plac
 TEST(NcclLibrary, RefusesWhatCannotRun) {
   const auto nccl = Nccl();
   const Places node = Cluster(1, 8, 1), switched = Cluster(1, 8, 1, true), two = Cluster(2, 8, 8, true);
-  EXPECT_THAT(Refusal(*nccl, Communication::kAllReduce, node, {"nvls"}), HasSubstr("no switch in the nodes reduces"));
+  EXPECT_THAT(Refusal(*nccl, Communication::kAllReduce, node, {"nvls"}), HasSubstr("the nodes have no switch that reduces"));
   EXPECT_THAT(Refusal(*nccl, Communication::kAllReduce, two, {"nvls"}), HasSubstr("use nvls_tree"));
   EXPECT_THAT(Refusal(*nccl, Communication::kAllReduce, switched, {"nvls_tree"}), HasSubstr("use nvls within one"));
   EXPECT_THAT(Refusal(*nccl, Communication::kAllGather, node, {"tree"}), HasSubstr("all_gather"));
@@ -329,7 +329,7 @@ TEST(NcclLibrary, ReadsItsFileStrictly) {
     return library.ok() ? "" : std::string(library.status().message());
   };
   EXPECT_THAT(refusal([](auto& n) { n.set_generation("fermi"); }), AllOf(HasSubstr("library.nccl.generation = \"fermi\""), HasSubstr("hopper")));
-  EXPECT_THAT(refusal([](auto& n) { n.set_channels(0); }), HasSubstr("library.nccl.channels = 0: use 1 to 64"));
+  EXPECT_THAT(refusal([](auto& n) { n.set_channels(0); }), HasSubstr("library.nccl.channels = 0: must be from 1 to 64"));
   EXPECT_THAT(refusal([](auto& n) { n.set_network_efficiency(1.5); }), HasSubstr("library.nccl.network_efficiency = 1.5"));
   EXPECT_THAT(refusal([](auto& n) { n.set_nvls_efficiency(0); }), HasSubstr("library.nccl.nvls_efficiency = 0"));
   EXPECT_THAT(refusal([](auto& n) { n.set_call_us(-1); }), HasSubstr("library.nccl.call_us = -1"));

@@ -98,7 +98,7 @@ TEST_P(Failures, WhatIsNoStdExceptionIsACauseToo) {
     return "";
   });
   EXPECT_EQ(result.status.code(), Code::kInternal);
-  EXPECT_EQ(Message(result), "rank 0: an exception that is no std::exception");
+  EXPECT_EQ(Message(result), "rank 0: an exception that does not derive from std::exception");
 }
 
 // The unwinding destroys a group with work that the other rank will never complete.
@@ -342,7 +342,7 @@ TEST(SimulatedInterrupt, EndsARankThatComputesOn) {
       /*timeout_s=*/4);
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
   EXPECT_EQ(result.status.code(), Code::kCancelled) << result.status;
-  EXPECT_THAT(Message(result), HasSubstr("interrupted: the simulation did not come to the end of a step within 1 s"));
+  EXPECT_THAT(Message(result), HasSubstr("interrupted: the simulation did not reach the end of a step within 1 s"));
   EXPECT_THAT(result.results, testing::ElementsAre("of the first step of rank 0", "of the first step of rank 1", "of the first step of rank 2"));
 }
 
@@ -458,7 +458,7 @@ TEST_F(FoldedFailures, AnExitAndAHangAreFound) {
     exit(3);
   });
   EXPECT_EQ(Message(exited),
-            "rank 0: the simulation's process ended with exit status 3 in its turn; its last call was barrier (0 bytes), "
+            "rank 0: the simulation's process ended with exit status 3 while this rank was running; its last call was barrier (0 bytes), "
             "collective 1 of group world");
   const RunResult hung = Run(
       4,
@@ -497,11 +497,11 @@ outcome::Outcome LeaveInPipe(std::string_view bytes) {
 }
 
 TEST(RunInChild, RefusesAnOutcomeThatIsCutShortOrNone) {
-  EXPECT_THAT(std::string(RunInChild([] { return LeaveInPipe("."); }).status().message()), HasSubstr("came cut short: 1 bytes"));
+  EXPECT_THAT(std::string(RunInChild([] { return LeaveInPipe("."); }).status().message()), HasSubstr("is truncated: 1 bytes"));
   const std::string cut({'\7', 0, 0, 0, 0, 0, 0, 0, 'x', '.'});
-  EXPECT_THAT(std::string(RunInChild([&] { return LeaveInPipe(cut); }).status().message()), HasSubstr("came cut short: 10 bytes of 15"));
+  EXPECT_THAT(std::string(RunInChild([&] { return LeaveInPipe(cut); }).status().message()), HasSubstr("is truncated: 10 bytes of 15"));
   const std::string garbage({'\2', 0, 0, 0, 0, 0, 0, 0, '\377', '.'});
-  EXPECT_THAT(std::string(RunInChild([&] { return LeaveInPipe(garbage); }).status().message()), HasSubstr("2 bytes that are no whole twofold.outcome.Outcome"));
+  EXPECT_THAT(std::string(RunInChild([&] { return LeaveInPipe(garbage); }).status().message()), HasSubstr("2 bytes that are not a complete twofold.outcome.Outcome"));
 }
 
 // ---- Folded ranks ----
@@ -515,7 +515,7 @@ TEST_F(FoldedFailures, MessagesUnfoldTheRanks) {
   });
   EXPECT_TRUE(result.status.ok()) << result.status;
   EXPECT_THAT(result.results, testing::ElementsAre("0", "1"));
-  EXPECT_THAT(result.notes, testing::Contains("ranks were not folded: ranks that do the same send messages to one another"));
+  EXPECT_THAT(result.notes, testing::Contains("ranks were not folded: identical ranks send messages to each other"));
 }
 
 TEST_F(FoldedFailures, UnequalCountsUnfoldTheRanksAndAreCompared) {

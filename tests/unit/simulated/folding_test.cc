@@ -177,7 +177,7 @@ TEST_F(SimulatedTest, WhereRanksPartTheSlowestCountsOrNobodyFolds) {
   simulated.set_folding(spec::Simulated::ON);
   const auto folded = Run(spec, Step);
   ASSERT_TRUE(folded.status.ok()) << folded.status;
-  EXPECT_THAT(folded.notes, testing::Contains(HasSubstr("folded ranks that do the same ended a communication up to 16.7 % of its time apart: the slowest counts for all")));
+  EXPECT_THAT(folded.notes, testing::Contains(HasSubstr("folded ranks ended the same communication up to 16.7 % of its time apart; the slowest rank's time is used for all")));
   double last = 0;
   for (const std::string& r : unfolded.results) last = std::max(last, std::stod(r));
   EXPECT_GE(std::stod(folded.results[0]), last * (1 - 1e-9));
@@ -279,7 +279,7 @@ TEST_F(SimulatedTest, HybridsWhosePathsDifferGoAtTheSlowestsPace) {
   spec.mutable_fabric()->mutable_simulated()->set_folding(spec::Simulated::ON);
   const auto folded = RunAll(spec, job);
   ASSERT_TRUE(folded.status.ok()) << folded.status;
-  EXPECT_THAT(folded.notes, testing::Contains(HasSubstr("% of its time apart: the slowest counts for all")));
+  EXPECT_THAT(folded.notes, testing::Contains(HasSubstr("% of its time apart; the slowest rank's time is used for all")));
   const double exact = std::stod(unfolded.results[0]), pace = std::stod(folded.results[0]);
   EXPECT_GE(pace, exact * (1 - 1e-9));
   EXPECT_LE(pace, exact * 1.05);
@@ -298,7 +298,7 @@ TEST_F(SimulatedTest, ANormOfGradientsKeepsRanksApart) {
   simulated.set_folding(spec::Simulated::ON);
   const auto asked = RunAll(spec, who);
   EXPECT_THAT(asked.results, testing::ElementsAre("0", "0", "0", "0", "4", "4", "4", "4"));
-  EXPECT_THAT(asked.notes, testing::Contains(HasSubstr("a few launches a step of those that are folded differ")));
+  EXPECT_THAT(asked.notes, testing::Contains(HasSubstr("folded ranks may differ from their stand-in by a few launches per step")));
 }
 
 TEST_F(SimulatedTest, WhatFoldedRanksOfAStageCannotDo) {
@@ -312,13 +312,13 @@ TEST_F(SimulatedTest, WhatFoldedRanksOfAStageCannotDo) {
                 if (ctx.rank() == 4) ctx.world().Recv(t, 0).Wait();
                 return std::string();
               }),
-              HasSubstr("folding: ON, but ranks that do the same send messages to one another"));
+              HasSubstr("folding: ON, but identical ranks send messages to each other"));
   EXPECT_THAT(why([](RankContext& ctx) {  // ranks 0 and 1 do the same, but one would meet rank 4, the other nobody
                 const std::vector<std::vector<int>> groups = {{0, 4}, {1}, {2}, {3}, {5}, {6}, {7}};
                 ctx.world().Partition(groups, "odd");
                 return std::string();
               }),
-              HasSubstr("folding: ON, but ranks that do the same form different groups"));
+              HasSubstr("folding: ON, but identical ranks form different groups"));
   EXPECT_THAT(why([](RankContext& ctx) {
                 ctx.world().Split(ctx.rank() % 2, 0, "odd");
                 return std::string();

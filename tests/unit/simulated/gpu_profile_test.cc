@@ -89,7 +89,7 @@ TEST_F(GpuProfileTest, TheReportSaysWhereFiguresAreFrom) {
   ASSERT_TRUE(result.status.ok()) << result.status;
   const std::string notes = testing::PrintToString(result.notes);
   EXPECT_THAT(notes, HasSubstr("profile \\\"made up\\\" (by heart; a GPU, 10 multiprocessors; 1 kernels)"));
-  EXPECT_THAT(notes, HasSubstr("a launch takes 5.0 us"));
+  EXPECT_THAT(notes, HasSubstr("a launch takes 5.0 µs"));
 }
 
 TEST_F(GpuProfileTest, ThisMachinesGpuIsWhatItsProfileSays) {
@@ -101,7 +101,7 @@ TEST_F(GpuProfileTest, ThisMachinesGpuIsWhatItsProfileSays) {
   EXPECT_EQ(result.results[0], Number(kLaunch + kLaunches * kLarge));
   spec::Spec two = ThisMachine(kGpu);
   two.mutable_parallel()->set_dp(2);
-  EXPECT_THAT(Refusal(two), HasSubstr("parallel: 2 ranks on GPUs of this-machine: links between its GPUs are not known"));
+  EXPECT_THAT(Refusal(two), HasSubstr("parallel: 2 ranks on GPUs of this-machine cannot be predicted, because the links between its GPUs are not known"));
 }
 
 // Of threads on GPUs: where the cluster says which library communicates, that is another.
@@ -122,8 +122,8 @@ TEST_F(GpuProfileTest, CollectivesOfTheProfileDoNotReplaceAClustersLibrary) {
     EXPECT_THAT(result.notes, testing::Contains(HasSubstr(note)));
     return std::stod(result.results[0]);
   };
-  EXPECT_GT(seconds(kPlain, "the profile's collectives are of fabric in_memory"), 0.12);
-  EXPECT_LT(seconds(StrCat(kPlain, " library { name: 'ideal' }"), "fabric in_memory, are left aside"), 0.01);
+  EXPECT_GT(seconds(kPlain, "the profile's collectives were measured on fabric in_memory"), 0.12);
+  EXPECT_LT(seconds(StrCat(kPlain, " library { name: 'ideal' }"), "measured on fabric in_memory, are ignored"), 0.01);
 }
 
 TEST_F(GpuProfileTest, MemoryIsTheProfiles) {
@@ -148,11 +148,11 @@ TEST_F(GpuProfileTest, AClustersFileNamesAProfileBesideIt) {
 }
 
 TEST_F(GpuProfileTest, AProfileOfAnotherKindOfDeviceIsRefused) {
-  EXPECT_THAT(Refusal(WithProfile(kCpu)), HasSubstr("is a profile of a CPU (a CPU), and cluster plain computes on GPUs; use a profile that `twofold calibrate "
+  EXPECT_THAT(Refusal(WithProfile(kCpu)), HasSubstr("is a profile of a CPU (a CPU), but cluster plain computes on GPUs; use a profile that `twofold calibrate "
                                                     "--device=cuda` wrote"));
   spec::Spec spec = ThisMachine(kGpu);
   spec.set_device(spec::CPU);
-  EXPECT_THAT(Refusal(spec), HasSubstr("is a profile of a GPU (a GPU), and cluster this-machine computes on CPUs"));
+  EXPECT_THAT(Refusal(spec), HasSubstr("is a profile of a GPU (a GPU), but cluster this-machine computes on CPUs"));
 }
 
 TEST_F(GpuProfileTest, WhatAProfileLacksOrHasWrongIsNamed) {
@@ -164,15 +164,15 @@ TEST_F(GpuProfileTest, WhatAProfileLacksOrHasWrongIsNamed) {
   };
   const std::tuple<std::string, std::string, std::string> kWrong[] = {
       {"launch { seconds: 5e-6 }", "", "gpu.launch: missing"},
-      {"launch { seconds: 5e-6 }", "launch { seconds: 0 }", "gpu.launch.seconds: 0; it must be above 0"},
+      {"launch { seconds: 5e-6 }", "launch { seconds: 0 }", "gpu.launch.seconds must be greater than 0 (got 0)"},
       {"within { bytes_per_second: 5e11 }", "", "gpu.within: missing"},
-      {"within { bytes_per_second: 5e11 }", "within { bytes_per_second: -1 }", "gpu.within.bytes_per_second: -1"},
-      {"multiprocessors: 10", "multiprocessors: 0", "gpu.multiprocessors: 0"},
-      {"launch_s: 10e-6", "launch_s: -1", "kernels[0].launch_s: -1"},
-      {"multiprocessors: 10", "multiprocessors: 10 products { dtype: \"bf17\" }", "gpu.products[0].dtype: \"bf17\"; f32, tf32, bf16 or f16 is right"},
-      {"multiprocessors: 10", "multiprocessors: 10 products { dtype: \"bf16\" }", "gpu.products[0].tiles: none (bf16)"},
+      {"within { bytes_per_second: 5e11 }", "within { bytes_per_second: -1 }", "gpu.within.bytes_per_second must be greater than 0 (got -1)"},
+      {"multiprocessors: 10", "multiprocessors: 0", "gpu.multiprocessors must be greater than 0 (got 0)"},
+      {"launch_s: 10e-6", "launch_s: -1", "kernels[0].launch_s must be greater than 0 (got -1)"},
+      {"multiprocessors: 10", "multiprocessors: 10 products { dtype: \"bf17\" }", "gpu.products[0].dtype must be f32, tf32, bf16 or f16 (got \"bf17\")"},
+      {"multiprocessors: 10", "multiprocessors: 10 products { dtype: \"bf16\" }", "gpu.products[0].tiles: missing (bf16)"},
       {"multiprocessors: 10", "multiprocessors: 10 products { dtype: \"bf16\" tiles { rows: 1 columns: 1 } }",
-       "gpu.products[0].tiles[0].flops_per_second: 0; it must be above 0"},
+       "gpu.products[0].tiles[0].flops_per_second must be greater than 0 (got 0)"},
   };
   for (const auto& [from, to, message] : kWrong) EXPECT_THAT(Refusal(WithProfile(with(from, to).c_str())), HasSubstr(message)) << to;
 }

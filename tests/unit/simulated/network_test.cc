@@ -86,7 +86,7 @@ TEST_F(NetworkTest, EveryoneWaitsForTheStraggler) {
   EXPECT_THAT(slow.notes, Contains("rank 2's operations take 3 times as long"));
   EXPECT_THAT(slow.notes, testing::Not(Contains(HasSubstr("folded"))));
   EXPECT_THAT(Error(Spec(4, kStar, "stragglers { rank: 2 factor: 3 } folding: ON")), HasSubstr("some ranks are slower (stragglers)"));
-  EXPECT_THAT(Error(Spec(2, kStar, "stragglers { rank: 2 factor: 3 }")), HasSubstr("stragglers[0].rank: 2: there are 2 ranks; use 0 to 1"));
+  EXPECT_THAT(Error(Spec(2, kStar, "stragglers { rank: 2 factor: 3 }")), HasSubstr("stragglers[0].rank must be 0 to 1 (got 2); there are 2 ranks"));
 }
 
 // ---- Faults ----
@@ -95,15 +95,15 @@ TEST_F(NetworkTest, DegradedLinksAreSlowerAndTold) {
   EXPECT_THAT(Run(Spec(4, kStar), SendToTheNext).results, testing::Each("0.101"));
   const RunResult slow = Run(Spec(4, kStar, "network { faults { link: 'h1.up' bandwidth: 0.25 latency_us: 500 } }"), SendToTheNext);
   EXPECT_THAT(slow.results, ElementsAre("0.4015", "0.4015", "0.101", "0.101"));
-  EXPECT_THAT(slow.notes, Contains("the network is degraded: link h1.up (and back, h1.down) with 0.25 of the bandwidth, with 500 us more"));
+  EXPECT_THAT(slow.notes, Contains("the network is degraded: link h1.up (and its reverse, h1.down) at 0.25 of the bandwidth, with 500 µs more latency"));
   EXPECT_THAT(Run(Spec(4, kStar, "network { background: 0.5 }"), SendToTheNext).results, testing::Each("0.201"));
 }
 
 TEST_F(NetworkTest, WrongFaultsAreRefused) {
   EXPECT_THAT(Error(Spec(4, kStar, "network { faults { link: 'h1.upp' failed: true } }")),
-              HasSubstr("fabric.simulated.network.faults[0].link: \"h1.upp\": no link of this star is called that; near are h1.up"));
+              HasSubstr("fabric.simulated.network.faults[0].link: \"h1.upp\": this star has no such link; did you mean h1.up"));
   EXPECT_THAT(Error(Spec(4, kStar, "network { faults { link: 'h1.up' failed: true } }")),
-              HasSubstr("fabric.simulated.network.faults: no route is left from h0 to h1 (endpoints 0 and 1)"));
+              HasSubstr("fabric.simulated.network.faults: every route from h0 to h1 (endpoints 0 and 1) crosses a failed link"));
 }
 
 // ---- Placement and routing ----
@@ -129,7 +129,7 @@ TEST_F(NetworkTest, RoutingIsTheSpecsOrTheClusters) {
     const RunResult adaptive = Run(clusters ? Spec(4, StrCat(kDragonfly, "routing: 'adaptive'"), apart) : Spec(4, kDragonfly, apart + "routing: 'adaptive'"),
                                    SendToTheNext);
     EXPECT_LT(std::stod(adaptive.results[0]), 0.9 * minimal);
-    EXPECT_THAT(adaptive.notes, Contains("routing is adaptive, over at most 16 paths a flow, seed 1"));
+    EXPECT_THAT(adaptive.notes, Contains("routing is adaptive, over at most 16 paths per flow, seed 1"));
   }
 }
 

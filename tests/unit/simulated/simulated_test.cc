@@ -205,7 +205,7 @@ TEST_F(TrainingTest, CollectivesTakeWhatWasMeasuredOfThem) {
   });
   ASSERT_TRUE(result.status.ok()) << result.status;
   EXPECT_EQ(result.results[0], "0.125 0.126000004 0.8 2");
-  EXPECT_THAT(result.notes, testing::Contains(HasSubstr("all_reduce of 2 ranks take what calibration measured")));
+  EXPECT_THAT(result.notes, testing::Contains(HasSubstr("all_reduce of 2 ranks take the time that calibration measured")));
 }
 
 // With other groups about, what was measured still takes its time; at once, two of them share what they need.
@@ -411,7 +411,7 @@ TEST_F(SimulatedTest, BadRequestsAreRefusedBeforeTheRun) {
   spec = Spec(2);
   spec.set_device(spec::CUDA);
   spec.mutable_fabric()->mutable_simulated()->set_cluster("this-machine");
-  EXPECT_THAT(std::string(MakeSimulatedFabric(spec).status().message()), HasSubstr("\"this-machine\" computes on CPUs, and device is CUDA"));
+  EXPECT_THAT(std::string(MakeSimulatedFabric(spec).status().message()), HasSubstr("\"this-machine\" computes on CPUs, but device is CUDA"));
   spec = Spec(2);
   spec.mutable_fabric()->mutable_simulated()->set_algorithm("rings");
   EXPECT_THAT(std::string(MakeSimulatedFabric(spec).status().message()), HasSubstr("recursive_doubling"));

@@ -163,7 +163,7 @@ TEST_P(Waits, TheRankThatExitsIsNamed) {
     EXPECT_EQ(result.status.code(), Code::kInternal);
     EXPECT_EQ(Message(result),
               StrCat("rank 1: the simulation's process ended with exit status ", exit_status,
-                     " in its turn; its last call was all_reduce (40 bytes), collective 1 of group world; since "
+                     " while this rank was running; its last call was all_reduce (40 bytes), collective 1 of group world; since "
                      "then it launched 1 operation, fill"));
     EXPECT_EQ(result.results, std::vector<std::string>(3));
   }
@@ -183,7 +183,7 @@ TEST_P(Waits, TheRankThatASignalEndsIsNamed) {
     });
     EXPECT_EQ(result.status.code(), Code::kInternal);
     EXPECT_EQ(Message(result),
-              StrCat("rank 2: the simulation's process was ended by ", name, " in its turn; it has not communicated yet"));
+              StrCat("rank 2: the simulation's process was ended by ", name, " while this rank was running; it has not communicated yet"));
   }
 }
 

@@ -116,7 +116,7 @@ std::string Refused(const std::string& text, std::vector<std::string> sets = {})
 TEST(HfConfig, RefusesWhatIsNoFileOrHasAPresetBesideIt) {
   EXPECT_THAT(Refused("model { hf_config: \"no/such.json\" }"),
               AllOf(HasSubstr("test.textproto: model.hf_config: \"no/such.json\" cannot be read"), HasSubstr("give the path")));
-  EXPECT_THAT(Refused("model { hf_config: \"tests\" }"), HasSubstr("it is no file"));
+  EXPECT_THAT(Refused("model { hf_config: \"tests\" }"), HasSubstr("it is not a file"));
   EXPECT_THAT(Refused("model { preset: \"gpt-3m\" hf_config: \"" + Path("gpt2") + "\" }"), HasSubstr("keep one of them"));
   EXPECT_THAT(Refused("model { hf_config: \"" + Path("mistral-7b-v0.1") + "\" }", {"model.llama.sequence=8192"}),
               AllOf(HasSubstr("model.llama.sequence: 8192 is longer than model.llama.sliding_window = 4096"), HasSubstr("use at most 4096")));
@@ -137,35 +137,35 @@ TEST(HfConfig, RefusesByNameWhatWouldChangeTheModel) {
       {"gpt2", "layer_norm_epsilon", "1e-6", {"layer_norm_epsilon: 1e-06", "use 1e-05"}},
       {"gpt2", "n_ctx", "512", {"n_ctx: 512", "use 1024"}},
       {"gpt2", "embd_pdrop", "0.2", {"embd_pdrop: 0.2 differs from resid_pdrop", "use 0.1"}},
-      {"gpt2", "resid_pdrop", "1", {"resid_pdrop: 1 does not fit", "below 1"}},
+      {"gpt2", "resid_pdrop", "1", {"resid_pdrop: 1 is not valid", "below 1"}},
       {"gpt2", "n_layer", "", {"n_layer: is missing", "from 1"}},
-      {"gpt2", "n_layer", "12.5", {"n_layer: 12.5 does not fit", "a whole number"}},
-      {"gpt2", "n_layer", "99999999999999999999", {"n_layer: ", "does not fit"}},
+      {"gpt2", "n_layer", "12.5", {"n_layer: 12.5 is not valid", "a whole number"}},
+      {"gpt2", "n_layer", "99999999999999999999", {"n_layer: ", "is not valid"}},
       {"gpt2", "n_head", "7", {"model.gpt.heads: 7 does not divide"}},
-      {"gpt2", "model_type", "\"bloom\"", {"model_type: \"bloom\" is not a family", "\"llama\""}},
+      {"gpt2", "model_type", "\"bloom\"", {"model_type: \"bloom\" is not supported", "\"llama\""}},
       {"gpt2", "model_type", "", {"model_type: is missing"}},
-      {"gpt2", "model_type", "7", {"model_type: 7 is not a family", "\"gpt2\""}},
+      {"gpt2", "model_type", "7", {"model_type: 7 is not supported", "\"gpt2\""}},
       {"gpt2", "architectures", "[\"GPT2ForSequenceClassification\"]", {"architectures: \"GPT2ForSequenceClassification\"", "GPT2LMHeadModel"}},
-      {"gpt2", "alibi", "true", {"alibi: true is of a field that is not known", "remove the field"}},
+      {"gpt2", "alibi", "true", {"alibi: true is the value of an unknown field", "remove the field"}},
       {"llama-2-7b", "hidden_act", "\"gelu\"", {"hidden_act: \"gelu\"", "use \"silu\""}},
       {"llama-3-8b", "attention_bias", "true", {"attention_bias: true", "use false"}},
       {"llama-3-8b", "mlp_bias", "true", {"mlp_bias: true", "use false"}},
       {"llama-3-8b", "attention_dropout", "0.1", {"attention_dropout: 0.1", "use 0"}},
-      {"llama-3-8b", "rope_scaling", "{\"rope_type\": \"yarn\", \"factor\": 4}", {"rope_scaling.rope_type: \"yarn\" is not in this build", "\"llama3\""}},
-      {"llama-3-8b", "rope_scaling", "{\"type\": \"linear\", \"factor\": 0}", {"rope_scaling.factor: 0 does not fit", "above 0"}},
-      {"llama-3-8b", "rope_scaling", "{\"type\": \"linear\", \"factor\": 2, \"beta\": 1}", {"rope_scaling.beta: 1 is of a field"}},
-      {"llama-3-8b", "rope_scaling", "7", {"rope_scaling: 7 does not fit"}},
+      {"llama-3-8b", "rope_scaling", "{\"rope_type\": \"yarn\", \"factor\": 4}", {"rope_scaling.rope_type: \"yarn\" is not supported", "\"llama3\""}},
+      {"llama-3-8b", "rope_scaling", "{\"type\": \"linear\", \"factor\": 0}", {"rope_scaling.factor: 0 is not valid", "above 0"}},
+      {"llama-3-8b", "rope_scaling", "{\"type\": \"linear\", \"factor\": 2, \"beta\": 1}", {"rope_scaling.beta: 1 is the value of an unknown field"}},
+      {"llama-3-8b", "rope_scaling", "7", {"rope_scaling: 7 is not valid"}},
       {"llama-3-8b", "rope_parameters", "{\"rope_type\": \"default\"}", {"rope_theta: is given beside rope_parameters", "keep one"}},
       {"llama-3-8b", "head_dim", "127", {"model.llama.head_dim: 127 is odd", "use 128"}},
-      {"llama-3-8b", "hidden_size", "-4096", {"hidden_size: -4096 does not fit", "from 1"}},
-      {"llama-3-8b", "vocab_size", "1e9", {"vocab_size: ", "does not fit", "a whole number"}},
-      {"llama-3-8b", "rms_norm_eps", "0", {"rms_norm_eps: 0 does not fit", "above 0"}},
-      {"llama-3-8b", "layer_types", "[\"full_attention\"]", {"layer_types: a list of 1 is of a field that is not known"}},
-      {"llama-3-8b", "text_config", "{}", {"text_config: an object of 0 is of a field that is not known"}},
+      {"llama-3-8b", "hidden_size", "-4096", {"hidden_size: -4096 is not valid", "from 1"}},
+      {"llama-3-8b", "vocab_size", "1e9", {"vocab_size: ", "is not valid", "a whole number"}},
+      {"llama-3-8b", "rms_norm_eps", "0", {"rms_norm_eps: 0 is not valid", "above 0"}},
+      {"llama-3-8b", "layer_types", "[\"full_attention\"]", {"layer_types: a list of 1 is the value of an unknown field"}},
+      {"llama-3-8b", "text_config", "{}", {"text_config: an object of 0 is the value of an unknown field"}},
       {"llama-3-8b", "num_key_value_heads", "5", {"model.llama.kv_heads: 5 does not divide model.llama.heads = 32"}},
       {"llama-3-8b", "rms_norm_eps", "", {"rms_norm_eps: is missing"}},
       {"llama-3-8b", "quantization_config", "{}", {"quantization_config: an object of 0"}},
-      {"mistral-7b-v0.1", "sliding_window", "\"long\"", {"sliding_window: \"long\" does not fit"}},
+      {"mistral-7b-v0.1", "sliding_window", "\"long\"", {"sliding_window: \"long\" is not valid"}},
   };
   for (const Change& c : changes) {
     SCOPED_TRACE(std::string(c.field) + " = " + c.value);
@@ -211,8 +211,8 @@ TEST(HfConfig, RopeParametersAreThetaAndScaling) {
   EXPECT_EQ(plain->llama().rope_theta(), 1e6);
   EXPECT_FALSE(plain->llama().has_rope_scaling());
   EXPECT_THAT(read({{"full_attention", rope}}).status().message(), HasSubstr("rope_parameters.full_attention: an object of 6"));
-  EXPECT_THAT(read({{"rope_theta", 0}}).status().message(), HasSubstr("rope_parameters.rope_theta: 0 does not fit"));
-  EXPECT_THAT(read({{"rope_type", "yarn"}}).status().message(), HasSubstr("rope_parameters.rope_type: \"yarn\" is not in this build"));
+  EXPECT_THAT(read({{"rope_theta", 0}}).status().message(), HasSubstr("rope_parameters.rope_theta: 0 is not valid"));
+  EXPECT_THAT(read({{"rope_type", "yarn"}}).status().message(), HasSubstr("rope_parameters.rope_type: \"yarn\" is not supported"));
 }
 
 // MistralConfig's own defaults: 8 heads of keys and values, and a window of 4096. Null is another matter.
@@ -251,13 +251,13 @@ TEST(HfConfig, SaysWhereAFileStopsBeingJson) {
   const auto message = [](const std::string& text) {
     return std::string(ReadHfConfig(text, "c.json", spec::Model::TILED).status().message());
   };
-  EXPECT_THAT(message("{\"a\": }"), HasSubstr("c.json: stops being JSON at byte 7"));
-  EXPECT_THAT(message("{\"a\": NaN}"), HasSubstr("stops being JSON at byte 7"));
+  EXPECT_THAT(message("{\"a\": }"), HasSubstr("c.json: is not valid JSON at byte 7"));
+  EXPECT_THAT(message("{\"a\": NaN}"), HasSubstr("is not valid JSON at byte 7"));
   EXPECT_THAT(message(""), HasSubstr("at byte 1"));
   EXPECT_THAT(message("[1, 2]"), HasSubstr("holds a list of 2"));
   EXPECT_THAT(message("{\"a\": 1e999}"), HasSubstr("number"));
   EXPECT_THAT(message(std::string(1 << 21, ' ')), HasSubstr("is too long"));
-  EXPECT_THAT(message(std::string(1 << 20, '[')), HasSubstr("stops being JSON"));
+  EXPECT_THAT(message(std::string(1 << 20, '[')), HasSubstr("is not valid JSON"));
 }
 
 }  // namespace hf_config_test

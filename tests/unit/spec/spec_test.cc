@@ -11,6 +11,7 @@
 
 #include "absl/strings/ascii.h"
 #include "core/base/strings.h"
+#include "core/proto/fabric_name.h"
 #include "experiments/program/spec/presets.h"
 #include "strategies/models/model_factory.h"
 
@@ -272,10 +273,10 @@ TEST(Batches, AreCutAnotherWayBeforeTheyAreAnotherSize) {
   const auto refused = [](int global, int dp, int micro) {
     return Refused(StrCat(kMinimal, " train { global_batch: ", global, " micro_batch: ", micro, " } parallel { dp: ", dp, " }"));
   };
-  EXPECT_THAT(refused(48, 4, 5), HasSubstr("train.micro_batch: 5 does not fit: train.global_batch / (parallel.dp * train.micro_batch) = 48 / (4 * 5) "
-                                           "is not whole; use train.micro_batch = 4 or 6, or train.global_batch = 40 or 60"));
+  EXPECT_THAT(refused(48, 4, 5), HasSubstr("train.micro_batch: 5 is not valid: train.global_batch / (parallel.dp * train.micro_batch) = 48 / (4 * 5) "
+                                           "is not a whole number; use train.micro_batch = 4 or 6, or train.global_batch = 40 or 60"));
   EXPECT_THAT(refused(4, 2, 8), HasSubstr("use train.micro_batch = 2, or train.global_batch = 16"));
-  EXPECT_THAT(refused(30, 4, 4), HasSubstr("parallel.dp: 4 does not fit: train.global_batch / (parallel.dp * train.micro_batch) = 30 / (4 * 4) is not whole "
+  EXPECT_THAT(refused(30, 4, 4), HasSubstr("parallel.dp: 4 is not valid: train.global_batch / (parallel.dp * train.micro_batch) = 30 / (4 * 4) is not a whole number "
                                            "with any micro_batch; use parallel.dp = 3 or 5, or train.global_batch = 16 or 32"));
   EXPECT_THAT(refused(30, 4, 3), HasSubstr("use parallel.dp = 2 or 5, or train.global_batch = 24 or 36")) << "of those that fit the micro-batch";
 }
@@ -283,7 +284,7 @@ TEST(Batches, AreCutAnotherWayBeforeTheyAreAnotherSize) {
 TEST(Paths, OfTextAreNoMachinesOwnFiles) {
   for (const char* path : {"/", "//", "/usr/..", "/proc", "/sys/kernel", "/dev"}) {
     EXPECT_THAT(Refused(kMinimal, "", {StrCat("data.text.path=", path)}),
-                HasSubstr(StrCat("data.text.path: \"", path, "\" holds files of the system itself; give a file or folder of text")));
+                HasSubstr(StrCat("data.text.path: \"", path, "\" belongs to the operating system; give a file or folder of text")));
   }
 }
 
@@ -291,8 +292,8 @@ TEST(Paths, OfCheckpointsCanBeMade) {
   const std::string file = testing::TempDir() + "twofold_spec_occupied";
   std::ofstream(file) << "x";
   const auto refused = [](const std::string& path) { return Refused(StrCat(kMinimal, " train { checkpoint { path: \"", path, "\" } }")); };
-  EXPECT_THAT(refused(file + "/a/b"), HasSubstr(StrCat("train.checkpoint.path: \"", file, "/a/b\" cannot be made: ", file, " is no folder")));
-  EXPECT_THAT(refused(file), HasSubstr("is no folder; give one that is, or that can be made"));
+  EXPECT_THAT(refused(file + "/a/b"), HasSubstr(StrCat("train.checkpoint.path: \"", file, "/a/b\" cannot be created: ", file, " is not a folder")));
+  EXPECT_THAT(refused(file), HasSubstr("is not a folder; give a folder, or a path at which one can be created"));
   std::filesystem::remove(file);
 }
 
@@ -318,7 +319,7 @@ TEST(FabricOverride, KeepsTheSettingsOfTheSameFabric) {
 
 TEST(FabricOverride, RefusesWhatIsNoFabric) {
   EXPECT_THAT(Refused(kMinimal, "simulate"),
-              AllOf(HasSubstr("--fabric=simulate"), HasSubstr("did you mean simulated?")));
+              AllOf(HasSubstr("--fabric=simulate: unknown fabric"), HasSubstr("did you mean simulated?")));
   EXPECT_THAT(Refused(kMinimal, "gloo"), HasSubstr("fabric.gloo: gloo is not in this version; use in_memory, mpi, nccl or simulated"));
 }
 
@@ -387,7 +388,7 @@ TEST(Set, SaysWhatIsWrong) {
               AllOf(HasSubstr("\"four\""), HasSubstr("a whole number")));
   EXPECT_THAT(Refused(kMinimal, "", {"train.steps=1e3"}), HasSubstr("a whole number"));
   EXPECT_THAT(Refused(kMinimal, "", {"train.steps=99999999999999999999"}),
-              HasSubstr("\"99999999999999999999\" does not fit; use a whole number from -9223372036854775808 to 9223372036854775807"));
+              HasSubstr("\"99999999999999999999\" is not valid; use a whole number from -9223372036854775808 to 9223372036854775807"));
   EXPECT_THAT(Refused(kMinimal, "", {"train.precision.parameter=FP8"}), AllOf(HasSubstr("known: F32, F64, BF16, F16"), Not(HasSubstr("U8"))));
   EXPECT_THAT(Refused(kMinimal, "", {"train.precision.buffer=FP8"}), AllOf(HasSubstr("known: F32, F64"), Not(HasSubstr("16"))));
   EXPECT_THAT(Refused(std::string(kMinimal) + " train { precision { buffer: FP8 } }"), AllOf(HasSubstr("known: F32, F64"), Not(HasSubstr("16"))));
@@ -401,7 +402,7 @@ TEST(Set, SaysWhatIsWrong) {
   EXPECT_THAT(Refused(kMinimal, "", {"=5"}), HasSubstr("path=value"));
   EXPECT_THAT(Refused(kMinimal, "", {"train.steps="}), HasSubstr("a whole number"));
   EXPECT_THAT(Refused(kMlp, "", {"model.mlp.hidden=8,,9"}), HasSubstr("a whole number"));
-  EXPECT_THAT(Refused(kMlp, "", {"model.mlp.hidden=[8, 9"}), AllOf(HasSubstr("\"[8\" does not fit; use a whole number"), HasSubstr("8,16 or [8, 16]")));
+  EXPECT_THAT(Refused(kMlp, "", {"model.mlp.hidden=[8, 9"}), AllOf(HasSubstr("\"[8\" is not valid; use a whole number"), HasSubstr("8,16 or [8, 16]")));
   EXPECT_THAT(Refused(kMlp, "", {"device=CUDA", "cuda.gpus=4294967296"}), HasSubstr("a whole number"));
   EXPECT_THAT(Refused(kMinimal, "", {"train.optimizer.adamw.lr=-1"}),
               HasSubstr("train.optimizer.adamw.lr: -1"));
@@ -429,9 +430,9 @@ TEST(Set, TakesListsOfBlocks) {
   EXPECT_THAT(factors("[]"), ElementsAre());
   EXPECT_THAT(Refused(kMinimal, "simulated", {"fabric.simulated.stragglers.rank=1"}),
               HasSubstr("\"stragglers\" is a list of blocks; set all of it: stragglers=[{ ... }, { ... }]"));
-  EXPECT_THAT(Refused(kMinimal, "simulated", {"fabric.simulated.stragglers=[{rank: 1}, 7]"}), HasSubstr("use a block { ... } of"));
+  EXPECT_THAT(Refused(kMinimal, "simulated", {"fabric.simulated.stragglers=[{rank: 1}, 7]"}), HasSubstr("use a block { ... } with the fields"));
   EXPECT_THAT(Refused(kMinimal, "simulated", {"fabric.simulated.stragglers={rnk: 1}"}), HasSubstr("rnk"));
-  EXPECT_THAT(Refused(kMinimal, "", {"train={ steps: 5 } parallel { dp: 2 }"}), HasSubstr("use a block { ... } of"));
+  EXPECT_THAT(Refused(kMinimal, "", {"train={ steps: 5 } parallel { dp: 2 }"}), HasSubstr("use a block { ... } with the fields"));
 }
 
 TEST(Set, TakesTextWithAndWithoutQuotes) {
@@ -500,7 +501,7 @@ TEST(SpecLength, RefusesWhatTheDataDoesNotAllow) {
     return std::string(status.message());
   };
   EXPECT_THAT(refused("validation { samples: 10 }", {.data = 10}),
-              HasSubstr("a/test.textproto: train.validation.samples: 10 leave nothing to train on of 10 samples; use at most 9"));
+              HasSubstr("a/test.textproto: train.validation.samples: 10 leave no training data of 10 samples; use at most 9"));
   EXPECT_THAT(refused("validation { samples: 6 data { text { } } }", {.data = 10, .validation = 5}),
               HasSubstr("6 are more than train.validation.data has, 5 samples; use at most 5"));
   EXPECT_THAT(refused("epochs: 1 warmup_steps: 10", {.data = 10}), HasSubstr("train.warmup_steps: 10 leaves no step"));

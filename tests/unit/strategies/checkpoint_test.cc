@@ -84,7 +84,7 @@ struct BadHeader {
 TEST(Safetensors, RefusesWhatIsWrongNamingFileAndTensor) {
   const std::string a = R"("a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]})", eight(8, 'x');
   const BadHeader rows[] = {
-      {"{", "", {"stops being JSON at byte"}},
+      {"{", "", {"is not valid JSON at byte"}},
       {"[]", "", {"the header is a list, not an object"}},
       {R"({"a":3})", "", {"tensor \"a\"", "is a number, not an object"}},
       {"{" + a + "," + a + "}", eight, {"tensor \"a\"", "given twice"}},
@@ -95,16 +95,16 @@ TEST(Safetensors, RefusesWhatIsWrongNamingFileAndTensor) {
       {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,8]}})", eight, {"tensor \"a\"", "F32[1] takes 4 bytes", "hold 8"}},
       {R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,8]}})", eight, {"more bytes than the file has"}},
       {R"({"a":{"dtype":"F32","shape":[4611686018427387904,4611686018427387904,0],"data_offsets":[0,0]}})", "", {"more bytes than the file has"}},
-      {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})", eight, {"begin at 8 and end before it"}},
-      {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8,8]}})", eight, {"3 numbers, not a begin and an end"}},
+      {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})", eight, {"begin at 8 but end before that"}},
+      {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8,8]}})", eight, {"3 numbers; it must have 2, a begin and an end"}},
       {R"({"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})", eight, {"tensor \"a\"", "a number below 0"}},
       {R"({"a":{"dtype":"F32","shape":[2.5],"data_offsets":[0,8]}})", eight, {"not whole"}},
       {R"({"a":{"dtype":"F32","shape":[[2]],"data_offsets":[0,8]}})", eight, {"a list"}},
       {R"({"a":{"dtype":{"x":1},"shape":[2],"data_offsets":[0,8]}})", eight, {"an object"}},
-      {"{" + a + "}", "xxxx", {"tensor \"a\"", "ends at byte 8 of the elements, of which the file has 4"}},
+      {"{" + a + "}", "xxxx", {"tensor \"a\"", "ends at byte 8 of the elements, but the file has only 4"}},
       {"{" + a + "}", eight + "y", {"its tensors end at byte"}},
-      {"{" + a + R"(,"b":{"dtype":"U8","shape":[1],"data_offsets":[9,10]}})", eight + "yy", {"tensor \"b\"", "nothing holds those from byte 8"}},
-      {"{" + a + R"(,"b":{"dtype":"U8","shape":[3],"data_offsets":[7,10]}})", eight + "yy", {"tensor \"b\"", "another tensor holds"}},
+      {"{" + a + R"(,"b":{"dtype":"U8","shape":[1],"data_offsets":[9,10]}})", eight + "yy", {"tensor \"b\"", "no tensor covers the bytes from byte 8"}},
+      {"{" + a + R"(,"b":{"dtype":"U8","shape":[3],"data_offsets":[7,10]}})", eight + "yy", {"tensor \"b\"", "another tensor already covers"}},
   };
   const std::string path = Folder("bad") + "/bad.safetensors";
   for (const BadHeader& row : rows) {
@@ -116,7 +116,7 @@ TEST(Safetensors, RefusesWhatIsWrongNamingFileAndTensor) {
     for (const std::string& fragment : row.fragments) EXPECT_THAT(message, HasSubstr(fragment)) << row.json;
   }
   PutBytes(path, std::string("\xff\xff\xff\xff\xff\xff\xff\x7f{}", 10));
-  EXPECT_THAT(std::string(ReadSafetensorsHead(path).status().message()), HasSubstr("a file of 10 bytes has one of at most 2"));
+  EXPECT_THAT(std::string(ReadSafetensorsHead(path).status().message()), HasSubstr("in a file of 10 bytes it can have at most 2"));
   PutBytes(path, "short");
   EXPECT_THAT(std::string(ReadSafetensorsHead(path).status().message()), HasSubstr("too soon"));
 }
@@ -156,9 +156,9 @@ TEST(BlockFile, ReadsAnyPartAndSeesAnyFlippedBit) {
   std::string out(8, '?');
   EXPECT_TRUE(damaged->Read(0, std::as_writable_bytes(std::span(out))).ok()) << "another block";
   const absl::Status status = damaged->Read(kChecksumBlock, std::as_writable_bytes(std::span(out)));
-  EXPECT_THAT(std::string(status.message()), HasSubstr(StrCat(folder, "/f: bytes 1048576 to 2097152 are not those that were saved")));
+  EXPECT_THAT(std::string(status.message()), HasSubstr(StrCat(folder, "/f: bytes 1048576 to 2097152 have changed since they were saved")));
   PutBytes(folder + "/f", content.substr(1));
-  EXPECT_THAT(std::string(CheckedFile::Open(folder, *sum).status().message()), HasSubstr(StrCat("is of ", size - 1, " bytes; when it was saved it had ", size)));
+  EXPECT_THAT(std::string(CheckedFile::Open(folder, *sum).status().message()), HasSubstr(StrCat("has ", size - 1, " bytes, but had ", size, " when it was saved")));
 }
 
 TEST(Worker, StopsAtTheFirstThatFailsAndLeavesTheRestWhenItGoes) {
@@ -230,30 +230,30 @@ std::string ErrorOf(const Manifest& m) { return std::string(ParseManifest("m", M
 TEST(Manifest, RefusesWhatDoesNotHoldTogether) {
   std::string text = ManifestText(Example());
   text.replace(text.find("\"step\": 60"), 10, "\"step\": 61");
-  EXPECT_THAT(std::string(ParseManifest("m", text).status().message()), HasSubstr("content: is not what was saved: its checksum is"));
-  EXPECT_THAT(std::string(ParseManifest("m", text.substr(0, 50)).status().message()), HasSubstr("m: stops being JSON"));
-  EXPECT_THAT(std::string(ParseManifest("m", PartText({})).status().message()), HasSubstr("format: \"twofold checkpoint part 2\" is not what"));
+  EXPECT_THAT(std::string(ParseManifest("m", text).status().message()), HasSubstr("content: has changed since it was saved: its checksum is"));
+  EXPECT_THAT(std::string(ParseManifest("m", text.substr(0, 50)).status().message()), HasSubstr("m: is not valid JSON"));
+  EXPECT_THAT(std::string(ParseManifest("m", PartText({})).status().message()), HasSubstr("format: \"twofold checkpoint part 2\" is not a format"));
   Manifest m = Example();
   m.contents.tensors[0].pieces.pop_back();
-  EXPECT_THAT(ErrorOf(m), HasSubstr("tensor \"model.w\": elements 4 to 6 are nowhere"));
+  EXPECT_THAT(ErrorOf(m), HasSubstr("tensor \"model.w\": elements 4 to 6 are missing"));
   m = Example();
   m.contents.tensors[0].pieces[1].first = 3;
-  EXPECT_THAT(ErrorOf(m), HasSubstr("tensor \"model.w\": elements 3 to 4 are there twice"));
+  EXPECT_THAT(ErrorOf(m), HasSubstr("tensor \"model.w\": elements 3 to 4 are stored twice"));
   m = Example();
   m.contents.tensors[0].pieces[1].count = 9;
-  EXPECT_THAT(ErrorOf(m), HasSubstr("a piece of 9 elements from 4 on does not lie within its 6"));
+  EXPECT_THAT(ErrorOf(m), HasSubstr("a piece of 9 elements from 4 on does not fit within 6 elements"));
   m = Example();
   m.contents.tensors[0].pieces[1].file = 2;
-  EXPECT_THAT(ErrorOf(m), HasSubstr("lies in file 2 of 2"));
+  EXPECT_THAT(ErrorOf(m), HasSubstr("a piece is in file 2, but there are only 2 files"));
   m = Example();
   m.contents.tensors.push_back(m.contents.tensors[0]);
-  EXPECT_THAT(ErrorOf(m), HasSubstr("tensor \"model.w\": is given twice"));
+  EXPECT_THAT(ErrorOf(m), HasSubstr("tensor \"model.w\" is listed twice"));
   m = Example();
   m.contents.files[0].blocks.pop_back();
-  EXPECT_THAT(ErrorOf(m), HasSubstr("3145729 bytes have 4 checksums"));
+  EXPECT_THAT(ErrorOf(m), HasSubstr("3145729 bytes need 4 checksums"));
   m = Example();
   m.contents.files[0].name = "../secret";
-  EXPECT_THAT(ErrorOf(m), HasSubstr("is no name of a file"));
+  EXPECT_THAT(ErrorOf(m), HasSubstr("is not a valid file name"));
 }
 
 TEST(Manifest, HasBandsOfColumns) {
@@ -272,15 +272,15 @@ TEST(Manifest, HasBandsOfColumns) {
     change(bad.contents.tensors[0]);
     return ErrorOf(bad);
   };
-  EXPECT_THAT(broken([](Entry& e) { e.row = 4; }), HasSubstr("6 elements are no rows of 4"));
-  EXPECT_THAT(broken([](Entry& e) { e.pieces.erase(e.pieces.begin() + 1); }), HasSubstr("columns 0 to 2 are nowhere"));
-  EXPECT_THAT(broken([](Entry& e) { e.pieces.erase(e.pieces.begin()); }), HasSubstr("elements 1 to 2 of columns 2 to 3 are nowhere"));
-  EXPECT_THAT(broken([](Entry& e) { e.pieces[0].column = 1, e.pieces[2].column = 1; }), HasSubstr("columns 1 to 2 are there twice"));
-  EXPECT_THAT(broken([](Entry& e) { e.pieces[0].width = 2; }), HasSubstr("a band of 2 columns from 2 on does not lie within its rows of 3"));
-  EXPECT_THAT(broken([](Entry& e) { e.pieces[1].width = 1, e.pieces[1].count = 2; }), HasSubstr("columns 1 to 2 are nowhere"));
-  EXPECT_THAT(broken([](Entry& e) { e.pieces[1].count = 5; }), HasSubstr("a piece of 5 elements from 0 on does not lie within its 4"));
-  EXPECT_THAT(broken([](Entry& e) { e.pieces[0].column = 0, e.pieces[0].width = 1; }), HasSubstr("bands of two widths begin at column 0"));
-  EXPECT_THAT(broken([](Entry& e) { e.pieces[0].column = int64_t{1} << 61; }), HasSubstr("does not lie within its rows of 3"));
+  EXPECT_THAT(broken([](Entry& e) { e.row = 4; }), HasSubstr("6 elements cannot be divided into rows of 4"));
+  EXPECT_THAT(broken([](Entry& e) { e.pieces.erase(e.pieces.begin() + 1); }), HasSubstr("columns 0 to 2 are missing"));
+  EXPECT_THAT(broken([](Entry& e) { e.pieces.erase(e.pieces.begin()); }), HasSubstr("elements 1 to 2 of columns 2 to 3 are missing"));
+  EXPECT_THAT(broken([](Entry& e) { e.pieces[0].column = 1, e.pieces[2].column = 1; }), HasSubstr("columns 1 to 2 are stored twice"));
+  EXPECT_THAT(broken([](Entry& e) { e.pieces[0].width = 2; }), HasSubstr("a band of 2 columns from 2 on does not fit within rows of 3"));
+  EXPECT_THAT(broken([](Entry& e) { e.pieces[1].width = 1, e.pieces[1].count = 2; }), HasSubstr("columns 1 to 2 are missing"));
+  EXPECT_THAT(broken([](Entry& e) { e.pieces[1].count = 5; }), HasSubstr("a piece of 5 elements from 0 on does not fit within 4 elements"));
+  EXPECT_THAT(broken([](Entry& e) { e.pieces[0].column = 0, e.pieces[0].width = 1; }), HasSubstr("bands of different widths begin at column 0"));
+  EXPECT_THAT(broken([](Entry& e) { e.pieces[0].column = int64_t{1} << 61; }), HasSubstr("does not fit within rows of 3"));
 }
 
 TEST(Manifest, ReadsTheFirstFormatToo) {
@@ -300,7 +300,7 @@ TEST(Manifest, MergesTheParts) {
   ASSERT_TRUE(all.ok()) << all.status();
   EXPECT_EQ(all->tensors[0].pieces[0].file, 1);  // in order of elements
   EXPECT_EQ(all->tensors[0].pieces[1].file, 0);
-  EXPECT_THAT(std::string(Merge("here", {one}).status().message()), HasSubstr("elements 4 to 6 are nowhere"));
+  EXPECT_THAT(std::string(Merge("here", {one}).status().message()), HasSubstr("elements 4 to 6 are missing"));
   two.tensors[0].dtype = DType::kF64;
   EXPECT_THAT(std::string(Merge("here", {one, two}).status().message()), HasSubstr("is f32[2, 3] for one rank and f64[2, 3] for another"));
 }
@@ -342,7 +342,7 @@ TEST(CheckpointFolder, KeepsTheLastAndClearsWhatWasLeft) {
   EXPECT_THAT(older->passed_over, ElementsAre(HasSubstr("manifest.json: cannot be read")));
   PutBytes(there[1].path + "/manifest.json", "{}");
   EXPECT_THAT(std::string(Open(folder).status().message()), HasSubstr("has no good checkpoint"));
-  EXPECT_THAT(std::string(Open(folder + "/none").status().message()), HasSubstr("is no folder"));
+  EXPECT_THAT(std::string(Open(folder + "/none").status().message()), HasSubstr("is not a folder"));
 }
 
 // ---- What is where ----
@@ -429,7 +429,7 @@ TEST(CheckpointFolder, IsOneRunsAtATime) {
     const absl::StatusOr<Claim> first = Claim::Make(folder);
     ASSERT_TRUE(first.ok()) << first.status();
     EXPECT_TRUE(fs::is_directory(folder));
-    EXPECT_THAT(std::string(Claim::Make(folder).status().message()), HasSubstr("another run that is still going on saves there"));
+    EXPECT_THAT(std::string(Claim::Make(folder).status().message()), HasSubstr("another run that is still running saves to this folder"));
   }
   EXPECT_TRUE(Claim::Make(folder).ok()) << "the first has ended";
 }

@@ -121,9 +121,9 @@ TEST(Schedule, OfOneChunkInterleavedIsOneFOneB) {
 
 TEST(Schedule, IsRefusedWhereThereIsNone) {
   EXPECT_EQ(CheckSchedule(Schedule::kInterleaved, {.stages = 4, .micro_batches = 6, .chunks = 2}).message(),
-            "an interleaved schedule needs a multiple of its 4 stages as the number of micro-batches, not 6");
+            "an interleaved schedule with 4 stages needs a number of micro-batches that is a multiple of 4 (got 6)");
   EXPECT_EQ(CheckSchedule(Schedule::kGPipe, {.stages = 2, .micro_batches = 2, .chunks = 3}).message(),
-            "3 chunks of the model on a stage are for the interleaved schedule alone");
+            "only the interleaved schedule supports several chunks of the model per stage (got 3)");
   int refused = 0;
   for (int p = 1; p <= 16; ++p) {
     for (int m = 1; m <= 64; ++m) {
@@ -207,28 +207,28 @@ TEST(Validate, FindsWhatIsMissing) {
   std::erase(stages[3], Action{Action::kBackwardWeights, 2});
   EXPECT_EQ(Problem(stages, kFour), "stage 3: W2 is missing");
   stages.pop_back();
-  EXPECT_EQ(Problem(stages, kFour), "actions of 3 stages, where there are 4");
+  EXPECT_EQ(Problem(stages, kFour), "there are actions for 3 stages, but the pipeline has 4");
 }
 
 TEST(Validate, FindsWhatComesAgain) {
   std::vector<std::vector<Action>> stages = All(Schedule::kOneFOneB, kFour);
   stages[1].push_back({Action::kForward, 2});
-  EXPECT_EQ(Problem(stages, kFour), "stage 1: F2 comes again, or too late");
+  EXPECT_EQ(Problem(stages, kFour), "stage 1: F2 is repeated or comes too late");
   stages = All(Schedule::kOneFOneB, kFour);
   stages[1].push_back({Action::kBackwardWeights, 2});
-  EXPECT_EQ(Problem(stages, kFour), "stage 1: W2 comes again, or too late");
+  EXPECT_EQ(Problem(stages, kFour), "stage 1: W2 is repeated or comes too late");
   stages = All(Schedule::kOneFOneB, kFour);
   stages[0].push_back({Action::kForward, 6});
-  EXPECT_EQ(Problem(stages, kFour), "stage 0: F6, but there are 6 micro-batches and 1 chunks");
+  EXPECT_EQ(Problem(stages, kFour), "stage 0: F6 does not exist: there are 6 micro-batches and 1 chunks");
 }
 
 TEST(Validate, FindsABackwardBeforeItsForward) {
   std::vector<std::vector<Action>> stages = All(Schedule::kOneFOneB, kFour);
   Swap(stages[3], "F1", "B1");
-  EXPECT_EQ(Problem(stages, kFour), "stage 3: B1 comes before what it needs");
+  EXPECT_EQ(Problem(stages, kFour), "stage 3: B1 comes before an action that it needs");
   stages = All(Schedule::kZeroBubbleH1, kFour);
   Swap(stages[3], "I1", "W1");
-  EXPECT_EQ(Problem(stages, kFour), "stage 3: W1 comes before what it needs");
+  EXPECT_EQ(Problem(stages, kFour), "stage 3: W1 comes before an action that it needs");
 }
 
 TEST(Validate, FindsMessagesOutOfOrder) {

@@ -56,7 +56,7 @@ TEST(DegradedTest, ACableIsSlowerAndFartherBothWays) {
   EXPECT_EQ(d.topology->Latency({0, 4 - 1}), Seconds(3));  // endpoint 3 is by lane 0
   EXPECT_EQ(d.topology->Latency({3, 1}), Seconds(5));      // endpoint 1 by lane 1
   EXPECT_FALSE(d.topology->symmetric());
-  EXPECT_THAT(d.notes, ElementsAre("link lane1 (and back, lane1.back) with 0.25 of the bandwidth, with 2e+06 us more"));
+  EXPECT_THAT(d.notes, ElementsAre("link lane1 (and its reverse, lane1.back) at 0.25 of the bandwidth, with 2e+06 µs more latency"));
 }
 
 TEST(DegradedTest, ANameOfTheOtherWayIsTheSameCable) {
@@ -69,7 +69,7 @@ TEST(DegradedTest, AStarStandsForAllThatBeginSo) {
   const Degraded d = Make({.faults = {{.link = "lane*", .bandwidth = 0.5}}});
   for (const char* name : {"lane0", "lane1", "lane2", "lane2.back"}) EXPECT_EQ(Named(*d.topology, name).bandwidth, BytesPerSecond(0.5e9));
   EXPECT_EQ(Named(*d.topology, "l0").bandwidth, BytesPerSecond(1e9));
-  EXPECT_THAT(d.notes, ElementsAre("6 links lane* with 0.5 of the bandwidth"));
+  EXPECT_THAT(d.notes, ElementsAre("6 links lane* at 0.5 of the bandwidth"));
 }
 
 TEST(DegradedTest, RoutesOverFailedLinksAreLeftOut) {
@@ -100,14 +100,14 @@ TEST(DegradedTest, APairWithoutARouteIsNamed) {
   std::vector<int> route;
   EXPECT_THROW(d.topology->Route(kRight, d.topology->DefaultRoute(kRight), route), NoRoute);
   const absl::Status status = CheckRoutes(*d.topology, std::vector{0, 3});
-  EXPECT_EQ(status.message(), "fabric.simulated.network.faults: no route is left from l0 to r1 (endpoints 0 and 3): each crosses a "
-                              "failed link; fail fewer links, or place ranks elsewhere");
+  EXPECT_EQ(status.message(), "fabric.simulated.network.faults: every route from l0 to r1 (endpoints 0 and 3) crosses a "
+                              "failed link; fail fewer links, or place the ranks elsewhere");
 }
 
 TEST(DegradedTest, UnknownNamesAreToldNearOnes) {
   EXPECT_EQ(Error({.faults = {{.link = "l0", .bandwidth = 0.5}, {.link = "lame2", .failed = true}}}),
-            "fabric.simulated.network.faults[1].link: \"lame2\": no link of this lanes is called that; near are lane2, lane0 or lane1; "
-            "a * at the end stands for all that begin so");
+            "fabric.simulated.network.faults[1].link: \"lame2\": this lanes has no such link; did you mean lane2, lane0 or lane1? "
+            "(a trailing * matches all links with that prefix)");
 }
 
 TEST(DegradedTest, OthersTakeAShareOfNetworkLinks) {

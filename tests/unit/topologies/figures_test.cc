@@ -307,9 +307,9 @@ TEST(FiguresTest, TextForPeople) {
             "cables      48\n"
             "links       96\n"
             "diameter    6 links\n"
-            "bisection   200 GB/s each way, 25 GB/s a device of a half\n"
-            "latency     6 us between the first and the last device\n"
-            "bandwidth   25 GB/s of their route\n");
+            "bisection   200 GB/s each way, 25 GB/s per device in each half\n"
+            "latency     6 µs between the first and the last device\n"
+            "bandwidth   25 GB/s between the first and the last device\n");
 }
 
 // 16,384 ports: built in under a second of processor time, figures in a few.

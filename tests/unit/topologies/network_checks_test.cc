@@ -39,8 +39,8 @@ TEST(NetworkChecksTest, Wirings) {
   ExpectRefused(TorusOptions{.wiring = bad}, "cable_us");
   ExpectRefused(HammingMeshOptions{.wiring = bad}, "cable_us");
   ExpectRefused(FullMeshNetworkOptions{.wiring = bad}, "cable_us");
-  ExpectRefused(TorusOptions{.wiring = nic}, "nic_us = 1: ports are routers here");
-  ExpectRefused(HammingMeshOptions{.wiring = nic}, "nic_us = 1: ports are routers here");
+  ExpectRefused(TorusOptions{.wiring = nic}, "nic_us = 1: the ports of this network are routers");
+  ExpectRefused(HammingMeshOptions{.wiring = nic}, "nic_us = 1: the ports of this network are routers");
 }
 
 TEST(NetworkChecksTest, FatTrees) {
@@ -88,7 +88,7 @@ TEST(NetworkChecksTest, Dragonflies) {
   ExpectRefused(DragonflyOptions{.p = kHuge, .a = kHuge, .h = kHuge}, "p = 2147483647: must be at most");
   ExpectRefused(DragonflyOptions{.p = 1 << 20, .a = 1 << 20, .h = 1 << 20}, "p = 1048576: ");
   ExpectRefused(DragonflyOptions{.groups = 10}, "groups = 10: a group has a * h = 8 global cables, enough for 9 groups");
-  ExpectRefused(DragonflyOptions{.groups = 5, .cables_between_groups = 3}, "cables_between_groups = 3: 12 global cables a group, it has a * h = 8, enough for 2");
+  ExpectRefused(DragonflyOptions{.groups = 5, .cables_between_groups = 3}, "cables_between_groups = 3: a group would need 12 global cables, but it has a * h = 8, enough for 2");
   ExpectRefused(DragonflyOptions{.ports = 73}, "ports = 73: p * a * groups = 2 * 4 * 9 joins at most 72");
   ExpectRefused(DragonflyOptions{.local_bandwidth = BytesPerSecond(-1e9)}, "local_gbytes_per_second = -1");
   ExpectRefused(DragonflyOptions{.global_bandwidth = BytesPerSecond(kNan)}, "global_gbytes_per_second = nan");
@@ -102,8 +102,8 @@ TEST(NetworkChecksTest, Slingshots) {
   ExpectRefused(SlingshotOptions{.switches_per_group = 49}, "switches_per_group = 49: with ports_per_switch = 16 a switch of 64 ports has none left");
   ExpectRefused(SlingshotOptions{.switches_per_group = kHuge}, "switches_per_group = ");
   ExpectRefused(SlingshotOptions{.ports_per_switch = 64}, "switches_per_group = 32: with ports_per_switch = 64");
-  ExpectRefused(SlingshotOptions{.groups = 546}, "groups = 546: 545 optical cables a group, its 32 switches have 17 ports each left for them, 544 in all");
-  ExpectRefused(SlingshotOptions{.groups = 9, .links_between_groups = 69}, "links_between_groups = 69: 552 optical cables a group");
+  ExpectRefused(SlingshotOptions{.groups = 546}, "groups = 546: a group would need 545 optical cables, but its 32 switches have 17 ports each left for them, 544 in total");
+  ExpectRefused(SlingshotOptions{.groups = 9, .links_between_groups = 69}, "links_between_groups = 69: a group would need 552 optical cables");
   ExpectRefused(SlingshotOptions{.ports = 1025}, "ports = 1025");
   EXPECT_TRUE(Check(SlingshotOptions{.groups = 9, .links_between_groups = 68}).ok());
   EXPECT_TRUE(Check(SlingshotOptions{.groups = 1, .switches_per_group = 33, .ports_per_switch = 32}).ok());
@@ -113,10 +113,10 @@ TEST(NetworkChecksTest, ToriAndMeshes) {
   ExpectRefused(TorusOptions{.dims = {}}, "dims = []: must be 1 to 6 sizes");
   ExpectRefused(TorusOptions{.dims = {2, 2, 2, 2, 2, 2, 2}}, "dims = [2, 2, 2, 2, 2, 2, 2]: must be 1 to 6 sizes");
   ExpectRefused(TorusOptions{.dims = {4, 0}}, "dims = [4, 0]: 0: must be at least 1");
-  ExpectRefused(TorusOptions{.dims = {kHuge, kHuge}}, "dims = [2147483647, 2147483647]: their product may be");
+  ExpectRefused(TorusOptions{.dims = {kHuge, kHuge}}, "dims = [2147483647, 2147483647]: the product of the sizes must be at most");
   ExpectRefused(HammingMeshOptions{.a = 0}, "a = 0: must be at least 1");
   ExpectRefused(HammingMeshOptions{.y = -1}, "y = -1");
-  ExpectRefused(HammingMeshOptions{.x = kHuge}, "x = 2147483647: a * b * x * y may be");
+  ExpectRefused(HammingMeshOptions{.x = kHuge}, "x = 2147483647: a * b * x * y must be at most");
   ExpectRefused(HammingMeshOptions{.radix = 1}, "radix = 1");
   ExpectRefused(HammingMeshOptions{.x = 17, .radix = 8}, "x = 17: a tree of 2 levels of switches of radix = 8 joins at most 16 boards");
   ExpectRefused(FullMeshNetworkOptions{.ports = 0}, "ports = 0");

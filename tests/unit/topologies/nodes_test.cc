@@ -251,15 +251,15 @@ TEST(WiredNodeTest, NicsOnDevicesServeTheDevicesBeside) {
 // ---- What cannot be a node ----
 TEST(NodeTypeTest, WhatIsNotJoinedIsNamed) {
   NodeType node;
-  EXPECT_EQ(CheckNodeType(node).message(), "it has no device");
+  EXPECT_EQ(CheckNodeType(node).message(), "the node has no device");
   node = MakeNvSwitchNode({.devices = 3, .nics = Nics(3)});
   EXPECT_TRUE(CheckNodeType(node).ok());
   NodeType cut = node;
   std::erase_if(cut.graph.links, [](const Link& l) { return l.name == "nvswitch>gpu2"; });
-  EXPECT_EQ(CheckNodeType(cut).message(), "there is no way from gpu0 to gpu2 that leads through no other device");
+  EXPECT_EQ(CheckNodeType(cut).message(), "no route from gpu0 to gpu2 avoids other devices (devices do not forward messages)");
   cut = node;
   std::erase_if(cut.graph.links, [](const Link& l) { return l.name == "nic1>gpu1"; });
-  EXPECT_EQ(CheckNodeType(cut).message(), "there is no way from any device to nic1 and back");
+  EXPECT_EQ(CheckNodeType(cut).message(), "no device has a route to nic1 and back");
 }
 
 // ---- Clusters ----

@@ -43,7 +43,7 @@ TEST(PlacementTest, HostsAreTakenAsListed) {
             "fabric.simulated.placement.hosts[1]: 6: there is no such node; use 0 to 5");
   EXPECT_THAT(Error(2, {.policy = PlacementOptions::kHosts, .hosts = {4, 4}}), HasSubstr("hosts[1]: 4: named twice"));
   EXPECT_EQ(Error(5, {.policy = PlacementOptions::kHosts, .hosts = {4, 0}}),
-            "fabric.simulated.placement: 5 ranks do not fit 2 nodes with 4 devices; name more nodes, or use fewer ranks");
+            "fabric.simulated.placement: 5 ranks do not fit on 2 nodes with 4 devices; name more nodes, or use fewer ranks");
 }
 
 TEST(PlacementTest, RandomIsTheSeeds) {

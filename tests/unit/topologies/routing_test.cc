@@ -52,7 +52,7 @@ TEST(RoutingTest, NamesGoBothWays) {
   }
   const auto bad = RoutingNamed("random");
   ASSERT_FALSE(bad.ok());
-  EXPECT_EQ(bad.status().message(), "no routing policy is called \"random\"; there are deterministic, ecmp, spray, adaptive");
+  EXPECT_EQ(bad.status().message(), "unknown routing policy \"random\"; use one of deterministic, ecmp, spray, adaptive");
 }
 
 // Whatever the policy: paths from end to end whose shares sum to 1, none twice; the same calls give the same paths.

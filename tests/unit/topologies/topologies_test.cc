@@ -90,7 +90,7 @@ TEST_F(ClusterFileTest, BadFilesAreRefusedByFieldAndValue) {
       {"star { hosts: 2 }", "name: missing"},
       {"name: 'x' stair {}", "cluster.textproto:1:11: stair: \"stair\" is not a field; did you mean star?"},
       {"name: 'x' star { host: 2 }", "star.host: \"host\" is not a field; did you mean hosts or "},
-      {"model { preset: 'gpt-3m' }", "is a spec, not a cluster; give a name of"},
+      {"model { preset: 'gpt-3m' }", "this is a spec, not a cluster; give a name from"},
       {"name: 'x' device { kind: GPU_DEVICE } shared_memory_host {}", "device.memory_bytes"},
   };
   for (const auto& [text, fragment] : cases) {

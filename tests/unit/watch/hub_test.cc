@@ -222,7 +222,7 @@ TEST_F(HubTest, ARankThatIsSilentIsMissed) {
   Answer(2);
   hub_.Tick(now_ += milliseconds(1100));
   EXPECT_EQ(hub_.verdict().rank(), 1);
-  EXPECT_EQ(hub_.verdict().message(), "lost rank 1: its process (process 1) has given no sign of life for 60 s; it is stopped, or its host hangs or is cut off");
+  EXPECT_EQ(hub_.verdict().message(), "lost rank 1: its process (process 1) has sent no heartbeat for 60 s; it is stopped, or its host hangs or is unreachable");
 }
 
 TEST_F(HubTest, NobodyIsMissedSoon) {
@@ -276,10 +276,10 @@ TEST_F(HubTest, WhatIsPassedOnIsFromWhoeverSentIt) {
 
 TEST_F(HubTest, AHostThatIsCutOffIsNamedSo) {
   hub_.Begin(1, 3, 60, now_);
-  hub_.Lose(2, now_, "is cut off: its host does not answer (Connection timed out)");
+  hub_.Lose(2, now_, "is unreachable: its host does not answer (Connection timed out)");
   Answer(0);
   Answer(1);
-  EXPECT_THAT(hub_.verdict().message(), HasSubstr("lost rank 2: its process (process 2) is cut off: its host does not answer (Connection timed out)"));
+  EXPECT_THAT(hub_.verdict().message(), HasSubstr("lost rank 2: its process (process 2) is unreachable: its host does not answer (Connection timed out)"));
 }
 
 TEST_F(HubTest, AProcessThatStoodByCanBeLostToo) {
@@ -287,7 +287,7 @@ TEST_F(HubTest, AProcessThatStoodByCanBeLostToo) {
   hub_.Lose(2, now_);
   Answer(0);
   Answer(1);
-  EXPECT_THAT(hub_.verdict().message(), HasSubstr("lost process 2, process 2 of 3, which stood by"));
+  EXPECT_THAT(hub_.verdict().message(), HasSubstr("lost process 2, process 2 of 3, which was on standby"));
 }
 
 }  // namespace hub_test

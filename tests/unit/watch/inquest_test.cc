@@ -73,23 +73,23 @@ TEST(Inquest, CountsOfAnAllToAllVAreComparedPairByPair) {
 }
 
 TEST(Inquest, ALostRankIsNamedWithItsProcessAndWhatTheOthersDo) {
-  Witness lost{.lost = true, .process = "process 9 on there", .last_doing = "rank 1, which computes", .answer = {}};
-  const control::Verdict v = Decide({Says("rank 0, which is in all_reduce"), lost, Says("rank 2, which computes")}, {1, {}}, 60);
+  Witness lost{.lost = true, .process = "process 9 on there", .last_doing = "rank 1, which is computing", .answer = {}};
+  const control::Verdict v = Decide({Says("rank 0, which is in all_reduce"), lost, Says("rank 2, which is computing")}, {1, {}}, 60);
   EXPECT_EQ(CodeOf(v), absl::StatusCode::kUnavailable);
   EXPECT_TRUE(v.lost());
   EXPECT_EQ(v.message(),
-            "lost rank 1: its process (process 9 on there) has ended; last heard of: rank 1, which computes. The others: rank 0, "
-            "which is in all_reduce; rank 2, which computes");
+            "lost rank 1: its process (process 9 on there) has ended; last known state: rank 1, which is computing. The others: rank 0, "
+            "which is in all_reduce; rank 2, which is computing");
 }
 
 TEST(Inquest, ManyRanksAreNotAllListed) {
-  std::vector<Witness> witnesses(100, Says("rank x, which computes"));
+  std::vector<Witness> witnesses(100, Says("rank x, which is computing"));
   witnesses[50].lost = true;
   EXPECT_THAT(Decide(witnesses, {50, {}}, 60).message(), HasSubstr("and 91 more ranks"));
 }
 
 TEST(Inquest, ATimeOutNamesThoseThatAreNotInTheCall) {
-  std::vector<Witness> witnesses = {Says("rank 0, in it"), Says("rank 1, in it"), Says("rank 2, which computes"), Witness{}};
+  std::vector<Witness> witnesses = {Says("rank 0, in it"), Says("rank 1, in it"), Says("rank 2, which is computing"), Witness{}};
   for (int r : {0, 1}) {
     control::Call* call = witnesses[static_cast<size_t>(r)].answer->add_now();
     call->set_group(1);
@@ -99,7 +99,7 @@ TEST(Inquest, ATimeOutNamesThoseThatAreNotInTheCall) {
   const control::Verdict v = Decide(witnesses, {0, TimedOutIn("all_reduce, collective 5 of group world", {1, 2, 3})}, 2.5);
   EXPECT_EQ(CodeOf(v), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(v.message(),
-            "rank 0: all_reduce, collective 5 of group world has waited 2.5 s (fabric.timeout_s) for rank 2, which computes; rank "
+            "rank 0: all_reduce, collective 5 of group world has waited 2.5 s (fabric.timeout_s) for rank 2, which is computing; rank "
             "3, which does not answer");
 }
 
@@ -147,7 +147,7 @@ TEST(Inquest, ADifferenceTooLongAgoIsStillAMismatch) {
   }
   const control::Verdict v = Decide({Says("", {&a}), Says("", {&b})}, {1, {}}, 60);
   EXPECT_EQ(CodeOf(v), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(v.message(), HasSubstr("too long ago to be named"));
+  EXPECT_THAT(v.message(), HasSubstr("too long ago for the call log to name them"));
 }
 
 }  // namespace inquest_test

@@ -50,13 +50,13 @@ TEST(Silence, OfAStoppedProcessAndOfAStoppedHubIsMissed) {
     Child& child = without_one.of(rank);
     EXPECT_EQ(child.Wait(), 0) << child.Output();
     EXPECT_THAT(child.Output(), HasSubstr(StrCat("verdict 14 lost rank 1: its process (process ", without_one.of(1).pid(), " on ")));
-    EXPECT_THAT(child.Output(), HasSubstr("has given no sign of life for 4 s; it is stopped, or its host hangs or is cut off"));
+    EXPECT_THAT(child.Output(), HasSubstr("has sent no heartbeat for 4 s; it is stopped, or its host hangs or is unreachable"));
   }
   for (int rank : {1, 2}) {
     Child& child = without_hub.of(rank);
     EXPECT_EQ(child.Wait(), 0) << child.Output();
     EXPECT_THAT(child.Output(), AllOf(HasSubstr(StrCat("verdict 14 lost rank 0: its process (process ", without_hub.of(0).pid(), " on ")),
-                                      HasSubstr("has given no sign of life for 4 s"), HasSubstr(StrCat("; rank ", rank))));
+                                      HasSubstr("has sent no heartbeat for 4 s"), HasSubstr(StrCat("; rank ", rank))));
   }
   EXPECT_GE(std::chrono::steady_clock::now() - start, seconds(kSilence) * 3 / 4) << "the last sign of life may have been a while ago";
   without_hub.of(0).Signal(SIGCONT);  // and finds that the others have left

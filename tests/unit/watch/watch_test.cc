@@ -411,7 +411,7 @@ TEST(StartingWatchDeathTest, SaysBeforeRanksStartThatItMayHaveTooFewFiles) {
     }
     _exit(0);
   };
-  EXPECT_EXIT(start(), testing::ExitedWithCode(0), "rank 0 .process .* may have 100 files open, and a run of 200 processes needs [23][0-9][0-9]; raise the hard limit .ulimit -Hn.");
+  EXPECT_EXIT(start(), testing::ExitedWithCode(0), "rank 0 .process .* may have only 100 files open, but a run of 200 processes needs [23][0-9][0-9]; raise the hard limit .ulimit -Hn.");
 }
 
 TEST(StartingWatch, HearsNobodyWhoSaysTwiceWhoItIs) {
@@ -427,7 +427,7 @@ TEST(StartingWatch, HearsNobodyWhoSaysTwiceWhoItIs) {
   ASSERT_NE(first, nullptr) << hub.why_not();
   host::RunState run(3, 60);
   first->Begin(3, 60, &run, [] {});
-  EXPECT_THAT(first->AwaitVerdict().message(), HasSubstr("lost rank 1: its process (a caller) has said twice who it is"));
+  EXPECT_THAT(first->AwaitVerdict().message(), HasSubstr("lost rank 1: its process (a caller) introduced itself twice"));
 }
 
 TEST(StartingWatch, WaitsForALongTimeWhereThatHasNoEnd) {

@@ -61,7 +61,7 @@ int64_t Fields::Whole(std::string_view name, int64_t least, int64_t most, int64_
   if (value == nullptr) return fallback;
   const bool fits = value->is_number_integer() && !(value->is_number_unsigned() && value->get<uint64_t>() > uint64_t{1} << 62);
   if (fits && value->get<int64_t>() >= least && value->get<int64_t>() <= most) return value->get<int64_t>();
-  Refuse(name, StrCat(ValueText(*value), " does not fit; use a whole number from ", least, " to ", most));
+  Refuse(name, StrCat(ValueText(*value), " is not valid; use a whole number from ", least, " to ", most));
   return fallback;
 }
 
@@ -75,7 +75,7 @@ double Fields::Above(std::string_view name, double bound, double fallback) {
   const json* value = Find(name);
   if (value == nullptr) return fallback;
   if (value->is_number() && std::isfinite(value->get<double>()) && value->get<double>() > bound) return value->get<double>();
-  Refuse(name, StrCat(ValueText(*value), " does not fit; use a number above ", NumberText(bound)));
+  Refuse(name, StrCat(ValueText(*value), " is not valid; use a number above ", NumberText(bound)));
   return fallback;
 }
 
@@ -83,7 +83,7 @@ double Fields::Fraction(std::string_view name, double fallback) {
   const json* value = Find(name);
   if (value == nullptr) return fallback;
   if (value->is_number() && value->get<double>() >= 0 && value->get<double>() < 1) return value->get<double>();
-  Refuse(name, StrCat(ValueText(*value), " does not fit; use a number from 0 to below 1"));
+  Refuse(name, StrCat(ValueText(*value), " is not valid; use a number from 0 to below 1"));
   return fallback;
 }
 
@@ -91,7 +91,7 @@ bool Fields::Flag(std::string_view name, bool fallback) {
   const json* value = Find(name);
   if (value == nullptr) return fallback;
   if (value->is_boolean()) return value->get<bool>();
-  Refuse(name, StrCat(ValueText(*value), " does not fit; use true or false"));
+  Refuse(name, StrCat(ValueText(*value), " is not valid; use true or false"));
   return fallback;
 }
 
@@ -99,7 +99,7 @@ std::string Fields::Text(std::string_view name, std::string fallback) {
   const json* value = Find(name);
   if (value == nullptr) return fallback;
   if (value->is_string()) return value->get<std::string>();
-  Refuse(name, StrCat(ValueText(*value), " does not fit; use text in double quotes"));
+  Refuse(name, StrCat(ValueText(*value), " is not valid; use text in double quotes"));
   return "";
 }
 
@@ -108,7 +108,7 @@ void Fields::Only(std::string_view name, std::initializer_list<json> values) {
   if (value == nullptr || (!value->is_structured() && std::find(values.begin(), values.end(), *value) != values.end())) return;
   std::string right;
   for (const json& v : values) StrAppend(&right, right.empty() ? "" : " or ", ValueText(v));
-  Refuse(name, StrCat(ValueText(*value), " would change the model and is not in this build; use ", right));
+  Refuse(name, StrCat(ValueText(*value), " would change the model and is not supported; use ", right));
 }
 
 void Fields::Ignore() {
@@ -123,7 +123,7 @@ void Fields::Finish() {
     if (seen_.contains(name)) continue;
     if (++told > kMost) return Refuse("", "has more unknown fields");
     Refuse(NameText(name),
-           StrCat(ValueText(value), " is of a field that is not known and might change the model; remove the field, or write "
+           StrCat(ValueText(value), " is the value of an unknown field, which might change the model; remove the field, or write "
                                     "the sizes as model { llama { ... } } or model { gpt { ... } }"));
   }
 }

@@ -52,7 +52,7 @@ void ReadGpt2(Fields& f, spec::Model& model) {
 
 // The object `name`: rope_scaling or, in Transformers 5, rope_parameters, which includes rope_theta.
 void ReadRopeObject(const std::string& name, const json& object, Fields& parent, Problems& problems, spec::Llama& llama) {
-  if (!object.is_object()) return parent.Refuse(name, StrCat(ValueText(object), " does not fit; use null or an object"));
+  if (!object.is_object()) return parent.Refuse(name, StrCat(ValueText(object), " is not valid; use null or an object"));
   Fields f(object, name + ".", problems);
   const bool has_theta = name == "rope_parameters";
   if (has_theta) llama.set_rope_theta(f.Above("rope_theta", 0, 10000));
@@ -69,7 +69,7 @@ void ReadRopeObject(const std::string& name, const json& object, Fields& parent,
     llama3.set_high_freq_factor(f.Above("high_freq_factor", 0));
     llama3.set_original_sequence(f.Whole("original_max_position_embeddings", 1, 1 << 24));
   } else if (type != "default") {
-    return f.Refuse("rope_type", StrCat(ValueText(type), " is not in this build; use \"llama3\", \"linear\" or \"default\""));
+    return f.Refuse("rope_type", StrCat(ValueText(type), " is not supported; use \"llama3\", \"linear\" or \"default\""));
   }
   f.Finish();
 }
@@ -124,7 +124,7 @@ const Family* FindFamily(Fields& f) {
   for (const Family& family : kFamilies)
     if (type != nullptr && *type == family.type) return &family;
   const std::string right = "use \"gpt2\", \"llama\" or \"mistral\"";
-  f.Refuse("model_type", type == nullptr ? StrCat("is missing; ", right) : StrCat(ValueText(*type), " is not a family of this build; ", right));
+  f.Refuse("model_type", type == nullptr ? StrCat("is missing; ", right) : StrCat(ValueText(*type), " is not supported; ", right));
   return nullptr;
 }
 
@@ -132,9 +132,9 @@ void CheckArchitectures(Fields& f, const Family& family) {
   const json* list = f.Find("architectures");
   const std::string right = StrCat("use [\"", family.architecture, "\"]");
   if (list == nullptr) return;
-  if (!list->is_array() || list->size() != 1) return f.Refuse("architectures", StrCat(ValueText(*list), " does not fit; ", right));
+  if (!list->is_array() || list->size() != 1) return f.Refuse("architectures", StrCat(ValueText(*list), " is not valid; ", right));
   if ((*list)[0] != family.architecture)
-    f.Refuse("architectures", StrCat(ValueText((*list)[0]), " is not an architecture of this build; ", right));
+    f.Refuse("architectures", StrCat(ValueText((*list)[0]), " is not supported; ", right));
 }
 
 // Finds a name that occurs twice in one object, among the names of the outer object and of the objects directly inside
@@ -171,9 +171,9 @@ absl::StatusOr<json> Parse(const std::string& text, const std::string& file) {
     if (value.is_object()) return value;
     why = StrCat("holds ", ValueText(value));
   } catch (const json::parse_error& error) {
-    why = StrCat("stops being JSON at byte ", error.byte);
+    why = StrCat("is not valid JSON at byte ", error.byte);
   } catch (const json::exception&) {
-    why = "holds a number that no computer has";
+    why = "holds a number that is out of range";
   }
   return absl::InvalidArgumentError(StrCat(file, ": ", why, "; give a model's config.json, an object { ... }"));
 }
@@ -206,7 +206,7 @@ absl::Status ExpandHfConfig(spec::Spec& spec, const std::string& file) {
   std::ifstream in(path, std::ios::binary);
   if (!regular || !in) {
     return absl::InvalidArgumentError(StrCat(where, "\"", path, "\" cannot be read: ",
-                                             error ? error.message() : !regular ? "it is no file" : std::strerror(errno),
+                                             error ? error.message() : !regular ? "it is not a file" : std::strerror(errno),
                                              "; give the path of a model's config.json"));
   }
   const auto bytes = std::filesystem::file_size(path, error);

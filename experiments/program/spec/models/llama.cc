@@ -30,7 +30,7 @@ void CheckHeads(const spec::Llama& llama, const std::string& path, Problems& pro
   }
   if (!problems.Whole(path + ".head_dim", llama.head_dim(), 2, kWidest)) return;
   if (llama.head_dim() % 2 != 0) {
-    problems.Add(path + ".head_dim", StrCat(llama.head_dim(), " is odd, and rotary positions turn halves of a head; use ",
+    problems.Add(path + ".head_dim", StrCat(llama.head_dim(), " is odd, but rotary embeddings need two halves of equal size; use ",
                                                 llama.head_dim() + 1));
   }
   if (llama.heads() * llama.head_dim() > kWidest) {
@@ -52,7 +52,7 @@ void CheckRope(const spec::Llama& llama, const std::string& path, Problems& prob
     problems.Above(in + ".llama3.high_freq_factor", llama3.high_freq_factor(), llama3.low_freq_factor());
     problems.Whole(in + ".llama3.original_sequence", llama3.original_sequence(), 1, 1 << 24);
   } else if (!scaling.has_linear()) {
-    problems.Add(in, "says no kind; use linear { ... } or llama3 { ... }, or leave the block out");
+    problems.Add(in, "names no kind of scaling; use linear { ... } or llama3 { ... }, or leave the block out");
   }
 }
 
@@ -62,7 +62,7 @@ void CheckWindow(const spec::Llama& llama, const std::string& path, Problems& pr
   if (llama.sequence() <= llama.sliding_window()) return;
   problems.Add(path + ".sequence",
                StrCat(llama.sequence(), " is longer than ", path, ".sliding_window = ", llama.sliding_window(),
-                      ", and attention within a window is not in this build; use at most ", llama.sliding_window()));
+                      ", and sliding-window attention is not supported; use at most ", llama.sliding_window()));
 }
 
 }  // namespace

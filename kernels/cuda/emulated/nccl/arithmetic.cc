@@ -31,7 +31,7 @@ void ForType(ncclDataType_t type, F f) {
     case ncclFloat32: return f.template operator()<float>();
     case ncclFloat64: return f.template operator()<double>();
     case ncclBfloat16: return f.template operator()<BF16>();
-    default: TWOFOLD_CHECK(false, "a type that is here");
+    default: TWOFOLD_CHECK(false, "the emulation supports the type");
   }
 }
 

@@ -78,14 +78,14 @@ std::shared_ptr<Clique> Clique::Join(const CliqueName& name, int rank, int size,
     *refused = {result, why};
     return nullptr;
   };
-  if (name.magic != kMagic) return refuse(ncclInvalidArgument, "the unique id is not one of ncclGetUniqueId");
+  if (name.magic != kMagic) return refuse(ncclInvalidArgument, "the unique id does not come from ncclGetUniqueId");
   const std::string path = "/proc/" + std::to_string(name.pid) + "/fd/" + std::to_string(name.fd);
   const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
-  if (fd < 0) return refuse(ncclSystemError, "the process that made the unique id is gone, or all ranks have met already");
+  if (fd < 0) return refuse(ncclSystemError, "the process that made the unique id is gone, or all ranks have already met");
   std::shared_ptr<Meeting> meeting = lseek(fd, 0, SEEK_END) == sizeof(Meeting) ? Mapped(name.nonce, fd) : nullptr;
   if (meeting == nullptr || meeting->nonce.load(std::memory_order_acquire) != name.nonce) {
     close(fd);
-    return refuse(ncclSystemError, "the unique id is that of ranks that have met already");
+    return refuse(ncclSystemError, "the ranks of this unique id have already met");
   }
   const std::shared_ptr<Clique> clique(new Clique(name, rank, size, fd, meeting));
   uint32_t others = 0;

@@ -162,12 +162,12 @@ Outcome ncclComm::Connect(const std::vector<Operation>& operations) {
 
 Outcome ncclComm::Check(const Operation& o) const {
   const auto refuse = [&](ncclResult_t result, auto... why) { return Outcome{result, absl::StrCat(Describe(), ": ", o.Describe(), ": ", why...)}; };
-  if (SizeOf(o.type) == 0) return refuse(ncclInvalidArgument, "type ", static_cast<int>(o.type), " is not one of the emulation");
-  if (o.op < 0 || o.op >= ncclNumOps) return refuse(ncclInvalidArgument, "reduction ", static_cast<int>(o.op), " is not one of the emulation");
+  if (SizeOf(o.type) == 0) return refuse(ncclInvalidArgument, "the emulation does not support type ", static_cast<int>(o.type));
+  if (o.op < 0 || o.op >= ncclNumOps) return refuse(ncclInvalidArgument, "the emulation does not support reduction ", static_cast<int>(o.op));
   if (o.root < 0 || o.root >= size) return refuse(ncclInvalidArgument, o.IsMessage() ? "the peer" : "the root", " is not a rank");
   const size_t from = o.FromBytes(rank, size), to = o.ToBytes(rank, size);
-  if (!OnGpu(device, o.from, from)) return refuse(ncclInvalidArgument, "what it reads is not ", from, " bytes of GPU ", device);
-  if (!OnGpu(device, o.to, to)) return refuse(ncclInvalidArgument, "what it writes is not ", to, " bytes of GPU ", device);
+  if (!OnGpu(device, o.from, from)) return refuse(ncclInvalidArgument, "its input is not ", from, " bytes in the memory of GPU ", device);
+  if (!OnGpu(device, o.to, to)) return refuse(ncclInvalidArgument, "its output is not ", to, " bytes in the memory of GPU ", device);
   if (from == 0 || to == 0) return {};
   // Buffers are either in place as the operation's declaration defines it, or disjoint.
   const auto from_at = reinterpret_cast<uintptr_t>(o.from), to_at = reinterpret_cast<uintptr_t>(o.to);
@@ -177,7 +177,7 @@ Outcome ncclComm::Check(const Operation& o) const {
   if (o.function == Function::kAllGather || o.function == Function::kGather) to_offset = static_cast<size_t>(rank) * one;
   const bool in_place = o.function != Function::kAllToAll && from_at + from_offset == to_at + to_offset;
   const bool apart = from_at + from <= to_at || to_at + to <= from_at;
-  return in_place || apart ? Outcome{} : refuse(ncclInvalidArgument, "what it reads and writes overlap, and not as in place");
+  return in_place || apart ? Outcome{} : refuse(ncclInvalidArgument, "its input and output overlap, but not as an in-place operation allows");
 }
 
 Outcome ncclComm::Enqueue(std::vector<Operation> operations) {
@@ -222,7 +222,7 @@ Outcome ncclComm::Enqueue(std::vector<Operation> operations) {
 void ncclComm::Run(Clique& clique, const std::vector<Operation>& operations, uint64_t number) {
   const auto my_turn = [&] { return finished_.load(std::memory_order_acquire) == number; };
   if (!my_turn()) {
-    Report(absl::StrCat(operations.front().Describe(), " starts while another stream is not done with what came before: nothing orders the streams"));
+    Report(absl::StrCat(operations.front().Describe(), " starts while another stream has not finished an earlier operation: nothing orders the streams"));
     if (!clique.Until(aborted_, my_turn)) return;
   }
   for (const Operation& o : operations) {

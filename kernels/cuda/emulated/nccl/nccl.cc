@@ -58,7 +58,7 @@ ncclResult_t Say(const Outcome& outcome) {
 class Calling {
  public:
   explicit Calling(Comm comm) : comm_(std::move(comm)) {
-    if (comm_->callers.fetch_add(1) > 0) comm_->Report("is called by two threads at once");
+    if (comm_->callers.fetch_add(1) > 0) comm_->Report("called by two threads at once");
   }
   ~Calling() {
     if (comm_ != nullptr) comm_->callers.fetch_sub(1);
@@ -74,7 +74,7 @@ class Calling {
 Outcome Find(ncclComm_t handle, const char* call, Comm* comm) {
   if (handle == nullptr) return {ncclInvalidArgument, absl::StrCat(call, ": the communicator is null")};
   *comm = Known(handle);
-  if (*comm == nullptr) return {ncclInvalidArgument, absl::StrCat(call, ": this is no communicator")};
+  if (*comm == nullptr) return {ncclInvalidArgument, absl::StrCat(call, ": this is not a communicator")};
   if (!(*comm)->gone.load()) return {};
   (*comm)->Report(absl::StrCat(call, " after it was destroyed or aborted"));
   return {ncclInvalidArgument, absl::StrCat(call, ": the communicator was destroyed or aborted")};
@@ -100,7 +100,7 @@ Outcome CheckMessagesToItself(const Operations& of) {
   bool fine = sends.size() == receives.size();
   for (size_t i = 0; fine && i < sends.size(); ++i) fine = sends[i]->count == receives[i]->count && sends[i]->type == receives[i]->type;
   if (fine) return {};
-  return {ncclInvalidUsage, absl::StrCat(of.comm->Describe(), ": a message to itself needs its send and its receive, of one size, in one group")};
+  return {ncclInvalidUsage, absl::StrCat(of.comm->Describe(), ": a message to itself needs a send and a receive of the same size in one group")};
 }
 
 // Runs all waiting jobs in parallel; returns their outcomes in order.
@@ -156,7 +156,7 @@ ncclResult_t Start(Group group) {
     if (const Outcome outcome = CheckMessagesToItself(of); !outcome.ok()) return Say(outcome);
   }
   if (calls.empty()) return ncclSuccess;
-  if (!group.jobs.empty() && !group.launches.empty()) return Say({ncclInvalidUsage, "communicators are made or ended in a group with operations"});
+  if (!group.jobs.empty() && !group.launches.empty()) return Say({ncclInvalidUsage, "communicators are created or destroyed in a group with operations"});
   if (blocking != 0 && blocking != static_cast<int>(calls.size())) return Say({ncclInvalidArgument, "a group holds blocking and non-blocking communicators"});
   if (blocking != 0) {
     for (const auto& [comm, outcome] : Perform(group)) {
@@ -277,7 +277,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId id, int rank) { return ncclCommInitRankConfig(comm, nranks, id, rank, nullptr); }
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* handle, int nranks, ncclUniqueId id, int rank, ncclConfig_t* config) {
-  if (handle == nullptr) return Refuse({ncclInvalidArgument, "ncclCommInitRank: where the communicator goes is null"});
+  if (handle == nullptr) return Refuse({ncclInvalidArgument, "ncclCommInitRank: the pointer to the communicator is null"});
   *handle = nullptr;
   if (const Outcome outcome = CheckConfig(config); !outcome.ok()) return Refuse(outcome);
   if (nranks < 1 || nranks > kMaxRanks || rank < 0 || rank >= nranks) {
@@ -309,11 +309,11 @@ ncclResult_t ncclCommInitAll(ncclComm_t* comms, int ndev, const int* devlist) {
 ncclResult_t ncclCommSplit(ncclComm_t handle, int color, int key, ncclComm_t* newcomm, ncclConfig_t* config) {
   Comm comm;
   if (const Outcome outcome = FindReady(handle, "ncclCommSplit", &comm); !outcome.ok()) return Refuse(outcome);
-  if (newcomm == nullptr) return Refuse({ncclInvalidArgument, "ncclCommSplit: where the communicator goes is null"});
+  if (newcomm == nullptr) return Refuse({ncclInvalidArgument, "ncclCommSplit: the pointer to the communicator is null"});
   *newcomm = nullptr;
   if (const Outcome outcome = CheckConfig(config); !outcome.ok()) return Refuse(outcome);
-  if (color < 0 && color != NCCL_SPLIT_NOCOLOR) return Refuse({ncclInvalidArgument, absl::StrCat("ncclCommSplit: color ", color, " is neither a number from 0 on nor NCCL_SPLIT_NOCOLOR")});
-  if (comm->Outstanding()) comm->Report("is split with operations outstanding");
+  if (color < 0 && color != NCCL_SPLIT_NOCOLOR) return Refuse({ncclInvalidArgument, absl::StrCat("ncclCommSplit: color must be at least 0 or NCCL_SPLIT_NOCOLOR (got ", color, ")")});
+  if (comm->Outstanding()) comm->Report("split with operations outstanding");
   Comm child;
   if (color != NCCL_SPLIT_NOCOLOR) {
     child = std::make_shared<ncclComm>(0, 1, comm->device, Blocking(config, comm->blocking), Name(config, comm->name));
@@ -340,11 +340,11 @@ ncclResult_t ncclCommDestroy(ncclComm_t handle) {
   if (const Outcome outcome = Find(handle, "ncclCommDestroy", &comm); !outcome.ok()) return Refuse(outcome);
   const ncclResult_t state = comm->state();
   if (state == ncclInProgress) {
-    comm->Report("is destroyed before the previous operation returned ncclSuccess");
+    comm->Report("destroyed before the previous operation returned ncclSuccess");
     return Refuse({ncclInvalidArgument, "ncclCommDestroy: the previous operation has not returned ncclSuccess"});
   }
   const bool finalize = !comm->finalized.exchange(true) && state == ncclSuccess;
-  if (finalize && comm->Outstanding()) comm->Report("is destroyed with operations outstanding");
+  if (finalize && comm->Outstanding()) comm->Report("destroyed with operations outstanding");
   const auto run = [comm, finalize] {
     Outcome outcome = finalize ? comm->Finalize() : Outcome{};
     comm->gone.store(true);
@@ -364,7 +364,7 @@ ncclResult_t ncclCommAbort(ncclComm_t handle) {
 ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* error) {
   Comm comm;
   if (const Outcome outcome = Find(handle, "ncclCommGetAsyncError", &comm); !outcome.ok()) return Say(outcome);
-  if (error == nullptr) return Say({ncclInvalidArgument, "ncclCommGetAsyncError: where the error goes is null"});
+  if (error == nullptr) return Say({ncclInvalidArgument, "ncclCommGetAsyncError: the pointer to the error is null"});
   *error = comm->AsyncError();
   return ncclSuccess;
 }
@@ -373,7 +373,7 @@ namespace {
 ncclResult_t Get(ncclComm_t handle, const char* call, const int ncclComm::*what, int* value) {
   Comm comm;
   if (const Outcome outcome = FindReady(handle, call, &comm); !outcome.ok()) return Say(outcome);
-  if (value == nullptr) return Say({ncclInvalidArgument, absl::StrCat(call, ": where the number goes is null")});
+  if (value == nullptr) return Say({ncclInvalidArgument, absl::StrCat(call, ": the pointer to the number is null")});
   *value = (*comm).*what;
   return ncclSuccess;
 }

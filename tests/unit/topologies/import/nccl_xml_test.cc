@@ -160,17 +160,17 @@ TEST(NcclNode, LinksToGpusThatAreNotThereAreNoted) {
 
 TEST(NcclXml, BadFilesAreRefusedByLineAttributeAndValue) {
   const std::pair<std::string, const char*> cases[] = {
-      {"<platform version='1'/>", "a.xml:1: <platform>: the outermost element of NCCL's topology is <system>"},
+      {"<platform version='1'/>", "a.xml:1: <platform>: the root element of an NCCL topology must be <system>"},
       {"<system/>", "a.xml:1: <system> version: missing; give a whole number from 1 to 2"},
       {"<system version='7'/>", "<system> version = \"7\": must be a whole number from 1 to 2"},
       {"<system version='1'><cpu/></system>", "<cpu> numaid: missing"},
-      {"<system version='1'>\n<gpu dev='0'/></system>", "a.xml:2: <gpu>: is not read in <system>; it holds cpu"},
-      {Small("<nvlnk/>"), "a.xml:4: <nvlnk>: is not read in <gpu>; it holds nvlink, xgmi, c2c"},
+      {"<system version='1'>\n<gpu dev='0'/></system>", "a.xml:2: <gpu>: is not allowed in <system>, which can contain cpu"},
+      {Small("<nvlnk/>"), "a.xml:4: <nvlnk>: is not allowed in <gpu>, which can contain nvlink, xgmi, c2c"},
       {Small("", "", "busid='18:00.0'"), "a.xml:3: <pci> busid = \"18:00.0\": must be domain:bus:device.function"},
       {Small("", "", "busid='0000:18:00.0' link_width='many'"), "<pci> link_width = \"many\": must be a whole number from -1 to 64"},
-      {Small("", "", "busid='0000:18:00.0' link_speed='fast'"), "<pci> link_speed = \"fast\": must be such as \"16.0 GT/s PCIe\""},
-      {Small("", "<pci busid='0000:18:00.0'/>"), "a.xml:5: <pci> busid = \"0000:18:00.0\": line 3 has the same"},
-      {Small("", "<pci busid='0000:19:00.0'><gpu dev='0' sm='90'/></pci>"), "<gpu> dev = \"0\": line 4 has the same"},
+      {Small("", "", "busid='0000:18:00.0' link_speed='fast'"), "<pci> link_speed = \"fast\": must have the form \"16.0 GT/s PCIe\""},
+      {Small("", "<pci busid='0000:18:00.0'/>"), "a.xml:5: <pci> busid = \"0000:18:00.0\": also used on line 3"},
+      {Small("", "<pci busid='0000:19:00.0'><gpu dev='0' sm='90'/></pci>"), "<gpu> dev = \"0\": also used on line 4"},
       {Small("", "<pci busid='0000:19:00.0'><gpu dev='9999' sm='90'/></pci>"), "<gpu> dev = \"9999\": must be a whole number from 0 to 1023"},
       {Small("", "<pci busid='0000:19:00.0'><gpu dev='1'/></pci>"), "<gpu> sm: missing"},
       {Small("<nvlink target='0000:19:00.0' count='0' tclass='0x030200'/>"), "<nvlink> count = \"0\": must be a whole number from 1 to 1024"},
@@ -180,7 +180,7 @@ TEST(NcclXml, BadFilesAreRefusedByLineAttributeAndValue) {
       {Small("<c2c count='1'/>"), "<c2c> bw: missing"},
       {Small("", "<nic><net/></nic>"), "<net> name: missing"},
       {Small("", "<nic><net name='a' speed='-7'/></nic>"), "<net> speed = \"-7\": must be a whole number"},
-      {Small("some text"), "<gpu>: holds text (\"some text\")"},
+      {Small("some text"), "<gpu>: contains text (\"some text\")"},
   };
   for (const auto& [text, message] : cases) {
     const auto xml = ReadNcclXml(text, "a.xml");
@@ -191,13 +191,13 @@ TEST(NcclXml, BadFilesAreRefusedByLineAttributeAndValue) {
 
 TEST(NcclNode, WhatCannotBeIsRefused) {
   const std::pair<std::string, const char*> cases[] = {
-      {"<system version='1'><cpu numaid='0'/></system>", "<system>: holds no <gpu>"},
+      {"<system version='1'><cpu numaid='0'/></system>", "<system>: contains no <gpu>"},
       {Small("<nvlink target='0000:19:00.0' count='2' tclass='0x030200'/>", kOther), "has 2 links to dev 1 (line 5), which has 0 back"},
-      {Small("<nvlink target='0000:18:00.0' count='2' tclass='0x030200'/>"), "<nvlink> target = \"0000:18:00.0\": is the GPU itself"},
-      {Small("", "</cpu><cpu numaid='0'>"), "<cpu> numaid = \"0\": two CPUs have it"},
-      {Small("", "</cpu><cpu numaid='1' host_hash='0x1'>"), "<cpu> host_hash = \"0x1\": is another host's"},
+      {Small("<nvlink target='0000:18:00.0' count='2' tclass='0x030200'/>"), "<nvlink> target = \"0000:18:00.0\": must not be the GPU itself"},
+      {Small("", "</cpu><cpu numaid='0'>"), "<cpu> numaid = \"0\": used by two CPUs"},
+      {Small("", "</cpu><cpu numaid='1' host_hash='0x1'>"), "<cpu> host_hash = \"0x1\": belongs to another host"},
       {"<system version='1'><cpu numaid='0'><pci busid='0000:18:00.0'><gpu dev='0' sm='90'/><gpu dev='1' sm='90'/></pci></cpu></system>",
-       "<pci> busid = \"0000:18:00.0\": holds a <gpu> and more"},
+       "<pci> busid = \"0000:18:00.0\": contains a <gpu> and other elements"},
   };
   for (const auto& [text, message] : cases) {
     const auto xml = ReadNcclXml(text, "a.xml");

@@ -114,7 +114,7 @@ TEST(SimgridXml, WhatIsExportedIsImported) {
 TEST(SimgridXml, ExportsOnlyWhatCanBeLoaded) {
   const auto big = SimgridOf(*MakeStar({.hosts = 2000, .bandwidth = BytesPerSecond(1e9), .latency = Seconds(1e-6)}));
   ASSERT_FALSE(big.ok());
-  EXPECT_THAT(std::string(big.status().message()), HasSubstr("a Full zone of 2000 endpoints has 3998000 routes of more than 4000000 links"));
+  EXPECT_THAT(std::string(big.status().message()), HasSubstr("a Full zone of 2000 endpoints would have 3998000 routes with more than 4000000 links in total"));
   EXPECT_THAT(std::string(big.status().message()), HasSubstr("export fewer nodes"));
 }
 
@@ -125,21 +125,21 @@ constexpr const char* kTwo = "<host id='a' speed='1Gf'/><host id='b' speed='1Gf'
 
 TEST(SimgridXml, BadFilesAreRefusedByLineAttributeAndValue) {
   const std::pair<std::string, const char*> cases[] = {
-      {"<system version='1'/>", "a.xml:1: <system>: the outermost element of a SimGrid platform is <platform>"},
+      {"<system version='1'/>", "a.xml:1: <system>: the root element of a SimGrid platform must be <platform>"},
       {"<platform version='3'/>", "<platform> version = \"3\": must be 4 or 4.1"},
-      {"<platform version='4.1'><zone id='z'/></platform>", "<zone> routing: missing; <zone> has id, routing"},
-      {Zone("<hots id='a'/>"), "a.xml:3: <hots>: does not stand in <zone>; it holds zone"},
+      {"<platform version='4.1'><zone id='z'/></platform>", "<zone> routing: missing; <zone> needs id, routing"},
+      {Zone("<hots id='a'/>"), "a.xml:3: <hots>: is not allowed in <zone>, which can contain zone"},
       {Zone("<host id='a'/>"), "a.xml:3: <host> speed: missing"},
-      {Zone("<host id='a' speed='quick'/>"), "<host> speed = \"quick\": must be a figure with its unit, such as \"1Gf\""},
-      {Zone("<link id='l' bandwidth='1GB'/>"), "<link> bandwidth = \"1GB\": must be a figure with its unit, such as \"125MBps\""},
-      {Zone("<link id='l' bandwidth='1GBps' latency='soon'/>"), "<link> latency = \"soon\": must be a figure with its unit, such as \"50us\""},
+      {Zone("<host id='a' speed='quick'/>"), "<host> speed = \"quick\": must be a number with its unit, such as \"1Gf\""},
+      {Zone("<link id='l' bandwidth='1GB'/>"), "<link> bandwidth = \"1GB\": must be a number with its unit, such as \"125MBps\""},
+      {Zone("<link id='l' bandwidth='1GBps' latency='soon'/>"), "<link> latency = \"soon\": must be a number with its unit, such as \"50us\""},
       {Zone("<link id='l' bandwidth='1GBps' sharing_policy='NONE'/>"), "<link> sharing_policy = \"NONE\": must be SHARED"},
-      {Zone(std::string(kTwo) + "\n<host id='a' speed='1Gf'/>"), "a.xml:4: <host> id = \"a\": line 3 has the same"},
+      {Zone(std::string(kTwo) + "\n<host id='a' speed='1Gf'/>"), "a.xml:4: <host> id = \"a\": also used on line 3"},
       {Zone(std::string(kTwo) + "<route src='a' dst='c'/>"), "<route> dst = \"c\": no host or router has this id"},
       {Zone(std::string(kTwo) + "<route src='a' dst='b'><link_ctn id='l'/></route>"), "<link_ctn> id = \"l\": no link has this id"},
       {Zone(std::string(kTwo) + "<link id='l' bandwidth='1GBps'/><route src='a' dst='b'><link_ctn id='l' direction='UP'/></route>"),
-       "<link_ctn> direction = \"UP\": only links that are SPLITDUPLEX"},
-      {Zone(std::string(kTwo) + "words"), "<zone>: holds text (\"words"},
+       "<link_ctn> direction = \"UP\": only SPLITDUPLEX links"},
+      {Zone(std::string(kTwo) + "words"), "<zone>: contains text (\"words"},
   };
   for (const auto& [text, message] : cases) {
     const auto xml = ReadSimgridXml(text, "a.xml");
@@ -151,18 +151,18 @@ TEST(SimgridXml, BadFilesAreRefusedByLineAttributeAndValue) {
 TEST(SimgridNode, WhatCannotBeANodeIsRefused) {
   const std::string link = "<link id='l' bandwidth='1GBps' sharing_policy='SPLITDUPLEX'/>";
   const std::pair<std::string, const char*> cases[] = {
-      {"<platform version='4.1'/>", "<platform>: holds no zone of hosts"},
-      {Zone("", "Full"), "<zone> id = \"z\": holds no hosts"},
+      {"<platform version='4.1'/>", "<platform>: contains no zone of hosts"},
+      {Zone("", "Full"), "<zone> id = \"z\": contains no hosts"},
       {Zone(kTwo, "Vivaldi"), "<zone> routing = \"Vivaldi\": must be Full, Floyd or Dijkstra"},
-      {Zone(kTwo), "nothing joins a to b"},
-      {Zone(std::string(kTwo) + "<link id='l' bandwidth='1GBps' sharing_policy='FATPIPE'/>"), "<link> sharing_policy = \"FATPIPE\": only SHARED and SPLITDUPLEX"},
-      {Zone(std::string(kTwo) + link + "<route src='a' dst='b'/>"), "<route>: holds no links"},
-      {Zone(std::string(kTwo) + link + "<route src='a' dst='b' symmetrical='NO'><link_ctn id='l' direction='UP'/></route>"), "<link> id = \"l\": is used one way only"},
+      {Zone(kTwo), "no route connects a to b"},
+      {Zone(std::string(kTwo) + "<link id='l' bandwidth='1GBps' sharing_policy='FATPIPE'/>"), "<link> sharing_policy = \"FATPIPE\": must be SHARED or SPLITDUPLEX"},
+      {Zone(std::string(kTwo) + link + "<route src='a' dst='b'/>"), "<route>: contains no links"},
+      {Zone(std::string(kTwo) + link + "<route src='a' dst='b' symmetrical='NO'><link_ctn id='l' direction='UP'/></route>"), "<link> id = \"l\": is used in one direction only"},
       {Zone("<zone id='y' routing='Full'/><zone id='x' routing='Full'/>"), "<zone> id = \"x\": a second zone"},
       {ReadTopologyFile("grid.simgrid.xml"), "<zone> id = \"lab\": a second zone"},
-      {Zone("<cluster id='c' prefix='c' suffix='' radical='0-9' speed='1Gf' bw='1GBps' lat='1us' topology='TORUS'/>"), "<cluster> topology = \"TORUS\": only FLAT"},
+      {Zone("<cluster id='c' prefix='c' suffix='' radical='0-9' speed='1Gf' bw='1GBps' lat='1us' topology='TORUS'/>"), "<cluster> topology = \"TORUS\": only a FLAT cluster"},
       {Zone("<cluster id='c' prefix='c' suffix='' radical='0-9' speed='1Gf' bw='1GBps' lat='1us' bb_bw='2GBps'/>"), "<cluster> bb_bw = \"2GBps\": a backbone that limits"},
-      {Zone("<cluster id='c' prefix='c' suffix='' radical='0-99999' speed='1Gf' bw='1GBps' lat='1us'/>"), "<cluster> radical = \"0-99999\": more than 1024 hosts"},
+      {Zone("<cluster id='c' prefix='c' suffix='' radical='0-99999' speed='1Gf' bw='1GBps' lat='1us'/>"), "<cluster> radical = \"0-99999\": must name at most 1024 hosts"},
       {Zone("<cluster id='c' prefix='c' suffix='' radical='9-0' speed='1Gf' bw='1GBps' lat='1us'/>"), "<cluster> radical = \"9-0\": must be numbers and ranges"},
   };
   for (const auto& [text, message] : cases) {
@@ -187,7 +187,7 @@ TEST(SimgridNode, RoutesThatAreNotTheShortestAreRefused) {
   route("a", "c", "<link_ctn id='ab' direction='UP'/><link_ctn id='bc' direction='UP'/>");
   const auto node = NodeOf(*ReadSimgridXml(text, "a.xml"));
   ASSERT_FALSE(node.ok());  // hosts pass nothing on
-  EXPECT_THAT(std::string(node.status().message()), HasSubstr("nothing joins a to c"));
+  EXPECT_THAT(std::string(node.status().message()), HasSubstr("no route connects a to c"));
 }
 
 }  // namespace simgrid_xml_test

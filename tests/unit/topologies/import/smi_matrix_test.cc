@@ -58,7 +58,7 @@ TEST(SmiNode, EightGpusOnNvswitches) {
   EXPECT_EQ(node.graph.vertices[static_cast<size_t>(node.nics[9])].name, "nic mlx5_11");
   // The same NICs as by NCCL's file of the same machine, in nvidia-smi's order.
   EXPECT_THAT(node.nic_of, ElementsAre(0, 3, 4, 5, 6, 7, 8, 9));
-  EXPECT_THAT(imported.notes, ElementsAre(HasSubstr("taken in GB/s each way: 25 an NVLink, 31.5 a PCIe link"), HasSubstr("NVSwitch")));
+  EXPECT_THAT(imported.notes, ElementsAre(HasSubstr("assumed, in GB/s each way: 25 per NVLink, 31.5 per PCIe link"), HasSubstr("NVSwitch")));
 }
 
 TEST(SmiNode, FourGpusOnPcie) {
@@ -98,14 +98,14 @@ TEST(SmiMatrix, BadFilesAreRefusedByLineRowAndColumn) {
       {"", "a: no line begins with GPU0"},
       {"hello\nworld\n", "a: no line begins with GPU0"},
       {"\tGPU0\tGPU1\nGPU0\tX\tNV1\n", "a:2: the text ends before the row of GPU1"},
-      {"\tGPU0\tGPU1\nGPU0\tX\tNV1\nGPU2\tNV1\tX\n", "a:3: a row named \"GPU2\" where GPU1 is due"},
-      {"\tGPU0\tGPU1\nGPU0\tX\n", "a:2: row GPU0 has 1 relations; there are 2 columns"},
+      {"\tGPU0\tGPU1\nGPU0\tX\tNV1\nGPU2\tNV1\tX\n", "a:3: expected row GPU1 (got \"GPU2\")"},
+      {"\tGPU0\tGPU1\nGPU0\tX\n", "a:2: row GPU0 must have 2 relations, one per column (got 1)"},
       {"\tGPU0\tGPU1\nGPU0\tX\tNVX\nGPU1\tNVX\tX\n", "a:2: row GPU0, column GPU1: \"NVX\": must be X, NV with a number"},
-      {"\tGPU0\tGPU1\nGPU0\tX\tX\nGPU1\tX\tX\n", "X stands for a thing itself"},
+      {"\tGPU0\tGPU1\nGPU0\tX\tX\nGPU1\tX\tX\n", "X must be on the diagonal"},
       {"\tGPU0\tGPU1\nGPU0\tX\tNV1\nGPU1\tNV2\tX\n", "GPU1 is NV2 to GPU0, but GPU0 is NV1 to GPU1"},
-      {"\tGPU0\tGPU0\nGPU0\tX\tNV1\n", "a:1: two columns have one name"},
-      {"\tGPU0\tCPU Affinity\tShoe size\nGPU0\tX\t0-3\n", "a:1: \"Shoe size\": after the names come CPU Affinity"},
-      {"\tGPU0\tCPU Affinity\nGPU0\tX\t0-3\t0\n", "a:2: row GPU0 ends in \"0\": more affinities than columns"},
+      {"\tGPU0\tGPU0\nGPU0\tX\tNV1\n", "a:1: two columns have the same name"},
+      {"\tGPU0\tCPU Affinity\tShoe size\nGPU0\tX\t0-3\n", "a:1: \"Shoe size\": only CPU Affinity"},
+      {"\tGPU0\tCPU Affinity\nGPU0\tX\t0-3\t0\n", "a:2: row GPU0 ends in \"0\": it has more affinities than there are columns"},
   };
   for (const auto& [text, message] : cases) {
     const auto matrix = ReadSmiMatrix(text, "a");
@@ -120,7 +120,7 @@ TEST(SmiNode, AMatrixMustNotContradictItself) {
   ASSERT_TRUE(matrix.ok());
   const auto node = NodeOf(*matrix);
   ASSERT_FALSE(node.ok());
-  EXPECT_THAT(std::string(node.status().message()), HasSubstr("a: GPU0 and GPU2 are SYS, but by what others say they must be PIX"));
+  EXPECT_THAT(std::string(node.status().message()), HasSubstr("a: GPU0 and GPU2 are SYS, but the other relations imply PIX"));
 }
 
 }  // namespace smi_matrix_test

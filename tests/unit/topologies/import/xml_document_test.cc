@@ -45,8 +45,8 @@ TEST(XmlDocument, BadFilesAreRefusedByLine) {
       {"<a x='1' x='2'/>", "a.xml:1: Attribute x redefined"},
       {"<a/><b/>", "a.xml:1: Extra content"},
       {"<a>\n&bogus;</a>", "a.xml:2: Entity 'bogus' not defined"},
-      {"<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>", "a.xml:1: the document type holds definitions"},
-      {"<a xmlns='u'/>", "name spaces (xmlns) are not read"},
+      {"<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>", "a.xml:1: the document type contains definitions"},
+      {"<a xmlns='u'/>", "namespaces (xmlns) are not supported"},
       {"<a x='\xff'/>", "a.xml:1: "},
       {"<a>&#0;</a>", "a.xml:1: "},
   };

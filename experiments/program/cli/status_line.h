@@ -1,0 +1,12 @@
+// One line on stderr that changes while long work goes on, if stderr is a terminal.
+#pragma once
+
+#include <string>
+
+namespace twofold {
+
+bool HasStatusLine();                       // stderr is a terminal
+void ShowStatusLine(const std::string& text);  // in place of the line before
+void ClearStatusLine();                     // before anything else is printed
+
+}  // namespace twofold
